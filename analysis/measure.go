@@ -152,13 +152,14 @@ func (o *Observations) MeasureNamed(name string) (m Measure, overhead, ok bool) 
 	return Measure{}, overhead, false
 }
 
-// CPUPerRequest is microseconds of a part's CPU for each answered request.
+// CPUPerRequest is microseconds of a part's CPU for each request answered within the
+// window, at whose edges the CPU was read.
 func CPUPerRequest(t *record.Trial, part string, of func(record.CPU) float64) float64 {
 	cpu, ok := t.CPU[part]
-	if !ok || t.Load == nil || t.Load.Completed <= 0 {
+	if !ok || t.Load.AnsweredWithin() <= 0 {
 		return math.NaN()
 	}
-	return of(cpu) * 1e6 / float64(t.Load.Completed)
+	return of(cpu) * 1e6 / float64(t.Load.AnsweredWithin())
 }
 
 // Memory is a part's proportional set size in bytes; its working set where a

@@ -87,7 +87,7 @@ func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error 
 	progress := newProgress(env.Stderr)
 	result, err := load.Run(ctx, spec, func(s load.Summary) {
 		progress.say("%d of %.0f s  %.0f rps  p50 %s  p99 %s  failed %d", int(float64(s.StartNS+s.DurationNS)/1e9), spec.DurationS,
-			float64(s.Completed)/(float64(s.DurationNS)/1e9), micros(s.P50NS/1e3), micros(s.P99NS/1e3), s.Failed)
+			float64(s.Answered)/(float64(s.DurationNS)/1e9), micros(s.P50NS/1e3), micros(s.P99NS/1e3), s.Failed)
 	})
 	progress.clear()
 	if err != nil {
@@ -179,6 +179,9 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 	for _, kind := range kinds {
 		fmt.Fprintf(&b, "  failed: %d %s\n", r.Failed[kind], kind)
 	}
+	if r.Backlog > 0 {
+		fmt.Fprintf(&b, "  when the schedule ended: %d answered, %d due and not answered\n", r.Answered, r.Backlog)
+	}
 	fmt.Fprintf(&b, "achieved  %.6g rps, at most %d in flight, %d bytes sent, %d read\n", r.AchievedRPS, r.MaxInFlight, r.BytesSent, r.BytesRead)
 	if !r.Rate.IsMax() {
 		fmt.Fprintf(&b, "own lag   p50 %s  p99 %s  max %s\n", micros(r.Lag.P50), micros(r.Lag.P99), micros(r.Lag.Max))
@@ -191,8 +194,8 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 		fmt.Fprintf(&b, "neighbours' latencies correlate by %.2f: as much as %.0f independent requests\n", *r.Autocorrelation, r.EffectiveRequests)
 	}
 	fmt.Fprintf(&b, "own CPU   %.3g s user, %.3g s system", r.CPU.User, r.CPU.System)
-	if r.Completed > 0 {
-		fmt.Fprintf(&b, ", %.3g us per request", r.CPU.Total()*1e6/float64(r.Completed))
+	if r.Answered > 0 {
+		fmt.Fprintf(&b, ", %.3g us per request", r.CPU.Total()*1e6/float64(r.Answered))
 	}
 	b.WriteString("\n")
 	if r.Valid {

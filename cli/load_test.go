@@ -62,7 +62,7 @@ func TestLoadCommand(t *testing.T) {
 	if (code == 0) != report.Valid || (code != 0 && code != errs.CodeInvalid) || stderr != "" {
 		t.Errorf("exit code %d, valid %v, stderr %q", code, report.Valid, stderr)
 	}
-	if report.Schema != 2 || report.Rate != 200 || report.Arrival != "poisson" || report.DurationS != 0.5 || report.Scheduled == 0 || report.Scheduled != report.Completed ||
+	if report.Schema != 3 || report.Rate != 200 || report.Arrival != "poisson" || report.DurationS != 0.5 || report.Scheduled == 0 || report.Scheduled != report.Completed ||
 		report.Schedule == nil || report.Schedule.Process != load.Poisson || report.Schedule.Gaps != report.Scheduled-1 || report.EffectiveRequests == 0 {
 		t.Errorf("%+v", report)
 	}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"math"
 	"sort"
 	"strings"
 	"time"
@@ -225,7 +226,8 @@ type Check struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Load is the window's account and latency, by intended send time.
+// Load is the account and latency of the requests due in the window, by intended send
+// time, and in Within what was answered while it lasted.
 // Scheduled == Completed + sum(Failed) + Unfinished.
 type Load struct {
 	Rate        rate.Rate        `json:"rate_rps"`
@@ -233,11 +235,14 @@ type Load struct {
 	Completed   int64            `json:"completed"`
 	Failed      map[string]int64 `json:"failed,omitempty"`
 	Unfinished  int64            `json:"unfinished"`
-	AchievedRPS float64          `json:"achieved_rps"`
-	Intended    Latency          `json:"latency_intended_us"`
-	Send        Latency          `json:"latency_send_us"`
-	Lag         Lag              `json:"schedule_lag_us"`
-	CPU         CPU              `json:"cpu"` // the generator's own account (getrusage)
+	AchievedRPS float64          `json:"achieved_rps"` // answers within the window per second
+	// Within is nil in records of releases that counted by intended time alone: their
+	// AchievedRPS is of the completed.
+	Within   *Within `json:"within,omitempty"`
+	Intended Latency `json:"latency_intended_us"`
+	Send     Latency `json:"latency_send_us"`
+	Lag      Lag     `json:"schedule_lag_us"`
+	CPU      CPU     `json:"cpu"` // the generator's own account (getrusage)
 	// Schedule says how the generator kept its schedule; nil at rate max, of
 	// traces, and in older records.
 	Schedule *Schedule `json:"schedule,omitempty"`
@@ -247,6 +252,38 @@ type Load struct {
 	// EffectiveRequests is how many independent requests tell as much of the
 	// middle of the latencies as the completed ones; 0 where it is not known.
 	EffectiveRequests float64 `json:"effective_requests,omitempty"`
+}
+
+// Within counts requests by when they ended: between the window's edges by the clock,
+// whenever they were due, warm-up included. Counters that are read at the edges, such as
+// CPU, belong to these requests, and not to those that were due in the window.
+type Within struct {
+	Answered int64 `json:"answered"`
+	Failed   int64 `json:"failed,omitempty"`
+	// BacklogStart and BacklogEnd are how many requests were due before the window's start
+	// and end, and had not ended by then.
+	BacklogStart int64 `json:"backlog_start"`
+	BacklogEnd   int64 `json:"backlog_end"`
+}
+
+// AnsweredWithin is how many requests were answered between the window's edges, by which
+// whatever was counted between them is divided. Older records have those of the window's
+// requests that were answered at all.
+func (l *Load) AnsweredWithin() int64 {
+	switch {
+	case l == nil:
+		return 0
+	case l.Within == nil:
+		return l.Completed
+	}
+	return l.Within.Answered
+}
+
+// BacklogGrowth is by how many requests the backlog grew from the window's start to its
+// end, and by how many it may by chance: four standard deviations of the difference of two
+// Poisson counts, which requests in flight are where the target carries the rate.
+func (w *Within) BacklogGrowth() (grown int64, chance float64) {
+	return w.BacklogEnd - w.BacklogStart, 4 * math.Sqrt(float64(w.BacklogStart+w.BacklogEnd+1))
 }
 
 // Schedule compares the times at which the generator acted on due requests with

@@ -155,6 +155,7 @@ func (t *tally) add(u *tally) {
 		t.failed[k] += u.failed[k]
 	}
 	t.unfinished += u.unfinished
+	t.within.add(u.within)
 	t.clamped += u.clamped
 	t.maxInFlight += u.maxInFlight
 	t.bytesSent += u.bytesSent
@@ -178,6 +179,7 @@ func (c *collector) pack(t *tally) (Interval, Summary) {
 		Account: Account{
 			Scheduled: t.scheduled, Completed: t.completed, Unfinished: t.unfinished, Failed: map[string]int64{},
 		},
+		Within:   t.within,
 		Intended: t.intended.pack(), Send: send.pack(), Lag: t.lag.pack(), Wait: t.wait.pack(),
 		Clamped: t.clamped, MaxInFlight: t.maxInFlight,
 		BytesSent: t.bytesSent, BytesRead: t.bytesRead, Connects: t.connects,
@@ -191,7 +193,8 @@ func (c *collector) pack(t *tally) (Interval, Summary) {
 	return iv, Summary{
 		Index: iv.Index, StartNS: iv.StartNS, DurationNS: iv.DurationNS,
 		Scheduled: iv.Scheduled, Completed: iv.Completed, Failed: iv.FailedTotal(), Unfinished: iv.Unfinished,
-		P50NS: quantile(iv.Intended, 50), P99NS: quantile(iv.Intended, 99),
+		Answered: iv.Within.Answered,
+		P50NS:    quantile(iv.Intended, 50), P99NS: quantile(iv.Intended, 99),
 		SendP50NS: quantile(iv.Send, 50), LagP99NS: quantile(iv.Lag, 99),
 		CPUUserS: iv.CPU.User, CPUSystemS: iv.CPU.System,
 	}

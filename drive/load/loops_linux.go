@@ -39,7 +39,7 @@ func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, co
 			timeout: int64(seconds(spec.TimeoutS)), drain: int64(seconds(spec.DrainS)),
 			rec: col.recorder(i),
 		}
-		l.rec.order = newOrder(spec, spec.Threads)
+		l.rec.order, l.rec.deadline = newOrder(spec, spec.Threads), d
 		if i == 0 {
 			l.edges = e
 		}

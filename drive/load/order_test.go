@@ -232,7 +232,7 @@ func TestDamagedGaps(t *testing.T) {
 		"a sum below zero":   `{"count":[1],"sum":-1,"off":0}`,
 	} {
 		var r Result
-		err := json.Unmarshal([]byte(`{"schema":1,"spec":{"url":"http://a:1/"},"intervals":[{"index":0,"gaps":`+gaps+`}]}`), &r)
+		err := json.Unmarshal([]byte(`{"schema":2,"spec":{"url":"http://a:1/"},"intervals":[{"index":0,"gaps":`+gaps+`}]}`), &r)
 		if (err == nil) != (what == "") {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -112,7 +112,7 @@ func newPool(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col
 		rec:   col.recorder(0),
 		slots: make([]slot, n), free: newFIFO(n),
 	}
-	p.rec.order = newOrder(spec, 1)
+	p.rec.order, p.rec.deadline = newOrder(spec, 1), d
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if s := spec.schedule(); s != nil {
 		p.cursor = newCursor(s)

@@ -53,6 +53,7 @@ type tally struct {
 	outstanding int64
 	clamped     int64
 	maxInFlight int
+	within      Within
 	bytesSent   int64
 	bytesRead   int64
 	connects    int64
@@ -102,6 +103,8 @@ type recorder struct {
 	open     []*tally // of intervals first, first+1, ...
 	first    int
 	inFlight int
+	deadline *deadline    // nil: the schedule has no end
+	late     Within       // what ended after the schedule, which no interval has
 	seal     func(*tally) // takes ownership of a finished tally
 	fresh    func() *tally
 	last     *tally // the one asked for last
@@ -170,10 +173,20 @@ func (r *recorder) sent(req *request, free, now int64) {
 	}
 }
 
+// within returns the counts of the interval that contains now, whatever was due in it.
+// A request ends no earlier than it was due, so that interval is not sealed yet.
+func (r *recorder) within(now int64) *Within {
+	if r.deadline != nil && now >= r.deadline.end.Load() {
+		return &r.late
+	}
+	return &r.at(now).within
+}
+
 // complete files a full response, with its status, at time now.
 func (r *recorder) complete(req *request, now int64, status int) {
 	req.end(entryOK, now, status)
 	r.done.completed.Add(1)
+	r.within(now).Answered++
 	t := req.tally
 	t.completed++
 	t.outstanding--
@@ -199,6 +212,7 @@ func (req *request) end(outcome uint8, now int64, status int) {
 func (r *recorder) fail(req *request, kind failure, now int64, status int) {
 	req.end(entryBad+uint8(kind), now, status)
 	r.done.failed.Add(1)
+	r.within(now).Failed++
 	req.tally.failed[kind]++
 	req.tally.outstanding--
 	r.inFlight--

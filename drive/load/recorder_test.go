@@ -21,6 +21,7 @@ func TestRecorder(t *testing.T) {
 		rec := recorder{interval: interval, stride: 1, done: &progress{}, fresh: newTally, seal: func(x *tally) { sealed = append(sealed, x) }}
 		var out []*request
 		want := map[int][4]int64{} // scheduled, completed, failed, unfinished
+		within := map[int]Within{} // by when they ended
 		latency := map[int][]int64{}
 		now := int64(0)
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
@@ -39,16 +40,18 @@ func TestRecorder(t *testing.T) {
 				req := out[i]
 				out = slices.Delete(out, i, i+1)
 				k := int(req.intended / interval)
-				w := want[k]
+				w, ended := want[k], within[int(now/interval)]
 				if rapid.Bool().Draw(t, "ok") {
 					rec.complete(req, now, 200)
 					w[1]++
+					ended.Answered++
 					latency[k] = append(latency[k], now-req.intended)
 				} else {
 					rec.fail(req, failReset, now, 0)
 					w[2]++
+					ended.Failed++
 				}
-				want[k] = w
+				want[k], within[int(now/interval)] = w, ended
 			}
 			rec.sealUpTo(now)
 		}
@@ -76,6 +79,9 @@ func TestRecorder(t *testing.T) {
 		for i, got := range sealed {
 			if got.index != i {
 				t.Fatalf("interval %d at place %d", got.index, i)
+			}
+			if got.within != within[i] {
+				t.Fatalf("interval %d: %+v ended within it, want %+v", i, got.within, within[i])
 			}
 			if g := [4]int64{got.scheduled, got.completed, got.failed[failReset], got.unfinished}; g != want[i] {
 				t.Fatalf("interval %d: %v, want %v", i, g, want[i])

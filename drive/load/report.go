@@ -9,7 +9,7 @@ import (
 )
 
 // reportSchema is the version of a [Report].
-const reportSchema = 2
+const reportSchema = 3
 
 // Report is the document of `meshtrial load --json`.
 type Report struct {
@@ -32,7 +32,11 @@ type Report struct {
 	Completed   int64            `json:"completed"`
 	Failed      map[string]int64 `json:"failed"`
 	Unfinished  int64            `json:"unfinished"`
-	AchievedRPS float64          `json:"achieved_rps"`
+	// Answered are those completed before the schedule ended, and AchievedRPS that many
+	// per second; Backlog were due, and had neither completed nor failed by then.
+	Answered    int64   `json:"answered"`
+	Backlog     int64   `json:"backlog"`
+	AchievedRPS float64 `json:"achieved_rps"`
 
 	Intended Latency `json:"latency_intended_us"`
 	Send     Latency `json:"latency_send_us"`
@@ -72,8 +76,8 @@ func (r *Result) Report() Report {
 		Start:       r.Start.UTC().Format("2006-01-02T15:04:05.000Z07:00"), DurationS: float64(r.EndNS) / 1e9,
 		Interrupted: r.Interrupted,
 		Scheduled:   w.Scheduled, Completed: w.Completed, Failed: w.Failed, Unfinished: w.Unfinished,
-		AchievedRPS: w.AchievedRPS(),
-		Intended:    Summarise(w.Intended), Send: Summarise(w.Send), Wait: summariseLag(w.Wait), Lag: summariseLag(w.Lag),
+		Answered: w.Within.Answered, Backlog: w.BacklogEnd, AchievedRPS: w.AchievedRPS(),
+		Intended: Summarise(w.Intended), Send: Summarise(w.Send), Wait: summariseLag(w.Wait), Lag: summariseLag(w.Lag),
 		MaxInFlight: w.MaxInFlight, BytesSent: w.BytesSent, BytesRead: w.BytesRead,
 		Connects: w.Connects, Clamped: w.Clamped, CPU: w.CPU, Schedule: w.Schedule(),
 	}
@@ -142,6 +146,10 @@ func Judge(w *Window, spec *Spec) Verdict {
 	}
 	latency, lag := Summarise(w.Intended), summariseLag(w.Lag)
 	if !spec.Rate.IsMax() {
+		if within := w.within(); spec.overloaded(within) {
+			warn("the target does not carry this rate: it answered %.4g rps, and %d requests were due and not answered at the end, %d at the start; latency depends on how long that lasts",
+				w.AchievedRPS(), within.BacklogEnd, within.BacklogStart)
+		}
 		if lag.P50 > max(lagFloorUS, latency.P50/4) {
 			invalid("half of the requests left over %.0f us late by the generator's own fault, beside a median latency of %.0f us", lag.P50, latency.P50)
 		} else if lag.P99 > max(lagFloorUS, latency.P99/4) {
@@ -151,10 +159,7 @@ func Judge(w *Window, spec *Spec) Verdict {
 			warn("1%% of the requests waited over %.0f us for a free connection; %d connections are few for this rate", wait.P99, max(spec.Connections, spec.MaxConnections))
 		}
 		v.Warnings = append(v.Warnings, scheduleWords(w)...)
-		// Each event loop has a thread; the pool has as many as there are cores.
-		t, _ := spec.parseTarget()
-		busy := w.CPU.Total() / (float64(w.DurationNS) / 1e9) / float64(max(1, spec.Threads))
-		if t.looped() && busy > maxBusyRatio {
+		if busy := w.CPU.Total() / (float64(w.DurationNS) / 1e9) / float64(spec.cpus()); busy > maxBusyRatio {
 			warn("the generator used %.0f%% of its CPU; use more threads or less load", busy*100)
 		}
 	}
@@ -167,6 +172,19 @@ func Judge(w *Window, spec *Spec) Verdict {
 		warn("%d values above 60 s were recorded as 60 s", w.Clamped)
 	}
 	return v
+}
+
+// maxBacklog is by how much the backlog may grow beyond chance, of the requests answered
+// meanwhile.
+const maxBacklog = 0.01
+
+// overloaded says whether the backlog of a window grew by more than chance explains.
+func (s *Spec) overloaded(w record.Within) bool {
+	grown, chance := w.BacklogGrowth()
+	if s.Arrival == Burst {
+		chance += float64(s.Connections)
+	}
+	return float64(grown) > maxBacklog*float64(w.Answered)+chance
 }
 
 // lostWords lists what became of requests without a latency.

@@ -61,6 +61,19 @@ func (a *Account) add(b Account) {
 	}
 }
 
+// Within counts the requests that ended in a stretch of time by the clock, whenever they
+// were due. Rates and costs of that stretch divide by these; an [Account] answers what
+// became of the requests that were due in it.
+type Within struct {
+	Answered int64 `json:"answered"` // completed, in the sense of Account
+	Failed   int64 `json:"failed"`
+}
+
+func (w *Within) add(v Within) {
+	w.Answered += v.Answered
+	w.Failed += v.Failed
+}
+
 // CPU is processor time of the generator itself, in seconds.
 type CPU struct {
 	User   float64 `json:"user"`
@@ -81,6 +94,7 @@ type Interval struct {
 	StartNS    int64 // since the run's start
 	DurationNS int64
 	Account
+	Within   Within
 	Intended *hdrhistogram.PackedHistogram // done - intended, ns
 	Send     *hdrhistogram.PackedHistogram // done - sent, ns
 	Lag      *hdrhistogram.PackedHistogram // sent - max(intended, free), ns
@@ -90,9 +104,9 @@ type Interval struct {
 	// MaxInFlight is the largest number of requests outstanding at once
 	// while requests of this interval were being sent.
 	MaxInFlight int
-	BytesSent   int64
-	BytesRead   int64
-	Connects    int64 // connections begun
+	BytesSent   int64 // for the requests due in the interval
+	BytesRead   int64 // likewise
+	Connects    int64 // connections begun for them
 	// CPU is the process's own CPU time between the interval's wall-clock
 	// edges.
 	CPU CPU
@@ -105,8 +119,8 @@ type Interval struct {
 	Serial stat.Serial
 }
 
-// Summary is the part of a finished interval that steady-state detection
-// needs.
+// Summary is a finished interval without its histograms: by intended time, except
+// Answered.
 type Summary struct {
 	Index      int     `json:"index"`
 	StartNS    int64   `json:"start_ns"` // since the run's start
@@ -115,7 +129,8 @@ type Summary struct {
 	Completed  int64   `json:"completed"`
 	Failed     int64   `json:"failed"`
 	Unfinished int64   `json:"unfinished"`
-	P50NS      float64 `json:"p50_ns"` // intended latency
+	Answered   int64   `json:"answered"` // within the interval, whenever they were due
+	P50NS      float64 `json:"p50_ns"`   // intended latency
 	P99NS      float64 `json:"p99_ns"`
 	SendP50NS  float64 `json:"send_p50_ns"`
 	LagP99NS   float64 `json:"lag_p99_ns"`
@@ -137,6 +152,9 @@ type Result struct {
 	Interrupted bool
 	// Replicas is how many results were merged into this one, at least 1.
 	Replicas int
+	// CPUs is how many CPUs the engine could use: one for each event loop, or for the pool
+	// those that Go's scheduler has; of all generators together.
+	CPUs int
 	// Opened is how many connections were open before the first request;
 	// the intervals count those made later. Probes is how many were made to
 	// find an address that answers, and closed without a byte.
@@ -156,6 +174,11 @@ type Result struct {
 type Window struct {
 	From, To int // intervals From..To-1
 	Account
+	Within Within
+	// BacklogStart and BacklogEnd are how many requests were due before the window's
+	// start and end, and had not ended by then.
+	BacklogStart, BacklogEnd int64
+
 	StartNS     int64
 	DurationNS  int64
 	Intended    *hdrhistogram.Histogram // ns
@@ -173,20 +196,27 @@ type Window struct {
 	law         law
 }
 
-// AchievedRPS is completed requests per second of the window.
+// AchievedRPS is the rate of answers within the window.
 func (w *Window) AchievedRPS() float64 {
 	if w.DurationNS <= 0 {
 		return 0
 	}
-	return float64(w.Completed) / (float64(w.DurationNS) / 1e9)
+	return float64(w.Within.Answered) / (float64(w.DurationNS) / 1e9)
+}
+
+// within is what happened between the window's edges, as a trial keeps it.
+func (w *Window) within() record.Within {
+	return record.Within{Answered: w.Within.Answered, Failed: w.Within.Failed, BacklogStart: w.BacklogStart, BacklogEnd: w.BacklogEnd}
 }
 
 // Record returns the window as a trial keeps it; asked is the rate that was to be.
 func (w *Window) Record(asked rate.Rate) *record.Load {
+	within := w.within()
 	out := &record.Load{
 		Rate:      asked,
 		Scheduled: w.Scheduled, Completed: w.Completed, Failed: w.Failed, Unfinished: w.Unfinished,
 		AchievedRPS: w.AchievedRPS(),
+		Within:      &within,
 		Intended:    Summarise(w.Intended), Send: Summarise(w.Send), Lag: summariseLag(w.Lag),
 		CPU:      record.CPU{UserS: w.CPU.User, SystemS: w.CPU.System},
 		Schedule: w.Schedule(),
@@ -211,13 +241,20 @@ func (r *Result) Window(from, to int) (*Window, error) {
 		Intended: NewHistogram(), Send: NewHistogram(), Lag: NewHistogram(), Wait: NewHistogram(),
 		law: r.law(),
 	}
-	for i := from; i < to; i++ {
+	for i := range r.Intervals[:to] {
 		iv := &r.Intervals[i]
+		out := iv.Scheduled - iv.Within.Answered - iv.Within.Failed // of them, or of earlier ones
+		w.BacklogEnd += out
+		if i < from {
+			w.BacklogStart += out
+			continue
+		}
 		if i == from {
 			w.StartNS = iv.StartNS
 		}
 		w.DurationNS += iv.DurationNS
 		w.Account.add(iv.Account)
+		w.Within.add(iv.Within)
 		iv.Intended.MergeInto(w.Intended)
 		iv.Send.MergeInto(w.Send)
 		iv.Lag.MergeInto(w.Lag)
@@ -254,6 +291,7 @@ func Merge(results ...*Result) (*Result, error) {
 		out.EndNS = max(out.EndNS, r.EndNS)
 		out.Interrupted = out.Interrupted || r.Interrupted
 		out.Replicas += r.Replicas
+		out.CPUs += r.CPUs
 		out.Opened += r.Opened
 		out.Probes += r.Probes
 		for j := range r.Intervals {
@@ -282,6 +320,7 @@ func emptyInterval(like *Interval) Interval {
 func (iv *Interval) merge(other *Interval) {
 	iv.DurationNS = max(iv.DurationNS, other.DurationNS)
 	iv.Account.add(other.Account)
+	iv.Within.add(other.Within)
 	iv.Intended.Merge(other.Intended)
 	iv.Send.Merge(other.Send)
 	iv.Lag.Merge(other.Lag)

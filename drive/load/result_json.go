@@ -9,7 +9,7 @@ import (
 )
 
 // resultSchema is the version of a Result's JSON.
-const resultSchema = 1
+const resultSchema = 2
 
 // maxKinds bounds the kinds of failure read from JSON.
 const maxKinds = 100
@@ -22,6 +22,7 @@ type resultJSON struct {
 	EndNS       int64          `json:"end_ns"`
 	Interrupted bool           `json:"interrupted"`
 	Replicas    int            `json:"replicas"`
+	CPUs        int            `json:"cpus"`
 	Opened      int64          `json:"opened"`
 	Probes      int64          `json:"probes"`
 	Changes     []RateChange   `json:"rate_changes,omitempty"`
@@ -33,6 +34,7 @@ type intervalJSON struct {
 	StartNS    int64 `json:"start_ns"`
 	DurationNS int64 `json:"duration_ns"`
 	Account
+	Within Within `json:"within"`
 	// Histograms in the compressed V2 encoding of HdrHistogram, base64.
 	Intended    string `json:"intended_hdr"`
 	Send        string `json:"send_hdr"`
@@ -67,7 +69,7 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 func (r *Result) head() resultJSON {
 	out := resultJSON{
 		Schema: resultSchema, Version: r.Version, Spec: r.Spec, StartUnixNS: r.Start.UnixNano(),
-		EndNS: r.EndNS, Interrupted: r.Interrupted, Replicas: r.Replicas, Opened: r.Opened, Probes: r.Probes, Changes: r.Changes,
+		EndNS: r.EndNS, Interrupted: r.Interrupted, Replicas: r.Replicas, CPUs: r.CPUs, Opened: r.Opened, Probes: r.Probes, Changes: r.Changes,
 		Intervals: make([]intervalJSON, 0, len(r.Intervals)),
 	}
 	out.Spec.Trace = nil // it can be large, and whoever started the run has it
@@ -77,7 +79,7 @@ func (r *Result) head() resultJSON {
 // bare is the interval without its histograms.
 func (iv *Interval) bare() intervalJSON {
 	return intervalJSON{
-		Index: iv.Index, StartNS: iv.StartNS, DurationNS: iv.DurationNS, Account: iv.Account,
+		Index: iv.Index, StartNS: iv.StartNS, DurationNS: iv.DurationNS, Account: iv.Account, Within: iv.Within,
 		Clamped: iv.Clamped, MaxInFlight: iv.MaxInFlight,
 		BytesSent: iv.BytesSent, BytesRead: iv.BytesRead, Connects: iv.Connects, CPU: iv.CPU,
 		Gaps: gapsOut(&iv.Gaps), Serial: serialOut(&iv.Serial),
@@ -132,7 +134,7 @@ func (r *Result) setHead(in *resultJSON) error {
 	}
 	*r = Result{
 		Spec: in.Spec, Version: in.Version, Start: time.Unix(0, in.StartUnixNS),
-		EndNS: in.EndNS, Interrupted: in.Interrupted, Replicas: in.Replicas, Opened: in.Opened, Probes: in.Probes, Changes: in.Changes,
+		EndNS: in.EndNS, Interrupted: in.Interrupted, Replicas: in.Replicas, CPUs: in.CPUs, Opened: in.Opened, Probes: in.Probes, Changes: in.Changes,
 	}
 	return nil
 }
@@ -146,7 +148,7 @@ func (j *intervalJSON) bare(i int) (Interval, error) {
 		return Interval{}, fmt.Errorf("load result: interval %d: %d kinds of failure", i, len(j.Failed))
 	}
 	iv := Interval{
-		Index: j.Index, StartNS: j.StartNS, DurationNS: j.DurationNS, Account: j.Account,
+		Index: j.Index, StartNS: j.StartNS, DurationNS: j.DurationNS, Account: j.Account, Within: j.Within,
 		Clamped: j.Clamped, MaxInFlight: j.MaxInFlight,
 		BytesSent: j.BytesSent, BytesRead: j.BytesRead, Connects: j.Connects, CPU: j.CPU, Serial: j.Serial.in(),
 		Intended: newPacked(), Send: newPacked(), Lag: newPacked(), Wait: newPacked(),

@@ -53,7 +53,7 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	interval := int64(seconds(spec.IntervalS))
 	r := &Running{
 		Epoch: time.Time{}, spec: spec, done: make(chan struct{}),
-		result: &Result{Spec: spec, Version: version(), Replicas: 1},
+		result: &Result{Spec: spec, Version: version(), Replicas: 1, CPUs: spec.cpus()},
 	}
 	d := &deadline{}
 	d.end.Store(int64(seconds(spec.DurationS)))
@@ -105,6 +105,18 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	}
 	r.drive(ctx, eng, col, store, d)
 	return r, nil
+}
+
+// poolCPUs is how many CPUs Go's scheduler uses at once, before an event loop raises it.
+var poolCPUs = runtime.GOMAXPROCS(0)
+
+// cpus is how many CPUs the engine of a valid Spec can use: an event loop has one thread,
+// and the pool as many as Go's scheduler runs at once.
+func (s *Spec) cpus() int {
+	if t, err := s.parseTarget(); err == nil && !t.looped() {
+		return poolCPUs
+	}
+	return max(1, s.Threads)
 }
 
 // stopAt is the offset at which a run ends that is to end with an interval, or

@@ -21,7 +21,7 @@ import (
 
 // Version is that of the rules: it rises when the same evidence under the same
 // limits may get another verdict.
-const Version = 3
+const Version = 4
 
 // Limit is a bound that a check compares with.
 type Limit struct {

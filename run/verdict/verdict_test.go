@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ func TestOutdated(t *testing.T) {
 		want string
 	}{
 		{"today's", today, ""},
-		{"other rules", record.Rules{Version: Version + 1, Limits: today.Limits}, "by rules of version 4, today's are version 3"},
+		{"other rules", record.Rules{Version: Version + 1, Limits: today.Limits}, fmt.Sprintf("by rules of version %d, today's are version %d", Version+1, Version)},
 		{"a limit that is gone", record.Rules{Version: Version, Limits: map[string]float64{"moon": 1}}, "by a limit moon, which no rule has any more"},
 		{"a limit that is new", Limits{"lag": 0.5}.Rules(two[:1]), "with lag 0.5 in place of 0.25, without a limit edges, which is 0.01 today"},
 		{"another limit", Limits{"lag": 0.5}.Rules(two), "with lag 0.5 in place of 0.25"},

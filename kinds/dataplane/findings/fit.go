@@ -34,7 +34,7 @@ var axes = append([]axis{
 		if _, err := strconv.ParseFloat(t.Cell[study.FactorRate], 64); err != nil || t.Load == nil || t.Window.Seconds <= 0 {
 			return 0, false
 		}
-		return float64(t.Load.Completed) / t.Window.Seconds, true
+		return float64(t.Load.AnsweredWithin()) / t.Window.Seconds, true
 	}},
 	{factor: study.FactorConnections, on: numberLevel, cpu: "_per_connection", memory: "_per_connection"},
 }, sizeAxes()...)
@@ -167,10 +167,10 @@ func fitCPU(o *analysis.Observations, a axis, g *track, part string) []record.Fi
 		if a.traffic {
 			return cpu.TotalS() / t.Window.Seconds, ok && t.Window.Seconds > 0
 		}
-		if !ok || t.Load == nil || t.Load.Completed == 0 {
+		if !ok || t.Load.AnsweredWithin() == 0 {
 			return 0, false
 		}
-		return cpu.TotalS() / float64(t.Load.Completed), true
+		return cpu.TotalS() / float64(t.Load.AnsweredWithin()), true
 	})
 	if len(points) == 0 {
 		return nil

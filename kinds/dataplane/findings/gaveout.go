@@ -13,8 +13,9 @@ import (
 )
 
 // proxiesChecks are those of a trial of the data plane that fail because of
-// what sidecars cannot do, where nothing else is wrong: requests are lost.
-var proxiesChecks = map[string]bool{"served": false}
+// what sidecars cannot do, where nothing else is wrong: requests are lost, or more and more
+// of them wait.
+var proxiesChecks = map[string]bool{"served": false, "backlog": false}
 
 // generatorsChecks are those that say that the load itself was not what was
 // asked for.
@@ -92,6 +93,9 @@ func notTheirs(o *analysis.Observations, s study.Search, cell, block int, tried 
 	}
 	if math.IsInf(v, 1) {
 		return fmt.Sprintf("without sidecars %s lies among requests that failed, beyond the bound as well", s.Finding)
+	}
+	if bare := o.Answer(s, i, block); math.IsNaN(v) && bare.Answer == analysis.Broke {
+		return "without sidecars as well: " + bare.Why
 	}
 	if v > s.Bound.Value {
 		return fmt.Sprintf("without sidecars %s is %s, beyond the bound as well", s.Finding, words.Quantity(v, m.Unit))

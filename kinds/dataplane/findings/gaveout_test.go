@@ -29,8 +29,8 @@ measures: [latency, pressure, threads]
 
 // rateRun is a run in which the pair with sidecars takes long beyond a rate,
 // and the one without beyond another; how says what trials with sidecars show
-// then.
-func rateRun(t *testing.T, both, none float64, how func(*record.Trial)) record.Run {
+// then, bare what those without do, besides being slow.
+func rateRun(t *testing.T, both, none float64, how func(*record.Trial), bare ...func(*record.Trial)) record.Run {
 	slow := hdrhistogram.New(1, 60_000_000_000, 3)
 	for range 1000 {
 		_ = slow.RecordValue(50_000_000)
@@ -47,8 +47,11 @@ func rateRun(t *testing.T, both, none float64, how func(*record.Trial)) record.R
 		}
 		if rate > limit {
 			late = append(late, t.ID)
-			if sidecars {
+			switch {
+			case sidecars:
 				how(t)
+			case len(bare) > 0:
+				bare[0](t)
 			}
 		}
 	}
@@ -57,6 +60,11 @@ func rateRun(t *testing.T, both, none float64, how func(*record.Trial)) record.R
 		run.Hist[id] = record.TrialHist{Intended: slow, Send: slow}
 	}
 	return run
+}
+
+// notCarried is a trial whose backlog grew.
+func notCarried(t *record.Trial) {
+	t.Validity = record.Validity{Checks: []record.Check{{Name: "backlog", Detail: "2 requests were due and not answered at the window's start, 900 at its end"}}}
 }
 
 func fullThreads(t *record.Trial) {
@@ -75,6 +83,7 @@ func TestHowFarTheRateGoes(t *testing.T) {
 		verdict     string
 		says        []string
 		lowN, highN float64 // without sidecars
+		bare        []func(*record.Trial)
 	}{
 		{name: "threads are full", both: 2900, none: 1e9, how: fullThreads, low: 2590, high: 3360, verdict: record.VerdictMeasured, says: []string{"beyond the bound of 10 ms", "its concurrency of 2 limits it"}, lowN: 8000, highN: 8000},
 		{name: "queues, but nothing is full", both: 2900, none: 1e9, how: func(*record.Trial) {}, low: 2590, high: 3360, verdict: record.VerdictMeasured, says: []string{"beyond the bound of 10 ms"}, lowN: 8000, highN: 8000},
@@ -88,11 +97,14 @@ func TestHowFarTheRateGoes(t *testing.T) {
 		{name: "requests are lost", both: 2900, none: 1e9, how: func(t *record.Trial) {
 			t.Validity = record.Validity{Checks: []record.Check{{Name: "served", Detail: "90 of 1000 requests failed"}}}
 		}, low: 2590, high: 3360, verdict: record.VerdictMeasured, says: []string{"90 of 1000 requests failed"}, lowN: 8000, highN: 8000},
+		{name: "more and more requests wait", both: 2900, none: 1e9, how: notCarried, low: 2590, high: 3360, verdict: record.VerdictMeasured, says: []string{"900 at its end"}, lowN: 8000, highN: 8000},
+		{name: "more and more wait without sidecars too", both: 2900, none: 2950, how: notCarried, low: 2830, high: 2830, verdict: record.VerdictInconclusive,
+			says: []string{"without sidecars as well", "900 at its end"}, lowN: 2590, highN: 3360, bare: []func(*record.Trial){notCarried}},
 		{name: "neither can without sidecars", both: 2900, none: 2950, how: func(*record.Trial) {}, low: 2830, high: 2830, verdict: record.VerdictInconclusive,
 			says: []string{"without sidecars latency_p99 is"}, lowN: 2590, highN: 3360},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			run, tried := analysistest.Climbed(t, kinds, rateRun(t, c.both, c.none, c.how), 2)
+			run, tried := analysistest.Climbed(t, kinds, rateRun(t, c.both, c.none, c.how, c.bare...), 2)
 			f := analysistest.Analyze(t, kinds, run)
 			x := analysistest.Get(t, f, "highest_rate", record.Cell{"sidecars": "both"})
 			if x.Low != c.low || x.High != c.high || (x.Open == record.OpenHigh) != (c.low == c.high) || x.Verdict != c.verdict || x.Blocks != 2 {

@@ -109,10 +109,10 @@ func probeMeasures() []analysis.Measure {
 			for _, part := range study.ProbedParts() {
 				out = append(out, analysis.MeasureOf(study.ProbeFinding(f.Name, part), func(_ *analysis.Observations, t *record.Trial) float64 {
 					rise, ok := t.Probed[part][f.Name]
-					if !ok || t.Load == nil || t.Load.Completed <= 0 {
+					if !ok || t.Load.AnsweredWithin() <= 0 {
 						return math.NaN()
 					}
-					return float64(rise) / float64(t.Load.Completed)
+					return float64(rise) / float64(t.Load.AnsweredWithin())
 				}))
 			}
 		}
@@ -126,5 +126,5 @@ func throughput(_ *analysis.Observations, t *record.Trial) float64 {
 	if t.Load == nil || !t.Load.Rate.IsMax() || t.Window.Seconds <= 0 {
 		return math.NaN()
 	}
-	return float64(t.Load.Completed) / t.Window.Seconds
+	return float64(t.Load.AnsweredWithin()) / t.Window.Seconds
 }

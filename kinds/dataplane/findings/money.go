@@ -73,7 +73,7 @@ func baselineLevel(s *study.Study, factor string) string {
 func trialUse(s *study.Study, t *record.Trial) (money.Use, bool) {
 	var u money.Use
 	m, priced := s.Money, memoryPriced(s)
-	if t.Load == nil || t.Load.Completed <= 0 {
+	if t.Load.AnsweredWithin() <= 0 {
 		return u, false
 	}
 	proxies, seconds, bytes, shared := 0.0, 0.0, 0.0, false
@@ -85,7 +85,7 @@ func trialUse(s *study.Study, t *record.Trial) (money.Use, bool) {
 		p, _ := record.ProxyOf(part)
 		shared = shared || p.Place.Shared()
 		proxies++
-		seconds += cpu.TotalS() / float64(t.Load.Completed)
+		seconds += cpu.TotalS() / float64(t.Load.AnsweredWithin())
 		if priced {
 			bytes += analysis.Memory(t, part)
 		}

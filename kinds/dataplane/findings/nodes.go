@@ -41,7 +41,7 @@ func idleIn(o *analysis.Observations, block int) float64 {
 // them, in microseconds, less what as many use without requests.
 func nodesNet(o *analysis.Observations, t *record.Trial) float64 {
 	parts := study.WayOfTrial(t).At(record.PlaceNode)
-	if len(parts) == 0 || t.Load == nil || t.Load.Completed <= 0 {
+	if len(parts) == 0 || t.Load.AnsweredWithin() <= 0 {
 		return math.NaN()
 	}
 	used := 0.0
@@ -55,5 +55,5 @@ func nodesNet(o *analysis.Observations, t *record.Trial) float64 {
 		}
 	}
 	idle := idleIn(o, t.Block) * 1e-3 * float64(max(len(parts), len(nodes))) * t.Window.Seconds
-	return used - idle*1e6/float64(t.Load.Completed)
+	return used - idle*1e6/float64(t.Load.AnsweredWithin())
 }

@@ -32,7 +32,7 @@ func waitingMeasures() []analysis.Measure {
 // wake-up serves several, each of them waits as long, and this is too little. NaN
 // where it was not read, or the schedule does not set the rate.
 func waiting(t *record.Trial) float64 {
-	if t.Load == nil || t.Load.Rate.IsMax() || t.Load.Completed <= 0 || t.Waits == nil {
+	if t.Load == nil || t.Load.Rate.IsMax() || t.Load.AnsweredWithin() <= 0 || t.Waits == nil {
 		return math.NaN()
 	}
 	sum := 0.0
@@ -41,5 +41,5 @@ func waiting(t *record.Trial) float64 {
 			sum += w.WaitS / w.Seconds
 		}
 	}
-	return sum * t.Window.Seconds * 1e6 / float64(t.Load.Completed)
+	return sum * t.Window.Seconds * 1e6 / float64(t.Load.AnsweredWithin())
 }

@@ -208,7 +208,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	} else {
 		t.counted(&out, w.sampled, idle)
 	}
-	t.seen.Loops, t.seen.Connections = t.spec.Threads*len(t.hands), t.spec.Connections
+	t.seen.Loops, t.seen.Connections, t.seen.CPUs = t.spec.Threads*len(t.hands), t.spec.Connections, result.CPUs
 	if len(hands) > 0 {
 		t.seen.Planned = t.spec.Planned(window.StartNS, window.StartNS+window.DurationNS)
 	}

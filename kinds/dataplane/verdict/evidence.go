@@ -32,6 +32,9 @@ type Evidence struct {
 	// connections it kept.
 	Loops       int `json:"loops"`
 	Connections int `json:"connections"`
+	// CPUs is how many CPUs the generator could use, of several generators together. 0 in
+	// older evidence: as many as loops.
+	CPUs int `json:"cpus,omitempty"`
 	// Planned is how many requests the schedule has in the window, where several
 	// generators send it; else 0.
 	Planned int64 `json:"planned,omitempty"`
@@ -138,7 +141,7 @@ func (e Evidence) check(t record.Trial) error {
 		}
 	}
 	return cmp.Or(verdict.CheckCount("mesh.requests", m.Requests), verdict.CheckCount("mesh.unknown", m.Unknown),
-		verdict.CheckCount("planned", e.Planned), verdict.CheckCount("mesh.connections", m.Connections), verdict.CheckCount("mesh.probes", m.Probes), e.checkCounted())
+		verdict.CheckCount("planned", e.Planned), verdict.CheckCount("cpus", int64(e.CPUs)), verdict.CheckCount("mesh.connections", m.Connections), verdict.CheckCount("mesh.probes", m.Probes), e.checkCounted())
 }
 
 // checkCounted finds counters that are not there although nothing says that

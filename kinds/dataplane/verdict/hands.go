@@ -1,6 +1,8 @@
 package verdict
 
 import (
+	"cmp"
+
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/run/verdict"
@@ -60,15 +62,16 @@ func checkClocks(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 	}
 }
 
-// busiest is the CPU share of the generator's loop, or of the busiest of several
-// generators', and what to call it.
+// busiest is the share of its CPUs that the generator used, or the busiest of several
+// generators, and what to call it. An event loop has one CPU; what speaks TLS, HTTP/2 or
+// gRPC has all that its process may use.
 func busiest(t record.Trial, e Evidence) (share float64, who string) {
-	loops := float64(max(1, e.Loops))
+	cpus := float64(max(1, cmp.Or(e.CPUs, e.Loops)))
 	if len(t.Hands) < 2 {
-		return t.Load.CPU.TotalS() / (t.Window.Seconds * loops), "the generator"
+		return t.Load.CPU.TotalS() / (t.Window.Seconds * cpus), "the generator"
 	}
 	for _, h := range t.Hands {
-		if used := h.CPU.TotalS() / (t.Window.Seconds * loops / float64(len(t.Hands))); used >= share {
+		if used := h.CPU.TotalS() / (t.Window.Seconds * cpus / float64(len(t.Hands))); used >= share {
 			share, who = used, "the generator of pod "+h.Pod
 		}
 	}

@@ -21,11 +21,13 @@ import (
 var (
 	served = verdict.Limit{Name: "served", Default: 0.001, Unit: "ratio",
 		Doc: "requests of the window that may fail or stay unfinished: they count as infinitely late"}
+	backlog = verdict.Limit{Name: "backlog", Default: 0.01, Unit: "ratio",
+		Doc: "by how much the backlog of requests that are due and not answered may grow from the window's start to its end, beyond chance, as a share of those answered within it: more, and the target does not carry the rate"}
 	// SendTime is also what package findings allows bursts by.
 	SendTime = verdict.Limit{Name: "send-time", Default: 10, Unit: "us",
 		Doc: "what it may take the generator to send one of many requests that are due at once"}
 	generatorCPU = verdict.Limit{Name: "generator-cpu", Default: 0.9, Unit: "ratio",
-		Doc: "share of a CPU above which one loop of the generator cannot be trusted to keep its schedule"}
+		Doc: "share of the CPUs that the generator can use, one for each event loop, above which it cannot be trusted to keep its schedule"}
 	cpuEdges = verdict.Limit{Name: "cpu-edges", Default: 0.01, Unit: "ratio",
 		Doc: "how far the readings of CPU counters may be from the window's edges, as a share of the window"}
 	cpuGaps = verdict.Limit{Name: "cpu-gaps", Default: 0.25, Unit: "ratio",
@@ -43,7 +45,7 @@ var (
 )
 
 // Limits are all of the kind's.
-var Limits = []verdict.Limit{served, ScheduleLag, scheduleFit, scheduleEven, scheduleOdd, scheduleEvenOdd, scheduleRate, handsApart, SendTime, Steady, SteadyCommon, generatorCPU, cpuEdges, cpuGaps, threads, ThreadsUnsure, ThreadsLeast, verdict.Steal, verdict.Unattributed, verdict.UnattributedBusy}
+var Limits = []verdict.Limit{served, backlog, ScheduleLag, scheduleFit, scheduleEven, scheduleOdd, scheduleEvenOdd, scheduleRate, handsApart, SendTime, Steady, SteadyCommon, generatorCPU, cpuEdges, cpuGaps, threads, ThreadsUnsure, ThreadsLeast, verdict.Steal, verdict.Unattributed, verdict.UnattributedBusy}
 
 // Judge implements [verdict.Judge].
 func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
@@ -118,9 +120,30 @@ func checkLoad(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 	if t.Cell[study.FactorRate] == rate.Word {
 		return
 	}
+	checkBacklog(s, t, e, l)
 	checkSchedule(s, t, e, l)
 	share, who := busiest(t, e)
-	s.Check("generator-cpu", share <= l.Of(generatorCPU), "%s used %.0f%% of a CPU", who, share*100)
+	of := "a CPU"
+	if e.CPUs > 1 {
+		of = "the CPUs that it can use"
+	}
+	s.Check("generator-cpu", share <= l.Of(generatorCPU), "%s used %.0f%% of %s", who, share*100, of)
+}
+
+// checkBacklog says whether the target carried the rate while the window lasted. Where it
+// does not, proxies hold requests whose cost lies on both sides of the window's end, and
+// latency depends on how long the window is. Records of older runs do not have a backlog.
+func checkBacklog(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
+	w := t.Load.Within
+	if w == nil {
+		return
+	}
+	grown, chance := w.BacklogGrowth()
+	if t.Cell[study.FactorArrival] == study.ArrivalBurst {
+		chance += float64(e.Connections) // a burst just before the window's end
+	}
+	s.Check(backlog.Name, float64(grown) <= l.Of(backlog)*float64(w.Answered)+chance,
+		"%d requests were due and not answered at the window's start, %d at its end; %d were answered within it; chance explains %.0f more", w.BacklogStart, w.BacklogEnd, w.Answered, chance)
 }
 
 // kindsOf lists failures by kind, "" if there are none.

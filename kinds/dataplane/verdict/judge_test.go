@@ -58,6 +58,11 @@ func sampled(gap float64) func(*seen) {
 	}
 }
 
+// within is how many requests were answered within a window, and its backlog at both edges.
+func within(answered, start, end int64) *record.Within {
+	return &record.Within{Answered: answered, BacklogStart: start, BacklogEnd: end}
+}
+
 func (j *seen) judge() record.Validity { return Of(j.trial, j.seen, nil, none.Mesh{}.Verify) }
 
 // Each fault makes a trial invalid, by the check that is about it and no
@@ -84,6 +89,20 @@ func TestJudge(t *testing.T) {
 			j.trial.Load.Unfinished = 11
 		}, fails: "served"},
 		{name: "nothing completed", change: func(j *seen) { j.trial.Load.Completed, j.trial.Load.Unfinished = 0, 10000 }, fails: "served"},
+		{name: "a backlog that grows", change: func(j *seen) { j.trial.Load.Within = within(9700, 20, 350) }, fails: "backlog"},
+		{name: "a backlog that does not", change: func(j *seen) { j.trial.Load.Within = within(10000, 350, 350) }},
+		{name: "a backlog that shrinks", change: func(j *seen) { j.trial.Load.Within = within(10300, 350, 20) }},
+		{name: "a few requests in flight", change: func(j *seen) { j.trial.Load.Within = within(10000, 2, 12) }},
+		{name: "few requests, by chance", change: func(j *seen) { j.trial.Load.Within = within(40, 0, 16) }},
+		{name: "few requests, of which half wait", change: func(j *seen) { j.trial.Load.Within = within(40, 0, 40) }, fails: "backlog"},
+		{name: "a burst at the end of the window", change: func(j *seen) {
+			j.trial.Cell[study.FactorArrival] = study.ArrivalBurst
+			j.seen.Connections, j.trial.Load.Within = 300, within(10000, 0, 300)
+		}},
+		{name: "at rate max all connections wait", change: func(j *seen) {
+			j.trial.Cell[study.FactorRate], j.trial.Load.Schedule = rate.Word, nil
+			j.trial.Load.Within = within(10000, 0, 5000)
+		}},
 		{name: "late beside its own latency: the run decides", change: func(j *seen) { j.trial.Load.Lag = record.Lag{P50: 1000, P99: 3000} }},
 		{name: "gaps of another process", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.116 }, fails: "schedule-fit", warns: "0.116 from exponential"},
 		{name: "gaps a little off", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.063 }},
@@ -109,6 +128,8 @@ func TestJudge(t *testing.T) {
 			j.seen.Connections, j.trial.Load.Schedule, j.trial.Load.Autocorrelation = 10000, nil, new(float64)
 		}},
 		{name: "generator without CPU to spare", change: func(j *seen) { j.trial.Load.CPU.UserS = 1.4 }, fails: "generator-cpu"},
+		{name: "all CPUs are the generator's", change: func(j *seen) { j.seen.CPUs, j.trial.Load.CPU.UserS = 4, 6.6 }},
+		{name: "all CPUs are busy", change: func(j *seen) { j.seen.CPUs, j.trial.Load.CPU.UserS = 4, 6.8 }, fails: "generator-cpu"},
 		{name: "two threads have twice the CPU", change: func(j *seen) {
 			j.seen.Loops = 2
 			j.trial.Load.CPU.UserS = 1.4
@@ -346,6 +367,8 @@ func TestEveryLimitCounts(t *testing.T) {
 			j.trial.Load.Rate, j.trial.Load.Schedule.Distance = 1000, 0.07
 		case scheduleEven, scheduleEvenOdd:
 			j.trial.Load.Schedule.Process, j.trial.Load.Schedule.Distance = study.ArrivalUniform, 0.2
+		case backlog:
+			j.trial.Load.Within = within(10000, 0, 60)
 		case cpuGaps:
 			sampled(0.5)(j)
 		case handsApart:

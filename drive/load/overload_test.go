@@ -1,0 +1,139 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/leakcheck"
+)
+
+// TestOverload: a window's rate, and what a server's CPU comes to per request, are those of
+// the requests that it answered in the window, however many more it was offered. The
+// server takes one request at a time; time is the test's own.
+func TestOverload(t *testing.T) {
+	const (
+		interval  = int64(250e6)
+		serviceNS = int64(1e9) / 207 // of CPU
+		warm, end = 2, 7             // the window, s
+	)
+	for _, offered := range []float64{0.5, 0.9, 1.05, 1.2, 1.5, 2, 5} {
+		t.Run(fmt.Sprint(offered), func(t *testing.T) {
+			result := &Result{Spec: DefaultSpec("http://server:80/")}
+			rec := recorder{interval: interval, stride: 1, done: &progress{}, fresh: newTally, deadline: &deadline{}}
+			rec.deadline.end.Store(end * 1e9)
+			col := newCollector(1, interval, false, newEdges(interval), func(iv Interval, _ Summary) { result.Intervals = append(result.Intervals, iv) })
+			rec.seal = func(x *tally) { iv, s := col.pack(x); col.publish(iv, s) }
+
+			schedule := arrival.Poisson(arrival.Shape{Kind: arrival.Constant, RateRPS: 207 * offered}, end, 1)
+			busy, free := int64(0), int64(0) // CPU in the window; when the server is free
+			inWindow := func(at int64) int64 { return min(max(at, warm*1e9), end*1e9) }
+			var out []*request
+			for r, ok := schedule.Next(); ok; r, ok = schedule.Next() {
+				req := &request{}
+				rec.admit(req, r.Offset)
+				out = append(out, req)
+			}
+			for _, req := range out {
+				begin := max(free, req.intended)
+				free = begin + serviceNS
+				busy += inWindow(free) - inWindow(begin)
+				rec.sent(req, begin, begin)
+				rec.complete(req, free, 200)
+			}
+			rec.finish(end * 1e9)
+
+			w, err := result.Window(int(warm*1e9/interval), int(end*1e9/interval))
+			if err != nil || w.Within.Answered == 0 {
+				t.Fatal(w, err)
+			}
+			got := w.Record(0)
+			if truth := min(207, 207*offered); math.Abs(got.AchievedRPS/truth-1) > 0.03 && offered > 1 {
+				t.Errorf("achieved %.1f rps of %.1f", got.AchievedRPS, truth)
+			}
+			if each := float64(busy) / float64(got.AnsweredWithin()); math.Abs(each/float64(serviceNS)-1) > 0.03 {
+				t.Errorf("%.3g ms of CPU per request, want %.3g", each/1e6, float64(serviceNS)/1e6)
+			}
+			if got.Completed != got.Scheduled || w.Intended.TotalCount() != got.Scheduled {
+				t.Errorf("%+v: latency is of the requests due in the window", w.Account)
+			}
+			if due := got.Scheduled + got.Within.BacklogStart - got.Within.BacklogEnd; due != got.Within.Answered {
+				t.Errorf("%+v does not add up with %d scheduled", got.Within, got.Scheduled)
+			}
+			// A twentieth too much is a few dozen requests, as chance would have it too.
+			if over := result.Spec.overloaded(*got.Within); offered != 1.05 && over != (offered > 1) {
+				t.Errorf("overloaded %v: %+v", over, got.Within)
+			}
+		})
+	}
+}
+
+// TestLateAnswers: over sockets, what a server answers after the schedule's end counts for
+// latency, not for the rate; the backlog is what was due by then. The account of all
+// parts of the run joins without a gap.
+func TestLateAnswers(t *testing.T) {
+	leakcheck.Goroutines(t)
+	const soon = 20 // answered at once, the rest after the end
+	for _, proto := range []string{protocol.HTTP1, protocol.HTTP2} {
+		t.Run(proto, func(t *testing.T) {
+			release := make(chan struct{})
+			var n atomic.Int64
+			server := newPlainServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				if n.Add(1) > soon {
+					<-release
+				}
+			}))
+			defer server.Close()
+			spec := quick(server.URL)
+			spec.Protocol, spec.Arrival, spec.Rate, spec.DurationS = proto, Uniform, 200, 1
+			running, err := Start(context.Background(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reach(t, running, func(p Progress) bool { return p.AtNS > 1.01e9 })
+			close(release)
+			r, err := running.Result(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkResult(t, r)
+			w := r.Total()
+			if w.Completed != 200 || w.Within != (Within{Answered: soon}) || w.BacklogEnd != 180 || w.AchievedRPS() != soon || w.DurationNS != 1e9 {
+				t.Errorf("%+v within, backlog %d to %d, %v rps, %d completed", w.Within, w.BacklogStart, w.BacklogEnd, w.AchievedRPS(), w.Completed)
+			}
+			first, err := r.Window(0, 5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rest, err := r.Window(5, len(r.Intervals))
+			if err != nil || first.BacklogEnd != rest.BacklogStart || first.BacklogStart != 0 || first.Within.Answered+rest.Within.Answered != soon {
+				t.Errorf("%v: %+v, then %+v", err, first.within(), rest.within())
+			}
+			rep := r.Report()
+			if rep.Answered != soon || rep.Backlog != 180 || rep.AchievedRPS != soon || !strings.Contains(strings.Join(rep.Warnings, "\n"), "does not carry this rate") {
+				t.Errorf("%+v", rep)
+			}
+			text, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			back := &Result{}
+			if err := json.Unmarshal(text, back); err != nil || !reflect.DeepEqual(back.Total().within(), w.within()) {
+				t.Errorf("%v: %+v", err, back.Total().within())
+			}
+			both, err := Merge(r, r)
+			if err != nil || both.Total().within() != (record.Within{Answered: 2 * soon, BacklogEnd: 360}) {
+				t.Errorf("%v: of two %+v", err, both.Total().within())
+			}
+		})
+	}
+}
