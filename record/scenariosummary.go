@@ -8,26 +8,6 @@ const (
 	// not valid, or its requests are not known.
 )
 
-// Moment is a sliding second as its clients saw it, with what the services
-// were like at its end: what assertions about moments and conditions of steps
-// are asked of.
-type Moment struct {
-	AtS        float64 // its end, after the timeline's begin
-	Requests   int64   // that were due in it
-	Failed     int64   // of them, those that never ended too
-	ErrorShare float64 // Failed of Requests; 0 without any
-	RateRPS    float64 // answered well, a second
-	// Latency of all requests, from when they were due: infinite of those that
-	// failed. Answered is that of the others; infinite if there are none. Both are
-	// zero without any request.
-	MomentLatency
-	Answered       MomentLatency
-	Ready, Ejected map[string]int // endpoints by service
-}
-
-// MomentLatency is a moment's latency.
-type MomentLatency struct{ P50MS, P90MS, P99MS, MaxMS float64 }
-
 // ScenarioSummary is what a cell of a study of resilience showed. The verdict
 // is of all its trials, the figures are of the one that Shown names.
 type ScenarioSummary struct {
@@ -98,7 +78,7 @@ type ScenarioWindow struct {
 	FailedBy   map[string]int64 `json:"failed_by,omitempty"` // by the client's kind of failure
 	ErrorShare float64          `json:"error_share"`
 	RateRPS    float64          `json:"rate_rps"`     // due, a second
-	AnswerRPS  float64          `json:"answered_rps"` // answered well, a second
+	AnswerRPS  float64          `json:"answered_rps"` // answers within the window per second, whenever their requests were due
 	Latency    Latency          `json:"latency_us"`   // of answered requests, from when they were due; 0 without any, percentiles also of too few
 	// LongestFailUS is the longest time in which no request that was due
 	// succeeded.

@@ -136,6 +136,8 @@ type Summary struct {
 	LagP99NS   float64 `json:"lag_p99_ns"`
 	CPUUserS   float64 `json:"cpu_user_s"`
 	CPUSystemS float64 `json:"cpu_system_s"`
+	// Intended is the histogram of intended latency, where it was asked for.
+	Intended Buckets `json:"latency_buckets,omitempty"`
 }
 
 // Result is everything a run recorded.

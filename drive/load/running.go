@@ -55,6 +55,19 @@ func (r *Running) Intervals(from int) []Summary {
 	return append([]Summary(nil), r.summaries[from:]...)
 }
 
+// IntervalsWithLatency is [Running.Intervals] with the intervals' histograms of intended
+// latency.
+func (r *Running) IntervalsWithLatency(from int) []Summary {
+	out := r.Intervals(from)
+	for i := range out {
+		r.mu.Lock()
+		h := r.result.Intervals[out[i].Index].Intended // is never written again
+		r.mu.Unlock()
+		out[i].Intended = BucketsOf(h)
+	}
+	return out
+}
+
 // Progress is how far a run is: counts by when it happened, not by intended
 // time.
 type Progress struct {

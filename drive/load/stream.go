@@ -69,9 +69,28 @@ func appendBuckets(out []byte, h *hdrhistogram.PackedHistogram) []byte {
 	return out
 }
 
+// Buckets are the counts of a histogram of this package, in nanoseconds.
+type Buckets []byte
+
+// BucketsOf returns the counts of a histogram of 1 ns to 60 s and three digits.
+func BucketsOf(h *hdrhistogram.PackedHistogram) Buckets { return appendBuckets(nil, h) }
+
+// Each calls do with each bucket's middle, in ascending order, and its count.
+func (b Buckets) Each(do func(ns float64, count int64)) error {
+	return b.each(func(bucket, count int64) error {
+		do(middle(valueAt(bucket+1)-1), count)
+		return nil
+	})
+}
+
 // fill records buckets in an empty histogram.
 func fill(h *hdrhistogram.PackedHistogram, buckets []byte) error {
-	most, at := uint64(bucketAt(histHighest)), uint64(0)
+	return Buckets(buckets).each(func(bucket, count int64) error { return h.RecordValues(valueAt(bucket), count) })
+}
+
+// each calls do with each bucket's number and count, until it fails.
+func (b Buckets) each(do func(bucket, count int64) error) error {
+	most, at, buckets := uint64(bucketAt(histHighest)), uint64(0), []byte(b)
 	for len(buckets) > 0 {
 		step, n := binary.Uvarint(buckets)
 		count, m := binary.Uvarint(buckets[max(n, 0):])
@@ -79,7 +98,7 @@ func fill(h *hdrhistogram.PackedHistogram, buckets []byte) error {
 			return errors.New("it is damaged")
 		}
 		at += step
-		if err := h.RecordValues(valueAt(int64(at)), int64(count)); err != nil {
+		if err := do(int64(at), int64(count)); err != nil {
 			return err
 		}
 		buckets = buckets[n+m:]

@@ -38,8 +38,16 @@ func (c *Client) Start(ctx context.Context, spec load.Spec) (Started, error) {
 // Intervals returns how the run stands and the intervals finished, from
 // index from on.
 func (c *Client) Intervals(ctx context.Context, run string, from int) (Status, error) {
+	return c.intervals(ctx, url.Values{"run": {run}, "from": {strconv.Itoa(from)}})
+}
+
+// IntervalsWithLatency is Intervals with each interval's histogram of intended latency.
+func (c *Client) IntervalsWithLatency(ctx context.Context, run string, from int) (Status, error) {
+	return c.intervals(ctx, url.Values{"run": {run}, "from": {strconv.Itoa(from)}, "latency": {""}})
+}
+
+func (c *Client) intervals(ctx context.Context, query url.Values) (Status, error) {
 	var out Status
-	query := url.Values{"run": {run}, "from": {strconv.Itoa(from)}}
 	err := c.call(ctx, http.MethodGet, "/v1/intervals", query, nil, &out)
 	return out, err
 }

@@ -74,6 +74,27 @@ func TestRunByControl(t *testing.T) {
 	if err != nil || !s.Done || len(s.Intervals) != n-1 || s.Intervals[0].Index != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
+	if s.Intervals[0].Intended != nil {
+		t.Error("histograms that nobody asked for")
+	}
+	s, err = c.IntervalsWithLatency(ctx, started.Run, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := load.NewHistogram()
+	for _, one := range s.Intervals {
+		answers := int64(0)
+		err := one.Intended.Each(func(ns float64, count int64) {
+			answers += count
+			_ = all.RecordValues(int64(ns), count) // in range
+		})
+		if err != nil || answers != one.Completed {
+			t.Errorf("interval %d: a histogram of %d of %d answers: %v", one.Index, answers, one.Completed, err)
+		}
+	}
+	if !all.Equals(w.Intended) {
+		t.Error("histograms of intervals do not add up to the run's")
+	}
 	again, err := c.Start(ctx, spec) // the place is free again
 	if err != nil {
 		t.Fatal(err)

@@ -147,6 +147,9 @@ func (s *Server) intervals(w http.ResponseWriter, r *http.Request, run string, r
 		}
 	}
 	status.Intervals = running.Intervals(from)
+	if r.URL.Query().Has("latency") {
+		status.Intervals = running.IntervalsWithLatency(from)
+	}
 	if status.Intervals == nil {
 		status.Intervals = []load.Summary{}
 	}

@@ -54,6 +54,7 @@ type made struct {
 	spoil   func(t *record.Trial)
 	proxies bool                  // whether the clients' proxies wrote too
 	late    func(due int64) int64 // by how much the client was late to send
+	slow    func(due int64) int64 // by how much longer an answer takes
 }
 
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -141,6 +142,9 @@ func (m made) request(book *ledger.Book, t *record.Trial, id string, due int64) 
 	client := ledger.ClientEntry{ID: id, IntendedNS: zero + due, SentNS: zero + due + late, DoneNS: zero + due + late + 10*ms, Outcome: ledger.OutcomeOK, Status: 200}
 	proxy := ledger.ProxyEntry{ID: id, Side: ledger.SideClient, Service: "clients", Pod: "clients-0", To: "bar", StartNS: zero + due, DurationNS: 10 * ms, Status: 200, GRPC: -1,
 		Details: "via_upstream", Host: "10.0.0.1:80", Attempts: 1}
+	if m.slow != nil {
+		client.DoneNS += m.slow(due)
+	}
 	switch kind {
 	case "":
 		book.AddWorker(ledger.WorkerEntry{ID: id, Service: "bar", Pod: "bar-0", StartNS: zero + due, EndNS: zero + due + 10*ms, Status: 200, Ended: ledger.EndAnswered})

@@ -37,7 +37,7 @@ func (m *moments) look(from, to int64) record.Moment {
 	if out.Requests > 0 {
 		out.ErrorShare = float64(out.Failed) / float64(out.Requests)
 	}
-	out.RateRPS = float64(out.Requests-out.Failed) / (float64(to-from) / 1e9)
+	out.RateRPS = float64(m.s.answersIn(from, to)) / (float64(to-from) / 1e9)
 	if m.latency {
 		var micros []int64
 		for _, r := range m.s.requests[low:high] {
@@ -45,13 +45,7 @@ func (m *moments) look(from, to int64) record.Moment {
 				micros = append(micros, r.micros)
 			}
 		}
-		l := latencies(micros, int(out.Failed))
-		out.P50MS, out.P90MS, out.P99MS, out.MaxMS = l.P50/1e3, l.P90/1e3, l.P99/1e3, l.Max/1e3
-		if l = latencies(micros, 0); len(micros) > 0 { // else those of all are infinite, or zero of none
-			out.Answered = record.MomentLatency{P50MS: l.P50 / 1e3, P90MS: l.P90 / 1e3, P99MS: l.P99 / 1e3, MaxMS: l.Max / 1e3}
-		} else {
-			out.Answered = out.MomentLatency
-		}
+		out.SetLatency(micros)
 	}
 	zero := m.s.trial.Scenario.StartNS
 	samples := m.s.trial.Scenario.Samples

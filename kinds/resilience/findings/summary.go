@@ -75,7 +75,7 @@ func (s *trialScenario) series() record.ScenarioSeries {
 		}
 	}
 	for b := range micros {
-		l := latencies(micros[b], 0)
+		l := record.LatencyOf(micros[b], 0)
 		out.P50US[b], out.P99US[b], out.MaxUS[b] = l.P50, l.P99, l.Max
 	}
 	any := false

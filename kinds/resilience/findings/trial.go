@@ -70,6 +70,7 @@ type trialScenario struct {
 	steps    []timed
 	bounds   []boundary // the first is the timeline's begin
 	requests []sent     // by at
+	answers  []int64    // when each answer came, in order; nanoseconds after the begin
 	account  *ledger.Account
 	windows  []record.ScenarioWindow
 	total    record.ScenarioWindow
@@ -141,7 +142,7 @@ func readScenario(o *analysis.Observations, t *record.Trial, all *scenarios) *tr
 		}
 	}
 	s.judge(all.assertions)
-	s.requests, s.punctual = nil, nil
+	s.requests, s.answers, s.punctual = nil, nil, nil
 	return s
 }
 
@@ -296,6 +297,7 @@ func (s *trialScenario) read(book *ledger.Book) {
 				from = c.SentNS
 			}
 			one.micros = max(0, c.DoneNS-from) / 1e3
+			s.answers = append(s.answers, one.done)
 			_ = s.hist.RecordValue(min(max(c.DoneNS-from, 1), 60_000_000_000))
 		case c.Outcome != ledger.OutcomeUnfinished:
 			one.failed, one.kind = true, c.Outcome
@@ -304,6 +306,7 @@ func (s *trialScenario) read(book *ledger.Book) {
 		return true
 	})
 	slices.SortStableFunc(s.requests, func(a, b sent) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.due, b.due)) })
+	slices.Sort(s.answers)
 	s.counts = stat.FromHistogram(s.hist, analysis.NsToUS)
 	s.cut(book)
 	s.measureSteps()

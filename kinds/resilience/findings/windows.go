@@ -119,10 +119,10 @@ func (s *trialScenario) window(name string, names []string, from, to int64, requ
 		w.ErrorShare = float64(w.Failed+w.Unfinished) / float64(w.Requests)
 	}
 	if seconds := w.ToS - w.FromS; seconds > 0 {
-		w.RateRPS, w.AnswerRPS = float64(w.Requests)/seconds, float64(w.Answered)/seconds
+		w.RateRPS, w.AnswerRPS = float64(w.Requests)/seconds, float64(s.answersIn(from, to))/seconds
 	}
 	lost := w.Failed + w.Unfinished
-	w.Latency, ofAll = enough(latencies(micros, 0), w.Answered, 0, 0), enough(latencies(micros, int(lost)), w.Requests, lost, math.NaN())
+	w.Latency, ofAll = enough(record.LatencyOf(micros, 0), w.Answered, 0, 0), enough(record.LatencyOf(micros, int(lost)), w.Requests, lost, math.NaN())
 	w.LongestFailUS = float64(longestFailing(requests, to)) / 1e3
 	for _, sample := range s.during(from, to) {
 		for service, n := range sample.Ready {
@@ -143,6 +143,14 @@ func (s *trialScenario) window(name string, names []string, from, to int64, requ
 	return w, ofAll
 }
 
+// answersIn is how many answers came from one time on and before another, in nanoseconds
+// after the timeline's begin, whenever their requests were due.
+func (s *trialScenario) answersIn(from, to int64) int {
+	low, _ := slices.BinarySearch(s.answers, from)
+	high, _ := slices.BinarySearch(s.answers, to)
+	return high - low
+}
+
 // during are the looks at the services in a part of the timeline.
 func (s *trialScenario) during(from, to int64) []record.ScenarioSample {
 	zero := s.trial.Scenario.StartNS
@@ -157,33 +165,6 @@ func (s *trialScenario) during(from, to int64) []record.ScenarioSample {
 	}
 	return all[low:high]
 }
-
-// latencies are the percentiles of whole microseconds, which it sorts: the
-// smallest value that so large a share is not above. Those of lost requests more
-// are infinite. It is all zeros of no request.
-func latencies(micros []int64, lost int) record.Latency {
-	n := len(micros) + lost
-	if n == 0 {
-		return record.Latency{}
-	}
-	slices.Sort(micros)
-	sum := 0.0
-	for _, v := range micros {
-		sum += float64(v)
-	}
-	if lost > 0 {
-		sum = math.Inf(1)
-	}
-	q := func(q float64) float64 {
-		if at := rank(n, q); at < len(micros) {
-			return float64(micros[at])
-		}
-		return math.Inf(1)
-	}
-	return record.Latency{Min: q(0), P50: q(0.5), P90: q(0.9), P99: q(0.99), P999: q(0.999), Max: q(1), Mean: sum / float64(n)}
-}
-
-func rank(n int, q float64) int { return max(0, min(n-1, int(math.Ceil(q*float64(n)))-1)) }
 
 // longestFailing is the longest time, in nanoseconds, from a request that
 // failed, or never ended, to the next one that was answered, with none answered between; to

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -268,7 +267,7 @@ func (c *clients) moment(ctx context.Context) (record.Moment, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := c.each(ctx, func(ctx context.Context, _ int, one *client) error {
-		status, err := one.api.Intervals(ctx, one.started.Run, len(one.seen))
+		status, err := one.api.IntervalsWithLatency(ctx, one.started.Run, len(one.seen))
 		if err == nil && status.Error != "" {
 			err = errors.New(status.Error)
 		}
@@ -282,43 +281,42 @@ func (c *clients) moment(ctx context.Context) (record.Moment, error) {
 	for _, one := range c.all {
 		last = min(last, len(one.seen))
 	}
-	return momentOf(c.all, last), nil
+	return momentOf(c.all, last)
 }
 
-// momentOf sums the intervals before number last.
-func momentOf(all []*client, last int) record.Moment {
+// momentOf is the second before interval number last, of all clients together.
+func momentOf(all []*client, last int) (record.Moment, error) {
 	first := max(0, last-int(momentLength/loadInterval))
 	m := record.Moment{AtS: float64(last) * loadInterval.Seconds()}
-	answered := int64(0)
+	answers := int64(0)
+	var micros []int64
 	for _, one := range all {
 		for _, s := range one.seen[first:last] {
 			m.Requests += s.Scheduled
 			m.Failed += s.Failed + s.Unfinished
-			answered += s.Completed
-			m.P50MS, m.P99MS = max(m.P50MS, s.P50NS/1e6), max(m.P99MS, s.P99NS/1e6)
+			answers += s.Answered
+			left := s.Completed
+			err := s.Intended.Each(func(ns float64, count int64) {
+				if left -= count; left >= 0 {
+					micros = append(micros, slices.Repeat([]int64{int64(ns / 1e3)}, int(count))...)
+				}
+			})
+			if err == nil && left != 0 {
+				err = fmt.Errorf("its histogram does not have the %d answers", s.Completed)
+			}
+			if err != nil {
+				return m, fmt.Errorf("latency of interval %d: %w", s.Index, err)
+			}
 		}
 	}
 	if m.Requests > 0 {
 		m.ErrorShare = float64(m.Failed) / float64(m.Requests)
 	}
 	if last > first {
-		m.RateRPS = float64(answered) / (float64(last-first) * loadInterval.Seconds())
+		m.RateRPS = float64(answers) / (float64(last-first) * loadInterval.Seconds())
 	}
-	m.P90MS, m.MaxMS = m.P99MS, m.P99MS
-	m.Answered = m.MomentLatency
-	// Of those that were not answered it is infinite: see [record.Moment].
-	for _, of := range []struct {
-		to *float64
-		q  float64
-	}{{&m.P50MS, 0.5}, {&m.P90MS, 0.9}, {&m.P99MS, 0.99}, {&m.MaxMS, 1}} {
-		if answered < int64(math.Ceil(of.q*float64(m.Requests))) {
-			*of.to = math.Inf(1)
-		}
-	}
-	if answered == 0 {
-		m.Answered = m.MomentLatency
-	}
-	return m
+	m.SetLatency(micros)
+	return m, nil
 }
 
 // keepsLedger says whether the study wants to know what became of every

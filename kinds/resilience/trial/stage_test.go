@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -416,33 +417,62 @@ func TestCensus(t *testing.T) {
 	}
 }
 
-// A moment is the last second that has ended for all clients.
+// A moment is the last second that has ended for all clients: rates of what was answered
+// within it, percentiles of all clients' requests together, as assertions take them.
 func TestMomentOf(t *testing.T) {
-	var all []*client
-	for range 2 {
-		one := &client{}
-		for i := range 25 {
-			s := load.Summary{Index: i, Scheduled: 10, Completed: 9, Failed: 1, P99NS: float64(i) * 1e6}
-			if i < 10 {
-				s.Failed, s.Completed = 10, 0
+	buckets := func(ms ...int64) load.Buckets {
+		h := hdrhistogram.NewPacked(1, 60_000_000_000, 3)
+		for _, v := range ms {
+			if err := h.RecordValue(v * 1e6); err != nil {
+				t.Fatal(err)
 			}
-			one.seen = append(one.seen, s)
 		}
-		all = append(all, one)
+		return load.BucketsOf(h)
 	}
-	m := momentOf(all, 24)
-	if m.Requests != 200 || m.Failed != 20 || m.ErrorShare != 0.1 || m.RateRPS != 180 || m.Answered.P99MS != 23 || m.AtS < 2.39 || m.AtS > 2.41 {
+	// One client has few requests, and slow ones: the 99th percentile of each of its
+	// intervals says nothing of all requests.
+	few, many := &client{}, &client{}
+	for i := range 25 {
+		s := load.Summary{Index: i, Scheduled: 99, Completed: 99, Answered: 90, P99NS: 1e6}
+		s.Intended = buckets(slices.Repeat([]int64{1}, 99)...)
+		many.seen = append(many.seen, s)
+		few.seen = append(few.seen, load.Summary{Index: i, Scheduled: 1, Completed: 1, Answered: 1, P99NS: 80e6, Intended: buckets(80)})
+	}
+	near := func(got, want float64) bool { return math.Abs(got/want-1) < 1e-3 }
+	moment := func(last int, all ...*client) record.Moment {
+		m, err := momentOf(all, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := moment(24, few, many)
+	if m.Requests != 1000 || m.Failed != 0 || m.ErrorShare != 0 || m.RateRPS != 910 || m.AtS < 2.39 || m.AtS > 2.41 {
 		t.Errorf("%+v", m)
 	}
-	// A tenth failed: no request of all is at the 99th percentile, nor is the largest.
-	if !math.IsInf(m.P99MS, 1) || !math.IsInf(m.MaxMS, 1) || math.IsInf(m.P50MS, 1) || math.IsInf(m.P90MS, 1) {
+	if !near(m.P50MS, 1) || !near(m.P90MS, 1) || !near(m.P99MS, 1) || !near(m.MaxMS, 80) || m.Answered != m.MomentLatency {
 		t.Errorf("%+v", m)
 	}
-	if m := momentOf(all, 5); m.ErrorShare != 1 || m.Requests != 100 || !math.IsInf(m.P50MS, 1) || !math.IsInf(m.Answered.P50MS, 1) {
+	// A twentieth failed: no request of all is at the 99th percentile, nor is the largest.
+	for i := range few.seen {
+		few.seen[i].Scheduled, few.seen[i].Failed = 6, 5
+	}
+	m = moment(24, few, many)
+	if !near(m.P50MS, 1) || !near(m.P90MS, 1) || !math.IsInf(m.P99MS, 1) || !math.IsInf(m.MaxMS, 1) || !near(m.Answered.P99MS, 1) || !near(m.Answered.MaxMS, 80) {
 		t.Errorf("%+v", m)
 	}
-	if m := momentOf(all, 0); m.Requests != 0 || m.ErrorShare != 0 {
+	for i := range few.seen {
+		few.seen[i] = load.Summary{Index: i, Scheduled: 10, Failed: 10}
+	}
+	if m := moment(5, few); m.ErrorShare != 1 || m.Requests != 50 || !math.IsInf(m.P50MS, 1) || !math.IsInf(m.Answered.P50MS, 1) {
 		t.Errorf("%+v", m)
+	}
+	if m := moment(0, few); m.Requests != 0 || m.ErrorShare != 0 || m.P99MS != 0 {
+		t.Errorf("%+v", m)
+	}
+	few.seen[0] = load.Summary{Scheduled: 2, Completed: 2, Intended: buckets(1)}
+	if _, err := momentOf([]*client{few}, 1); err == nil {
+		t.Error("a histogram that lacks an answer was taken")
 	}
 }
 
