@@ -42,8 +42,13 @@ type Target struct {
 type SnapshotsRequest struct {
 	// AtUnixNS are the instants by the node's clock (see Client.ClockOffset),
 	// rising. One that has passed is sampled at once; the sample says when.
-	AtUnixNS []int64  `json:"at_unix_ns"`
-	Targets  []Target `json:"targets"`
+	AtUnixNS []int64 `json:"at_unix_ns"`
+	// SteppedNS says that the instants are by the node's clock as it went when it had been
+	// set by so much since the observer began (see Client.Clock), wherever it has been set
+	// to since. nil: as it goes when the request arrives. All times of the answer are by
+	// that clock, so a step of the wall clock moves no edge of a window.
+	SteppedNS *int64   `json:"stepped_ns,omitempty"`
+	Targets   []Target `json:"targets"`
 	// Memory asks for memory and sockets at the last instant, after its CPU
 	// counters: reading PSS walks page tables and is not cheap.
 	Memory bool `json:"memory"`
@@ -91,11 +96,14 @@ type Snapshot struct {
 	Schema int `json:"schema"`
 	// AtUnixNS is the instant asked for, StartNS when reading began and
 	// EndNS when the CPU counters of all targets had been read.
-	AtUnixNS int64             `json:"at_unix_ns"`
-	StartNS  int64             `json:"start_unix_ns"`
-	EndNS    int64             `json:"end_unix_ns"`
-	Machine  MachineSample     `json:"machine"`
-	Targets  map[string]Sample `json:"targets"`
+	AtUnixNS int64 `json:"at_unix_ns"`
+	StartNS  int64 `json:"start_unix_ns"`
+	EndNS    int64 `json:"end_unix_ns"`
+	// SteppedNS tells by which clock, as that of the request. Times of snapshots of several
+	// requests are comparable less their SteppedNS.
+	SteppedNS int64             `json:"stepped_ns,omitempty"`
+	Machine   MachineSample     `json:"machine"`
+	Targets   map[string]Sample `json:"targets"`
 	// Processes are the node's, but for those of the targets, at the first and
 	// the last instant of a request for them.
 	Processes []ProcessSample `json:"processes,omitempty"`
@@ -162,7 +170,9 @@ type NetSample struct {
 // MachineSample is the whole node's counters.
 type MachineSample struct {
 	AtUnixNS int64 `json:"at_unix_ns"`
-	CPUs     int   `json:"cpus"`
+	// SteppedNS is the snapshot's.
+	SteppedNS int64 `json:"stepped_ns,omitempty"`
+	CPUs      int   `json:"cpus"`
 	// BootID is the same on nodes that share a machine, as those of a local lab do:
 	// each counts the whole machine. "" if it is not known.
 	BootID string `json:"boot_id,omitempty"`

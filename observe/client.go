@@ -59,6 +59,9 @@ func (c Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, e
 	return c.json().ClockOffset(ctx)
 }
 
+// Clock is ClockOffset, with how far the node's clock was set since its observer began.
+func (c Client) Clock(ctx context.Context) (jsonhttp.Clock, error) { return c.json().Clock(ctx) }
+
 func (c Client) json() jsonhttp.Client {
 	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "observe", MaxAnswer: maxAnswer}
 }

@@ -112,7 +112,7 @@ func (p ProcessSample) OfCluster() bool {
 // A Host is who else is on a machine, read at both edges of a window.
 type Host struct {
 	Before, After     []ProcessSample
-	BeforeNS, AfterNS int64 // when they were read: a little before the window and after it
+	BeforeNS, AfterNS int64 // when they were read, by one clock that never steps: a little before the window and after it
 	// Node is the process that the lab's node descends from, on whose host this
 	// was read; 0 where this is the node itself. Self is this process. Nodes is how many
 	// nodes the lab has.

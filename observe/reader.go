@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/record/probe"
@@ -252,12 +251,13 @@ func (m *machineReader) close() {
 	}
 }
 
-func (m *machineReader) sample() (MachineSample, error) {
+// sample reads the node's counters at now.
+func (m *machineReader) sample(now frame) (MachineSample, error) {
 	data, err := readAll(m.stat)
 	if err != nil {
 		return MachineSample{}, err
 	}
-	out := MachineSample{AtUnixNS: time.Now().UnixNano(), BootID: m.bootID}
+	out := MachineSample{AtUnixNS: now.ns(), SteppedNS: now.steppedNS, BootID: m.bootID}
 	if m.total != nil {
 		if out.TotalNS, err = readUint(m.total); err != nil {
 			return MachineSample{}, err

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/internal/wallclock"
 	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/record/probe"
 )
@@ -34,6 +35,8 @@ type Options struct {
 	Root       string // default /: where /sys/devices and /etc of the node are looked for
 	Log        *slog.Logger
 	Alive      *jsonhttp.Alive // hears of requests; nil: nobody does
+	// Clock reads the node's clocks; nil: wallclock.Now.
+	Clock func() wallclock.Reading
 }
 
 // Server is the observe role of one node.
@@ -55,6 +58,9 @@ func New(options Options) (*Server, error) {
 	}
 	if options.Root == "" {
 		options.Root = "/"
+	}
+	if options.Clock == nil {
+		options.Clock = wallclock.Now
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -97,7 +103,7 @@ func (s *Server) mux() *http.ServeMux {
 	mux.HandleFunc("POST /v1/snapshot", func(w http.ResponseWriter, r *http.Request) {
 		var request SnapshotRequest
 		if jsonhttp.Read(w, r, &request) {
-			at := []int64{time.Now().UnixNano()}
+			at := []int64{s.options.Clock().UnixNS}
 			s.serve(w, r, SnapshotsRequest{AtUnixNS: at, Targets: request.Targets, Memory: request.Memory, Threads: request.Threads, Processes: request.Processes, Edge: request.Edge}, func(all []Snapshot) any { return all[0] })
 		}
 	})
@@ -112,7 +118,8 @@ func (s *Server) mux() *http.ServeMux {
 
 // serve takes the snapshots and answers with what shape makes of them.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, request SnapshotsRequest, shape func([]Snapshot) any) {
-	if err := validate(request, time.Now()); err != nil {
+	now := s.frame(request)
+	if err := validate(request, now.ns()); err != nil {
 		jsonhttp.Refuse(w, http.StatusBadRequest, err)
 		return
 	}
@@ -124,7 +131,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, request Snapshots
 		jsonhttp.Refuse(w, http.StatusTooManyRequests, errs.WithHint(err, "wait for one to end"))
 		return
 	}
-	snapshots, err := s.take(r.Context(), request)
+	snapshots, err := s.take(r.Context(), request, now)
 	switch {
 	case errors.Is(err, errNotFound):
 		jsonhttp.Refuse(w, http.StatusNotFound, errs.WithHint(err, "is the container running, and on this node?"))
@@ -136,7 +143,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, request Snapshots
 }
 
 // validate checks a request without touching the node.
-func validate(request SnapshotsRequest, now time.Time) error {
+func validate(request SnapshotsRequest, now int64) error {
 	switch {
 	case len(request.Targets) > MaxTargets:
 		return fmt.Errorf("targets: %d, the limit is %d", len(request.Targets), MaxTargets)
@@ -145,7 +152,7 @@ func validate(request SnapshotsRequest, now time.Time) error {
 	case len(request.AtUnixNS)*max(len(request.Targets), 1) > 1_000_000:
 		return fmt.Errorf("at_unix_ns: %d instants of %d targets are too many samples for one answer", len(request.AtUnixNS), len(request.Targets))
 	}
-	latest := now.Add(MaxWaitS * time.Second).UnixNano()
+	latest := now + int64(MaxWaitS*time.Second)
 	for i, at := range request.AtUnixNS {
 		if i > 0 && at <= request.AtUnixNS[i-1] {
 			return fmt.Errorf("at_unix_ns[%d] is not later than the one before", i)
@@ -175,8 +182,25 @@ func validate(request SnapshotsRequest, now time.Time) error {
 	return nil
 }
 
+// frame is the clock by which a request's instants are, and times of its answer.
+type frame struct {
+	clock     func() wallclock.Reading
+	steppedNS int64
+}
+
+// frame is that of a request which arrives now.
+func (s *Server) frame(request SnapshotsRequest) frame {
+	if request.SteppedNS != nil {
+		return frame{s.options.Clock, *request.SteppedNS}
+	}
+	return frame{s.options.Clock, s.options.Clock().SteppedNS()}
+}
+
+// ns is the time now. It never steps.
+func (f frame) ns() int64 { return f.clock().SteadyNS + f.steppedNS }
+
 // take waits for each instant and samples at it.
-func (s *Server) take(ctx context.Context, request SnapshotsRequest) ([]Snapshot, error) {
+func (s *Server) take(ctx context.Context, request SnapshotsRequest, now frame) ([]Snapshot, error) {
 	readers := make([]*reader, len(request.Targets))
 	defer func() {
 		for _, r := range readers {
@@ -201,21 +225,21 @@ func (s *Server) take(ctx context.Context, request SnapshotsRequest) ([]Snapshot
 	}
 	defer machine.close()
 	snapshots := make([]Snapshot, 0, len(request.AtUnixNS))
-	around, err := s.before(ctx, request, readers)
+	around, err := s.before(ctx, request, readers, now)
 	if err != nil {
 		return nil, err
 	}
 	for i, at := range request.AtUnixNS {
-		if err := s.waitUntil(ctx, time.Unix(0, at)); err != nil {
+		if err := s.waitUntil(ctx, now, at); err != nil {
 			return nil, fmt.Errorf("waiting for at_unix_ns[%d]: %w", i, err)
 		}
 		first, last := i == 0, i == len(request.AtUnixNS)-1
-		snapshot, err := sampleAll(request, readers, machine, at)
+		snapshot, err := sampleAll(request, readers, machine, at, now)
 		if err != nil {
 			return nil, err
 		}
 		if last && !request.begins() {
-			around = s.around(request, readers)
+			around = s.around(request, readers, now)
 		}
 		if first || last {
 			around.addTo(request, &snapshot)
@@ -231,35 +255,33 @@ func (s *Server) take(ctx context.Context, request SnapshotsRequest) ([]Snapshot
 	return snapshots, nil
 }
 
-// waitUntil waits by the wall clock, which may be stepped meanwhile.
-func (s *Server) waitUntil(ctx context.Context, at time.Time) error {
+// waitUntil waits for an instant of a request's clock.
+func (s *Server) waitUntil(ctx context.Context, now frame, at int64) error {
 	for {
-		// at has no monotonic reading, so Sub goes by the wall clock.
-		wait := at.Sub(time.Now().Round(0))
+		wait := time.Duration(at - now.ns())
 		if wait <= 0 {
 			return ctx.Err()
 		}
-		// In steps, so that a stepped clock is noticed.
-		if err := s.timer.Until(ctx, time.Now().Add(min(wait, time.Second))); err != nil {
+		if err := s.timer.Until(ctx, time.Now().Add(wait)); err != nil {
 			return err
 		}
 	}
 }
 
 // sampleAll reads the CPU counters of all targets, then the machine's.
-func sampleAll(request SnapshotsRequest, readers []*reader, machine *machineReader, at int64) (Snapshot, error) {
-	snapshot := Snapshot{Schema: Schema, AtUnixNS: at, StartNS: time.Now().UnixNano(), Targets: make(map[string]Sample, len(readers))}
+func sampleAll(request SnapshotsRequest, readers []*reader, machine *machineReader, at int64, now frame) (Snapshot, error) {
+	snapshot := Snapshot{Schema: Schema, AtUnixNS: at, StartNS: now.ns(), SteppedNS: now.steppedNS, Targets: make(map[string]Sample, len(readers))}
 	for i, r := range readers {
 		cpu, err := r.cpu()
-		sample := Sample{AtUnixNS: time.Now().UnixNano(), CPU: cpu}
+		sample := Sample{AtUnixNS: now.ns(), CPU: cpu}
 		if err != nil {
 			sample.Error = fmt.Sprintf("its cgroup cannot be read any more: %v", err)
 		}
 		snapshot.Targets[request.Targets[i].Name] = sample
 	}
 	var err error
-	snapshot.Machine, err = machine.sample()
-	snapshot.EndNS = time.Now().UnixNano()
+	snapshot.Machine, err = machine.sample(now)
+	snapshot.EndNS = now.ns()
 	return snapshot, err
 }
 
@@ -275,22 +297,22 @@ type around struct {
 func (r SnapshotsRequest) begins() bool { return len(r.AtUnixNS) == 1 && r.Edge != End }
 
 // before reads it ahead of the first instant, unless that is a window's end.
-func (s *Server) before(ctx context.Context, request SnapshotsRequest, readers []*reader) (around, error) {
+func (s *Server) before(ctx context.Context, request SnapshotsRequest, readers []*reader, now frame) (around, error) {
 	if !request.Threads && !request.Processes || len(request.AtUnixNS) == 1 && !request.begins() {
 		return around{}, nil
 	}
-	if err := s.waitUntil(ctx, time.Unix(0, request.AtUnixNS[0]).Add(-threadsLead)); err != nil {
+	if err := s.waitUntil(ctx, now, request.AtUnixNS[0]-int64(threadsLead)); err != nil {
 		return around{}, fmt.Errorf("waiting for at_unix_ns[0]: %w", err)
 	}
-	return s.around(request, readers), nil
+	return s.around(request, readers, now), nil
 }
 
 // around reads it now.
-func (s *Server) around(request SnapshotsRequest, readers []*reader) (out around) {
+func (s *Server) around(request SnapshotsRequest, readers []*reader, now frame) (out around) {
 	if request.Threads {
 		out.threads = make([]*ThreadsSample, len(readers))
 		for i, r := range readers {
-			out.threads[i] = r.threads(s.options.ProcRoot)
+			out.threads[i] = r.threads(s.options.ProcRoot, now)
 		}
 	}
 	if request.Processes {
@@ -304,7 +326,7 @@ func (s *Server) around(request SnapshotsRequest, readers []*reader) (out around
 				parts[pid] = true
 			}
 		}
-		out.at, out.processes = time.Now().UnixNano(), Processes(s.options.ProcRoot, parts)
+		out.at, out.processes = now.ns(), Processes(s.options.ProcRoot, parts)
 	}
 	return out
 }

@@ -27,6 +27,8 @@ const threadsLead = 30 * time.Millisecond
 // their times have to agree with, read at the same moment.
 type ThreadsSample struct {
 	AtUnixNS int64 `json:"at_unix_ns"`
+	// SteppedNS is the snapshot's.
+	SteppedNS int64 `json:"stepped_ns,omitempty"`
 	// CPU are the cgroup's counters, halfway between readings before and
 	// after those of the threads, and UnsureNS how far these are apart.
 	CPU       CPUSample       `json:"cpu"`
@@ -66,10 +68,10 @@ type ThreadSample struct {
 
 // threads reads the target's threads. Their run times are read between two
 // readings of the cgroup's counter, again if too much of it passed meanwhile.
-func (r *reader) threads(procRoot string) *ThreadsSample {
+func (r *reader) threads(procRoot string, now frame) *ThreadsSample {
 	var best *ThreadsSample
 	for range 3 {
-		sample := r.threadsOnce(procRoot)
+		sample := r.threadsOnce(procRoot, now)
 		if best == nil || sample.better(best) {
 			best = sample
 		}
@@ -90,7 +92,7 @@ func (s *ThreadsSample) better(than *ThreadsSample) bool {
 	return s.UnsureNS < than.UnsureNS
 }
 
-func (r *reader) threadsOnce(procRoot string) *ThreadsSample {
+func (r *reader) threadsOnce(procRoot string, now frame) *ThreadsSample {
 	sample := &ThreadsSample{}
 	pids, err := r.processes()
 	if err != nil {
@@ -105,7 +107,7 @@ func (r *reader) threadsOnce(procRoot string) *ThreadsSample {
 	defer open.close()
 	sample.Missing = open.missing
 	before, err := r.cpu()
-	sample.AtUnixNS = time.Now().UnixNano()
+	sample.AtUnixNS, sample.SteppedNS = now.ns(), now.steppedNS
 	for i := range open.processes {
 		p := &open.processes[i]
 		p.TotalNS = processClock(procRoot, p.PID)

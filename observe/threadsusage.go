@@ -30,7 +30,7 @@ func (s ThreadsSample) Since(before ThreadsSample) (record.Threads, error) {
 		return record.Threads{}, fmt.Errorf("threads: cgroup CPU counters: %w", ErrReset)
 	}
 	out := record.Threads{
-		Seconds: float64(s.AtUnixNS-before.AtUnixNS) / 1e9, CPUS: rise(a.TotalNS, b.TotalNS) / 1e9,
+		Seconds: float64(s.AtUnixNS-before.AtUnixNS-(s.SteppedNS-before.SteppedNS)) / 1e9, CPUS: rise(a.TotalNS, b.TotalNS) / 1e9,
 		UnsureS: float64(before.UnsureNS+s.UnsureNS) / 2 / 1e9, QuotaCores: s.QuotaCores,
 		Periods: int64(rise(a.Periods, b.Periods)), Throttled: int64(rise(a.Throttled, b.Throttled)),
 		ThrottledS: rise(a.ThrottledNS, b.ThrottledNS) / 1e9, Threads: []record.Thread{},

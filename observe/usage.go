@@ -39,12 +39,18 @@ func (s Sample) Since(before Sample) (record.CPU, error) {
 	return cpu, nil
 }
 
+// Elapsed is how long after another sample it was read, however the wall clock was set
+// meanwhile.
+func (m MachineSample) Elapsed(before MachineSample) time.Duration {
+	return time.Duration(m.AtUnixNS - before.AtUnixNS - (m.SteppedNS - before.SteppedNS))
+}
+
 // Since returns the CPU time the whole node used between two samples, idle
 // time, waiting and stolen time excluded, with interrupt handling counted as
 // system time; and how pressed it was. Where a cgroup has the exact sum, ticks
 // only divide it into user and system time.
 func (m MachineSample) Since(before MachineSample) (record.CPU, record.Pressure, error) {
-	elapsed := float64(m.AtUnixNS - before.AtUnixNS)
+	elapsed := float64(m.Elapsed(before))
 	if elapsed <= 0 {
 		return record.CPU{}, record.Pressure{}, fmt.Errorf("the samples are %s apart", time.Duration(elapsed))
 	}

@@ -137,24 +137,37 @@ func (c Client) Version(ctx context.Context) (string, error) {
 	return out.Version, err
 }
 
-// exchanges are how often [Client.ClockOffset] asks.
+// exchanges are how often [Client.Clock] asks.
 const exchanges = 5
 
-// ClockOffset returns how far the clock of a server (see [HandleClock]) is
-// ahead of this process's, and the bound of the error: half the round trip of
-// the quickest of several exchanges (Cristian, "Probabilistic clock
-// synchronization", 1989).
-func (c Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
-	bound = time.Hour
+// Clock is how a server's wall clock stands.
+type Clock struct {
+	// Ahead is how far it is ahead of this process's, and Bound the bound of the error.
+	Ahead, Bound time.Duration
+	// Stepped is how far it was set ahead since the server's process began.
+	Stepped time.Duration
+}
+
+// Clock compares the clock of a server (see [HandleClock]) with this process's. The error is
+// bounded by half the round trip of the quickest of several exchanges (Cristian,
+// "Probabilistic clock synchronization", 1989).
+func (c Client) Clock(ctx context.Context) (Clock, error) {
+	out := Clock{Bound: time.Hour}
 	for range exchanges {
 		sent := time.Now()
 		var there clock
 		if err := c.Do(ctx, http.MethodGet, "/v1/clock", nil, &there); err != nil {
-			return 0, 0, err
+			return Clock{}, err
 		}
-		if half := time.Since(sent) / 2; half < bound {
-			bound, offset = half, time.Duration(there.UnixNS-sent.Add(half).UnixNano())
+		if half := time.Since(sent) / 2; half < out.Bound {
+			out = Clock{Ahead: time.Duration(there.UnixNS - sent.Add(half).UnixNano()), Bound: half, Stepped: time.Duration(there.SteppedNS)}
 		}
 	}
-	return offset, bound, nil
+	return out, nil
+}
+
+// ClockOffset is the part of [Client.Clock] that most need.
+func (c Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
+	clock, err := c.Clock(ctx)
+	return clock.Ahead, clock.Bound, err
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/wallclock"
 )
 
 // grace is how long requests under way may take when a server ends.
@@ -227,13 +228,15 @@ func Index(w http.ResponseWriter, r *http.Request, name string) (n int, ok bool)
 
 // clock is a role's idea of the time.
 type clock struct {
-	UnixNS int64 `json:"unix_ns"`
+	UnixNS    int64 `json:"unix_ns"`
+	SteppedNS int64 `json:"stepped_ns"` // see [wallclock.Reading]
 }
 
 // HandleClock adds GET /v1/clock, which [Client.ClockOffset] asks.
 func HandleClock(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, _ *http.Request) {
-		Answer(w, clock{UnixNS: time.Now().UnixNano()})
+		now := wallclock.Now()
+		Answer(w, clock{UnixNS: now.UnixNS, SteppedNS: now.SteppedNS()})
 	})
 }
 

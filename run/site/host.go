@@ -2,8 +2,8 @@ package site
 
 import (
 	"os"
-	"time"
 
+	"github.com/meshtrial/meshtrial/internal/wallclock"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -28,7 +28,7 @@ func (s *Site) Host() *observe.Host {
 	if !ok {
 		return nil
 	}
-	return &observe.Host{Node: l.Process(), Nodes: l.Size(), Self: os.Getpid(), BeforeNS: time.Now().UnixNano(), Before: observe.Processes("/proc", nil)}
+	return &observe.Host{Node: l.Process(), Nodes: l.Size(), Self: os.Getpid(), BeforeNS: wallclock.Now().SteadyNS, Before: observe.Processes("/proc", nil)}
 }
 
 // HostAfter completes what [Site.Host] began, at the window's end.
@@ -37,7 +37,7 @@ func (s *Site) HostAfter(h *observe.Host) *observe.Host {
 		return nil
 	}
 	out := *h
-	out.AfterNS, out.After = time.Now().UnixNano(), observe.Processes("/proc", nil)
+	out.AfterNS, out.After = wallclock.Now().SteadyNS, observe.Processes("/proc", nil)
 	if l, ok := s.here(); ok && l.Size() > 1 {
 		out.Between = observe.SameSpace("/proc", out.After, out.Node)
 	}
@@ -75,7 +75,8 @@ func Unattributed(cpu map[string]record.CPU, seconds float64, nodes []Shots, bes
 		if n.Before.Processes == nil || n.After.Processes == nil || len(nodes) > 1 && (boot == "" || n.After.Machine.BootID != boot) {
 			return nil
 		}
-		all = append(all, observe.Host{Before: n.Before.Processes, After: n.After.Processes, BeforeNS: n.Before.ProcessesNS, AfterNS: n.After.ProcessesNS})
+		all = append(all, observe.Host{Before: n.Before.Processes, After: n.After.Processes,
+			BeforeNS: n.Before.ProcessesNS - n.Before.SteppedNS, AfterNS: n.After.ProcessesNS - n.After.SteppedNS})
 	}
 	beyond := machine.TotalS()
 	for part, c := range cpu {

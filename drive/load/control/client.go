@@ -133,13 +133,15 @@ type Offset struct {
 	Offset time.Duration
 	// Uncertainty is half the shortest round trip: the truth is within it.
 	Uncertainty time.Duration
+	// Stepped is how far the role's clock was set since its process began.
+	Stepped time.Duration
 }
 
 // ClockOffset asks for the role's time several times and takes the answer with
 // the shortest round trip.
 func (c *Client) ClockOffset(ctx context.Context) (Offset, error) {
-	offset, bound, err := c.http.ClockOffset(ctx)
-	return Offset{Offset: offset, Uncertainty: bound}, err
+	clock, err := c.http.Clock(ctx)
+	return Offset{Offset: clock.Ahead, Uncertainty: clock.Bound, Stepped: clock.Stepped}, err
 }
 
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, in, out any) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/wallclock"
 )
 
 // maxRequest bounds what the server reads of one request, in bytes: enough
@@ -82,6 +83,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	running, err := load.Start(s.ctx, spec)
+	stepped := wallclock.Now().SteppedNS()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy = false
@@ -92,7 +94,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	s.run, s.running = hex.EncodeToString(id[:]), running
-	jsonhttp.Answer(w, Started{Run: s.run, StartUnixNS: running.Epoch.UnixNano()})
+	jsonhttp.Answer(w, Started{Run: s.run, StartUnixNS: running.Epoch.UnixNano(), SteppedNS: stepped})
 }
 
 // reserve makes sure that only one run starts.

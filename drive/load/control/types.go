@@ -6,6 +6,8 @@ import "github.com/meshtrial/meshtrial/drive/load"
 type Started struct {
 	Run         string `json:"run"`           // its name in later calls
 	StartUnixNS int64  `json:"start_unix_ns"` // wall clock of the role at offset 0
+	// SteppedNS is how far that clock had been set by then since the role's process began.
+	SteppedNS int64 `json:"stepped_ns,omitempty"`
 }
 
 // Status says how a run stands.

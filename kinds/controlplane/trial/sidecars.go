@@ -62,7 +62,7 @@ func sidecarsBetween(targets map[string][]observe.Target, before, after map[stri
 				return nil, nil, fmt.Errorf("CPU of real sidecar %s: %w", target.Name, err)
 			}
 			use.Sidecars++
-			use.SidecarSeconds += time.Duration(b.AtUnixNS - a.AtUnixNS).Seconds()
+			use.SidecarSeconds += time.Duration(b.AtUnixNS - a.AtUnixNS - (after[node].SteppedNS - before[node].SteppedNS)).Seconds()
 			use.CPU = use.CPU.Plus(cpu)
 			if err := split(use.Processes, cpu, a.Threads, b.Threads); err != nil {
 				unsplit = err.Error()

@@ -105,7 +105,17 @@ func (t *trialRun) start(ctx context.Context, spec load.Spec) error {
 		err = t.hands[0].start(ctx, spec)
 	}
 	t.started = t.hands[0].started
+	t.clockSet(time.Duration(t.started.SteppedNS) - t.generatorStepped)
 	return err
+}
+
+// clockSet corrects what clocks differ by when the generator's was set ahead after they
+// were compared, but before it began: it tells when by its new time.
+func (t *trialRun) clockSet(ahead time.Duration) {
+	t.clockAhead += ahead
+	for node := range t.skew {
+		t.skew[node] -= ahead
+	}
 }
 
 func (h *hand) start(ctx context.Context, spec load.Spec) (err error) {
@@ -336,20 +346,24 @@ func (t *trialRun) measureSkew(ctx context.Context) error {
 	if generator.Offset.Abs() > generator.Uncertainty {
 		t.clockAhead = generator.Offset
 	}
+	t.generatorStepped = generator.Stepped
 	if len(t.hands) > 1 {
 		if err := t.clocks(ctx, func(h *hand) *hands.Clock { return &h.before }); err != nil {
 			return err
 		}
 	}
 	for node := range t.targets {
-		if node == t.client.pod.Node || t.d.Kubelets {
+		if t.d.Kubelets {
 			continue
 		}
-		observer, _, err := t.d.Observers[node].ClockOffset(ctx)
+		observer, err := t.d.Observers[node].Clock(ctx)
 		if err != nil {
 			return fmt.Errorf("compare clocks with node %s: %w", node, err)
 		}
-		t.skew[node] = observer - generator.Offset
+		t.stepped[node], t.skew[node] = int64(observer.Stepped), observer.Ahead-generator.Offset
+		if node == t.client.pod.Node {
+			t.skew[node] = 0
+		}
 	}
 	return nil
 }

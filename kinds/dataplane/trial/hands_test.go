@@ -556,3 +556,27 @@ func TestHandsShareANodesProxy(t *testing.T) {
 		t.Errorf("proxies %+v, and of more hands %+v", trial.proxies, trial.more)
 	}
 }
+
+// The generator tells when it began by its clock as it was then: where that was set after
+// clocks were compared, observers are asked for the instants that were meant.
+func TestClockSetBeforeTheStart(t *testing.T) {
+	tr := &trialRun{skew: map[string]time.Duration{"same": 0, "other": 3 * time.Second}, clockAhead: time.Second}
+	tr.clockSet(0)
+	if tr.skew["same"] != 0 || tr.skew["other"] != 3*time.Second || tr.clockAhead != time.Second {
+		t.Errorf("nobody set a clock: %v", tr.skew)
+	}
+	tr.clockSet(time.Minute)
+	// It began at 10:01:00 by the new clock, which was 10:00:00 by that which observers were
+	// compared with.
+	if tr.skew["same"] != -time.Minute || tr.skew["other"] != 3*time.Second-time.Minute || tr.clockAhead != time.Second+time.Minute {
+		t.Errorf("%v, %v ahead", tr.skew, tr.clockAhead)
+	}
+	w := record.Window{Start: time.Unix(1000, 0).Add(time.Minute), Seconds: 2}
+	at := func(s int64) observe.Snapshot { return observe.Snapshot{EndNS: s * 1e9} }
+	got := tr.edges(w, map[string]edges{"same": {before: at(1000), after: at(1002)}, "other": {before: at(1003), after: at(1005)}})
+	for _, e := range got {
+		if e.Before != 0 || e.After != 0 {
+			t.Errorf("%+v", e)
+		}
+	}
+}

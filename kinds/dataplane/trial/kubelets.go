@@ -163,6 +163,9 @@ func (t *trialRun) compareKubelets(watch *kubelet.Watch, begin time.Time) {
 		least, most = least-t.clockAhead, most-t.clockAhead
 		switch {
 		case !known:
+		case least > most: // it cannot be both, unless it changed
+			t.seen.Unread = append(t.seen.Unread, record.Check{Name: "kubelet-clocks",
+				Detail: fmt.Sprintf("the clock of node %s, or of this machine, was set by at least %.3g s while samples were taken: the CPU of its containers is of a window of another length", node, (least - most).Seconds())})
 		case least > loaded:
 			t.seen.Unread = append(t.seen.Unread, record.Check{Name: "kubelet-clocks",
 				Detail: fmt.Sprintf("the clock of node %s is %.3g s ahead of the generator's, and the load began only %.3g s before the window: the window of its containers began without load; set the clocks of nodes by NTP", node, least.Seconds(), loaded.Seconds())})

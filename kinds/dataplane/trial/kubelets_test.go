@@ -104,20 +104,26 @@ func TestSampledCosts(t *testing.T) {
 func TestNodesClocks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ahead, generator time.Duration // of this machine's clock
+		set              time.Duration // after 2.5 s
 		check, remark    string
 	}{
-		"agree":                            {0, 0, "", ""},
-		"agree, and not with this machine": {time.Hour, time.Hour, "", ""},
-		"somewhat ahead":                   {2500 * time.Millisecond, 0, "", "node a is 2.5 s ahead"},
-		"behind":                           {-20 * time.Second, 0, "", "node a is 19.5 s behind"},
-		"ahead of the load":                {30 * time.Second, 0, "node a is 30 s ahead", ""},
-		"ahead as this machine is not":     {0, -30 * time.Second, "node a is 30 s ahead", ""},
+		"agree":                            {0, 0, 0, "", ""},
+		"set ahead":                        {0, 0, 5 * time.Second, "node a, or of this machine, was set by at least 4.5 s", ""},
+		"set back":                         {0, 0, -1500 * time.Millisecond, "node a, or of this machine, was set by at least 1 s", ""},
+		"agree, and not with this machine": {time.Hour, time.Hour, 0, "", ""},
+		"somewhat ahead":                   {2500 * time.Millisecond, 0, 0, "", "node a is 2.5 s ahead"},
+		"behind":                           {-20 * time.Second, 0, 0, "", "node a is 19.5 s behind"},
+		"ahead of the load":                {30 * time.Second, 0, 0, "node a is 30 s ahead", ""},
+		"ahead as this machine is not":     {0, -30 * time.Second, 0, "node a is 30 s ahead", ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			trial := &trialRun{clockAhead: tt.generator, targets: map[string][]observe.Target{"a": {{Name: record.PartWorker, Pod: "w", Container: "worker"}}}}
 			began := time.Now()
 			read := func(context.Context, string) (kubelet.Page, error) {
 				at := time.Now().Add(tt.ahead)
+				if time.Since(began) > 2500*time.Millisecond {
+					at = at.Add(tt.set)
+				}
 				return kubelet.Page{Containers: map[kubelet.Container]kubelet.Stats{{Pod: "w", Name: "worker"}: {CPU: kubelet.Sample{At: at, UsedNS: uint64(time.Since(began))}}}}, nil
 			}
 			watch := kubelet.Start(t.Context(), read, wanted(trial.targets), 500*time.Millisecond)

@@ -49,6 +49,10 @@ type trialRun struct {
 	started loadcontrol.Started         // of the first hand
 	before  counters                    // before the start
 	skew    map[string]time.Duration    // by node: its observer's clock minus the generator's
+	// stepped is, by node, how far its clock had been set when it was compared, by its
+	// observer; generatorStepped the same of the generator's clock.
+	stepped          map[string]int64
+	generatorStepped time.Duration
 	// clockAhead is how far the generator's clock is ahead of this machine's.
 	clockAhead time.Duration
 	// slowest is the longest that a question to a pod took in the warm-up.
@@ -82,7 +86,7 @@ type edges struct {
 func newTrial(ctx context.Context, d *deployed, o *runner.Options, job runner.Job) (*trialRun, error) {
 	cell := job.Cell
 	t := &trialRun{d: d, o: o, id: job.ID, cell: cell,
-		server: d.workers[study.ServerVariant(cell).For(job.Repeat)], skew: map[string]time.Duration{}}
+		server: d.workers[study.ServerVariant(cell).For(job.Repeat)], skew: map[string]time.Duration{}, stepped: map[string]int64{}}
 	if t.server == nil {
 		return nil, fmt.Errorf("cell %s: its worker is not deployed", cell.Key())
 	}
@@ -325,10 +329,10 @@ func (t *trialRun) window(ctx context.Context, finished int) (observed, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	for node, targets := range t.targets {
 		group.Go(func() error {
-			skew := t.skew[node]
+			skew, stepped := t.skew[node], t.stepped[node]
 			shots, err := t.d.Observers[node].Snapshots(ctx, observe.SnapshotsRequest{
-				AtUnixNS: []int64{start.Add(skew).UnixNano(), end.Add(skew).UnixNano()},
-				Targets:  targets, Memory: t.o.Study.Measured(study.MeasureMemory) || t.o.Study.Measured(study.MeasureConnections),
+				AtUnixNS: []int64{start.Add(skew).UnixNano(), end.Add(skew).UnixNano()}, SteppedNS: &stepped,
+				Targets: targets, Memory: t.o.Study.Measured(study.MeasureMemory) || t.o.Study.Measured(study.MeasureConnections),
 				Threads: true, Processes: host != nil || node == t.server.pod.Node, Probes: t.o.Study.Probes(),
 			})
 			if err != nil {

@@ -108,7 +108,7 @@ func median(iv load.Summary) float64 {
 // cpuShare is how much CPU the trial's parts used between two snapshots, in
 // CPUs.
 func cpuShare(before, after observe.Snapshot) float64 {
-	elapsed := float64(after.StartNS-before.StartNS) / 1e9
+	elapsed := float64(after.StartNS-before.StartNS-(after.SteppedNS-before.SteppedNS)) / 1e9
 	if elapsed <= 0 {
 		return math.NaN()
 	}

@@ -170,7 +170,12 @@ func (l *looks) counted() float64 {
 func (l *looks) span() (begun, ended int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := func(node string, s observe.MachineSample) int64 { return s.AtUnixNS - l.t.ahead[node] }
+	at := func(node string, s observe.MachineSample) int64 {
+		if first, ok := l.machine[0][node]; ok {
+			return first.AtUnixNS + int64(s.Elapsed(first)) - l.t.ahead[node]
+		}
+		return s.AtUnixNS - l.t.ahead[node]
+	}
 	begun, ended = math.MinInt64, math.MinInt64
 	for node, first := range l.machine[0] {
 		if l.nodes[node] {

@@ -282,7 +282,7 @@ func (l *looks) cpu() map[string]record.CPU {
 // all of it each, it is the one that was looked at for longest: others had pods of the trial
 // for a part of the timeline. The caller holds the lock.
 func (l *looks) machines() []string {
-	long := func(node string) int64 { return l.machine[1][node].AtUnixNS - l.machine[0][node].AtUnixNS }
+	long := func(node string) time.Duration { return l.machine[1][node].Elapsed(l.machine[0][node]) }
 	nodes := slices.Sorted(maps.Keys(l.machine[1]))
 	slices.SortStableFunc(nodes, func(a, b string) int { return cmp.Compare(long(b), long(a)) })
 	var out []string
@@ -322,7 +322,7 @@ func (l *looks) beside(parts map[string]record.CPU) (*record.Others, *record.Pre
 	for _, node := range slices.Sorted(maps.Keys(l.machine[1])) {
 		nodes = append(nodes, l.others[node])
 	}
-	return site.Unattributed(parts, float64(after.AtUnixNS-before.AtUnixNS)/1e9, nodes, l.host), &pressure, nil
+	return site.Unattributed(parts, after.Elapsed(before).Seconds(), nodes, l.host), &pressure, nil
 }
 
 // noteOthers notes who else used the machine, or why nobody knows.
