@@ -330,7 +330,11 @@ func (p pairing) withoutRatio(e stat.Estimate) (verdict, why string) {
 		something = p.b.finding.Low > 0
 	}
 	if e.Defined() && e.Low > 0 && something {
-		return record.VerdictWorse, "from what may be nothing to something"
+		verdict = record.VerdictWorse
+		if p.upward {
+			verdict = record.VerdictBetter
+		}
+		return verdict, "from what may be nothing to something"
 	}
 	return record.VerdictInconclusive, p.sideWords("run A's", "side A's") + " value is indistinguishable from zero, so the change has no ratio"
 }
