@@ -88,7 +88,7 @@ func flood(ctx context.Context, o *options, s *programs.Server) (rps, micros flo
 	if err != nil {
 		return 0, 0, err
 	}
-	return float64(report.Completed) / report.DurationS, (after - before) * 1e6 / float64(report.Completed), nil
+	return report.AchievedRPS, (after - before) * 1e6 / float64(report.Completed), nil
 }
 
 // cpuOf is the processor time of a process and its children so far, seconds.
