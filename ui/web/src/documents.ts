@@ -1291,7 +1291,7 @@ export interface ScenarioWindow {
      */
     readonly rate_rps: number;
     /**
-     * answered well, a second
+     * answers within the window per second, whenever their requests were due
      */
     readonly answered_rps: number;
     readonly latency_us: Latency;
