@@ -69,6 +69,7 @@ bench: build ## speed and truth targets, as ratios in one run (wants an idle mac
 	MESHTRIAL_SIMULATIONS=$(SIMULATIONS) $(GO) test ./analysis -run TestSimulationStudy -count=1 -v
 	MESHTRIAL_SIMULATIONS=100 $(GO) test ./advise/tuning -run TestSimulationTuning -count=1 -v -timeout 60m
 	$(GO) run ./bench
+	$(GO) run ./bench/overload
 	$(GO) run ./bench/merge
 	$(GO) run ./bench/generators
 	$(GO) run ./bench/worker

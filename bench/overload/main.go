@@ -1,0 +1,220 @@
+// Command overload offers a server of known capacity more than it carries, over HTTP/1.1 and
+// HTTP/2, and holds the window's figures against the server's own record:
+//
+//	rate   achieved_rps, beside the answers that the server gave between the edges
+//	CPU    the server's CPU between the edges per request answered between them, beside
+//	       its CPU per request over the whole run, whose every request it answers
+//
+// The server takes one request at a time and computes for as long as its capacity says. It
+// wants a core to itself, and so does the generator.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/bench/internal/child"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/observe/procfs"
+	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/study/protocol"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	serverMode = "server"
+	service    = 4830 * time.Microsecond
+	capacity   = float64(time.Second) / float64(service) // requests a second: 207
+	limit      = 3.0                                     // percent that a figure may be off
+	interval   = 250 * time.Millisecond
+	warmup     = 2 * time.Second
+)
+
+func main() { os.Exit(table.Main("bench overload", run)) }
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) == 1 && args[0] == serverMode {
+		return child.Serve(ctx, os.Stdin, stdout, serve)
+	}
+	flags := flag.NewFlagSet("overload", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	rounds := flags.Int("rounds", 3, "rounds of each case")
+	window := flags.Duration("window", 5*time.Second, "length of the window")
+	jsonFile := flags.String("json", "", "also write the results to this file")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	// The server is killed when the thread that started it ends, as that of an event loop does.
+	runtime.LockOSThread()
+	var rows []table.Row
+	for _, proto := range []string{protocol.HTTP1, protocol.HTTP2} {
+		for _, offered := range []float64{0.8, 1.05, 1.2, 1.5, 2} {
+			var rates, costs, backlogs []float64
+			for range *rounds {
+				one, err := measure(ctx, proto, offered, *window)
+				if err != nil {
+					return errors.Join(err, table.Print(stdout, "overload", rows))
+				}
+				rates, costs, backlogs = append(rates, one.rateOff), append(costs, one.cpuOff), append(backlogs, one.backlog)
+			}
+			name := fmt.Sprintf("%s, %g times the capacity: ", proto, offered)
+			rows = append(rows, table.Of(name+"achieved rate off by", "%", rates...).AtMost(limit), table.Of(name+"CPU per request off by", "%", costs...).AtMost(limit),
+				table.Of(name+"backlog grew by", "requests", backlogs...))
+		}
+	}
+	return table.Report(stdout, fmt.Sprintf("overload of a server of %.0f requests/s, windows of %v", capacity, *window), rows, nil, *jsonFile, rows)
+}
+
+// figures are what one run came to: percent off the truth, and requests.
+type figures struct{ rateOff, cpuOff, backlog float64 }
+
+func measure(ctx context.Context, proto string, offered float64, window time.Duration) (out figures, err error) {
+	server, err := child.Start(ctx, serverMode)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	spec := load.DefaultSpec("http://" + server.Address + "/")
+	spec.Protocol, spec.Rate, spec.Connections = proto, rate.Rate(capacity*offered), 16
+	spec.DurationS, spec.IntervalS = (warmup + window).Seconds(), interval.Seconds()
+	spec.DrainS, spec.TimeoutS = 120, 120
+	begun, err := cpuOf(server.PID)
+	if err != nil {
+		return out, err
+	}
+	running, err := load.Start(ctx, spec)
+	if err != nil {
+		return out, err
+	}
+	var used [2]float64
+	edges := [2]time.Time{running.Epoch.Add(warmup), running.Epoch.Add(warmup + window)}
+	for i, at := range edges {
+		if err := wake.Pause(ctx, time.Until(at)); err != nil {
+			return out, err
+		}
+		if used[i], err = cpuOf(server.PID); err != nil {
+			return out, err
+		}
+	}
+	result, err := running.Result(ctx)
+	if err != nil {
+		return out, err
+	}
+	ended, err := cpuOf(server.PID)
+	if err != nil {
+		return out, err
+	}
+	total := result.Total()
+	w, err := result.Window(int(warmup/interval), int((warmup+window)/interval))
+	if err != nil {
+		return out, err
+	}
+	if total.Completed != total.Scheduled {
+		return out, fmt.Errorf("%s at %g times the capacity: %d of %d requests completed: %v", proto, offered, total.Completed, total.Scheduled, total.Failed)
+	}
+	truth, err := answers(ctx, server.Address, edges)
+	if err != nil {
+		return out, err
+	}
+	off := func(got, want float64) float64 { return math.Abs(got/want-1) * 100 }
+	got := w.Record(spec.Rate)
+	return figures{
+		rateOff: off(got.AchievedRPS, truth/window.Seconds()),
+		cpuOff:  off((used[1]-used[0])/float64(got.AnsweredWithin()), (ended-begun)/float64(total.Completed)),
+		backlog: float64(got.Within.BacklogEnd - got.Within.BacklogStart),
+	}, nil
+}
+
+// cpuOf is the processor time of a process so far, in seconds.
+func cpuOf(pid int) (float64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat: %d fields", pid, len(fields))
+	}
+	user, err := strconv.ParseUint(string(fields[11]), 10, 64)
+	system, failed := strconv.ParseUint(string(fields[12]), 10, 64)
+	return float64(user+system) * procfs.TickNS / 1e9, errors.Join(err, failed)
+}
+
+// answers asks the server how many it gave between two instants.
+func answers(ctx context.Context, address string, edges [2]time.Time) (float64, error) {
+	url := fmt.Sprintf("http://%s/answers?from=%d&to=%d", address, edges[0].UnixNano(), edges[1].UnixNano())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(string(text), 64)
+}
+
+// compute uses CPU time for as long as a request takes: what a busy machine holds up costs
+// no less.
+func compute() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var begin, now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &begin) // never fails
+	for now = begin; now.Nano()-begin.Nano() < int64(service); {
+		_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
+	}
+}
+
+// serve is the server: one request at a time.
+func serve(ctx context.Context, l net.Listener) error {
+	var mu sync.Mutex
+	var ended []int64
+	mux := http.NewServeMux()
+	mux.HandleFunc("/answers", func(w http.ResponseWriter, r *http.Request) {
+		from, _ := strconv.ParseInt(r.URL.Query().Get("from"), 10, 64)
+		to, _ := strconv.ParseInt(r.URL.Query().Get("to"), 10, 64)
+		mu.Lock()
+		defer mu.Unlock()
+		n := 0
+		for _, at := range ended {
+			if at >= from && at < to {
+				n++
+			}
+		}
+		fmt.Fprint(w, n)
+	})
+	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		compute()
+		ended = append(ended, time.Now().UnixNano())
+	})
+	server := &http.Server{Handler: mux, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
