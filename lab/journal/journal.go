@@ -172,6 +172,32 @@ func (j *Journal) Change(ctx context.Context, o Object, why string, edit Edit, t
 	return step, nil
 }
 
+// Original is an object as it is without the changes of this journal. It changes
+// nothing.
+func (j *Journal) Original(ctx context.Context, o Object) (*unstructured.Unstructured, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, live, err := j.read(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", o, err)
+	}
+	e, err := j.entryFor(ctx, live, "")
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", o, err)
+	}
+	return &unstructured.Unstructured{Object: e.original(live)}, nil
+}
+
+// original is an object without the entry's changes. What was made was not there at
+// all, and stays as it is.
+func (e *Entry) original(live *unstructured.Unstructured) map[string]any {
+	if e.Done != Changed {
+		return live.Object
+	}
+	base, _ := fields.Undo(live.Object, e.Fields)
+	return base
+}
+
 // Revert takes back what one [Journal.Change] or [Journal.Apply] changed,
 // whatever else this journal has changed of the object. What somebody else
 // changed meanwhile is left alone, and told.
@@ -197,10 +223,7 @@ func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edi
 	if err != nil {
 		return nil, err
 	}
-	base := live.Object
-	if e.Done == Changed { // what was made was not there at all
-		base, _ = fields.Undo(live.Object, e.Fields)
-	}
+	base := e.original(live)
 	wanted, err := edit((&unstructured.Unstructured{Object: base}).DeepCopy(), live.DeepCopy())
 	if err != nil {
 		return nil, err

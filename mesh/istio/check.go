@@ -86,8 +86,13 @@ func readMeshConfig(ctx context.Context, client kubernetes.Interface, name strin
 	if err != nil {
 		return config, fmt.Errorf("istio: read the mesh configuration: %w", err)
 	}
-	if err := yaml.Unmarshal([]byte(stored.Data["mesh"]), &config); err != nil {
-		return config, fmt.Errorf("istio: mesh configuration (ConfigMap %s/%s, key mesh): %w", Namespace, name, err)
+	return meshConfigOf(stored.Data[meshConfigKey], name)
+}
+
+// meshConfigOf parses the mesh configuration in a ConfigMap of that name.
+func meshConfigOf(text, name string) (config meshConfig, err error) {
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+		return config, fmt.Errorf("istio: mesh configuration (ConfigMap %s/%s, key %s): %w", Namespace, name, meshConfigKey, err)
 	}
 	return config, nil
 }

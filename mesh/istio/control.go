@@ -52,7 +52,9 @@ type ControlPlane struct {
 	// with its MeshConfig, revision that of its label.
 	name, config, revision string
 	root                   string // see [ControlPlane.Root]
-	unelected              bool   // a Lease of its election was waited for, in vain
+	// unelected has the templates of istiod's pods with which the Lease of its election
+	// was waited for in vain.
+	unelected map[string]bool
 }
 
 var _ mesh.ControlPlane = (*ControlPlane)(nil)

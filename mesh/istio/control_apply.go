@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -34,6 +33,8 @@ const leverLabel = "meshtrial.dev/lever"
 type Changes interface {
 	Change(ctx context.Context, o journal.Object, why string, edit journal.Edit, texts ...[]fields.Step) ([]fields.Field, error)
 	Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error)
+	// Original is an object without the changes made so far.
+	Original(ctx context.Context, o journal.Object) (*unstructured.Unstructured, error)
 	Restore(ctx context.Context, which func(*journal.Entry) bool) ([]journal.Outcome, error)
 	Run() string
 }
@@ -55,6 +56,9 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	ctx, cancel := context.WithTimeout(ctx, max(rolloutTimeout, l.Wait))
 	defer cancel()
 	var done mesh.Applied
+	if c.changes == nil {
+		return done, errors.New("istio: istiod was opened to be looked at: nothing could put levers back")
+	}
 	sidecars, err := c.desiredSidecars(l)
 	if err != nil {
 		return done, err
@@ -62,17 +66,7 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	if err := c.refuse(ctx, l); err != nil {
 		return done, err
 	}
-	d, err := c.deployment(ctx)
-	if err != nil {
-		return done, err
-	}
-	if _, err := desiredDeployment(d.Spec, l); err != nil {
-		return done, err
-	}
-	if c.changes == nil {
-		return done, errors.New("istio: istiod was opened to be looked at: nothing could put levers back")
-	}
-	newConfig, err := c.applyMeshConfig(ctx, l)
+	awaited, newConfig, err := c.applyMeshConfig(ctx, l)
 	if err != nil {
 		return done, err
 	}
@@ -89,7 +83,7 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 		return done, err
 	}
 	if newConfig && !restarted { // a new istiod starts with it
-		if err := c.meshConfigInForce(ctx, l); err != nil {
+		if err := c.meshConfigInForce(ctx, awaited); err != nil {
 			return done, err
 		}
 	}
@@ -108,16 +102,35 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	return done, nil
 }
 
-// refuse says why levers cannot take effect on istiod as it stands now.
+// refuse says why levers cannot take effect on istiod as it was installed. What it is
+// now may be the levers of an earlier trial, which Apply takes back.
 func (c *ControlPlane) refuse(ctx context.Context, l mesh.Levers) error {
-	if !l.Named(study.FactorSidecarScope) {
-		return nil
+	d, err := c.changes.Original(ctx, c.object("apps/v1", "Deployment", c.name))
+	if err != nil {
+		return fmt.Errorf("istio: %w", err)
 	}
-	config, err := readMeshConfig(ctx, c.kube, c.config)
+	spec, err := specOf(d)
 	if err != nil {
 		return err
 	}
-	found := AsFound{config: config, revision: Revision{Name: c.revision}}
+	if _, err := desiredDeployment(spec, l); err != nil {
+		return err
+	}
+	if !l.Named(study.FactorSidecarScope) {
+		return nil
+	}
+	stored, err := c.changes.Original(ctx, c.object("v1", "ConfigMap", c.config))
+	if err != nil {
+		return fmt.Errorf("istio: mesh configuration: %w", err)
+	}
+	text, _, err := unstructured.NestedString(stored.Object, "data", meshConfigKey)
+	if err != nil {
+		return fmt.Errorf("istio: mesh configuration: %w", err)
+	}
+	found := AsFound{revision: Revision{Name: c.revision}}
+	if found.config, err = meshConfigOf(text, c.config); err != nil {
+		return err
+	}
 	if err := found.readForLevers(ctx, c.kube, c.sidecars, []mesh.Levers{l}); err != nil {
 		return err
 	}
@@ -253,51 +266,6 @@ func (c *ControlPlane) rolledOut(ctx context.Context) error {
 		}
 	}
 	return errs.WithHint(err, "kubectl -n %s describe pods -l %s", Namespace, istiodLabel)
-}
-
-// applyMeshConfig writes the ConfigMap where it differs.
-func (c *ControlPlane) applyMeshConfig(ctx context.Context, l mesh.Levers) (changed bool, err error) {
-	step, err := c.changes.Change(ctx, c.object("v1", "ConfigMap", c.config), why, func(original, _ *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		text, _, err := unstructured.NestedString(original.Object, "data", meshConfigKey)
-		if err != nil {
-			return nil, err
-		}
-		want, err := meshConfigWith(text, l)
-		if err != nil {
-			return nil, err
-		}
-		return original, unstructured.SetNestedField(original.Object, want, "data", meshConfigKey)
-	}, fields.Text("data", meshConfigKey))
-	if err != nil {
-		return false, fmt.Errorf("istio: mesh configuration: %w", err)
-	}
-	return len(step) > 0, nil
-}
-
-// meshConfigWith is a MeshConfig's text with the levers: the same text where
-// they change nothing.
-func meshConfigWith(text string, l mesh.Levers) (string, error) {
-	want, err := desiredMeshConfig(text, l)
-	if err != nil {
-		return "", err
-	}
-	if other, err := differs(text, want); err != nil || !other {
-		return text, err
-	}
-	return want, nil
-}
-
-// differs compares two MeshConfigs by what they say.
-func differs(a, b string) (bool, error) {
-	x, err := parseMeshConfig(a)
-	if err != nil {
-		return false, err
-	}
-	y, err := parseMeshConfig(b)
-	if err != nil {
-		return false, err
-	}
-	return !reflect.DeepEqual(x, y), nil
 }
 
 // desiredSidecars are those of the levers, which other revisions leave alone.

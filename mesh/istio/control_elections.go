@@ -2,6 +2,7 @@ package istio
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -38,7 +39,8 @@ const (
 const electionBegins = 17 * time.Second
 
 // AwaitElected waits until one of istiod's replicas has won the election after which it
-// pushes everything. For a Lease that is not there it waits once.
+// pushes everything. For a Lease that is not there it waits once with each template of
+// istiod's pods: the levers of another trial may be what kept it away.
 func (c *ControlPlane) AwaitElected(ctx context.Context) error {
 	name := statusElection + "-" + c.revision
 	begins := time.Now().Add(electionBegins)
@@ -46,12 +48,19 @@ func (c *ControlPlane) AwaitElected(ctx context.Context) error {
 	defer cancel()
 	var last error
 	for {
+		template := ""
 		held, won, err := c.election(ctx, name)
+		if err == nil && !held {
+			template, err = c.template(ctx)
+		}
 		switch {
 		case won:
 			return nil
-		case err == nil && !held && (c.unelected || !time.Now().Before(begins)):
-			c.unelected = true
+		case err == nil && !held && (c.unelected[template] || !time.Now().Before(begins)):
+			if c.unelected == nil {
+				c.unelected = map[string]bool{}
+			}
+			c.unelected[template] = true
 			return nil
 		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 			return err
@@ -67,6 +76,16 @@ func (c *ControlPlane) AwaitElected(ctx context.Context) error {
 		}
 		return errs.WithHint(err, "kubectl -n %s get lease %s -o yaml says who has it", Namespace, name)
 	}
+}
+
+// template is that of istiod's pods, as text.
+func (c *ControlPlane) template(ctx context.Context) (string, error) {
+	d, err := c.deployment(ctx)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(d.Spec.Template)
+	return string(text), err
 }
 
 // election says whether an election's Lease is there, and whether one of istiod's pods has it.

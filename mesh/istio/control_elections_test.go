@@ -123,3 +123,24 @@ func TestAwaitElected(t *testing.T) {
 		})
 	}
 }
+
+// That one template of istiod's pods holds no elections says nothing of another, such as
+// that of the next trial.
+func TestAwaitElectedAfterAnotherTemplate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod"}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{}}}
+		kube := fakecluster.New(d)
+		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{leaseResource: "LeaseList"})
+		c := &ControlPlane{kube: kube, leases: client.Resource(leaseResource), name: "istiod", revision: defaultRevision}
+		for i, want := range []bool{true, false, true, false, false} { // whether it waits
+			d.Spec.Template.Annotations = map[string]string{"levers": []string{"a", "a", "b", "b", "a"}[i]}
+			if _, err := kube.AppsV1().Deployments(Namespace).Update(t.Context(), d, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			if err := c.AwaitElected(t.Context()); err != nil || (time.Since(began) >= electionBegins) != want {
+				t.Errorf("trial %d: %v after %v", i, err, time.Since(began))
+			}
+		}
+	})
+}

@@ -3,6 +3,7 @@ package istio
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -198,6 +199,37 @@ func TestDesiredMeshConfig(t *testing.T) {
 	}
 	if _, err := desiredMeshConfig("a: {", mesh.LeversOf(nil)); err == nil || !strings.Contains(err.Error(), "mesh configuration") {
 		t.Errorf("garbled: %v", err)
+	}
+}
+
+// What istiod is waited for to show are the levels that a new mesh configuration changes,
+// those that go back to what was installed too; a running istiod's defaults are the same
+// as a text's that does not name them.
+func TestMovedLevels(t *testing.T) {
+	const shop = "discoverySelectors: [{matchLabels: {mesh: shop}}]\n"
+	for name, tt := range map[string]struct {
+		from, to string
+		want     record.Cell
+	}{
+		"nothing":          {shop, "accessLogFile: /dev/stdout\n" + shop, record.Cell{}},
+		"set":              {"", shop, record.Cell{"discovery_selectors": `[{"matchLabels":{"mesh":"shop"}}]`}},
+		"taken back":       {shop, "", record.Cell{"discovery_selectors": "null"}},
+		"its own default":  {"{}", "defaultServiceExportTo: ['*']\noutboundTrafficPolicy: {mode: ALLOW_ANY}\n", record.Cell{}},
+		"policy":           {"outboundTrafficPolicy: {mode: REGISTRY_ONLY}", "", record.Cell{"outbound_policy": "ALLOW_ANY"}},
+		"metadata":         {"", "defaultConfig: {proxyMetadata: {ISTIO_META_DNS_CAPTURE: 'true'}}", record.Cell{"dns_capture": "true"}},
+		"metadata is gone": {"defaultConfig: {proxyMetadata: {ISTIO_META_DNS_CAPTURE: 'true'}}", "", record.Cell{"dns_capture": mesh.LevelDefault}},
+	} {
+		if got, err := movedLevels(tt.from, tt.to); err != nil || !maps.Equal(got, tt.want) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	var active map[string]any
+	if err := json.Unmarshal([]byte(`{"defaultServiceExportTo":["*"],"defaultVirtualServiceExportTo":["*"],"defaultDestinationRuleExportTo":["*"],"outboundTrafficPolicy":{"mode":"ALLOW_ANY"},"discoverySelectors":[{"matchLabels":{"mesh":"shop"}}]}`), &active); err != nil {
+		t.Fatal(err)
+	}
+	text, err := parseMeshConfig(shop)
+	if err != nil || !maps.Equal(configLevels(active), configLevels(text)) {
+		t.Errorf("%v, %v\n%v", err, configLevels(active), configLevels(text))
 	}
 }
 

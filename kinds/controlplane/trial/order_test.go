@@ -1,0 +1,199 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/studies"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// charted is an istiod as its chart installs it, with an autoscaler and with a mesh
+// configuration of its own, and the namespaces that levers are judged by.
+func charted(t *testing.T) (*apiServer, *rest.Config) {
+	t.Helper()
+	const namespace = istio.Namespace
+	named := func(version, kind, name string, more map[string]any) map[string]any {
+		out := map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": name, "namespace": namespace, "labels": map[string]any{"app": "istiod", "istio.io/rev": "default"}}}
+		if kind == "Namespace" {
+			out["metadata"] = map[string]any{"name": name, "labels": map[string]any{"kubernetes.io/metadata.name": name}}
+		}
+		for key, value := range more {
+			out[key] = value
+		}
+		return out
+	}
+	podLabels := map[string]any{"app": "istiod", "istio.io/rev": "default"}
+	return serveAPI(t,
+		named("v1", "Namespace", namespace, nil),
+		named("v1", "ConfigMap", "istio", map[string]any{"data": map[string]any{"mesh": "accessLogFile: /dev/stdout\ndefaultConfig:\n  discoveryAddress: istiod.istio-system.svc:15012\n"}}),
+		named("autoscaling/v2", "HorizontalPodAutoscaler", "istiod", map[string]any{"spec": map[string]any{"minReplicas": int64(1), "maxReplicas": int64(5),
+			"scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "istiod"}}}),
+		named("apps/v1", "Deployment", "istiod", map[string]any{"spec": map[string]any{"replicas": int64(1), "selector": map[string]any{"matchLabels": podLabels},
+			"template": map[string]any{"metadata": map[string]any{"labels": podLabels}, "spec": map[string]any{"containers": []any{map[string]any{
+				"name": "discovery", "image": "example.com/pilot:1.31.0",
+				"args":           []any{"discovery", "--monitoringAddr=:15014", "--keepaliveMaxServerConnectionAge", "30m"},
+				"env":            []any{map[string]any{"name": "PILOT_PUSH_THROTTLE", "value": "50"}, map[string]any{"name": "CLUSTER_ID", "value": "Kubernetes"}},
+				"readinessProbe": map[string]any{"periodSeconds": int64(3)},
+				"resources":      map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "256Mi"}},
+			}}}}}}),
+	)
+}
+
+// opener finds the objects that the journal changes in a fake API server.
+type opener struct{ kube dynamic.Interface }
+
+func (o opener) Open(_ context.Context, object *unstructured.Unstructured, _ string) (dynamic.ResourceInterface, error) {
+	group := object.GroupVersionKind()
+	return o.kube.Resource(schema.GroupVersionResource{Group: group.Group, Version: group.Version, Resource: strings.ToLower(group.Kind) + "s"}).Namespace(object.GetNamespace()), nil
+}
+
+// Every two trials of a shipped study may follow one another: neither the levers of the
+// first nor those of the second keep the other from being set, and the second finds
+// what it would find alone. At the end all is as it was installed.
+func TestLeversInEveryOrder(t *testing.T) {
+	for _, name := range studies.Names() {
+		text, err := studies.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := study.Parse(text, name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Kind != study.ControlPlane {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan, err := study.NewPlan(s, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked, _, err := asks(plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			everyOrder(t, distinct(asked.Levers))
+		})
+	}
+}
+
+// Levels that are possible alone, and would not be beside those of the trial before.
+func TestLeversOfTheTrialBefore(t *testing.T) {
+	var all []mesh.Levers
+	for _, cell := range []record.Cell{
+		{"discovery_selectors": "mesh=shop"}, {"sidecar_scope": "mesh"}, {"debounce_after": "5s"}, {"debounce_max": "200ms"},
+		{"istiod_cpu": "50m"}, {"istiod_cpu_request": "80m"}, {"istiod_cpu_request": "2"}, {"istiod_cpu": "1"}, {"sidecar_scope": "namespace"}, {"export_to": "."},
+	} {
+		l := mesh.LeversOf(cell)
+		l.Namespaces = []string{"mm-1"}
+		all = append(all, l)
+	}
+	everyOrder(t, all)
+}
+
+// distinct are levers without those that ask for the same.
+func distinct(all []mesh.Levers) (out []mesh.Levers) {
+	for _, l := range all {
+		l.Wait = 0
+		same := false
+		for _, other := range out {
+			same = same || reflect.DeepEqual(l, other)
+		}
+		if !same {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// everyOrder sets the levers after each other, and holds what that leaves in the cluster to
+// what they leave alone.
+func everyOrder(t *testing.T, all []mesh.Levers) {
+	server, config := charted(t)
+	kube, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Enter(t.Context(), journal.Options{Config: config, Open: opener{kube}, Holder: journal.Holder{Run: "orders"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := j.Leave(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
+	plane, err := istio.NewControlPlane(t.Context(), config, "", j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(plane.Restore(t.Context()), plane.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	written := func() map[string]string {
+		out, err := server.written(journal.Namespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	installed := written()
+	alone := make([]map[string]string, len(all))
+	for i, l := range all {
+		if _, err := plane.Apply(t.Context(), l, true); err != nil {
+			t.Fatalf("%v: %v", l.Levels, err)
+		}
+		alone[i] = written()
+		if err := plane.Restore(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if now := written(); !maps.Equal(now, installed) {
+			t.Fatalf("after %v it is not as installed:\n%v\n%v", l.Levels, now, installed)
+		}
+	}
+	for _, pair := range pairs(len(all)) {
+		first, second := all[pair[0]], all[pair[1]]
+		for _, l := range []mesh.Levers{first, second} {
+			if _, err := plane.Apply(t.Context(), l, true); err != nil {
+				t.Errorf("%v, then %v: %v", first.Levels, second.Levels, err)
+			}
+		}
+		if now := written(); !maps.Equal(now, alone[pair[1]]) {
+			t.Errorf("%v after %v:\n%v\nalone:\n%v", second.Levels, first.Levels, now, alone[pair[1]])
+		}
+	}
+}
+
+// pairs are all ordered pairs of n, those with themselves too; of a tuning's hundreds of
+// combinations of the same few levels as many as take seconds.
+func pairs(n int) (out [][2]int) {
+	const most = 500
+	if n*n > most {
+		random := rand.New(rand.NewPCG(1, 2))
+		for range most {
+			out = append(out, [2]int{random.IntN(n), random.IntN(n)})
+		}
+		return out
+	}
+	for i := range n * n {
+		out = append(out, [2]int{i / n, i % n})
+	}
+	return out
+}

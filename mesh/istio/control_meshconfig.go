@@ -1,0 +1,145 @@
+package istio
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"time"
+
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// applyMeshConfig writes the ConfigMap where it differs. awaited are the levels that
+// istiod is to show then, of the levers that this changes; see [configLevels].
+func (c *ControlPlane) applyMeshConfig(ctx context.Context, l mesh.Levers) (awaited record.Cell, changed bool, err error) {
+	step, err := c.changes.Change(ctx, c.object("v1", "ConfigMap", c.config), why, func(original, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		text, _, err := unstructured.NestedString(original.Object, "data", meshConfigKey)
+		if err != nil {
+			return nil, err
+		}
+		now, _, err := unstructured.NestedString(live.Object, "data", meshConfigKey)
+		if err != nil {
+			return nil, err
+		}
+		want, err := meshConfigWith(text, l)
+		if err != nil {
+			return nil, err
+		}
+		if awaited, err = movedLevels(now, want); err != nil {
+			return nil, err
+		}
+		return original, unstructured.SetNestedField(original.Object, want, "data", meshConfigKey)
+	}, fields.Text("data", meshConfigKey))
+	if err != nil {
+		return nil, false, fmt.Errorf("istio: mesh configuration: %w", err)
+	}
+	return awaited, len(step) > 0, nil
+}
+
+// movedLevels are the levels of a MeshConfig's levers that another text of it has
+// otherwise, as the other has them.
+func movedLevels(from, to string) (record.Cell, error) {
+	before, err := parseMeshConfig(from)
+	if err != nil {
+		return nil, err
+	}
+	after, err := parseMeshConfig(to)
+	if err != nil {
+		return nil, err
+	}
+	was, is := configLevels(before), configLevels(after)
+	maps.DeleteFunc(is, func(lever, level string) bool { return was[lever] == level })
+	return is, nil
+}
+
+// meshConfigWith is a MeshConfig's text with the levers: the same text where
+// they change nothing.
+func meshConfigWith(text string, l mesh.Levers) (string, error) {
+	want, err := desiredMeshConfig(text, l)
+	if err != nil {
+		return "", err
+	}
+	if other, err := differs(text, want); err != nil || !other {
+		return text, err
+	}
+	return want, nil
+}
+
+// differs compares two MeshConfigs by what they say.
+func differs(a, b string) (bool, error) {
+	x, err := parseMeshConfig(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := parseMeshConfig(b)
+	if err != nil {
+		return false, err
+	}
+	return !reflect.DeepEqual(x, y), nil
+}
+
+// configLevels are the levels of all levers of a MeshConfig, as its text or a running
+// istiod has it. Spelled so that the two compare, not as factors have them.
+func configLevels(config map[string]any) record.Cell {
+	selectors, _ := json.Marshal(readSelectors(config["discoverySelectors"])) // which were read from JSON
+	out := record.Cell{study.FactorDiscoverySelectors: string(selectors), study.FactorExportTo: exported(config), study.FactorOutboundPolicy: configuredPolicy(config)}
+	metadata := activeMetadata(config)
+	for _, f := range study.Levers() {
+		if f.Lever.ProxyMetadata == "" {
+			continue
+		}
+		out[f.Name] = mesh.LevelDefault
+		if value, set := metadata[f.Lever.ProxyMetadata]; set {
+			out[f.Name] = fmt.Sprint(value)
+		}
+	}
+	return out
+}
+
+// meshConfigInForce waits until every replica shows these levels of the levers of its
+// MeshConfig, named by the cell or back to what was installed.
+func (c *ControlPlane) meshConfigInForce(ctx context.Context, levels record.Cell) error {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		wrong, err := c.meshDiffers(ctx, levels)
+		if err == nil && wrong == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if err != nil {
+				wrong = err.Error()
+			}
+			return fmt.Errorf("istio: wait until istiod uses its mesh configuration: %w (last seen: %s)", context.Cause(ctx), wrong)
+		case <-ticker.C:
+		}
+	}
+}
+
+// meshDiffers says which replica has another level; "" if all agree.
+func (c *ControlPlane) meshDiffers(ctx context.Context, levels record.Cell) (string, error) {
+	pods, err := c.Pods(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, pod := range pods {
+		active, err := c.activeMesh(ctx, pod)
+		if err != nil {
+			return "", err
+		}
+		has := configLevels(active)
+		for lever, want := range levels {
+			if has[lever] != want {
+				return fmt.Sprintf("%s of %s is %s, not %s", lever, pod.Name, has[lever], want), nil
+			}
+		}
+	}
+	return "", nil
+}
