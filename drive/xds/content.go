@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"weak"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
@@ -20,7 +21,9 @@ type content struct {
 	sum      uint64 // digest of the body
 	size     int    // bytes of the body
 	version  string
-	first    int64 // when any proxy got it first, ns since 1970
+	// start is when the name's present change to this content began: when any proxy got
+	// it first since the name last had another, ns since 1970.
+	start atomic.Int64
 
 	// What the body refers to.
 	refs  []uint32 // numbers of names: endpoints of a cluster, routes of a listener
@@ -70,7 +73,8 @@ func (c *catalogue) intern(k kind, raw []byte, sum uint64, at int64) (*content, 
 func (c *catalogue) add(key contentKey, body []byte, at int64) *content {
 	k := key.kind
 	c.nextID++
-	out := &content{kind: k, name: key.name, id: c.nextID, sum: key.sum, size: key.size, version: key.version, first: at}
+	out := &content{kind: k, name: key.name, id: c.nextID, sum: key.sum, size: key.size, version: key.version}
+	out.start.Store(at)
 	c.refer(out, body)
 	if n := int64(len(body)); c.bodies.Load()+n <= keptBodies {
 		out.body = bytes.Clone(body)

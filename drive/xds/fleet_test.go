@@ -393,6 +393,25 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
+// A proxy that rejects the first response of a type asks for the others all the same, as
+// Envoy does, but does not hold that type before it has accepted one.
+func TestFirstResponseRejected(t *testing.T) {
+	s := newFake(t)
+	broken := &cluster.Cluster{}
+	broken.ProtoReflect().SetUnknown([]byte{1 << 3, 1}) // a number for a name
+	s.set(wire.ClusterType, "static", broken)
+	f := start(t, testSpec(s.address, 1))
+	eventually(t, "all but clusters", func() bool {
+		w := f.Account().Wire
+		return w["cds"].Nacks == 1 && w["lds"].Acks > 0 && w["rds"].Acks > 0
+	})
+	if got := f.Status(); got.Synced != 0 || got.EverSynced != 0 {
+		t.Errorf("%+v", got)
+	}
+	s.push(1, wire.ClusterType, map[string]proto.Message{"static": &cluster.Cluster{Name: "static"}})
+	synced(t, f)
+}
+
 func TestBadSpecs(t *testing.T) {
 	for name, change := range map[string]func(s *xds.Spec){
 		"no address":  func(s *xds.Spec) { s.Addresses = nil },

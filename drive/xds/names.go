@@ -8,6 +8,7 @@ import "time"
 type names struct {
 	ids  map[string]uint32
 	list []string
+	lost []int64    // when any proxy lost the name first since it last came, ns since 1970; 0: never
 	free []freeName // the longest free first
 	kept int        // names after the last sweep
 }
@@ -39,9 +40,9 @@ func (c *catalogue) nameID(k kind, name []byte) uint32 {
 	if len(n.free) > 0 && time.Since(n.free[0].at) >= c.quarantine {
 		id = n.free[0].id
 		n.free = n.free[1:]
-		n.list[id] = text // nobody reads it: no table or set has this number
+		n.list[id], n.lost[id] = text, 0 // nobody reads them: no table or set has this number
 	} else {
-		n.list = append(n.list, text)
+		n.list, n.lost = append(n.list, text), append(n.lost, 0)
 	}
 	n.ids[text] = id
 	return id

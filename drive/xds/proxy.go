@@ -28,8 +28,9 @@ type proxy struct {
 	syncedAt   int64 // ns since 1970
 	without    int64 // since when it lost its stream and has not everything again, ns since 1970; 0: it has
 	asked      kindSet
-	answered   kindSet // of this stream
-	accepted   kindSet // ever
+	answered   kindSet      // of this stream
+	accepted   kindSet      // ever
+	took       [kinds]int64 // when it last took a response, ns since 1970
 	tables     [kinds]atomic.Pointer[table]
 	subscribed [kinds]*nameSet
 	nonces     [kinds]string // state of the world only: of the last response
@@ -210,16 +211,19 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 	count.identical.Add(s.identical)
 	count.identicalBytes.Add(s.identicalBytes)
 	count.removed.Add(s.removed)
-	if s.newest != 0 || s.removed > 0 {
+	if s.changed() {
 		f.lastChange.Store(at)
 	}
 	var n noted
 	n.collect(f, p, s, at)
 	wanted := p.subscribed[eds]
 	next := p.follow(k, s.to, &n, at)
-	if p.synced && s.newest > p.syncedAt {
-		n.newest = s.newest
+	if p.synced {
+		if newest := f.catalogue.began(s, p.took[k], at); newest > p.syncedAt {
+			n.newest = newest
+		}
 	}
+	p.took[k] = at
 	if f.spec.Mode == ModeSotW {
 		p.versions[k] = string(head.Version)
 	}
@@ -249,6 +253,13 @@ func (p *proxy) move(k kind, r *response) *step {
 	return s
 }
 
+// prune drops what a proxy subscribes to no longer.
+func (p *proxy) prune(k kind, r *response, n *noted, at int64) {
+	s := p.move(k, r)
+	p.fleet.catalogue.began(s, p.took[k], at)
+	n.collect(p.fleet, p, s, at)
+}
+
 // follow works out what a changed table makes a proxy subscribe to, and drops
 // what it subscribes to no longer. It returns the requests to send.
 func (p *proxy) follow(k kind, t *table, n *noted, at int64) (requests []func()) {
@@ -264,7 +275,7 @@ func (p *proxy) follow(k kind, t *table, n *noted, at int64) (requests []func())
 		d := p.fleet.catalogue.diff(from, to)
 		p.subscribed[k] = to
 		if d.prune != nil {
-			n.collect(p.fleet, p, p.move(k, d.prune), at)
+			p.prune(k, d.prune, n, at)
 		}
 		requests = append(requests, func() { p.subscribe(k, d) })
 	}
@@ -336,7 +347,7 @@ func (p *proxy) advance(at int64) {
 	if p.spec.nodeType() == NodeZtunnel {
 		last = wads
 	}
-	if p.synced || !p.asked.has(last) || p.asked&^p.answered&^optional != 0 {
+	if p.synced || !p.asked.has(last) || p.asked&^(p.answered&p.accepted)&^optional != 0 {
 		return
 	}
 	if p.syncedAt == 0 {

@@ -44,7 +44,7 @@ type sightings struct {
 type noted struct {
 	entries []noteEntry
 	taken   []*taken
-	newest  int64 // see step; 0: not to be measured
+	newest  int64 // when the newest change began, see catalogue.began; 0: not to be measured
 }
 
 type noteEntry struct {

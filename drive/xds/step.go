@@ -126,7 +126,7 @@ type step struct {
 	identical      int64 // contents that the proxy had
 	identicalBytes int64
 	removed        int64
-	newest         int64 // when any proxy first got the newest of the changed contents, ns since 1970; 0: none changed
+	moves          []change // that leave a name with another content, or with none
 
 	mu      sync.Mutex
 	markers int // how many were announced when sights was worked out; -1: never
@@ -134,7 +134,51 @@ type step struct {
 }
 
 // changed says whether a proxy holds anything else after the step.
-func (s *step) changed() bool { return s.newest != 0 || s.removed > 0 }
+func (s *step) changed() bool { return len(s.moves) > 0 }
+
+// began returns when the newest of the changes began that a proxy takes with a step: when
+// any proxy first got the content after its name had another. 0: no content is new. at is
+// now, before is when the proxy last took a response of the kind.
+func (c *catalogue) began(s *step, before, at int64) (newest int64) {
+	for _, m := range s.moves {
+		if m.to == nil {
+			c.lose(m.from, before, at)
+			continue
+		}
+		newest = max(newest, m.to.began(c.replaced(m), before, at))
+	}
+	return newest
+}
+
+// began returns when the change to a content began that a proxy takes now. Contents come
+// again, as those of an endpoint that flaps do. A proxy that knows what the name had
+// meanwhile, since replaced, is told of another change. One that does not, because it is
+// late, is told of the change that others were told of before.
+func (t *content) began(replaced, before, at int64) int64 {
+	if start := t.start.Load(); replaced > start && before >= replaced {
+		t.start.CompareAndSwap(start, at) // or another proxy's, a moment ago
+	}
+	return t.start.Load()
+}
+
+// replaced is since when a name has had what a change replaces: another content, or none.
+func (c *catalogue) replaced(m change) int64 {
+	if m.from != nil {
+		return m.from.start.Load()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.names[m.to.kind].lost[m.to.name]
+}
+
+// lose notes that a proxy has lost a name, as began does for a content.
+func (c *catalogue) lose(from *content, before, at int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if start, lost := from.start.Load(), &c.names[from.kind].lost[from.name]; start > *lost && before >= start {
+		*lost = at
+	}
+}
 
 // change is one name that a step changes.
 type change struct{ from, to *content }
@@ -197,12 +241,13 @@ func (c *catalogue) work(s *step, from *table, r *response) {
 			s.identical++
 			s.identicalBytes += int64(to.size)
 		} else {
-			s.newest = max(s.newest, to.first)
+			s.moves = append(s.moves, change{old, to})
 		}
 	}
 	for _, name := range r.removed {
 		if old := b.put(name, nil); old != nil {
 			s.removed++
+			s.moves = append(s.moves, change{from: old})
 		}
 	}
 	s.to = c.finish(b)
@@ -210,6 +255,7 @@ func (c *catalogue) work(s *step, from *table, r *response) {
 		for old := range from.all() {
 			if s.to.at(old.name) == nil {
 				s.removed++
+				s.moves = append(s.moves, change{from: old})
 			}
 		}
 	}

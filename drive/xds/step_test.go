@@ -10,6 +10,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 )
@@ -127,4 +128,95 @@ func TestChanges(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A change begins when the first proxy gets it, and each time anew: content that comes back
+// is not what others got before. Nor does a proxy that is late take for new what others
+// have got before it.
+func TestBegan(t *testing.T) {
+	type taken struct {
+		proxy int
+		text  string // of the only cluster; "" for none
+		at    int64
+		began int64
+	}
+	for name, steps := range map[string][]taken{
+		"flips":               {{0, "a", 10, 10}, {0, "b", 20, 20}, {0, "a", 120, 120}, {0, "b", 240, 240}, {0, "a", 360, 360}},
+		"two follow":          {{0, "a", 10, 10}, {1, "a", 11, 10}, {0, "b", 20, 20}, {1, "b", 22, 20}, {0, "a", 120, 120}, {1, "a", 125, 120}},
+		"either comes first":  {{0, "a", 10, 10}, {1, "a", 11, 10}, {1, "b", 20, 20}, {0, "b", 22, 20}, {1, "a", 120, 120}, {0, "a", 125, 120}, {0, "b", 130, 130}, {1, "b", 131, 130}},
+		"one is late":         {{0, "a", 10, 10}, {1, "a", 11, 10}, {0, "b", 20, 20}, {0, "a", 120, 120}, {1, "b", 130, 20}, {1, "a", 140, 120}},
+		"one skips it":        {{0, "a", 10, 10}, {1, "a", 11, 10}, {0, "b", 20, 20}, {0, "a", 120, 120}, {0, "c", 130, 130}, {1, "c", 190, 130}},
+		"goes and comes back": {{0, "a", 10, 10}, {1, "a", 12, 10}, {0, "", 20, 0}, {1, "", 21, 0}, {0, "a", 120, 120}, {1, "a", 123, 120}, {0, "", 200, 0}, {0, "a", 300, 300}},
+		"another joins":       {{0, "a", 10, 10}, {0, "b", 20, 20}, {1, "b", 60, 20}, {0, "a", 120, 120}, {1, "a", 121, 120}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCatalogue(true)
+			tables, took := [2]*table{emptyTables[cds], emptyTables[cds]}, [2]int64{}
+			for i, s := range steps {
+				m := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: wire.ClusterType, Nonce: fmt.Sprint(i)}
+				if s.text == "" {
+					m.RemovedResources = []string{"web"}
+				} else {
+					body, err := anypb.New(&clusterv3.Cluster{Name: "web", AltStatName: s.text})
+					if err != nil {
+						t.Fatal(err)
+					}
+					m.Resources = []*discoveryv3.Resource{{Name: "web", Resource: body}}
+				}
+				b, err := proto.Marshal(m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, _, err := c.read(b, s.at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				step := c.step(tables[s.proxy], r)
+				if got := c.began(step, took[s.proxy], s.at); got != s.began {
+					t.Errorf("step %d: proxy %d gets %q at %d: began at %d, want %d", i, s.proxy, s.text, s.at, got, s.began)
+				}
+				tables[s.proxy], took[s.proxy] = step.to, s.at
+			}
+		})
+	}
+}
+
+// Where every push is instant, no convergence is longer than proxies are apart, whatever
+// comes back.
+func TestBeganWithoutDelay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCatalogue(true)
+		all := []*content{nil}
+		for i := range 3 {
+			all = append(all, &content{kind: cds, id: uint64(i + 1), sum: uint64(i + 1)})
+		}
+		if c.nameID(cds, []byte("web")) != 0 {
+			t.Fatal("the first name has another number")
+		}
+		const proxies, apart, between = 3, 5, 1000
+		tables, took := [proxies]*table{}, [proxies]int64{}
+		for i := range tables {
+			tables[i] = emptyTables[cds]
+		}
+		for push := range int64(20) {
+			to := rapid.SampledFrom(all).Draw(t, "to")
+			r := &response{kind: cds, partial: true, contents: []*content{to}}
+			if to == nil {
+				r = &response{kind: cds, partial: true, removed: []uint32{0}}
+			}
+			at := (push + 1) * between
+			for _, i := range rapid.Permutation([]int{0, 1, 2}).Draw(t, "order") {
+				if to != nil {
+					to.start.CompareAndSwap(0, at) // as it is met first
+				}
+				step := c.step(tables[i], r)
+				began := c.began(step, took[i], at)
+				if changed := to != nil && step.changed(); changed != (began != 0) || changed && (began > at || at-began > (proxies-1)*apart) {
+					t.Fatalf("push %d: proxy %d: %d, which began at %d", push, i, at, began)
+				}
+				tables[i], took[i] = step.to, at
+				at += apart
+			}
+		}
+	})
 }

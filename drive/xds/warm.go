@@ -147,7 +147,7 @@ func (p *proxy) drain(at int64) {
 	p.subscribed[rds] = to
 	var n noted
 	if d.prune != nil {
-		n.collect(p.fleet, p, p.move(rds, d.prune), at)
+		p.prune(rds, d.prune, &n, at)
 	}
 	p.subscribe(rds, d)
 	if sent := n.sent(p.fleet); sent != nil {
