@@ -67,7 +67,7 @@ func (o *Observations) unread(m Measure) bool {
 // difference estimates what a cell adds to its baseline, absolute and as a
 // share of the baseline.
 func (o *Observations) difference(cell, base int, m Measure, level float64) (e, relative stat.Estimate) {
-	options := stat.Options{Level: level, Say: m.Say}
+	options := stat.Options{Level: level, Say: m.Say, Resolution: o.Resolution(m, cell, base)}
 	if m.Quantile > 0 {
 		return stat.PooledDifference(o.quantileBlocks(cell, base), m.Quantile, options)
 	}

@@ -4,22 +4,39 @@ import (
 	"math"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// histogramResolution is the width of a histogram's bucket as a share of its
-// value: 3 significant digits. No difference below it can be seen.
-const histogramResolution = 1e-3
+// resolution is the step of figures as a share of their value: the width of a bucket of
+// the histograms, whose values have three significant digits, and about what counters of
+// CPU time and of pages come to.
+const resolution = 1e-3
+
+// Resolution is the step in which the values of a measure in some cells are read, in its
+// unit. No difference below it is evidence of anything. Counts are exact: 0.
+func (o *Observations) Resolution(m Measure, cells ...int) float64 {
+	if finding.Counts(m.Unit) {
+		return 0
+	}
+	step := 0.0
+	for _, cell := range cells {
+		if v := stat.Mean(o.Values(cell, m), stat.Options{}).Value; stat.Finite(v) {
+			step = max(step, resolution*math.Abs(v))
+		}
+		if m.Step != nil {
+			step = max(step, orZero(m.Step(o, cell)))
+		}
+	}
+	return step
+}
 
 // Floor is the A/A noise floor of a measure in a baseline cell, with the mean
 // value there.
 func (o *Observations) Floor(base int, m Measure) (f stat.Floor, level float64) {
 	f = stat.NoiseFloor(o.deployed(o.twice(base, m)), stat.Options{})
 	level = stat.Mean(o.Values(base, m), stat.Options{}).Value
-	if m.Quantile > 0 && !math.IsNaN(level) {
-		f = f.AtLeast(histogramResolution * level)
-	}
-	return f, level
+	return f.AtLeast(o.Resolution(m, base)), level
 }
 
 // orZero is 0 for what is not known.

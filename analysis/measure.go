@@ -39,6 +39,9 @@ type Measure struct {
 	// the slowest answers.
 	Unguarded func(*Observations, *record.Trial) float64
 	Of        func(*Observations, *record.Trial) float64 // NaN if the trial has none
+	// Step is how coarsely a cell's values are read, in the measure's unit, where that is
+	// more than [resolution] of the value; nil where it is not.
+	Step func(o *Observations, cell int) float64
 	// Warn says what is odd about a cell's value; nil for nothing.
 	Warn func(o *Observations, cell int) []string
 	// Partial says of a cell's value that it leaves out what would change it: of
@@ -74,6 +77,12 @@ func (m Measure) Searched() Measure {
 // Warning is a measure that says what is odd about a cell's value.
 func (m Measure) Warning(warn func(o *Observations, cell int) []string) Measure {
 	m.Warn = warn
+	return m
+}
+
+// Stepping is a measure whose values are read in larger steps than others.
+func (m Measure) Stepping(step func(o *Observations, cell int) float64) Measure {
+	m.Step = step
 	return m
 }
 

@@ -15,6 +15,11 @@ const DefaultLevel = 0.95
 type Options struct {
 	// Level is the confidence level, 0.95 if 0.
 	Level float64
+	// Resolution is the step in which values are read, in their unit: that of a counter or
+	// of a histogram's buckets; 0 for counts, which are exact. Blocks that agree to the
+	// step share its rounding, so however many there are, the standard error is at least
+	// that of a value anywhere in a step: its width by the root of 12.
+	Resolution float64
 	// Say puts a value in words for warnings, with its unit; three digits
 	// without any if nil.
 	Say func(float64) string
@@ -25,6 +30,17 @@ func (o Options) level() float64 {
 		return DefaultLevel
 	}
 	return o.Level
+}
+
+// rounding is the standard error that reading values in steps leaves.
+func (o Options) rounding() float64 { return o.Resolution / math.Sqrt(12) }
+
+// differing are the options for a difference of two values that have these weights in it.
+func (o Options) differing(a, b float64) Options {
+	if o.Resolution > 0 {
+		o.Resolution *= math.Hypot(a, b)
+	}
+	return o
 }
 
 func (o Options) say(v float64) string {
@@ -101,7 +117,7 @@ func meanOf(x []float64, o Options) Estimate {
 	}
 	mean, sd := meanStdDev(x)
 	e.Value, e.DF = mean, float64(len(x)-1)
-	e.SE = sd / math.Sqrt(float64(len(x)))
+	e.SE = math.Max(sd/math.Sqrt(float64(len(x))), o.rounding())
 	half := tQuantile(1-(1-e.Level)/2, e.DF) * e.SE
 	e.Low, e.High = mean-half, mean+half
 	if sd > 0 && len(x) < 4 { // of values that are all the same, Low == High says it

@@ -18,7 +18,7 @@ func Difference(pairs []Pair, o Options) Estimate {
 	for i, p := range pairs {
 		d[i] = p.Test - p.Base
 	}
-	e := Mean(d, o)
+	e := Mean(d, o.differing(1, 1))
 	e.Method = "Student's t on differences inside blocks"
 	return e
 }
@@ -31,10 +31,13 @@ func Difference(pairs []Pair, o Options) Estimate {
 // Pairs with a number missing or not above zero are left out, with a warning.
 func RelativeDifference(pairs []Pair, o Options) Estimate {
 	r := make([]float64, len(pairs))
+	var base, test float64 // a step's share of the smallest value on either side
 	for i, p := range pairs {
-		r[i] = logRatio(p)
+		if r[i] = logRatio(p); Finite(r[i]) {
+			base, test = math.Max(base, 1/p.Base), math.Max(test, 1/p.Test)
+		}
 	}
-	e := Mean(r, o)
+	e := Mean(r, o.differing(base, test))
 	e.Value, e.Low, e.High = math.Expm1(e.Value), math.Expm1(e.Low), math.Expm1(e.High)
 	e.Method = "Student's t on log ratios inside blocks"
 	return e

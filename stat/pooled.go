@@ -50,7 +50,7 @@ func PooledQuantile(units []Counts, q float64, o Options) Estimate {
 	if math.IsNaN(e.Value) {
 		return e
 	}
-	e.jackknife(len(p.units), func(out int) float64 { return math.Log(p.quantile(q, out)) })
+	e.jackknife(len(p.units), o.differing(1/p.quantile(q, none), 0), func(out int) float64 { return math.Log(p.quantile(q, out)) })
 	e.Value, e.Low, e.High = p.quantile(q, none), math.Exp(e.Low), math.Exp(e.High)
 	if e.Defined() {
 		low, high := p.position(q, e.Level)
@@ -105,14 +105,14 @@ func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, 
 	}
 	relative = difference
 	relative.Method = "Student's t on the ratio of pooled quantiles, leaving out each block"
-	difference.jackknife(len(bases), func(out int) float64 { return test.quantile(q, out) - base.quantile(q, out) })
+	difference.jackknife(len(bases), o.differing(1, 1), func(out int) float64 { return test.quantile(q, out) - base.quantile(q, out) })
 	if q >= FarTail && difference.Defined() {
 		low, high := recovered(base, test, q, difference.Level)
 		least, most := unitsApart(bases, tests, q, difference.Level)
 		difference.Low, difference.High = min(difference.Low, low, least), max(difference.High, high, most)
 		difference.SE = max(difference.SE, difference.towardsZero()/difference.critical())
 	}
-	relative.jackknife(len(bases), func(out int) float64 {
+	relative.jackknife(len(bases), o.differing(1/base.quantile(q, none), 1/test.quantile(q, none)), func(out int) float64 {
 		if b, t := base.quantile(q, out), test.quantile(q, out); b > 0 && t > 0 {
 			return math.Log(t / b)
 		}
@@ -274,7 +274,7 @@ func (p pool) at(rank int64, without Counts) float64 {
 
 // jackknife completes an estimate of n units from its value and those without
 // one of them: at(none), at(0), and so on.
-func (e *Estimate) jackknife(n int, at func(out int) float64) {
+func (e *Estimate) jackknife(n int, o Options, at func(out int) float64) {
 	e.Value = at(none)
 	if n < 2 {
 		return
@@ -288,7 +288,7 @@ func (e *Estimate) jackknife(n int, at func(out int) float64) {
 	if math.IsInf(e.Value, 1) {
 		return
 	}
-	if equal {
+	if equal && o.Resolution == 0 {
 		e.SE, e.DF, e.Low, e.High = 0, float64(n-1), e.Value, e.Value
 		e.warn("all %d blocks gave the same value: the interval has no width", n)
 		return
@@ -302,7 +302,7 @@ func (e *Estimate) jackknife(n int, at func(out int) float64) {
 		return
 	}
 	e.DF = float64(n - 1)
-	e.SE = math.Sqrt(e.DF / float64(n) * square)
+	e.SE = math.Max(math.Sqrt(e.DF/float64(n)*square), o.rounding())
 	half := tQuantile(1-(1-e.Level)/2, e.DF) * e.SE
 	e.Low, e.High = e.Value-half, e.Value+half
 	if n < 4 {

@@ -3,6 +3,7 @@ package stat
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -313,5 +314,60 @@ func TestLinearFit(t *testing.T) {
 	}
 	if line := LinearFit(bent, weight, Options{}); len(line.Warnings) == 0 {
 		t.Errorf("a parabola fits a line without a warning: %+v", line)
+	}
+}
+
+// A difference below the step in which values are read is no evidence, from however many
+// blocks that agree to the step: neither of means nor of quantiles. Counts are exact.
+func TestDifferenceBelowTheResolution(t *testing.T) {
+	for _, n := range []int{2, 3, 5, 30, 1000} {
+		for _, apart := range []float64{0, 0.5, 1, 6, 100} { // steps
+			const step, base = 4.0, 4096.0
+			pairs := make([]Pair, n)
+			units := make([]QuantileBlock, n)
+			for i := range pairs {
+				pairs[i] = Pair{Base: base, Test: base + apart*step}
+				same := func(v float64) Counts { return FromSamples(slices.Repeat([]float64{v}, 100)) }
+				units[i] = QuantileBlock{Base: []Counts{same(base)}, Test: same(base + apart*step)}
+			}
+			read := Options{Resolution: step}
+			pooled, pooledRatio := PooledDifference(units, 0.5, read)
+			for name, e := range map[string]Estimate{"difference": Difference(pairs, read), "ratio": RelativeDifference(pairs, read), "quantiles": pooled, "ratio of quantiles": pooledRatio} {
+				switch real := e.Excludes(0); {
+				case !e.Defined() || e.Low == e.High:
+					t.Errorf("%s of %d blocks: %+v", name, n, e)
+				case apart < 0.8 && (real || e.P() < 0.05), apart >= 6 && (!real || e.P() > 0.05):
+					t.Errorf("%s of %d blocks, %v steps: %v to %v, p %v", name, n, apart, e.Low, e.High, e.P())
+				}
+			}
+			if e := Difference(pairs, Options{}); e.Excludes(0) != (apart > 0) {
+				t.Errorf("counts, %d blocks, %v apart: %+v", n, apart, e)
+			}
+		}
+	}
+}
+
+// Where values scatter by more than a step, reading them in steps changes nothing that the
+// interval has to cover: it covers the truth as often, in few blocks and in many.
+func TestSimulationResolution(t *testing.T) {
+	runs := simulationRuns(t, 4000)
+	for _, blocks := range []int{2, 4, 8, 30} {
+		for _, steps := range []float64{0.1, 0.5, 1, 3} { // that values scatter by
+			random, covered := rand.New(rand.NewPCG(1, uint64(blocks))), 0
+			for range runs {
+				truth := 10 * random.Float64()
+				base := 100 * random.Float64()
+				pairs := make([]Pair, blocks)
+				for i := range pairs {
+					pairs[i] = Pair{Base: math.Round(base + steps*random.NormFloat64()), Test: math.Round(base + truth + steps*random.NormFloat64())}
+				}
+				if e := Difference(pairs, Options{Resolution: 1}); !e.Excludes(truth) {
+					covered++
+				}
+			}
+			if share := float64(covered) / float64(runs); share < 0.93-slack(runs) {
+				t.Errorf("%d blocks that scatter by %v steps: %.1f%% cover", blocks, steps, 100*share)
+			}
+		}
 	}
 }

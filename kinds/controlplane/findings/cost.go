@@ -137,7 +137,7 @@ func costMeasures() []analysis.Measure {
 				return math.NaN()
 			}
 			return netPerChange(t.Control.APIServer.TotalS(), apiSeconds(t), idleOf(o, t, apiIdleCores), t.Control.Committed)
-		}).Warning(grossWarning(apiIdleCores)),
+		}).Warning(grossWarning(apiIdleCores)).Stepping(apiTick),
 		analysis.MeasureOf("apiserver_cpu_idle", ofControl(apiIdleCores)),
 		analysis.MeasureOf("simulator_cpu_share", func(_ *analysis.Observations, t *record.Trial) float64 {
 			if t.Control == nil || !(istiod(t) > 0) {
@@ -146,6 +146,18 @@ func costMeasures() []analysis.Measure {
 			return t.Control.Simulator.TotalS() / istiod(t)
 		}),
 	}
+}
+
+// apiTick is what one step of kube-apiserver's CPU time, which its metrics read from /proc
+// in hundredths of a second, is for each change of the trial that made the fewest.
+func apiTick(o *analysis.Observations, cell int) float64 {
+	most := 0.0
+	for _, t := range o.Valid(cell) {
+		if t.Control != nil && t.Control.Committed > 0 {
+			most = max(most, 1e4/float64(t.Control.Committed))
+		}
+	}
+	return most
 }
 
 // apiSeconds is how long kube-apiserver's CPU of a trial was counted.

@@ -85,10 +85,10 @@ func convergenceMeasures() []analysis.Measure {
 		alone("applied_"+q.Name, func(c *convergence) stat.Counts { return c.applied }, q.Q)
 	}
 	out = append(out,
-		analysis.MeasureOf("reported_convergence_p99", func(_ *analysis.Observations, t *record.Trial) float64 { return reported(t) }).Warning(firstBucket),
+		analysis.MeasureOf("reported_convergence_p99", func(_ *analysis.Observations, t *record.Trial) float64 { return reported(t) }).Warning(firstBucket).Stepping(bucketWidth),
 		analysis.MeasureOf("hidden_convergence_p99", func(o *analysis.Observations, t *record.Trial) float64 {
 			return reached(converged(o, t).acked, 0.99) - reported(t)
-		}).Warning(survivors(0.01, butZtunnels)))
+		}).Warning(survivors(0.01, butZtunnels)).Stepping(bucketWidth))
 	for _, stage := range record.Stages() {
 		out = append(out, analysis.MeasureOf("stage_"+stage, ofControl(func(c *record.Control) float64 {
 			for _, s := range c.Stages {
@@ -129,6 +129,26 @@ func reported(t *record.Trial) float64 {
 	}
 	v, _ := histogramQuantile(0.99, histogram(t.Control.Istiod, metricConvergence))
 	return v * 1e6
+}
+
+// bucketWidth is that of the widest bucket of istiod's histogram in which a cell's trials
+// have their 99th percentile, microseconds.
+func bucketWidth(o *analysis.Observations, cell int) float64 {
+	widest := 0.0
+	for _, t := range o.Valid(cell) {
+		if t.Control == nil {
+			continue
+		}
+		v, below := reported(t)/1e6, 0.0
+		for _, b := range histogram(t.Control.Istiod, metricConvergence) {
+			if v <= b.upto {
+				widest = max(widest, 1e6*(b.upto-below))
+				break
+			}
+			below = b.upto
+		}
+	}
+	return widest
 }
 
 // firstBucket warns of figures that are nothing but the line through a

@@ -125,6 +125,36 @@ func TestAnalyzeControl(t *testing.T) {
 	}
 }
 
+// Two blocks that differ alike by less than what is counted can show are no evidence;
+// of counts they are.
+func TestDifferencesBelowTheStep(t *testing.T) {
+	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 2, analysistest.Tuned)
+	for i := range run.Trials {
+		trial := &run.Trials[i]
+		slow := trial.Cell[study.FactorVariant] == "slow"
+		memory := record.Memory{PSSBytes: 100 << 20}
+		pushes, apiCPU := 500.0, 0.30 // seconds for 10 changes
+		if slow {
+			memory.PSSBytes, pushes, apiCPU = memory.PSSBytes+4096, pushes+2, apiCPU+0.01
+		}
+		trial.Memory[record.PartControl] = memory
+		for name := range trial.Control.Istiod {
+			if strings.HasPrefix(name, "pilot_xds_pushes{") {
+				delete(trial.Control.Istiod, name)
+			}
+		}
+		trial.Control.Istiod[`pilot_xds_pushes{type="cds"}`] = pushes
+		trial.Control.APIServer, trial.Control.APIServerIdle = &record.CPU{UserS: apiCPU}, &record.CPU{}
+	}
+	f := analysistest.Analyze(t, kinds, run)
+	for name, want := range map[string]string{"istiod_memory_overhead": record.VerdictInconclusive, "apiserver_cpu_per_change_overhead": record.VerdictInconclusive, "pushes_overhead": record.VerdictReal} {
+		x := analysistest.Get(t, f, name, record.Cell{"variant": "slow"})
+		if x.Verdict != want && (want == record.VerdictReal || x.Verdict == record.VerdictReal) {
+			t.Errorf("%+v, want %s", x, want)
+		}
+	}
+}
+
 func TestControlSummary(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned))
 	none := f.Cells[0].Control

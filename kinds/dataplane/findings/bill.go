@@ -2,6 +2,7 @@ package findings
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
@@ -234,7 +235,7 @@ func (p *pricing) shares(one price, m analysis.Measure) []float64 {
 // cost estimates a part's price.
 func (p *pricing) cost(one price, m analysis.Measure, level float64) stat.Estimate {
 	if m.Quantile == 0 {
-		return stat.Mean(p.blocks(one, m), stat.Options{Level: level, Say: m.Say})
+		return stat.Mean(p.blocks(one, m), stat.Options{Level: level, Say: m.Say, Resolution: math.Sqrt2 * p.o.Resolution(m, one.cell, one.against)})
 	}
 	e := p.o.Apart(one.cell, one.against, m, level)
 	if one.sign < 0 {
