@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
@@ -59,8 +60,41 @@ type changeAccount struct {
 	stale float64
 }
 
-func (t changeAccount) balanced() bool {
-	return t.planned == t.committed+t.failed && t.expected == t.seen+t.missed+t.superseded
+// unaccounted says where what the driver and the simulated proxies report is not what was
+// planned: a change that is not there or there twice, a marker that was not looked for. Who
+// had such a change is not known. "" if all is there.
+func (e Evidence) unaccounted() string {
+	var out []string
+	reported, looked := map[int]int{}, map[int]int{}
+	for _, c := range e.Changes {
+		reported[c.Change]++
+	}
+	for _, m := range e.Markers {
+		looked[m.Change]++
+	}
+	count := func(n int, what string) {
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	absent, twice, unlooked := 0, 0, 0
+	for change := range e.Audience.Scopes {
+		switch n := reported[change]; {
+		case n == 0:
+			absent++
+		case n > 1:
+			twice++
+		}
+	}
+	for _, c := range e.Changes {
+		if e.Audience.Simulated > 0 && c.Error == "" && c.CommittedNS != 0 && looked[c.Change] != len(c.Markers) {
+			unlooked++
+		}
+	}
+	count(absent, "planned changes are not reported")
+	count(twice, "changes are reported twice")
+	count(unlooked, "changes were not looked for by all of their markers")
+	return strings.Join(out, "; ")
 }
 
 func (t changeAccount) String() string {

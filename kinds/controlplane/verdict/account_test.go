@@ -2,9 +2,11 @@ package verdict
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
 	"pgregory.net/rapid"
@@ -186,4 +188,45 @@ func TestAccountBalances(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The account fails where the driver or the simulated proxies do not report what was
+// planned.
+func TestAccountIsOfThePlan(t *testing.T) {
+	well := func() Evidence {
+		mark := []record.Marker{{Type: "cds", Text: "x"}}
+		e := Evidence{Audience: Audience{Simulated: 2, Proxies: make([]Proxy, 2), Scopes: make([]churn.Scope, 3)}}
+		for i := range 3 {
+			e.Changes = append(e.Changes, record.Event{Change: i, CommittedNS: int64(i + 1), Markers: mark})
+			e.Markers = append(e.Markers, xds.MarkerSightings{Change: i})
+		}
+		return e
+	}
+	for name, tt := range map[string]struct {
+		edit func(*Evidence)
+		want string
+	}{
+		"all is there":       {func(*Evidence) {}, ""},
+		"one has failed":     {func(e *Evidence) { e.Changes[1].Error, e.Markers = "refused", e.Markers[1:] }, "1 changes were not looked for"},
+		"one failed, unseen": {func(e *Evidence) { e.Changes[0].Error, e.Markers = "refused", e.Markers[1:] }, ""},
+		"no simulated ones":  {func(e *Evidence) { e.Audience.Simulated, e.Markers = 0, nil }, ""},
+		"one is lost":        {func(e *Evidence) { e.Changes = e.Changes[:2] }, "1 planned changes are not reported"},
+		"one came twice":     {func(e *Evidence) { e.Changes[2].Change, e.Markers = 1, e.Markers[:2] }, "1 planned changes are not reported; 1 changes are reported twice"},
+		"simulators forgot":  {func(e *Evidence) { e.Markers = nil }, "3 changes were not looked for by all of their markers"},
+	} {
+		e := well()
+		tt.edit(&e)
+		if got := e.unaccounted(); got != tt.want && (tt.want == "" || !strings.HasPrefix(got, tt.want)) {
+			t.Errorf("%s: %q", name, got)
+		}
+		r := &ruling{seen: e}
+		if r.account(); checks(r)["account"].OK != (tt.want == "") {
+			t.Errorf("%s: %+v", name, checks(r)["account"])
+		}
+	}
+}
+
+// balanced says that every change and every need of one has come to one end.
+func (t changeAccount) balanced() bool {
+	return t.planned == t.committed+t.failed && t.expected == t.seen+t.missed+t.superseded
 }

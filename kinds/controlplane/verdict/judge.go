@@ -116,7 +116,7 @@ func Salvage(t record.Trial, e Evidence) (record.Trial, []record.Event) {
 		r.Warn("%s", text)
 	}
 	r.trial.Control.Changes, r.trial.Control.Committed = r.sum.planned, r.sum.committed
-	r.Check("account", r.sum.balanced(), "%v", r.sum)
+	r.account()
 	r.trial.Validity = r.Validity()
 	return r.trial, r.events
 }
@@ -176,9 +176,18 @@ func (r *ruling) drift() {
 	}
 }
 
+// account checks whether what is reported of the changes is what was planned.
+func (r *ruling) account() {
+	text, lacking := r.sum.String(), r.seen.unaccounted()
+	if lacking != "" {
+		text += "; " + lacking
+	}
+	r.Check("account", lacking == "", "%s", text)
+}
+
 // changes checks whether all were made, while istiod lived.
 func (r *ruling) changes() {
-	r.Check("account", r.sum.balanced(), "%v", r.sum)
+	r.account()
 	r.Check("committed", r.sum.failed == 0, "%d of %d changes were not taken by the API server%s", r.sum.failed, r.sum.planned, firstError(r.events, r.seen.DriveError))
 	changed := cameAndWent(r.seen.Before, r.seen.After)
 	if scaled := autoscaled(r.seen.ScalersBefore, r.seen.ScalersAfter); scaled != "" {

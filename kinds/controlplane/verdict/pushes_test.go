@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -24,7 +25,6 @@ func TestPushesFit(t *testing.T) {
 		{130, 120, 12, 1, true},  // ten each
 		{160, 120, 12, 1, false}, // forty for one real sidecar
 		{100, 120, 12, 1, false},
-		{7, 0, 12, 1, true},
 		{7, 0, 12, 0, false},
 	} {
 		if got := new(ruling).pushesFit(tt.pushed, tt.received, tt.simulated, tt.real); got != tt.fits {
@@ -54,8 +54,36 @@ func TestOthersProxies(t *testing.T) {
 			t.Errorf("%v connected: %v", connected, r.Validity().Warnings)
 		}
 		r.pushes()
-		if c := checks(r)["pushes"]; !c.OK { // which the one of ours that nobody watches got too
+		// The one of ours that nobody watches got some too: beside five no loss would show.
+		if c, judged := checks(r)["pushes"]; judged != (want < 4) || judged && !c.OK {
 			t.Errorf("%v connected: %+v", connected, c)
+		}
+	}
+}
+
+// Beside real sidecars the check fails where the simulated ones lost what no real one can
+// have got, and is not made where it could not fail.
+func TestPushesBesideReal(t *testing.T) {
+	for name, tt := range map[string]struct {
+		real      int
+		received  int64 // of 12 simulated, of 12 pushed to these and one to each real one
+		fits, not bool  // not judged
+	}{
+		"all came":            {1, 12, true, false},
+		"all came, five real": {5, 12, true, false},
+		"half was lost":       {2, 6, false, false},
+		"more than was sent":  {1, 40, false, false},
+		"as many real ones":   {12, 12, false, true},
+		"nothing to tell by":  {6, 3, false, true},
+		"none of the type":    {1, 0, false, true},
+	} {
+		r := rulingOn(12)
+		r.limits = verdict.Limits{"pushes": 0}
+		r.seen.Audience.Proxies = make([]Proxy, 12+tt.real)
+		r.trial.Control = &record.Control{Istiod: map[string]float64{`pilot_xds_pushes{type="cds"}`: float64(12 + tt.real)}, Wire: map[string]record.Wire{"cds": {Responses: tt.received}}}
+		r.pushes()
+		if c, judged := checks(r)["pushes"]; judged == tt.not || c.OK != tt.fits {
+			t.Errorf("%s: %+v", name, c)
 		}
 	}
 }
