@@ -6,18 +6,26 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
 )
 
-// resolution is the step of figures as a share of their value: the width of a bucket of
-// the histograms, whose values have three significant digits, and about what counters of
-// CPU time and of pages come to.
-const resolution = 1e-3
+// Memory is counted in pages, bytes. Of all else, resolution is the step as a share of the
+// value: the width of a bucket of the histograms, whose values have three significant
+// digits, and no less than what counters of CPU time come to.
+const (
+	pageSize   = 4096
+	resolution = 1e-3
+)
 
 // Resolution is the step in which the values of a measure in some cells are read, in its
-// unit. No difference below it is evidence of anything. Counts are exact: 0.
+// unit. No difference below it is evidence of anything. Counts are exact, and so are sizes
+// of configuration: 0.
 func (o *Observations) Resolution(m Measure, cells ...int) float64 {
-	if finding.Counts(m.Unit) {
+	if finding.Exact(m.Unit) || m.Probe == study.MeasureConfig {
 		return 0
+	}
+	if m.Unit == finding.UnitBytes {
+		return pageSize
 	}
 	step := 0.0
 	for _, cell := range cells {

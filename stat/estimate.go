@@ -33,7 +33,12 @@ func (o Options) level() float64 {
 }
 
 // rounding is the standard error that reading values in steps leaves.
-func (o Options) rounding() float64 { return o.Resolution / math.Sqrt(12) }
+func (o Options) rounding() float64 {
+	if !(o.Resolution > 0) { // exact, or a share of nothing
+		return 0
+	}
+	return o.Resolution / math.Sqrt(12)
+}
 
 // differing are the options for a difference of two values that have these weights in it.
 func (o Options) differing(a, b float64) Options {

@@ -46,6 +46,12 @@ func Counts(unit string) bool {
 	return slices.Contains([]string{UnitPushes, UnitMissed, UnitChanges, UnitResources, UnitGoroutines, UnitRequests, UnitRoutes, UnitWrites, UnitStreams}, unit)
 }
 
+// Exact says that figures of a unit are counted one by one, or are such a count for each
+// change or request: no step of a clock or of a histogram is in them.
+func Exact(unit string) bool {
+	return Counts(unit) || slices.Contains([]string{UnitPushesPerChange, UnitBytesPerChange, UnitBytesRequest, UnitPackets, UnitAttempts}, unit)
+}
+
 // scaled is a unit that a figure may be given in, and what one of it is in the
 // finding's own.
 type scaled struct {

@@ -235,7 +235,7 @@ func (p *pricing) shares(one price, m analysis.Measure) []float64 {
 // cost estimates a part's price.
 func (p *pricing) cost(one price, m analysis.Measure, level float64) stat.Estimate {
 	if m.Quantile == 0 {
-		return stat.Mean(p.blocks(one, m), stat.Options{Level: level, Say: m.Say, Resolution: math.Sqrt2 * p.o.Resolution(m, one.cell, one.against)})
+		return stat.Mean(p.blocks(one, m), stat.Options{Level: level, Say: m.Say, Resolution: p.step(m, one.cell, one.against)})
 	}
 	e := p.o.Apart(one.cell, one.against, m, level)
 	if one.sign < 0 {
@@ -273,7 +273,8 @@ func (p *pricing) priced(list priceList, prefix string, all *told) quoteList {
 			add(m, m.Name, p.cost(one, m, level))
 			if m.Name == study.BillCPU {
 				out[i].cpu = p.blocks(one, m)
-				add(m, study.BillShare, stat.Mean(p.shares(one, m), stat.Options{Level: level, Say: words.Percent}))
+				step := p.step(m, one.cell, one.against) / p.level(one, m)
+				add(m, study.BillShare, stat.Mean(p.shares(one, m), stat.Options{Level: level, Say: words.Percent, Resolution: step}))
 			}
 		}
 	}
@@ -302,6 +303,12 @@ func (list quoteList) parts(findings []record.Finding, removed bool) []record.Bi
 func (p *pricing) without(name string, one price) bool {
 	i := slices.IndexFunc(analysis.ProxyParts, func(part string) bool { return name == study.BillCPUOf(part) })
 	return i >= 0 && !passes(p.o, one.cell, analysis.ProxyParts[i]) && !passes(p.o, one.against, analysis.ProxyParts[i])
+}
+
+// step is that of a sum or difference of the values of some cells; see
+// [analysis.Observations.Resolution].
+func (p *pricing) step(m analysis.Measure, cells ...int) float64 {
+	return math.Sqrt(float64(len(cells))) * p.o.Resolution(m, cells...)
 }
 
 // level is a measure's value in the cell that a price is a difference to.

@@ -57,7 +57,7 @@ func (p *pricing) together(list priceList, told *told) *quotedSum {
 	tell := func(name string, values []float64) int {
 		f := p.o.Named(name, p.o.Short(whole))
 		f.Against = p.o.Short(base)
-		f, d := p.estimated(f, stat.Mean(values, stat.Options{Say: m.Say}), m, p.level(price{against: base}, m), false)
+		f, d := p.estimated(f, stat.Mean(values, stat.Options{Say: m.Say, Resolution: p.step(m, cells...)}), m, p.level(price{against: base}, m), false)
 		return told.add(f, d, nil)
 	}
 	return &quotedSum{b.Together, tell(study.FindingBill+"_"+study.BillCPU, all), tell(study.FindingBillSum, sums), tell(study.FindingInteraction, beyond)}

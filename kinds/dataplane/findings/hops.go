@@ -151,8 +151,8 @@ func (p *pricing) cellsOf(term study.HopTerm) (cells []int, all bool) {
 // up, with Student's interval. In the far tail that is too sure of itself: a term of
 // one cell or two has the interval of their pooled quantiles there.
 func (p *pricing) termEstimate(term study.HopTerm, m analysis.Measure, values []float64) stat.Estimate {
-	e := stat.Mean(values, stat.Options{Say: m.Say})
 	cells, ok := p.cellsOf(term)
+	e := stat.Mean(values, stat.Options{Say: m.Say, Resolution: p.step(m, cells...)})
 	if m.Quantile < stat.FarTail || !ok || !e.Defined() {
 		return e
 	}
