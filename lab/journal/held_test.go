@@ -586,3 +586,39 @@ func TestRenewedAfterStandstill(t *testing.T) {
 		})
 	}
 }
+
+// TestOriginal: an object without what this journal has changed of it, and with what
+// somebody else has; the cluster stays as it is.
+func TestOriginal(t *testing.T) {
+	f := newFakeJournal(webService("u1", false))
+	before, err := f.Original(t.Context(), shopWeb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP")); err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := f.kube.Resource(services).Namespace("shop").Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedField(theirs.Object, "somebody", "spec", "externalName"); err != nil {
+		t.Fatal(err)
+	}
+	if theirs, err = f.kube.Resource(services).Namespace("shop").Update(t.Context(), theirs, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.Original(t.Context(), shopWeb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, _, _ := unstructured.NestedString(before.Object, "spec", "type")
+	is, _, _ := unstructured.NestedString(got.Object, "spec", "type")
+	other, _, _ := unstructured.NestedString(got.Object, "spec", "externalName")
+	if is != was || is == "ClusterIP" || other != "somebody" {
+		t.Errorf("%q, was %q, and %q", is, was, other)
+	}
+	if now, err := f.kube.Resource(services).Namespace("shop").Get(t.Context(), "web", metav1.GetOptions{}); err != nil || now.GetResourceVersion() != theirs.GetResourceVersion() || len(f.entries(t)) != 1 {
+		t.Errorf("%v, %+v", err, now)
+	}
+}
