@@ -7,5 +7,6 @@
 //	socket -> buffer -> Parser.Feed -> consumed, done
 //
 // What the parser accepts, net/http accepts with the same status, body
-// length and closing; a fuzz test compares them.
+// length and closing; a fuzz test compares them. Only transfer encodings
+// before chunked, or in its place, are legal and refused by net/http.
 package http1

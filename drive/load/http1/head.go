@@ -16,7 +16,7 @@ var (
 	ErrVersion       = errors.New("http1: neither HTTP/1.0 nor HTTP/1.1")
 	ErrHeader        = errors.New("http1: malformed header line")
 	ErrContentLength = errors.New("http1: bad or contradicting Content-Length")
-	ErrTransfer      = errors.New("http1: transfer encoding other than chunked")
+	ErrTransfer      = errors.New("http1: malformed or misplaced transfer encoding")
 	ErrChunk         = errors.New("http1: malformed chunk")
 	ErrSwitch        = errors.New("http1: server switches protocols unasked")
 )
@@ -35,7 +35,7 @@ type head struct {
 	status int
 	length int64 // of the body, or untilClose or chunked, before the method is considered
 	close  bool  // the connection ends after this response
-	size   int   // bytes of the head itself
+	size   int   // bytes of the head itself; of a malformed one, those before the line at fault
 }
 
 // parseHead parses the head at the start of b; it returns errShort if b holds
@@ -59,21 +59,26 @@ func parseHead(b []byte) (head, error) {
 		if !ok {
 			return h, errShort
 		}
+		if len(line) > 0 {
+			if err := f.line(line); err != nil {
+				h.size = len(b) - len(rest)
+				return h, err
+			}
+		}
 		rest = next
 		if len(line) == 0 {
 			break
 		}
-		if err := f.line(line); err != nil {
-			return h, err
-		}
 	}
 	h.size = len(b) - len(rest)
 	h.close = f.close || (!keepAliveByDefault && !f.keepAlive)
-	switch {
-	case f.chunked && keepAliveByDefault:
-		h.length = chunked // overrides Content-Length (RFC 9112, 6.3)
+	switch { // RFC 9112, 6.1 and 6.3
+	case f.encoded && (!keepAliveByDefault || !f.chunked && f.hasLength):
+		h.size = 0
+		return h, ErrTransfer // HTTP/1.0 has none, and two ends contradict each other
 	case f.chunked:
-		return h, ErrTransfer // HTTP/1.0 has no transfer encodings
+		h.length = chunked // overrides Content-Length
+	case f.encoded: // until the connection ends
 	case f.hasLength:
 		h.length = f.length
 	}
@@ -120,8 +125,10 @@ func (h *head) statusLine(line []byte) (http11 bool, err error) {
 
 // fields collects the headers that frame a message.
 type fields struct {
-	length                               int64
-	hasLength, chunked, close, keepAlive bool
+	length                      int64
+	hasLength, close, keepAlive bool
+	encoded                     bool // there are transfer encodings
+	chunked                     bool // the last of them is chunked
 }
 
 // line takes one header line.
@@ -156,24 +163,43 @@ func (f *fields) line(line []byte) error {
 		}
 	case len("transfer-encoding"):
 		if equalFold(name, "transfer-encoding") {
-			if f.chunked || !equalFold(value, "chunked") {
-				return ErrTransfer
-			}
-			f.chunked = true
+			return f.transfer(value)
 		}
 	}
 	return nil
 }
 
+// transfer takes the transfer encodings of one line. Which they are does not
+// matter here; chunked says where the body ends, so nothing may follow it.
+func (f *fields) transfer(value []byte) error {
+	for len(value) > 0 {
+		var item []byte
+		if item, value = cutItem(value); len(item) == 0 {
+			continue
+		}
+		if f.chunked {
+			return ErrTransfer
+		}
+		f.encoded, f.chunked = true, equalFold(item, "chunked")
+	}
+	if !f.encoded {
+		return ErrTransfer
+	}
+	return nil
+}
+
+// cutItem returns the first item of a list separated by commas, and the rest.
+func cutItem(list []byte) (item, rest []byte) {
+	if i := bytes.IndexByte(list, ','); i >= 0 {
+		return trim(list[:i]), list[i+1:]
+	}
+	return trim(list), nil
+}
+
 func (f *fields) connection(value []byte) {
 	for len(value) > 0 {
-		item := value
-		if i := bytes.IndexByte(value, ','); i >= 0 {
-			item, value = value[:i], value[i+1:]
-		} else {
-			value = nil
-		}
-		item = trim(item)
+		var item []byte
+		item, value = cutItem(value)
 		if equalFold(item, "close") {
 			f.close = true
 		} else if equalFold(item, "keep-alive") {

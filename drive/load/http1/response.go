@@ -44,6 +44,7 @@ const (
 type Parser struct {
 	cache     *Cache
 	remaining int64
+	fault     int   // where in the bytes last fed the line at fault begins
 	line      int32 // bytes of the current line so far
 	digits    int32 // of the chunk's size
 	status    int16
@@ -88,6 +89,7 @@ func (p *Parser) Feed(b []byte) (n int, done bool, err error) {
 			return n, false, nil
 		}
 		if err != nil {
+			p.fault = n + h.size
 			return n, false, err
 		}
 		if h.size > MaxHead {
@@ -115,6 +117,21 @@ func (p *Parser) Feed(b []byte) (n int, done bool, err error) {
 		n += used
 	}
 	return n, p.phase == atEnd, err
+}
+
+// Fault returns the line for which Feed refused b, without its end, as far as
+// b has it. Of chunk framing it begins where the line does, or b.
+func (p *Parser) Fault(b []byte, n int) []byte {
+	at := p.fault
+	if p.phase != inHead {
+		at = max(0, n-1)
+		at = bytes.LastIndexByte(b[:at], '\n') + 1
+	}
+	line, rest, ok := cutLine(b[min(at, len(b)):])
+	if !ok {
+		return rest
+	}
+	return line
 }
 
 // begin chooses how the body ends (RFC 9112, 6.3).
