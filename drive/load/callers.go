@@ -6,12 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"sync"
-	"time"
-
-	"github.com/meshtrial/meshtrial/drive/load/http1"
 )
 
 // newCallers returns one caller for each connection.
@@ -76,7 +71,7 @@ func (d *dialer) tcp(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, &kindError{failConnect, err}
 	}
-	return conn, nil
+	return &watched{Conn: conn}, nil
 }
 
 // dial makes a connection, with TLS if the target has it.
@@ -111,141 +106,8 @@ func kindOf(ctx context.Context, err error) failure {
 	if errors.As(err, &k) {
 		return k.kind
 	}
+	if isEOF(err) {
+		return failEOF
+	}
 	return classify(err)
 }
-
-// wireCaller speaks HTTP/1.1 or TCP echo over a blocking connection: the way
-// for TLS.
-type wireCaller struct {
-	wire   *wire
-	dialer *dialer
-	keep   bool
-	answer answer
-	buf    []byte
-	fill   int // bytes of buf that are read but not taken
-	out    []byte
-
-	mu     sync.Mutex
-	conn   net.Conn
-	closed bool
-}
-
-// overWire returns what makes callers that speak w.
-func overWire(w *wire) func(*Spec, target, *dialer) caller {
-	return func(spec *Spec, _ target, d *dialer) caller {
-		return &wireCaller{wire: w, dialer: d, keep: spec.KeepAlive, buf: make([]byte, 16<<10), answer: w.newAnswer(&http1.Cache{})}
-	}
-}
-
-func (c *wireCaller) connect(ctx context.Context) error {
-	conn, err := c.dialer.dial(ctx)
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		conn.Close()
-		return net.ErrClosed
-	}
-	c.conn = conn
-	return nil
-}
-
-func (c *wireCaller) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-	c.drop()
-}
-
-// drop closes the connection. The caller holds the lock.
-func (c *wireCaller) drop() {
-	if c.conn == nil {
-		return
-	}
-	// Without this a TLS connection would wait for its close alert to be
-	// sent.
-	_ = c.conn.SetDeadline(time.Now().Add(10 * time.Millisecond))
-	c.conn.Close()
-	c.conn, c.fill = nil, 0
-}
-
-func (c *wireCaller) call(ctx context.Context, job job) outcome {
-	out := outcome{}
-	c.mu.Lock()
-	conn := c.conn
-	c.mu.Unlock()
-	if conn == nil {
-		out.connections++
-		if err := c.connect(ctx); err != nil {
-			out.failed, out.kind = true, kindOf(ctx, err)
-			return out
-		}
-		c.mu.Lock()
-		conn = c.conn
-		c.mu.Unlock()
-		if conn == nil {
-			out.failed, out.kind = true, failOther
-			return out
-		}
-	}
-	again, err := c.exchange(ctx, conn, job, &out)
-	if err != nil {
-		out.failed, out.kind = true, kindOf(ctx, err)
-	} else {
-		out.status = c.answer.status()
-		if !c.answer.ok() {
-			out.failed, out.kind = true, failStatus
-		}
-	}
-	if err != nil || !again || !c.keep {
-		c.mu.Lock()
-		c.drop()
-		c.mu.Unlock()
-	}
-	return out
-}
-
-// exchange sends one request and reads its response. again says whether the
-// connection can carry another.
-func (c *wireCaller) exchange(ctx context.Context, conn net.Conn, job job, out *outcome) (again bool, err error) {
-	deadline, _ := ctx.Deadline()
-	_ = conn.SetDeadline(deadline)
-	b := c.wire.request(&c.out, job.size, job.n)
-	c.answer.begin(b)
-	n, err := conn.Write(b)
-	out.bytesSent += int64(n)
-	if err != nil {
-		return false, err
-	}
-	c.fill = 0
-	for {
-		if c.fill == len(c.buf) {
-			c.buf = append(c.buf, make([]byte, len(c.buf))...) // bounded by http1.MaxHead
-		}
-		n, err := conn.Read(c.buf[c.fill:])
-		out.bytesRead += int64(n)
-		c.fill += n
-		used, done, bad := c.answer.feed(c.buf[:c.fill])
-		if bad != nil {
-			return false, &kindError{failProtocol, bad}
-		}
-		left := copy(c.buf, c.buf[used:c.fill])
-		c.fill = left
-		if done {
-			return left == 0 && err == nil && !c.answer.closes(), nil
-		}
-		if err != nil {
-			if isEOF(err) {
-				if c.answer.eof() {
-					return false, nil
-				}
-				return false, &kindError{failEOF, err}
-			}
-			return false, err
-		}
-	}
-}
-
-func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }

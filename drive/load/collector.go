@@ -67,6 +67,7 @@ type collector struct {
 	got      map[int]int
 	publish  func(Interval, Summary)
 	progress []progress  // of each shard
+	reasons  []reasons   // of each shard, which alone uses them until it ends
 	logs     []*shardLog // of each shard; nil: none
 }
 
@@ -75,7 +76,7 @@ func newCollector(shards int, interval int64, closed bool, e *edges, publish fun
 		shards: shards, interval: interval, closed: closed, edges: e,
 		sealed: make(chan *tally, 1024), spare: make(chan *tally, 4*shards),
 		pending: map[int]*tally{}, got: map[int]int{}, publish: publish,
-		progress: make([]progress, shards),
+		progress: make([]progress, shards), reasons: make([]reasons, shards),
 	}
 	for range 3 * shards {
 		c.spare <- newTally()

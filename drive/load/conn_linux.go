@@ -38,9 +38,13 @@ type conn struct {
 	generation int32 // of the socket, so that late events find no stranger
 	state      connState
 	heeded     bool  // counted in loop.attention while busy
+	fresh      bool  // made for its request: no other was answered on it
+	heard      bool  // something of the response has come
 	prev, next int32 // in loop.waiting or loop.resting
 	size       int32 // payload of the request while it connects
 	freeAt     int64
+	written    int64 // bytes, on this socket
+	before     int64 // of these, before the request that is out
 	req        request
 	out        []byte // still to be written
 	in         []byte // read, but not taken by the answer yet
@@ -59,13 +63,18 @@ func (l *loop) send(c *conn, due arrival.Request, free, now int64) {
 		l.shut(c, true) // it would have been noticed if the loop had not slept
 	}
 	if c.state == shut {
-		c.req.tally.connects++
-		if errno := l.connect(c); errno != 0 {
-			l.failed(c, failConnect, now)
-		}
+		l.open(c, now)
 		return
 	}
 	l.write(c)
+}
+
+// open begins a connection for the request that waits for it.
+func (l *loop) open(c *conn, now int64) {
+	c.req.tally.connects++
+	if errno := l.connect(c); errno != 0 {
+		l.failed(c, failConnect, now, errno)
+	}
 }
 
 // connect begins a connection.
@@ -83,13 +92,14 @@ func (l *loop) connect(c *conn) unix.Errno {
 		stampSocket(fd)
 	}
 	c.fd, c.state = fd, connecting
+	c.fresh, c.written = true, 0
 	l.attention++
 	return 0
 }
 
 // write begins the request on an open connection.
 func (l *loop) write(c *conn) {
-	c.state = busy
+	c.state, c.heard, c.before = busy, false, c.written
 	b := l.wire.request(&c.scratch, c.size, c.req.n)
 	c.answer.begin(b)
 	c.out = b
@@ -131,6 +141,7 @@ func (l *loop) flush(c *conn) {
 			return
 		}
 		c.out = c.out[n:]
+		c.written += int64(n)
 	}
 }
 
@@ -143,7 +154,7 @@ func (l *loop) ready(c *conn, events uint32, generation int32, now int64) int64 
 	switch c.state {
 	case connecting:
 		if errno := socketError(c.fd); errno != 0 {
-			l.failed(c, failConnect, now)
+			l.failed(c, failConnect, now, errno)
 			return now
 		}
 		if events&unix.EPOLLOUT != 0 {
@@ -189,22 +200,19 @@ func (l *loop) read(c *conn, events uint32, now int64) int64 {
 			return now
 		case errno != 0:
 			now = l.now()
-			kind := failReset
-			if errno == unix.ETIMEDOUT {
-				kind = failTimeout
-			}
-			l.failed(c, kind, now)
+			l.lost(c, classify(errno), now, errno)
 			return now
 		case n == 0:
 			now = l.now()
 			if c.answer.eof() {
 				l.answered(c, now, true, true)
 			} else {
-				l.failed(c, failEOF, now)
+				l.lost(c, failEOF, now, errClosed)
 			}
 			return now
 		}
 		now = l.now()
+		c.heard = true
 		c.req.tally.bytesRead += int64(n)
 		l.large = l.large || n > lazyBytes
 		b := l.buf[:n]
@@ -214,7 +222,10 @@ func (l *loop) read(c *conn, events uint32, now int64) int64 {
 		}
 		used, done, err := c.answer.feed(b)
 		if err != nil {
-			l.failed(c, failProtocol, now)
+			if l.why.wanted(failProtocol) {
+				err = c.answer.explain(err, b, used)
+			}
+			l.failed(c, failProtocol, now, err)
 			return now
 		}
 		if done {
@@ -241,6 +252,9 @@ func (l *loop) answered(c *conn, now int64, clean, ended bool) {
 		l.rec.complete(&c.req, now, c.answer.status())
 	} else {
 		l.rec.fail(&c.req, failStatus, now, c.answer.status())
+		if l.why.wanted(failStatus) {
+			l.why.add(failStatus, statusError(c.answer.status()))
+		}
 	}
 	l.waiting.remove(l.conns, c.id)
 	l.unheed(c)
@@ -249,7 +263,7 @@ func (l *loop) answered(c *conn, now int64, clean, ended bool) {
 	case ended:
 		l.shut(c, false)
 	case l.keepAlive && clean && !c.answer.closes():
-		c.state = idle
+		c.state, c.fresh = idle, false
 	case clean && c.answer.closes():
 		c.state = closing
 		c.freeAt = now
@@ -271,9 +285,23 @@ func (l *loop) rested(c *conn, now int64, reset bool) {
 	l.release(c, now)
 }
 
+// lost handles the end of a connection before its response is complete. A
+// request that was sent on a connection which the peer had closed already was
+// read by nobody: it goes on another connection, once.
+func (l *loop) lost(c *conn, kind failure, now int64, why error) {
+	if c.fresh || c.heard || kind != failEOF || !unread(c.fd, c.before) {
+		l.failed(c, kind, now, why)
+		return
+	}
+	c.req.tally.bytesSent -= int64(len(l.wire.request(&c.scratch, c.size, c.req.n)))
+	l.shut(c, true)
+	l.open(c, now)
+}
+
 // failed files a failure and gives the connection up.
-func (l *loop) failed(c *conn, kind failure, now int64) {
+func (l *loop) failed(c *conn, kind failure, now int64, why error) {
 	l.rec.fail(&c.req, kind, now, 0)
+	l.why.add(kind, why)
 	l.waiting.remove(l.conns, c.id)
 	if c.state != shut {
 		l.shut(c, true)

@@ -2,17 +2,21 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
@@ -25,26 +29,38 @@ func init() { dialects[protocol.GRPC] = dialect{caller: newGRPCCaller} }
 // grpcCaller makes unary calls over one connection.
 type grpcCaller struct {
 	options []grpc.DialOption
-	target  string
+	dialer  *dialer
 	method  string
 	payload []byte
 	size    int
 	header  metadata.MD
 	own     own
 	keep    bool
-	// begun are connections that were begun since somebody looked: the library makes one
-	// anew by itself where the other side has closed it, and sends requests once more that
-	// were not taken.
-	begun atomic.Int64
 
 	mu     sync.Mutex
-	conn   *grpc.ClientConn
+	conn   *grpcConn
 	closed bool
 }
 
+// grpcConn is a client of the library. It has one connection, which the library
+// makes anew by itself where the other side has closed it; it also sends
+// requests once more that were not taken.
+type grpcConn struct {
+	*grpc.ClientConn
+	begun   atomic.Int64            // connections, since somebody looked
+	below   atomic.Pointer[watched] // the connection made last
+	failed  atomic.Pointer[error]   // why no connection could be made the last time
+	calls   int                     // under way
+	retired bool                    // takes no more; closed by the last call
+}
+
+// reconnectWait is how long the library waits before it makes a connection
+// again that could not be made. It is that of the other protocols at rate max.
+const reconnectWait = closeGrace * time.Nanosecond
+
 func newGRPCCaller(spec *Spec, t target, d *dialer) caller {
 	c := &grpcCaller{
-		target: "passthrough:///" + d.addr, method: t.path,
+		dialer: d, method: t.path,
 		payload: spec.payload(), size: spec.payloadSize(), header: metadata.MD{}, own: newOwn(spec), keep: spec.KeepAlive,
 	}
 	for _, h := range spec.Headers {
@@ -55,10 +71,9 @@ func newGRPCCaller(spec *Spec, t target, d *dialer) caller {
 		grpc.WithUserAgent("meshtrial"),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		// TLS is done by our dialer, so that it is done alike everywhere.
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			c.begun.Add(1)
-			return d.dial(ctx)
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: reconnectWait, Multiplier: 1, MaxDelay: reconnectWait},
+			MinConnectTimeout: seconds(spec.TimeoutS),
 		}),
 		grpc.WithDefaultCallOptions(
 			grpc.ForceCodecV2(rawgrpc.Codec{}),
@@ -69,21 +84,58 @@ func newGRPCCaller(spec *Spec, t target, d *dialer) caller {
 	return c
 }
 
-func (c *grpcCaller) open() (*grpc.ClientConn, error) {
+// dial makes a connection for the library. TLS is done by our dialer, so that
+// it is done alike everywhere.
+func (c *grpcConn) dial(ctx context.Context, d *dialer) (net.Conn, error) {
+	c.begun.Add(1)
+	conn, err := d.dial(ctx)
+	if err != nil {
+		c.failed.Store(&err)
+		return nil, err
+	}
+	c.failed.Store(nil)
+	c.below.Store(watchedOf(conn))
+	return conn, nil
+}
+
+// open returns the connection for a call, which [grpcCaller.release] gives
+// back.
+func (c *grpcCaller) open() (*grpcConn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, net.ErrClosed
 	}
-	if c.conn != nil {
-		return c.conn, nil
+	if c.conn == nil {
+		conn := &grpcConn{}
+		options := append(c.options[:len(c.options):len(c.options)], grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return conn.dial(ctx, c.dialer)
+		}))
+		var err error
+		if conn.ClientConn, err = grpc.NewClient("passthrough:///"+c.dialer.addr, options...); err != nil {
+			return nil, err
+		}
+		c.conn = conn
 	}
-	conn, err := grpc.NewClient(c.target, c.options...)
-	if err != nil {
-		return nil, err
+	c.conn.calls++
+	return c.conn, nil
+}
+
+// release ends a call's use of a connection, which takes no more calls if
+// retire is set.
+func (c *grpcCaller) release(conn *grpcConn, retire bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn.calls--
+	if retire && !conn.retired {
+		conn.retired = true
+		if c.conn == conn {
+			c.conn = nil
+		}
 	}
-	c.conn = conn
-	return conn, nil
+	if conn.retired && conn.calls == 0 {
+		conn.Close()
+	}
 }
 
 func (c *grpcCaller) connect(ctx context.Context) error {
@@ -91,15 +143,19 @@ func (c *grpcCaller) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer c.release(conn, false)
 	for {
 		conn.Connect()
 		state := conn.GetState()
 		switch state {
 		case connectivity.Ready:
-			c.begun.Store(0) // it is no request's
+			conn.begun.Store(0) // it is no request's
 			return nil
 		case connectivity.TransientFailure:
-			return fmt.Errorf("grpc: no connection to %s", strings.TrimPrefix(c.target, "passthrough:///"))
+			if failed := conn.failed.Load(); failed != nil {
+				return *failed
+			}
+			return fmt.Errorf("grpc: no connection to %s", c.dialer.addr)
 		}
 		if !conn.WaitForStateChange(ctx, state) {
 			return ctx.Err()
@@ -117,10 +173,6 @@ func (c *grpcCaller) close() {
 }
 
 func (c *grpcCaller) call(ctx context.Context, job job) outcome {
-	conn, err := c.open()
-	if err != nil {
-		return failedWith(failOther)
-	}
 	out := outcome{}
 	n := c.size
 	if job.size >= 0 {
@@ -129,42 +181,109 @@ func (c *grpcCaller) call(ctx context.Context, job job) outcome {
 	if md := c.own.metadata(c.header, job.n); len(md) > 0 {
 		ctx = metadata.NewOutgoingContext(ctx, md)
 	}
-	reply := rawgrpc.Message{SizeOnly: true}
-	err = conn.Invoke(ctx, c.method, &rawgrpc.Message{Body: c.payload[:n]}, &reply)
-	out.bytesSent, out.bytesRead, out.connections = int64(n), reply.Size, c.begun.Swap(0)
-	if err != nil {
-		out.failed, out.kind = true, grpcKind(ctx, conn, err)
-		if out.kind == failStatus {
+	for try := 1; ; try++ {
+		conn, err := c.open()
+		if err != nil {
+			out.fail(failOther, err)
+			return out
+		}
+		a := attempt{below: conn.below.Load()}
+		if a.below != nil {
+			a.before, a.heard = a.below.written.Load(), a.below.heard.Load()
+		}
+		reply := rawgrpc.Message{SizeOnly: true}
+		err = conn.Invoke(ctx, c.method, &rawgrpc.Message{Body: c.payload[:n]}, &reply,
+			grpc.Peer(&a.peer), grpc.Header(&a.header), grpc.Trailer(&a.trailer))
+		out.bytesSent, out.bytesRead = int64(n), reply.Size
+		out.connections += conn.begun.Swap(0)
+		silent := ctx.Err() != nil && conn.below.Load() == a.below && (a.below == nil || a.below.heard.Load() == a.heard)
+		c.release(conn, !c.keep || silent)
+		if err == nil {
+			return out
+		}
+		if try < mostTries && ctx.Err() == nil && a.unprocessed(err) {
+			continue
+		}
+		kind := a.kind(ctx, conn, err)
+		if kind == failStatus {
 			out.status = int(status.Code(err))
 		}
+		out.fail(kind, statusText(err))
+		return out
 	}
-	if !c.keep {
-		c.mu.Lock()
-		conn.Close()
-		c.conn = nil
-		c.mu.Unlock()
-	}
-	return out
 }
 
-// grpcKind sorts a status: those that the library makes of a lost connection
-// are not the server's answer.
-func grpcKind(ctx context.Context, conn *grpc.ClientConn, err error) failure {
-	switch s := status.Convert(err); s.Code() {
-	case codes.DeadlineExceeded:
-		return failTimeout
-	case codes.Unavailable:
-		if strings.Contains(s.Message(), "connection error") || conn.GetState() == connectivity.TransientFailure {
-			return failConnect
-		}
-		if strings.Contains(s.Message(), "reset") {
-			return failReset
-		}
-		if strings.Contains(s.Message(), "EOF") || strings.Contains(s.Message(), "closing") {
-			return failEOF
-		}
-		return failStatus
-	default:
-		return failStatus
+// attempt is one try of a call: what the library tells of it, and how its
+// connection stood before.
+type attempt struct {
+	peer            peer.Peer // without an address if it never had a stream
+	header, trailer metadata.MD
+	below           *watched
+	before, heard   int64
+}
+
+// fromServer says whether the server answered the call at all. Else the status
+// and its text are the library's own.
+func (a *attempt) fromServer() bool { return len(a.header) > 0 || len(a.trailer) > 0 }
+
+// What the library says of streams that the server did not process, and of
+// those that it reset.
+const (
+	grpcDraining = "the stream is rejected because server is draining the connection"
+	grpcReset    = "stream terminated by RST_STREAM with error code: "
+)
+
+// unprocessed says whether a call failed without having been processed, as
+// that of HTTP/2 does. The library has tried it twice by then.
+func (a *attempt) unprocessed(err error) bool {
+	if a.fromServer() || a.peer.Addr == nil {
+		return false
 	}
+	switch status.Convert(err).Message() {
+	case grpcDraining, grpcReset + "REFUSED_STREAM":
+		return true
+	}
+	// Only of the connection there was before is it known what came before.
+	return a.below != nil && a.on(a.below) && a.below.ended.Load() != nil && a.below.unread(a.before)
+}
+
+// on says whether the attempt was made on a connection.
+func (a *attempt) on(w *watched) bool {
+	return w != nil && a.peer.LocalAddr != nil && a.peer.LocalAddr.String() == w.LocalAddr().String()
+}
+
+// kind sorts a status by where it comes from: the server sent it, or the
+// library made it of a lost connection or stream.
+func (a *attempt) kind(ctx context.Context, conn *grpcConn, err error) failure {
+	s := status.Convert(err)
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return failTimeout // the server may have said so too
+	case len(a.trailer) > 0:
+		return failStatus
+	case a.peer.Addr == nil && s.Code() == codes.Unavailable:
+		if failed := conn.failed.Load(); failed != nil {
+			return kindOf(ctx, *failed)
+		}
+		return failConnect
+	case s.Code() == codes.DeadlineExceeded && !a.fromServer():
+		return failTimeout
+	case strings.HasPrefix(s.Message(), grpcReset):
+		return failReset
+	}
+	for _, w := range []*watched{a.below, conn.below.Load()} {
+		if s.Code() == codes.Unavailable && a.on(w) && w.ended.Load() != nil {
+			return kindOf(ctx, w.ended.Load().err)
+		}
+	}
+	return failStatus
+}
+
+// statusText is a status as a reason.
+func statusText(err error) error {
+	s := status.Convert(err)
+	if s.Message() == "" {
+		return errors.New(s.Code().String())
+	}
+	return fmt.Errorf("%s: %s", s.Code(), s.Message())
 }

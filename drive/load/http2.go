@@ -34,8 +34,14 @@ type http2Caller struct {
 	keep      bool
 
 	mu     sync.Mutex
-	conn   *http2.ClientConn
+	conn   *http2Conn
 	closed bool
+}
+
+// http2Conn is a connection, and what lies below it.
+type http2Conn struct {
+	*http2.ClientConn
+	below *watched
 }
 
 func newHTTP2Caller(spec *Spec, t target, d *dialer) caller {
@@ -68,7 +74,7 @@ func (c *http2Caller) connect(ctx context.Context) error {
 }
 
 // open returns the connection, and whether it had to be made.
-func (c *http2Caller) open(ctx context.Context) (*http2.ClientConn, bool, error) {
+func (c *http2Caller) open(ctx context.Context) (*http2Conn, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -92,8 +98,8 @@ func (c *http2Caller) open(ctx context.Context) (*http2.ClientConn, bool, error)
 		raw.Close()
 		return nil, true, &kindError{failProtocol, err}
 	}
-	c.conn = conn
-	return conn, true, nil
+	c.conn = &http2Conn{conn, watchedOf(raw)}
+	return c.conn, true, nil
 }
 
 func (c *http2Caller) close() {
@@ -117,13 +123,14 @@ func (c *http2Caller) call(ctx context.Context, job job) outcome {
 	}
 	req, err := http.NewRequestWithContext(ctx, c.method, c.url, body)
 	if err != nil {
-		return failedWith(failOther)
+		out.fail(failOther, err)
+		return out
 	}
 	req.Header, req.Host = c.own.header(c.header, job.n), c.host
 	conn, resp, made, err := c.send(req)
 	out.connections = made
 	if conn == nil {
-		out.failed, out.kind = true, kindOf(ctx, err)
+		out.fail(kindOf(ctx, err), err)
 		return out
 	}
 	if err == nil {
@@ -136,9 +143,9 @@ func (c *http2Caller) call(ctx context.Context, job job) outcome {
 	}
 	switch {
 	case err != nil:
-		out.failed, out.kind = true, http2Kind(ctx, err)
+		out.fail(http2Kind(ctx, conn, err), err)
 	case resp.StatusCode/100 != 2:
-		out.failed, out.kind = true, failStatus
+		out.fail(failStatus, statusError(out.status))
 	}
 	if !c.keep {
 		c.mu.Lock()
@@ -149,13 +156,14 @@ func (c *http2Caller) call(ctx context.Context, job job) outcome {
 	return out
 }
 
-// mostTries is on how many connections a request may wait for a stream.
-const mostTries = 3
+// mostTries is how often a request is sent that no server took.
+const mostTries = 5
 
-// send makes a request on the connection there is, and says how many had to be made. A
-// request that waited for a stream of a connection which came to its end has not left: it
-// goes on the next one, as it does in gRPC. Without a connection conn is nil.
-func (c *http2Caller) send(req *http.Request) (conn *http2.ClientConn, resp *http.Response, connections int64, err error) {
+// send makes a request on the connection there is, and says how many had to be
+// made. A request that the server has not processed goes on the next one.
+// Without a connection conn is nil.
+func (c *http2Caller) send(req *http.Request) (conn *http2Conn, resp *http.Response, connections int64, err error) {
+	var refuses *http2Conn
 	for try := 1; ; try++ {
 		var made bool
 		conn, made, err = c.open(req.Context())
@@ -165,27 +173,87 @@ func (c *http2Caller) send(req *http.Request) (conn *http2.ClientConn, resp *htt
 		if err != nil {
 			return nil, nil, connections, err
 		}
+		before, heard := conn.below.written.Load(), conn.below.heard.Load()
 		resp, err = conn.RoundTrip(req)
-		if err == nil || try == mostTries || !strings.Contains(err.Error(), "client conn not usable") {
+		if err == nil {
+			return conn, resp, connections, nil
+		}
+		if req.Context().Err() != nil {
+			if conn.below.heard.Load() == heard {
+				// Not a byte since the request was sent, whatever else is out:
+				// no more requests on it. It ends with those that are.
+				conn.retire()
+			}
 			return conn, resp, connections, err
+		}
+		if try == mostTries || !unprocessed(conn, before, err) {
+			return conn, resp, connections, err
+		}
+		if refused(err) {
+			// Once more on the same, for settings may have come that say how
+			// many streams there may be; then on another.
+			if refuses == conn {
+				conn.retire()
+			}
+			refuses = conn
+		}
+		if req.GetBody != nil {
+			req.Body, _ = req.GetBody() // of bytes, which does not fail
 		}
 	}
 }
 
+// retire takes no more requests on the connection, which ends with those that
+// are out.
+func (c *http2Conn) retire() {
+	c.SetDoNotReuse()
+	if s := c.State(); s.StreamsActive+s.StreamsPending == 0 {
+		c.Close()
+	}
+}
+
+// unprocessed says whether a request failed without having been processed: it
+// waited for a stream of a connection that came to its end, its stream is
+// above the last of a GOAWAY, it was refused (RFC 9113, 8.7), or the peer had
+// closed the connection before it came. before is how much had been written to
+// the connection before the request.
+func unprocessed(conn *http2Conn, before int64, err error) bool {
+	if refused(err) {
+		return true
+	}
+	// The library's own errors, which have no name outside it.
+	switch err.Error() {
+	case "http2: client conn not usable", "http2: Transport received Server's graceful shutdown GOAWAY":
+		return true
+	}
+	return conn.below.ended.Load() != nil && conn.below.unread(before)
+}
+
+func refused(err error) bool {
+	var stream http2.StreamError
+	return errors.As(err, &stream) && stream.Code == http2.ErrCodeRefusedStream
+}
+
 // http2Kind names the failures that only HTTP/2 has.
-func http2Kind(ctx context.Context, err error) failure {
+func http2Kind(ctx context.Context, conn *http2Conn, err error) failure {
 	var stream http2.StreamError
 	var connection http2.ConnectionError
-	var goAway http2.GoAwayError
 	switch kind := kindOf(ctx, err); {
-	case kind != failOther:
+	case kind == failTimeout:
 		return kind
-	case errors.As(err, &stream), errors.As(err, &goAway):
+	case errors.As(err, &stream):
 		return failReset
 	case errors.As(err, &connection):
 		return failProtocol
-	case isEOF(err), strings.Contains(err.Error(), "client connection lost"):
-		return failEOF
+	case kind != failOther:
+		return kind
+	}
+	var goAway http2.GoAwayError
+	if errors.As(err, &goAway) && goAway.ErrCode != http2.ErrCodeNo {
+		return failReset
+	}
+	if e := conn.below.ended.Load(); e != nil {
+		return kindOf(ctx, e.err)
 	}
 	return failOther
 }

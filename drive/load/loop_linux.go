@@ -55,6 +55,7 @@ type loop struct {
 	timers   *timers // nil at rate max
 	stamped  stamped
 	rec      recorder
+	why      *reasons
 	cache    http1.Cache
 	buf      []byte
 
@@ -100,8 +101,16 @@ func (l *loop) run() {
 	l.finish(l.now())
 }
 
-// handle acts on events of connections.
+// handle acts on events of connections: first on closes of idle ones, so that
+// nothing is sent on these because of another event.
 func (l *loop) handle(events []unix.EpollEvent, now, end int64) int64 {
+	for i := range events[:max(0, len(events)-1)] {
+		if ev := &events[i+1]; ev.Fd >= 0 {
+			if c := &l.conns[ev.Fd]; c.state == idle {
+				now = l.ready(c, ev.Events, ev.Pad, now)
+			}
+		}
+	}
 	for i := range events {
 		ev := &events[i]
 		if ev.Fd < 0 {
@@ -222,7 +231,7 @@ func (l *loop) bookkeep(now, end int64) {
 		if now < c.req.sent+l.timeout {
 			break
 		}
-		l.failed(c, failTimeout, now)
+		l.failed(c, failTimeout, now, errTimeout)
 	}
 	for l.resting.first != none {
 		c := &l.conns[l.resting.first]
@@ -310,7 +319,7 @@ func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, l
 					l.shut(c, false)
 					continue
 				}
-				c.state = idle
+				c.state, c.fresh = idle, false
 				l.attention--
 				open++
 			}

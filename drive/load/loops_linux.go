@@ -37,7 +37,7 @@ func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, co
 			buf: make([]byte, readBuffer), deadline: d, change: ls.last,
 			careful: spec.RequestLog && !spec.Rate.IsMax(), keepAlive: spec.KeepAlive, max: spec.Rate.IsMax(),
 			timeout: int64(seconds(spec.TimeoutS)), drain: int64(seconds(spec.DrainS)),
-			rec: col.recorder(i),
+			rec: col.recorder(i), why: &col.reasons[i],
 		}
 		l.rec.order, l.rec.deadline = newOrder(spec, spec.Threads), d
 		if i == 0 {

@@ -28,13 +28,14 @@ type caller interface {
 type outcome struct {
 	failed      bool
 	kind        failure
+	why         error // of a failure
 	status      int   // HTTP status or gRPC code of a complete answer, else 0
 	bytesSent   int64 // payload, for protocols framed by a library
 	bytesRead   int64
 	connections int64 // that were begun
 }
 
-func failedWith(kind failure) outcome { return outcome{failed: true, kind: kind} }
+func (o *outcome) fail(kind failure, why error) { o.failed, o.kind, o.why = true, kind, why }
 
 // slot is a place for one request at a time.
 type slot struct {
@@ -71,6 +72,7 @@ type pool struct {
 
 	mu      sync.Mutex
 	rec     recorder
+	why     *reasons
 	slots   []slot
 	free    fifo
 	starved bool // the pacing goroutine waits for a free slot
@@ -109,7 +111,7 @@ func newPool(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col
 	p := &pool{
 		poll: poll, deadline: d, edges: e, max: spec.Rate.IsMax(), keep: spec.KeepAlive,
 		timeout: seconds(spec.TimeoutS), drain: int64(seconds(spec.DrainS)),
-		rec:   col.recorder(0),
+		rec: col.recorder(0), why: &col.reasons[0],
 		slots: make([]slot, n), free: newFIFO(n),
 	}
 	p.rec.order, p.rec.deadline = newOrder(spec, 1), d
@@ -238,6 +240,7 @@ func (p *pool) one(s *slot, job job) (again bool) {
 	t.connects += out.connections
 	if out.failed {
 		p.rec.fail(&s.req, out.kind, done, out.status)
+		p.why.add(out.kind, out.why)
 	} else {
 		p.rec.complete(&s.req, done, out.status)
 	}

@@ -32,8 +32,10 @@ func classify(err error) failure {
 		return failTimeout
 	case errors.As(err, &errno):
 		switch errno {
-		case syscall.ECONNRESET, syscall.EPIPE:
+		case syscall.ECONNRESET:
 			return failReset
+		case syscall.EPIPE: // written after the peer's close had come
+			return failEOF
 		case syscall.ETIMEDOUT:
 			return failTimeout
 		}

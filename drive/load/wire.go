@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/meshtrial/meshtrial/drive/load/http1"
@@ -164,3 +165,14 @@ func (a *answer) status() int {
 
 // closes says whether the connection is used up by this response.
 func (a *answer) closes() bool { return !a.echo && a.http.Close() }
+
+// explain adds the line at fault to an error of feed, which took n bytes of b.
+func (a *answer) explain(err error, b []byte, n int) error {
+	if a.echo {
+		return err
+	}
+	return fmt.Errorf("%w: %q", err, cut(a.http.Fault(b, n)))
+}
+
+// cut bounds an excerpt of what a peer sent.
+func cut(b []byte) []byte { return b[:min(len(b), reasonBytes)] }

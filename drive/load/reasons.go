@@ -1,0 +1,132 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of the reasons that are kept for a kind of failure.
+const (
+	mostReasons  = 3
+	reasonBytes  = 200 // of a reason, escapes included
+	reasonsTried = 100 // failures that are looked at; later ones cost nothing
+)
+
+// reasons keeps the first few different reasons of each kind of failure of
+// one shard.
+type reasons struct {
+	kept  [len(kinds)][]string
+	tried [len(kinds)]int
+}
+
+// wanted says whether another reason of a kind is worth making.
+func (r *reasons) wanted(kind failure) bool {
+	return r.tried[kind] < reasonsTried && len(r.kept[kind]) < mostReasons
+}
+
+// add keeps a reason, unless there are enough. A peer may have written it.
+func (r *reasons) add(kind failure, why error) {
+	if r.wanted(kind) && why != nil {
+		r.tried[kind]++
+		r.kept[kind] = addReason(r.kept[kind], reasonOf(why))
+	}
+}
+
+// reasonOf is an error's text without addresses, which differ from one
+// connection to the next.
+func reasonOf(why error) string {
+	if errors.Is(why, context.DeadlineExceeded) || errors.Is(why, os.ErrDeadlineExceeded) {
+		return errTimeout.Error()
+	}
+	var op *net.OpError
+	if errors.As(why, &op) && op.Err != nil {
+		return op.Op + ": " + op.Err.Error()
+	}
+	if errors.Is(why, io.EOF) || errors.Is(why, io.ErrUnexpectedEOF) {
+		return errClosed.Error()
+	}
+	return why.Error()
+}
+
+// Reasons that have no error of the operating system.
+var (
+	errClosed  = errors.New("the server closed the connection before the response was complete")
+	errTimeout = errors.New("no complete response within the timeout")
+)
+
+// statusError is a complete response with a status that is not a success.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("HTTP status %d", int(e)) }
+
+// addReason appends a reason that is not there yet, printable and cut.
+func addReason(to []string, why string) []string {
+	why = printable(why)
+	if len(to) < mostReasons && !slices.Contains(to, why) {
+		to = append(to, why)
+	}
+	return to
+}
+
+// printable escapes what would not print, and cuts s so that the result has at
+// most [reasonBytes] bytes.
+func printable(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		piece := s[i : i+n]
+		if r == utf8.RuneError && n == 1 {
+			piece = fmt.Sprintf(`\x%02x`, s[i])
+		} else if !unicode.IsPrint(r) {
+			piece = strconv.QuoteRune(r)
+			piece = piece[1 : len(piece)-1]
+		}
+		if b.Len()+len(piece) > reasonBytes-len("...") {
+			b.WriteString("...")
+			break
+		}
+		b.WriteString(piece)
+		i += n
+	}
+	return b.String()
+}
+
+// mergeReasons adds up the reasons of several shards or generators by kind;
+// nil if there are none.
+func mergeReasons(parts ...map[string][]string) map[string][]string {
+	var out map[string][]string
+	for _, part := range parts {
+		for kind, list := range part {
+			for _, why := range list {
+				if out == nil {
+					out = map[string][]string{}
+				}
+				out[kind] = addReason(out[kind], why)
+			}
+		}
+	}
+	return out
+}
+
+// byKind returns what was kept; nil if nothing was.
+func (r *reasons) byKind() map[string][]string {
+	var out map[string][]string
+	for k, list := range r.kept {
+		if len(list) > 0 {
+			if out == nil {
+				out = map[string][]string{}
+			}
+			out[kinds[k]] = list
+		}
+	}
+	return out
+}

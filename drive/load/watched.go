@@ -1,0 +1,103 @@
+package load
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// watched is a TCP connection of the pool, below TLS. It tells what the
+// libraries above it do not: whether anything came from the peer, and how the
+// connection ended.
+type watched struct {
+	net.Conn
+	written, heard atomic.Int64 // bytes
+	ended          atomic.Pointer[ending]
+}
+
+// ending is how a connection ended other than by our closing it.
+type ending struct {
+	err   error // io.EOF, or the operating system's
+	acked int64 // bytes that the peer's kernel had acknowledged; -1 if unknown
+}
+
+// Read implements [net.Conn].
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	w.heard.Add(int64(n))
+	w.note(err)
+	return n, err
+}
+
+// Write implements [net.Conn].
+func (w *watched) Write(b []byte) (int, error) {
+	n, err := w.Conn.Write(b)
+	w.written.Add(int64(n))
+	w.note(err)
+	return n, err
+}
+
+// note keeps the first error that ends the connection, while the socket still
+// exists and can be asked.
+func (w *watched) note(err error) {
+	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) || w.ended.Load() != nil {
+		return
+	}
+	w.ended.CompareAndSwap(nil, &ending{err: err, acked: w.acked()})
+}
+
+// acked returns how many bytes the peer's kernel has acknowledged; -1 if that
+// is not known, or no longer.
+func (w *watched) acked() int64 {
+	acked := int64(-1)
+	if raw, ok := w.Conn.(syscall.Conn); ok {
+		if rc, err := raw.SyscallConn(); err == nil {
+			_ = rc.Control(func(fd uintptr) { acked = sysAcked(int(fd)) })
+		}
+	}
+	return acked
+}
+
+// unread says whether the peer closed the connection before it had anything
+// beyond the first before bytes; see [unread].
+func (w *watched) unread(before int64) bool {
+	e := w.ended.Load()
+	if e == nil { // closed by TLS's own alert
+		e = &ending{err: io.EOF, acked: w.acked()}
+	}
+	return (isEOF(e.err) || classify(e.err) == failEOF) && noneOf(e.acked, before)
+}
+
+// watchedOf returns the connection below one that [dialer.dial] made.
+func watchedOf(conn net.Conn) *watched {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	return conn.(*watched)
+}
+
+// sysAcked returns how many bytes the peer's kernel has acknowledged; -1 if
+// ours does not tell (before Linux 4.1).
+func sysAcked(fd int) int64 {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return -1
+	}
+	return int64(info.Bytes_acked) - 1 // the SYN counts as one
+}
+
+// unread says of a socket whose peer has closed it whether what was written
+// beyond the first before bytes came too late for any process to read. The
+// peer's FIN acknowledges all that had come before it. A reset does not, so it
+// proves nothing.
+func unread(fd int, before int64) bool { return noneOf(sysAcked(fd), before) }
+
+func noneOf(acked, before int64) bool { return acked >= 0 && acked <= before }
+
+func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
