@@ -1,0 +1,93 @@
+package load
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+)
+
+// connKey is where a request's context has its connection.
+type connKey struct{}
+
+// TestGRPCKinds: a failure is filed by where its status comes from, whatever
+// its text says.
+func TestGRPCKinds(t *testing.T) {
+	const misleading = "connection error: EOF, reset, closing"
+	status := func(code codes.Code, early bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			prefix := ""
+			w.Header().Set("Content-Type", "application/grpc")
+			if early { // headers first, then trailers
+				prefix = http.TrailerPrefix
+				w.(http.Flusher).Flush()
+			}
+			w.Header().Set(prefix+"Grpc-Status", map[codes.Code]string{codes.Unavailable: "14", codes.DeadlineExceeded: "4"}[code])
+			w.Header().Set(prefix+"Grpc-Message", misleading)
+		}
+	}
+	hang := make(chan struct{})
+	for _, tt := range []struct {
+		name   string
+		serve  http.HandlerFunc
+		kind   failure
+		status codes.Code
+	}{
+		{"unavailable", status(codes.Unavailable, false), failStatus, codes.Unavailable},
+		{"unavailable after headers", status(codes.Unavailable, true), failStatus, codes.Unavailable},
+		{"deadline exceeded", status(codes.DeadlineExceeded, false), failStatus, codes.DeadlineExceeded},
+		{"deadline exceeded after headers", status(codes.DeadlineExceeded, true), failStatus, codes.DeadlineExceeded},
+		{"no gRPC", func(w http.ResponseWriter, r *http.Request) { http.Error(w, misleading, http.StatusServiceUnavailable) }, failStatus, codes.Unavailable},
+		{"stream reset", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, failReset, 0},
+		{"connection closed", func(_ http.ResponseWriter, r *http.Request) { r.Context().Value(connKey{}).(net.Conn).Close() }, failEOF, 0},
+		{"connection reset", func(_ http.ResponseWriter, r *http.Request) {
+			c := r.Context().Value(connKey{}).(*net.TCPConn)
+			_ = c.SetLinger(0)
+			c.Close()
+		}, failReset, 0},
+		{"silence", func(http.ResponseWriter, *http.Request) { <-hang }, failTimeout, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			server := httptest.NewUnstartedServer(tt.serve)
+			server.Config.Protocols = new(http.Protocols)
+			server.Config.Protocols.SetUnencryptedHTTP2(true)
+			server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
+			server.Start()
+			defer server.Close()
+			timeout := 30 * time.Second
+			if tt.kind == failTimeout {
+				timeout = 50 * time.Millisecond
+				defer close(hang)
+			}
+			addr := server.Listener.Addr().String()
+			c := newGRPCCaller(&Spec{KeepAlive: true, TimeoutS: 30}, target{hostPort: addr, path: "/a.B/C"}, &dialer{addr: addr})
+			defer c.close()
+			if err := c.connect(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			out := c.call(ctx, job{size: -1})
+			if !out.failed || out.kind != tt.kind || out.status != int(tt.status) {
+				t.Errorf("%s, status %d (%v)", kinds[out.kind], out.status, out.why)
+			}
+		})
+	}
+	t.Run("nobody listens", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := l.Addr().String()
+		l.Close()
+		c := newGRPCCaller(&Spec{KeepAlive: true, TimeoutS: 30}, target{hostPort: addr, path: "/a.B/C"}, &dialer{addr: addr})
+		defer c.close()
+		if out := c.call(t.Context(), job{size: -1}); !out.failed || out.kind != failConnect {
+			t.Errorf("%s (%v)", kinds[out.kind], out.why)
+		}
+	})
+}

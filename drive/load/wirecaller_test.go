@@ -1,0 +1,51 @@
+package load
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// secured makes handle speak TLS.
+func secured(handle func(net.Conn)) func(net.Conn) {
+	lender := httptest.NewTLSServer(nil)
+	config := &tls.Config{Certificates: lender.TLS.Certificates}
+	lender.Close()
+	return func(c net.Conn) {
+		secure := tls.Server(c, config)
+		handle(secure)
+		secure.Close()
+	}
+}
+
+// TestAnsweredWhileWriting: responses that come before the request is out are
+// read, with TLS as in plain text.
+func TestAnsweredWhileWriting(t *testing.T) {
+	tooLarge := func(c net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+		}
+	}
+	echo := func(c net.Conn) { _, _ = io.Copy(c, c) }
+	for _, tt := range []struct {
+		scheme string
+		handle func(net.Conn)
+		status bool // all fail for their status, else all complete
+	}{{"http", tooLarge, true}, {"https", secured(tooLarge), true}, {"tcp", echo, false}, {"tls", secured(echo), false}} {
+		t.Run(tt.scheme, func(t *testing.T) {
+			spec := quick(tt.scheme + "://" + tcpServer(t, tt.handle))
+			spec.Connections, spec.Rate, spec.DurationS, spec.Arrival, spec.PayloadBytes = 1, 10, 0.3, Uniform, 32<<20
+			if tt.scheme == "https" || tt.scheme == "tls" {
+				spec.TLS = &TLS{InsecureSkipVerify: true}
+			}
+			w := mustRun(t, spec).Total()
+			if got := map[bool]int64{true: w.Failed[FailStatus], false: w.Completed}[tt.status]; got == 0 || got != w.Scheduled {
+				t.Errorf("%+v", w.Account)
+			}
+		})
+	}
+}
