@@ -178,6 +178,9 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 	sort.Strings(kinds)
 	for _, kind := range kinds {
 		fmt.Fprintf(&b, "  failed: %d %s\n", r.Failed[kind], kind)
+		for _, why := range r.Reasons[kind] {
+			fmt.Fprintf(&b, "    %s\n", why)
+		}
 	}
 	if r.Backlog > 0 {
 		fmt.Fprintf(&b, "  when the schedule ended: %d answered, %d due and not answered\n", r.Answered, r.Backlog)

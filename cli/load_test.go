@@ -114,8 +114,11 @@ func TestLoadCommand(t *testing.T) {
 
 	bad.Store(true)
 	out, _, code = runLoadCommand(ctx, server.URL, "-d", "1s")
-	if code != errs.CodeInvalid || !strings.Contains(out, "valid     no") || !strings.Contains(out, "status") || !strings.Contains(out, "from exponential ones (p ") {
+	if code != errs.CodeInvalid || !strings.Contains(out, "valid     no") || !strings.Contains(out, " status\n    HTTP status 500\n") || !strings.Contains(out, "from exponential ones (p ") {
 		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	if out, _, _ = runLoadCommand(ctx, server.URL, "-d", "100ms", "--expect-status", "2xx,500"); !strings.Contains(out, " + failed 0 + ") {
+		t.Errorf("an expected status is a failure:\n%s", out)
 	}
 	bad.Store(false)
 

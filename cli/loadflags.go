@@ -23,7 +23,7 @@ type loadFlags struct {
 	threads, maxConnections            int
 	keepAlive, insecure, json          bool
 	duration, timeout, drain, interval time.Duration
-	headers                            []string
+	headers, expectStatus              []string
 	body, ramp, steps, trace           string
 	ca, cert, key, serverName, log     string
 	control                            string
@@ -41,6 +41,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.protocol, "protocol", "", protocol.List(protocol.Names(nil))+" (default: by the URL's scheme)")
 	flags.StringVar(&f.method, "method", "", "HTTP `method` (default GET, or POST with a payload)")
 	flags.StringArrayVarP(&f.headers, "header", "H", nil, "a header, `\"Name: value\"`; may be repeated")
+	flags.StringSliceVar(&f.expectStatus, "expect-status", nil, "HTTP `statuses` of successes, such as 2xx,3xx or 200,404 (default 2xx)")
 	flags.StringVar(&f.requestID, "request-id", "", "send x-request-id: this `prefix`, a hyphen and the request's number")
 	flags.StringVar(&f.headerKey, "header-key", "", "a header `NAME:VALUES` that cycles through this many values, for hash-based load balancing")
 	flags.IntVar(&f.payload, "payload", 0, "send a generated payload of this many `bytes`")
@@ -72,7 +73,7 @@ func secondsOf(s float64) time.Duration { return time.Duration(s * float64(time.
 // given.
 func (f *loadFlags) spec(url string, changed func(string) bool) (load.Spec, error) {
 	s := load.DefaultSpec(url)
-	s.Protocol, s.Method, s.Arrival = f.protocol, f.method, f.arrival
+	s.Protocol, s.Method, s.Arrival, s.ExpectStatus = f.protocol, f.method, f.arrival, f.expectStatus
 	s.Connections, s.StreamsPerConnection, s.Threads = f.connections, f.streams, f.threads
 	s.MaxConnections, s.RequestID, s.RequestLog = f.maxConnections, f.requestID, f.requestLog != ""
 	s.KeepAlive, s.PayloadBytes, s.Seed = f.keepAlive, f.payload, f.seed

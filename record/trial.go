@@ -252,6 +252,9 @@ type Load struct {
 	// EffectiveRequests is how many independent requests tell as much of the
 	// middle of the latencies as the completed ones; 0 where it is not known.
 	EffectiveRequests float64 `json:"effective_requests,omitempty"`
+	// Reasons are the first few different ones of each kind of failure; they may be
+	// of failures before the window. Absent in older records.
+	Reasons map[string][]string `json:"failure_reasons,omitempty"`
 }
 
 // Within counts requests by when they ended: between the window's edges by the clock,

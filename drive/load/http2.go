@@ -32,6 +32,7 @@ type http2Caller struct {
 	payload   []byte
 	size      int
 	keep      bool
+	expected  *statuses
 
 	mu     sync.Mutex
 	conn   *http2Conn
@@ -56,7 +57,7 @@ func newHTTP2Caller(spec *Spec, t target, d *dialer) caller {
 		transport: &http2.Transport{AllowHTTP: true, DisableCompression: true, StrictMaxConcurrentStreams: true},
 		method:    spec.method(), url: scheme + "://" + t.hostPort + t.path, host: t.hostPort,
 		header: http.Header{"User-Agent": {"meshtrial"}}, payload: spec.payload(), size: spec.payloadSize(),
-		keep: spec.KeepAlive, own: newOwn(spec),
+		keep: spec.KeepAlive, own: newOwn(spec), expected: spec.expectedStatuses(),
 	}
 	for _, h := range spec.Headers {
 		if strings.EqualFold(h.Name, "host") {
@@ -144,7 +145,7 @@ func (c *http2Caller) call(ctx context.Context, job job) outcome {
 	switch {
 	case err != nil:
 		out.fail(http2Kind(ctx, conn, err), err)
-	case resp.StatusCode/100 != 2:
+	case !c.expected.ok(resp.StatusCode):
 		out.fail(failStatus, statusError(out.status))
 	}
 	if !c.keep {

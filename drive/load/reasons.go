@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -113,6 +114,17 @@ func mergeReasons(parts ...map[string][]string) map[string][]string {
 				out[kind] = addReason(out[kind], why)
 			}
 		}
+	}
+	return out
+}
+
+// reasonsFor returns the reasons of the kinds of failure that there were; nil if
+// there are none.
+func reasonsFor(failed map[string]int64, all map[string][]string) map[string][]string {
+	out := mergeReasons(all)
+	maps.DeleteFunc(out, func(kind string, _ []string) bool { return failed[kind] == 0 })
+	if len(out) == 0 {
+		return nil
 	}
 	return out
 }

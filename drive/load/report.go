@@ -60,6 +60,9 @@ type Report struct {
 
 	Valid    bool     `json:"valid"`
 	Warnings []string `json:"warnings"`
+
+	// Reasons are the first few different ones of each kind of failure.
+	Reasons map[string][]string `json:"failure_reasons,omitempty"`
 }
 
 // Latency is a histogram's summary in microseconds.
@@ -81,6 +84,7 @@ func (r *Result) Report() Report {
 		MaxInFlight: w.MaxInFlight, BytesSent: w.BytesSent, BytesRead: w.BytesRead,
 		Connects: w.Connects, Clamped: w.Clamped, CPU: w.CPU, Schedule: w.Schedule(),
 	}
+	rep.Reasons = w.Reasons
 	rep.Autocorrelation, rep.EffectiveRequests = w.Dependence()
 	switch {
 	case r.Spec.Rate.IsMax():

@@ -18,7 +18,7 @@ const (
 	FailReset    = "reset"    // the connection was reset
 	FailEOF      = "eof"      // the peer closed before the response was complete
 	FailProtocol = "protocol" // the response broke its protocol's rules
-	FailStatus   = "status"   // a complete response that says no: HTTP outside 2xx, gRPC not OK
+	FailStatus   = "status"   // a complete response that says no: HTTP outside 2xx or what was expected, gRPC not OK
 	FailTLS      = "tls"      // the TLS handshake failed
 	FailOther    = "other"    // any other error of the operating system or library
 )
@@ -164,6 +164,8 @@ type Result struct {
 	// Changes of the rate while the run was under way, in the order in which
 	// they were made.
 	Changes []RateChange
+	// Reasons are the first few different ones of each kind of failure.
+	Reasons map[string][]string
 	// Requests is the log of single requests, if the Spec asked for one. It is
 	// no part of the result's JSON.
 	Requests *RequestLog
@@ -195,7 +197,10 @@ type Window struct {
 	CPU         CPU
 	Gaps        arrival.Gaps
 	Serial      stat.Serial
-	law         law
+	// Reasons are the run's first few of each kind of failure in the window; they
+	// may be of failures before it.
+	Reasons map[string][]string
+	law     law
 }
 
 // AchievedRPS is the rate of answers within the window.
@@ -223,6 +228,7 @@ func (w *Window) Record(asked rate.Rate) *record.Load {
 		CPU:      record.CPU{UserS: w.CPU.User, SystemS: w.CPU.System},
 		Schedule: w.Schedule(),
 	}
+	out.Reasons = w.Reasons
 	out.Autocorrelation, out.EffectiveRequests = w.Dependence()
 	return out
 }
@@ -270,6 +276,7 @@ func (r *Result) Window(from, to int) (*Window, error) {
 		w.Gaps.Merge(&iv.Gaps)
 		w.Serial.Merge(&iv.Serial)
 	}
+	w.Reasons = reasonsFor(w.Failed, r.Reasons)
 	return w, nil
 }
 
@@ -296,6 +303,7 @@ func Merge(results ...*Result) (*Result, error) {
 		out.CPUs += r.CPUs
 		out.Opened += r.Opened
 		out.Probes += r.Probes
+		out.Reasons = mergeReasons(out.Reasons, r.Reasons)
 		for j := range r.Intervals {
 			if j == len(out.Intervals) {
 				out.Intervals = append(out.Intervals, emptyInterval(&r.Intervals[j]))

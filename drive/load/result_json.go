@@ -27,6 +27,8 @@ type resultJSON struct {
 	Probes      int64          `json:"probes"`
 	Changes     []RateChange   `json:"rate_changes,omitempty"`
 	Intervals   []intervalJSON `json:"intervals"`
+
+	Reasons map[string][]string `json:"failure_reasons,omitempty"`
 }
 
 type intervalJSON struct {
@@ -70,7 +72,7 @@ func (r *Result) head() resultJSON {
 	out := resultJSON{
 		Schema: resultSchema, Version: r.Version, Spec: r.Spec, StartUnixNS: r.Start.UnixNano(),
 		EndNS: r.EndNS, Interrupted: r.Interrupted, Replicas: r.Replicas, CPUs: r.CPUs, Opened: r.Opened, Probes: r.Probes, Changes: r.Changes,
-		Intervals: make([]intervalJSON, 0, len(r.Intervals)),
+		Reasons: r.Reasons, Intervals: make([]intervalJSON, 0, len(r.Intervals)),
 	}
 	out.Spec.Trace = nil // it can be large, and whoever started the run has it
 	return out
@@ -132,10 +134,14 @@ func (r *Result) setHead(in *resultJSON) error {
 	if in.Schema != resultSchema {
 		return fmt.Errorf("load result: schema %d, want %d", in.Schema, resultSchema)
 	}
+	if len(in.Reasons) > maxKinds {
+		return fmt.Errorf("load result: reasons of %d kinds of failure", len(in.Reasons))
+	}
 	*r = Result{
 		Spec: in.Spec, Version: in.Version, Start: time.Unix(0, in.StartUnixNS),
 		EndNS: in.EndNS, Interrupted: in.Interrupted, Replicas: in.Replicas, CPUs: in.CPUs, Opened: in.Opened, Probes: in.Probes, Changes: in.Changes,
 	}
+	r.Reasons = mergeReasons(in.Reasons)
 	return nil
 }
 

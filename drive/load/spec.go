@@ -75,8 +75,11 @@ type Spec struct {
 	URL      string `json:"url"`
 	Protocol string `json:"protocol"` // a name of package protocol; from the URL's scheme if empty
 	// Method and Headers are for HTTP, Headers also for gRPC metadata.
-	Method  string   `json:"method,omitempty"` // GET, or POST with a payload, if empty
-	Headers []Header `json:"headers,omitempty"`
+	Method string `json:"method,omitempty"` // GET, or POST with a payload, if empty
+	// ExpectStatus are the HTTP statuses of successes, such as 200 or 3xx; 2xx if
+	// there are none.
+	ExpectStatus []string `json:"expect_status,omitempty"`
+	Headers      []Header `json:"headers,omitempty"`
 	// Body is sent as it is; PayloadBytes asks for a generated body of that
 	// size instead. TCP echo needs one of them.
 	Body         []byte `json:"body,omitempty"`

@@ -158,6 +158,9 @@ func (r *Running) drive(ctx context.Context, eng engine, col *collector, store *
 			store.close()
 			r.result.Requests = newRequestLog(&r.spec, r.Epoch, col.logs)
 		}
+		for i := range col.reasons {
+			r.result.Reasons = mergeReasons(r.result.Reasons, col.reasons[i].byKind())
+		}
 		r.finish(d)
 	}()
 }

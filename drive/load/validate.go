@@ -229,6 +229,12 @@ func (s *Spec) validateRequest(t target) error {
 			return fmt.Errorf("method %q: not an HTTP method that carries a request", s.Method)
 		}
 	}
+	if len(s.ExpectStatus) > 0 && !t.protocol.Methods {
+		return fmt.Errorf("expect_status: %s has no HTTP status", t.protocol.Name)
+	}
+	if _, err := parseStatuses(s.ExpectStatus); err != nil {
+		return fmt.Errorf("expect_status: %w", err)
+	}
 	if !t.protocol.Headers && len(s.Headers) > 0 {
 		return fmt.Errorf("headers: %s has none", t.protocol.Name)
 	}

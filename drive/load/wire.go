@@ -24,6 +24,7 @@ type wire struct {
 	own      own    // headers that each request has of its own
 	size     int    // payload bytes of such a request
 	noBody   bool   // requests are HEAD
+	expected *statuses
 }
 
 // newEchoWire returns the wire of a target that sends back what it gets.
@@ -34,7 +35,7 @@ func newEchoWire(spec *Spec, _ target) *wire {
 }
 
 func newWire(spec *Spec) *wire {
-	return &wire{payload: spec.payload(), size: spec.payloadSize(), own: newOwn(spec)}
+	return &wire{payload: spec.payload(), size: spec.payloadSize(), own: newOwn(spec), expected: spec.expectedStatuses()}
 }
 
 // newHTTPWire returns the wire of an HTTP/1.1 target.
@@ -113,14 +114,15 @@ func (s *Spec) payload() []byte {
 
 // answer follows one response.
 type answer struct {
-	http http1.Parser
+	http     http1.Parser
+	expected *statuses
 	// TCP echo: what is still to come back.
 	expect []byte
 	echo   bool
 }
 
 func (w *wire) newAnswer(cache *http1.Cache) answer {
-	return answer{http: http1.NewParser(cache, w.noBody), echo: w.template == nil}
+	return answer{http: http1.NewParser(cache, w.noBody), expected: w.expected, echo: w.template == nil}
 }
 
 var errEcho = errors.New("tcp: what came back is not what was sent")
@@ -152,7 +154,7 @@ func (a *answer) eof() bool { return !a.echo && a.http.EOF() }
 
 // ok says whether a complete response is a success.
 func (a *answer) ok() bool {
-	return a.echo || a.http.Status()/100 == 2
+	return a.echo || a.expected.ok(a.http.Status())
 }
 
 // status is that of a complete response; 0 where the protocol has none.

@@ -268,6 +268,7 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 	c := t.c.study.Control.Traffic
 	out.RateRPS, out.Connections = c.Rate, c.Connections
 	out.Requests, out.Completed, out.Failed, out.Unfinished = total.Scheduled, total.Completed, total.Failed, total.Unfinished
+	out.Reasons = total.Reasons
 	out.Latency = load.Summarise(total.Intended)
 	for _, n := range rises {
 		out.Counted += int64(n)
