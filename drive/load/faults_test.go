@@ -299,11 +299,11 @@ func (s *troubled) serveHTTP2(raw, c net.Conn) {
 func TestConnectionsThatDie(t *testing.T) {
 	const timeoutS = 0.5
 	faults := []fault{
-		{name: "closes idle connections", idle: 10 * time.Millisecond, change: func(s *Spec) {
-			s.Connections, s.Rate, s.DurationS, s.Arrival, s.IntervalS = 1, 20, 0.6, Uniform, 0.3
+		{name: "closes idle connections", idle: 40 * time.Millisecond, change: func(s *Spec) {
+			s.Connections, s.Rate, s.DurationS, s.Arrival, s.IntervalS = 1, 10, 1.2, Uniform, 0.3
 		}},
-		{name: "goes away after 20 requests", goAway: 20},
-		{name: "refuses every 10th request", refuse: 10},
+		{name: "goes away after 20 requests", goAway: 20, change: func(s *Spec) { s.PayloadBytes = 100 }},
+		{name: "refuses every 10th request", refuse: 10, change: func(s *Spec) { s.PayloadBytes = 100 }},
 		{name: "connections fall silent", silence: 50, change: func(s *Spec) { s.DurationS, s.TimeoutS = 2, timeoutS }},
 		{name: "restarts", restart: 50, change: func(s *Spec) { s.DurationS = 2 }},
 	}
@@ -342,6 +342,7 @@ func tryFault(t *testing.T, speaks string, secure bool, f fault) (*Window, strin
 	}
 	var running *Running
 	begun := make(chan struct{})
+	s.mu.Lock()
 	s.down = func() {
 		s.stop()
 		<-begun
@@ -354,6 +355,7 @@ func tryFault(t *testing.T, speaks string, secure bool, f fault) (*Window, strin
 		}
 		s.listen()
 	}
+	s.mu.Unlock()
 	running, err := Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)

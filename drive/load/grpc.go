@@ -204,11 +204,10 @@ func (c *grpcCaller) call(ctx context.Context, job job) outcome {
 		if try < mostTries && ctx.Err() == nil && a.unprocessed(err) {
 			continue
 		}
-		kind := a.kind(ctx, conn, err)
-		if kind == failStatus {
+		out.fail(a.kind(ctx, conn, err))
+		if out.kind == failStatus {
 			out.status = int(status.Code(err))
 		}
-		out.fail(kind, statusText(err))
 		return out
 	}
 }
@@ -253,35 +252,36 @@ func (a *attempt) on(w *watched) bool {
 }
 
 // kind sorts a status by where it comes from: the server sent it, or the
-// library made it of a lost connection or stream.
-func (a *attempt) kind(ctx context.Context, conn *grpcConn, err error) failure {
+// library made it of a lost connection or stream. Why it failed is then that
+// connection's error.
+func (a *attempt) kind(ctx context.Context, conn *grpcConn, err error) (failure, error) {
 	s := status.Convert(err)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return failTimeout // the server may have said so too
+		return failTimeout, ctx.Err() // the server may have said so too
 	case len(a.trailer) > 0:
-		return failStatus
+		return failStatus, statusText(s)
 	case a.peer.Addr == nil && s.Code() == codes.Unavailable:
 		if failed := conn.failed.Load(); failed != nil {
-			return kindOf(ctx, *failed)
+			return kindOf(ctx, *failed), *failed
 		}
-		return failConnect
+		return failConnect, statusText(s)
 	case s.Code() == codes.DeadlineExceeded && !a.fromServer():
-		return failTimeout
+		return failTimeout, context.DeadlineExceeded
 	case strings.HasPrefix(s.Message(), grpcReset):
-		return failReset
+		return failReset, errors.New(s.Message())
 	}
 	for _, w := range []*watched{a.below, conn.below.Load()} {
 		if s.Code() == codes.Unavailable && a.on(w) && w.ended.Load() != nil {
-			return kindOf(ctx, w.ended.Load().err)
+			lost := w.ended.Load().err
+			return kindOf(ctx, lost), lost
 		}
 	}
-	return failStatus
+	return failStatus, statusText(s)
 }
 
 // statusText is a status as a reason.
-func statusText(err error) error {
-	s := status.Convert(err)
+func statusText(s *status.Status) error {
 	if s.Message() == "" {
 		return errors.New(s.Code().String())
 	}

@@ -43,7 +43,9 @@ func TestGRPCKinds(t *testing.T) {
 		{"deadline exceeded after headers", status(codes.DeadlineExceeded, true), failStatus, codes.DeadlineExceeded},
 		{"no gRPC", func(w http.ResponseWriter, r *http.Request) { http.Error(w, misleading, http.StatusServiceUnavailable) }, failStatus, codes.Unavailable},
 		{"stream reset", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, failReset, 0},
-		{"connection closed", func(_ http.ResponseWriter, r *http.Request) { r.Context().Value(connKey{}).(net.Conn).Close() }, failEOF, 0},
+		{"connection closed", func(_ http.ResponseWriter, r *http.Request) {
+			_ = r.Context().Value(connKey{}).(*net.TCPConn).CloseWrite()
+		}, failEOF, 0},
 		{"connection reset", func(_ http.ResponseWriter, r *http.Request) {
 			c := r.Context().Value(connKey{}).(*net.TCPConn)
 			_ = c.SetLinger(0)

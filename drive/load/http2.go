@@ -199,7 +199,8 @@ func (c *http2Caller) send(req *http.Request) (conn *http2Conn, resp *http.Respo
 			refuses = conn
 		}
 		if req.GetBody != nil {
-			req.Body, _ = req.GetBody() // of bytes, which does not fail
+			req = req.WithContext(req.Context()) // the library may still read the other
+			req.Body, _ = req.GetBody()          // of bytes, which does not fail
 		}
 	}
 }
