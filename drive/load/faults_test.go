@@ -42,7 +42,8 @@ type troubled struct {
 	silent   map[net.Conn]bool
 	taken    map[string]int // requests by id
 	asked    int            // requests seen, taken or not
-	down     func()         // called once when a restart begins
+	held     chan struct{}  // while all are silent; nil before
+	down     func()         // called once when a restart, or silence of all, begins
 	up       time.Time      // when it ended
 }
 
@@ -53,6 +54,7 @@ type fault struct {
 	goAway  int           // ends each connection with the request of this number, which HTTP/2 does not take
 	refuse  int           // does not take each request of this number
 	silence int           // at this request all connections there are fall silent for good
+	hold    int           // after this request the server falls silent, and answers later
 	restart int           // at this request the server dies, and comes back later
 	change  func(*Spec)
 }
@@ -174,6 +176,15 @@ const (
 // decide takes note of request n of a connection, and decides about it.
 func (s *troubled) decide(raw net.Conn, id string, n int) fate {
 	s.mu.Lock()
+	held := s.held
+	s.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-s.done:
+		}
+	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
 	f := &s.fault
@@ -182,6 +193,9 @@ func (s *troubled) decide(raw net.Conn, id string, n int) fate {
 		for c := range s.conns {
 			s.silent[c] = true
 		}
+	case f.hold == s.asked:
+		s.held = make(chan struct{})
+		s.all.Go(s.down)
 	case f.restart == s.asked:
 		s.all.Go(s.down)
 	case f.refuse > 0 && s.asked%f.refuse == 0:
@@ -305,25 +319,28 @@ func TestConnectionsThatDie(t *testing.T) {
 		{name: "goes away after 20 requests", goAway: 20, change: func(s *Spec) { s.PayloadBytes = 100 }},
 		{name: "refuses every 10th request", refuse: 10, change: func(s *Spec) { s.PayloadBytes = 100 }},
 		{name: "connections fall silent", silence: 50, change: func(s *Spec) { s.DurationS, s.TimeoutS = 2, timeoutS }},
+		{name: "falls silent for a time", hold: 50, change: func(s *Spec) { s.DurationS, s.TimeoutS = 3, timeoutS }},
 		{name: "restarts", restart: 50, change: func(s *Spec) { s.DurationS = 2 }},
 	}
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-30s %-6s %-5s %8s %6s %6s  %s\n", "the server", "", "", "requests", "failed", "made", "of these")
 	for _, f := range faults {
-		for _, speaks := range []string{protocol.HTTP1, protocol.HTTP2, protocol.GRPC} {
-			for _, secure := range []bool{false, true} {
+		var rows [6]string
+		t.Run(f.name, func(t *testing.T) {
+			for i := range rows {
+				speaks, secure, name := []string{protocol.HTTP1, protocol.HTTP2, protocol.GRPC}[i/2], i%2 == 1, []string{"plain", "tls"}[i%2]
 				if f.refuse > 0 && !protocol.Of(speaks).Multiplexed {
 					continue // it has no streams to refuse
 				}
-				name := "plain"
-				if secure {
-					name = "tls"
-				}
-				t.Run(fmt.Sprintf("%s/%s/%s", f.name, speaks, name), func(t *testing.T) {
+				t.Run(speaks+" "+name, func(t *testing.T) {
+					t.Parallel()
 					w, kinds := tryFault(t, speaks, secure, f)
-					fmt.Fprintf(&table, "%-30s %-6s %-5s %8d %6d %6d  %s\n", f.name, speaks, name, w.Scheduled, w.FailedTotal(), w.Connects, kinds)
+					rows[i] = fmt.Sprintf("%-30s %-6s %-5s %8d %6d %6d  %s\n", f.name, speaks, name, w.Scheduled, w.FailedTotal(), w.Connects, kinds)
 				})
 			}
+		})
+		for _, row := range rows {
+			table.WriteString(row)
 		}
 	}
 	t.Logf("\n%s", table.String())
@@ -344,16 +361,27 @@ func tryFault(t *testing.T, speaks string, secure bool, f fault) (*Window, strin
 	begun := make(chan struct{})
 	s.mu.Lock()
 	s.down = func() {
-		s.stop()
+		enough := int64(6)
+		if f.restart > 0 {
+			enough = 20
+			s.stop()
+		}
 		<-begun
-		for running.Progress().Failed < 20 {
+		for running.Progress().Failed < enough {
 			select {
 			case <-running.Done():
 				return
 			case <-time.After(time.Millisecond):
 			}
 		}
-		s.listen()
+		if f.restart > 0 {
+			s.listen()
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.up = time.Now()
+		close(s.held)
 	}
 	s.mu.Unlock()
 	running, err := Start(t.Context(), spec)
@@ -407,6 +435,16 @@ func (f *fault) judge(t *testing.T, s *troubled, r *Result, w *Window) {
 		}
 		if failed == 0 || failed > unavoidable || failed != w.Failed[FailTimeout] {
 			t.Errorf("failed: %v, of which %d are unavoidable", w.Failed, unavoidable)
+		}
+	case f.hold > 0:
+		late := 0
+		for req := range r.Requests.All() {
+			if req.Outcome != OutcomeOK && req.SentNS > int64(s.up.Sub(r.Start)) {
+				late++
+			}
+		}
+		if failed < 6 || late > 0 || failed != w.Failed[FailTimeout] {
+			t.Errorf("failed: %v, %d of them sent after the silence", w.Failed, late)
 		}
 	case f.restart > 0:
 		// What the server had taken is lost, and what is due while nobody
