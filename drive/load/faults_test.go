@@ -420,9 +420,9 @@ func (f *fault) judge(t *testing.T, s *troubled, r *Result, w *Window) {
 	switch {
 	case f.silence > 0:
 		// Where a connection carries one request at a time, each loses one.
-		// Else each request is lost that goes on a silent connection until
-		// the first of them has timed out; the other connection may notice
-		// later, and the machine may stand still.
+		// Else each request is lost that goes on a silent connection until a
+		// PING stays unanswered, or the first of them has timed out; the other
+		// connection may notice later, and the machine may stand still.
 		unavoidable := int64(r.Spec.Connections)
 		if protocol.Of(s.speaks).Multiplexed {
 			first := firstFailed(r)
@@ -451,7 +451,7 @@ func (f *fault) judge(t *testing.T, s *troubled, r *Result, w *Window) {
 		// listens; then nothing more, but for gRPC's next try.
 		late := 0
 		for req := range r.Requests.All() {
-			if req.Outcome != OutcomeOK && req.SentNS > int64(s.up.Sub(r.Start))+int64(200*time.Millisecond) {
+			if req.Outcome != OutcomeOK && req.SentNS > int64(s.up.Sub(r.Start))+int64(500*time.Millisecond) {
 				late++
 			}
 		}

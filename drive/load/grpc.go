@@ -37,6 +37,9 @@ type grpcCaller struct {
 	own     own
 	keep    bool
 
+	patience time.Duration
+	liveness liveness // of the goroutine that looks
+
 	mu     sync.Mutex
 	conn   *grpcConn
 	closed bool
@@ -49,6 +52,7 @@ type grpcConn struct {
 	*grpc.ClientConn
 	begun   atomic.Int64            // connections, since somebody looked
 	below   atomic.Pointer[watched] // the connection made last
+	pinged  atomic.Pointer[pinged]  // the same, above TLS
 	failed  atomic.Pointer[error]   // why no connection could be made the last time
 	calls   int                     // under way
 	retired bool                    // takes no more; closed by the last call
@@ -62,6 +66,7 @@ func newGRPCCaller(spec *Spec, t target, d *dialer) caller {
 	c := &grpcCaller{
 		dialer: d, method: t.path,
 		payload: spec.payload(), size: spec.payloadSize(), header: metadata.MD{}, own: newOwn(spec), keep: spec.KeepAlive,
+		patience: spec.patience(),
 	}
 	for _, h := range spec.Headers {
 		c.header.Append(h.Name, h.Value)
@@ -94,8 +99,10 @@ func (c *grpcConn) dial(ctx context.Context, d *dialer) (net.Conn, error) {
 		return nil, err
 	}
 	c.failed.Store(nil)
-	c.below.Store(watchedOf(conn))
-	return conn, nil
+	p := newPinged(conn)
+	c.below.Store(p.below)
+	c.pinged.Store(p)
+	return p, nil
 }
 
 // open returns the connection for a call, which [grpcCaller.release] gives
@@ -136,6 +143,20 @@ func (c *grpcCaller) release(conn *grpcConn, retire bool) {
 	if conn.retired && conn.calls == 0 {
 		conn.Close()
 	}
+}
+
+// look implements [watcher].
+func (c *grpcCaller) look(now time.Time) {
+	c.mu.Lock()
+	conn := c.conn
+	if conn == nil {
+		c.mu.Unlock()
+		return
+	}
+	calls := conn.calls
+	conn.calls++
+	c.mu.Unlock()
+	c.release(conn, c.liveness.look(conn.pinged.Load(), calls, now, c.patience))
 }
 
 func (c *grpcCaller) connect(ctx context.Context) error {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/net/http2"
 
@@ -34,6 +35,9 @@ type http2Caller struct {
 	keep      bool
 	expected  *statuses
 
+	patience time.Duration
+	liveness liveness // of the goroutine that looks
+
 	mu     sync.Mutex
 	conn   *http2Conn
 	closed bool
@@ -42,7 +46,7 @@ type http2Caller struct {
 // http2Conn is a connection, and what lies below it.
 type http2Conn struct {
 	*http2.ClientConn
-	below *watched
+	pinged *pinged
 }
 
 func newHTTP2Caller(spec *Spec, t target, d *dialer) caller {
@@ -57,7 +61,7 @@ func newHTTP2Caller(spec *Spec, t target, d *dialer) caller {
 		transport: &http2.Transport{AllowHTTP: true, DisableCompression: true, StrictMaxConcurrentStreams: true},
 		method:    spec.method(), url: scheme + "://" + t.hostPort + t.path, host: t.hostPort,
 		header: http.Header{"User-Agent": {"meshtrial"}}, payload: spec.payload(), size: spec.payloadSize(),
-		keep: spec.KeepAlive, own: newOwn(spec), expected: spec.expectedStatuses(),
+		keep: spec.KeepAlive, patience: spec.patience(), own: newOwn(spec), expected: spec.expectedStatuses(),
 	}
 	for _, h := range spec.Headers {
 		if strings.EqualFold(h.Name, "host") {
@@ -94,12 +98,13 @@ func (c *http2Caller) open(ctx context.Context) (*http2Conn, bool, error) {
 			return nil, true, &kindError{failTLS, fmt.Errorf("%s does not offer HTTP/2 by ALPN (it chose %q)", c.dialer.addr, got)}
 		}
 	}
-	conn, err := c.transport.NewClientConn(raw)
+	pinged := newPinged(raw)
+	conn, err := c.transport.NewClientConn(pinged)
 	if err != nil {
 		raw.Close()
 		return nil, true, &kindError{failProtocol, err}
 	}
-	c.conn = &http2Conn{conn, watchedOf(raw)}
+	c.conn = &http2Conn{conn, pinged}
 	return c.conn, true, nil
 }
 
@@ -109,6 +114,16 @@ func (c *http2Caller) close() {
 	c.closed = true
 	if c.conn != nil {
 		c.conn.Close()
+	}
+}
+
+// look implements [watcher].
+func (c *http2Caller) look(now time.Time) {
+	c.mu.Lock()
+	conn := c.conn
+	c.mu.Unlock()
+	if conn != nil && conn.CanTakeNewRequest() && c.liveness.look(conn.pinged, conn.State().StreamsActive, now, c.patience) {
+		conn.retire()
 	}
 }
 
@@ -174,13 +189,13 @@ func (c *http2Caller) send(req *http.Request) (conn *http2Conn, resp *http.Respo
 		if err != nil {
 			return nil, nil, connections, err
 		}
-		before, heard := conn.below.written.Load(), conn.below.heard.Load()
+		before, heard := conn.pinged.below.written.Load(), conn.pinged.below.heard.Load()
 		resp, err = conn.RoundTrip(req)
 		if err == nil {
 			return conn, resp, connections, nil
 		}
 		if req.Context().Err() != nil {
-			if conn.below.heard.Load() == heard {
+			if conn.pinged.below.heard.Load() == heard {
 				// Not a byte since the request was sent, whatever else is out:
 				// no more requests on it. It ends with those that are.
 				conn.retire()
@@ -228,7 +243,7 @@ func unprocessed(conn *http2Conn, before int64, err error) bool {
 	case "http2: client conn not usable", "http2: Transport received Server's graceful shutdown GOAWAY":
 		return true
 	}
-	return conn.below.ended.Load() != nil && conn.below.unread(before)
+	return conn.pinged.below.ended.Load() != nil && conn.pinged.below.unread(before)
 }
 
 func refused(err error) bool {
@@ -254,7 +269,7 @@ func http2Kind(ctx context.Context, conn *http2Conn, err error) failure {
 	if errors.As(err, &goAway) && goAway.ErrCode != http2.ErrCodeNo {
 		return failReset
 	}
-	if e := conn.below.ended.Load(); e != nil {
+	if e := conn.pinged.below.ended.Load(); e != nil {
 		return kindOf(ctx, e.err)
 	}
 	return failOther

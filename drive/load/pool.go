@@ -64,6 +64,7 @@ type pool struct {
 	max      bool
 	keep     bool
 	timeout  time.Duration
+	patience time.Duration // with silent connections
 	drain    int64
 	epoch    time.Time
 	cursor   cursor          // of the pacing goroutine
@@ -110,7 +111,7 @@ func newPool(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col
 	n := spec.Connections * streams
 	p := &pool{
 		poll: poll, deadline: d, edges: e, max: spec.Rate.IsMax(), keep: spec.KeepAlive,
-		timeout: seconds(spec.TimeoutS), drain: int64(seconds(spec.DrainS)),
+		timeout: seconds(spec.TimeoutS), patience: spec.patience(), drain: int64(seconds(spec.DrainS)),
 		rec: col.recorder(0), why: &col.reasons[0],
 		slots: make([]slot, n), free: newFIFO(n),
 	}
@@ -186,6 +187,13 @@ func (p *pool) begin(epoch time.Time) { p.epoch = epoch }
 func (p *pool) run() {
 	for i := range p.slots {
 		p.workers.Go(func() { p.serve(&p.slots[i]) })
+	}
+	watched := map[watcher]bool{}
+	for i := range p.slots {
+		if w, ok := p.slots[i].caller.(watcher); ok && p.keep && !watched[w] {
+			watched[w] = true
+			p.workers.Go(func() { watch(p.ctx, w, p.patience) })
+		}
 	}
 	paced := make(chan struct{})
 	go func() {

@@ -1,0 +1,92 @@
+package load
+
+import (
+	"bytes"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"pgregory.net/rapid"
+)
+
+// TestFramePlace: however a client's bytes are cut, another frame may come
+// where one has ended, and not within a block of header fields.
+func TestFramePlace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		stream := bytes.NewBufferString(http2.ClientPreface)
+		framer := http2.NewFramer(stream, nil)
+		free := map[int]bool{stream.Len(): true}
+		for range rapid.IntRange(0, 8).Draw(t, "frames") {
+			payload := rapid.SliceOfN(rapid.Byte(), 0, 600).Draw(t, "payload")
+			switch rapid.IntRange(0, 3).Draw(t, "kind") {
+			case 0:
+				_ = framer.WriteSettings(http2.Setting{ID: http2.SettingEnablePush, Val: 0})
+			case 1:
+				_ = framer.WriteData(1, false, payload)
+			case 2:
+				_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: payload, EndHeaders: true})
+			case 3:
+				_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: payload})
+				_ = framer.WriteContinuation(1, false, payload)
+				_ = framer.WriteContinuation(1, true, payload)
+			}
+			free[stream.Len()] = true
+		}
+		place := framePlace{skip: len(http2.ClientPreface)}
+		for b, at := stream.Bytes(), 0; at < len(b); {
+			n := min(rapid.IntRange(1, 40).Draw(t, "piece"), len(b)-at)
+			place.advance(b[at : at+n])
+			if at += n; place.between() != free[at] {
+				t.Fatalf("after %d of %d bytes: %v", at, len(b), place.between())
+			}
+		}
+	})
+}
+
+// counted counts writes.
+type counted struct {
+	net.Conn
+	writes int
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	c.writes++
+	return len(b), nil
+}
+
+// TestLiveness: a peer is dead that leaves a PING unanswered; it is asked once
+// until it sends data again.
+func TestLiveness(t *testing.T) {
+	sent := &counted{}
+	conn := &pinged{Conn: sent}
+	now := time.Unix(0, 0)
+	v := &liveness{}
+	for i, step := range []struct {
+		hears int64 // bytes since the last look
+		out   int
+		pings int // in all
+		dead  bool
+	}{
+		{100, 1, 0, false}, // the first look
+		{0, 0, 0, false},   // silent, but nothing is out
+		{9, 1, 0, false},
+		{0, 1, 1, false},  // silent: asked
+		{17, 1, 1, false}, // answered
+		{0, 1, 1, false},  // silent again: not asked again
+		{0, 1, 1, false},
+		{30, 1, 1, false}, // data
+		{0, 1, 2, false},  // asked
+		{0, 0, 2, false},  // what was out has timed out
+		{0, 1, 2, true},   // not answered
+	} {
+		conn.heard.Add(step.hears)
+		now = now.Add(time.Second)
+		if got := v.look(conn, step.out, now, time.Second); got != step.dead {
+			t.Errorf("look %d: dead %v", i, got)
+		}
+		if sent.writes != step.pings {
+			t.Errorf("look %d: %d PINGs sent, want %d", i, sent.writes, step.pings)
+		}
+	}
+}
