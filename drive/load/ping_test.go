@@ -44,13 +44,13 @@ func TestFramePlace(t *testing.T) {
 	})
 }
 
-// counted counts writes.
-type counted struct {
+// writeCounter counts writes.
+type writeCounter struct {
 	net.Conn
 	writes int
 }
 
-func (c *counted) Write(b []byte) (int, error) {
+func (c *writeCounter) Write(b []byte) (int, error) {
 	c.writes++
 	return len(b), nil
 }
@@ -58,7 +58,7 @@ func (c *counted) Write(b []byte) (int, error) {
 // TestLiveness: a peer is dead that leaves a PING unanswered; it is asked once
 // until it sends data again.
 func TestLiveness(t *testing.T) {
-	sent := &counted{}
+	sent := &writeCounter{}
 	conn := &pinged{Conn: sent}
 	now := time.Unix(0, 0)
 	v := &liveness{}
