@@ -69,7 +69,7 @@ func leftBehind() []string {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	return slices.DeleteFunc(strings.Split(string(stacks), "\n\n"), func(one string) bool {
-		return !strings.Contains(one, "meshtrial/xds.(") && !strings.Contains(one, "drive/xds/stream.(")
+		return !strings.Contains(one, "drive/xds.(") && !strings.Contains(one, "drive/xds/stream.(")
 	})
 }
 

@@ -136,7 +136,7 @@ func TestPerfScriptRecorded(t *testing.T) {
 		t.Errorf("%+v of %+v", first, p.threads[first.Thread])
 	}
 	frames := p.Frames(first.Stack)
-	if f := frames[len(frames)-1]; f.Name != "github.com/meshtrial/meshtrial/drive/xds.(*sightings).remember" || f.Module != "/usr/local/bin/meshtrial" || f.Kernel {
+	if f := frames[len(frames)-1]; f.Name != "github.com/meshtrial/meshtrial/xds.(*sightings).remember" || f.Module != "/usr/local/bin/meshtrial" || f.Kernel {
 		t.Errorf("%+v", f)
 	}
 	kernel := script(t, string(recorded(t, "kernel.perf.txt")))

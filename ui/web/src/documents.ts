@@ -1033,6 +1033,13 @@ export interface Traffic {
      * went to it: the caller's own staleness, the longest over addresses.
      */
     readonly last_phantom_us: number;
+    /**
+     * Reasons are the first few different ones of each kind in Failed; absent in
+     * older records.
+     */
+    readonly failure_reasons?: {
+        readonly [k: string]: readonly string[] | null;
+    };
 }
 /**
  * Disruption is what a trial did to all connections once its window was over, and
