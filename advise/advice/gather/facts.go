@@ -8,7 +8,7 @@ import (
 
 // facts are what trials saw of istiod and of the machine, over all their windows.
 func facts(trials []*record.Trial, out map[string]float64) {
-	var seconds, throttled, busy, idle, idleSeconds, connects, machines float64
+	var seconds, throttled, busy, idle, idleSeconds, connects, machines, waiting, profiled float64
 	var sizes []float64
 	var received, had int64
 	measured := false
@@ -27,7 +27,9 @@ func facts(trials []*record.Trial, out map[string]float64) {
 		for _, n := range t.Control.Reconnects {
 			connects += float64(n)
 		}
-		locks(t.Control.Profiles, out)
+		if n, ok := locks(t.Control.Profiles); ok {
+			waiting, profiled = waiting+n, profiled+1
+		}
 		size := int64(0)
 		for _, n := range t.Control.Config {
 			size += n
@@ -41,6 +43,9 @@ func facts(trials []*record.Trial, out map[string]float64) {
 	}
 	if len(sizes) > 0 {
 		out["config_bytes"] = stat.Median(sizes)
+	}
+	if profiled > 0 {
+		out["locks_waiting"] = waiting / profiled
 	}
 	if received > 0 {
 		out["identical_share"] = float64(had) / float64(received)
@@ -85,15 +90,13 @@ func idleWrites(trials []*record.Trial, seconds float64, out map[string]float64)
 	out["idle_writes_share"], out["idle_writes_per_s"], out["useful_writes_per_s"] = idle/(idle+useful), idle/seconds, useful/seconds
 }
 
-// locks takes how many goroutines waited for a lock, all replicas together.
-func locks(profiles []record.Profile, out map[string]float64) {
-	waiting, any := 0.0, false
+// locks returns how many goroutines of all replicas waited for a lock on average while a
+// trial's mutex profiles were taken; ok is false if it has none.
+func locks(profiles []record.Profile) (waiting float64, ok bool) {
 	for _, p := range profiles {
 		if p.Kind == "mutex" && p.Seconds > 0 {
-			waiting, any = waiting+float64(p.Total)/1e9/p.Seconds, true
+			waiting, ok = waiting+float64(p.Total)/1e9/p.Seconds, true
 		}
 	}
-	if any {
-		out["locks_waiting"] = waiting
-	}
+	return waiting, ok
 }
