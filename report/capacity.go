@@ -95,7 +95,7 @@ func untold(m *model.Model) []string {
 		if _, ok := names[key]; !ok {
 			keys = append(keys, key)
 		}
-		names[key] = append(names[key], p.Name+" "+figure(p.Unit, p.Estimate))
+		names[key] = append(names[key], p.Name+" "+spanned(p.Unit, p.Interval))
 	}
 	var out []string
 	for _, key := range keys {

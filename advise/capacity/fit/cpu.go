@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
@@ -15,7 +17,7 @@ import (
 // says how CPU time divides among them, and else one, of all types.
 func (e *estimate) cpu(all []*Observation, simulated map[*Observation]simulation) {
 	someCalm := slices.ContainsFunc(all, (*Observation).calm)
-	rows := newRows()
+	rows := &rows{columns: map[model.Parameter][]float64{}}
 	for _, o := range all {
 		var types []push.Type
 		for t := range push.Types {
@@ -24,77 +26,45 @@ func (e *estimate) cpu(all []*Observation, simulated map[*Observation]simulation
 			}
 		}
 		if someCalm && !o.calm() && o.Generation == nil {
-			for range types { // it weighs as much as a calm one
-				rows.add(o, simulated, types, 1, e.working(o))
+			for i := range types { // it weighs as much as a calm one
+				rows.add(o, fmt.Sprint("all", i), simulated[o], types, 1, e.working(o))
 			}
 			continue
 		}
 		for _, t := range types {
 			if share := o.share(t); stat.Finite(share) {
-				rows.add(o, simulated, []push.Type{t}, share, e.working(o)*share)
+				rows.add(o, t.String(), simulated[o], []push.Type{t}, share, e.working(o)*share)
 			}
 		}
 	}
-	use := make([]bool, len(rows.columns))
-	for t := range push.Types {
-		if with := pushed(t, all); len(with) > 0 {
-			_, of := explain(t, with, simulated)
-			for k := range of {
-				use[place(t, k)] = of[k]
-			}
-		}
+	var parts []part
+	for _, p := range slices.Sorted(maps.Keys(rows.columns)) {
+		parts = append(parts, part{p, append(rows.columns[p], make([]float64, len(rows.y)-len(rows.columns[p]))...)})
 	}
-	use[ofChanges] = varies(column(all, proxies))
-	e.take(regress(rows.y, rows.columns, use))
+	e.take(parts, rows.cells, rows.y)
 }
 
-// place is the column of what explains a type's pushes, k as in [explain]; what is
-// needed most comes first.
-func place(t push.Type, k int) int { return k*int(push.Types) + int(t) }
-
-// ofChanges is the column of what each change takes, however many proxies it is
-// pushed to.
-const ofChanges = explanations * int(push.Types)
-
-// rows are equations of CPU time.
+// rows are equations of CPU time. Columns end with the last row that has any of theirs.
 type rows struct {
+	cells   []string
 	y       []float64
-	columns [][]float64
+	columns map[model.Parameter][]float64
 }
-
-func newRows() *rows { return &rows{columns: make([][]float64, ofChanges+1)} }
 
 // add puts in the CPU time of a trial's pushes of some types, a share of all that
 // the trial took.
-func (r *rows) add(o *Observation, simulated map[*Observation]simulation, types []push.Type, share, cpu float64) {
-	i := len(r.y)
-	r.y = append(r.y, cpu)
-	for k := range r.columns {
-		r.columns[k] = append(r.columns[k], 0)
+func (r *rows) add(o *Observation, what string, s simulation, types []push.Type, share, cpu float64) {
+	put := func(p model.Parameter, x float64) {
+		c := r.columns[p]
+		c = append(c, make([]float64, len(r.y)+1-len(c))...)
+		c[len(r.y)] += x
+		r.columns[p] = c
 	}
 	for _, t := range types {
-		x, _ := explain(t, []*Observation{o}, simulated)
-		for k := range x {
-			r.columns[place(t, k)][i] = x[k][0] * o.Pushes[t]
+		for p, x := range cpuParts(t).of(t, o, s) {
+			put(p, x*o.Pushes[t])
 		}
 	}
-	r.columns[ofChanges][i] = share * float64(o.ChangesMade*o.Replicas)
-}
-
-// take sets the parameters of CPU time.
-func (e *estimate) take(b []float64) {
-	for t := range push.Types {
-		of := make([]float64, explanations)
-		for k := range of {
-			of[k] = b[place(t, k)]
-		}
-		e.setOf(t, of, model.CPUOf(t), model.CPUPerServiceOf(t), model.CPUPerChangeOf(t))
-		if t == push.EDS {
-			e.set(model.EDSCPUWhole, of[3])
-		}
-		if t == push.RDS {
-			e.set(model.RDSCPUAnew, of[4])
-		}
-	}
-	e.set(model.ChangeCPU, b[ofChanges])
+	put(model.ChangeCPU, share*float64(o.ChangesMade*o.Replicas))
+	r.cells, r.y = append(r.cells, o.cell()+what), append(r.y, cpu)
 }

@@ -42,8 +42,8 @@ func TestShippedStudyIdentifies(t *testing.T) {
 		}
 		for k := range depends {
 			f := m.Parameters[k]
-			if f.Assumed {
-				t.Errorf("run %d does not tell %s", seed, f.Name)
+			if !(f.Low <= v[k] && v[k] <= f.High) && f.Assumed {
+				t.Errorf("run %d does not tell %s, and its interval does not hold it: %+v", seed, f.Name, f.Interval)
 			}
 			errors[k] = append(errors[k], f.Estimate/v[k]-1)
 		}

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -9,23 +10,40 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// estimate is parameters of some trials. What they do not tell has its assumed
-// value, and told is false.
+// estimate is parameters of some trials.
 type estimate struct {
 	values model.Values
-	told   [model.Parameters]bool
+	prefer preference
+	// fitted marks parameters of which the trials have something; others have their
+	// assumed values. Shares are what part of a cell's figure they make up at most.
+	fitted [model.Parameters]bool
+	shares [model.Parameters]float64
 }
 
 func (e *estimate) set(p model.Parameter, v float64) {
 	if stat.Finite(v) && v >= 0 {
-		e.values[p], e.told[p] = v, true
+		e.values[p], e.fitted[p], e.shares[p] = v, true, 1
+	}
+}
+
+// explain fits y of some trials as a sum of parts.
+func (e *estimate) explain(all []*Observation, y func(o *Observation) float64, parts ...part) {
+	e.take(parts, column(all, func(o *Observation) string { return o.cell() }), column(all, y))
+}
+
+func (e *estimate) take(parts []part, cells []string, y []float64) {
+	coefficients, shares := regress(cells, y, parts, e.prefer)
+	for k, part := range parts {
+		if e.set(part.of, coefficients[k]); e.fitted[part.of] {
+			e.shares[part.of] = shares[k]
+		}
 	}
 }
 
 // estimateOf fits all parameters; simulated has what simulating each trial said
 // of it; others are trials that are for some parameters alone.
-func estimateOf(all []*Observation, simulated map[*Observation]simulation, others []*Observation) *estimate {
-	e := &estimate{values: model.Assumed()}
+func estimateOf(all []*Observation, simulated map[*Observation]simulation, others []*Observation, p preference) *estimate {
+	e := &estimate{values: model.Assumed(), prefer: p}
 	e.set(model.Watch, medianOf(calmOf(all), func(o *Observation) float64 { return o.Watch }))
 	e.set(model.Parallel, parallelOf(all, simulated))
 	e.idle(all)
@@ -77,12 +95,9 @@ func (e *estimate) streams(others []*Observation) {
 	if len(with) == 0 {
 		return
 	}
-	s := column(with, services)
-	b := regress(column(with, func(o *Observation) float64 {
+	e.explain(with, func(o *Observation) float64 {
 		return math.Max(0.1*e.working(o), e.working(o)-e.turns(o)) / o.Reconnects
-	}), [][]float64{ones(len(with)), s}, []bool{true, varies(s)})
-	e.set(model.ConnectCPU, b[0])
-	e.set(model.ConnectPerService, b[1])
+	}, part{model.ConnectCPU, ones(len(with))}, part{model.ConnectPerService, column(with, services)})
 }
 
 // turns is the CPU time of a trial's changes and their turns by the parameters.
@@ -95,8 +110,8 @@ func (e *estimate) turns(o *Observation) float64 {
 	return r.CPU - o.ContextTime
 }
 
-func column(all []*Observation, of func(o *Observation) float64) []float64 {
-	out := make([]float64, len(all))
+func column[T any](all []*Observation, of func(o *Observation) T) []T {
+	out := make([]T, len(all))
 	for i, o := range all {
 		out[i] = of(o)
 	}
@@ -130,21 +145,18 @@ func medianOf(all []*Observation, of func(o *Observation) float64) float64 {
 
 func proxies(o *Observation) float64  { return float64(o.Proxies) / float64(o.Replicas) }
 func services(o *Observation) float64 { return o.Services }
+func allBytes(o *Observation) float64 { return total(o.Bytes[:]) }
 
 func (e *estimate) idle(all []*Observation) {
-	n := column(all, proxies)
-	b := regress(column(all, func(o *Observation) float64 { return o.Idle / float64(o.Replicas) }), [][]float64{ones(len(all)), n}, []bool{true, varies(n)})
-	e.set(model.IdleCores, b[0])
-	e.set(model.IdleCoresPerProxy, b[1])
+	e.explain(all, func(o *Observation) float64 { return o.Idle / float64(o.Replicas) },
+		part{model.IdleCores, ones(len(all))}, part{model.IdleCoresPerProxy, column(all, proxies)})
 }
 
 // contexts fits the time of push contexts to the services, where configuration
 // changed.
 func (e *estimate) contexts(all []*Observation) {
-	x := column(all, func(o *Observation) float64 { return o.Services * o.Configuration })
-	b := regress(column(all, func(o *Observation) float64 { return o.ContextTime / o.Contexts }), [][]float64{ones(len(all)), x}, []bool{true, varies(x)})
-	e.set(model.Context, b[0])
-	e.set(model.ContextPerService, b[1])
+	e.explain(all, func(o *Observation) float64 { return o.ContextTime / o.Contexts },
+		part{model.Context, ones(len(all))}, part{model.ContextPerService, column(all, func(o *Observation) float64 { return o.Services * o.Configuration })})
 }
 
 // working is istiod's CPU time for what it was asked: without idle use and
@@ -163,7 +175,7 @@ func (e *estimate) types(all []*Observation, simulated map[*Observation]simulati
 			e.typeBytes(t, with, simulated)
 		}
 	}
-	if !e.told[model.EDSBytesWhole] { // all endpoints are those that one change after the other brings
+	if !e.fitted[model.EDSBytesWhole] { // all endpoints are those that one change after the other brings
 		e.values[model.EDSBytesWhole] = e.values[model.EDSBytesPerChange]
 	}
 }
@@ -178,59 +190,56 @@ func pushed(t push.Type, all []*Observation) (with []*Observation) {
 	return with
 }
 
-// explain is what explains a type's pushes: changes in them with a part of their
-// own, the pushes themselves, services, services of whole pushes, and of those
-// made anew.
-func explain(t push.Type, with []*Observation, simulated map[*Observation]simulation) (columns [][]float64, use []bool) {
-	of := func(share func(s simulation) float64) []float64 {
-		return column(with, func(o *Observation) float64 { return share(simulated[o]) })
-	}
-	own := of(func(s simulation) float64 { return s.own[t] })
-	whole := of(func(s simulation) float64 { return s.whole[t] })
-	anew := of(func(s simulation) float64 { return s.anew[t] })
-	seen := column(with, services)
-	use = []bool{model.ByDifference(t), !model.ByDifference(t) || varies(own), varies(seen), t == push.EDS && tells(whole), t == push.RDS && tells(anew)}
-	return [][]float64{own, ones(len(with)), seen, product(whole, seen), product(anew, seen)}, use
+// pushParts are what a push of a type to one proxy is made of, of some trials.
+type pushParts struct {
+	each, perChange, perService, whole, anew model.Parameter
 }
 
-// tells says whether a share differs enough between trials to tell what it takes:
-// a few pushes in a hundred are lost in what others take.
-func tells(share []float64) bool { return slices.Max(share)-slices.Min(share) > 0.1 }
+// none is no parameter.
+const none model.Parameter = -1
 
-func product(a, b []float64) []float64 {
-	out := make([]float64, len(a))
-	for i := range out {
-		out[i] = a[i] * b[i]
+func cpuParts(t push.Type) pushParts {
+	p := pushParts{model.CPUOf(t), none, model.CPUPerServiceOf(t), none, none}
+	if model.ByDifference(t) {
+		p.perChange = model.CPUPerChangeOf(t)
 	}
+	switch t {
+	case push.EDS:
+		p.whole = model.EDSCPUWhole
+	case push.RDS:
+		p.anew = model.RDSCPUAnew
+	}
+	return p
+}
+
+func bytesParts(t push.Type) pushParts {
+	if !model.ByDifference(t) {
+		return pushParts{model.BytesOf(t), none, model.BytesPerServiceOf(t), none, none}
+	}
+	p := pushParts{model.BytesOf(t), model.BytesPerChangeOf(t), none, none, none} // what did not change is not sent
+	if t == push.EDS {
+		p.whole = model.EDSBytesWhole
+	}
+	return p
+}
+
+// of are these parts of one push of a type, on average over a trial.
+func (p pushParts) of(t push.Type, o *Observation, s simulation) map[model.Parameter]float64 {
+	out := map[model.Parameter]float64{p.each: 1, p.perChange: s.own[t], p.perService: o.Services, p.whole: s.whole[t] * o.Services, p.anew: s.anew[t] * o.Services}
+	delete(out, none)
 	return out
 }
 
-// explanations is how many columns [explain] has.
-const explanations = 5
-
 func (e *estimate) typeBytes(t push.Type, with []*Observation, simulated map[*Observation]simulation) {
-	columns, use := explain(t, with, simulated)
-	difference := model.ByDifference(t)
-	use[2] = use[2] && !difference
-	b := regress(column(with, func(o *Observation) float64 { return o.Bytes[t] / o.Pushes[t] }), columns[:4], use[:4])
-	e.setOf(t, b, model.BytesOf(t), model.BytesPerServiceOf(t), model.BytesPerChangeOf(t))
-	if difference { // what did not change is not sent
+	names := bytesParts(t)
+	var parts []part
+	for _, p := range slices.Sorted(maps.Keys(names.of(t, with[0], simulated[with[0]]))) {
+		parts = append(parts, part{p, column(with, func(o *Observation) float64 { return names.of(t, o, simulated[o])[p] })})
+	}
+	e.explain(with, func(o *Observation) float64 { return o.Bytes[t] / o.Pushes[t] }, parts...)
+	if model.ByDifference(t) {
 		e.set(model.BytesPerServiceOf(t), 0)
 	}
-	if t == push.EDS {
-		e.set(model.EDSBytesWhole, b[3])
-	}
-}
-
-// setOf sets a type's parameters; where all pushes merge as many changes, nothing
-// tells what a push takes by itself, and it is part of what each change takes.
-func (e *estimate) setOf(t push.Type, b []float64, base, perService, perChange model.Parameter) {
-	if model.ByDifference(t) && stat.Finite(b[0]) {
-		e.set(perChange, b[0])
-		e.values[base] = 0
-	}
-	e.set(base, b[1])
-	e.set(perService, b[2])
 }
 
 // share is a type's share of what pushes took, by a profile or else by istiod's timers.
@@ -249,31 +258,20 @@ func (o *Observation) share(t push.Type) float64 {
 }
 
 func (e *estimate) beside(all []*Observation) {
-	pushes := column(all, func(o *Observation) float64 { return total(o.Pushes[:]) })
-	bytes := column(all, func(o *Observation) float64 { return total(o.Bytes[:]) })
-	size := make([]float64, len(all))
-	for i := range size {
-		size[i] = bytes[i] / pushes[i]
-	}
-	b := regress(column(all, func(o *Observation) float64 { return o.Simulator }), [][]float64{pushes, bytes}, []bool{true, varies(size)})
-	e.set(model.Beside, b[0])
-	e.set(model.BesidePerByte, b[1])
+	e.explain(all, func(o *Observation) float64 { return o.Simulator },
+		part{model.Beside, column(all, func(o *Observation) float64 { return total(o.Pushes[:]) })}, part{model.BesidePerByte, column(all, allBytes)})
 }
 
 func (e *estimate) delivery(all []*Observation) {
-	bytes := column(all, func(o *Observation) float64 { return total(o.Bytes[:]) / o.Turns })
-	b := regress(column(all, func(o *Observation) float64 { return o.Deliver }), [][]float64{ones(len(all)), bytes}, []bool{true, varies(bytes)})
-	e.set(model.Apply, b[0])
-	e.set(model.ApplyPerByte, b[1])
+	e.explain(all, func(o *Observation) float64 { return o.Deliver },
+		part{model.Apply, ones(len(all))}, part{model.ApplyPerByte, column(all, func(o *Observation) float64 { return allBytes(o) / o.Turns })})
 }
 
 func (e *estimate) memory(all []*Observation) {
-	n, s := column(all, proxies), column(all, services)
-	pairs := column(all, func(o *Observation) float64 { return proxies(o) * o.Services })
-	rate := column(all, func(o *Observation) float64 { return total(o.Bytes[:]) / o.Replay.Window / float64(o.Replicas) })
-	b := regress(column(all, func(o *Observation) float64 { return o.Memory }), [][]float64{ones(len(all)), n, s, pairs, rate},
-		[]bool{true, varies(n), varies(s), varies(n) && varies(s), varies(rate)})
-	for k, p := range []model.Parameter{model.Memory, model.MemoryPerProxy, model.MemoryPerService, model.MemoryPerPair, model.MemoryPerRate} {
-		e.set(p, b[k])
-	}
+	e.explain(all, func(o *Observation) float64 { return o.Memory },
+		part{model.Memory, ones(len(all))},
+		part{model.MemoryPerProxy, column(all, proxies)},
+		part{model.MemoryPerService, column(all, services)},
+		part{model.MemoryPerPair, column(all, func(o *Observation) float64 { return proxies(o) * o.Services })},
+		part{model.MemoryPerRate, column(all, func(o *Observation) float64 { return allBytes(o) / o.Replay.Window / float64(o.Replicas) })})
 }

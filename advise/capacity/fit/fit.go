@@ -53,9 +53,10 @@ func Fit(runs []record.Run, o Options) (*model.Model, error) {
 	f := &fitter{all: all, others: trials.others, cells: cellsOf(all)}
 	out := &model.Model{Schema: model.Schema, Mix: map[string]float64{}, Runs: trials.sources, Notes: slices.Concat(trials.notes, f.single())}
 	whole := f.settle(o.Seed)
-	f.draw(out, whole, o)
+	told := f.told(whole)
+	out.Draws = f.draw(o)
 	for i, d := range model.Definitions {
-		out.Parameters = append(out.Parameters, fitted(d, i, whole, out.Draws))
+		out.Parameters = append(out.Parameters, f.parameter(d, i, whole, told[i], out.Draws))
 	}
 	measured(out, all)
 	if err := f.residuals(out, whole, o.Seed); err != nil {
@@ -104,7 +105,7 @@ func cellsOf(all []*Observation) [][]*Observation {
 	var out [][]*Observation
 	index := map[string]int{}
 	for _, o := range all {
-		key := o.Run + "\x00" + o.Cell
+		key := o.cell()
 		k, ok := index[key]
 		if !ok {
 			k = len(out)
@@ -124,17 +125,47 @@ type fitter struct {
 	simulated map[*Observation]simulation
 }
 
-func (f *fitter) estimate(of []*Observation) *estimate {
-	return estimateOf(of, f.simulated, f.others)
+func (f *fitter) estimate(of []*Observation, p preference) *estimate {
+	return estimateOf(of, f.simulated, f.others, p)
 }
 
-// draw fits trials that are drawn again within their cells. Where each is alone in its
-// cell that draws nothing else.
-func (f *fitter) draw(out *model.Model, whole *estimate, o Options) {
-	if f.alone() == len(f.cells) {
-		return
+// Of a parameter that trials tell: preferences move it by this share of it at most, or it
+// makes up no more than that of any cell.
+const (
+	toldWithin = 0.5
+	negligible = 0.01
+)
+
+// told tells which parameters the trials tell by themselves, and not only in a sum with
+// others: those that come out the same however what is open is divided.
+func (f *fitter) told(whole *estimate) (told [model.Parameters]bool) {
+	low, high, share := whole.values, whole.values, whole.shares
+	for first := range roles {
+		for second := range roles {
+			if first == second {
+				continue
+			}
+			e := f.estimate(f.all, preference{true, first, second})
+			for p, v := range e.values {
+				low[p], high[p], share[p] = math.Min(low[p], v), math.Max(high[p], v), math.Max(share[p], e.shares[p])
+			}
+		}
 	}
+	for p := range told {
+		told[p] = whole.fitted[p] && (high[p]-low[p] <= toldWithin*high[p] || share[p] < negligible)
+	}
+	return told
+}
+
+// assumedWithin is the factor by which an assumed value may be off, either way, nine times in
+// ten.
+const assumedWithin = 3
+
+// draw fits trials that are drawn again within their cells, each time with another
+// preference. Parameters of which the trials have nothing are drawn around their assumed values.
+func (f *fitter) draw(o Options) [][]float64 {
 	rng := rand.New(rand.NewPCG(o.Seed, 0x666974))
+	var out [][]float64
 	for range o.Draws {
 		var drawn []*Observation
 		for _, cell := range f.cells {
@@ -142,21 +173,30 @@ func (f *fitter) draw(out *model.Model, whole *estimate, o Options) {
 				drawn = append(drawn, cell[rng.IntN(len(cell))])
 			}
 		}
-		v := f.estimate(drawn).values
-		for i := range v { // a draw tells no more than the whole does
-			if !whole.told[i] {
-				v[i] = whole.values[i]
+		e := f.estimate(drawn, prefers(rng))
+		for p := range e.values {
+			if off := math.Exp(math.Log(assumedWithin) / 1.645 * rng.NormFloat64()); !e.fitted[p] {
+				e.values[p] *= off
 			}
 		}
-		out.Draws = append(out.Draws, v[:])
+		e.values[model.Parallel] = math.Max(1, e.values[model.Parallel])
+		out = append(out, e.values[:])
 	}
+	return out
 }
 
-func fitted(d model.Definition, i int, whole *estimate, draws [][]float64) model.Fitted {
-	f := model.Fitted{Name: d.Name, Unit: d.Unit, Meaning: d.Meaning, Interval: model.Interval{Estimate: whole.values[i], Low: whole.values[i], High: whole.values[i]}}
-	if !whole.told[i] {
-		f.Assumed, f.Why, f.Study = true, d.Because, d.Study
-		return f
+// Why a parameter is assumed that the runs tell in a sum.
+const undivided = "the runs tell only the sum of this and other costs; the interval spans all divisions of that sum, and the estimate is one of them"
+
+func (f *fitter) parameter(d model.Definition, i int, whole *estimate, told bool, draws [][]float64) model.Fitted {
+	out := model.Fitted{Name: d.Name, Unit: d.Unit, Meaning: d.Meaning, Interval: model.Interval{Estimate: whole.values[i], Low: whole.values[i], High: whole.values[i]}}
+	switch {
+	case !whole.fitted[i]:
+		out.Assumed, out.Why, out.Study = true, d.Because, d.Study
+	case !told:
+		out.Assumed, out.Why, out.Study = true, undivided, d.Study
+	case f.alone() == len(f.cells):
+		return out // how far trials scatter is not known
 	}
 	var values []float64
 	for _, draw := range draws {
@@ -164,10 +204,10 @@ func fitted(d model.Definition, i int, whole *estimate, draws [][]float64) model
 	}
 	slices.Sort(values)
 	if n := len(values); n > 0 {
-		f.Low = math.Min(f.Estimate, values[int(0.05*float64(n-1))])
-		f.High = math.Max(f.Estimate, values[int(math.Ceil(0.95*float64(n-1)))])
+		out.Low = math.Min(out.Estimate, values[int(0.05*float64(n-1))])
+		out.High = math.Max(out.Estimate, values[int(math.Ceil(0.95*float64(n-1)))])
 	}
-	return f
+	return out
 }
 
 // measured notes between what the trials lie.
@@ -221,7 +261,7 @@ func (f *fitter) residuals(out *model.Model, whole *estimate, seed uint64) error
 					others = append(others, c...)
 				}
 			}
-			e = f.estimate(others)
+			e = f.estimate(others, preference{})
 		}
 		c, err := compare(&e.values, cell, seed)
 		if err != nil {

@@ -3,6 +3,7 @@ package fit
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -83,7 +84,7 @@ func TestGeneration(t *testing.T) {
 // time says nothing of either.
 func TestProfileTellsApart(t *testing.T) {
 	trial := func(proxies int, waited, cpu float64, types ...push.Type) *Observation {
-		o := &Observation{Proxies: proxies, Replicas: 1, Namespaces: 1, Services: 100, CPU: cpu, Waited: waited, Contexts: 10, ChangesMade: 10}
+		o := &Observation{Cell: fmt.Sprint(proxies, waited), Proxies: proxies, Replicas: 1, Namespaces: 1, Services: 100, CPU: cpu, Waited: waited, Contexts: 10, ChangesMade: 10}
 		o.Replay.Window = 10
 		for _, k := range types {
 			o.Pushes[k], o.Times[k] = float64(proxies*10), 1
@@ -96,8 +97,9 @@ func TestProfileTellsApart(t *testing.T) {
 	if !all[0].calm() || all[3].calm() {
 		t.Fatal("the first is to be calm, the last not")
 	}
-	e := estimateOf(all, map[*Observation]simulation{}, nil)
-	lds, rds := e.values[model.CPUOf(push.LDS)], e.values[model.CPUOf(push.RDS)]
+	e := estimateOf(all, map[*Observation]simulation{}, nil, preference{})
+	each := func(t push.Type) float64 { return e.values[model.CPUOf(t)] + 100*e.values[model.CPUPerServiceOf(t)] }
+	lds, rds := each(push.LDS), each(push.RDS)
 	if math.Abs(lds/0.00075-1) > 0.02 || math.Abs(rds/0.00225-1) > 0.02 {
 		t.Errorf("lds takes %.3g s a push, rds %.3g s", lds, rds)
 	}

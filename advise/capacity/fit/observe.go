@@ -52,6 +52,9 @@ type Observation struct {
 	P50, P99       float64 // of convergence
 }
 
+// cell names its cell among those of all runs.
+func (o *Observation) cell() string { return o.Run + "\x00" + o.Cell }
+
 // What an observation is for.
 const (
 	ForAll     = iota // all but what the others are for

@@ -2,125 +2,233 @@ package fit
 
 import (
 	"math"
+	"slices"
 
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// varies tells whether a column tells anything of itself: its largest value is
-// a third and more above its smallest.
-func varies(column []float64) bool {
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, v := range column {
-		low, high = math.Min(low, v), math.Max(high, v)
-	}
-	return high > 1.3*low && high > 0
+// part is one explanation of what was measured: a parameter, and how often each trial
+// has what it is the cost of.
+type part struct {
+	of model.Parameter
+	x  []float64
 }
 
-// regress fits y = sum of coefficients x columns by least squares with no
-// coefficient below zero, errors relative to y. A column that use refuses, or
-// that there are too few rows for, has no coefficient: NaN. The first column
-// that is used is always.
-func regress(y []float64, columns [][]float64, use []bool) []float64 {
-	out := make([]float64, len(columns))
-	for k := range out {
-		out[k] = math.NaN()
+// unsure is the relative difference between cells below which it tells nothing of how a cost
+// divides, however little the trials of a cell scatter.
+const unsure = 0.01
+
+// regress finds coefficients that explain y as a sum of parts, none below zero: least
+// squares of relative errors, over the means of each cell. Scatter within a cell tells nothing
+// of how a cost divides, so that it has no say in it.
+//
+// Where the cells leave several divisions open, the preference chooses among them. All
+// of these explain the cells equally well, within what the trials of a cell scatter: the square
+// of that is what it weighs, against the squared relative errors, to put all of a cost down to one
+// part. Coefficients are those of parts, NaN where no
+// trial has any of a part. Shares are the largest share of what a cell measured that a part
+// has.
+func regress(cells []string, y []float64, parts []part, p preference) (coefficients, shares []float64) {
+	rows, scatter := meansOf(cells, y, parts)
+	coefficients, shares = make([]float64, len(parts)), make([]float64, len(parts))
+	scale := make([]float64, len(parts))
+	for _, row := range rows {
+		for k, v := range row.x {
+			scale[k] += row.weight * v * v
+		}
 	}
-	var rows []int
+	var kept []int
+	for k := range parts {
+		if scale[k] = math.Sqrt(scale[k]); scale[k] > 0 {
+			kept = append(kept, k)
+		} else {
+			coefficients[k] = math.NaN()
+		}
+	}
+	if len(kept) == 0 {
+		return coefficients, shares
+	}
+	gram, target := make([][]float64, len(kept)), make([]float64, len(kept))
+	for i, a := range kept {
+		gram[i] = make([]float64, len(kept))
+		for _, row := range rows {
+			target[i] += row.weight * row.x[a] / scale[a]
+			for j, b := range kept {
+				gram[i][j] += row.weight * row.x[a] / scale[a] * row.x[b] / scale[b]
+			}
+		}
+	}
+	tendencies := p.tendencies(rows, parts)
+	for i, k := range kept {
+		weight := math.Max(unsure*unsure, scatter*scatter) * tendencies[k].weight
+		gram[i][i] += weight
+		target[i] += weight * tendencies[k].to * scale[k]
+	}
+	for i, v := range nonNegative(gram, target) {
+		k := kept[i]
+		coefficients[k] = v / scale[k]
+		for _, row := range rows {
+			shares[k] = math.Max(shares[k], coefficients[k]*row.x[k])
+		}
+	}
+	return coefficients, shares
+}
+
+// row is what the trials of one cell measured, on average.
+type row struct {
+	trials []int
+	x      []float64 // of each part, over y
+	weight float64   // how many trials it is of
+}
+
+// meansOf averages trials by cell. It leaves out those that did not measure. Scatter is the
+// relative standard error of a cell's mean, 0 if each cell has one trial.
+func meansOf(cells []string, y []float64, parts []part) (out []*row, scatter float64) {
+	of := map[string]*row{}
 	for i, v := range y {
 		ok := v > 0 && stat.Finite(v)
-		for k := range columns {
-			ok = ok && (!use[k] || stat.Finite(columns[k][i]))
+		for _, p := range parts {
+			ok = ok && stat.Finite(p.x[i])
 		}
-		if ok {
-			rows = append(rows, i)
+		if !ok {
+			continue
 		}
-	}
-	distinct := map[float64]bool{}
-	var kept []int
-	for k := range columns {
-		if use[k] {
-			kept = append(kept, k)
+		r := of[cells[i]]
+		if r == nil {
+			r = &row{x: make([]float64, len(parts))}
+			of[cells[i]] = r
+			out = append(out, r)
 		}
+		r.trials = append(r.trials, i)
 	}
-	for _, i := range rows { // rows that differ in what explains them
-		key := 0.0
-		for j, k := range kept {
-			key += columns[k][i] * math.Pow(1.618, float64(j))
+	for _, r := range out {
+		r.weight = float64(len(r.trials))
+		sum := 0.0
+		for _, i := range r.trials {
+			sum += y[i]
+			for k, p := range parts {
+				r.x[k] += p.x[i]
+			}
 		}
-		distinct[key] = true
-	}
-	kept = kept[:min(len(kept), len(distinct))]
-	if len(kept) == 0 {
-		return out
-	}
-	x := make([][]float64, len(rows))
-	for r, i := range rows {
-		for _, k := range kept {
-			x[r] = append(x[r], columns[k][i]/y[i])
+		for k := range r.x {
+			r.x[k] /= sum
 		}
 	}
-	for j, v := range nonNegative(x) {
-		out[kept[j]] = v
+	scatter = math.Inf(1)
+	for _, p := range parts {
+		if s := scatterOf(out, y, p.x); s > 0 {
+			scatter = math.Min(scatter, s)
+		}
 	}
-	return out
+	if math.IsInf(scatter, 1) {
+		scatter = 0
+	}
+	return out, scatter
 }
 
-// nonNegative finds b >= 0 that brings the rows of x, times b, closest to 1 by
-// least squares: coordinate descent on columns of length 1, which does not
-// stand still before the optimum since the problem is convex.
-func nonNegative(x [][]float64) []float64 {
-	if len(x) == 0 {
-		return nil
-	}
-	n := len(x[0])
-	scale := make([]float64, n)
-	for _, row := range x {
-		for k, v := range row {
-			scale[k] += v * v
+// scatterOf is the relative standard error of a cell's mean, of y for each x: trials of a cell
+// differ in how much there was to do, which is not noise. 0 where it is not known.
+func scatterOf(rows []*row, y, x []float64) float64 {
+	squares, freedom, n, cells := 0.0, 0.0, 0.0, 0.0
+	for _, r := range rows {
+		sum, square := 0.0, 0.0
+		if slices.ContainsFunc(r.trials, func(i int) bool { return !(x[i] > 0) }) {
+			continue
 		}
-	}
-	gram := make([][]float64, n)
-	target := make([]float64, n)
-	for k := range n {
-		gram[k] = make([]float64, n)
-		scale[k] = math.Sqrt(scale[k])
-	}
-	for _, row := range x {
-		for k, v := range row {
-			if scale[k] == 0 {
-				continue
-			}
-			target[k] += v / scale[k]
-			for j, w := range row {
-				if scale[j] > 0 {
-					gram[k][j] += v / scale[k] * w / scale[j]
-				}
-			}
+		for _, i := range r.trials {
+			sum, square = sum+y[i]/x[i], square+(y[i]/x[i])*(y[i]/x[i])
 		}
+		mean := sum / r.weight
+		squares += math.Max(0, square/mean/mean-r.weight)
+		freedom, n, cells = freedom+r.weight-1, n+r.weight, cells+1
 	}
-	b := make([]float64, n)
-	for range 20_000 {
-		moved := 0.0
+	if freedom == 0 {
+		return 0
+	}
+	return math.Sqrt(squares / freedom * cells / n)
+}
+
+// nonNegative finds b >= 0 for which b'Gb/2 - t'b is least, of a positive definite G: the
+// active-set method of Lawson and Hanson (Solving Least Squares Problems, chapter 23).
+func nonNegative(g [][]float64, t []float64) []float64 {
+	n := len(t)
+	b, free := make([]float64, n), make([]bool, n)
+	for range 10 * (n + 1) { // each turn makes it less; n are mostly enough
+		best, most := -1, 1e-12
 		for k := range n {
-			if scale[k] == 0 {
-				continue
-			}
-			gradient := target[k]
+			gradient := t[k]
 			for j := range n {
-				gradient -= gram[k][j] * b[j]
+				gradient -= g[k][j] * b[j]
 			}
-			next := math.Max(0, b[k]+gradient/gram[k][k])
-			moved = math.Max(moved, math.Abs(next-b[k]))
-			b[k] = next
+			if !free[k] && gradient > most {
+				best, most = k, gradient
+			}
 		}
-		if moved < 1e-12 {
+		if best < 0 {
 			break
 		}
-	}
-	for k := range n {
-		if scale[k] > 0 {
-			b[k] /= scale[k]
+		free[best] = true
+		for {
+			next := solve(g, t, free)
+			step, at := 1.0, -1
+			for k := range n {
+				if free[k] && next[k] <= 0 {
+					if s := b[k] / (b[k] - next[k]); s < step || at < 0 {
+						step, at = math.Min(step, s), k
+					}
+				}
+			}
+			for k := range n {
+				if free[k] {
+					b[k] += step * (next[k] - b[k])
+				}
+			}
+			if at < 0 {
+				break
+			}
+			b[at], free[at] = 0, false
 		}
 	}
 	return b
+}
+
+// solve finds the free coefficients of a positive definite system, with the others zero,
+// by Cholesky's decomposition.
+func solve(g [][]float64, t []float64, free []bool) []float64 {
+	var at []int
+	for k, f := range free {
+		if f {
+			at = append(at, k)
+		}
+	}
+	n := len(at)
+	l, z, out := make([][]float64, n), make([]float64, n), make([]float64, len(t))
+	for i := range n {
+		l[i] = make([]float64, i+1)
+		for j := range i + 1 {
+			sum := g[at[i]][at[j]]
+			for k := range j {
+				sum -= l[i][k] * l[j][k]
+			}
+			if i == j {
+				l[i][i] = math.Sqrt(math.Max(sum, 1e-300))
+			} else {
+				l[i][j] = sum / l[j][j]
+			}
+		}
+		z[i] = t[at[i]]
+		for k := range i {
+			z[i] -= l[i][k] * z[k]
+		}
+		z[i] /= l[i][i]
+	}
+	for i := n - 1; i >= 0; i-- {
+		v := z[i]
+		for k := i + 1; k < n; k++ {
+			v -= l[k][i] * out[at[k]]
+		}
+		out[at[i]] = v / l[i][i]
+	}
+	return out
 }

@@ -2,25 +2,40 @@ package fit
 
 import (
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // simulation is what simulating a trial says of it that nobody counts.
 type simulation struct {
-	// off is, for each of parallels, by how much pushes then take longer or shorter
-	// than pilot_proxy_convergence_time says, the logarithm; nil: not known, or
-	// pushes overlap, so that they take what the CPUs allow, whatever is beside what.
-	off []float64
+	// off is of each of parallels; nil where it is not known, or where pushes overlap, and those
+	// of others do not: overlapping ones take what the CPUs allow, whatever is beside what.
+	off []offBy
 	// Of a push, by type: how many changes in it have a part of their own, whether
 	// it is whole, and whether it is made anew.
 	own, whole, anew [push.Types]float64
+	// missed is how far off the number of pushes was, the logarithm.
+	missed float64
+}
+
+// offBy are the logarithms of simulated over measured times.
+type offBy struct {
+	waited float64 // pilot_proxy_convergence_time
+	p50    float64 // of convergence; 0 where it was not measured
 }
 
 // rounds of simulating all trials and fitting what follows: what pushes merge
 // depends on how long they take, and that on what they merge.
-const rounds = 4
+const (
+	rounds     = 4
+	mostRounds = 10
+	// reproduces is how far off the pushes of a simulated trial may be, the logarithm. If
+	// the last round is off by more, the one that is off least counts.
+	reproduces = 0.03
+)
 
 // settle fits all trials. At first pushes are taken not to overlap.
 func (f *fitter) settle(seed uint64) *estimate {
@@ -35,47 +50,69 @@ func (f *fitter) settle(seed uint64) *estimate {
 		}
 		f.simulated[o] = s
 	}
-	e := f.estimate(f.all)
-	for range rounds {
+	someCalm := slices.ContainsFunc(f.all, (*Observation).calm)
+	var best *estimate
+	var made map[*Observation]simulation // what best was made of
+	least := math.Inf(1)
+	for round := 0; round <= rounds || least > reproduces && round <= mostRounds; round++ {
+		e := f.estimate(f.all, preference{})
+		next, off := map[*Observation]simulation{}, 0.0
 		for _, o := range f.all {
-			f.simulated[o] = simulateTrial(e.values, o, f.simulated[o], seed)
+			next[o] = simulateTrial(e.values, o, f.simulated[o], o.calm() || !someCalm, seed)
+			off = math.Max(off, next[o].missed)
 		}
-		e = f.estimate(f.all)
+		if off < least || off <= reproduces {
+			best, made, least = e, f.simulated, off
+		}
+		f.simulated = next
 	}
-	return e
+	f.simulated = made
+	return best
 }
 
 // parallels are tried, in this order.
 var parallels = []float64{1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.5, 3, 4}
 
+// between is into how many steps those are divided.
+const between = 8
+
 // parallelOf is that of trials: the one with which pushes take, on the whole, what
-// istiod says.
+// istiod and proxies say. Between those that were tried the times are taken to lie on a line.
+// Where times hardly depend on it, it is near what is assumed.
 func parallelOf(all []*Observation, simulated map[*Observation]simulation) float64 {
 	best, least := math.NaN(), math.Inf(1)
-	for i, p := range parallels {
-		sum, n := 0.0, 0
+	for step := range between*(len(parallels)-1) + 1 {
+		i, share := step/between, float64(step%between)/between
+		k := min(i+1, len(parallels)-1)
+		at := parallels[i] + share*(parallels[k]-parallels[i])
+		sum, n := 0.0, 0.0
 		for _, o := range all {
 			if off := simulated[o].off; off != nil {
-				sum += off[i] * off[i]
-				n++
+				waited, p50 := off[i].waited+share*(off[k].waited-off[i].waited), off[i].p50+share*(off[k].p50-off[i].p50)
+				sum, n = sum+waited*waited+p50*p50, n+1
 			}
 		}
-		if n > 0 && sum < least {
-			best, least = p, sum
+		strays := unsure * math.Log(at/model.Definitions[model.Parallel].Assumed)
+		if sum += n * strays * strays; n > 0 && sum < least {
+			best, least = at, sum
 		}
 	}
 	return best
 }
 
-// simulateTrial simulates a trial's own changes; a calm one with any part of a
+// simulateTrial simulates a trial's own changes; one that tells of parallel with any part of a
 // turn's CPU time beside its path, and what merged is that of the part that fits
 // best.
-func simulateTrial(v model.Values, o *Observation, before simulation, seed uint64) simulation {
+func simulateTrial(v model.Values, o *Observation, before simulation, tells bool, seed uint64) simulation {
 	out := simulation{}
+	fitted, err := v.Simulate(o.Mesh(), seed)
+	if err != nil || fitted.Turns == 0 {
+		return before
+	}
 	var best *push.Result
 	least := math.Inf(1)
 	try := parallels
-	if !(o.Waited > 0) || !o.calm() {
+	if !(o.Waited > 0) || !tells {
 		try = []float64{v[model.Parallel]}
 	}
 	for _, p := range try {
@@ -84,15 +121,20 @@ func simulateTrial(v model.Values, o *Observation, before simulation, seed uint6
 		if err != nil || r.Turns == 0 {
 			return before
 		}
-		off := math.Log(r.Waited / r.Turns / o.Waited)
+		off := offBy{waited: math.Log(r.Waited / r.Turns / o.Waited)}
+		if p50 := r.Convergence.Quantile(0.5); o.P50 > 0 && stat.Finite(o.P50) && p50 > 0 {
+			off.p50 = math.Log(p50 / o.P50)
+		}
 		out.off = append(out.off, off)
-		if best == nil || math.Abs(off) < least {
-			least, best = math.Abs(off), r
+		if by := math.Hypot(off.waited, off.p50); best == nil || by < least {
+			least, best = by, r
 		}
 	}
 	if len(out.off) < len(parallels) {
 		out.off = nil
 	}
+	out.missed = math.Abs(math.Log(fitted.AllPushes() / total(o.Pushes[:])))
+	best = asMeasured(v, o, best, seed)
 	for t := range push.Types {
 		if o.Pushes[t] > 0 && best.Pushes[t] > 0 {
 			out.own[t] = best.Own[t] / o.Pushes[t]
@@ -101,4 +143,36 @@ func simulateTrial(v model.Values, o *Observation, before simulation, seed uint6
 		}
 	}
 	return out
+}
+
+// Simulated pushes that are off by less than this merge what the measured ones did.
+const merged = 0.05
+
+// costs are tried, times what was fitted so far, where pushes merge otherwise than measured.
+var costs = []float64{0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.25, 1.5, 2, 3}
+
+// asMeasured simulates a trial at other costs if its pushes merged more or less than they
+// did, and returns what comes closest. A mesh near its limit is in one of two states, calm or
+// with pushes that overlap, and an early fit may have it in the wrong one.
+func asMeasured(v model.Values, o *Observation, r *push.Result, seed uint64) *push.Result {
+	off := func(r *push.Result) float64 { return math.Abs(math.Log(r.AllPushes() / total(o.Pushes[:]))) }
+	best, least := r, off(r)
+	if !(least > merged) {
+		return r
+	}
+	for _, times := range costs {
+		w := v
+		for t := range push.Types {
+			for _, p := range []model.Parameter{model.CPUOf(t), model.CPUPerServiceOf(t)} {
+				w[p] *= times
+			}
+		}
+		for _, p := range []model.Parameter{model.ChangeCPU, model.CDSCPUPerChange, model.EDSCPUPerChange, model.EDSCPUWhole, model.RDSCPUAnew} {
+			w[p] *= times
+		}
+		if other, err := w.Simulate(o.Mesh(), seed); err == nil && off(other) < least {
+			best, least = other, off(other)
+		}
+	}
+	return best
 }

@@ -1,14 +1,11 @@
 package fit
 
 import (
-	"fmt"
-	"math"
-	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"github.com/meshtrial/meshtrial/advise/capacity/world"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -55,91 +52,15 @@ const large = "  held-out: {proxies: 2000, services: 1000, change_rate: 1}\n"
 // with noise: each figure is off by a factor of its own.
 func madeUp(t testing.TB, v model.Values, cells []record.Cell, trials int, noise float64, seed uint64) record.Run {
 	t.Helper()
-	return madeUpOf(t, v, cells, func(float64) int { return 40 }, trials, noise, seed)
+	return madeUpOf(t, v, cells, nil, trials, noise, seed)
 }
 
 // madeUpOf is the same with as many changes in a trial as many says of a rate.
 func madeUpOf(t testing.TB, v model.Values, cells []record.Cell, many func(rate float64) int, trials int, noise float64, seed uint64) record.Run {
 	t.Helper()
-	rng := rand.New(rand.NewPCG(seed, 1))
-	off := func(x float64) float64 { return x * math.Exp(noise*rng.NormFloat64()) }
-	run := record.Run{Header: record.Header{Kind: record.KindControlPlane, RunID: fmt.Sprintf("run-%d", seed), Study: "synthetic", Machine: record.Machine{CPUs: 2, CPUModel: "made up", Nodes: 1}}}
-	for block := range trials {
-		for c, cell := range cells {
-			l, err := study.ControlOf(cell)
-			if err != nil {
-				t.Fatal(err)
-			}
-			mesh := model.Default()
-			mesh.Proxies, mesh.Services, mesh.Namespaces, mesh.Beside = l.Proxies, l.Services, l.Namespaces, true
-			rate := l.ChangeRate.Parts[0].From
-			mesh.Rate = rate
-			kinds, weights := []string{"endpoints-replace", "service", "virtualservice", "no-op"}, []push.Kind{{Weight: 9}, {Weight: 5}, {Weight: 2}, {Weight: 2}}
-			if l.Change != study.ChangeMixed {
-				kinds, weights = []string{l.Change}, []push.Kind{{Weight: 1}}
-			}
-			changes := push.Schedule(push.Uniform, rate, (float64(many(rate))+0.5)/rate, 0, weights, seed*1000+uint64(block*100+c))
-			for i := len(changes) - 1; i >= 0; i-- {
-				changes[i].At -= changes[0].At
-			}
-			mesh.Replay = &model.Replay{Kinds: kinds, Changes: changes, Window: changes[len(changes)-1].At + 5}
-			r, err := v.Simulate(mesh, seed+uint64(block))
-			if err != nil {
-				t.Fatal(err)
-			}
-			mesh.Replay.Window = math.Max(mesh.Replay.Window, r.Seconds+0.5)
-			addTrial(&run, fmt.Sprintf("b%03d-t%02d", block, c), block, cell, mesh, v, r, off)
-		}
+	run, err := (&world.World{Values: v}).Run(cells, world.Trials{Blocks: trials, Changes: many, Noise: noise, Seed: seed})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return run
-}
-
-func addTrial(run *record.Run, id string, block int, cell record.Cell, mesh model.Mesh, v model.Values, r *push.Result, off func(float64) float64) {
-	window := mesh.Replay.Window
-	idle := v[model.IdleCores] + v[model.IdleCoresPerProxy]*float64(mesh.Proxies)
-	cpu := off(r.CPU + idle*window)
-	in := v.Input(mesh)
-	c := &record.Control{Proxies: mesh.Proxies, Changes: len(mesh.Replay.Changes), Committed: len(mesh.Replay.Changes),
-		Istiod: map[string]float64{}, Wire: map[string]record.Wire{}, IdleSeconds: 2, Idle: record.CPU{UserS: off(idle) * 2}}
-	for typ := range push.Types {
-		line := in.Classes[0].CPU[typ]
-		if r.Pushes[typ] > 0 {
-			seconds := line.Base*r.Pushes[typ] + line.Each*r.Own[typ] + line.Whole*r.Whole[typ] + line.Anew*r.Anew[typ]
-			c.Istiod[`pilot_xds_pushes{type="`+typ.String()+`"}`] = r.Pushes[typ]
-			c.Istiod[`pilot_xds_push_time_sum{type="`+typ.String()+`"}`] = seconds * 1.7 // by wall clock
-		}
-		c.Wire[typ.String()] = record.Wire{Responses: int64(r.Pushes[typ]), Bytes: int64(r.Bytes[typ])}
-	}
-	context := 0.0
-	for _, change := range mesh.Replay.Changes {
-		context += in.Kinds[change.Kind].Context
-	}
-	context *= r.Contexts / float64(len(mesh.Replay.Changes))
-	c.Istiod["pilot_pushcontext_init_seconds_count"], c.Istiod["pilot_pushcontext_init_seconds_sum"] = r.Contexts, off(context)
-	c.Istiod["pilot_proxy_convergence_time_count"] = r.Turns
-	c.Istiod["pilot_proxy_convergence_time_sum"] = off(r.Waited)
-	c.Simulator = record.CPU{UserS: off(v[model.Beside]*r.AllPushes() + v[model.BesidePerByte]*r.AllBytes())}
-	bytes := r.AllBytes() / r.Turns
-	c.Stages = []record.Stage{{Name: record.StageWatch, MeanUS: off(v[model.Watch]) * 1e6}, {Name: record.StageWire, MeanUS: 1000},
-		{Name: record.StageAck, MeanUS: off(v[model.Apply]+v[model.ApplyPerByte]*bytes)*1e6 - 1000}}
-	run.Trials = append(run.Trials, record.Trial{ID: id, Block: block, Cell: cell, Window: record.Window{Seconds: window}, Validity: record.Validity{Valid: true},
-		CPU: map[string]record.CPU{record.PartControl: {UserS: cpu}}, Memory: map[string]record.Memory{record.PartControl: {PSSBytes: int64(off(v.MemoryOf(mesh, 0)))}}, Control: c})
-	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
-	n, late := 0, off(1)
-	pairs := int(r.Convergence.Total())
-	for i, change := range mesh.Replay.Changes {
-		k, _ := model.KindOf(mesh.Replay.Kinds[change.Kind])
-		e := record.Event{Trial: id, Change: i, Kind: k.Name, Op: "update", Object: "Thing/a/b", CommittedNS: begin + int64(change.At*1e9)}
-		for range mesh.Proxies {
-			if k.Types == 0 {
-				break
-			}
-			// Which proxy had which change when does not matter here.
-			nth := (n*7919)%pairs + 1
-			n++
-			us := int64(r.Convergence.Quantile(float64(nth)/float64(pairs)) * late * 1e6)
-			e.Seen.Proxy, e.Seen.ReceivedUS, e.Seen.AckedUS = append(e.Seen.Proxy, int32(n)), append(e.Seen.ReceivedUS, us-1000), append(e.Seen.AckedUS, us)
-		}
-		run.Events = append(run.Events, e)
-	}
 }

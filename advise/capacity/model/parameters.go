@@ -113,7 +113,7 @@ const (
 func definitions() [Parameters]Definition {
 	d := [Parameters]Definition{
 		Watch:             {"watch", "s", "from a change's commit until istiod has been told", 0.003, "what the local lab's API server takes", theStudy},
-		ChangeCPU:         {"change_cpu", "s", "istiod's CPU time for a change before it is pushed to anybody", 0, "with one number of proxies it is part of what pushes cost", theStudy},
+		ChangeCPU:         {"change_cpu", "s", "istiod's CPU time for a change before it is pushed to anybody", 0, "it is small beside what pushes cost", theStudy},
 		Context:           {"context", "s", "time of a push context", 0.0005, "what a mesh of few services takes", theStudy},
 		ContextPerService: {"context_per_service", "s", "what each service adds to a push context in which configuration changed", 5e-6, "what the local lab takes for 300 services", theStudy},
 		SkipCPU:           {"skip_cpu", "s", "CPU time of the turn of a proxy that needs nothing", 30e-6, "a lookup of what changed in the proxy's scope, and the turn's goroutine", useless},
@@ -125,12 +125,12 @@ func definitions() [Parameters]Definition {
 		Beside:            {"beside", "s", "CPU time that the simulated proxies on the same machine spend on a push of one type to one of them", 0, "proxies run on other machines", theStudy},
 		BesidePerByte:     {"beside_per_byte", "s/byte", "what each byte adds to it", 0, "proxies run on other machines", theStudy},
 		Apply:             {"apply", "s", "from sending until a proxy has acknowledged", 0.01, "a network's round trip and Envoy's own time for a small update", theStudy},
-		ApplyPerByte:      {"apply_per_byte", "s/byte", "what each byte adds to it", 0, "with one size of message it is part of apply", theStudy},
+		ApplyPerByte:      {"apply_per_byte", "s/byte", "what each byte adds to it", 0, "a message takes no time by its size", theStudy},
 		Memory:            {"memory", "bytes", "istiod's memory without proxies and services", 60e6, "an istiod without proxies in the local lab", theStudy},
 		MemoryPerProxy:    {"memory_per_proxy", "bytes", "what each connected proxy adds", 250e3, "a stream over mutual TLS with its goroutines, buffers and watched names", theStudy},
 		MemoryPerService:  {"memory_per_service", "bytes", "what each service adds", 30e3, "its objects in caches and indexes", theStudy},
-		MemoryPerPair:     {"memory_per_proxy_service", "bytes", "what each service that a proxy sees adds, for each proxy", 0, "its name in the proxy's lists of watched resources is shared", theStudy},
-		MemoryPerRate:     {"memory_per_rate", "bytes/(byte/s)", "what sending adds: garbage not collected yet, messages on their way", 0, "with one rate it is part of the rest", theStudy},
+		MemoryPerPair:     {"memory_per_proxy_service", "bytes", "what each service that a proxy sees adds, for each proxy", 400, "what the local lab takes: a service's names in the proxy's lists of watched clusters and endpoints", theStudy},
+		MemoryPerRate:     {"memory_per_rate", "bytes/(byte/s)", "what sending adds: garbage not collected yet, messages on their way", 0, "nothing is left of what was sent", theStudy},
 		CDSCPUPerChange:   {"cds_cpu_per_change", "s", "istiod's CPU time for each change in a push of cds to one proxy that makes a cluster anew", 0.0003, "a cluster, looked up or built", theStudy},
 		CDSBytesPerChange: {"cds_bytes_per_change", "bytes", "bytes of each such change", 1500, "a cluster with its metadata and mutual TLS", theStudy},
 		EDSCPUPerChange:   {"eds_cpu_per_change", "s", "istiod's CPU time for each change in a push of eds to one proxy", 0.0001, "the endpoints of one service", theStudy},
@@ -142,9 +142,18 @@ func definitions() [Parameters]Definition {
 	for t := range push.Types {
 		name, each := t.String(), "one push to one proxy"
 		d[CPUOf(t)] = Definition{name + "_cpu", "s", "istiod's CPU time of " + name + " for " + each, 0.0005, "a message of one resource", theStudy}
-		d[CPUPerServiceOf(t)] = Definition{name + "_cpu_per_service", "s", "what each service that the proxy sees adds to it", 0, "with one number of services it is part of the rest", theStudy}
+		d[CPUPerServiceOf(t)] = Definition{name + "_cpu_per_service", "s", "what each service that the proxy sees adds to it", 0, "what is sent does not depend on them", theStudy}
 		d[BytesOf(t)] = Definition{name + "_bytes", "bytes", "bytes of " + name + " for " + each, 500, "a message of one resource", theStudy}
-		d[BytesPerServiceOf(t)] = Definition{name + "_bytes_per_service", "bytes", "what each service that the proxy sees adds to them", 0, "with one number of services it is part of the rest", theStudy}
+		d[BytesPerServiceOf(t)] = Definition{name + "_bytes_per_service", "bytes", "what each service that the proxy sees adds to them", 0, "what is sent does not depend on them", theStudy}
+	}
+	for p, as := range map[Parameter]struct {
+		v   float64
+		why string
+	}{
+		CPUPerServiceOf(push.RDS):   {3e-6, "a virtual host, copied from istiod's cache"},
+		BytesPerServiceOf(push.RDS): {500, "a virtual host with its domains"},
+	} {
+		d[p].Assumed, d[p].Because = as.v, as.why
 	}
 	return d
 }

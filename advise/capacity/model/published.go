@@ -124,7 +124,7 @@ func (m *Model) SlopeWords() []string {
 	out := []string{fmt.Sprintf("A sidecar adds %.2f MB to istiod with one service and %.2f MB with 1,000. Published are %.2f and %.2f MB (AKS), and %.2f MB with 1,000 (Istio).",
 		few/1e6, many/1e6, aksOneService/1e6, aksServices/1e6, publishedLeast/1e6)}
 	if p := m.Parameters[MemoryPerProxy]; p.Assumed {
-		out = append(out, "What a sidecar adds is assumed, not measured: the runs have one number of proxies. `"+p.Study+"` would tell.")
+		out = append(out, "What a sidecar adds is not measured by itself: "+reason(p))
 	} else {
 		out = append(out, level(few, many))
 	}

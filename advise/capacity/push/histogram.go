@@ -54,19 +54,35 @@ func (h *Histogram) Mean() float64 { return h.sum / h.total }
 // Max of what was counted; 0 of nothing.
 func (h *Histogram) Max() float64 { return h.max }
 
-// Quantile of what was counted, 0 to 1; NaN of nothing.
+// Quantile of what was counted, 0 to 1; NaN of nothing. Between two values that it divides
+// exactly it lies in the middle, as the median of an even number does: proxies take turns in
+// groups, and a quantile often lies between two of these.
 func (h *Histogram) Quantile(q float64) float64 {
 	if !(h.total > 0) {
 		return math.NaN()
 	}
-	rank, seen := q*h.total, 0.0
+	rank, seen, below := q*h.total, 0.0, math.NaN()
+	slack := 1e-9 * h.total
 	for i, c := range h.counts {
-		if seen += c; c > 0 && seen >= rank-1e-9*h.total {
-			if i == 0 {
-				return math.Min(least, h.max)
-			}
-			return math.Min(least*math.Exp2((float64(i)-0.5)/subBuckets), h.max)
+		if seen += c; c == 0 || seen < rank-slack {
+			continue
 		}
+		v := h.value(i)
+		switch {
+		case !math.IsNaN(below):
+			return (below + v) / 2
+		case seen > rank+slack || q == 0 || q == 1:
+			return v
+		}
+		below = v
 	}
 	return h.max
+}
+
+// value is that of what a bucket counts.
+func (h *Histogram) value(i int) float64 {
+	if i == 0 {
+		return math.Min(least, h.max)
+	}
+	return math.Min(least*math.Exp2((float64(i)-0.5)/subBuckets), h.max)
 }

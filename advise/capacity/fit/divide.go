@@ -1,0 +1,107 @@
+package fit
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/advise/capacity/push"
+)
+
+// role is with what a parameter's cost grows.
+type role int
+
+const (
+	fixed role = iota
+	perChange
+	perService
+	perProxy
+	perPair // of a proxy and a service
+	perByte
+	overlapping // what only pushes that overlap take in full
+	roles
+)
+
+var roleOf = func() (out [model.Parameters]role) {
+	for p, r := range map[model.Parameter]role{
+		model.ChangeCPU: perChange, model.CDSCPUPerChange: perChange, model.CDSBytesPerChange: perChange, model.EDSCPUPerChange: perChange, model.EDSBytesPerChange: perChange,
+		model.ContextPerService: perService, model.ConnectPerService: perService, model.MemoryPerService: perService,
+		model.IdleCoresPerProxy: perProxy, model.MemoryPerProxy: perProxy,
+		model.MemoryPerPair: perPair,
+		model.BesidePerByte: perByte, model.ApplyPerByte: perByte, model.MemoryPerRate: perByte,
+		model.EDSCPUWhole: overlapping, model.EDSBytesWhole: overlapping, model.RDSCPUAnew: overlapping,
+	} {
+		out[p] = r
+	}
+	for t := range push.Types {
+		out[model.CPUPerServiceOf(t)], out[model.BytesPerServiceOf(t)] = perService, perService
+	}
+	return out
+}()
+
+// preference chooses among the divisions of a cost that explain the cells equally
+// well: to which role most of it goes, and to which most of what is left. The zero value
+// divides as the assumed values of the parameters are to each other.
+type preference struct {
+	some          bool
+	first, second role
+}
+
+// prefers draws a preference. Each role is first equally often, so that the draws span the
+// divisions possible, from all of a cost being fixed to all of it growing.
+func prefers(rng *rand.Rand) preference {
+	p := preference{some: true, first: role(rng.IntN(int(roles)))}
+	p.second = (p.first + 1 + role(rng.IntN(int(roles)-1))) % roles
+	return p
+}
+
+// tendency is to which coefficient a division tends, and what the square of straying from it
+// weighs.
+type tendency struct{ to, weight float64 }
+
+// unlikely is the least share of a cost that a part is taken to have.
+const unlikely = 0.2
+
+// tendencies are those of parts. A preference tends to none of what it does not prefer. Without
+// one a cost divides as the assumed values are to each other: they are
+// multiplied by what makes them explain the cells, and what is still missing is shared out in
+// proportion to them.
+func (p preference) tendencies(rows []*row, parts []part) []tendency {
+	out := make([]tendency, len(parts))
+	if p.some {
+		for k, part := range parts {
+			switch roleOf[part.of] {
+			case p.first:
+				out[k].weight = 1e-3
+			case p.second:
+				out[k].weight = 0.03
+			default:
+				out[k].weight = 1
+			}
+		}
+		return out
+	}
+	above, below := 0.0, 0.0
+	for _, r := range rows {
+		sum := 0.0
+		for k, part := range parts {
+			sum += model.Definitions[part.of].Assumed * r.x[k]
+		}
+		above, below = above+r.weight*sum, below+r.weight*sum*sum
+	}
+	for k, part := range parts {
+		if below > 0 {
+			out[k].to = model.Definitions[part.of].Assumed * above / below
+		}
+		share, n := 0.0, 0.0
+		for _, r := range rows {
+			if r.x[k] > 0 {
+				share, n = share+r.weight*out[k].to*r.x[k], n+r.weight
+			}
+		}
+		if out[k].weight = 1; below > 0 {
+			out[k].weight = 1 / math.Max(unlikely, share/math.Max(n, 1))
+		}
+	}
+	return out
+}
