@@ -95,12 +95,12 @@ func makePlan(mode string, packages []goPackage, root bool) [][]lane {
 	if mode == modeVerify {
 		return verifyPlan(packages, root)
 	}
-	components := lane{name: "lab/components"}
+	components := lane{name: "components"}
 	if root {
 		components.jobs = []job{
-			{name: "lab/components", command: []string{"bin/meshtrial", "lab", "lab/components", "build"}},
+			{name: "components", command: []string{"bin/meshtrial", "lab", "components", "build"}},
 			// It is no part of a lab; a test checks that it works with one.
-			{name: "istioctl", command: []string{"bin/meshtrial", "lab", "lab/components", "build", "istioctl"}},
+			{name: "istioctl", command: []string{"bin/meshtrial", "lab", "components", "build", "istioctl"}},
 		}
 	}
 	var own, plain, alone []string
@@ -137,9 +137,9 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 	last := lane{name: "measuring", lab: true}
 	var figures []job
 	guest := lane{name: "guests"}
-	components := lane{name: "lab/components"}
+	components := lane{name: "components"}
 	if root {
-		components.jobs = []job{{name: "lab/components", command: []string{"bin/meshtrial", "lab", "lab/components", "build"}}}
+		components.jobs = []job{{name: "components", command: []string{"bin/meshtrial", "lab", "components", "build"}}}
 	}
 	var together, alone []string
 	for _, p := range packages {
