@@ -6,7 +6,7 @@ import (
 )
 
 // Schema of a model's document.
-const Schema = 2
+const Schema = 3
 
 // Interval is an estimate with the bounds of its interval.
 type Interval struct {
@@ -145,7 +145,7 @@ func Parse(data []byte) (*Model, error) {
 		return nil, fmt.Errorf("this is no model: %w", err)
 	}
 	if m.Schema != Schema {
-		return nil, fmt.Errorf("the model's schema is %d; this program reads %d", m.Schema, Schema)
+		return nil, fmt.Errorf("the model's schema is %d, and this program reads %d: fit the model again from its runs", m.Schema, Schema)
 	}
 	if _, err := m.Values(); err != nil {
 		return nil, err
