@@ -63,15 +63,16 @@ type figure struct {
 var beyonds = []int{4, 8}
 
 // coverage fits models to the runs of made-up istiods and counts how often the 90% intervals
-// of what is predicted some times beyond the largest cell hold what that istiod does.
-func coverage(ctx context.Context, d design, worlds int) (map[figure]covered, error) {
+// of what is predicted some times beyond the largest cell hold what that istiod does. The
+// worlds are numbered from first.
+func coverage(ctx context.Context, d design, first uint64, worlds int) (map[figure]covered, error) {
 	out := map[figure]covered{}
 	for seed := range uint64(worlds) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := cover(d, seed+1, out); err != nil {
-			return nil, fmt.Errorf("world %d: %w", seed+1, err)
+		if err := cover(d, first+seed, out); err != nil {
+			return nil, fmt.Errorf("world %d: %w", first+seed, err)
 		}
 	}
 	return out, nil
@@ -119,10 +120,10 @@ func cover(d design, seed uint64, out map[figure]covered) error {
 }
 
 // coverages are rows of all designs and sizes.
-func coverages(ctx context.Context, worlds int) ([]table.Row, error) {
+func coverages(ctx context.Context, first uint64, worlds int) ([]table.Row, error) {
 	var rows []table.Row
 	for _, d := range designs() {
-		got, err := coverage(ctx, d, worlds)
+		got, err := coverage(ctx, d, first, worlds)
 		if err != nil {
 			return rows, err
 		}
@@ -136,12 +137,13 @@ func coverages(ctx context.Context, worlds int) ([]table.Row, error) {
 }
 
 // cellsReproduced counts how often a model is off by little on the cells that it was fitted to.
-func cellsReproduced(ctx context.Context, worlds int) ([]table.Row, error) {
+func cellsReproduced(ctx context.Context, first uint64, worlds int) ([]table.Row, error) {
 	out := map[string]covered{}
 	for seed := range uint64(worlds) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		seed += first - 1
 		rng := rand.New(rand.NewPCG(seed, 7))
 		run, err := world.Random(rng, spreadOfCost, 0).Run(world.Cells(rng, 1+int(seed)%3), world.Trials{Blocks: 2, Changes: func(float64) int { return 20 }, Seed: seed})
 		if err != nil {

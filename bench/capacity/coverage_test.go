@@ -12,7 +12,7 @@ import (
 // ./bench/capacity -only coverage` tries more of them.
 func TestCoverage(t *testing.T) {
 	const worlds, least = 12, 9
-	got, err := coverage(t.Context(), designs()[1], worlds)
+	got, err := coverage(t.Context(), designs()[1], 1, worlds)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	proxies := flags.Int("proxies", 100_000, "proxies of the mesh")
 	worlds := flags.Int("worlds", 100, "made-up worlds of each part")
+	first := flags.Uint64("first-world", 1, "number of the first world: others than those that the fit was tried on")
 	only := flags.String("only", "hour,cells,coverage", "parts to run, with commas")
 	jsonFile := flags.String("json", "", "also write the results to this file")
 	if err := flags.Parse(args); err != nil {
@@ -36,8 +37,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	runtime.GOMAXPROCS(1)
 	rows, err := table.Run(ctx, *only, []table.Part{
 		{Name: "hour", Run: func(context.Context) ([]table.Row, error) { return hours(*proxies) }},
-		{Name: "cells", Run: func(ctx context.Context) ([]table.Row, error) { return cellsReproduced(ctx, *worlds) }},
-		{Name: "coverage", Run: func(ctx context.Context) ([]table.Row, error) { return coverages(ctx, *worlds) }},
+		{Name: "cells", Run: func(ctx context.Context) ([]table.Row, error) { return cellsReproduced(ctx, *first, *worlds) }},
+		{Name: "coverage", Run: func(ctx context.Context) ([]table.Row, error) { return coverages(ctx, *first, *worlds) }},
 	})
 	return table.Report(stdout, fmt.Sprintf("capacity: an hour of %d proxies on one core, and %d made-up worlds", *proxies, *worlds), rows, err, *jsonFile, struct {
 		Schema  int         `json:"schema"`
