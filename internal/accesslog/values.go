@@ -79,8 +79,12 @@ func epoch(text string) (ns int64, ok bool) {
 		if err != nil || !strings.ContainsAny(text, "eE") || f < 0 || f > math.MaxInt64/2 {
 			return 0, false
 		}
+		whole, part := math.Modf(f)
 		unit := unitOf(uint64(f))
-		return inRange(int64(f) * unit)
+		if whole > float64(math.MaxInt64/2/unit) {
+			return 0, false
+		}
+		return inRange(int64(whole)*unit + int64(part*float64(unit)))
 	}
 	unit := unitOf(n)
 	if n > math.MaxInt64/uint64(unit) {
