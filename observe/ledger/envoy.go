@@ -60,19 +60,43 @@ var AttemptFields = [][2]string{
 	{"attempt", "%REQ(X-ENVOY-ATTEMPT-COUNT)%"},
 }
 
-// ownName is a name that Fields and AttemptFields give, with a number.
+// ownName is a name that Fields and AttemptFields give, with a number, and with its rank
+// among the names of its field.
 type ownName struct {
 	name   string
 	number int
+	rank   uint8
 }
 
+// Ranks of names: those of package accesslog lie between.
+const (
+	firstRank = 1
+	lastRank  = math.MaxUint8
+)
+
 var ownNames = func() map[string]ownName {
-	all := map[string]ownName{attemptField: {attemptField, 0}}
+	all := map[string]ownName{attemptField: {attemptField, 0, firstRank}}
 	for i, f := range Fields {
-		all[f[0]] = ownName{f[0], i + 1}
+		all[f[0]] = ownName{f[0], i + 1, ownRank(f[0])}
 	}
 	return all
 }()
+
+// ownRank is that of one of our names: the first, unless logs of others use it less
+// strictly. There status may be a text beside response_code, and host the authority beside
+// upstream_host.
+func ownRank(name string) uint8 {
+	switch field, rank := accesslog.Find([]byte(name)); ofOthers[field] {
+	case "":
+		return firstRank
+	case name:
+		return rankOf(rank)
+	}
+	return lastRank
+}
+
+// rankOf is the rank of a name of package accesslog.
+func rankOf(rank int) uint8 { return uint8(firstRank + 1 + rank) }
 
 // ofOthers are our names for the fields of logs that others configured.
 var ofOthers = map[accesslog.Field]string{
@@ -205,9 +229,9 @@ type envoyLine struct {
 	id                        []byte
 	cluster, authority, local string
 	us, ms                    int64     // -1: not there
-	start, bad                bool      // it has a time; a field could not be read
-	some                      bool      // it has any field beside its time
-	ranks                     [32]uint8 // by number of an ownName: 1 for that name, more for others; 0: not read
+	start, some               bool      // it has a time; it has any field beside that
+	bad                       uint32    // a bit for the number of each ownName whose value could not be read
+	ranks                     [32]uint8 // by number of an ownName: of the name that was read; 0: not read
 }
 
 func (p *parser) line(line []byte, each func(ProxyEntry)) {
@@ -217,7 +241,7 @@ func (p *parser) line(line []byte, each func(ProxyEntry)) {
 	}
 	l := envoyLine{parser: p, entry: ProxyEntry{Service: p.source.Service, Pod: p.source.Pod, GRPC: -1, Attempts: -1}, us: -1, ms: -1}
 	object := accesslog.Scan(line, l.field)
-	if !p.takes(line, l.id, object, l.start && l.some, l.bad) {
+	if !p.takes(line, l.id, object, l.start && l.some, l.bad != 0) {
 		return
 	}
 	p.lines.Entries++
@@ -229,31 +253,37 @@ func (l *envoyLine) field(key, value []byte) {
 	if accesslog.Missing(value) {
 		return
 	}
-	name, ok := l.named(key)
+	own, ok := l.named(key)
 	if !ok {
 		return
 	}
 	e := &l.entry
-	switch name {
+	readable := true
+	number := func(most int64) int64 {
+		n, ok := accesslog.Number(string(value))
+		readable = ok && n <= most
+		return n
+	}
+	switch own.name {
 	case attemptField:
 		e.One = string(value) == attemptKind
 	case "id":
 		l.id = append(l.id[:0], value...)
 	case "start":
 		e.StartNS, l.start = accesslog.Time(string(value))
-		l.bad = l.bad || !l.start
+		readable = l.start
 	case "us":
-		l.us = l.number(value, math.MaxInt64/1000)
+		l.us = number(math.MaxInt64/1000)
 	case "ms":
-		l.ms = l.number(value, math.MaxInt64/1_000_000)
+		l.ms = number(math.MaxInt64/1_000_000)
 	case "status":
-		e.Status = int(l.number(value, 999))
+		e.Status = int(number(999))
 	case "grpc":
-		e.GRPC = int(l.number(value, math.MaxInt32))
+		e.GRPC = int(number(math.MaxInt32))
 	case "attempts":
-		e.Attempts = int(l.number(value, math.MaxUint16))
+		e.Attempts = int(number(math.MaxUint16))
 	case "attempt":
-		e.Attempt = int(l.number(value, math.MaxUint16))
+		e.Attempt = int(number(math.MaxUint16))
 	case "flags":
 		e.Flags = l.share(value)
 	case "details":
@@ -271,35 +301,29 @@ func (l *envoyLine) field(key, value []byte) {
 	case "local":
 		l.local = l.share(value)
 	}
+	l.bad &^= 1 << own.number
+	if !readable {
+		l.bad |= 1 << own.number
+	}
 }
 
 // named returns our name for a field. ok is false if it has none, or if the
 // line said the same by a better name.
-func (l *envoyLine) named(key []byte) (name string, ok bool) {
-	own, ok := ownNames[string(key)] // does not copy
-	rank := 1
+func (l *envoyLine) named(key []byte) (own ownName, ok bool) {
+	own, ok = ownNames[string(key)] // does not copy
 	if !ok {
-		field, r := accesslog.Find(key)
+		field, rank := accesslog.Find(key)
 		if own, ok = ownNames[ofOthers[field]]; !ok {
-			return "", false
+			return own, false
 		}
-		rank = r + 2
+		own.rank = rankOf(rank)
 	}
-	if known := int(l.ranks[own.number]); known != 0 && known < rank {
-		return "", false
+	if known := l.ranks[own.number]; known != 0 && known < own.rank {
+		return own, false
 	}
-	l.ranks[own.number] = uint8(rank)
+	l.ranks[own.number] = own.rank
 	l.some = l.some || own.name != "start"
-	return own.name, true
-}
-
-// number reads a whole number from 0 to most, or marks the line as bad.
-func (l *envoyLine) number(value []byte, most int64) int64 {
-	n, ok := accesslog.Number(string(value))
-	if !ok || n > most {
-		l.bad = true
-	}
-	return n
+	return own, true
 }
 
 // whole is the entry that all fields together make.

@@ -57,6 +57,8 @@ func TestReadEnvoyLine(t *testing.T) {
 			}), Lines{Entries: 1}},
 		{"names of others", `{"timestamp":"1795278123.031598","x-request-id":"mm-1","duration_ms":"4","status_code":"200","code":"503","details":"via_upstream","upstreamCluster":"outbound|8080|v1|bar.test.svc.cluster.local","upstream_host":"10.0.0.1:8080","method":"GET"}`,
 			with(func(e *ProxyEntry) { e.DurationNS, e.Attempts, e.Attempt = 4e6, 1, 0 }), Lines{Entries: 1}},
+		{"a text called status", `{"timestamp":"1795278123.031598","code":"E17","x-request-id":"mm-1","duration_ms":4,"response_code":"200","status":"OK","host":"bar.test","details":"via_upstream","upstream_cluster":"outbound|8080|v1|bar.test.svc.cluster.local","upstream_host":"10.0.0.1:8080"}`,
+			with(func(e *ProxyEntry) { e.DurationNS, e.Attempts, e.Attempt = 4e6, 1, 0 }), Lines{Entries: 1}},
 		{"objects in each other", `{"start":"1795278123.031598","id":"mm-1","duration":4,"response":{"code":200.0},"details":"via_upstream","upstream":{"cluster":"outbound|8080|v1|bar.test.svc.cluster.local","host":"10.0.0.1:8080"},"tags":["x"]}`,
 			with(func(e *ProxyEntry) { e.DurationNS, e.Attempts, e.Attempt = 4e6, 1, 0 }), Lines{Entries: 1}},
 		{"through a tunnel", strings.Replace(base, `"10.0.0.1:8080"`, `"envoy://connect_originate/10.0.0.1:8080"`, 1), &good, Lines{Entries: 1}},
