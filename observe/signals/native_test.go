@@ -380,6 +380,30 @@ func TestReadExponential(t *testing.T) {
 	}
 }
 
+// A quantile of the series is not said to lie in a bucket of the native histogram beside
+// them, whose bounds may be others.
+func TestReadBothBounds(t *testing.T) {
+	s := &scraped{t: t, of: labels.FromMap(istiodLabels), keep: true, series: map[string]*scrapedSeries{}}
+	s.native = func(h *prom.FloatHistogram) *prom.FloatHistogram {
+		return &prom.FloatHistogram{Schema: 0, ZeroThreshold: 1e-128, Count: h.Count, Sum: 0.9 * h.Count,
+			PositiveSpans: []prom.Span{{Offset: 0, Length: 2}}, PositiveBuckets: []float64{0.9 * h.Count, 0.1 * h.Count}}
+	}
+	first, second := histogram(MetricLatency, 0, bounds, 0, 0, 0, 0), histogram(MetricLatency, 9, bounds, 0, 9, 10, 10)
+	s.page(after(0), first)
+	s.page(after(10), second)
+	got, err := Read(t.Context(), s.serve(), tenSeconds, after(10))
+	must(t, err)
+	want, err := Read(t.Context(), twoPages(t, first, second), tenSeconds, after(10))
+	must(t, err)
+	for _, key := range []string{"convergence_istiod_p50", "convergence_istiod_p99"} {
+		v, _ := got.Find(key)
+		w, _ := want.Find(key)
+		if v.Value == nil || math.Abs(*v.Value-*w.Value) > 1e-9 || v.LowS != w.LowS || v.HighS != w.HighS || v.Bucket != w.Bucket {
+			t.Errorf("%s: %+v, want %+v", key, v, w)
+		}
+	}
+}
+
 // Answers with histograms are read where they can be, and are never taken for numbers.
 func TestHistogramAnswers(t *testing.T) {
 	const vector = `{"resultType":"vector","result":[{"metric":{"__name__":"h"},"histogram":[%s]}]}`

@@ -153,9 +153,11 @@ type shape []Bucket
 func shapeOf(ctx context.Context, s Source, o Options, metric string, at time.Time) (shape, error) {
 	samples, err := s.Instant(ctx, o.expand("sum by (le) (rate("+metric+"_bucket{$i}[$w])) or sum(rate("+metric+"{$i}[$w]))"), at)
 	var bounds []float64
+	var native shape
 	for _, sample := range samples {
 		if sample.Histogram != nil {
-			return sample.Histogram.Buckets, err
+			native = sample.Histogram.Buckets
+			continue
 		}
 		le, err := strconv.ParseFloat(sample.Labels["le"], 64)
 		if err == nil && !math.IsInf(le, 0) {
@@ -163,8 +165,9 @@ func shapeOf(ctx context.Context, s Source, o Options, metric string, at time.Ti
 		}
 	}
 	if len(bounds) == 0 {
-		return nil, err
+		return native, err
 	}
+	// Where a server has both, quantiles are of the series (see [forms.either]).
 	slices.Sort(bounds)
 	b := shape{{High: bounds[0]}}
 	for i := range bounds[1:] {
