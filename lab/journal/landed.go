@@ -74,6 +74,9 @@ func latest(at dynamic.ResourceInterface, written *unstructured.Unstructured, ba
 			if live, err = at.Get(ctx, written.GetName(), metav1.GetOptions{}); err == nil {
 				err = back(ctx, live)
 			}
+			if apierrors.IsConflict(err) && wake.Pause(ctx, goneLook) != nil {
+				return err // somebody keeps writing it
+			}
 		}
 		if apierrors.IsNotFound(err) {
 			return nil

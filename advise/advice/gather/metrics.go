@@ -10,9 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
-// Metrics evaluates the rules' expressions over a source at a moment. What gives no
-// value there is absent from the answer; what gives several is summed up by no one,
-// and absent too.
+// Metrics evaluates the rules' expressions over a source at a moment. An expression that
+// gives no value, or several, is absent from the answer.
 func Metrics(ctx context.Context, rules *advice.Rules, s signals.Source, o signals.Options, at time.Time) (map[string]float64, error) {
 	out := map[string]float64{}
 	for _, expr := range rules.PromQL() {
