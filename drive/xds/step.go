@@ -150,10 +150,10 @@ func (c *catalogue) began(s *step, before, at int64) (newest int64) {
 	return newest
 }
 
-// began returns when the change to a content began that a proxy takes now. Contents come
-// again, as those of an endpoint that flaps do. A proxy that knows what the name had
-// meanwhile, since replaced, is told of another change. One that does not, because it is
-// late, is told of the change that others were told of before.
+// began returns when the change began that brings this content to a proxy now. The same
+// content can come back, as with an endpoint that flaps. A proxy that held a later content
+// (replaced since) sees a new change; a proxy that is late sees the change that others saw
+// before it.
 func (t *content) began(replaced, before, at int64) int64 {
 	if start := t.start.Load(); replaced > start && before >= replaced {
 		t.start.CompareAndSwap(start, at) // or another proxy's, a moment ago

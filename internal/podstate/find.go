@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// View is what is known of the pods that somebody waits for.
+// View is what is known of the pods of a wait.
 type View struct {
 	// Pods are all of them; those that are ready or about to end have no problem.
 	Pods []corev1.Pod

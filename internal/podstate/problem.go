@@ -67,7 +67,7 @@ func (p Problem) String() string {
 func (p Problem) Hint() string {
 	switch p.Code {
 	case Refused:
-		return "a quota, Pod Security or an admission policy of the cluster refuses them to this namespace: ask whoever set it"
+		return "a quota, Pod Security or an admission policy of the cluster refuses them to this namespace: ask the cluster's administrator"
 	case ImageName, ImageAbsent, ImagePull:
 		return "an image must be in a registry that the nodes may pull from (run --pull-secret, if it is private), or on each node already: docs/cluster.md, How the image gets there"
 	case Sandbox, ObjectMissing, ContainerConfig, ContainerStart:

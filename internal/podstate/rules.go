@@ -59,13 +59,13 @@ type rule struct {
 // only where nothing that happens by itself removes it.
 var rules = map[Code]rule{
 	// A controller tries some twelve times in 20 s. A quota, Pod Security or a policy
-	// changes only if somebody changes it.
+	// does not change by itself.
 	Refused: {patience: 20 * time.Second},
 	// An admission webhook whose server is starting, an API server that is busy.
 	NotCreated: {patience: never},
 	// Nodes join, autoscalers add some, other pods leave.
 	Unschedulable: {patience: never},
-	// Whoever makes the object may be a few seconds behind: istiod writes its root
+	// The object's creator may be a few seconds behind: istiod writes its root
 	// certificate into each new namespace. The kubelet tries 32 s and 64 s after the pod
 	// came: the second of these has failed too.
 	ObjectMissing: {patience: 45 * time.Second, again: true},
@@ -76,7 +76,7 @@ var rules = map[Code]rule{
 	Sandbox: {patience: 60 * time.Second, again: true},
 	// A name does not change.
 	ImageName: {patience: 0},
-	// The kubelet may not pull, so the image comes only if somebody loads it.
+	// The kubelet may not pull, so the image must be loaded by hand.
 	ImageAbsent: {patience: 0},
 	// The kubelet tries again after 10 s and 20 s: two tries have failed.
 	ImagePull: {patience: 20 * time.Second},

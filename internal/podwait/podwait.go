@@ -1,8 +1,8 @@
-// Package podwait waits for pods, and for what is made of them. Whoever waits gives a
-// function that looks at the cluster; [Until] asks it until it is done. Meanwhile a [Watch]
-// reads what the pods' conditions and events say (package podstate), tells whoever called
-// [Reporting] what is wrong after [ShownAfter], and ends the wait where it will not heal. A
-// wait that ends says what it waited for, and what the pods said last.
+// Package podwait waits for pods, and for objects that depend on them. The caller supplies a
+// function that looks at the cluster; [Until] polls it until it is done. Meanwhile a [Watch]
+// reads the pods' conditions and events (package podstate). After [ShownAfter] it reports
+// problems to the function given to [Reporting], and it ends the wait if they will not heal.
+// The error of a wait says what it waited for and what the pods said last.
 package podwait
 
 import (
@@ -58,7 +58,7 @@ func Reporting(ctx context.Context, report func(text string)) context.Context {
 	return context.WithValue(ctx, reporterKey{}, report)
 }
 
-// report tells whoever called [Reporting], if anybody did.
+// report calls the function given to [Reporting], if any.
 func report(ctx context.Context, text string) {
 	if tell, ok := ctx.Value(reporterKey{}).(func(string)); ok {
 		tell(text)
@@ -133,14 +133,14 @@ const (
 	longestPause = 5 * time.Second
 )
 
-// PollPause is how long to wait before something is asked again whose answer took so long:
-// lists of thousands of pods keep an API server, and whoever reads them, busy a fifth of the
-// time at most. One that stood still is asked again soon.
+// PollPause returns how long to wait before the next poll, given how long the last one took.
+// Lists of thousands of pods thus keep the API server and the caller busy at most a fifth of
+// the time, and an API server that stalled is polled again soon.
 func PollPause(took time.Duration) time.Duration {
 	return max(pollEvery-took, min(4*took, longestPause))
 }
 
-// Watch looks after the pods that somebody waits for.
+// Watch observes the pods of one wait.
 type Watch struct {
 	client    kubernetes.Interface
 	namespace string

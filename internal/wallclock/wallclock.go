@@ -1,6 +1,6 @@
-// Package wallclock tells when somebody sets the wall clock. NTP slews both of a machine's
-// clocks alike; a step moves the wall clock alone, so the difference of the two tells how
-// far it was moved since the process began.
+// Package wallclock detects steps of the wall clock. NTP slews both of a machine's clocks
+// alike; a step moves the wall clock alone, so the difference of the two is how far it was
+// stepped since the process started.
 package wallclock
 
 import "time"
@@ -13,7 +13,7 @@ type Reading struct {
 	SteadyNS int64
 }
 
-// SteppedNS is how far the wall clock was set ahead since the process began.
+// SteppedNS is how far the wall clock was stepped ahead since the process started.
 func (r Reading) SteppedNS() int64 { return r.UnixNS - r.SteadyNS }
 
 var began = time.Now()
