@@ -45,16 +45,19 @@ func (p *pinged) Write(b []byte) (int, error) {
 // pingFrame is a PING of ours.
 var pingFrame = [...]byte{0, 0, 8, byte(http2.FramePing), 0, 0, 0, 0, 0, 'm', 'e', 's', 'h', 't', 'r', 'i', 'l'}
 
-// ping sends a PING, unless the library is in the middle of something. If that
-// is since the socket takes no more, the silence tells as much.
-func (p *pinged) ping() {
+// ping sends a PING, and reports whether the peer's silence counts from now on. It does
+// not while the library is in the middle of a frame. It does while a write is under way: a
+// socket that takes no more tells as much as a PING.
+func (p *pinged) ping() (asked bool) {
 	if !p.mu.TryLock() {
-		return
+		return true
 	}
 	defer p.mu.Unlock()
-	if p.place.between() {
-		_, _ = p.Conn.Write(pingFrame[:]) // an error shows when the library reads
+	if !p.place.between() {
+		return false
 	}
+	_, _ = p.Conn.Write(pingFrame[:]) // an error shows when the library reads
+	return true
 }
 
 // framePlace follows where in the frames of HTTP/2 a stream of bytes is.
@@ -62,6 +65,7 @@ type framePlace struct {
 	skip   int  // bytes of the preface, or of a frame's payload, still to come
 	got    int  // bytes of a frame's header
 	length int  // of its payload, as far as is known
+	begun  bool // the first frame's header is there; it is the library's SETTINGS (RFC 9113, 3.4)
 	fields bool // in a block of header fields, which no other frame may interrupt
 	kind   http2.FrameType
 }
@@ -87,13 +91,13 @@ func (f *framePlace) advance(b []byte) {
 		}
 		b = b[1:]
 		if f.got++; f.got == frameHead {
-			f.skip, f.got, f.length = f.length, 0, 0
+			f.skip, f.got, f.length, f.begun = f.length, 0, 0, true
 		}
 	}
 }
 
 // between says whether another frame may come here.
-func (f *framePlace) between() bool { return f.skip == 0 && f.got == 0 && !f.fields }
+func (f *framePlace) between() bool { return f.begun && f.skip == 0 && f.got == 0 && !f.fields }
 
 // liveness judges whether the peer of a connection is there.
 type liveness struct {
@@ -124,8 +128,7 @@ func (v *liveness) look(conn *pinged, out int, now time.Time, patience time.Dura
 	switch {
 	case !silent:
 	case !v.asked:
-		v.asked, v.at, v.since = true, heard, now
-		conn.ping()
+		v.asked, v.at, v.since = conn.ping(), heard, now
 	case heard == v.at:
 		return now.Sub(v.since) >= patience
 	}

@@ -16,7 +16,9 @@ func TestFramePlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stream := bytes.NewBufferString(http2.ClientPreface)
 		framer := http2.NewFramer(stream, nil)
-		free := map[int]bool{stream.Len(): true}
+		free := map[int]bool{}
+		_ = framer.WriteSettings() // comes first (RFC 9113, 3.4)
+		free[stream.Len()] = true
 		for range rapid.IntRange(0, 8).Draw(t, "frames") {
 			payload := rapid.SliceOfN(rapid.Byte(), 0, 600).Draw(t, "payload")
 			switch rapid.IntRange(0, 3).Draw(t, "kind") {
@@ -44,6 +46,41 @@ func TestFramePlace(t *testing.T) {
 	})
 }
 
+// TestPingWaits: within a frame no PING goes out, and a peer that was not asked is not
+// dead, however long it is silent.
+func TestPingWaits(t *testing.T) {
+	sent := &writeCounter{}
+	conn := newPinged(&watched{Conn: sent})
+	v := &liveness{}
+	now := time.Unix(0, 0)
+	look := func() bool {
+		now = now.Add(time.Second)
+		return v.look(conn, 1, now, time.Second)
+	}
+	half := pingFrame[:5]
+	for _, piece := range [][]byte{[]byte(http2.ClientPreface), half} {
+		if _, err := conn.Write(piece); err != nil {
+			t.Fatal(err)
+		}
+		before := sent.writes
+		for range 3 {
+			if dead := look(); dead || sent.writes != before {
+				t.Fatalf("after %q: dead %v, %d PINGs", piece, dead, sent.writes-before)
+			}
+		}
+	}
+	if _, err := conn.Write(pingFrame[5:]); err != nil {
+		t.Fatal(err)
+	}
+	before := sent.writes
+	if look() || sent.writes != before+1 {
+		t.Errorf("%d PINGs after the frame", sent.writes-before)
+	}
+	if !look() {
+		t.Error("a peer that leaves a PING unanswered is taken to be alive")
+	}
+}
+
 // writeCounter counts writes.
 type writeCounter struct {
 	net.Conn
@@ -59,7 +96,7 @@ func (c *writeCounter) Write(b []byte) (int, error) {
 // until it sends data again.
 func TestLiveness(t *testing.T) {
 	sent := &writeCounter{}
-	conn := &pinged{Conn: sent}
+	conn := &pinged{Conn: sent, place: framePlace{begun: true}}
 	now := time.Unix(0, 0)
 	v := &liveness{}
 	for i, step := range []struct {
