@@ -283,7 +283,7 @@ func (s *troubled) serveHTTP2(raw, c net.Conn) {
 			switch fates[stream] {
 			case last:
 				ended = true
-				_ = framer.WriteGoAway(stream-2, http2.ErrCodeNo, nil)
+				_ = framer.WriteGoAway(max(stream, 2)-2, http2.ErrCodeNo, nil)
 			case turnedAway:
 				_ = framer.WriteRSTStream(stream, http2.ErrCodeRefusedStream)
 			case unanswered:
@@ -344,6 +344,33 @@ func TestConnectionsThatDie(t *testing.T) {
 		}
 	}
 	t.Logf("\n%s", table.String())
+}
+
+// TestNoServerTakes: a request that no connection takes fails after [mostTries], in
+// the same way in every protocol.
+func TestNoServerTakes(t *testing.T) {
+	for _, f := range []fault{{name: "goes away at once", goAway: 1}, {name: "refuses everything", refuse: 1}} {
+		for _, speaks := range []string{protocol.HTTP2, protocol.GRPC} {
+			t.Run(f.name+" "+speaks, func(t *testing.T) {
+				s := newTroubled(t, speaks, false, f)
+				spec := &Spec{KeepAlive: true, TimeoutS: 30}
+				c := dialects[speaks].caller(spec, target{hostPort: s.addr, path: "/a.B/C"}, &dialer{addr: s.addr})
+				defer c.close()
+				if err := c.connect(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				out := c.call(t.Context(), job{size: -1})
+				if !out.failed || out.kind != failReset || out.connections > 2*mostTries {
+					t.Errorf("%s after %d connections (%v)", kinds[out.kind], out.connections, out.why)
+				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if s.asked > 2*mostTries {
+					t.Errorf("sent %d times", s.asked)
+				}
+			})
+		}
+	}
 }
 
 // tryFault runs 200 requests/s over two connections against a troubled server.

@@ -246,10 +246,11 @@ type attempt struct {
 // and its text are the library's own.
 func (a *attempt) fromServer() bool { return len(a.header) > 0 || len(a.trailer) > 0 }
 
-// What the library says of streams that the server did not process, and of
-// those that it reset.
+// What the library says of streams that a GOAWAY left unprocessed, whether they were
+// sent or not, and of those that the server reset.
 const (
-	grpcDraining = "the stream is rejected because server is draining the connection"
+	grpcRejected = "the stream is rejected because server is draining the connection"
+	grpcDraining = "the connection is draining"
 	grpcReset    = "stream terminated by RST_STREAM with error code: "
 )
 
@@ -260,7 +261,7 @@ func (a *attempt) unprocessed(err error) bool {
 		return false
 	}
 	switch status.Convert(err).Message() {
-	case grpcDraining, grpcReset + "REFUSED_STREAM":
+	case grpcRejected, grpcDraining, grpcReset + "REFUSED_STREAM":
 		return true
 	}
 	// Only of the connection there was before is it known what came before.
@@ -289,7 +290,7 @@ func (a *attempt) kind(ctx context.Context, conn *grpcConn, err error) (failure,
 		return failConnect, statusText(s)
 	case s.Code() == codes.DeadlineExceeded && !a.fromServer():
 		return failTimeout, context.DeadlineExceeded
-	case strings.HasPrefix(s.Message(), grpcReset):
+	case strings.HasPrefix(s.Message(), grpcReset), !a.fromServer() && (s.Message() == grpcRejected || s.Message() == grpcDraining):
 		return failReset, errors.New(s.Message())
 	}
 	for _, w := range []*watched{a.below, conn.below.Load()} {

@@ -235,16 +235,18 @@ func (c *http2Conn) retire() {
 // closed the connection before it came. before is how much had been written to
 // the connection before the request.
 func unprocessed(conn *http2Conn, before int64, err error) bool {
-	if refused(err) {
-		return true
-	}
-	// The library's own errors, which have no name outside it.
-	switch err.Error() {
-	case "http2: client conn not usable", "http2: Transport received Server's graceful shutdown GOAWAY":
+	if refused(err) || err.Error() == http2Unusable || err.Error() == http2GoneAway {
 		return true
 	}
 	return conn.pinged.below.ended.Load() != nil && conn.pinged.below.unread(before)
 }
+
+// Errors of the library that have no name outside it: the connection takes no more
+// streams, and the stream is above the last of a GOAWAY.
+const (
+	http2Unusable = "http2: client conn not usable"
+	http2GoneAway = "http2: Transport received Server's graceful shutdown GOAWAY"
+)
 
 func refused(err error) bool {
 	var stream http2.StreamError
@@ -258,7 +260,7 @@ func http2Kind(ctx context.Context, conn *http2Conn, err error) failure {
 	switch kind := kindOf(ctx, err); {
 	case kind == failTimeout:
 		return kind
-	case errors.As(err, &stream):
+	case errors.As(err, &stream), err.Error() == http2GoneAway:
 		return failReset
 	case errors.As(err, &connection):
 		return failProtocol
