@@ -47,7 +47,7 @@ func (m *Memory) Note(problems []Problem, now time.Time) []Lasting {
 		p.Message = s.message
 		seen[p.id] = s
 		lasting := now.Sub(s.first)
-		out = append(out, Lasting{Problem: p, For: lasting, Ends: rules[p.Code].ends(lasting, s.reported.Sub(s.first))})
+		out = append(out, Lasting{Problem: p, For: lasting, Ends: ruleOf(p.Code, p.Message).ends(lasting, s.reported.Sub(s.first))})
 	}
 	m.seen = seen
 	slices.SortStableFunc(out, func(a, b Lasting) int {

@@ -173,6 +173,14 @@ func TestMemory(t *testing.T) {
 			{11 * time.Second, pod(waiting("ErrImagePull", "denied")), nil, false},
 			{20*time.Second + 999*time.Millisecond, pod(waiting("ImagePullBackOff", "Back-off")), nil, false},
 			{21 * time.Second, pod(waiting("ImagePullBackOff", "Back-off")), nil, true}}, "denied"},
+		"a registry that is busy": {[]look{
+			{0, pod(waiting("ErrImagePull", "unexpected status: 429 Too Many Requests")), nil, false},
+			{11 * time.Second, pod(waiting("ImagePullBackOff", "Back-off")), nil, false},
+			{89 * time.Second, pod(waiting("ImagePullBackOff", "Back-off")), nil, false},
+			{90 * time.Second, pod(waiting("ErrImagePull", "dial tcp 192.0.2.1:443: i/o timeout")), nil, true}}, "timeout"},
+		"a registry that turns out to lack it": {[]look{
+			{0, pod(waiting("ErrImagePull", "dial tcp 192.0.2.1:443: connect: connection refused")), nil, false},
+			{30 * time.Second, pod(waiting("ErrImagePull", "manifest unknown")), nil, true}}, "unknown"},
 		"pulled in the end": {[]look{
 			{0, pod(waiting("ErrImagePull", "timeout")), nil, false},
 			{time.Minute, creating, nil, false},
@@ -207,6 +215,22 @@ func TestMemory(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Pods that leave free a quota of which something is used; one that admits nothing stays.
+func TestMemoryOfQuotas(t *testing.T) {
+	for used, ends := range map[string]time.Duration{
+		"pods=0": 20 * time.Second, "pods=3": 90 * time.Second, "limits.cpu=0,pods=3": 90 * time.Second, "limits.cpu=0,pods=0": 20 * time.Second,
+	} {
+		var m Memory
+		view := View{Missing: 1, Since: begin, Events: []corev1.Event{ofController(0, `pods "load-1" is forbidden: exceeded quota: small, requested: pods=1, used: `+used+`, limited: pods=3`)}}
+		for at := time.Duration(0); at <= 90*time.Second; at += time.Second {
+			got := m.Note(Find(view), begin.Add(at))
+			if len(got) != 1 || got[0].Code != Refused || got[0].Ends != (at >= ends) {
+				t.Fatalf("used %s: after %v: %+v", used, at, got)
+			}
+		}
 	}
 }
 

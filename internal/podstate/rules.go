@@ -2,6 +2,7 @@ package podstate
 
 import (
 	"math"
+	"regexp"
 	"time"
 )
 
@@ -59,7 +60,7 @@ type rule struct {
 // only where nothing that happens by itself removes it.
 var rules = map[Code]rule{
 	// A controller tries some twelve times in 20 s. A quota, Pod Security or a policy
-	// does not change by itself.
+	// does not change by itself; see passing.
 	Refused: {patience: 20 * time.Second},
 	// An admission webhook whose server is starting, an API server that is busy.
 	NotCreated: {patience: never},
@@ -78,7 +79,7 @@ var rules = map[Code]rule{
 	ImageName: {patience: 0},
 	// The kubelet may not pull, so the image must be loaded by hand.
 	ImageAbsent: {patience: 0},
-	// The kubelet tries again after 10 s and 20 s: two tries have failed.
+	// The kubelet tries again after 10 s and 20 s: two tries have failed; see passing.
 	ImagePull: {patience: 20 * time.Second},
 	// A ConfigMap or Secret that the environment refers to may come late; a container
 	// that must not run as root stays one.
@@ -93,6 +94,27 @@ var rules = map[Code]rule{
 	// Its controller makes another one. Who waits for a certain pod looks at its phase.
 	Failed:   {patience: never},
 	NotReady: {patience: never},
+}
+
+// passing matches messages of problems that may pass by themselves after all, within
+// [passingPatience]: a registry that is down or limits rates, and a quota that pods which
+// are about to end use up.
+var passing = map[Code]*regexp.Regexp{
+	ImagePull: regexp.MustCompile(`(?i)time-?out|deadline exceeded|connection re(set|fused)|unexpected EOF|too ?many ?requests|\b50[0234] [A-Z]`),
+	Refused:   regexp.MustCompile(`exceeded quota: .*\bused: (\S*,)?[^\s,=]+=[1-9]`),
+}
+
+// passingPatience covers the 30 s that pods have to end, and then the next try: controllers
+// make one 40 s and one 80 s after their first, and kubelets after 30 s and 70 s.
+const passingPatience = 90 * time.Second
+
+// ruleOf is the rule for a problem that the cluster describes by message.
+func ruleOf(code Code, message string) rule {
+	r := rules[code]
+	if words := passing[code]; words != nil && words.MatchString(message) {
+		r.patience = passingPatience
+	}
+	return r
 }
 
 // ends says that a problem of a code ends a wait: it has lasted that long, and was

@@ -37,7 +37,7 @@ func TestWaits(t *testing.T) {
 		{"object", `containers: [{name: c, image: PAUSE, volumeMounts: [{name: v, mountPath: /v}]}], volumes: [{name: v, configMap: {name: nosuch}}]`, podstate.ObjectMissing, 90 * time.Second, `"nosuch" not found`},
 		{"name", `containers: [{name: c, image: "No:Such:Name"}]`, podstate.ImageName, 30 * time.Second, "No:Such:Name"},
 		{"absent", `containers: [{name: c, image: "registry.invalid/x:1", imagePullPolicy: Never}]`, podstate.ImageAbsent, 30 * time.Second, "registry.invalid/x:1"},
-		{"pull", `containers: [{name: c, image: "registry.invalid/x:1"}]`, podstate.ImagePull, time.Minute, "registry.invalid/x:1"},
+		{"pull", `containers: [{name: c, image: "registry.invalid/x:1"}]`, podstate.ImagePull, 110 * time.Second, "registry.invalid/x:1"},
 		{"config", `containers: [{name: c, image: PAUSE, env: [{name: E, valueFrom: {secretKeyRef: {name: nosuch, key: k}}}]}]`, podstate.ContainerConfig, 90 * time.Second, "nosuch"},
 		{"start", `containers: [{name: c, image: PAUSE, command: [/nosuch]}]`, podstate.ContainerStart, limit, "/nosuch"},
 		{"crash", `containers: [{name: c, image: PROXY, command: [/usr/local/bin/envoy, --nosuch]}]`, podstate.Crash, limit, "exit code 1"},
