@@ -49,7 +49,7 @@ func (w *World) look(ctx context.Context, sizes Sizes) ([]Identity, podwait.Seen
 	if err != nil {
 		return nil, seen, err
 	}
-	seen.Missing = sizes.pods() - len(pods.Items)
+	seen.Missing, seen.Within = sizes.pods()-len(pods.Items), append(sizes.NamespaceNames(), GatewayNamespace, ZtunnelNamespace)
 	ready, why := 0, ""
 	for i := range pods.Items {
 		if running(&pods.Items[i]) {

@@ -22,10 +22,12 @@ type View struct {
 	// Since is when the pods were found missing: what controllers could not do before does
 	// not count.
 	Since time.Time
-	// Refusal is what Maker, a Deployment, says of pods that it could not make; "" where it
-	// says nothing or is not known.
+	// Maker is the Deployment that makes the pods, if it is one, and Refusal what it says of
+	// pods that it could not make; "" where it says nothing.
 	Maker   Object
 	Refusal string
+	// Within are the namespaces of the pods that are missing; none for any.
+	Within []string
 }
 
 // Find returns the problem of each pod that has one, and that of the controller whose pods
@@ -110,7 +112,7 @@ func refusal(v View) (Problem, bool) {
 	if v.Refusal == "" {
 		last := (*corev1.Event)(nil)
 		for i := range v.Events {
-			if e := &v.Events[i]; e.Reason == failedCreate && (last == nil || Said(e).After(Said(last))) {
+			if e := &v.Events[i]; e.Reason == failedCreate && v.concerns(e) && (last == nil || Said(e).After(Said(last))) {
 				last = e
 			}
 		}
@@ -124,6 +126,16 @@ func refusal(v View) (Problem, bool) {
 	}
 	p.id = string(p.Code) // whichever controller says it: a rollout has several
 	return p, true
+}
+
+// concerns says that an event of a controller may be about the pods that are missing: other
+// controllers of the cluster fail for reasons of their own.
+func (v *View) concerns(e *corev1.Event) bool {
+	if len(v.Within) > 0 && !slices.Contains(v.Within, e.Namespace) {
+		return false
+	}
+	return v.Maker == Object{} || e.Namespace == v.Maker.Namespace &&
+		(e.InvolvedObject.Name == v.Maker.Name || strings.HasPrefix(e.InvolvedObject.Name, v.Maker.Name+"-")) // its ReplicaSets
 }
 
 // failedCreate is what controllers call the event of a pod that they could not make.

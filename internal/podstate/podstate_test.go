@@ -126,11 +126,15 @@ func TestFindRefusals(t *testing.T) {
 		code   Code
 		object string
 	}{
-		"by a quota":          {View{Missing: 1, Since: begin, Events: []corev1.Event{ofController(0, quota)}}, Refused, "ReplicaSet ns/load-1"},
-		"long ago":            {View{Missing: 1, Since: begin, Events: []corev1.Event{ofController(-time.Minute, quota)}}, "", ""},
-		"none is missing":     {View{Since: begin, Events: []corev1.Event{ofController(0, quota)}}, "", ""},
-		"in its Deployment":   {View{Missing: 1, Since: begin, Maker: Object{"Deployment", "ns", "load"}, Refusal: quota}, Refused, "Deployment ns/load"},
-		"by a silent webhook": {View{Missing: 1, Since: begin, Events: []corev1.Event{ofController(0, `Internal error occurred: failed calling webhook "injector"`)}}, NotCreated, "ReplicaSet ns/load-1"},
+		"by a quota":            {View{Missing: 1, Since: begin, Events: []corev1.Event{ofController(0, quota)}}, Refused, "ReplicaSet ns/load-1"},
+		"long ago":              {View{Missing: 1, Since: begin, Events: []corev1.Event{ofController(-time.Minute, quota)}}, "", ""},
+		"of another Deployment": {View{Missing: 1, Since: begin, Maker: Object{"Deployment", "ns", "web"}, Events: []corev1.Event{ofController(0, quota)}}, "", ""},
+		"of its own":            {View{Missing: 1, Since: begin, Maker: Object{"Deployment", "ns", "load"}, Events: []corev1.Event{ofController(0, quota)}}, Refused, "ReplicaSet ns/load-1"},
+		"in another namespace":  {View{Missing: 1, Since: begin, Within: []string{"other"}, Events: []corev1.Event{ofController(0, quota)}}, "", ""},
+		"in one of them":        {View{Missing: 1, Since: begin, Within: []string{"ns", "other"}, Events: []corev1.Event{ofController(0, quota)}}, Refused, "ReplicaSet ns/load-1"},
+		"none is missing":       {View{Since: begin, Events: []corev1.Event{ofController(0, quota)}}, "", ""},
+		"in its Deployment":     {View{Missing: 1, Since: begin, Maker: Object{"Deployment", "ns", "load"}, Refusal: quota}, Refused, "Deployment ns/load"},
+		"by a silent webhook":   {View{Missing: 1, Since: begin, Events: []corev1.Event{ofController(0, `Internal error occurred: failed calling webhook "injector"`)}}, NotCreated, "ReplicaSet ns/load-1"},
 		"in a series": {View{Missing: 1, Since: begin, Events: []corev1.Event{func() corev1.Event {
 			e := ofController(-time.Hour, quota)
 			e.Series = &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(begin.Add(time.Second))}

@@ -45,9 +45,10 @@ type Seen struct {
 	// Pods are those that are waited for, and Missing is how many more there should be.
 	Pods    []corev1.Pod
 	Missing int
-	// Maker and Refusal are as in [podstate.View].
+	// Maker, Refusal and Within are as in [podstate.View].
 	Maker   podstate.Object
 	Refusal string
+	Within  []string
 }
 
 type reporterKey struct{}
@@ -186,7 +187,7 @@ func (w *Watch) Look(ctx context.Context, seen Seen) error {
 }
 
 func (w *Watch) judge(now time.Time) {
-	view := podstate.View{Pods: w.seen.Pods, Events: w.events, Missing: w.seen.Missing, Since: w.missed, Maker: w.seen.Maker, Refusal: w.seen.Refusal}
+	view := podstate.View{Pods: w.seen.Pods, Events: w.events, Missing: w.seen.Missing, Since: w.missed, Maker: w.seen.Maker, Refusal: w.seen.Refusal, Within: w.seen.Within}
 	w.last = w.memory.Note(podstate.Find(view), now)
 }
 
