@@ -37,7 +37,8 @@ func (s *Site) AwaitObservers(ctx context.Context) error {
 			missing := slices.DeleteFunc(slices.Clone(lacking), func(node string) bool {
 				return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Labels[mesh.AppLabel] == RoleObserve && p.Spec.NodeName == node })
 			})
-			return podwait.Seen{State: "none on node " + strings.Join(lacking, ", "), Pods: pods.Items, Missing: len(missing)}, nil
+			there := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !slices.Contains(lacking, p.Spec.NodeName) })
+			return podwait.Seen{State: "none on node " + strings.Join(lacking, ", "), Pods: there, Missing: len(missing)}, nil
 		}
 		lacking, err := s.coming(ctx, pods.Items)
 		if err != nil || len(lacking) == 0 {

@@ -68,6 +68,34 @@ func TestAwaitObservers(t *testing.T) {
 	}
 }
 
+// An observer that cannot come to a node that does not matter ends no wait.
+func TestAwaitObserversBesideBrokenNode(t *testing.T) {
+	for node, ends := range map[string]bool{"a": true, "broken": false} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			s := observed("", nil, nil)
+			s.Kube.(fakecluster.Cluster).PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				pod := func(app, node string) corev1.Pod {
+					return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: app + "-" + node, Labels: Labels("r", app)}, Spec: corev1.PodSpec{NodeName: node}}
+				}
+				stuck := pod(RoleObserve, node)
+				stuck.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImageNeverPull"}}}}
+				list := &corev1.PodList{Items: []corev1.Pod{pod(RoleWorker, "a"), stuck}}
+				list.Items[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+				if time.Since(began) >= 5*time.Second {
+					ready := pod(RoleObserve, "a")
+					ready.Status.Conditions = list.Items[0].Status.Conditions
+					list.Items = append(list.Items, ready)
+				}
+				return true, list, nil
+			})
+			if err := s.AwaitObservers(t.Context()); (err != nil) != ends {
+				t.Errorf("stuck on node %s: %v", node, err)
+			}
+		})
+	}
+}
+
 // An observer that was given up is taken once it is ready, and only then waited for again.
 func TestObserverGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
