@@ -36,7 +36,7 @@ func WaitDeployment(ctx context.Context, client kubernetes.Interface, namespace,
 				seen.Refusal = c.Message
 			}
 		}
-		seen.Pods, seen.Missing = PodsOf(ctx, client, namespace, deployment.Spec.Selector, wanted(deployment))
+		seen.Pods, seen.Missing = NewestPods(ctx, client, deployment)
 		return seen, nil
 	})
 }
@@ -49,17 +49,17 @@ func unseen(err error) (podwait.Seen, error) {
 	return podwait.Seen{}, err
 }
 
-// PodsOf returns the pods of a selector, and how many of those wanted are missing. Where pods
-// may not be read, what their controller says is all there is.
-func PodsOf(ctx context.Context, client kubernetes.Interface, namespace string, selector *metav1.LabelSelector, want int) (pods []corev1.Pod, missing int) {
+// podsOf returns the pods of a selector. Where pods may not be read, what their controller
+// says is all there is.
+func podsOf(ctx context.Context, client kubernetes.Interface, namespace string, selector *metav1.LabelSelector) []corev1.Pod {
 	if selector == nil {
-		return nil, 0
+		return nil
 	}
 	found, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector), ResourceVersion: "0"})
 	if err != nil {
-		return nil, 0
+		return nil
 	}
-	return found.Items, want - len(found.Items)
+	return found.Items
 }
 
 func wanted(d *appsv1.Deployment) int {
@@ -67,6 +67,21 @@ func wanted(d *appsv1.Deployment) int {
 		return int(*d.Spec.Replicas)
 	}
 	return 1
+}
+
+// NewestPods returns the pods of a Deployment's newest version, and how many are missing. A
+// rollout leaves those of the version before until these are ready, even if they never were.
+func NewestPods(ctx context.Context, client kubernetes.Interface, d *appsv1.Deployment) (pods []corev1.Pod, missing int) {
+	if d.Status.UpdatedReplicas == 0 || d.Status.ObservedGeneration < d.Generation {
+		return nil, wanted(d)
+	}
+	pods = podsOf(ctx, client, d.Namespace, d.Spec.Selector)
+	if len(pods) > 0 {
+		version := func(p *corev1.Pod) string { return p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] }
+		last := slices.MaxFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+		pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return version(&p) != version(&last) })
+	}
+	return pods, wanted(d) - len(pods)
 }
 
 func deploymentDone(d *appsv1.Deployment) (bool, string) {
@@ -87,7 +102,8 @@ func WaitDaemonSet(ctx context.Context, client kubernetes.Interface, namespace, 
 		}
 		seen := podwait.Seen{}
 		if seen.Done, seen.State = daemonSetDone(set); !seen.Done {
-			seen.Pods, seen.Missing = PodsOf(ctx, client, namespace, set.Spec.Selector, int(set.Status.DesiredNumberScheduled))
+			seen.Pods = podsOf(ctx, client, namespace, set.Spec.Selector)
+			seen.Missing = int(set.Status.DesiredNumberScheduled) - len(seen.Pods)
 		}
 		return seen, nil
 	})

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
@@ -87,6 +88,49 @@ func TestWaitDaemonSetWithoutImage(t *testing.T) {
 	defer cancel()
 	if err := WaitDaemonSet(ctx, fakecluster.New(set, &pod), "ns", "ztunnel"); err == nil || !strings.Contains(err.Error(), "is not the name of an image") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A pod of an older version, which a rollout leaves until the new ones are ready, ends no
+// wait, whatever keeps it from starting.
+func TestWaitDeploymentBesideOldPods(t *testing.T) {
+	for name, c := range map[string]struct {
+		newest  string // version of the pod that came last; "" where there is one pod
+		updated int32
+		unseen  bool // the controller has not seen the newest version yet
+		ends    bool
+	}{
+		"old pod is stuck": {newest: "new", updated: 1}, "new pod is stuck": {newest: "old", updated: 1, ends: true},
+		"no new pod yet": {}, "no new version yet": {updated: 1, unseen: true}, "the only pod is stuck": {updated: 1, ends: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			one := int32(1)
+			labels := map[string]string{"app": "istiod"}
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "istiod"},
+				Spec: appsv1.DeploymentSpec{Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}}}
+			pod := func(hash string, at int64) *corev1.Pod {
+				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: hash, UID: types.UID(hash), CreationTimestamp: metav1.Unix(at, 0),
+					Labels: map[string]string{"app": "istiod", appsv1.DefaultDeploymentUniqueLabelKey: hash}}}
+				if hash == "old" {
+					p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImageNeverPull"}}}}
+				}
+				return p
+			}
+			d.Status.UpdatedReplicas = c.updated
+			if c.unseen {
+				d.Generation = 1
+			}
+			client := fakecluster.New(d, pod("old", 10))
+			if c.newest != "" {
+				client = fakecluster.New(d, pod("old", 10), pod("new", map[string]int64{"new": 20, "old": 5}[c.newest]))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			err := WaitDeployment(ctx, client, "ns", "istiod")
+			if hopeless := (*podwait.Hopeless)(nil); err == nil || errors.As(err, &hopeless) != c.ends {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 

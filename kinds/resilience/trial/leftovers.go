@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/podstate"
 	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
@@ -116,8 +117,8 @@ func (s *stage) servesAgain(ctx context.Context, o journal.Object) error {
 		case d.Spec.Replicas != nil && *d.Spec.Replicas == 0 || d.Status.ReadyReplicas > 0:
 			return podwait.Seen{Done: true}, nil
 		}
-		seen := podwait.Seen{State: "it has none"}
-		seen.Pods, seen.Missing = lab.PodsOf(ctx, s.Kube, o.Namespace, d.Spec.Selector, 1)
+		seen := podwait.Seen{State: "it has none", Maker: podstate.Object{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}}
+		seen.Pods, seen.Missing = lab.NewestPods(ctx, s.Kube, d)
 		return seen, nil
 	})
 }
