@@ -67,7 +67,7 @@ func latest(events []corev1.Event) map[subject]*corev1.Event {
 		}
 		of := subject{string(e.InvolvedObject.UID), e.InvolvedObject.Namespace, e.InvolvedObject.Name}
 		last := out[of]
-		if last == nil || stops(e) && !stops(last) || stops(e) == stops(last) && Said(e).After(Said(last)) {
+		if last == nil || stops(e) && !stops(last) || stops(e) == stops(last) && said(e).After(said(last)) {
 			out[of] = e
 		}
 	}
@@ -84,8 +84,8 @@ func stops(e *corev1.Event) bool {
 	return slices.Contains(sandboxReasons, e.Reason) || slices.Contains(volumeReasons, e.Reason)
 }
 
-// Said is when an event was reported the last time.
-func Said(e *corev1.Event) time.Time {
+// said is when an event was reported the last time.
+func said(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil:
 		return e.Series.LastObservedTime.Time
@@ -112,11 +112,11 @@ func refusal(v View) (Problem, bool) {
 	if v.Refusal == "" {
 		last := (*corev1.Event)(nil)
 		for i := range v.Events {
-			if e := &v.Events[i]; e.Reason == failedCreate && v.concerns(e) && (last == nil || Said(e).After(Said(last))) {
+			if e := &v.Events[i]; e.Reason == failedCreate && v.concerns(e) && (last == nil || said(e).After(said(last))) {
 				last = e
 			}
 		}
-		if last == nil || Said(last).Before(v.Since.Add(-time.Second)) { // events count whole seconds
+		if last == nil || said(last).Before(v.Since.Add(-time.Second)) { // events count whole seconds
 			return p, false
 		}
 		p.Object, p.Message = Object{last.InvolvedObject.Kind, last.Namespace, last.InvolvedObject.Name}, last.Message
@@ -190,7 +190,7 @@ func markOf(e *corev1.Event) string {
 	if e == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s %d %s", e.UID, e.Count, Said(e).Format(time.RFC3339Nano))
+	return fmt.Sprintf("%s %d %s", e.UID, e.Count, said(e).Format(time.RFC3339Nano))
 }
 
 // sandboxed says that the pod has its sandbox, where its kubelet says so.

@@ -119,7 +119,7 @@ func Beside(ctx context.Context, client kubernetes.Interface, namespace, what st
 		return err
 	}
 	w.seen = look()
-	return fmt.Errorf("wait for %s: %w (last seen: %s%s)", what, err, w.seen.State, w.Said(ctx))
+	return fmt.Errorf("wait for %s: %w%s", what, err, w.lastSeen(ctx, w.seen.State))
 }
 
 // limited says that a client's own limit of requests refused one because the deadline
@@ -266,19 +266,25 @@ func (w *Watch) over(ctx context.Context, state string) error {
 	if cause == nil { // a limit on requests refused one shortly before
 		cause = context.DeadlineExceeded
 	}
-	return fmt.Errorf("wait for %s: %w (last seen: %s%s)", w.what, cause, state, w.Said(ctx))
+	return fmt.Errorf("wait for %s: %w%s", w.what, cause, w.lastSeen(ctx, state))
 }
 
-// Said is what the pods said last, to stand after a state; "" if they said nothing.
-func (w *Watch) Said(ctx context.Context) string {
+// lastSeen says in parentheses how far the wait was, and what the pods said last; "" if
+// there is neither.
+func (w *Watch) lastSeen(ctx context.Context, state string) string {
 	if !errors.Is(ctx.Err(), context.Canceled) { // nobody is waiting to get away
 		last, cancel := ending.Within(ctx, lastLook)
 		defer cancel()
 		w.readEvents(last)
 		w.judge(time.Now())
 	}
-	if len(w.last) == 0 {
+	switch {
+	case state == "" && len(w.last) == 0:
 		return ""
+	case len(w.last) == 0:
+		return " (last seen: " + state + ")"
+	case state == "":
+		return " (last seen: " + text(w.last) + ")"
 	}
-	return "; " + text(w.last)
+	return " (last seen: " + state + "; " + text(w.last) + ")"
 }

@@ -225,6 +225,13 @@ func TestBeside(t *testing.T) {
 		if err := Beside(ctx, client, "ns", "services", fine, forever); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "wait for services") || !strings.Contains(err.Error(), "pod ns/web is not ready") {
 			t.Error(err)
 		}
+		fine = func() Seen { return Seen{Pods: []corev1.Pod{creating("web")}} }
+		if err := Beside(ctx, client, "ns", "services", fine, forever); !strings.Contains(err.Error(), "(last seen: container c of pod ns/web is not ready") {
+			t.Errorf("without a state: %v", err)
+		}
+		if err := Beside(ctx, client, "ns", "services", func() Seen { return Seen{} }, forever); strings.Contains(err.Error(), "last seen") {
+			t.Errorf("of nothing: %v", err)
+		}
 	})
 }
 
