@@ -21,6 +21,9 @@ func TestSupplyEtc(t *testing.T) {
 	etc := filepath.Join(dir, "etc")
 	put(t, filepath.Join(etc, "passwd"), "me:x:0:0::/:/bin/sh\n")
 	put(t, filepath.Join(etc, "own", "file"), "own\n")
+	if err := os.Symlink("../run/systemd/resolve/stub-resolv.conf", filepath.Join(etc, "resolv.conf")); err != nil { // its target is masked
+		t.Fatal(err)
+	}
 	inside := map[string]string{}
 	err := thread.Apart(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
