@@ -52,6 +52,7 @@ type fault struct {
 	name    string
 	idle    time.Duration // closes connections that are idle for so long
 	goAway  int           // ends each connection with the request of this number, which HTTP/2 does not take
+	code    http2.ErrCode // that it says with that
 	refuse  int           // does not take each request of this number
 	silence int           // at this request all connections there are fall silent for good
 	hold    int           // after this request the server falls silent, and answers later
@@ -283,7 +284,7 @@ func (s *troubled) serveHTTP2(raw, c net.Conn) {
 			switch fates[stream] {
 			case last:
 				ended = true
-				_ = framer.WriteGoAway(max(stream, 2)-2, http2.ErrCodeNo, nil)
+				_ = framer.WriteGoAway(max(stream, 2)-2, s.fault.code, nil)
 			case turnedAway:
 				_ = framer.WriteRSTStream(stream, http2.ErrCodeRefusedStream)
 			case unanswered:
@@ -349,7 +350,11 @@ func TestConnectionsThatDie(t *testing.T) {
 // TestNoServerTakes: a request that no connection takes fails after [mostTries], in
 // the same way in every protocol.
 func TestNoServerTakes(t *testing.T) {
-	for _, f := range []fault{{name: "goes away at once", goAway: 1}, {name: "refuses everything", refuse: 1}} {
+	for _, f := range []fault{
+		{name: "goes away at once", goAway: 1},
+		{name: "goes away at once with an error", goAway: 1, code: http2.ErrCodeEnhanceYourCalm},
+		{name: "refuses everything", refuse: 1},
+	} {
 		for _, speaks := range []string{protocol.HTTP2, protocol.GRPC} {
 			t.Run(f.name+" "+speaks, func(t *testing.T) {
 				s := newTroubled(t, speaks, false, f)

@@ -242,10 +242,12 @@ func unprocessed(conn *http2Conn, before int64, err error) bool {
 }
 
 // Errors of the library that have no name outside it: the connection takes no more
-// streams, and the stream is above the last of a GOAWAY.
+// streams; the stream is above the last of a GOAWAY; it is so, is the connection's first,
+// and the GOAWAY says an error.
 const (
-	http2Unusable = "http2: client conn not usable"
-	http2GoneAway = "http2: Transport received Server's graceful shutdown GOAWAY"
+	http2Unusable  = "http2: client conn not usable"
+	http2GoneAway  = "http2: Transport received Server's graceful shutdown GOAWAY"
+	http2FirstGone = "http2: Transport received GOAWAY from server ErrCode:"
 )
 
 func refused(err error) bool {
@@ -260,7 +262,7 @@ func http2Kind(ctx context.Context, conn *http2Conn, err error) failure {
 	switch kind := kindOf(ctx, err); {
 	case kind == failTimeout:
 		return kind
-	case errors.As(err, &stream), err.Error() == http2GoneAway:
+	case errors.As(err, &stream), err.Error() == http2GoneAway, strings.HasPrefix(err.Error(), http2FirstGone):
 		return failReset
 	case errors.As(err, &connection):
 		return failProtocol
