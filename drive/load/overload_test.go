@@ -137,3 +137,44 @@ func TestLateAnswers(t *testing.T) {
 		})
 	}
 }
+
+// TestBacklogOfSlowTargets: a target that carries the rate, but takes long, has a backlog from
+// soon after the start on. It is not overloaded, nor is one that is offered more and more.
+func TestBacklogOfSlowTargets(t *testing.T) {
+	const interval, end = int64(250e6), int64(10e9)
+	ramp := &arrival.Shape{Kind: arrival.Ramp, FromRPS: 100, ToRPS: 1000, OverS: 10}
+	for _, c := range []struct {
+		name    string
+		shape   *arrival.Shape
+		latency func(due int64) int64
+		want    bool
+	}{
+		{"200 ms", nil, func(int64) int64 { return 200e6 }, false},
+		{"2 s", nil, func(int64) int64 { return 2e9 }, false},
+		{"2 s, more and more offered", ramp, func(int64) int64 { return 2e9 }, false},
+		{"a tenth too much offered", nil, func(due int64) int64 { return due / 10 }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			result := &Result{Spec: DefaultSpec("http://server:80/"), EndNS: end}
+			result.Spec.Shape = c.shape
+			if c.shape != nil {
+				result.Spec.Rate = 0
+			}
+			rec := recorder{interval: interval, stride: 1, done: &progress{}, fresh: newTally, deadline: &deadline{}}
+			rec.deadline.end.Store(end)
+			col := newCollector(1, interval, false, newEdges(interval), func(iv Interval, _ Summary) { result.Intervals = append(result.Intervals, iv) })
+			rec.seal = func(x *tally) { iv, s := col.pack(x); col.publish(iv, s) }
+			schedule := arrival.Poisson(result.Spec.shape(), float64(end)/1e9, 1)
+			for r, ok := schedule.Next(); ok; r, ok = schedule.Next() {
+				req := &request{}
+				rec.admit(req, r.Offset)
+				rec.sent(req, r.Offset, r.Offset)
+				rec.complete(req, r.Offset+c.latency(r.Offset), 200)
+			}
+			rec.finish(end)
+			if got := strings.Contains(strings.Join(result.Report().Warnings, "\n"), "does not carry this rate"); got != c.want {
+				t.Errorf("warned %v: %+v", got, result.Total().within())
+			}
+		})
+	}
+}

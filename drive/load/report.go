@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 )
@@ -96,6 +97,9 @@ func (r *Result) Report() Report {
 	}
 	verdict := Judge(w, &r.Spec)
 	rep.Valid, rep.Warnings = verdict.Valid, verdict.Warnings
+	if text := r.overloadWarning(); text != "" {
+		rep.Warnings = append(rep.Warnings, text)
+	}
 	if r.Requests != nil && r.Requests.Header().Lost > 0 {
 		rep.Warnings = append(rep.Warnings, fmt.Sprintf("the request log lacks %d requests beyond %d", r.Requests.Header().Lost, r.Requests.Header().Requests))
 	}
@@ -150,10 +154,6 @@ func Judge(w *Window, spec *Spec) Verdict {
 	}
 	latency, lag := Summarise(w.Intended), summariseLag(w.Lag)
 	if !spec.Rate.IsMax() {
-		if within := w.within(); spec.overloaded(within) {
-			warn("the target does not carry this rate: it answered %.4g rps, and %d requests were due and not answered at the end, %d at the start; latency depends on how long that lasts",
-				w.AchievedRPS(), within.BacklogEnd, within.BacklogStart)
-		}
 		if lag.P50 > max(lagFloorUS, latency.P50/4) {
 			invalid("half of the requests left over %.0f us late by the generator's own fault, beside a median latency of %.0f us", lag.P50, latency.P50)
 		} else if lag.P99 > max(lagFloorUS, latency.P99/4) {
@@ -181,6 +181,22 @@ func Judge(w *Window, spec *Spec) Verdict {
 // maxBacklog is by how much the backlog may grow beyond chance, of the requests answered
 // meanwhile.
 const maxBacklog = 0.01
+
+// overloadWarning says that the target did not carry the rate, "" if it did. A run begins
+// without a backlog, and a slow target that carries the rate has one from then on, so only
+// growth over the second half counts. Where the rate changes, the backlog does too.
+func (r *Result) overloadWarning() string {
+	half := len(r.Intervals) / 2
+	if half == 0 || r.Spec.Rate.IsMax() || r.Spec.Arrival == Recorded || r.Spec.shape().Kind != arrival.Constant || len(r.Changes) > 0 {
+		return ""
+	}
+	w, err := r.Window(half, len(r.Intervals))
+	if err != nil || !r.Spec.overloaded(w.within()) {
+		return ""
+	}
+	return fmt.Sprintf("the target does not carry this rate: in the second half it answered %.4g rps, and the requests that were due and not answered rose from %d to %d; latency depends on how long that lasts",
+		w.AchievedRPS(), w.BacklogStart, w.BacklogEnd)
+}
 
 // overloaded says whether the backlog of a window grew by more than chance explains.
 func (s *Spec) overloaded(w record.Within) bool {
