@@ -39,6 +39,9 @@ type figureAt struct {
 type RunFigure struct {
 	Finding record.Finding
 	Blocks  []float64 // the numbers of each block that it comes from
+	// Step is how coarsely they are read, in the finding's unit; 0 of what is exact. See
+	// [Observations.Resolution].
+	Step float64
 	// Unreached says that the percentile lies among requests that failed, in all
 	// requests of the cell together: it lies above any value. That of the baseline
 	// lies among others.
@@ -97,10 +100,10 @@ func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
 func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 	base, overhead := o.Baseline(cell)
 	overhead = overhead && m.Compared
-	keep := func(f record.Finding, blocks []float64, compared bool) *RunFigure {
+	keep := func(f record.Finding, blocks []float64, step float64, compared bool) *RunFigure {
 		f = o.WithoutSurvivors(f, m, cell, base)
 		r.at[figureAt{f.Name, cell}] = len(r.Figures)
-		r.Figures = append(r.Figures, RunFigure{Finding: f, Blocks: blocks, Compared: compared && !m.Context,
+		r.Figures = append(r.Figures, RunFigure{Finding: f, Blocks: blocks, Step: step, Compared: compared && !m.Context,
 			Decides: decides(o.Plan.Study, f, m), MoreIsBetter: m.MoreIsBetter, Unreached: f.Reason == record.ReasonNotReached && o.unreached(cell, m)})
 		return &r.Figures[len(r.Figures)-1]
 	}
@@ -109,12 +112,12 @@ func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 		for _, p := range o.Pairs(cell, base, m) {
 			blocks = append(blocks, p.Test-p.Base)
 		}
-		f := keep(o.overhead(cell, base, m), blocks, !o.lacks(cell, m) && !o.lacks(base, m)) // else too few requests tell of it
+		f := keep(o.overhead(cell, base, m), blocks, math.Sqrt2*o.Resolution(m, cell, base), !o.lacks(cell, m) && !o.lacks(base, m)) // else too few requests tell of it
 		f.Unreached = f.Unreached && !o.unreached(base, m)
 	}
 	if f, ok := o.Plain(cell, m); ok {
 		machines := m.Quantile > 0 && len(o.Plan.Study.Baseline) > 0 // a baseline's own latency is the machine's
-		keep(f, o.Values(cell, m), !overhead && !machines && !o.lacks(cell, m)).Typical = m.Level
+		keep(f, o.Values(cell, m), o.Resolution(m, cell), !overhead && !machines && !o.lacks(cell, m)).Typical = m.Level
 	}
 }
 

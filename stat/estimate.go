@@ -40,6 +40,11 @@ func (o Options) rounding() float64 {
 	return o.Resolution / math.Sqrt(12)
 }
 
+// variance is a mean's, by the scatter of its values and by their steps.
+func (o Options) variance(scatter float64) float64 {
+	return math.Max(scatter, o.rounding()*o.rounding())
+}
+
 // differing are the options for a difference of two values that have these weights in it.
 func (o Options) differing(a, b float64) Options {
 	if o.Resolution > 0 {

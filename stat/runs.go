@@ -1,6 +1,9 @@
 package stat
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // BetweenRuns estimates how much larger the values of runs b are than those of
 // runs a, as a fraction of a, from one value a run: the run is what varies on
@@ -14,6 +17,9 @@ import "math"
 // each side there is no interval.
 func BetweenRuns(a, b []float64, o Options) Estimate {
 	if x, y := logarithms(a), logarithms(b); x != nil && y != nil {
+		if all := slices.Concat(a, b); len(all) > 0 {
+			o.Resolution /= slices.Min(all) // a step's share of the smallest value
+		}
 		e := newRunSamples(x, y, o).difference()
 		e.Value, e.Low, e.High = math.Expm1(e.Value), math.Expm1(e.Low), math.Expm1(e.High)
 		e.Method = "Welch's t on logarithms of runs' values"
@@ -47,7 +53,7 @@ func newRunSamples(a, b []float64, o Options) twoSamples {
 	} else {
 		_, sd = meanStdDev(s.b)
 	}
-	s.varA, s.varB = sd*sd/float64(na), sd*sd/float64(nb)
+	s.varA, s.varB = o.variance(sd*sd/float64(na)), o.variance(sd*sd/float64(nb))
 	s.SE, s.DF = math.Sqrt(s.varA+s.varB), float64(max(na, nb)-1)
 	s.warn("one side has one run: its scatter from run to run is taken to be the other's")
 	return s

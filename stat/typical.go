@@ -47,6 +47,8 @@ func Typical(values []float64, o Options) Estimate {
 		m := meanOf(x, o) // the same figure and interval, to the last digit
 		e.Value, e.Low, e.High = m.Value, m.Low, m.High
 	}
+	half := tQuantile(1-(1-e.Level)/2, e.DF) * o.rounding()
+	e.Low, e.High = math.Min(e.Low, e.Value-half), math.Max(e.High, e.Value+half)
 	e.SE = (e.High - e.Low) / 2 / tQuantile(1-(1-e.Level)/2, e.DF)
 	if x[0] < x[n-1] && n < 4 { // of values that are all the same, Low == High says it
 		e.warn("only %d blocks", n)

@@ -109,7 +109,7 @@ func newTwoSamples(a, b []float64, o Options) twoSamples {
 	s.meanA, sa = meanStdDev(s.a)
 	s.meanB, sb = meanStdDev(s.b)
 	na, nb := float64(len(s.a)), float64(len(s.b))
-	s.varA, s.varB = sa*sa/na, sb*sb/nb
+	s.varA, s.varB = o.variance(sa*sa/na), o.variance(sb*sb/nb)
 	s.SE, s.DF = math.Sqrt(s.varA+s.varB), na+nb-2
 	if s.SE == 0 {
 		s.warn("all blocks of each run gave the same value: the interval has no width")

@@ -249,6 +249,7 @@ func (p pairing) weigh(o stat.Options, margin float64) (ratio stat.Estimate, ver
 
 // ratio is B/A - 1, of what is printed of blocks: their medians, or means.
 func (p pairing) ratio(o stat.Options) stat.Estimate {
+	o.Resolution = max(p.a.step(), p.b.step())
 	switch {
 	case !p.blocks:
 		return stat.BetweenRuns(p.a.values, p.b.values, o)
@@ -260,6 +261,7 @@ func (p pairing) ratio(o stat.Options) stat.Estimate {
 
 // difference is B - A, likewise.
 func (p pairing) difference(o stat.Options) stat.Estimate {
+	o.Resolution = max(p.a.step(), p.b.step())
 	switch {
 	case !p.blocks:
 		return stat.BetweenRunsDifference(p.a.values, p.b.values, o)
@@ -267,6 +269,14 @@ func (p pairing) difference(o stat.Options) stat.Estimate {
 		return stat.TypicalDifference(p.a.values, p.b.values, o)
 	}
 	return stat.Unpaired(p.a.values, p.b.values, o)
+}
+
+// step is how coarsely a side's values are read.
+func (s sideFigure) step() (coarsest float64) {
+	for _, f := range s.all {
+		coarsest = max(coarsest, f.Step)
+	}
+	return coarsest
 }
 
 // partlyIn names the sides in which a percentile is reached in part.

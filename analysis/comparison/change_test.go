@@ -3,9 +3,34 @@ package comparison
 import (
 	"testing"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )
+
+// Two runs whose blocks all have the same value differ by nothing that was measured where they
+// are a step apart.
+func TestStepApart(t *testing.T) {
+	side := func(v, step float64) sideFigure {
+		f := record.Finding{Name: "apiserver_cpu", Estimate: v, Low: v, High: v, Blocks: 2, Verdict: record.VerdictMeasured}
+		return sideFigure{finding: f, values: []float64{v, v}, runs: 1, all: []*analysis.RunFigure{{Finding: f, Step: step}}}
+	}
+	for _, c := range []struct {
+		b, step float64
+		want    string
+	}{
+		{2e4, 1e4, record.VerdictInconclusive},
+		{2e4, 0, record.VerdictWorse}, // counts
+		{2e4, 10, record.VerdictWorse},
+	} {
+		for _, p := range []pairing{{blocks: true}, {blocks: true, typical: true}, {}} {
+			p.a, p.b = side(1e4, c.step), side(c.b, c.step)
+			if _, got, why := p.weigh(stat.Options{}, 0.05); got != c.want {
+				t.Errorf("from 10,000 to %g in steps of %g, of blocks %v, typical %v: %s (%s), want %s", c.b, c.step, p.blocks, p.typical, got, why, c.want)
+			}
+		}
+	}
+}
 
 // From what may be nothing to something is worse where less is better, and better where
 // more is.
