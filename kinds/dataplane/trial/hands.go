@@ -235,6 +235,7 @@ func together(all [][]load.Summary) []load.Summary {
 			a.Completed += b.Completed
 			a.Failed += b.Failed
 			a.Unfinished += b.Unfinished
+			a.Answered += b.Answered
 		}
 	}
 	return out

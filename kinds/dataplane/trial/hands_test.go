@@ -452,10 +452,10 @@ func TestHandsOnOneNode(t *testing.T) {
 
 // What the generators' intervals say together of how steady they are.
 func TestTogether(t *testing.T) {
-	a := []load.Summary{{Scheduled: 3, Completed: 2, Failed: 1, P50NS: 100}, {Scheduled: 1, Completed: 1, P50NS: 50}, {Scheduled: 9}}
-	b := []load.Summary{{Scheduled: 6, Completed: 6, P50NS: 200}, {Scheduled: 1, Unfinished: 1}}
+	a := []load.Summary{{Scheduled: 3, Completed: 2, Failed: 1, Answered: 4, P50NS: 100}, {Scheduled: 1, Completed: 1, P50NS: 50}, {Scheduled: 9}}
+	b := []load.Summary{{Scheduled: 6, Completed: 6, Answered: 5, P50NS: 200}, {Scheduled: 1, Unfinished: 1}}
 	got := together([][]load.Summary{a, b})
-	if len(got) != 2 || got[0].Scheduled != 9 || got[0].Completed != 8 || got[0].Failed != 1 || got[0].P50NS != 175 || got[1].P50NS != 50 || got[1].Unfinished != 1 {
+	if len(got) != 2 || got[0].Scheduled != 9 || got[0].Completed != 8 || got[0].Failed != 1 || got[0].Answered != 9 || got[0].P50NS != 175 || got[1].P50NS != 50 || got[1].Unfinished != 1 {
 		t.Errorf("%+v", got)
 	}
 	if a[0].Scheduled != 3 {
