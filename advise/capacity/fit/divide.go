@@ -40,32 +40,30 @@ var roleOf = func() (out [model.Parameters]role) {
 }()
 
 // preference chooses among the divisions of a cost that explain the cells equally
-// well: to which role most of it goes, and to which most of what is left. The zero value
-// divides as the assumed values of the parameters are to each other.
+// well: most of it goes to the first role, and most of the rest to the second. The zero value
+// divides it in the proportions of the assumed parameters.
 type preference struct {
 	some          bool
 	first, second role
 }
 
-// prefers draws a preference. Each role is first equally often, so that the draws span the
-// divisions possible, from all of a cost being fixed to all of it growing.
+// prefers draws a preference. Each role comes first equally often, so the draws span all
+// possible divisions, from a cost that is all fixed to one that grows with the mesh alone.
 func prefers(rng *rand.Rand) preference {
 	p := preference{some: true, first: role(rng.IntN(int(roles)))}
 	p.second = (p.first + 1 + role(rng.IntN(int(roles)-1))) % roles
 	return p
 }
 
-// tendency is to which coefficient a division tends, and what the square of straying from it
-// weighs.
+// tendency pulls a coefficient towards a value; weight is that of the squared distance.
 type tendency struct{ to, weight float64 }
 
 // unlikely is the least share of a cost that a part is taken to have.
 const unlikely = 0.2
 
-// tendencies are those of parts. A preference tends to none of what it does not prefer. Without
-// one a cost divides as the assumed values are to each other: they are
-// multiplied by what makes them explain the cells, and what is still missing is shared out in
-// proportion to them.
+// tendencies returns one for each part. A preference pulls every part towards zero, the preferred
+// ones least. Without a preference the assumed values are scaled by one factor to fit the cells,
+// each coefficient is pulled towards its scaled value, and the rest is divided in proportion.
 func (p preference) tendencies(rows []*row, parts []part) []tendency {
 	out := make([]tendency, len(parts))
 	if p.some {

@@ -129,15 +129,14 @@ func (f *fitter) estimate(of []*Observation, p preference) *estimate {
 	return estimateOf(of, f.simulated, f.others, p)
 }
 
-// Of a parameter that trials tell: preferences move it by this share of it at most, or it
-// makes up no more than that of any cell.
+// The trials determine a parameter if preferences move it by at most toldWithin of its largest
+// value, or if it is less than the share negligible of every cell.
 const (
 	toldWithin = 0.5
 	negligible = 0.01
 )
 
-// told tells which parameters the trials tell by themselves, and not only in a sum with
-// others: those that come out the same however what is open is divided.
+// told says which parameters the trials determine by themselves, not only in a sum with others.
 func (f *fitter) told(whole *estimate) (told [model.Parameters]bool) {
 	low, high, share := whole.values, whole.values, whole.shares
 	for first := range roles {

@@ -15,20 +15,18 @@ type part struct {
 	x  []float64
 }
 
-// unsure is the relative difference between cells below which it tells nothing of how a cost
+// unsure is the least relative difference between cells that counts as evidence of how a cost
 // divides, however little the trials of a cell scatter.
 const unsure = 0.01
 
-// regress finds coefficients that explain y as a sum of parts, none below zero: least
-// squares of relative errors, over the means of each cell. Scatter within a cell tells nothing
-// of how a cost divides, so that it has no say in it.
+// regress finds non-negative coefficients that explain y as a sum of parts, by least squares of
+// relative errors over the means of the cells: scatter within a cell is no evidence of how a cost
+// divides.
 //
-// Where the cells leave several divisions open, the preference chooses among them. All
-// of these explain the cells equally well, within what the trials of a cell scatter: the square
-// of that is what it weighs, against the squared relative errors, to put all of a cost down to one
-// part. Coefficients are those of parts, NaN where no
-// trial has any of a part. Shares are the largest share of what a cell measured that a part
-// has.
+// Where several divisions explain the cells equally well, the preference chooses among them. It
+// weighs the squared standard error of a cell's mean, so it changes no cell by more than noise.
+// A coefficient is NaN where no trial has any of its part. shares[k] is the largest share that
+// part k has of any cell's mean.
 func regress(cells []string, y []float64, parts []part, p preference) (coefficients, shares []float64) {
 	rows, scatter := meansOf(cells, y, parts)
 	coefficients, shares = make([]float64, len(parts)), make([]float64, len(parts))
