@@ -273,9 +273,9 @@ func (l *envoyLine) field(key, value []byte) {
 		e.StartNS, l.start = accesslog.Time(string(value))
 		readable = l.start
 	case "us":
-		l.us = number(math.MaxInt64/1000)
+		l.us = number(math.MaxInt64 / 1000)
 	case "ms":
-		l.ms = number(math.MaxInt64/1_000_000)
+		l.ms = number(math.MaxInt64 / 1_000_000)
 	case "status":
 		e.Status = int(number(999))
 	case "grpc":
