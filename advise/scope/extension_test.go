@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A Wasm extension is shown by name, whoever wrote it.
+// A Wasm extension is shown by name, whichever resource added it.
 func TestWasmExtensions(t *testing.T) {
 	wasm := func(plugin string) string {
 		return `"typed_config":{"@type":"t/envoy.extensions.filters.http.wasm.v3.Wasm","config":{` + plugin + `"vm_config":{"runtime":"envoy.wasm.runtime.v8"}}}`

@@ -194,7 +194,7 @@ func isHost(word string) bool {
 
 // directions are how the names of a service's clusters begin. The other
 // spelling of such names (outbound_.80_._.HOST) is the server name by which
-// sidecars call each other: it stands in the log of whoever was called.
+// sidecars call each other: it is in the log of the workload that was called.
 var directions = [][]byte{[]byte("outbound|"), []byte("inbound|")}
 
 // endOfCluster are the characters that end the name of a cluster.

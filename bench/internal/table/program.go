@@ -8,13 +8,14 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 )
 
 // Main runs a bench program with the process's arguments until it is done or
 // interrupted, and returns its exit code. What is wrong goes to standard error
 // behind the program's name.
 func Main(name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
