@@ -46,11 +46,11 @@ type grpcCaller struct {
 }
 
 // grpcConn is a client of the library. It has one connection, which the library
-// makes anew by itself where the other side has closed it; it also sends
-// requests once more that were not taken.
+// reopens when the peer closes it; the library also resends requests that the peer
+// did not process.
 type grpcConn struct {
 	*grpc.ClientConn
-	begun   atomic.Int64            // connections, since somebody looked
+	begun   atomic.Int64            // connections since the last read
 	below   atomic.Pointer[watched] // the connection made last
 	pinged  atomic.Pointer[pinged]  // the same, above TLS
 	failed  atomic.Pointer[error]   // why no connection could be made the last time

@@ -130,9 +130,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A change begins when the first proxy gets it, and each time anew: content that comes back
-// is not what others got before. Nor does a proxy that is late take for new what others
-// have got before it.
+// A change begins when the first proxy gets it. Content that comes back begins a new change;
+// a late proxy still gets the change that others got before it.
 func TestBegan(t *testing.T) {
 	type taken struct {
 		proxy int

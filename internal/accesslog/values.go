@@ -51,8 +51,8 @@ var layouts = []string{
 const lastYear = 2200
 
 // Time reads when a request began, in nanoseconds since 1970: RFC 3339 or another of layouts,
-// perhaps in brackets, or the time since 1970 with or without decimals. Seconds, milliseconds,
-// microseconds and nanoseconds are told apart by their size.
+// perhaps in brackets, or the time since 1970 with or without decimals. The magnitude tells
+// seconds, milliseconds, microseconds and nanoseconds apart.
 func Time(text string) (ns int64, ok bool) {
 	if ns, ok := epoch(text); ok {
 		return ns, true

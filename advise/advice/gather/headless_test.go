@@ -23,8 +23,8 @@ func dumpOf(listeners [][2]string) string {
 	return b.String()
 }
 
-// Listeners of a headless Service's endpoints are told from those of Services that have
-// addresses, from listeners of HTTP ports, and from those of others' hosts.
+// Headless counts the listeners of a headless Service's endpoints, and not those of Services
+// that have addresses, of HTTP ports, or of other hosts.
 func TestHeadless(t *testing.T) {
 	const store, web = "outbound|9042||store.data.svc.cluster.local", "outbound|80||web.shop.svc.cluster.local"
 	var others, endpoints [][2]string

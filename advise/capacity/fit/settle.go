@@ -15,7 +15,7 @@ type simulation struct {
 	// of others do not: overlapping ones take what the CPUs allow, whatever is beside what.
 	off []offBy
 	// Of a push, by type: how many changes in it have a part of their own, whether
-	// it is whole, and whether it is made anew.
+	// it is whole, and whether it is generated again.
 	own, whole, anew [push.Types]float64
 	// missed is how far off the number of pushes was, the logarithm.
 	missed float64
