@@ -39,8 +39,8 @@ run: build ## build what is missing, start the lab, run study/studies/quick.yaml
 test: build ## every behaviour once: unit, web page, and on the real lab (root)
 	@$(GO) run ./testing/testrun test
 
-verify: build ## the rest: what takes long on the lab, the race detector, fuzz targets, staticcheck
-	@$(GO) run ./testing/testrun verify
+verify: build ## the rest: what takes long on the lab, the race detector, fuzz targets, staticcheck (SHARD=2/4: a part; RUN=pattern: some tests on labs)
+	@SHARD="$(SHARD)" RUN="$(RUN)" $(GO) run ./testing/testrun verify
 
 test-unit: ## tests that need neither root nor a lab
 	$(GO) test ./...

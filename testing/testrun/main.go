@@ -6,7 +6,9 @@
 // nothing ran. bin/test-times.json and bin/verify-times.json keep where the time went.
 //
 //	testrun test     each behaviour once
-//	testrun verify   the rest: what takes long, -race, fuzz targets, staticcheck
+//	testrun verify   the rest: what takes long, -race, fuzz targets, staticcheck;
+//	                 with SHARD=k/n one of n parts, with RUN=pattern only
+//	                 the tests on labs whose names match
 //
 // Tests that mostly wait for a cluster run in lanes side by side, each lane on
 // one lab that its packages share in turn; what computes runs beside them in "test",
@@ -61,6 +63,14 @@ func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error)
 	if err != nil {
 		return false, err
 	}
+	part, err := shareOf(os.Getenv)
+	if err != nil {
+		return false, err
+	}
+	plan, err := makePlan(args[0], packages, part, os.Geteuid() == 0)
+	if err != nil {
+		return false, err
+	}
 	program, err := filepath.Abs(filepath.Join("bin", "meshtrial"))
 	if err != nil {
 		return false, err
@@ -78,7 +88,7 @@ func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error)
 	r := &runner{out: &lines{out: out}, program: program, labs: labs, env: append(os.Environ(),
 		"MESHTRIAL_SEED="+seed, "MESHTRIAL_PROGRAM="+program)}
 	all := newTally(r.out)
-	for _, stage := range makePlan(args[0], packages, os.Geteuid() == 0) {
+	for _, stage := range plan {
 		for _, t := range r.stage(ctx, stage) {
 			all.add(t)
 		}

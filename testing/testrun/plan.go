@@ -90,10 +90,12 @@ type goPackage struct {
 	fuzz        []string
 }
 
-// makePlan says what runs: stages in turn, of lanes side by side.
-func makePlan(mode string, packages []goPackage, root bool) [][]lane {
+// makePlan says what runs: stages in turn, of lanes side by side. Only "verify"
+// can be shared out.
+func makePlan(mode string, packages []goPackage, part share, root bool) ([][]lane, error) {
 	if mode == modeVerify {
-		return verifyPlan(packages, root)
+		packages, err := part.of(packages)
+		return verifyPlan(packages, part, root), err
 	}
 	components := lane{name: "components"}
 	if root {
@@ -128,10 +130,10 @@ func makePlan(mode string, packages []goPackage, root bool) [][]lane {
 	beside = append(beside, lane{name: "own labs", jobs: []job{goTest("own labs", own, append(flags, "-p", "1")...)}},
 		lane{name: "the rest", jobs: []job{goTest("the rest", plain, append(flags, "-p", "2")...)}})
 	page := lane{name: "page", jobs: []job{{name: "page", needs: "npm", command: []string{"make", "--no-print-directory", "test-web"}}}}
-	return [][]lane{{components, page}, beside, {{name: "measuring", jobs: []job{goTest("measuring", alone, append(flags, "-p", "1")...)}}}}
+	return [][]lane{{components, page}, beside, {{name: "measuring", jobs: []job{goTest("measuring", alone, append(flags, "-p", "1")...)}}}}, nil
 }
 
-func verifyPlan(packages []goPackage, root bool) [][]lane {
+func verifyPlan(packages []goPackage, part share, root bool) [][]lane {
 	var beside []lane
 	lanes := map[string]int{}
 	last := lane{name: "measuring", lab: true}
@@ -172,20 +174,29 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 			figures = append(figures, verifyTest(p.name, later))
 		}
 	}
-	compiled := lane{name: "compiled", yield: true, jobs: []job{
-		{name: "staticcheck", command: []string{"make", "--no-print-directory", "staticcheck"}},
-		raceCompiled(append(slices.Clone(together), alone...)),
-	}}
+	compiled := lane{name: "compiled", yield: true}
+	if part.whole() || part.shard == 1 {
+		compiled.jobs = append(compiled.jobs, job{name: "staticcheck", command: []string{"make", "--no-print-directory", "staticcheck"}})
+	}
+	if raced := append(slices.Clone(together), alone...); len(raced) > 0 {
+		compiled.jobs = append(compiled.jobs, raceCompiled(raced))
+	}
 	// These want whole CPUs and have deadlines: beside labs they spoil the labs' tests, and
 	// giving way to them they would fail themselves.
-	computes := lane{name: "computes", jobs: []job{raceTest(together, "2")}}
+	computes := lane{name: "computes"}
+	if len(together) > 0 {
+		computes.jobs = []job{raceTest(together, "2")}
+	}
 	for _, p := range packages {
 		for _, target := range p.fuzz {
 			computes.jobs = append(computes.jobs, goTest(target, []string{p.name}, "-run", "^$", "-fuzz", only([]string{target}), "-fuzztime", "6s",
 				"-fuzzminimizetime", "20x")) // by default it may take all of the time
 		}
 	}
-	last.jobs = append([]job{raceTest(alone, "1")}, figures...) // a lab stays up once it is wanted
+	if len(alone) > 0 {
+		last.jobs = []job{raceTest(alone, "1")}
+	}
+	last.jobs = append(last.jobs, figures...) // a lab stays up once it is wanted
 	return [][]lane{{components}, append(beside, guest, compiled), {computes}, {last}}
 }
 

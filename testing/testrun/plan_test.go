@@ -2,6 +2,7 @@ package main
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,10 +16,26 @@ func TestVerifyPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Run("whole", func(t *testing.T) { onceEach(t, packages, share{}) })
+	t.Run("shards", func(t *testing.T) {
+		onceEach(t, packages, share{shard: 1, shards: 4}, share{shard: 2, shards: 4}, share{shard: 3, shards: 4}, share{shard: 4, shards: 4})
+	})
+}
+
+// onceEach holds parts of "verify" against all that it has to run.
+func onceEach(t *testing.T, packages []goPackage, parts ...share) {
 	runs := map[string]int{}
 	targets := map[string]int{}
 	raced, compiled := map[string]int{}, map[string]int{}
-	for _, stage := range makePlan(modeVerify, packages, true) {
+	var stages [][]lane
+	for _, part := range parts {
+		plan, err := makePlan(modeVerify, packages, part, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stages = append(stages, plan...)
+	}
+	for _, stage := range stages {
 		for _, l := range stage {
 			for _, j := range l.jobs {
 				if at := slices.Index(j.command, "-fuzz"); at >= 0 {
@@ -86,5 +103,34 @@ func TestVerifyPlan(t *testing.T) {
 		if n != 1 {
 			t.Errorf("fuzz target %s runs %d times", name, n)
 		}
+	}
+}
+
+func TestShareOf(t *testing.T) {
+	for _, c := range []struct {
+		shard, run string
+		ok         bool
+	}{
+		{"", "", true}, {"2/4", "", true}, {"1/1", "", true}, {"", "Waits|Nodes", true},
+		{"0/4", "", false}, {"5/4", "", false}, {"2", "", false}, {"a/b", "", false}, {"-1/-1", "", false}, {"", "(", false},
+	} {
+		_, err := shareOf(func(name string) string { return map[string]string{"SHARD": c.shard, "RUN": c.run}[name] })
+		if (err == nil) != c.ok {
+			t.Errorf("SHARD=%s RUN=%s: %v", c.shard, c.run, err)
+		}
+	}
+}
+
+func TestRunSelectsTestsOnLabs(t *testing.T) {
+	packages := []goPackage{
+		{name: "lab/local", concurrent: true, verify: []string{"TestWaits", "TestNodes"}, fuzz: []string{"FuzzWaits"}},
+		{name: "stat", fuzz: []string{"FuzzWaits"}},
+	}
+	got, err := share{only: regexp.MustCompile("Waits")}.of(packages)
+	if err != nil || len(got) != 1 || got[0].name != "lab/local" || !slices.Equal(got[0].verify, []string{"TestWaits"}) || got[0].concurrent || got[0].fuzz != nil {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := (share{only: regexp.MustCompile("Nothing")}).of(packages); err == nil {
+		t.Error("a pattern without a match is no error")
 	}
 }

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// share selects a part of "verify": one shard of several, which together run
+// everything exactly once on different machines, or the tests on labs whose
+// names match a pattern. The zero value is all of it.
+type share struct {
+	shard, shards int
+	only          *regexp.Regexp
+}
+
+// shareOf reads SHARD=k/n and RUN=pattern from the environment.
+func shareOf(env func(string) string) (share, error) {
+	var s share
+	if text := env("SHARD"); text != "" {
+		k, n, _ := strings.Cut(text, "/")
+		var err1, err2 error
+		s.shard, err1 = strconv.Atoi(k)
+		s.shards, err2 = strconv.Atoi(n)
+		if err1 != nil || err2 != nil || s.shard < 1 || s.shard > s.shards {
+			return share{}, fmt.Errorf("SHARD=%s: want k/n with 1 <= k <= n, such as 2/4", text)
+		}
+	}
+	if text := env("RUN"); text != "" {
+		pattern, err := regexp.Compile(text)
+		if err != nil {
+			return share{}, fmt.Errorf("RUN: %w", err)
+		}
+		s.only = pattern
+	}
+	return s, nil
+}
+
+// whole reports whether nothing is left out.
+func (s share) whole() bool { return s.shards <= 1 && s.only == nil }
+
+// cost is what a shard has to do: one test on a lab, one fuzz target, or a
+// package's tests under the race detector.
+type cost struct {
+	pkg, test string
+	kind      costKind
+	seconds   float64
+}
+
+type costKind int
+
+const (
+	labTest costKind = iota
+	fuzzTarget
+	raced
+)
+
+// Seconds of what verifySeconds does not list.
+var usual = map[costKind]float64{labTest: 60, fuzzTarget: 15, raced: 20}
+
+// verifySeconds are the seconds of tests by "package test", and of packages
+// under the race detector by "package -race", as bin/verify-times.json of a
+// whole run showed them. They only balance the shards.
+//
+//go:embed verify-seconds.json
+var verifySeconds []byte
+
+// of returns the packages with only what belongs to the share.
+func (s share) of(packages []goPackage) ([]goPackage, error) {
+	if s.whole() {
+		return packages, nil
+	}
+	known := map[string]float64{}
+	if err := json.Unmarshal(verifySeconds, &known); err != nil {
+		return nil, err
+	}
+	var all []cost
+	add := func(kind costKind, pkg, test string) {
+		if s.only != nil && (kind != labTest || !s.only.MatchString(test)) {
+			return
+		}
+		seconds, ok := known[pkg+" "+test]
+		if !ok {
+			seconds = usual[kind]
+		}
+		all = append(all, cost{pkg, test, kind, seconds})
+	}
+	for _, p := range packages {
+		for _, name := range p.verify {
+			add(labTest, p.name, name)
+		}
+		for _, name := range p.fuzz {
+			add(fuzzTarget, p.name, name)
+		}
+		if p.concurrent {
+			add(raced, p.name, "-race")
+		}
+	}
+	// The longest first, each to the shard that has least to do: every machine
+	// comes to the same division.
+	slices.SortFunc(all, func(a, b cost) int {
+		return cmp.Or(cmp.Compare(b.seconds, a.seconds), cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.test, b.test))
+	})
+	load := make([]float64, max(s.shards, 1))
+	mine := map[string]*goPackage{}
+	for _, c := range all {
+		least := slices.Index(load, slices.Min(load))
+		load[least] += c.seconds
+		if least != max(s.shard, 1)-1 {
+			continue
+		}
+		p := mine[c.pkg]
+		if p == nil {
+			p = &goPackage{name: c.pkg}
+			mine[c.pkg] = p
+		}
+		switch c.kind {
+		case labTest:
+			p.verify = append(p.verify, c.test)
+		case fuzzTarget:
+			p.fuzz = append(p.fuzz, c.test)
+		case raced:
+			p.concurrent = true
+		}
+	}
+	var out []goPackage
+	for _, p := range packages {
+		if m := mine[p.name]; m != nil {
+			out = append(out, *m)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no test of verify matches RUN=%s", s.only)
+	}
+	return out, nil
+}
