@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
 // runIn runs a command line.
@@ -23,11 +23,11 @@ func runIn(ctx context.Context, args ...string) (stdout, stderr string, err erro
 // served has made-up configuration served until the test ends.
 func served(t *testing.T, services, endpoints int) net.Listener {
 	t.Helper()
-	c, err := server.Synthetic(services, endpoints)
+	c, err := xdsserver.Synthetic(services, endpoints)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(c)
+	s := xdsserver.New(c)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -131,11 +131,11 @@ func TestXDSWithoutServerAtTheEnd(t *testing.T) {
 // serverEnds runs proxies whose server ends after a while and before them.
 func serverEnds(t *testing.T, after time.Duration) (string, error) {
 	t.Helper()
-	c, err := server.Synthetic(5, 1)
+	c, err := xdsserver.Synthetic(5, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(c)
+	s := xdsserver.New(c)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

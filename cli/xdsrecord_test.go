@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/scope"
-	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
 // What one server sends is recorded, weighed, served again and recorded again.
@@ -32,7 +32,7 @@ func TestRecordServeScope(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replay := server.New(c)
+	replay := xdsserver.New(c)
 	served := make(chan error, 1)
 	go func() { served <- replay.Serve(again) }()
 	second := filepath.Join(dir, "second.xds.gz")
@@ -84,11 +84,11 @@ func TestRecordServeScope(t *testing.T) {
 }
 
 // configurationIn reads what xds record wrote.
-func configurationIn(t *testing.T, path string) server.Configuration {
+func configurationIn(t *testing.T, path string) xdsserver.Configuration {
 	t.Helper()
-	var c server.Configuration
+	var c xdsserver.Configuration
 	err := withFile(t.Context(), nil, path, func(r io.Reader) (err error) {
-		c, err = server.Read(r)
+		c, err = xdsserver.Read(r)
 		return err
 	})
 	if err != nil {

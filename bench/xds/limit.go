@@ -11,22 +11,22 @@ import (
 
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
 // endpoints of each synthetic service.
 const endpoints = 2
 
 // start serves a configuration on a port of its own.
-func start(o *options, c server.Configuration, from string, serve func(*server.Server, net.Listener) error) (*server.Server, string, error) {
+func start(o *options, c xdsserver.Configuration, from string, serve func(*xdsserver.Server, net.Listener) error) (*xdsserver.Server, string, error) {
 	bytes := 0
 	for t := range c {
 		bytes += c.Bytes(t)
 	}
-	o.say("configuration (%s): %d clusters, %.1f MB", from, len(c[server.ClusterType]), float64(bytes)/1e6)
-	s := server.New(c)
+	o.say("configuration (%s): %d clusters, %.1f MB", from, len(c[xdsserver.ClusterType]), float64(bytes)/1e6)
+	s := xdsserver.New(c)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, "", err
@@ -37,7 +37,7 @@ func start(o *options, c server.Configuration, from string, serve func(*server.S
 
 // push gives one service an endpoint more, by whose address sidecars tell it,
 // and waits until every one has acknowledged it.
-func push(ctx context.Context, s *server.Server, c server.Configuration, f *fleet, n int, sidecars int) (*server.Push, xds.MarkerSightings, error) {
+func push(ctx context.Context, s *xdsserver.Server, c xdsserver.Configuration, f *fleet, n int, sidecars int) (*xdsserver.Push, xds.MarkerSightings, error) {
 	ip := fmt.Sprintf("198.18.%d.%d", n>>8, n&255) // of benchmarks, RFC 2544
 	changed, err := c.WithEndpoint(n, ip)
 	if err != nil {
@@ -47,7 +47,7 @@ func push(ctx context.Context, s *server.Server, c server.Configuration, f *flee
 	if err != nil {
 		return nil, xds.MarkerSightings{}, err
 	}
-	p := s.Push(server.Change{Type: server.EndpointType, Changed: []server.Resource{changed}})
+	p := s.Push(xdsserver.Change{Type: xdsserver.EndpointType, Changed: []xdsserver.Resource{changed}})
 	if p.Streams != sidecars {
 		return nil, xds.MarkerSightings{}, fmt.Errorf("a push went to %d of %d sidecars", p.Streams, sidecars)
 	}
@@ -65,7 +65,7 @@ func limit(ctx context.Context, o *options) (results []table.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s, address, err := start(o, c, from, (*server.Server).Serve)
+	s, address, err := start(o, c, from, (*xdsserver.Server).Serve)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func limit(ctx context.Context, o *options) (results []table.Row, err error) {
 		table.Of("until all had", "s", took.Seconds()),
 		table.Of("received while they did", "MB/s", float64(counts.Bytes)/1e6/took.Seconds()),
 		table.Of(connectLine, "ms", 1000*seconds(connected.CPU)/n).AtMost(connectTarget),
-		table.Of(fmt.Sprintf("memory of a sidecar with %d clusters", len(c[server.ClusterType])), "KB", resident).AtMost(memoryTarget),
+		table.Of(fmt.Sprintf("memory of a sidecar with %d clusters", len(c[xdsserver.ClusterType])), "KB", resident).AtMost(memoryTarget),
 		table.Of("most memory of a sidecar while all connect", "KB", peak),
 	)
 	var rates, cpu, spread []float64
@@ -132,11 +132,11 @@ const timed = 500
 // timing compares when sidecars say that they received changes with when the
 // server wrote them.
 func timing(ctx context.Context, o *options) (results []table.Row, err error) {
-	c, err := server.Synthetic(o.services, endpoints)
+	c, err := xdsserver.Synthetic(o.services, endpoints)
 	if err != nil {
 		return nil, err
 	}
-	s, address, err := start(o, c, "made up", (*server.Server).ServeTimed)
+	s, address, err := start(o, c, "made up", (*xdsserver.Server).ServeTimed)
 	if err != nil {
 		return nil, err
 	}

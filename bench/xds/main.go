@@ -46,7 +46,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/bench/internal/table"
-	"github.com/meshtrial/meshtrial/drive/xds/server"
+	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
 // Targets.
@@ -73,9 +73,9 @@ type options struct {
 	blocks    int
 	progress  io.Writer
 
-	run       string               // directory that the part waterfall reads
-	recording string               // file to write, or to read where the part istiod is not run
-	recorded  server.Configuration // by the part istiod
+	run       string                  // directory that the part waterfall reads
+	recording string                  // file to write, or to read where the part istiod is not run
+	recorded  xdsserver.Configuration // by the part istiod
 }
 
 func (o *options) say(format string, args ...any) {

@@ -9,8 +9,8 @@ import (
 	"os"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
 // record keeps what istiod sent one of the fleet's sidecars for the part limit,
@@ -38,18 +38,18 @@ func (o *options) record(ctx context.Context, f *fleet, proxies []xds.Proxy) err
 	return os.WriteFile(o.recording, data, 0o644)
 }
 
-func unpack(data []byte) (server.Configuration, error) {
+func unpack(data []byte) (xdsserver.Configuration, error) {
 	z, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
-	return server.Read(z)
+	return xdsserver.Read(z)
 }
 
 // configuration is what the part limit serves, and where it is from: what the
 // part istiod recorded just before, otherwise the file that was named, otherwise
 // made up.
-func (o *options) configuration() (c server.Configuration, from string, err error) {
+func (o *options) configuration() (c xdsserver.Configuration, from string, err error) {
 	if o.recorded != nil {
 		return o.recorded, "recorded from istiod in this run", nil
 	}
@@ -61,6 +61,6 @@ func (o *options) configuration() (c server.Configuration, from string, err erro
 		c, err := unpack(data)
 		return c, "recorded: " + o.recording, err
 	}
-	c, err = server.Synthetic(o.services, endpoints)
+	c, err = xdsserver.Synthetic(o.services, endpoints)
 	return c, fmt.Sprintf("made up; -recording FILE%s serves istiod's own", confile.Extension), err
 }

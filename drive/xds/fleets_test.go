@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/drive/xds/server"
+	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
 // TestFleetsLeaveNothing: one process serves fleet after fleet, hundreds of them in a
@@ -56,13 +56,13 @@ func TestFleetsLeaveNothing(t *testing.T) {
 
 // serveSynthetic serves the configuration of made-up Services of two endpoints for the
 // length of a test.
-func serveSynthetic(t *testing.T, services int) (s *server.Server, address string) {
+func serveSynthetic(t *testing.T, services int) (s *xdsserver.Server, address string) {
 	t.Helper()
-	c, err := server.Synthetic(services, 2)
+	c, err := xdsserver.Synthetic(services, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = server.New(c)
+	s = xdsserver.New(c)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

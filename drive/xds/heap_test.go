@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/drive/xds/server"
+	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
 // TestMemoryOfFleet bounds the live heap of a sidecar with 1,000 services,
@@ -40,12 +40,12 @@ func TestMemoryOfFleet(t *testing.T) {
 	eventually(t, "all ACKs", func() bool { return f.Account().Wire["rds"].Acks == proxies })
 	check("at rest")
 	for i := range pushes {
-		changed, err := server.SyntheticEndpoints(i, 2, "changed")
+		changed, err := xdsserver.SyntheticEndpoints(i, 2, "changed")
 		if err != nil {
 			t.Fatal(err)
 		}
 		acks := f.Account().Wire["eds"].Acks
-		s.Push(server.Change{Type: server.EndpointType, Changed: []server.Resource{changed}})
+		s.Push(xdsserver.Change{Type: xdsserver.EndpointType, Changed: []xdsserver.Resource{changed}})
 		eventually(t, "the push", func() bool { return f.Account().Wire["eds"].Acks == acks+proxies })
 	}
 	check("after pushes")

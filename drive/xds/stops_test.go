@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/drive/xds/server"
+	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
 // TestStopsReading: proxies that read nothing more after their first
@@ -23,13 +23,13 @@ func TestStopsReading(t *testing.T) {
 		pushes      = 40
 		each        = 256 << 10 // bytes of a push: all of them are far more than a window
 	)
-	c, err := server.Synthetic(50, 2)
+	c, err := xdsserver.Synthetic(50, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Those that read must not be given up because the machine stood still.
 	const aliveTime = 30 * time.Second
-	s := server.New(c, grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Second, Timeout: aliveTime}))
+	s := xdsserver.New(c, grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Second, Timeout: aliveTime}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -46,11 +46,11 @@ func TestStopsReading(t *testing.T) {
 	eventually(t, "all to stop", func() bool { return f.Account().StoppedReading == stops })
 	acks := f.Account().Wire["eds"].Acks
 	for i := range pushes {
-		changed, err := server.SyntheticEndpoints(i%50, 2, strings.Repeat(string(rune('a'+i%26)), each))
+		changed, err := xdsserver.SyntheticEndpoints(i%50, 2, strings.Repeat(string(rune('a'+i%26)), each))
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Push(server.Change{Type: server.EndpointType, Changed: []server.Resource{changed}})
+		s.Push(xdsserver.Change{Type: xdsserver.EndpointType, Changed: []xdsserver.Resource{changed}})
 		want := acks + int64(i+1)*good
 		eventually(t, "the ACKs of all that read", func() bool { return f.Account().Wire["eds"].Acks == want })
 	}

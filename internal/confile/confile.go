@@ -3,7 +3,7 @@
 // for each resource with its body as protobuf in base64.
 //
 //	simulated sidecar (xds) -> [Writer] -> file -> [Reader] -> scope: who brought which bytes
-//	                                                        -> drive/xds/server: serves it again
+//	                                                        -> testing/xdsserver: serves it again
 //
 // It is read and written one resource at a time. Whoever keeps it packs it
 // with gzip; the usual end of its name is .xds.gz.

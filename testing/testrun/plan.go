@@ -59,13 +59,13 @@ var labLanes = []struct {
 	packages []string
 }{
 	{"studies", []string{"run/runner"}},
-	{"istiod", []string{"mesh/istio", "drive/xds/fidelity", "drive/xds", "run/site", "kinds/"}},
+	{"istiod", []string{"mesh/istio", "testing/fidelity", "drive/xds", "run/site", "kinds/"}},
 	{"cluster", []string{"lab/journal", "drive/churn", "drive/population", "cli"}},
 }
 
 // measuring are packages whose tests measure times: they have the machine to
 // themselves.
-var measuring = regexp.MustCompile(`^(bench|bench/worker|drive/fault/.*|internal/(jsonhttp|rawgrpc|wake)|testing/leakcheck|drive/load|drive/load/.*|observe|drive/worker|drive/worker/.*|drive/xds/(control|server|stream))$`)
+var measuring = regexp.MustCompile(`^(bench|bench/worker|drive/fault/.*|internal/(jsonhttp|rawgrpc|wake)|testing/leakcheck|drive/load|drive/load/.*|observe|drive/worker|drive/worker/.*|drive/xds/(control|stream)|testing/xdsserver)$`)
 
 // undisturbed are tests of "verify" that run when all else has ended: those that hold
 // figures of a few short trials against each other, most of which are not valid beside

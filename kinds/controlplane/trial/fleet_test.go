@@ -17,7 +17,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	xdscontrol "github.com/meshtrial/meshtrial/drive/xds/control"
-	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
@@ -26,6 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/xdsserver"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -43,9 +43,9 @@ func roleAhead(ctx context.Context, ahead *atomic.Int64) http.Handler {
 }
 
 // discovery is a server of three services, and a fleet of five proxies of it.
-func discovery(t *testing.T) (*server.Server, xds.Spec) {
+func discovery(t *testing.T) (*xdsserver.Server, xds.Spec) {
 	t.Helper()
-	c, err := server.Synthetic(3, 1)
+	c, err := xdsserver.Synthetic(3, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func discovery(t *testing.T) (*server.Server, xds.Spec) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(c)
+	s := xdsserver.New(c)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(l) }()
 	t.Cleanup(func() { s.Close(); <-done })
@@ -120,11 +120,11 @@ func TestFleetOfTwo(t *testing.T) {
 	if err := f.announce(t.Context(), []record.Marker{{Change: 0, Type: "eds", Text: "another"}, {Change: 1, Type: "eds", Text: "never"}}); err != nil {
 		t.Fatal(err)
 	}
-	changed, err := server.SyntheticEndpoints(0, 1, "another")
+	changed, err := xdsserver.SyntheticEndpoints(0, 1, "another")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Push(server.Change{Type: server.EndpointType, Changed: []server.Resource{changed}})
+	s.Push(xdsserver.Change{Type: xdsserver.EndpointType, Changed: []xdsserver.Resource{changed}})
 	var seen []xds.MarkerSightings
 	soon(t, "all acknowledge it", func() bool {
 		if seen, err = f.sightings(t.Context()); err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
 // Changes that are under way at the same time do not wait for each other's markers:
@@ -68,11 +68,11 @@ func TestMarkersInAnyOrder(t *testing.T) {
 		t.Errorf("the second pod heard of change %d first, %v", m.Change, err)
 	}
 	_ = own.Close()
-	changed, err := server.SyntheticEndpoints(0, 1, "another")
+	changed, err := xdsserver.SyntheticEndpoints(0, 1, "another")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Push(server.Change{Type: server.EndpointType, Changed: []server.Resource{changed}})
+	s.Push(xdsserver.Change{Type: xdsserver.EndpointType, Changed: []xdsserver.Resource{changed}})
 	var seen []xds.MarkerSightings
 	soon(t, "all see it", func() bool {
 		if seen, err = f.sightings(t.Context()); err != nil {

@@ -1,4 +1,4 @@
-// Package server is a discovery server of our own. It serves a
+// Package xdsserver is a discovery server of our own. It serves a
 // [Configuration] that was recorded from a real istiod ([Read], of what a
 // simulated sidecar was sent) or made up ([Synthetic]) to any number of streams, delta and state of the
 // world, and changes it at will. It exists to find the limits of simulated
@@ -13,4 +13,4 @@
 //
 // It is no control plane: it knows no services, pods or policies, computes
 // nothing, and every node gets the same.
-package server
+package xdsserver

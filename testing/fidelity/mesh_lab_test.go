@@ -21,11 +21,11 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"github.com/meshtrial/meshtrial/drive/xds/fidelity"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/fidelity"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 

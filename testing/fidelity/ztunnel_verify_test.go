@@ -39,13 +39,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/drive/xds/fidelity"
-	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/testing/fidelity"
 	"github.com/meshtrial/meshtrial/testing/golden"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
 // TestSimulatedZtunnelIsLikeARealOne has a real ztunnel, with the environment that Istio's
@@ -63,7 +63,7 @@ func likeARealZtunnel(t *testing.T, dir string, onDemand bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	held := &held{of: map[string][]string{}}
-	istiod := server.New(server.Configuration{
+	istiod := xdsserver.New(xdsserver.Configuration{
 		wire.AddressType: {address(t, "Kubernetes//Pod/fidelity/one", "192.0.2.11", false), address(t, "Kubernetes//Pod/fidelity/two", "192.0.2.21", false),
 			serviceAddress(t, "fidelity/one.fidelity.svc.cluster.local")},
 		wire.AuthorizationType: {policy(t, "fidelity/deny")},
@@ -94,13 +94,13 @@ func likeARealZtunnel(t *testing.T, dir string, onDemand bool) {
 	still(t, ctx, recorder, 2, quiet)
 	for _, change := range []struct {
 		mark string
-		make server.Change
+		make xdsserver.Change
 	}{
-		{"a pod comes", server.Change{Type: wire.AddressType, Changed: []server.Resource{address(t, "Kubernetes//Pod/fidelity/three", "192.0.2.31", false)}}},
-		{"it is not ready, and another one goes", server.Change{Type: wire.AddressType, Removed: []string{"Kubernetes//Pod/fidelity/two"},
-			Changed: []server.Resource{address(t, "Kubernetes//Pod/fidelity/three", "192.0.2.31", true)}}},
-		{"a policy comes", server.Change{Type: wire.AuthorizationType, Changed: []server.Resource{policy(t, "fidelity/more")}}},
-		{"one goes", server.Change{Type: wire.AuthorizationType, Removed: []string{"fidelity/deny"}}},
+		{"a pod comes", xdsserver.Change{Type: wire.AddressType, Changed: []xdsserver.Resource{address(t, "Kubernetes//Pod/fidelity/three", "192.0.2.31", false)}}},
+		{"it is not ready, and another one goes", xdsserver.Change{Type: wire.AddressType, Removed: []string{"Kubernetes//Pod/fidelity/two"},
+			Changed: []xdsserver.Resource{address(t, "Kubernetes//Pod/fidelity/three", "192.0.2.31", true)}}},
+		{"a policy comes", xdsserver.Change{Type: wire.AuthorizationType, Changed: []xdsserver.Resource{policy(t, "fidelity/more")}}},
+		{"one goes", xdsserver.Change{Type: wire.AuthorizationType, Removed: []string{"fidelity/deny"}}},
 	} {
 		recorder.Mark(change.mark)
 		istiod.Push(change.make)
@@ -303,17 +303,17 @@ func fields(of map[protowire.Number]string) []byte {
 	return b
 }
 
-func resource(t *testing.T, typeURL, name string, body []byte) server.Resource {
+func resource(t *testing.T, typeURL, name string, body []byte) xdsserver.Resource {
 	t.Helper()
 	b, err := proto.Marshal(&anypb.Any{TypeUrl: typeURL, Value: body})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server.Resource{Name: name, Any: b}
+	return xdsserver.Resource{Name: name, Any: b}
 }
 
 // address is an istio.workload.Address of a pod.
-func address(t *testing.T, uid, ip string, unhealthy bool) server.Resource {
+func address(t *testing.T, uid, ip string, unhealthy bool) xdsserver.Resource {
 	t.Helper()
 	pod := fields(map[protowire.Number]string{1: uid[strings.LastIndexByte(uid, '/')+1:], 2: "fidelity", 3: string(netip.MustParseAddr(ip).AsSlice()), 7: "default", 9: "lab", 20: uid})
 	if unhealthy {
@@ -323,14 +323,14 @@ func address(t *testing.T, uid, ip string, unhealthy bool) server.Resource {
 }
 
 // serviceAddress is an istio.workload.Address of a Service.
-func serviceAddress(t *testing.T, name string) server.Resource {
+func serviceAddress(t *testing.T, name string) xdsserver.Resource {
 	t.Helper()
 	namespace, host, _ := strings.Cut(name, "/")
 	return resource(t, wire.AddressType, name, fields(map[protowire.Number]string{2: string(fields(map[protowire.Number]string{1: "one", 2: namespace, 3: host}))}))
 }
 
 // policy is an istio.security.Authorization.
-func policy(t *testing.T, name string) server.Resource {
+func policy(t *testing.T, name string) xdsserver.Resource {
 	t.Helper()
 	namespace, own, _ := strings.Cut(name, "/")
 	return resource(t, wire.AuthorizationType, name, fields(map[protowire.Number]string{1: own, 2: namespace}))

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/drive/xds/fidelity"
+	"github.com/meshtrial/meshtrial/testing/fidelity"
 	"pgregory.net/rapid"
 )
 

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/drive/xds/fidelity"
+	"github.com/meshtrial/meshtrial/testing/fidelity"
 )
 
 // notImitated are parts of a real node that the simulated one leaves out on

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/meshtrial/meshtrial/drive/xds/server"
+	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
 var typeURLs = map[string]string{"cds": clusterURL, "eds": endpointURL, "lds": listenerURL, "rds": routeURL, "wds": addressURL, "wads": authorizationURL}
@@ -23,16 +23,16 @@ var typeURLs = map[string]string{"cds": clusterURL, "eds": endpointURL, "lds": l
 // and pushes what was pushed after each mark. It knows the core types, and those of
 // ztunnels.
 type Replay struct {
-	*server.Server
+	*xdsserver.Server
 	marks   []string
-	changes [][]server.Change // after each mark
+	changes [][]xdsserver.Change // after each mark
 }
 
 // NewReplay makes a replay of a transcript.
 func NewReplay(t *Transcript) (*Replay, error) {
 	r := &Replay{}
-	begin := server.Configuration{}
-	held := map[string]map[string]server.Resource{}
+	begin := xdsserver.Configuration{}
+	held := map[string]map[string]xdsserver.Resource{}
 	for _, s := range t.Steps {
 		url := typeURLs[s.Type]
 		if s.Kind == Mark {
@@ -41,7 +41,7 @@ func NewReplay(t *Transcript) (*Replay, error) {
 		if s.Kind != FromServer || url == "" {
 			continue
 		}
-		change := server.Change{Type: url, Removed: s.Removed}
+		change := xdsserver.Change{Type: url, Removed: s.Removed}
 		names := map[string]bool{}
 		for _, resource := range s.Resources {
 			made, err := resource.make(s.Type)
@@ -52,7 +52,7 @@ func NewReplay(t *Transcript) (*Replay, error) {
 			names[resource.Name] = true
 		}
 		if held[url] == nil {
-			held[url] = map[string]server.Resource{}
+			held[url] = map[string]xdsserver.Resource{}
 		}
 		if t.Mode == ModeSotW && (s.Type == "cds" || s.Type == "lds") {
 			for name := range held[url] { // what is not there is gone
@@ -76,7 +76,7 @@ func NewReplay(t *Transcript) (*Replay, error) {
 			begin[url] = append(begin[url], resource)
 		}
 	}
-	r.Server = server.New(begin)
+	r.Server = xdsserver.New(begin)
 	return r, nil
 }
 
@@ -94,7 +94,7 @@ func (r *Replay) Next() (string, bool) {
 
 // make returns a resource of a type with a name and references, and nothing
 // else in it.
-func (r Resource) make(typ string) (server.Resource, error) {
+func (r Resource) make(typ string) (xdsserver.Resource, error) {
 	var m proto.Message
 	switch typ {
 	case "cds":
@@ -117,7 +117,7 @@ func (r Resource) make(typ string) (server.Resource, error) {
 			}
 			manager, err := anypb.New(&hcmv3.HttpConnectionManager{RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: name}}})
 			if err != nil {
-				return server.Resource{}, err
+				return xdsserver.Resource{}, err
 			}
 			l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{Filters: []*listenerv3.Filter{{
 				Name: "envoy.filters.network.http_connection_manager", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: manager}}}})
@@ -128,7 +128,7 @@ func (r Resource) make(typ string) (server.Resource, error) {
 	case "wds", "wads": // of which a simulated ztunnel needs nothing
 		m = &emptypb.Empty{}
 	default:
-		return server.Resource{}, fmt.Errorf("no body is known for this type")
+		return xdsserver.Resource{}, fmt.Errorf("no body is known for this type")
 	}
-	return server.NewResource(r.Name, m)
+	return xdsserver.NewResource(r.Name, m)
 }
