@@ -32,7 +32,7 @@ func (z ztunnel) ref() string {
 }
 
 const ztunnelHint = "--ztunnel DIR names a folder with the program ztunnel of Istio %s; MESHTRIAL_ZTUNNEL in the environment does the same; " +
-	"docs/lab.md says how to build one, and meshtrial lab up --ambient --images official needs none (not tried yet)"
+	"docs/lab.md says what it holds, and meshtrial lab up --ambient --images official needs none (not tried yet)"
 
 // CheckZtunnel says what is wrong with a folder that ztunnel is to come from.
 func CheckZtunnel(ctx context.Context, dir string) error {
