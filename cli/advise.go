@@ -263,14 +263,14 @@ func watchFor(ctx context.Context, env *Env, s *signals.Scraper, interval, lengt
 	watching, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	line := newProgress(env.Stderr)
-	defer line.clear()
+	defer line.Clear()
 	told := map[string]bool{}
 	err = s.Run(watching, interval, func(at time.Time, now []string) error {
 		if first.IsZero() {
 			first = at
 		}
 		last = at
-		line.say("watching istiod for %s", length)
+		line.Say("watching istiod for %s", length)
 		for _, p := range now {
 			if !told[p] {
 				told[p] = true

@@ -94,10 +94,10 @@ func others(ctx context.Context, connected func(context.Context) (int, error)) (
 // ask says what is going to change, and goes on if somebody at the terminal says so.
 func ask(ctx context.Context, env *Env, p *progress, own bool, text string, yes bool) error {
 	if own || yes {
-		p.note("%s", strings.TrimSuffix(text, "\n"))
+		p.Note("%s", strings.TrimSuffix(text, "\n"))
 		return nil
 	}
-	p.clear()
+	p.Clear()
 	if !isTerminal(env.Stdin) || terminalWidth(env.Stderr) == 0 {
 		return errs.WithHint(errs.Usage("%sso somebody must agree to it", text), "--yes")
 	}

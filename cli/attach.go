@@ -33,17 +33,17 @@ func attach(ctx context.Context, env *Env, f detachedFlags, args []string) error
 		return err
 	}
 	p := newProgress(env.Stderr)
-	p.note("run %s of %s, %s, %s so far", run.Name, run.Study, run.State, words.Plural(run.Trials, "trial"))
-	run, err = clients.Follow(ctx, run, env.Stdout, func(text string) { p.note("%s", text) })
+	p.Note("run %s of %s, %s, %s so far", run.Name, run.Study, run.State, words.Plural(run.Trials, "trial"))
+	run, err = clients.Follow(ctx, run, env.Stdout, func(text string) { p.Note("%s", text) })
 	if ctx.Err() != nil {
 		return errs.WithHint(errs.WithCode(fmt.Errorf("detached from run %s, which goes on", run.Name), errs.CodeInterrupted), "meshtrial attach %s%s", run.Name, f.words())
 	}
 	if err != nil {
 		return err
 	}
-	p.note("run %s: %s, %s", run.Name, stateWords(run), words.Plural(run.Trials, "trial"))
+	p.Note("run %s: %s, %s", run.Name, stateWords(run), words.Plural(run.Trials, "trial"))
 	if run.Trials > 0 && !run.Fetched {
-		p.note("  its directory: meshtrial runs fetch %s%s", run.Name, f.words())
+		p.Note("  its directory: meshtrial runs fetch %s%s", run.Name, f.words())
 	}
 	return verdictOf(run)
 }

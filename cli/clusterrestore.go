@@ -75,7 +75,7 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 		return err
 	}
 	p := newProgress(env.Stderr)
-	defer p.clear()
+	defer p.Clear()
 	j, err := openJournal(ctx, p, config, commandRun("restore"), "", f.wait, false)
 	if err != nil {
 		return err
@@ -107,11 +107,11 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 		out.Kept = append(out.Kept, e.Object.String())
 	}
 	for _, text := range sayKept(kept) {
-		p.note("%s", text)
+		p.Note("%s", text)
 	}
 	removed, sweepErr := removeDead(ctx, p, config, f.run)
 	out.Namespaces = append(out.Namespaces, removed...)
-	p.clear()
+	p.Clear()
 	if err := errors.Join(out.present(env.Stdout, f.json, done), restoreErr, sweepErr); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 			if slices.ContainsFunc(done, func(o journal.Outcome) bool { return o.Entry.Object == e.Object && len(o.Left) > 0 }) {
 				continue // it has just been told
 			}
-			p.note("%s, run %s, left alone: %s", e.Object, e.Run, e.Left)
+			p.Note("%s, run %s, left alone: %s", e.Object, e.Run, e.Left)
 		}
 		return errs.WithCode(errs.WithHint(fmt.Errorf("changed by somebody else, and left alone at least in part: %s", words.Plural(len(left), "object")),
 			"look at them; if they may stay: meshtrial cluster restore --forget"), errs.CodeAssertion)
@@ -192,7 +192,7 @@ func removeDead(ctx context.Context, p *progress, config *rest.Config, run strin
 			continue
 		}
 		if l.Dead = l.Dead || run != ""; !l.Dead {
-			p.note("%s", leftoverWarning(l))
+			p.Note("%s", leftoverWarning(l))
 			continue
 		}
 		mine, names = append(mine, l), append(names, l.Namespace)

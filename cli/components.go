@@ -86,7 +86,7 @@ func newComponentsBuild(env *Env) *cobra.Command {
 				return err
 			}
 			set, err := b.Ensure(cmd.Context(), args...)
-			line.clear()
+			line.Clear()
 			if err != nil {
 				return err
 			}
@@ -129,25 +129,25 @@ func writeJSON(w io.Writer, v any) error {
 // does.
 func newBuilder(env *Env, source string) (*components.Builder, *progress, error) {
 	line := newProgress(env.Stderr)
-	b, err := components.New(components.Options{SourceDir: source, Progress: line.component})
+	b, err := components.New(components.Options{SourceDir: source, Progress: line.Component})
 	return b, line, err
 }
 
-// component shows an event of package components. What became ready, or
+// Component shows an event of package components. What became ready, or
 // needs to be known, stays on a terminal; elsewhere only the latter is said.
-func (p *progress) component(e components.Event) {
+func (p *progress) Component(e components.Event) {
 	switch e.Phase {
 	case components.PhaseReady:
 		if p.width > 0 {
-			p.note("%5.0f s  %s is ready", e.Elapsed.Seconds(), e.Component)
+			p.Note("%5.0f s  %s is ready", e.Elapsed.Seconds(), e.Component)
 		}
 	case components.PhaseNote:
-		p.note("%s: %s", e.Component, e.Detail)
+		p.Note("%s: %s", e.Component, e.Detail)
 	default:
 		left := ""
 		if e.Left > 0 {
 			left = fmt.Sprintf(" (about %s left)", e.Left.Round(time.Second))
 		}
-		p.say("%s %s%s  %s", e.Phase, e.Component, left, e.Detail)
+		p.Say("%s %s%s  %s", e.Phase, e.Component, left, e.Detail)
 	}
 }

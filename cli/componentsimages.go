@@ -90,7 +90,7 @@ func makeImages(ctx context.Context, env *Env, f imagesFlags) error {
 		return err
 	}
 	made, err := b.Images(ctx, f.ImageOptions)
-	line.clear()
+	line.Clear()
 	if err != nil {
 		return err
 	}
@@ -115,15 +115,15 @@ func pushRoles(ctx context.Context, env *Env, f imagesFlags) error {
 		return err
 	}
 	line := newProgress(env.Stderr)
-	defer line.clear()
-	line.say("packing %s", f.MeshtrialBinary)
+	defer line.Clear()
+	line.Say("packing %s", f.MeshtrialBinary)
 	image, err := components.RolesImage(f.MeshtrialBinary)
 	if err != nil {
 		return err
 	}
-	line.say("pushing %s", to.Name())
+	line.Say("pushing %s", to.Name())
 	ref, err := push.Image(ctx, image, to)
-	line.clear()
+	line.Clear()
 	if err != nil {
 		return err
 	}

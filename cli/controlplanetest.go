@@ -166,8 +166,8 @@ func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) error {
 		return err
 	}
 	p := newProgress(env.Stderr)
-	defer p.clear()
-	p.say("checking the cluster")
+	defer p.Clear()
+	p.Say("checking the cluster")
 	version, err := f.ready(ctx, config)
 	if err != nil {
 		return err
@@ -202,9 +202,9 @@ func (f pushTestFlags) pushAndMeasure(ctx context.Context, env *Env, p *progress
 	if runErr == nil {
 		to, runErr = m.mark(ctx, time.Now())
 	}
-	p.say("deleting what was created")
+	p.Say("deleting what was created")
 	cleanErr := t.clean(ctx)
-	p.clear()
+	p.Clear()
 	if ctx.Err() != nil && cleanErr == nil {
 		return errs.WithCode(errors.New("interrupted; everything the test created is deleted"), errs.CodeInterrupted)
 	}

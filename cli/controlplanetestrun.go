@@ -109,7 +109,7 @@ func (m *prometheusMeter) mark(ctx context.Context, since time.Time) (time.Time,
 		if samples[0].Value*1000 >= float64(since.UnixMilli()) {
 			return now, nil
 		}
-		m.progress.say("waiting until Prometheus has read istiod again")
+		m.progress.Say("waiting until Prometheus has read istiod again")
 		select {
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -153,7 +153,7 @@ func (t *pushTest) run(ctx context.Context) error {
 		if err := wake.Pause(ctx, time.Until(begin.Add(time.Duration(i)*time.Duration(t.f.delay)))); err != nil {
 			return err
 		}
-		t.progress.say("%d of %d", i+1, t.f.reps)
+		t.progress.Say("%d of %d", i+1, t.f.reps)
 		objects := t.objects(i, gateway)
 		t.created = append(t.created, objects...)
 		if err := t.applier.ApplyObjects(ctx, objects); err != nil {
@@ -171,7 +171,7 @@ func (t *pushTest) run(ctx context.Context) error {
 			return err
 		}
 	}
-	t.progress.say("letting istiod settle for %s", t.f.settle)
+	t.progress.Say("letting istiod settle for %s", t.f.settle)
 	return wake.Pause(ctx, t.f.settle)
 }
 
@@ -230,7 +230,7 @@ func (t *pushTest) served(ctx context.Context, address string) error {
 		} else {
 			last = err.Error()
 		}
-		t.progress.say("waiting until the gateway serves %s (%s)", host, last)
+		t.progress.Say("waiting until the gateway serves %s (%s)", host, last)
 		if err := wake.Pause(ctx, 200*time.Millisecond); err != nil {
 			if errors.Is(err, context.DeadlineExceeded) {
 				return errs.WithHint(fmt.Errorf("the gateway %s does not serve %s after %s (last: %s)", address, host, servedWithin, last),

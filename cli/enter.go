@@ -31,7 +31,7 @@ func enter(ctx context.Context, p *progress, config *rest.Config, run, study str
 	done, err := j.Restore(ctx, nil)
 	for _, o := range done {
 		if o.Err == nil && len(o.Left) == 0 { // else it has been told
-			p.note("%s, changed by run %s, which has ended without putting it back: %s", o.Entry.Object, o.Entry.Run, o.Text)
+			p.Note("%s, changed by run %s, which has ended without putting it back: %s", o.Entry.Object, o.Entry.Run, o.Text)
 		}
 	}
 	if err != nil {
@@ -42,7 +42,7 @@ func enter(ctx context.Context, p *progress, config *rest.Config, run, study str
 		return nil, errors.Join(err, leave(ctx, j))
 	}
 	for _, text := range sayKept(kept) {
-		p.note("%s", text)
+		p.Note("%s", text)
 	}
 	return j, nil
 }
@@ -96,7 +96,7 @@ func openJournal(ctx context.Context, p *progress, config *rest.Config, run, stu
 			var other procfs.Identity
 			return json.Unmarshal([]byte(text), &other) == nil && procfs.LifeOf(other, me) == procfs.Dead
 		},
-		Tell: func(text string) { p.note("%s", text) },
+		Tell: func(text string) { p.Note("%s", text) },
 	})
 }
 

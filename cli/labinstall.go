@@ -146,7 +146,7 @@ func (m *clusterMesh) act(ctx context.Context, env *Env, did string, do func(con
 		return err
 	}
 	p := newProgress(env.Stderr)
-	defer p.clear()
+	defer p.Clear()
 	j, err := enter(ctx, p, config, commandRun("lab-"+did), "", m.wait, false)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (m *clusterMesh) install(ctx context.Context, env *Env, config *rest.Config
 	if err != nil {
 		return lab.Changed{}, err
 	}
-	defer line.clear()
+	defer line.Clear()
 	installation, images, err := m.made(ctx, b)
 	if err != nil {
 		return lab.Changed{}, err
@@ -186,7 +186,7 @@ func (m *clusterMesh) install(ctx context.Context, env *Env, config *rest.Config
 	if err := onNodes(ctx, config, images); err != nil {
 		return lab.Changed{}, err
 	}
-	line.say("%s: installing", m.name)
+	line.Say("%s: installing", m.name)
 	return installation.Add(ctx, config)
 }
 

@@ -142,9 +142,9 @@ func planLinkerd(plan *study.Plan) bool { return slices.Contains(planMeshes(plan
 // what happens. The meshes are installed while the node still starts.
 func UpLab(ctx context.Context, env *Env, o local.Options, meshes labMeshes) (*local.Lab, error) {
 	line := newProgress(env.Stderr)
-	defer line.clear()
-	o.Progress = func(what string) { line.say("lab: %s", what) }
-	o.BuildProgress = line.component
+	defer line.Clear()
+	o.Progress = func(what string) { line.Say("lab: %s", what) }
+	o.BuildProgress = line.Component
 	if slices.Contains(meshes.names, study.MeshLinkerd) {
 		o.Linkerd = &components.LinkerdOptions{Source: meshes.linkerd, Set: meshes.linkerdSet}
 	}

@@ -33,24 +33,24 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 	}
 	for _, l := range left {
 		if l.Dead {
-			p.say("removing namespace %s of a run that was killed", l.Namespace)
+			p.Say("removing namespace %s of a run that was killed", l.Namespace)
 		} else {
-			p.note("%s", leftoverWarning(l))
+			p.Note("%s", leftoverWarning(l))
 		}
 	}
 	if err := removeRemains(ctx, where.RESTConfig(), kube, left); err != nil {
 		return err
 	}
 	still, err := site.AwaitEnding(ctx, kube, func(namespaces []string) {
-		p.say("waiting for an earlier run's pods to end (%s)", strings.Join(namespaces, ", "))
+		p.Say("waiting for an earlier run's pods to end (%s)", strings.Join(namespaces, ", "))
 	})
 	for _, namespace := range still {
-		p.note("warning: pods of an earlier run in namespace %s do not end; they are measured too\n  what holds them: kubectl -n %s get pods", namespace, namespace)
+		p.Note("warning: pods of an earlier run in namespace %s do not end; they are measured too\n  what holds them: kubectl -n %s get pods", namespace, namespace)
 	}
 	if err != nil || where.Kind() != lab.KindLocal { // in a cluster no run makes an istiod
 		return err
 	}
-	if err := istio.AwaitOthers(ctx, kube, site.RunLabel, func() { p.say("waiting for an earlier run's istiod to end") }); err != nil {
+	if err := istio.AwaitOthers(ctx, kube, site.RunLabel, func() { p.Say("waiting for an earlier run's istiod to end") }); err != nil {
 		return err
 	}
 	return istio.SweepElections(ctx, where.RESTConfig(), kube)

@@ -86,10 +86,10 @@ func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error 
 	defer requests.Close()
 	progress := newProgress(env.Stderr)
 	result, err := load.Run(ctx, spec, func(s load.Summary) {
-		progress.say("%d of %.0f s  %.0f rps  p50 %s  p99 %s  failed %d", int(float64(s.StartNS+s.DurationNS)/1e9), spec.DurationS,
+		progress.Say("%d of %.0f s  %.0f rps  p50 %s  p99 %s  failed %d", int(float64(s.StartNS+s.DurationNS)/1e9), spec.DurationS,
 			float64(s.Answered)/(float64(s.DurationNS)/1e9), micros(s.P50NS/1e3), micros(s.P99NS/1e3), s.Failed)
 	})
-	progress.clear()
+	progress.Clear()
 	if err != nil {
 		return err
 	}

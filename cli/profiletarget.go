@@ -29,8 +29,8 @@ func takePID(ctx context.Context, env *Env, f profileFlags) (profiled, error) {
 	}
 	title := fmt.Sprintf("%s, process %d", strings.TrimSpace(string(name)), f.pid)
 	line := newProgress(env.Stderr)
-	defer line.clear()
-	line.say("profile of %s for %v", title, f.length)
+	defer line.Clear()
+	line.Say("profile of %s for %v", title, f.length)
 	r, err := perf.Tool{Path: f.perf}.Record(ctx, perf.Options{PIDs: []int{f.pid}, Hz: f.hz, Length: f.length, Graph: f.graph})
 	if err != nil {
 		return profiled{}, fmt.Errorf("profile of %s: %w", title, err)
@@ -49,7 +49,7 @@ func nothingRan(title string, seconds float64) error {
 // takePod profiles a pod's container with the perf of its node.
 func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profiled, error) {
 	line := newProgress(env.Stderr)
-	defer line.clear()
+	defer line.Clear()
 	l, err := f.openLab(ctx, line)
 	if err != nil {
 		if errors.Is(err, local.ErrNotRunning) {
@@ -72,7 +72,7 @@ func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profil
 	var title string
 	err = occupied(ctx, j, func(ctx context.Context) (err error) {
 		answer, title, err = site.ProfilePod(ctx, l, run, target, node.Request{Hz: f.hz, Seconds: f.length.Seconds(), Graph: f.graph},
-			site.Telling{Going: func(text string) { line.say("%s", text) }, Note: func(text string) { line.note("%s", text) }})
+			site.Telling{Going: func(text string) { line.Say("%s", text) }, Note: func(text string) { line.Note("%s", text) }})
 		return err
 	})
 	if err != nil {
@@ -161,8 +161,8 @@ func takePodHTTP(ctx context.Context, env *Env, f profileFlags, l lab.Lab, targe
 func takeHTTP(ctx context.Context, env *Env, f profileFlags, client *http.Client, name, base string, admin bool) (profiled, error) {
 	defer client.CloseIdleConnections()
 	line := newProgress(env.Stderr)
-	defer line.clear()
-	line.say("%s profile of %s", f.kind, name)
+	defer line.Clear()
+	line.Say("%s profile of %s", f.kind, name)
 	server := observe.Replica{Name: name, HTTP: client, Base: base}
 	empty := "profile it while it works, or for longer: --length; mutex and block profiles must be switched on in the program"
 	var data []byte

@@ -49,8 +49,8 @@ func terminalWidth(w io.Writer) int {
 	return int(size.Col)
 }
 
-// say replaces the line.
-func (p *progress) say(format string, args ...any) {
+// Say replaces the line.
+func (p *progress) Say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
@@ -86,8 +86,8 @@ func (p *progress) sayGoing() {
 	p.timer.Reset(sayEvery)
 }
 
-// note prints a line that stays, terminal or not.
-func (p *progress) note(format string, args ...any) {
+// Note prints a line that stays, terminal or not.
+func (p *progress) Note(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.takeAway()
@@ -98,11 +98,11 @@ func (p *progress) note(format string, args ...any) {
 // line there.
 func (p *progress) interject(text string) {
 	p.shown = p.width > 0
-	p.note("%s", text)
+	p.Note("%s", text)
 }
 
-// clear takes the line away: nothing goes on any more.
-func (p *progress) clear() {
+// Clear takes the line away: nothing goes on any more.
+func (p *progress) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.takeAway()

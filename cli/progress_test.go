@@ -23,7 +23,7 @@ func TestProgressElsewhere(t *testing.T) {
 			for range n {
 				before := len(out.String())
 				if text != "" {
-					p.say("%s", text)
+					p.Say("%s", text)
 				}
 				time.Sleep(each)
 				synctest.Wait()
@@ -46,20 +46,20 @@ func TestProgressElsewhere(t *testing.T) {
 		if !strings.Contains(out.String(), "   30 s  compiling much\n") {
 			t.Errorf("no time, or no text:\n%s", out.String())
 		}
-		p.note("done")
+		p.Note("done")
 		said := len(out.String())
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if len(out.String()) != said || !strings.HasSuffix(out.String(), "done\n") {
 			t.Errorf("it goes on when it is over:\n%s", out.String())
 		}
-		p.say("again")
+		p.Say("again")
 		time.Sleep(16 * time.Second)
 		synctest.Wait()
 		if !strings.HasSuffix(out.String(), "again\n") {
 			t.Errorf("nothing is said the second time:\n%s", out.String())
 		}
-		p.clear()
+		p.Clear()
 		time.Sleep(sayEvery)
 	})
 }
@@ -82,9 +82,9 @@ func TestMachineRemarksEndTheirLine(t *testing.T) {
 func TestWaitsAreShown(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out)
-	p.say("deploying")
+	p.Say("deploying")
 	showEvent(p, nil, runner.Event{Stage: runner.StageWait, Text: "waiting for one"})
-	p.clear()
+	p.Clear()
 	newProgress(&out).interject("waiting for another")
 	if want := "waiting for one\nwaiting for another\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)

@@ -149,7 +149,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 		return err
 	}
 	p := newProgress(env.Stderr)
-	defer p.clear()
+	defer p.Clear()
 	remarks, err := machineRemarks(ctx, p, f) // before the lab makes its own noise
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *st
 	if lost := context.Cause(ctx); errors.Is(lost, journal.ErrLost) { // nobody interrupted it
 		runErr = errs.WithHint(fmt.Errorf("%w (%v)", lost, runErr), "meshtrial cluster status says whose the cluster is; meshtrial cluster restore puts back what is left")
 	}
-	p.clear()
+	p.Clear()
 	if outcome.Dir == "" {
 		return runErr
 	}

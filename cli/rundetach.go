@@ -38,7 +38,7 @@ func detach(ctx context.Context, env *Env, f runFlags, args []string) (err error
 		return err
 	}
 	p := newProgress(env.Stderr)
-	defer p.clear()
+	defer p.Clear()
 	spec := detached.Spec{Run: runner.NewRunID(time.Now()), Study: s.Name, Source: source, Resolved: s.Marshal()}
 	where, err := f.openDetached(ctx, p, plan, &spec)
 	if err != nil {
@@ -74,11 +74,11 @@ func detach(ctx context.Context, env *Env, f runFlags, args []string) (err error
 		return err
 	}
 	spec.Args, spec.Images = f.detachedArgs(spec), where.Images()
-	p.say("beginning run %s", spec.Run)
+	p.Say("beginning run %s", spec.Run)
 	if err := clients.Start(ctx, spec); err != nil {
 		return fmt.Errorf("begin a detached run: %w", err)
 	}
-	p.clear()
+	p.Clear()
 	if f.json {
 		return writeJSON(env.Stdout, map[string]any{"schema": 1, "run": spec.Run, "namespace": spec.Namespace})
 	}
@@ -164,7 +164,7 @@ func (f *runFlags) openDetached(ctx context.Context, p *progress, plan *study.Pl
 		}
 		// To the pod it is a cluster as any other; nothing in it is anybody else's.
 		f.lab, f.kubeconfig, f.image, f.own, f.yes, f.meshWide = lab.KindCluster, running.Kubeconfig(), running.Images().Meshtrial, true, true, true
-		p.note("the run and its results are in the lab %s, and end with it (meshtrial lab down, or a reboot)", running.ID())
+		p.Note("the run and its results are in the lab %s, and end with it (meshtrial lab down, or a reboot)", running.ID())
 	}
 	where, err := openCluster(ctx, p, *f, append(f.needs(plan), needed(placesOf(nil, spec.Namespace), rights.Detached)...))
 	if err != nil {
@@ -179,7 +179,7 @@ func (f *runFlags) openDetached(ctx context.Context, p *progress, plan *study.Pl
 		return nil, err
 	}
 	for _, note := range notes { // what this user lacks himself was told
-		p.note("note: %s", note)
+		p.Note("note: %s", note)
 	}
 	return where, nil
 }

@@ -11,22 +11,22 @@ func showEvent(p *progress, plan *study.Plan, e runner.Event) {
 	switch e.Stage {
 	case "trial":
 		if e.Record == nil && plan.Study.Tune != nil {
-			p.say("block %d, trial %d: %s", e.Block+1, e.Trial, e.Cell)
+			p.Say("block %d, trial %d: %s", e.Block+1, e.Trial, e.Cell)
 		} else if e.Record == nil && e.Trials == 0 {
-			p.say("block %d of at most %d, trial %d of the search: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Cell)
+			p.Say("block %d of at most %d, trial %d of the search: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Cell)
 		} else if e.Record == nil {
-			p.say("block %d of at most %d, trial %d of %d: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Trials, e.Cell)
+			p.Say("block %d of at most %d, trial %d of %d: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Trials, e.Cell)
 		} else if !e.Record.Validity.Valid && p.width > 0 {
-			p.note("trial %s (%s) is not valid: %s", e.Record.ID, e.Cell, firstFailure(e.Record.Validity))
+			p.Note("trial %s (%s) is not valid: %s", e.Record.ID, e.Cell, firstFailure(e.Record.Validity))
 		}
 	case "step", "timeline":
-		p.say("  %s", e.Text)
+		p.Say("  %s", e.Text)
 	case runner.StageWait:
-		p.note("%s", e.Text)
+		p.Note("%s", e.Text)
 	case "block":
-		p.say("block %d done", e.Block+1)
+		p.Say("block %d done", e.Block+1)
 	default:
-		p.say("%s", e.Text)
+		p.Say("%s", e.Text)
 	}
 }
 

@@ -29,8 +29,8 @@ func machineRemarks(ctx context.Context, p *progress, f runFlags) ([]string, err
 	if f.lab != lab.KindLocal {
 		return nil, nil
 	}
-	p.say("checking the machine")
-	defer p.clear()
+	p.Say("checking the machine")
+	defer p.Clear()
 	facts, err := doctor.Gather(ctx, os.DirFS("/"), doctor.ThisHost{})
 	switch {
 	case ctx.Err() != nil:
@@ -99,7 +99,7 @@ func openCluster(ctx context.Context, p *progress, f runFlags, needs []rights.Fe
 		return nil, err
 	}
 	for _, note := range l.Notes() {
-		p.note("note: %s", note)
+		p.Note("note: %s", note)
 	}
 	return l, nil
 }
@@ -155,9 +155,9 @@ func adopt(ctx context.Context, p *progress, l *local.Lab, keep bool) error {
 	case err != nil || !mine:
 		return err
 	case keep:
-		p.note("the running lab belongs to a run that was killed (%s); it stays up (--keep-lab)", dead)
+		p.Note("the running lab belongs to a run that was killed (%s); it stays up (--keep-lab)", dead)
 	default:
-		p.note("the running lab belongs to a run that was killed (%s); it is taken down with this one", dead)
+		p.Note("the running lab belongs to a run that was killed (%s); it is taken down with this one", dead)
 	}
 	return nil
 }
@@ -223,8 +223,8 @@ func (f runFlags) labKind() string {
 // closeLab lets go of the lab, and says so if that ends it.
 func closeLab(l lab.Lab, p *progress) error {
 	if !l.Stays() {
-		p.say("taking the lab down")
-		defer p.clear()
+		p.Say("taking the lab down")
+		defer p.Clear()
 	}
 	return l.Close()
 }

@@ -95,7 +95,7 @@ func chooseRevision(ctx context.Context, p *progress, f runFlags, plan *study.Pl
 		return err
 	}
 	for _, text := range notes {
-		p.note("note: %s", text)
+		p.Note("note: %s", text)
 	}
 	o.Remarks = append(o.Remarks, notes...)
 	if err := runner.Same(f.resume, was, record.Header{Revision: revision.Name}); err != nil {

@@ -79,7 +79,7 @@ func unobserved(p *progress, source string) []string {
 	if source != record.ObservedKubelet {
 		return nil
 	}
-	p.note("note: %s", kubeletsTell)
+	p.Note("note: %s", kubeletsTell)
 	return []string{kubeletsTell}
 }
 

@@ -196,20 +196,20 @@ func newRunsFetchCommand(env *Env) *cobra.Command {
 
 func fetch(ctx context.Context, env *Env, clients *detached.Cluster, run detached.Run, to string) error {
 	p := newProgress(env.Stderr)
-	defer p.clear()
-	if err := clients.Fetch(ctx, run, to, func(text string) { p.say("%s", text) }); err != nil {
+	defer p.Clear()
+	if err := clients.Fetch(ctx, run, to, func(text string) { p.Say("%s", text) }); err != nil {
 		return err
 	}
-	p.clear()
+	p.Clear()
 	loaded, notes, err := store.Load(ctx, to)
 	if err != nil {
 		return fmt.Errorf("%s was fetched as it is in the cluster, but cannot be read: %w", to, err)
 	}
 	for _, note := range notes {
-		p.note("note: %s", note)
+		p.Note("note: %s", note)
 	}
 	if len(loaded.Trials) < run.Trials {
-		p.note("warning: the run has noted %s, and only %d can be read here: look at them before you delete what is in the cluster, which takes --force now", words.Plural(run.Trials, "trial"), len(loaded.Trials))
+		p.Note("warning: the run has noted %s, and only %d can be read here: look at them before you delete what is in the cluster, which takes --force now", words.Plural(run.Trials, "trial"), len(loaded.Trials))
 	} else if err := clients.Fetched(ctx, run); err != nil {
 		return fmt.Errorf("%s was fetched, but that could not be noted: %w", to, err)
 	}
@@ -243,21 +243,21 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 				return errs.WithHint(errs.Usage("the results of run %s are only in the cluster", run.Name), "meshtrial runs fetch %s%s gets them; --force removes them", run.Name, f.words())
 			}
 			p := newProgress(env.Stderr)
-			defer p.clear()
-			last, err := clients.Delete(ctx, run, force, func(text string) { p.say("%s", text) })
+			defer p.Clear()
+			last, err := clients.Delete(ctx, run, force, func(text string) { p.Say("%s", text) })
 			if err == nil && last {
 				err = tidyJournal(ctx, p, config, f.lab == lab.KindLocal)
 			}
 			if err != nil {
 				return err
 			}
-			p.clear()
+			p.Clear()
 			if _, err := fmt.Fprintf(env.Stdout, "run %s is removed\n", run.Name); err != nil || f.lab == lab.KindLocal { // the next run there puts back
 				return err
 			}
 			changed, err := stillChanged(ctx, config)
 			if changed > 0 {
-				p.note("%s still changed by runs that have ended: meshtrial cluster restore%s", words.Plural(changed, "object"), clusterWords(f.kubeconfig, f.context))
+				p.Note("%s still changed by runs that have ended: meshtrial cluster restore%s", words.Plural(changed, "object"), clusterWords(f.kubeconfig, f.context))
 			}
 			return err
 		},
@@ -315,7 +315,7 @@ func tidyJournal(ctx context.Context, p *progress, config *rest.Config, own bool
 		err = leave(ctx, j)
 	}
 	if apierrors.IsForbidden(err) {
-		p.note("note: namespace %s stays until the next run ends: its removal is not allowed to this user", journal.Namespace)
+		p.Note("note: namespace %s stays until the next run ends: its removal is not allowed to this user", journal.Namespace)
 		return nil
 	}
 	return err

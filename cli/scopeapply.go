@@ -183,7 +183,7 @@ func applyGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Resu
 		return nil, nil
 	}
 	p := newProgress(env.Stderr)
-	defer p.clear()
+	defer p.Clear()
 	text := "this changes in the cluster, until it is taken back:\n" + journal.Text(sidecarPlan(steps))
 	if err := ask(ctx, env, p, f.lab == lab.KindLocal, text, f.applied.yes); err != nil {
 		return nil, err

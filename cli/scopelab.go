@@ -68,8 +68,8 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, ta
 		pods = pods[:f.proxies]
 	}
 	line := newProgress(env.Stderr)
-	defer line.clear()
-	line.say("reading %s", words.Plural(len(pods), "sidecar"))
+	defer line.Clear()
+	line.Say("reading %s", words.Plural(len(pods), "sidecar"))
 	read := func(pod corev1.Pod) (scope.Proxy, error) {
 		dialer := lab.NewDialer(config) // its line ends with it: there may be thousands
 		defer dialer.Close()
@@ -79,7 +79,7 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, ta
 	var last error
 	err = inGroups(pods, proxiesAtATime, read, func(p scope.Proxy, failure error) error {
 		asked++
-		line.say("read %d of %s", asked, words.Plural(len(pods), "sidecar"))
+		line.Say("read %d of %s", asked, words.Plural(len(pods), "sidecar"))
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

@@ -88,13 +88,13 @@ func recordXDS(ctx context.Context, env *Env, spec xds.Spec, out string) (err er
 	defer fleet.Stop()
 	began := time.Now()
 	progress := newProgress(env.Stderr)
-	defer progress.clear()
+	defer progress.Clear()
 	for {
 		s := fleet.Status()
 		if s.Quiet(int64(recordQuiet)) {
 			break
 		}
-		progress.say("%d connected, %d synced  %s", s.Connected, s.Synced, s.LastError)
+		progress.Say("%d connected, %d synced  %s", s.Connected, s.Synced, s.LastError)
 		if s.Connected == 0 && time.Since(began) > recordPatience {
 			return errs.WithHint(fmt.Errorf("nothing at %s served a proxy within %v: %s", strings.Join(spec.Addresses, ", "), recordPatience, cmp.Or(s.LastError, "no answer")),
 				"istiod listens at port 15010 in plain text, at 15012 with TLS (--security)")
@@ -108,7 +108,7 @@ func recordXDS(ctx context.Context, env *Env, spec xds.Spec, out string) (err er
 			return fmt.Errorf("%w: %s", context.Cause(limited), cmp.Or(fleet.Status().LastError, "no error was seen"))
 		}
 	}
-	progress.clear()
+	progress.Clear()
 	z := gzip.NewWriter(file)
 	if err := errors.Join(fleet.WriteConfiguration(z, 0, confile.Header{}), z.Close()); err != nil {
 		return fmt.Errorf("%s: %w", out, err)

@@ -100,7 +100,7 @@ func prefixedBy(prefix, text string) string {
 // syncedAfter is 0 if some never were.
 func (f *xdsFlags) watch(ctx context.Context, env *Env, fleet *xds.Fleet, started time.Time) (syncedAfter time.Duration, interrupted bool) {
 	progress := newProgress(env.Stderr)
-	defer progress.clear()
+	defer progress.Clear()
 	ticker := time.NewTicker(min(500*time.Millisecond, max(f.patience/4, time.Millisecond)))
 	defer ticker.Stop()
 	var end <-chan time.Time
@@ -124,7 +124,7 @@ func (f *xdsFlags) watch(ctx context.Context, env *Env, fleet *xds.Fleet, starte
 		if s.LastMessageUnixNS > 0 {
 			quiet = "quiet for " + time.Duration(s.NowUnixNS-s.LastMessageUnixNS).Truncate(100*time.Millisecond).String()
 		}
-		progress.say("%d s  %d proxies  %d connected  %d synced  %s  %s", int(time.Since(started).Seconds()), s.Proxies, s.Connected, s.Synced, quiet, s.LastError)
+		progress.Say("%d s  %d proxies  %d connected  %d synced  %s  %s", int(time.Since(started).Seconds()), s.Proxies, s.Connected, s.Synced, quiet, s.LastError)
 		select {
 		case <-ticker.C:
 		case <-end:
