@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/rights"
@@ -140,16 +141,16 @@ func (f clusterCheck) wanted(ctx context.Context, env *Env, args []string) ([]ri
 	for _, arg := range args {
 		s, _, err := loadStudy(ctx, env, arg, f.sets)
 		if err == nil {
-			s, err = observable(s, f.observe)
+			s, err = app.Observable(s, f.observe)
 		}
 		if err != nil {
 			return nil, err
 		}
-		plan, err := checkedPlan(s, s.Seed)
+		plan, err := app.CheckedPlan(s, s.Seed)
 		if err != nil {
 			return nil, err
 		}
-		all = rights.Join(all, rights.Place(rightsOf(plan, f.observe), placesOf(rights.Meshes(plan), f.namespace)))
+		all = rights.Join(all, rights.Place(app.PlanRights(plan, f.observe), app.Places(rights.Meshes(plan), f.namespace)))
 	}
 	named, err := rights.Named(f.features...)
 	if err != nil {
@@ -158,7 +159,7 @@ func (f clusterCheck) wanted(ctx context.Context, env *Env, args []string) ([]ri
 	if len(args)+len(named) == 0 {
 		named = slices.DeleteFunc(rights.Features(), func(f rights.Feature) bool { return f.Name == rights.PullSecret }) // nobody reads Secrets of others unasked
 	}
-	return rights.Join(all, rights.Place(named, placesOf([]string{study.MeshIstio}, f.namespace))), nil
+	return rights.Join(all, rights.Place(named, app.Places([]string{study.MeshIstio}, f.namespace))), nil
 }
 
 // clusterRights is what the cluster says, as `cluster check --json` prints it.

@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab/journal"
-	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 )
@@ -69,20 +68,19 @@ type restoredEntry struct {
 	Error  string   `json:"error,omitempty"`
 }
 
-func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
+func restoreCluster(ctx context.Context, env *Env, f restoreFlags) error {
 	config, err := f.reach(ctx)
 	if err != nil {
 		return err
 	}
 	p := newProgress(env.Stderr)
 	defer p.Clear()
-	j, err := openJournal(ctx, p, config, commandRun("restore"), "", f.wait, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, leave(ctx, j)) }()
-	ctx, release := j.Context(ctx)
-	defer release()
+	claim := app.Claim{Config: config, Run: app.CommandRun("restore"), Wait: f.wait}
+	return app.Occupy(ctx, p, claim, func(ctx context.Context, j *journal.Journal) error { return f.restore(ctx, env, p, config, j) })
+}
+
+// restore restores in a cluster that is this command's meanwhile.
+func (f restoreFlags) restore(ctx context.Context, env *Env, p *progress, config *rest.Config, j *journal.Journal) error {
 	done, forgotten, restoreErr, err := f.settle(ctx, j)
 	if err != nil {
 		return err
@@ -106,10 +104,10 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 	for _, e := range kept {
 		out.Kept = append(out.Kept, e.Object.String())
 	}
-	for _, text := range sayKept(kept) {
+	for _, text := range app.KeptNotes(kept) {
 		p.Note("%s", text)
 	}
-	removed, sweepErr := removeDead(ctx, p, config, f.run)
+	removed, sweepErr := app.RemoveNamespaces(ctx, p, config, f.run)
 	out.Namespaces = append(out.Namespaces, removed...)
 	p.Clear()
 	if err := errors.Join(out.present(env.Stdout, f.json, done), restoreErr, sweepErr); err != nil {
@@ -162,7 +160,7 @@ func (r restored) present(w io.Writer, asJSON bool, done []journal.Outcome) erro
 		return writeJSON(w, r)
 	}
 	p := &errWriter{w: w}
-	p.printf("%s", sayOutcomes(done))
+	p.printf("%s", app.OutcomesText(done))
 	for _, name := range r.Namespaces {
 		p.printf("Namespace %s: removed\n", name)
 	}
@@ -173,32 +171,4 @@ func (r restored) present(w io.Writer, asJSON bool, done []journal.Outcome) erro
 		p.printf("nothing to put back\n")
 	}
 	return p.err
-}
-
-// removeDead removes what dead runs made, those of one run if it is named.
-func removeDead(ctx context.Context, p *progress, config *rest.Config, run string) ([]string, error) {
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	left, err := site.Leftovers(ctx, kube)
-	if err != nil {
-		return nil, err
-	}
-	var mine []site.Leftover
-	var names []string
-	for _, l := range left {
-		if run != "" && l.Run != run {
-			continue
-		}
-		if l.Dead = l.Dead || run != ""; !l.Dead {
-			p.Note("%s", leftoverWarning(l))
-			continue
-		}
-		mine, names = append(mine, l), append(names, l.Namespace)
-	}
-	if err := removeRemains(ctx, config, kube, mine); err != nil {
-		return nil, err
-	}
-	return names, nil
 }

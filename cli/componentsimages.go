@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/components/push"
@@ -110,7 +111,7 @@ func makeImages(ctx context.Context, env *Env, f imagesFlags) error {
 
 // pushRoles prints what --image takes, and nothing else, for scripts.
 func pushRoles(ctx context.Context, env *Env, f imagesFlags) error {
-	to, err := push.Name(f.push, Version())
+	to, err := push.Name(f.push, app.Version())
 	if err != nil {
 		return err
 	}

@@ -16,10 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/observe/signals"
 )
@@ -172,11 +174,10 @@ func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) error {
 	if err != nil {
 		return err
 	}
-	j, err := enter(ctx, p, config, commandRun("controlplane-test"), "", f.wait, f.lab == lab.KindLocal)
-	if err != nil {
-		return err
-	}
-	return occupied(ctx, j, func(ctx context.Context) error { return f.pushAndMeasure(ctx, env, p, config, version) })
+	claim := app.Claim{Config: config, Run: app.CommandRun("controlplane-test"), Wait: f.wait, OwnLab: f.lab == lab.KindLocal, Revert: true}
+	return app.Occupy(ctx, p, claim, func(ctx context.Context, _ *journal.Journal) error {
+		return f.pushAndMeasure(ctx, env, p, config, version)
+	})
 }
 
 // pushAndMeasure is the test itself, in a cluster that is its own.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/local"
@@ -64,7 +65,7 @@ type labUp struct {
 
 func newLabUpCommand(env *Env) *cobra.Command {
 	var mesh, images string
-	var meshes labMeshes
+	var meshes app.LabMeshes
 	var asJSON bool
 	var o local.Options
 	cmd := &cobra.Command{
@@ -101,15 +102,15 @@ func newLabUpCommand(env *Env) *cobra.Command {
 				return err
 			}
 			o.Official = images == "official"
-			if err := meshes.flagged(mesh, cmd.Flags().Changed("mesh"), o.Official); err != nil {
+			if err := addMeshes(&meshes, mesh, cmd.Flags().Changed("mesh"), o.Official); err != nil {
 				return err
 			}
-			l, err := UpLab(cmd.Context(), env, o, meshes)
+			l, err := app.StartLab(cmd.Context(), newProgress(env.Stderr), o, meshes)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return writeJSON(env.Stdout, labUp{1, l.Kubeconfig(), cmp.Or(strings.Join(meshes.names, ","), study.MeshNone), len(l.Nodes()), l.UpTime().Seconds()})
+				return writeJSON(env.Stdout, labUp{1, l.Kubeconfig(), cmp.Or(strings.Join(meshes.Names, ","), study.MeshNone), len(l.Nodes()), l.UpTime().Seconds()})
 			}
 			fmt.Fprintf(env.Stdout, "lab up after %.1f s\n  use it:   eval \"$(meshtrial lab env)\"\n  end it:   meshtrial lab down\n", l.UpTime().Seconds())
 			return nil
@@ -120,12 +121,12 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringVar(&o.Hub, "hub", "", "registry and folder of Istio's official images (default "+components.IstioHub+")")
 	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of Istio's official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
 	cmd.Flags().StringSliceVar(&o.EnvoyVersions, "envoy", nil, "more `versions` of Envoy to make sidecar images of")
-	cmd.Flags().StringArrayVar(&meshes.istioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as in istioctl install --set; may be repeated")
-	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "also install Linkerd, from this `DIR` of programs and charts or from this release (default $"+linkerdVariable+")")
-	cmd.Flags().StringArrayVar(&meshes.linkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as in helm install --set; may be repeated")
-	cmd.Flags().BoolVar(&meshes.ambient, "ambient", false, "also install Istio's ambient mode: its node agent, and ztunnel on each node")
-	cmd.Flags().StringVar(&meshes.ztunnel, "ztunnel", "", "the `DIR` with the program ztunnel, which an ambient mesh needs (default $"+ztunnelVariable+"); implies --ambient")
-	cmd.Flags().BoolVar(&meshes.gatewayAPI, "gateway-api", false, "also install the CRDs of the Gateway API, from which Istio's gateways then take routes")
+	cmd.Flags().StringArrayVar(&meshes.IstioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as in istioctl install --set; may be repeated")
+	cmd.Flags().StringVar(&meshes.Linkerd, "linkerd", "", "also install Linkerd, from this `DIR` of programs and charts or from this release (default $"+app.LinkerdVariable+")")
+	cmd.Flags().StringArrayVar(&meshes.LinkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as in helm install --set; may be repeated")
+	cmd.Flags().BoolVar(&meshes.Ambient, "ambient", false, "also install Istio's ambient mode: its node agent, and ztunnel on each node")
+	cmd.Flags().StringVar(&meshes.Ztunnel, "ztunnel", "", "the `DIR` with the program ztunnel, which an ambient mesh needs (default $"+app.ZtunnelVariable+"); implies --ambient")
+	cmd.Flags().BoolVar(&meshes.GatewayAPI, "gateway-api", false, "also install the CRDs of the Gateway API, from which Istio's gateways then take routes")
 	addNodeFlags(cmd, &o.Nodes, &o.Zones, 1, "how many nodes")
 	cmd.Flags().BoolVar(&o.MetricsServer, "metrics-server", false, "also run metrics-server, so that kubectl top works; its first build takes a minute and a half")
 	cmd.Flags().BoolVar(&o.Audit, "audit", false, "have the API server log who asks it for what (lab logs audit prints it)")
@@ -257,12 +258,12 @@ func newLabEnvCommand(env *Env) *cobra.Command {
 			if asJSON {
 				return writeJSON(env.Stdout, map[string]any{"schema": 1, "KUBECONFIG": l.Kubeconfig(), "tools": tools, "nodes": nodes})
 			}
-			fmt.Fprintf(env.Stdout, "export KUBECONFIG=%s\n", shellQuote(l.Kubeconfig()))
+			fmt.Fprintf(env.Stdout, "export KUBECONFIG=%s\n", app.ShellQuote(l.Kubeconfig()))
 			if len(nodes) > 1 {
-				fmt.Fprintf(env.Stdout, "export MESHTRIAL_NODES=%s\n", shellQuote(strings.Join(nodes, " ")))
+				fmt.Fprintf(env.Stdout, "export MESHTRIAL_NODES=%s\n", app.ShellQuote(strings.Join(nodes, " ")))
 			}
 			if tools != "" && !slices.Contains(strings.Split(os.Getenv("PATH"), ":"), tools) {
-				fmt.Fprintf(env.Stdout, "export PATH=%s:\"$PATH\"\n", shellQuote(tools))
+				fmt.Fprintf(env.Stdout, "export PATH=%s:\"$PATH\"\n", app.ShellQuote(tools))
 			}
 			return nil
 		},
@@ -279,7 +280,5 @@ func shellWord(s string) string {
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
 		return s
 	}
-	return shellQuote(s)
+	return app.ShellQuote(s)
 }
-
-func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

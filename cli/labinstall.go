@@ -13,11 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/mesh/linkerd"
 	"github.com/meshtrial/meshtrial/study"
@@ -91,7 +93,7 @@ func newLabInstallCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringVar(&m.images, "images", "official", "where Istio's images come from: official (a registry) or built (here)")
 	cmd.Flags().StringVar(&m.hub, "hub", "", "registry and folder of Istio's official images (default "+components.IstioHub+")")
 	cmd.Flags().StringVar(&m.tag, "tag", "", "tag of Istio's official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
-	cmd.Flags().StringVar(&m.linkerd, "linkerd", "", "where Linkerd comes from: a folder with its programs and charts, or a release (default $"+linkerdVariable+" or edge)")
+	cmd.Flags().StringVar(&m.linkerd, "linkerd", "", "where Linkerd comes from: a folder with its programs and charts, or a release (default $"+app.LinkerdVariable+" or edge)")
 	cmd.Flags().StringArrayVar(&m.set, "set", nil, "setting of the installation, `NAME=VALUE` as in istioctl or helm install --set; may be repeated")
 	return cmd
 }
@@ -130,11 +132,11 @@ func (m *clusterMesh) checkSource() error {
 	case m.name == study.MeshIstio:
 		return components.CheckTag(m.tag)
 	}
-	meshes := labMeshes{names: []string{m.name}, linkerd: m.linkerd}
-	if meshes.resolve() != nil { // nothing says so
-		meshes.linkerd = "edge"
+	meshes := app.LabMeshes{Names: []string{m.name}, Linkerd: m.linkerd}
+	if meshes.Resolve(true) != nil { // nothing says so
+		meshes.Linkerd = "edge"
 	}
-	m.linkerd = meshes.linkerd
+	m.linkerd = meshes.Linkerd
 	return nil
 }
 
@@ -147,13 +149,11 @@ func (m *clusterMesh) act(ctx context.Context, env *Env, did string, do func(con
 	}
 	p := newProgress(env.Stderr)
 	defer p.Clear()
-	j, err := enter(ctx, p, config, commandRun("lab-"+did), "", m.wait, false)
-	if err != nil {
-		return err
-	}
 	var changed lab.Changed
 	began := time.Now()
-	err = occupied(ctx, j, func(ctx context.Context) (err error) {
+	claim := app.Claim{Config: config, Run: app.CommandRun("lab-" + did), Wait: m.wait, Revert: true}
+	err = app.Occupy(ctx, p, claim, func(ctx context.Context, _ *journal.Journal) (err error) {
+		began = time.Now()
 		ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, fmt.Errorf("not done within %v (--timeout)", m.timeout))
 		defer cancel()
 		changed, err = do(ctx, env, config)

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/app"
 )
 
 // An image that no registry has must be on every node that takes pods.
@@ -37,7 +39,7 @@ func TestLacking(t *testing.T) {
 
 // Flags that contradict each other are refused before anything is asked.
 func TestInstallSource(t *testing.T) {
-	t.Setenv(linkerdVariable, "")
+	t.Setenv(app.LinkerdVariable, "")
 	for _, tt := range []struct {
 		mesh clusterMesh
 		want string // of the error, or where Linkerd comes from

@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 func TestLabMeshes(t *testing.T) {
@@ -37,17 +35,17 @@ func TestLabMeshes(t *testing.T) {
 		{name: "empty", mesh: "", given: true, refused: `unknown mesh ""`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Setenv(linkerdVariable, test.variable)
-			m := labMeshes{linkerd: test.from, linkerdSet: test.set}
-			err := m.flagged(test.mesh, test.given, test.official)
+			t.Setenv(app.LinkerdVariable, test.variable)
+			m := app.LabMeshes{Linkerd: test.from, LinkerdSet: test.set}
+			err := addMeshes(&m, test.mesh, test.given, test.official)
 			if test.refused != "" {
 				if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), test.refused) {
 					t.Fatalf("%v, want a refusal that says %q", err, test.refused)
 				}
 				return
 			}
-			if err != nil || strings.Join(m.names, " ") != test.want || m.linkerd != test.source {
-				t.Errorf("%v from %q, %v, want %s from %q", m.names, m.linkerd, err, test.want, test.source)
+			if err != nil || strings.Join(m.Names, " ") != test.want || m.Linkerd != test.source {
+				t.Errorf("%v from %q, %v, want %s from %q", m.Names, m.Linkerd, err, test.want, test.source)
 			}
 		})
 	}
@@ -72,43 +70,18 @@ func TestLabAmbient(t *testing.T) {
 		{name: "without Istio", mesh: "none", given: true, ambient: true, refused: "an ambient mesh is Istio's, but --mesh none leaves it out"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Setenv(ztunnelVariable, test.variable)
-			m := labMeshes{ambient: test.ambient, ztunnel: test.from}
-			err := m.flagged(test.mesh, test.given, test.official)
+			t.Setenv(app.ZtunnelVariable, test.variable)
+			m := app.LabMeshes{Ambient: test.ambient, Ztunnel: test.from}
+			err := addMeshes(&m, test.mesh, test.given, test.official)
 			if test.refused != "" {
 				if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), test.refused) {
 					t.Fatalf("%v, want a refusal that says %q", err, test.refused)
 				}
 				return
 			}
-			if err != nil || m.ambient != test.want || m.ztunnel != test.source {
-				t.Errorf("%v from %q, %v", m.ambient, m.ztunnel, err)
+			if err != nil || m.Ambient != test.want || m.Ztunnel != test.source {
+				t.Errorf("%v from %q, %v", m.Ambient, m.Ztunnel, err)
 			}
 		})
-	}
-	for level, want := range map[string]bool{"both": false, "ambient": true, "waypoint": true} {
-		plan := &study.Plan{Study: &study.Study{Mesh: "istio"}, Cells: []record.Cell{{"sidecars": "none"}, {"sidecars": level}}}
-		if got := planAmbient(plan); got != want {
-			t.Errorf("a plan with sidecars %s is ambient: %v", level, got)
-		}
-	}
-}
-
-func TestPlanMeshes(t *testing.T) {
-	cell := func(mesh string) record.Cell { return record.Cell{study.FactorMesh: mesh} }
-	for _, test := range []struct {
-		mesh  string
-		cells []record.Cell
-		want  []string
-	}{
-		{"istio", []record.Cell{{"rate": "1"}}, []string{"istio"}},
-		{"none", []record.Cell{{}}, nil},
-		{"istio", []record.Cell{cell("linkerd"), cell("none"), cell("istio"), cell("linkerd")}, []string{"istio", "linkerd"}},
-		{"istio", []record.Cell{cell("none")}, nil},
-	} {
-		plan := &study.Plan{Study: &study.Study{Mesh: test.mesh}, Cells: test.cells}
-		if got := planMeshes(plan); !slices.Equal(got, test.want) {
-			t.Errorf("mesh %s, cells %v: %v, want %v", test.mesh, test.cells, got, test.want)
-		}
 	}
 }

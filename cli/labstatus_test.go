@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 func TestStatusOfLinkerd(t *testing.T) {
@@ -40,5 +41,27 @@ func TestStatusOfNodes(t *testing.T) {
 	status.Nodes, out = status.Nodes[:1], bytes.Buffer{}
 	if err := printStatus(&out, status); err != nil || strings.Contains(out.String(), "NODE ") {
 		t.Errorf("a single node has a table, or %v\n%s", err, out.String())
+	}
+}
+
+// `lab status` says for whom a lab is up.
+func TestStatusNamesTheRun(t *testing.T) {
+	run := &procfs.Identity{PID: 7}
+	for name, c := range map[string]struct {
+		status local.Status
+		want   string // "" for no line
+	}{
+		"of a dead run":      {local.Status{ForRun: run, Orphaned: true}, "a run that was killed (" + run.String() + "): the next run takes it down at its end, or meshtrial lab down"},
+		"of a run under way": {local.Status{ForRun: run}, "a run (" + run.String() + "), which takes it down at its end"},
+		"of nobody":          {local.Status{}, ""},
+	} {
+		c.status.State, c.status.ID = local.StateRunning, "a"
+		var out bytes.Buffer
+		if err := printStatus(&out, &c.status); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), "run (") != (name == "of a run under way") {
+			t.Errorf("%s:\n%s", name, out.String())
+		}
 	}
 }

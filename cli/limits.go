@@ -17,7 +17,7 @@ func asksLimits(limits []string) bool { return slices.Contains(limits, "help") }
 // showLimits prints the limits of the study that a run would be of; of some kinds where
 // none is named.
 func showLimits(ctx context.Context, env *Env, f runFlags, args []string, of ...study.Kind) error {
-	if len(args) > 0 || f.resume != "" {
+	if len(args) > 0 || f.Resume != "" {
 		s, _, err := chooseStudy(ctx, env, f, args)
 		if err != nil {
 			return err

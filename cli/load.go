@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/drive/load/control"
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -69,7 +70,7 @@ func serveLoadControl(ctx context.Context, env *Env, address string) error {
 		return errs.WithHint(fmt.Errorf("load control: %w", err), "--control takes a free HOST:PORT, for instance 127.0.0.1:15980")
 	}
 	fmt.Fprintf(env.Stderr, "control %s\n", listener.Addr())
-	return control.NewServer(ctx, Version()).Serve(listener)
+	return control.NewServer(ctx, app.Version()).Serve(listener)
 }
 
 func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error {

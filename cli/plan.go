@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
@@ -65,7 +65,7 @@ func (k planner) writeCells(t io.Writer, p *study.Plan) error {
 
 // writePlan prints what a study comes to, for people: its cells, what each is
 // compared with, and what it deploys.
-func writePlan(w io.Writer, p *study.Plan, notes []planNote) error {
+func writePlan(w io.Writer, p *study.Plan, notes []app.PlanNote) error {
 	s, e := p.Study, p.Estimate()
 	fmt.Fprintf(w, "%s: %s\n%s\n\n", s.Name, s.Title, s.Question)
 	k := plannerOf(s.Kind)
@@ -101,76 +101,16 @@ func writePlan(w io.Writer, p *study.Plan, notes []planNote) error {
 	if nodes, zones := p.Spread(); nodes > 1 {
 		fmt.Fprintf(w, "it needs %s in %s\n", words.Plural(nodes, "node"), words.Plural(zones, "zone"))
 	}
-	for _, one := range planNeeds(p) {
-		fmt.Fprintln(w, "it needs "+one.words)
+	for _, one := range app.PlanNeeds(p) {
+		fmt.Fprintln(w, "it needs "+one.Words)
 	}
 	writeSearches(w, p)
 	writeTune(w, p)
 	fmt.Fprintf(w, "time: %s, %s\n", span(e), k.time)
 	for _, n := range notes {
-		n.write(w)
+		fmt.Fprintln(w, n)
 	}
 	return writeFixed(w, p)
-}
-
-// planNote is something about a plan that hinders no run but that one should
-// know before it.
-type planNote struct {
-	Text string `json:"note"`
-	Hint string `json:"hint,omitempty"` // what to do about it
-}
-
-func (n planNote) write(w io.Writer) {
-	fmt.Fprintf(w, "note: %s\n", n.Text)
-	if n.Hint != "" {
-		fmt.Fprintf(w, "  hint: %s\n", n.Hint)
-	}
-}
-
-// askedNotes say which levels that a study asks for have no effect, and which comparisons
-// are of more than they seem; they are empty, not nil, if there is nothing to say.
-func askedNotes(p *study.Plan) []planNote {
-	out := []planNote{}
-	for _, err := range append(p.Unmeasured(), p.Uneven()...) {
-		out = append(out, planNote{err.Error(), errs.Hint(err)})
-	}
-	return out
-}
-
-// planNotes lists them; it is empty, not nil, if there are none.
-func planNotes(p *study.Plan) []planNote {
-	out := askedNotes(p)
-	if err := (runFlags{}).fitsLocal(p); err != nil {
-		out = append(out, planNote{err.Error(), errs.Hint(err)})
-	}
-	if e := p.Estimate(); e.Fewest > 0 {
-		out = append(out, limitNote(p.Study, e))
-	}
-	for _, says := range p.Resonances() {
-		out = append(out, planNote{Text: says})
-	}
-	return out
-}
-
-// limitNote says that a study's limit leaves less time than its fewest blocks take.
-func limitNote(s *study.Study, e study.Estimate) planNote {
-	says, hint := fmt.Sprintf("blocks.limit, %s, ", s.Blocks.Limit), fmt.Sprintf("--set blocks.limit=%dm, or longer, as pods take time to start", int(e.Fewest.Minutes())+1)
-	if s.Tune != nil {
-		return planNote{says + "leaves less time than the shortest tuning takes, two blocks and the comparison", hint}
-	}
-	blocks := words.Plural(e.Fits, "block")
-	if e.Fits == 0 {
-		blocks = "less than a block"
-	}
-	says += "leaves time for " + blocks
-	if len(s.Search) > 0 {
-		says += " if the search climbs to its last level"
-	}
-	says += fmt.Sprintf("; blocks.min is %d", s.Blocks.Min)
-	if e.Fits < 2 && s.Blocks.Min > 1 {
-		says += ", and an interval needs 2"
-	}
-	return planNote{says, hint}
 }
 
 // givenCells are the cells of levels that the study names.
@@ -336,26 +276,26 @@ func fillData(_ *study.Plan, cell record.Cell, one *plannedCell) error {
 	return nil
 }
 
-func writePlanJSON(w io.Writer, p *study.Plan, notes []planNote) error {
+func writePlanJSON(w io.Writer, p *study.Plan, notes []app.PlanNote) error {
 	e := p.Estimate()
 	out := struct {
-		Schema      int           `json:"schema"`
-		Study       string        `json:"study"`
-		Seed        uint64        `json:"seed"`
-		Cells       []plannedCell `json:"cells"`
-		Trials      int           `json:"trials_per_block"`
-		MinBlocks   int           `json:"min_blocks"`
-		MaxBlocks   int           `json:"max_blocks"`
-		MinDuration float64       `json:"min_duration_s"`
-		MaxDuration float64       `json:"max_duration_s"`
-		Notes       []planNote    `json:"notes"`
-		Nodes       int           `json:"nodes"`
-		Zones       int           `json:"zones"`
-		Needs       []string      `json:"needs"`
+		Schema      int            `json:"schema"`
+		Study       string         `json:"study"`
+		Seed        uint64         `json:"seed"`
+		Cells       []plannedCell  `json:"cells"`
+		Trials      int            `json:"trials_per_block"`
+		MinBlocks   int            `json:"min_blocks"`
+		MaxBlocks   int            `json:"max_blocks"`
+		MinDuration float64        `json:"min_duration_s"`
+		MaxDuration float64        `json:"max_duration_s"`
+		Notes       []app.PlanNote `json:"notes"`
+		Nodes       int            `json:"nodes"`
+		Zones       int            `json:"zones"`
+		Needs       []string       `json:"needs"`
 	}{1, p.Study.Name, p.Seed, nil, e.Trials, p.Study.Blocks.Min, p.Study.Blocks.Max, e.Min.Seconds(), e.Max.Seconds(), notes, 0, 0, []string{}}
 	out.Nodes, out.Zones = p.Spread()
-	for _, one := range planNeeds(p) {
-		out.Needs = append(out.Needs, one.name)
+	for _, one := range app.PlanNeeds(p) {
+		out.Needs = append(out.Needs, one.Name)
 	}
 	for _, c := range p.Cells {
 		one, err := planCell(p, c)

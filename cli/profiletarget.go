@@ -10,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/cluster"
+	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/observe"
@@ -63,14 +66,11 @@ func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profil
 	if f.kind != observe.ProfileCPU {
 		return takePodHTTP(ctx, env, f, l, target)
 	}
-	run := commandRun("profile")
-	j, err := openJournal(ctx, line, l.RESTConfig(), run, "", f.wait, l.Kind() == lab.KindLocal)
-	if err != nil {
-		return profiled{}, err
-	}
+	run := app.CommandRun("profile")
+	claim := app.Claim{Config: l.RESTConfig(), Run: run, Wait: f.wait, OwnLab: l.Kind() == lab.KindLocal}
 	var answer node.Answer
 	var title string
-	err = occupied(ctx, j, func(ctx context.Context) (err error) {
+	err = app.Occupy(ctx, line, claim, func(ctx context.Context, _ *journal.Journal) (err error) {
 		answer, title, err = site.ProfilePod(ctx, l, run, target, node.Request{Hz: f.hz, Seconds: f.length.Seconds(), Graph: f.graph},
 			site.Telling{Going: func(text string) { line.Say("%s", text) }, Note: func(text string) { line.Note("%s", text) }})
 		return err
@@ -103,8 +103,8 @@ func (f profileFlags) openLab(ctx context.Context, line *progress) (lab.Lab, err
 		if f.kind == observe.ProfileCPU {
 			features = []string{rights.Reach, rights.Journal, rights.Keeper, rights.ProfilePod}
 		}
-		return openCluster(ctx, line, runFlags{kubeconfig: f.istiod.kubeconfig, context: f.istiod.context, image: f.image},
-			needed(placesOf(nil, f.namespace), features...))
+		return app.OpenCluster(ctx, line, cluster.Options{Kubeconfig: f.istiod.kubeconfig, Context: f.istiod.context,
+			Images: app.ClusterImages(f.image, ""), Needs: app.Rights(app.Places(nil, f.namespace), features...)})
 	}
 	return local.Open("")
 }

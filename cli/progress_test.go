@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/run/runner"
 )
 
@@ -62,20 +61,6 @@ func TestProgressElsewhere(t *testing.T) {
 		p.Clear()
 		time.Sleep(sayEvery)
 	})
-}
-
-// A look at the machine is over when it is: what is said next comes from
-// whoever goes on, who may keep a progress of its own.
-func TestMachineRemarksEndTheirLine(t *testing.T) {
-	p := newProgress(&bytes.Buffer{})
-	if _, err := machineRemarks(t.Context(), p, runFlags{lab: lab.KindLocal}); err != nil {
-		t.Fatal(err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.going != "" {
-		t.Errorf("it goes on saying %q", p.going)
-	}
 }
 
 // What keeps pods from coming is a line that stays, in a run and outside of one.

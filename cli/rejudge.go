@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/lab"
@@ -32,7 +33,7 @@ func rejudged(env *Env, f reportFlags, run record.Run) (record.Run, error) {
 		return run, err
 	}
 	out, notes, err := kinds.Rejudge(run, limits, func(name string) func(mesh.Evidence) []record.Check {
-		return newMesh(name, lab.Images{}).Verify
+		return app.Mesh(name, lab.Images{}).Verify
 	})
 	for _, note := range notes {
 		fmt.Fprintf(env.Stderr, "meshtrial: %s\n", note)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
@@ -163,7 +164,7 @@ func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 	if err != nil {
 		return err
 	}
-	return judgement(findings)
+	return app.Judgement(findings)
 }
 
 // restated is a run beside another mesh or other prices than its study states. What was
@@ -196,46 +197,6 @@ func loadRun(ctx context.Context, env *Env, dir string) (record.Run, error) {
 		fmt.Fprintf(env.Stderr, "meshtrial: %s: %s\n", dir, note)
 	}
 	return run, err
-}
-
-// judgement is the exit code that findings ask for: 3 if an assertion failed,
-// or a verdict is not the one that the study expects, 4 if one is inconclusive, if no trial is valid, or too few to compare anything.
-func judgement(f record.Findings) error {
-	failed, first := 0, ""
-	for _, a := range f.Assertions {
-		if !a.Passed {
-			if failed == 0 {
-				first = a.Expr + ": " + a.Detail
-			}
-			failed++
-		}
-	}
-	if failed > 0 {
-		return errs.WithCode(fmt.Errorf("%d of %d assertions failed; the first: %s", failed, len(f.Assertions), first), errs.CodeAssertion)
-	}
-	if err := scenarioJudgement(f); err != nil {
-		return err
-	}
-	if f.Validity.Valid == 0 {
-		return errs.WithHint(errs.WithCode(errors.New("no trial of the run is valid"), errs.CodeInvalid), "the report's line on validity says why")
-	}
-	if f.Tuning != nil {
-		return tuningJudgement(f.Tuning)
-	}
-	compared, answered := 0, 0
-	for _, finding := range f.Findings {
-		if finding.Against != nil {
-			compared++
-			if finding.Verdict != record.VerdictInvalid {
-				answered++
-			}
-		}
-	}
-	if compared > 0 && answered == 0 && !judged(f) {
-		return errs.WithHint(errs.WithCode(errors.New("the run has no answer: each comparison has too few valid trials"), errs.CodeInvalid),
-			"the report's line on validity says why; `meshtrial doctor` says what disturbs this machine")
-	}
-	return nil
 }
 
 // writeWhole writes a file whole or not at all. A device or pipe, such as

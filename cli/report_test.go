@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/run/verdict"
 	"math"
@@ -205,7 +206,7 @@ func TestJudgement(t *testing.T) {
 		{tuned(record.Tuning{Stop: "x", Recommended: set, Verdict: record.VerdictInconclusive, Kept: []record.TunedBound{{Constraint: "cpu<=-5%", Verdict: record.TunedMet, Present: record.TunedBroken}}}), errs.CodeOK},
 		{tuned(record.Tuning{Stop: "x", Recommended: set, Verdict: record.VerdictReal, Kept: []record.TunedBound{{Verdict: record.TunedBroken}}}), errs.CodeAssertion},
 	} {
-		if got := errs.Code(judgement(c.findings)); got != c.want {
+		if got := errs.Code(app.Judgement(c.findings)); got != c.want {
 			t.Errorf("%+v: exit code %d, want %d", c.findings, got, c.want)
 		}
 	}

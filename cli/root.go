@@ -10,10 +10,10 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"runtime/debug"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/spf13/cobra"
@@ -88,7 +88,7 @@ func newRootCommand(env *Env) *cobra.Command {
 			"  meshtrial run quick                 # a first study, in its own lab\n" +
 			"  meshtrial study list                # all shipped studies\n" +
 			"  meshtrial report runs/quick-... --format html --out report.html",
-		Version:       Version(),
+		Version:       app.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArguments,
@@ -170,32 +170,4 @@ func markUsageErrors(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		markUsageErrors(sub)
 	}
-}
-
-// Version is the version stamped into the binary by the Go tool: a release
-// tag, or the commit it was built from.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	version := info.Main.Version
-	if version != "" && version != "(devel)" {
-		return version
-	}
-	revision, dirty := "", ""
-	for _, setting := range info.Settings {
-		switch setting.Key {
-		case "vcs.revision":
-			revision = setting.Value
-		case "vcs.modified":
-			if setting.Value == "true" {
-				dirty = "+changes"
-			}
-		}
-	}
-	if revision == "" {
-		return "devel"
-	}
-	return "devel-" + revision[:min(12, len(revision))] + dirty
 }

@@ -2,66 +2,37 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds"
-	"github.com/meshtrial/meshtrial/kinds/analyses"
-	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/lab/components"
-	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/run/runner"
-	"github.com/meshtrial/meshtrial/run/store"
-	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
-	"github.com/spf13/cobra"
 )
 
 // runFlags are the flags of `meshtrial run`.
 type runFlags struct {
-	limits     []string // NAME=VALUE
-	lab        string
-	sets       []string
-	out        string
-	resume     string
-	json       bool
-	keepLab    bool
-	kubeconfig string
-	context    string
-	image      string
-	pullSecret string
-	linkerd    string
-	ztunnel    string
-	revision   string
-	observe    string
-	wait       time.Duration
-	yes        bool
-	meshWide   bool
-	nodes      int // 0: as many as the study needs
-	zones      []string
-	detach     bool
-	results    string // of a detached run: where they go
-	model      string // a capacity model that a tuning begins with
-	own        bool   // of a detached run: its cluster is the local lab
-	// given is the folder that a detached run's study is in.
-	given string
-	// detached names the detached run that this is an attempt of.
-	detached string
-	// hopeless is why a detached run ends once it has put back what is left of it; nil: it does not.
-	hopeless error
-	// kept is called after each trial.
-	kept func(context.Context) error
+	app.RunOptions
+	sets    []string
+	json    bool
+	yes     bool
+	detach  bool
+	results string // of a detached run: where they go
+	model   string // a capacity model that a tuning begins with
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -89,22 +60,19 @@ func newRunCommand(env *Env) *cobra.Command {
 			switch {
 			case len(args) > 1:
 				return errs.Usage("one study at a time, got %d", len(args))
-			case len(args) == 0 && f.resume == "" && !asksLimits(f.limits):
+			case len(args) == 0 && f.Resume == "" && !asksLimits(f.Limits):
 				return errs.WithHint(errs.Usage("no study given"), studies.Takes)
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if asksLimits(f.limits) {
+			if asksLimits(f.Limits) {
 				return showLimits(cmd.Context(), env, f, args, study.Kinds()...)
 			}
 			if cmd.Flags().Changed("nodes") {
-				if err := checkNodes(f.nodes); err != nil {
+				if err := checkNodes(f.Nodes); err != nil {
 					return err
 				}
-			}
-			if f.detach {
-				return detach(cmd.Context(), env, f, args)
 			}
 			return runStudy(cmd.Context(), env, f, args)
 		},
@@ -119,215 +87,103 @@ func newRunCommand(env *Env) *cobra.Command {
 // addRunFlags adds the flags of commands that run a study.
 func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.lab, "lab", lab.KindLocal, "where to run: local (a lab on this machine) or cluster (a kubeconfig's)")
+	flags.StringVar(&f.Lab, "lab", lab.KindLocal, "where to run: local (a lab on this machine) or cluster (a kubeconfig's)")
 	addSetFlag(cmd, &f.sets)
-	flags.StringVar(&f.out, "out", "", "run `DIR` to make (default runs/STUDY-TIME)")
-	flags.StringVar(&f.resume, "resume", "", "continue the run in this `DIR`")
-	flags.StringArrayVar(&f.limits, "limit", nil, "judge trials by this bound, `NAME=VALUE` such as unattributed=60%; may be repeated (--limit help lists them)")
+	flags.StringVar(&f.Out, "out", "", "run `DIR` to make (default runs/STUDY-TIME)")
+	flags.StringVar(&f.Resume, "resume", "", "continue the run in this `DIR`")
+	flags.StringArrayVar(&f.Limits, "limit", nil, "judge trials by this bound, `NAME=VALUE` such as unattributed=60%; may be repeated (--limit help lists them)")
 	flags.BoolVar(&f.json, "json", false, "print the findings as JSON")
-	flags.BoolVar(&f.keepLab, "keep-lab", false, "keep the lab running if this command started it")
-	addNodeFlags(cmd, &f.nodes, &f.zones, 0, "nodes of the lab if one must be started (default: as many as the study needs)")
-	flags.StringVar(&f.linkerd, "linkerd", "", "where Linkerd comes from if a lab with it must be started: a folder or a release (default $"+linkerdVariable+")")
-	flags.StringVar(&f.ztunnel, "ztunnel", "", "the `DIR` with ztunnel if a lab with an ambient mesh must be started (default $"+ztunnelVariable+")")
-	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, ofLabCluster)
-	addRevisionFlag(flags, &f.revision)
-	addObserveFlag(flags, &f.observe)
+	flags.BoolVar(&f.KeepLab, "keep-lab", false, "keep the lab running if this command started it")
+	addNodeFlags(cmd, &f.Nodes, &f.Zones, 0, "nodes of the lab if one must be started (default: as many as the study needs)")
+	flags.StringVar(&f.Linkerd, "linkerd", "", "where Linkerd comes from if a lab with it must be started: a folder or a release (default $"+app.LinkerdVariable+")")
+	flags.StringVar(&f.Ztunnel, "ztunnel", "", "the `DIR` with ztunnel if a lab with an ambient mesh must be started (default $"+app.ZtunnelVariable+")")
+	addKubeconfigFlags(flags, &f.Kubeconfig, &f.Context, ofLabCluster)
+	addRevisionFlag(flags, &f.Revision)
+	addObserveFlag(flags, &f.Observe)
 	flags.BoolVar(&f.yes, "yes", false, "do not ask before changing objects that are not the run's own (a run in a local lab never asks)")
-	flags.BoolVar(&f.meshWide, "mesh-wide", false, ofLabCluster+"change what affects the whole mesh even where other people's proxies are connected")
-	flags.DurationVar(&f.wait, "wait", 0, waitUsage)
-	flags.StringVar(&f.image, "image", "", ofLabCluster+"image of the roles, which the cluster must be able to pull (lab components images --push)")
-	flags.StringVar(&f.pullSecret, "pull-secret", "", ofLabCluster+"Secret `[NAMESPACE/]NAME` in the cluster for pulling --image (namespace: default)")
+	flags.BoolVar(&f.MeshWide, "mesh-wide", false, ofLabCluster+"change what affects the whole mesh even where other people's proxies are connected")
+	flags.DurationVar(&f.Wait, "wait", 0, waitUsage)
+	flags.StringVar(&f.Image, "image", "", ofLabCluster+"image of the roles, which the cluster must be able to pull (lab components images --push)")
+	flags.StringVar(&f.PullSecret, "pull-secret", "", ofLabCluster+"Secret `[NAMESPACE/]NAME` in the cluster for pulling --image (namespace: default)")
 }
 
-func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err error) {
-	s, source, plan, err := prepare(ctx, env, f, args)
-	if err != nil {
-		return err
-	}
-	rules, err := f.rules(s)
-	if err != nil {
-		return err
-	}
-	p := newProgress(env.Stderr)
-	defer p.Clear()
-	remarks, err := machineRemarks(ctx, p, f) // before the lab makes its own noise
-	if err != nil {
-		return err
-	}
-	where, err := openLab(ctx, env, p, f, plan)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeLab(where, p)) }()
-
-	id := runner.NewRunID(time.Now())
-	book, err := enter(ctx, p, where.RESTConfig(), id, s.Name, f.wait, where.Kind() == lab.KindLocal)
-	if err != nil {
-		return labEnded(ctx, where, err)
-	}
-	defer func() { err = errors.Join(err, leave(ctx, book)) }()
-	ctx, release := book.Context(ctx)
-	defer release()
-	if err := sweepLeftovers(ctx, p, where); err != nil || f.hopeless != nil {
-		return errors.Join(f.hopeless, err)
-	}
-	options := runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Observed: f.observe, Remarks: slices.Concat(remarks, unobserved(p, f.observe), besides(where)), Lab: where, LabKind: f.labKind(), Journal: book, RunID: id}
-	return runEntered(ctx, env, p, f, plan, options)
+func addObserveFlag(flags *pflag.FlagSet, to *string) {
+	flags.StringVar(to, "observe", record.ObservedCgroup,
+		"where CPU and memory are read: cgroup (exact; needs a privileged pod on each node) or kubelet (interpolated between its samples, through the API server)")
 }
 
-// runEntered runs a study in a lab that is this run's until it ends.
-func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan, options runner.Options) (err error) {
-	done, err := agreed(ctx, env, p, f, plan, &options)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	options.Kept = f.kept
-	options.Progress = func(e runner.Event) {
-		showEvent(p, plan, e)
-	}
-	outcome, runErr := runner.Run(ctx, options)
-	if lost := context.Cause(ctx); errors.Is(lost, journal.ErrLost) { // nobody interrupted it
-		runErr = errs.WithHint(fmt.Errorf("%w (%v)", lost, runErr), "meshtrial cluster status says whose the cluster is; meshtrial cluster restore puts back what is left")
-	}
-	p.Clear()
-	if outcome.Dir == "" {
-		return runErr
-	}
-	if outcome.Trials == 0 {
-		return runErr
-	}
-	findings, err := writeFindings(context.WithoutCancel(ctx), outcome.Dir)
-	if err != nil {
-		return errors.Join(runErr, err)
-	}
-	if err := present(env, f, outcome.Dir, findings); err != nil && !unread(err) {
-		return errors.Join(runErr, err)
-	}
-	if runErr != nil {
-		return unfinished(runErr, outcome)
-	}
-	return judgement(findings)
+// waitUsage is the usage of the flag --wait.
+const waitUsage = "how long to wait for another run that is at work in the cluster"
+
+// addNodeFlags adds the flags of commands that start a lab of several nodes.
+func addNodeFlags(cmd *cobra.Command, nodes *int, zones *[]string, usual int, what string) {
+	cmd.Flags().IntVar(nodes, "nodes", usual, fmt.Sprintf("%s, at most %d", what, local.MaxNodes))
+	cmd.Flags().StringSliceVar(zones, "zones", nil, "zones of the nodes, `ZONE or REGION/ZONE`, dealt to them in turn (default: each of several nodes its own)")
 }
 
-// unfinished is the error of a run that has trials and ended before it was done. If its hint
-// says how to go on, and what to do before, that stays.
-func unfinished(err error, outcome runner.Outcome) error {
-	err = fmt.Errorf("the run did not finish (%d trials are kept): %w", outcome.Trials, err)
-	if strings.Contains(errs.Hint(err), outcome.Dir) {
-		return err
-	}
-	return errs.WithHint(err, "continue with: meshtrial run --resume %s", outcome.Dir)
-}
-
-// complete fills in what a run's options take from the lab and the flags.
-func complete(ctx context.Context, p *progress, f runFlags, plan *study.Plan, o *runner.Options) (err error) {
-	if o.Components, err = measuredComponents(ctx, o.Lab); err != nil {
-		return err
-	}
-	if o.Digest, err = local.Digest(ownProgram); err != nil {
-		return err
-	}
-	images := o.Lab.Images()
-	o.Version, o.Condition = Version(), condition
-	o.Mesh, o.Meshes = newMesh(plan.Study.Mesh, images), meshesOf(plan, images)
-	if err := chooseRevision(ctx, p, f, plan, o); err != nil {
-		return err
-	}
-	o.Enough, o.Next = analyses.All().Enough, analyses.All().Next
-	switch o.Out = f.out; {
-	case f.resume != "":
-		o.Out, o.Resume = f.resume, true
-	case o.Out == "":
-		o.Out = filepath.Join("runs", plan.Study.Name+"-"+time.Now().UTC().Format("20060102-150405"))
+// checkNodes refuses a number of nodes below 1.
+func checkNodes(nodes int) error {
+	if nodes < 1 {
+		return errs.Usage("--nodes must be 1 or more, not %d", nodes)
 	}
 	return nil
 }
 
-// withModel returns the study with what the capacity model expects of its cells.
-func (f runFlags) withModel(ctx context.Context, env *Env, s *study.Study, args []string) (*study.Study, []byte, error) {
-	expected := ""
-	err := computing(ctx, func() (err error) {
-		expected, err = expectedBy(ctx, f.model, f.lab, s)
-		return err
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	f.sets = append(slices.Clone(f.sets), expected)
-	return chooseStudy(ctx, env, f, args)
-}
-
-// prepare reads the study and finds whatever is wrong that can be found
-// without starting anything.
-func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.Study, []byte, *study.Plan, error) {
-	fail := func(err error) (*study.Study, []byte, *study.Plan, error) { return nil, nil, nil, err }
+// runStudy runs the study of the arguments, detached or here.
+func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err error) {
 	if err := f.check(); err != nil {
-		return fail(err)
+		return err
 	}
-	s, source, err := chooseStudy(ctx, env, f, args)
-	if err == nil && f.model != "" {
-		s, source, err = f.withModel(ctx, env, s, args)
+	if f.Study, f.Source, err = chooseStudy(ctx, env, f, args); err != nil {
+		return err
 	}
-	if err == nil {
-		s, err = observable(s, f.observe)
-	}
-	if err != nil {
-		return fail(err)
-	}
-	plan, err := checkedPlan(s, max(s.Seed, 1))
-	if err != nil {
-		return fail(err)
-	}
-	if err := f.checkLab(); err != nil {
-		return fail(err)
-	}
-	if f.lab == lab.KindLocal {
-		if err := f.fitsLocal(plan); err != nil {
-			return fail(err)
-		}
-		if err := f.fitsMeshes(plan, func(dir string) (string, error) { return components.ZtunnelImage(ctx, dir) }); err != nil {
-			return fail(err)
-		}
-	}
-	rules, err := f.rules(s)
-	if err != nil {
-		return fail(err)
-	}
-	switch {
-	case f.resume != "":
-		// Another study, other rules, or another process at work in the directory.
-		dir, contents, err := store.Resume(f.resume, s.Marshal(), s.Seed)
-		if err == nil {
-			err = errors.Join(sameToday(f, contents.Header), runner.SameRules(f.resume, contents.Header, rules), dir.Close())
-		}
+	if f.model != "" {
+		expected := ""
+		err := computing(ctx, func() (err error) {
+			expected, err = expectedBy(ctx, f.model, f.Lab, f.Study)
+			return err
+		})
 		if err != nil {
-			return fail(err)
+			return err
 		}
-	case f.out != "":
-		if err := store.Vacant(f.out); err != nil {
-			return fail(err)
+		f.sets = append(slices.Clone(f.sets), expected)
+		if f.Study, f.Source, err = chooseStudy(ctx, env, f, args); err != nil {
+			return err
 		}
 	}
-	for _, n := range askedNotes(plan) {
-		n.write(env.Stderr)
+	p := newProgress(env.Stderr)
+	defer p.Clear()
+	f.tell(env, p)
+	if f.detach {
+		return detach(ctx, env, f, p)
 	}
-	return s, source, plan, nil
+	return app.Run(ctx, f.RunOptions)
 }
 
-// rules are those by which trials of a study are judged.
-func (f runFlags) rules(s *study.Study) (record.Rules, error) {
-	all := kinds.Of(s).Limits
-	limits, err := verdict.ParseLimits(f.limits, all)
-	return limits.Rules(all), err
+// tell has a run tell the user at env what goes on, ask for consent there, and print findings.
+func (f *runFlags) tell(env *Env, p *progress) {
+	f.Progress = p
+	f.Confirm = func(ctx context.Context, text string) error { return ask(ctx, env, p, false, text, f.yes) }
+	f.Event = func(plan *study.Plan, e runner.Event) { showEvent(p, plan, e) }
+	f.Present = func(dir string, findings record.Findings) error {
+		if err := present(env, f.json, dir, findings); !unread(err) {
+			return err
+		}
+		return nil
+	}
 }
 
-// check finds flags that do not go together.
+// check refuses flags that contradict each other.
 func (f runFlags) check() error {
-	if f.out != "" && f.resume != "" {
+	if f.detach {
+		if err := f.checkDetach(); err != nil {
+			return err
+		}
+	}
+	if f.Out != "" && f.Resume != "" {
 		return errs.Usage("--out and --resume are mutually exclusive")
 	}
-	if f.model != "" && f.resume != "" {
+	if f.model != "" && f.Resume != "" {
 		return errs.WithHint(errs.Usage("--model and --resume are mutually exclusive: a resumed tuning keeps what it expected"), "leave it out, or start a new run")
 	}
 	if f.results != "" && !f.detach {
@@ -336,65 +192,82 @@ func (f runFlags) check() error {
 	return nil
 }
 
-// condition compiles a condition of a step.
-func condition(expr string) (func(record.Moment) (bool, error), error) {
-	c, err := findings.CompileCondition(expr)
-	if err != nil {
-		return nil, err
-	}
-	return c.Holds, nil
-}
-
-// writeFindings analyses a run directory and writes findings.json and
-// report.html into it.
-func writeFindings(ctx context.Context, dir string) (record.Findings, error) {
-	run, _, err := store.Load(ctx, dir)
-	if err != nil {
-		return record.Findings{}, err
-	}
-	findings, err := analyses.All().Analyze(run)
-	if err != nil {
-		return record.Findings{}, err
-	}
-	d, _, err := store.Resume(dir, nil, 0)
-	if err != nil {
-		return findings, err
-	}
-	defer d.Close()
-	if err := d.WriteFindings(findings); err != nil {
-		return findings, err
-	}
-	var page strings.Builder
-	if err := kinds.Reports().Render(&page, findings, "html", report.Options{}); err != nil {
-		return findings, err
-	}
-	if settings := settingsOf(findings.Tuning); settings != "" {
-		if err := d.WriteFile(settingsFile, []byte(settings)); err != nil {
-			return findings, err
-		}
-	}
-	return findings, d.WriteFile(reportFile, []byte(page.String()))
-}
-
-const reportFile = "report.html"
-
-// present prints the findings and where everything is.
-func present(env *Env, f runFlags, dir string, findings record.Findings) error {
-	if f.json {
+// present prints the findings and where the report is.
+func present(env *Env, asJSON bool, dir string, findings record.Findings) error {
+	if asJSON {
 		return kinds.Reports().Render(env.Stdout, findings, "json", report.Options{})
 	}
-	options := report.Options{Width: terminalWidth(env.Stdout), Color: terminalWidth(env.Stdout) > 0 && os.Getenv("NO_COLOR") == ""}
-	if err := kinds.Reports().Render(env.Stdout, findings, "text", options); err != nil {
+	if err := presentText(env, findings); err != nil {
 		return err
 	}
-	if f.detached != "" { // nobody but this pod knows the path
-		_, err := fmt.Fprintf(env.Stdout, "\nreport and trials: meshtrial runs fetch %s\n", f.detached)
-		return err
-	}
-	path, err := filepath.Abs(filepath.Join(dir, reportFile))
+	path, err := filepath.Abs(filepath.Join(dir, app.ReportFile))
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(env.Stdout, "\nreport: %s\n", path)
 	return err
+}
+
+func presentText(env *Env, findings record.Findings) error {
+	options := report.Options{Width: terminalWidth(env.Stdout), Color: terminalWidth(env.Stdout) > 0 && os.Getenv("NO_COLOR") == ""}
+	return kinds.Reports().Render(env.Stdout, findings, "text", options)
+}
+
+// detach begins a detached run, and says how to find it.
+func detach(ctx context.Context, env *Env, f runFlags, p *progress) error {
+	var results app.Results
+	if f.results != "" {
+		var err error
+		if results, err = claimOf(f.results); err != nil {
+			return err
+		}
+	}
+	f.yes = f.yes || f.Lab == lab.KindLocal
+	begun, err := app.Detach(ctx, f.RunOptions, results)
+	if err != nil {
+		return err
+	}
+	p.Clear()
+	if f.json {
+		return writeJSON(env.Stdout, map[string]any{"schema": 1, "run": begun.Run, "namespace": begun.Namespace})
+	}
+	which := begun.Run + begun.Flags
+	_, err = fmt.Fprintf(env.Stdout, "run %s of %s goes on in the cluster\n  to follow it:           meshtrial attach %s\n  to fetch it at its end: meshtrial runs fetch %s\n",
+		begun.Run, begun.Study, which, which)
+	return err
+}
+
+// checkDetach refuses flags that contradict --detach.
+func (f runFlags) checkDetach() error {
+	switch {
+	case f.Resume != "":
+		return errs.WithHint(errs.Usage("--detach and --resume are mutually exclusive: the directory is not in the cluster"), "a detached run that loses its pod resumes by itself, in its own directory")
+	case f.Out != "":
+		return errs.WithHint(errs.Usage("--detach and --out are mutually exclusive"), "--results says where results go in the cluster, and `meshtrial runs fetch RUN --to DIR` where to on this machine")
+	case f.Nodes > 0 || len(f.Zones) > 0:
+		return errs.WithHint(errs.Usage("--detach starts no lab, so --nodes and --zones mean nothing with it"), "meshtrial lab up --nodes 3, and then the run")
+	case f.Lab == lab.KindLocal && (f.Ztunnel != "" || f.Linkerd != ""):
+		return errs.WithHint(errs.Usage("--detach starts no lab, so --ztunnel and --linkerd mean nothing with it"), "meshtrial lab up --ztunnel DIR or --linkerd DIR, and then the run")
+	case f.KeepLab:
+		return errs.WithHint(errs.Usage("--detach and --keep-lab are mutually exclusive: it starts no lab"), "meshtrial lab up")
+	case f.results == "" && f.Lab == lab.KindCluster:
+		return errs.WithHint(errs.Usage("--detach needs to know where results go in the cluster"), "--results pvc:NAMESPACE/NAME, a PersistentVolumeClaim")
+	case f.results != "":
+		_, err := claimOf(f.results)
+		return err
+	}
+	return nil
+}
+
+// claimOf parses --results.
+func claimOf(text string) (app.Results, error) {
+	claim, ok := strings.CutPrefix(text, "pvc:")
+	namespace, name, both := strings.Cut(claim, "/")
+	if !both {
+		namespace, name = "default", claim
+	}
+	if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return app.Results{}, errs.WithHint(errs.Usage("--results %s is no place for results", text), "pvc:NAME or pvc:NAMESPACE/NAME, a PersistentVolumeClaim")
+	}
+	return app.Results{Namespace: namespace, Claim: name}, nil
 }

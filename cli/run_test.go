@@ -13,18 +13,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/run/runner"
-	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/run/verdict"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // What `meshtrial run` refuses before it starts anything. $STATE is where a
@@ -150,57 +146,4 @@ func copyProgram(to string) error {
 	}
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Close())
-}
-
-func TestLeftoverWarning(t *testing.T) {
-	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	for _, tt := range []struct {
-		leftover site.Leftover
-		want     string
-	}{
-		{site.Leftover{Namespace: "meshtrial-1", Run: "r1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which cannot be seen from here"},
-		{site.Leftover{Namespace: "meshtrial-1", Run: "r1", Since: at}, "owner unknown"},
-	} {
-		got := leftoverWarning(tt.leftover)
-		if !strings.Contains(got, tt.want) || !strings.Contains(got, "meshtrial cluster restore --run r1") {
-			t.Errorf("%q, want %q", got, tt.want)
-		}
-	}
-}
-
-// A run that ends early says how to go on, and where to look if that is known.
-func TestUnfinished(t *testing.T) {
-	why, outcome := errors.New("no waypoint"), runner.Outcome{Dir: "runs/one", Trials: 3}
-	const whole = "look there; once that is mended go on with --resume runs/one"
-	for given, want := range map[string]string{"": "continue with: meshtrial run --resume runs/one", whole: whole} {
-		err := why
-		if given != "" {
-			err = errs.WithHint(err, "%s", given)
-		}
-		if err = unfinished(err, outcome); !errors.Is(err, why) || !strings.Contains(err.Error(), "3 trials are kept") || errs.Hint(err) != want {
-			t.Errorf("hint %q, want %q: %v", errs.Hint(err), want, err)
-		}
-	}
-}
-
-// A study of the control plane names no version of Envoy, and the lab is
-// started without others than its own.
-func TestEnvoyVersions(t *testing.T) {
-	for text, want := range map[string]string{
-		"control: {}\nsettings: {proxies: 1}":                                       "",
-		"settings: {sidecars: both, rate: 10, connections: 1}":                      "",
-		"settings: {sidecars: both, rate: 10}\nfactors: {envoy: [default, 1.39.0]}": "1.39.0",
-	} {
-		s, err := study.Parse([]byte("name: a\nquestion: b?\n"+text+"\n"), "a.yaml", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan, err := study.NewPlan(s, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(envoyVersions(plan), " "); got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
@@ -52,7 +53,7 @@ func (f *detachedFlags) add(cmd *cobra.Command) {
 
 // words are the flags by which other commands find the same lab.
 func (f *detachedFlags) words() string {
-	words := runFlags{own: f.lab == lab.KindLocal, kubeconfig: f.kubeconfig, context: f.context}.labWords()
+	words := app.LabFlags(f.lab == lab.KindLocal, f.kubeconfig, f.context)
 	if f.namespace != "" {
 		words += " -n " + f.namespace
 	}
@@ -64,13 +65,13 @@ func (f *detachedFlags) open(ctx context.Context, features ...string) (*detached
 	switch f.lab {
 	case lab.KindCluster:
 	case lab.KindLocal:
-		if err := (runFlags{lab: f.lab, kubeconfig: f.kubeconfig, context: f.context}).checkLab(); err != nil {
+		if err := (&app.RunOptions{Lab: f.lab, Kubeconfig: f.kubeconfig, Context: f.context}).CheckLab(); err != nil {
 			return nil, nil, err
 		}
 	default:
 		return nil, nil, errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
 	}
-	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, needed(placesOf(nil, f.namespace), append(features, rights.Reach)...))
+	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, app.Rights(app.Places(nil, f.namespace), append(features, rights.Reach)...))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -213,7 +214,7 @@ func fetch(ctx context.Context, env *Env, clients *detached.Cluster, run detache
 	} else if err := clients.Fetched(ctx, run); err != nil {
 		return fmt.Errorf("%s was fetched, but that could not be noted: %w", to, err)
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s: %s of %s\n  look at it: meshtrial report %s\n", to, words.Plural(len(loaded.Trials), "trial"), run.Study, shellQuote(to))
+	_, err = fmt.Fprintf(env.Stdout, "%s: %s of %s\n  look at it: meshtrial report %s\n", to, words.Plural(len(loaded.Trials), "trial"), run.Study, app.ShellQuote(to))
 	return err
 }
 
@@ -257,7 +258,7 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 			}
 			changed, err := stillChanged(ctx, config)
 			if changed > 0 {
-				p.Note("%s still changed by runs that have ended: meshtrial cluster restore%s", words.Plural(changed, "object"), clusterWords(f.kubeconfig, f.context))
+				p.Note("%s still changed by runs that have ended: meshtrial cluster restore%s", words.Plural(changed, "object"), app.ClusterFlags(f.kubeconfig, f.context))
 			}
 			return err
 		},
@@ -307,12 +308,10 @@ func tidyJournal(ctx context.Context, p *progress, config *rest.Config, own bool
 	if own {
 		return nil
 	}
-	j, err := openJournal(ctx, p, config, commandRun("runs"), "", 0, false)
+	// To leave the cluster removes the namespace.
+	err := app.Occupy(ctx, p, app.Claim{Config: config, Run: app.CommandRun("runs")}, func(context.Context, *journal.Journal) error { return nil })
 	if held := (*journal.HeldError)(nil); errors.As(err, &held) {
 		return nil
-	}
-	if err == nil {
-		err = leave(ctx, j)
 	}
 	if apierrors.IsForbidden(err) {
 		p.Note("note: namespace %s stays until the next run ends: its removal is not allowed to this user", journal.Namespace)

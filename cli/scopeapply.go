@@ -16,6 +16,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
@@ -188,7 +189,7 @@ func applyGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Resu
 	if err := ask(ctx, env, p, f.lab == lab.KindLocal, text, f.applied.yes); err != nil {
 		return nil, err
 	}
-	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, needed(placesOf(nil, f.namespace), rights.Reach, rights.Journal, rights.Apply))
+	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, app.Rights(app.Places(nil, f.namespace), rights.Reach, rights.Journal, rights.Apply))
 	if err != nil {
 		return nil, err
 	}
@@ -196,12 +197,12 @@ func applyGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Resu
 	if err != nil {
 		return nil, err
 	}
-	run := commandRun("scope-apply")
-	j, err := enter(ctx, p, config, run, "", f.applied.wait, f.lab == lab.KindLocal)
+	run := app.CommandRun("scope-apply")
+	claim := app.Claim{Config: config, Run: run, Wait: f.applied.wait, OwnLab: f.lab == lab.KindLocal, Revert: true}
+	err = app.Occupy(ctx, p, claim, func(ctx context.Context, j *journal.Journal) error {
+		return applySidecars(ctx, j, open, steps)
+	})
 	if err != nil {
-		return nil, err
-	}
-	if err := occupied(ctx, j, func(ctx context.Context) error { return applySidecars(ctx, j, open, steps) }); err != nil {
 		return nil, err
 	}
 	out := &appliedAs{Run: run, Undo: "meshtrial cluster restore --run " + run}

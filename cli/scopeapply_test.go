@@ -236,15 +236,3 @@ func TestApplyRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// What stays is named by whoever comes next.
-func TestSayKept(t *testing.T) {
-	all := []*journal.Entry{}
-	for _, e := range [][2]string{{"a", "1"}, {"b", "1"}, {"a", "2"}} {
-		all = append(all, &journal.Entry{Run: "scope-apply-" + e[1], Kept: keptBy, Object: journal.Object{Kind: "Sidecar", Namespace: "shop", Name: e[0]}})
-	}
-	got := sayKept(all)
-	if len(got) != 2 || !strings.HasPrefix(got[0], "Sidecar shop/a and 1 more: as asked for by meshtrial scope --apply") || !strings.HasSuffix(got[1], "meshtrial cluster restore --run scope-apply-2") {
-		t.Errorf("%q", got)
-	}
-}

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
@@ -47,7 +48,7 @@ func meshConfigMap(ctx context.Context, kube kubernetes.Interface, revision stri
 // labInventory lists what is in a running lab. What may not be listed is a
 // note: less is known then, and so less narrowed.
 func labInventory(ctx context.Context, f scopeFlags, inv *generate.Inventory) (notes []string, err error) {
-	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, needed(placesOf([]string{study.MeshIstio}, f.namespace), rights.Reach, rights.Scope, rights.Generate))
+	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, app.Rights(app.Places([]string{study.MeshIstio}, f.namespace), rights.Reach, rights.Scope, rights.Generate))
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func labInventory(ctx context.Context, f scopeFlags, inv *generate.Inventory) (n
 	if note != "" {
 		notes = append(notes, note)
 	}
-	istiod, _ := newMesh(study.MeshIstio, lab.Images{}).ControlPlane()
+	istiod, _ := app.Mesh(study.MeshIstio, lab.Images{}).ControlPlane()
 	for _, list := range inventoryLists(istiod, configMap) {
 		kind, path := list[0], list[1]
 		body, err := kube.CoreV1().RESTClient().Get().AbsPath(path).Stream(ctx)

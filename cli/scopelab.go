@@ -17,6 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
@@ -34,7 +35,7 @@ const proxiesAtATime = 8
 // labProxies reads the configuration of the running proxies, some at a time, and has each
 // taken in their order. A proxy that cannot be read is a note, unless none can.
 func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, take func(scope.Proxy) error) (notes []string, err error) {
-	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, needed(placesOf(nil, f.namespace), rights.Reach, rights.Scope))
+	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, app.Rights(app.Places(nil, f.namespace), rights.Reach, rights.Scope))
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
@@ -67,9 +68,9 @@ func (f *istiodFlags) check() error {
 // config returns how to reach the cluster, for a feature in a namespace that
 // the user names.
 func (f *istiodFlags) config(ctx context.Context, namespace string, features ...string) (*rest.Config, error) {
-	at := placesOf(nil, namespace)
+	at := app.Places(nil, namespace)
 	at.Meshes[study.MeshIstio] = f.namespace
-	return readConfig(ctx, f.lab, f.kubeconfig, f.context, needed(at, append([]string{rights.Reach}, features...)...))
+	return readConfig(ctx, f.lab, f.kubeconfig, f.context, app.Rights(at, append([]string{rights.Reach}, features...)...))
 }
 
 // readConfig returns how to reach a lab, if its user has the rights that are

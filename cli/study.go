@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/run/detached"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
@@ -156,13 +156,13 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			type checked struct {
-				File        string     `json:"file"`
-				Study       string     `json:"study"`
-				Cells       int        `json:"cells"`
-				Trials      int        `json:"trials_per_block"`
-				MinDuration float64    `json:"min_duration_s"`
-				MaxDuration float64    `json:"max_duration_s"`
-				Notes       []planNote `json:"notes"`
+				File        string         `json:"file"`
+				Study       string         `json:"study"`
+				Cells       int            `json:"cells"`
+				Trials      int            `json:"trials_per_block"`
+				MinDuration float64        `json:"min_duration_s"`
+				MaxDuration float64        `json:"max_duration_s"`
+				Notes       []app.PlanNote `json:"notes"`
 			}
 			var all []checked
 			for _, arg := range args {
@@ -170,14 +170,14 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				p, err := checkedPlan(s, s.Seed)
+				p, err := app.CheckedPlan(s, s.Seed)
 				if err != nil {
 					return err
 				}
 				e := p.Estimate()
-				notes := planNotes(p)
+				notes := app.PlanNotes(p)
 				for _, n := range notes {
-					n.write(env.Stderr)
+					fmt.Fprintln(env.Stderr, n)
 				}
 				if asJSON {
 					all = append(all, checked{arg, s.Name, len(p.Cells), e.Trials, e.Min.Seconds(), e.Max.Seconds(), notes})
@@ -214,16 +214,16 @@ func newStudyPlanCommand(env *Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, _, err := loadStudy(cmd.Context(), env, args[0], sets)
 			if err == nil {
-				s, err = observable(s, source)
+				s, err = app.Observable(s, source)
 			}
 			if err != nil {
 				return err
 			}
-			p, err := checkedPlan(s, s.Seed)
+			p, err := app.CheckedPlan(s, s.Seed)
 			if err != nil {
 				return err
 			}
-			notes := append(planNotes(p), observeNotes(source)...)
+			notes := append(app.PlanNotes(p), app.ObserveNotes(source)...)
 			if asJSON {
 				return writePlanJSON(env.Stdout, p, notes)
 			}
@@ -272,39 +272,15 @@ func loadStudyBy(ctx context.Context, env *Env, arg string, sets []string,
 // chooseStudy reads the study of the arguments, or that of a run to resume.
 func chooseStudy(ctx context.Context, env *Env, f runFlags, args []string) (*study.Study, []byte, error) {
 	switch {
-	case f.given != "":
-		return givenStudy(ctx, f.given)
-	case f.resume == "":
+	case f.Resume == "":
 		return loadStudy(ctx, env, args[0], f.sets)
-	}
-	contents, err := store.Read(f.resume)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(args) == 1 {
+	case len(args) == 1:
 		// The store refuses it if it is another study than the run's.
 		return loadStudyBy(ctx, env, args[0], f.sets, study.ParseAgain)
-	}
-	if len(f.sets) > 0 {
+	case len(f.sets) > 0:
 		return nil, nil, errs.WithHint(errs.Usage("--set would change the study of the run to resume"), "leave it out, or start a new run")
 	}
-	s, err := study.ParseAgain(contents.Resolved, filepath.Join(f.resume, store.FileResolved), nil)
-	return s, contents.Study, err
-}
-
-// givenStudy reads a study from a folder that has it as a run directory does.
-func givenStudy(ctx context.Context, dir string) (*study.Study, []byte, error) {
-	source, err := readInput(ctx, filepath.Join(dir, store.FileStudy), detached.MaxStudy)
-	if err != nil {
-		return nil, nil, err
-	}
-	path := filepath.Join(dir, store.FileResolved)
-	resolved, err := readInput(ctx, path, detached.MaxStudy)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := study.ParseAgain(resolved, path, nil) // whoever launched the run has checked it
-	return s, source, err
+	return app.ResumedStudy(f.Resume)
 }
 
 func readStudy(ctx context.Context, env *Env, arg string) (data []byte, name, dir string, err error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -44,7 +45,7 @@ func TestExpectedBy(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := read(expected)
-	plan, err := checkedPlan(s, 1)
+	plan, err := app.CheckedPlan(s, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

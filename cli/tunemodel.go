@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
@@ -26,7 +27,7 @@ func expectedBy(ctx context.Context, file, labKind string, s *study.Study) (stri
 	if err != nil {
 		return "", err
 	}
-	plan, err := checkedPlan(s, max(s.Seed, 1))
+	plan, err := app.CheckedPlan(s, max(s.Seed, 1))
 	if err != nil {
 		return "", err
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/drive/xds/control"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
@@ -24,7 +25,7 @@ func serveXDSControl(ctx context.Context, env *Env, address string, alone time.D
 	alive := jsonhttp.NewAlive(alone)
 	ctx, cancel := whileHeard(ctx, env, alive)
 	defer cancel()
-	server := control.NewServer(ctx, Version())
+	server := control.NewServer(ctx, app.Version())
 	server.Alive = alive
 	return server.Serve(listener)
 }

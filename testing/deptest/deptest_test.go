@@ -15,7 +15,11 @@ const module = "github.com/meshtrial/meshtrial"
 
 // folders are the top-level folders from the top down. A package may import its own
 // folder and those below it.
+<<<<<<< HEAD
 var folders = []string{"cmd", "bench", "testing", "cli", "kinds", "run", "report", "ui", "advise", "analysis", "mesh", "lab", "drive", "observe", "study", "record", "stat", "internal"}
+=======
+var folders = []string{"cmd", "testing", "bench", "cli", "app", "kinds", "run", "report", "ui", "advise", "analysis", "mesh", "lab", "drive", "observe", "study", "record", "stat", "internal"}
+>>>>>>> 510d6d7a (Move what a run does out of the command line into package app)
 
 // upward are the imports that point up all the same: study has the sections of every kind.
 var upward = map[string][]string{
@@ -34,6 +38,9 @@ var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "ana
 	"observe/profile", "run/verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "drive/load/arrival", "internal/yamltree", "record/finding", "study/protocol", "record/probe", "internal/accesslog",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
 	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "record/rate", "lab/journal/fields", "lab/rights", "advise/advice", "advise/tuning"}
+
+// terminal are imports that only the command line has a use for.
+var terminal = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "os/signal", "text/tabwriter"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}
@@ -131,6 +138,21 @@ func TestPurePackagesStayPure(t *testing.T) {
 		for _, imported := range p.Imports {
 			if slices.Contains(impure, imported) {
 				t.Errorf("%s is pure but imports %s", path, imported)
+			}
+		}
+	}
+}
+
+// The application is called by the command line alone, and knows neither flags nor a terminal.
+func TestApplicationStandsAlone(t *testing.T) {
+	for _, p := range list(t) {
+		path := strings.TrimPrefix(p.ImportPath, module+"/")
+		for _, imported := range p.Imports {
+			switch {
+			case imported == module+"/app" && path != "cli":
+				t.Errorf("%s imports app", path)
+			case path == "app" && slices.Contains(terminal, imported):
+				t.Errorf("%s imports %s", path, imported)
 			}
 		}
 	}

@@ -1,34 +1,18 @@
-package cli
+package app
 
 import (
 	"fmt"
 	"slices"
-
-	"github.com/spf13/cobra"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// addNodeFlags adds the flags of commands that start a lab of several nodes.
-func addNodeFlags(cmd *cobra.Command, nodes *int, zones *[]string, usual int, what string) {
-	cmd.Flags().IntVar(nodes, "nodes", usual, fmt.Sprintf("%s, at most %d", what, local.MaxNodes))
-	cmd.Flags().StringSliceVar(zones, "zones", nil, "zones of the nodes, `ZONE or REGION/ZONE`, dealt to them in turn (default: each of several nodes its own)")
-}
-
-// checkNodes refuses a number of nodes that is given and is none.
-func checkNodes(nodes int) error {
-	if nodes < 1 {
-		return errs.Usage("--nodes must be 1 or more, not %d", nodes)
-	}
-	return nil
-}
-
 // startedNodes are how many nodes a lab has that is started for a plan, and
 // their zones: those of the flags, or what the plan needs.
-func (f runFlags) startedNodes(plan *study.Plan) (nodes int, zones []string) {
-	nodes, zones = f.nodes, f.zones
+func (o *RunOptions) startedNodes(plan *study.Plan) (nodes int, zones []string) {
+	nodes, zones = o.Nodes, o.Zones
 	needed, apart := 1, 1
 	if plan != nil {
 		needed, apart = plan.Spread()
@@ -46,26 +30,26 @@ func (f runFlags) startedNodes(plan *study.Plan) (nodes int, zones []string) {
 
 // localNodes are the nodes of the lab on this machine that a run of a plan would
 // use: the one that runs, or one that the run starts.
-func (f runFlags) localNodes(plan *study.Plan) (nodes []local.Node, running bool, err error) {
+func (o *RunOptions) localNodes(plan *study.Plan) (nodes []local.Node, running bool, err error) {
 	l, err := local.Open("")
 	if err != nil {
-		nodes, err = local.PlannedNodes(f.startedNodes(plan))
+		nodes, err = local.PlannedNodes(o.startedNodes(plan))
 		return nodes, false, err
 	}
 	nodes = l.Nodes()
-	if f.nodes == 0 && len(f.zones) == 0 {
+	if o.Nodes == 0 && len(o.Zones) == 0 {
 		return nodes, true, nil
 	}
-	asked := f.nodes
+	asked := o.Nodes
 	if asked == 0 {
-		asked = max(len(nodes), len(f.zones))
+		asked = max(len(nodes), len(o.Zones))
 	}
-	wanted, err := local.PlannedNodes(asked, f.zones)
+	wanted, err := local.PlannedNodes(asked, o.Zones)
 	if err != nil {
 		return nil, true, err
 	}
 	same := slices.EqualFunc(nodes, wanted, func(a, b local.Node) bool {
-		return a.Name == b.Name && (len(f.zones) == 0 || a.Region == b.Region && a.Zone == b.Zone)
+		return a.Name == b.Name && (len(o.Zones) == 0 || a.Region == b.Region && a.Zone == b.Zone)
 	})
 	if !same {
 		return nil, true, errs.WithHint(errs.Usage("the running lab has other nodes than --nodes and --zones ask for: %s", nodeWords(nodes)),
@@ -91,8 +75,8 @@ func nodeWords(nodes []local.Node) string {
 
 // fitsLocal says why a plan cannot be run in the lab on this machine that a run
 // would use.
-func (f runFlags) fitsLocal(plan *study.Plan) error {
-	nodes, running, err := f.localNodes(plan)
+func (o *RunOptions) fitsLocal(plan *study.Plan) error {
+	nodes, running, err := o.localNodes(plan)
 	if err != nil {
 		return err
 	}

@@ -1,45 +1,34 @@
-package cli
+package app
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/probe"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/spf13/pflag"
 )
 
-// sources of CPU and memory that a run may have.
-var sources = []string{record.ObservedCgroup, record.ObservedKubelet}
-
-func addObserveFlag(flags *pflag.FlagSet, to *string) {
-	flags.StringVar(to, "observe", record.ObservedCgroup,
-		"where CPU and memory are read: cgroup (exact; needs a privileged pod on each node) or kubelet (interpolated between its samples, through the API server)")
-}
-
-// What takes more than a kubelet tells, in words.
+// What only observers measure.
 const (
 	observersRight = "that needs observers, and so the right to create daemonsets.apps in the run's namespace, with pods that have hostPID and SYS_PTRACE"
 	kubeletsTell   = "kubelets report only the CPU and memory of containers; threads, their waits, sockets, pressure, probes and what others used of the machine are not measured: " + observersRight
 	kubeletsWait   = "each trial waits until every container was sampled under its load, before its window and after it: up to 20 s each where cAdvisor samples by itself, beyond the time above"
 )
 
-// leftOut are measures that a study of the data plane goes without where kubelets
-// are asked: nothing else rests on them.
+// leftOut are measures that a study of the data plane is run without if kubelets are the
+// source: nothing else depends on them.
 var leftOut = []string{study.MeasureConnections, study.MeasurePressure, study.MeasureThreads}
 
-// observable is a study as it is measured by a source of CPU and memory: one that a
-// kubelet cannot tell enough for is refused, with what to do.
-func observable(s *study.Study, source string) (*study.Study, error) {
+// Observable is a study as a source of CPU and memory measures it. It refuses a study that
+// needs more than a kubelet reports.
+func Observable(s *study.Study, source string) (*study.Study, error) {
 	switch {
-	case !slices.Contains(sources, source):
-		return nil, errs.WithHint(errs.Usage("--observe %s is no source of CPU and memory", source), "it takes %s", strings.Join(sources, " or "))
 	case source == record.ObservedCgroup:
 		return s, nil
+	case source != record.ObservedKubelet:
+		return nil, errs.WithHint(errs.Usage("--observe %s is no source of CPU and memory", source), "it takes %s or %s", record.ObservedCgroup, record.ObservedKubelet)
 	}
 	const without = "leave --observe kubelet out: "
 	refuse := func(hint, format string, args ...any) (*study.Study, error) {
@@ -74,27 +63,20 @@ func observable(s *study.Study, source string) (*study.Study, error) {
 	return &observed, nil
 }
 
-// unobserved says what is not measured by a source, as a remark on the machine.
-func unobserved(p *progress, source string) []string {
-	if source != record.ObservedKubelet {
+// sourceRemarks note what the run's source of CPU and memory does not measure, and are what the
+// report says of it.
+func (o *RunOptions) sourceRemarks() []string {
+	if o.Observe != record.ObservedKubelet {
 		return nil
 	}
-	p.Note("note: %s", kubeletsTell)
+	o.Progress.Note("note: %s", kubeletsTell)
 	return []string{kubeletsTell}
 }
 
-// observeNotes are what a plan says of a source.
-func observeNotes(source string) []planNote {
+// ObserveNotes are a plan's notes on a source of CPU and memory.
+func ObserveNotes(source string) []PlanNote {
 	if source != record.ObservedKubelet {
 		return nil
 	}
-	return []planNote{{Text: kubeletsTell}, {Text: kubeletsWait}}
-}
-
-// rightsOf are what a plan needs where a source of CPU and memory is used.
-func rightsOf(plan *study.Plan, source string) []rights.Feature {
-	if source == record.ObservedKubelet {
-		return rights.OfKubelets(plan)
-	}
-	return rights.Of(plan)
+	return []PlanNote{{Text: kubeletsTell}, {Text: kubeletsWait}}
 }

@@ -1,57 +1,110 @@
-package cli
+package app
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
 	"strings"
 
+	"k8s.io/client-go/dynamic"
+
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
-	"k8s.io/client-go/dynamic"
 )
 
-// chooseOthers finds the Istios of other revisions that steps of a plan are about, or in
-// a lab of ours what they can be made of. Nothing is made yet.
-func chooseOthers(ctx context.Context, f runFlags, plan *study.Plan, o *runner.Options) error {
-	m := istioOf(o)
+// chooseRevision has a run use the Istio of a revision, if it uses Istio, and refuses a plan
+// that this Istio cannot carry as it stands. A resumed run uses the revision of its header.
+// It notes what of other people's affects the figures, also in the run's header.
+func (o *RunOptions) chooseRevision(ctx context.Context, plan *study.Plan, run *runner.Options) error {
+	if !slices.Contains(rights.Meshes(plan), study.MeshIstio) {
+		if o.Revision != "" {
+			return errs.Usage("--revision %s: the study has no Istio", o.Revision)
+		}
+		return nil
+	}
+	name := o.Revision
+	var was record.Header
+	if o.Resume != "" {
+		contents, err := store.Read(o.Resume)
+		if err != nil {
+			return err
+		}
+		was = contents.Header
+		name = cmp.Or(name, was.Revision)
+	}
+	kube, err := kubernetes.NewForConfig(run.Lab.RESTConfig())
+	if err != nil {
+		return err
+	}
+	objects, err := dynamic.NewForConfig(run.Lab.RESTConfig())
+	if err != nil {
+		return err
+	}
+	revision, notes, err := fitsIstio(ctx, kube, objects, name, plan)
+	if err != nil {
+		return err
+	}
+	for _, text := range notes {
+		o.Progress.Note("note: %s", text)
+	}
+	run.Remarks = append(run.Remarks, notes...)
+	if err := runner.Same(o.Resume, was, record.Header{Revision: revision.Name}); err != nil {
+		return err
+	}
+	run.Revision = revision.Name
+	var m *istio.Mesh
+	for _, each := range append(slices.Collect(maps.Values(run.Meshes)), run.Mesh) {
+		if each, ok := each.(*istio.Mesh); ok {
+			each.Revision, m = revision, each
+		}
+	}
 	if m == nil || !ofRevisions(plan) {
 		return nil
 	}
-	config := o.Lab.RESTConfig()
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	kind := o.Lab.Kind()
-	if f.own {
+	kind := run.Lab.Kind()
+	if o.OwnLab {
 		kind = kindDetached
 	}
 	missing, err := missingRevisions(ctx, kube, objects, m, kind, plan)
 	if err != nil {
 		return err
 	}
-	o.Beside = map[string]mesh.Addition{}
+	run.Beside = map[string]mesh.Addition{}
 	for _, name := range missing {
-		if o.Beside[name], err = istioBeside(ctx, o.Lab, name); err != nil {
+		if run.Beside[name], err = istioBeside(ctx, run.Lab, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// kindDetached is a lab of ours as a detached run has it, which makes no istiod in it.
+// fitsIstio finds the Istio of a revision, and refuses a plan that it cannot carry as it
+// stands. Notes say what of others' will be in the study's figures.
+func fitsIstio(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, revision string, plan *study.Plan) (istio.Revision, []string, error) {
+	asked, err := kinds.Asks(plan, study.MeshIstio)
+	if err != nil {
+		return istio.Revision{}, nil, err
+	}
+	found, err := istio.ReadAsFound(ctx, kube, objects, revision, asked)
+	if err == nil {
+		err = found.Refuse(asked)
+	}
+	return found.Revision(), found.Beside(asked), err
+}
+
+// kindDetached is a local lab as a detached run has it, which installs no istiod in it.
 const kindDetached = "detached"
 
 // ofRevisions says that steps of a plan are about several revisions.
@@ -106,17 +159,7 @@ func lacksRevision(name string, there []string, kind string, made bool) error {
 	return nil
 }
 
-// istioOf is the run's adapter for Istio; nil without one.
-func istioOf(o *runner.Options) *istio.Mesh {
-	for _, m := range append(slices.Collect(maps.Values(o.Meshes)), o.Mesh) {
-		if m, ok := m.(*istio.Mesh); ok {
-			return m
-		}
-	}
-	return nil
-}
-
-// istioBeside is what an istiod of a revision is made of in a lab of ours, of the images
+// istioBeside is what an istiod of a revision is made of in a local lab, of the images
 // that the lab's own has.
 func istioBeside(ctx context.Context, where lab.Lab, revision string) (mesh.Addition, error) {
 	builder, err := components.New(components.Options{Recorded: true}) // lab up read them

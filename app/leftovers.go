@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -6,20 +6,20 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 )
 
-// sweepLeftovers removes what runs left that were killed, and waits for the pods
-// of runs that have just ended. It is called by the one who has the cluster's
-// Lease: whatever another run made under it is of a dead one.
-func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
+// removeLeftovers removes what killed runs left, and waits for the pods of runs that have
+// just ended. The caller holds the cluster's Lease, so whoever made these things is dead.
+func removeLeftovers(ctx context.Context, p Progress, where lab.Lab) error {
 	kube, err := kubernetes.NewForConfig(where.RESTConfig())
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 			p.Note("%s", leftoverWarning(l))
 		}
 	}
-	if err := removeRemains(ctx, where.RESTConfig(), kube, left); err != nil {
+	if err := removeDead(ctx, where.RESTConfig(), kube, left); err != nil {
 		return err
 	}
 	still, err := site.AwaitEnding(ctx, kube, func(namespaces []string) {
@@ -56,8 +56,37 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 	return istio.SweepElections(ctx, where.RESTConfig(), kube)
 }
 
-// removeRemains removes what the dead runs among all made.
-func removeRemains(ctx context.Context, config *rest.Config, kube kubernetes.Interface, all []site.Leftover) error {
+// RemoveNamespaces removes what dead runs made and returns the names of their namespaces. If
+// run is set, it removes what that run made, dead or not.
+func RemoveNamespaces(ctx context.Context, p Progress, config *rest.Config, run string) ([]string, error) {
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	left, err := site.Leftovers(ctx, kube)
+	if err != nil {
+		return nil, err
+	}
+	var mine []site.Leftover
+	var names []string
+	for _, l := range left {
+		if run != "" && l.Run != run {
+			continue
+		}
+		if l.Dead = l.Dead || run != ""; !l.Dead {
+			p.Note("%s", leftoverWarning(l))
+			continue
+		}
+		mine, names = append(mine, l), append(names, l.Namespace)
+	}
+	if err := removeDead(ctx, config, kube, mine); err != nil {
+		return nil, err
+	}
+	return names, nil
+}
+
+// removeDead removes what the dead runs among all made.
+func removeDead(ctx context.Context, config *rest.Config, kube kubernetes.Interface, all []site.Leftover) error {
 	remains := map[study.Kind]bool{}
 	for _, l := range all {
 		if l.Dead {
@@ -74,7 +103,7 @@ func removeRemains(ctx context.Context, config *rest.Config, kube kubernetes.Int
 	return site.RemoveLeftovers(ctx, kube, all)
 }
 
-// leftoverWarning says what a namespace is that this program leaves alone.
+// leftoverWarning warns of a namespace whose run may still be under way elsewhere.
 func leftoverWarning(l site.Leftover) string {
 	whose := "owner unknown"
 	if l.Owner != "" {

@@ -1,9 +1,8 @@
-package cli
+package app
 
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,9 +48,10 @@ func labFor(t *testing.T) (me, dead procfs.Identity, record string) {
 func TestOpenLabOfAKilledRun(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		me, dead, record := labFor(t)
-		var said bytes.Buffer
+		said := &told{}
 		open := func() lab.Lab {
-			l, err := openLab(t.Context(), &Env{Stderr: io.Discard}, newProgress(&said), runFlags{lab: lab.KindLocal, keepLab: keep}, nil)
+			o := RunOptions{Lab: lab.KindLocal, KeepLab: keep, Progress: said}
+			l, err := o.openLab(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,8 +64,8 @@ func TestOpenLabOfAKilledRun(t *testing.T) {
 		if keep {
 			want = "the running lab belongs to a run that was killed (" + dead.String() + "); it stays up (--keep-lab)\n"
 		}
-		if said.String() != want {
-			t.Errorf("said %q, want %q", said.String(), want)
+		if said.notes.String() != want {
+			t.Errorf("said %q, want %q", said.notes.String(), want)
 		}
 		data, err := os.ReadFile(record)
 		if err != nil {
@@ -78,42 +78,15 @@ func TestOpenLabOfAKilledRun(t *testing.T) {
 			t.Errorf("keep %v: noted for %+v, %v", keep, noted.ForRun, err)
 		}
 		// Who comes while the run is under way leaves it alone, and says nothing.
-		said.Reset()
-		if l := open(); !l.Stays() || said.Len() > 0 {
-			t.Errorf("keep %v: the next one was told %q; it stays: %v", keep, said.String(), l.Stays())
+		said.notes.Reset()
+		if l := open(); !l.Stays() || said.notes.Len() > 0 {
+			t.Errorf("keep %v: the next one was told %q; it stays: %v", keep, said.notes.String(), l.Stays())
 		}
-	}
-}
-
-// `lab status` says for whom a lab is up.
-func TestStatusNamesTheRun(t *testing.T) {
-	_, dead, _ := labFor(t)
-	status, err := local.GetStatus("") // the error: nobody answers for its components
-	if status == nil {
-		t.Fatal(err)
-	}
-	print := func() string {
-		var out bytes.Buffer
-		if err := printStatus(&out, status); err != nil {
-			t.Fatal(err)
-		}
-		return out.String()
-	}
-	if text := print(); !strings.Contains(text, "a run that was killed ("+dead.String()+")") || !strings.Contains(text, "meshtrial lab down") {
-		t.Errorf("of a dead run:\n%s", text)
-	}
-	status.Orphaned = false
-	if text := print(); strings.Contains(text, "killed") || !strings.Contains(text, "a run ("+dead.String()+"), which takes it down") {
-		t.Errorf("of a run under way:\n%s", text)
-	}
-	status.ForRun = nil
-	if text := print(); strings.Contains(text, "run (") {
-		t.Errorf("of none:\n%s", text)
 	}
 }
 
 // A run beside metrics-server says so in its header; one without says nothing.
-func TestBesides(t *testing.T) {
+func TestLabRemarks(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		_, _, record := labFor(t)
 		if on {
@@ -129,8 +102,48 @@ func TestBesides(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(besides(l), ""); strings.Contains(got, "metrics-server runs in the lab") != on || !on && got != "" {
+		if got := strings.Join(labRemarks(l), ""); strings.Contains(got, "metrics-server runs in the lab") != on || !on && got != "" {
 			t.Errorf("with metrics-server %t: %q", on, got)
 		}
+	}
+}
+
+// closing is a lab that is only closed.
+type closing struct {
+	lab.Lab
+	stays  bool
+	closed int
+}
+
+func (c *closing) Stays() bool { return c.stays }
+
+func (c *closing) Close() error {
+	c.closed++
+	return nil
+}
+
+// Only a lab that ends is said to end.
+func TestCloseLab(t *testing.T) {
+	for _, stays := range []bool{true, false} {
+		p := &told{}
+		l := &closing{stays: stays}
+		if err := closeLab(l, p); err != nil || l.closed != 1 {
+			t.Errorf("stays %v: closed %d times, %v", stays, l.closed, err)
+		}
+		if len(p.said) > 0 == stays || p.going {
+			t.Errorf("stays %v: said %q, and goes on: %v", stays, p.said, p.going)
+		}
+	}
+}
+
+// The line about the machine ends with the check: what comes next may be somebody else's.
+func TestMachineRemarksEndTheirLine(t *testing.T) {
+	p := &told{}
+	o := RunOptions{Lab: lab.KindLocal, Progress: p}
+	if _, err := o.machineRemarks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p.going {
+		t.Errorf("%q goes on", p.said)
 	}
 }

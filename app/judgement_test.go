@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"strings"
@@ -25,7 +25,7 @@ func TestVerdictsGiveExitCodes(t *testing.T) {
 		"inconclusive":      {[]record.CellSummary{good, cell("planted", record.VerdictInconclusive, record.VerdictFail, "step \"gone\" was not proven")}, errs.CodeInvalid, `planted (step "gone" was not proven)`},
 		"odd before doubts": {[]record.CellSummary{cell("good", record.VerdictInconclusive, record.VerdictPass), cell("planted", record.VerdictPass, record.VerdictFail)}, errs.CodeAssertion, "1 of 2"},
 	} {
-		err := judgement(record.Findings{Cells: c.cells, Validity: record.ValiditySummary{Valid: 1}})
+		err := Judgement(record.Findings{Cells: c.cells, Validity: record.ValiditySummary{Valid: 1}})
 		if errs.Code(err) != c.code || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, code %d, want %d", name, err, errs.Code(err), c.code)
 		}
@@ -34,15 +34,15 @@ func TestVerdictsGiveExitCodes(t *testing.T) {
 	few := []record.Finding{{Name: "error_share", Against: record.Cell{}, Verdict: record.VerdictInvalid}}
 	asserted := good
 	asserted.Scenario.Trials[0].Assertions = []record.ScenarioAssertion{{Expr: "total.failed == 0", Outcome: record.VerdictPass}}
-	if err := judgement(record.Findings{Cells: []record.CellSummary{asserted}, Findings: few, Validity: record.ValiditySummary{Valid: 1}}); err != nil {
+	if err := Judgement(record.Findings{Cells: []record.CellSummary{asserted}, Findings: few, Validity: record.ValiditySummary{Valid: 1}}); err != nil {
 		t.Error(err)
 	}
 	asserted.Scenario.Trials[0].Assertions = nil
-	if err := judgement(record.Findings{Cells: []record.CellSummary{asserted}, Findings: few, Validity: record.ValiditySummary{Valid: 1}}); errs.Code(err) != errs.CodeInvalid {
+	if err := Judgement(record.Findings{Cells: []record.CellSummary{asserted}, Findings: few, Validity: record.ValiditySummary{Valid: 1}}); errs.Code(err) != errs.CodeInvalid {
 		t.Errorf("nothing is compared or asserted: %v", err)
 	}
 	// All trials invalid: what is said is the verdict's reason.
-	err := judgement(record.Findings{Cells: []record.CellSummary{cell("good", record.VerdictInconclusive, record.VerdictPass, "the trial is not valid")}})
+	err := Judgement(record.Findings{Cells: []record.CellSummary{cell("good", record.VerdictInconclusive, record.VerdictPass, "the trial is not valid")}})
 	if errs.Code(err) != errs.CodeInvalid {
 		t.Errorf("%v, code %d", err, errs.Code(err))
 	}

@@ -1,0 +1,74 @@
+// Package app holds what the commands do, without flags and without a terminal: it opens a lab
+// or a cluster, takes the cluster for one process at a time, asks for consent, runs the study
+// and hands out findings. The caller says where progress goes and how to ask ([RunOptions]);
+// cli does that at a terminal, and in the pod of a detached run.
+package app
+
+import (
+	"runtime/debug"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/lab/components"
+)
+
+// Progress is told what goes on. Its methods may be called from several goroutines.
+type Progress interface {
+	// Say replaces what was said last: this goes on now.
+	Say(format string, args ...any)
+	// Note adds a line that stays.
+	Note(format string, args ...any)
+	// Component tells of a component that is built or downloaded.
+	Component(components.Event)
+	// Clear ends what was said last: nothing goes on.
+	Clear()
+}
+
+// Version is the version stamped into the binary by the Go tool: a release
+// tag, or the commit it was built from.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	version := info.Main.Version
+	if version != "" && version != "(devel)" {
+		return version
+	}
+	revision, dirty := "", ""
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			revision = setting.Value
+		case "vcs.modified":
+			if setting.Value == "true" {
+				dirty = "+changes"
+			}
+		}
+	}
+	if revision == "" {
+		return "devel"
+	}
+	return "devel-" + revision[:min(12, len(revision))] + dirty
+}
+
+// LabFlags are the flags by which other commands find the same lab, after a space: none for
+// the lab on this machine.
+func LabFlags(local bool, kubeconfig, context string) string {
+	if local {
+		return ""
+	}
+	return " --lab cluster" + ClusterFlags(kubeconfig, context)
+}
+
+// ClusterFlags are the flags by which commands find a cluster of the user's, each after a space.
+func ClusterFlags(kubeconfig, context string) (words string) {
+	for _, flag := range [][2]string{{"--kubeconfig", kubeconfig}, {"--context", context}} {
+		if flag[1] != "" {
+			words += " " + flag[0] + " " + ShellQuote(flag[1])
+		}
+	}
+	return words
+}
+
+// ShellQuote quotes a word for a shell.
+func ShellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

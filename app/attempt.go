@@ -1,0 +1,151 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/run/detached"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// RunAttempt is what the pod of a detached run does: it runs the study, or resumes what an
+// earlier pod left of it, and reports to namespace how far it is. The options are those of
+// [Detach], with somebody to tell.
+func RunAttempt(ctx context.Context, o RunOptions, namespace, run string) error {
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return errs.WithHint(errs.WithCode(fmt.Errorf("detached-run: %w", err), errs.CodeUsage), "it runs in a pod that has a service account")
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	report, err := detached.NewReporter(ctx, kube, namespace, run)
+	if err != nil {
+		return err
+	}
+	switch hopeless := report.Hopeless(); {
+	case hopeless == nil:
+		err = fromElsewhere(o.attempt(ctx, run, report), run)
+	case report.PutsBack():
+		err = o.lastRevert(ctx, run, hopeless)
+	default:
+		err = errs.WithHint(hopeless, "%s; meshtrial cluster restore puts back what is left in the cluster", errs.Hint(hopeless))
+	}
+	report.End(ctx, err)
+	return err
+}
+
+// lastRevert ends a run that no other pod will continue: it reverts what the lost pods changed
+// in the cluster, as the next run would, and does nothing else.
+func (o *RunOptions) lastRevert(ctx context.Context, run string, failed error) error {
+	_, err := o.takeUp(detached.GivenDir, detached.Dir(run), true)
+	if err == nil {
+		o.Wait = 2 * journal.Lapse // for the lost pod's Lease; a run that has taken it since has put everything back
+		err = fromElsewhere(Revert(ctx, *o), run)
+	}
+	return detached.Last(errors.Join(failed, err))
+}
+
+// fromElsewhere makes an error's hint meaningful where the run's directory is not: nobody but
+// this pod knows its path.
+func fromElsewhere(err error, run string) error {
+	here := func(part string) bool { return strings.Contains(part, detached.Dir(run)) }
+	if !here(errs.Hint(err)) {
+		return err
+	}
+	parts := slices.DeleteFunc(strings.Split(errs.Hint(err), "; "), here)
+	parts = append(parts, fmt.Sprintf("meshtrial runs fetch %s gets its directory, which can be resumed", run), "meshtrial runs list says whether another pod resumes it")
+	return errs.WithHint(err, "%s", strings.Join(parts, "; "))
+}
+
+// attempt runs the study, or resumes what an earlier pod left of it.
+func (o *RunOptions) attempt(ctx context.Context, run string, report *detached.Reporter) error {
+	trials, err := o.takeUp(detached.GivenDir, detached.Dir(run), report.Again())
+	if err != nil {
+		return err
+	}
+	report.Has(ctx, trials)
+	o.Kept = func(ctx context.Context) error {
+		report.Trial(ctx) // the trial is on the volume: a next pod would find it
+		return nil
+	}
+	return lastIfFutile(Run(ctx, *o))
+}
+
+// lastIfFutile has no other pod try a run of which no further trial could be carried through.
+func lastIfFutile(err error) error {
+	if runner.IsFutile(err) {
+		return detached.Last(err)
+	}
+	return err
+}
+
+// resumeWait is how long a run at least waits for the cluster whose pod was lost.
+const resumeWait = 24 * time.Hour
+
+// takeUp chooses whether to resume the run in dir or to begin with the study in given, and
+// returns how many trials there are. It removes what is left of a run that had no header yet.
+// again says that there was a pod before this one.
+func (o *RunOptions) takeUp(given, dir string, again bool) (trials int, err error) {
+	_, err = os.Stat(filepath.Join(dir, store.FileHeader))
+	begun := !errors.Is(err, fs.ErrNotExist)
+	if again || begun { // another run may have taken the cluster meanwhile
+		o.Wait = max(o.Wait, resumeWait)
+	}
+	if begun {
+		if err != nil {
+			return 0, err
+		}
+		contents, err := store.Read(dir)
+		if err != nil {
+			return 0, err
+		}
+		o.Resume = dir
+		o.Study, err = resumed(contents, dir)
+		o.Source = contents.Study
+		return len(contents.Trials), err
+	}
+	o.Out = dir
+	if err := os.RemoveAll(dir); err != nil {
+		return 0, err
+	}
+	if o.Source, err = os.ReadFile(filepath.Join(given, store.FileStudy)); err != nil {
+		return 0, err
+	}
+	path := filepath.Join(given, store.FileResolved)
+	resolved, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	o.Study, err = study.ParseAgain(resolved, path, nil) // whoever launched the run has checked it
+	return 0, err
+}
+
+// ResumedStudy reads the study of the run in dir, and the file that it was given as.
+func ResumedStudy(dir string) (*study.Study, []byte, error) {
+	contents, err := store.Read(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := resumed(contents, dir)
+	return s, contents.Study, err
+}
+
+func resumed(contents store.Contents, dir string) (*study.Study, error) {
+	return study.ParseAgain(contents.Resolved, filepath.Join(dir, store.FileResolved), nil)
+}

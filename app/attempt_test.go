@@ -1,0 +1,116 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/detached"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/store"
+)
+
+// The pod gets all options that matter there, and none that names files of this machine.
+func TestPodArgs(t *testing.T) {
+	want := RunOptions{Lab: lab.KindCluster, Image: "registry.example/meshtrial:1", Observe: record.ObservedKubelet, PullSecret: "team/registry", Revision: "canary",
+		MeshWide: true, OwnLab: true, Wait: time.Hour, Limits: []string{"unattributed=60%", "schedule-lag=0.5"}}
+	o := want
+	o.Kubeconfig, o.Context = "k", "c"
+	args, err := o.podArgs(detached.Spec{Run: "r", Namespace: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got RunOptions
+	if err := json.Unmarshal([]byte(args[len(args)-1]), &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	if got.headerLab() != lab.KindLocal {
+		t.Errorf("a run in the user's own lab is said to be in a lab that is %s", got.headerLab())
+	}
+}
+
+// An attempt goes on with what there is, and begins anew where its forerunner had not yet
+// made a run.
+func TestTakeUp(t *testing.T) {
+	const text = "name: p\nquestion: q?\nfactors: {sidecars: [none, both]}\n"
+	dir := filepath.Join(t.TempDir(), "run")
+	given := t.TempDir()
+	for _, name := range []string{store.FileStudy, store.FileResolved} {
+		if err := os.WriteFile(filepath.Join(given, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := RunOptions{}
+	if n, err := f.takeUp(given, dir, false); n != 0 || err != nil || f.Out != dir || f.Resume != "" || f.Study == nil || f.Wait != 0 {
+		t.Errorf("nothing there: %d, %v, %+v", n, err, f)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "hist"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// Another run may have the cluster.
+	if n, err := f.takeUp(given, dir, true); n != 0 || err != nil || store.Vacant(f.Out) != nil || f.Wait != 24*time.Hour {
+		t.Errorf("half a run: %d, %v, %v, it waits %v", n, err, store.Vacant(f.Out), f.Wait)
+	}
+	d, err := store.Create(dir, record.Header{Kind: "data-plane", RunID: "r", Seed: 1}, []byte(text), []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Append(record.Trial{ID: "b0-t0"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f = RunOptions{}
+	if n, err := f.takeUp(given, dir, false); n != 1 || err != nil || f.Resume != dir || f.Out != "" || f.Study == nil || f.Wait != 24*time.Hour {
+		t.Errorf("a run with a trial: %d, %v, %+v", n, err, f)
+	}
+	f = RunOptions{Wait: 48 * time.Hour}
+	if _, err := f.takeUp(given, dir, true); err != nil || f.Wait != 48*time.Hour {
+		t.Errorf("it waits %v, %v", f.Wait, err)
+	}
+}
+
+// A run that no further trial could be carried through for is not tried again.
+func TestLastIfFutile(t *testing.T) {
+	failed := errors.New("no waypoint")
+	if err := lastIfFutile(failed); err != failed {
+		t.Errorf("a failure that the next pod may not have: %v", err)
+	}
+	if err := lastIfFutile(nil); err != nil {
+		t.Errorf("no failure: %v", err)
+	}
+	last := errs.Code(detached.Last(failed))
+	err := lastIfFutile(fmt.Errorf("the run did not finish: %w", runner.Futile(failed)))
+	if !errors.Is(err, failed) || errs.Code(err) != last || last == errs.CodeFailure {
+		t.Errorf("code %d, want %d: %v", errs.Code(err), last, err)
+	}
+}
+
+// What is said in a pod is read elsewhere.
+func TestFromElsewhere(t *testing.T) {
+	failed := errors.New("no space")
+	err := fromElsewhere(errs.WithHint(errs.WithCode(failed, errs.CodeInvalid), "go on with --resume %s", detached.Dir("r")), "r")
+	if hint := errs.Hint(err); !errors.Is(err, failed) || errs.Code(err) != errs.CodeInvalid || !strings.Contains(hint, "meshtrial runs fetch r ") || strings.Contains(hint, detached.Dir("r")) {
+		t.Errorf("%v (hint %q)", err, hint)
+	}
+	err = fromElsewhere(errs.WithHint(failed, "look there; completed trials are kept; once that is mended go on with --resume %s", detached.Dir("r")), "r")
+	if hint := errs.Hint(err); !strings.HasPrefix(hint, "look there; completed trials are kept; meshtrial runs fetch r ") || strings.Contains(hint, "--resume") {
+		t.Errorf("what else there is to do: %q", hint)
+	}
+	if hint := errs.Hint(fromElsewhere(errs.WithHint(failed, "add a node"), "r")); hint != "add a node" {
+		t.Errorf("hint %q", hint)
+	}
+	if fromElsewhere(nil, "r") != nil {
+		t.Error("a run without an error has one")
+	}
+}

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/journal"
+)
+
+// confirm asks for consent to what the run changes in a user's cluster outside its own
+// namespace. connected counts other people's proxies; it is nil if the run cannot.
+func (r *prepared) confirm(ctx context.Context, connected func(context.Context) (int, error)) error {
+	changes, err := r.runner.Kind.Changes(ctx, &r.runner, r.plan)
+	if err != nil {
+		return err
+	}
+	return r.confirmChanges(ctx, changes, connected)
+}
+
+// confirmChanges asks for consent to changes. What affects other people's proxies needs
+// MeshWide as well. A local lab is the program's own.
+func (o *RunOptions) confirmChanges(ctx context.Context, changes []journal.Planned, connected func(context.Context) (int, error)) error {
+	if o.Lab == lab.KindLocal || len(changes) == 0 {
+		return nil
+	}
+	text := "outside its own namespace this run changes, and puts back when it ends (if it is killed, meshtrial cluster restore does):\n" + journal.Text(changes)
+	if slices.ContainsFunc(changes, func(c journal.Planned) bool { return len(c.Wide) > 0 }) {
+		affected, theirs := true, "all proxies of this control plane; this run does not count those of others"
+		if connected != nil {
+			n, err := connected(ctx)
+			if err != nil {
+				return fmt.Errorf("count the proxies that mesh-wide changes would affect: %w", err)
+			}
+			affected, theirs = n > 0, fmt.Sprintf("%d proxies of others", n)
+		}
+		text += "connected, and affected by what is mesh-wide: " + theirs + "\n"
+		if affected && !o.MeshWide {
+			return errs.WithHint(errs.Usage("%sso it needs --mesh-wide: --yes is not enough", text),
+				"give --mesh-wide if their requests may fail meanwhile; otherwise use levers that affect only the study's own namespaces (sidecar_scope: namespace), leave out steps and disruptions that take the control plane away, or use an istiod without proxies (--revision)")
+		}
+	}
+	return o.Confirm(ctx, text)
+}

@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/journal"
+)
+
+// What affects connected proxies of others needs MeshWide before anybody is asked. A local lab
+// is changed without asking.
+func TestConfirmChanges(t *testing.T) {
+	wide := []journal.Planned{{Object: "Sidecar istio-system/default", Done: journal.Made, Wide: []string{"sidecar_scope mesh: proxies know no Services but those of ./*"}}}
+	narrow := []journal.Planned{{Object: "Deployment istio-system/istiod", Done: journal.Changed}}
+	const unknown, uncounted = -1, -2 // istiod does not answer; the run opens no control plane
+	refused := errors.New("no")
+	for name, c := range map[string]struct {
+		kind      string
+		changes   []journal.Planned
+		connected int
+		meshWide  bool
+		asked     string // part of the text
+		code      int
+	}{
+		"proxies of others":          {lab.KindCluster, wide, 12, false, "", errs.CodeUsage},
+		"and mesh-wide":              {lab.KindCluster, wide, 12, true, "12 proxies of others", errs.CodeFailure},
+		"no proxies of others":       {lab.KindCluster, wide, 0, false, "mesh-wide: 0 proxies", errs.CodeFailure},
+		"nothing mesh-wide":          {lab.KindCluster, narrow, unknown, false, "Deployment istio-system/istiod", errs.CodeFailure},
+		"istiod does not answer":     {lab.KindCluster, wide, unknown, true, "", errs.CodeFailure},
+		"not counted":                {lab.KindCluster, wide, uncounted, false, "", errs.CodeUsage},
+		"not counted, and mesh-wide": {lab.KindCluster, wide, uncounted, true, "all proxies", errs.CodeFailure},
+		"nothing to change":          {lab.KindCluster, nil, 12, false, "", errs.CodeOK},
+		"a local lab":                {lab.KindLocal, wide, unknown, false, "", errs.CodeOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := ""
+			o := RunOptions{Lab: c.kind, MeshWide: c.meshWide, Confirm: func(_ context.Context, text string) error {
+				asked = text
+				return refused
+			}}
+			connected := func(context.Context) (int, error) {
+				if c.connected < 0 {
+					return 0, errors.New("istiod does not answer")
+				}
+				return c.connected, nil
+			}
+			if c.connected == uncounted {
+				connected = nil
+			}
+			err := o.confirmChanges(t.Context(), c.changes, connected)
+			if errs.Code(err) != c.code || errors.Is(err, refused) != (c.asked != "") {
+				t.Errorf("%v: exit code %d, want %d", err, errs.Code(err), c.code)
+			}
+			if !strings.Contains(asked, c.asked) || (asked == "") != (c.asked == "") {
+				t.Errorf("asked %q, want %q", asked, c.asked)
+			}
+		})
+	}
+}

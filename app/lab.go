@@ -1,0 +1,144 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/cluster"
+	"github.com/meshtrial/meshtrial/lab/doctor"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/lab/rights"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// machineRemarks are what doctor warns of on the machine that a local lab
+// measures on, for the report. A cluster's nodes are other machines.
+func (o *RunOptions) machineRemarks(ctx context.Context) ([]string, error) {
+	if o.Lab != lab.KindLocal {
+		return nil, nil
+	}
+	o.Progress.Say("checking the machine")
+	defer o.Progress.Clear()
+	facts, err := doctor.Gather(ctx, os.DirFS("/"), doctor.ThisHost{})
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return []string{fmt.Sprintf("whether the machine is fit to measure is unknown: %v", err)}, nil
+	}
+	return doctor.Remarks(doctor.JudgeMachine(facts)), nil
+}
+
+// labRemarks are what the report says of a lab that holds more than a study needs.
+func labRemarks(where lab.Lab) []string {
+	if l, ok := where.(interface{ MetricsServer() bool }); ok && l.MetricsServer() {
+		return []string{"metrics-server runs in the lab and asks the kubelet every 15 s: both use CPU beside the study (lab up --metrics-server)"}
+	}
+	return nil
+}
+
+// openLab opens the lab, or starts one.
+func (o *RunOptions) openLab(ctx context.Context, plan *study.Plan) (lab.Lab, error) {
+	if o.Lab == lab.KindCluster {
+		return OpenCluster(ctx, o.Progress, o.cluster(o.rights(plan)))
+	}
+	running, err := local.Open("")
+	if err == nil {
+		if err := sameBuild(running); err != nil {
+			return nil, err
+		}
+		if err := o.adopt(ctx, running); err != nil {
+			return nil, err
+		}
+		return running, nil
+	}
+	if !errors.Is(err, local.ErrNotRunning) {
+		return nil, err
+	}
+	options := local.Options{EnvoyVersions: envoyVersions(plan), DownOnClose: !o.KeepLab}
+	options.Nodes, options.Zones = o.startedNodes(plan)
+	meshes := LabMeshes{Names: rights.Meshes(plan), Linkerd: o.Linkerd, Ambient: planAmbient(plan), Ztunnel: o.Ztunnel, GatewayAPI: plan.GatewayAPI()}
+	if err := meshes.Resolve(false); err != nil {
+		return nil, err
+	}
+	started, err := StartLab(ctx, o.Progress, options, meshes)
+	if err != nil {
+		return nil, err
+	}
+	return started, nil
+}
+
+// cluster is the user's cluster, with the rights that are needed there.
+func (o *RunOptions) cluster(needs []rights.Feature) cluster.Options {
+	return cluster.Options{Kubeconfig: o.Kubeconfig, Context: o.Context, Images: ClusterImages(o.Image, o.PullSecret), Needs: needs}
+}
+
+// rights are those that a plan needs in a cluster, in their places.
+func (o *RunOptions) rights(plan *study.Plan) []rights.Feature {
+	needs := rights.Place(PlanRights(plan, o.Observe), Places(rights.Meshes(plan), ""))
+	if namespace, _, pulls := strings.Cut(qualified(o.PullSecret), "/"); pulls {
+		needs = append(needs, rights.Place(rights.For(plan, rights.PullSecret), Places(nil, namespace))...)
+	}
+	return needs
+}
+
+// PlanRights are the rights that a plan needs with a source of CPU and memory.
+func PlanRights(plan *study.Plan, observe string) []rights.Feature {
+	if observe == record.ObservedKubelet {
+		return rights.OfKubelets(plan)
+	}
+	return rights.Of(plan)
+}
+
+// sameBuild refuses a lab whose pods are of another build of this program.
+func sameBuild(l *local.Lab) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	switch other, err := l.StartedByOther(program); {
+	case err != nil:
+		return fmt.Errorf("compare this program with that of the lab: %w", err)
+	case other:
+		owner := ""
+		if l.Orphaned() {
+			owner = ", for a run that was killed (" + l.Owner().String() + ")"
+		}
+		return errs.WithHint(errs.Usage("the running lab was started by another build of meshtrial%s, and its pods run that build", owner),
+			"`meshtrial lab down`; a run starts a lab of its own, or `meshtrial lab up`")
+	}
+	return nil
+}
+
+// adopt takes over a lab whose run was killed before it could take it down.
+func (o *RunOptions) adopt(ctx context.Context, l *local.Lab) error {
+	if !l.Orphaned() {
+		return nil
+	}
+	dead := l.Owner().String()
+	mine, err := l.Adopt(ctx, o.KeepLab)
+	switch {
+	case err != nil || !mine:
+		return err
+	case o.KeepLab:
+		o.Progress.Note("the running lab belongs to a run that was killed (%s); it stays up (--keep-lab)", dead)
+	default:
+		o.Progress.Note("the running lab belongs to a run that was killed (%s); it is taken down with this one", dead)
+	}
+	return nil
+}
+
+// closeLab closes the lab, and says so if that takes it down.
+func closeLab(l lab.Lab, p Progress) error {
+	if !l.Stays() {
+		p.Say("taking the lab down")
+		defer p.Clear()
+	}
+	return l.Close()
+}

@@ -1,0 +1,139 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// RunOptions say what to run, where, and who is told. What a detached run takes along into
+// its pod has a name in JSON.
+type RunOptions struct {
+	Study  *study.Study `json:"-"`
+	Source []byte       `json:"-"` // the study file as given
+	// Limits are bounds to judge trials by, NAME=VALUE.
+	Limits []string `json:"limits,omitempty"`
+	// Observe is the source of CPU and memory: [record.ObservedCgroup] or
+	// [record.ObservedKubelet].
+	Observe string `json:"observe,omitempty"`
+	// Out is the run directory to make, "" for one below runs. Resume is one to continue;
+	// only one of them may be set.
+	Out, Resume string `json:"-"`
+
+	// Lab is [lab.KindLocal] or [lab.KindCluster].
+	Lab string `json:"lab"`
+	// Wait is how long to wait for another run that is at work in the cluster.
+	Wait time.Duration `json:"wait,omitempty"`
+	// Revision is that of the Istio to use; "" if there is only one.
+	Revision string `json:"revision,omitempty"`
+
+	// Of a lab on this machine. Nodes is 0 for as many as the study needs.
+	KeepLab          bool     `json:"-"`
+	Nodes            int      `json:"-"`
+	Zones            []string `json:"-"`
+	Linkerd, Ztunnel string   `json:"-"` // where they come from
+
+	// Of a user's cluster.
+	Kubeconfig, Context string `json:"-"`
+	Image               string `json:"image,omitempty"` // of the roles
+	PullSecret          string `json:"pull_secret,omitempty"`
+	// MeshWide allows what affects the whole mesh even where other people's proxies are
+	// connected.
+	MeshWide bool `json:"mesh_wide,omitempty"`
+	// OwnLab says that the cluster is the local lab of whoever began a detached run: to its
+	// pod it is a cluster as any other.
+	OwnLab bool `json:"own_lab,omitempty"`
+
+	Progress Progress `json:"-"`
+	// Confirm asks for consent to the changes in a user's cluster that text lists; its error
+	// ends the run before anything is changed.
+	Confirm func(ctx context.Context, text string) error `json:"-"`
+	// Event is told each step of the run; see [runner.Options].
+	Event func(*study.Plan, runner.Event) `json:"-"`
+	// Kept is called after each trial once it is durable; its error ends the run. May be nil.
+	Kept func(context.Context) error `json:"-"`
+	// Present shows the findings of the run in dir, while the lab is still up.
+	Present func(dir string, findings record.Findings) error `json:"-"`
+}
+
+// headerLab is what a run's header says of its lab.
+func (o *RunOptions) headerLab() string {
+	if o.OwnLab {
+		return lab.KindLocal
+	}
+	return o.Lab
+}
+
+// CheckLab refuses options that contradict the kind of lab.
+func (o *RunOptions) CheckLab() error {
+	switch o.Lab {
+	case lab.KindLocal:
+		for _, flag := range [][2]string{{"--kubeconfig", o.Kubeconfig}, {"--context", o.Context}, {"--image", o.Image}, {"--pull-secret", o.PullSecret}} {
+			if flag[1] != "" {
+				return errs.WithHint(errs.Usage("%s requires --lab cluster", flag[0]), "add --lab cluster")
+			}
+		}
+		if o.MeshWide {
+			return errs.WithHint(errs.Usage("--mesh-wide requires --lab cluster"), "add --lab cluster, or leave it out: in a lab on this machine no proxies are other people's")
+		}
+	case lab.KindCluster:
+		if o.Nodes > 0 || len(o.Zones) > 0 {
+			return errs.WithHint(errs.Usage("--nodes and --zones are for a lab on this machine: a cluster has its own"), "leave them out")
+		}
+		for _, flag := range []struct {
+			name  string
+			given bool
+		}{{"--ztunnel", o.Ztunnel != ""}, {"--linkerd", o.Linkerd != ""}, {"--keep-lab", o.KeepLab}} {
+			if flag.given {
+				return errs.WithHint(errs.Usage("%s is for a lab that a run starts on this machine, not for a cluster", flag.name), "leave it out")
+			}
+		}
+		if o.Image == "" {
+			return errs.WithHint(errs.Usage("--lab cluster needs the image that the load generator, the worker and the observer run from"),
+				"`meshtrial lab components images --push REGISTRY/NAME` pushes it to a registry that the cluster can pull from; name it with --image")
+		}
+		return o.checkImage()
+	default:
+		return errs.WithHint(errs.Usage("unknown lab %q", o.Lab), "--lab takes local or cluster")
+	}
+	return nil
+}
+
+// checkImage refuses names of an image and its Secret that no cluster would take.
+func (o *RunOptions) checkImage() error {
+	if _, err := name.ParseReference(o.Image); err != nil {
+		return errs.WithHint(errs.Usage("--image %s is not the name of an image: %v", o.Image, err),
+			"it is REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:..., as `meshtrial lab components images --push` prints it")
+	}
+	if o.PullSecret == "" {
+		return nil
+	}
+	namespace, secret, _ := strings.Cut(qualified(o.PullSecret), "/")
+	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(secret)) > 0 {
+		return errs.WithHint(errs.Usage("--pull-secret %s is not the name of a Secret", o.PullSecret), "it is NAME, or NAMESPACE/NAME")
+	}
+	return nil
+}
+
+// qualified is a Secret's name with its namespace, as kubectl understands it.
+func qualified(secret string) string {
+	if secret == "" || strings.Contains(secret, "/") {
+		return secret
+	}
+	return corev1.NamespaceDefault + "/" + secret
+}
+
+// ClusterImages are the images of the roles in a user's cluster.
+func ClusterImages(image, pullSecret string) lab.Images {
+	return lab.Images{Meshtrial: image, PullSecret: qualified(pullSecret), PullPolicy: corev1.PullIfNotPresent}
+}

@@ -1,0 +1,134 @@
+package app
+
+import (
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// CheckedPlan is a study's plan, with whatever is wrong with it that can be
+// found without starting anything.
+func CheckedPlan(s *study.Study, seed uint64) (*study.Plan, error) {
+	p, err := study.NewPlan(s, seed)
+	if err != nil {
+		return nil, errs.WithCode(err, errs.CodeUsage)
+	}
+	if err := analyses.All().CheckStudy(s); err != nil {
+		return nil, err
+	}
+	return p, kinds.Of(s).Trial.Check(p)
+}
+
+// otherPods is how many pods the lab and a run have beside those that a study
+// asks for: DNS, the observer, the simulated sidecars, a load generator and
+// those that are on their way out.
+const otherPods = 20
+
+// fitsNodes says that a study of the control plane has more real pods than
+// the nodes of the lab on this machine take. What a cluster takes is not
+// known before it is asked.
+func fitsNodes(p *study.Plan, nodes int) error {
+	if p.Study.Kind != study.ControlPlane {
+		return nil
+	}
+	takes, who := nodes*local.MaxPods-otherPods, "the one node of the lab on this machine takes"
+	if nodes > 1 {
+		who = fmt.Sprintf("the %d nodes of the lab on this machine take", nodes)
+	}
+	for _, cell := range p.Cells {
+		l, err := study.ControlOf(cell)
+		if err != nil {
+			return err
+		}
+		pods := l.RealPods + l.IstiodReplicas
+		if t := p.Study.Control.Traffic; t != nil {
+			pods += t.Endpoints
+		}
+		if pods > takes {
+			return p.Study.Place(study.FactorRealPods, study.FactorIstiodReplicas).Errorf("ask for fewer, or run it in a cluster: --lab cluster",
+				"cell %s has %d real pods, and %s %d", p.Label(cell), pods, who, takes)
+		}
+	}
+	return nil
+}
+
+// PlanNeed is a mesh or CRDs that a plan needs and that not every lab or cluster has.
+type PlanNeed struct{ Name, Words string }
+
+func PlanNeeds(p *study.Plan) (out []PlanNeed) {
+	if planAmbient(p) {
+		out = append(out, PlanNeed{"ambient", "an ambient mesh: --ztunnel DIR in a lab on this machine"})
+	}
+	if planLinkerd(p) {
+		out = append(out, PlanNeed{"linkerd", "Linkerd: --linkerd DIR in a lab on this machine"})
+	}
+	if p.GatewayAPI() {
+		out = append(out, PlanNeed{"gateway-api", "the Gateway API: a lab that the run starts has it"})
+	}
+	return out
+}
+
+// PlanNote is what to know about a plan before a run; it hinders none.
+type PlanNote struct {
+	Text string `json:"note"`
+	Hint string `json:"hint,omitempty"` // what to do about it
+}
+
+func (n PlanNote) String() string {
+	if n.Hint == "" {
+		return "note: " + n.Text
+	}
+	return "note: " + n.Text + "\n  hint: " + n.Hint
+}
+
+// levelNotes name levels of a study that have no effect, and comparisons of more than one
+// factor; they are not nil.
+func levelNotes(p *study.Plan) []PlanNote {
+	out := []PlanNote{}
+	for _, err := range append(p.Unmeasured(), p.Uneven()...) {
+		out = append(out, PlanNote{err.Error(), errs.Hint(err)})
+	}
+	return out
+}
+
+// PlanNotes are a plan's notes, not nil: [levelNotes], whether it fits the lab on this machine,
+// whether its time limit suffices, and periods that could resonate.
+func PlanNotes(p *study.Plan) []PlanNote {
+	out := levelNotes(p)
+	if err := (&RunOptions{}).fitsLocal(p); err != nil {
+		out = append(out, PlanNote{err.Error(), errs.Hint(err)})
+	}
+	if e := p.Estimate(); e.Fewest > 0 {
+		out = append(out, limitNote(p.Study, e))
+	}
+	for _, says := range p.Resonances() {
+		out = append(out, PlanNote{Text: says})
+	}
+	return out
+}
+
+// limitNote says that a study's limit leaves less time than its fewest blocks take.
+func limitNote(s *study.Study, e study.Estimate) PlanNote {
+	says, hint := fmt.Sprintf("blocks.limit, %s, ", s.Blocks.Limit), fmt.Sprintf("--set blocks.limit=%dm, or longer, as pods take time to start", int(e.Fewest.Minutes())+1)
+	if s.Tune != nil {
+		return PlanNote{says + "leaves less time than the shortest tuning takes, two blocks and the comparison", hint}
+	}
+	blocks := words.Plural(e.Fits, "block")
+	if e.Fits == 0 {
+		blocks = "less than a block"
+	}
+	says += "leaves time for " + blocks
+	if len(s.Search) > 0 {
+		says += " if the search climbs to its last level"
+	}
+	says += fmt.Sprintf("; blocks.min is %d", s.Blocks.Min)
+	if e.Fits < 2 && s.Blocks.Min > 1 {
+		says += ", and an interval needs 2"
+	}
+	return PlanNote{says, hint}
+}

@@ -1,0 +1,79 @@
+package app
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+func TestLeftoverWarning(t *testing.T) {
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		leftover site.Leftover
+		want     string
+	}{
+		{site.Leftover{Namespace: "meshtrial-1", Run: "r1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which cannot be seen from here"},
+		{site.Leftover{Namespace: "meshtrial-1", Run: "r1", Since: at}, "owner unknown"},
+	} {
+		got := leftoverWarning(tt.leftover)
+		if !strings.Contains(got, tt.want) || !strings.Contains(got, "meshtrial cluster restore --run r1") {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
+
+// What stays is named by whoever comes next.
+func TestKeptNotes(t *testing.T) {
+	all := []*journal.Entry{}
+	for _, e := range [][2]string{{"a", "1"}, {"b", "1"}, {"a", "2"}} {
+		all = append(all, &journal.Entry{Run: "scope-apply-" + e[1], Kept: "meshtrial scope --apply", Object: journal.Object{Kind: "Sidecar", Namespace: "shop", Name: e[0]}})
+	}
+	got := KeptNotes(all)
+	if len(got) != 2 || !strings.HasPrefix(got[0], "Sidecar shop/a and 1 more: as asked for by meshtrial scope --apply") || !strings.HasSuffix(got[1], "meshtrial cluster restore --run scope-apply-2") {
+		t.Errorf("%q", got)
+	}
+}
+
+// A run that ends early says how to go on, and where to look if that is known.
+func TestUnfinished(t *testing.T) {
+	why, outcome := errors.New("no waypoint"), runner.Outcome{Dir: "runs/one", Trials: 3}
+	const whole = "look there; once that is mended go on with --resume runs/one"
+	for given, want := range map[string]string{"": "continue with: meshtrial run --resume runs/one", whole: whole} {
+		err := why
+		if given != "" {
+			err = errs.WithHint(err, "%s", given)
+		}
+		if err = unfinished(err, outcome); !errors.Is(err, why) || !strings.Contains(err.Error(), "3 trials are kept") || errs.Hint(err) != want {
+			t.Errorf("hint %q, want %q: %v", errs.Hint(err), want, err)
+		}
+	}
+}
+
+// A study of the control plane names no version of Envoy, and the lab is
+// started without others than its own.
+func TestEnvoyVersions(t *testing.T) {
+	for text, want := range map[string]string{
+		"control: {}\nsettings: {proxies: 1}":                                       "",
+		"settings: {sidecars: both, rate: 10, connections: 1}":                      "",
+		"settings: {sidecars: both, rate: 10}\nfactors: {envoy: [default, 1.39.0]}": "1.39.0",
+	} {
+		s, err := study.Parse([]byte("name: a\nquestion: b?\n"+text+"\n"), "a.yaml", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := study.NewPlan(s, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(envoyVersions(plan), " "); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+)
+
+// ask lists changes and asks the user at the terminal for consent; own and yes say that it is
+// given.
+func ask(ctx context.Context, env *Env, p *progress, own bool, text string, yes bool) error {
+	if own || yes {
+		p.Note("%s", strings.TrimSuffix(text, "\n"))
+		return nil
+	}
+	p.Clear()
+	if !isTerminal(env.Stdin) || terminalWidth(env.Stderr) == 0 {
+		return errs.WithHint(errs.Usage("%sso somebody must agree to it", text), "--yes")
+	}
+	fmt.Fprintf(env.Stderr, "%sgo on? [y/N] ", text)
+	answer := make(chan string, 1)
+	go func() { // ends with the line, or the program
+		line, _ := bufio.NewReader(env.Stdin).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case line := <-answer:
+		if line == "y" || line == "yes" {
+			return nil
+		}
+	}
+	return errs.WithCode(errors.New("not agreed to: nothing that belongs to others was changed"), errs.CodeInterrupted)
+}
+
+// isTerminal says whether a user can answer there.
+func isTerminal(in any) bool {
+	f, ok := in.(*os.File)
+	return ok && terminalWidth(f) > 0
+}
