@@ -15,11 +15,7 @@ const module = "github.com/meshtrial/meshtrial"
 
 // folders are the top-level folders from the top down. A package may import its own
 // folder and those below it.
-<<<<<<< HEAD
-var folders = []string{"cmd", "bench", "testing", "cli", "kinds", "run", "report", "ui", "advise", "analysis", "mesh", "lab", "drive", "observe", "study", "record", "stat", "internal"}
-=======
-var folders = []string{"cmd", "testing", "bench", "cli", "app", "kinds", "run", "report", "ui", "advise", "analysis", "mesh", "lab", "drive", "observe", "study", "record", "stat", "internal"}
->>>>>>> 510d6d7a (Move what a run does out of the command line into package app)
+var folders = []string{"cmd", "bench", "testing", "cli", "app", "kinds", "run", "report", "ui", "advise", "analysis", "mesh", "lab", "drive", "observe", "study", "record", "stat", "internal"}
 
 // upward are the imports that point up all the same: study has the sections of every kind.
 var upward = map[string][]string{
