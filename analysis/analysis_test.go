@@ -80,7 +80,7 @@ func TestAnalyzeCells(t *testing.T) {
 	if !none.Baseline || all.Baseline || none.Valid != 8 || all.Valid != 4 || len(none.BlockP50US) != 8 {
 		t.Errorf("baseline: %+v", none)
 	}
-	if none.Requests != 8*2000 || math.Abs(all.Intended.P50/500-1) > 0.1 || all.Intended.Min > all.Intended.P50 || all.Intended.Max < all.Intended.P999 {
+	if none.Requests != 8*2000 || math.Abs(all.Intended.At(0.5)/500-1) > 0.1 || all.Intended.Min > all.Intended.At(0.5) || all.Intended.Max() < all.Intended.At(0.999) {
 		t.Errorf("latency: %d requests, %+v", none.Requests, all.Intended)
 	}
 	c := all.CPUPerRequest[record.PartClientProxy]
@@ -100,7 +100,7 @@ func TestAnalyzeCells(t *testing.T) {
 			}
 		}
 	}
-	if last := all.Percentiles[len(all.Percentiles)-1]; last.X != 100 || math.Abs(last.Y-all.Intended.Max) > 0.01*last.Y {
+	if last := all.Percentiles[len(all.Percentiles)-1]; last.X != 100 || math.Abs(last.Y-all.Intended.Max()) > 0.01*last.Y {
 		t.Errorf("percentile curve ends at %v", last)
 	}
 }
@@ -383,15 +383,15 @@ func TestWhyEndedOfOneBlock(t *testing.T) {
 func TestPooledPercentiles(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 6, 4, analysistest.Quiet()))
 	for _, cell := range f.Cells {
-		for name, us := range map[string]float64{"latency_p50": cell.Intended.P50, "latency_p90": cell.Intended.P90, "latency_p99": cell.Intended.P99} {
+		for name, us := range map[string]float64{"latency_p50": cell.Intended.At(0.5), "latency_p90": cell.Intended.At(0.9), "latency_p99": cell.Intended.At(0.99)} {
 			x := analysistest.Get(t, f, name, cell.Cell)
 			if x.Verdict != record.VerdictMeasured || x.Low > us || us > x.High || math.Abs(x.Estimate/us-1) > 1e-3 {
 				t.Errorf("%s of %s: %+v, the table says %g", name, cell.Label, x, us)
 			}
 		}
 		x := analysistest.Get(t, f, "latency_p999", cell.Cell)
-		if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonTooFew || cell.Intended.P999 != 0 || !strings.Contains(x.Warnings[0], "it takes 30") {
-			t.Errorf("p99.9 of %s: %+v, the table says %g", cell.Label, x, cell.Intended.P999)
+		if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonTooFew || cell.Intended.At(0.999) != 0 || !strings.Contains(x.Warnings[0], "it takes 30") {
+			t.Errorf("p99.9 of %s: %+v, the table says %g", cell.Label, x, cell.Intended.At(0.999))
 		}
 	}
 }
@@ -420,8 +420,8 @@ func TestPercentilesAmongFailures(t *testing.T) {
 		t.Errorf("where none fails: %+v", x)
 	}
 	for _, cell := range f.Cells {
-		if got := slices.Contains(cell.NotReached, "p99"); got != (cell.Cell["sidecars"] == "both") || got != (cell.Intended.P99 == 0) {
-			t.Errorf("%s: not reached %v, p99 %g", cell.Label, cell.NotReached, cell.Intended.P99)
+		if got := slices.Contains(cell.NotReached, "p99"); got != (cell.Cell["sidecars"] == "both") || got != (cell.Intended.At(0.99) == 0) {
+			t.Errorf("%s: not reached %v, p99 %g", cell.Label, cell.NotReached, cell.Intended.At(0.99))
 		}
 	}
 }

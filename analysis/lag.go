@@ -15,8 +15,8 @@ const maxLagRatio = 0.25
 
 // lateness is how late the generator was in a cell at a measure's part of the
 // distribution, in microseconds, in the middle of the cell's trials: at the median
-// for p50, at p90 for p90, and so on, on the mean for a mean. Trials of before the
-// mean and p99.9 were recorded have the median and p99 in their place.
+// for p50, at p90 for p90, and so on, on the mean for a mean. Older trials have no mean
+// and fewer percentiles: the median and p99 stand in for those.
 func (o *Observations) lateness(cell int, m Measure) float64 {
 	var lags []float64
 	for _, t := range o.Valid(cell) {
@@ -31,18 +31,16 @@ func (o *Observations) lateness(cell int, m Measure) float64 {
 	return stat.Median(lags)
 }
 
-func lagAt(lag record.Lag, m Measure) float64 {
-	switch {
+func lagAt(lag record.Latency, m Measure) float64 {
+	switch q := record.Quantile(m.Quantile); {
 	case m.Timed && lag.Mean > 0:
 		return lag.Mean
-	case m.Timed || m.Quantile <= 0.5:
-		return lag.P50
-	case m.Quantile <= 0.9 && lag.P90 > 0:
-		return lag.P90
-	case m.Quantile > 0.99 && lag.P999 > 0:
-		return lag.P999
+	case m.Timed || q == 0.5:
+		return lag.At(0.5)
+	case lag.Known(q):
+		return lag.At(q)
 	}
-	return lag.P99
+	return lag.At(0.99)
 }
 
 // DoubtLag takes back a verdict on a difference in latency that the generator

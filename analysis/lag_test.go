@@ -9,8 +9,8 @@ import (
 // A difference is held against the generator's lag at its own part of the
 // distribution.
 func TestLagAtItsPart(t *testing.T) {
-	whole := record.Lag{P50: 1, P90: 2, P99: 3, P999: 4, Mean: 5, Max: 6}
-	earlier := record.Lag{P50: 1, P99: 3, Max: 6}
+	whole := record.Latency{Quantiles: record.QuantilesAt(0.5, 1, 0.9, 2, 0.99, 3, 0.999, 4, 1, 6), Mean: 5}
+	earlier := record.LatencyAt(0.5, 1, 0.99, 3, 1, 6)
 	for name, c := range map[string]struct {
 		m              Measure
 		whole, earlier float64

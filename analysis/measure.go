@@ -60,10 +60,19 @@ func MeasureOf(name string, of func(*Observations, *record.Trial) float64) Measu
 }
 
 // LatencyQuantile is a quantile of the latency of all blocks' requests.
-func LatencyQuantile(name string, q float64) Measure {
-	m := MeasureOf(name, func(o *Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(q) })
-	m.Quantile, m.Unguarded = q, m.Of
+func LatencyQuantile(name string, q record.Quantile) Measure {
+	m := MeasureOf(name, func(o *Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(float64(q)) })
+	m.Quantile, m.Unguarded = float64(q), m.Of
 	return m
+}
+
+// LatencyMeasures are the percentiles of latency, of all blocks' requests.
+func LatencyMeasures() []Measure {
+	var out []Measure
+	for _, q := range record.Percentiles() {
+		out = append(out, LatencyQuantile("latency_"+q.Name(), q))
+	}
+	return out
 }
 
 // Searched is the measure as searches take it, of each trial by itself.
@@ -109,13 +118,6 @@ func (m Measure) Reaching(what string) Measure {
 
 // Say writes a value of the measure with its unit.
 func (m Measure) Say(v float64) string { return words.Quantity(v, m.Unit) }
-
-type Quantile struct {
-	Name string
-	Q    float64
-}
-
-var Quantiles = []Quantile{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}}
 
 // The parts of a trial that findings are about, in the order of reports.
 var (

@@ -57,7 +57,7 @@ func (o *Observations) summary(cell int) record.CellSummary {
 			for _, n := range t.Load.Failed {
 				s.Failed += n
 			}
-			lag = append(lag, t.Load.Lag.P99)
+			lag = append(lag, t.Load.Lag.At(0.99))
 		}
 		if p50 := o.Latency(t).Quantile(0.5); stat.Finite(p50) {
 			s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
@@ -189,17 +189,17 @@ func merge(sum, h *hdrhistogram.Histogram) *hdrhistogram.Histogram {
 // requests beyond them.
 func latencyOf(h *hdrhistogram.Histogram, c stat.Counts) (l record.Latency, notReached []string) {
 	if h != nil && h.TotalCount() > 0 {
-		l = record.Latency{Min: float64(h.Min()) * NsToUS, Max: float64(h.Max()) * NsToUS, Mean: c.Mean()}
+		l = record.Latency{Min: float64(h.Min()) * NsToUS, Mean: c.Mean()}
+		l.Set(1, float64(h.Max())*NsToUS)
 	}
-	for i, to := range []*float64{&l.P50, &l.P90, &l.P99, &l.P999} {
-		q := Quantiles[i]
-		if c.Total() < stat.Takes(q.Q) {
+	for _, q := range record.Percentiles() {
+		if c.Total() < stat.Takes(float64(q)) {
 			continue
 		}
-		if v := c.Quantile(q.Q); math.IsInf(v, 1) {
-			notReached = append(notReached, q.Name)
+		if v := c.Quantile(float64(q)); math.IsInf(v, 1) {
+			notReached = append(notReached, q.Name())
 		} else {
-			*to = v
+			l.Set(q, v)
 		}
 	}
 	return l, notReached

@@ -123,8 +123,8 @@ func (b *bench) lag(ctx context.Context, n int) ([]table.Row, error) {
 		}
 		var p50, p99 []float64
 		for _, t := range trials[0] {
-			p50 = append(p50, t.report.Lag.P50)
-			p99 = append(p99, t.report.Lag.P99)
+			p50 = append(p50, t.report.Lag.At(0.5))
+			p99 = append(p99, t.report.Lag.At(0.99))
 		}
 		out = append(out,
 			table.Of(fmt.Sprintf("lag p50 at %d rps", rate), "us", p50...),

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/drive/load/arrival"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // truthCase is a server of known service times under a known schedule.
@@ -147,7 +148,7 @@ func (b *bench) truth(ctx context.Context) ([]table.Row, error) {
 		if err != nil {
 			return nil, fmt.Errorf("truth: %s: %w", path.name, err)
 		}
-		ways = append(ways, way.Intended.P50)
+		ways = append(ways, way.Intended.At(0.5))
 		for i, c := range truthCases {
 			report, answered, err := b.truthRun(ctx, c)
 			if err != nil {
@@ -158,21 +159,18 @@ func (b *bench) truth(ctx context.Context) ([]table.Row, error) {
 				return nil, fmt.Errorf("truth: %s: %d completed, %d answered, the schedule has %d", c.name, report.Completed, len(answered), len(theory))
 			}
 			noted := c.noted(report.StartUnixNS, answered)
-			for _, q := range []struct {
-				name string
-				p    float64
-				got  float64 // us
-			}{{"p50", 50, report.Intended.P50}, {"p90", 90, report.Intended.P90}, {"p99", 99, report.Intended.P99}, {"p99.9", 99.9, report.Intended.P999}} {
+			for _, q := range record.Percentiles() {
+				p, own := 100*float64(q), report.Intended.At(q)
 				for name, want := range map[string]float64{
-					"theory": at(theory, q.p)/1e3 + way.Intended.P50,
-					"server": at(noted, q.p) / 1e3,
+					"theory": at(theory, p)/1e3 + way.Intended.At(0.5),
+					"server": at(noted, p) / 1e3,
 				} {
-					k := key{i, q.name, name}
-					off[k] = append(off[k], math.Abs(q.got-want))
-					exact[k], got[k] = want, q.got
+					k := key{i, q.Head(), name}
+					off[k] = append(off[k], math.Abs(own-want))
+					exact[k], got[k] = want, own
 				}
 				if round == 0 {
-					order = append(order, key{i, q.name, "theory"}, key{i, q.name, "server"})
+					order = append(order, key{i, q.Head(), "theory"}, key{i, q.Head(), "server"})
 				}
 			}
 		}
@@ -248,9 +246,9 @@ func histogramError() table.Row {
 	slices.Sort(values)
 	s := load.Summarise(h)
 	worst := 0.0
-	for _, q := range []struct{ p, got float64 }{{50, s.P50}, {90, s.P90}, {99, s.P99}, {99.9, s.P999}} {
-		exact := at(values, q.p) / 1e3
-		worst = max(worst, math.Abs(q.got-exact)/exact*100)
+	for _, q := range record.Percentiles() {
+		exact := at(values, 100*float64(q)) / 1e3
+		worst = max(worst, math.Abs(s.At(q)-exact)/exact*100)
 	}
 	return table.Of("histogram: error of a percentile", "%", worst).AtMost(0.1)
 }

@@ -168,7 +168,7 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 		}
 		row(fmt.Sprintf("p%g", p), at(w.Intended, p), at(w.Send, p))
 	}
-	row("max", r.Intended.Max, r.Send.Max)
+	row("max", r.Intended.Max(), r.Send.Max())
 	row("mean", r.Intended.Mean, r.Send.Mean)
 
 	fmt.Fprintf(&b, "\nscheduled %d = completed %d + failed %d + unfinished %d\n", r.Scheduled, r.Completed, w.FailedTotal(), r.Unfinished)
@@ -188,8 +188,8 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 	}
 	fmt.Fprintf(&b, "achieved  %.6g rps, at most %d in flight, %d bytes sent, %d read\n", r.AchievedRPS, r.MaxInFlight, r.BytesSent, r.BytesRead)
 	if !r.Rate.IsMax() {
-		fmt.Fprintf(&b, "own lag   p50 %s  p99 %s  max %s\n", micros(r.Lag.P50), micros(r.Lag.P99), micros(r.Lag.Max))
-		fmt.Fprintf(&b, "waited    p50 %s  p99 %s  max %s  for a free connection\n", micros(r.Wait.P50), micros(r.Wait.P99), micros(r.Wait.Max))
+		fmt.Fprintf(&b, "own lag   p50 %s  p99 %s  max %s\n", micros(r.Lag.At(0.5)), micros(r.Lag.At(0.99)), micros(r.Lag.Max()))
+		fmt.Fprintf(&b, "waited    p50 %s  p99 %s  max %s  for a free connection\n", micros(r.Wait.At(0.5)), micros(r.Wait.At(0.99)), micros(r.Wait.Max()))
 	}
 	if s := r.Schedule; s != nil {
 		fmt.Fprintf(&b, "schedule  %s\n", scheduleText(s))

@@ -76,7 +76,7 @@ func writeSimulatedAs(t *testing.T, dir, text string, blocks int, overhead, scat
 			if !valid {
 				trial.Validity = record.Validity{Checks: []record.Check{{Name: "mode_active", Detail: "the proxy counted no request"}}}
 			}
-			trial.Hist, err = d.WriteHist(trial.ID, simulatedHist(t, r, trial.Load.Intended.P50))
+			trial.Hist, err = d.WriteHist(trial.ID, simulatedHist(t, r, trial.Load.Intended.At(0.5)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,10 +96,10 @@ func simulatedTrial(r *rand.Rand, block, order, repeat int, cell record.Cell, ov
 	level *= math.Exp(scatter * r.NormFloat64())
 	trial := record.Trial{Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: repeat,
 		Started: at, Ended: at.Add(3 * time.Second), Window: record.Window{Start: at, Seconds: 1, Intervals: 4}, Validity: record.Validity{Valid: true},
-		Load:   &record.Load{Rate: 1000, Scheduled: 1000, Completed: 1000, AchievedRPS: 1000, Lag: record.Lag{P99: 20}},
+		Load:   &record.Load{Rate: 1000, Scheduled: 1000, Completed: 1000, AchievedRPS: 1000, Lag: record.LatencyAt(0.99, 20)},
 		CPU:    map[string]record.CPU{},
 		Memory: map[string]record.Memory{record.PartWorker: {PSSBytes: 14_000_000}}}
-	trial.Load.Intended.P50 = level
+	trial.Load.Intended.Set(0.5, level)
 	total := cpu * 1000 * math.Exp(0.01*r.NormFloat64())
 	trial.CPU[record.PartMachine] = record.CPU{UserS: 0.6 * total, SystemS: 0.4 * total}
 	trial.CPU[record.PartWorker] = record.CPU{UserS: 0.01, SystemS: 0.015}

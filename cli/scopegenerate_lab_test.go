@@ -205,7 +205,7 @@ type loaded struct {
 	Unfinished int64            `json:"unfinished"`
 	Failed     map[string]int64 `json:"failed"`
 	Latency    record.Latency   `json:"latency_send_us"`
-	Wait       record.Lag       `json:"connection_wait_us"`
+	Wait       record.Latency   `json:"connection_wait_us"`
 }
 
 // load sends requests from the pod of a service to another, in the background.
@@ -237,7 +237,7 @@ func (g callGraph) whole(l loaded, when string) {
 		g.t.Errorf("%s: of %d requests %d were answered; failed: %v, unfinished: %d", when, l.Scheduled, l.Completed, l.Failed, l.Unfinished)
 	}
 	g.t.Logf("%s: %d requests, all answered: %v; half took %.0f ms, the longest %.0f ms; waited for a connection: half %.0f ms, the longest %.0f ms",
-		when, l.Scheduled, l.Completed == l.Scheduled, l.Latency.P50/1000, l.Latency.Max/1000, l.Wait.P50/1000, l.Wait.Max/1000)
+		when, l.Scheduled, l.Completed == l.Scheduled, l.Latency.At(0.5)/1000, l.Latency.Max()/1000, l.Wait.At(0.5)/1000, l.Wait.Max()/1000)
 }
 
 // scope reads the sidecars of the graph.

@@ -42,7 +42,7 @@ type xdsReport struct {
 	RSSBytes           int64              `json:"rss_bytes"`
 	Convergence        map[string]float64 `json:"convergence_ms"`
 	Changes            int64              `json:"convergence_count"`
-	Lag                record.Lag         `json:"lag_us"`
+	Lag                record.Quantiles   `json:"lag_us"`
 	LagSource          string             `json:"lag_source"`
 	Stopped            int                `json:"stopped_reading,omitempty"`
 	UnreadBytes        int64              `json:"unread_bytes,omitempty"`
@@ -142,8 +142,10 @@ func newXDSReport(spec xds.Spec, a xds.Account, s xds.Status) xdsReport {
 		Bytes: map[string]int64{}, Pushes: map[string]int64{}, Resources: map[string]int64{}, Identical: map[string]int64{},
 		Errors: a.Errors, Reconnects: a.Reconnects, ConfigBytes: a.Config, ZtunnelConfigBytes: a.ZtunnelConfig,
 		CPU: xdsCPU{User: a.CPU.UserS, System: a.CPU.SystemS}, RSSBytes: a.RSSBytes, Lag: a.Lag, LastError: s.LastError, Changes: a.Convergence.Count,
-		Convergence: map[string]float64{"p50": a.Convergence.P50 / 1e3, "p90": a.Convergence.P90 / 1e3, "p99": a.Convergence.P99 / 1e3,
-			"p999": a.Convergence.P999 / 1e3, "max": a.Convergence.Max / 1e3},
+		Convergence: map[string]float64{},
+	}
+	for _, q := range record.WithMax() {
+		r.Convergence[q.Name()] = a.Convergence.At(q) / 1e3
 	}
 	for name, w := range a.Wire {
 		r.Bytes[name], r.Pushes[name], r.Resources[name], r.Identical[name] = w.Bytes, w.Responses, w.Resources, w.Identical
@@ -196,13 +198,15 @@ func printXDS(out io.Writer, r xdsReport) error {
 		fmt.Fprintf(&b, "  last error: %s\n", r.LastError)
 	}
 	if r.Changes > 0 {
-		c := r.Convergence
-		fmt.Fprintf(&b, "convergence  p50 %s  p90 %s  p99 %s  p99.9 %s  max %s\n", micros(c["p50"]*1e3), micros(c["p90"]*1e3), micros(c["p99"]*1e3),
-			micros(c["p999"]*1e3), micros(c["max"]*1e3))
+		b.WriteString("convergence")
+		for _, q := range record.WithMax() {
+			fmt.Fprintf(&b, "  %s %s", q.Head(), micros(r.Convergence[q.Name()]*1e3))
+		}
+		b.WriteByte('\n')
 	}
 	fmt.Fprintf(&b, "own CPU      %.3g s user, %.3g s system; memory %.1f MB, %.1f KB a proxy\n", r.CPU.User, r.CPU.System, float64(r.RSSBytes)/1e6,
 		float64(r.RSSBytes)/1e3/float64(max(r.Proxies, 1)))
-	fmt.Fprintf(&b, "own lag      p50 %s  p99 %s  max %s (%s)\n", micros(r.Lag.P50), micros(r.Lag.P99), micros(r.Lag.Max), r.LagSource)
+	fmt.Fprintf(&b, "own lag      p50 %s  p99 %s  max %s (%s)\n", micros(r.Lag.At(0.5)), micros(r.Lag.At(0.99)), micros(r.Lag.Max()), r.LagSource)
 	_, err := io.WriteString(out, b.String())
 	return err
 }

@@ -65,7 +65,7 @@ func aRun(t *testing.T) record.Run {
 		trial := record.Trial{
 			Schema: record.Schema, ID: study.TrialID(0, order), Order: order, Repeat: slot.Repeat, Cell: plan.Cells[slot.Cell],
 			Window: record.Window{Start: time.Unix(1_790_000_000, 0).UTC(), Seconds: 2}, Warmup: record.Warmup{Steady: true},
-			Load: &record.Load{Scheduled: 200, Completed: 200, Intended: record.Latency{P50: 400}, Lag: record.Lag{P50: 20},
+			Load: &record.Load{Scheduled: 200, Completed: 200, Intended: record.LatencyAt(0.5, 400), Lag: record.LatencyAt(0.5, 20),
 				Schedule: &record.Schedule{Process: study.ArrivalUniform, Gaps: 199, Distance: 0.1, AchievedRatio: 1}},
 		}
 		seen := dataverdict.Evidence{Loops: 1, Connections: 4, Edges: []dataverdict.Edge{{Node: "n"}}, Mesh: mesh.Evidence{Cell: trial.Cell, Requests: 200, Worker: map[string]float64{"requests": 200, "through_proxy": 0}}}

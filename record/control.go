@@ -177,7 +177,7 @@ type Control struct {
 	Simulator CPU `json:"simulator_cpu"`
 	// SimulatorLag is how late the simulator read what had arrived, of several the
 	// latest, at each quantile.
-	SimulatorLag Lag `json:"simulator_lag_us"`
+	SimulatorLag Quantiles `json:"simulator_lag_us"`
 	// Simulators are the pods of the simulated proxies, if they had several.
 	Simulators []Simulator `json:"simulators,omitempty"`
 	// Sidecars is what real sidecars used; nil unless a study measures it.

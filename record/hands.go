@@ -85,9 +85,9 @@ type Simulator struct {
 	Node    string `json:"node"`
 	Proxies int    `json:"proxies"`
 	// CPU is its own account of the window (getrusage), and Lag how late it read then.
-	CPU      CPU   `json:"cpu"`
-	Lag      Lag   `json:"lag_us"`
-	RSSBytes int64 `json:"rss_bytes"`
+	CPU      CPU       `json:"cpu"`
+	Lag      Quantiles `json:"lag_us"`
+	RSSBytes int64     `json:"rss_bytes"`
 	// Before is how its clock stood beside the first one's before the window, by which
 	// all of its times are corrected; After how it did once the window was over. Both
 	// are 0 for those on the node of the first: they have one clock.

@@ -17,24 +17,17 @@ type Moment struct {
 	// Latency of the requests due in it, from when they were due: infinite of those that
 	// failed. Answered is that of the others; infinite if there are none. Both are
 	// zero without any request.
-	MomentLatency
-	Answered       MomentLatency
-	Ready, Ejected map[string]int // endpoints by service
+	Latency, Answered Latency
+	Ready, Ejected    map[string]int // endpoints by service
 }
 
-// MomentLatency is a moment's latency.
-type MomentLatency struct{ P50MS, P90MS, P99MS, MaxMS float64 }
-
-// SetLatency sets the moment's percentiles from the latencies of its answered requests, in
+// SetLatency sets the moment's latencies from those of its answered requests, in
 // microseconds, which it sorts. Failed must be set.
 func (m *Moment) SetLatency(micros []int64) {
-	in := func(l Latency) MomentLatency {
-		return MomentLatency{P50MS: l.P50 / 1e3, P90MS: l.P90 / 1e3, P99MS: l.P99 / 1e3, MaxMS: l.Max / 1e3}
-	}
-	m.MomentLatency = in(LatencyOf(micros, int(m.Failed)))
-	m.Answered = m.MomentLatency
+	m.Latency = LatencyOf(micros, int(m.Failed))
+	m.Answered = m.Latency
 	if len(micros) > 0 {
-		m.Answered = in(LatencyOf(micros, 0))
+		m.Answered = LatencyOf(micros, 0)
 	}
 }
 
@@ -54,11 +47,11 @@ func LatencyOf(micros []int64, lost int) Latency {
 	if lost > 0 {
 		sum = math.Inf(1)
 	}
-	q := func(q float64) float64 {
+	at := func(q float64) float64 {
 		if at := max(0, min(n-1, int(math.Ceil(q*float64(n)))-1)); at < len(micros) {
 			return float64(micros[at])
 		}
 		return math.Inf(1)
 	}
-	return Latency{Min: q(0), P50: q(0.5), P90: q(0.9), P99: q(0.99), P999: q(0.999), Max: q(1), Mean: sum / float64(n)}
+	return Latency{Min: at(0), Quantiles: QuantilesOf(at), Mean: sum / float64(n)}
 }

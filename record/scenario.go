@@ -25,7 +25,7 @@ type Scenario struct {
 	Failed     map[string]int64 `json:"failed,omitempty"` // by kind, as package load names them
 	Unfinished int64            `json:"unfinished"`
 	// Lag is the delay that the clients themselves added.
-	Lag Lag `json:"schedule_lag_us"`
+	Lag Latency `json:"schedule_lag_us"`
 	// Samples are looks at the services, about ten a second.
 	Samples []ScenarioSample `json:"samples,omitempty"`
 	// CPU and memory by part: control_plane, second_control_plane (of other revisions

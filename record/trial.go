@@ -241,7 +241,7 @@ type Load struct {
 	Within   *Within `json:"within,omitempty"`
 	Intended Latency `json:"latency_intended_us"`
 	Send     Latency `json:"latency_send_us"`
-	Lag      Lag     `json:"schedule_lag_us"`
+	Lag      Latency `json:"schedule_lag_us"`
 	CPU      CPU     `json:"cpu"` // the generator's own account (getrusage)
 	// Schedule says how the generator kept its schedule; nil at rate max, of
 	// traces, and in older records.
@@ -309,28 +309,6 @@ type Schedule struct {
 	// AchievedError its standard error by the process' own chance.
 	AchievedRatio float64 `json:"achieved_ratio"`
 	AchievedError float64 `json:"achieved_error"`
-}
-
-// Latency summarises a histogram in microseconds.
-type Latency struct {
-	Min  float64 `json:"min"`
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p999"`
-	Max  float64 `json:"max"`
-	Mean float64 `json:"mean"`
-}
-
-// Lag is how late the generator itself was, in microseconds.
-type Lag struct {
-	P50 float64 `json:"p50"`
-	P90 float64 `json:"p90,omitempty"`
-	P99 float64 `json:"p99"`
-	// P999 and Mean are 0 where they were not recorded.
-	P999 float64 `json:"p999,omitempty"`
-	Max  float64 `json:"max"`
-	Mean float64 `json:"mean,omitempty"`
 }
 
 // CPU is processor time in seconds. Of a part in [Trial.Sampled] user and system

@@ -14,11 +14,9 @@ func Single(name string, value float64, unit string) Value {
 // AddLatency adds what is known of a distribution of latencies.
 func AddLatency(add func(name string, value float64, unit string), name string, l record.Latency) {
 	add(name+"_min", l.Min, "us")
-	add(name+"_p50", l.P50, "us")
-	add(name+"_p90", l.P90, "us")
-	add(name+"_p99", l.P99, "us")
-	add(name+"_p999", l.P999, "us")
-	add(name+"_max", l.Max, "us")
+	for _, q := range record.WithMax() {
+		add(name+"_"+q.Name(), l.At(q), "us")
+	}
 	add(name+"_mean", l.Mean, "us")
 }
 

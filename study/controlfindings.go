@@ -1,6 +1,7 @@
 package study
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -72,16 +73,30 @@ func compared(d finding.Def, differences string) finding.Def {
 	return d
 }
 
+// EdgeFinding is the finding of a quantile, over changes, of when the first, the median or
+// the last proxy had acknowledged a change. The median is called by the edge alone.
+func EdgeFinding(edge string, q record.Quantile) string {
+	if q == 0.5 {
+		return "convergence_" + edge
+	}
+	return "convergence_" + edge + "_" + q.Name()
+}
+
 func convergenceFindings() []finding.Def {
 	us := func(name, doc, section string) finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitMicroseconds, Doc: doc, Section: section}
 	}
 	var out []finding.Def
-	for _, p := range []struct{ name, section, differences string }{
-		{"p50", SectionConvergence, SectionLevers}, {"p90", "", ""}, {"p99", SectionConvergence, SectionLevers}, {"p999", SectionConvergence, ""}, {"max", SectionConvergence, ""},
-	} {
-		d := compared(us("convergence_"+p.name, "From commit to a proxy's ACK, over all changes and proxies that acknowledged them, but ztunnels.", p.section), p.differences)
-		d.Decides = p.name == "p50" || p.name == "p99"
+	for _, q := range record.WithMax() {
+		section, differences := "", ""
+		if q == 0.5 || q == 0.99 || q == 0.999 || q == 1 {
+			section = SectionConvergence
+		}
+		if q == 0.5 || q == 0.99 {
+			differences = SectionLevers
+		}
+		d := compared(us("convergence_"+q.Name(), "From commit to a proxy's ACK, over all changes and proxies that acknowledged them, but ztunnels.", section), differences)
+		d.Decides = differences != ""
 		out = append(out, d)
 	}
 	for _, edge := range []struct{ name, doc string }{
@@ -89,22 +104,27 @@ func convergenceFindings() []finding.Def {
 		{"median", "Until half of the proxies that need it have"},
 		{"last", "Until all proxies that need it have (never, if one never does)"},
 	} {
-		name := "convergence_" + edge.name
-		out = append(out, compared(us(name, edge.doc+": median over changes.", SectionEdges), ""),
-			us(name+"_p90", "The same at the 90th percentile over changes; it takes 10 of them.", SectionEdges),
-			us(name+"_p99", "At the 99th percentile; it takes 100 changes.", SectionEdges),
-			us(name+"_p999", "At the 99.9th percentile; it takes 1,000 changes.", SectionEdges),
-			us(name+"_max", "The same for the slowest change.", SectionEdges))
-	}
-	for _, p := range []string{"p50", "p90", "p99", "max"} {
-		out = append(out, us("received_"+p, "From commit until a proxy has read the change, over those that have.", ""))
-	}
-	for _, p := range []string{"p50", "p90", "p99", "p999", "max"} {
-		section := SectionConvergence
-		if p == "p90" || p == "p999" {
-			section = ""
+		for _, q := range record.WithMax() {
+			d := us(EdgeFinding(edge.name, q), fmt.Sprintf("The same at the %s over changes; it takes %d of them.", q.Words(), q.Needs()), SectionEdges)
+			switch q {
+			case 0.5:
+				d.Doc = edge.doc + ": median over changes."
+				d = compared(d, "")
+			case 1:
+				d.Doc = "The same for the slowest change."
+			}
+			out = append(out, d)
 		}
-		out = append(out, us("applied_"+p, "From commit until the change is active in a real Envoy, by polling its admin interface.", section))
+	}
+	for _, q := range record.UpTo99() {
+		out = append(out, us("received_"+q.Name(), "From commit until a proxy has read the change, over those that have.", ""))
+	}
+	for _, q := range record.WithMax() {
+		section := ""
+		if q == 0.5 || q == 0.99 || q == 1 {
+			section = SectionConvergence
+		}
+		out = append(out, us("applied_"+q.Name(), "From commit until the change is active in a real Envoy, by polling its admin interface.", section))
 	}
 	reported := us("reported_convergence_p99", "What istiod's own pilot_proxy_convergence_time says, as histogram_quantile reads it.", SectionHidden)
 	reported.Words = "istiod's own p99 convergence"
@@ -117,10 +137,10 @@ func convergenceFindings() []finding.Def {
 // pushes, bytes and what never arrived.
 func ztunnelFindings() []finding.Def {
 	var out []finding.Def
-	for _, p := range []string{"p50", "p90", "p99", "max"} {
-		d := finding.Def{Name: "ztunnel_convergence_" + p, Unit: finding.UnitMicroseconds, Section: SectionZtunnels, Words: p + " convergence of ztunnels",
+	for _, q := range record.UpTo99() {
+		d := finding.Def{Name: "ztunnel_convergence_" + q.Name(), Unit: finding.UnitMicroseconds, Section: SectionZtunnels, Words: q.Head() + " convergence of ztunnels",
 			Doc: "From commit to a ztunnel's ACK, over all changes and ztunnels that acknowledged them; convergence leaves ztunnels out."}
-		d.Compared = p == "p50" || p == "p99"
+		d.Compared = q == 0.5 || q == 0.99
 		out = append(out, d)
 	}
 	return slices.Concat(of(MeasureConvergence, out),

@@ -98,12 +98,13 @@ var dataFindings = finding.NewTable(savedFindings(), latencyFindings(), waitingF
 
 func latencyFindings() []finding.Def {
 	var out []finding.Def
-	for _, q := range []struct{ name, doc, phrase, differences string }{
-		{"p50", "Median latency", "the median latency", SectionLatency}, {"p90", "90th percentile of latency", "the p90 latency", SectionTail},
-		{"p99", "99th percentile of latency", "the p99 latency", SectionTail}, {"p999", "99.9th percentile of latency", "the p99.9 latency", SectionTail},
-	} {
-		out = append(out, finding.Def{Name: "latency_" + q.name, Unit: finding.UnitMicroseconds, Doc: q.doc + ", from intended send time.", Phrase: q.phrase,
-			Probe: MeasureLatency, Section: SectionLatency, Compared: true, Differences: q.differences, Decides: q.name == "p50"})
+	for _, q := range record.Percentiles() {
+		d := finding.Def{Name: "latency_" + q.Name(), Unit: finding.UnitMicroseconds, Doc: q.Words() + " of latency, from intended send time.", Phrase: "the " + q.Head() + " latency",
+			Probe: MeasureLatency, Section: SectionLatency, Compared: true, Differences: SectionTail}
+		if q == 0.5 {
+			d.Doc, d.Phrase, d.Differences, d.Decides = "Median latency, from intended send time.", "the median latency", SectionLatency, true
+		}
+		out = append(out, d)
 	}
 	return append(out, finding.Def{Name: FindingThroughput, Unit: finding.UnitThroughput, Doc: "Requests answered per second, where the rate is `max`.",
 		Probe: ProbeThroughput, Section: finding.SectionOther, MoreIsBetter: true})

@@ -124,7 +124,7 @@ func controlCounts(trial *record.Trial, l study.ControlLevels, w ControlWorld, e
 		Join: &record.Join{Proxy: "a.sim-1", Namespace: "sim-1", TotalUS: 70_000, Types: map[string]record.JoinType{
 			"cds": {Responses: 1, Resources: 35, Bytes: 31_000, FirstUS: 1000, LastUS: 1000}, "lds": {Responses: 2, Resources: 20, Bytes: 21_000, FirstUS: 2000, LastUS: 70_000}}},
 		Idle: record.CPU{UserS: 0.08}, IdleSeconds: 2,
-		APIServer: &record.CPU{UserS: 0.3}, Simulator: record.CPU{UserS: 0.2}, SimulatorLag: record.Lag{P99: 90},
+		APIServer: &record.CPU{UserS: 0.3}, Simulator: record.CPU{UserS: 0.2}, SimulatorLag: record.QuantilesAt(0.99, 90),
 		StaleProxySeconds: 5, AllocBytes: 50e6, HeapBytes: 30e6,
 	}
 	if l.Ztunnels > 0 {

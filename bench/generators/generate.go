@@ -125,7 +125,7 @@ func serveGenerator(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	done := used[1].since(used[0])
 	lag := w.Record(spec.Rate).Lag
-	done.Requests, done.LagP50, done.LagP99 = w.Within.Answered, lag.P50, lag.P99
+	done.Requests, done.LagP50, done.LagP99 = w.Within.Answered, lag.At(0.5), lag.At(0.99)
 	return json.NewEncoder(out).Encode(done)
 }
 

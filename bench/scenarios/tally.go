@@ -71,7 +71,7 @@ func cellsOf(f record.Findings, trials []record.Trial) []cell {
 				if trials[i].ID == t.Trial {
 					one.TrialS = trials[i].Ended.Sub(trials[i].Started).Seconds()
 					if trials[i].Scenario != nil {
-						one.LagMS = trials[i].Scenario.Lag.P99 / 1e3
+						one.LagMS = trials[i].Scenario.Lag.At(0.99) / 1e3
 					}
 				}
 			}

@@ -75,7 +75,7 @@ func TestCellsOf(t *testing.T) {
 		Steps:   []record.ScenarioStep{{Name: "x", BeginS: 5.0011, EndS: 8.003, LateUS: 1100}, {Name: "y", BeginS: 5.0041, LateUS: 4100}, {Name: "never"}},
 		Ledger:  record.ScenarioLedger{Classes: map[string]int64{string(ledger.ClassUnreconciled): 1}, Orphans: 1, Unreconciled: make([]record.LedgerRequest, 2)},
 	}}, {Label: "of another plane"}}}
-	trials := []record.Trial{{ID: "b000-t00"}, {ID: "b000-t01", Started: began, Ended: began.Add(42 * time.Second), Scenario: &record.Scenario{Lag: record.Lag{P99: 2500}}}}
+	trials := []record.Trial{{ID: "b000-t00"}, {ID: "b000-t01", Started: began, Ended: began.Add(42 * time.Second), Scenario: &record.Scenario{Lag: record.LatencyAt(0.99, 2500)}}}
 	got := cellsOf(f, trials)
 	if len(got) != 1 {
 		t.Fatalf("%+v", got)

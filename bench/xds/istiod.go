@@ -369,5 +369,5 @@ func (m *mesh) push(ctx context.Context, o *options, f *fleet, marker record.Mar
 	spent := now - istiod
 	ours := seconds(after.CPU) - seconds(before.CPU)
 	o.say("change %d: istiod %.2f s, sidecars %.3f s of CPU", marker.Change, spent, ours)
-	return pushed{share: ours / spent, istiod: spent, took: float64(last-committed) / 1e6, lag: float64(after.Lag.P99) / 1000}, nil
+	return pushed{share: ours / spent, istiod: spent, took: float64(last-committed) / 1e6, lag: float64(after.Lag.At(0.99)) / 1000}, nil
 }

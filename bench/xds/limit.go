@@ -114,7 +114,7 @@ func limit(ctx context.Context, o *options) (results []table.Row, err error) {
 		last := slices.Max(seen.AckedNS)
 		rates = append(rates, n/(float64(last-p.BeganNS)/1e9))
 		cpu = append(cpu, 1e6*(seconds(after.CPU)-seconds(before.CPU))/n)
-		spread = append(spread, float64(after.Lag.P99)/1000)
+		spread = append(spread, float64(after.Lag.At(0.99))/1000)
 		before = after
 	}
 	resident, _, err = f.memory(o.proxies)

@@ -114,24 +114,7 @@ func Summarise(h *hdrhistogram.Histogram) record.Latency {
 	if h == nil || h.TotalCount() == 0 {
 		return record.Latency{}
 	}
-	us := func(ns float64) float64 { return ns / 1e3 }
-	return record.Latency{
-		Min:  us(float64(h.Min())),
-		P50:  us(quantile(h, 50)),
-		P90:  us(quantile(h, 90)),
-		P99:  us(quantile(h, 99)),
-		P999: us(quantile(h, 99.9)),
-		Max:  us(middle(h.Max())),
-		Mean: us(h.Mean()),
-	}
-}
-
-func summariseLag(h *hdrhistogram.Histogram) record.Lag {
-	if h == nil || h.TotalCount() == 0 {
-		return record.Lag{}
-	}
-	return record.Lag{P50: quantile(h, 50) / 1e3, P90: quantile(h, 90) / 1e3, P99: quantile(h, 99) / 1e3, P999: quantile(h, 99.9) / 1e3,
-		Max: middle(h.Max()) / 1e3, Mean: h.Mean() / 1e3}
+	return record.Latency{Min: float64(h.Min()) / 1e3, Quantiles: record.QuantilesOf(func(q float64) float64 { return quantile(h, 100*q) / 1e3 }), Mean: h.Mean() / 1e3}
 }
 
 // MedianNS is the interval's median latency by intended time, in nanoseconds;

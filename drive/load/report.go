@@ -42,8 +42,8 @@ type Report struct {
 	Intended Latency `json:"latency_intended_us"`
 	Send     Latency `json:"latency_send_us"`
 	// Wait is how long requests that were due waited for a free connection.
-	Wait record.Lag `json:"connection_wait_us"`
-	Lag  record.Lag `json:"schedule_lag_us"`
+	Wait record.Latency `json:"connection_wait_us"`
+	Lag  record.Latency `json:"schedule_lag_us"`
 	// Schedule says how the arrivals asked for were kept; absent where there are
 	// none, as at rate max.
 	Schedule *record.Schedule `json:"schedule,omitempty"`
@@ -81,7 +81,7 @@ func (r *Result) Report() Report {
 		Interrupted: r.Interrupted,
 		Scheduled:   w.Scheduled, Completed: w.Completed, Failed: w.Failed, Unfinished: w.Unfinished,
 		Answered: w.Within.Answered, Backlog: w.BacklogEnd, AchievedRPS: w.AchievedRPS(),
-		Intended: Summarise(w.Intended), Send: Summarise(w.Send), Wait: summariseLag(w.Wait), Lag: summariseLag(w.Lag),
+		Intended: Summarise(w.Intended), Send: Summarise(w.Send), Wait: Summarise(w.Wait), Lag: Summarise(w.Lag),
 		MaxInFlight: w.MaxInFlight, BytesSent: w.BytesSent, BytesRead: w.BytesRead,
 		Connects: w.Connects, Clamped: w.Clamped, CPU: w.CPU, Schedule: w.Schedule(),
 	}
@@ -152,15 +152,15 @@ func Judge(w *Window, spec *Spec) Verdict {
 			warn("%s", text)
 		}
 	}
-	latency, lag := Summarise(w.Intended), summariseLag(w.Lag)
+	latency, lag := Summarise(w.Intended), Summarise(w.Lag)
 	if !spec.Rate.IsMax() {
-		if lag.P50 > max(lagFloorUS, latency.P50/4) {
-			invalid("half of the requests left over %.0f us late by the generator's own fault, beside a median latency of %.0f us", lag.P50, latency.P50)
-		} else if lag.P99 > max(lagFloorUS, latency.P99/4) {
-			warn("1%% of the requests left over %.0f us late by the generator's own fault (p99 latency %.0f us); is its core busy with other things?", lag.P99, latency.P99)
+		if lag.At(0.5) > max(lagFloorUS, latency.At(0.5)/4) {
+			invalid("half of the requests left over %.0f us late by the generator's own fault, beside a median latency of %.0f us", lag.At(0.5), latency.At(0.5))
+		} else if lag.At(0.99) > max(lagFloorUS, latency.At(0.99)/4) {
+			warn("1%% of the requests left over %.0f us late by the generator's own fault (p99 latency %.0f us); is its core busy with other things?", lag.At(0.99), latency.At(0.99))
 		}
-		if wait := summariseLag(w.Wait); wait.P99 > max(lagFloorUS, latency.P50) {
-			warn("1%% of the requests waited over %.0f us for a free connection; %d connections are few for this rate", wait.P99, max(spec.Connections, spec.MaxConnections))
+		if wait := Summarise(w.Wait); wait.At(0.99) > max(lagFloorUS, latency.At(0.5)) {
+			warn("1%% of the requests waited over %.0f us for a free connection; %d connections are few for this rate", wait.At(0.99), max(spec.Connections, spec.MaxConnections))
 		}
 		v.Warnings = append(v.Warnings, scheduleWords(w)...)
 		if busy := w.CPU.Total() / (float64(w.DurationNS) / 1e9) / float64(spec.cpus()); busy > maxBusyRatio {

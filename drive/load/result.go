@@ -224,7 +224,7 @@ func (w *Window) Record(asked rate.Rate) *record.Load {
 		Scheduled: w.Scheduled, Completed: w.Completed, Failed: w.Failed, Unfinished: w.Unfinished,
 		AchievedRPS: w.AchievedRPS(),
 		Within:      &within,
-		Intended:    Summarise(w.Intended), Send: Summarise(w.Send), Lag: summariseLag(w.Lag),
+		Intended:    Summarise(w.Intended), Send: Summarise(w.Send), Lag: Summarise(w.Lag),
 		CPU:      record.CPU{UserS: w.CPU.User, SystemS: w.CPU.System},
 		Schedule: w.Schedule(),
 	}

@@ -74,7 +74,7 @@ func (f *Fleet) Account() Account {
 	f.mu.Unlock()
 	convergence := f.convergence.take(false)
 	f.lags(&a)
-	a.Convergence = convergence.quantiles()
+	a.Convergence = convergence.counted()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	a.HeapBytes = int64(m.HeapInuse)
@@ -91,21 +91,25 @@ const maxUnstamped = 0.01
 func (f *Fleet) lags(a *Account) {
 	kernel, timer, unstamped := f.lag.take(true), f.timerLag.take(true), f.unstamped.Swap(0)
 	a.StampedReads, a.UnstampedReads = kernel.total, unstamped
-	a.TimerLag = timer.lag()
+	a.TimerLag = timer.quantiles()
 	turns := f.turns.take(true)
-	a.Turn = turns.lag()
-	a.Lag, a.LagSource, a.LagCount = kernel.lag(), LagKernel, kernel.total
+	a.Turn = turns.quantiles()
+	a.Lag, a.LagSource, a.LagCount = kernel.quantiles(), LagKernel, kernel.total
 	if kernel.total == 0 || float64(unstamped) > maxUnstamped*float64(kernel.total+unstamped) {
 		a.Lag, a.LagSource, a.LagCount = a.TimerLag, LagTimer, timer.total
 	}
 }
 
-func (c *counts) quantiles() Quantiles {
-	return Quantiles{Count: c.total, P50: c.quantile(0.5), P90: c.quantile(0.9), P99: c.quantile(0.99), P999: c.quantile(0.999), Max: c.quantile(1)}
+func (c *counts) counted() record.Counted {
+	return record.Counted{Count: c.total, Quantiles: c.quantiles()}
 }
 
-func (c *counts) lag() record.Lag {
-	return record.Lag{P50: c.quantile(0.5), P90: c.quantile(0.9), P99: c.quantile(0.99), Max: c.quantile(1)}
+// quantiles are in microseconds.
+func (c *counts) quantiles() (out record.Quantiles) {
+	if c.total > 0 {
+		out = record.QuantilesOf(c.quantile)
+	}
+	return out
 }
 
 // sizes says how many bytes proxies hold, ztunnels apart from the others.

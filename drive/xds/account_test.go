@@ -34,10 +34,10 @@ func TestLagSource(t *testing.T) {
 			}
 			var a Account
 			f.lags(&a)
-			if a.LagSource != test.source || a.LagCount != test.count || a.Lag.P50 < test.p50 || a.Lag.P50 > test.p50*1.1 {
+			if a.LagSource != test.source || a.LagCount != test.count || a.Lag.At(0.5) < test.p50 || a.Lag.At(0.5) > test.p50*1.1 {
 				t.Errorf("%+v", a)
 			}
-			if test.sleeps > 0 && a.TimerLag.P50 < 3000 {
+			if test.sleeps > 0 && a.TimerLag.At(0.5) < 3000 {
 				t.Errorf("timer lag %+v", a.TimerLag)
 			}
 			if a.StampedReads != int64(test.stamped) || a.UnstampedReads != int64(test.unstamped) {
@@ -45,7 +45,7 @@ func TestLagSource(t *testing.T) {
 			}
 			var next Account
 			f.lags(&next)
-			if next.Lag != (record.Lag{}) || next.UnstampedReads != 0 {
+			if next.Lag != (record.Quantiles{}) || next.UnstampedReads != 0 {
 				t.Errorf("the next account has the lags again: %+v", next)
 			}
 		})

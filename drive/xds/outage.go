@@ -27,7 +27,7 @@ type Outage struct {
 	Ended  map[string]int64 `json:"ended,omitempty"`
 	// Down is how long proxies were without all of their configuration, from the
 	// loss of a stream, microseconds, over all losses that are over.
-	Down Quantiles `json:"down_us"`
+	Down record.Counted `json:"down_us"`
 	// DownCounts is what these are of, by bucket of a histogram.
 	DownCounts []int64 `json:"down_counts,omitempty"`
 }
@@ -98,7 +98,7 @@ func (f *Fleet) Outage() (Outage, bool) {
 		}
 	}
 	down := o.down.take(false)
-	out.Down, out.DownCounts = down.quantiles(), down.short()
+	out.Down, out.DownCounts = down.counted(), down.short()
 	return out, true
 }
 

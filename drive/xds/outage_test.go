@@ -49,7 +49,7 @@ func TestOutage(t *testing.T) {
 		longest = max(longest, o.BackNS[i]-o.LostNS[i])
 	}
 	// A stream that was never answered was no loss.
-	if o.Losses != n || o.Down.Count != n || int64(o.Down.Max*1e3+0.5) != longest || o.Ended["unavailable"] != n {
+	if o.Losses != n || o.Down.Count != n || int64(o.Down.Max()*1e3+0.5) != longest || o.Ended["unavailable"] != n {
 		t.Errorf("%d losses, down %+v, ended %v; the longest was %d ns", o.Losses, o.Down, o.Ended, longest)
 	}
 }

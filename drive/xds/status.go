@@ -161,16 +161,16 @@ type Account struct {
 	// account before: from when the kernel had the last byte of what was read
 	// until the fleet noted it, of every read; where the kernel does not say
 	// when that was, it is TimerLag.
-	Lag record.Lag `json:"lag_us"`
+	Lag record.Quantiles `json:"lag_us"`
 	// Turn is how long messages took, microseconds, since the account before:
 	// from when the kernel had the first of those taken together until all
 	// that was to be said at once about them was written. What waits for
 	// something else to come, as Envoy's acknowledgement of new clusters does
 	// for their endpoints, is not in it.
-	Turn record.Lag `json:"turn_us"`
+	Turn record.Quantiles `json:"turn_us"`
 	// TimerLag is how late a goroutine that only sleeps woke up: what the
 	// scheduler adds when the machine is busy; microseconds.
-	TimerLag record.Lag `json:"timer_lag_us"`
+	TimerLag record.Quantiles `json:"timer_lag_us"`
 	// LagSource says where Lag is from: LagKernel or LagTimer.
 	LagSource string `json:"lag_source"`
 	// LagCount is how many observations Lag is of; 0: the account before was
@@ -181,17 +181,7 @@ type Account struct {
 	UnstampedReads int64 `json:"unstamped_reads,omitempty"`
 	// Convergence is from the first proxy that got new content to the ACK of
 	// each that did, microseconds, of proxies that were synced before.
-	Convergence Quantiles `json:"convergence_us"`
-}
-
-// Quantiles of a distribution.
-type Quantiles struct {
-	Count int64   `json:"count"`
-	P50   float64 `json:"p50"`
-	P90   float64 `json:"p90"`
-	P99   float64 `json:"p99"`
-	P999  float64 `json:"p999"`
-	Max   float64 `json:"max"`
+	Convergence record.Counted `json:"convergence_us"`
 }
 
 // WireSince returns what came by type between two accounts.

@@ -95,7 +95,7 @@ func AccountOf(parts []Part[Account]) Account {
 		out.Errors, out.CPU = out.Errors+a.Errors, out.CPU.Plus(a.CPU)
 		out.RSSBytes, out.HeapBytes = out.RSSBytes+a.RSSBytes, out.HeapBytes+a.HeapBytes
 		out.StampedReads, out.UnstampedReads = out.StampedReads+a.StampedReads, out.UnstampedReads+a.UnstampedReads
-		out.Turn, out.TimerLag = latest(out.Turn, a.Turn), latest(out.TimerLag, a.TimerLag)
+		out.Turn, out.TimerLag = out.Turn.Larger(a.Turn), out.TimerLag.Larger(a.TimerLag)
 		out.Sizes.merge(a.Sizes)
 		out.ZtunnelSizes.merge(a.ZtunnelSizes)
 		out.Behind = out.Behind.plus(a.Behind)
@@ -116,18 +116,14 @@ func (a *Account) lagsOf(parts []Part[Account]) {
 	for _, p := range read {
 		one := p.Said
 		if one.LagCount == 0 { // of this one nothing is known
-			a.Lag, a.LagCount = record.Lag{}, 0
+			a.Lag, a.LagCount = record.Quantiles{}, 0
 			return
 		}
-		a.Lag, a.LagCount = latest(a.Lag, one.Lag), a.LagCount+one.LagCount
+		a.Lag, a.LagCount = a.Lag.Larger(one.Lag), a.LagCount+one.LagCount
 		if one.LagSource == LagTimer {
 			a.LagSource = LagTimer
 		}
 	}
-}
-
-func latest(a, b record.Lag) record.Lag {
-	return record.Lag{P50: max(a.P50, b.P50), P90: max(a.P90, b.P90), P99: max(a.P99, b.P99), Max: max(a.Max, b.Max)}
 }
 
 func plus(a, b record.Wire) record.Wire {
@@ -153,9 +149,9 @@ func OutageOf(parts []Part[Outage]) Outage {
 		for why, n := range o.Ended {
 			out.Ended[why] += n
 		}
-		down.add(o.DownCounts, o.Down.Max)
+		down.add(o.DownCounts, o.Down.Max())
 	}
-	out.Down = down.quantiles()
+	out.Down = down.counted()
 	return out
 }
 

@@ -187,7 +187,7 @@ func TestAccountsTogether(t *testing.T) {
 
 // Several fleets are as late as the latest, of those that had something to be late with.
 func TestLagsTogether(t *testing.T) {
-	lag := func(p50, p99 float64) record.Lag { return record.Lag{P50: p50, P99: p99, Max: p99} }
+	lag := func(p50, p99 float64) record.Quantiles { return record.QuantilesAt(0.5, p50, 0.99, p99, 1, p99) }
 	read := Account{Lag: lag(1, 20), Turn: lag(9, 9), LagSource: LagKernel, LagCount: 7, StampedReads: 7}
 	more := Account{Lag: lag(2, 10), Turn: lag(3, 30), LagSource: LagKernel, LagCount: 3, StampedReads: 3}
 	idle := Account{Lag: lag(500, 600), LagSource: LagTimer, LagCount: 5}
@@ -195,7 +195,7 @@ func TestLagsTogether(t *testing.T) {
 	unknown := Account{LagSource: LagTimer}
 	for name, tt := range map[string]struct {
 		of     []Account
-		lag    record.Lag
+		lag    record.Quantiles
 		source string
 		count  int64
 	}{
@@ -203,7 +203,7 @@ func TestLagsTogether(t *testing.T) {
 		"one was sent nothing":    {[]Account{idle, read}, lag(1, 20), LagKernel, 7},
 		"none was":                {[]Account{idle, idle}, lag(500, 600), LagTimer, 10},
 		"one has no times":        {[]Account{read, blind}, lag(4, 20), LagTimer, 12},
-		"of one nothing is known": {[]Account{unknown, unknown}, record.Lag{}, LagKernel, 0},
+		"of one nothing is known": {[]Account{unknown, unknown}, record.Quantiles{}, LagKernel, 0},
 	} {
 		var parts []Part[Account]
 		for _, a := range tt.of {
@@ -257,10 +257,10 @@ func TestOutagesTogether(t *testing.T) {
 		}
 		for i := range parts {
 			c := down[i].take(false)
-			parts[i].Said.Down, parts[i].Said.DownCounts = c.quantiles(), c.short()
+			parts[i].Said.Down, parts[i].Said.DownCounts = c.counted(), c.short()
 		}
 		c := all.take(false)
-		want.Down = c.quantiles()
+		want.Down = c.counted()
 		if got := OutageOf(parts); !reflect.DeepEqual(got, want) {
 			rt.Errorf("%+v\nwant %+v", got, want)
 		}

@@ -148,20 +148,21 @@ func checkNumbers(t *testing.T, ctx context.Context, f record.Findings) {
 	}
 	largest := 0.0
 	for _, c := range f.Cells {
-		largest = max(largest, c.Intended.P50)
+		largest = max(largest, c.Intended.At(0.5))
 	}
 	s := report.ScaleFor("us", largest)
 	for i, c := range f.Cells {
 		var want []string
-		for _, us := range []float64{c.Intended.P50, c.Intended.P90, c.Intended.P99, c.Intended.P999, c.Intended.Max} {
+		for _, q := range record.WithMax() {
+			us := c.Intended.At(q)
 			if us == 0 {
 				want = append(want, "–") // too few requests lie beyond it
 				continue
 			}
 			want = append(want, s.Plain(us))
 		}
-		if !slices.Equal(latency[i][1:6], want) {
-			t.Errorf("row %d shows %v, the findings say %v", i, latency[i][1:6], want)
+		if got := latency[i][1 : 1+len(want)]; !slices.Equal(got, want) {
+			t.Errorf("row %d shows %v, the findings say %v", i, got, want)
 		}
 	}
 	overhead := find("Overhead, ")

@@ -49,7 +49,7 @@ func OfTheMachine(trial record.Trial, c record.Check) bool {
 // blame for: by a tenth of the timeline, or by half of it if the clients or another check
 // say too that the machine was busy.
 func countedLate(trial record.Trial) bool {
-	busy := trial.Scenario.Lag.P99/1e3 > resilience.ScheduleLagWarning.Default ||
+	busy := trial.Scenario.Lag.At(0.99)/1e3 > resilience.ScheduleLagWarning.Default ||
 		slices.ContainsFunc(trial.Validity.Checks, func(c record.Check) bool { return !c.OK && slices.Contains(AboutTheMachine, c.Name) })
 	least := 0.9
 	if busy {

@@ -49,7 +49,7 @@ func TestCountedLate(t *testing.T) {
 		{"half of it missing on a busy machine", 1.4, 10_001, "schedule-lag", false},
 		{"not counted on a busy machine", 0, 10_001, "schedule-lag", false},
 	} {
-		trial := record.Trial{Window: record.Window{Seconds: 3}, Scenario: &record.Scenario{CountedS: c.counted, Lag: record.Lag{P99: c.lag}}}
+		trial := record.Trial{Window: record.Window{Seconds: 3}, Scenario: &record.Scenario{CountedS: c.counted, Lag: record.LatencyAt(0.99, c.lag)}}
 		for _, name := range []string{"schedule-lag", "steps"} {
 			trial.Validity.Checks = append(trial.Validity.Checks, record.Check{Name: name, OK: name != c.failed})
 		}

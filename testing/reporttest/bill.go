@@ -67,7 +67,7 @@ func Bill(t *testing.T) record.Findings {
 			trial := record.Trial{Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: slot.Repeat,
 				Started: start, Ended: start.Add(3 * time.Second), Window: record.Window{Start: start, Seconds: 2, Intervals: 8},
 				Validity: record.Validity{Valid: true}, CPU: map[string]record.CPU{}, Memory: map[string]record.Memory{},
-				Load: &record.Load{Rate: 1000, Scheduled: 2000, Completed: 2000, AchievedRPS: 1000, Lag: record.Lag{P99: 20}}}
+				Load: &record.Load{Rate: 1000, Scheduled: 2000, Completed: 2000, AchievedRPS: 1000, Lag: record.LatencyAt(0.99, 20)}}
 			for _, part := range []string{record.PartClientProxy, record.PartServerProxy} {
 				total := us * 2000 * 1e-6 * math.Exp(0.004*r.NormFloat64())
 				trial.CPU[part] = record.CPU{UserS: 0.7 * total, SystemS: 0.3 * total}

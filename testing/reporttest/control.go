@@ -100,7 +100,7 @@ func FillControl(trial *record.Trial, l study.ControlLevels, changes int, r *ran
 		},
 		Config: map[string]int64{"cds": int64(size * 0.6), "lds": int64(size * 0.3), "rds": int64(size * 0.1)},
 		Idle:   record.CPU{UserS: 0.01}, IdleSeconds: 1, APIServer: &record.CPU{UserS: 0.2 * noise}, APIServerSeconds: 25, APIServerIdle: &record.CPU{UserS: 0.004}, APIServerIdleSeconds: 1, Simulator: record.CPU{UserS: 0.1 * size / 2e6},
-		SimulatorLag: record.Lag{P99: 120}, AllocBytes: int64(size * 20), HeapBytes: 40e6, Goroutines: 640,
+		SimulatorLag: record.QuantilesAt(0.99, 120), AllocBytes: int64(size * 20), HeapBytes: 40e6, Goroutines: 640,
 		Uncounted: []string{"pilot_total_xds_rejects", "pilot_xds_write_timeout"},
 	}
 	rest := mean
@@ -179,7 +179,7 @@ func Phantom(t *testing.T) record.Findings {
 			gone = 120 + int64(trial.Order)
 		}
 		trial.Control.Traffic = &record.Traffic{RateRPS: 100, Connections: 1000, Requests: 3500, Completed: 3500 - gone/3, Failed: map[string]int64{"status-503": gone / 3},
-			Latency: record.Latency{P50: 1200, P99: 9000}, Gone: 2, Attempts: 3500 + gone, PhantomAttempts: gone, PhantomEnded: gone, PhantomFailed: gone,
+			Latency: record.LatencyAt(0.5, 1200, 0.99, 9000), Gone: 2, Attempts: 3500 + gone, PhantomAttempts: gone, PhantomEnded: gone, PhantomFailed: gone,
 			PhantomRequests: gone, PhantomFailures: gone / 3, PhantomHidden: gone - gone/3, LastPhantomUS: float64(gone) * 20_000}
 	})
 }

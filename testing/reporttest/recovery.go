@@ -19,7 +19,7 @@ func Storm(t *testing.T) record.Findings {
 			slowest /= 2
 		}
 		d := &record.Disruption{Kind: study.DisruptionDrop, WatchedS: slowest/1e6 + 1, Lost: n, Back: n, Losses: n, Returns: n, Refused: int64(900 * noise), Failed: 3,
-			Without: record.Latency{P50: slowest / 2, P99: slowest * 0.99, Max: slowest}, CPUS: 20 * noise, CPUPeak: 1.8 * noise, MemoryPeakBytes: int64(300e6 * noise)}
+			Without: record.LatencyAt(0.5, slowest/2, 0.99, slowest*0.99, 1, slowest), CPUS: 20 * noise, CPUPeak: 1.8 * noise, MemoryPeakBytes: int64(300e6 * noise)}
 		for i := range n {
 			d.RecoveredUS = append(d.RecoveredUS, int64(slowest*float64(i+1)/n))
 		}

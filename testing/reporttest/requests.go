@@ -41,8 +41,8 @@ func (m model) quantile(q float64) float64 {
 }
 
 func (m model) latency() record.Latency {
-	return record.Latency{Min: m.quantile(1e-5), P50: m.quantile(.5), P90: m.quantile(.9), P99: m.quantile(.99),
-		P999: m.quantile(.999), Max: m.quantile(1 - 1e-5), Mean: m.median * math.Exp(m.sigma*m.sigma/2) * (1 + m.share*(m.slow-1))}
+	return record.Latency{Min: m.quantile(1e-5), Quantiles: record.QuantilesOf(func(q float64) float64 { return m.quantile(min(q, 1-1e-5)) }),
+		Mean: m.median * math.Exp(m.sigma*m.sigma/2) * (1 + m.share*(m.slow-1))}
 }
 
 func (m model) curves() (percentiles, cdf []record.CurvePoint) {
@@ -144,7 +144,7 @@ func cellOf(cell record.Cell, factors []record.FactorLevels, i, blocks int, rng 
 		Requests: int64(blocks) * 4000, Intended: m.latency(), LagP99US: 41 + float64(i%5),
 		CPUPerRequest: map[string]record.CPUPerRequest{}, MemoryBytes: map[string]int64{}}
 	c.Send = c.Intended
-	c.Send.P50 -= 3
+	c.Send.Set(0.5, c.Send.At(0.5)-3)
 	c.Percentiles, c.CDF = m.curves()
 	repeats := 1
 	if baseline {
@@ -188,7 +188,7 @@ func floorsOf(c record.CellSummary, blocks int) (out []record.NoiseFloor) {
 	for _, n := range []struct {
 		measure      string
 		ratio, value float64
-	}{{"latency_p50", .02, m.median}, {"latency_p90", .035, c.Intended.P90}, {"latency_p99", .11, c.Intended.P99}, {"latency_p999", .4, c.Intended.P999}} {
+	}{{"latency_p50", .02, m.median}, {"latency_p90", .035, c.Intended.At(0.9)}, {"latency_p99", .11, c.Intended.At(0.99)}, {"latency_p999", .4, c.Intended.At(0.999)}} {
 		out = append(out, record.NoiseFloor{Measure: n.measure, Cell: c.Cell, Floor: n.ratio * n.value, Unit: "us", Blocks: blocks, RelativeRatio: n.ratio})
 	}
 	return out

@@ -176,9 +176,6 @@ var edges = []struct {
 	{"last", func(c *convergence) []float64 { return c.last }, "all proxies that needed them"},
 }
 
-// edgeQuantiles are those of edges over changes.
-var edgeQuantiles = append(slices.Clone(analysis.Quantiles), analysis.Quantile{Name: "max", Q: 1})
-
 // survivors warns of percentiles that are of those alone who had a change and
 // said so, where more lack it than the percentile leaves beyond it.
 func survivors(beyond float64, of group) func(o *analysis.Observations, cell int) []string {

@@ -41,8 +41,8 @@ func TestOverChanges(t *testing.T) {
 	} {
 		values := upTo(tt.changes)
 		got := []float64{}
-		for _, q := range edgeQuantiles {
-			v := overChanges(values, tt.lacking, q.Q)
+		for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 1} {
+			v := overChanges(values, tt.lacking, q)
 			switch {
 			case math.IsNaN(v):
 				v = -1
@@ -133,7 +133,7 @@ func TestLastProxyThatNeverHad(t *testing.T) {
 		}
 	}
 	c := f.Cells[1].Control
-	if c.Edges.Last.P50 != nil || c.LastUS != 0 || c.MedianUS == 0 || c.Changes[0].LastUS != -1 || c.Changes[0].MedianUS <= 0 || c.Changes[9].LastUS <= 0 {
+	if c.Edges.Last.Known(0.5) || c.LastUS != 0 || c.MedianUS == 0 || c.Changes[0].LastUS != -1 || c.Changes[0].MedianUS <= 0 || c.Changes[9].LastUS <= 0 {
 		t.Errorf("%+v, last %g, %+v", c.Edges, c.LastUS, c.Changes[0])
 	}
 	if _, err := json.Marshal(f); err != nil {

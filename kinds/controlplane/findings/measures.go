@@ -34,12 +34,13 @@ func ofControl(of func(c *record.Control) float64) func(*analysis.Observations, 
 const noneLeft = 1 - 1e-9
 
 // overPairs is a percentile of when the change-proxy pairs of a group were acknowledged.
-func overPairs(name string, q float64, of group) analysis.Measure {
+func overPairs(name string, quantile record.Quantile, of group) analysis.Measure {
+	q := float64(quantile)
 	m := analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 {
 		return reached(of.of(converged(o, t)).acked, q)
 	})
 	m.Beyond = math.Max(1-q, 1e-9) // of the largest, any
-	m.Takes, m.Counted = changesFor(q), "change-proxy pairs"
+	m.Takes, m.Counted = quantile.Needs(), "change-proxy pairs"
 	m.Unguarded = func(o *analysis.Observations, t *record.Trial) float64 {
 		return of.of(converged(o, t)).acked.Quantile(q)
 	}
@@ -53,16 +54,13 @@ func convergenceMeasures() []analysis.Measure {
 	add := func(name string, of func(c *convergence) float64) {
 		out = append(out, analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 { return of(converged(o, t)) }))
 	}
-	for _, q := range edgeQuantiles {
-		out = append(out, overPairs("convergence_"+q.Name, q.Q, butZtunnels))
+	for _, q := range record.WithMax() {
+		out = append(out, overPairs("convergence_"+q.Name(), q, butZtunnels))
 	}
 	for _, edge := range edges {
-		for _, q := range edgeQuantiles {
-			name := "convergence_" + edge.name + "_" + q.Name
-			if q.Q == 0.5 {
-				name = "convergence_" + edge.name
-			}
-			add(name, func(c *convergence) float64 { return overChanges(edge.of(c), c.lacking, q.Q) })
+		for _, q := range record.WithMax() {
+			name := study.EdgeFinding(edge.name, q)
+			add(name, func(c *convergence) float64 { return overChanges(edge.of(c), c.lacking, float64(q)) })
 			m := &out[len(out)-1]
 			m.Beyond = noneLeft // fewer that never came are in the figure: see overChanges
 			*m = m.Reaching("more changes than lie beyond this percentile were never acknowledged by " + edge.who)
@@ -76,13 +74,11 @@ func convergenceMeasures() []analysis.Measure {
 		m.Partial = survivors(m.Beyond, butZtunnels)
 		m.Warn = m.Partial
 	}
-	for _, q := range edgeQuantiles {
-		if q.Name != "p999" {
-			alone("received_"+q.Name, func(c *convergence) stat.Counts { return c.received }, q.Q)
-		}
+	for _, q := range record.UpTo99() {
+		alone("received_"+q.Name(), func(c *convergence) stat.Counts { return c.received }, float64(q))
 	}
-	for _, q := range edgeQuantiles {
-		alone("applied_"+q.Name, func(c *convergence) stat.Counts { return c.applied }, q.Q)
+	for _, q := range record.WithMax() {
+		alone("applied_"+q.Name(), func(c *convergence) stat.Counts { return c.applied }, float64(q))
 	}
 	out = append(out,
 		analysis.MeasureOf("reported_convergence_p99", func(_ *analysis.Observations, t *record.Trial) float64 { return reported(t) }).Warning(firstBucket).Stepping(bucketWidth),

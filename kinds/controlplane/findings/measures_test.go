@@ -161,14 +161,14 @@ func TestControlSummary(t *testing.T) {
 	if none == nil || none.Proxies != 11 || none.Gateways != 2 || none.Committed != 60 || none.Pairs != 6*10*13 || none.Missed != 0 {
 		t.Fatalf("%+v", none)
 	}
-	if math.Abs(none.Convergence.P50-127_000) > 3000 || none.Received.P50 >= none.Convergence.P50 || none.Applied != nil {
+	if math.Abs(none.Convergence.At(0.5)-127_000) > 3000 || none.Received.At(0.5) >= none.Convergence.At(0.5) || none.Applied != nil {
 		t.Errorf("%+v %+v", none.Convergence, none.Received)
 	}
-	if l := none.Convergence; l.P99 == 0 || l.P999 != 0 || none.Received.P999 != 0 {
+	if l := none.Convergence; l.At(0.99) == 0 || l.At(0.999) != 0 || none.Received.At(0.999) != 0 {
 		t.Errorf("780 pairs have a p99.9: %+v", l)
 	}
 	// 60 changes carry a p90, not a p99.
-	if e := none.Edges; e == nil || e.Changes != 60 || e.Lacking != 0 || e.First.P90 == nil || e.First.P99 != nil || e.Last.P999 != nil || *e.First.Max >= *e.Median.P50 || *e.Last.Max < *e.Last.P50 {
+	if e := none.Edges; e == nil || e.Changes != 60 || e.Lacking != 0 || !e.First.Known(0.9) || e.First.Known(0.99) || e.Last.Known(0.999) || e.First.Max() >= e.Median.At(0.5) || e.Last.Max() < e.Last.At(0.5) {
 		t.Errorf("%+v", none.Edges)
 	}
 	if len(none.Stages) != 2 || none.Stages[0].Source != "pilot_debounce_time" || math.Abs(none.ResidualUS-1000) > 1 {

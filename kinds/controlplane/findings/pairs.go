@@ -25,15 +25,6 @@ func reached(c stat.Counts, q float64) float64 {
 	return c.Quantile(q)
 }
 
-// changesFor is how many changes leave one beyond a quantile; 0 for the median
-// and the maximum, which any number has.
-func changesFor(q float64) int {
-	if q <= 0.5 || q >= 1 {
-		return 0
-	}
-	return int(math.Round(1 / (1 - q)))
-}
-
 // pairsOf counts the acknowledged pairs of some trials and a group, and the changes that
 // they are of.
 func pairsOf(o *analysis.Observations, trials []*record.Trial, of group) (pairs, changes int) {

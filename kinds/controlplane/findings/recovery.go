@@ -25,15 +25,15 @@ func recoveryMeasures() []analysis.Measure {
 	counted := func(name string, of func(d *record.Disruption) int64) analysis.Measure {
 		return analysis.MeasureOf(name, ofDisruption(func(d *record.Disruption) float64 { return float64(of(d)) }))
 	}
-	without := func(name, what string, share float64, of func(l record.Latency) float64) analysis.Measure {
+	without := func(name, what string, q record.Quantile) analysis.Measure {
 		return analysis.MeasureOf(name, ofDisruption(func(d *record.Disruption) float64 {
 			switch {
-			case float64(d.Losses-d.Returns) > (1-share)*float64(d.Losses): // those that were over are not all
+			case float64(d.Losses-d.Returns) > float64(1-q)*float64(d.Losses): // those that were over are not all
 				return math.Inf(1)
 			case d.Returns == 0:
 				return math.NaN()
 			}
-			return of(d.Without)
+			return d.Without.At(q)
 		})).Reaching(what)
 	}
 	return []analysis.Measure{
@@ -41,8 +41,8 @@ func recoveryMeasures() []analysis.Measure {
 		recovered("recovery_p99", "more than a hundredth of the proxies was without all of its configuration to the end", 0.99),
 		recovered("recovery_last", "some proxy was without all of its configuration to the end", 1),
 		recovered("recovery_first", "no proxy came back", 0),
-		without("without_p50", "half of the proxies that lost their stream were without to the end", 0.5, func(l record.Latency) float64 { return l.P50 }),
-		without("without_p99", "more than a hundredth of the proxies that lost their stream was without to the end", 0.99, func(l record.Latency) float64 { return l.P99 }),
+		without("without_p50", "half of the proxies that lost their stream were without to the end", 0.5),
+		without("without_p99", "more than a hundredth of the proxies that lost their stream was without to the end", 0.99),
 		analysis.MeasureOf("istiod_ready_time", ofDisruption(func(d *record.Disruption) float64 {
 			if d.ReadyUS < 0 {
 				return math.Inf(1)

@@ -30,7 +30,7 @@ func stormRun(t *testing.T, spoil func(cell record.Cell, d *record.Disruption), 
 			noise := 1 + 0.01*float64(trial.Block-1)
 			at := func(s float64) int64 { return int64(s * noise * 1e6) }
 			d := &record.Disruption{Kind: "drop", Lost: 4, Back: 4, RecoveredUS: record.Times{at(1), at(2), at(3), at(10)}, Losses: 5, Returns: 5, Refused: 7, Failed: 2,
-				Without: record.Latency{P50: 2e6 * noise, P99: 9e6 * noise}, CPUS: 10 * noise, CPUPeak: 1.5 * noise, MemoryPeakBytes: int64(200e6 * noise)}
+				Without: record.LatencyAt(0.5, 2e6*noise, 0.99, 9e6*noise), CPUS: 10 * noise, CPUPeak: 1.5 * noise, MemoryPeakBytes: int64(200e6 * noise)}
 			spoil(cell, d)
 			trial.Control.Disruption = d
 			for _, edit := range more {

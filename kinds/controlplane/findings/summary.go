@@ -76,7 +76,7 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 	for _, t := range trials[1:] { // what one trial showed is known
 		s.Uncounted = slices.DeleteFunc(s.Uncounted, func(name string) bool { return !slices.Contains(t.Control.Uncounted, name) })
 	}
-	s.SimulatorLagP99US = stat.MedianOf(trials, func(t *record.Trial) float64 { return t.Control.SimulatorLag.P99 })
+	s.SimulatorLagP99US = stat.MedianOf(trials, func(t *record.Trial) float64 { return t.Control.SimulatorLag.At(0.99) })
 	if !measured(study.MeasureConfig) {
 		return s
 	}
@@ -213,14 +213,16 @@ func halfOf(changes []float64, lacking int) float64 {
 }
 
 // changeQuantiles are those that there are enough changes for.
-func changeQuantiles(values []float64, lacking int) record.ChangeQuantiles {
-	at := func(q float64) *float64 {
-		if v := overChanges(values, lacking, q); stat.Finite(v) {
-			return &v
-		}
-		return nil
+func changeQuantiles(values []float64, lacking int) record.Quantiles {
+	return record.QuantilesOf(func(q float64) float64 { return finiteOrNaN(overChanges(values, lacking, q)) })
+}
+
+// finiteOrNaN is NaN for what is not finite.
+func finiteOrNaN(v float64) float64 {
+	if stat.Finite(v) {
+		return v
 	}
-	return record.ChangeQuantiles{P50: at(0.5), P90: at(0.9), P99: at(0.99), P999: at(0.999), Max: at(1)}
+	return math.NaN()
 }
 
 func changePoints(c *convergence) []record.ChangePoint {
@@ -312,13 +314,7 @@ func latencyOfCounts(c stat.Counts) record.Latency {
 	if c.Total() == 0 {
 		return record.Latency{}
 	}
-	at := func(q float64) float64 {
-		if v := reached(c, q); stat.Finite(v) {
-			return v
-		}
-		return 0
-	}
-	return record.Latency{Min: c.Quantile(0), Max: c.Quantile(1), Mean: c.Mean(), P50: at(0.5), P90: at(0.9), P99: at(0.99), P999: at(0.999)}
+	return record.Latency{Min: c.Quantile(0), Quantiles: record.QuantilesOf(func(q float64) float64 { return finiteOrNaN(reached(c, q)) }), Mean: c.Mean()}
 }
 
 // meanOf is the mean of what trials have a number for, NaN if none has.

@@ -46,7 +46,7 @@ func trafficMeasures() []analysis.Measure {
 			if float64(t.Lost()) > 0.01*float64(t.Requests) {
 				return math.Inf(1)
 			}
-			return analysis.Positive(t.Latency.P99)
+			return analysis.Positive(t.Latency.At(0.99))
 		})).Reaching("more than 1% of the requests failed or never ended"),
 		analysis.MeasureOf("traffic_residual", plain(func(t *record.Traffic) int64 { return t.Residual })).Warning(unexplainedFailures),
 	}
@@ -109,6 +109,5 @@ func addTraffic(s *record.ControlSummary, t *record.Traffic) {
 	}
 	x.HiddenMaxUS, x.LastPhantomUS = max(x.HiddenMaxUS, t.HiddenMaxUS), max(x.LastPhantomUS, t.LastPhantomUS)
 	l := t.Latency
-	x.Latency = record.Latency{Min: min(x.Latency.Min, l.Min), Mean: max(x.Latency.Mean, l.Mean), P50: max(x.Latency.P50, l.P50), P90: max(x.Latency.P90, l.P90),
-		P99: max(x.Latency.P99, l.P99), P999: max(x.Latency.P999, l.P999), Max: max(x.Latency.Max, l.Max)}
+	x.Latency = record.Latency{Min: min(x.Latency.Min, l.Min), Quantiles: x.Latency.Larger(l.Quantiles), Mean: max(x.Latency.Mean, l.Mean)}
 }

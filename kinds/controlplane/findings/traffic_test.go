@@ -14,9 +14,9 @@ import (
 func TestAddTrafficMin(t *testing.T) {
 	s := &record.ControlSummary{}
 	for _, least := range []float64{300, 200, 500} {
-		addTraffic(s, &record.Traffic{Latency: record.Latency{Min: least, Max: least + 100}})
+		addTraffic(s, &record.Traffic{Latency: record.Latency{Min: least, Quantiles: record.QuantilesAt(1, least+100)}})
 	}
-	if l := s.Traffic.Latency; l.Min != 200 || l.Max != 600 {
+	if l := s.Traffic.Latency; l.Min != 200 || l.Max() != 600 {
 		t.Errorf("%+v", l)
 	}
 }
@@ -28,7 +28,7 @@ func TestTrafficLatencyOfFailed(t *testing.T) {
 		all := trafficMeasures()
 		m := all[slices.IndexFunc(all, func(m analysis.Measure) bool { return m.Name == "traffic_latency_p99" })]
 		o := costOf(t, 3, func(block int, trial *record.Trial) {
-			x := &record.Traffic{Requests: 1000, Completed: 1000, Latency: record.Latency{P99: 5000}}
+			x := &record.Traffic{Requests: 1000, Completed: 1000, Latency: record.LatencyAt(0.99, 5000)}
 			if block == 1 {
 				x.Completed, x.Failed, x.Unfinished = 1000-lost, map[string]int64{"status": lost / 2}, lost-lost/2
 			}

@@ -10,10 +10,8 @@ import (
 // ztunnelMeasures are what the simulated ztunnels had when, and how much.
 func ztunnelMeasures() []analysis.Measure {
 	var out []analysis.Measure
-	for _, q := range edgeQuantiles {
-		if q.Name != "p999" {
-			out = append(out, overPairs("ztunnel_convergence_"+q.Name, q.Q, ztunnelsOnly))
-		}
+	for _, q := range record.UpTo99() {
+		out = append(out, overPairs("ztunnel_convergence_"+q.Name(), q, ztunnelsOnly))
 	}
 	sum := func(c *record.Control) (w record.Wire) {
 		for _, one := range c.ZtunnelWire {

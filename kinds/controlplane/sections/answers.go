@@ -205,14 +205,14 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 		if k.Applied == nil {
 			return nil
 		}
-		s := report.ScaleFor("us", k.Applied.Max)
-		return []string{fmt.Sprintf("%s of the changes are active in an Envoy %s after commit, and all that arrived within %s.", in, s.Value(k.Applied.P50), s.Value(k.Applied.Max))}
+		s := report.ScaleFor("us", k.Applied.Max())
+		return []string{fmt.Sprintf("%s of the changes are active in an Envoy %s after commit, and all that arrived within %s.", in, s.Value(k.Applied.At(0.5)), s.Value(k.Applied.Max()))}
 	}
-	s := report.ScaleFor("us", cmp.Or(k.Convergence.P99, k.Convergence.Max))
+	s := report.ScaleFor("us", cmp.Or(k.Convergence.At(0.99), k.Convergence.Max()))
 	p99 := ""
 	if x, ok := plain["convergence_p99\x00"+c.Cell.Key()]; ok && x.Verdict == record.VerdictMeasured {
 		p99 = s.Quantity(x.Estimate, x.Low, x.High)
-	} else if v := pairsReach(100, func(l record.Latency) float64 { return l.P99 })(k); !math.IsNaN(v) {
+	} else if v := pairsReach(0.99)(k); !math.IsNaN(v) {
 		p99 = s.Value(v)
 	}
 	out := convergenceSentences(in, k, p99)

@@ -113,15 +113,15 @@ func valueTable(f record.Findings, title string, columns []valueColumn) report.T
 // and what the cell adds to its baseline.
 func convergenceTable(f record.Findings) report.Table {
 	t := valueTable(f, "Convergence by cell: from commit to proxy ACK (95% interval)", []valueColumn{
-		{"p50", "convergence_p50", 9, func(c *record.ControlSummary) float64 { return c.Convergence.P50 }},
-		{"p99", "convergence_p99", 8, pairsReach(100, func(l record.Latency) float64 { return l.P99 })},
-		{"p99.9", "convergence_p999", 1, pairsReach(1000, func(l record.Latency) float64 { return l.P999 })},
-		{"max", "convergence_max", 4, func(c *record.ControlSummary) float64 { return c.Convergence.Max }},
+		{"p50", "convergence_p50", 9, func(c *record.ControlSummary) float64 { return c.Convergence.At(0.5) }},
+		{"p99", "convergence_p99", 8, pairsReach(0.99)},
+		{"p99.9", "convergence_p999", 1, pairsReach(0.999)},
+		{"max", "convergence_max", 4, func(c *record.ControlSummary) float64 { return c.Convergence.Max() }},
 		{"first proxy", "convergence_first", 3, func(c *record.ControlSummary) float64 { return known(c.FirstUS) }},
 		{"last proxy", "convergence_last", 6, func(c *record.ControlSummary) float64 { return known(c.LastUS) }},
-		{"active in Envoy p50", "applied_p50", 3, appliedOf(func(l *record.Latency) float64 { return l.P50 })},
+		{"active in Envoy p50", "applied_p50", 3, appliedAt(0.5)},
 		{"p99", "applied_p99", 1, nil},
-		{"max", "applied_max", 1, appliedOf(func(l *record.Latency) float64 { return l.Max })},
+		{"max", "applied_max", 1, appliedAt(1)},
 	})
 	if len(t.Rows) == 0 {
 		return t
@@ -243,9 +243,9 @@ func change(x record.Finding, ok bool) report.Text {
 func hiddenTable(f record.Findings) report.Table {
 	t := valueTable(f, "p99 convergence: pilot_proxy_convergence_time vs. commit-to-ACK (95% interval)", []valueColumn{
 		{"istiod says", "reported_convergence_p99", 8, reportedP99},
-		{"commit to ACK", "convergence_p99", 9, pairsReach(100, func(l record.Latency) float64 { return l.P99 })},
+		{"commit to ACK", "convergence_p99", 9, pairsReach(0.99)},
 		{"hidden", "hidden_convergence_p99", 7, func(c *record.ControlSummary) float64 {
-			return pairsReach(100, func(l record.Latency) float64 { return l.P99 })(c) - reportedP99(c)
+			return pairsReach(0.99)(c) - reportedP99(c)
 		}},
 	})
 	if len(t.Columns) < len(report.FactorColumns(f))+3 {

@@ -3,18 +3,19 @@ package sections
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// appliedOf reads when real Envoys had changes in force, NaN without any.
-func appliedOf(of func(l *record.Latency) float64) func(c *record.ControlSummary) float64 {
+// appliedAt reads when real Envoys had changes in force, NaN without any.
+func appliedAt(q record.Quantile) func(c *record.ControlSummary) float64 {
 	return func(c *record.ControlSummary) float64 {
 		if c.Applied == nil {
 			return math.NaN()
 		}
-		return of(c.Applied)
+		return c.Applied.At(q)
 	}
 }
 
@@ -25,8 +26,7 @@ func edgesTable(f record.Findings) report.Table {
 	largest, few, never := 0.0, false, false
 	for _, c := range f.Cells {
 		if c.Control != nil && c.Control.Edges != nil {
-			largest = math.Max(largest, valueOr(c.Control.Edges.Last.Max, 0))
-			largest = math.Max(largest, valueOr(c.Control.Edges.Last.P50, 0))
+			largest = max(largest, c.Control.Edges.Last.Max(), c.Control.Edges.Last.At(0.5))
 		}
 	}
 	if largest == 0 {
@@ -34,8 +34,12 @@ func edgesTable(f record.Findings) report.Table {
 	}
 	s := report.ScaleFor("us", largest)
 	t.Title = "First, median and last proxy to ACK a change, over changes, " + s.Unit
-	for _, head := range []string{"p50", "p90", "p99", "p99.9", "max"} {
-		t.Columns = append(t.Columns, report.Column{Head: head, Right: true})
+	var needs []string
+	for _, q := range record.WithMax() {
+		t.Columns = append(t.Columns, report.Column{Head: q.Head(), Right: true})
+		if q.Needs() > 0 {
+			needs = append(needs, report.Count(q.Needs())+" for "+q.Head())
+		}
 	}
 	t.Columns = append(t.Columns, report.Column{Head: "changes", Right: true, Keep: 1})
 	for _, c := range f.Cells {
@@ -45,7 +49,7 @@ func edgesTable(f record.Findings) report.Table {
 		e := c.Control.Edges
 		for i, edge := range []struct {
 			name string
-			q    record.ChangeQuantiles
+			us   record.Quantiles
 		}{{"the first", e.First}, {"half", e.Median}, {"the last", e.Last}} {
 			row := report.FactorTexts(f, c.Cell)
 			if i > 0 { // the cell is named once
@@ -54,14 +58,11 @@ func edgesTable(f record.Findings) report.Table {
 				}
 			}
 			row = append(row, report.Text{S: edge.name})
-			for _, p := range []struct {
-				us    *float64
-				needs int // changes that leave one beyond it
-			}{{edge.q.P50, 0}, {edge.q.P90, 10}, {edge.q.P99, 100}, {edge.q.P999, 1000}, {edge.q.Max, 0}} {
+			for _, q := range record.WithMax() {
 				switch {
-				case p.us != nil:
-					row = append(row, report.Text{S: s.Plain(*p.us)})
-				case e.Changes < p.needs:
+				case edge.us.Known(q):
+					row = append(row, report.Text{S: s.Plain(edge.us.At(q))})
+				case e.Changes < q.Needs():
 					row, few = append(row, report.Text{S: "too few", Style: report.StyleDim}), true
 				default:
 					row, never = append(row, neverReached), true
@@ -74,19 +75,12 @@ func edgesTable(f record.Findings) report.Table {
 		t.Notes = append(t.Notes, note)
 	}
 	if few {
-		t.Notes = append(t.Notes, "Too few: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9).")
+		t.Notes = append(t.Notes, "Too few: a percentile needs enough changes to leave one beyond it ("+strings.Join(needs, ", ")+").")
 	}
 	if never {
 		t.Notes = append(t.Notes, "Not reached: a change that some proxy never acknowledged ranks slowest for the last; one that no proxy did ranks slowest everywhere.")
 	}
 	return t
-}
-
-func valueOr(v *float64, without float64) float64 {
-	if v == nil {
-		return without
-	}
-	return *v
 }
 
 // appliedBy is when real Envoys had changes in force, all zero without any.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
@@ -13,12 +14,12 @@ import (
 
 // pairsReach reads a percentile of convergence over the pairs of all trials,
 // NaN where they are fewer than leave one beyond it.
-func pairsReach(needs int64, of func(l record.Latency) float64) func(c *record.ControlSummary) float64 {
+func pairsReach(q record.Quantile) func(c *record.ControlSummary) float64 {
 	return func(c *record.ControlSummary) float64 {
-		if c.Acknowledged < needs {
+		if c.Acknowledged < int64(q.Needs()) {
 			return math.NaN()
 		}
-		return of(c.Convergence)
+		return c.Convergence.At(q)
 	}
 }
 
@@ -36,7 +37,7 @@ func tooFewPairs(name string, c record.CellSummary) bool {
 		return false
 	}
 	kind, percentile, _ := strings.Cut(name, "_")
-	if percentile != "p90" && percentile != "p99" && percentile != "p999" {
+	if !slices.ContainsFunc(record.Percentiles(), func(q record.Quantile) bool { return q.Name() == percentile && q.Needs() > 0 }) {
 		return name == "hidden_convergence_p99" && c.Control.Acknowledged > 0 && c.Control.ReportedTrials > 0
 	}
 	return kind == "convergence" && c.Control.Acknowledged > 0 || kind == "applied" && c.Control.Applied != nil
@@ -78,13 +79,13 @@ func span(low, high int64) string {
 // convergenceSentences tell how long changes take in a cell: over pairs, and
 // change by change. in begins the first: "In the baseline (none), half".
 func convergenceSentences(in string, k *record.ControlSummary, p99 string) []string {
-	s := report.ScaleFor("us", cmp.Or(k.Convergence.P99, k.Convergence.Max))
-	first := fmt.Sprintf("%s of the %s change-proxy pairs take at most %s from commit to ACK", in, report.Count(k.Acknowledged), s.Value(k.Convergence.P50))
+	s := report.ScaleFor("us", cmp.Or(k.Convergence.At(0.99), k.Convergence.Max()))
+	first := fmt.Sprintf("%s of the %s change-proxy pairs take at most %s from commit to ACK", in, report.Count(k.Acknowledged), s.Value(k.Convergence.At(0.5)))
 	if p99 != "" {
 		first += fmt.Sprintf(", and 1 in 100 takes more than %s", p99)
 	}
 	out := []string{first + "."}
-	if e := k.Edges; e != nil && e.Median.P50 != nil && e.Last.P50 != nil {
+	if e := k.Edges; e != nil && e.Median.Known(0.5) && e.Last.Known(0.5) {
 		out = append(out, fmt.Sprintf("Of those %s, half reach half of their proxies within %s and the last one within %s.", words.Plural(e.Changes, "change"), s.Value(k.MedianUS), s.Value(k.LastUS)))
 	}
 	return out

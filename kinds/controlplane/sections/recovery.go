@@ -36,8 +36,8 @@ func recoveredAt(share float64) func(c *record.ControlSummary) float64 {
 func recoveryTables(f record.Findings) []report.Table {
 	proxies := valueTable(f, "From the disruption until proxies had all of their configuration again (95% interval)", []valueColumn{
 		{"first", "recovery_first", 4, recoveredAt(0)}, {"p50", "recovery_p50", 8, recoveredAt(0.5)}, {"p99", "recovery_p99", 7, recoveredAt(0.99)}, {"last", "recovery_last", 9, recoveredAt(1)},
-		{"without a stream p50", "without_p50", 5, ofRecovery(func(d *record.Disruption) float64 { return d.Without.P50 })},
-		{"p99", "without_p99", 3, ofRecovery(func(d *record.Disruption) float64 { return d.Without.P99 })},
+		{"without a stream p50", "without_p50", 5, ofRecovery(func(d *record.Disruption) float64 { return d.Without.At(0.5) })},
+		{"p99", "without_p99", 3, ofRecovery(func(d *record.Disruption) float64 { return d.Without.At(0.99) })},
 		{"streams lost", "streams_lost", 2, ofRecovery(func(d *record.Disruption) float64 { return float64(d.Losses) })},
 		{"refused", "streams_refused", 6, ofRecovery(func(d *record.Disruption) float64 { return float64(d.Refused) })},
 		{"other failures", "streams_failed", 2, ofRecovery(func(d *record.Disruption) float64 { return float64(d.Failed) })},

@@ -38,7 +38,7 @@ func trafficTable(f record.Findings) report.Table {
 			if float64(t.Lost()) > 0.01*float64(t.Requests) {
 				return math.NaN()
 			}
-			return t.Latency.P99
+			return t.Latency.At(0.99)
 		})},
 		{"unexplained", "traffic_residual", 1, mean(func(t *record.Traffic) int64 { return t.Residual })},
 	})

@@ -377,7 +377,7 @@ func TestOutageOfTwo(t *testing.T) {
 		}
 		return o.Over()
 	})
-	if len(o.LostNS) != 5 || o.Losses != 5 || o.Down.Count != 5 || o.Down.Max <= 0 || o.DownCounts != nil || slices.Min(o.BackNS) < o.SinceUnixNS {
+	if len(o.LostNS) != 5 || o.Losses != 5 || o.Down.Count != 5 || o.Down.Max() <= 0 || o.DownCounts != nil || slices.Min(o.BackNS) < o.SinceUnixNS {
 		t.Errorf("%+v", o)
 	}
 }

@@ -278,7 +278,7 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 		out.Residual -= n
 	}
 	t.out.Control.Traffic = &out
-	t.seen.TrafficWaitUS = load.Summarise(total.Wait).P99
+	t.seen.TrafficWaitUS = load.Summarise(total.Wait).At(0.99)
 	return nil
 }
 

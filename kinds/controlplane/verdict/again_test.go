@@ -45,7 +45,7 @@ func aTrial(proxies, changes int) (record.Trial, Evidence) {
 		EndNS:  committedAt + int64(changes+1)*1000*ms,
 		Envoys: []xds.MarkerSightings{}, EnvoysEvery: 40 * time.Millisecond,
 		AccountBefore: xds.Account{CPU: record.CPU{UserS: 1}},
-		AccountAfter: xds.Account{Connected: proxies, CPU: record.CPU{UserS: 1.5}, Lag: record.Lag{P50: 90, P99: 900}, Turn: record.Lag{P50: 200, P99: 1500},
+		AccountAfter: xds.Account{Connected: proxies, CPU: record.CPU{UserS: 1.5}, Lag: record.QuantilesAt(0.5, 90, 0.99, 900), Turn: record.QuantilesAt(0.5, 200, 0.99, 1500),
 			LagSource: xds.LagKernel, LagCount: 99, Wire: map[string]record.Wire{"cds": {Responses: int64(proxies * changes), Acks: int64(proxies * changes)}},
 			Config: map[string]int64{"cds": 1000}, NamespaceConfig: map[string]map[string]int64{"mm-0": {"cds": 900}}},
 		Levers: []record.Check{{Name: "lever-debounce", OK: true, Detail: "as asked"}}, Installed: record.Cell{"debounce_max": "10s"}, Problems: []string{"a thing that could not be read"},
@@ -112,7 +112,7 @@ func TestATrialIsJudged(t *testing.T) {
 		t.Errorf("warnings %q", got)
 	}
 	c := out.Control
-	if c.Changes != 4 || c.Committed != 4 || c.Wire["cds"].Responses != 12 || c.ScopeConfig["cds"] != 900 || c.Simulator.UserS != 0.5 || c.SimulatorLag.P99 != 900 || c.Installed["debounce_max"] != "10s" {
+	if c.Changes != 4 || c.Committed != 4 || c.Wire["cds"].Responses != 12 || c.ScopeConfig["cds"] != 900 || c.Simulator.UserS != 0.5 || c.SimulatorLag.At(0.99) != 900 || c.Installed["debounce_max"] != "10s" {
 		t.Errorf("%+v", c)
 	}
 	if len(c.Stages) == 0 || c.Unexplained == nil || c.Unexplained.Pairs != 12 {

@@ -107,7 +107,7 @@ func firstOf(prefix, text string) string {
 func disrupted(seen *Disruption) record.Disruption {
 	o := seen.Outage
 	d := record.Disruption{Kind: seen.Kind, WatchedS: float64(seen.EndedNS-seen.BeganNS) / 1e9, Losses: o.Losses, Returns: o.Down.Count,
-		Without: record.Latency{P50: o.Down.P50, P90: o.Down.P90, P99: o.Down.P99, P999: o.Down.P999, Max: o.Down.Max}}
+		Without: record.Latency{Quantiles: o.Down.Quantiles}}
 	for i, lost := range o.LostNS {
 		if lost == record.Never {
 			continue

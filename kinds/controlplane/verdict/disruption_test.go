@@ -18,7 +18,7 @@ func stormSeen() *Disruption {
 	at := func(s float64) int64 { return int64(s * 1e9) }
 	return &Disruption{Kind: "kill", BeganNS: at(100), EndedNS: at(110), Replicas: 1, ReadyNS: at(103.5),
 		Outage: xds.Outage{SinceUnixNS: at(500), LostNS: record.Times{at(500.5), at(500.5), at(500.6), at(501)}, BackNS: record.Times{at(505), at(502), record.Never, at(504)},
-			Losses: 4, Ended: map[string]int64{"connection": 4, "dial": 9, "resource-exhausted": 3}, Down: xds.Quantiles{Count: 3, P50: 3e6, P99: 4.5e6, Max: 4.5e6}},
+			Losses: 4, Ended: map[string]int64{"connection": 4, "dial": 9, "resource-exhausted": 3}, Down: record.Counted{Count: 3, Quantiles: record.QuantilesAt(0.5, 3e6, 0.99, 4.5e6, 1, 4.5e6)}},
 		Looks: []Look{
 			{AtNS: at(99.9), Synced: 4, Replicas: []LookReplica{{Pod: "a", Ready: true, Connections: 4, CPUNS: at(50), CPUAtNS: at(99.9), MemoryBytes: 100e6}}},
 			{AtNS: at(101), Synced: 0, Replicas: []LookReplica{{Pod: "b", Connections: -1, CPUNS: at(0.22), CPUAtNS: at(101), MemoryBytes: 60e6}}},
@@ -32,7 +32,7 @@ func TestDisrupted(t *testing.T) {
 	if d.Lost != 4 || d.Back != 3 || !slices.Equal(d.RecoveredUS, record.Times{2e6, 4e6, 5e6}) || d.Losses != 4 || d.Refused != 3 || d.Failed != 9 || d.ReadyUS != 3.5e6 || d.WatchedS != 10 {
 		t.Errorf("%+v", d)
 	}
-	if d.Without.P50 != 3e6 || d.Without.P99 != 4.5e6 || d.Returns != 3 {
+	if d.Without.At(0.5) != 3e6 || d.Without.At(0.99) != 4.5e6 || d.Returns != 3 {
 		t.Errorf("without: %+v of %d", d.Without, d.Returns)
 	}
 	// The new one began after the look before the first at it: 1.9 s of CPU in the

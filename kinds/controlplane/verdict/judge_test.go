@@ -227,8 +227,8 @@ func TestJudgeLag(t *testing.T) {
 		judge := func(count int64) (record.Check, int) {
 			r := rulingOn(3)
 			a := &r.seen.AccountAfter
-			a.Lag, a.LagSource, a.LagCount = record.Lag{P50: tt.p50, P99: tt.p99}, tt.source, count
-			a.Turn = record.Lag{P50: tt.turn, P99: tt.turn}
+			a.Lag, a.LagSource, a.LagCount = record.QuantilesAt(0.5, tt.p50, 0.99, tt.p99), tt.source, count
+			a.Turn = record.QuantilesAt(0.5, tt.turn, 0.99, tt.turn)
 			r.events, r.sum.due = tt.events, tt.due
 			r.lag()
 			return checks(r)["simulator-lag"], len(r.Validity().Warnings)

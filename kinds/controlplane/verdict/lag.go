@@ -29,16 +29,16 @@ func (r *ruling) lag() {
 	if n := len(r.trial.Control.Simulators); n > 1 {
 		who = fmt.Sprintf(" of the busiest of %d simulators", n)
 	}
-	lag := fmt.Sprintf("the simulated sidecars%s read what had arrived late by %.0f us at the median and %.0f at p99", who, a.Lag.P50, a.Lag.P99)
+	lag := fmt.Sprintf("the simulated sidecars%s read what had arrived late by %.0f us at the median and %.0f at p99", who, a.Lag.At(0.5), a.Lag.At(0.99))
 	if a.LagSource == xds.LagTimer {
-		lag = fmt.Sprintf("the timers of the simulated sidecars%s were late by %.0f us at the median and %.0f at p99", who, a.Lag.P50, a.Lag.P99)
+		lag = fmt.Sprintf("the timers of the simulated sidecars%s were late by %.0f us at the median and %.0f at p99", who, a.Lag.At(0.5), a.Lag.At(0.99))
 		r.Warn("the kernel gave no arrival times: receipts are late by what the simulated sidecars took to read, about as much as their timers are")
 	}
 	acks, most := acknowledged(r.events), r.limits.Of(simulatorLagMost)
 	if len(acks) == 0 {
 		// Nothing to weigh it against; where nothing was to come, nothing is
 		// wrong with that.
-		r.Check(name, r.sum.due == 0 && a.Lag.P99 <= most, "%s; of %d pairs of a change and a sidecar none was acknowledged to compare that with (at most %.0f us)", lag, r.sum.due, most)
+		r.Check(name, r.sum.due == 0 && a.Lag.At(0.99) <= most, "%s; of %d pairs of a change and a sidecar none was acknowledged to compare that with (at most %.0f us)", lag, r.sum.due, most)
 		return
 	}
 	ok := true
@@ -47,14 +47,14 @@ func (r *ruling) lag() {
 		name string
 		q    float64
 		lag  float64
-	}{{"median", 0.5, max(a.Lag.P50, a.Turn.P50)}, {"p99", 0.99, max(a.Lag.P99, a.Turn.P99)}} {
+	}{{"median", 0.5, max(a.Lag.At(0.5), a.Turn.At(0.5))}, {"p99", 0.99, max(a.Lag.At(0.99), a.Turn.At(0.99))}} {
 		whole := ranked(acks, q.q)
 		limit := min(max(r.limits.Of(simulatorLagLeast), r.limits.Of(simulatorLag)*whole), max(most, r.limits.Of(simulatorLagTiny)*whole))
 		ok = ok && q.lag <= limit
 		beside = append(beside, fmt.Sprintf("%.0f us at the %s (limit %.0f)", whole, q.name, limit))
 	}
 	r.Check(name, ok, "%s (%s), and had answered %.0f and %.0f us after the receipt, beside a convergence of %s and %s",
-		lag, a.LagSource, a.Turn.P50, a.Turn.P99, beside[0], beside[1])
+		lag, a.LagSource, a.Turn.At(0.5), a.Turn.At(0.99), beside[0], beside[1])
 }
 
 // acknowledged are the times from commits to the acknowledgements of simulated

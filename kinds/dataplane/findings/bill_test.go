@@ -387,7 +387,7 @@ func TestBillDoubtsTheGenerator(t *testing.T) {
 		return plain(c)
 	}
 	for lag, want := range map[float64]string{10: record.VerdictReal, 40: record.VerdictInconclusive} {
-		w.Spoil = func(tr *record.Trial) { tr.Load.Lag = record.Lag{P50: lag, P99: lag} }
+		w.Spoil = func(tr *record.Trial) { tr.Load.Lag = record.LatencyAt(0.5, lag, 0.99, lag) }
 		b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 8, 1, w)))
 		i := slices.IndexFunc(b.Parts, func(p record.BillPart) bool { return p.Name == "costly" })
 		if p50 := b.Parts[i].Figures[study.BillP50]; p50.Verdict != want || (p50.Reason == record.ReasonLateLoad) != (want != record.VerdictReal) {

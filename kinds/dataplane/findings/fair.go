@@ -72,8 +72,8 @@ func usualLatency(o *analysis.Observations, cell, last int) float64 {
 			break
 		}
 		for _, t := range o.Tried[cell][block] {
-			if t.Load != nil && t.Load.Completed > 0 && t.Load.Intended.P50 > 0 {
-				p50 = append(p50, t.Load.Intended.P50)
+			if t.Load != nil && t.Load.Completed > 0 && t.Load.Intended.At(0.5) > 0 {
+				p50 = append(p50, t.Load.Intended.At(0.5))
 			}
 		}
 	}
@@ -96,8 +96,8 @@ func checkLag(s *verdict.Sheet, t *record.Trial, usual float64, l verdict.Limits
 		connections, _ := strconv.Atoi(t.Cell[study.FactorConnections])
 		most += l.Of(judged.SendTime) * float64(connections) / 2
 	}
-	s.Check(judged.ScheduleLag.Name, t.Load.Lag.P50 <= most,
-		"the generator was late by %.0f us at the median, limit %.0f, beside the baseline's usual median latency of %.0f us", t.Load.Lag.P50, most, usual)
+	s.Check(judged.ScheduleLag.Name, t.Load.Lag.At(0.5) <= most,
+		"the generator was late by %.0f us at the median, limit %.0f, beside the baseline's usual median latency of %.0f us", t.Load.Lag.At(0.5), most, usual)
 }
 
 // checkSteady says whether latency fell within the window, beyond what it does in

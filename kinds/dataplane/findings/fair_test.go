@@ -41,8 +41,8 @@ func disturbed(t *testing.T, seed uint64) record.Run {
 			}
 			run.Hist[trial.ID] = record.TrialHist{Intended: slower, Send: slower}
 		}
-		trial.Load.Lag.P50 = lag
-		trial.Load.Intended.P50 = stat.FromHistogram(run.Hist[trial.ID].Intended, 1e-3).Quantile(0.5)
+		trial.Load.Lag.Set(0.5, lag)
+		trial.Load.Intended.Set(0.5, stat.FromHistogram(run.Hist[trial.ID].Intended, 1e-3).Quantile(0.5))
 	}
 	return run
 }
@@ -52,7 +52,7 @@ func byOwnLatency(run record.Run) record.Run {
 	run.Header.Rules = record.Rules{Version: ownLatencyRules}
 	for i := range run.Trials {
 		t := &run.Trials[i]
-		t.Validity.Valid = t.Load.Lag.P50 <= judged.ScheduleLag.Default*t.Load.Intended.P50
+		t.Validity.Valid = t.Load.Lag.At(0.5) <= judged.ScheduleLag.Default*t.Load.Intended.At(0.5)
 	}
 	return run
 }
@@ -96,7 +96,8 @@ func withDrift(t *testing.T, common float64, change func(*record.Trial) (drift, 
 		drift, lag := change(trial)
 		moves := p50*(common+0.01*r.NormFloat64()) + drift
 		trial.Drift = &record.Drift{FirstUS: p50 - moves/2, SecondUS: p50 + moves/2, ErrorUS: 2, Intervals: 8}
-		trial.Load.Lag.P50, trial.Load.Intended.P50 = lag, p50
+		trial.Load.Lag.Set(0.5, lag)
+		trial.Load.Intended.Set(0.5, p50)
 	}
 	return run
 }

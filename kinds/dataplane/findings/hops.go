@@ -27,11 +27,8 @@ func hopMeasures(s *study.Study) []analysis.Measure {
 		put(analysis.MeasureOf(name, of), unit)
 	}
 	if s.Measured(study.MeasureLatency) {
-		for _, q := range analysis.Quantiles {
-			if name := "latency_" + q.Name; name == study.HopP50 || name == study.HopP99 {
-				put(analysis.LatencyQuantile(name, q.Q), finding.UnitMicroseconds)
-			}
-		}
+		put(analysis.LatencyQuantile(study.HopP50, 0.5), finding.UnitMicroseconds)
+		put(analysis.LatencyQuantile(study.HopP99, 0.99), finding.UnitMicroseconds)
 	}
 	if s.Measured(study.MeasureCPU) {
 		pods := func(of func(record.CPU) float64) func(*analysis.Observations, *record.Trial) float64 {

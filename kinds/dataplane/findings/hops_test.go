@@ -210,7 +210,7 @@ func TestHopsDoubtTheGenerator(t *testing.T) {
 	w := hopWorld(0)
 	w.Spoil = func(tr *record.Trial) {
 		if tr.Cell[study.FactorVariant] == study.HopTLS {
-			tr.Load.Lag = record.Lag{P50: 12, P99: 12}
+			tr.Load.Lag = record.LatencyAt(0.5, 12, 0.99, 12)
 		}
 	}
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, hopsStudy, 8, 4, w))

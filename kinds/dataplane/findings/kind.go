@@ -58,11 +58,7 @@ func Kind() analysis.Kind {
 
 // dataMeasures lists what data-plane studies measure.
 func dataMeasures(s *study.Study) []analysis.Measure {
-	var out []analysis.Measure
-	for _, q := range analysis.Quantiles {
-		out = append(out, analysis.LatencyQuantile("latency_"+q.Name, q.Q))
-	}
-	out = append(out, waitingMeasures()...)
+	out := append(analysis.LatencyMeasures(), waitingMeasures()...)
 	if s.Measured(study.MeasureLatency) {
 		out = append(out, level(analysis.MeasureOf(study.FindingThroughput, throughput)))
 	}

@@ -194,7 +194,7 @@ func TestVersionsDoubtTheGenerator(t *testing.T) {
 		return plain(c)
 	}
 	for lag, want := range map[float64]string{10: record.VerdictReal, 40: record.VerdictInconclusive} {
-		w.Spoil = func(tr *record.Trial) { tr.Load.Lag = record.Lag{P50: lag, P99: lag} }
+		w.Spoil = func(tr *record.Trial) { tr.Load.Lag = record.LatencyAt(0.5, lag, 0.99, lag) }
 		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, versionsStudy, 8, 3, w))
 		x := analysistest.Get(t, f, "latency_p50_change_since_1_10_0", record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorEnvoy: "1.11.0"})
 		if x.Verdict != want || (x.Reason == record.ReasonLateLoad) != (want != record.VerdictReal) {

@@ -46,28 +46,28 @@ func dataAnswers(f record.Findings) []string {
 func plainAnswers(f record.Findings) []string {
 	low, high, n := record.CellSummary{}, record.CellSummary{}, 0
 	for _, c := range f.Cells {
-		if c.Valid == 0 || c.Intended.P50 == 0 {
+		if c.Valid == 0 || c.Intended.At(0.5) == 0 {
 			continue
 		}
-		if n == 0 || c.Intended.P50 < low.Intended.P50 {
+		if n == 0 || c.Intended.At(0.5) < low.Intended.At(0.5) {
 			low = c
 		}
-		if n == 0 || c.Intended.P50 > high.Intended.P50 {
+		if n == 0 || c.Intended.At(0.5) > high.Intended.At(0.5) {
 			high = c
 		}
 		n++
 	}
-	s := report.ScaleFor("us", high.Intended.P50)
+	s := report.ScaleFor("us", high.Intended.At(0.5))
 	switch n {
 	case 0:
 		return nil
 	case 1:
-		if high.Intended.P99 == 0 {
-			return []string{fmt.Sprintf("The median latency is %s.", s.Value(high.Intended.P50))}
+		if high.Intended.At(0.99) == 0 {
+			return []string{fmt.Sprintf("The median latency is %s.", s.Value(high.Intended.At(0.5)))}
 		}
-		return []string{fmt.Sprintf("The median latency is %s, and 1 in 100 requests takes over %s.", s.Value(high.Intended.P50), s.Value(high.Intended.P99))}
+		return []string{fmt.Sprintf("The median latency is %s, and 1 in 100 requests takes over %s.", s.Value(high.Intended.At(0.5)), s.Value(high.Intended.At(0.99)))}
 	}
-	return []string{fmt.Sprintf("The median latency lies between %s (%s) and %s (%s).", s.Value(low.Intended.P50), low.Label, s.Value(high.Intended.P50), high.Label)}
+	return []string{fmt.Sprintf("The median latency lies between %s (%s) and %s (%s).", s.Value(low.Intended.At(0.5)), low.Label, s.Value(high.Intended.At(0.5)), high.Label)}
 }
 
 // answering is how the overhead findings of a study are laid out.
@@ -185,7 +185,7 @@ func (a *answering) from(f record.Finding) string {
 	for _, c := range a.f.Cells {
 		if c.Cell.Key() == f.Against.Key() && c.Valid > 0 {
 			s := report.ScaleOf(f)
-			v := c.Intended.P50 / s.Div
+			v := c.Intended.At(0.5) / s.Div
 			return " of " + report.Join(report.Fixed(v, report.Clamp(1-report.Magnitude(v), 0, 6)), s.Unit)
 		}
 	}

@@ -65,7 +65,7 @@ func TestAnswers(t *testing.T) {
 func TestAnswersOfOtherStudies(t *testing.T) {
 	valid := record.ValiditySummary{Trials: 8, Valid: 8, Blocks: 4}
 	cell := func(sidecars string, p50, p99 float64) record.CellSummary {
-		return record.CellSummary{Cell: record.Cell{"sidecars": sidecars}, Label: sidecars, Valid: 4, Intended: record.Latency{P50: p50, P99: p99}}
+		return record.CellSummary{Cell: record.Cell{"sidecars": sidecars}, Label: sidecars, Valid: 4, Intended: record.LatencyAt(0.5, p50, 0.99, p99)}
 	}
 	single := record.Findings{Validity: valid, Cells: []record.CellSummary{cell("both", 412, 1310)}}
 	if got, want := answersOf(single)[0], "The median latency is 0.412 ms, and 1 in 100 requests takes over 1.31 ms."; got != want {

@@ -18,12 +18,15 @@ func latencyTable(f record.Findings) report.Table {
 	largest := 0.0
 	for _, c := range f.Cells {
 		if c.Valid > 0 {
-			largest = math.Max(largest, c.Intended.P50)
+			largest = math.Max(largest, c.Intended.At(0.5))
 		}
 	}
 	s := report.ScaleFor("us", largest)
 	t := report.Table{Title: "Latency by cell, " + s.Unit + ", from intended send time"}
-	t.Columns = append(report.FactorColumns(f), report.Column{Head: "p50", Right: true, Keep: 9}, report.Column{Head: "p90", Right: true, Keep: 4}, report.Column{Head: "p99", Right: true, Keep: 6}, report.Column{Head: "p99.9", Right: true, Keep: 5})
+	t.Columns = report.FactorColumns(f)
+	for _, q := range record.Percentiles() {
+		t.Columns = append(t.Columns, report.Column{Head: q.Head(), Right: true, Keep: keepLatency(q)})
+	}
 	name, findings := "latency_p50_overhead", report.Differences(f, "latency_p50_overhead")
 	if len(findings) > 0 {
 		t.Columns = append(t.Columns, report.Column{Head: "p50 overhead (95% interval)", Right: true}, report.Column{Head: "of baseline", Right: true, Keep: 2}, report.Column{Head: "verdict", Keep: 8})
@@ -32,17 +35,15 @@ func latencyTable(f record.Findings) report.Table {
 	failed, unfinished := int64(0), int64(0)
 	for _, c := range f.Cells {
 		row := report.FactorTexts(f, c.Cell)
-		for _, p := range []struct {
-			name string
-			us   float64
-		}{{"p50", c.Intended.P50}, {"p90", c.Intended.P90}, {"p99", c.Intended.P99}, {"p999", c.Intended.P999}} {
+		for _, q := range record.Percentiles() {
+			us := c.Intended.At(q)
 			switch {
-			case slices.Contains(c.NotReached, p.name):
+			case slices.Contains(c.NotReached, q.Name()):
 				row = append(row, report.Text{S: "not reached", Style: report.StyleBad})
-			case c.Valid == 0 || p.us == 0:
+			case c.Valid == 0 || us == 0:
 				row = append(row, report.Text{S: "–", Style: report.StyleDim})
 			default:
-				row = append(row, report.Text{S: s.Plain(p.us)})
+				row = append(row, report.Text{S: s.Plain(us)})
 			}
 		}
 		if len(findings) > 0 {
@@ -73,6 +74,19 @@ func latencyTable(f record.Findings) report.Table {
 	return t
 }
 
+// keepLatency is how long a narrow table keeps a percentile's column.
+func keepLatency(q record.Quantile) int {
+	switch q {
+	case 0.5:
+		return 9
+	case 0.99:
+		return 6
+	case 0.999:
+		return 5
+	}
+	return 4
+}
+
 // lostWords says how many requests failed, and how many did not end.
 func lostWords(failed, unfinished int64) string {
 	switch {
@@ -101,17 +115,16 @@ func overheadNote(f record.Findings, name string) string {
 
 // overheadTable has what cells add at the other percentiles.
 func overheadTable(f record.Findings) report.Table {
-	names := []string{"latency_p90_overhead", "latency_p99_overhead", "latency_p999_overhead"}
 	var found []map[string]record.Finding
 	t := report.Table{Columns: report.FactorColumns(f)}
 	largest := 0.0
-	for _, name := range names {
-		m := report.Differences(f, name)
+	for _, q := range record.Percentiles()[1:] {
+		m := report.Differences(f, "latency_"+q.Name()+finding.Overhead)
 		if len(m) == 0 {
 			continue
 		}
 		found = append(found, m)
-		t.Columns = append(t.Columns, report.Column{Head: strings.Replace(strings.TrimSuffix(strings.TrimPrefix(name, "latency_"), finding.Overhead), "p999", "p99.9", 1), Right: true, Keep: 9 - len(found)})
+		t.Columns = append(t.Columns, report.Column{Head: q.Head(), Right: true, Keep: 9 - len(found)})
 		for _, finding := range m {
 			largest = math.Max(largest, math.Abs(finding.Estimate))
 		}

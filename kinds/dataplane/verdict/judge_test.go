@@ -35,7 +35,7 @@ func faultless() *seen {
 			Pressure: &record.Pressure{},
 			Load: &record.Load{
 				Scheduled: 10000, Completed: 10000, Failed: map[string]int64{}, CPU: record.CPU{UserS: 0.5, SystemS: 0.5},
-				Intended: record.Latency{P50: 400, P99: 2000}, Lag: record.Lag{P50: 20, P99: 100}, Rate: 100,
+				Intended: record.LatencyAt(0.5, 400, 0.99, 2000), Lag: record.LatencyAt(0.5, 20, 0.99, 100), Rate: 100,
 				Schedule: &record.Schedule{Process: study.ArrivalPoisson, Gaps: 10000, Distance: 0.02, AchievedRatio: 1, AchievedError: 0.01},
 			},
 		},
@@ -103,7 +103,7 @@ func TestJudge(t *testing.T) {
 			j.trial.Cell[study.FactorRate], j.trial.Load.Schedule = rate.Word, nil
 			j.trial.Load.Within = within(10000, 0, 5000)
 		}},
-		{name: "late beside its own latency: the run decides", change: func(j *seen) { j.trial.Load.Lag = record.Lag{P50: 1000, P99: 3000} }},
+		{name: "late beside its own latency: the run decides", change: func(j *seen) { j.trial.Load.Lag = record.LatencyAt(0.5, 1000, 0.99, 3000) }},
 		{name: "gaps of another process", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.116 }, fails: "schedule-fit", warns: "0.116 from exponential"},
 		{name: "gaps a little off", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.063 }},
 		{name: "gaps that are odd", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.112 }, warns: "left in clumps"},

@@ -151,7 +151,7 @@ func (s *trialScenario) judgeLate(e study.Expr) (outcome, detail string) {
 	}
 	if without, other := s.punctual.judgeOne(e); without != outcome {
 		return record.VerdictInconclusive, fmt.Sprintf("%d requests may have left late by the clients' own fault, up to %s ms, and these decide: with them %s (%s), without them %s (%s)",
-			s.late, short(s.trial.Scenario.Lag.Max/1e3), outcome, detail, without, other)
+			s.late, short(s.trial.Scenario.Lag.Max()/1e3), outcome, detail, without, other)
 	}
 	return outcome, detail
 }

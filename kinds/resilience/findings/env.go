@@ -3,118 +3,235 @@ package findings
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
-	"reflect"
 	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/ext"
 
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// assertWindow is a window as assertions see it. Here as below the tag unit says
-// what a field is in: s, ms, rps, or a share of 1.
-type assertWindow struct {
-	Name              string           `json:"name"`
-	From              float64          `json:"from" unit:"s"`
-	To                float64          `json:"to" unit:"s"`
-	Requests          int64            `json:"requests"`
-	Answered          int64            `json:"answered"`
-	Failed            int64            `json:"failed"`
-	Unfinished        int64            `json:"unfinished"`
-	FailedBy          map[string]int64 `json:"failed_by"`
-	ErrorShare        float64          `json:"error_share" unit:"share"`
-	Due               float64          `json:"due" unit:"rps"`
-	Rate              float64          `json:"rate" unit:"rps"`
-	LatencyP50        float64          `json:"latency_p50" unit:"ms"`
-	LatencyP90        float64          `json:"latency_p90" unit:"ms"`
-	LatencyP99        float64          `json:"latency_p99" unit:"ms"`
-	LatencyMax        float64          `json:"latency_max" unit:"ms"`
-	AnsweredP50       float64          `json:"answered_p50" unit:"ms"`
-	AnsweredP90       float64          `json:"answered_p90" unit:"ms"`
-	AnsweredP99       float64          `json:"answered_p99" unit:"ms"`
-	AnsweredMax       float64          `json:"answered_max" unit:"ms"`
-	LongestFailingRun float64          `json:"longest_failing_run" unit:"ms"`
-	Attempts          float64          `json:"attempts"`
-	Hidden            int64            `json:"hidden"`
-	Phantom           int64            `json:"phantom"`
-	PhantomAttempts   int64            `json:"phantom_attempts"`
-	Unreconciled      int64            `json:"unreconciled"`
-	Moved             float64          `json:"moved" unit:"share"`
-	Ready             map[string]int64 `json:"ready"`
-	Ejected           map[string]int64 `json:"ejected"`
-	Expected          assertExpected   `json:"expected"`
+// windowFigures is a window with what its fields read: the latency of all its requests, in
+// which those without an answer are infinitely late, and of the answered ones. Of a window
+// in which none was answered the latter is the former.
+type windowFigures struct {
+	record.ScenarioWindow
+	all, answered record.Latency
+	services      []string
 }
 
-// assertExpected is what arithmetic says.
-type assertExpected struct {
-	ErrorShare float64 `json:"error_share" unit:"share"`
-	Attempts   float64 `json:"attempts"`
-	Demand     float64 `json:"demand" unit:"rps"`
-	Capacity   float64 `json:"capacity" unit:"rps"` // infinite where nothing bounds it
-	Spare      float64 `json:"spare" unit:"share"`  // capacity over demand, less one
+// windowFields are what assertions can ask of a window.
+var windowFields = slices.Concat([]field[windowFigures]{
+	{"name", "", func(w windowFigures) any { return w.Name }},
+	{"from", "s", func(w windowFigures) any { return w.FromS }},
+	{"to", "s", func(w windowFigures) any { return w.ToS }},
+	{"requests", "", func(w windowFigures) any { return w.Requests }},
+	{"answered", "", func(w windowFigures) any { return w.Answered }},
+	{"failed", "", func(w windowFigures) any { return w.Failed }},
+	{"unfinished", "", func(w windowFigures) any { return w.Unfinished }},
+	{"failed_by", "", func(w windowFigures) any { return over(zeroes(clientKinds), w.FailedBy) }},
+	{"error_share", "share", func(w windowFigures) any { return w.ErrorShare }},
+	{"due", "rps", func(w windowFigures) any { return w.RateRPS }},
+	{"rate", "rps", func(w windowFigures) any { return w.AnswerRPS }},
+	{"longest_failing_run", "ms", func(w windowFigures) any { return w.LongestFailUS / 1e3 }},
+	{"attempts", "", func(w windowFigures) any { return w.Attempts }},
+	{"hidden", "", func(w windowFigures) any { return w.Hidden }},
+	{"phantom", "", func(w windowFigures) any { return w.Phantom }},
+	{"phantom_attempts", "", func(w windowFigures) any { return w.PhantomAttempts }},
+	{"unreconciled", "", func(w windowFigures) any { return w.Unreconciled }},
+	{"moved", "share", func(w windowFigures) any { return float64(w.MovedKeys) / float64(max(1, w.Keys)) }},
+	{"ready", "", func(w windowFigures) any { return over(zeroes(w.services), w.Ready) }},
+	{"ejected", "", func(w windowFigures) any { return over(zeroes(w.services), w.Ejected) }},
+	{"expected", "", func(w windowFigures) any { return expectedObject.of(w.Expected) }},
+},
+	quantileFields("latency", func(w windowFigures) record.Latency { return w.all }),
+	quantileFields("answered", func(w windowFigures) record.Latency { return w.answered }))
+
+// quantileFields are a latency's percentiles and maximum, in ms. A percentile that is not
+// known is NaN: see [refusing].
+func quantileFields[T any](name string, of func(T) record.Latency) []field[T] {
+	var out []field[T]
+	for _, q := range record.UpTo99() {
+		out = append(out, field[T]{name + "_" + q.Name(), "ms", func(v T) any {
+			if l := of(v); l.Known(q) || q == 1 {
+				return l.At(q) / 1e3
+			}
+			return math.NaN()
+		}})
+	}
+	return out
 }
 
-// assertStep is a step's turn. What never came took for ever: infinity.
-type assertStep struct {
-	Name              string  `json:"name"`
-	Op                string  `json:"op"`
-	Begin             float64 `json:"begin" unit:"s"` // seconds
-	End               float64 `json:"end" unit:"s"`
-	Late              float64 `json:"late" unit:"ms"` // milliseconds, as what follows
-	Detect            float64 `json:"detect" unit:"ms"`
-	Eject             float64 `json:"eject" unit:"ms"`
-	Recover           float64 `json:"recover" unit:"ms"`
-	LongestFailingRun float64 `json:"longest_failing_run" unit:"ms"`
-	Failed            int64   `json:"failed"`
-	Proven            bool    `json:"proven"`
-	StillFailing      bool    `json:"still_failing"`
-	Prove             float64 `json:"prove" unit:"ms"` // from its beginning until its proof
+// expectedFields are what arithmetic says.
+var expectedFields = []field[record.ScenarioExpectation]{
+	{"error_share", "share", func(e record.ScenarioExpectation) any { return e.ErrorShare }},
+	{"attempts", "", func(e record.ScenarioExpectation) any { return e.Attempts }},
+	{"demand", "rps", func(e record.ScenarioExpectation) any { return e.DemandRPS }},
+	{"capacity", "rps", func(e record.ScenarioExpectation) any {
+		if e.CapacityRPS <= 0 && e.Service == "" {
+			return math.Inf(1) // nothing bounds it
+		}
+		return e.CapacityRPS
+	}},
+	{"spare", "share", func(e record.ScenarioExpectation) any { return spare(e) }}, // capacity over demand, less one
 }
 
-// assertLedger is the reconciliation of the whole trial.
-type assertLedger struct {
-	Requests        int64            `json:"requests"`
-	Reconciled      bool             `json:"reconciled"`
-	Unreconciled    int64            `json:"unreconciled"`
-	Orphans         int64            `json:"orphans"`
-	OK              int64            `json:"ok"`
-	Retried         int64            `json:"retried"`
-	Failed          int64            `json:"failed"`
-	Unfinished      int64            `json:"unfinished"`
-	Attempts        float64          `json:"attempts"`
-	Hidden          int64            `json:"hidden"`
-	Lost            int64            `json:"lost"`
-	Phantom         int64            `json:"phantom"`
-	PhantomAttempts int64            `json:"phantom_attempts"`
-	Hops            map[string]int64 `json:"hops"`
-	Flags           map[string]int64 `json:"flags"`
-	Services        map[string]int64 `json:"services"`
+// stepFields are what assertions can ask of one turn of a step. What never came is infinite.
+var stepFields = []field[record.ScenarioStep]{
+	{"name", "", func(s record.ScenarioStep) any { return s.Name }},
+	{"op", "", func(s record.ScenarioStep) any { return s.Op }},
+	{"begin", "s", func(s record.ScenarioStep) any { return s.BeginS }},
+	{"end", "s", func(s record.ScenarioStep) any {
+		if s.EndS == 0 {
+			return math.Inf(1)
+		}
+		return s.EndS
+	}},
+	{"late", "ms", func(s record.ScenarioStep) any { return s.LateUS / 1e3 }},
+	{"detect", "ms", func(s record.ScenarioStep) any { return msOr(s.DetectUS, math.Inf(1)) }},
+	{"eject", "ms", func(s record.ScenarioStep) any { return msOr(s.EjectUS, math.Inf(1)) }},
+	{"recover", "ms", func(s record.ScenarioStep) any {
+		if s.StillFailing {
+			return math.Inf(1)
+		}
+		return msOr(s.RecoverUS, 0)
+	}},
+	{"longest_failing_run", "ms", func(s record.ScenarioStep) any { return s.LongestFailUS / 1e3 }},
+	{"failed", "", func(s record.ScenarioStep) any { return s.Failed }},
+	{"proven", "", func(s record.ScenarioStep) any { return proven(s) }},
+	{"still_failing", "", func(s record.ScenarioStep) any { return s.StillFailing }},
+	{"prove", "ms", func(s record.ScenarioStep) any { // from its beginning until its proof
+		if !proven(s) {
+			return math.Inf(1)
+		}
+		return (s.ProvenS - s.BeginS) * 1e3
+	}},
 }
 
-// fieldUnits are the units of fields by name, wherever they stand.
-var fieldUnits = unitsOf(map[string]string{}, assertWindow{}, assertExpected{}, assertStep{}, assertLedger{})
+func proven(s record.ScenarioStep) bool { return s.Error == "" && s.ProvenS > 0 }
 
-// unitsOf adds the units of the structs' fields.
-func unitsOf(units map[string]string, structs ...any) map[string]string {
-	for _, s := range structs {
-		for field := range reflect.TypeOf(s).Fields() {
-			if unit := field.Tag.Get("unit"); unit != "" {
-				units[field.Tag.Get("json")] = unit
+// msOr is a time in ms, or never if it did not come.
+func msOr(us *float64, never float64) float64 {
+	if us == nil {
+		return never
+	}
+	return *us / 1e3
+}
+
+// ledgerFigures is the reconciliation of a whole trial.
+type ledgerFigures struct {
+	*ledger.Account
+	services []string
+}
+
+// ledgerFields are what assertions can ask of the reconciliation.
+var ledgerFields = []field[ledgerFigures]{
+	{"requests", "", func(a ledgerFigures) any { return a.Requests }},
+	{"reconciled", "", func(a ledgerFigures) any { return a.Reconciled }},
+	{"unreconciled", "", func(a ledgerFigures) any { return a.Classes[ledger.ClassUnreconciled] + a.Orphans }},
+	{"orphans", "", func(a ledgerFigures) any { return a.Orphans }},
+	{"ok", "", func(a ledgerFigures) any { return a.Classes[ledger.ClassOK] }},
+	{"retried", "", func(a ledgerFigures) any { return a.Classes[ledger.ClassRetried] }},
+	{"failed", "", func(a ledgerFigures) any { return a.Classes[ledger.ClassFailed] }},
+	{"unfinished", "", func(a ledgerFigures) any { return a.Classes[ledger.ClassUnfinished] }},
+	{"attempts", "", func(a ledgerFigures) any { return a.Amplification() }},
+	{"hidden", "", func(a ledgerFigures) any { return a.Hidden }},
+	{"lost", "", func(a ledgerFigures) any { return a.Lost }},
+	{"phantom", "", func(a ledgerFigures) any { return a.Phantom.Requests }},
+	{"phantom_attempts", "", func(a ledgerFigures) any { return a.Phantom.Attempts }},
+	{"hops", "", func(a ledgerFigures) any {
+		out := map[string]int64{}
+		for _, hop := range ledger.Hops {
+			out[string(hop)] = a.Hops[hop]
+		}
+		return out
+	}},
+	{"flags", "", func(a ledgerFigures) any {
+		out := map[string]int64{}
+		for _, f := range ledger.Flags {
+			out[f.Short] = 0
+		}
+		for _, f := range a.Faults {
+			if f.Flag != "" {
+				out[f.Flag] += f.Count
 			}
 		}
-	}
-	return units
+		return out
+	}},
+	{"services", "", func(a ledgerFigures) any {
+		out := zeroes(a.services)
+		for _, f := range a.Faults {
+			out[f.Service] += f.Count
+		}
+		return out
+	}},
 }
+
+// momentFields are what expressions about moments can ask for.
+var momentFields = slices.Concat([]field[*record.Moment]{
+	{"error_share", "share", func(m *record.Moment) any { return m.ErrorShare }},
+	{"rate", "rps", func(m *record.Moment) any { return m.RateRPS }},
+	{"requests", "", func(m *record.Moment) any { return m.Requests }},
+	{"failed", "", func(m *record.Moment) any { return m.Failed }},
+}, momentLatency("latency", func(m *record.Moment) record.Latency { return m.Latency }),
+	momentLatency("answered", func(m *record.Moment) record.Latency { return m.Answered }),
+	[]field[*record.Moment]{
+		{"ready", "", func(m *record.Moment) any { return int64(sum(m.Ready)) }},
+		{"ejected", "", func(m *record.Moment) any { return int64(sum(m.Ejected)) }},
+		{"at", "s", func(m *record.Moment) any { return m.AtS }},
+	})
+
+// momentLatency are the quantiles of a moment, in ms: of however few requests, and 0 of
+// none.
+func momentLatency(name string, of func(*record.Moment) record.Latency) []field[*record.Moment] {
+	var out []field[*record.Moment]
+	for _, q := range record.UpTo99() {
+		out = append(out, field[*record.Moment]{name + "_" + q.Name(), "ms", func(m *record.Moment) any { return of(m).At(q) / 1e3 }})
+	}
+	return out
+}
+
+func momentValues(m *record.Moment) map[string]any {
+	out := map[string]any{}
+	for _, f := range momentFields {
+		out[f.name] = f.of(m)
+	}
+	return out
+}
+
+// The objects that assertions see.
+var (
+	expectedObject = newObject("expected", expectedFields, record.ScenarioExpectation{})
+	windowObject   = newObject("window", windowFields, windowFigures{})
+	stepObject     = newObject("step", stepFields, record.ScenarioStep{})
+	ledgerObject   = newObject("ledger", ledgerFields, ledgerFigures{Account: &ledger.Account{}})
+)
+
+// fieldUnits are the units of fields by name, in whichever object.
+var fieldUnits = func() map[string]string {
+	out := map[string]string{}
+	for _, units := range []map[string]string{windowObject.units, expectedObject.units, stepObject.units, ledgerObject.units} {
+		maps.Copy(out, units)
+	}
+	return out
+}()
 
 // clientKinds are the kinds of failure that clients know.
 var clientKinds = []string{ledger.OutcomeConnect, ledger.OutcomeTimeout, ledger.OutcomeReset, ledger.OutcomeEOF, ledger.OutcomeProtocol, ledger.OutcomeStatus, ledger.OutcomeTLS, ledger.OutcomeOther}
+
+// over puts numbers over those that stand for names without any.
+func over[N int | int64](out map[string]int64, numbers map[string]N) map[string]int64 {
+	for name, n := range numbers {
+		out[name] = int64(n)
+	}
+	return out
+}
 
 func zeroes(names []string) map[string]int64 {
 	out := map[string]int64{}
@@ -128,87 +245,6 @@ func (s *trialScenario) services() []string {
 	var out []string
 	for _, one := range s.study.Scenario.Graph.Services {
 		out = append(out, one.Name)
-	}
-	return out
-}
-
-// assertWindow is a window as assertions see it, of the latency of all its
-// requests. Of a window in which none was answered that of the answered is theirs.
-func (s *trialScenario) assertWindow(w record.ScenarioWindow, all record.Latency) assertWindow {
-	answered := enough(w.Latency, w.Answered, 0, math.NaN())
-	if w.Answered == 0 {
-		answered = all
-	}
-	out := assertWindow{
-		Name: w.Name, From: w.FromS, To: w.ToS, Requests: w.Requests, Answered: w.Answered, Failed: w.Failed, Unfinished: w.Unfinished,
-		FailedBy: zeroes(clientKinds), ErrorShare: w.ErrorShare, Due: w.RateRPS, Rate: w.AnswerRPS,
-		LatencyP50: all.P50 / 1e3, LatencyP90: all.P90 / 1e3, LatencyP99: all.P99 / 1e3, LatencyMax: all.Max / 1e3,
-		AnsweredP50: answered.P50 / 1e3, AnsweredP90: answered.P90 / 1e3, AnsweredP99: answered.P99 / 1e3, AnsweredMax: answered.Max / 1e3,
-		LongestFailingRun: w.LongestFailUS / 1e3, Attempts: w.Attempts, Hidden: w.Hidden, Phantom: w.Phantom, PhantomAttempts: w.PhantomAttempts,
-		Unreconciled: w.Unreconciled, Ready: zeroes(s.services()), Ejected: zeroes(s.services()), Expected: expectedOf(w.Expected),
-	}
-	if w.Keys > 0 {
-		out.Moved = float64(w.MovedKeys) / float64(w.Keys)
-	}
-	for k, v := range w.FailedBy {
-		out.FailedBy[k] = v
-	}
-	for k, v := range w.Ready {
-		out.Ready[k] = int64(v)
-	}
-	for k, v := range w.Ejected {
-		out.Ejected[k] = int64(v)
-	}
-	return out
-}
-
-func expectedOf(e record.ScenarioExpectation) assertExpected {
-	out := assertExpected{ErrorShare: e.ErrorShare, Attempts: e.Attempts, Demand: e.DemandRPS, Capacity: e.CapacityRPS, Spare: spare(e)}
-	if e.CapacityRPS <= 0 && e.Service == "" {
-		out.Capacity = math.Inf(1)
-	}
-	return out
-}
-
-func assertStepOf(one record.ScenarioStep) assertStep {
-	ms := func(us *float64, never float64) float64 {
-		if us == nil {
-			return never
-		}
-		return *us / 1e3
-	}
-	out := assertStep{Name: one.Name, Op: one.Op, Begin: one.BeginS, End: one.EndS, Late: one.LateUS / 1e3, Detect: ms(one.DetectUS, math.Inf(1)), Eject: ms(one.EjectUS, math.Inf(1)),
-		Recover: ms(one.RecoverUS, 0), LongestFailingRun: one.LongestFailUS / 1e3, Failed: one.Failed, Proven: one.Error == "" && one.ProvenS > 0, StillFailing: one.StillFailing, Prove: math.Inf(1)}
-	if out.Proven {
-		out.Prove = (one.ProvenS - one.BeginS) * 1e3
-	}
-	if one.StillFailing {
-		out.Recover = math.Inf(1)
-	}
-	if out.End == 0 {
-		out.End = math.Inf(1)
-	}
-	return out
-}
-
-func (s *trialScenario) assertLedger() assertLedger {
-	a := s.account
-	out := assertLedger{
-		Requests: a.Requests, Reconciled: a.Reconciled, Unreconciled: a.Classes[ledger.ClassUnreconciled] + a.Orphans, Orphans: a.Orphans, OK: a.Classes[ledger.ClassOK], Retried: a.Classes[ledger.ClassRetried],
-		Failed: a.Classes[ledger.ClassFailed], Unfinished: a.Classes[ledger.ClassUnfinished], Attempts: a.Amplification(), Hidden: a.Hidden, Lost: a.Lost,
-		Phantom: a.Phantom.Requests, PhantomAttempts: a.Phantom.Attempts, Hops: map[string]int64{}, Flags: map[string]int64{}, Services: zeroes(s.services()),
-	}
-	for _, hop := range ledger.Hops {
-		out.Hops[string(hop)] = a.Hops[hop]
-	}
-	for _, f := range ledger.Flags {
-		out.Flags[f.Short] = 0
-	}
-	for _, f := range a.Faults {
-		if f.Flag != "" {
-			out.Flags[f.Flag] += f.Count
-		}
-		out.Services[f.Service] += f.Count
 	}
 	return out
 }
@@ -229,21 +265,20 @@ func trialEnv(s *trialScenario) (*cel.Env, error) {
 			return env.CELTypeAdapter().NativeToValue(v)
 		}
 	}
-	window, step := objectOf[assertWindow](), objectOf[assertStep]()
+	window, step := windowObject.kind, stepObject.kind
 	registry, err := types.NewRegistry()
 	if err != nil {
 		return nil, fmt.Errorf("declare what assertions speak of: %w", err)
 	}
 	env, err = cel.NewEnv(
-		cel.CustomTypeAdapter(refusing{registry}),
+		cel.CustomTypeAdapter(refusing{registry}), cel.CustomTypeProvider(objects{registry}),
 		cel.CrossTypeNumericComparisons(true),
-		ext.NativeTypes(reflect.TypeFor[assertWindow](), reflect.TypeFor[assertStep](), reflect.TypeFor[assertLedger](), reflect.TypeFor[assertExpected](), ext.ParseStructTag("json")),
 		cel.Variable("total", window), cel.Variable("windows", cel.ListType(window)), cel.Variable("steps", cel.ListType(step)),
-		cel.Variable("ledger", objectOf[assertLedger]()), cel.Variable("expected", objectOf[assertExpected]()),
+		cel.Variable("ledger", ledgerObject.kind), cel.Variable("expected", expectedObject.kind),
 		cel.Function("window", cel.Overload("window_name", []*cel.Type{cel.StringType}, window, cel.UnaryBinding(named(func(name string) (any, error) {
 			for i, w := range s.windows {
 				if slices.Contains(w.Names, name) {
-					return s.assertWindow(w, s.latency[i]), nil
+					return s.windowValue(w, s.latency[i]), nil
 				}
 			}
 			return nil, fmt.Errorf("this trial has no window %q", name)
@@ -251,7 +286,7 @@ func trialEnv(s *trialScenario) (*cel.Env, error) {
 		cel.Function("step", cel.Overload("step_name", []*cel.Type{cel.StringType}, step, cel.UnaryBinding(named(func(name string) (any, error) {
 			for _, one := range s.steps {
 				if one.Name == name {
-					return assertStepOf(one.ScenarioStep), nil
+					return stepObject.of(one.ScenarioStep), nil
 				}
 			}
 			return nil, fmt.Errorf("this trial has no step %q", name)
@@ -265,14 +300,26 @@ func trialEnv(s *trialScenario) (*cel.Env, error) {
 
 // trialValues are the variables of trialEnv.
 func (s *trialScenario) trialValues() map[string]any {
-	windows, steps := make([]assertWindow, len(s.windows)), make([]assertStep, len(s.steps))
+	windows, steps := make([]ref.Val, len(s.windows)), make([]ref.Val, len(s.steps))
 	for i, w := range s.windows {
-		windows[i] = s.assertWindow(w, s.latency[i])
+		windows[i] = s.windowValue(w, s.latency[i])
 	}
 	for i, one := range s.steps {
-		steps[i] = assertStepOf(one.ScenarioStep)
+		steps[i] = stepObject.of(one.ScenarioStep)
 	}
-	return map[string]any{"total": s.assertWindow(s.total, s.totalLatency), "windows": windows, "steps": steps, "ledger": s.assertLedger(), "expected": expectedOf(s.total.Expected)}
+	return map[string]any{
+		"total": s.windowValue(s.total, s.totalLatency), "windows": windows, "steps": steps,
+		"ledger": ledgerObject.of(ledgerFigures{s.account, s.services()}), "expected": expectedObject.of(s.total.Expected),
+	}
+}
+
+// windowValue is a window as assertions see it; all is the latency of all its requests.
+func (s *trialScenario) windowValue(w record.ScenarioWindow, all record.Latency) ref.Val {
+	answered := w.Latency
+	if w.Answered == 0 {
+		answered = all
+	}
+	return windowObject.of(windowFigures{w, all, answered, s.services()})
 }
 
 // momentEnv declares what expressions about moments speak of. current is the
@@ -291,50 +338,14 @@ func momentEnv(current *record.Moment) (*cel.Env, error) {
 		cel.Function("ready", cel.Overload("ready_service", []*cel.Type{cel.StringType}, cel.IntType, cel.UnaryBinding(of(func(m *record.Moment) map[string]int { return m.Ready })))),
 		cel.Function("ejected", cel.Overload("ejected_service", []*cel.Type{cel.StringType}, cel.IntType, cel.UnaryBinding(of(func(m *record.Moment) map[string]int { return m.Ejected })))),
 	}
-	for _, v := range momentVariables {
-		t := cel.DoubleType
-		if v.whole {
-			t = cel.IntType
-		}
-		options = append(options, cel.Variable(v.name, t))
+	for _, f := range momentFields {
+		options = append(options, cel.Variable(f.name, kindOf(f.of(&record.Moment{}))))
 	}
 	env, err := cel.NewEnv(options...)
 	if err != nil {
 		return nil, fmt.Errorf("declare what a moment is: %w", err)
 	}
 	return env, nil
-}
-
-// momentVariables are what expressions about moments can ask for.
-var momentVariables = []struct {
-	name  string
-	whole bool
-	unit  string
-	of    func(*record.Moment) any
-}{
-	{"error_share", false, "share", func(m *record.Moment) any { return m.ErrorShare }},
-	{"rate", false, "rps", func(m *record.Moment) any { return m.RateRPS }},
-	{"requests", true, "", func(m *record.Moment) any { return m.Requests }},
-	{"failed", true, "", func(m *record.Moment) any { return m.Failed }},
-	{"latency_p50", false, "ms", func(m *record.Moment) any { return m.P50MS }},
-	{"latency_p90", false, "ms", func(m *record.Moment) any { return m.P90MS }},
-	{"latency_p99", false, "ms", func(m *record.Moment) any { return m.P99MS }},
-	{"latency_max", false, "ms", func(m *record.Moment) any { return m.MaxMS }},
-	{"answered_p50", false, "ms", func(m *record.Moment) any { return m.Answered.P50MS }},
-	{"answered_p90", false, "ms", func(m *record.Moment) any { return m.Answered.P90MS }},
-	{"answered_p99", false, "ms", func(m *record.Moment) any { return m.Answered.P99MS }},
-	{"answered_max", false, "ms", func(m *record.Moment) any { return m.Answered.MaxMS }},
-	{"ready", true, "", func(m *record.Moment) any { return int64(sum(m.Ready)) }},
-	{"ejected", true, "", func(m *record.Moment) any { return int64(sum(m.Ejected)) }},
-	{"at", false, "s", func(m *record.Moment) any { return m.AtS }},
-}
-
-func momentValues(m *record.Moment) map[string]any {
-	out := map[string]any{}
-	for _, v := range momentVariables {
-		out[v.name] = v.of(m)
-	}
-	return out
 }
 
 // mentions lists the variables and functions that an expression names.
@@ -390,6 +401,3 @@ func (c *Condition) Holds(m record.Moment) (bool, error) {
 	}
 	return held, nil
 }
-
-// objectOf is the type of a value of ours as expressions know it.
-func objectOf[T any]() *cel.Type { return cel.ObjectType(reflect.TypeFor[T]().String()) }

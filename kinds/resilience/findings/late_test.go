@@ -22,7 +22,7 @@ func TestScenarioLag(t *testing.T) {
 	}
 	run := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
 		return made{proxies: true, late: stopped, fail: failIn(1600, 1610, ledger.OutcomeStatus, 210),
-			spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.Lag{P50: 2, P99: 280_000, Max: 300_000} }}
+			spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.LatencyAt(0.5, 2, 0.99, 280_000, 1, 300_000) }}
 	})
 	for _, c := range []struct {
 		e    study.Expr
@@ -58,7 +58,7 @@ func TestScenarioLag(t *testing.T) {
 	// Where the clients were late by 20 ms at the most, those that left 300 ms late
 	// had no connection: they count.
 	full := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.Lag{P99: 900, Max: 20_000} }}
+		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.LatencyAt(0.99, 900, 1, 20_000) }}
 	})
 	for text, want := range map[string]string{`total.latency_max < 100.0`: "fail", `window("gone").rate > 95.0`: "pass"} {
 		got, err := (analysis.Kinds{Kind()}).Analyze(full, study.Expr{Text: text})
@@ -73,7 +73,7 @@ func TestScenarioLag(t *testing.T) {
 	// A lag within what windows are cut to decides nothing, whatever left late
 	// for want of a connection.
 	quiet := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.Lag{P99: 900, Max: 9_000} }}
+		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.LatencyAt(0.99, 900, 1, 9_000) }}
 	})
 	got, err := (analysis.Kinds{Kind()}).Analyze(quiet, study.Expr{Text: `total.latency_max < 100.0`})
 	if err != nil {

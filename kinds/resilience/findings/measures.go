@@ -16,7 +16,7 @@ import (
 // scenarioMeasures lists what a study of resilience measures over a whole
 // trial, in the order of reports.
 func scenarioMeasures(s *study.Study) []analysis.Measure {
-	return slices.Concat(ledgerMeasures(), scenarioLatency(), scenarioCPU(), scenarioMemory(), scenarioMoney(s))
+	return slices.Concat(ledgerMeasures(), analysis.LatencyMeasures(), scenarioCPU(), scenarioMemory(), scenarioMoney(s))
 }
 
 // ofScenario is a measure of what a trial came to; NaN if nobody knows.
@@ -124,14 +124,6 @@ func unreconciledExample(o *analysis.Observations, cell int) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%d requests in %d trials do not reconcile%s", n, trials, example)}
-}
-
-func scenarioLatency() []analysis.Measure {
-	var out []analysis.Measure
-	for _, q := range analysis.Quantiles {
-		out = append(out, analysis.LatencyQuantile("latency_"+q.Name, q.Q))
-	}
-	return out
 }
 
 // Parts of a trial of resilience, as its record calls them.

@@ -58,7 +58,7 @@ func (m *moments) look(from, to int64) record.Moment {
 // momentNames are what expressions about moments can ask for, in words.
 func momentNames() string {
 	var out []string
-	for _, v := range momentVariables {
+	for _, v := range momentFields {
 		out = append(out, v.name)
 	}
 	return strings.Join(out, ", ") + ", ready(service), ejected(service)"

@@ -40,7 +40,7 @@ func (s *trialScenario) judgeMoments(e study.Expr) (outcome, detail string) {
 	}
 	names := mentions(tree)
 	latency := false
-	for _, v := range momentVariables {
+	for _, v := range momentFields {
 		latency = latency || v.unit == "ms" && names[v.name]
 	}
 	m := s.moments(latency)
@@ -129,7 +129,7 @@ func (r *momentRun) next(i int, held bool) int {
 // says are the values at a moment.
 func (r *momentRun) says(i int) string {
 	var out []string
-	for _, v := range momentVariables {
+	for _, v := range momentFields {
 		if value, ok := r.values[i][v.name]; ok {
 			out = append(out, v.name+" "+valueWords(v.unit, value))
 		}
@@ -143,7 +143,7 @@ func (r *momentRun) says(i int) string {
 // between are the least and the most of each value while it was so.
 func (r *momentRun) between(low, high int, held bool) string {
 	var out []string
-	for _, v := range momentVariables {
+	for _, v := range momentFields {
 		least, most, any := math.Inf(1), math.Inf(-1), false
 		for i := low; i < high; i++ {
 			if r.held[i] != held {

@@ -76,7 +76,7 @@ func (s *trialScenario) series() record.ScenarioSeries {
 	}
 	for b := range micros {
 		l := record.LatencyOf(micros[b], 0)
-		out.P50US[b], out.P99US[b], out.MaxUS[b] = l.P50, l.P99, l.Max
+		out.P50US[b], out.P99US[b], out.MaxUS[b] = l.At(0.5), l.At(0.99), l.Max()
 	}
 	any := false
 	ejected := make([]int, n)

@@ -153,7 +153,7 @@ func readScenario(o *analysis.Observations, t *record.Trial, all *scenarios) *tr
 // left later than the clients were ever late waited for a connection, which is
 // no fault of theirs.
 func (s *trialScenario) readPunctual(book *ledger.Book, events []*record.Event) {
-	most := int64(1.02 * s.trial.Scenario.Lag.Max * 1e3) // histograms round it
+	most := int64(1.02 * s.trial.Scenario.Lag.Max() * 1e3) // histograms round it
 	if most <= grid {
 		return
 	}

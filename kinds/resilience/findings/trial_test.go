@@ -46,7 +46,7 @@ func TestScenarioWindows(t *testing.T) {
 		t.Errorf("the whole has %d requests, %d failed, %d answered", s.Total.Requests, s.Total.Failed, s.Total.Answered)
 	}
 	gone := s.Windows[1]
-	if gone.FailedBy[ledger.OutcomeStatus] != 22 || gone.Latency.P50 != 10_000 || gone.Latency.Max != 10_000 {
+	if gone.FailedBy[ledger.OutcomeStatus] != 22 || gone.Latency.At(0.5) != 10_000 || gone.Latency.Max() != 10_000 {
 		t.Errorf("window gone: failed by %v, latency %+v", gone.FailedBy, gone.Latency)
 	}
 	// 80 requests with 1 attempt, 22 with 3.
@@ -407,8 +407,8 @@ func TestScenarioAssertionsChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range []record.Moment{{MomentLatency: record.MomentLatency{P99MS: 200}, Ready: map[string]int{"bar": 2}}, {Ready: map[string]int{"bar": 1}}, {Ready: map[string]int{"bar": 2}}} {
-		if held, err := c.Holds(m); err != nil || held != (m.P99MS > 100 || m.Ready["bar"] < 2) {
+	for _, m := range []record.Moment{{Latency: record.LatencyAt(0.99, 200_000), Ready: map[string]int{"bar": 2}}, {Ready: map[string]int{"bar": 1}}, {Ready: map[string]int{"bar": 2}}} {
+		if held, err := c.Holds(m); err != nil || held != (m.Latency.At(0.99) > 100_000 || m.Ready["bar"] < 2) {
 			t.Errorf("%+v: %v, %v", m, held, err)
 		}
 	}

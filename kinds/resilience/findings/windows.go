@@ -122,7 +122,7 @@ func (s *trialScenario) window(name string, names []string, from, to int64, requ
 		w.RateRPS, w.AnswerRPS = float64(w.Requests)/seconds, float64(s.answersIn(from, to))/seconds
 	}
 	lost := w.Failed + w.Unfinished
-	w.Latency, ofAll = enough(record.LatencyOf(micros, 0), w.Answered, 0, 0), enough(record.LatencyOf(micros, int(lost)), w.Requests, lost, math.NaN())
+	w.Latency, ofAll = enough(record.LatencyOf(micros, 0), w.Answered, 0), enough(record.LatencyOf(micros, int(lost)), w.Requests, lost)
 	w.LongestFailUS = float64(longestFailing(requests, to)) / 1e3
 	for _, sample := range s.during(from, to) {
 		for service, n := range sample.Ready {
@@ -193,15 +193,15 @@ func (s *trialScenario) edges(a *ledger.Account, requests []sent, w record.Scena
 	for _, e := range a.Edges {
 		clients = clients || e.From == fault.LoadService
 		one := record.ScenarioEdge{From: e.From, To: e.To, Requests: e.Requests, Attempts: e.Attempts, Failed: e.Failed}
-		l := enough(record.Latency{P50: float64(e.P50NS) / 1e3, P99: float64(e.P99NS) / 1e3}, e.Requests, 0, 0)
-		one.P50US, one.P99US = l.P50, l.P99
+		l := enough(record.LatencyAt(0.5, float64(e.P50NS)/1e3, 0.99, float64(e.P99NS)/1e3), e.Requests, 0)
+		one.P50US, one.P99US = l.At(0.5), l.At(0.99)
 		if len(e.Flags) > 0 {
 			one.Flags = maps.Clone(e.Flags)
 		}
 		out = append(out, one)
 	}
 	if !clients && w.Requests > 0 {
-		out = append(out, record.ScenarioEdge{From: fault.LoadService, To: s.study.Scenario.Entry, Requests: w.Requests, Attempts: w.Requests, Failed: w.Failed + w.Unfinished, P50US: w.Latency.P50, P99US: w.Latency.P99})
+		out = append(out, record.ScenarioEdge{From: fault.LoadService, To: s.study.Scenario.Entry, Requests: w.Requests, Attempts: w.Requests, Failed: w.Failed + w.Unfinished, P50US: w.Latency.At(0.5), P99US: w.Latency.At(0.99)})
 	}
 	return out
 }

@@ -18,13 +18,16 @@ func windowTable(f record.Findings) report.Table {
 	cells := judged(f)
 	largest := 0.0
 	for _, c := range cells {
-		largest = max(largest, c.Scenario.Total.Latency.Max)
+		largest = max(largest, c.Scenario.Total.Latency.Max())
 	}
 	us, few := report.ScaleFor("us", largest), false
 	t := report.Table{Title: "Windows between steps; latency in " + us.Unit + ", of answered requests, from intended send time", Columns: append(report.FactorColumns(f),
-		report.Column{Head: "window"}, report.Column{Head: "from", Right: true, Keep: 9}, report.Column{Head: "to", Right: true, Keep: 2}, report.Column{Head: "requests", Right: true, Keep: 8}, report.Column{Head: "failed", Right: true}, report.Column{Head: "by kind", Keep: 6},
-		report.Column{Head: "p50", Right: true, Keep: 7}, report.Column{Head: "p90", Right: true, Keep: 1}, report.Column{Head: "p99", Right: true, Keep: 8}, report.Column{Head: "max", Right: true, Keep: 3}, report.Column{Head: "longest failing run", Right: true, Keep: 5},
-		report.Column{Head: "attempts", Right: true, Keep: 6}, report.Column{Head: "hidden", Right: true, Keep: 4}, report.Column{Head: "to stale endpoints", Right: true, Keep: 4}, report.Column{Head: "fewer ready", Right: true, Keep: 3}, report.Column{Head: "ejected", Right: true, Keep: 3})}
+		report.Column{Head: "window"}, report.Column{Head: "from", Right: true, Keep: 9}, report.Column{Head: "to", Right: true, Keep: 2}, report.Column{Head: "requests", Right: true, Keep: 8}, report.Column{Head: "failed", Right: true}, report.Column{Head: "by kind", Keep: 6})}
+	for _, q := range record.UpTo99() {
+		t.Columns = append(t.Columns, report.Column{Head: q.Head(), Right: true, Keep: keepWindow(q)})
+	}
+	t.Columns = append(t.Columns, report.Column{Head: "longest failing run", Right: true, Keep: 5},
+		report.Column{Head: "attempts", Right: true, Keep: 6}, report.Column{Head: "hidden", Right: true, Keep: 4}, report.Column{Head: "to stale endpoints", Right: true, Keep: 4}, report.Column{Head: "fewer ready", Right: true, Keep: 3}, report.Column{Head: "ejected", Right: true, Keep: 3})
 	for _, c := range cells {
 		s := c.Scenario
 		if s.Shown == "" {
@@ -37,7 +40,8 @@ func windowTable(f record.Findings) report.Table {
 		for _, w := range windows {
 			run := report.ScaleFor("us", w.LongestFailUS)
 			row := append(report.FactorTexts(f, c.Cell), report.Text{S: w.Name}, report.Text{S: seconds(w.FromS)}, report.Text{S: seconds(w.ToS)}, report.Text{S: report.Count(w.Requests)}, failedText(w), report.Text{S: byCount(failedBy(w))})
-			for _, v := range []float64{w.Latency.P50, w.Latency.P90, w.Latency.P99, w.Latency.Max} {
+			for _, q := range record.UpTo99() {
+				v := w.Latency.At(q)
 				few = few || v == 0 && w.Answered > 0
 				if v == 0 {
 					row = append(row, report.Text{S: "–", Style: report.StyleDim})
@@ -62,14 +66,34 @@ func windowTable(f record.Findings) report.Table {
 		t.Notes = append(t.Notes, "A window is named after the step that starts it; NAME.end starts when a step is undone. Fewer ready: the minimum of ready endpoints, for services below full; ejected: the maximum. Attempts: per request, between the two services that have the most.")
 	}
 	if few {
-		t.Notes = append(t.Notes, tooFew)
+		t.Notes = append(t.Notes, tooFew())
 	}
 	return t
 }
 
+// keepWindow is how long a narrow table keeps a quantile's column.
+func keepWindow(q record.Quantile) int {
+	switch q {
+	case 0.5:
+		return 7
+	case 0.99:
+		return 8
+	case 1:
+		return 3
+	}
+	return 1
+}
+
 // tooFew says what a dash in place of a percentile means.
-var tooFew = fmt.Sprintf("–: too few requests for the percentile: p50 needs %s, p90 %s, p99 %s, so that %d lie beyond it.",
-	report.Count(stat.Takes(0.5)), report.Count(stat.Takes(0.9)), report.Count(stat.Takes(0.99)), stat.MinBeyond)
+func tooFew() string {
+	needs := "p50 needs " + report.Count(stat.Takes(0.5))
+	for _, q := range record.UpTo99()[1:] {
+		if q < 1 {
+			needs += ", " + q.Head() + " " + report.Count(stat.Takes(float64(q)))
+		}
+	}
+	return fmt.Sprintf("–: too few requests for the percentile: %s, so that %d lie beyond it.", needs, stat.MinBeyond)
+}
 
 // fewer lists services with fewer endpoints than the graph gives them.
 func fewer(s *record.ScenarioSummary, w record.ScenarioWindow) string {

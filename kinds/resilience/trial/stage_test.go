@@ -450,7 +450,7 @@ func TestMomentOf(t *testing.T) {
 	if m.Requests != 1000 || m.Failed != 0 || m.ErrorShare != 0 || m.RateRPS != 910 || m.AtS < 2.39 || m.AtS > 2.41 {
 		t.Errorf("%+v", m)
 	}
-	if !near(m.P50MS, 1) || !near(m.P90MS, 1) || !near(m.P99MS, 1) || !near(m.MaxMS, 80) || m.Answered != m.MomentLatency {
+	if !near(m.Latency.At(0.5), 1000) || !near(m.Latency.At(0.9), 1000) || !near(m.Latency.At(0.99), 1000) || !near(m.Latency.At(1), 80000) || m.Answered != m.Latency {
 		t.Errorf("%+v", m)
 	}
 	// A twentieth failed: no request of all is at the 99th percentile, nor is the largest.
@@ -458,16 +458,16 @@ func TestMomentOf(t *testing.T) {
 		few.seen[i].Scheduled, few.seen[i].Failed = 6, 5
 	}
 	m = moment(24, few, many)
-	if !near(m.P50MS, 1) || !near(m.P90MS, 1) || !math.IsInf(m.P99MS, 1) || !math.IsInf(m.MaxMS, 1) || !near(m.Answered.P99MS, 1) || !near(m.Answered.MaxMS, 80) {
+	if !near(m.Latency.At(0.5), 1000) || !near(m.Latency.At(0.9), 1000) || !math.IsInf(m.Latency.At(0.99), 1) || !math.IsInf(m.Latency.At(1), 1) || !near(m.Answered.At(0.99), 1000) || !near(m.Answered.At(1), 80000) {
 		t.Errorf("%+v", m)
 	}
 	for i := range few.seen {
 		few.seen[i] = load.Summary{Index: i, Scheduled: 10, Failed: 10}
 	}
-	if m := moment(5, few); m.ErrorShare != 1 || m.Requests != 50 || !math.IsInf(m.P50MS, 1) || !math.IsInf(m.Answered.P50MS, 1) {
+	if m := moment(5, few); m.ErrorShare != 1 || m.Requests != 50 || !math.IsInf(m.Latency.At(0.5), 1) || !math.IsInf(m.Answered.At(0.5), 1) {
 		t.Errorf("%+v", m)
 	}
-	if m := moment(0, few); m.Requests != 0 || m.ErrorShare != 0 || m.P99MS != 0 {
+	if m := moment(0, few); m.Requests != 0 || m.ErrorShare != 0 || m.Latency != (record.Latency{}) {
 		t.Errorf("%+v", m)
 	}
 	few.seen[0] = load.Summary{Scheduled: 2, Completed: 2, Intended: buckets(1)}

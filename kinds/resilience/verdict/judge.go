@@ -149,7 +149,7 @@ func checkClients(s *verdict.Sheet, out *record.Scenario, c Collected, l verdict
 		"%d requests scheduled = %d completed + %d failed + %d unfinished", out.Scheduled, out.Completed, failed, out.Unfinished)
 	s.Check("request-log", c.Lost == 0 && c.Logged == out.Scheduled,
 		"%d requests are in the clients' logs, %d were scheduled", c.Logged, out.Scheduled)
-	lag, most := out.Lag.P99/1e3, l.Of(scheduleLag)
+	lag, most := out.Lag.At(0.99)/1e3, l.Of(scheduleLag)
 	s.Check("schedule-lag", lag <= most, "99%% of the requests left within %.2f ms of their time, %.0f ms are borne", lag, most)
 	if lag > l.Of(ScheduleLagWarning) {
 		s.Warn("1%% of the requests left more than %.1f ms after their time, by the clients' own fault: the machine was busy", lag)

@@ -29,7 +29,7 @@ func good() *judged {
 	ok := func(name string) record.Check { return record.Check{Name: name, OK: true, Detail: "as the cell says"} }
 	return &judged{
 		trial: record.Trial{ID: "b000-t00", Scenario: &record.Scenario{Scheduled: 100, Completed: 90, Failed: map[string]int64{"timeout": 7}, Unfinished: 3,
-			Lag: record.Lag{P50: 20, P99: 400, Max: 2000}}},
+			Lag: record.LatencyAt(0.5, 20, 0.99, 400, 1, 2000)}},
 		events: []record.Event{
 			{Kind: "step", Step: "gone", Op: "remove", Object: "bar-1", PlannedNS: 1000 * ms, SentNS: 1001 * ms, Proof: "the EndpointSlices of bar have 1 endpoints without it"},
 			{Kind: "step", Step: "gone", Op: "end remove", Object: "bar-1", PlannedNS: 2000 * ms, SentNS: 2001 * ms},
@@ -82,10 +82,10 @@ func TestOf(t *testing.T) {
 			detail: "CPU was counted over 4.79 s, and the timeline is 5.00 s long"},
 		{name: "CPU counted a little late", change: func(j *judged) { j.trial.Scenario.CountedS, j.trial.Window.Seconds = 4.95, 5 }},
 		{name: "no word of how long CPU was counted", change: func(j *judged) { j.trial.Window.Seconds = 5 }},
-		{name: "late", change: func(j *judged) { j.trial.Scenario.Lag.P99 = 10_001 }, warns: "more than 10.0 ms after their time"},
-		{name: "too late", change: func(j *judged) { j.trial.Scenario.Lag.P99 = 1_000_001 }, fails: "schedule-lag", warns: "1000.0 ms"},
+		{name: "late", change: func(j *judged) { j.trial.Scenario.Lag.Set(0.99, 10_001) }, warns: "more than 10.0 ms after their time"},
+		{name: "too late", change: func(j *judged) { j.trial.Scenario.Lag.Set(0.99, 1_000_001) }, fails: "schedule-lag", warns: "1000.0 ms"},
 		{name: "late within a limit given", change: func(j *judged) {
-			j.trial.Scenario.Lag.P99 = 1_500_000
+			j.trial.Scenario.Lag.Set(0.99, 1_500_000)
 			j.limits = verdict.Limits{"schedule-lag": 2000, "schedule-lag-warning": 1500}
 		}},
 		{name: "not late, but for a limit given", change: func(j *judged) { j.limits = verdict.Limits{"schedule-lag": 0.3} }, fails: "schedule-lag",
@@ -217,7 +217,7 @@ func TestGivenUp(t *testing.T) {
 func TestJudgeFromDisk(t *testing.T) {
 	j := good()
 	j.seen.Collected.Logs = map[string]string{"b": "reset", "a": "gone", "c": "gone"}
-	j.trial.Scenario.Lag.P99 = 20_000
+	j.trial.Scenario.Lag.Set(0.99, 20_000)
 	text, err := json.Marshal(j.seen)
 	if err != nil {
 		t.Fatal(err)

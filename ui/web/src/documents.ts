@@ -398,7 +398,8 @@ export interface CellSummary {
     readonly scenario?: ScenarioSummary;
 }
 /**
- * Latency summarises a histogram in microseconds.
+ * Latency summarises a distribution of times, in microseconds. In JSON its members stand
+ * side by side, with 0 for quantiles that are not known.
  */
 export interface Latency {
     readonly min: number;
@@ -765,15 +766,16 @@ export interface Edges {
      */
     readonly changes: number;
     readonly lacking: number;
-    readonly first_us: ChangeQuantiles;
-    readonly median_us: ChangeQuantiles;
-    readonly last_us: ChangeQuantiles;
+    readonly first_us: Quantiles;
+    readonly median_us: Quantiles;
+    readonly last_us: Quantiles;
 }
 /**
- * ChangeQuantiles are quantiles over changes, microseconds; nil where there
- * are too few changes to tell: each takes as many as leave one beyond it.
+ * Quantiles holds the values of a distribution at the quantiles of [WithMax], in their
+ * order. Those that are not known have no value: too few observations lie beyond them,
+ * they lie among observations that never ended, or a record of another version lacks them.
  */
-export interface ChangeQuantiles {
+export interface Quantiles {
     readonly p50: (number | null);
     readonly p90: (number | null);
     readonly p99: (number | null);

@@ -6,7 +6,7 @@ import { bars, type BarRow } from '../chart/bars';
 import { lineChart, type Series } from '../chart/line';
 import type { CellSummary, ControlSummary, Stage } from '../documents';
 import { h } from '../dom';
-import { count, fixed, interval, percent, percentileName, plain, plural, scaleFor, value, type Scale } from '../format';
+import { count, fixed, interval, observationsFor, percent, percentileName, percentilesOf, plain, plural, quantileHead, scaleFor, value, type Scale } from '../format';
 import type { Model } from '../model';
 import { controlled, keys, pieces, type Controlled } from './control';
 import { tickText } from './overhead';
@@ -112,12 +112,13 @@ function convergenceTable(model: Model, shown: readonly Controlled[]): HTMLEleme
   const cells = shown.map((c) => c.cell);
   const scale = scaleFor('us', Math.max(0, ...shown.map((c) => Math.max(c.control.convergence_us.p50, c.control.applied_us?.p50 ?? 0))));
   const real = shown.some((c) => c.control.applied_us);
-  const columns = ['p50', 'p90', 'p99', 'p99.9', 'max', ...(real ? ['active in Envoy, p50', 'p99', 'max'] : []), 'istiod’s own p99', 'hidden by it', 'changes', 'never came', 'never acknowledged', 'valid trials'];
+  const names = percentilesOf(shown[0]?.control.convergence_us);
+  const columns = [...names.map(quantileHead), 'max', ...(real ? ['active in Envoy, p50', 'p99', 'max'] : []), 'istiod’s own p99', 'hidden by it', 'changes', 'never came', 'never acknowledged', 'valid trials'];
   return table(`Convergence, ${scale.unit}`, [{ head: 'cell' }, ...columns.map((head) => ({ head, number: true }))], shown.map(({ cell, control }): CellText[] => {
     const [c, applied, reported] = [control.convergence_us, control.applied_us, control.reported_p99_us];
     return [
       model.label(cell.cell, cells),
-      ...[c.p50, c.p90, c.p99, c.p999, c.max].map((v): CellText => (v > 0 || c.max === 0 ? plain(scale, v) : TOO_FEW_CHANGES)),
+      ...[...names.map((name) => c[name]), c.max].map((v): CellText => (v > 0 || c.max === 0 ? plain(scale, v) : TOO_FEW_CHANGES)),
       ...(real ? [applied?.p50, applied?.p99, applied?.max].map((v): CellText => (v === 0 && (applied?.max ?? 0) > 0 ? TOO_FEW_CHANGES : measured(scale, v))) : []),
       reported === undefined ? '–' : plain(scale, reported) + firstBucket(control),
       hidden(model, cell, scale, reported === undefined || c.p99 === 0 ? undefined : c.p99 - reported),
@@ -148,15 +149,19 @@ function edgesTable(model: Model, shown: readonly Controlled[]): HTMLElement | n
   if (acknowledged.length === 0) return null;
   const cells = acknowledged.map((c) => c.cell);
   const scale = scaleFor('us', Math.max(0, ...acknowledged.map(({ edges }) => edges.last_us.max ?? edges.last_us.p50 ?? 0)));
+  const names = percentilesOf(acknowledged[0]?.edges.last_us);
   const rows = acknowledged.flatMap(({ cell, edges }) => [['the first', edges.first_us] as const, ['half', edges.median_us] as const, ['the last', edges.last_us] as const].map(([name, q]): CellText[] => [
     model.label(cell.cell, cells), name,
-    ...([[q.p50, 0], [q.p90, 10], [q.p99, 100], [q.p999, 1000], [q.max, 0]] as const).map(([v, needs]) => (v !== null ? plain(scale, v) : edges.changes < needs ? TOO_FEW : NOT_REACHED)),
+    ...[...names, 'max' as const].map((quantile) => {
+      const v = q[quantile];
+      return v !== null ? plain(scale, v) : edges.changes < observationsFor(quantile) ? TOO_FEW : NOT_REACHED;
+    }),
     count(edges.changes),
   ]));
-  const columns = [{ head: 'cell' }, { head: 'acknowledged by' }, ...['p50', 'p90', 'p99', 'p99.9', 'max', 'changes'].map((head) => ({ head, number: true }))];
+  const columns = [{ head: 'cell' }, { head: 'acknowledged by' }, ...[...names.map(quantileHead), 'max', 'changes'].map((head) => ({ head, number: true }))];
   return h('div', { class: 'edges' },
     table(`First, median and last proxy to ACK a change, over changes, ${scale.unit}`, columns, rows),
-    rows.some((row) => row.includes(TOO_FEW)) && h('p', { class: 'key' }, 'Too few: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9).'),
+    rows.some((row) => row.includes(TOO_FEW)) && h('p', { class: 'key' }, `Too few: a percentile needs enough changes to leave one beyond it (${names.filter((name) => observationsFor(name) > 0).map((name) => `${count(observationsFor(name))} for ${quantileHead(name)}`).join(', ')}).`),
     rows.some((row) => row.includes(NOT_REACHED)) && h('p', { class: 'key' }, 'Not reached: a change that some proxy never acknowledged ranks slowest for the last; one that no proxy did ranks slowest everywhere.'));
 }
 

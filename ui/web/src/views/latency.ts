@@ -5,7 +5,7 @@ import { airy, nines } from '../chart/axis';
 import { lineChart, type Series } from '../chart/line';
 import type { CellSummary, CurvePoint } from '../documents';
 import { h } from '../dom';
-import { count, percent, percentileName, plain, scaleFor, value } from '../format';
+import { count, percent, percentileName, percentilesOf, plain, quantileHead, scaleFor, value } from '../format';
 import type { Model } from '../model';
 import { tickText } from './overhead';
 import { choice, folded, legend, Live, nothing, section, table, toggle, type Slice, type View } from './parts';
@@ -86,13 +86,14 @@ function cdf(model: Model, cells: readonly CellSummary[]) {
 
 function latencyTable(model: Model, cells: readonly CellSummary[]): HTMLElement {
   const scale = scaleFor('us', Math.max(0, ...cells.filter((c) => c.valid > 0).map((c) => c.latency_intended_us.p50)));
-  const columns = [{ head: 'cell' }, ...['p50', 'p90', 'p99', 'p99.9', 'max', 'p50 from send', 'lag p99, µs', 'requests', 'failed', 'valid trials'].map((name) => ({ head: name, number: true }))];
+  const names = percentilesOf(cells[0]?.latency_intended_us);
+  const columns = [{ head: 'cell' }, ...[...names.map(quantileHead), 'max', 'p50 from send', 'lag p99, µs', 'requests', 'failed', 'valid trials'].map((name) => ({ head: name, number: true }))];
   return table(`Latency, ${scale.unit}`, columns, cells.map((c) => {
     const l = c.latency_intended_us;
     const numbers = c.valid > 0
-      ? [...(['p50', 'p90', 'p99', 'p999'] as const).map((name) => (c.not_reached?.includes(name) ? 'not reached' : l[name] > 0 ? plain(scale, l[name]) : '–')),
+      ? [...names.map((name) => (c.not_reached?.includes(name) ? 'not reached' : l[name] > 0 ? plain(scale, l[name]) : '–')),
         ...[l.max, c.latency_send_us.p50].map((v) => (v > 0 ? plain(scale, v) : '–')), plain({ div: 1, unit: 'µs' }, c.schedule_lag_p99_us)]
-      : Array.from({ length: 7 }, () => '–');
+      : Array.from({ length: names.length + 3 }, () => '–');
     return [model.label(c.cell, cells), ...numbers, count(c.requests), { text: count(c.failed), ...(c.failed > 0 ? { tone: 'bad' as const } : {}) },
       { text: `${c.valid}/${c.trials}`, ...(c.valid < c.trials ? { tone: 'bad' as const } : {}) }];
   }));
