@@ -164,7 +164,7 @@ func panelTitle(s Signal) string {
 func legend(s Signal) string {
 	switch {
 	case s.Quantile > 0:
-		return QuantileName(s.Quantile)
+		return s.Quantile.Head()
 	case s.Family != "":
 		return "mean"
 	case s.By != "":

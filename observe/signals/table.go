@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Groups of golden signals, in their order.
@@ -48,7 +50,7 @@ type Signal struct {
 	// Family is the histogram of which this is a quantile or the mean; "".
 	Family string
 	// Quantile is the quantile, 0 for anything else.
-	Quantile float64
+	Quantile record.Quantile
 	// Note says what a reader must know of it.
 	Note string
 }
@@ -123,14 +125,6 @@ func promDuration(d time.Duration) string {
 	return fmt.Sprintf("%dm", int64(d/time.Minute))
 }
 
-// Quantiles of latency, as every histogram of the table has them.
-var Quantiles = []float64{0.5, 0.9, 0.99, 0.999}
-
-// QuantileName spells a quantile: p50, p99.9.
-func QuantileName(q float64) string {
-	return "p" + strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", q*100), "0"), ".")
-}
-
 // MetricLatency is the histogram that the published golden signals and alerts
 // call latency.
 const MetricLatency = "pilot_proxy_convergence_time"
@@ -153,11 +147,11 @@ func Table(o Options) []Signal {
 	o = o.withDefaults()
 	var all []Signal
 	for _, f := range families {
-		for _, q := range Quantiles {
+		for _, q := range record.Percentiles() {
 			all = append(all, Signal{
-				Key: f.key + "_" + strings.ReplaceAll(QuantileName(q), ".", ""), Group: GroupLatency, Title: f.title + " " + QuantileName(q),
+				Key: f.key + "_" + q.Name(), Group: GroupLatency, Title: f.title + " " + q.Head(),
 				Unit: UnitSeconds, Family: f.metric, Quantile: q, Metrics: []string{f.metric + "_bucket"}, Note: f.note,
-				forms: quantileOf(q, f.metric),
+				forms: quantileOf(float64(q), f.metric),
 			})
 		}
 		all = append(all, Signal{

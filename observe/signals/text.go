@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // WriteTable writes a reading for people.
@@ -15,8 +17,8 @@ func WriteTable(w io.Writer, r Reading) error {
 	fmt.Fprintf(&b, "%s at %s, last %s\n", r.Source, time.UnixMilli(r.AtMS).Format(time.DateTime), Seconds(r.WindowS))
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "\nLATENCY\tmean")
-	for _, q := range Quantiles {
-		fmt.Fprintf(t, "\t%s", QuantileName(q))
+	for _, q := range record.Percentiles() {
+		fmt.Fprintf(t, "\t%s", q.Head())
 	}
 	fmt.Fprintln(t)
 	for _, f := range families {
@@ -66,8 +68,8 @@ func writeFamily(w io.Writer, r Reading, f family) {
 		return
 	}
 	fmt.Fprintf(w, "\t%s", mean.describe())
-	for _, q := range Quantiles {
-		v, _ := r.Find(f.key + "_" + strings.ReplaceAll(QuantileName(q), ".", ""))
+	for _, q := range record.Percentiles() {
+		v, _ := r.Find(f.key + "_" + q.Name())
 		fmt.Fprintf(w, "\t%s", v.describe())
 	}
 	fmt.Fprintln(w)
