@@ -89,7 +89,7 @@ func TestControlRefuses(t *testing.T) {
 		{"measure of the data plane", minimalControl + "measures: [latency]\n", "4:12", `"latency" belongs to the data plane`, ""},
 		{"measure of the control plane", minimal + "measures: [convergence]\n", "3:12", "belongs to the control plane", ""},
 		{"finding of the data plane", minimalControl + "stop: {finding: latency_p50, half_width: 5%}\n", "4:17", "belongs to the data plane", ""},
-		{"unknown finding", minimalControl + "stop: {finding: convergence_p95, half_width: 5%}\n", "4:17", "unknown value", "convergence_p90"},
+		{"unknown finding", minimalControl + "stop: {finding: convergence_p90s, half_width: 5%}\n", "4:17", "unknown value", "convergence_p90"},
 		{"unknown field", minimalControl[:len(minimalControl)-3] + "{change: 5}\n", "3:11", `unknown field "change" in control`, "did you mean changes?"},
 		{"empty section", minimal + "control:\n", "3:1", "control is empty", ""},
 		{"no mesh", minimalControl + "mesh: none\n", "4:7", "no control plane", ""},

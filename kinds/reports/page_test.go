@@ -16,6 +16,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
@@ -173,13 +174,13 @@ func checkNumbers(t *testing.T, ctx context.Context, f record.Findings) {
 		}
 	}
 	s = report.ScaleFor("us", largest)
-	names := []string{"latency_p50_overhead", "latency_p90_overhead", "latency_p99_overhead", "latency_p999_overhead"}
 	i := 0
 	for _, c := range f.Cells {
 		if c.Baseline {
 			continue
 		}
-		for k, name := range names {
+		for k, q := range record.Percentiles() {
+			name := "latency_" + q.Name() + finding.Overhead
 			x := report.Differences(f, name)[c.Cell.Key()]
 			if want := report.Figure(x, s).S; overhead[i][1+3*k] != want {
 				t.Errorf("%s of %s shows %q, want %q", name, c.Label, overhead[i][1+3*k], want)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/golden"
 )
 
@@ -126,7 +127,9 @@ func answerAll(t *testing.T, s Source) string {
 		`count by (__name__) ({pod="istiod-recorded"})`,
 	}
 	for _, signal := range Table(Options{}) {
-		questions = append(questions, signal.Expr)
+		if slices.Contains([]record.Quantile{0, 0.5, 0.9, 0.99, 0.999}, signal.Quantile) { // that database was asked for these
+			questions = append(questions, signal.Expr)
+		}
 	}
 	moments := []float64{-1, 0, 0.5, 3, 170, 175, 499, 640, 796, 797, 905, 1000, 1249.5, 1251, 1750, 1996, 2300}
 	var b strings.Builder
