@@ -261,7 +261,7 @@ func writeFindings(ctx context.Context, dir string) (record.Findings, error) {
 		return findings, err
 	}
 	if settings := settingsOf(findings.Tuning); settings != "" {
-		if err := d.WriteFile(settingsFile, []byte(settings)); err != nil {
+		if err := d.WriteFile(SettingsFile, []byte(settings)); err != nil {
 			return findings, err
 		}
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// settingsFile is where a run directory has the setting that a tuning recommends.
-const settingsFile = "recommended.yaml"
+// SettingsFile is where a run directory has the setting that a tuning recommends.
+const SettingsFile = "recommended.yaml"
 
 const (
 	settingsHead = "# The setting that the search recommends: where the report's steps end.%s Go there by\n" +
 		"# these steps; at their end apply it as one file:\n" +
-		"#   kubectl apply --server-side --field-manager=tuning -f " + settingsFile + "\n" +
+		"#   kubectl apply --server-side --field-manager=tuning -f " + SettingsFile + "\n" +
 		"# (with --force-conflicts where the installation sets the same fields). What an earlier such\n" +
 		"# file set and this one does not, that command takes out again.\n"
 	valuesHead = "# To be merged into the installation's values (helm: meshConfig of the chart istiod;\n# istioctl: spec.meshConfig). kubectl does not set it.\n"

@@ -69,7 +69,7 @@ func TestSettingsOfOneObject(t *testing.T) {
 	if c.Name != "discovery" || env["PILOT_DEBOUNCE_AFTER"] != "2.5s" || env["PILOT_PUSH_THROTTLE"] != "100" || len(env) != 2 || c.Resources.Limits["cpu"] != "2" || c.Resources.Requests["cpu"] != "1" {
 		t.Errorf("the container is %+v", c)
 	}
-	for _, want := range []string{"kubectl apply --server-side --field-manager=tuning -f " + settingsFile, "# debounce_after: 2.5s, now 100ms\n", "# push_throttle: 100, now default\n",
+	for _, want := range []string{"kubectl apply --server-side --field-manager=tuning -f " + SettingsFile, "# debounce_after: 2.5s, now 100ms\n", "# push_throttle: 100, now default\n",
 		"#     discoverySelectors:\n", "#     defaultServiceExportTo:\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)

@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"strconv"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/comparison"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds"
-	"github.com/meshtrial/meshtrial/kinds/analyses"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -129,15 +126,7 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, before, after []s
 	if err != nil {
 		return err
 	}
-	a, err := loadFigures(ctx, env, before...)
-	if err != nil {
-		return err
-	}
-	b, err := loadFigures(ctx, env, after...)
-	if err != nil {
-		return err
-	}
-	c, err := comparison.Compare(a, b, how)
+	c, err := app.Compare(ctx, before, after, how, env.warn)
 	if err != nil {
 		return err
 	}
@@ -149,56 +138,7 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, before, after []s
 	if err != nil {
 		return err
 	}
-	switch c.Verdict {
-	case record.VerdictWorse:
-		worse := "run B is worse"
-		if len(before)+len(after) > 2 {
-			worse = "side B is worse"
-		}
-		return errs.WithCode(errors.New(worse), errs.CodeAssertion)
-	case record.VerdictInconclusive:
-		return inconclusive(c, before, after)
-	}
-	return nil
-}
-
-// loadFigures reads runs one after the other, and keeps of each what it can be
-// compared by.
-func loadFigures(ctx context.Context, env *Env, dirs ...string) ([]*analysis.RunFigures, error) {
-	var out []*analysis.RunFigures
-	for _, dir := range dirs {
-		run, err := loadRun(ctx, env, dir)
-		if err != nil {
-			return nil, err
-		}
-		r, err := analyses.All().Figures(run)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	return out, nil
-}
-
-// inconclusive is the error of a comparison that says neither.
-func inconclusive(c comparison.Comparison, before, after []string) error {
-	err := errors.New("the comparison is inconclusive")
-	if c.Why != "" {
-		err = fmt.Errorf("%w: %s", err, c.Why)
-	}
-	err = errs.WithCode(err, errs.CodeInvalid)
-	lacking := "RUN"
-	switch {
-	case c.Lacking == "" && c.Basis == comparison.BasisRuns:
-		return errs.WithHint(err, "more runs narrow the intervals (%s); a wider --margin is easier to meet", comparison.Takes)
-	case c.Lacking == "":
-		return errs.WithHint(err, "more blocks narrow the intervals; a wider --margin is easier to meet")
-	case c.Lacking == comparison.LackingA && len(before) == 1:
-		lacking = before[0]
-	case c.Lacking == comparison.LackingB && len(after) == 1:
-		lacking = after[0]
-	}
-	return errs.WithHint(err, "`meshtrial report %s` says why", filepath.Clean(lacking))
+	return app.CompareJudgement(c, before, after)
 }
 
 // parseMargin reads a share: "5%" or "0.05".

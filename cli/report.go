@@ -15,25 +15,18 @@ import (
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds"
-	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/run/store"
-	"github.com/meshtrial/meshtrial/study"
 	"github.com/spf13/cobra"
 )
 
 type reportFlags struct {
+	app.ReportOptions
 	format string
 	json   bool
 	out    string
-	assert []string
-	sets   []string // what the run is held against: sizing.FIELD=VALUE, money.FIELD=VALUE
-	// rejudge judges the trials again, under limits NAME=VALUE.
-	rejudge bool
-	limits  []string
-	color   string
-	width   int
+	color  string
+	width  int
 }
 
 func newReportCommand(env *Env) *cobra.Command {
@@ -55,26 +48,27 @@ func newReportCommand(env *Env) *cobra.Command {
 			"  meshtrial report runs/quick-... --format html --out report.html\n" +
 			"  meshtrial report runs/quick-... --rejudge --limit schedule-lag=50%",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if asksLimits(f.limits) && len(args) == 0 {
+			if asksLimits(f.Limits) && len(args) == 0 {
 				return nil
 			}
 			return cobra.ExactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if asksLimits(f.limits) {
+			if asksLimits(f.Limits) {
 				return reportLimits(cmd.Context(), env, args)
 			}
-			return runReport(cmd.Context(), env, f, args[0])
+			f.Dir = args[0]
+			return runReport(cmd.Context(), env, f)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", strings.Join(report.Formats, ", "))
 	flags.BoolVar(&f.json, "json", false, "short for --format json")
 	flags.StringVar(&f.out, "out", "", "`FILE` to write instead of standard output")
-	flags.StringArrayVar(&f.assert, "assert", nil, "CEL `EXPRESSION` that must hold; may be repeated")
-	flags.StringArrayVar(&f.sets, "set", nil, "state another mesh or other prices, `FIELD=VALUE` below sizing or money; may be repeated")
-	flags.BoolVar(&f.rejudge, "rejudge", false, "judge the trials again from their records, by today's rules")
-	flags.StringArrayVar(&f.limits, "limit", nil, "with --rejudge: judge by this bound, `NAME=VALUE`; may be repeated (--limit help lists them)")
+	flags.StringArrayVar(&f.Assert, "assert", nil, "CEL `EXPRESSION` that must hold; may be repeated")
+	flags.StringArrayVar(&f.Sets, "set", nil, "state another mesh or other prices, `FIELD=VALUE` below sizing or money; may be repeated")
+	flags.BoolVar(&f.Rejudge, "rejudge", false, "judge the trials again from their records, by today's rules")
+	flags.StringArrayVar(&f.Limits, "limit", nil, "with --rejudge: judge by this bound, `NAME=VALUE`; may be repeated (--limit help lists them)")
 	addTextFlags(cmd, &f.color, &f.width)
 	cmd.MarkFlagsMutuallyExclusive("json", "format")
 	return cmd
@@ -116,7 +110,7 @@ func knowsUTF8(getenv func(string) string) bool {
 	return locale == "" || strings.Contains(charset, "utf8")
 }
 
-func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
+func runReport(ctx context.Context, env *Env, f reportFlags) error {
 	if f.json {
 		f.format = "json"
 	}
@@ -134,21 +128,8 @@ func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 	if f.format == "html" && f.out == "" && terminalWidth(env.Stdout) > 0 {
 		return errs.WithHint(errs.Usage("refusing to write HTML to a terminal"), "write it to a file: --out report.html")
 	}
-	var exprs []study.Expr
-	for _, text := range f.assert {
-		exprs = append(exprs, study.Expr{Text: text, Pos: study.Pos{File: "--assert"}})
-	}
-	run, err := loadRun(ctx, env, dir)
-	if err == nil {
-		run, err = rejudged(env, f, run)
-	}
-	if err == nil {
-		run, err = restated(run, f.sets)
-	}
-	if err != nil {
-		return err
-	}
-	findings, err := analyses.All().Analyze(run, exprs...)
+	f.Warn = env.warn
+	findings, err := app.Report(ctx, f.ReportOptions)
 	if err != nil {
 		return err
 	}
@@ -167,37 +148,13 @@ func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 	return app.Judgement(findings)
 }
 
-// restated is a run beside another mesh or other prices than its study states. What was
-// measured stays.
-func restated(run record.Run, sets []string) (record.Run, error) {
-	if len(sets) == 0 {
-		return run, nil
-	}
-	for _, set := range sets {
-		path, value, _ := strings.Cut(set, "=")
-		if section, _, _ := strings.Cut(strings.TrimSpace(path), "."); section != "sizing" && section != "money" {
-			return run, errs.WithHint(errs.Usage("--set %s: a report cannot change what was measured", set), "--set sizing.FIELD=VALUE states another mesh, --set money.FIELD=VALUE other prices")
-		}
-		if strings.TrimSpace(value) == "" {
-			return run, errs.WithHint(errs.Usage("--set %s: a field, = and a value are expected", set), "as --set sizing.pods=200, or --set money.core_month=25 --set money.gb_month=3")
-		}
-	}
-	s, err := study.ParseStored(run.StudyYAML, "the run's study.yaml", sets)
-	if err != nil {
-		return run, err
-	}
-	run.StudyYAML = s.Marshal()
-	return run, nil
+// loadRun reads a run directory, and warns of what is damaged there.
+func loadRun(ctx context.Context, env *Env, dir string) (record.Run, error) {
+	return app.LoadRun(ctx, dir, env.warn)
 }
 
-// loadRun reads a run directory and says on stderr what was damaged.
-func loadRun(ctx context.Context, env *Env, dir string) (record.Run, error) {
-	run, notes, err := store.Load(ctx, dir)
-	for _, note := range notes {
-		fmt.Fprintf(env.Stderr, "meshtrial: %s: %s\n", dir, note)
-	}
-	return run, err
-}
+// warn prints a line that is about the input rather than an error.
+func (env *Env) warn(text string) { fmt.Fprintf(env.Stderr, "meshtrial: %s\n", text) }
 
 // writeWhole writes a file whole or not at all. A device or pipe, such as
 // /dev/stdout, is written to; a link's target is replaced, not the link.

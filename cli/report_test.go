@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -265,18 +264,5 @@ func TestWriteWholeLeavesWhatIsNoFile(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 3 {
 		t.Errorf("left over: %v", entries)
-	}
-}
-
-// Other prices are put beside what an earlier release measured, also of a study that would
-// not be run today.
-func TestRestatedRunOfRefusedStudy(t *testing.T) {
-	const text = "name: old\nquestion: q\ncontrol: {}\nsettings: {endpoint_slices: 2, slice_namespaces: 5}\nmoney: {core_month: 20}\n"
-	if _, err := study.Parse([]byte(text), store.FileResolved, nil); err == nil || !strings.Contains(err.Error(), "do not fill") {
-		t.Fatalf("such a study can be run: %v", err)
-	}
-	run, err := restated(record.Run{StudyYAML: []byte(text)}, []string{"money.core_month=25"})
-	if err != nil || !strings.Contains(string(run.StudyYAML), "core_month: 25") {
-		t.Errorf("%v: %s", err, run.StudyYAML)
 	}
 }

@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/run/verdict"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// LoadRun reads a run directory, and warns of what is damaged there.
+func LoadRun(ctx context.Context, dir string, warn func(string)) (record.Run, error) {
+	run, notes, err := store.Load(ctx, dir)
+	for _, note := range notes {
+		warn(dir + ": " + note)
+	}
+	return run, err
+}
+
+// ReportOptions say which run to analyze, and how.
+type ReportOptions struct {
+	Dir string // the run directory
+	// Assert are CEL expressions over the findings that must hold, besides the study's own.
+	Assert []string
+	// Sets state another mesh to size or other prices: sizing.FIELD=VALUE, money.FIELD=VALUE.
+	Sets []string
+	// Rejudge judges all trials again by today's rules, with the bounds of Limits (NAME=VALUE).
+	Rejudge bool
+	Limits  []string
+	// Warn is told of damage to the run, and of rules that have changed since.
+	Warn func(text string)
+}
+
+// Report analyzes a recorded run, complete or not. [Judgement] says whether the findings are
+// as expected.
+func Report(ctx context.Context, o ReportOptions) (record.Findings, error) {
+	var exprs []study.Expr
+	for _, text := range o.Assert {
+		exprs = append(exprs, study.Expr{Text: text, Pos: study.Pos{File: "--assert"}})
+	}
+	run, err := LoadRun(ctx, o.Dir, o.Warn)
+	if err == nil {
+		run, err = o.rejudge(run)
+	}
+	if err == nil {
+		run, err = restate(run, o.Sets)
+	}
+	if err != nil {
+		return record.Findings{}, err
+	}
+	return analyses.All().Analyze(run, exprs...)
+}
+
+// rejudge judges the trials of a run again, if asked to. Otherwise it warns if the rules have
+// changed since the run.
+func (o *ReportOptions) rejudge(run record.Run) (record.Run, error) {
+	kind, err := kinds.OfRun(run.Header)
+	if !o.Rejudge {
+		if len(o.Limits) > 0 {
+			return run, errs.WithHint(errs.Usage("--limit requires --rejudge"), "give both")
+		}
+		if words := verdict.Outdated(run.Header.Rules, kind.Limits); words != "" && err == nil {
+			o.Warn(fmt.Sprintf("run %s: %s; --rejudge judges them by today's", run.Header.RunID, words))
+		}
+		return run, nil
+	}
+	if err != nil {
+		return run, err
+	}
+	limits, err := verdict.ParseLimits(o.Limits, kind.Limits)
+	if err != nil {
+		return run, err
+	}
+	out, notes, err := kinds.Rejudge(run, limits, func(name string) func(mesh.Evidence) []record.Check {
+		return Mesh(name, lab.Images{}).Verify
+	})
+	for _, note := range notes {
+		o.Warn(note)
+	}
+	return out, err
+}
+
+// restate returns the run with the mesh to size or the prices of its study changed. What was
+// measured stays.
+func restate(run record.Run, sets []string) (record.Run, error) {
+	if len(sets) == 0 {
+		return run, nil
+	}
+	for _, set := range sets {
+		path, value, _ := strings.Cut(set, "=")
+		if section, _, _ := strings.Cut(strings.TrimSpace(path), "."); section != "sizing" && section != "money" {
+			return run, errs.WithHint(errs.Usage("--set %s: a report cannot change what was measured", set), "--set sizing.FIELD=VALUE states another mesh, --set money.FIELD=VALUE other prices")
+		}
+		if strings.TrimSpace(value) == "" {
+			return run, errs.WithHint(errs.Usage("--set %s: a field, = and a value are expected", set), "as --set sizing.pods=200, or --set money.core_month=25 --set money.gb_month=3")
+		}
+	}
+	s, err := study.ParseStored(run.StudyYAML, "the run's study.yaml", sets)
+	if err != nil {
+		return run, err
+	}
+	run.StudyYAML = s.Marshal()
+	return run, nil
+}

@@ -1,0 +1,155 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/comparison"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/store"
+)
+
+// TrendOptions say which runs to follow over time, and how to join them.
+type TrendOptions struct {
+	Dir   string // the folder of the runs
+	Study string // the name of a study; "" for all
+	How   comparison.CompareOptions
+	Warn  func(text string) // of damaged runs
+}
+
+// Trend finds where the level of a finding changes over the runs in a folder. It names the runs
+// that it cannot read.
+func Trend(ctx context.Context, o TrendOptions) (comparison.Trend, error) {
+	dirs, err := runsIn(o.Dir)
+	if err != nil {
+		return comparison.Trend{}, err
+	}
+	runs, left, err := o.read(ctx, dirs)
+	if err != nil {
+		return comparison.Trend{}, err
+	}
+	trend, err := comparison.MakeTrend(runs, o.How)
+	if err != nil {
+		return trend, trendHint(err, runs, o.Study)
+	}
+	trend.LeftOut = append(left, trend.LeftOut...)
+	return trend, nil
+}
+
+// TrendJudgement is nil, or an error with the exit code of a trend: 3 if a change for the worse
+// remains, 4 if the trend is inconclusive.
+func TrendJudgement(trend comparison.Trend) error {
+	switch trend.Verdict {
+	case record.VerdictWorse:
+		return errs.WithCode(errors.New("a change for the worse remains"), errs.CodeAssertion)
+	case record.VerdictInconclusive:
+		return errs.WithHint(errs.WithCode(fmt.Errorf("the trend is inconclusive: %s", trend.Why), errs.CodeInvalid),
+			"see to runs without valid trials first, then make more runs of the same study; `meshtrial compare BEFORE... --with AFTER...` needs fewer")
+	}
+	return nil
+}
+
+// read reads runs one after the other, those of one study if it is named,
+// and says which cannot be read.
+func (o *TrendOptions) read(ctx context.Context, dirs []string) (runs []*analysis.RunFigures, left []comparison.LeftOut, err error) {
+	var others []string // studies of runs that are left out
+	for _, dir := range dirs {
+		if o.Study != "" {
+			if c, err := store.Read(dir); err == nil && c.Header.Study != o.Study {
+				if !slices.Contains(others, c.Header.Study) {
+					others = append(others, c.Header.Study)
+				}
+				continue
+			}
+		}
+		figures, err := loadFigures(ctx, o.Warn, dir)
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		if err != nil {
+			left = append(left, comparison.LeftOut{Run: dir, Why: err.Error()})
+			continue
+		}
+		runs = append(runs, figures...)
+	}
+	if len(runs) == 0 && len(others) > 0 {
+		return nil, nil, errs.WithHint(errs.Usage("none of %s is of study %q", words.Plural(len(dirs), "run"), o.Study), "%s", errs.Suggest(o.Study, others))
+	}
+	return runs, left, nil
+}
+
+// trendHint tells those who follow several studies at once how to take one.
+func trendHint(err error, runs []*analysis.RunFigures, name string) error {
+	var names []string
+	for _, r := range runs {
+		if !slices.Contains(names, r.Header.Study) {
+			names = append(names, r.Header.Study)
+		}
+	}
+	if len(names) < 2 || name != "" {
+		return err
+	}
+	return errs.WithHint(err, "--study %s takes the runs of one study; %s", names[0], errs.Hint(err))
+}
+
+// runFiles are files of which one shows that a folder is a run, whole or not.
+var runFiles = []string{store.FileHeader, store.FileTrials, store.FileResolved}
+
+// runsIn lists the run directories in a folder, and in those folders in it that
+// are none themselves.
+func runsIn(dir string) ([]string, error) {
+	if isRun(dir) {
+		return nil, errs.WithHint(errs.Usage("%s is a run, not a folder of runs", dir), "give the folder that the runs are in: %s", filepath.Dir(filepath.Clean(dir)))
+	}
+	var out []string
+	below, err := folders(dir)
+	if err != nil {
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "give the folder that the runs are in")
+	}
+	for _, sub := range below {
+		if isRun(sub) {
+			out = append(out, sub)
+			continue
+		}
+		deeper, err := folders(sub)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, slices.DeleteFunc(deeper, func(d string) bool { return !isRun(d) })...)
+	}
+	if len(out) == 0 {
+		return nil, errs.WithHint(errs.Usage("there is no run in %s", dir), "give the folder that the runs are in")
+	}
+	return out, nil
+}
+
+func isRun(dir string) bool {
+	return slices.ContainsFunc(runFiles, func(name string) bool {
+		info, err := os.Stat(filepath.Join(dir, name))
+		return err == nil && info.Mode().IsRegular()
+	})
+}
+
+// folders are those in a folder, links followed, hidden ones left out.
+func folders(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if info, err := os.Stat(path); err == nil && info.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			out = append(out, path)
+		}
+	}
+	return out, nil
+}
