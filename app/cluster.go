@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -141,15 +140,15 @@ func revertDead(ctx context.Context, p Progress, j *journal.Journal) error {
 		return fmt.Errorf("put back what an earlier run changed: %w", err)
 	}
 	kept, err := j.Kept(ctx)
-	for _, text := range KeptNotes(kept) {
+	for _, text := range keptNotes(kept) {
 		p.Note("%s", text)
 	}
 	return err
 }
 
-// KeptNotes name what stays in a cluster because somebody asked for it, a line for
+// keptNotes name what stays in a cluster because somebody asked for it, a line for
 // each run that did.
-func KeptNotes(entries []*journal.Entry) (out []string) {
+func keptNotes(entries []*journal.Entry) (out []string) {
 	var runs []string
 	objects := map[string][]*journal.Entry{}
 	for _, e := range entries {
@@ -205,24 +204,4 @@ func (c Claim) explain(ctx context.Context, err error) error {
 func labGone() bool {
 	_, err := local.Open("")
 	return errors.Is(err, local.ErrNotRunning)
-}
-
-// OutcomesText says what became of entries, a line or two each.
-func OutcomesText(done []journal.Outcome) string {
-	var b strings.Builder
-	for _, o := range done {
-		switch {
-		case o.Err != nil:
-			fmt.Fprintf(&b, "%s: not put back: %v\n", o.Entry.Object, o.Err)
-			continue
-		case len(o.Back) > 0:
-			fmt.Fprintf(&b, "%s: %s (%s)\n", o.Entry.Object, o.Text, strings.Join(o.Back, ", "))
-		default:
-			fmt.Fprintf(&b, "%s: %s\n", o.Entry.Object, o.Text)
-		}
-		for _, text := range o.Left {
-			fmt.Fprintf(&b, "  left alone: %s\n", text)
-		}
-	}
-	return b.String()
 }

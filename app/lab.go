@@ -81,15 +81,15 @@ func (o *RunOptions) cluster(needs []rights.Feature) cluster.Options {
 
 // rights are those that a plan needs in a cluster, in their places.
 func (o *RunOptions) rights(plan *study.Plan) []rights.Feature {
-	needs := rights.Place(PlanRights(plan, o.Observe), Places(rights.Meshes(plan), ""))
+	needs := rights.Place(planRights(plan, o.Observe), Places(rights.Meshes(plan), ""))
 	if namespace, _, pulls := strings.Cut(qualified(o.PullSecret), "/"); pulls {
 		needs = append(needs, rights.Place(rights.For(plan, rights.PullSecret), Places(nil, namespace))...)
 	}
 	return needs
 }
 
-// PlanRights are the rights that a plan needs with a source of CPU and memory.
-func PlanRights(plan *study.Plan, observe string) []rights.Feature {
+// planRights are the rights that a plan needs with a source of CPU and memory.
+func planRights(plan *study.Plan, observe string) []rights.Feature {
 	if observe == record.ObservedKubelet {
 		return rights.OfKubelets(plan)
 	}

@@ -56,9 +56,9 @@ func removeLeftovers(ctx context.Context, p Progress, where lab.Lab) error {
 	return istio.SweepElections(ctx, where.RESTConfig(), kube)
 }
 
-// RemoveNamespaces removes what dead runs made and returns the names of their namespaces. If
+// removeNamespaces removes what dead runs made and returns the names of their namespaces. If
 // run is set, it removes what that run made, dead or not.
-func RemoveNamespaces(ctx context.Context, p Progress, config *rest.Config, run string) ([]string, error) {
+func removeNamespaces(ctx context.Context, p Progress, config *rest.Config, run string) ([]string, error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err

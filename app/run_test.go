@@ -35,7 +35,7 @@ func TestKeptNotes(t *testing.T) {
 	for _, e := range [][2]string{{"a", "1"}, {"b", "1"}, {"a", "2"}} {
 		all = append(all, &journal.Entry{Run: "scope-apply-" + e[1], Kept: "meshtrial scope --apply", Object: journal.Object{Kind: "Sidecar", Namespace: "shop", Name: e[0]}})
 	}
-	got := KeptNotes(all)
+	got := keptNotes(all)
 	if len(got) != 2 || !strings.HasPrefix(got[0], "Sidecar shop/a and 1 more: as asked for by meshtrial scope --apply") || !strings.HasSuffix(got[1], "meshtrial cluster restore --run scope-apply-2") {
 		t.Errorf("%q", got)
 	}

@@ -71,34 +71,24 @@ func (f clusterCheck) run(ctx context.Context, env *Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	found, err := cluster.Find(ctx, f.cluster)
-	if err != nil {
-		return err
-	}
-	features, notes, err := cluster.Resolve(ctx, found.Kube, features)
-	if err != nil {
-		return err
-	}
 	if f.manifests {
+		text, notes, err := app.RightsManifests(ctx, f.cluster, features, to)
 		for _, note := range notes {
 			fmt.Fprintf(env.Stderr, "note: %s\n", note)
 		}
-		text, err := rights.Manifests(features, to)
 		if err == nil {
 			_, err = env.Stdout.Write(text)
 		}
 		return err
 	}
-	checked, err := cluster.Ask(ctx, found.Kube, features)
+	report, err := app.CheckRights(ctx, f.cluster, features)
 	if err != nil {
 		return err
 	}
-	report := clusterRights{Schema: 1, Context: found.Context, Kubernetes: found.Version, Features: checked, Notes: append([]string{}, notes...)}
-	report.count()
 	if f.json {
 		err = writeJSON(env.Stdout, report)
 	} else {
-		err = report.write(env.Stdout)
+		err = writeRights(env.Stdout, report)
 	}
 	if err == nil && report.Missing > 0 {
 		return quiet(errs.CodeAssertion)
@@ -140,17 +130,14 @@ func (f clusterCheck) wanted(ctx context.Context, env *Env, args []string) ([]ri
 	var all []rights.Feature
 	for _, arg := range args {
 		s, _, err := loadStudy(ctx, env, arg, f.sets)
-		if err == nil {
-			s, err = app.Observable(s, f.observe)
-		}
 		if err != nil {
 			return nil, err
 		}
-		plan, err := app.CheckedPlan(s, s.Seed)
+		needs, err := app.StudyRights(s, f.observe, f.namespace)
 		if err != nil {
 			return nil, err
 		}
-		all = rights.Join(all, rights.Place(app.PlanRights(plan, f.observe), app.Places(rights.Meshes(plan), f.namespace)))
+		all = rights.Join(all, needs)
 	}
 	named, err := rights.Named(f.features...)
 	if err != nil {
@@ -162,36 +149,9 @@ func (f clusterCheck) wanted(ctx context.Context, env *Env, args []string) ([]ri
 	return rights.Join(all, rights.Place(named, app.Places([]string{study.MeshIstio}, f.namespace))), nil
 }
 
-// clusterRights is what the cluster says, as `cluster check --json` prints it.
-type clusterRights struct {
-	Schema     int    `json:"schema"`
-	Context    string `json:"context"`
-	Kubernetes string `json:"kubernetes"`
-	// Missing counts rights without which a run does not start, Lacking those
-	// it goes on without.
-	Missing  int               `json:"missing"`
-	Lacking  int               `json:"lacking"`
-	Features []cluster.Checked `json:"features"`
-	Notes    []string          `json:"notes"`
-}
-
-func (r *clusterRights) count() {
-	for i := range r.Features {
-		for k := range r.Features[i].Answers {
-			a := &r.Features[i].Answers[k]
-			switch {
-			case a.Needed():
-				r.Missing++
-			case len(a.Missing) > 0:
-				r.Lacking++
-			}
-		}
-	}
-}
-
-// write prints a block for each feature: what it is, what its pods may do on
+// writeRights prints a block for each feature: what it is, what its pods may do on
 // nodes, and a line for each right.
-func (r clusterRights) write(w io.Writer) error {
+func writeRights(w io.Writer, r app.ClusterRights) error {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "cluster of context %s, Kubernetes %s\n", r.Context, r.Kubernetes)
 	for i := range r.Features {

@@ -6,22 +6,19 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 )
 
 // restoreFlags are the flags of `cluster restore`.
 type restoreFlags struct {
 	clusterFlags
-	run    string
-	wait   time.Duration
-	forget bool
+	app.RestoreOptions
 }
 
 func newClusterRestoreCommand(env *Env) *cobra.Command {
@@ -43,9 +40,9 @@ func newClusterRestoreCommand(env *Env) *cobra.Command {
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.run, "run", "", "only what this run changed and made, including what was asked to stay; and its namespace, even if the run may be under way elsewhere")
-	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for a run that is at work")
-	flags.BoolVar(&f.forget, "forget", false, "drop the notes on what was left alone: it stays as it is (with --run, on all that this run changed and asked to stay)")
+	flags.StringVar(&f.Run, "run", "", "only what this run changed and made, including what was asked to stay; and its namespace, even if the run may be under way elsewhere")
+	flags.DurationVar(&f.Wait, "wait", 0, "how long to wait for a run that is at work")
+	flags.BoolVar(&f.Forget, "forget", false, "drop the notes on what was left alone: it stays as it is (with --run, on all that this run changed and asked to stay)")
 	return cmd
 }
 
@@ -75,100 +72,73 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) error {
 	}
 	p := newProgress(env.Stderr)
 	defer p.Clear()
-	claim := app.Claim{Config: config, Run: app.CommandRun("restore"), Wait: f.wait}
-	return app.Occupy(ctx, p, claim, func(ctx context.Context, j *journal.Journal) error { return f.restore(ctx, env, p, config, j) })
-}
-
-// restore restores in a cluster that is this command's meanwhile.
-func (f restoreFlags) restore(ctx context.Context, env *Env, p *progress, config *rest.Config, j *journal.Journal) error {
-	done, forgotten, restoreErr, err := f.settle(ctx, j)
-	if err != nil {
-		return err
+	f.Config, f.Progress = config, p
+	done, failed := app.Restore(ctx, f.RestoreOptions)
+	if done == nil {
+		return failed
 	}
-	out := restored{Schema: 1, Objects: []restoredEntry{}, Namespaces: []string{}, Forgotten: forgotten, Kept: []string{}}
-	for _, o := range done {
-		one := restoredEntry{Object: o.Entry.Object.String(), Run: o.Entry.Run, Text: o.Text, Back: o.Back, Left: o.Left}
-		if o.Err != nil {
-			one.Error = o.Err.Error()
-		}
-		out.Objects = append(out.Objects, one)
-	}
-	left, err := j.Left(ctx, f.which)
-	if err != nil {
-		return err
-	}
-	kept, err := j.Kept(ctx)
-	if err != nil {
-		return err
-	}
-	for _, e := range kept {
-		out.Kept = append(out.Kept, e.Object.String())
-	}
-	for _, text := range app.KeptNotes(kept) {
-		p.Note("%s", text)
-	}
-	removed, sweepErr := app.RemoveNamespaces(ctx, p, config, f.run)
-	out.Namespaces = append(out.Namespaces, removed...)
 	p.Clear()
-	if err := errors.Join(out.present(env.Stdout, f.json, done), restoreErr, sweepErr); err != nil {
+	if err := errors.Join(presentRestored(env.Stdout, f.json, done), failed); err != nil {
 		return err
 	}
-	if len(left) > 0 {
-		for _, e := range left {
-			if slices.ContainsFunc(done, func(o journal.Outcome) bool { return o.Entry.Object == e.Object && len(o.Left) > 0 }) {
-				continue // it has just been told
-			}
-			p.Note("%s, run %s, left alone: %s", e.Object, e.Run, e.Left)
+	for _, e := range done.Left {
+		if !slices.ContainsFunc(done.Outcomes, func(o journal.Outcome) bool { return o.Entry.Object == e.Object && len(o.Left) > 0 }) {
+			p.Note("%s, run %s, left alone: %s", e.Object, e.Run, e.Left) // the others are among the outcomes
 		}
-		return errs.WithCode(errs.WithHint(fmt.Errorf("changed by somebody else, and left alone at least in part: %s", words.Plural(len(left), "object")),
+	}
+	if len(done.Left) > 0 {
+		return errs.WithCode(errs.WithHint(fmt.Errorf("changed by somebody else, and left alone at least in part: %s", words.Plural(len(done.Left), "object")),
 			"look at them; if they may stay: meshtrial cluster restore --forget"), errs.CodeAssertion)
 	}
 	return nil
 }
 
-// which selects the entries that are asked for.
-func (f restoreFlags) which(e *journal.Entry) bool { return f.run == "" || e.Run == f.run }
-
-// restorer is what a journal does to put back, and to forget.
-type restorer interface {
-	Restore(ctx context.Context, which func(*journal.Entry) bool) ([]journal.Outcome, error)
-	TakeBack(ctx context.Context, which func(*journal.Entry) bool) ([]journal.Outcome, error)
-	Forget(ctx context.Context, which func(*journal.Entry) bool) (int, error)
-}
-
-// settle puts back what is asked for, and takes notes away that may go. What was asked
-// to stay is taken back by its run's name alone, and stays for good where its notes go.
-func (f restoreFlags) settle(ctx context.Context, j restorer) (done []journal.Outcome, forgotten int, failed, err error) {
-	restore := j.Restore
-	if f.run != "" && !f.forget {
-		restore = j.TakeBack
-	}
-	done, failed = restore(ctx, f.which)
-	if !f.forget || errors.Is(failed, journal.ErrLost) {
-		return done, 0, failed, nil
-	}
-	forgotten, err = j.Forget(ctx, func(e *journal.Entry) bool {
-		open := func(o journal.Outcome) bool { return o.Err != nil && o.Entry.Object == e.Object }
-		// Of a run that is named, also what cannot be put back.
-		return f.which(e) && (f.run != "" || e.Left != "" && !slices.ContainsFunc(done, open))
-	})
-	return done, forgotten, failed, err
-}
-
-func (r restored) present(w io.Writer, asJSON bool, done []journal.Outcome) error {
+// presentRestored prints what became of the cluster.
+func presentRestored(w io.Writer, asJSON bool, done *app.Restored) error {
 	if asJSON {
-		return writeJSON(w, r)
+		out := restored{Schema: 1, Objects: []restoredEntry{}, Namespaces: append([]string{}, done.Namespaces...), Forgotten: done.Forgotten, Kept: []string{}}
+		for _, o := range done.Outcomes {
+			one := restoredEntry{Object: o.Entry.Object.String(), Run: o.Entry.Run, Text: o.Text, Back: o.Back, Left: o.Left}
+			if o.Err != nil {
+				one.Error = o.Err.Error()
+			}
+			out.Objects = append(out.Objects, one)
+		}
+		for _, e := range done.Kept {
+			out.Kept = append(out.Kept, e.Object.String())
+		}
+		return writeJSON(w, out)
 	}
 	p := &errWriter{w: w}
-	p.printf("%s", app.OutcomesText(done))
-	for _, name := range r.Namespaces {
+	p.printf("%s", outcomesText(done.Outcomes))
+	for _, name := range done.Namespaces {
 		p.printf("Namespace %s: removed\n", name)
 	}
-	if r.Forgotten > 0 {
-		p.printf("%d notes forgotten\n", r.Forgotten)
+	if done.Forgotten > 0 {
+		p.printf("%d notes forgotten\n", done.Forgotten)
 	}
-	if len(r.Objects)+len(r.Namespaces)+r.Forgotten == 0 {
+	if len(done.Outcomes)+len(done.Namespaces)+done.Forgotten == 0 {
 		p.printf("nothing to put back\n")
 	}
 	return p.err
+}
+
+// outcomesText says what became of entries, a line or two each.
+func outcomesText(done []journal.Outcome) string {
+	var b strings.Builder
+	for _, o := range done {
+		switch {
+		case o.Err != nil:
+			fmt.Fprintf(&b, "%s: not put back: %v\n", o.Entry.Object, o.Err)
+			continue
+		case len(o.Back) > 0:
+			fmt.Fprintf(&b, "%s: %s (%s)\n", o.Entry.Object, o.Text, strings.Join(o.Back, ", "))
+		default:
+			fmt.Fprintf(&b, "%s: %s\n", o.Entry.Object, o.Text)
+		}
+		for _, text := range o.Left {
+			fmt.Fprintf(&b, "  left alone: %s\n", text)
+		}
+	}
+	return b.String()
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/testing/labtest"
@@ -76,7 +77,7 @@ func TestOneAtATime(t *testing.T) {
 	if err := <-left; err != nil {
 		t.Error(err)
 	}
-	if holder, err := readClusterStatus(t.Context(), l.RESTConfig()); err != nil || holder.Holder != nil {
+	if holder, err := app.ReadClusterStatus(t.Context(), l.RESTConfig()); err != nil || holder.Holder != nil {
 		t.Errorf("the Lease is not given back: %+v, %v", holder.Holder, err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/observe"
 )
@@ -64,7 +65,7 @@ func TestGeneratedSidecars(t *testing.T) {
 // takeBack undoes what was applied.
 func (g callGraph) takeBack() {
 	g.t.Helper()
-	var status clusterStatus
+	var status app.ClusterStatus
 	if err := json.Unmarshal([]byte(g.run("cluster", "status", "--kubeconfig", g.lab.Kubeconfig(), "--json")), &status); err != nil {
 		g.t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -64,23 +64,23 @@ func TestSettle(t *testing.T) {
 		return &journal.Entry{Run: run, Object: journal.Object{Kind: "Sidecar", Name: name}, Kept: kept, Left: left}
 	}
 	for name, c := range map[string]struct {
-		flags  restoreFlags
-		broken string
-		lost   bool
-		want   []string
+		options RestoreOptions
+		broken  string
+		lost    bool
+		want    []string
 	}{
-		"all":                          {restoreFlags{}, "", false, []string{"restore changed"}},
-		"all, and forget":              {restoreFlags{forget: true}, "", false, []string{"restore changed", "forget left"}},
-		"a run whose changes stay":     {restoreFlags{run: "apply"}, "", false, []string{"take back stays"}},
-		"they stay for good":           {restoreFlags{run: "apply", forget: true}, "", false, []string{"forget stays"}},
-		"a dead run, and forget":       {restoreFlags{run: "dead", forget: true}, "", false, []string{"restore changed", "forget changed"}},
-		"what cannot be put back":      {restoreFlags{run: "dead", forget: true}, "changed", false, []string{"forget changed"}},
-		"left before, and cannot now":  {restoreFlags{forget: true}, "left", false, []string{"restore changed"}},
-		"the cluster is another's now": {restoreFlags{forget: true}, "", true, nil},
+		"all":                          {RestoreOptions{}, "", false, []string{"restore changed"}},
+		"all, and forget":              {RestoreOptions{Forget: true}, "", false, []string{"restore changed", "forget left"}},
+		"a run whose changes stay":     {RestoreOptions{Run: "apply"}, "", false, []string{"take back stays"}},
+		"they stay for good":           {RestoreOptions{Run: "apply", Forget: true}, "", false, []string{"forget stays"}},
+		"a dead run, and forget":       {RestoreOptions{Run: "dead", Forget: true}, "", false, []string{"restore changed", "forget changed"}},
+		"what cannot be put back":      {RestoreOptions{Run: "dead", Forget: true}, "changed", false, []string{"forget changed"}},
+		"left before, and cannot now":  {RestoreOptions{Forget: true}, "left", false, []string{"restore changed"}},
+		"the cluster is another's now": {RestoreOptions{Forget: true}, "", true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := &notes{broken: c.broken, lost: c.lost, all: []*journal.Entry{entry("apply", "stays", "test", ""), entry("dead", "changed", "", ""), entry("other", "left", "", "somebody's")}}
-			_, _, failed, err := c.flags.settle(t.Context(), n)
+			_, _, failed, err := c.options.settle(t.Context(), n)
 			if err != nil || (failed != nil) != (c.broken != "" || c.lost) || !reflect.DeepEqual(n.did, c.want) {
 				t.Errorf("%q, %v, %v", n.did, failed, err)
 			}
