@@ -103,10 +103,12 @@ type Binary struct {
 	// a name; Weight is that of samples whose innermost frame lies in it.
 	Resolved float64 `json:"resolved"`
 	Weight   int64   `json:"weight"`
-	// Text is the part of its file that runs; zero where nobody looked.
+	// Text is the executable part of its file; zero where nobody looked.
 	Text Segment `json:"text,omitzero"`
-	// Why says why its names were taken away; "" if they were not.
-	Why string `json:"why,omitempty"`
+	// Doubt is why its names were taken away: [DoubtBuild], [DoubtDeleted],
+	// [DoubtGuessed], or "" if they were not. Why says it in words.
+	Doubt string `json:"doubt,omitempty"`
+	Why   string `json:"why,omitempty"`
 }
 
 // Profile is weighted stacks. Make one with [New].

@@ -195,7 +195,9 @@ func (s *scriptReader) header(line []byte) bool {
 	address, symbol, module, alone := parseFrame(h.rest)
 	s.skipped, s.alone = false, alone
 	if bytes.HasPrefix(h.event, []byte("PERF_RECORD_")) {
-		s.record(h.event, h.rest)
+		if bytes.HasPrefix(h.event, []byte("PERF_RECORD_LOST")) {
+			s.lost++
+		}
 		return true
 	}
 	event := string(h.event)

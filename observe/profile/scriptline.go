@@ -2,7 +2,6 @@ package profile
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -281,29 +280,6 @@ func cutOffset(symbol []byte) ([]byte, uint32) {
 	return symbol[:i], uint32(n)
 }
 
-// record takes a PERF_RECORD line: where binaries were mapped, and what was
-// lost. With --buildid-mmap those lines hold build ids.
-//
-//	PERF_RECORD_MMAP2 12/12: [0x400000(0x1000) @ 0x400000 <5f9e...>]: r-xp /usr/bin/x
-func (s *scriptReader) record(event, rest []byte) {
-	if bytes.HasPrefix(event, []byte("PERF_RECORD_LOST")) {
-		s.lost++
-		return
-	}
-	if !bytes.HasPrefix(event, []byte("PERF_RECORD_MMAP")) {
-		return
-	}
-	_, rest, ok := bytes.Cut(rest, []byte("]: "))
-	if !ok {
-		return
-	}
-	perms, path, ok := bytes.Cut(rest, []byte(" "))
-	if !ok || !bytes.ContainsRune(perms, 'x') || len(path) == 0 || len(s.p.Binaries) >= maxBinaries {
-		return
-	}
-	s.p.Binary(string(path))
-}
-
 // maxBinaries bounds how many modules are told apart by themselves.
 const maxBinaries = 4096
 
@@ -339,33 +315,4 @@ func (p *Profile) binaryAt(at map[string]int, path string) *Binary {
 		p.Binaries = append(p.Binaries, Binary{Path: strings.Clone(path)})
 	}
 	return &p.Binaries[i]
-}
-
-// ParseBuildIDs reads what perf buildid-list prints: lines of a build id in
-// hexadecimal and a path.
-func ParseBuildIDs(text []byte) (map[string]string, error) {
-	out := map[string]string{}
-	for line := range bytes.Lines(text) {
-		id, path, ok := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
-		if len(id) == 0 && !ok {
-			continue
-		}
-		if !ok || !isBuildID(id) {
-			return nil, fmt.Errorf("perf buildid-list: line %.80q: %w", line, ErrFormat)
-		}
-		out[string(bytes.TrimSpace(path))] = string(id)
-	}
-	return out, nil
-}
-
-func isBuildID(b []byte) bool {
-	if len(b) < 8 || len(b) > 80 {
-		return false
-	}
-	for _, c := range b {
-		if !hexDigit(c) {
-			return false
-		}
-	}
-	return true
 }

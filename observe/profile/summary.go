@@ -73,7 +73,8 @@ func Merge(profiles []*Profile) *Profile {
 		out.Notes = append(out.Notes, p.Notes...)
 		for _, b := range p.Binaries {
 			if to := out.binaryAt(at, b.Path); to != nil {
-				to.BuildID, to.Type, to.Why, to.Text = cmp.Or(b.BuildID, to.BuildID), cmp.Or(b.Type, to.Type), cmp.Or(b.Why, to.Why), cmp.Or(b.Text, to.Text)
+				to.BuildID, to.Type, to.Text = cmp.Or(b.BuildID, to.BuildID), cmp.Or(b.Type, to.Type), cmp.Or(b.Text, to.Text)
+				to.Doubt, to.Why = cmp.Or(b.Doubt, to.Doubt), cmp.Or(b.Why, to.Why)
 			}
 		}
 		stacks := make([]StackID, len(p.paths))

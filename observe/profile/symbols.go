@@ -1,10 +1,9 @@
 package profile
 
 import (
-	"bytes"
 	"cmp"
 	"debug/elf"
-	"encoding/binary"
+	"debug/gosym"
 	"errors"
 	"fmt"
 	"io"
@@ -14,184 +13,106 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// Segment is the part of a binary that the kernel maps to run it: so many
-// bytes of the file from Offset on, at Address as it was linked.
-type Segment struct {
-	Offset  uint64 `json:"offset"`
-	Address uint64 `json:"address"`
-	Size    uint64 `json:"size"`
-}
-
-// linked turns a place in the file into the address that symbols have.
-func (s Segment) linked(offset uint64) (uint64, bool) {
-	if offset < s.Offset || offset-s.Offset >= s.Size {
-		return 0, false
-	}
-	return offset - s.Offset + s.Address, true
-}
-
-// textSegment is the first part of a file that may be run. Debug files have it
-// without its bytes: where they were in the binary these no longer say.
-func textSegment(f *elf.File) Segment {
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && p.Filesz > 0 {
-			return Segment{p.Off, p.Vaddr, p.Filesz}
-		}
-	}
-	return Segment{}
-}
-
-// Symbols are the names of a binary's functions by their addresses.
+// Symbols are the functions of a binary by their addresses.
 type Symbols struct {
 	BuildID string
-	// Text is the part that runs, if the file still has it.
+	// Text is the executable part, if the file still has it.
 	Text Segment
-	// Type is [TypeFull], or [TypeGo] for Go's own table.
+	// Type is [TypeFull] for a symbol table, or [TypeGo].
 	Type string
 
-	at    []symbol // by address
-	names io.ReaderAt
-	table *goTable
+	functions []elf.Symbol // by address, one for each
+	table     *gosym.Table // of Go
 }
 
-// symbol is a function: its name begins at a byte of the table of names.
-type symbol struct {
-	from, size uint64
-	name       uint32
-	local      bool
-}
+// ErrNoSymbols is the error of a file that does not name its functions.
+var ErrNoSymbols = errors.New("it has no symbol table")
 
-// ErrNoSymbols is the error of a file without a table of its functions.
-var ErrNoSymbols = errors.New("it has no table of its functions")
-
-// ReadSymbols reads the table of functions of a binary or of its debug file.
-// Of a Go program without one it takes the table that Go's runtime uses. The
-// reader must stay open while names are asked for. The error wraps
-// [ErrNoSymbols] or [ErrFormat].
+// ReadSymbols reads the functions of a binary or of its debug file. Of a Go
+// program without a symbol table it takes the table of Go's runtime, which
+// perf does not read. The error wraps [ErrNoSymbols] or [ErrFormat].
 func ReadSymbols(r io.ReaderAt) (out *Symbols, err error) {
-	defer func() {
-		if broken := recover(); broken != nil {
-			out, err = nil, fmt.Errorf("ELF: %v: %w", broken, ErrFormat)
-		}
-	}()
-	if err := checkNames(r); err != nil {
+	defer recoverFormat(&err)
+	f, err := openELF(r)
+	if err != nil {
 		return nil, err
 	}
-	f, err := elf.NewFile(&rationed{r: r, left: maxELF})
+	out = &Symbols{BuildID: buildID(f), Text: textSegment(f), Type: TypeFull}
+	all, err := f.Symbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return nil, fmt.Errorf("ELF: %w (%w)", err, ErrFormat)
+	}
+	for _, s := range all {
+		kind := elf.ST_TYPE(s.Info)
+		if (kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC) && s.Section != elf.SHN_UNDEF && s.Size > 0 && s.Name != "" {
+			out.functions = append(out.functions, s)
+		}
+	}
+	if len(out.functions) == 0 {
+		out.Type = TypeGo
+		out.table, err = goTable(f)
+		return out, err
+	}
+	// Of several names of an address, the global one counts.
+	slices.SortFunc(out.functions, func(a, b elf.Symbol) int {
+		return cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(b.Size, a.Size),
+			-cmp.Compare(elf.ST_BIND(a.Info), elf.ST_BIND(b.Info)), cmp.Compare(a.Name, b.Name))
+	})
+	out.functions = slices.CompactFunc(out.functions, func(a, b elf.Symbol) bool { return a.Value == b.Value })
+	return out, nil
+}
+
+// goTable reads the table of functions that Go's runtime needs, which
+// stripping leaves. Its addresses count from where Go's code begins. That is
+// the begin of .text in what Go's linker wrote, but not in what C's linker
+// did (cgo): there each name would be another function's. The table is used
+// only if it finds Go's start code at the program's entry.
+func goTable(f *elf.File) (*gosym.Table, error) {
+	section := f.Section(".gopclntab")
+	if section == nil {
+		section = f.Section(".data.rel.ro.gopclntab") // in position-independent programs
+	}
+	text := f.Section(".text")
+	if section == nil || section.Type == elf.SHT_NOBITS || section.Size > maxSection || text == nil {
+		return nil, ErrNoSymbols
+	}
+	data, err := section.Data()
 	if err != nil {
 		return nil, fmt.Errorf("ELF: %w (%w)", err, ErrFormat)
 	}
-	defer f.Close()
-	out = &Symbols{Text: textSegment(f), Type: TypeFull}
-	for _, s := range f.Sections {
-		if s.Type == elf.SHT_NOTE && out.BuildID == "" {
-			if data, err := sectionData(s, maxNote); err == nil {
-				out.BuildID = gnuBuildID(data, f.ByteOrder)
-			}
-		}
-	}
-	if err := out.readTable(f, r); err == nil || !errors.Is(err, ErrNoSymbols) {
-		return out, err
-	}
-	return out, out.readGo(f)
-}
-
-// readTable reads a symbol table but for its names, which are read when they
-// are asked for: they may be many megabytes.
-func (s *Symbols) readTable(f *elf.File, r io.ReaderAt) error {
-	table := f.SectionByType(elf.SHT_SYMTAB)
-	if table == nil || int(table.Link) <= 0 || int(table.Link) >= len(f.Sections) {
-		return ErrNoSymbols
-	}
-	texts := f.Sections[table.Link]
-	if table.Size > maxSection || (table.Flags|texts.Flags)&elf.SHF_COMPRESSED != 0 {
-		return fmt.Errorf("section %.40q is compressed, or larger than %d MiB: %w", table.Name, maxSection>>20, ErrFormat)
-	}
-	data, err := sectionData(table, maxSection)
+	table, err := gosym.NewTable(nil, gosym.NewLineTable(data, text.Addr))
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("ELF: %w (%w)", err, ErrFormat)
 	}
-	size := elf.Sym64Size
-	if f.Class == elf.ELFCLASS32 {
-		size = elf.Sym32Size
+	if start := table.PCToFunc(f.Entry); start == nil || !strings.HasPrefix(start.Name, "_rt0_") {
+		return nil, ErrNoSymbols
 	}
-	for ; len(data) >= size; data = data[size:] {
-		one := functionOf(f.Class, f.ByteOrder, data)
-		if kind := elf.ST_TYPE(one.Info); kind != elf.STT_FUNC && kind != elf.STT_GNU_IFUNC || elf.SectionIndex(one.Shndx) == elf.SHN_UNDEF || one.Size == 0 {
-			continue
-		}
-		s.at = append(s.at, symbol{one.Value, one.Size, one.Name, elf.ST_BIND(one.Info) == elf.STB_LOCAL})
-	}
-	if len(s.at) == 0 {
-		return ErrNoSymbols
-	}
-	slices.SortFunc(s.at, func(a, b symbol) int {
-		local := func(s symbol) int {
-			if s.local {
-				return 1
-			}
-			return 0
-		}
-		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(local(a), local(b)), cmp.Compare(a.name, b.name))
-	})
-	s.names = io.NewSectionReader(r, int64(texts.Offset), int64(texts.FileSize))
-	return nil
+	return table, nil
 }
 
-// functionOf reads a symbol of either class with its address.
-func functionOf(class elf.Class, o binary.ByteOrder, b []byte) elf.Sym64 {
-	if class == elf.ELFCLASS32 {
-		return elf.Sym64{Name: o.Uint32(b), Value: uint64(o.Uint32(b[4:])), Size: uint64(o.Uint32(b[8:])), Info: b[12], Shndx: o.Uint16(b[14:])}
-	}
-	return elf.Sym64{Name: o.Uint32(b), Info: b[4], Shndx: o.Uint16(b[6:]), Value: o.Uint64(b[8:]), Size: o.Uint64(b[16:])}
-}
-
-// Find names the function that an address, as it was linked, lies in: never
-// one that ends before it.
+// Find names the function at an address as it was linked. It names no address
+// behind a function's end.
 func (s *Symbols) Find(address uint64) (name string, ok bool) {
 	if s.table != nil {
-		return s.table.find(address)
-	}
-	// The last that begins at or before it; of several there, the first.
-	after, _ := slices.BinarySearchFunc(s.at, address, func(s symbol, a uint64) int {
-		if s.from <= a {
-			return -1
+		if f := s.table.PCToFunc(address); f != nil {
+			return f.Name, f.Name != ""
 		}
-		return 1
-	})
-	if after == 0 {
 		return "", false
 	}
-	from := s.at[after-1].from
-	for i := after - 1; i >= 0 && s.at[i].from == from; i-- {
-		if address-from < s.at[i].size {
-			if read, good := s.text(s.at[i].name); good {
-				name, ok = read, true
-			}
-		}
+	i, found := slices.BinarySearchFunc(s.functions, address, func(f elf.Symbol, address uint64) int {
+		return cmp.Compare(f.Value, address)
+	})
+	if !found {
+		i--
 	}
-	return name, ok
+	if i < 0 || address-s.functions[i].Value >= s.functions[i].Size {
+		return "", false
+	}
+	return readable(s.functions[i].Name), true
 }
 
-// text reads a name, and writes it as people do.
-func (s *Symbols) text(at uint32) (string, bool) {
-	var b []byte
-	for chunk := make([]byte, 256); len(b) < maxExport; {
-		n, err := s.names.ReadAt(chunk, int64(at)+int64(len(b)))
-		if end := bytes.IndexByte(chunk[:n], 0); end >= 0 {
-			b = append(b, chunk[:end]...)
-			return readable(string(b)), len(b) > 0
-		}
-		b = append(b, chunk[:n]...)
-		if err != nil {
-			return "", false
-		}
-	}
-	return "", false
-}
-
-// readable is a symbol's name as its source has it. What LLVM appends to
-// functions that it made of others says nothing to people.
+// readable is a symbol's name as the source has it, without the suffix that
+// LLVM gives to functions that it split or cloned. Not every perf demangles.
 func readable(name string) (out string) {
 	defer func() {
 		if recover() != nil {
@@ -202,4 +123,116 @@ func readable(name string) (out string) {
 		name = name[:cut]
 	}
 	return demangle.Filter(name, demangle.LLVMStyle)
+}
+
+// Unnamed lists the binaries in user space with frames that have an offset but
+// no name, the most expensive first. Weight is that of samples whose innermost
+// frame is such a frame.
+func (p *Profile) Unnamed() []Binary {
+	weights := map[string]int64{}
+	for _, f := range p.frames {
+		if f.Name == "" && f.Offset != 0 {
+			weights[f.Module] = 0
+		}
+	}
+	for s := range p.Samples() {
+		if s.Stack == 0 {
+			continue
+		}
+		if f := p.frames[p.paths[s.Stack].frame]; f.Name == "" && f.Offset != 0 {
+			weights[f.Module] = plus(weights[f.Module], s.Weight)
+		}
+	}
+	var out []Binary
+	for _, b := range p.Binaries {
+		if weight, ok := weights[b.Path]; ok {
+			b.Weight = weight
+			out = append(out, b)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Binary) int { return cmp.Compare(b.Weight, a.Weight) })
+	return out
+}
+
+// Symbolise names the frames of a binary that have an offset but no name, and
+// returns how many it named. Callers must have compared build ids: it trusts
+// that the symbols are of what ran. It needs to know where the code was in the
+// binary, from the profile or from the symbols' file.
+func (p *Profile) Symbolise(path string, s *Symbols) int {
+	b := p.Binary(path)
+	text := cmp.Or(b.Text, s.Text)
+	names := map[FrameID]string{}
+	for id, f := range p.frames {
+		if f.Module != path || f.Name != "" || f.Offset == 0 {
+			continue
+		}
+		if address, ok := text.linked(f.Offset); ok {
+			if name, ok := s.Find(address); ok {
+				names[FrameID(id)] = name
+			}
+		}
+	}
+	if len(names) == 0 {
+		return 0
+	}
+	b.Type, b.Doubt, b.Why = s.Type, "", ""
+	if s.Type == TypeFull {
+		b.Type = TypeDebug
+	}
+	p.rewrite(func(id FrameID, f Frame) Frame {
+		if name, ok := names[id]; ok {
+			f.Name, f.Offset = name, 0
+		}
+		return f
+	}, false)
+	return len(names)
+}
+
+// forgetOffsets drops the offsets of frames, and joins frames without names
+// that follow each other in a module.
+func (p *Profile) forgetOffsets() {
+	p.rewrite(func(_ FrameID, f Frame) Frame {
+		f.Offset = 0
+		return f
+	}, true)
+}
+
+// rewrite replaces frames, and the paths that go through them. With join,
+// frames without names that follow each other in a module become one.
+func (p *Profile) rewrite(replace func(FrameID, Frame) Frame, join bool) {
+	changed := false
+	frameTo := make([]FrameID, len(p.frames))
+	for id := range frameTo {
+		before := p.frames[id]
+		frameTo[id] = FrameID(id)
+		if after := replace(FrameID(id), before); after != before {
+			frameTo[id] = p.Frame(after)
+			p.offsets[frameTo[id]] = max(p.offsets[frameTo[id]], p.offsets[id])
+			changed = true
+		}
+		changed = changed || join && before.Name == ""
+	}
+	if !changed {
+		return
+	}
+	stackTo := make([]StackID, len(p.paths))
+	old := p.paths
+	p.paths, p.pathIndex = make([]step, 1, len(old)), map[step]StackID{}
+	for i := 1; i < len(old); i++ {
+		parent, frame := stackTo[old[i].parent], frameTo[old[i].frame]
+		if join && parent != 0 && p.paths[parent].frame == frame && p.frames[frame].Name == "" {
+			stackTo[i] = parent
+			continue
+		}
+		stackTo[i], _ = p.Push(parent, frame)
+	}
+	clear(p.alike)
+	for n, chunk := range p.chunks {
+		for i := range chunk {
+			chunk[i].Stack = stackTo[chunk[i].Stack]
+			if chunk[i].TimeNS == NoTime {
+				p.alike[stackThread{chunk[i].Stack, chunk[i].Thread}] = place{uint32(n), uint32(i)}
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -10,104 +11,101 @@ import (
 )
 
 // tooFar is how far into a function an address may lie, in bytes, before its
-// name is taken for a guess. perf names an address after the function before
-// it where the table of names has gaps; functions that large are not written.
+// name is taken for a guess: nobody writes functions that large. Perf names an
+// address after the function before it where the symbol table has gaps.
 const tooFar = 256 << 10
 
 // guessedShare is the share of a binary's weight that must lie too far into
 // functions before none of its names is believed.
 const guessedShare = 0.02
 
-// TrustedShare is the share of samples that must have a name before functions
-// are shown; below it, modules and the kernel's functions are what a report
-// can say.
+// TrustedShare is the share of samples that must have a name before reports
+// show functions. Below it, they show modules and the kernel's functions.
 const TrustedShare = 0.5
 
-// Trust is how far a profile's names go.
+// Reasons to take a binary's names away.
+const (
+	DoubtBuild   = "other build" // the file at hand is not what ran
+	DoubtDeleted = "deleted"     // the file was deleted or replaced while it ran
+	DoubtGuessed = "guessed"     // perf named too much after the few functions it knew
+)
+
+// Trust is how much of a profile's time has names that can be believed.
 type Trust struct {
 	// User is the share of the weight of samples taken in user space whose
 	// innermost frame has a name; All is that of all samples.
 	User, All float64
-	// Enough is whether User reaches [TrustedShare], or there is nothing to
-	// name.
+	// Enough is whether User reaches [TrustedShare], or nothing needs a name.
 	Enough bool
 }
 
-// Distrust takes away the names that nobody should believe and returns what is
-// left: it is [Profile.Judge] for good. Places of frames are forgotten, and
-// frames without a name that follow each other in a module become one.
+// Distrust is [Profile.Judge], and forgets the offsets of frames: those
+// without a name that follow each other in a module become one.
 func (p *Profile) Distrust(at map[string]ELF) Trust {
 	p.Judge(at)
-	p.forget()
+	p.forgetOffsets()
 	return p.resolve()
 }
 
-// Judge takes away the names that nobody should believe and returns what is
-// left. Frames keep their places, so that [Profile.Symbolise] may still name
-// them. at are files at hand, by their path in the profile; a file whose build
-// id is another than the profile's is not what ran, and gives no names.
+// Judge takes away the names that cannot be believed, and returns how much has
+// a name then. Frames keep their offsets, so that [Profile.Symbolise] may still
+// name them. at are the files at hand, by their path in the profile; a file
+// with another build id than the profile's is not what ran.
 //
-// Names are taken from a binary that exports functions but has no table of
-// all of them, where addresses lie beyond the end of the function that they
-// are named after, or, with no file at hand, far into it.
+// In a binary that only names its exported functions, an address keeps its
+// name if it lies within that function. With no file at hand, it may lie up to
+// [tooFar] into it.
 func (p *Profile) Judge(at map[string]ELF) Trust {
-	verdicts := map[string]string{} // by module: why no name is believed
 	binaries, named := p.binaryIndex(), p.named()
+	doubts := map[string]string{}
+	doubt := func(module, code, why string) {
+		doubts[module] = code
+		if b := p.binaryAt(binaries, module); b != nil {
+			b.Doubt, b.Why = code, why
+		}
+	}
 	for module := range p.modules() {
-		if file, ok := at[module]; ok {
+		file, ok := at[module]
+		if ok {
 			b := p.binaryAt(binaries, module)
 			if b == nil {
-				b = &Binary{} // one too many to be told
+				b = &Binary{} // beyond maxBinaries
 			}
 			b.Type, b.Text = file.Type, file.Text
 			switch {
-			case b.BuildID != "" && file.BuildID != "" && !strings.HasPrefix(b.BuildID, file.BuildID) && !strings.HasPrefix(file.BuildID, b.BuildID):
-				verdicts[module] = fmt.Sprintf(otherFile+" has build id %s, and what ran had %s: the binary was replaced", short(file.BuildID), short(b.BuildID))
 			case b.BuildID == "":
 				b.BuildID = file.BuildID
+			case file.BuildID != "" && !strings.HasPrefix(b.BuildID, file.BuildID) && !strings.HasPrefix(file.BuildID, b.BuildID):
+				doubt(module, DoubtBuild, fmt.Sprintf("the file at hand has build id %s, and what ran had %s: the binary was replaced",
+					short(file.BuildID), short(b.BuildID)))
 			}
 		}
-		if strings.HasSuffix(module, deleted) && verdicts[module] == "" && !named[module] {
-			verdicts[module] = "the file was deleted or replaced while the program ran"
+		if strings.HasSuffix(module, deleted) && doubts[module] == "" && !named[module] {
+			doubt(module, DoubtDeleted, "the file was deleted or replaced while the program ran")
 		}
 	}
 	for module, share := range p.guesses(at) {
-		if share > guessedShare && verdicts[module] == "" {
-			verdicts[module] = fmt.Sprintf("it has no table of its functions: %.0f%% of the time in it lies behind the end of the exported function that it is named after", 100*share)
-		}
-	}
-	gone := make([]bool, len(p.frames))
-	for id, f := range p.frames {
-		if f.Name == "" || f.Kernel {
-			continue
-		}
-		file, have := at[f.Module]
-		switch {
-		case verdicts[f.Module] != "" && strings.HasPrefix(verdicts[f.Module], "the file"):
-			gone[id] = true
-		case have && file.Type == TypeExports:
-			size, exported := file.Exports[f.Name]
-			gone[id] = !exported || uint64(p.offsets[id]) >= max(size, 1)
-		case verdicts[f.Module] != "":
-			gone[id] = true
+		if share > guessedShare && doubts[module] == "" {
+			doubt(module, DoubtGuessed, fmt.Sprintf("it has no symbol table: %.0f%% of the time in it is beyond the end of the "+
+				"exported function that perf named it after", 100*share))
 		}
 	}
 	p.rewrite(func(id FrameID, f Frame) Frame {
-		if gone[id] {
+		if f.Name == "" || f.Kernel {
+			return f
+		}
+		gone := doubts[f.Module] != ""
+		if file, ok := at[f.Module]; ok && file.Type == TypeExports && (!gone || doubts[f.Module] == DoubtGuessed) {
+			size, exported := file.Exports[f.Name]
+			gone = !exported || uint64(p.offsets[id]) >= max(size, 1)
+		}
+		if gone {
 			f.Name, f.Inlined = "", false
 		}
 		return f
 	}, false)
-	for module, why := range verdicts {
-		if b := p.binaryAt(binaries, module); b != nil {
-			b.Why = why
-		}
-	}
 	return p.resolve()
 }
-
-// otherFile begins the reason where a file is not the one that ran.
-const otherFile = "the file at hand"
 
 func short(id string) string { return id[:min(len(id), 12)] }
 
@@ -139,8 +137,8 @@ func (p *Profile) named() map[string]bool {
 }
 
 // guesses is the share of each module's weight, over all frames, that lies too
-// far into the function it is named after. Of a module whose file was looked at
-// before, and is not at hand now, the names left were found to be good.
+// far into the function it is named after. If a module's file was at hand
+// before and is not now, the names left were already judged by it.
 func (p *Profile) guesses(at map[string]ELF) map[string]float64 {
 	weights := p.frameWeights()
 	far, all := map[string]float64{}, map[string]float64{}
@@ -236,13 +234,7 @@ func (p *Profile) resolve() Trust {
 		}
 	}
 	slices.SortStableFunc(p.Binaries, func(a, b Binary) int {
-		switch {
-		case a.Weight != b.Weight && a.Weight > b.Weight:
-			return -1
-		case a.Weight != b.Weight:
-			return 1
-		}
-		return strings.Compare(a.Path, b.Path)
+		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Path, b.Path))
 	})
 	t := Trust{User: 1, All: 1}
 	if user > 0 {
@@ -255,27 +247,26 @@ func (p *Profile) resolve() Trust {
 	return t
 }
 
-// HowToName says how the names of a binary without them can be had.
+// HowToName says how to get a binary's names.
 func HowToName(b Binary) string {
 	name := path.Base(strings.TrimSuffix(b.Path, deleted))
-	if strings.HasPrefix(b.Why, otherFile) {
-		return fmt.Sprintf("%s: put the file that ran, of build id %s, where the profile names it, or read the profile on a machine that has it", b.Path, b.BuildID)
-	}
-	if strings.HasSuffix(b.Path, deleted) {
-		return fmt.Sprintf("%s was replaced while it ran: restart the program, or give perf the file that ran, and take the profile again", name)
+	switch {
+	case b.Doubt == DoubtBuild:
+		return fmt.Sprintf("%s: put the file that ran, of build id %s, where the profile names it, or read the profile on a machine that has it",
+			b.Path, b.BuildID)
+	case strings.HasSuffix(b.Path, deleted):
+		return name + " was replaced while it ran: restart the program, or give perf the file that ran, and take the profile again"
 	}
 	file := "its debug file"
-	if len(b.BuildID) > 2 {
+	if b.BuildID != "" {
 		file = "the debug file of build id " + b.BuildID
 	}
-	how := file + " names them: meshtrial profile --debug FILE"
+	how := "Or build the program without -s and strip"
 	switch {
 	case strings.Contains(name, "envoy"):
-		how += ". Envoy has images with symbols, envoyproxy/envoy:debug-vVERSION, and Istio offers the debug file of each build of its proxy beside the binary"
-	case len(b.BuildID) > 2:
-		how += ". Where the distribution offers it, debuginfod-find debuginfo " + b.BuildID + " gets it. Or build the program without -s and strip"
-	default:
-		how += ". Or build the program without -s and strip"
+		how = "Envoy has images with symbols, envoyproxy/envoy:debug-vVERSION, and Istio offers the debug file of each build of its proxy beside the binary"
+	case b.BuildID != "":
+		how = "Where the distribution offers it, debuginfod-find debuginfo " + b.BuildID + " gets it. " + how
 	}
-	return fmt.Sprintf("%s has no names of functions; %s", name, how)
+	return fmt.Sprintf("%s has no names of functions; %s names them: meshtrial profile --debug FILE. %s", name, file, how)
 }

@@ -1,26 +1,27 @@
 // Package debugfile finds the debug files of binaries by their build ids, and
 // names the frames of profiles by them.
 //
-// A [Finder] looks at files and directories that the user names, and then where
-// distributions and debuginfod's clients keep such files. A file is taken only
-// if its build id is that of what ran: names of another build are worse than
-// none.
+// A [Finder] looks at the files and directories that the user names, and then
+// where distributions and debuginfod's client keep such files. It takes a file
+// only if its build id is that of what ran: names of another build are worse
+// than none.
 package debugfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
-// maxFiles bounds the files of a directory that are looked at.
+// maxFiles bounds how many files of a directory are looked at.
 const maxFiles = 10_000
 
 // Finder finds debug files. Make one with [New].
@@ -29,49 +30,43 @@ type Finder struct {
 	trees []string            // directories with files by build id
 }
 
-// ByID is where a debug file lies below a directory as distributions arrange
-// them, such as /usr/lib/debug: .build-id/ab/cdef.debug.
+// ByID is the path of a debug file below a directory such as /usr/lib/debug,
+// as distributions arrange them: .build-id/ab/cdef.debug. It is "" if the id
+// is none.
 func ByID(dir, id string) string {
-	if len(id) < 3 {
+	if !reID.MatchString(id) {
 		return ""
 	}
 	return filepath.Join(dir, ".build-id", id[:2], id[2:]+".debug")
 }
 
+// reID matches a build id. Profiles come from anywhere, and ids become paths.
+var reID = regexp.MustCompile(`^[0-9a-f]{8,128}$`)
+
 // New looks at what the user named: each path is a debug file, or a directory
-// with debug files as they are or by build id (.build-id/ab/cdef.debug). A path
-// that is neither is a usage error.
+// with debug files as they are or by build id. Anything else is a usage error.
 func New(paths []string) (*Finder, error) {
-	f := &Finder{given: map[string][]string{}}
+	f := &Finder{given: map[string][]string{}, trees: []string{"/usr/lib/debug"}}
 	for _, path := range paths {
 		info, err := os.Stat(path)
-		switch {
-		case err != nil:
-			return nil, errs.WithCode(fmt.Errorf("debug files: %w", err), errs.CodeUsage)
-		case info.IsDir():
-			if err := f.addDirectory(path); err != nil {
-				return nil, errs.WithCode(fmt.Errorf("debug files: %w", err), errs.CodeUsage)
-			}
-		default:
-			id, err := buildID(path)
-			if err == nil && id == "" {
-				err = errors.New("it has no build id, so that nobody can tell whose names it has")
-			}
-			if err != nil {
-				return nil, errs.WithHint(errs.Usage("debug file %s: %v", path, err), "a debug file is a binary with its symbols, or what objcopy --only-keep-debug leaves of one")
-			}
-			f.given[id] = append(f.given[id], path)
+		if err == nil && info.IsDir() {
+			err = f.addDirectory(filepath.Clean(path))
+		} else if err == nil {
+			err = f.addFile(path)
+		}
+		if err != nil {
+			return nil, errs.WithHint(errs.WithCode(fmt.Errorf("debug files: %w", err), errs.CodeUsage),
+				"a debug file is a binary with its symbols, or what objcopy --only-keep-debug leaves of one")
 		}
 	}
-	f.trees = append(f.trees, "/usr/lib/debug")
 	return f, nil
 }
 
 // addDirectory notes the binaries that lie in a directory.
 func (f *Finder) addDirectory(dir string) error {
 	f.trees = append(f.trees, dir)
-	if filepath.Base(filepath.Clean(dir)) == ".build-id" {
-		f.trees = append(f.trees, filepath.Dir(filepath.Clean(dir)))
+	if filepath.Base(dir) == ".build-id" {
+		f.trees = append(f.trees, filepath.Dir(dir))
 		return nil
 	}
 	entries, err := os.ReadDir(dir)
@@ -80,25 +75,28 @@ func (f *Finder) addDirectory(dir string) error {
 	}
 	for _, e := range entries[:min(len(entries), maxFiles)] {
 		path := filepath.Join(dir, e.Name())
-		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		if id, err := buildID(path); err == nil && id != "" {
-			f.given[id] = append(f.given[id], path)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			_ = f.addFile(path) // others may lie there too
 		}
 	}
 	return nil
 }
 
-// buildID reads a file's build id.
-func buildID(path string) (string, error) {
+func (f *Finder) addFile(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer file.Close()
 	e, err := profile.ReadELF(file)
-	return e.BuildID, err
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if e.BuildID == "" {
+		return fmt.Errorf("%s has no build id, so that nobody can tell whose names it has", path)
+	}
+	f.given[e.BuildID] = append(f.given[e.BuildID], path)
+	return nil
 }
 
 // candidates are files that may have the symbols of a build.
@@ -107,92 +105,74 @@ func (f *Finder) candidates(id string) []string {
 	for _, dir := range f.trees {
 		out = append(out, ByID(dir, id))
 	}
-	cache := os.Getenv("DEBUGINFOD_CACHE_PATH")
-	if cache == "" {
-		if user, err := os.UserCacheDir(); err == nil {
-			cache = filepath.Join(user, "debuginfod_client")
-		}
-	}
-	if cache != "" {
-		out = append(out, filepath.Join(cache, id, "debuginfo"))
-	}
-	return out
+	user, _ := os.UserCacheDir()
+	cache := cmp.Or(os.Getenv("DEBUGINFOD_CACHE_PATH"), filepath.Join(user, "debuginfod_client"))
+	return append(out, filepath.Join(cache, id, "debuginfo"))
 }
 
-// Name names what it can of a profile's frames that have a place and no name,
-// and notes in it what it did. [profile.Profile.Distrust] comes after.
+// worthNoting is the share of the weight from which a binary without names
+// deserves a note.
+const worthNoting = 0.02
+
+// Name names what it can of a profile's frames that have an offset but no
+// name, and notes in the profile what it did. Call [profile.Profile.Judge]
+// before, and [profile.Profile.Distrust] after it.
 func (f *Finder) Name(p *profile.Profile) {
+	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
 	for _, b := range p.Unnamed() {
-		if !plainID(b.BuildID) {
-			if b.Weight > 0 && len(f.given) > 0 {
-				p.Notes = append(p.Notes, fmt.Sprintf("%s: the profile does not say which build of it ran, so that no debug file is taken for it", b.Path))
+		heavy := float64(b.Weight) >= worthNoting*float64(p.Total())
+		if !reID.MatchString(b.BuildID) {
+			if heavy && len(f.given) > 0 {
+				note("%s: the profile does not say which build of it ran, so that no debug file is taken for it", b.Path)
 			}
 			continue
 		}
-		var tried []string
-		named := false
+		err := fs.ErrNotExist
 		for _, path := range f.candidates(b.BuildID) {
-			symbols, n, err := name(p, b, path)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if named = err == nil && n > 0; named {
-				p.Notes = append(p.Notes, fmt.Sprintf("%s is named by %s, of the same build id %s", b.Path, path, symbols.BuildID))
+			tried := name(p, b, path)
+			if tried == nil {
+				note("%s is named by %s, of the same build id %s", b.Path, path, b.BuildID)
+				err = nil
 				break
 			}
-			if err == nil {
-				err = errors.New("it names nothing of what ran")
+			if !errors.Is(tried, fs.ErrNotExist) {
+				err = fmt.Errorf("%s: %w", path, tried)
 			}
-			tried = append(tried, fmt.Sprintf("%s: %v", path, err))
 		}
-		if named || float64(b.Weight) < worthTelling*float64(p.Total()) {
-			continue
-		}
-		p.Notes = append(p.Notes, tried...)
-		if len(tried) == 0 && len(f.given) > 0 {
-			p.Notes = append(p.Notes, fmt.Sprintf("none of the debug files is of %s: it has build id %s, and they have %s", b.Path, b.BuildID, f.ids()))
+		switch {
+		case err == nil || !heavy:
+		case !errors.Is(err, fs.ErrNotExist):
+			note("%v", err)
+		case len(f.given) > 0:
+			note("none of the debug files is of %s, which has build id %s", b.Path, b.BuildID)
 		}
 	}
 }
 
-// worthTelling is the share of all from which a binary without names deserves
-// a note.
-const worthTelling = 0.02
-
-// plainID reports whether a build id is one: it becomes part of a path.
-func plainID(id string) bool {
-	return len(id) >= 8 && len(id) <= 128 && strings.Trim(id, "0123456789abcdef") == ""
-}
-
-// ids are the build ids of the user's files, some of them.
-func (f *Finder) ids() string {
-	var ids []string
-	for id := range f.given {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	if len(ids) > 3 {
-		ids = append(ids[:3], "others")
-	}
-	return strings.Join(ids, ", ")
-}
+// Why a debug file gives no names.
+var (
+	errOtherBuild = errors.New("it has another build id than what ran")
+	errNoText     = errors.New("neither it nor the profile says where the code was in the binary: name the binary too")
+	errNoMatch    = errors.New("it names nothing of what ran")
+)
 
 // name names the frames of a binary by the symbols of a file.
-func name(p *profile.Profile, b profile.Binary, path string) (*profile.Symbols, int, error) {
+func name(p *profile.Profile, b profile.Binary, path string) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
 	defer file.Close()
 	symbols, err := profile.ReadSymbols(file)
-	if err != nil {
-		return nil, 0, err
+	switch {
+	case err != nil:
+		return err
+	case symbols.BuildID != b.BuildID:
+		return errOtherBuild
+	case b.Text == (profile.Segment{}) && symbols.Text == (profile.Segment{}):
+		return errNoText
+	case p.Symbolise(b.Path, symbols) == 0:
+		return errNoMatch
 	}
-	if symbols.BuildID != b.BuildID {
-		return nil, 0, fmt.Errorf("it has build id %s, and what ran had %s", symbols.BuildID, b.BuildID)
-	}
-	if b.Text == (profile.Segment{}) && symbols.Text == (profile.Segment{}) {
-		return nil, 0, errors.New("neither it nor the profile says where the code lay in the binary: name the binary too")
-	}
-	return symbols, p.Symbolise(b.Path, symbols), nil
+	return nil
 }

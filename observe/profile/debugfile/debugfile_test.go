@@ -72,7 +72,7 @@ func TestFinder(t *testing.T) {
 		"by build id":        {[]string{tree}, id, true, at},
 		"below .build-id":    {[]string{filepath.Join(tree, ".build-id")}, id, true, at},
 		"nothing at hand":    {nil, id, false, ""},
-		"of another build":   {[]string{path}, otherID, false, "it has build id " + otherID + ", and they have " + id},
+		"of another build":   {[]string{path}, otherID, false, "which has build id " + otherID},
 		"nobody knows which": {[]string{path}, "", false, "does not say which build"},
 	} {
 		finder, err := debugfile.New(test.paths)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
@@ -47,7 +48,7 @@ func (t Tool) ReadFile(ctx context.Context, file string) (*profile.Profile, map[
 	if err != nil {
 		return nil, nil, err
 	}
-	root, err := os.OpenRoot(t.root())
+	root, err := os.Open(t.root())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -62,16 +63,16 @@ func (t Tool) ReadFile(ctx context.Context, file string) (*profile.Profile, map[
 // drainTime is how long perf may go on with a text that is refused.
 const drainTime = time.Second
 
-// script reads a file by perf script, and its build ids by perf buildid-list,
-// and names what the binaries at hand name. It returns what those say of
-// themselves, by their path in the profile. If there are pids, it is about those
-// processes alone, whatever else is in the file.
+// script reads a file by perf script, and the build ids of what ran by perf
+// buildid-list. It returns the profile, with the names that can be believed,
+// and the binaries at hand by their path in it. If there are pids, the profile
+// is of those processes alone.
 func (t Tool) script(ctx context.Context, path, file string, pids []int, at roots) (*profile.Profile, map[string]profile.ELF, error) {
 	all, err := t.buildIDs(ctx, path, file)
 	if err != nil {
 		return nil, nil, err
 	}
-	files := at.lookAt(slices.Sorted(maps.Keys(all)))
+	files := at.readELFs(slices.Sorted(maps.Keys(all)))
 	ids := theirIDs(all, files)
 	p, err := t.text(ctx, path, file, pids, func(module string) bool { return files[module].Type != profile.TypeFull })
 	if err != nil {
@@ -83,7 +84,7 @@ func (t Tool) script(ctx context.Context, path, file string, pids []int, at root
 	}
 	p.SetBuildIDs(ids)
 	missing := slices.DeleteFunc(p.Modules(), func(module string) bool { _, ok := files[module]; return ok })
-	maps.Copy(files, at.lookAt(missing))
+	maps.Copy(files, at.readELFs(missing))
 	at.name(p, files)
 	return p, files, nil
 }
@@ -163,30 +164,34 @@ func (t Tool) buildIDs(ctx context.Context, path, file string) (map[string][]str
 	_ = run.signal(syscall.SIGKILL)
 	_ = run.wait()
 	if err != nil {
-		ids = nil // another version prints it otherwise
+		ids = nil // another version of perf prints something else
 	}
 	return ids, ctx.Err() // perf script says what is wrong with the file
 }
 
-// readBuildIDs reads perf's list of build ids, as far as it is bounded.
-func readBuildIDs(list io.Reader) (ids map[string][]string, err error) {
-	ids = map[string][]string{}
-	read := 0
-	for lines := bufio.NewScanner(list); err == nil && read < maxIDs && lines.Scan(); read++ {
-		var one map[string]string
-		one, err = profile.ParseBuildIDs(lines.Bytes())
-		for module, id := range one {
-			if known := ids[module]; len(known) < maxBuilds && !slices.Contains(known, id) {
-				ids[module] = append(known, id)
-			}
-		}
-	}
-	return ids, err
-}
-
 // maxIDs bounds the build ids that are read of a file, maxBuilds those of one
-// path: a path had so many builds while it was recorded.
+// path.
 const (
 	maxIDs    = 1 << 14
 	maxBuilds = 64
 )
+
+// reBuildID matches a line of perf buildid-list.
+var reBuildID = lazyregexp.New(`^([0-9a-f]{8,80}) +(.*\S)\s*$`)
+
+// readBuildIDs reads perf's list of build ids. The error wraps
+// [profile.ErrFormat].
+func readBuildIDs(list io.Reader) (map[string][]string, error) {
+	ids := map[string][]string{}
+	lines := bufio.NewScanner(list)
+	for read := 0; read < maxIDs && lines.Scan(); read++ {
+		m := reBuildID.FindStringSubmatch(lines.Text())
+		if m == nil {
+			return nil, fmt.Errorf("perf buildid-list: line %.80q: %w", lines.Text(), profile.ErrFormat)
+		}
+		if known := ids[m[2]]; len(known) < maxBuilds && !slices.Contains(known, m[1]) {
+			ids[m[2]] = append(known, m[1])
+		}
+	}
+	return ids, lines.Err()
+}

@@ -5,99 +5,40 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
-	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/observe/profile/debugfile"
+	"golang.org/x/sys/unix"
 )
 
-// maxLinks bounds the links on a path; the kernel's own bound is 40.
-const maxLinks = 40
+// roots are the file systems that processes see, each once. They stay open
+// when the processes end: the same path of the machine is another file.
+type roots []*os.File
 
-// plainIn is the path of the plain file that a path within a root names, with
-// no links left on it. Links lead where they do for those who have that root
-// as theirs: an absolute one, and one that climbs out, stays in the root.
-func plainIn(root *os.Root, name string) (string, fs.FileInfo, error) {
-	at, rest, links := "", path.Clean("/"+name), 0
-	for rest != "" {
-		var part string
-		part, rest, _ = strings.Cut(strings.TrimPrefix(rest, "/"), "/")
-		switch part {
-		case "", ".":
-			continue
-		case "..":
-			if at = path.Dir(at); at == "." {
-				at = ""
-			}
-			continue
-		}
-		next := path.Join(at, part)
-		info, err := root.Lstat(next)
-		if err != nil {
-			return "", nil, err
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			at = next
-			continue
-		}
-		if links++; links > maxLinks {
-			return "", nil, fmt.Errorf("%s: %w", name, syscall.ELOOP)
-		}
-		link, err := root.Readlink(next)
-		if err != nil {
-			return "", nil, err
-		}
-		if path.IsAbs(link) {
-			at = ""
-		}
-		rest = link + "/" + rest
-	}
-	if at == "" {
-		at = "."
-	}
-	info, err := root.Lstat(at)
-	if err != nil {
-		return "", nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return "", nil, fmt.Errorf("%s is no plain file", name)
-	}
-	return at, info, nil
-}
-
-// roots are the file systems that processes see, each once.
-type roots []*os.Root
-
-// rootsOf opens the roots of processes. They stay open when the processes end:
-// what lies at the same path of the machine's own root is another file.
+// rootsOf opens the roots of processes. It skips processes that have ended or
+// may not be looked at, which perf complains about.
 func rootsOf(pids []int) roots {
 	var out roots
-	type key struct {
-		dev, ino  uint64
-		namespace string
-	}
-	seen := map[key]bool{}
+	var seen []fs.FileInfo
+next:
 	for _, pid := range pids {
-		proc := fmt.Sprintf("/proc/%d", pid)
-		root, err := os.OpenRoot(filepath.Join(proc, "root"))
+		root, err := os.Open(fmt.Sprintf("/proc/%d/root", pid))
 		if err != nil {
-			continue // it has ended, or is none of ours: perf will say so
+			continue
 		}
-		var k key
-		if info, err := root.Stat("."); err == nil {
-			if s, ok := info.Sys().(*syscall.Stat_t); ok {
-				k.dev, k.ino = uint64(s.Dev), s.Ino
-			}
-		}
-		k.namespace, _ = os.Readlink(filepath.Join(proc, "ns/mnt"))
-		if seen[k] {
+		info, err := root.Stat()
+		if err != nil {
 			root.Close()
 			continue
 		}
-		seen[k] = true
-		out = append(out, root)
+		for _, other := range seen {
+			if os.SameFile(other, info) {
+				root.Close()
+				continue next
+			}
+		}
+		out, seen = append(out, root), append(seen, info)
 	}
 	return out
 }
@@ -108,12 +49,12 @@ func (r roots) Close() {
 	}
 }
 
-// maxFiles bounds how many binaries are looked at.
+// maxFiles bounds how many binaries are read.
 const maxFiles = 1000
 
-// lookAt reads what binaries say of themselves, each from the first root that
-// has it.
-func (r roots) lookAt(modules []string) map[string]profile.ELF {
+// readELFs reads how far the symbols of binaries go, each from the first root
+// that has it.
+func (r roots) readELFs(modules []string) map[string]profile.ELF {
 	out := map[string]profile.ELF{}
 	for _, module := range modules {
 		if !strings.HasPrefix(module, "/") || len(out) >= maxFiles {
@@ -123,7 +64,6 @@ func (r roots) lookAt(modules []string) map[string]profile.ELF {
 			e, err := readELF(root, module)
 			if err == nil {
 				out[module] = e
-				break
 			}
 			if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 				break
@@ -133,7 +73,7 @@ func (r roots) lookAt(modules []string) map[string]profile.ELF {
 	return out
 }
 
-func readELF(root *os.Root, module string) (profile.ELF, error) {
+func readELF(root *os.File, module string) (profile.ELF, error) {
 	f, err := openIn(root, module)
 	if err != nil {
 		return profile.ELF{}, err
@@ -142,22 +82,60 @@ func readELF(root *os.Root, module string) (profile.ELF, error) {
 	return profile.ReadELF(f)
 }
 
-// openIn opens a plain file within a root.
-func openIn(root *os.Root, module string) (*os.File, error) {
-	// A path in a profile may name anything: only plain files are opened, since
-	// opening a device may already do something; and what takes a file's place
-	// meanwhile cannot hold this up, nor lead out of the root.
-	at, _, err := plainIn(root, module)
-	if err != nil {
-		return nil, err
+// debugDir is where distributions put debug files.
+const debugDir = "/usr/lib/debug"
+
+// name takes away the names that perf guessed, and names binaries without a
+// symbol table by the files beside them: by the debug file of the same build
+// id, since perf does not say whether it found that, or by Go's own table,
+// which perf does not read.
+func (r roots) name(p *profile.Profile, files map[string]profile.ELF) {
+	p.Judge(files)
+	for _, b := range p.Unnamed() {
+		file, ok := files[b.Path]
+		if !ok || b.Doubt != "" && b.BuildID != file.BuildID {
+			continue // what ran is not at hand
+		}
+		for _, root := range r {
+			if nameBy(p, root, b, debugfile.ByID(debugDir, b.BuildID)) || nameBy(p, root, b, b.Path) {
+				file.Type = p.Binary(b.Path).Type
+				files[b.Path] = file
+				break
+			}
+		}
 	}
-	f, err := root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		f.Close()
-		return nil, fmt.Errorf("%s is no plain file", module)
-	}
-	return f, nil
 }
+
+func nameBy(p *profile.Profile, root *os.File, b profile.Binary, path string) bool {
+	f, err := openIn(root, path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	symbols, err := profile.ReadSymbols(f)
+	return err == nil && symbols.BuildID == b.BuildID && p.Symbolise(b.Path, symbols) > 0
+}
+
+// openIn opens a regular file by its path in a root. Links lead where they do
+// for processes with that root, and never out of it. A path in a profile may
+// name anything, and opening a device may have effects: the file is looked at
+// before it is opened.
+func openIn(root *os.File, path string) (*os.File, error) {
+	fd, err := unix.Openat2(int(root.Fd()), path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	handle := os.NewFile(uintptr(fd), path)
+	defer handle.Close()
+	info, err := handle.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w", path, errNotRegular)
+	}
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
+}
+
+var errNotRegular = errors.New("not a regular file")

@@ -1,9 +1,9 @@
 package perf
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +17,7 @@ import (
 func TestOnlyPlainFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
-	root, err := os.OpenRoot(dir)
+	root, err := os.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestOnlyPlainFilesAreOpened(t *testing.T) {
 	if _, err := unix.InotifyAddWatch(watch, pipe, unix.IN_OPEN); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readELF(root, "/pipe"); err == nil || !strings.Contains(err.Error(), "no plain file") {
+	if _, err := readELF(root, "/pipe"); !errors.Is(err, errNotRegular) {
 		t.Errorf("a pipe: %v", err)
 	}
 	event := make([]byte, 4096)
@@ -97,7 +97,7 @@ func TestInRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	root, err := os.OpenRoot(in)
+	root, err := os.Open(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,9 +106,6 @@ func TestInRoot(t *testing.T) {
 		if _, err := readELF(root, name); (err == nil) != ok {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-	if found, err := (Tool{Root: in}).find(); err != nil || found != "/usr/bin/perf" {
-		t.Errorf("perf behind absolute links: %q, %v", found, err)
 	}
 	if all := rootsOf([]int{os.Getpid(), os.Getpid(), os.Getppid(), 1 << 30}); len(all) == 0 || len(all) > 2 {
 		t.Errorf("%d roots", len(all))

@@ -72,27 +72,25 @@ func (t Tool) maxBytes() int64 {
 func (t Tool) away() bool { return filepath.Clean(t.root()) != "/" }
 
 // find returns perf's path, seen from Root.
-func (t Tool) find() (string, error) {
+func (t Tool) find() (path string, err error) {
 	candidates := places
 	if t.Path != "" {
 		candidates = []string{t.Path}
 	}
-	root, err := os.OpenRoot(t.root())
-	if err != nil {
-		return "", fmt.Errorf("the files of the machine: %w", err)
-	}
-	defer root.Close()
-	for _, pattern := range candidates {
-		matches, _ := filepath.Glob(filepath.Join(t.root(), pattern))
-		for _, found := range matches {
-			rest, err := filepath.Rel(t.root(), found)
-			if err != nil {
-				continue
-			}
-			if _, info, err := plainIn(root, rest); err == nil && info.Mode()&0o111 != 0 {
-				return "/" + rest, nil
+	err = t.inside(func() error {
+		for _, pattern := range candidates {
+			matches, _ := filepath.Glob(pattern)
+			for _, match := range matches {
+				if info, err := os.Stat(match); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+					path = match
+					return nil
+				}
 			}
 		}
+		return nil
+	})
+	if path != "" || err != nil {
+		return path, err
 	}
 	where := "this machine"
 	if t.away() {

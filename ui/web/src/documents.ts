@@ -2169,13 +2169,15 @@ export interface Binary {
     readonly weight: number;
     readonly text?: Segment;
     /**
-     * Why says why its names were taken away; "" if they were not.
+     * Doubt is why its names were taken away: [DoubtBuild], [DoubtDeleted],
+     * [DoubtGuessed], or "" if they were not. Why says it in words.
      */
+    readonly doubt?: string;
     readonly why?: string;
 }
 /**
- * Segment is the part of a binary that the kernel maps to run it: so many
- * bytes of the file from Offset on, at Address as it was linked.
+ * Segment is the part of a binary that the kernel maps to run it: Size bytes
+ * of the file from Offset, linked at Address.
  */
 export interface Segment {
     readonly offset: number;
