@@ -1,20 +1,31 @@
 package profile
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 
 	"github.com/google/pprof/profile"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // maxPprofValue bounds a sample's value: block profiles add up years of
 // waiting, in nanoseconds.
 const maxPprofValue = 1e17
 
-// Labels by which a sample in pprof's form says whose it is. The first is
-// what Go programs use too.
+// Bounds of a file, in bytes. What pprof's library makes of it takes far more
+// memory than the file: an empty message of two bytes becomes a hundred.
+const (
+	maxPprof       = 256 << 20 // unpacked
+	maxPprofMemory = 1 << 30   // of what it becomes, about
+	maxLegacyPprof = 16 << 20  // in gperftools' form: each four bytes become two hundred
+)
+
+// Labels of samples. The first is what Go programs use too.
 const (
 	labelThread = "thread"
 	labelPID    = "pid"
@@ -27,11 +38,11 @@ const (
 // for CPU, mutex and block profiles, and memory in use for heap profiles.
 func ReadPprof(r io.Reader) (*Profile, error) {
 	in, err := parsePprof(r)
-	if err != nil {
-		return nil, err
+	if err == nil && len(in.SampleType) == 0 {
+		err = errors.New("the file does not say what it counts")
 	}
-	if len(in.SampleType) == 0 {
-		return nil, fmt.Errorf("pprof: the file says not what it counts: %w", ErrFormat)
+	if err != nil {
+		return nil, fmt.Errorf("pprof: %w (%w)", err, ErrFormat)
 	}
 	which := pprofValue(in)
 	kind := KindOther
@@ -51,7 +62,7 @@ func ReadPprof(r io.Reader) (*Profile, error) {
 			b := p.Binary(m.File)
 			b.BuildID = m.BuildID
 			if m.Start>>32 == m.ID {
-				// Of WritePprof: addresses are those of the link.
+				// As WritePprof numbers them: addresses are those of the link.
 				b.Text = Segment{Offset: m.Offset, Address: m.Start & (1<<32 - 1), Size: m.Limit - m.Start}
 			}
 		}
@@ -61,16 +72,116 @@ func ReadPprof(r io.Reader) (*Profile, error) {
 		if which >= len(sample.Value) || sample.Value[which] <= 0 || sample.Value[which] > maxPprofValue {
 			continue
 		}
-		stack := p.stackOf(frames.of(sample.Location))
-		p.Add(Sample{Stack: stack, Thread: p.Thread(pprofThread(sample)), Weight: sample.Value[which], TimeNS: pprofTime(sample)})
+		p.Add(Sample{Stack: p.stackOf(frames.stack(sample.Location)), Thread: p.Thread(pprofThread(sample)),
+			Weight: sample.Value[which], TimeNS: pprofTime(sample)})
 	}
 	p.noteCut()
 	return p, nil
 }
 
-// pprofValue is the value that a profile is about: the one that it names
-// itself, as TCMalloc's do, whose last values are memory that nobody has; or
-// else the last.
+// parsePprof has pprof's library parse a file that is within its bounds.
+func parsePprof(r io.Reader) (p *profile.Profile, err error) {
+	defer recoverFormat(&err)
+	data, err := readBounded(r)
+	if err == nil && bytes.HasPrefix(data, gzipMagic) {
+		var packed *gzip.Reader
+		if packed, err = gzip.NewReader(bytes.NewReader(data)); err == nil {
+			data, err = readBounded(packed)
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case isLegacyPprof(data):
+		if len(data) > maxLegacyPprof {
+			return nil, fmt.Errorf("more than %d MiB in gperftools' form", maxLegacyPprof>>20)
+		}
+		return profile.ParseData(data)
+	}
+	if err := boundPprof(data); err != nil {
+		return nil, err
+	}
+	// Not ParseData: it unpacks without a bound what was packed twice.
+	if p, err = profile.ParseUncompressed(data); err == nil {
+		err = p.CheckValid()
+	}
+	return p, err
+}
+
+var gzipMagic = []byte{0x1f, 0x8b}
+
+func readBounded(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxPprof+1))
+	if err == nil && len(data) > maxPprof {
+		err = fmt.Errorf("more than %d MiB", maxPprof>>20)
+	}
+	return data, err
+}
+
+// isLegacyPprof reports whether a file begins as those of gperftools and of
+// older Go programs do: CPU profiles with a word of zero, where the others'
+// first byte is a field's number; heap and contention profiles as text.
+func isLegacyPprof(head []byte) bool {
+	for _, start := range []string{"\x00", "heap profile:", "--- contention", "--- mutex:"} {
+		if bytes.HasPrefix(head, []byte(start)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Fields of profile.proto that are not messages.
+const (
+	fieldSample   = 2 // whose first two fields are packed lists of numbers
+	fieldStrings  = 6
+	fieldComments = 13 // a packed list of numbers
+)
+
+// boundPprof refuses a file that would become more than [maxPprofMemory].
+func boundPprof(data []byte) error {
+	const number, message, innerMessage = 16, 256, 128 // bytes of memory, about
+	memory := 0
+	var walk func(data []byte, parent protowire.Number) error
+	walk = func(data []byte, parent protowire.Number) error {
+		for len(data) > 0 {
+			field, kind, n := protowire.ConsumeTag(data)
+			if n < 0 {
+				return protowire.ParseError(n)
+			}
+			m := protowire.ConsumeFieldValue(field, kind, data[n:])
+			if m < 0 {
+				return protowire.ParseError(m)
+			}
+			value, _ := protowire.ConsumeBytes(data[n : n+m])
+			data = data[n+m:]
+			switch {
+			case kind != protowire.BytesType:
+				memory += number
+			case parent == fieldSample && field <= 2, parent == 0 && field == fieldComments:
+				for _, b := range value {
+					memory += number * int(1-b>>7) // the last byte of a number
+				}
+			case parent != 0:
+				memory += innerMessage
+			default:
+				memory += message
+				if field == fieldStrings {
+					memory += len(value)
+				} else if err := walk(value, field); err != nil {
+					return err
+				}
+			}
+			if memory > maxPprofMemory {
+				return fmt.Errorf("it would take more than %d MiB of memory", maxPprofMemory>>20)
+			}
+		}
+		return nil
+	}
+	return walk(data, 0)
+}
+
+// pprofValue is the value that a profile is about: the one that it names, as
+// TCMalloc's do, whose last values are not memory in use; or else the last.
 func pprofValue(in *profile.Profile) int {
 	at := slices.IndexFunc(in.SampleType, func(t *profile.ValueType) bool { return t.Type == in.DefaultSampleType })
 	if at < 0 || in.DefaultSampleType == "" {
@@ -83,25 +194,22 @@ func pprofValue(in *profile.Profile) int {
 }
 
 func pprofThread(s *profile.Sample) Thread {
-	var t Thread
+	t := Thread{PID: int(numLabel(s, labelPID, 0)), TID: int(numLabel(s, labelTID, 0))}
 	if names := s.Label[labelThread]; len(names) > 0 {
 		t.Name = names[0]
 	}
-	number := func(key string) int {
-		if v := s.NumLabel[key]; len(v) > 0 {
-			return int(v[0])
-		}
-		return 0
-	}
-	t.PID, t.TID = number(labelPID), number(labelTID)
 	return t
 }
 
 func pprofTime(s *profile.Sample) int64 {
-	if v := s.NumLabel[labelTime]; len(v) > 0 && v[0] >= 0 {
-		return v[0]
+	return max(numLabel(s, labelTime, NoTime), NoTime)
+}
+
+func numLabel(s *profile.Sample, key string, or int64) int64 {
+	if values := s.NumLabel[key]; len(values) > 0 {
+		return values[0]
 	}
-	return NoTime
+	return or
 }
 
 // pprofFrames turns locations into frames, each location once.
@@ -110,12 +218,12 @@ type pprofFrames struct {
 	known map[uint64][]FrameID // by location: the root first
 }
 
-// of are a sample's frames, the root first. Locations come innermost first,
+// stack are a sample's frames, the root first. Locations come innermost first,
 // each with the functions inlined into it before it.
-func (f pprofFrames) of(locations []*profile.Location) func(yield func(FrameID) bool) {
+func (f pprofFrames) stack(locations []*profile.Location) iter.Seq[FrameID] {
 	return func(yield func(FrameID) bool) {
 		for _, location := range slices.Backward(locations) {
-			for _, id := range f.at(location) {
+			for _, id := range f.location(location) {
 				if !yield(id) {
 					return
 				}
@@ -127,21 +235,22 @@ func (f pprofFrames) of(locations []*profile.Location) func(yield func(FrameID) 
 	}
 }
 
-func (f pprofFrames) at(l *profile.Location) []FrameID {
+func (f pprofFrames) location(l *profile.Location) []FrameID {
 	if ids, ok := f.known[l.ID]; ok {
 		return ids
 	}
 	var frame Frame
-	if l.Mapping != nil {
-		frame.Module = l.Mapping.File
+	m := l.Mapping
+	if m != nil {
+		frame.Module, frame.Kernel = m.File, kernelModule(m.File)
 	}
-	frame.Kernel = kernelModule(frame.Module)
 	var ids []FrameID
 	if len(l.Line) == 0 {
-		if m := l.Mapping; m != nil && m.File != "" && !frame.Kernel && l.Address >= m.Start && l.Address < m.Limit && l.Address != 0 {
-			frame.Offset = l.Address - m.Start + m.Offset
-		} else if frame.Module == "" && l.Address != 0 {
+		switch {
+		case frame.Module == "" && l.Address != 0:
 			frame.Name = fmt.Sprintf("0x%x", l.Address)
+		case frame.Module != "" && !frame.Kernel && l.Address >= m.Start && l.Address < m.Limit && l.Address != 0:
+			frame.Offset = l.Address - m.Start + m.Offset
 		}
 		ids = append(ids, f.p.Frame(frame))
 	}

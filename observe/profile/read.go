@@ -30,9 +30,7 @@ func Detect(head []byte) (string, error) {
 		return "", fmt.Errorf("the file is empty: %w", ErrFormat)
 	case bytes.HasPrefix(head, []byte(perfMagic)) || bytes.HasPrefix(head, []byte(perfMagic1)):
 		return FormatPerfData, nil
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		return FormatPprof, nil
-	case isLegacyPprof(head):
+	case bytes.HasPrefix(head, gzipMagic), isLegacyPprof(head):
 		return FormatPprof, nil
 	}
 	if bytes.IndexByte(head, 0) >= 0 || head[0] < '\t' {
