@@ -219,14 +219,3 @@ func (b blocks) sharesOr0(byBlock []int64) []float64 {
 	}
 	return b.shares(byBlock)
 }
-
-// binomialHalf is half the width of Wilson's 95% interval of a share of n
-// samples (Wilson 1927), which is none too narrow for shares near nothing.
-func binomialHalf(share float64, n int64) float64 {
-	const z = 1.959964
-	if n <= 0 {
-		return 1
-	}
-	m := float64(n)
-	return z / (1 + z*z/m) * math.Sqrt(share*(1-share)/m+z*z/(4*m*m))
-}

@@ -252,34 +252,17 @@ func TestSince(t *testing.T) {
 
 func TestTree(t *testing.T) {
 	p := script(t, scriptOf(1, 10, "tcp_sendmsg_[k]", "do_syscall_64_[k]", "write", "main")+scriptOf(2, 5, "read", "main"))
-	draw := func(f Filter) string {
-		var b strings.Builder
-		var walk func(n *Node)
-		walk = func(n *Node) {
-			b.WriteString(n.Frame.Label() + " ")
-			for _, c := range n.Calls {
-				walk(c)
-			}
-		}
-		walk(p.Tree(f))
-		return b.String()
-	}
-	for f, want := range map[Filter]string{
-		{}:                       "all main read write do_syscall_64 tcp_sendmsg ",
-		{Space: SpaceUser}:       "all main read write ",
-		{Space: SpaceKernel}:     "all do_syscall_64 tcp_sendmsg ",
-		{Invert: true}:           "all read main tcp_sendmsg do_syscall_64 write main ",
-		{Thread: "wrk:worker_1"}: "all ",
-	} {
-		if got := draw(f); got != want {
-			t.Errorf("%+v: %q, want %q", f, got, want)
+	var got strings.Builder
+	var walk func(n *Node)
+	walk = func(n *Node) {
+		fmt.Fprintf(&got, "%s %d ", n.Frame.Label(), n.Total)
+		for _, c := range n.Calls {
+			walk(c)
 		}
 	}
-	if n := p.Tree(Filter{Space: SpaceKernel}); n.Total != 10 {
-		t.Errorf("the kernel has %d", n.Total)
-	}
-	if n := p.Tree(Filter{Space: SpaceUser}); n.Total != 15 || n.Calls[0].Calls[1].Self != 10 {
-		t.Errorf("%+v", n.Calls[0].Calls[1])
+	walk(p.Tree())
+	if want := "all 15 main 15 read 5 write 10 do_syscall_64 10 tcp_sendmsg 10 "; got.String() != want {
+		t.Errorf("%q, want %q", got.String(), want)
 	}
 }
 

@@ -5,26 +5,31 @@ import (
 	"math"
 )
 
-// LeastSamples is how many samples of CPU time a profile has before it says where
-// the time went: of fewer, a share of a tenth has an interval from 3% to 26% or wider.
+// LeastSamples is how many samples of CPU time a profile needs before it says
+// where the time went: with fewer, the interval of a share of a tenth is 3% to
+// 26% or wider.
 const LeastSamples = 30
 
-// leastOfRow is how many samples something has before its share is told: of
-// fewer, the interval is wider than the share.
+// leastOfRow is how many samples a share needs: with fewer, its interval is
+// wider than the share.
 const leastOfRow = 5
 
 // TooFew says that a CPU profile has too few samples to say anything; "" if it
-// has enough, or is of something else.
+// has enough, or is of another kind.
 func TooFew(kind string, samples int64) string {
 	if kind != KindCPU || samples >= LeastSamples {
 		return ""
 	}
+	noun := "samples"
+	if samples == 1 {
+		noun = "sample"
+	}
 	return fmt.Sprintf("only %d %s: too few to say where CPU time went; profile longer (%d samples at least), or under more load",
-		samples, map[bool]string{true: "sample", false: "samples"}[samples == 1], LeastSamples)
+		samples, noun, LeastSamples)
 }
 
-// Tells says that what has a weight of a total, of so many samples, has enough
-// of them for a share of its own.
+// Tells reports whether a weight has enough of the total's samples for a share
+// of its own.
 func Tells(weight, total, samples int64) bool {
 	return total > 0 && float64(weight)/float64(total)*float64(samples) >= leastOfRow-0.5
 }
@@ -40,4 +45,15 @@ func Wilson(share float64, n int64) (low, high float64) {
 	middle := (share + z*z/(2*m)) / (1 + z*z/m)
 	half := binomialHalf(share, n)
 	return math.Max(0, math.Min(share, middle-half)), math.Min(1, math.Max(share, middle+half))
+}
+
+// binomialHalf is half the width of Wilson's 95% interval of a share of n
+// samples (Wilson 1927), which is none too narrow for shares near nothing.
+func binomialHalf(share float64, n int64) float64 {
+	const z = 1.959964
+	if n <= 0 {
+		return 1
+	}
+	m := float64(n)
+	return z / (1 + z*z/m) * math.Sqrt(share*(1-share)/m+z*z/(4*m*m))
 }

@@ -347,7 +347,7 @@ func whole(t *testing.T, p *Profile) {
 	if trust.User < 0 || trust.User > 1 || trust.All < 0 || trust.All > 1 {
 		t.Errorf("trust %+v", trust)
 	}
-	if tree := p.Tree(Filter{}); tree.Total != total {
+	if tree := p.Tree(); tree.Total != total {
 		t.Errorf("the tree has %d of %d", tree.Total, total)
 	}
 	if svg := p.Flame("x"); !strings.HasSuffix(svg, "</svg>\n") {
