@@ -2,8 +2,10 @@ package profile
 
 import (
 	"iter"
+	"maps"
 	"math"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -364,6 +366,43 @@ func (p *Profile) Binary(path string) *Binary {
 	}
 	p.Binaries = append(p.Binaries, Binary{Path: strings.Clone(path)})
 	return &p.Binaries[len(p.Binaries)-1]
+}
+
+// maxBinaries bounds how many modules are told apart by themselves.
+const maxBinaries = 4096
+
+// SetBuildIDs notes the build ids of binaries by their paths, as perf
+// buildid-list prints them; of new ones as many as there is room for.
+func (p *Profile) SetBuildIDs(ids map[string]string) {
+	at := p.binaryIndex()
+	for _, path := range slices.Sorted(maps.Keys(ids)) {
+		if b := p.binaryAt(at, path); b != nil {
+			b.BuildID = ids[path]
+		}
+	}
+}
+
+// binaryIndex finds many binaries by their paths.
+func (p *Profile) binaryIndex() map[string]int {
+	at := make(map[string]int, len(p.Binaries))
+	for i, b := range p.Binaries {
+		at[b.Path] = i
+	}
+	return at
+}
+
+// binaryAt is Binary with an index, which it keeps; nil where there is no room
+// for one more.
+func (p *Profile) binaryAt(at map[string]int, path string) *Binary {
+	i, ok := at[path]
+	if !ok {
+		if i = len(p.Binaries); i >= maxBinaries {
+			return nil
+		}
+		at[path] = i
+		p.Binaries = append(p.Binaries, Binary{Path: strings.Clone(path)})
+	}
+	return &p.Binaries[i]
 }
 
 // deleted is what the kernel puts behind the path of a file that is gone.
