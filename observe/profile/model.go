@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"fmt"
 	"iter"
 	"maps"
 	"math"
@@ -22,31 +23,28 @@ const (
 	UnitSamples     = "samples"
 )
 
-// Bounds on what a profile may hold; what is beyond them is cut and counted
-// ([Profile.Cut]), not an error. A path of calls costs some 50 bytes.
+// Bounds of a profile. What exceeds them is cut and noted; it is not an error.
 const (
-	maxPaths   = 1 << 20
-	maxDepth   = 1024 // frames of a stack; the kernel's own bound is 127
-	maxFrames  = 1 << 20
-	maxThreads = 1 << 16
-	maxText    = 128 << 20 // bytes of the names of functions, modules and threads
+	maxPaths    = 1 << 20 // each takes some 50 bytes
+	maxDepth    = 1024    // frames of a stack; the kernel's own bound is 127
+	maxFrames   = 1 << 20
+	maxThreads  = 1 << 16
+	maxBinaries = 4096
+	maxText     = 128 << 20 // bytes of the names of functions, modules and threads
 )
 
-// maxWeight bounds a sample's weight as texts have it: it is eleven days in
-// nanoseconds.
+// maxWeight bounds a sample's weight in texts: eleven days in nanoseconds.
 const maxWeight = 1e15
 
-// maxTotal bounds the weight of all samples, so that sums of it and of a
-// period stay numbers: it is 73 years in nanoseconds, which block profiles of
-// a large server may reach.
+// maxTotal bounds the weight of all samples, so that sums do not overflow: 73
+// years in nanoseconds, which block profiles of a large server may reach.
 const maxTotal = 1 << 61
 
-// MemoryLimit is what a program that reads large profiles should ask of the
-// garbage collector (runtime/debug.SetMemoryLimit), in bytes: what is kept is
-// far less, and the rest is garbage that need not wait.
+// MemoryLimit is the runtime/debug.SetMemoryLimit of programs that read large
+// profiles, in bytes. What is kept takes far less; the rest is garbage.
 const MemoryLimit = 200 << 20
 
-// NoTime is the time of samples that nobody noted it of.
+// NoTime is the time of samples whose time is not known.
 const NoTime = -1
 
 // Frame is a function in a stack.
@@ -55,12 +53,12 @@ type Frame struct {
 	Module  string // path of the binary or library; [kernel.kallsyms], [vdso]; "" if unknown
 	Kernel  bool
 	Inlined bool // the compiler put it into its caller
-	// Offset is where in the module's file it lies, in bytes; only of frames
-	// that may still be named, until [Profile.Distrust]. 0 is unknown.
+	// Offset is its offset in the module's file, in bytes, of frames that may
+	// still be named, until [Profile.Distrust]; 0 if unknown.
 	Offset uint64
 }
 
-// Label is what people see of a frame: its name, or the module it lies in.
+// Label is a frame's name, or else its module in brackets.
 func (f Frame) Label() string {
 	switch {
 	case f.Name != "":
@@ -73,13 +71,13 @@ func (f Frame) Label() string {
 	return "[" + path.Base(strings.TrimSuffix(f.Module, deleted)) + "]"
 }
 
-// Thread is who ran. Readers that know no thread use the zero value.
+// Thread is a thread; the zero value where the format has none.
 type Thread struct {
 	Name     string
 	PID, TID int
 }
 
-// Indexes into what a profile keeps once.
+// Indexes into a profile's tables.
 type (
 	FrameID  uint32
 	StackID  uint32 // 0 is the empty stack
@@ -91,7 +89,7 @@ type Sample struct {
 	Stack  StackID
 	Thread ThreadID
 	Weight int64 // in the profile's unit
-	TimeNS int64 // by a clock of the profiler's own; NoTime
+	TimeNS int64 // by the profiler's own clock; or NoTime
 }
 
 // Binary is a program or library that frames lie in.
@@ -122,16 +120,15 @@ type Profile struct {
 	Event    string
 	Binaries []Binary
 	Notes    []string // what the reader left out, and what was found out about it
-	// Cut counts samples whose stack was too deep or too new to be kept whole.
+	// Cut counts samples whose stack exceeded the bounds.
 	Cut int64
 
-	chunks  [][]Sample
-	count   int   // of samples added
-	total   int64 // their weight
-	clipped bool  // more weight came than fits
-	crowded bool  // more functions or threads came than fit
-	// textBytes is what the names of frames and threads take.
-	textBytes int
+	chunks    [][]Sample
+	count     int   // of samples added
+	total     int64 // their weight
+	clipped   bool  // the weight exceeded maxTotal
+	crowded   bool  // functions or threads exceeded their bounds
+	textBytes int   // of the names of frames and threads
 	frames    []Frame
 	offsets   []uint32 // by frame: the farthest into its function that it was seen
 	paths     []step
@@ -143,7 +140,7 @@ type Profile struct {
 	alike       map[stackThread]place // of samples without a time
 }
 
-// stackThread is what makes samples without a time alike.
+// stackThread identifies samples without a time.
 type stackThread struct {
 	stack  StackID
 	thread ThreadID
@@ -152,7 +149,7 @@ type stackThread struct {
 // place is where a sample is stored.
 type place struct{ chunk, at uint32 }
 
-// others stands for the functions and threads that no room is left for.
+// others stands for the functions and threads beyond the bounds.
 const others = "[others]"
 
 // step is a stack as its caller's stack and one frame more.
@@ -161,17 +158,17 @@ type step struct {
 	frame  FrameID
 }
 
-// sampleChunk is how many samples are stored together: they never move.
+// sampleChunk is how many samples are stored together. Growing moves none.
 const sampleChunk = 1 << 14
 
 // New makes an empty profile.
 func New(kind, unit string) *Profile {
 	return &Profile{Kind: kind, Unit: unit, paths: make([]step, 1),
-		frameIndex: map[Frame]FrameID{}, pathIndex: map[step]StackID{}, threadIndex: map[Thread]ThreadID{}, alike: map[stackThread]place{}}
+		frameIndex: map[Frame]FrameID{}, pathIndex: map[step]StackID{}, threadIndex: map[Thread]ThreadID{},
+		alike: map[stackThread]place{}}
 }
 
-// Frame keeps a frame once. Where there is no room for a new one it is that of
-// all others.
+// Frame is the index of a frame, or of [others] if there is no room for it.
 func (p *Profile) Frame(f Frame) FrameID {
 	id, ok := p.frameIndex[f]
 	if !ok && !p.room(len(p.frames) < maxFrames, len(f.Name)+len(f.Module)) {
@@ -187,7 +184,7 @@ func (p *Profile) Frame(f Frame) FrameID {
 	return id
 }
 
-// room takes room for a name, if there is any.
+// room reserves memory for a name, if there is any.
 func (p *Profile) room(free bool, bytes int) bool {
 	if !free || p.textBytes+bytes > maxText {
 		p.crowded = true
@@ -197,8 +194,7 @@ func (p *Profile) room(free bool, bytes int) bool {
 	return true
 }
 
-// Thread keeps a thread once. Where there is no room for a new one it is that
-// of all others.
+// Thread is the index of a thread, or of [others] if there is no room for it.
 func (p *Profile) Thread(t Thread) ThreadID {
 	id, ok := p.threadIndex[t]
 	if !ok && !p.room(len(p.threads) < maxThreads, len(t.Name)) {
@@ -214,8 +210,8 @@ func (p *Profile) Thread(t Thread) ThreadID {
 	return id
 }
 
-// Push is the stack that calls one frame more. It is false where the profile
-// holds too many paths to keep a new one.
+// Push is the stack that calls one frame more. It reports false if there is no
+// room for a new one.
 func (p *Profile) Push(parent StackID, frame FrameID) (StackID, bool) {
 	s := step{parent, frame}
 	id, ok := p.pathIndex[s]
@@ -230,7 +226,7 @@ func (p *Profile) Push(parent StackID, frame FrameID) (StackID, bool) {
 	return id, true
 }
 
-// stackOf keeps a stack given with its root first.
+// stackOf is the index of a stack, given with its root first.
 func (p *Profile) stackOf(frames iter.Seq[FrameID]) StackID {
 	var at StackID
 	depth := 0
@@ -245,7 +241,7 @@ func (p *Profile) stackOf(frames iter.Seq[FrameID]) StackID {
 	return at
 }
 
-// Add adds a sample. Samples without a time that are alike are kept as one.
+// Add adds a sample. Samples without a time are added up by stack and thread.
 func (p *Profile) Add(s Sample) {
 	p.count++
 	if room := maxTotal - p.total; s.Weight > room {
@@ -273,8 +269,7 @@ func (p *Profile) Add(s Sample) {
 	p.chunks[last] = append(p.chunks[last], s)
 }
 
-// Samples are all samples in the order in which they were added, those without
-// a time that are alike together.
+// Samples are all samples in the order in which they were added.
 func (p *Profile) Samples() iter.Seq[Sample] {
 	return func(yield func(Sample) bool) {
 		for _, chunk := range p.chunks {
@@ -287,14 +282,14 @@ func (p *Profile) Samples() iter.Seq[Sample] {
 	}
 }
 
-// Len is the number of samples added; samples of formats that add up stacks
-// count once for each stack.
+// Len is the number of samples added. Formats that add up stacks have one for
+// each stack.
 func (p *Profile) Len() int { return p.count }
 
 // Total is the weight of all samples.
 func (p *Profile) Total() int64 { return p.total }
 
-// plus adds weights of several profiles; what does not fit is left out.
+// plus adds weights of several profiles without overflow.
 func plus(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -302,7 +297,7 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// Taken is how many samples the profiler took, as far as that is known.
+// Taken is how many samples the profiler took, as far as is known.
 func (p *Profile) Taken() int64 {
 	if p.Period > 0 {
 		return (p.Total() + p.Period/2) / p.Period
@@ -333,10 +328,25 @@ func (p *Profile) Frames(s StackID) []Frame {
 	for id := range p.Inner(s) {
 		out = append(out, p.frames[id])
 	}
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
+	slices.Reverse(out)
 	return out
+}
+
+// noteCut notes what did not fit into the profile's bounds.
+func (p *Profile) noteCut() {
+	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
+	if p.Cut > 0 {
+		note("%d samples have stacks deeper than %d frames, or came when %d different stacks had been seen: "+
+			"their inner frames are cut off", p.Cut, maxDepth, maxPaths)
+	}
+	if p.crowded {
+		note("there are more than %d functions or %d threads, or %d MiB of their names: the rest is told together as %s",
+			maxFrames, maxThreads, maxText>>20, others)
+	}
+	if p.clipped {
+		note("the weights are too large to add up: what is beyond %d %s was left out, and shares are wrong",
+			int64(maxTotal), p.Unit)
+	}
 }
 
 // Span is the time from the first sample to the last, in nanoseconds; ok is
@@ -368,11 +378,7 @@ func (p *Profile) Binary(path string) *Binary {
 	return &p.Binaries[len(p.Binaries)-1]
 }
 
-// maxBinaries bounds how many modules are told apart by themselves.
-const maxBinaries = 4096
-
-// SetBuildIDs notes the build ids of binaries by their paths, as perf
-// buildid-list prints them; of new ones as many as there is room for.
+// SetBuildIDs sets the build ids of binaries by their paths.
 func (p *Profile) SetBuildIDs(ids map[string]string) {
 	at := p.binaryIndex()
 	for _, path := range slices.Sorted(maps.Keys(ids)) {
@@ -382,7 +388,7 @@ func (p *Profile) SetBuildIDs(ids map[string]string) {
 	}
 }
 
-// binaryIndex finds many binaries by their paths.
+// binaryIndex has the indexes of binaries by their paths, for [Profile.binaryAt].
 func (p *Profile) binaryIndex() map[string]int {
 	at := make(map[string]int, len(p.Binaries))
 	for i, b := range p.Binaries {
@@ -391,8 +397,8 @@ func (p *Profile) binaryIndex() map[string]int {
 	return at
 }
 
-// binaryAt is Binary with an index, which it keeps; nil where there is no room
-// for one more.
+// binaryAt is [Profile.Binary] with an index, which it updates. It is nil if
+// there is no room for one more.
 func (p *Profile) binaryAt(at map[string]int, path string) *Binary {
 	i, ok := at[path]
 	if !ok {
@@ -405,18 +411,21 @@ func (p *Profile) binaryAt(at map[string]int, path string) *Binary {
 	return &p.Binaries[i]
 }
 
-// deleted is what the kernel puts behind the path of a file that is gone.
+// deleted is what the kernel appends to the path of a deleted file.
 const deleted = " (deleted)"
 
-// userModules are modules in brackets that are no part of the kernel.
-var userModules = map[string]bool{"[vdso]": true, "[vsyscall]": true, "[heap]": true, "[stack]": true, "[anon]": true, "[unknown]": true, "[uprobes]": true, others: true}
+// userModules are modules in brackets that are not part of the kernel.
+var userModules = map[string]bool{"[vdso]": true, "[vsyscall]": true, "[heap]": true, "[stack]": true, "[anon]": true,
+	"[unknown]": true, "[uprobes]": true, others: true}
 
 // kernelModule reports whether a module of a profile is the kernel or a part
-// of it. Older perfs give addresses in its file (vmlinux), which look like a
-// program's.
+// of it. Older perfs print addresses in the kernel's file (vmlinux), which look
+// like a program's.
 func kernelModule(module string) bool {
-	if strings.HasSuffix(module, ".ko") || strings.Contains(module, ".ko.") || strings.HasPrefix(path.Base(module), "vmlinux") {
+	if strings.HasSuffix(module, ".ko") || strings.Contains(module, ".ko.") ||
+		strings.HasPrefix(path.Base(module), "vmlinux") {
 		return true
 	}
-	return strings.HasPrefix(module, "[") && strings.HasSuffix(module, "]") && !userModules[module] && !strings.HasPrefix(module, "[JIT]") && !strings.HasPrefix(module, "[stack:")
+	return strings.HasPrefix(module, "[") && strings.HasSuffix(module, "]") && !userModules[module] &&
+		!strings.HasPrefix(module, "[JIT]") && !strings.HasPrefix(module, "[stack:")
 }

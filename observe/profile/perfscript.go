@@ -9,14 +9,15 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// maxLine bounds a line of perf script, in bytes: C++ symbols of templates
-// may be very long.
+// maxLine bounds a line of a text, in bytes: C++ symbols of templates may be
+// very long.
 const maxLine = 1 << 20
 
-// ErrFormat is the error of a file that is not what it was taken for.
+// ErrFormat is the error of a file that is not of the expected format.
 var ErrFormat = errors.New("not a profile")
 
 // scriptReader reads what perf script prints: see the section FIELDS of its
@@ -28,118 +29,96 @@ var ErrFormat = errors.New("not a profile")
 //
 //	ADDRESS SYMBOL+0xOFFSET (MODULE)
 //
-// Without call graph the only frame stands in the sample's line. What perf
-// script was not asked for (-F) is missing: CPU, PERIOD, MODULE, PID, and of
-// SECONDS and EVENT one. Frames need no indentation, which copies may have lost.
-//
-// Not every perf writes symbols of C++ and Rust as their sources have them: those of
-// Debian print them as they stand in the binary.
+// Without a call graph the only frame is in the sample's line. CPU, PERIOD,
+// MODULE, PID, and one of SECONDS and EVENT may be missing (-F). Frames need no
+// indentation, which copies may have lost.
 type scriptReader struct {
-	p       *Profile
-	known   map[string]FrameID // symbol and module as they stand in the line
-	kernel  map[string]FrameID // likewise of the kernel's addresses
-	names   map[string]ThreadID
-	stack   []FrameID // innermost first
-	inlined []string  // names whose module the next frame tells
-	head    Sample
-	key     []byte // scratch
-	keep    func(module string) bool
-	kept    map[string]bool // what keep said
-	open    bool            // a sample's header was read
-	skipped bool            // one of another event was
-	alone   bool            // it has its only frame in its line
-	timed   bool            // a header had a time
-	deep    bool            // frames beyond maxDepth
-	others  int64           // samples of other events
-	broken  int64           // lines that are none of perf script's
-	lost    int64           // PERF_RECORD_LOST
+	p        *Profile
+	places   func(module string) bool // whether to keep offsets; may be nil
+	placesOf map[string]bool          // what places said
+
+	frames, kernel map[string]FrameID  // by symbol and module as in the line
+	threads        map[string]ThreadID // by name and numbers as in the line
+	key            []byte              // scratch
+
+	open    bool      // a sample's header was read
+	skipped bool      // one of another event was
+	alone   bool      // it has its only frame in its line
+	deep    bool      // it has too many frames
+	head    Sample    // of the open sample
+	stack   []FrameID // of the open sample, innermost first
+	inlined []string  // names whose module the next frame says
+
+	timed  bool  // a header had a time
+	others int64 // samples of other events
+	broken int64 // lines that are not perf script's
+	lost   int64 // PERF_RECORD_LOST
 }
 
-// ReadPerfScript reads the text of perf script. It keeps neither text nor
-// samples' stacks, so that memory grows with what is different in the file.
-// Of several events it takes the first. An error that wraps [ErrFormat] says
-// that the file has no sample of perf script's form.
+// ReadPerfScript reads the text of perf script. Memory grows with what differs
+// in the file, not with its size. Of several events it takes the first. An
+// error that wraps [ErrFormat] says that the file has no sample of this form.
 func ReadPerfScript(r io.Reader) (*Profile, error) {
 	return ReadPerfScriptPlaces(r, nil)
 }
 
-// ReadPerfScriptPlaces is [ReadPerfScript] that keeps where in their files the
-// frames lie of modules for which keep is true, so that [Profile.Symbolise]
-// can name them. Each place is a frame of its own then, which takes memory. Of
-// callers it is a byte of the call, as perf's address is that of its return.
+// ReadPerfScriptPlaces is [ReadPerfScript] that keeps the offsets of frames in
+// their files, for modules for which keep is true, so that
+// [Profile.Symbolise] can name them. Each offset is a frame of its own then,
+// which takes memory. Of callers it is a byte of the call instruction, as
+// perf's address is that of the return.
 func ReadPerfScriptPlaces(r io.Reader, keep func(module string) bool) (*Profile, error) {
-	s := scriptReader{p: New(KindCPU, UnitSamples), keep: keep, kept: map[string]bool{}, known: map[string]FrameID{}, kernel: map[string]FrameID{}, names: map[string]ThreadID{}}
+	s := scriptReader{p: New(KindCPU, UnitSamples), places: keep, placesOf: map[string]bool{},
+		frames: map[string]FrameID{}, kernel: map[string]FrameID{}, threads: map[string]ThreadID{}}
 	in := bufio.NewReaderSize(r, maxLine)
-	whole := true
 	for {
 		line, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
 			return nil, fmt.Errorf("perf script: a line of more than %d bytes: %w", maxLine, ErrFormat)
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("perf script: %w", err)
-		}
-		if err != nil {
-			whole = len(line) == 0
-			if !whole && s.open && !frameWhole(line) {
-				s.open = false // the last sample stops in mid-line
+		case errors.Is(err, io.EOF):
+			cut := len(line) > 0 && s.open && !bytes.HasSuffix(bytes.TrimRight(line, " \t\r"), []byte(")"))
+			if cut {
+				s.open = false // the last sample ends in the middle of a line
 			} else if len(line) > 0 {
 				s.line(line)
-				whole = true
 			}
 			s.end()
-			break
+			return s.finish(cut)
+		case err != nil:
+			return nil, fmt.Errorf("perf script: %w", err)
 		}
 		if s.line(line[:len(line)-1]); s.p.count == 0 && s.broken > 1000 {
-			break
+			return s.finish(false)
 		}
 	}
-	return s.finish(whole)
 }
 
-// frameWhole reports whether a line without its end may still be whole.
-func frameWhole(line []byte) bool {
-	return bytes.HasSuffix(bytes.TrimRight(line, " \t\r"), []byte(")"))
-}
-
-func (s *scriptReader) finish(whole bool) (*Profile, error) {
+func (s *scriptReader) finish(cut bool) (*Profile, error) {
 	p := s.p
 	if p.count == 0 || !s.timed && len(p.frames) == 0 { // prose may look like headers without a time
 		return nil, fmt.Errorf("perf script: no sample in the file (%d lines are of another form): %w", s.broken, ErrFormat)
 	}
-	if !whole {
-		p.Notes = append(p.Notes, "the file ends in the middle of a line: it is truncated, and its last sample is left out")
+	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
+	if cut {
+		note("the file ends in the middle of a line: it is truncated, and its last sample is left out")
 	}
 	if s.broken > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d lines are not perf script's and were left out", s.broken))
+		note("%d lines are not perf script's and were left out", s.broken)
 	}
 	if s.others > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d samples of other events than %s were left out", s.others, p.Event))
+		note("%d samples of other events than %s were left out", s.others, p.Event)
 	}
 	if s.lost > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("perf lost records in %d places: the machine was too busy to write them", s.lost))
+		note("perf lost records in %d places: the machine was too busy to write them", s.lost)
 	}
 	p.noteCut()
 	return p, nil
 }
 
-func (p *Profile) noteCut() {
-	if p.Cut > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d samples have stacks deeper than %d frames, or came when %d different stacks had been seen: their inner frames are cut off", p.Cut, maxDepth, maxPaths))
-	}
-	if p.crowded {
-		p.Notes = append(p.Notes, fmt.Sprintf("there are more than %d functions or %d threads, or %d MiB of their names: the rest is told together as %s", maxFrames, maxThreads, maxText>>20, others))
-	}
-	if p.clipped {
-		p.Notes = append(p.Notes, fmt.Sprintf("the weights are too large to add up: what is beyond %d %s was left out, and shares are wrong", int64(maxTotal), p.Unit))
-	}
-}
-
 // line takes one line without its end.
 func (s *scriptReader) line(line []byte) {
-	if n := len(line); n > 0 && line[n-1] == '\r' {
-		line = line[:n-1]
-	}
+	line = bytes.TrimSuffix(line, []byte("\r"))
 	if len(line) == 0 {
 		s.end()
 		s.skipped = false
@@ -149,10 +128,10 @@ func (s *scriptReader) line(line []byte) {
 	switch framed := !s.alone && (s.open || s.skipped); {
 	case line[0] == '#':
 	case indented && framed && s.frame(line):
-	case s.header(line): // a thread's name may be a number: it is no frame
+	case s.header(line): // a thread's name may be a number: it is not a frame
 	case framed && (s.frame(line) || indented && s.bareFrame(line)):
 	case indented:
-		// A source line, a register, or a frame that belongs to nothing.
+		// A source line, a register, or a frame that belongs to no sample.
 		if !s.open && s.p.count == 0 && s.others == 0 {
 			s.broken++
 		}
@@ -162,30 +141,25 @@ func (s *scriptReader) line(line []byte) {
 	}
 }
 
-// end closes the sample that is open.
+// end adds the open sample.
 func (s *scriptReader) end() {
 	if !s.open {
 		return
 	}
 	s.flushInlined("", false)
 	for n := len(s.stack); n > 1 && s.p.frames[s.stack[n-1]] == (Frame{}); n-- {
-		s.stack = s.stack[:n-1] // the end of the way up, or where it was lost
+		s.stack = s.stack[:n-1] // marks the end of the stack, or where unwinding failed
 	}
 	if s.deep {
 		s.p.Cut++
 	}
-	s.head.Stack = s.p.stackOf(func(yield func(FrameID) bool) {
-		for _, id := range slices.Backward(s.stack) {
-			if !yield(id) {
-				return
-			}
-		}
-	})
+	slices.Reverse(s.stack)
+	s.head.Stack = s.p.stackOf(slices.Values(s.stack))
 	s.p.Add(s.head)
 	s.open = false
 }
 
-// header takes the line that begins a sample; it reports false for others.
+// header takes the line that begins a sample. It reports false for others.
 func (s *scriptReader) header(line []byte) bool {
 	h, ok := parseScriptHeader(line)
 	if !ok {
@@ -195,7 +169,7 @@ func (s *scriptReader) header(line []byte) bool {
 	s.timed = s.timed || h.timeNS != NoTime
 	address, symbol, module, alone := parseFrame(h.rest)
 	s.skipped, s.alone = false, alone
-	if bytes.HasPrefix(h.event, []byte("PERF_RECORD_")) {
+	if bytes.HasPrefix(h.event, recordPrefix) {
 		if bytes.HasPrefix(h.event, []byte("PERF_RECORD_LOST")) {
 			s.lost++
 		}
@@ -208,12 +182,9 @@ func (s *scriptReader) header(line []byte) bool {
 	if s.p.Event == "" {
 		s.p.Event = event
 		if h.period > 0 {
-			s.p.Period = h.period
-			switch {
-			case strings.Contains(event, "clock"):
+			s.p.Period, s.p.Unit = h.period, event
+			if strings.Contains(event, "clock") {
 				s.p.Unit = UnitNanoseconds
-			default:
-				s.p.Unit = event
 			}
 		}
 	}
@@ -237,23 +208,23 @@ func (s *scriptReader) header(line []byte) bool {
 	return true
 }
 
-// thread finds a header's thread without making a string of what is known.
+// thread finds a header's thread. It makes no string of a known one.
 func (s *scriptReader) thread(h scriptHeader) ThreadID {
-	id, ok := s.names[string(h.who)]
+	id, ok := s.threads[string(h.who)]
 	if !ok {
 		id = s.p.Thread(Thread{Name: string(h.comm), PID: h.pid, TID: h.tid})
-		if len(s.names) < maxThreads && len(h.who) <= maxWho {
-			s.names[string(h.who)] = id
+		if len(s.threads) < maxThreads && len(h.who) <= maxWho {
+			s.threads[string(h.who)] = id
 		}
 	}
 	return id
 }
 
-// maxWho is how long a thread's name and numbers may be to be kept as they
-// stand in the line, in bytes: the kernel's names have 15.
+// maxWho bounds a thread's name and numbers that are kept as in the line, in
+// bytes: the kernel's names have 15.
 const maxWho = 128
 
-// frame takes a line of a stack; it reports false for others.
+// frame takes a line of a stack. It reports false for others.
 func (s *scriptReader) frame(line []byte) bool {
 	address, symbol, module, ok := parseFrame(bytes.TrimLeft(line, " \t"))
 	if ok && s.open {
@@ -262,7 +233,7 @@ func (s *scriptReader) frame(line []byte) bool {
 	return ok
 }
 
-// bareFrame is frame for a line without a module, which perf was not asked for.
+// bareFrame is frame for a line without a module.
 func (s *scriptReader) bareFrame(line []byte) bool {
 	address, symbol, ok := cutAddress(bytes.TrimSpace(line))
 	if ok && s.open {
@@ -271,9 +242,15 @@ func (s *scriptReader) bareFrame(line []byte) bool {
 	return ok
 }
 
-// add adds a frame to the sample that is open.
+// kernelAddress reports whether an address is in the kernel's half, and is
+// neither vsyscall's nor the mark of a failed unwinding.
+func kernelAddress(address []byte) bool {
+	return len(address) == 16 && bytes.HasPrefix(address, []byte("ffff")) &&
+		!bytes.HasPrefix(address, []byte("ffffffffff6")) && !bytes.HasPrefix(address, []byte("ffffffffffffffff"))
+}
+
+// add adds a frame to the open sample.
 func (s *scriptReader) add(address, symbol, module []byte) {
-	kernel := len(address) == 16 && bytes.HasPrefix(address, []byte("ffff")) && !bytes.HasPrefix(address, []byte("ffffffffff6")) && !bytes.HasPrefix(address, []byte("ffffffffffffffff"))
 	if len(s.stack)+len(s.inlined) >= 4*maxDepth {
 		s.deep = true
 		return
@@ -283,24 +260,24 @@ func (s *scriptReader) add(address, symbol, module []byte) {
 		s.inlined = append(s.inlined, readable(string(symbol)))
 		return
 	}
-	known := s.known
+	kernel := kernelAddress(address)
+	known := s.frames
 	if kernel {
 		known = s.kernel
 	}
-	// Symbol and module stand side by side in the line, but for the offset.
-	key := append(append(append(s.key[:0], symbol...), 0), module...)
-	var at uint64
-	if !kernel && s.keep != nil && s.keeps(module) {
-		at = parseHex(address)
-		if at > 0 && len(s.stack) > 0 {
-			at--
+	s.key = append(append(append(s.key[:0], symbol...), 0), module...)
+	var place uint64
+	if !kernel && s.keepsPlaces(module) {
+		place, _ = strconv.ParseUint(string(address), 16, 64)
+		if place > 0 && len(s.stack) > 0 {
+			place--
 		}
-		key = binary.LittleEndian.AppendUint64(append(key, 0), at)
+		s.key = binary.LittleEndian.AppendUint64(append(s.key, 0), place)
 	}
-	s.key = key
-	id, ok := known[string(key)]
+	id, ok := known[string(s.key)]
 	if !ok {
-		f := Frame{Name: readable(string(symbol)), Module: string(module), Kernel: kernel || kernelModule(string(module)), Offset: at}
+		f := Frame{Name: readable(string(symbol)), Module: string(module), Offset: place}
+		f.Kernel = kernel || kernelModule(f.Module)
 		if f.Name == "[unknown]" {
 			f.Name = ""
 		}
@@ -308,42 +285,31 @@ func (s *scriptReader) add(address, symbol, module []byte) {
 			f.Module = ""
 		}
 		if id = s.p.Frame(f); !s.p.crowded {
-			known[string(key)] = id
+			known[string(s.key)] = id
 		}
 	}
 	s.p.offsets[id] = max(s.p.offsets[id], offset)
-	if len(s.inlined) > 0 {
-		s.flushInlined(s.p.frames[id].Module, s.p.frames[id].Kernel)
-	}
+	s.flushInlined(s.p.frames[id].Module, s.p.frames[id].Kernel)
 	s.stack = append(s.stack, id)
 }
 
-// keeps says whether the places of a module's frames are asked for.
-func (s *scriptReader) keeps(module []byte) bool {
-	keep, ok := s.kept[string(module)]
+// keepsPlaces reports whether to keep the offsets of a module's frames.
+func (s *scriptReader) keepsPlaces(module []byte) bool {
+	if s.places == nil {
+		return false
+	}
+	keep, ok := s.placesOf[string(module)]
 	if !ok {
-		keep = len(module) > 0 && module[0] == '/' && s.keep(string(module))
-		if len(s.kept) < maxBinaries {
-			s.kept[string(module)] = keep
+		keep = bytes.HasPrefix(module, []byte("/")) && s.places(string(module))
+		if len(s.placesOf) < maxBinaries {
+			s.placesOf[string(module)] = keep
 		}
 	}
 	return keep
 }
 
-// parseHex reads up to sixteen hexadecimal digits.
-func parseHex(b []byte) (n uint64) {
-	for _, c := range b {
-		if c >= 'a' {
-			n = n<<4 | uint64(c-'a'+10)
-		} else {
-			n = n<<4 | uint64(c-'0')
-		}
-	}
-	return n
-}
-
-// flushInlined keeps frames that the compiler put into the one that follows
-// them, whose module is theirs.
+// flushInlined adds the frames that the compiler inlined into the next one,
+// whose module is theirs.
 func (s *scriptReader) flushInlined(module string, kernel bool) {
 	for _, name := range s.inlined {
 		s.stack = append(s.stack, s.p.Frame(Frame{Name: name, Module: module, Kernel: kernel, Inlined: true}))
@@ -351,10 +317,9 @@ func (s *scriptReader) flushInlined(module string, kernel bool) {
 	s.inlined = s.inlined[:0]
 }
 
-// scriptHeader is the line of a sample, taken apart. Its slices are of the
-// line.
+// scriptHeader is the line of a sample. Its slices are of the line.
 type scriptHeader struct {
-	who      []byte // name and numbers of the thread, as they stand
+	who      []byte // name and numbers of the thread
 	comm     []byte
 	pid, tid int
 	timeNS   int64 // NoTime for none
@@ -363,9 +328,9 @@ type scriptHeader struct {
 	rest     []byte
 }
 
-// parseScriptHeader takes a sample's line apart. Names of threads may hold
-// spaces, so that it looks for the time, and goes from there to both sides. A
-// line without a time has an event after the thread's number.
+// parseScriptHeader parses a sample's line. Names of threads may contain
+// spaces, so it looks for the time and goes on from there to both sides. In a
+// line without a time, an event follows the thread's number.
 func parseScriptHeader(line []byte) (h scriptHeader, ok bool) {
 	at, timeLen := findTime(line)
 	if at < 0 {
@@ -392,14 +357,14 @@ func parseScriptHeader(line []byte) (h scriptHeader, ok bool) {
 	if h.setEvent(right) {
 		return h, true
 	}
-	h.period, h.event, h.rest = 0, nil, right // perf was not asked for events
+	h.period, h.event, h.rest = 0, nil, right // there may be no event
 	_, _, _, framed := parseFrame(right)
 	return h, framed || len(right) == 0
 }
 
-// parseTimeless takes a line apart that has no time. As nothing else in it is
-// sure, what follows the event must be a frame or a tracepoint's fields, and the
-// thread's name is short.
+// parseTimeless parses a sample's line without a time. Prose may look like one:
+// a frame or a tracepoint's fields must follow the event, and the thread's name
+// must be short.
 func parseTimeless(line []byte) (h scriptHeader, ok bool) {
 	h.timeNS = NoTime
 	for at := 1; at < min(len(line), maxWho); at++ {
@@ -427,7 +392,7 @@ func parseTimeless(line []byte) (h scriptHeader, ok bool) {
 	return h, false
 }
 
-// setTask reads the thread's number from a place on, and its name before that.
+// setTask reads the thread's numbers from an index on, and its name before it.
 func (h *scriptHeader) setTask(left []byte, at int) (ok bool) {
 	if h.pid, h.tid, ok = parseTask(left[at:]); ok {
 		h.who = bytes.TrimLeft(left, " \t")
@@ -436,7 +401,7 @@ func (h *scriptHeader) setTask(left []byte, at int) (ok bool) {
 	return ok
 }
 
-// setEvent reads the period, if there is one, the event, and what follows it.
+// setEvent reads the period, if there is one, the event, and the rest.
 func (h *scriptHeader) setEvent(right []byte) (ok bool) {
 	right, h.period = bytes.TrimLeft(right, " \t"), 0
 	if n := countDigits(right); n > 0 && n < len(right) && right[n] == ' ' {
@@ -450,7 +415,7 @@ func (h *scriptHeader) setEvent(right []byte) (ok bool) {
 		end = len(right)
 	}
 	h.event, h.rest = right[:end], bytes.TrimSpace(right[end:])
-	if bytes.HasPrefix(h.event, []byte("PERF_RECORD_")) {
+	if bytes.HasPrefix(h.event, recordPrefix) {
 		return true
 	}
 	if len(h.event) < 2 || h.event[len(h.event)-1] != ':' {
@@ -460,9 +425,12 @@ func (h *scriptHeader) setEvent(right []byte) (ok bool) {
 	return len(h.event) > 0
 }
 
+// recordPrefix begins the events that are records other than samples.
+var recordPrefix = []byte("PERF_RECORD_")
+
 func blank(c byte) bool { return c == ' ' || c == '\t' }
 
-// parseFrame takes a line of a stack apart, without what is blank before it.
+// parseFrame parses a line of a stack without its indentation.
 func parseFrame(line []byte) (address, symbol, module []byte, ok bool) {
 	address, rest, ok := cutAddress(line)
 	if !ok {
@@ -472,19 +440,16 @@ func parseFrame(line []byte) (address, symbol, module []byte, ok bool) {
 	return address, symbol, module, ok
 }
 
-// cutAddress takes a frame's address off its beginning.
+// cutAddress splits a frame's line after the address.
 func cutAddress(line []byte) (address, rest []byte, ok bool) {
-	digits := 0
-	for digits < len(line) && hexDigit(line[digits]) {
-		digits++
-	}
+	digits := len(line) - len(bytes.TrimLeft(line, "0123456789abcdef"))
 	if digits == 0 || digits > 16 || digits >= len(line) || line[digits] != ' ' {
 		return nil, nil, false
 	}
 	return line[:digits], line[digits+1:], true
 }
 
-// findTime finds a word of the form 123.456789: that has something before it.
+// findTime finds a word of the form 123.456789: after the first column.
 func findTime(line []byte) (at, length int) {
 	for i := 1; i < len(line); i++ {
 		if line[i] < '0' || line[i] > '9' || !blank(line[i-1]) {
@@ -502,7 +467,7 @@ func findTime(line []byte) (at, length int) {
 	return -1, 0
 }
 
-// parseTask reads TID or PID/TID; those of threads that are gone may be -1.
+// parseTask reads TID or PID/TID. Those of ended threads may be -1.
 func parseTask(b []byte) (pid, tid int, ok bool) {
 	first, second, both := bytes.Cut(b, []byte("/"))
 	a, ok := parseInt(first)
@@ -517,15 +482,12 @@ func parseTask(b []byte) (pid, tid int, ok bool) {
 }
 
 func parseInt(b []byte) (int, bool) {
-	negative := len(b) > 1 && b[0] == '-'
-	if negative {
-		b = b[1:]
-	}
-	n, ok := parseDigits(b)
+	digits := bytes.TrimPrefix(b, []byte("-"))
+	n, ok := parseDigits(digits)
 	if !ok || n > math.MaxInt32 {
 		return 0, false
 	}
-	if negative {
+	if len(digits) < len(b) {
 		n = -n
 	}
 	return int(n), true
@@ -544,16 +506,7 @@ func parseDigits(b []byte) (n int64, ok bool) {
 	return n, true
 }
 
-func countDigits(b []byte) int {
-	for i, c := range b {
-		if c < '0' || c > '9' {
-			return i
-		}
-	}
-	return len(b)
-}
-
-func hexDigit(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
+func countDigits(b []byte) int { return len(b) - len(bytes.TrimLeft(b, "0123456789")) }
 
 // parseSeconds reads seconds with decimals as nanoseconds.
 func parseSeconds(b []byte) (int64, bool) {
@@ -572,8 +525,8 @@ func parseSeconds(b []byte) (int64, bool) {
 	return seconds*1_000_000_000 + ns, true
 }
 
-// cutModule takes the module in parentheses off a frame's end. Functions have
-// parentheses of their own, and so has a module that was deleted.
+// cutModule splits a frame's line before the module in parentheses. Functions
+// and deleted modules may contain parentheses too.
 func cutModule(line []byte) (symbol, module []byte, ok bool) {
 	line = bytes.TrimRight(line, " \t")
 	if len(line) == 0 || line[len(line)-1] != ')' {
@@ -605,20 +558,9 @@ func cutModule(line []byte) (symbol, module []byte, ok bool) {
 // cutOffset takes +0x1f off a symbol's end.
 func cutOffset(symbol []byte) ([]byte, uint32) {
 	i := bytes.LastIndex(symbol, []byte("+0x"))
-	if i <= 0 || i+3 == len(symbol) {
+	if i <= 0 || i+3 == len(symbol) || len(bytes.TrimLeft(symbol[i+3:], "0123456789abcdef")) > 0 {
 		return symbol, 0
 	}
-	n := uint64(0)
-	for _, c := range symbol[i+3:] {
-		switch {
-		case c >= '0' && c <= '9':
-			n = n<<4 | uint64(c-'0')
-		case c >= 'a' && c <= 'f':
-			n = n<<4 | uint64(c-'a'+10)
-		default:
-			return symbol, 0
-		}
-		n = min(n, math.MaxUint32)
-	}
+	n, _ := strconv.ParseUint(string(symbol[i+3:]), 16, 32) // the maximum, if it is larger
 	return symbol[:i], uint32(n)
 }
