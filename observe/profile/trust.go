@@ -56,6 +56,12 @@ func (p *Profile) Distrust(at map[string]ELF) Trust {
 // name if it lies within that function. With no file at hand, it may lie up to
 // [tooFar] into it.
 func (p *Profile) Judge(at map[string]ELF) Trust {
+	at = maps.Clone(at)
+	for _, b := range p.Binaries {
+		if b.Type == TypeDebug || b.Type == TypeGo {
+			delete(at, b.Path) // its names are from elsewhere by now
+		}
+	}
 	binaries, named := p.binaryIndex(), p.named()
 	doubts := map[string]string{}
 	doubt := func(module, code, why string) {
@@ -153,7 +159,7 @@ func (p *Profile) guesses(at map[string]ELF) map[string]float64 {
 		all[f.Module] += weights[id]
 		limit := uint64(tooFar)
 		if file, ok := at[f.Module]; ok {
-			if file.Type == TypeFull || file.Type == TypeDebug || file.Type == TypeGo {
+			if file.Type == TypeFull {
 				continue
 			}
 			limit = max(file.Exports[f.Name], 1)

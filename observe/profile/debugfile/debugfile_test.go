@@ -25,9 +25,9 @@ func build(t *testing.T, id string) string {
 	return path
 }
 
-// profileOf is a profile of a stripped binary of some build, with a sample in
-// each of many places of its code.
-func profileOf(t *testing.T, like, id string) *profile.Profile {
+// profileOf is a profile of a binary of some build that only exports a function,
+// with a sample in each of many places of its code; and what is at hand of it.
+func profileOf(t *testing.T, like, id string) (*profile.Profile, map[string]profile.ELF) {
 	t.Helper()
 	f, err := os.Open(like)
 	if err != nil {
@@ -46,8 +46,10 @@ func profileOf(t *testing.T, like, id string) *profile.Profile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Judge(map[string]profile.ELF{"/bin/spinner": {BuildID: id, Type: profile.TypeStripped, Text: e.Text}})
-	return p
+	files := map[string]profile.ELF{"/bin/spinner": {
+		BuildID: id, Type: profile.TypeExports, Text: e.Text, Exports: map[string]uint64{"exported": 8}}}
+	p.Judge(files)
+	return p, files
 }
 
 func TestFinder(t *testing.T) {
@@ -79,9 +81,9 @@ func TestFinder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := profileOf(t, path, test.ran)
+		p, files := profileOf(t, path, test.ran)
 		finder.Name(p)
-		trust := p.Distrust(nil)
+		trust := p.Distrust(files)
 		notes := strings.Join(p.Notes, "\n")
 		if (trust.User > 0.9) != test.named || !test.named && trust.User > 0 || !strings.Contains(notes, test.note) || test.note == "" && notes != "" {
 			t.Errorf("%s: %.2f named, notes %q", name, trust.User, notes)

@@ -98,8 +98,6 @@ func (r roots) name(p *profile.Profile, files map[string]profile.ELF) {
 		}
 		for _, root := range r {
 			if nameBy(p, root, b, debugfile.ByID(debugDir, b.BuildID)) || nameBy(p, root, b, b.Path) {
-				file.Type = p.Binary(b.Path).Type
-				files[b.Path] = file
 				break
 			}
 		}
