@@ -19,12 +19,10 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
-type exitError = exec.ExitError
-
 // interrupted reports whether perf ended as it does when it is interrupted, or
-// when the processes have ended and it ends its own workload: it writes its
-// file, and then sends itself the signal, again or that of the workload.
-func interrupted(e *exitError) bool {
+// when the processes have ended: it writes its file, and then sends itself the
+// signal, or that of its own workload.
+func interrupted(e *exec.ExitError) bool {
 	status, ok := e.Sys().(syscall.WaitStatus)
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		if ok && (status.Signaled() && status.Signal() == s || status.ExitStatus() == 128+int(s)) {
@@ -34,15 +32,16 @@ func interrupted(e *exitError) bool {
 	return false
 }
 
-// fields are what perf script is asked for.
+// fields are what perf script prints.
 const fields = "comm,pid,tid,time,period,event,ip,sym,symoff,dso"
 
-// ReadFile reads a perf.data file, with the binaries of this machine for
-// names. The file must be one that perf finds by its name.
+// ReadFile reads a perf.data file, with names from the binaries of this
+// machine.
 func (t Tool) ReadFile(ctx context.Context, file string) (*profile.Profile, map[string]profile.ELF, error) {
 	path, err := t.find()
 	if err != nil {
-		return nil, nil, errs.WithHint(fmt.Errorf("%s: %w", file, err), "install perf, or print the file where it was taken: perf script -i %s > profile.txt", file)
+		return nil, nil, errs.WithHint(fmt.Errorf("%s: %w", file, err),
+			"install perf, or print the file where it was taken: perf script -i %s > profile.txt", file)
 	}
 	absolute, err := filepath.Abs(file)
 	if err != nil {
@@ -60,14 +59,16 @@ func (t Tool) ReadFile(ctx context.Context, file string) (*profile.Profile, map[
 	return p, files, nil
 }
 
-// drainTime is how long perf may go on with a text that is refused.
+// drainTime is how long perf may go on with a text that is not valid.
 const drainTime = time.Second
 
 // script reads a file by perf script, and the build ids of what ran by perf
 // buildid-list. It returns the profile, with the names that can be believed,
 // and the binaries at hand by their path in it. If there are pids, the profile
 // is of those processes alone.
-func (t Tool) script(ctx context.Context, path, file string, pids []int, at roots) (*profile.Profile, map[string]profile.ELF, error) {
+func (t Tool) script(ctx context.Context, path, file string, pids []int, at roots) (
+	*profile.Profile, map[string]profile.ELF, error,
+) {
 	all, err := t.buildIDs(ctx, path, file)
 	if err != nil {
 		return nil, nil, err
@@ -89,8 +90,8 @@ func (t Tool) script(ctx context.Context, path, file string, pids []int, at root
 	return p, files, nil
 }
 
-// theirIDs leaves one build id for each path. Where a file has several, since
-// other containers have other programs at the same path, it is that of the
+// theirIDs chooses one build id for each path. If a file has several, since
+// containers have different programs at the same path, it is that of the
 // binary at hand, or none.
 func theirIDs(all map[string][]string, files map[string]profile.ELF) map[string]string {
 	out := map[string]string{}
@@ -105,10 +106,12 @@ func theirIDs(all map[string][]string, files map[string]profile.ELF) map[string]
 	return out
 }
 
-// text has perf script print a file, or what is of pids in it. Places are kept
-// of modules for which keep is true.
-func (t Tool) text(ctx context.Context, path, file string, pids []int, keep func(module string) bool) (*profile.Profile, error) {
-	// An argument that begins with a dash is no file: it is absolute here.
+// text has perf script print a file, or what belongs to pids in it. It keeps
+// the offsets of frames in modules for which keep is true. The path of the file
+// must be absolute, or perf may take it for an option.
+func (t Tool) text(ctx context.Context, path, file string, pids []int, keep func(module string) bool) (
+	*profile.Profile, error,
+) {
 	args := []string{"script", "--input", file, "--force", "--no-inline", "--show-lost-events", "--fields", fields}
 	if len(pids) > 0 {
 		args = append(args, "--pid", pidList(pids))
@@ -120,7 +123,7 @@ func (t Tool) text(ctx context.Context, path, file string, pids []int, keep func
 	p, readErr := profile.ReadPerfScriptPlaces(run.stdout, keep)
 	stopped := false
 	if readErr != nil {
-		// perf may already have said what is wrong; it is not waited for long.
+		// perf may already have printed what is wrong.
 		timer := time.AfterFunc(drainTime, func() { _ = run.signal(syscall.SIGKILL) })
 		_, _ = io.Copy(io.Discard, run.stdout)
 		stopped = !timer.Stop()
@@ -129,19 +132,19 @@ func (t Tool) text(ctx context.Context, path, file string, pids []int, keep func
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	said := run.stderr.b.String()
+	stderr := run.stderr.b.String()
 	switch {
 	case readErr != nil && waitErr != nil && !stopped:
 		return nil, fmt.Errorf("%w: %w", profile.ErrFormat, run.failed(waitErr))
 	case readErr != nil:
-		if text := firstLine(said); text != "" {
+		if text := firstLine(stderr); text != "" {
 			return nil, fmt.Errorf("%w (perf says: %s)", readErr, text)
 		}
 		return nil, readErr
 	case waitErr != nil:
-		p.Notes = append(p.Notes, "the file is damaged or truncated, and was read as far as perf could: "+firstLine(said))
-	case strings.Contains(said, "truncated") || strings.Contains(said, "data size field is 0"):
-		p.Notes = append(p.Notes, "the file is truncated, and was read as far as perf could: "+firstLine(said))
+		p.Notes = append(p.Notes, "the file is damaged or truncated, and was read as far as perf could: "+firstLine(stderr))
+	case strings.Contains(stderr, "truncated") || strings.Contains(stderr, "data size field is 0"):
+		p.Notes = append(p.Notes, "the file is truncated, and was read as far as perf could: "+firstLine(stderr))
 	}
 	return p, nil
 }
@@ -151,15 +154,14 @@ func firstLine(s string) string {
 	return line
 }
 
-// buildIDs are the build ids that the file has, by path, each once; a file
-// without any is none the worse.
+// buildIDs are the build ids in the file, by path, each once. It may have none.
 func (t Tool) buildIDs(ctx context.Context, path, file string) (map[string][]string, error) {
 	run, err := t.start(ctx, path, nil, "buildid-list", "--force", "--input", file)
 	if err != nil {
 		return nil, err
 	}
 	ids, err := readBuildIDs(run.stdout)
-	// What does not look like it, or does not end, is not waited for.
+	// The list may be longer than what was read.
 	_ = run.stdout.Close()
 	_ = run.signal(syscall.SIGKILL)
 	_ = run.wait()

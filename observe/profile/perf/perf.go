@@ -1,11 +1,15 @@
-// Package perf runs the program perf: it takes profiles of processes, and
-// reads perf.data files, which no other program reads.
+// Package perf runs the program perf to profile processes and to read
+// perf.data files.
 //
-// [Tool.Record] has perf sample processes for a time, by their CPU clock, which
-// every machine has, and [Tool.ReadFile] has perf script print what is in a
-// file; package profile reads that as it comes. Both look at the binaries that
-// the samples lie in, so that profile.Distrust can tell which names to believe.
-// Nothing goes through a shell; perf gets no configuration of its user, no
+// [Tool.Record] has perf sample processes by their CPU clock, which every
+// machine has, and [Tool.ReadFile] has perf script print a file, which package
+// profile reads as it comes. perf resolves the names, in the mount namespaces
+// of the processes. This package reads the binaries too: perf neither says
+// which names are guesses ([profile.Profile.Judge]), nor reads the table of
+// functions of Go's runtime, which alone names stripped Go programs such as
+// istiod.
+//
+// Nothing goes through a shell. perf gets no configuration of its user and no
 // standard input, and ends with the context.
 package perf
 
@@ -29,7 +33,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Errors of [Tool]; the errors that wrap them say what to do.
+// Errors of [Tool]. Those that wrap them have hints.
 var (
 	ErrMissing   = errors.New("perf is not installed")
 	ErrForbidden = errors.New("perf may not look at these processes")
@@ -39,11 +43,11 @@ var (
 // Tool is perf on this machine, or on the machine whose node this process is a
 // pod of.
 type Tool struct {
-	// Path of the program; "" looks for it in the usual places.
+	// Path of the program; "" looks where distributions put it.
 	Path string
 	// Root is where the files of the machine are: "/", or /proc/1/root in a
-	// pod that sees its node's processes. Where it is not "/", perf is started
-	// in the mount namespace of process 1.
+	// pod that sees its node's processes. If it is not "/", perf is started in
+	// the mount namespace of process 1.
 	Root string
 	// Temp is the directory for perf's files, seen from Root; default /tmp.
 	Temp string
@@ -52,7 +56,8 @@ type Tool struct {
 }
 
 // places are where Linux distributions have perf.
-var places = []string{"/usr/bin/perf", "/usr/local/bin/perf", "/usr/sbin/perf", "/bin/perf", "/usr/lib/linux-tools/*/perf", "/usr/lib/linux-tools-*/perf"}
+var places = []string{"/usr/bin/perf", "/usr/local/bin/perf", "/usr/sbin/perf", "/bin/perf",
+	"/usr/lib/linux-tools/*/perf", "/usr/lib/linux-tools-*/perf"}
 
 func (t Tool) root() string {
 	if t.Root == "" {
@@ -131,8 +136,9 @@ func (t *tail) Write(p []byte) (int, error) {
 // start starts perf. files are inherited from descriptor 3 on.
 func (t Tool) start(ctx context.Context, path string, files []*os.File, args ...string) (*process, error) {
 	p := &process{cmd: exec.CommandContext(ctx, path, args...)}
-	// No home: no configuration and no cache of its user's.
-	p.cmd.Env = []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "HOME=/nonexistent", "LC_ALL=C", "PERF_CONFIG=/dev/null", "DEBUGINFOD_URLS=", "PAGER=cat"}
+	// Without a home there is no configuration and no cache of its user's.
+	p.cmd.Env = []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "HOME=/nonexistent", "LC_ALL=C", "PERF_CONFIG=/dev/null",
+		"DEBUGINFOD_URLS=", "PAGER=cat"}
 	p.cmd.Dir = "/"
 	p.cmd.Stderr = &p.stderr
 	p.cmd.ExtraFiles = files
@@ -159,7 +165,7 @@ func (t Tool) inside(f func() error) error {
 	}
 	done := make(chan error, 1)
 	go func() {
-		// The thread is not given back: it ends with this goroutine.
+		// The thread is not reused: it ends with this goroutine.
 		runtime.LockOSThread()
 		done <- func() error {
 			ns, err := os.Open(filepath.Join(filepath.Dir(filepath.Clean(t.root())), "ns/mnt"))
@@ -187,20 +193,21 @@ func (p *process) failed(err error) error {
 	if err == nil {
 		err = errors.New("it ended too soon")
 	}
-	said := strings.TrimSpace(p.stderr.b.String())
-	first := said
-	for line := range strings.Lines(said) {
+	stderr := strings.TrimSpace(p.stderr.b.String())
+	first := stderr
+	for line := range strings.Lines(stderr) {
 		line = strings.TrimSpace(line)
 		if line != "" && line != "Error:" && !strings.HasPrefix(line, "WARNING") && !strings.HasPrefix(line, "Warning") {
 			first = line
 			break
 		}
 	}
-	switch {
-	case strings.Contains(said, "perf_event_paranoid") || strings.Contains(said, "Permission denied") || strings.Contains(said, "Operation not permitted"):
+	has := func(text string) bool { return strings.Contains(stderr, text) }
+	switch { // perf's exit code does not say why
+	case has("perf_event_paranoid"), has("Permission denied"), has("Operation not permitted"):
 		return errs.WithHint(fmt.Errorf("%w: %s", ErrForbidden, first),
 			"run as root, or with CAP_PERFMON, or let users look at their own processes: sysctl kernel.perf_event_paranoid=1")
-	case strings.Contains(said, "No such process") || strings.Contains(said, "thread map"):
+	case has("No such process"), has("thread map"):
 		return errs.WithHint(fmt.Errorf("%w: %s", ErrGone, first), "is it running, and on this machine?")
 	case first != "":
 		return fmt.Errorf("perf: %s (%w)", first, err)
@@ -211,12 +218,12 @@ func (p *process) failed(err error) error {
 // tempName begins the names of directories for perf's files.
 const tempName = "meshtrial-profile-"
 
-// staleTime is how old a directory of ours may be before nobody uses it:
-// longer than any recording, and perf script after it.
+// staleTime is how old a directory may be that is still in use: longer than any
+// recording, and perf script after it.
 const staleTime = 2 * MaxSeconds * time.Second
 
-// temp makes a directory for perf's files. It returns its path seen from this
-// process, and seen from perf. What others left that were killed goes.
+// temp makes a directory for perf's files, and removes what killed programs
+// left. It returns its path seen from this process, and seen from perf.
 func (t Tool) temp() (here, there string, err error) {
 	dir := t.Temp
 	if dir == "" {
@@ -234,8 +241,8 @@ func (t Tool) temp() (here, there string, err error) {
 	return here, "/" + rest, err
 }
 
-// sweep removes directories for perf's files that this user made and that
-// nobody has written to since a time.
+// sweep removes directories for perf's files of this user that nobody has
+// written to since a time.
 func sweep(dir string, since time.Time) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -20,21 +21,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ways to find out who called whom.
+// Ways to find callers.
 const (
 	GraphFP    = "fp"    // by frame pointers: cheap; needs a program built with them
-	GraphDwarf = "dwarf" // by copies of stacks: dear, and as good as the debug information
+	GraphDwarf = "dwarf" // by copies of stacks: expensive; needs debug information
 	GraphNone  = "none"
 )
 
 // Bounds of a recording.
 const (
-	DefaultHz  = 99 // not in step with what happens a hundred times per second
+	DefaultHz  = 99 // not in step with timers of 100 Hz
 	MaxHz      = 10_000
 	MaxSeconds = 3600
 	maxPIDs    = 1000
-	// DefaultMaxBytes bounds perf's file, which lies on the machine's own
-	// disk: where a node's is full, pods are evicted.
+	// DefaultMaxBytes bounds perf's file, which is on the node's own disk:
+	// where that is full, pods are evicted.
 	DefaultMaxBytes = profile.MaxRecording
 )
 
@@ -51,16 +52,13 @@ type Options struct {
 // Recording is what perf took.
 type Recording struct {
 	Profile *profile.Profile
-	// Files are the binaries at hand, by their path in the profile.
-	Files   map[string]profile.ELF
-	Seconds float64 // that perf sampled
-	// Ended says that the processes ended before the time was over.
-	Ended bool
-	// Full says that perf's file had reached its bound before.
-	Full bool
+	Files   map[string]profile.ELF // binaries at hand, by their path in the profile
+	Seconds float64                // that perf sampled
+	Ended   bool                   // the processes ended before the time was over
+	Full    bool                   // perf's file reached its bound before the time was over
 }
 
-// Check says what is wrong with options.
+// Check finds invalid options.
 func (o Options) Check() error {
 	switch {
 	case len(o.PIDs) == 0 || len(o.PIDs) > maxPIDs:
@@ -79,15 +77,13 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Record samples processes by their CPU clock. It returns what there is if
-// they end before, and an error that wraps one of this package's if perf
-// cannot be had.
+// Record samples processes by their CPU clock. If they end early it returns
+// what there is. The error wraps one of this package's if perf cannot be used.
 //
-// Where it may, and its file has room, perf samples the CPUs, and what belongs
-// to the processes is kept: an event of a thread starts and stops a timer at
-// each of its context switches, which a loaded proxy pays for with some percent
-// of its CPU, and one of a CPU runs on; make bench has what is left. Processes
-// that the given ones start meanwhile are left out then.
+// If it may, and its file has room, perf samples the CPUs, and Record keeps
+// what belongs to the processes, without those that they start meanwhile. An
+// event of a thread starts and stops a timer at each context switch, which
+// costs a loaded proxy some percent of its CPU; an event of a CPU does not.
 func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 	var out Recording
 	if err := o.Check(); err != nil {
@@ -102,8 +98,8 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 		return out, fmt.Errorf("profile: %w", err)
 	}
 	defer os.RemoveAll(here)
-	at := rootsOf(o.PIDs)
-	defer at.Close()
+	roots := rootsOf(o.PIDs)
+	defer roots.Close()
 	files := dataFile{here: filepath.Join(here, "perf.data"), there: filepath.Join(there, "perf.data")}
 	wide := os.Geteuid() == 0 && o.fitsWide(runtime.NumCPU(), t.maxBytes())
 	err = t.record(ctx, path, files, o, wide, &out)
@@ -114,7 +110,7 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Profile, out.Files, err = t.script(ctx, path, files.there, o.PIDs, at)
+	out.Profile, out.Files, err = t.script(ctx, path, files.there, o.PIDs, roots)
 	if errors.Is(err, profile.ErrFormat) && ctx.Err() == nil {
 		// Nothing ran: an empty profile is an answer.
 		out.Profile, err = profile.New(profile.KindCPU, profile.UnitNanoseconds), nil
@@ -123,11 +119,13 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 	if err != nil {
 		return out, err
 	}
+	spent := fmt.Sprintf("after %.1f s of %.1f s", out.Seconds, o.Length.Seconds())
 	switch {
 	case out.Full:
-		out.Profile.Notes = append(out.Profile.Notes, fmt.Sprintf("perf's file had reached %d MiB after %.1f s of %.1f s, and perf was stopped: take fewer samples per second, or another call graph", t.maxBytes()>>20, out.Seconds, o.Length.Seconds()))
+		out.Profile.Notes = append(out.Profile.Notes, fmt.Sprintf("perf's file had reached %d MiB %s, and perf was stopped: "+
+			"take fewer samples per second, or another call graph", t.maxBytes()>>20, spent))
 	case out.Ended:
-		out.Profile.Notes = append(out.Profile.Notes, fmt.Sprintf("the processes ended after %.1f s of %.1f s", out.Seconds, o.Length.Seconds()))
+		out.Profile.Notes = append(out.Profile.Notes, "the processes ended "+spent)
 	}
 	if o.Graph == GraphFP {
 		out.Profile.NoteCallers()
@@ -138,8 +136,8 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 // startTime is how long perf may take to begin.
 const startTime = 30 * time.Second
 
-// lookTime is how often the size of perf's file is looked at.
-const lookTime = 100 * time.Millisecond
+// pollTime is how often the size of perf's file is checked.
+const pollTime = 100 * time.Millisecond
 
 // dataFile is the path of perf's file, seen from this process and from perf.
 type dataFile struct{ here, there string }
@@ -162,7 +160,7 @@ func (o Options) fitsWide(cpus int, maxBytes int64) bool {
 	return o.Graph != GraphDwarf && float64(cpus)*float64(o.Hz)*o.Length.Seconds()*sampleBytes <= float64(maxBytes)
 }
 
-// pidList is how perf wants to have processes.
+// pidList writes processes as perf's options have them.
 func pidList(pids []int) string {
 	words := make([]string, len(pids))
 	for i, pid := range pids {
@@ -171,10 +169,11 @@ func pidList(pids []int) string {
 	return strings.Join(words, ",")
 }
 
-// arguments are perf record's. Its workload sleeps: perf ends with it, even
-// where nobody is left to stop perf. Idle CPUs are not sampled.
+// arguments are perf record's. Its workload sleeps: perf ends with it even if
+// nobody is left to stop perf. Idle CPUs are not sampled.
 func (o Options) arguments(file string, wide bool) []string {
-	args := []string{"record", "--freq", strconv.Itoa(o.Hz), "--no-buildid-cache", "--control", "fd:3,4", "--delay", "-1", "--output", file}
+	args := []string{"record", "--freq", strconv.Itoa(o.Hz), "--no-buildid-cache", "--control", "fd:3,4", "--delay", "-1",
+		"--output", file}
 	if wide {
 		args = append(args, "--event", "cpu-clock:I", "--all-cpus")
 	} else {
@@ -190,7 +189,7 @@ func (o Options) arguments(file string, wide bool) []string {
 }
 
 // record has perf write a file, of the processes or, if wide, of all that runs.
-// perf begins when told over a pipe, and says when it has, so that the time is
+// perf begins on a command over a pipe and acknowledges it, so that the time is
 // that of the sampling.
 func (t Tool) record(ctx context.Context, path string, file dataFile, o Options, wide bool, out *Recording) error {
 	var processes pidfds // perf itself ends with the processes unless it is wide
@@ -262,7 +261,7 @@ func (t Tool) record(ctx context.Context, path string, file dataFile, o Options,
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var exit *exitError
+	var exit *exec.ExitError
 	if errors.As(err, &exit) && (out.Ended && exit.ExitCode() == 0 || interrupted(exit)) {
 		err = nil
 	}
@@ -287,15 +286,15 @@ const (
 func (t Tool) until(done <-chan error, file dataFile, length time.Duration, processes pidfds) (endedBy, error) {
 	timer := time.NewTimer(length)
 	defer timer.Stop()
-	look := time.NewTicker(lookTime)
-	defer look.Stop()
+	poll := time.NewTicker(pollTime)
+	defer poll.Stop()
 	for {
 		select {
 		case err := <-done:
 			return endedPerf, err
 		case <-timer.C:
 			return endedTime, nil
-		case <-look.C:
+		case <-poll.C:
 			if file.size() >= t.maxBytes() {
 				return endedFull, nil
 			}
@@ -306,10 +305,10 @@ func (t Tool) until(done <-chan error, file dataFile, length time.Duration, proc
 	}
 }
 
-// pidfds are processes that are watched; see pidfd_open(2).
+// pidfds watch processes; see pidfd_open(2).
 type pidfds []int
 
-// openPidfds watches processes; the error wraps [ErrGone] if one is none.
+// openPidfds watches processes. The error wraps [ErrGone] if one has ended.
 func openPidfds(pids []int) (pidfds, error) {
 	var out pidfds
 	for _, pid := range pids {
@@ -319,7 +318,7 @@ func openPidfds(pids []int) (pidfds, error) {
 			if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // EINVAL: a thread
 				return nil, errs.WithHint(fmt.Errorf("%w: %d", ErrGone, pid), "is it running, and on this machine?")
 			}
-			// No way to watch it is one more reason to have perf do it.
+			// If this process cannot watch it, perf may.
 			return nil, fmt.Errorf("%w: watch process %d: %w", ErrForbidden, pid, err)
 		}
 		out = append(out, fd)
