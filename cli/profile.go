@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,31 +76,39 @@ func newProfileCommand(env *Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return runProfile(cmd.Context(), env, f, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.against, "against", nil, "baseline profile `FILE` to compare with; may be repeated, as blocks of one measurement")
+	flags.StringArrayVar(&f.against, "against", nil,
+		"baseline profile `FILE` to compare with; may be repeated, as blocks of one measurement")
 	flags.StringVar(&f.format, "format", "text", strings.Join(profileFormats, ", "))
 	flags.StringVar(&f.out, "out", "", "`FILE` to write instead of standard output")
-	flags.StringVar(&f.configDump, "config-dump", "", "`FILE` with the proxy's /config_dump: shows which of its filters were seen")
+	flags.StringVar(&f.configDump, "config-dump", "",
+		"`FILE` with the proxy's /config_dump: shows which of its filters were seen")
 	flags.StringVar(&f.perf, "perf", "", "`PATH` of the program perf (default: where distributions put it)")
-	flags.StringArrayVar(&f.debug, "debug", nil, "`PATH` of a debug file, or of a directory of them, for missing symbols; matched by build id; may be repeated")
+	flags.StringArrayVar(&f.debug, "debug", nil,
+		"`PATH` of a debug file, or of a directory of them, for missing symbols; matched by build id; may be repeated")
 	flags.IntVar(&f.pid, "pid", 0, "profile a process on this machine, with all its threads")
 	flags.StringVar(&f.pprof, "pprof", "", "profile a Go server: the `URL` before /debug/pprof")
-	flags.StringVar(&f.admin, "admin", "", "profile an Envoy through its admin interface at this `URL`, if its build supports it")
-	flags.StringVar(&f.kind, "kind", "cpu", "with --pprof or a pod: cpu, heap, mutex or block; with --admin or a pod of Envoy: cpu, heap, peak-heap or alloc")
-	flags.IntVar(&f.port, "port", 0, "with a pod, for kinds other than cpu: where it serves pprof or Envoy's admin interface (default 15000 for an Istio sidecar, otherwise 8080)")
+	flags.StringVar(&f.admin, "admin", "",
+		"profile an Envoy through its admin interface at this `URL`, if its build supports it")
+	flags.StringVar(&f.kind, "kind", observe.ProfileCPU,
+		"with --pprof or a pod: cpu, heap, mutex or block; with --admin or a pod of Envoy: cpu, heap, peak-heap or alloc")
+	flags.IntVar(&f.port, "port", 0, "with a pod, for kinds other than cpu: where it serves pprof or "+
+		"Envoy's admin interface (default 15000 for an Istio sidecar, otherwise 8080)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the pod")
-	flags.StringVar(&f.istiod.lab, "lab", "local", "where the pod runs: local (the lab on this machine) or cluster (a kubeconfig's)")
+	flags.StringVar(&f.istiod.lab, "lab", "local",
+		"where the pod runs: local (the lab on this machine) or cluster (a kubeconfig's)")
 	addKubeconfigFlags(flags, &f.istiod.kubeconfig, &f.istiod.context, ofLabCluster)
 	flags.StringVar(&f.image, "image", "", ofLabCluster+"an image of this program that the nodes can pull")
 	flags.DurationVar(&f.wait, "wait", 0, "with a pod and kind cpu: "+waitUsage)
 	flags.DurationVar(&f.length, "length", 30*time.Second, "how long to profile")
 	flags.IntVar(&f.hz, "hz", perf.DefaultHz, "samples per second of CPU time")
-	flags.StringVar(&f.graph, "graph", perf.GraphFP, "how perf finds callers: fp (frame pointers), dwarf (debug information, expensive) or none")
+	flags.StringVar(&f.graph, "graph", perf.GraphFP,
+		"how perf finds callers: fp (frame pointers), dwarf (debug information, expensive) or none")
 	flags.IntVar(&f.top, "top", 20, "entries of each list; 0 for all")
 	addTextFlags(cmd, &f.color, &f.width)
 	return cmd
 }
 
-// measured is a profile with its name, in one or more blocks.
+// profiled is a profile with its title, in one or more blocks.
 type profiled struct {
 	title  string
 	blocks []*profile.Profile
@@ -147,6 +154,9 @@ func runProfile(ctx context.Context, env *Env, f profileFlags, args []string) (e
 	return writeProfile(out, f, options, now, before, filters)
 }
 
+// profileKinds are what --kind takes.
+var profileKinds = []string{observe.ProfileCPU, "heap", "mutex", "block", observe.ProfilePeakHeap, observe.ProfileAlloc}
+
 // check finds flags and arguments that do not go together.
 func (f profileFlags) check(args []string) error {
 	sources := 0
@@ -157,19 +167,15 @@ func (f profileFlags) check(args []string) error {
 	}
 	switch {
 	case sources != 1:
-		return errs.WithHint(errs.Usage("profile takes files, a pod, --pid, --pprof or --admin: one of them"), "meshtrial profile --help shows examples")
+		return errs.WithHint(errs.Usage("profile takes files, a pod, --pid, --pprof or --admin: one of them"),
+			"meshtrial profile --help shows examples")
 	case !slices.Contains(profileFormats, f.format):
 		return errs.Usage("unknown --format %q: must be %s", f.format, strings.Join(profileFormats, ", "))
-	case f.length <= 0 || f.length > perf.MaxSeconds*time.Second:
-		return errs.Usage("--length %v: must be above 0 and at most %d s", f.length, perf.MaxSeconds)
-	case f.hz < 1 || f.hz > perf.MaxHz:
-		return errs.Usage("--hz %d: must be 1 to %d", f.hz, perf.MaxHz)
-	case !slices.Contains([]string{perf.GraphFP, perf.GraphDwarf, perf.GraphNone}, f.graph):
-		return errs.Usage("--graph %q: must be fp, dwarf or none", f.graph)
-	case !slices.Contains([]string{"cpu", "heap", "mutex", "block", observe.ProfilePeakHeap, observe.ProfileAlloc}, f.kind):
-		return errs.Usage("--kind %q: must be cpu, heap, mutex, block, peak-heap or alloc", f.kind)
-	case f.pid != 0 && f.kind != "cpu":
-		return errs.WithHint(errs.Usage("--kind %s: perf takes CPU profiles only", f.kind), "--pprof or --admin names a server that has others")
+	case !slices.Contains(profileKinds, f.kind):
+		return errs.Usage("--kind %q: must be %s", f.kind, strings.Join(profileKinds, ", "))
+	case f.pid != 0 && f.kind != observe.ProfileCPU:
+		return errs.WithHint(errs.Usage("--kind %s: perf takes CPU profiles only", f.kind),
+			"--pprof or --admin names a server that has others")
 	case f.port < 0 || f.port > 65535:
 		return errs.Usage("--port %d is not a port", f.port)
 	case f.pid < 0:
@@ -180,7 +186,8 @@ func (f profileFlags) check(args []string) error {
 		return errs.Usage("--against does not work with --format %s: use text, html or json", f.format)
 	}
 	if err := (perf.Options{PIDs: []int{1}, Hz: f.hz, Length: f.length, Graph: f.graph}).Check(); err != nil {
-		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "lower --hz or --length, or take --graph fp")
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage),
+			"see --hz, --length and --graph; --graph fp takes least room")
 	}
 	return nil
 }
@@ -205,7 +212,7 @@ func readFilters(ctx context.Context, env *Env, name string) (filters []profile.
 // maxConfigDump bounds a config dump, in bytes.
 const maxConfigDump = 512 << 20
 
-// podName is what a pod's name may look like, with its container's.
+// podName matches POD and POD/CONTAINER.
 var podName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/[a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`)
 
 // profiled gets the profile that was asked for.
@@ -219,17 +226,17 @@ func (f profileFlags) profiled(ctx context.Context, env *Env, args []string) (pr
 		return takeAdmin(ctx, env, f)
 	}
 	if len(args) == 1 && args[0] != "-" {
-		if _, err := os.Stat(args[0]); errors.Is(err, os.ErrNotExist) && podName.MatchString(args[0]) && !looksLikeFile(args[0]) {
+		_, err := os.Stat(args[0])
+		file := err == nil || slices.Contains(fileExtensions, filepath.Ext(args[0]))
+		if !file && errors.Is(err, os.ErrNotExist) && podName.MatchString(args[0]) {
 			return takePod(ctx, env, f, args[0])
 		}
 	}
 	return readProfiles(ctx, env, f, args)
 }
 
-// looksLikeFile tells a file that is not there from a pod.
-func looksLikeFile(name string) bool {
-	return slices.Contains([]string{".txt", ".data", ".gz", ".pb", ".folded", ".perf", ".script", ".out", ".prof", ".pprof"}, filepath.Ext(name))
-}
+// fileExtensions distinguish missing files from pods.
+var fileExtensions = []string{".txt", ".data", ".gz", ".pb", ".folded", ".perf", ".script", ".out", ".prof", ".pprof"}
 
 // readProfiles reads files that are blocks of one measurement.
 func readProfiles(ctx context.Context, env *Env, f profileFlags, names []string) (profiled, error) {
@@ -242,19 +249,13 @@ func readProfiles(ctx context.Context, env *Env, f profileFlags, names []string)
 		if err != nil {
 			return out, err
 		}
-		if p.Kind != cmp.Or(kindOf(out.blocks), p.Kind) {
-			return out, errs.Usage("%s is a %s profile, and %s is a %s profile: blocks of one measurement must be of one kind", name, p.Kind, names[0], kindOf(out.blocks))
-		}
 		out.blocks = append(out.blocks, p)
+		if first := out.blocks[0].Kind; p.Kind != first {
+			return out, errs.Usage("%s is a %s profile, and %s is a %s profile: blocks of one measurement must be of one kind",
+				name, p.Kind, names[0], first)
+		}
 	}
 	return out, nil
-}
-
-func kindOf(blocks []*profile.Profile) string {
-	if len(blocks) == 0 {
-		return ""
-	}
-	return blocks[0].Kind
 }
 
 func readProfile(ctx context.Context, env *Env, f profileFlags, name string) (*profile.Profile, error) {
@@ -272,7 +273,8 @@ func readProfile(ctx context.Context, env *Env, f profileFlags, name string) (*p
 	}
 	if err != nil {
 		if errors.Is(err, profile.ErrFormat) {
-			err = errs.WithHint(errs.WithCode(err, errs.CodeUsage), "profile reads the output of perf script, perf.data, folded stacks, and profiles of pprof and gperftools")
+			err = errs.WithHint(errs.WithCode(err, errs.CodeUsage),
+				"profile reads the output of perf script, perf.data, folded stacks, and profiles of pprof and gperftools")
 		}
 		return nil, err
 	}
@@ -280,8 +282,8 @@ func readProfile(ctx context.Context, env *Env, f profileFlags, name string) (*p
 	return p, nil
 }
 
-// settle takes doubtful names away, and names what debug files can. In the
-// form of pprof frames keep their places, so that they may be named later.
+// settle takes doubtful names away, and names what debug files can. In pprof's
+// form frames keep their offsets, so that they may be named later.
 func (f profileFlags) settle(p *profile.Profile, files map[string]profile.ELF) {
 	p.Judge(files)
 	f.finder.Name(p)
@@ -291,7 +293,9 @@ func (f profileFlags) settle(p *profile.Profile, files map[string]profile.ELF) {
 }
 
 // writeProfile writes what was asked for.
-func writeProfile(out io.Writer, f profileFlags, options report.Options, now, before profiled, filters []profile.ConfigFilter) error {
+func writeProfile(out io.Writer, f profileFlags, options report.Options, now, before profiled,
+	filters []profile.ConfigFilter,
+) error {
 	switch f.format {
 	case "folded":
 		return profile.Merge(now.blocks).WriteFolded(out)

@@ -42,7 +42,8 @@ func cutFile(ts *testscript.TestScript, _ bool, args []string) {
 func TestProfileIsBounded(t *testing.T) {
 	for length, ok := range map[time.Duration]bool{10 * time.Second: true, time.Hour: false} {
 		f := profileFlags{pid: 1, hz: 99, length: length, graph: perf.GraphDwarf, format: "text", kind: "cpu"}
-		if err := f.check(nil); (err == nil) != ok || err != nil && (errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "") {
+		err := f.check(nil)
+		if (err == nil) != ok || !ok && (errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "") {
 			t.Errorf("%v: %v", length, err)
 		}
 	}

@@ -20,7 +20,8 @@ func newProfileRoleCommand(env *Env) *cobra.Command {
 		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			if options.Token, options.Log, err = flags.read(cmd.Context(), env, "look at what runs on the node"); err != nil {
+			options.Token, options.Log, err = flags.read(cmd.Context(), env, "look at what runs on the node")
+			if err != nil {
 				return err
 			}
 			options.Alive = jsonhttp.NewAlive(flags.alone)
@@ -33,6 +34,7 @@ func newProfileRoleCommand(env *Env) *cobra.Command {
 	}
 	flags.add(cmd, &options.Control, node.ControlPort, &options.ProcRoot)
 	cmd.Flags().StringVar(&options.Tool.Root, "root", "/", "where the node's files are: / or /proc/1/root")
-	cmd.Flags().StringVar(&options.Tool.Path, "perf", "", "`PATH` of perf on the node (default: where distributions put it)")
+	cmd.Flags().StringVar(&options.Tool.Path, "perf", "",
+		"`PATH` of perf on the node (default: where distributions put it)")
 	return cmd
 }

@@ -28,7 +28,8 @@ import (
 func takePID(ctx context.Context, env *Env, f profileFlags) (profiled, error) {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", f.pid))
 	if err != nil {
-		return profiled{}, errs.WithHint(errs.WithCode(fmt.Errorf("process %d: %w", f.pid, perf.ErrGone), errs.CodeUsage), "is it running, and on this machine?")
+		return profiled{}, errs.WithHint(errs.WithCode(fmt.Errorf("process %d: %w", f.pid, perf.ErrGone), errs.CodeUsage),
+			"is it running, and on this machine?")
 	}
 	title := fmt.Sprintf("%s, process %d", strings.TrimSpace(string(name)), f.pid)
 	line := newProgress(env.Stderr)
@@ -46,7 +47,8 @@ func takePID(ctx context.Context, env *Env, f profileFlags) (profiled, error) {
 }
 
 func nothingRan(title string, seconds float64) error {
-	return errs.WithHint(fmt.Errorf("profile of %s: it used no CPU in %.1f s", title, seconds), "profile it while it works, or for longer: --length")
+	return errs.WithHint(fmt.Errorf("profile of %s: it used no CPU in %.1f s", title, seconds),
+		"profile it while it works, or for longer: --length")
 }
 
 // takePod profiles a pod's container with the perf of its node.
@@ -56,7 +58,8 @@ func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profil
 	l, err := f.openLab(ctx, line)
 	if err != nil {
 		if errors.Is(err, local.ErrNotRunning) {
-			err = errs.WithHint(errs.Usage("%s: there is no such file, and no lab runs that could have such a pod", name), "start one with meshtrial lab up, or name a cluster with --lab cluster")
+			err = errs.WithHint(errs.Usage("%s: there is no such file, and no lab runs that could have such a pod", name),
+				"start one with meshtrial lab up, or name a cluster with --lab cluster")
 		}
 		return profiled{}, err
 	}
@@ -92,7 +95,7 @@ func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profil
 // sidecars are names of containers that a pod's proxy has.
 var sidecars = []string{"istio-proxy", "linkerd-proxy"}
 
-// openLab opens the lab that the pod runs in; in a cluster the profile role
+// openLab opens the lab that the pod runs in. In a cluster the profile role
 // needs an image of this program.
 func (f profileFlags) openLab(ctx context.Context, line *progress) (lab.Lab, error) {
 	if err := f.istiod.check(); err != nil {
@@ -117,7 +120,8 @@ func takePprof(ctx context.Context, env *Env, f profileFlags) (profiled, error) 
 
 // takeAdmin profiles an Envoy by its admin interface.
 func takeAdmin(ctx context.Context, env *Env, f profileFlags) (profiled, error) {
-	return takeHTTP(ctx, env, f, &http.Client{Timeout: f.length + time.Minute}, f.admin, withScheme(strings.TrimSuffix(f.admin, "/")), true)
+	base := withScheme(strings.TrimSuffix(f.admin, "/"))
+	return takeHTTP(ctx, env, f, &http.Client{Timeout: f.length + time.Minute}, f.admin, base, true)
 }
 
 func withScheme(base string) string {
@@ -127,7 +131,7 @@ func withScheme(base string) string {
 	return base
 }
 
-// Ports of what pods serve profiles at.
+// Ports at which pods serve profiles.
 const (
 	adminPort = 15000 // Istio's sidecars
 	pprofPort = 8080  // istiod
@@ -149,22 +153,26 @@ func takePodHTTP(ctx context.Context, env *Env, f profileFlags, l lab.Lab, targe
 	}
 	dialer := lab.NewDialer(l.RESTConfig())
 	defer dialer.Close()
-	p, err := takeHTTP(ctx, env, f, dialer.Client(target.Namespace, target.Pod, port), target.Namespace+"/"+target.Pod+"/"+container, "http://"+target.Pod, admin)
+	p, err := takeHTTP(ctx, env, f, dialer.Client(target.Namespace, target.Pod, port),
+		target.Namespace+"/"+target.Pod+"/"+container, "http://"+target.Pod, admin)
 	if err != nil && container == sidecars[1] {
 		err = errs.WithHint(err, "Linkerd's proxy serves no profiles; --kind cpu takes one by perf")
 	}
 	return p, err
 }
 
-// takeHTTP takes a profile of what people know by name over HTTP, from Envoy's admin interface or from a Go
-// server.
-func takeHTTP(ctx context.Context, env *Env, f profileFlags, client *http.Client, name, base string, admin bool) (profiled, error) {
+// takeHTTP takes a profile over HTTP, from Envoy's admin interface or from a Go
+// server. name is what people call it.
+func takeHTTP(ctx context.Context, env *Env, f profileFlags, client *http.Client, name, base string, admin bool) (
+	profiled, error,
+) {
 	defer client.CloseIdleConnections()
 	line := newProgress(env.Stderr)
 	defer line.Clear()
 	line.Say("%s profile of %s", f.kind, name)
 	server := observe.Replica{Name: name, HTTP: client, Base: base}
-	empty := "profile it while it works, or for longer: --length; mutex and block profiles must be switched on in the program"
+	empty := "profile it while it works, or for longer: --length; " +
+		"mutex and block profiles must be switched on in the program"
 	var data []byte
 	var notes []string
 	var err error
@@ -177,7 +185,8 @@ func takeHTTP(ctx context.Context, env *Env, f profileFlags, client *http.Client
 	if err != nil {
 		var status *observe.StatusError
 		if errors.As(err, &status) && status.Code == http.StatusNotFound {
-			err = errs.WithHint(err, "a Go server offers profiles where it imports net/http/pprof; give the URL before /debug/pprof")
+			err = errs.WithHint(err,
+				"a Go server offers profiles where it imports net/http/pprof; give the URL before /debug/pprof")
 		}
 		return profiled{}, err
 	}
