@@ -1,15 +1,14 @@
-// Command profile measures the taking and reading of profiles against their
-// targets, on this machine:
+// Command profile measures profiling against its targets, on this machine:
 //
-//	read      a perf script of 1 GB, as a proxy with symbols under load gives
-//	          it: seconds, and memory at its peak, of a process that reads it,
-//	          takes doubtful names away, and adds up by cost centre
+//	read      seconds and peak memory of a process that reads a perf script of
+//	          1 GB, as of a loaded proxy with symbols, takes doubtful names
+//	          away, and adds up by cost centre
 //	overhead  what perf at the default rate adds to the CPU of each request of
-//	          a loaded Envoy, of windows with and without it side by side
+//	          a loaded Envoy, in pairs of windows with and without it
 //
-// The file is made in the directory for temporary files, and removed. The part
-// overhead needs perf, nginx and bin/meshtrial in the working directory; it may
-// need root.
+// The file is generated in the directory for temporary files, and removed. The
+// part overhead needs perf, nginx and bin/meshtrial in the working directory;
+// it may need root.
 package main
 
 import (
@@ -23,6 +22,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -38,7 +38,7 @@ const (
 	timeTarget   = 60  // seconds
 )
 
-// child is the argument by which the program starts itself to read.
+// child is the argument with which the program starts itself to read.
 const child = "read-standard-input"
 
 func main() { os.Exit(table.Main("bench profile", run)) }
@@ -64,7 +64,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	rows, err := table.Run(ctx, *only, []table.Part{
-		{Name: "read", Run: func(ctx context.Context) ([]table.Row, error) { return measure(ctx, *megabytes*1_000_000, stderr) }},
+		{Name: "read", Run: func(ctx context.Context) ([]table.Row, error) {
+			return measure(ctx, *megabytes*1_000_000, stderr)
+		}},
 		{Name: "overhead", Run: func(ctx context.Context) ([]table.Row, error) { return overhead(ctx, o) }},
 	})
 	return table.Report(stdout, "profiles", rows, err, *jsonFile, struct {
@@ -73,7 +75,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}{1, rows})
 }
 
-// result is what the reading process says of itself.
+// result is what the reading process prints.
 type result struct {
 	Samples int     `json:"samples"`
 	Total   int64   `json:"total"`
@@ -96,10 +98,11 @@ func read(stdout io.Writer) error {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		return err
 	}
-	return json.NewEncoder(stdout).Encode(result{p.Len(), p.Total(), len(costs.Centres), time.Since(begin).Seconds(), float64(usage.Maxrss) * 1024 / 1e6})
+	return json.NewEncoder(stdout).Encode(result{p.Len(), p.Total(), len(costs.Centres),
+		time.Since(begin).Seconds(), float64(usage.Maxrss) * 1024 / 1e6})
 }
 
-// measure has a child read what is made for it.
+// measure has a child read a generated file.
 func measure(ctx context.Context, size int64, stderr io.Writer) ([]table.Row, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -143,12 +146,12 @@ func measure(ctx context.Context, size int64, stderr io.Writer) ([]table.Row, er
 // period is the weight of each sample, in nanoseconds.
 const period = 10_101_010
 
-// functions is how many different functions a large proxy is found in.
+// functions is how many different functions a profile of a large proxy has.
 const functions = 20_000
 
 // generate writes a perf script of some size: stacks of 5 to 45 frames, most of
-// them seen before, a few new to the end, as profiles of real programs are. It
-// is the same for the same size.
+// them seen before, and new ones to the end, as in real programs. The same size
+// gives the same file.
 func generate(w io.Writer, size int64) (samples int, err error) {
 	r := rand.New(rand.NewPCG(1, 2))
 	out := bufio.NewWriterSize(w, 1<<20)
@@ -173,20 +176,23 @@ func generate(w io.Writer, size int64) (samples int, err error) {
 			if len(stack) > 0 {
 				outer = stack[len(stack)-1]
 			}
-			// Each function calls a few others, now and then one more.
+			// Each function calls the same few others, and rarely one more.
 			callee := (outer*31 + r.IntN(3)*7 + 1) % functions
 			if r.IntN(400) == 0 {
 				callee = r.IntN(functions)
 			}
 			stack = append(stack, callee)
 		}
-		print("wrk:worker_%d %7d/%-7d %6d.%06d: %10d cpu-clock:pppH: \n", samples%4, 4242, 4250+samples%4, 1000+samples/400, samples%400*2500, period)
+		print("wrk:worker_%d %7d/%-7d %6d.%06d: %10d cpu-clock:pppH: \n",
+			samples%4, 4242, 4250+samples%4, 1000+samples/400, samples%400*2500, period)
 		if samples%3 == 0 {
-			print("\tffffffff81e2e5e4 tcp_sendmsg_locked+0x%x ([kernel.kallsyms])\n\tffffffff821ecc51 do_syscall_64+0x71 ([kernel.kallsyms])\n", r.IntN(4000))
+			print("\tffffffff81e2e5e4 tcp_sendmsg_locked+0x%x ([kernel.kallsyms])\n"+
+				"\tffffffff821ecc51 do_syscall_64+0x71 ([kernel.kallsyms])\n", r.IntN(4000))
 		}
-		for i := len(stack) - 1; i >= 0; i-- {
-			print("\t    %12x Envoy::Extensions::HttpFilters::Filter%d::FilterImpl%d<std::__1::basic_string<char>>::decodeHeaders(Envoy::Http::RequestHeaderMap&, bool)+0x%x (/usr/local/bin/envoy)\n",
-				0x55a000000000+stack[i]*4096, stack[i]%30, stack[i], r.IntN(2000))
+		for _, f := range slices.Backward(stack) {
+			print("\t    %12x Envoy::Extensions::HttpFilters::Filter%d::FilterImpl%d<std::__1::basic_string<char>>::"+
+				"decodeHeaders(Envoy::Http::RequestHeaderMap&, bool)+0x%x (/usr/local/bin/envoy)\n",
+				0x55a000000000+f*4096, f%30, f, r.IntN(2000))
 		}
 		print("\n")
 		samples++

@@ -22,10 +22,10 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// overheadTarget is how much more CPU what is profiled may use, percent.
+// overheadTarget is how much CPU profiling may add, percent.
 const overheadTarget = 2
 
-// envoyConf is a proxy as a sidecar is one, in front of nginx.
+// envoyConf is of a proxy like a sidecar, in front of nginx.
 const envoyConf = `
 admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
 static_resources:
@@ -44,7 +44,7 @@ static_resources:
     load_assignment: {cluster_name: upstream, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: %[2]s, port_value: %[3]s}}}}]}]}
 `
 
-// overheadOptions are how profiling's cost is measured.
+// overheadOptions are the options of the part overhead.
 type overheadOptions struct {
 	pairs, hz, rate      int
 	graph                string
@@ -54,13 +54,12 @@ type overheadOptions struct {
 }
 
 // overhead measures what perf adds to the CPU of each request of a loaded
-// Envoy: windows with and without perf side by side, in an order that is drawn
-// for each pair, and a paired interval. Both windows have the same schedule of
-// requests.
+// Envoy, in pairs of windows with and without perf in random order, with a
+// paired interval. Both windows have the same schedule of requests.
 func overhead(ctx context.Context, o overheadOptions) (rows []table.Row, err error) {
-	for name, how := range map[string]string{"taskset": "apt-get install util-linux", "nginx": "apt-get install nginx-light"} {
+	for name, debian := range map[string]string{"taskset": "util-linux", "nginx": "nginx-light"} {
 		if programs.Find(name) == "" {
-			return nil, fmt.Errorf("%s is missing, which this bench needs; get it by %s", name, how)
+			return nil, fmt.Errorf("%s is missing, which this bench needs: apt-get install %s", name, debian)
 		}
 	}
 	dir, err := os.MkdirTemp("", "meshtrial-bench-")
@@ -78,7 +77,7 @@ func overhead(ctx context.Context, o overheadOptions) (rows []table.Row, err err
 		return nil, err
 	}
 	defer envoy.Stop()
-	if _, _, err := o.window(ctx, envoy, false); err != nil { // warms up
+	if _, _, err := o.window(ctx, envoy, false); err != nil { // warm-up
 		return nil, err
 	}
 	var with, without, more []float64
@@ -99,14 +98,15 @@ func overhead(ctx context.Context, o overheadOptions) (rows []table.Row, err err
 		more = append(more, 100*(micros[0]/micros[1]-1))
 	}
 	e := stat.Mean(more, stat.Options{})
-	fmt.Fprintf(o.stderr, "overhead: %d samples; %.2f%% more CPU with perf, 95%% interval %.2f to %.2f%% over %d pairs\n", samples, e.Value, e.Low, e.High, e.Blocks)
+	fmt.Fprintf(o.stderr, "overhead: %d samples; %.2f%% more CPU with perf, 95%% interval %.2f to %.2f%% over %d pairs\n",
+		samples, e.Value, e.Low, e.High, e.Blocks)
 	what := fmt.Sprintf("Envoy at %d requests/s", o.rate)
 	return []table.Row{
 		table.Of(what, "us CPU/request", without...),
 		table.Of(what+", profiled at "+strconv.Itoa(o.hz)+" Hz", "us CPU/request", with...),
 		table.Of("CPU that profiling adds, mean of pairs", "%", e.Value),
 		table.Of("its 95% interval, from", "%", e.Low),
-		table.Of("its 95% interval, to", "%", e.High).AtMost(overheadTarget), // where nothing is told, nothing is reached
+		table.Of("its 95% interval, to", "%", e.High).AtMost(overheadTarget), // an inconclusive interval misses the target
 	}, nil
 }
 
@@ -140,12 +140,15 @@ func startEnvoy(ctx context.Context, dir, upstream string, cpu int) (*programs.S
 	if err := os.WriteFile(conf, fmt.Appendf(nil, envoyConf, port, to.Hostname(), to.Port()), 0o644); err != nil {
 		return nil, err
 	}
-	return programs.Serve(ctx, "http://"+address+"/", cpu, program.Path, "-c", conf, "--concurrency", "1", "-l", "error", "--disable-hot-restart")
+	return programs.Serve(ctx, "http://"+address+"/", cpu, program.Path,
+		"-c", conf, "--concurrency", "1", "-l", "error", "--disable-hot-restart")
 }
 
 // window loads the proxy for a time, profiled or not, and returns its CPU for
 // each request, us, and the samples taken.
-func (o overheadOptions) window(ctx context.Context, envoy *programs.Server, profiled bool) (micros float64, samples int, err error) {
+func (o overheadOptions) window(ctx context.Context, envoy *programs.Server, profiled bool) (
+	micros float64, samples int, err error,
+) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type taken struct {
@@ -156,8 +159,9 @@ func (o overheadOptions) window(ctx context.Context, envoy *programs.Server, pro
 	if profiled {
 		started := make(chan struct{})
 		go func() {
-			// Its own work after sampling ends lies behind the window.
-			r, err := perf.Tool{}.Record(ctx, perf.Options{PIDs: []int{envoy.PID()}, Hz: o.hz, Graph: o.graph, Length: o.each + 2*time.Second, Started: func() { close(started) }})
+			// What it does after sampling comes after the window.
+			r, err := perf.Tool{}.Record(ctx, perf.Options{PIDs: []int{envoy.PID()}, Hz: o.hz, Graph: o.graph,
+				Length: o.each + 2*time.Second, Started: func() { close(started) }})
 			done <- taken{r, err}
 		}()
 		select {
@@ -170,7 +174,8 @@ func (o overheadOptions) window(ctx context.Context, envoy *programs.Server, pro
 	if err != nil {
 		return 0, 0, err
 	}
-	report, err := programs.Load(ctx, labs.Program, o.clientCPU, envoy.URL, o.each, "--rate", strconv.Itoa(o.rate), "--arrival", "uniform")
+	report, err := programs.Load(ctx, labs.Program, o.clientCPU, envoy.URL, o.each,
+		"--rate", strconv.Itoa(o.rate), "--arrival", "uniform")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -190,8 +195,8 @@ func (o overheadOptions) window(ctx context.Context, envoy *programs.Server, pro
 	return (after - before) * 1e6 / float64(report.Completed), samples, nil
 }
 
-// ranOf is how long a process's threads have run, seconds, to the nanosecond:
-// the scheduler's own account.
+// ranOf is how long a process's threads have run, seconds, by the scheduler's
+// own account.
 func ranOf(pid int) (float64, error) {
 	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/schedstat", pid))
 	if err != nil {
