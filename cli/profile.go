@@ -262,7 +262,7 @@ func readProfile(ctx context.Context, env *Env, f profileFlags, name string) (*p
 	var p *profile.Profile
 	var files map[string]profile.ELF
 	err := withFile(ctx, env, name, func(r io.Reader) (err error) {
-		p, _, err = profile.Read(r)
+		p, err = profile.Read(r)
 		return err
 	})
 	if errors.Is(err, profile.ErrPerfData) {

@@ -88,7 +88,7 @@ type result struct {
 func read(stdout io.Writer) error {
 	debug.SetMemoryLimit(profile.MemoryLimit)
 	begin := time.Now()
-	p, _, err := profile.Read(os.Stdin)
+	p, err := profile.Read(os.Stdin)
 	if err != nil {
 		return err
 	}

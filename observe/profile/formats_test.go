@@ -124,8 +124,7 @@ func TestPerfScript(t *testing.T) {
 	}
 }
 
-// What perf recorded of a Go program and of the kernel is read as perf prints
-// it: times, weights, modules.
+// Recordings of a Go program and of the kernel give times, weights and modules.
 func TestPerfScriptRecorded(t *testing.T) {
 	p := script(t, string(recorded(t, "meshtrial.perf.txt")))
 	if p.Len() != 8 || p.Unit != UnitNanoseconds || p.Period != 2004008 || p.Event != "cpu-clock" || len(p.Notes) > 0 || p.Taken() != 8 {
@@ -162,23 +161,32 @@ func TestForeignFiles(t *testing.T) {
 		"prose that looks like a header": "Chapter 12 introduction:\n\nIt was a dark and stormy night.\n",
 		"a picture":                      "\x89PNG\r\n\x1a\n\x00\x00", "a broken gzip": "\x1f\x8bxyz", "an ELF": "\x7fELF\x02\x01\x01\x00",
 	} {
-		if p, format, err := Read(strings.NewReader(in)); !errors.Is(err, ErrFormat) {
-			t.Errorf("%s: %v as %q, %v", name, p, format, err)
+		if p, err := Read(strings.NewReader(in)); !errors.Is(err, ErrFormat) {
+			t.Errorf("%s: %v, %v", name, p, err)
 		}
 	}
-	if _, format, err := Read(strings.NewReader("PERFILE2h\x00")); !errors.Is(err, ErrPerfData) || format != FormatPerfData {
-		t.Errorf("perf.data: %q, %v", format, err)
+	if _, err := Read(strings.NewReader("PERFILE2h\x00")); !errors.Is(err, ErrPerfData) {
+		t.Errorf("perf.data: %v", err)
 	}
-	for name, want := range map[string]string{"meshtrial.perf.txt": FormatPerfScript, "kernel.perf.txt": FormatPerfScript} {
-		if got, err := Detect(recorded(t, name)); got != want || err != nil {
-			t.Errorf("%s: %q, %v", name, got, err)
+}
+
+// Read detects formats by their content.
+func TestRead(t *testing.T) {
+	for name, want := range map[string]struct {
+		in    string
+		event string
+		total int64
+	}{
+		"perf script":                {string(recorded(t, "kernel.perf.txt")), "cpu-clock", 600000},
+		"perf script without times":  {"# captured on: some day\n#\njava  3244 cpu-clock: \n\t 12 f (/bin/x)\n\n", "cpu-clock", 1},
+		"folded stacks":              {"main;a b;c 12\n", "", 12},
+		"folded stacks, a long line": {strings.Repeat("main;", 1<<15) + "a 7\n", "", 7},
+		"pprof":                      {string(pprofOf(t, map[string]int64{"leaf<main": 30})), "", 30},
+	} {
+		p, err := Read(strings.NewReader(want.in))
+		if err != nil || p.Event != want.event || p.Total() != want.total {
+			t.Errorf("%s: %+v, %v", name, p, err)
 		}
-	}
-	if got, err := Detect([]byte("# ========\n# captured on: some day\n#\njava  3244 cpu-clock: \n\t 12 f (/bin/x)\n\n")); got != FormatPerfScript || err != nil {
-		t.Errorf("an old perf script: %q, %v", got, err)
-	}
-	if got, err := Detect([]byte("main;a b;c 12\n")); got != FormatFolded || err != nil {
-		t.Errorf("folded: %q, %v", got, err)
 	}
 }
 
@@ -200,7 +208,7 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-// made is any profile.
+// made draws a profile.
 func made(t *rapid.T) *Profile {
 	p := New(KindCPU, UnitNanoseconds)
 	p.Period = 1000
@@ -232,7 +240,7 @@ func made(t *rapid.T) *Profile {
 	return p
 }
 
-// What is written in pprof's form is read as it was: stacks, threads, times.
+// Stacks, threads and times survive writing and reading pprof's form.
 func TestPprofRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := made(t)
@@ -262,7 +270,7 @@ func TestPprofRoundTrip(t *testing.T) {
 	})
 }
 
-// Folded stacks keep every weight, and reading them gives the same again.
+// Folded stacks keep every weight, and survive reading and writing.
 func TestFoldedRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := made(t)
@@ -283,12 +291,12 @@ func TestFoldedRoundTrip(t *testing.T) {
 	})
 }
 
-// However large and odd a stack is, memory stays bounded and weights whole.
+// Of large and odd stacks, memory is bounded and weights are complete.
 func TestBounds(t *testing.T) {
 	deep := "x 1 2.0: 3 cpu-clock: \n" + strings.Repeat("\t 1 a+0x1 (/bin/x)\n\t 1 b+0x1 (/bin/x)\n", 5000) + "\n"
 	p := script(t, deep)
-	if p.Total() != 3 || p.Cut == 0 || len(p.paths) > maxDepth+2 || !strings.Contains(strings.Join(p.Notes, ""), "deeper") {
-		t.Errorf("total %d, cut %d, %d paths, notes %q", p.Total(), p.Cut, len(p.paths), p.Notes)
+	if p.Total() != 3 || p.cut == 0 || len(p.paths) > maxDepth+2 || !strings.Contains(strings.Join(p.Notes, ""), "deeper") {
+		t.Errorf("total %d, cut %d, %d paths, notes %q", p.Total(), p.cut, len(p.paths), p.Notes)
 	}
 	if _, err := ReadPerfScript(strings.NewReader(strings.Repeat("x", maxLine+2))); !errors.Is(err, ErrFormat) {
 		t.Errorf("an endless line: %v", err)
@@ -328,15 +336,14 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("--- contentionz 1 ---\ncycles/second = 1000\nsampling period = 1\n5 1 @ 0x401011\n"))
 	f.Add(recorded(f, "meshtrial.perf.txt")[:500])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, _, err := Read(bytes.NewReader(data))
+		p, err := Read(bytes.NewReader(data))
 		if err == nil {
 			whole(t, p)
 		}
 	})
 }
 
-// whole checks what holds of every profile, and that nothing made of it
-// breaks.
+// whole checks properties of every profile, and that nothing made of it panics.
 func whole(t *testing.T, p *Profile) {
 	t.Helper()
 	total := p.Total()

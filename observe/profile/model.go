@@ -120,9 +120,8 @@ type Profile struct {
 	Event    string
 	Binaries []Binary
 	Notes    []string // what the reader left out, and what was found out about it
-	// Cut counts samples whose stack exceeded the bounds.
-	Cut int64
 
+	cut       int64 // samples whose stack exceeded the bounds
 	chunks    [][]Sample
 	count     int   // of samples added
 	total     int64 // their weight
@@ -233,7 +232,7 @@ func (p *Profile) stackOf(frames iter.Seq[FrameID]) StackID {
 	for f := range frames {
 		next, ok := p.Push(at, f)
 		if depth++; !ok || depth > maxDepth {
-			p.Cut++
+			p.cut++
 			break
 		}
 		at = next
@@ -335,9 +334,9 @@ func (p *Profile) Frames(s StackID) []Frame {
 // noteCut notes what did not fit into the profile's bounds.
 func (p *Profile) noteCut() {
 	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
-	if p.Cut > 0 {
+	if p.cut > 0 {
 		note("%d samples have stacks deeper than %d frames, or came when %d different stacks had been seen: "+
-			"their inner frames are cut off", p.Cut, maxDepth, maxPaths)
+			"their inner frames are cut off", p.cut, maxDepth, maxPaths)
 	}
 	if p.crowded {
 		note("there are more than %d functions or %d threads, or %d MiB of their names: the rest is told together as %s",

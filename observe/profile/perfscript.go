@@ -151,7 +151,7 @@ func (s *scriptReader) end() {
 		s.stack = s.stack[:n-1] // marks the end of the stack, or where unwinding failed
 	}
 	if s.deep {
-		s.p.Cut++
+		s.p.cut++
 	}
 	slices.Reverse(s.stack)
 	s.head.Stack = s.p.stackOf(slices.Values(s.stack))

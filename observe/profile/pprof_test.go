@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// legacyMaps is what stands behind the samples of a profile in gperftools' form.
+// legacyMaps follows the samples of a profile in gperftools' form.
 const legacyMaps = "00400000-00500000 r-xp 00001000 fd:01 12 /usr/local/bin/envoy\n" +
 	"00500000-00600000 rw-p 00101000 fd:01 12 /usr/local/bin/envoy\n" +
 	"7f0000000-7f0010000 r-xp 00000000 fd:01 13 /usr/lib/libc.so.6\n"
 
-// legacyCPU is a CPU profile in gperftools' form, in words of a size: how often each
-// stack was seen, and its addresses, the innermost first.
+// legacyCPU is a CPU profile in gperftools' form, in words of a size. Stacks begin
+// with their number of samples, then addresses follow, the innermost first.
 func legacyCPU(size int, order binary.AppendByteOrder, periodUS uint64, stacks ...[]uint64) []byte {
 	var out []byte
 	words := func(all ...uint64) {
@@ -36,8 +36,7 @@ func legacyCPU(size int, order binary.AppendByteOrder, periodUS uint64, stacks .
 	return append(out, legacyMaps...)
 }
 
-// Envoy's own CPU profiler, and others by gperftools, write words of the machine that they
-// ran on.
+// gperftools, and so Envoy's own CPU profiler, write words of their machine.
 func TestLegacyCPU(t *testing.T) {
 	stacks := [][]uint64{{5, 0x401010, 0x402021, 0x403031}, {2, 0x401010, 0x404041}, {1, 0x409090, 0x405051, 0x403031}}
 	for name, data := range map[string][]byte{
@@ -47,9 +46,9 @@ func TestLegacyCPU(t *testing.T) {
 		"32 bits, the other order": legacyCPU(4, binary.BigEndian, 10_000, stacks...),
 		"packed":                   packed(t, legacyCPU(8, binary.LittleEndian, 10_000, stacks...)),
 	} {
-		p, format, err := Read(bytes.NewReader(data))
-		if err != nil || format != FormatPprof {
-			t.Errorf("%s: %q, %v", name, format, err)
+		p, err := Read(bytes.NewReader(data))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		if p.Kind != KindCPU || p.Unit != UnitNanoseconds || p.Period != 10_000_000 || p.Taken() != 8 || len(p.Notes) > 0 {
@@ -58,30 +57,32 @@ func TestLegacyCPU(t *testing.T) {
 		var got []string
 		for s := range p.Samples() {
 			line := fmt.Sprint(s.Weight/p.Period, ":")
-			for _, f := range p.Frames(s.Stack) { // offsets in the file; those of callers lie in the call
+			for _, f := range p.Frames(s.Stack) { // offsets in the file; those of callers are of the call
 				line += fmt.Sprintf(" %s+%x", f.Module, f.Offset)
 			}
 			got = append(got, strings.ReplaceAll(line, "/usr/local/bin/", ""))
 		}
-		if want := "5: envoy+4030 envoy+3020 envoy+2010|2: envoy+5040 envoy+2010|1: envoy+4030 envoy+6050 envoy+a090"; strings.Join(got, "|") != want {
+		want := "5: envoy+4030 envoy+3020 envoy+2010|2: envoy+5040 envoy+2010|1: envoy+4030 envoy+6050 envoy+a090"
+		if strings.Join(got, "|") != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }
 
 func TestLegacyHeap(t *testing.T) {
-	p, format, err := Read(strings.NewReader("heap profile:    3:  3072 [    9:     9216] @ heapprofile\n" +
+	p, err := Read(strings.NewReader("heap profile:    3:  3072 [    9:     9216] @ heapprofile\n" +
 		"     2:     2048 [     4:     4096] @ 0x401011 0x402021\n" +
 		"     1:     1024 [     5:     5120] @ 0x7f0001011 0x402021\n\nMAPPED_LIBRARIES:\n" + legacyMaps))
-	if err != nil || format != FormatPprof {
-		t.Fatalf("%q, %v", format, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got, want := text(t, p), "[envoy];[envoy] 2048\n[envoy];[libc.so.6] 1024\n"; p.Kind != KindHeap || p.Unit != "bytes" || got != want {
+	got, want := text(t, p), "[envoy];[envoy] 2048\n[envoy];[libc.so.6] 1024\n"
+	if p.Kind != KindHeap || p.Unit != "bytes" || got != want {
 		t.Errorf("%s, %s: %q, want %q", p.Kind, p.Unit, got, want)
 	}
 }
 
-// What only begins like gperftools' form is refused, and so is more of it than memory takes.
+// Files that only begin like gperftools' form, or are too large, are errors.
 func TestLegacyRefused(t *testing.T) {
 	whole := legacyCPU(8, binary.LittleEndian, 10_000, []uint64{5, 0x401010, 0x402021})
 	for name, data := range map[string][]byte{
@@ -94,7 +95,7 @@ func TestLegacyRefused(t *testing.T) {
 		if name == "a stack too long" {
 			binary.LittleEndian.PutUint64(data[48:], 1<<40)
 		}
-		if p, _, err := Read(bytes.NewReader(data)); !errors.Is(err, ErrFormat) {
+		if p, err := Read(bytes.NewReader(data)); !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: %v, %v", name, p, err)
 		}
 	}
