@@ -13,19 +13,20 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile/perf"
 )
 
-// TestTurn: what is profiled are the processes that the container has when its
-// turn comes, not those that it had when it was asked for.
-func TestTurn(t *testing.T) {
+// TestProcessesAfterWaiting: a profile that waited for a slot is of the processes
+// that the container has then.
+func TestProcessesAfterWaiting(t *testing.T) {
 	root, id := t.TempDir(), strings.Repeat("ab", 32)
-	cgroup := filepath.Join(root, "77", "cgroup") // a pipe, so that each look at it is known
+	cgroup := filepath.Join(root, "77", "cgroup") // a pipe, to know when it is read
 	if err := os.Mkdir(filepath.Dir(cgroup), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := unix.Mkfifo(cgroup, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{options: Options{ProcRoot: root, Tool: perf.Tool{Path: "/nonexistent/perf"}}, places: make(chan struct{}, 1)}
-	s.places <- struct{}{}
+	options := Options{ProcRoot: root, Tool: perf.Tool{Path: "/nonexistent/perf"}}
+	s := &Server{options: options, slots: make(chan struct{}, 1)}
+	s.slots <- struct{}{}
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.take(t.Context(), Request{ContainerID: id, Hz: 99, Seconds: 1, Graph: perf.GraphNone})
@@ -34,7 +35,7 @@ func TestTurn(t *testing.T) {
 	if err := os.WriteFile(cgroup, []byte("0::/kubepods/podx/"+id+"\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	for { // until that look is over
+	for { // until it has been read
 		fd, err := unix.Open(cgroup, unix.O_WRONLY|unix.O_NONBLOCK, 0)
 		if errors.Is(err, unix.ENXIO) {
 			break
@@ -42,9 +43,9 @@ func TestTurn(t *testing.T) {
 		_ = unix.Close(fd)
 		time.Sleep(time.Millisecond)
 	}
-	<-s.places
+	<-s.slots
 	go func() { _ = os.WriteFile(cgroup, []byte("0::/kubepods/podx/"+strings.Repeat("cd", 32)+"\n"), 0) }()
 	if err := <-done; !errors.Is(err, perf.ErrGone) {
-		t.Errorf("its number is another container's by now: %v", err)
+		t.Errorf("the PID is another container's by now: %v", err)
 	}
 }

@@ -1,11 +1,11 @@
-// Package node is the profile role: on a node it finds the processes of a
-// container and has perf, the node's own, sample them ([Server]); elsewhere a
-// [Client] asks it for a profile.
+// Package node is the profile role: on a node a [Server] finds the processes of
+// a container and has the node's perf sample them; elsewhere a [Client] asks it
+// for a profile.
 //
-// The role looks at other users' processes and runs a program of the node in
-// the node's mount namespace, so that its callers need a token. What goes back
-// is a profile in pprof's form whose names have been checked against the
-// binaries that ran, since those are at hand only there.
+// The role may look at other users' processes and run a program in the node's
+// mount namespace, so its callers need a token. It answers with a profile in
+// pprof's form. It has judged the names, since only it has the binaries that
+// ran.
 package node
 
 import (
@@ -40,7 +40,7 @@ const (
 	maxAnswer       = 256 << 20
 )
 
-// maxProfiles bounds the profiles under way at once.
+// maxProfiles bounds concurrent profiles.
 const maxProfiles = 4
 
 // Request asks for a profile of a container's processes.
@@ -51,7 +51,7 @@ type Request struct {
 	Graph       string  `json:"graph"` // perf.GraphFP...
 }
 
-// Answer is what was taken.
+// Answer is a profile that was taken.
 type Answer struct {
 	Pprof     []byte           `json:"pprof"`
 	Trust     profile.Trust    `json:"trust"`
@@ -63,8 +63,7 @@ type Answer struct {
 	BeganUnixNS int64 `json:"began_unix_ns"`
 }
 
-// Profile reads the answer's profile, and puts to it what pprof's form has no
-// place for.
+// Profile reads the answer's profile, and adds what pprof's form cannot have.
 func (a Answer) Profile() (*profile.Profile, error) {
 	p, err := profile.ReadPprof(bytes.NewReader(a.Pprof))
 	if err != nil {
@@ -81,14 +80,14 @@ type Options struct {
 	ProcRoot string // default /proc; with the node's PIDs
 	Tool     perf.Tool
 	Log      *slog.Logger
-	Alive    *jsonhttp.Alive // hears of requests with the token; nil: nobody does
+	Alive    *jsonhttp.Alive // notified of requests with the token; may be nil
 }
 
 // Server is the profile role of one node.
 type Server struct {
 	options  Options
 	listener net.Listener
-	places   chan struct{} // for profiles under way
+	slots    chan struct{} // of running profiles
 }
 
 // New builds a server and opens its listener. The caller must call Serve.
@@ -102,7 +101,7 @@ func New(options Options) (*Server, error) {
 	if options.Token == "" {
 		return nil, errs.Usage("profile role: no token: whoever reaches this server could look at what runs on the node")
 	}
-	s := &Server{options: options, places: make(chan struct{}, maxProfiles)}
+	s := &Server{options: options, slots: make(chan struct{}, maxProfiles)}
 	var err error
 	if s.listener, err = net.Listen("tcp", options.Control); err != nil {
 		return nil, errs.WithCode(fmt.Errorf("profile role: control: %w", err), errs.CodeUsage)
@@ -115,12 +114,13 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Serve answers requests until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
-	return jsonhttp.Server{Name: "profile", Handler: s.mux(), MaxRequest: maxRequestBytes, Token: s.options.Token, Log: s.options.Log, Alive: s.options.Alive}.Serve(ctx, s.listener)
+	return jsonhttp.Server{Name: "profile", Handler: s.mux(), MaxRequest: maxRequestBytes,
+		Token: s.options.Token, Log: s.options.Log, Alive: s.options.Alive}.Serve(ctx, s.listener)
 }
 
 func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("POST /v1/profile", func(w http.ResponseWriter, r *http.Request) {
 		var request Request
 		if !jsonhttp.Read(w, r, &request) {
@@ -143,22 +143,22 @@ func (s *Server) mux() *http.ServeMux {
 	return mux
 }
 
-// take takes one profile, and waits for its turn.
+// take waits for a slot, and takes one profile.
 func (s *Server) take(ctx context.Context, request Request) (Answer, error) {
 	var out Answer
 	if request.Seconds <= 0 || request.Seconds > perf.MaxSeconds {
 		return out, errs.Usage("a profile of %g s, it must be above 0 and at most %d s", request.Seconds, perf.MaxSeconds)
 	}
 	if _, err := Processes(s.options.ProcRoot, request.ContainerID); err != nil {
-		return out, err // no need to wait
+		return out, err // without waiting
 	}
 	select {
-	case s.places <- struct{}{}:
-		defer func() { <-s.places }()
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
 	case <-ctx.Done():
 		return out, ctx.Err()
 	}
-	// Meanwhile the container may have other processes, and its numbers others.
+	// The container may have other processes by now, and others its PIDs.
 	processes, err := Processes(s.options.ProcRoot, request.ContainerID)
 	if err != nil {
 		return out, err
@@ -173,7 +173,7 @@ func (s *Server) take(ctx context.Context, request Request) (Answer, error) {
 	if err != nil {
 		return out, err
 	}
-	// Places are kept: the caller may have debug files.
+	// Judge keeps offsets: the caller may have debug files.
 	out.Trust = recording.Profile.Judge(recording.Files)
 	out.Binaries, out.Seconds, out.Ended = recording.Profile.Binaries, recording.Seconds, recording.Ended
 	var b bytes.Buffer
@@ -191,7 +191,7 @@ type Process struct {
 }
 
 // Processes lists a container's processes by their cgroups. The error wraps
-// perf.ErrGone if there is none.
+// [perf.ErrGone] if there is none.
 func Processes(procRoot, containerID string) ([]Process, error) {
 	match, err := procfs.ContainerCgroup(containerID)
 	if err != nil {
@@ -215,27 +215,28 @@ func Processes(procRoot, containerID string) ([]Process, error) {
 		out = append(out, Process{pid, strings.TrimSpace(string(name))})
 	}
 	if len(out) == 0 {
-		return nil, errs.WithHint(fmt.Errorf("container %.20s: %w", containerID, perf.ErrGone), "is the container running, and on this node?")
+		return nil, errs.WithHint(fmt.Errorf("container %.20s: %w", containerID, perf.ErrGone),
+			"is the container running, and on this node?")
 	}
 	slices.SortFunc(out, func(a, b Process) int { return a.PID - b.PID })
 	return out, nil
 }
 
-// Client talks to the profile role of one node.
+// Client is a client of one node's profile role.
 type Client struct {
 	HTTPClient *http.Client // must have no timeout shorter than a profile
 	BaseURL    string
 	Token      string
 }
 
-// Take has the node take a profile, and waits for it.
+// Take takes a profile.
 func (c Client) Take(ctx context.Context, request Request) (Answer, error) {
 	var out Answer
 	err := c.json().Do(ctx, http.MethodPost, "/v1/profile", request, &out)
 	return out, err
 }
 
-// Ready asks whether the role answers.
+// Ready checks that the role answers.
 func (c Client) Ready(ctx context.Context) error {
 	body, err := c.json().Stream(ctx, "/healthz")
 	if err != nil {
@@ -245,5 +246,6 @@ func (c Client) Ready(ctx context.Context) error {
 }
 
 func (c Client) json() jsonhttp.Client {
-	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "profile", MaxAnswer: maxAnswer, Token: c.Token}
+	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "profile",
+		MaxAnswer: maxAnswer, Token: c.Token}
 }

@@ -17,7 +17,7 @@ import (
 
 const container = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// proc is a /proc with two processes of the container, and others.
+// proc makes a /proc with two processes of the container, and others.
 func proc(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -56,13 +56,14 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// The role answers those with its token, and says what is wrong.
+// The role answers requests with its token, and rejects invalid ones.
 func TestServer(t *testing.T) {
 	leakcheck.Goroutines(t)
 	if _, err := node.New(node.Options{Control: "127.0.0.1:0"}); err == nil {
 		t.Error("a role without token")
 	}
-	server, err := node.New(node.Options{Control: "127.0.0.1:0", Token: "secret", ProcRoot: proc(t), Tool: perf.Tool{Path: "/nonexistent/perf"}})
+	server, err := node.New(node.Options{Control: "127.0.0.1:0", Token: "secret", ProcRoot: proc(t),
+		Tool: perf.Tool{Path: "/nonexistent/perf"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,8 +45,7 @@ func TestOnlyPlainFilesAreOpened(t *testing.T) {
 	}
 }
 
-// TestTail: perf's output and its messages come from two goroutines, and only
-// their beginning is kept.
+// TestTail: two goroutines write, and only the beginning is kept.
 func TestTail(t *testing.T) {
 	var kept tail
 	var writers sync.WaitGroup
@@ -65,15 +64,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestEndsTooSoon: perf may end well before it was to, and say nothing.
-func TestEndsTooSoon(t *testing.T) {
-	if got := (&process{}).failed(nil).Error(); got != "perf: it ended too soon" {
-		t.Errorf("%q", got)
-	}
-}
-
-// TestInRoot: a link in a container leads where it does for the container, and
-// never to the file of the same path outside.
+// TestInRoot: links lead where they do in a container, and never out of it.
 func TestInRoot(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(dir, "outside")
@@ -92,7 +83,10 @@ func TestInRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, to := range map[string]string{"usr/bin/perf": "/etc/perf", "etc": "/opt", "opt/perf": "real/../../../../opt/real/perf", "climbs": "../outside", "absolute": outside, "circle": "/circle", "directory": "/opt"} {
+	for name, to := range map[string]string{
+		"usr/bin/perf": "/etc/perf", "etc": "/opt", "opt/perf": "real/../../../../opt/real/perf",
+		"climbs": "../outside", "absolute": outside, "circle": "/circle", "directory": "/opt",
+	} {
 		if err := os.Symlink(to, filepath.Join(in, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +96,10 @@ func TestInRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	for name, ok := range map[string]bool{"/usr/bin/perf": true, "/../../opt/real/perf": true, "/climbs": false, "/absolute": false, "/circle": false, "/directory": false, outside: false, "/": false} {
+	for name, ok := range map[string]bool{
+		"/usr/bin/perf": true, "/../../opt/real/perf": true, "/climbs": false, "/absolute": false, "/circle": false,
+		"/directory": false, outside: false, "/": false,
+	} {
 		if _, err := readELF(root, name); (err == nil) != ok {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -114,8 +111,8 @@ func TestInRoot(t *testing.T) {
 	}
 }
 
-// Where containers have different programs at one path, the build id is that of
-// the program at hand.
+// If containers have different programs at one path, the build id is that of the
+// program at hand.
 func TestTheirIDs(t *testing.T) {
 	all := map[string][]string{"/a": {"1"}, "/b": {"1", "2"}, "/c": {"1", "2"}, "/d": {"1", "2"}}
 	got := theirIDs(all, map[string]profile.ELF{"/b": {BuildID: "2"}, "/c": {BuildID: "3"}})
@@ -124,7 +121,7 @@ func TestTheirIDs(t *testing.T) {
 	}
 }
 
-// All CPUs are sampled where the file has room for that.
+// All CPUs are sampled if the file has room.
 func TestFitsWide(t *testing.T) {
 	for _, tt := range []struct {
 		graph  string
@@ -137,7 +134,8 @@ func TestFitsWide(t *testing.T) {
 		{GraphFP, 128, 10 * time.Minute, false},
 		{GraphDwarf, 1, time.Second, false},
 	} {
-		if got := (Options{Hz: DefaultHz, Length: tt.length, Graph: tt.graph}).fitsWide(tt.cpus, DefaultMaxBytes); got != tt.want {
+		o := Options{Hz: DefaultHz, Length: tt.length, Graph: tt.graph}
+		if got := o.fitsWide(tt.cpus, DefaultMaxBytes); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}

@@ -105,7 +105,8 @@ func (t Tool) find() (path string, err error) {
 		return "", errs.WithHint(fmt.Errorf("%s: %w on %s", t.Path, ErrMissing, where), "name the program with --perf PATH")
 	}
 	return "", errs.WithHint(fmt.Errorf("%w on %s", ErrMissing, where),
-		"install it there (Debian: linux-perf, Ubuntu: linux-tools-generic, Fedora: perf), or name the program with --perf PATH")
+		"install it there (Debian: linux-perf, Ubuntu: linux-tools-generic, Fedora: perf), "+
+			"or name the program with --perf PATH")
 }
 
 // maxStderr bounds what is kept of perf's messages, in bytes.
