@@ -35,7 +35,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A small file does not become a large profile.
+// A small file that would take much memory is an error.
 func TestPprofBounds(t *testing.T) {
 	start := "\x0a\x04\x08\x01\x10\x02\x32\x00\x32\x03cpu\x32\x05nanos"
 	list := func(field byte, n int) []byte { // a packed list of n zeros in a sample
@@ -78,7 +78,7 @@ func length(n int) []byte {
 	return append(out, byte(n))
 }
 
-// Sums stay numbers, however large the weights are.
+// Sums of large weights do not overflow.
 func TestSums(t *testing.T) {
 	p := New(KindOther, UnitNanoseconds)
 	deep := p.stackOf(func(yield func(FrameID) bool) {
@@ -122,7 +122,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// numbered is a text made of lines that differ, as it is read.
+// numbered generates a text of different lines.
 type numbered struct {
 	line func(n int) string
 	n    int
@@ -143,7 +143,7 @@ func (r *numbered) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// What is new in each line does not make memory grow without end.
+// Names that differ in each line take bounded memory.
 func TestModelBounds(t *testing.T) {
 	long := strings.Repeat("f", 1<<16)
 	for _, tt := range []struct {
@@ -177,7 +177,7 @@ func TestModelBounds(t *testing.T) {
 	}
 }
 
-// Samples without a time that are alike are kept as one.
+// Samples of the same stack and thread without a time are kept as one.
 func TestAlike(t *testing.T) {
 	p, err := ReadFolded(&numbered{line: func(n int) string { return "a;b 1\n" }, of: 1 << 16})
 	if err != nil || p.Len() != 1<<16 || p.Total() != 1<<16 || len(slices.Collect(p.Samples())) != 1 {

@@ -15,13 +15,13 @@ type Costs struct {
 	Blocks  int          `json:"blocks"` // that intervals come from
 	Method  string       `json:"method"` // of the intervals, in words
 	Centres []CentreCost `json:"centres"`
-	// Filters are those of the configuration, with what was seen of them;
-	// absent where no configuration was given.
+	// Filters are those of the configuration, if one was given, with what was
+	// seen of them.
 	Filters []FilterCost `json:"filters,omitempty"`
 }
 
-// CentreCost is a cost centre's part. Weights of all centres add up to the
-// total: each sample belongs to one.
+// CentreCost is a cost centre's cost. Each sample belongs to one centre, so that
+// weights add up to the total.
 type CentreCost struct {
 	Group  string `json:"group"`
 	Name   string `json:"name"`
@@ -30,11 +30,11 @@ type CentreCost struct {
 	Share float64 `json:"share"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
-	// Kernel is the weight of samples in the kernel that the centre's
-	// functions called for; it stands in the kernel's own centres too.
+	// Kernel is the weight of samples in the kernel on behalf of the centre;
+	// the kernel's own centres have it too.
 	Kernel int64 `json:"kernel,omitempty"`
 	// Within is the weight of samples with the centre anywhere in their
-	// stack, each once.
+	// stack.
 	Within int64 `json:"within"`
 }
 
@@ -44,24 +44,24 @@ type FilterCost struct {
 	Share float64 `json:"share"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
-	// Within is the share of samples that have it anywhere in their stack.
+	// Within is the share of samples with it anywhere in their stack.
 	Within float64 `json:"within"`
 	Seen   bool    `json:"seen"`
-	// Shared says that other filters of the configuration have the same
-	// functions, so that the share is of all of them.
+	// Shared says that other configured filters have the same functions, so
+	// that the share is theirs too.
 	Shared bool `json:"shared,omitempty"`
 }
 
-// maxTimeBlocks is into how many blocks of time a profile is cut.
+// maxTimeBlocks is how many blocks of time a profile is cut into.
 const maxTimeBlocks = 10
 
-// Cost adds samples up by cost centre. Several profiles are blocks of one
-// measurement, and intervals come from what they differ by; a single one is
-// cut into blocks of time if its samples have times. filters may be nil.
+// Cost adds samples up by cost centre. Intervals come from blocks: several
+// profiles are blocks of one measurement; a single one is cut into blocks of
+// time if its samples have times. filters may be nil.
 //
-// A sample in the kernel belongs to the kernel's centre; else to that of the
-// innermost function that a rule knows. A filter that calls the next one has
-// only its own part, and one that is in a stack twice counts once.
+// A sample in the kernel belongs to one of the kernel's centres, others to the
+// centre of the innermost function that a rule knows. A filter that calls the
+// next one has only its own part.
 func Cost(profiles []*Profile, filters []ConfigFilter) Costs {
 	blocks, method := blocksOf(profiles)
 	out := Costs{Blocks: len(blocks.totals), Method: method}
@@ -73,7 +73,8 @@ func Cost(profiles []*Profile, filters []ConfigFilter) Costs {
 		addCentres(p, blocks, sums)
 	}
 	for c, sum := range sums {
-		cost := CentreCost{Group: c.group, Name: c.name, Weight: sum.weight, Kernel: sum.kernel, Within: sum.within}
+		cost := CentreCost{Group: c.group, Name: c.name,
+			Weight: sum.weight, Kernel: sum.kernel, Within: sum.within}
 		cost.Share, cost.Low, cost.High = blocks.share(sum.byBlock, sum.weight, out.Total, out.Samples)
 		out.Centres = append(out.Centres, cost)
 	}
@@ -170,7 +171,7 @@ func addCentres(p *Profile, blocks blocks, sums map[centre]*centreSum) {
 	}
 }
 
-// joinFilters finds the cost of each configured filter.
+// joinFilters joins each configured filter to its cost.
 func joinFilters(c Costs, filters []ConfigFilter) []FilterCost {
 	var out []FilterCost
 	same := map[string]int{}
@@ -194,14 +195,14 @@ func joinFilters(c Costs, filters []ConfigFilter) []FilterCost {
 	return out
 }
 
-// blocks are parts of a measurement by which its spread is known.
+// blocks are parts of a measurement, for intervals.
 type blocks struct {
 	totals   []int64
-	profiles []*Profile // each a block; nil where times are
+	profiles []*Profile // one for each block; nil if blocks are of time
 	from, to int64
 }
 
-// blocksOf cuts a measurement into blocks, and says how in words.
+// blocksOf cuts a measurement into blocks, and returns the method in words.
 func blocksOf(profiles []*Profile) (blocks, string) {
 	if len(profiles) > 1 {
 		b := blocks{profiles: profiles}
@@ -222,8 +223,8 @@ func blocksOf(profiles []*Profile) (blocks, string) {
 	return b, "from the number of samples alone, as if they were independent"
 }
 
-// timeBlocks cuts a profile into blocks of equal time, so many that each has
-// some 20 samples.
+// timeBlocks cuts a profile into blocks of equal time, each with some 20
+// samples.
 func timeBlocks(p *Profile) (blocks, bool) {
 	from, to, ok := p.Span()
 	n := min(maxTimeBlocks, p.Len()/20)
@@ -237,7 +238,7 @@ func timeBlocks(p *Profile) (blocks, bool) {
 	return b, true
 }
 
-// of is the block that a sample lies in.
+// of is the index of a sample's block.
 func (b blocks) of(p *Profile, s Sample) int {
 	if b.profiles != nil {
 		return slices.Index(b.profiles, p)
@@ -248,19 +249,22 @@ func (b blocks) of(p *Profile, s Sample) int {
 	return 0
 }
 
-// shares are what something has of each block that has any samples.
+// shares are the shares of weights by block, which may be nil, in the blocks
+// with samples.
 func (b blocks) shares(byBlock []int64) []float64 {
 	var out []float64
 	for i, total := range b.totals {
-		if total > 0 {
+		switch {
+		case total > 0 && byBlock != nil:
 			out = append(out, float64(byBlock[i])/float64(total))
+		case total > 0:
+			out = append(out, 0)
 		}
 	}
 	return out
 }
 
-// share is what something has of the whole, with its 95% interval, kept
-// between nothing and all.
+// share is the share of a weight with its 95% interval, within 0 and 1.
 func (b blocks) share(byBlock []int64, weight, total, samples int64) (share, low, high float64) {
 	if total <= 0 {
 		return 0, 0, 0

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// envoyStack are frames as a proxy with symbols has them, innermost first.
+// Frames of a proxy with symbols, innermost first.
 var (
 	loop   = []string{"Envoy::Http::ConnectionManagerImpl::onData(Envoy::Buffer::Instance&, bool)", "event_process_active_single_queue", "event_base_loop", "main"}
 	router = "Envoy::Router::Filter::decodeHeaders(Envoy::Http::RequestHeaderMap&, bool)"
@@ -59,7 +59,7 @@ func TestCentres(t *testing.T) {
 		"ztunnel::copy::copy_buf::{{closure}}":                                                  "connections and buffers: connections and buffers",
 		"ztunnel::proxy::metrics::Metrics::record":                                              "statistics: statistics",
 		"aws_lc_0_33_0_x25519_scalar_mult_generic_s2n_bignum":                                   "TLS: TLS",
-		// As a perf prints them that writes no names as sources have them.
+		// As a perf prints it that does not demangle.
 		"_ZN102_$LT$ztunnel..proxy..inbound..InboundCertProvider$u20$as$u20$ztunnel..tls..lib..ServerCertProvider$GT$10fetch_cert28_$u7b$$u7b$closure$u7d$$u7d$17h80764f7243e26da5E": "routing and upstreams: routing and upstreams",
 		"runtime.scanobject": "language runtime: garbage collection",
 		"istio.io/istio/pilot/pkg/xds.(*DiscoveryServer).Push": "making and sending configuration: pushing",
@@ -78,16 +78,16 @@ func TestCentres(t *testing.T) {
 	}
 }
 
-// A filter that calls the next one has only its own part; a filter that is in
-// a stack twice counts once; the kernel's part is told of its caller too.
+// A filter that calls the next one has only its own part. A filter that is in a
+// stack twice counts once. Time in the kernel is assigned to its caller too.
 func TestNestedFilters(t *testing.T) {
 	var b strings.Builder
 	stack := func(at float64, weight int, inner ...string) {
 		b.WriteString(scriptOf(at, weight, append(inner, loop...)...))
 	}
 	stack(1, 10, "operator new(unsigned long)", rbac, chain)
-	stack(2, 20, stats, chain, rbac, chain)                      // rbac calls the chain further
-	stack(3, 30, router, chain, rbac, chain, rbac, chain)        // and is in it twice
+	stack(2, 20, stats, chain, rbac, chain)                      // rbac calls the next filter
+	stack(3, 30, router, chain, rbac, chain, rbac, chain)        // and is in the stack twice
 	stack(4, 40, "tcp_sendmsg_[k]", "do_syscall_64_[k]", router) // in the kernel
 	c := Cost([]*Profile{script(t, b.String())}, []ConfigFilter{
 		{Group: GroupHTTPFilter, Name: "rbac", Centre: "envoy.filters.http.rbac", Places: 1},
@@ -116,8 +116,7 @@ func TestNestedFilters(t *testing.T) {
 	}
 }
 
-// Costs add up to the whole whatever is in a profile, and intervals hold
-// their shares.
+// Costs add up to the total of any profile, and intervals contain their shares.
 func TestCostProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		profiles := []*Profile{made(t)}
@@ -138,11 +137,10 @@ func TestCostProperties(t *testing.T) {
 	})
 }
 
-// The interval from blocks of time holds the true share about as often as it
-// says.
+// 95% intervals from blocks of time contain the true share in about 95%.
 func TestCostCoverage(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	held, times := 0, 300
+	covered, times := 0, 300
 	for range times {
 		p := New(KindCPU, UnitNanoseconds)
 		p.Period = 1
@@ -159,12 +157,12 @@ func TestCostCoverage(t *testing.T) {
 		}
 		for _, one := range Cost([]*Profile{p}, nil).Centres {
 			if one.Name == "envoy.filters.http.rbac" && one.Low <= 0.14 && 0.14 <= one.High {
-				held++
+				covered++
 			}
 		}
 	}
-	if share := float64(held) / float64(times); share < 0.91 || share > 0.985 {
-		t.Errorf("95%% intervals held the truth in %.1f%%", 100*share)
+	if share := float64(covered) / float64(times); share < 0.91 || share > 0.985 {
+		t.Errorf("95%% intervals contain the true share in %.1f%%", 100*share)
 	}
 }
 

@@ -9,27 +9,27 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Diff is what became of a profile: of each path of calls, how its share
+// Diff is the difference of two profiles: how the share of each path of calls
 // changed.
 type Diff struct {
 	// Before and After are the two sides' weights and samples.
 	Before DiffSide `json:"before"`
 	After  DiffSide `json:"after"`
-	// Method says how the intervals were made.
+	// Method is how the intervals were computed, in words.
 	Method string `json:"method"`
-	// Paths are those whose share reaches the least in one of the two, those
-	// whose own share changed most first. Paths that vanished and paths that
-	// are new are among them.
+	// Paths are those with a share of at least leastShare in one of the two,
+	// also if they vanished or are new. Those whose own share changed most come
+	// first.
 	Paths []DiffPath `json:"paths"`
-	// TooFew says that one of the two has too few samples for a difference to mean
-	// anything; "" if both have enough.
+	// TooFew says that one of the two has too few samples for a difference; ""
+	// if both have enough.
 	TooFew string `json:"too_few,omitempty"`
 	// Small counts the paths left out.
 	Small    int      `json:"small"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// DiffSide is one of the two profiles, or several that are blocks of one.
+// DiffSide is one of the two measurements.
 type DiffSide struct {
 	Total   int64  `json:"total"`
 	Unit    string `json:"unit"`
@@ -51,32 +51,30 @@ type DiffPath struct {
 	Self     float64 `json:"self"`
 	SelfLow  float64 `json:"self_low"`
 	SelfHigh float64 `json:"self_high"`
-	Vanished bool    `json:"vanished,omitempty"` // it is in none of the stacks after
+	Vanished bool    `json:"vanished,omitempty"` // it is in no stack after
 	New      bool    `json:"new,omitempty"`
 
 	stack StackID // in the union of both
 }
 
-// Real reports whether the change of the function's own part, or of all of
-// it, is told apart from nothing.
+// Real reports whether the interval of the change excludes zero.
 func (d DiffPath) Real() bool { return d.Low > 0 || d.High < 0 }
 
-// leastShare is the share that a path must have before or after to be kept.
+// leastShare is the share that a path must have before or after to be listed.
 const leastShare = 0.001
 
-// side is a profile in terms of the union's paths.
+// side is a measurement by the paths of both measurements' union.
 type side struct {
-	blocks  blocks
-	total   int64
-	samples int64
-	self    [][]int64 // by path, then by block; nil for none
-	whole   [][]int64
+	blocks     blocks
+	total      int64
+	samples    int64
+	self       [][]int64 // by path, then by block; nil for none
+	cumulative [][]int64
 }
 
-// Compare sets two measurements side by side, each one profile or several
-// that are its blocks. Shares are of the samples of each, so that the two may
-// have taken different times. Intervals are for each path by itself: of a
-// hundred that did not change some five seem to.
+// Compare compares two measurements, each one profile or several that are its
+// blocks. It compares shares, so that the two may have taken different times.
+// Intervals are per path: some five of a hundred unchanged paths seem to change.
 func Compare(before, after []*Profile) (Diff, error) {
 	if len(before) == 0 || len(after) == 0 {
 		return Diff{}, fmt.Errorf("a difference needs two profiles")
@@ -99,7 +97,8 @@ func Compare(before, after []*Profile) (Diff, error) {
 		out.Method += ", and " + methodB
 	}
 	if out.Before.Unit != out.After.Unit {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("the first counts %s, the second %s: only shares can be compared", out.Before.Unit, out.After.Unit))
+		out.Warnings = append(out.Warnings,
+			fmt.Sprintf("the first counts %s, the second %s: only shares can be compared", out.Before.Unit, out.After.Unit))
 	}
 	for _, side := range []struct {
 		name string
@@ -112,15 +111,15 @@ func Compare(before, after []*Profile) (Diff, error) {
 	}
 	for id := 1; id < len(union.paths); id++ {
 		d := DiffPath{stack: StackID(id)}
-		wholeA, wholeB := at(a.whole, id), at(b.whole, id)
-		d.Before, d.After = a.share(wholeA), b.share(wholeB)
+		allA, allB := at(a.cumulative, id), at(b.cumulative, id)
+		d.Before, d.After = a.share(allA), b.share(allB)
 		if d.Before < leastShare && d.After < leastShare {
 			out.Small++
 			continue
 		}
-		d.Delta, d.Low, d.High = difference(a, b, wholeA, wholeB)
+		d.Delta, d.Low, d.High = difference(a, b, allA, allB)
 		d.Self, d.SelfLow, d.SelfHigh = difference(a, b, at(a.self, id), at(b.self, id))
-		d.Vanished, d.New = wholeB == nil, wholeA == nil
+		d.Vanished, d.New = allB == nil, allA == nil
 		d.Frames = union.Frames(d.stack)
 		for i, f := range d.Frames {
 			if i > 0 {
@@ -131,7 +130,8 @@ func Compare(before, after []*Profile) (Diff, error) {
 		out.Paths = append(out.Paths, d)
 	}
 	slices.SortFunc(out.Paths, func(a, b DiffPath) int {
-		return cmp.Or(cmp.Compare(math.Abs(b.Self), math.Abs(a.Self)), cmp.Compare(math.Abs(b.Delta), math.Abs(a.Delta)), cmp.Compare(a.Path, b.Path))
+		return cmp.Or(cmp.Compare(math.Abs(b.Self), math.Abs(a.Self)), cmp.Compare(math.Abs(b.Delta), math.Abs(a.Delta)),
+			cmp.Compare(a.Path, b.Path))
 	})
 	return out, nil
 }
@@ -166,7 +166,7 @@ func (u *Profile) side(profiles []*Profile) (side, string) {
 		s.samples = plus(s.samples, p.Taken())
 		to := make([]StackID, len(p.paths))
 		for i := 1; i < len(p.paths); i++ {
-			// Where the union is full, the caller stands for what it calls.
+			// If the union is full, the caller stands for what it calls.
 			to[i], _ = u.Push(to[p.paths[i].parent], u.Frame(p.frames[p.paths[i].frame]))
 		}
 		for sample := range p.Samples() {
@@ -174,7 +174,7 @@ func (u *Profile) side(profiles []*Profile) (side, string) {
 			id := to[sample.Stack]
 			add(&s.self, id, block, sample.Weight)
 			for ; id != 0; id = u.paths[id].parent {
-				add(&s.whole, id, block, sample.Weight)
+				add(&s.cumulative, id, block, sample.Weight)
 			}
 		}
 	}
@@ -192,8 +192,8 @@ func (s side) share(byBlock []int64) float64 {
 	return sum / total
 }
 
-// difference is how a share changed, with its interval: Welch's over blocks,
-// or from the numbers of samples where one side has no blocks.
+// difference is how a share changed, with its interval: Welch's over blocks, or
+// from the numbers of samples if one side has no blocks.
 func difference(a, b side, inA, inB []int64) (delta, low, high float64) {
 	if inA == nil && inB == nil {
 		return 0, 0, 0
@@ -202,20 +202,11 @@ func difference(a, b side, inA, inB []int64) (delta, low, high float64) {
 	delta = shareB - shareA
 	half := 0.0
 	if len(a.blocks.totals) > 1 && len(b.blocks.totals) > 1 {
-		sharesA, sharesB := a.blocks.sharesOr0(inA), b.blocks.sharesOr0(inB)
-		if e := stat.Unpaired(sharesA, sharesB, stat.Options{}); e.Defined() {
+		if e := stat.Unpaired(a.blocks.shares(inA), b.blocks.shares(inB), stat.Options{}); e.Defined() {
 			half = (e.High - e.Low) / 2
 		}
 	} else {
 		half = math.Hypot(binomialHalf(shareA, a.samples), binomialHalf(shareB, b.samples))
 	}
 	return delta, delta - half, delta + half
-}
-
-// sharesOr0 is shares of what may be in no block.
-func (b blocks) sharesOr0(byBlock []int64) []float64 {
-	if byBlock == nil {
-		byBlock = make([]int64, len(b.totals))
-	}
-	return b.shares(byBlock)
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +18,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawn is a profile of n samples, of each stack as often as its share says,
-// one a millisecond.
+// drawn is a profile of n random samples of stacks with these shares, one a
+// millisecond.
 func drawn(r *rand.Rand, n int, shares map[string]float64, order []string) *Profile {
 	p := New(KindCPU, UnitNanoseconds)
 	p.Period = 1e6
@@ -43,12 +44,14 @@ func drawn(r *rand.Rand, n int, shares map[string]float64, order []string) *Prof
 	return p
 }
 
-// Stacks that vanished and that are new are told, with how much of all they
-// were; what did not change has an interval that holds nothing.
+// A difference has the stacks that vanished and that are new, with their shares.
+// The interval of an unchanged one contains zero.
 func TestCompare(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	before := drawn(r, 4000, map[string]float64{"main;wasm": 0.14, "main;router": 0.4}, []string{"main;wasm", "main;router", "main;codec"})
-	after := drawn(r, 4000, map[string]float64{"main;native": 0.05, "main;router": 0.4}, []string{"main;native", "main;router", "main;codec"})
+	before := drawn(r, 4000, map[string]float64{"main;wasm": 0.14, "main;router": 0.4},
+		[]string{"main;wasm", "main;router", "main;codec"})
+	after := drawn(r, 4000, map[string]float64{"main;native": 0.05, "main;router": 0.4},
+		[]string{"main;native", "main;router", "main;codec"})
 	d, err := Compare([]*Profile{before}, []*Profile{after})
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +60,8 @@ func TestCompare(t *testing.T) {
 	for _, one := range d.Paths {
 		by[one.Path] = one
 	}
-	if wasm := by["main;wasm"]; !wasm.Vanished || !wasm.Real() || wasm.After != 0 || math.Abs(wasm.Delta+0.14) > 0.02 || wasm.High > -0.1 {
+	if wasm := by["main;wasm"]; !wasm.Vanished || !wasm.Real() || wasm.After != 0 ||
+		math.Abs(wasm.Delta+0.14) > 0.02 || wasm.High > -0.1 {
 		t.Errorf("%+v", wasm)
 	}
 	if native := by["main;native"]; !native.New || !native.Real() || math.Abs(native.Delta-0.05) > 0.015 {
@@ -79,7 +83,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// What did not change is found changed in about one case of twenty.
+// About 5% of unchanged paths seem to change.
 func TestCompareCoverage(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	shares, order := map[string]float64{"main;a": 0.2}, []string{"main;a", "main;b"}
@@ -100,7 +104,8 @@ func TestCompareCoverage(t *testing.T) {
 	}
 }
 
-// A profile is like itself; differences of a path's parts add up.
+// A profile does not differ from itself, and the difference to another is the
+// opposite of the difference from it.
 func TestCompareProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, q := made(t), made(t)
@@ -126,14 +131,15 @@ func TestCompareProperties(t *testing.T) {
 			deltas[fmt.Sprint(one.Frames)] = one.Delta
 		}
 		for _, one := range there.Paths {
-			if d, ok := deltas[fmt.Sprint(one.Frames)]; !ok || math.Abs(one.Delta+d) > 1e-9 || one.Low > one.Delta || one.High < one.Delta {
+			d, ok := deltas[fmt.Sprint(one.Frames)]
+			if !ok || math.Abs(one.Delta+d) > 1e-9 || one.Low > one.Delta || one.High < one.Delta {
 				t.Errorf("%+v, and back %g", one, d)
 			}
 		}
 	})
 }
 
-// The view holds every weight once, and has callers before what they call.
+// The view has every weight once, and callers before what they call.
 func TestViewProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := made(t)
@@ -159,10 +165,11 @@ func TestViewProperties(t *testing.T) {
 	})
 }
 
-// pprofOf encodes stacks, the innermost function first as pprof has them.
+// pprofOf encodes stacks, the innermost function first as in pprof.
 func pprofOf(t testing.TB, stacks map[string]int64) []byte {
 	t.Helper()
-	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}}}
+	p := &profile.Profile{SampleType: []*profile.ValueType{
+		{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}}}
 	functions := map[string]*profile.Location{}
 	for text, value := range stacks {
 		sample := &profile.Sample{Value: []int64{1, value}}
@@ -194,27 +201,31 @@ func pprofRead(t testing.TB, stacks map[string]int64) *Profile {
 }
 
 func TestPprof(t *testing.T) {
-	p := pprofRead(t, map[string]int64{"leaf<middle<main.main": 30, "middle<main.main": 10, "leaf<main.main": 20, "self<self<main.main": 5})
+	p := pprofRead(t, map[string]int64{
+		"leaf<middle<main.main": 30, "middle<main.main": 10, "leaf<main.main": 20, "self<self<main.main": 5})
 	if p.Total() != 65 || p.Unit != UnitNanoseconds || p.Kind != KindCPU {
 		t.Errorf("%d %s of %s", p.Total(), p.Unit, p.Kind)
 	}
-	if got, want := text(t, p), "main.main;leaf 20\nmain.main;middle 10\nmain.main;middle;leaf 30\nmain.main;self;self 5\n"; got != want {
+	want := "main.main;leaf 20\nmain.main;middle 10\nmain.main;middle;leaf 30\nmain.main;self;self 5\n"
+	if got := text(t, p); got != want {
 		t.Errorf("folded:\n%s", got)
 	}
-	if top := p.Top(2); len(top) != 2 || top[0] != (record.ProfileCost{Function: "leaf", Flat: 50, Cumulative: 50}) || top[1] != (record.ProfileCost{Function: "middle", Flat: 10, Cumulative: 40}) {
+	leaf, middle := record.ProfileCost{Function: "leaf", Flat: 50, Cumulative: 50},
+		record.ProfileCost{Function: "middle", Flat: 10, Cumulative: 40}
+	if top := p.Top(2); !slices.Equal(top, []record.ProfileCost{leaf, middle}) {
 		t.Errorf("top %+v", top)
 	}
-	if top := p.TopCumulative(9); len(top) != 4 || top[0] != (record.ProfileCost{Function: "main.main", Flat: 0, Cumulative: 65}) || top[3] != (record.ProfileCost{Function: "self", Flat: 5, Cumulative: 5}) {
+	if top := p.TopCumulative(9); !slices.Equal(top, []record.ProfileCost{
+		{Function: "main.main", Cumulative: 65}, leaf, middle, {Function: "self", Flat: 5, Cumulative: 5}}) {
 		t.Errorf("cumulative %+v", top)
 	}
 }
 
-// A flame graph is well-formed, says its shares, and each box lies on the one
-// that called it.
+// A flame graph is well-formed, with labels, shares and colours.
 func TestFlame(t *testing.T) {
 	p := pprofRead(t, map[string]int64{
-		"istio.io/istio/pilot/pkg/xds.(*DiscoveryServer).Push<main.main": 750, "runtime.mallocgc<main.main": 250, "tiny<main.main": 0,
-		"a<b>&\"c<main.main": 1,
+		"istio.io/istio/pilot/pkg/xds.(*DiscoveryServer).Push<main.main": 750, "runtime.mallocgc<main.main": 250,
+		"tiny<main.main": 0, "a<b>&\"c<main.main": 1,
 	})
 	svg := p.Flame("istiod & <friends>")
 	decoder := xml.NewDecoder(strings.NewReader(svg))
@@ -225,7 +236,8 @@ func TestFlame(t *testing.T) {
 			t.Fatalf("%v in\n%s", err, svg)
 		}
 	}
-	for _, want := range []string{"istiod &amp; &lt;friends&gt;", "xds.(*DiscoveryServer).Push", "74.93%", "runtime.mallocgc: 0.0 ms, 24.98%", "b&gt;&amp;"} {
+	for _, want := range []string{"istiod &amp; &lt;friends&gt;", "xds.(*DiscoveryServer).Push", "74.93%",
+		"runtime.mallocgc: 0.0 ms, 24.98%", "b&gt;&amp;"} {
 		if !strings.Contains(svg, want) {
 			t.Errorf("no %q in\n%s", want, svg)
 		}
@@ -233,7 +245,8 @@ func TestFlame(t *testing.T) {
 	if svg != p.Flame("istiod & <friends>") {
 		t.Error("it is not the same twice")
 	}
-	if empty := New(KindCPU, UnitSamples).Flame("nothing"); !strings.Contains(empty, "</svg>") || strings.Contains(empty, "NaN") {
+	empty := New(KindCPU, UnitSamples).Flame("nothing")
+	if !strings.Contains(empty, "</svg>") || strings.Contains(empty, "NaN") {
 		t.Error(empty)
 	}
 }

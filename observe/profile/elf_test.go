@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// sparse is a file of any size whose beginning alone is not empty.
+// sparse is a file of any size with only a beginning.
 type sparse struct {
 	head []byte
 	size int64
@@ -27,14 +27,14 @@ func (s sparse) ReadAt(p []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// object makes the head of a binary with the sections: the names of sections,
-// then those given.
+// object makes the beginning of a binary with the sections, the first of which
+// has their names.
 func object(t *testing.T, sections ...elf.Section64) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	header := elf.Header64{Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Shoff: 64, Ehsize: 64, Shentsize: 64, Shnum: uint16(len(sections) + 1), Shstrndx: 1}
-	copy(header.Ident[:], elf.ELFMAG)
-	header.Ident[elf.EI_CLASS], header.Ident[elf.EI_DATA], header.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
+	header := elf.Header64{Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Shoff: 64, Ehsize: 64,
+		Shentsize: 64, Shnum: uint16(len(sections) + 1), Shstrndx: 1}
+	copy(header.Ident[:], append([]byte(elf.ELFMAG), byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1))
 	for _, part := range []any{header, elf.Section64{}, sections} {
 		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
 			t.Fatal(err)

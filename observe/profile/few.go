@@ -24,8 +24,8 @@ func TooFew(kind string, samples int64) string {
 	if samples == 1 {
 		noun = "sample"
 	}
-	return fmt.Sprintf("only %d %s: too few to say where CPU time went; profile longer (%d samples at least), or under more load",
-		samples, noun, LeastSamples)
+	return fmt.Sprintf("only %d %s: too few to say where CPU time went; profile longer (%d samples at least), "+
+		"or under more load", samples, noun, LeastSamples)
 }
 
 // Tells reports whether a weight has enough of the total's samples for a share
@@ -48,7 +48,7 @@ func Wilson(share float64, n int64) (low, high float64) {
 }
 
 // binomialHalf is half the width of Wilson's 95% interval of a share of n
-// samples (Wilson 1927), which is none too narrow for shares near nothing.
+// samples, which is wide enough for shares near zero.
 func binomialHalf(share float64, n int64) float64 {
 	const z = 1.959964
 	if n <= 0 {

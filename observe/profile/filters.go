@@ -12,13 +12,13 @@ import (
 type ConfigFilter struct {
 	Group string `json:"group"` // GroupHTTPFilter, GroupNetworkFilter, GroupListenerFilter
 	Name  string `json:"name"`  // in the configuration
-	// Centre is the cost centre's name that its functions have.
+	// Centre is the name of its functions' cost centre.
 	Centre string `json:"centre"`
 	Type   string `json:"type,omitempty"` // the message's
 	// Plugin and Runtime are a Wasm filter's.
 	Plugin  string `json:"plugin,omitempty"`
 	Runtime string `json:"runtime,omitempty"`
-	Places  int    `json:"places"` // filter chains it stands in
+	Places  int    `json:"places"` // filter chains with it
 }
 
 // ReadFilters lists the filters of an Envoy's /config_dump, each once, in the
@@ -41,15 +41,20 @@ func ReadFilters(dump []byte) ([]ConfigFilter, error) {
 		out = append(out, f)
 	}
 	slices.SortFunc(out, func(a, b ConfigFilter) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Plugin, b.Plugin))
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type),
+			cmp.Compare(a.Plugin, b.Plugin))
 	})
 	return out, nil
 }
 
 // filterLists are the fields that hold filters.
-var filterLists = map[string]string{"http_filters": GroupHTTPFilter, "filters": GroupNetworkFilter, "listener_filters": GroupListenerFilter}
+var filterLists = map[string]string{
+	"http_filters":     GroupHTTPFilter,
+	"filters":          GroupNetworkFilter,
+	"listener_filters": GroupListenerFilter,
+}
 
-// maxConfigDepth bounds how deep a dump is looked into.
+// maxConfigDepth bounds how deep a dump is searched.
 const maxConfigDepth = 200
 
 func visitFilters(v any, depth int, found map[ConfigFilter]int) {
@@ -107,8 +112,8 @@ const (
 	udpaStruct  = "type.googleapis.com/udpa.type.v1.TypedStruct"
 )
 
-// configCentre is the name that the rules give a configured filter's
-// functions: by its type, since people name filters as they like.
+// configCentre is the name of the cost centre that the rules give a filter's
+// functions, by its type: people name filters as they like.
 func configCentre(f ConfigFilter) string {
 	switch {
 	case strings.Contains(f.Type, ".wasm."):

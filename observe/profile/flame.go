@@ -72,8 +72,8 @@ func (p *Profile) Flame(title string) string {
 	rows := min(root.Depth(), maxFlameRows)
 	height := flameTitle + rows*flameRow + 10
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="100%%" font-family="monospace" font-size="11">`+"\n",
-		flameWidth, height)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="100%%" `+
+		`font-family="monospace" font-size="11">`+"\n", flameWidth, height)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", flameWidth, height)
 	fmt.Fprintf(&b, `<text x="10" y="22" font-size="14">%s</text>`+"\n", html.EscapeString(printable(title)))
 	if root.Total > 0 {
@@ -102,7 +102,8 @@ func drawFlame(b *strings.Builder, n *Node, total int64, x float64, y int, unit 
 	label := printable(n.Frame.Label())
 	name := html.EscapeString(label)
 	fmt.Fprintf(b, `<g><title>%s: %s, %.2f%%</title>`+
-		`<rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s" stroke="#fff" stroke-width="0.3"/>`, name, inUnit(n.Total, unit), 100*float64(n.Total)/float64(total), x, y, width, flameRow-1, flameColour(n.Frame))
+		`<rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s" stroke="#fff" stroke-width="0.3"/>`,
+		name, inUnit(n.Total, unit), 100*float64(n.Total)/float64(total), x, y, width, flameRow-1, flameColour(n.Frame))
 	if letters := int((width - 4) / flameLetter); letters >= 3 {
 		fmt.Fprintf(b, `<text x="%.2f" y="%d">%s</text>`, x+2, y+12, html.EscapeString(shortName(label, letters)))
 	}
@@ -144,14 +145,15 @@ func flameColour(f Frame) string {
 	h.Write([]byte(f.Label()))
 	shade := int(h.Sum32() % 30)
 	name, hue := f.Name, 35
+	has := func(part string) bool { return strings.Contains(name, part) }
 	switch {
 	case f.Kernel:
 		hue = 0
 	case strings.HasPrefix(name, "runtime."):
 		hue = 210
-	case strings.Contains(name, "grpc") || strings.HasPrefix(name, "net.") || strings.HasPrefix(name, "syscall."):
+	case has("grpc") || strings.HasPrefix(name, "net.") || strings.HasPrefix(name, "syscall."):
 		hue = 150
-	case strings.Contains(name, "protobuf") || strings.Contains(name, "go-control-plane") || strings.Contains(name, "vtproto"):
+	case has("protobuf"), has("go-control-plane"), has("vtproto"):
 		hue = 280
 	}
 	return fmt.Sprintf("hsl(%d,65%%,%d%%)", hue+shade/3, 62+shade/2)

@@ -72,8 +72,8 @@ func (p *Profile) foldedLine(line []byte) error {
 	return nil
 }
 
-// foldedFrame reads a frame's marks. A module in brackets is a frame whose
-// function is not known.
+// foldedFrame parses a frame with its marks. A module in brackets is a frame
+// without a name.
 func foldedFrame(name string) Frame {
 	var f Frame
 	if rest, ok := strings.CutSuffix(name, kernelMark); ok {
@@ -91,7 +91,7 @@ func foldedFrame(name string) Frame {
 	return f
 }
 
-// Folded is how a frame is written in folded stacks.
+// folded writes a frame for folded stacks.
 func (f Frame) folded() string {
 	name := strings.Map(func(r rune) rune {
 		switch r {
@@ -111,9 +111,9 @@ func (f Frame) folded() string {
 	return name
 }
 
-// WriteFolded writes folded stacks, each once, in the order of their text,
-// with the thread's name as the root where it is known. Values are samples, as
-// other programs write them and read them, unless samples' weights differ.
+// WriteFolded writes folded stacks, each once, sorted, with the thread's name as
+// the root if it is known. Values are numbers of samples, as in other programs,
+// unless samples' weights differ.
 func (p *Profile) WriteFolded(w io.Writer) error {
 	each := int64(1)
 	if p.Unit == UnitNanoseconds && p.Period > 0 {
@@ -150,7 +150,7 @@ func (p *Profile) WriteFolded(w io.Writer) error {
 	for stack, sum := range sums {
 		lines = append(lines, stack)
 		if sum%each != 0 {
-			each = 1 // some samples weigh less: theirs are no numbers of samples
+			each = 1 // weights differ
 		}
 	}
 	slices.Sort(lines)

@@ -187,8 +187,9 @@ func pprofValue(in *profile.Profile) int {
 	if at < 0 || in.DefaultSampleType == "" {
 		return len(in.SampleType) - 1
 	}
-	if space := slices.IndexFunc(in.SampleType, func(t *profile.ValueType) bool { return t.Type == "space" && t.Unit == "bytes" }); space >= 0 {
-		at = space // rather than the number of objects
+	isSpace := func(t *profile.ValueType) bool { return t.Type == "space" && t.Unit == "bytes" }
+	if space := slices.IndexFunc(in.SampleType, isSpace); space >= 0 {
+		return space // rather than the number of objects
 	}
 	return at
 }
@@ -266,9 +267,8 @@ func (f pprofFrames) location(l *profile.Location) []FrameID {
 	return ids
 }
 
-// WritePprof writes the profile in pprof's form, packed. Threads, and times
-// where they are known, become labels, so that [ReadPprof] gives it back as it
-// was.
+// WritePprof writes the profile in pprof's form, packed. Threads and times
+// become labels. [ReadPprof] gives back what was written.
 func (p *Profile) WritePprof(w io.Writer) error {
 	kind := p.Kind
 	if kind == KindHeap {
@@ -278,7 +278,8 @@ func (p *Profile) WritePprof(w io.Writer) error {
 		SampleType: []*profile.ValueType{{Type: kind, Unit: p.Unit}},
 		PeriodType: &profile.ValueType{Type: kind, Unit: p.Unit}, Period: p.Period, Comments: p.Notes,
 	}
-	b := pprofBuilder{p: p, out: out, mappings: map[string]*profile.Mapping{}, functions: map[string]*profile.Function{}, locations: map[string]*profile.Location{}}
+	b := pprofBuilder{p: p, out: out, mappings: map[string]*profile.Mapping{},
+		functions: map[string]*profile.Function{}, locations: map[string]*profile.Location{}}
 	for _, binary := range p.Binaries {
 		m := b.mapping(binary.Path)
 		m.BuildID = binary.BuildID
@@ -322,8 +323,8 @@ type pprofBuilder struct {
 func (b *pprofBuilder) mapping(file string) *profile.Mapping {
 	m := b.mappings[file]
 	if m == nil {
-		// Each mapping has a range of its own, in which addresses are those
-		// of the link: programs that look for names find them.
+		// Each mapping has a range of its own, in which addresses are those of
+		// the link, for programs that resolve names.
 		n := uint64(len(b.out.Mapping) + 1)
 		m = &profile.Mapping{ID: n, Start: n << 32, Limit: (n + 1) << 32, File: file, HasFunctions: true}
 		b.out.Mapping, b.mappings[file] = append(b.out.Mapping, m), m
@@ -372,7 +373,7 @@ func (b *pprofBuilder) location(frames []FrameID) *profile.Location {
 		if m := l.Mapping; outer.Offset >= m.Offset && outer.Offset-m.Offset < m.Limit-m.Start && outer.Offset != 0 {
 			l.Address = m.Start + outer.Offset - m.Offset
 		} else if outer.Name != "" {
-			l.Address = m.Start>>32<<32 + l.ID // any of its own
+			l.Address = m.Start>>32<<32 + l.ID // any that is unique
 		}
 	}
 	for _, id := range frames {
@@ -397,12 +398,12 @@ func (b *pprofBuilder) labels(s *profile.Sample, t Thread, timeNS int64) {
 	}
 }
 
-// ErrReset is the error of a profile that counts from a server's start and
-// has lost something since an earlier one.
+// ErrReset is the error of a profile that counts from a server's start and is
+// less than an earlier one.
 var ErrReset = errors.New("counted less than before: the server was restarted")
 
-// Since is what a profile that counts from the server's start gained between
-// two takings. The error wraps [ErrReset] where it lost something.
+// Since is the difference of two profiles that count from the server's start.
+// The error wraps [ErrReset] if the total decreased.
 func Since(before, after *Profile) (*Profile, error) {
 	if before.Unit != after.Unit {
 		return nil, fmt.Errorf("profiles of %s and of %s cannot be compared", before.Unit, after.Unit)
@@ -442,7 +443,7 @@ type weighed struct {
 	weight int64
 }
 
-// byText adds stacks up by their text, which is the same in two profiles.
+// byText adds stacks up by their text, which two profiles have in common.
 func (p *Profile) byText() map[string]weighed {
 	sums := map[StackID]int64{}
 	for s := range p.Samples() {

@@ -28,30 +28,31 @@ const (
 	GroupUnnamed        = "no names"
 )
 
-// centre is a cost centre's identity.
+// centre identifies a cost centre.
 type centre struct{ group, name string }
 
-// rule says to which cost centre a function belongs. Of a stack the innermost
-// frame with a rule decides, so that what a filter calls in libraries is the
-// filter's, and what it calls in another filter is that one's.
+// rule assigns functions to a cost centre. The innermost frame with a rule
+// decides: what a filter calls in libraries is the filter's, and what it calls
+// in another filter is that one's.
 type rule struct {
-	// One of these finds it: the function's name begins so, holds it, or
-	// matches; module is part of the module's path.
+	// One of these selects functions: prefix, part and match by their names,
+	// module by a part of the module's path.
 	prefix, part, module string
 	match                *lazyregexp.Regexp
 	kernel               bool
 	to                   centre
-	// name makes the centre's name of the match's first group.
+	// name makes the centre's name from the match's first group.
 	name func(string) string
 }
 
-// rules in their order: the first that fits a function counts. Symbols are
-// those of Envoy's source (source/extensions, source/common), of Istio's
-// proxy (source/extensions), of BoringSSL and OpenSSL, nghttp2, V8, of
-// ztunnel's and linkerd2-proxy's crates, and of Go's packages.
+// rules by precedence: the first that selects a function counts. Symbols are
+// those of Envoy (source/extensions, source/common), Istio's proxy
+// (source/extensions), BoringSSL and OpenSSL, nghttp2, V8, the crates of
+// ztunnel and linkerd2-proxy, and Go's packages.
 var rules = []rule{
 	// Envoy: Wasm first, whose filters are in the namespace of filters.
-	{match: lazyregexp.New(`proxy_wasm::null_plugin::(?:Plugin::)?(\w+)::`), to: centre{group: GroupWasm}, name: func(s string) string { return s + " (null runtime)" }},
+	{match: lazyregexp.New(`proxy_wasm::null_plugin::(?:Plugin::)?(\w+)::`),
+		to: centre{group: GroupWasm}, name: func(s string) string { return s + " (null runtime)" }},
 	{part: "proxy_wasm::", to: centre{GroupWasm, "host"}},
 	{part: "Envoy::Extensions::Common::Wasm::", to: centre{GroupWasm, "host"}},
 	{part: "HttpFilters::Wasm::", to: centre{GroupWasm, "host"}},
@@ -61,62 +62,97 @@ var rules = []rule{
 	{prefix: "JS:*wasm-function", to: centre{GroupWasm, "module"}},
 	{prefix: "wasm-function", to: centre{GroupWasm, "module"}},
 
-	{match: lazyregexp.New(`Envoy::Extensions::HttpFilters::(\w+)::`), to: centre{group: GroupHTTPFilter}, name: httpFilterName},
-	{match: lazyregexp.New(`^(?:\S+ )?Envoy::Router::(?:Filter|UpstreamRequest|RouterFilter|ProdFilter)\b`), to: centre{GroupHTTPFilter, "envoy.filters.http.router"}},
+	{match: lazyregexp.New(`Envoy::Extensions::HttpFilters::(\w+)::`),
+		to: centre{group: GroupHTTPFilter}, name: httpFilterName},
+	{match: lazyregexp.New(`^(?:\S+ )?Envoy::Router::(?:Filter|UpstreamRequest|RouterFilter|ProdFilter)\b`),
+		to: centre{GroupHTTPFilter, "envoy.filters.http.router"}},
 	{match: lazyregexp.New(`Envoy::Http::Alpn::`), to: centre{GroupHTTPFilter, "istio.alpn"}},
-	{match: lazyregexp.New(`Envoy::Extensions::NetworkFilters::(\w+)::`), to: centre{group: GroupNetworkFilter}, name: networkFilterName},
+	{match: lazyregexp.New(`Envoy::Extensions::NetworkFilters::(\w+)::`),
+		to: centre{group: GroupNetworkFilter}, name: networkFilterName},
 	{part: "Envoy::Tcp::MetadataExchange::", to: centre{GroupNetworkFilter, "istio.metadata_exchange"}},
 	{part: "Envoy::TcpProxy::", to: centre{GroupNetworkFilter, "envoy.filters.network.tcp_proxy"}},
-	{match: lazyregexp.New(`Envoy::Extensions::ListenerFilters::(\w+)::`), to: centre{group: GroupListenerFilter}, name: func(s string) string { return "envoy.filters.listener." + snake(s) }},
-	{match: lazyregexp.New(`Envoy::Extensions::AccessLoggers::|Envoy::AccessLog::|Envoy::Formatter::|Envoy::Extensions::Formatter::`), to: centre{GroupAccessLog, "access log"}},
+	{match: lazyregexp.New(`Envoy::Extensions::ListenerFilters::(\w+)::`),
+		to: centre{group: GroupListenerFilter}, name: func(s string) string { return "envoy.filters.listener." + snake(s) }},
+	{match: lazyregexp.New(`Envoy::Extensions::AccessLoggers::|Envoy::AccessLog::|Envoy::Formatter::|` +
+		`Envoy::Extensions::Formatter::`),
+		to: centre{GroupAccessLog, "access log"}},
 	{match: lazyregexp.New(`opentelemetry::proto::(?:collector::)?logs`), to: centre{GroupAccessLog, "access log"}},
-	{match: lazyregexp.New(`Envoy::Tracing::|Envoy::Extensions::Tracers::|opentelemetry::proto::(?:collector::)?trace|^zipkin`), to: centre{GroupTracing, "tracing"}},
+	{match: lazyregexp.New(`Envoy::Tracing::|Envoy::Extensions::Tracers::|opentelemetry::proto::(?:collector::)?trace|` +
+		`^zipkin`),
+		to: centre{GroupTracing, "tracing"}},
 	{part: "TransportSockets::Tls::", to: centre{GroupTLS, "TLS"}},
-	{match: lazyregexp.New(`^(?:SSL_|ssl_|bssl::|tls_|tls13_|EVP_|evp_|CRYPTO_|ECDSA_|EC_|ec_|ecp_|RSA_|rsa_|BN_|bn_|X509_|x509_|aes_|AES_|aesni_|gcm_|ossl_|sha\d+_|SHA\d+_|x25519_|chacha20_|poly1305_|fiat_|aead_)`), to: centre{GroupTLS, "TLS"}},
+	{match: lazyregexp.New(`^(?:SSL_|ssl_|bssl::|tls_|tls13_|EVP_|evp_|CRYPTO_|ECDSA_|EC_|ec_|ecp_|RSA_|rsa_|BN_|bn_|` +
+		`X509_|x509_|aes_|AES_|aesni_|gcm_|ossl_|sha\d+_|SHA\d+_|x25519_|chacha20_|poly1305_|fiat_|` +
+		`aead_)`),
+		to: centre{GroupTLS, "TLS"}},
 	{module: "libssl.", to: centre{GroupTLS, "TLS"}},
 	{module: "libcrypto.", to: centre{GroupTLS, "TLS"}},
 	{part: "Envoy::Http::Http1::", to: centre{GroupCodec, "HTTP/1"}},
 	{match: lazyregexp.New(`^(?:http_parser_|llhttp_|quiche::Balsa)`), to: centre{GroupCodec, "HTTP/1"}},
 	{part: "Envoy::Http::Http2::", to: centre{GroupCodec, "HTTP/2"}},
-	{match: lazyregexp.New(`^(?:nghttp2_|http2::|hd_inflate)|http2::adapter::|http2::Hpack`), to: centre{GroupCodec, "HTTP/2"}},
+	{match: lazyregexp.New(`^(?:nghttp2_|http2::|hd_inflate)|http2::adapter::|http2::Hpack`),
+		to: centre{GroupCodec, "HTTP/2"}},
 	{match: lazyregexp.New(`Envoy::Quic::|^quic::`), to: centre{GroupCodec, "HTTP/3"}},
-	{match: lazyregexp.New(`Envoy::Http::(?:HeaderMapImpl|HeaderString|HeaderUtility)`), to: centre{GroupCodec, "headers"}},
-	{match: lazyregexp.New(`Envoy::Http::(?:ConnectionManager|FilterManager|ActiveStream|DownstreamFilterManager|CodecClient)`), to: centre{GroupNetworkFilter, "envoy.filters.network.http_connection_manager"}},
-	{match: lazyregexp.New(`Envoy::(?:Router|Upstream|ConnectionPool|Http::ConnPool|Http::HttpConnPool)`), to: centre{GroupRouting, "routing and upstreams"}},
+	{match: lazyregexp.New(`Envoy::Http::(?:HeaderMapImpl|HeaderString|HeaderUtility)`),
+		to: centre{GroupCodec, "headers"}},
+	{match: lazyregexp.New(`Envoy::Http::(?:ConnectionManager|FilterManager|ActiveStream|DownstreamFilterManager|` +
+		`CodecClient)`),
+		to: centre{GroupNetworkFilter, "envoy.filters.network.http_connection_manager"}},
+	{match: lazyregexp.New(`Envoy::(?:Router|Upstream|ConnectionPool|Http::ConnPool|Http::HttpConnPool)`),
+		to: centre{GroupRouting, "routing and upstreams"}},
 	{part: "Envoy::Stats::", to: centre{GroupStats, "statistics"}},
 	{match: lazyregexp.New(`Envoy::(?:Network|Buffer|Api)::`), to: centre{GroupBuffers, "connections and buffers"}},
-	{match: lazyregexp.New(`Envoy::Event::|^event_base_|^event_process_|^epoll_dispatch|^evmap_|^event_(?:add|del|active|callback)`), to: centre{GroupEventLoop, "event loop"}},
-	{match: lazyregexp.New(`Envoy::(?:Config|Server|Init|Secret|Protobuf)|google::protobuf::`), to: centre{GroupConfig, "configuration and protobuf"}},
+	{match: lazyregexp.New(`Envoy::Event::|^event_base_|^event_process_|^epoll_dispatch|^evmap_|^event_(?:add|del|` +
+		`active|callback)`),
+		to: centre{GroupEventLoop, "event loop"}},
+	{match: lazyregexp.New(`Envoy::(?:Config|Server|Init|Secret|Protobuf)|google::protobuf::`),
+		to: centre{GroupConfig, "configuration and protobuf"}},
 
-	// ztunnel, by the modules of its source. Its libraries are those of linkerd2-proxy.
+	// ztunnel, by its modules. It has linkerd2-proxy's libraries.
 	{match: lazyregexp.New(`^<?ztunnel::(?:tls|identity|cert_fetcher)::`), to: centre{GroupTLS, "TLS"}},
 	{match: lazyregexp.New(`^<?ztunnel::proxy::(?:h2|pool)::`), to: centre{GroupCodec, "HTTP/2"}},
 	{match: lazyregexp.New(`^<?ztunnel::(?:proxy::)?metrics::`), to: centre{GroupStats, "statistics"}},
 	{match: lazyregexp.New(`^<?ztunnel::telemetry::`), to: centre{GroupTracing, "tracing and logging"}},
 	{match: lazyregexp.New(`^<?ztunnel::(?:copy|socket)::`), to: centre{GroupBuffers, "connections and buffers"}},
-	{match: lazyregexp.New(`^<?(?:pingora_pool|ztunnel::(?:proxy|proxyfactory|inpod|state|rbac|dns|strng|baggage))::`), to: centre{GroupRouting, "routing and upstreams"}},
-	{match: lazyregexp.New(`^<?ztunnel::(?:xds|config|app|admin|readiness|hyper_util)::`), to: centre{GroupConfig, "configuration and protobuf"}},
+	{match: lazyregexp.New(`^<?(?:pingora_pool|ztunnel::(?:proxy|proxyfactory|inpod|state|rbac|dns|strng|baggage))::`),
+		to: centre{GroupRouting, "routing and upstreams"}},
+	{match: lazyregexp.New(`^<?ztunnel::(?:xds|config|app|admin|readiness|hyper_util)::`),
+		to: centre{GroupConfig, "configuration and protobuf"}},
 
 	// linkerd2-proxy.
-	{match: lazyregexp.New(`^<?(?:rustls|ring|aws_lc|webpki|tokio_rustls|boring|linkerd_meshtls)`), to: centre{GroupTLS, "TLS"}},
+	{match: lazyregexp.New(`^<?(?:rustls|ring|aws_lc|webpki|tokio_rustls|boring|linkerd_meshtls)`),
+		to: centre{GroupTLS, "TLS"}},
 	{match: lazyregexp.New(`^<?(?:h2|hpack)::`), to: centre{GroupCodec, "HTTP/2"}},
 	{match: lazyregexp.New(`^<?(?:hyper|httparse)(?:_util)?::`), to: centre{GroupCodec, "HTTP/1"}},
 	{match: lazyregexp.New(`^<?http::`), to: centre{GroupCodec, "headers"}},
-	{match: lazyregexp.New(`^<?linkerd_(?:http_metrics|metrics|app_core::metrics|transport_metrics|stack_metrics|http_prom)|^<?prometheus`), to: centre{GroupStats, "statistics"}},
+	{match: lazyregexp.New(`^<?linkerd_(?:http_metrics|metrics|app_core::metrics|transport_metrics|stack_metrics|` +
+		`http_prom)|^<?prometheus`),
+		to: centre{GroupStats, "statistics"}},
 	{match: lazyregexp.New(`^<?(?:linkerd_http_access_log)`), to: centre{GroupAccessLog, "access log"}},
-	{match: lazyregexp.New(`^<?(?:tracing|tracing_core|tracing_subscriber|linkerd_trace_context|linkerd_tracing)::`), to: centre{GroupTracing, "tracing and logging"}},
+	{match: lazyregexp.New(`^<?(?:tracing|tracing_core|tracing_subscriber|linkerd_trace_context|linkerd_tracing)::`),
+		to: centre{GroupTracing, "tracing and logging"}},
 	{match: lazyregexp.New(`^<?linkerd_(?:tls|identity)`), to: centre{GroupTLS, "TLS"}},
-	{match: lazyregexp.New(`^<?linkerd_(?:detect|proxy_transport|io|transport_header)`), to: centre{GroupBuffers, "connections and buffers"}},
-	{match: lazyregexp.New(`^<?linkerd_(?:app_inbound|app_outbound|app_gateway|app|http_route|proxy_balance|pool_p2c|proxy_http|router|distribute|http_|proxy_client_policy|proxy_server_policy)`), to: centre{GroupRouting, "routing and upstreams"}},
-	{match: lazyregexp.New(`^<?linkerd_(?:stack|idle_cache|reconnect|exp_backoff|error)`), to: centre{GroupRouting, "layers between"}},
+	{match: lazyregexp.New(`^<?linkerd_(?:detect|proxy_transport|io|transport_header)`),
+		to: centre{GroupBuffers, "connections and buffers"}},
+	{match: lazyregexp.New(`^<?linkerd_(?:app_inbound|app_outbound|app_gateway|app|http_route|proxy_balance|pool_p2c|` +
+		`proxy_http|router|distribute|http_|proxy_client_policy|proxy_server_policy)`),
+		to: centre{GroupRouting, "routing and upstreams"}},
+	{match: lazyregexp.New(`^<?linkerd_(?:stack|idle_cache|reconnect|exp_backoff|error)`),
+		to: centre{GroupRouting, "layers between"}},
 	{match: lazyregexp.New(`^<?(?:tower)(?:_\w+)?::`), to: centre{GroupRouting, "layers between"}},
 	{match: lazyregexp.New(`^<?(?:tokio|mio)(?:_\w+)?::`), to: centre{GroupEventLoop, "event loop"}},
 	{match: lazyregexp.New(`^<?(?:prost|tonic)::`), to: centre{GroupConfig, "configuration and protobuf"}},
 
 	// Go programs.
-	{match: lazyregexp.New(`^runtime\.(?:gc|scan|mark|sweep|bgsweep|bgscavenge|greyobject|wbBuf|\(\*(?:gcWork|mspan|sweep|limiter))`), to: centre{GroupRuntime, "garbage collection"}},
-	{match: lazyregexp.New(`^runtime\.(?:mallocgc|newobject|growslice|makeslice|newstack|\(\*mcache|\(\*mheap|\(\*mcentral)`), to: centre{GroupRuntime, "allocation"}},
-	{match: lazyregexp.New(`^runtime\.(?:schedule|findRunnable|mcall|park_m|netpoll|futex|notesleep|stealWork|wakep|startm|ready|goready|mstart|sysmon|epollwait)`), to: centre{GroupRuntime, "scheduler"}},
+	{match: lazyregexp.New(`^runtime\.(?:gc|scan|mark|sweep|bgsweep|bgscavenge|greyobject|wbBuf|\(\*(?:gcWork|mspan|` +
+		`sweep|limiter))`),
+		to: centre{GroupRuntime, "garbage collection"}},
+	{match: lazyregexp.New(`^runtime\.(?:mallocgc|newobject|growslice|makeslice|newstack|\(\*mcache|\(\*mheap|` +
+		`\(\*mcentral)`),
+		to: centre{GroupRuntime, "allocation"}},
+	{match: lazyregexp.New(`^runtime\.(?:schedule|findRunnable|mcall|park_m|netpoll|futex|notesleep|stealWork|wakep|` +
+		`startm|ready|goready|mstart|sysmon|epollwait)`),
+		to: centre{GroupRuntime, "scheduler"}},
 	{prefix: "crypto/", to: centre{GroupTLS, "TLS"}},
 	{prefix: "google.golang.org/grpc", to: centre{GroupCodec, "gRPC and HTTP/2"}},
 	{prefix: "golang.org/x/net/http2", to: centre{GroupCodec, "gRPC and HTTP/2"}},
@@ -134,20 +170,44 @@ var rules = []rule{
 	{prefix: "github.com/prometheus", to: centre{GroupStats, "statistics"}},
 
 	// The kernel.
-	{kernel: true, match: lazyregexp.New(`^(?:nf_|nft_|ipt_|xt_|ip6?t_|iptable|conntrack)`), to: centre{GroupKernel, "packet filter"}},
-	{kernel: true, match: lazyregexp.New(`^(?:_*tcp_|_*udp_|_*ip_|ip6_|inet6?_|_*sk_|_*skb_|_*sock_|_*alloc_skb|_*kfree_skb|_*sys_(?:send|recv|connect|accept|socket|shutdown)|_*x64_sys_(?:send|recv|connect|accept|socket|shutdown)|_*netif_|_*dev_|net_rx|_*napi_|veth_|loopback_|process_backlog|unix_|br_|fib_|neigh_|_*release_sock|_*lock_sock|simple_copy_to_iter|csum_|dst_|arp_|eth_)`), to: centre{GroupKernel, "network"}},
-	{kernel: true, match: lazyregexp.New(`^(?:_*ep_|do_epoll|eventpoll|_*x64_sys_epoll|_*sys_epoll|ep_)`), to: centre{GroupKernel, "epoll"}},
+	{kernel: true, match: lazyregexp.New(`^(?:nf_|nft_|ipt_|xt_|ip6?t_|iptable|conntrack)`),
+		to: centre{GroupKernel, "packet filter"}},
+	{kernel: true,
+		match: lazyregexp.New(`^(?:_*tcp_|_*udp_|_*ip_|ip6_|inet6?_|_*sk_|_*skb_|_*sock_|_*alloc_skb|_*kfree_skb|` +
+			`_*sys_(?:send|recv|connect|accept|socket|shutdown)|_*x64_sys_(?:send|recv|connect|accept|` +
+			`socket|shutdown)|_*netif_|_*dev_|net_rx|_*napi_|veth_|loopback_|process_backlog|unix_|br_|` +
+			`fib_|neigh_|_*release_sock|_*lock_sock|simple_copy_to_iter|csum_|dst_|arp_|eth_)`),
+		to: centre{GroupKernel, "network"}},
+	{kernel: true, match: lazyregexp.New(`^(?:_*ep_|do_epoll|eventpoll|_*x64_sys_epoll|_*sys_epoll|ep_)`),
+		to: centre{GroupKernel, "epoll"}},
 	{kernel: true, match: lazyregexp.New(`^(?:futex_|do_futex|_*x64_sys_futex)`), to: centre{GroupKernel, "futex"}},
-	{kernel: true, match: lazyregexp.New(`^(?:schedule|_*schedule|pick_next|finish_task_switch|try_to_wake_up|wake_up|default_wake|prepare_to_wait|dequeue_|enqueue_|ttwu_|update_(?:curr|rq|load))`), to: centre{GroupKernel, "scheduler"}},
-	{kernel: true, match: lazyregexp.New(`^(?:exc_page_fault|asm_exc_page_fault|handle_mm_fault|do_(?:user_addr_|anonymous_|fault)|_*x64_sys_(?:mmap|munmap|madvise|brk)|do_mmap|unmap_|zap_|_*alloc_pages|clear_page)`), to: centre{GroupKernel, "memory"}},
-	{kernel: true, match: lazyregexp.New(`^(?:hrtimer_|_*hrtimer|timerfd_|_*x64_sys_(?:timer|clock|nanosleep)|do_nanosleep|clock_nanosleep)`), to: centre{GroupKernel, "timers"}},
-	{kernel: true, match: lazyregexp.New(`^(?:vfs_|ext4_|xfs_|btrfs_|overlay_|ovl_|generic_(?:file|perform)|ksys_(?:read|write|pread|pwrite)|do_(?:iter_)?(?:read|write)|pipe_|tty_|_*x64_sys_(?:read|write|open|close|stat))`), to: centre{GroupKernel, "files and pipes"}},
-	{kernel: true, match: lazyregexp.New(`^(?:_*irq_|handle_irq|_*do_softirq|do_softirq|asm_sysvec|sysvec_|common_interrupt|asm_common_interrupt|rcu_)`), to: centre{GroupKernel, "interrupts"}},
-	{kernel: true, match: lazyregexp.New(`^(?:do_syscall_64|entry_SYSCALL|syscall_|el0_svc|el0t_|invoke_syscall|_*x64_sys_)`), to: centre{GroupKernel, "other system calls"}},
+	{kernel: true,
+		match: lazyregexp.New(`^(?:schedule|_*schedule|pick_next|finish_task_switch|try_to_wake_up|wake_up|default_wake|` +
+			`prepare_to_wait|dequeue_|enqueue_|ttwu_|update_(?:curr|rq|load))`),
+		to: centre{GroupKernel, "scheduler"}},
+	{kernel: true,
+		match: lazyregexp.New(`^(?:exc_page_fault|asm_exc_page_fault|handle_mm_fault|do_(?:user_addr_|anonymous_|fault)|` +
+			`_*x64_sys_(?:mmap|munmap|madvise|brk)|do_mmap|unmap_|zap_|_*alloc_pages|clear_page)`),
+		to: centre{GroupKernel, "memory"}},
+	{kernel: true,
+		match: lazyregexp.New(`^(?:hrtimer_|_*hrtimer|timerfd_|_*x64_sys_(?:timer|clock|nanosleep)|do_nanosleep|` +
+			`clock_nanosleep)`),
+		to: centre{GroupKernel, "timers"}},
+	{kernel: true,
+		match: lazyregexp.New(`^(?:vfs_|ext4_|xfs_|btrfs_|overlay_|ovl_|generic_(?:file|perform)|ksys_(?:read|write|pread|` +
+			`pwrite)|do_(?:iter_)?(?:read|write)|pipe_|tty_|_*x64_sys_(?:read|write|open|close|stat))`),
+		to: centre{GroupKernel, "files and pipes"}},
+	{kernel: true,
+		match: lazyregexp.New(`^(?:_*irq_|handle_irq|_*do_softirq|do_softirq|asm_sysvec|sysvec_|common_interrupt|` +
+			`asm_common_interrupt|rcu_)`),
+		to: centre{GroupKernel, "interrupts"}},
+	{kernel: true,
+		match: lazyregexp.New(`^(?:do_syscall_64|entry_SYSCALL|syscall_|el0_svc|el0t_|invoke_syscall|_*x64_sys_)`),
+		to:    centre{GroupKernel, "other system calls"}},
 	{kernel: true, match: lazyregexp.New(`.`), to: centre{}}, // its caller decides
 }
 
-// centreOf finds a function's cost centre.
+// centreOf finds a function's cost centre, if a rule knows it.
 func centreOf(f Frame) (centre, bool) {
 	if f.Name == "" && f.Kernel {
 		return centre{}, false
@@ -185,8 +245,8 @@ func centreOf(f Frame) (centre, bool) {
 	return centre{}, false
 }
 
-// httpFilterNames are the names in configuration of filters whose namespace
-// does not say them.
+// httpFilterNames are the configured names of filters whose namespace has
+// another name.
 var httpFilterNames = map[string]string{
 	"RBACFilter":             "envoy.filters.http.rbac",
 	"FaultFilter":            "envoy.filters.http.fault",

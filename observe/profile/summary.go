@@ -6,8 +6,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Summary is what a profile says, as `meshtrial profile --format json` prints
-// it.
+// Summary is what `meshtrial profile --format json` prints of a profile.
 type Summary struct {
 	Schema  int    `json:"schema"`
 	Title   string `json:"title"`
@@ -16,12 +15,12 @@ type Summary struct {
 	Event   string `json:"event,omitempty"`
 	Total   int64  `json:"total"` // in the unit
 	Samples int64  `json:"samples"`
-	// TooFew says that there are too few samples for the shares below to mean
-	// anything; "" if there are enough.
+	// TooFew says that there are too few samples for shares; "" if there are
+	// enough.
 	TooFew     string               `json:"too_few,omitempty"`
 	SpanS      float64              `json:"span_s,omitempty"` // from the first sample to the last
-	Trust      float64              `json:"trust"`            // share of samples in user space that have a name
-	Enough     bool                 `json:"enough"`           // whether functions can be told
+	Trust      float64              `json:"trust"`            // share of samples in user space with a name
+	Enough     bool                 `json:"enough"`           // whether there are enough names to show functions
 	Advice     []string             `json:"advice,omitempty"` // how to get the names that are missing
 	Notes      []string             `json:"notes,omitempty"`
 	Binaries   []Binary             `json:"binaries"`
@@ -32,20 +31,21 @@ type Summary struct {
 	Against    *Diff                `json:"against,omitempty"`
 }
 
-// Summarise says what profiles say that are blocks of one measurement, or
-// one profile; each has been through [Profile.Distrust]. filters may be nil.
+// Summarise summarises profiles that are blocks of one measurement, after
+// [Profile.Distrust]. filters may be nil.
 func Summarise(title string, profiles []*Profile, filters []ConfigFilter, top int) (Summary, View) {
-	whole := Merge(profiles)
-	trust := whole.Distrust(nil)
-	s := Summary{Schema: 1, Title: title, Kind: whole.Kind, Unit: whole.Unit, Event: whole.Event, Total: whole.Total(), Samples: whole.Taken(),
-		Trust: trust.User, Enough: trust.Enough, Notes: whole.Notes, Binaries: whole.Binaries, Threads: whole.ByThread(),
-		Costs: Cost(profiles, filters), Self: whole.Top(top), Cumulative: whole.TopCumulative(top)}
+	all := Merge(profiles)
+	trust := all.Distrust(nil)
+	s := Summary{Schema: 1, Title: title, Kind: all.Kind, Unit: all.Unit, Event: all.Event,
+		Total: all.Total(), Samples: all.Taken(), Trust: trust.User, Enough: trust.Enough, Notes: all.Notes,
+		Binaries: all.Binaries, Threads: all.ByThread(), Costs: Cost(profiles, filters),
+		Self: all.Top(top), Cumulative: all.TopCumulative(top)}
 	for _, p := range profiles {
 		if from, to, ok := p.Span(); ok {
 			s.SpanS += float64(to-from) / 1e9
 		}
 	}
-	v := NewView(whole, title, trust)
+	v := NewView(all, title, trust)
 	if s.TooFew = TooFew(s.Kind, s.Samples); s.TooFew != "" {
 		v.Title += ", " + s.TooFew
 		v.Notes = append([]string{s.TooFew}, v.Notes...)
@@ -55,14 +55,13 @@ func Summarise(title string, profiles []*Profile, filters []ConfigFilter, top in
 	return s, v
 }
 
-// Merge adds profiles up; the times of their samples are lost, unless there is
-// only one.
+// Merge adds profiles up. Unless there is only one, samples lose their times.
 func Merge(profiles []*Profile) *Profile {
 	if len(profiles) == 1 {
 		return profiles[0]
 	}
 	out := New(KindCPU, UnitSamples)
-	at := map[string]int{} // of its binaries
+	at := map[string]int{} // binaryIndex
 	for i, p := range profiles {
 		if i == 0 {
 			out.Kind, out.Unit, out.Period, out.Event = p.Kind, p.Unit, p.Period, p.Event

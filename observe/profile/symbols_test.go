@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +19,8 @@ import (
 func spinner(t *testing.T, ldflags string, flags ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spinner")
-	if out, err := exec.Command("go", append(append([]string{"build"}, flags...), "-ldflags", ldflags, "-o", path, "./perf/testdata/spin")...).CombinedOutput(); err != nil {
+	args := append(append([]string{"build"}, flags...), "-ldflags", ldflags, "-o", path, "./perf/testdata/spin")
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return path
@@ -59,8 +61,8 @@ func function(t *testing.T, path string) elf.Symbol {
 
 const buildID = "0102030405060708090a0b0c0d0e0f1011121314"
 
-// A binary's own table and Go's name the same functions, and neither names what
-// lies behind a function's end.
+// A symbol table and Go's own table name the same functions, and no addresses
+// behind a function's end.
 func TestReadSymbols(t *testing.T) {
 	full, stripped := spinner(t, "-B 0x"+buildID), spinner(t, "-s -w -B 0x"+buildID)
 	f := function(t, full)
@@ -69,7 +71,9 @@ func TestReadSymbols(t *testing.T) {
 		if s.Type != want || s.BuildID != buildID || s.Text.Size == 0 {
 			t.Errorf("%s: %s, build id %s, text %+v", want, s.Type, s.BuildID, s.Text)
 		}
-		for address, ok := range map[uint64]bool{f.Value: true, f.Value + f.Size - 1: true, f.Value + 1<<40: false, f.Value - 1: false} {
+		for address, ok := range map[uint64]bool{
+			f.Value: true, f.Value + f.Size - 1: true, f.Value + 1<<40: false, f.Value - 1: false,
+		} {
 			name, found := s.Find(address)
 			if (found && name == f.Name) != ok {
 				t.Errorf("%s: %x is %q, %v", want, address, name, found)
@@ -127,14 +131,15 @@ func TestReadSymbolsOfGoByLinker(t *testing.T) {
 	}
 }
 
-// A profile of a stripped program gets its names later, also after it was
-// written and read; without the places that the text of perf has, it gets none.
+// A profile of a stripped program can be named later, also after it was written
+// and read, but not if its frames have no offsets.
 func TestSymbolise(t *testing.T) {
 	full := spinner(t, "-B 0x"+buildID)
 	f, s := function(t, full), symbols(t, full)
 	place := f.Value - s.Text.Address + s.Text.Offset
 	text := scriptOf("/bin/spinner", place)
-	p, err := profile.ReadPerfScriptPlaces(strings.NewReader(text), func(module string) bool { return module == "/bin/spinner" })
+	p, err := profile.ReadPerfScriptPlaces(strings.NewReader(text),
+		func(module string) bool { return module == "/bin/spinner" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +167,7 @@ func TestSymbolise(t *testing.T) {
 		if b := p.Binary("/bin/spinner"); trust.User != 1 || b.Type != profile.TypeDebug {
 			t.Errorf("%s: %+v, %+v", which, trust, b)
 		}
-		// The caller's address is that of its return, which is the next function's.
+		// The caller's address is that of the return, in the next function.
 		for _, c := range p.Top(1) {
 			if c.Function != f.Name {
 				t.Errorf("%s: %+v", which, c)
@@ -184,40 +189,32 @@ func TestSymbolise(t *testing.T) {
 	}
 }
 
-// scriptOf is a sample at the begin of a function, called from its end, and the
-// marks with which ways up end that were lost.
+// scriptOf has samples at the begin of a function, called from its end, with the
+// marks at the end of stacks where unwinding failed.
 func scriptOf(module string, place uint64) string {
-	size := uint64(0x10)
+	const size = 0x10
 	var b strings.Builder
-	for i, end := range []string{"0 [unknown] ([unknown])", "ffffffffffffffff [unknown] ([unknown])"} {
-		b.WriteString("spin 7/7 " + string(rune('1'+i)) + ".000000: 10101010 cpu-clock: \n")
-		b.WriteString("\t" + hex(place) + " [unknown] (" + module + ")\n\t" + hex(place+size) + " [unknown] (" + module + ")\n\t" + end + "\n\n")
+	for i, end := range []string{"0", "ffffffffffffffff"} {
+		fmt.Fprintf(&b, "spin 7/7 %d.000000: 10101010 cpu-clock: \n", i+1)
+		fmt.Fprintf(&b, "\t%x [unknown] (%s)\n\t%x [unknown] (%s)\n\t%s [unknown] ([unknown])\n\n",
+			place, module, place+size, module, end)
 	}
 	return b.String()
 }
 
-func hex(n uint64) string {
-	const digits = "0123456789abcdef"
-	out := ""
-	for ; n > 0; n /= 16 {
-		out = string(digits[n%16]) + out
-	}
-	return out
-}
-
-// Where the way up is lost, that is told, and of which binary; where it is not,
-// nothing is.
+// A binary whose callers were lost has a note.
 func TestNoteCallers(t *testing.T) {
 	sample := func(frames ...string) string {
 		return "x 7/7 1.000000: 10101010 cpu-clock: \n\t" + strings.Join(frames, "\n\t") + "\n\n"
 	}
 	lost := sample("97eea4 <A as B>::poll+0x14 (/bin/proxy)", "0 [unknown] ([unknown])")
-	goes := sample("ffffffff813a2313 finish_task_switch+0x93 ([kernel.kallsyms])", "4010 main.f+0x1 (/bin/go)", "4020 runtime.goexit+0x1 (/bin/go)")
-	inKernel := sample("ffffffff813a2313 finish_task_switch+0x93 ([kernel.kallsyms])")
+	const kernel = "ffffffff813a2313 finish_task_switch+0x93 ([kernel.kallsyms])"
+	found := sample(kernel, "4010 main.f+0x1 (/bin/go)", "4020 runtime.goexit+0x1 (/bin/go)")
+	inKernel := sample(kernel)
 	for name, test := range map[string]struct{ text, want string }{
-		"lost":                {lost + lost + goes, "proxy keeps no frame pointers: of 100%"},
-		"found":               {goes + goes + inKernel, ""},
-		"lost now and then":   {lost + strings.Repeat(goes, 20), ""},
+		"lost":                {lost + lost + found, "proxy keeps no frame pointers: of 100%"},
+		"found":               {found + found + inKernel, ""},
+		"lost now and then":   {lost + strings.Repeat(found, 20), ""},
 		"in the kernel alone": {inKernel, ""},
 	} {
 		p, err := profile.ReadPerfScript(strings.NewReader(test.text))

@@ -7,12 +7,12 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Top lists functions by what they cost themselves, the dearest first.
+// Top lists the functions with the highest cost of their own.
 func (p *Profile) Top(n int) []record.ProfileCost {
 	return p.top(n, func(c record.ProfileCost) int64 { return c.Flat })
 }
 
-// TopCumulative lists functions by what they cost with all they call.
+// TopCumulative lists the functions with the highest cost with all they call.
 func (p *Profile) TopCumulative(n int) []record.ProfileCost {
 	return p.top(n, func(c record.ProfileCost) int64 { return c.Cumulative })
 }
@@ -51,7 +51,7 @@ func (p *Profile) top(n int, by func(record.ProfileCost) int64) []record.Profile
 	return out[:min(n, len(out))]
 }
 
-// stackWeights is the weight of each different stack.
+// stackWeights are the weights of stacks.
 func (p *Profile) stackWeights() map[StackID]int64 {
 	out := map[StackID]int64{}
 	for s := range p.Samples() {
@@ -60,7 +60,7 @@ func (p *Profile) stackWeights() map[StackID]int64 {
 	return out
 }
 
-// ThreadCost is what threads of one name cost.
+// ThreadCost is the cost of the threads of one name.
 type ThreadCost struct {
 	Name    string  `json:"name"`
 	Threads int     `json:"threads"` // of that name
@@ -69,7 +69,7 @@ type ThreadCost struct {
 	Share   float64 `json:"share"`
 }
 
-// ByThread adds threads up by their names, the dearest first.
+// ByThread adds threads up by their names, the most expensive first.
 func (p *Profile) ByThread() []ThreadCost {
 	at := map[string]*ThreadCost{}
 	total := int64(0)

@@ -81,9 +81,9 @@ func (p *Profile) Judge(at map[string]ELF) Trust {
 			switch {
 			case b.BuildID == "":
 				b.BuildID = file.BuildID
-			case file.BuildID != "" && !strings.HasPrefix(b.BuildID, file.BuildID) && !strings.HasPrefix(file.BuildID, b.BuildID):
-				doubt(module, DoubtBuild, fmt.Sprintf("the file at hand has build id %s, and what ran had %s: the binary was replaced",
-					short(file.BuildID), short(b.BuildID)))
+			case !strings.HasPrefix(b.BuildID, file.BuildID) && !strings.HasPrefix(file.BuildID, b.BuildID):
+				doubt(module, DoubtBuild, fmt.Sprintf("the file at hand has build id %s, and what ran had %s: "+
+					"the binary was replaced", short(file.BuildID), short(b.BuildID)))
 			}
 		}
 		if strings.HasSuffix(module, deleted) && doubts[module] == "" && !named[module] {
@@ -258,10 +258,11 @@ func HowToName(b Binary) string {
 	name := path.Base(strings.TrimSuffix(b.Path, deleted))
 	switch {
 	case b.Doubt == DoubtBuild:
-		return fmt.Sprintf("%s: put the file that ran, of build id %s, where the profile names it, or read the profile on a machine that has it",
-			b.Path, b.BuildID)
+		return fmt.Sprintf("%s: put the file that ran, of build id %s, where the profile names it, "+
+			"or read the profile on a machine that has it", b.Path, b.BuildID)
 	case strings.HasSuffix(b.Path, deleted):
-		return name + " was replaced while it ran: restart the program, or give perf the file that ran, and take the profile again"
+		return name + " was replaced while it ran: restart the program, or give perf the file that ran, " +
+			"and take the profile again"
 	}
 	file := "its debug file"
 	if b.BuildID != "" {
@@ -270,7 +271,8 @@ func HowToName(b Binary) string {
 	how := "Or build the program without -s and strip"
 	switch {
 	case strings.Contains(name, "envoy"):
-		how = "Envoy has images with symbols, envoyproxy/envoy:debug-vVERSION, and Istio offers the debug file of each build of its proxy beside the binary"
+		how = "Envoy has images with symbols, envoyproxy/envoy:debug-vVERSION, " +
+			"and Istio offers the debug file of each build of its proxy beside the binary"
 	case b.BuildID != "":
 		how = "Where the distribution offers it, debuginfod-find debuginfo " + b.BuildID + " gets it. " + how
 	}

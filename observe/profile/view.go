@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// View is a profile as the page draws it: every path once, weights by thread
-// and path. The page makes trees of it, whole, of one thread, of the kernel.
-// Lists that belong together are columns, since there may be thousands.
+// View is a profile as the page draws it: each path once, and weights by thread
+// and path. The page makes trees of it, of all, of a thread, or of the kernel.
+// Lists are columns, since there may be thousands of rows.
 type View struct {
 	Title   string `json:"title"`
 	Kind    string `json:"kind"`
@@ -30,12 +30,12 @@ type View struct {
 	SampleThread []int   `json:"sample_thread"`
 	SamplePath   []int   `json:"sample_path"`
 	SampleWeight []int64 `json:"sample_weight"`
-	// Folded is the weight whose innermost functions were too small to be
-	// drawn: it is their callers'.
+	// Folded is the weight that was added to callers, since paths were too thin
+	// to be drawn.
 	Folded int64 `json:"folded,omitempty"`
 
-	Trust    float64  `json:"trust"`  // share of samples in user space that have a name
-	Enough   bool     `json:"enough"` // whether functions can be told
+	Trust    float64  `json:"trust"`  // share of samples in user space with a name
+	Enough   bool     `json:"enough"` // whether there are enough names to show functions
 	Advice   []string `json:"advice,omitempty"`
 	Notes    []string `json:"notes,omitempty"`
 	Binaries []Binary `json:"binaries,omitempty"`
@@ -65,14 +65,14 @@ const (
 	flagModule
 )
 
-// thin is the share below which a path is its caller's: less than half a
+// thin is the share below which a path is added to its caller: less than half a
 // pixel of a wide picture.
 const thin = 0.0002
 
-// NewView makes what the page draws of a profile that has been through
-// [Profile.Distrust].
+// NewView makes the view of a profile after [Profile.Distrust].
 func NewView(p *Profile, title string, trust Trust) View {
-	v := View{Title: title, Kind: p.Kind, Unit: p.Unit, Total: p.Total(), Samples: p.Taken(), Trust: trust.User, Enough: trust.Enough, Notes: p.Notes}
+	v := View{Title: title, Kind: p.Kind, Unit: p.Unit, Total: p.Total(), Samples: p.Taken(),
+		Trust: trust.User, Enough: trust.Enough, Notes: p.Notes}
 	b := newViewBuilder(&v)
 	weights := p.pathWeights()
 	least := int64(thin * float64(weights[0]))
@@ -142,7 +142,7 @@ func (v *View) AddDiff(d Diff, title string) {
 	v.Against = out
 }
 
-// viewBuilder keeps names, frames and paths once.
+// viewBuilder adds names, frames and paths once.
 type viewBuilder struct {
 	v       *View
 	names   map[string]int
@@ -152,7 +152,8 @@ type viewBuilder struct {
 }
 
 func newViewBuilder(v *View) *viewBuilder {
-	b := &viewBuilder{v: v, names: map[string]int{}, modules: map[string]int{}, frames: map[Frame]int{}, paths: map[[2]int]int{}}
+	b := &viewBuilder{v: v, names: map[string]int{}, modules: map[string]int{},
+		frames: map[Frame]int{}, paths: map[[2]int]int{}}
 	if len(v.Parent) == 0 {
 		v.Parent, v.Frame = []int{-1}, []int{-1}
 	}
@@ -171,10 +172,11 @@ func newViewBuilder(v *View) *viewBuilder {
 	return b
 }
 
-// frame is a frame of the view as it was in the profile.
+// frame is a frame as in the profile.
 func (v *View) frame(i int) Frame {
 	flags := v.FrameFlags[i]
-	f := Frame{Name: v.Names[v.FrameName[i]], Module: v.Modules[v.FrameModule[i]], Kernel: flags&flagKernel != 0, Inlined: flags&flagInlined != 0}
+	f := Frame{Name: v.Names[v.FrameName[i]], Module: v.Modules[v.FrameModule[i]],
+		Kernel: flags&flagKernel != 0, Inlined: flags&flagInlined != 0}
 	if flags&flagModule != 0 {
 		f.Name = ""
 	}

@@ -2094,9 +2094,9 @@ export interface Growth {
     readonly points: (readonly CurvePoint[] | null);
 }
 /**
- * View is a profile as the page draws it: every path once, weights by thread
- * and path. The page makes trees of it, whole, of one thread, of the kernel.
- * Lists that belong together are columns, since there may be thousands.
+ * View is a profile as the page draws it: each path once, and weights by thread
+ * and path. The page makes trees of it, of all, of a thread, or of the kernel.
+ * Lists are columns, since there may be thousands of rows.
  */
 export interface View {
     readonly title: string;
@@ -2129,16 +2129,16 @@ export interface View {
     readonly sample_path: (readonly number[] | null);
     readonly sample_weight: (readonly number[] | null);
     /**
-     * Folded is the weight whose innermost functions were too small to be
-     * drawn: it is their callers'.
+     * Folded is the weight that was added to callers, since paths were too thin
+     * to be drawn.
      */
     readonly folded?: number;
     /**
-     * share of samples in user space that have a name
+     * share of samples in user space with a name
      */
     readonly trust: number;
     /**
-     * whether functions can be told
+     * whether there are enough names to show functions
      */
     readonly enough: boolean;
     readonly advice?: readonly string[];
@@ -2201,14 +2201,14 @@ export interface Costs {
     readonly method: string;
     readonly centres: (readonly CentreCost[] | null);
     /**
-     * Filters are those of the configuration, with what was seen of them;
-     * absent where no configuration was given.
+     * Filters are those of the configuration, if one was given, with what was
+     * seen of them.
      */
     readonly filters?: readonly FilterCost[];
 }
 /**
- * CentreCost is a cost centre's part. Weights of all centres add up to the
- * total: each sample belongs to one.
+ * CentreCost is a cost centre's cost. Each sample belongs to one centre, so that
+ * weights add up to the total.
  */
 export interface CentreCost {
     readonly group: string;
@@ -2221,13 +2221,13 @@ export interface CentreCost {
     readonly low: number;
     readonly high: number;
     /**
-     * Kernel is the weight of samples in the kernel that the centre's
-     * functions called for; it stands in the kernel's own centres too.
+     * Kernel is the weight of samples in the kernel on behalf of the centre;
+     * the kernel's own centres have it too.
      */
     readonly kernel?: number;
     /**
      * Within is the weight of samples with the centre anywhere in their
-     * stack, each once.
+     * stack.
      */
     readonly within: number;
 }
@@ -2244,7 +2244,7 @@ export interface FilterCost {
      */
     readonly name: string;
     /**
-     * Centre is the cost centre's name that its functions have.
+     * Centre is the name of its functions' cost centre.
      */
     readonly centre: string;
     /**
@@ -2257,20 +2257,20 @@ export interface FilterCost {
     readonly plugin?: string;
     readonly runtime?: string;
     /**
-     * filter chains it stands in
+     * filter chains with it
      */
     readonly places: number;
     readonly share: number;
     readonly low: number;
     readonly high: number;
     /**
-     * Within is the share of samples that have it anywhere in their stack.
+     * Within is the share of samples with it anywhere in their stack.
      */
     readonly within: number;
     readonly seen: boolean;
     /**
-     * Shared says that other filters of the configuration have the same
-     * functions, so that the share is of all of them.
+     * Shared says that other configured filters have the same functions, so
+     * that the share is theirs too.
      */
     readonly shared?: boolean;
 }
@@ -2290,7 +2290,7 @@ export interface ViewDiff {
     readonly warnings?: readonly string[];
 }
 /**
- * DiffSide is one of the two profiles, or several that are blocks of one.
+ * DiffSide is one of the two measurements.
  */
 export interface DiffSide {
     readonly total: number;
