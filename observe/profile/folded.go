@@ -56,7 +56,7 @@ func (p *Profile) foldedLine(line []byte) error {
 	}
 	weight, ok := parseDigits(line[cut+1:])
 	if !ok || weight > maxWeight {
-		return fmt.Errorf("the count %.40q is no whole number: %w", line[cut+1:], ErrFormat)
+		return fmt.Errorf("the count %.40q is not an integer: %w", line[cut+1:], ErrFormat)
 	}
 	if weight == 0 {
 		return nil

@@ -49,7 +49,7 @@ const NoTime = -1
 
 // Frame is a function in a stack.
 type Frame struct {
-	Name    string // "" where it is not known
+	Name    string // "" if unknown
 	Module  string // path of the binary or library; [kernel.kallsyms], [vdso]; "" if unknown
 	Kernel  bool
 	Inlined bool // the compiler put it into its caller
@@ -92,18 +92,18 @@ type Sample struct {
 	TimeNS int64 // by the profiler's own clock; or NoTime
 }
 
-// Binary is a program or library that frames lie in.
+// Binary is a program or library with frames.
 type Binary struct {
 	Path    string `json:"path"`
 	BuildID string `json:"build_id,omitempty"` // hexadecimal; "" if unknown
 	// Type is what its file holds: [TypeFull], [TypeExports], [TypeStripped],
-	// or "" where nobody looked.
+	// [TypeDebug], [TypeGo], or "" if it was not read.
 	Type string `json:"type,omitempty"`
 	// Resolved is the share of the weight of its innermost frames that have
-	// a name; Weight is that of samples whose innermost frame lies in it.
+	// a name; Weight is that of samples whose innermost frame is in it.
 	Resolved float64 `json:"resolved"`
 	Weight   int64   `json:"weight"`
-	// Text is the executable part of its file; zero where nobody looked.
+	// Text is the executable part of its file; zero if it was not read.
 	Text Segment `json:"text,omitzero"`
 	// Doubt is why its names were taken away: [DoubtBuild], [DoubtDeleted],
 	// [DoubtGuessed], or "" if they were not. Why says it in words.
@@ -119,7 +119,7 @@ type Profile struct {
 	// Event is what perf counted, such as cpu-clock; "" for others.
 	Event    string
 	Binaries []Binary
-	Notes    []string // what the reader left out, and what was found out about it
+	Notes    []string // for people: what was left out, and how it was named
 
 	cut       int64 // samples whose stack exceeded the bounds
 	chunks    [][]Sample
@@ -339,7 +339,7 @@ func (p *Profile) noteCut() {
 			"their inner frames are cut off", p.cut, maxDepth, maxPaths)
 	}
 	if p.crowded {
-		note("there are more than %d functions or %d threads, or %d MiB of their names: the rest is told together as %s",
+		note("there are more than %d functions or %d threads, or %d MiB of their names: the rest is added up as %s",
 			maxFrames, maxThreads, maxText>>20, others)
 	}
 	if p.clipped {

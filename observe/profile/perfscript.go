@@ -33,9 +33,9 @@ var ErrFormat = errors.New("not a profile")
 // MODULE, PID, and one of SECONDS and EVENT may be missing (-F). Frames need no
 // indentation, which copies may have lost.
 type scriptReader struct {
-	p        *Profile
-	places   func(module string) bool // whether to keep offsets; may be nil
-	placesOf map[string]bool          // what places said
+	p    *Profile
+	keep func(module string) bool // whether to keep offsets; may be nil
+	kept map[string]bool          // by module: what keep returned
 
 	frames, kernel map[string]FrameID  // by symbol and module as in the line
 	threads        map[string]ThreadID // by name and numbers as in the line
@@ -59,16 +59,16 @@ type scriptReader struct {
 // in the file, not with its size. Of several events it takes the first. An
 // error that wraps [ErrFormat] says that the file has no sample of this form.
 func ReadPerfScript(r io.Reader) (*Profile, error) {
-	return ReadPerfScriptPlaces(r, nil)
+	return ReadPerfScriptOffsets(r, nil)
 }
 
-// ReadPerfScriptPlaces is [ReadPerfScript] that keeps the offsets of frames in
+// ReadPerfScriptOffsets is [ReadPerfScript] that keeps the offsets of frames in
 // their files, for modules for which keep is true, so that
 // [Profile.Symbolise] can name them. Each offset is a frame of its own then,
 // which takes memory. Of callers it is a byte of the call instruction, as
 // perf's address is that of the return.
-func ReadPerfScriptPlaces(r io.Reader, keep func(module string) bool) (*Profile, error) {
-	s := scriptReader{p: New(KindCPU, UnitSamples), places: keep, placesOf: map[string]bool{},
+func ReadPerfScriptOffsets(r io.Reader, keep func(module string) bool) (*Profile, error) {
+	s := scriptReader{p: New(KindCPU, UnitSamples), keep: keep, kept: map[string]bool{},
 		frames: map[string]FrameID{}, kernel: map[string]FrameID{}, threads: map[string]ThreadID{}}
 	in := bufio.NewReaderSize(r, maxLine)
 	for {
@@ -266,17 +266,17 @@ func (s *scriptReader) add(address, symbol, module []byte) {
 		known = s.kernel
 	}
 	s.key = append(append(append(s.key[:0], symbol...), 0), module...)
-	var place uint64
-	if !kernel && s.keepsPlaces(module) {
-		place, _ = strconv.ParseUint(string(address), 16, 64)
-		if place > 0 && len(s.stack) > 0 {
-			place--
+	var at uint64
+	if !kernel && s.keepsOffsets(module) {
+		at, _ = strconv.ParseUint(string(address), 16, 64)
+		if at > 0 && len(s.stack) > 0 {
+			at-- // in the call rather than behind it
 		}
-		s.key = binary.LittleEndian.AppendUint64(append(s.key, 0), place)
+		s.key = binary.LittleEndian.AppendUint64(append(s.key, 0), at)
 	}
 	id, ok := known[string(s.key)]
 	if !ok {
-		f := Frame{Name: readable(string(symbol)), Module: string(module), Offset: place}
+		f := Frame{Name: readable(string(symbol)), Module: string(module), Offset: at}
 		f.Kernel = kernel || kernelModule(f.Module)
 		if f.Name == "[unknown]" {
 			f.Name = ""
@@ -293,16 +293,16 @@ func (s *scriptReader) add(address, symbol, module []byte) {
 	s.stack = append(s.stack, id)
 }
 
-// keepsPlaces reports whether to keep the offsets of a module's frames.
-func (s *scriptReader) keepsPlaces(module []byte) bool {
-	if s.places == nil {
+// keepsOffsets reports whether to keep the offsets of a module's frames.
+func (s *scriptReader) keepsOffsets(module []byte) bool {
+	if s.keep == nil {
 		return false
 	}
-	keep, ok := s.placesOf[string(module)]
+	keep, ok := s.kept[string(module)]
 	if !ok {
-		keep = bytes.HasPrefix(module, []byte("/")) && s.places(string(module))
-		if len(s.placesOf) < maxBinaries {
-			s.placesOf[string(module)] = keep
+		keep = bytes.HasPrefix(module, []byte("/")) && s.keep(string(module))
+		if len(s.kept) < maxBinaries {
+			s.kept[string(module)] = keep
 		}
 	}
 	return keep
@@ -510,8 +510,8 @@ func countDigits(b []byte) int { return len(b) - len(bytes.TrimLeft(b, "01234567
 
 // parseSeconds reads seconds with decimals as nanoseconds.
 func parseSeconds(b []byte) (int64, bool) {
-	whole, fraction, _ := bytes.Cut(b, []byte("."))
-	seconds, ok := parseDigits(whole)
+	integer, fraction, _ := bytes.Cut(b, []byte("."))
+	seconds, ok := parseDigits(integer)
 	if !ok || seconds > math.MaxInt64/2_000_000_000 {
 		return 0, false
 	}

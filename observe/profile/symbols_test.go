@@ -138,7 +138,7 @@ func TestSymbolise(t *testing.T) {
 	f, s := function(t, full), symbols(t, full)
 	place := f.Value - s.Text.Address + s.Text.Offset
 	text := scriptOf("/bin/spinner", place)
-	p, err := profile.ReadPerfScriptPlaces(strings.NewReader(text),
+	p, err := profile.ReadPerfScriptOffsets(strings.NewReader(text),
 		func(module string) bool { return module == "/bin/spinner" })
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func (p *Profile) top(n int, by func(record.ProfileCost) int64) []record.Profile
 			if len(counted) == 0 {
 				c.Flat += weight
 			}
-			if !counted[c] { // once, also where it calls itself
+			if !counted[c] { // once, even if it calls itself
 				c.Cumulative += weight
 				counted[c] = true
 			}

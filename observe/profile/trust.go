@@ -115,7 +115,7 @@ func (p *Profile) Judge(at map[string]ELF) Trust {
 
 func short(id string) string { return id[:min(len(id), 12)] }
 
-// modules are the modules of user space that frames lie in.
+// modules are the modules of frames in user space.
 func (p *Profile) modules() map[string]bool {
 	out := map[string]bool{}
 	for _, f := range p.frames {
@@ -126,7 +126,7 @@ func (p *Profile) modules() map[string]bool {
 	return out
 }
 
-// Modules are the binaries of user space that frames lie in, in order.
+// Modules are the modules of frames in user space, sorted.
 func (p *Profile) Modules() []string {
 	return slices.Sorted(maps.Keys(p.modules()))
 }
@@ -177,7 +177,7 @@ func (p *Profile) guesses(at map[string]ELF) map[string]float64 {
 }
 
 // frameWeights is the weight of each frame's samples, once for each time that
-// it stands in a stack.
+// it is in a stack.
 func (p *Profile) frameWeights() []float64 {
 	out := make([]float64, len(p.frames))
 	for path, weight := range p.pathWeights() {

@@ -62,7 +62,7 @@ func New(paths []string) (*Finder, error) {
 	return f, nil
 }
 
-// addDirectory notes the binaries that lie in a directory.
+// addDirectory adds the binaries in a directory.
 func (f *Finder) addDirectory(dir string) error {
 	f.trees = append(f.trees, dir)
 	if filepath.Base(dir) == ".build-id" {
@@ -76,7 +76,7 @@ func (f *Finder) addDirectory(dir string) error {
 	for _, e := range entries[:min(len(entries), maxFiles)] {
 		path := filepath.Join(dir, e.Name())
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			_ = f.addFile(path) // others may lie there too
+			_ = f.addFile(path) // other files are ignored
 		}
 	}
 	return nil
@@ -93,7 +93,7 @@ func (f *Finder) addFile(path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if e.BuildID == "" {
-		return fmt.Errorf("%s has no build id, so that nobody can tell whose names it has", path)
+		return fmt.Errorf("%s has no build id, which says whose names it has", path)
 	}
 	f.given[e.BuildID] = append(f.given[e.BuildID], path)
 	return nil

@@ -42,7 +42,7 @@ func profileOf(t *testing.T, like, id string) (*profile.Profile, map[string]prof
 	for at := e.Text.Offset + 0x2000; at < e.Text.Offset+0x20000; at += 0x777 {
 		text.WriteString("x 7/7 1.000000: 10101010 cpu-clock: \n\t" + strconv.FormatUint(at, 16) + " [unknown] (/bin/spinner)\n\n")
 	}
-	p, err := profile.ReadPerfScriptPlaces(strings.NewReader(text.String()), func(string) bool { return true })
+	p, err := profile.ReadPerfScriptOffsets(strings.NewReader(text.String()), func(string) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,7 @@ func (t Tool) text(ctx context.Context, path, file string, pids []int, keep func
 	if err != nil {
 		return nil, err
 	}
-	p, readErr := profile.ReadPerfScriptPlaces(run.stdout, keep)
+	p, readErr := profile.ReadPerfScriptOffsets(run.stdout, keep)
 	stopped := false
 	if readErr != nil {
 		// perf may already have printed what is wrong.

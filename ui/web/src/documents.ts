@@ -2148,7 +2148,7 @@ export interface View {
     readonly against?: ViewDiff;
 }
 /**
- * Binary is a program or library that frames lie in.
+ * Binary is a program or library with frames.
  */
 export interface Binary {
     readonly path: string;
@@ -2158,12 +2158,12 @@ export interface Binary {
     readonly build_id?: string;
     /**
      * Type is what its file holds: [TypeFull], [TypeExports], [TypeStripped],
-     * or "" where nobody looked.
+     * [TypeDebug], [TypeGo], or "" if it was not read.
      */
     readonly type?: string;
     /**
      * Resolved is the share of the weight of its innermost frames that have
-     * a name; Weight is that of samples whose innermost frame lies in it.
+     * a name; Weight is that of samples whose innermost frame is in it.
      */
     readonly resolved: number;
     readonly weight: number;
