@@ -12,8 +12,8 @@
 // the filters that a proxy was configured with ([Cost]).
 //
 // perf resolves names, debug/elf and debug/gosym read symbols, and pprof's
-// library reads its own files. [Symbols] remain here for what perf cannot do:
-// name a profile where the binary is not, by a debug file, and name stripped Go
+// library reads its own files. [Profile.Symbolise] does what perf cannot: it
+// names a profile by a debug file where the binary is not, and stripped Go
 // programs, such as istiod, by the table of Go's runtime.
 //
 // The package takes bytes and gives values. Subpackage perf runs perf.

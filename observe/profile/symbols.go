@@ -13,31 +13,32 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// Symbols are the functions of a binary by their addresses.
-type Symbols struct {
-	BuildID string
-	// Text is the executable part, if the file still has it.
-	Text Segment
-	// Type is [TypeFull] for a symbol table, or [TypeGo].
-	Type string
-
+// symbols are the functions of a binary by their addresses.
+type symbols struct {
+	buildID   string
+	text      Segment      // the executable part, if the file still has it
 	functions []elf.Symbol // by address, one for each
-	table     *gosym.Table // of Go
+	table     *gosym.Table // of Go's runtime, if there are no functions
 }
 
-// ErrNoSymbols is the error of a file that does not name its functions.
-var ErrNoSymbols = errors.New("it has no symbol table")
+// Errors of [Profile.Symbolise].
+var (
+	ErrNoSymbols  = errors.New("it has no symbol table")
+	ErrOtherBuild = errors.New("it has another build id than what ran")
+	ErrNoText     = errors.New("neither it nor the profile says where the code was in the binary: name the binary too")
+	ErrNoMatch    = errors.New("it names nothing of what ran")
+)
 
-// ReadSymbols reads the functions of a binary or of its debug file. Of a Go
+// readSymbols reads the functions of a binary or of its debug file. Of a Go
 // program without a symbol table it takes the table of Go's runtime, which
 // perf does not read. The error wraps [ErrNoSymbols] or [ErrFormat].
-func ReadSymbols(r io.ReaderAt) (out *Symbols, err error) {
+func readSymbols(r io.ReaderAt) (out *symbols, err error) {
 	defer recoverFormat(&err)
 	f, err := openELF(r)
 	if err != nil {
 		return nil, err
 	}
-	out = &Symbols{BuildID: buildID(f), Text: textSegment(f), Type: TypeFull}
+	out = &symbols{buildID: buildID(f), text: textSegment(f)}
 	all, err := f.Symbols()
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
 		return nil, fmt.Errorf("ELF: %w (%w)", err, ErrFormat)
@@ -49,7 +50,6 @@ func ReadSymbols(r io.ReaderAt) (out *Symbols, err error) {
 		}
 	}
 	if len(out.functions) == 0 {
-		out.Type = TypeGo
 		out.table, err = goTable(f)
 		return out, err
 	}
@@ -90,9 +90,9 @@ func goTable(f *elf.File) (*gosym.Table, error) {
 	return table, nil
 }
 
-// Find names the function at an address as it was linked. It names no address
+// find names the function at an address as it was linked. It names no address
 // behind a function's end.
-func (s *Symbols) Find(address uint64) (name string, ok bool) {
+func (s *symbols) find(address uint64) (name string, ok bool) {
 	if s.table != nil {
 		if f := s.table.PCToFunc(address); f != nil {
 			return f.Name, f.Name != ""
@@ -154,30 +154,39 @@ func (p *Profile) Unnamed() []Binary {
 	return out
 }
 
-// Symbolise names the frames of a binary that have an offset but no name, and
-// returns how many it named. Callers must have compared build ids: it trusts
-// that the symbols are of what ran. It needs to know where the code was in the
-// binary, from the profile or from the symbols' file.
-func (p *Profile) Symbolise(path string, s *Symbols) int {
+// Symbolise names the frames of a binary that have an offset but no name, by the
+// symbols in its file or debug file, whose build id must be the binary's. The
+// error wraps [ErrFormat] or one of [ErrNoSymbols] and the others.
+func (p *Profile) Symbolise(path string, file io.ReaderAt) error {
+	s, err := readSymbols(file)
+	if err != nil {
+		return err
+	}
 	b := p.Binary(path)
-	text := cmp.Or(b.Text, s.Text)
+	text := cmp.Or(b.Text, s.text)
+	switch {
+	case s.buildID != b.BuildID:
+		return ErrOtherBuild
+	case text == (Segment{}):
+		return ErrNoText
+	}
 	names := map[FrameID]string{}
 	for id, f := range p.frames {
-		if f.Module != path || f.Name != "" || f.Offset == 0 {
+		if f.Module != b.Path || f.Name != "" || f.Offset == 0 {
 			continue
 		}
 		if address, ok := text.linked(f.Offset); ok {
-			if name, ok := s.Find(address); ok {
+			if name, ok := s.find(address); ok {
 				names[FrameID(id)] = name
 			}
 		}
 	}
 	if len(names) == 0 {
-		return 0
+		return ErrNoMatch
 	}
-	b.Type, b.Doubt, b.Why = s.Type, "", ""
-	if s.Type == TypeFull {
-		b.Type = TypeDebug
+	b.Type, b.Doubt, b.Why = TypeDebug, "", ""
+	if s.table != nil {
+		b.Type = TypeGo
 	}
 	p.rewrite(func(id FrameID, f Frame) Frame {
 		if name, ok := names[id]; ok {
@@ -185,7 +194,7 @@ func (p *Profile) Symbolise(path string, s *Symbols) int {
 		}
 		return f
 	}, false)
-	return len(names)
+	return nil
 }
 
 // forgetOffsets drops the offsets of frames, and joins frames without names

@@ -1,4 +1,4 @@
-package profile_test
+package profile
 
 import (
 	"bytes"
@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
 // spinner builds the program that spins, with or without its symbols.
@@ -26,14 +24,14 @@ func spinner(t *testing.T, ldflags string, flags ...string) string {
 	return path
 }
 
-func symbols(t *testing.T, path string) *profile.Symbols {
+func symbolsOf(t *testing.T, path string) *symbols {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	s, err := profile.ReadSymbols(f)
+	s, err := readSymbols(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,24 +57,24 @@ func function(t *testing.T, path string) elf.Symbol {
 	return all[at]
 }
 
-const buildID = "0102030405060708090a0b0c0d0e0f1011121314"
+const spinnerID = "0102030405060708090a0b0c0d0e0f1011121314"
 
 // A symbol table and Go's own table name the same functions, and no addresses
 // behind a function's end.
 func TestReadSymbols(t *testing.T) {
-	full, stripped := spinner(t, "-B 0x"+buildID), spinner(t, "-s -w -B 0x"+buildID)
+	full, stripped := spinner(t, "-B 0x"+spinnerID), spinner(t, "-s -w -B 0x"+spinnerID)
 	f := function(t, full)
-	for path, want := range map[string]string{full: profile.TypeFull, stripped: profile.TypeGo} {
-		s := symbols(t, path)
-		if s.Type != want || s.BuildID != buildID || s.Text.Size == 0 {
-			t.Errorf("%s: %s, build id %s, text %+v", want, s.Type, s.BuildID, s.Text)
+	for _, path := range []string{full, stripped} {
+		s := symbolsOf(t, path)
+		if (s.table != nil) != (path == stripped) || s.buildID != spinnerID || s.text.Size == 0 {
+			t.Errorf("%s: Go's table %v, build id %s, text %+v", path, s.table != nil, s.buildID, s.text)
 		}
 		for address, ok := range map[uint64]bool{
 			f.Value: true, f.Value + f.Size - 1: true, f.Value + 1<<40: false, f.Value - 1: false,
 		} {
-			name, found := s.Find(address)
+			name, found := s.find(address)
 			if (found && name == f.Name) != ok {
-				t.Errorf("%s: %x is %q, %v", want, address, name, found)
+				t.Errorf("%s: %x is %q, %v", path, address, name, found)
 			}
 		}
 	}
@@ -85,7 +83,7 @@ func TestReadSymbols(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer library.Close()
-	if _, err := profile.ReadSymbols(library); !errors.Is(err, profile.ErrNoSymbols) {
+	if _, err := readSymbols(library); !errors.Is(err, ErrNoSymbols) {
 		t.Errorf("a stripped library: %v", err)
 	}
 }
@@ -111,19 +109,19 @@ func TestReadSymbolsOfGoByLinker(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer file.Close()
-			stripped, err := profile.ReadSymbols(file)
+			stripped, err := readSymbols(file)
 			if !tt.named {
-				if !errors.Is(err, profile.ErrNoSymbols) {
+				if !errors.Is(err, ErrNoSymbols) {
 					t.Errorf("%+v, %v", stripped, err)
 				}
 				return
 			}
-			if err != nil || stripped.Type != profile.TypeGo {
+			if err != nil || stripped.table == nil {
 				t.Fatalf("%+v, %v", stripped, err)
 			}
 			f := function(t, spinner(t, linker, mode))
 			for address, ok := range map[uint64]bool{f.Value: true, f.Value + f.Size - 1: true, f.Value - 1: false} {
-				if name, found := stripped.Find(address); (found && name == f.Name) != ok {
+				if name, found := stripped.find(address); (found && name == f.Name) != ok {
 					t.Errorf("%x is %q, %v", address, name, found)
 				}
 			}
@@ -134,16 +132,20 @@ func TestReadSymbolsOfGoByLinker(t *testing.T) {
 // A profile of a stripped program can be named later, also after it was written
 // and read, but not if its frames have no offsets.
 func TestSymbolise(t *testing.T) {
-	full := spinner(t, "-B 0x"+buildID)
-	f, s := function(t, full), symbols(t, full)
-	place := f.Value - s.Text.Address + s.Text.Offset
-	text := scriptOf("/bin/spinner", place)
-	p, err := profile.ReadPerfScriptOffsets(strings.NewReader(text),
+	full := spinner(t, "-B 0x"+spinnerID)
+	f, s := function(t, full), symbolsOf(t, full)
+	file, err := os.Open(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	text := offsetsScript("/bin/spinner", f.Value-s.text.Address+s.text.Offset)
+	p, err := ReadPerfScriptOffsets(strings.NewReader(text),
 		func(module string) bool { return module == "/bin/spinner" })
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := map[string]profile.ELF{"/bin/spinner": {BuildID: buildID, Type: profile.TypeStripped, Text: s.Text}}
+	files := map[string]ELF{"/bin/spinner": {BuildID: spinnerID, Type: TypeStripped, Text: s.text}}
 	if trust := p.Judge(files); trust.User != 0 {
 		t.Fatalf("%+v", trust)
 	}
@@ -151,20 +153,25 @@ func TestSymbolise(t *testing.T) {
 	if err := p.WritePprof(&kept); err != nil {
 		t.Fatal(err)
 	}
-	again, err := profile.ReadPprof(&kept)
+	again, err := ReadPprof(&kept)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for which, p := range map[string]*profile.Profile{"taken": p, "written and read": again} {
+	for which, p := range map[string]*Profile{"taken": p, "written and read": again} {
 		unnamed := p.Unnamed()
-		if len(unnamed) != 1 || unnamed[0].BuildID != buildID || unnamed[0].Weight != p.Total() {
+		if len(unnamed) != 1 || unnamed[0].BuildID != spinnerID || unnamed[0].Weight != p.Total() {
 			t.Fatalf("%s: %+v", which, unnamed)
 		}
-		if n := p.Symbolise("/bin/spinner", s); n == 0 {
-			t.Fatalf("%s: nothing is named", which)
+		p.Binary("/bin/spinner").BuildID = "ff"
+		if err := p.Symbolise("/bin/spinner", file); !errors.Is(err, ErrOtherBuild) {
+			t.Errorf("%s: of another build: %v", which, err)
+		}
+		p.Binary("/bin/spinner").BuildID = spinnerID
+		if err := p.Symbolise("/bin/spinner", file); err != nil {
+			t.Fatalf("%s: %v", which, err)
 		}
 		trust := p.Distrust(nil)
-		if b := p.Binary("/bin/spinner"); trust.User != 1 || b.Type != profile.TypeDebug {
+		if b := p.Binary("/bin/spinner"); trust.User != 1 || b.Type != TypeDebug {
 			t.Errorf("%s: %+v, %+v", which, trust, b)
 		}
 		// The caller's address is that of the return, in the next function.
@@ -179,19 +186,19 @@ func TestSymbolise(t *testing.T) {
 			}
 		}
 	}
-	plain, err := profile.ReadPerfScript(strings.NewReader(text))
+	plain, err := ReadPerfScript(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	plain.Judge(files)
-	if n := plain.Symbolise("/bin/spinner", s); n != 0 {
-		t.Errorf("%d frames without a place are named", n)
+	if err := plain.Symbolise("/bin/spinner", file); !errors.Is(err, ErrNoMatch) {
+		t.Errorf("frames without offsets: %v", err)
 	}
 }
 
-// scriptOf has samples at the begin of a function, called from its end, with the
+// offsetsScript has samples at the begin of a function, called from its end, with the
 // marks at the end of stacks where unwinding failed.
-func scriptOf(module string, place uint64) string {
+func offsetsScript(module string, place uint64) string {
 	const size = 0x10
 	var b strings.Builder
 	for i, end := range []string{"0", "ffffffffffffffff"} {
@@ -217,7 +224,7 @@ func TestNoteCallers(t *testing.T) {
 		"lost now and then":   {lost + strings.Repeat(found, 20), ""},
 		"in the kernel alone": {inKernel, ""},
 	} {
-		p, err := profile.ReadPerfScript(strings.NewReader(test.text))
+		p, err := ReadPerfScript(strings.NewReader(test.text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,11 +242,11 @@ func FuzzReadSymbols(f *testing.F) {
 		f.Add(data, uint64(0x1100))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, address uint64) {
-		s, err := profile.ReadSymbols(bytes.NewReader(data))
+		s, err := readSymbols(bytes.NewReader(data))
 		if err != nil {
 			return
 		}
-		if name, ok := s.Find(address); ok && name == "" {
+		if name, ok := s.find(address); ok && name == "" {
 			t.Error("a function without a name was found")
 		}
 	})

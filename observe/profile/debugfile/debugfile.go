@@ -129,7 +129,7 @@ func (f *Finder) Name(p *profile.Profile) {
 		}
 		err := fs.ErrNotExist
 		for _, path := range f.candidates(b.BuildID) {
-			tried := name(p, b, path)
+			tried := name(p, b.Path, path)
 			if tried == nil {
 				note("%s is named by %s, of the same build id %s", b.Path, path, b.BuildID)
 				err = nil
@@ -149,30 +149,11 @@ func (f *Finder) Name(p *profile.Profile) {
 	}
 }
 
-// Why a debug file gives no names.
-var (
-	errOtherBuild = errors.New("it has another build id than what ran")
-	errNoText     = errors.New("neither it nor the profile says where the code was in the binary: name the binary too")
-	errNoMatch    = errors.New("it names nothing of what ran")
-)
-
-// name names the frames of a binary by the symbols of a file.
-func name(p *profile.Profile, b profile.Binary, path string) error {
+func name(p *profile.Profile, binary, path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	symbols, err := profile.ReadSymbols(file)
-	switch {
-	case err != nil:
-		return err
-	case symbols.BuildID != b.BuildID:
-		return errOtherBuild
-	case b.Text == (profile.Segment{}) && symbols.Text == (profile.Segment{}):
-		return errNoText
-	case p.Symbolise(b.Path, symbols) == 0:
-		return errNoMatch
-	}
-	return nil
+	return p.Symbolise(binary, file)
 }

@@ -97,21 +97,20 @@ func (r roots) name(p *profile.Profile, files map[string]profile.ELF) {
 			continue // what ran is not at hand
 		}
 		for _, root := range r {
-			if nameBy(p, root, b, debugfile.ByID(debugDir, b.BuildID)) || nameBy(p, root, b, b.Path) {
+			if nameBy(p, b.Path, root, debugfile.ByID(debugDir, b.BuildID)) || nameBy(p, b.Path, root, b.Path) {
 				break
 			}
 		}
 	}
 }
 
-func nameBy(p *profile.Profile, root *os.File, b profile.Binary, path string) bool {
+func nameBy(p *profile.Profile, binary string, root *os.File, path string) bool {
 	f, err := openIn(root, path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	symbols, err := profile.ReadSymbols(f)
-	return err == nil && symbols.BuildID == b.BuildID && p.Symbolise(b.Path, symbols) > 0
+	return p.Symbolise(binary, f) == nil
 }
 
 // openIn opens a regular file by its path in a root. Links lead where they do
