@@ -37,9 +37,9 @@ type scriptReader struct {
 	keep func(module string) bool // whether to keep offsets; may be nil
 	kept map[string]bool          // by module: what keep returned
 
-	frames, kernel map[string]FrameID  // by symbol and module as in the line
-	threads        map[string]ThreadID // by name and numbers as in the line
-	key            []byte              // scratch
+	frames  map[string]FrameID  // by symbol and module as in the line
+	threads map[string]ThreadID // by name and numbers as in the line
+	key     []byte              // scratch
 
 	open    bool      // a sample's header was read
 	skipped bool      // one of another event was
@@ -69,7 +69,7 @@ func ReadPerfScript(r io.Reader) (*Profile, error) {
 // perf's address is that of the return.
 func ReadPerfScriptOffsets(r io.Reader, keep func(module string) bool) (*Profile, error) {
 	s := scriptReader{p: New(KindCPU, UnitSamples), keep: keep, kept: map[string]bool{},
-		frames: map[string]FrameID{}, kernel: map[string]FrameID{}, threads: map[string]ThreadID{}}
+		frames: map[string]FrameID{}, threads: map[string]ThreadID{}}
 	in := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, err := in.ReadSlice('\n')
@@ -260,21 +260,20 @@ func (s *scriptReader) add(address, symbol, module []byte) {
 		s.inlined = append(s.inlined, readable(string(symbol)))
 		return
 	}
-	kernel := kernelAddress(address)
-	known := s.frames
-	if kernel {
-		known = s.kernel
-	}
 	s.key = append(append(append(s.key[:0], symbol...), 0), module...)
 	var at uint64
-	if !kernel && s.keepsOffsets(module) {
+	kernel := kernelAddress(address)
+	switch {
+	case kernel:
+		s.key = append(s.key, 0)
+	case s.keepsOffsets(module):
 		at, _ = strconv.ParseUint(string(address), 16, 64)
 		if at > 0 && len(s.stack) > 0 {
 			at-- // in the call rather than behind it
 		}
 		s.key = binary.LittleEndian.AppendUint64(append(s.key, 0), at)
 	}
-	id, ok := known[string(s.key)]
+	id, ok := s.frames[string(s.key)]
 	if !ok {
 		f := Frame{Name: readable(string(symbol)), Module: string(module), Offset: at}
 		f.Kernel = kernel || kernelModule(f.Module)
@@ -285,7 +284,7 @@ func (s *scriptReader) add(address, symbol, module []byte) {
 			f.Module = ""
 		}
 		if id = s.p.Frame(f); !s.p.crowded {
-			known[string(s.key)] = id
+			s.frames[string(s.key)] = id
 		}
 	}
 	s.p.offsets[id] = max(s.p.offsets[id], offset)
