@@ -187,7 +187,7 @@ func unfit(a fault.Action, cell record.Cell) (field, why, hint string) {
 	case *fault.Revision, *fault.Move:
 		return "", "its pods have no sidecars that would move to another revision", "take sidecars: " + SidecarsBoth
 	case *fault.Config:
-		if a.ToldToProxies() {
+		if a.ConfiguresProxies() {
 			return "", "its pods have no sidecars that would tell whether they took the configuration", "take sidecars: " + SidecarsBoth
 		}
 	}

@@ -1,37 +1,37 @@
 package fault
 
-// Action is what a step does. Each kind of action is a type of this package,
-// in a file of its own, with everything about it that has no effect; what it
-// does in a trial is behind the Performer that the trial brings.
+// Action is what a step does. Each kind of action is a type of this package, in
+// a file of its own, which holds everything about it but its effect: that is
+// behind the [Performer] of the trial.
 type Action interface {
 	// Kind is its name in studies and records.
 	Kind() string
 	// Fields are those of the study's mapping, which point into the action.
 	Fields() []Field
-	// Settle fills in what the study left out.
+	// Settle fills in defaults.
 	Settle()
-	// Check finds what is wrong with it by itself. step is the step's name,
-	// service one that hints may name.
+	// Check finds problems of the action itself. step is the step's name,
+	// service an example for hints.
 	Check(step, service string) []Problem
-	// Services are those that it names.
+	// Services returns the services that it names.
 	Services() []Reference
 	// Target names what it acts on, for records and reports.
 	Target() string
-	// Holds names what it acts on in the sense that two actions on the same
-	// thing at the same time would undo each other.
+	// Holds names what the action occupies: two actions that hold the same
+	// thing at the same time would revert each other.
 	Holds() string
-	// Reversible tells whether it has an end of its own.
+	// Reversible reports whether the action can be reverted while the trial goes on.
 	Reversible() bool
-	// Needs are what nodes must be able to do, as Need constants.
+	// Needs returns what nodes must be able to do, as Need constants.
 	Needs() []string
-	// Expect puts it in force for arithmetic. It returns false if it changes
-	// what arithmetic does not know.
+	// Expect applies the action to the arithmetic's state. It returns false if
+	// the arithmetic does not model its effect.
 	Expect(n *Standing) bool
 	// Perform calls the performer's method for its kind.
 	Perform(p Performer) error
 }
 
-// Performer makes ready what actions do, a method for each kind.
+// Performer prepares the effects of actions, one method per kind.
 type Performer interface {
 	Remove(a *Remove) error
 	Add(a *Add) error
@@ -51,17 +51,17 @@ type Performer interface {
 type Kind struct {
 	Name string
 	Doc  string // a sentence, for the study's reference
-	// Long says that a study writes it over several lines.
+	// Long says that studies write it over several lines.
 	Long bool
 	New  func() Action
 }
 
-// Kinds lists the kinds of actions in the order that documents use.
+// Kinds lists the kinds of actions in the order of the documentation.
 func Kinds() []Kind {
 	return []Kind{removeKind, addKind, restartKind, workerKind, processKind, networkKind, configKind, loadKind, certificatesKind, revisionKind, moveKind, drainKind}
 }
 
-// KindNames are the names of all kinds, in their order.
+// KindNames returns the names of all kinds, in the order of [Kinds].
 func KindNames() []string {
 	var out []string
 	for _, k := range Kinds() {
@@ -70,40 +70,34 @@ func KindNames() []string {
 	return out
 }
 
-// Reference is a service that an action names, in a field of it.
+// Reference is a service that a field of an action names.
 type Reference struct {
 	Field, Service string
-	// Clients says that [LoadService] can stand there too.
+	// Clients says that [LoadService] is allowed too.
 	Clients bool
 }
 
-// What nodes must be able to do.
+// Abilities of nodes that actions need.
 const (
-	NeedProcess = "process" // kill and pause, and find again what was paused
-	NeedMemory  = "memory"  // bound a container's, and count whom the kernel kills for it
+	NeedProcess = "process" // kill and pause processes, and find paused ones again
+	NeedMemory  = "memory"  // limit a container's memory and count OOM kills
 	NeedCut     = "cut"
 	NeedLose    = "lose"
 	NeedDelay   = "delay"
 	NeedRate    = "rate"
 )
 
-// All picks every replica of a service.
+// All, as a number of replicas, picks every one.
 const All = 0
 
-// LoadService is the name by which steps call the clients.
+// LoadService names the clients in steps.
 const LoadService = "clients"
 
-// usual is what most actions have in common.
+// usual has the methods that most actions share: nothing to fill in, nothing to
+// check beyond the bounds of fields, reversible, no needs.
 type usual struct{}
 
-// Settle implements [Action]: nothing is left to fill in.
-func (usual) Settle() {}
-
-// Check implements [Action]: its fields' own bounds are all there is.
+func (usual) Settle()                        {}
 func (usual) Check(string, string) []Problem { return nil }
-
-// Reversible implements [Action].
-func (usual) Reversible() bool { return true }
-
-// Needs implements [Action]: it asks nothing of nodes.
-func (usual) Needs() []string { return nil }
+func (usual) Reversible() bool               { return true }
+func (usual) Needs() []string                { return nil }

@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/graph"
 )
 
-// Behaviour is a change of what a worker does; what is nil stays as it was.
+// Behaviour changes how a worker behaves; a nil field changes nothing.
 type Behaviour struct {
 	ServiceTime   *graph.ServiceTime
 	ResponseBytes *int64
@@ -15,12 +15,12 @@ type Behaviour struct {
 	Queue         *int           // requests that may wait for that
 	CPU           *time.Duration // CPU time spent on each request
 	Memory        *int64         // bytes held
-	// Failures replace those in force; empty and not nil: none any longer.
+	// Failures replace those in force; empty but not nil removes them.
 	Failures []graph.Failure
-	Ready    *bool // what the readiness probe is told
+	Ready    *bool // answer of the readiness probe
 }
 
-// In is a graph with a service all of whose workers behave so.
+// In returns the graph with the behaviour applied to all workers of a service.
 func (b Behaviour) In(g graph.Graph, service string) graph.Graph {
 	out := g
 	out.Services = slices.Clone(g.Services)

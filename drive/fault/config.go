@@ -9,10 +9,10 @@ import (
 // Config changes objects of the Kubernetes API.
 type Config struct {
 	usual
-	Apply  []map[string]any // whole objects; those there are replaced
+	Apply  []map[string]any // complete objects, which replace existing ones
 	Delete []ObjectRef
-	// Rejected says that proxies are expected to reject it: the proof is then
-	// that they did.
+	// Rejected says that proxies are expected to reject the change: that they
+	// did is then its proof.
 	Rejected bool
 }
 
@@ -31,10 +31,8 @@ func (r *ObjectRef) Fields() []Field {
 
 var configKind = Kind{Name: "config", Doc: "Changes objects of the Kubernetes API.", Long: true, New: func() Action { return &Config{} }}
 
-// Kind implements [Action].
 func (*Config) Kind() string { return configKind.Name }
 
-// Fields implements [Action].
 func (a *Config) Fields() []Field {
 	return []Field{
 		{Name: "apply", Doc: "Manifests (YAML, separated by ---). Objects without a namespace go to the trial's own. When the step ends they are as they were.", Value: Manifests{&a.Apply}},
@@ -43,7 +41,6 @@ func (a *Config) Fields() []Field {
 	}
 }
 
-// Check implements [Action].
 func (a *Config) Check(step, _ string) []Problem {
 	if len(a.Apply)+len(a.Delete) > 0 {
 		return nil
@@ -51,13 +48,9 @@ func (a *Config) Check(step, _ string) []Problem {
 	return []Problem{{Hint: "give apply or delete", Text: fmt.Sprintf("step %q changes no object", step)}}
 }
 
-// Services implements [Action].
 func (*Config) Services() []Reference { return nil }
+func (a *Config) Target() string      { return a.Holds() }
 
-// Target implements [Action].
-func (a *Config) Target() string { return a.Holds() }
-
-// Holds implements [Action].
 func (a *Config) Holds() string {
 	names := make([]string, 0, len(a.Apply))
 	for _, o := range a.Apply {
@@ -78,10 +71,10 @@ func objectName(o map[string]any) string {
 	return strings.Join(parts, "/")
 }
 
-// meshGroups are the ends of the API groups that proxies are configured by.
+// meshGroups are suffixes of the API groups that configure proxies.
 var meshGroups = []string{".istio.io", ".linkerd.io", "gateway.networking.k8s.io"}
 
-// OfMesh says whether proxies are told of such an object.
+// OfMesh reports whether an object configures proxies.
 func OfMesh(object map[string]any) bool {
 	version, _ := object["apiVersion"].(string)
 	return ofMesh(version)
@@ -92,14 +85,12 @@ func ofMesh(version string) bool {
 	return slices.ContainsFunc(meshGroups, func(end string) bool { return strings.HasSuffix("."+group, end) || group == end })
 }
 
-// ToldToProxies says whether proxies are told of an object that it changes, or are
-// expected to reject it.
-func (a *Config) ToldToProxies() bool {
+// ConfiguresProxies reports whether the step changes an object that configures
+// proxies, or one that they are expected to reject.
+func (a *Config) ConfiguresProxies() bool {
 	return a.Rejected || slices.ContainsFunc(a.Apply, OfMesh) || slices.ContainsFunc(a.Delete, func(r ObjectRef) bool { return ofMesh(r.APIVersion) })
 }
 
-// Expect implements [Action]: what an object does is not known.
-func (*Config) Expect(*Standing) bool { return false }
-
-// Perform implements [Action].
+// Expect returns false: what an object does is not modelled.
+func (*Config) Expect(*Standing) bool       { return false }
 func (a *Config) Perform(p Performer) error { return p.Config(a) }

@@ -1,11 +1,11 @@
-// Package fault is what happens to a mesh in a trial of resilience: steps on
-// a timeline, each at its time or when a condition holds, each with an end or
-// for good.
+// Package fault describes the faults of a resilience trial: steps on a
+// timeline, each at its time or when a condition holds, and reverted after a
+// while or at the end of the trial.
 //
-// A study gives a [Timeline]. [Timeline.Check] finds what contradicts itself,
-// [Timeline.Plan] unrolls repeated steps into a list of [Occurrence]s in order
-// of time; both only compute. Package drive/fault/drive carries the list out: it
-// begins each occurrence on time, has it proven, undoes it, and tells as
-// [record.Event]s what happened when. What an action does to a cluster is
-// known to neither; the runner gives drive the hands.
+// A study gives a [Timeline]. [Timeline.Check] finds contradictions and
+// [Timeline.Plan] unrolls repeated steps into [Occurrence]s in order of time;
+// both only compute. Package drive/fault/drive executes the plan: it begins each
+// occurrence on time, has its effect proved, reverts it, and returns what
+// happened when as [record.Event]s. The trial provides a [Performer], which
+// knows what each action does to a cluster.
 package fault

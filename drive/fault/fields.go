@@ -2,15 +2,15 @@ package fault
 
 import "time"
 
-// Field is one of the fields that an action has in a study. Package study
-// reads and writes it and describes it to editors.
+// Field is a field of an action in a study. Package study reads and writes it
+// and describes it to editors.
 type Field struct {
 	Name, Doc string
 	Required  bool
 	Value     Value
 }
 
-// Value is where a field's value goes, and what it may be: one of the types
+// Value says where a field's value goes and what it accepts: one of the types
 // below.
 type Value interface{ value() }
 
@@ -24,7 +24,7 @@ type (
 	Version struct{ To *string }
 	// Namespace is that of an object.
 	Namespace struct{ To *string }
-	// Service is the name of one of the graph's.
+	// Service names a service of the graph.
 	Service struct {
 		To      *string
 		Clients bool // or [LoadService], to say so in hints

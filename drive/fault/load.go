@@ -10,8 +10,8 @@ import (
 type Load struct {
 	usual
 	Rate float64 // requests per second in all
-	// Announced tells the mesh's operator beforehand: replicas of Service
-	// are raised to Replicas this long before the step.
+	// Announced is how long before the step Service is scaled to Replicas; 0
+	// does not announce the load.
 	Announced time.Duration
 	Service   string
 	Replicas  int
@@ -19,10 +19,8 @@ type Load struct {
 
 var loadKind = Kind{Name: "load", Doc: "Changes the clients' rate.", New: func() Action { return &Load{} }}
 
-// Kind implements [Action].
 func (*Load) Kind() string { return loadKind.Name }
 
-// Fields implements [Action].
 func (a *Load) Fields() []Field {
 	return []Field{
 		{Name: "rate", Required: true, Doc: "Requests per second in all.", Value: Number{&a.Rate, rate.Highest}},
@@ -32,7 +30,6 @@ func (a *Load) Fields() []Field {
 	}
 }
 
-// Check implements [Action].
 func (a *Load) Check(_, service string) []Problem {
 	if a.Announced == 0 || a.Service != "" && a.Replicas > 0 {
 		return nil
@@ -40,7 +37,6 @@ func (a *Load) Check(_, service string) []Problem {
 	return []Problem{{Field: "announced", Hint: "as service: " + service + ", replicas: 10", Text: "an announced load says which service gets how many replicas"}}
 }
 
-// Services implements [Action].
 func (a *Load) Services() []Reference {
 	if a.Service == "" {
 		return nil
@@ -48,13 +44,9 @@ func (a *Load) Services() []Reference {
 	return []Reference{{Field: "service", Service: a.Service}}
 }
 
-// Target implements [Action].
 func (a *Load) Target() string { return a.Holds() }
+func (*Load) Holds() string    { return "load" }
 
-// Holds implements [Action].
-func (*Load) Holds() string { return "load" }
-
-// Expect implements [Action].
 func (a *Load) Expect(n *Standing) bool {
 	n.Rate = a.Rate
 	if a.Announced > 0 {
@@ -64,5 +56,4 @@ func (a *Load) Expect(n *Standing) bool {
 	return true
 }
 
-// Perform implements [Action].
 func (a *Load) Perform(p Performer) error { return p.Load(a) }

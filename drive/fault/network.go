@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Network disturbs packets from one service's pods to another's. At most one
-// of the disturbances may be set where a kernel cannot combine them.
+// Network disturbs packets from one service's pods to another's. Where a kernel
+// cannot combine disturbances, only one of them may be set.
 type Network struct {
 	usual
-	From, To string // services; LoadService stands for the clients
+	From, To string // services; From may be LoadService
 	Pick     int    // pods of To; All for every one
 	Cut      bool
 	Lose     float64       // share of packets, 0..1
@@ -19,10 +19,8 @@ type Network struct {
 
 var networkKind = Kind{Name: "network", Doc: "Disturbs packets from one service's pods to another's.", New: func() Action { return &Network{} }}
 
-// Kind implements [Action].
 func (*Network) Kind() string { return networkKind.Name }
 
-// Fields implements [Action].
 func (a *Network) Fields() []Field {
 	return []Field{
 		{Name: "from", Required: true, Doc: "Service that sends, or clients.", Value: Service{To: &a.From, Clients: true}},
@@ -34,7 +32,6 @@ func (a *Network) Fields() []Field {
 	}
 }
 
-// Check implements [Action].
 func (a *Network) Check(step, _ string) []Problem {
 	if len(a.Needs()) > 0 {
 		return nil
@@ -42,18 +39,13 @@ func (a *Network) Check(step, _ string) []Problem {
 	return []Problem{{Hint: "cut: true, lose: 10%, delay: 5ms or rate: 1mbit", Text: fmt.Sprintf("step %q does nothing to the network", step)}}
 }
 
-// Services implements [Action].
 func (a *Network) Services() []Reference {
 	return []Reference{{Field: "from", Service: a.From, Clients: true}, {Field: "to", Service: a.To}}
 }
 
-// Target implements [Action].
 func (a *Network) Target() string { return a.Holds() }
+func (a *Network) Holds() string  { return "network from " + a.From + " to " + a.To }
 
-// Holds implements [Action].
-func (a *Network) Holds() string { return "network from " + a.From + " to " + a.To }
-
-// Needs implements [Action].
 func (a *Network) Needs() []string {
 	var out []string
 	for _, one := range []struct {
@@ -67,7 +59,7 @@ func (a *Network) Needs() []string {
 	return out
 }
 
-// Expect implements [Action]: only what is cut off altogether is known.
+// Expect knows a cut alone: loss, delay and rate are not modelled.
 func (a *Network) Expect(n *Standing) bool {
 	if a.Cut {
 		n.breaks(a.To, a.Pick)
@@ -75,5 +67,4 @@ func (a *Network) Expect(n *Standing) bool {
 	return a.Cut
 }
 
-// Perform implements [Action].
 func (a *Network) Perform(p Performer) error { return p.Network(a) }

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// MaxOccurrences is how many occurrences a timeline may come to.
+	// MaxOccurrences bounds the occurrences of a timeline.
 	MaxOccurrences = 1000
-	// ProofTime is how long the effect of an occurrence may take to show.
+	// ProofTime bounds how long an occurrence may take to show its effect.
 	ProofTime = 30 * time.Second
 )
 
-// Problem is what is wrong with a timeline, and where: the index of a step
-// and the name of its field ("" for the step as a whole).
+// Problem says what is wrong with a timeline, and where: the index of a step
+// and the name of its field ("" for the step itself).
 type Problem struct {
 	Step  int
 	Field string
@@ -26,14 +26,14 @@ type Problem struct {
 
 func (p Problem) Error() string { return p.Text }
 
-// OneAction is the problem of a step that does not say one thing to do.
+// OneAction is the problem of a step without exactly one action.
 func OneAction(step string) Problem {
 	return Problem{Hint: "exactly one of " + strings.Join(KindNames(), ", "), Text: fmt.Sprintf("step %q says nothing, or more than one thing, to do", step)}
 }
 
-// Check finds what contradicts itself in a timeline: times that are negative
-// or beyond its end, names given twice, steps that overlap on the same thing.
-// Whether services exist is the caller's to check.
+// Check finds contradictions in a timeline: times that are negative or beyond
+// its end, duplicate names, steps that overlap on the same target. The caller
+// checks whether services exist.
 func (t *Timeline) Check() []Problem {
 	var out []Problem
 	fail := func(step int, field, hint, format string, args ...any) {
@@ -83,27 +83,20 @@ func (t *Timeline) Check() []Problem {
 	if all := t.Plan(); len(all) > MaxOccurrences {
 		fail(0, "", "", "the timeline has %d occurrences, at most %d are possible", len(all), MaxOccurrences)
 	} else {
-		out = append(append(out, t.overlaps(all)...), overtaken(all)...)
+		out = append(overlaps(all), overtaken(all)...)
 	}
 	return out
 }
 
-// overlaps finds occurrences that act on the same thing at the same time, so
-// that the end of one would undo the other. Those that last for good do not
-// count: what comes later adds to them.
-func (t *Timeline) overlaps(all []Occurrence) []Problem {
+// overlaps finds occurrences that act on the same target at the same time, so
+// that the end of one would revert the other. An occurrence that stays in force
+// (End is 0) overlaps nothing later: that adds to it. When one waits for a
+// condition, its time is not known.
+func overlaps(all []Occurrence) []Problem {
 	var out []Problem
 	for i, a := range all {
 		for _, b := range all[i+1:] {
-			// One that waits for a condition may happen at any time after.
-			if a.End == 0 && b.End == 0 || a.When != "" || b.When != "" {
-				continue
-			}
-			overlap := a.End > b.Begin && (b.Begin > a.Begin || b.End > 0 || a.End > 0)
-			if a.End == 0 { // a stands already and b comes and goes on top of it
-				overlap = false
-			}
-			if overlap && a.Holds() == b.Holds() {
+			if a.When == "" && b.When == "" && a.End > b.Begin && a.Holds() == b.Holds() {
 				out = append(out, Problem{Step: b.Step, Field: "at", Hint: "let one end before the other begins",
 					Text: fmt.Sprintf("%q begins at %v, while %q still acts on the same %s until %v", b.Name, b.Begin, a.Name, a.Holds(), a.End)})
 			}
@@ -112,9 +105,9 @@ func (t *Timeline) overlaps(all []Occurrence) []Problem {
 	return out
 }
 
-// overtaken finds moves of the namespace that begin before the one that came last must have
-// been proved: pods would go where the later one has them. One that waits for a condition
-// may happen at any time after.
+// overtaken finds moves of the namespace that begin while the previous one may still be
+// unproved: its pods would follow the later move. When one waits for a condition, its time
+// is not known.
 func overtaken(all []Occurrence) []Problem {
 	var out []Problem
 	var last *Occurrence
@@ -136,12 +129,11 @@ func overtaken(all []Occurrence) []Problem {
 	return out
 }
 
-// Announced follows the name of a load step in the name of the step that
-// announces it.
+// Announced is the suffix that names the announcement of a load step.
 const Announced = "-announced"
 
-// Without is the timeline without the steps of these names. NAME-announced
-// leaves out only that the load step NAME is announced.
+// Without returns the timeline without the named steps. NAME-announced removes
+// only the announcement of the load step NAME.
 func (t *Timeline) Without(names []string) Timeline {
 	out := Timeline{Duration: t.Duration}
 	for _, s := range t.Steps {
@@ -156,8 +148,7 @@ func (t *Timeline) Without(names []string) Timeline {
 	return out
 }
 
-// Plan unrolls the timeline: every occurrence in order of time, of several at
-// once the file's first.
+// Plan unrolls the timeline: every occurrence in order of time, then of the file.
 func (t *Timeline) Plan() []Occurrence {
 	var out []Occurrence
 	for i, s := range t.Steps {

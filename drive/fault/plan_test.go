@@ -2,7 +2,6 @@ package fault_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,45 +22,39 @@ func TestCheck(t *testing.T) {
 	for name, test := range map[string]struct {
 		steps []fault.Step
 		step  int    // of the first problem
-		field string // of it
-		text  string // a part of it; "" for no problem
+		field string // of it; "-" for no problem
 	}{
-		"nothing":           {},
-		"one":               {steps: []fault.Step{{Name: "a", At: second, Action: remove("bar")}}},
-		"repeated":          {steps: []fault.Step{{Name: "a", At: second, Every: 2 * second, Times: 4, Action: remove("bar")}}},
-		"no name":           {steps: []fault.Step{{At: second, Action: remove("bar")}}, field: "name", text: "no name"},
-		"name twice":        {steps: []fault.Step{{Name: "a", Action: remove("bar")}, {Name: "a", Action: remove("bar")}}, step: 1, field: "name", text: "name of step 1"},
-		"no action":         {steps: []fault.Step{{Name: "a"}}, text: "nothing, or more"},
-		"negative time":     {steps: []fault.Step{{Name: "a", At: -1, Action: remove("bar")}}, field: "at", text: "before the load"},
-		"after the end":     {steps: []fault.Step{{Name: "a", At: 11 * second, Action: remove("bar")}}, field: "at", text: "after the timeline's end"},
-		"turn after end":    {steps: []fault.Step{{Name: "a", At: 8 * second, Every: second, Times: 4, Action: remove("bar")}}, field: "times", text: "turn 4"},
-		"times alone":       {steps: []fault.Step{{Name: "a", Times: 4, Action: remove("bar")}}, field: "every", text: "how far apart"},
-		"every alone":       {steps: []fault.Step{{Name: "a", Every: second, Action: remove("bar")}}, field: "times", text: "how often"},
-		"condition repeats": {steps: []fault.Step{{Name: "a", When: "true", Every: second, Times: 2, Action: remove("bar")}}, field: "when", text: "cannot repeat"},
-		"no way back":       {steps: []fault.Step{{Name: "a", For: second, Action: &fault.Restart{Service: "bar"}}}, field: "for", text: "not undone by itself"},
-		"overlaps itself":   {steps: []fault.Step{{Name: "a", Every: second, Times: 2, For: 2 * second, Action: pause(fault.OfWorker, "bar")}}, field: "for", text: "overlaps itself"},
+		"nothing":           {field: "-"},
+		"one":               {steps: []fault.Step{{Name: "a", At: second, Action: remove("bar")}}, field: "-"},
+		"repeated":          {steps: []fault.Step{{Name: "a", At: second, Every: 2 * second, Times: 4, Action: remove("bar")}}, field: "-"},
+		"no name":           {steps: []fault.Step{{At: second, Action: remove("bar")}}, field: "name"},
+		"name twice":        {steps: []fault.Step{{Name: "a", Action: remove("bar")}, {Name: "a", Action: remove("bar")}}, step: 1, field: "name"},
+		"no action":         {steps: []fault.Step{{Name: "a"}}},
+		"negative time":     {steps: []fault.Step{{Name: "a", At: -1, Action: remove("bar")}}, field: "at"},
+		"after the end":     {steps: []fault.Step{{Name: "a", At: 11 * second, Action: remove("bar")}}, field: "at"},
+		"turn after end":    {steps: []fault.Step{{Name: "a", At: 8 * second, Every: second, Times: 4, Action: remove("bar")}}, field: "times"},
+		"times alone":       {steps: []fault.Step{{Name: "a", Times: 4, Action: remove("bar")}}, field: "every"},
+		"every alone":       {steps: []fault.Step{{Name: "a", Every: second, Action: remove("bar")}}, field: "times"},
+		"condition repeats": {steps: []fault.Step{{Name: "a", When: "true", Every: second, Times: 2, Action: remove("bar")}}, field: "when"},
+		"no way back":       {steps: []fault.Step{{Name: "a", For: second, Action: &fault.Restart{Service: "bar"}}}, field: "for"},
+		"overlaps itself":   {steps: []fault.Step{{Name: "a", Every: second, Times: 2, For: 2 * second, Action: pause(fault.OfWorker, "bar")}}, field: "for"},
 		"overlap": {steps: []fault.Step{{Name: "a", At: second, For: 3 * second, Action: pause(fault.OfWorker, "bar")}, {Name: "b", At: 2 * second, For: second, Action: pause(fault.OfWorker, "bar")}},
-			step: 1, field: "at", text: `"b" begins at 2s, while "a"`},
-		"side by side":               {steps: []fault.Step{{Name: "a", At: second, For: 3 * second, Action: pause(fault.OfWorker, "bar")}, {Name: "b", At: 2 * second, For: second, Action: pause(fault.OfWorker, "foo")}}},
-		"in turn":                    {steps: []fault.Step{{Name: "a", At: second, For: second, Action: pause(fault.OfWorker, "bar")}, {Name: "b", At: 2 * second, For: second, Action: pause(fault.OfWorker, "bar")}}},
-		"for good, then for a while": {steps: []fault.Step{{Name: "a", At: second, Action: remove("bar")}, {Name: "b", At: 2 * second, For: second, Action: remove("bar")}}},
+			step: 1, field: "at"},
+		"side by side":               {steps: []fault.Step{{Name: "a", At: second, For: 3 * second, Action: pause(fault.OfWorker, "bar")}, {Name: "b", At: 2 * second, For: second, Action: pause(fault.OfWorker, "foo")}}, field: "-"},
+		"in turn":                    {steps: []fault.Step{{Name: "a", At: second, For: second, Action: pause(fault.OfWorker, "bar")}, {Name: "b", At: 2 * second, For: second, Action: pause(fault.OfWorker, "bar")}}, field: "-"},
+		"for good, then for a while": {steps: []fault.Step{{Name: "a", At: second, Action: remove("bar")}, {Name: "b", At: 2 * second, For: second, Action: remove("bar")}}, field: "-"},
 		"for good while another stands": {steps: []fault.Step{{Name: "a", At: second, For: 3 * second, Action: remove("bar")}, {Name: "b", At: 2 * second, Action: remove("bar")}},
-			step: 1, field: "at", text: "still acts"},
+			step: 1, field: "at"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			line := fault.Timeline{Duration: 10 * second, Steps: test.steps}
 			problems := line.Check()
-			if test.text == "" {
-				if len(problems) > 0 {
-					t.Fatalf("unexpected: %v", problems)
-				}
-				return
+			got := fault.Problem{Field: "-"}
+			if len(problems) > 0 {
+				got = problems[0]
 			}
-			if len(problems) == 0 {
-				t.Fatal("nothing was found")
-			}
-			if p := problems[0]; p.Step != test.step || p.Field != test.field || !strings.Contains(p.Text, test.text) {
-				t.Errorf("step %d, field %q: %s", p.Step, p.Field, p.Text)
+			if got.Step != test.step || got.Field != test.field {
+				t.Errorf("step %d, field %q: %s", got.Step, got.Field, got.Text)
 			}
 		})
 	}

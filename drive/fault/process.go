@@ -2,38 +2,36 @@ package fault
 
 import "fmt"
 
-// What a process action is about.
+// Values of [Process].Of.
 const (
-	OfControlPlane = "istiod" // the mesh's control plane, whichever it is
+	OfControlPlane = "istiod" // the control plane of any mesh
 	OfProxy        = "envoy"  // the sidecar's proxy
 	OfAgent        = "agent"  // what starts the proxy and fetches its certificates
 	OfWorker       = "worker"
-	OfZtunnel      = "ztunnel"  // the proxies on nodes, which pods share
-	OfWaypoint     = "waypoint" // the proxy before Services
+	OfZtunnel      = "ztunnel"  // node proxies, which pods share
+	OfWaypoint     = "waypoint" // the proxy in front of Services
 )
 
-// What is done to a process.
+// Values of [Process].Do.
 const (
 	DoKill  = "kill"  // SIGKILL; Kubernetes starts it again
 	DoPause = "pause" // SIGSTOP, and SIGCONT at the end
-	DoOOM   = "oom"   // the kernel kills it, for want of memory; Kubernetes starts it again
+	DoOOM   = "oom"   // the kernel's OOM killer; Kubernetes starts it again
 )
 
 // Process kills or pauses processes.
 type Process struct {
 	usual
 	Of      string
-	Service string // whose; not for the control plane and a waypoint
-	Pick    int    // pods, or of ztunnels nodes, the first by name; All for every one
+	Service string // not for the control plane and a waypoint
+	Pick    int    // pods (ztunnel: nodes), the first by name; All for every one
 	Do      string
 }
 
 var processKind = Kind{Name: "process", Doc: "Kills or pauses processes.", New: func() Action { return &Process{} }}
 
-// Kind implements [Action].
 func (*Process) Kind() string { return processKind.Name }
 
-// Fields implements [Action].
 func (a *Process) Fields() []Field {
 	return []Field{
 		{Name: "of", Required: true, Doc: "What kind of process.", Value: Text{To: &a.Of, OneOf: []string{OfControlPlane, OfProxy, OfAgent, OfWorker, OfZtunnel, OfWaypoint}}},
@@ -42,7 +40,6 @@ func (a *Process) Fields() []Field {
 	}
 }
 
-// Check implements [Action].
 func (a *Process) Check(_, service string) []Problem {
 	switch {
 	case a.Do == DoOOM && a.Of != OfZtunnel && a.Of != OfWorker:
@@ -56,7 +53,6 @@ func (a *Process) Check(_, service string) []Problem {
 	return []Problem{{Field: "of", Hint: "as service: " + service, Text: fmt.Sprintf("say whose %s", a.Of)}}
 }
 
-// Services implements [Action].
 func (a *Process) Services() []Reference {
 	if a.Service == "" {
 		return nil
@@ -64,10 +60,8 @@ func (a *Process) Services() []Reference {
 	return []Reference{{Field: "service", Service: a.Service, Clients: a.Of != OfWorker}}
 }
 
-// Target implements [Action].
 func (a *Process) Target() string { return a.Holds() }
 
-// Holds implements [Action].
 func (a *Process) Holds() string {
 	if a.Of == OfControlPlane || a.Service == "" {
 		return a.Of
@@ -75,12 +69,10 @@ func (a *Process) Holds() string {
 	return a.Of + " of " + a.Service
 }
 
-// Reversible implements [Action].
 func (a *Process) Reversible() bool {
 	return a.Do == DoPause || a.Of == OfControlPlane || a.Of == OfWaypoint
 }
 
-// Needs implements [Action].
 func (a *Process) Needs() []string {
 	if a.Do == DoOOM {
 		return []string{NeedProcess, NeedMemory}
@@ -88,8 +80,8 @@ func (a *Process) Needs() []string {
 	return []string{NeedProcess}
 }
 
-// Expect implements [Action]: how soon a killed process is back is not known, nor what
-// becomes of requests that others' proxies carry.
+// Expect returns false for a kill, whose recovery time is not modelled, and for proxies that
+// services share.
 func (a *Process) Expect(n *Standing) bool {
 	if a.Do != DoPause || a.Of == OfZtunnel || a.Of == OfWaypoint {
 		return false
@@ -100,5 +92,4 @@ func (a *Process) Expect(n *Standing) bool {
 	return true
 }
 
-// Perform implements [Action].
 func (a *Process) Perform(p Performer) error { return p.Process(a) }

@@ -18,10 +18,8 @@ type Restart struct {
 
 var restartKind = Kind{Name: "restart", Doc: "Replaces every pod of a service, or of an ambient mesh's proxies, a few at a time, as kubectl rollout restart does.", New: func() Action { return &Restart{} }}
 
-// Kind implements [Action].
 func (*Restart) Kind() string { return restartKind.Name }
 
-// Fields implements [Action].
 func (a *Restart) Fields() []Field {
 	return []Field{
 		{Name: "service", Doc: "A service of the graph.", Value: Service{To: &a.Service}},
@@ -30,7 +28,6 @@ func (a *Restart) Fields() []Field {
 	}
 }
 
-// Check implements [Action].
 func (a *Restart) Check(step, service string) []Problem {
 	switch {
 	case (a.Service == "") == (a.Of == ""):
@@ -41,7 +38,6 @@ func (a *Restart) Check(step, service string) []Problem {
 	return nil
 }
 
-// Services implements [Action].
 func (a *Restart) Services() []Reference {
 	if a.Service == "" {
 		return nil
@@ -49,10 +45,8 @@ func (a *Restart) Services() []Reference {
 	return []Reference{{Field: "service", Service: a.Service}}
 }
 
-// Target implements [Action].
 func (a *Restart) Target() string { return cmp.Or(a.Of, a.Service) }
 
-// Holds implements [Action].
 func (a *Restart) Holds() string {
 	if a.Of != "" {
 		return a.Of
@@ -60,11 +54,8 @@ func (a *Restart) Holds() string {
 	return "replicas of " + a.Service
 }
 
-// Reversible implements [Action].
 func (*Restart) Reversible() bool { return false }
 
-// Expect implements [Action]: how long pods take to be replaced is not known.
-func (*Restart) Expect(*Standing) bool { return false }
-
-// Perform implements [Action].
+// Expect returns false: how long it takes to replace pods is not modelled.
+func (*Restart) Expect(*Standing) bool       { return false }
 func (a *Restart) Perform(p Performer) error { return p.Restart(a) }

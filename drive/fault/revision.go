@@ -10,13 +10,13 @@ import (
 // Installed is what steps call the revision that a trial's pods begin with.
 const Installed = "installed"
 
-// revisionName is a revision as Istio names objects after it.
+// revisionName matches a revision that Istio can name objects after.
 var revisionName = lazyregexp.New(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-// longestRevision is what a Service's name has left beside "istiod-".
+// longestRevision is what the name of Service istiod-REVISION leaves for the revision.
 const longestRevision = 63 - len("istiod-")
 
-// Revision has a control plane of another revision serve beside the one there.
+// Revision starts a control plane of another revision beside the existing one.
 type Revision struct {
 	usual
 	Name string
@@ -24,15 +24,12 @@ type Revision struct {
 
 var revisionKind = Kind{Name: "revision", Doc: "Has a control plane of another revision serve beside the one that is there.", New: func() Action { return &Revision{} }}
 
-// Kind implements [Action].
 func (*Revision) Kind() string { return revisionKind.Name }
 
-// Fields implements [Action].
 func (a *Revision) Fields() []Field {
 	return []Field{{Name: "name", Required: true, Doc: "The revision. A lab on this machine installs it, and takes it away with the trial; a cluster must have it.", Value: Text{To: &a.Name}}}
 }
 
-// Check implements [Action].
 func (a *Revision) Check(step, _ string) []Problem {
 	if a.Name == Installed {
 		return []Problem{{Field: "name", Hint: "as name: canary", Text: fmt.Sprintf("step %q: %s is the revision that is there", step, Installed)}}
@@ -40,22 +37,15 @@ func (a *Revision) Check(step, _ string) []Problem {
 	return checkRevision(step, "name", a.Name)
 }
 
-// Services implements [Action].
 func (*Revision) Services() []Reference { return nil }
+func (a *Revision) Target() string      { return a.Name }
+func (a *Revision) Holds() string       { return "revision " + a.Name }
 
-// Target implements [Action].
-func (a *Revision) Target() string { return a.Name }
-
-// Holds implements [Action].
-func (a *Revision) Holds() string { return "revision " + a.Name }
-
-// Reversible implements [Action]: sidecars may be connected to it.
+// Reversible returns false: sidecars may be connected to the control plane.
 func (*Revision) Reversible() bool { return false }
 
-// Expect implements [Action]: it answers no requests.
-func (*Revision) Expect(*Standing) bool { return true }
-
-// Perform implements [Action].
+// Expect changes nothing: a control plane answers no requests.
+func (*Revision) Expect(*Standing) bool       { return true }
 func (a *Revision) Perform(p Performer) error { return p.Revision(a) }
 
 // Move moves the trial's namespace to a revision, and restarts its services.
@@ -69,33 +59,20 @@ const MoveKind = "move"
 
 var moveKind = Kind{Name: MoveKind, Doc: "Moves the trial's namespace to a revision by its label istio.io/rev, and replaces the pods of all services with sidecars, a few at a time. The clients stay.", New: func() Action { return &Move{} }}
 
-// Kind implements [Action].
 func (*Move) Kind() string { return moveKind.Name }
 
-// Fields implements [Action].
 func (a *Move) Fields() []Field {
 	return []Field{{Name: "to", Required: true, Doc: "The revision; installed is the one that the pods began with.", Value: Text{To: &a.To}}}
 }
 
-// Check implements [Action].
 func (a *Move) Check(step, _ string) []Problem { return checkRevision(step, "to", a.To) }
+func (*Move) Services() []Reference            { return nil }
+func (a *Move) Target() string                 { return "the namespace to " + a.To }
+func (*Move) Holds() string                    { return "revision of the namespace" }
+func (*Move) Reversible() bool                 { return false }
 
-// Services implements [Action].
-func (*Move) Services() []Reference { return nil }
-
-// Target implements [Action].
-func (a *Move) Target() string { return "the namespace to " + a.To }
-
-// Holds implements [Action].
-func (*Move) Holds() string { return "revision of the namespace" }
-
-// Reversible implements [Action].
-func (*Move) Reversible() bool { return false }
-
-// Expect implements [Action]: how long pods take to be replaced is not known.
-func (*Move) Expect(*Standing) bool { return false }
-
-// Perform implements [Action].
+// Expect returns false: how long it takes to replace pods is not modelled.
+func (*Move) Expect(*Standing) bool       { return false }
 func (a *Move) Perform(p Performer) error { return p.Move(a) }
 
 func checkRevision(step, field, name string) []Problem {
@@ -109,29 +86,28 @@ func checkRevision(step, field, name string) []Problem {
 	return nil
 }
 
-// Revisions are the revisions that steps bring up, and those that they move the
+// Revisions returns the revisions that steps bring up, and those that they move the
 // namespace to, each once and without [Installed].
 func (t *Timeline) Revisions() (up, to []string) {
-	add := func(names []string, name string) []string {
-		if slices.Contains(names, name) {
-			return names
+	add := func(names *[]string, name string) {
+		if !slices.Contains(*names, name) {
+			*names = append(*names, name)
 		}
-		return append(names, name)
 	}
 	for _, s := range t.Steps {
 		switch a := s.Action.(type) {
 		case *Revision:
-			up = add(up, a.Name)
+			add(&up, a.Name)
 		case *Move:
 			if a.To != Installed {
-				to = add(to, a.To)
+				add(&to, a.To)
 			}
 		}
 	}
 	return up, to
 }
 
-// Moves says that a step moves the namespace.
+// Moves reports whether a step moves the namespace.
 func (t *Timeline) Moves() bool {
 	return slices.ContainsFunc(t.Steps, func(s Step) bool { _, ok := s.Action.(*Move); return ok })
 }

@@ -6,29 +6,29 @@ import (
 	"github.com/meshtrial/meshtrial/drive/graph"
 )
 
-// Standing is what steps have made of the services by some moment, for
-// arithmetic.
+// Standing is the state of the services after some steps, as the arithmetic
+// sees it.
 type Standing struct {
 	Removed map[string]int     // replicas
 	Broken  map[string]float64 // share of a service's endpoints that cannot answer
 	Failing map[string]float64 // share of a service's requests that its workers fail
-	Some    map[string][]Some  // workers of a service that behave otherwise than the rest
+	Some    map[string][]Some  // workers of a service whose behaviour differs from the rest
 	Rate    float64            // requests per second of all clients
 	Graph   graph.Graph
 }
 
-// Some are replicas of a service that behave otherwise.
+// Some are replicas of a service with a behaviour of their own.
 type Some struct {
 	Count int
 	Set   Behaviour
 }
 
-// NewStanding is what stands before any step.
+// NewStanding returns the state before any step.
 func NewStanding(g graph.Graph, rate float64) Standing {
 	return Standing{Removed: map[string]int{}, Broken: map[string]float64{}, Failing: map[string]float64{}, Some: map[string][]Some{}, Rate: rate, Graph: g}
 }
 
-// part is the share of a service's replicas that so many of them are.
+// part returns which share of a service's replicas pick of them are.
 func (n *Standing) part(service string, pick int) float64 {
 	one, _ := n.Graph.Service(service)
 	left := one.Replicas - n.Removed[service]
@@ -38,7 +38,7 @@ func (n *Standing) part(service string, pick int) float64 {
 	return float64(pick) / float64(left)
 }
 
-// breaks has so many of a service's endpoints not answer.
+// breaks stops pick of a service's endpoints from answering.
 func (n *Standing) breaks(service string, pick int) {
 	n.Broken[service] = math.Min(1, n.Broken[service]+n.part(service, pick))
 }

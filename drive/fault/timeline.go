@@ -1,40 +1,38 @@
 package fault
 
-import (
-	"time"
-)
+import "time"
 
-// Timeline is what happens in a trial, counted from when the load begins.
+// Timeline is what happens in a trial. Its times count from when the load begins.
 type Timeline struct {
 	Duration time.Duration // of the trial; nothing begins later
 	Steps    []Step
 }
 
-// Step is one entry of a timeline. It begins at At or, if When is given, when
-// that holds for the first time after At.
+// Step is one entry of a timeline. It begins at At or, if When is set, when
+// that first holds after At.
 type Step struct {
 	Name string // of its windows; unique within a timeline
 	At   time.Duration
 	// When is a CEL expression over what the clients see; see package
-	// analysis for its variables. Empty: At is all that counts.
+	// analysis for its variables. Empty: only At counts.
 	When string
 	// Every and Times repeat the step: Times occurrences, Every apart. A step
 	// with When happens once.
 	Every time.Duration
 	Times int // 0 counts as 1
-	// For is how long it lasts before it is undone; 0 leaves it in force
-	// until the trial's end, when everything is put back.
+	// For is how long the step lasts before it is reverted; 0 leaves it in
+	// force until the end of the trial, which reverts everything.
 	For    time.Duration
 	Action Action
 }
 
-// Occurrence is one time that a step happens.
+// Occurrence is one execution of a step.
 type Occurrence struct {
 	Step  int    // index in Timeline.Steps
 	Turn  int    // from 0
 	Name  string // the step's, with "#2" for its second turn and so on
 	Begin time.Duration
-	// End is when it is undone; 0: not before the trial's end.
+	// End is when it is reverted; 0: at the end of the trial.
 	End time.Duration
 	// When delays Begin until it holds; End moves with it.
 	When string

@@ -6,7 +6,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/graph"
 )
 
-// Worker changes how replicas of a service behave, all of them in one change.
+// Worker changes how replicas of a service behave, all in one change.
 type Worker struct {
 	usual
 	Service string
@@ -16,17 +16,14 @@ type Worker struct {
 
 var workerKind = Kind{Name: "worker", Doc: "Changes how replicas of a service behave, all in one change.", Long: true, New: func() Action { return &Worker{} }}
 
-// Kind implements [Action].
 func (*Worker) Kind() string { return workerKind.Name }
 
-// Fields implements [Action].
 func (a *Worker) Fields() []Field {
 	return []Field{serviceField(&a.Service), pickField(&a.Pick),
 		{Name: "set", Required: true, Doc: "What changes; the rest stays as it is.", Value: Behaviours{&a.Set}},
 	}
 }
 
-// Settle implements [Action].
 func (a *Worker) Settle() {
 	for i := range a.Set.Failures {
 		if f := &a.Set.Failures[i]; f.How == "" {
@@ -35,19 +32,14 @@ func (a *Worker) Settle() {
 	}
 }
 
-// Services implements [Action].
 func (a *Worker) Services() []Reference {
 	return []Reference{{Field: "service", Service: a.Service}}
 }
 
-// Target implements [Action].
 func (a *Worker) Target() string { return a.Service }
+func (a *Worker) Holds() string  { return "workers of " + a.Service }
 
-// Holds implements [Action].
-func (a *Worker) Holds() string { return "workers of " + a.Service }
-
-// Expect implements [Action]. Workers that are not ready are as good as
-// removed.
+// Expect counts workers that are not ready as removed.
 func (a *Worker) Expect(n *Standing) bool {
 	share := n.part(a.Service, a.Pick)
 	if a.Set.Failures != nil {
@@ -73,5 +65,4 @@ func (a *Worker) Expect(n *Standing) bool {
 	return true
 }
 
-// Perform implements [Action].
 func (a *Worker) Perform(p Performer) error { return p.Worker(a) }

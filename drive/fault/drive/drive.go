@@ -14,54 +14,61 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// An Executor makes ready what occurrences do.
+// Executor prepares occurrences.
 type Executor interface {
 	// Ready looks up and prepares whatever an occurrence needs, ahead of its
-	// time and without any effect that others could see.
+	// time and without visible effect.
 	Ready(ctx context.Context, o fault.Occurrence) (Execution, error)
 }
 
-// An Execution carries one occurrence out. Begin and End are called at most once, End
-// only after Begin was called, also if that failed.
+// Execution executes one occurrence. Begin and End are called at most once, End
+// only after Begin, even if Begin failed.
 type Execution interface {
 	// Target names what is acted upon, down to the pod where it is one.
 	Target() string
-	// Begin acts and returns when the action is in force, as far as its own
-	// answer tells.
+	// Begin acts and returns when the action is in force, according to the
+	// answer to the action itself.
 	Begin(ctx context.Context) error
-	// Prove waits until the effect shows by another way than Begin's own
-	// answer, and says in words what showed it.
+	// Prove waits until the effect is visible in another way than through
+	// Begin's answer, and describes what showed it.
 	Prove(ctx context.Context) (string, error)
-	// End undoes it.
+	// End reverts it.
 	End(ctx context.Context) error
 }
 
-// Sense says whether a condition holds now.
-type Sense func(ctx context.Context, expr string) (bool, error)
-
-// Bounds of what is done around an occurrence.
 const (
-	// lead is how long before its time an occurrence is made ready.
+	// lead is how long before its time an occurrence is prepared.
 	lead = 2 * time.Second
-	// UndoTime is how long all that stands may take to be undone.
-	UndoTime = 60 * time.Second
-	// lookEvery is how often a condition is looked at.
-	lookEvery = 20 * time.Millisecond
+	// RevertTime bounds how long it takes to revert everything.
+	RevertTime = 60 * time.Second
+	// senseEvery is how often a condition is evaluated.
+	senseEvery = 20 * time.Millisecond
 )
 
-// Kind of the events that drive tells, and their operations: the kind of the
-// action, with this before it at its end.
+// EventKind is the kind of events. Their operation is the kind of the action,
+// with OpEnd before it where the action ends.
 const (
 	EventKind = "step"
 	OpEnd     = "end "
 )
 
-// Driver carries out one timeline.
+// Sense evaluates a condition now.
+type Sense func(ctx context.Context, expr string) (bool, error)
+
+// Driver executes timelines.
 type Driver struct {
-	executor Executor
-	sense    Sense
-	tell     func(record.Event)
-	timer    *wake.Timer
+	Executor Executor
+	Sense    Sense // nil where conditions cannot be evaluated
+	// Emit receives the event of each begin and end as soon as its proof is
+	// known, one at a time.
+	Emit func(record.Event)
+}
+
+// timeline is one under way.
+type timeline struct {
+	Driver
+	start time.Time
+	timer *wake.Timer
 
 	mu       sync.Mutex
 	standing []*occurrence // begun and not ended, in the order of their begin
@@ -73,87 +80,92 @@ type Driver struct {
 type occurrence struct {
 	fault.Occurrence
 	execution Execution
-	ended     bool
 }
 
-// Run carries out the occurrences of a timeline whose zero is start, and
-// returns when the timeline's duration is over and everything has been
-// undone. tell hears of each begin and end as soon as its proof is known, one
-// at a time. The error joins what could not be undone and why Run ended
-// early; what went wrong with single steps is in their events.
-func Run(ctx context.Context, start time.Time, t *fault.Timeline, executor Executor, sense Sense, tell func(record.Event)) error {
+// Run executes the occurrences of a timeline that begins at start, and returns
+// once its duration is over and everything is reverted. The error joins what
+// could not be reverted and why Run ended early; failures of single steps are
+// in their events.
+func (d Driver) Run(ctx context.Context, start time.Time, plan *fault.Timeline) error {
 	timer, err := wake.New()
 	if err != nil {
 		return fmt.Errorf("timeline: %w", err)
 	}
 	defer timer.Close()
-	d := &Driver{executor: executor, sense: sense, tell: tell, timer: timer}
-	over := start.Add(t.Duration)
+	t := &timeline{Driver: d, start: start, timer: timer}
+	over := start.Add(plan.Duration)
 	limited, cancel := context.WithDeadline(ctx, over)
 	defer cancel()
 	var wait sync.WaitGroup
-	for _, o := range t.Plan() {
-		wait.Go(func() { d.carry(ctx, limited, start, &occurrence{Occurrence: o}) })
+	for _, o := range plan.Plan() {
+		wait.Go(func() { t.execute(ctx, limited, &occurrence{Occurrence: o}) })
 	}
 	err = timer.Until(ctx, over)
 	cancel()
 	wait.Wait()
-	return errors.Join(err, errors.Join(d.failed...), d.undoAll(ctx))
+	return errors.Join(err, errors.Join(t.failed...), t.revertAll(ctx))
 }
 
-// carry brings one occurrence from its preparation to its end. until ends
+// execute takes one occurrence from its preparation to its end. until ends
 // with the timeline; proofs and ends may take a little longer.
-func (d *Driver) carry(ctx, until context.Context, start time.Time, o *occurrence) {
-	planned := start.Add(o.Begin)
-	if d.timer.Until(until, planned.Add(-lead)) != nil {
+func (t *timeline) execute(ctx, until context.Context, o *occurrence) {
+	planned := t.start.Add(o.Begin)
+	event := func(target string) record.Event {
+		return record.Event{Op: o.Kind(), Object: target, Step: o.Name, PlannedNS: planned.UnixNano()}
+	}
+	if t.timer.Until(until, planned.Add(-lead)) != nil {
 		return
 	}
-	execution, err := d.executor.Ready(until, o.Occurrence)
+	execution, err := t.Executor.Ready(until, o.Occurrence)
 	if err != nil {
 		if until.Err() == nil || ctx.Err() == nil {
-			d.say(record.Event{Op: o.Kind(), Object: o.Target(), Step: o.Name, PlannedNS: planned.UnixNano(), Error: err.Error()})
+			t.emit(event(o.Target()), err)
 		}
 		return
 	}
 	o.execution = execution
-	if d.timer.Until(until, planned) != nil {
+	if t.timer.Until(until, planned) != nil {
 		return
 	}
 	if o.When != "" {
-		if planned, err = d.await(until, o.When); err != nil {
-			d.say(record.Event{Op: o.Kind(), Object: execution.Target(), Step: o.Name, PlannedNS: start.Add(o.Begin).UnixNano(), Error: err.Error()})
+		at, err := t.await(until, o.When)
+		if err != nil {
+			t.emit(event(execution.Target()), err)
 			return
 		}
+		planned = at
 	}
-	d.stand(o)
-	d.act(ctx, record.Event{Op: o.Kind(), Object: execution.Target(), Step: o.Name, PlannedNS: planned.UnixNano()}, execution.Begin, execution.Prove)
-	if o.For == 0 || d.timer.Until(until, planned.Add(o.For)) != nil {
+	t.mu.Lock()
+	t.standing = append(t.standing, o)
+	t.mu.Unlock()
+	t.act(ctx, event(execution.Target()), execution.Begin, execution.Prove)
+	if o.For == 0 || t.timer.Until(until, planned.Add(o.For)) != nil {
 		return
 	}
 	ctx, done := outlasting(ctx, until)
 	defer done()
-	if err := d.end(ctx, o, planned.Add(o.For)); err != nil {
-		d.mu.Lock()
-		d.failed = append(d.failed, err)
-		d.mu.Unlock()
+	if err := t.end(ctx, o, planned.Add(o.For)); err != nil {
+		t.mu.Lock()
+		t.failed = append(t.failed, err)
+		t.mu.Unlock()
 	}
 }
 
-// outlasting returns a context for an end that is under way: nobody begins that
-// again, so it is not left halfway when the run is cancelled. It lasts UndoTime
-// longer than until does.
+// outlasting returns a context for an end that is under way. Nobody tries that
+// again, so cancelling the run does not interrupt it. It lasts RevertTime longer
+// than until.
 func outlasting(ctx, until context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(until, func() {
-		late := time.AfterFunc(UndoTime, cancel)
+		late := time.AfterFunc(RevertTime, cancel)
 		defer late.Stop()
 		<-ctx.Done()
 	})
 	return ctx, func() { stop(); cancel() }
 }
 
-// act does something and has it proven.
-func (d *Driver) act(ctx context.Context, e record.Event, do func(context.Context) error, prove func(context.Context) (string, error)) {
+// act performs an action and proves its effect, if prove is not nil.
+func (t *timeline) act(ctx context.Context, e record.Event, do func(context.Context) error, prove func(context.Context) (string, error)) {
 	e.SentNS = time.Now().UnixNano()
 	err := do(ctx)
 	e.CommittedNS = time.Now().UnixNano()
@@ -167,24 +179,22 @@ func (d *Driver) act(ctx context.Context, e record.Event, do func(context.Contex
 			err = fmt.Errorf("not proven: %w", err)
 		}
 	}
-	if err != nil {
-		e.Error = err.Error()
-	}
-	d.say(e)
+	t.emit(e, err)
 }
 
-// end undoes an occurrence if nobody has yet.
-func (d *Driver) end(ctx context.Context, o *occurrence, planned time.Time) error {
-	d.mu.Lock()
-	ended := o.ended
-	o.ended = true
-	d.standing = slices.DeleteFunc(d.standing, func(s *occurrence) bool { return s == o })
-	d.mu.Unlock()
-	if ended {
+// end reverts an occurrence, unless that has been done.
+func (t *timeline) end(ctx context.Context, o *occurrence, planned time.Time) error {
+	t.mu.Lock()
+	i := slices.Index(t.standing, o)
+	if i >= 0 {
+		t.standing = slices.Delete(t.standing, i, i+1)
+	}
+	t.mu.Unlock()
+	if i < 0 {
 		return nil
 	}
 	var err error
-	d.act(ctx, record.Event{Op: OpEnd + o.Kind(), Object: o.execution.Target(), Step: o.Name, PlannedNS: planned.UnixNano()},
+	t.act(ctx, record.Event{Op: OpEnd + o.Kind(), Object: o.execution.Target(), Step: o.Name, PlannedNS: planned.UnixNano()},
 		func(ctx context.Context) error { err = o.execution.End(ctx); return err }, nil)
 	if err != nil {
 		return fmt.Errorf("step %q is not undone: %w", o.Name, err)
@@ -192,34 +202,34 @@ func (d *Driver) end(ctx context.Context, o *occurrence, planned time.Time) erro
 	return nil
 }
 
-// undoAll ends what still stands, the latest first, also when the run has
-// been cancelled.
-func (d *Driver) undoAll(ctx context.Context) error {
-	ctx, cancel := ending.Within(ctx, UndoTime)
+// revertAll ends what is still in force, the latest first, even if the run was
+// cancelled.
+func (t *timeline) revertAll(ctx context.Context) error {
+	ctx, cancel := ending.Within(ctx, RevertTime)
 	defer cancel()
 	var errs []error
 	for {
-		d.mu.Lock()
+		t.mu.Lock()
 		var last *occurrence
-		if n := len(d.standing); n > 0 {
-			last = d.standing[n-1]
+		if n := len(t.standing); n > 0 {
+			last = t.standing[n-1]
 		}
-		d.mu.Unlock()
+		t.mu.Unlock()
 		if last == nil {
 			return errors.Join(errs...)
 		}
-		errs = append(errs, d.end(ctx, last, time.Now()))
+		errs = append(errs, t.end(ctx, last, time.Now()))
 	}
 }
 
-// await waits until a condition holds, and returns when it was seen to.
-func (d *Driver) await(ctx context.Context, expr string) (time.Time, error) {
-	if d.sense == nil {
+// await waits until a condition holds, and returns when it was evaluated.
+func (t *timeline) await(ctx context.Context, expr string) (time.Time, error) {
+	if t.Sense == nil {
 		return time.Time{}, fmt.Errorf("nothing here can tell whether %s holds", expr)
 	}
 	for {
 		at := time.Now()
-		holds, err := d.sense(ctx, expr)
+		holds, err := t.Sense(ctx, expr)
 		switch {
 		case ctx.Err() != nil:
 			return at, fmt.Errorf("%s never held before the timeline's end", expr)
@@ -228,23 +238,20 @@ func (d *Driver) await(ctx context.Context, expr string) (time.Time, error) {
 		case holds:
 			return at, nil
 		}
-		if d.timer.Until(ctx, at.Add(lookEvery)) != nil {
+		if t.timer.Until(ctx, at.Add(senseEvery)) != nil {
 			return at, fmt.Errorf("%s never held before the timeline's end", expr)
 		}
 	}
 }
 
-func (d *Driver) stand(o *occurrence) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.standing = append(d.standing, o)
-}
-
-// say tells an event; their numbers follow the order in which they are told.
-func (d *Driver) say(e record.Event) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e.Schema, e.Kind, e.Change = record.Schema, EventKind, d.count
-	d.count++
-	d.tell(e)
+// emit emits an event; numbers follow the order of emission.
+func (t *timeline) emit(e record.Event, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		e.Error = err.Error()
+	}
+	e.Schema, e.Kind, e.Change = record.Schema, EventKind, t.count
+	t.count++
+	t.Emit(e)
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
-// recorder is an executor that writes down what it is told.
+// recorder is an executor that records its calls.
 type recorder struct {
 	mu   sync.Mutex
 	did  []string
 	fail map[string]error  // by "begin NAME", "prove NAME", "ready NAME", "end NAME"
 	slow time.Duration     // of proofs
-	then map[string]func() // what follows, by the same
+	then map[string]func() // called after it, by the same
 }
 
 func (r *recorder) note(what string) error {
@@ -73,14 +73,13 @@ func run(t *testing.T, ctx context.Context, r *recorder, line fault.Timeline, se
 	leakcheck.Goroutines(t)
 	var events []record.Event
 	start := time.Now().Add(20 * ms)
-	err := drive.Run(ctx, start, &line, r, sense, func(e record.Event) { events = append(events, e) })
+	err := drive.Driver{Executor: r, Sense: sense, Emit: func(e record.Event) { events = append(events, e) }}.Run(ctx, start, &line)
 	return events, start, err
 }
 
-// A busy machine carries steps out late, and so in another order than planned:
-// then the timeline is carried out again. The order of those that were in time
-// is always as planned.
-func TestStepsHappenOnTimeAndAreUndone(t *testing.T) {
+// A busy machine executes steps late, and so in another order than planned: then
+// the test repeats the timeline. Steps that were on time keep the planned order.
+func TestRunOnTime(t *testing.T) {
 	leakcheck.Goroutines(t)
 	const attempts = 20
 	for attempt := 1; ; attempt++ {
@@ -100,8 +99,7 @@ func TestStepsHappenOnTimeAndAreUndone(t *testing.T) {
 	}
 }
 
-// stoodStill returns the longest time in which nothing ran here, until a context
-// ends.
+// stoodStill returns the longest time for which this process did not run, until ctx ends.
 func stoodStill(ctx context.Context) time.Duration {
 	longest, last := time.Duration(0), time.Now()
 	for ctx.Err() == nil {
@@ -112,8 +110,8 @@ func stoodStill(ctx context.Context) time.Duration {
 	return longest
 }
 
-// stepsOnTime carries a timeline out and says what was not as planned, and by how
-// much a step was late at most.
+// stepsOnTime executes a timeline and returns what was not as planned, and how late the
+// latest step was.
 func stepsOnTime(t *testing.T) (wrong []string, late time.Duration) {
 	t.Helper()
 	is := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -155,7 +153,7 @@ func stepsOnTime(t *testing.T) (wrong []string, late time.Duration) {
 	return wrong, late
 }
 
-func TestFailuresAreTold(t *testing.T) {
+func TestStepErrors(t *testing.T) {
 	broken := errors.New("out of order")
 	r := &recorder{fail: map[string]error{"ready a": broken, "begin b": broken, "prove c": broken, "end d": broken}}
 	events, _, err := run(t, t.Context(), r, fault.Timeline{Duration: 2 * time.Second, Steps: []fault.Step{
@@ -179,9 +177,9 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 }
 
-// A step that is not undone is in the run's own error, whether its end was the timeline's or
-// came before: whoever goes on from there must not take it for undone.
-func TestEndsThatFailAreTold(t *testing.T) {
+// A step that was not reverted is in the error of the run, whether it was to end with the
+// timeline or earlier.
+func TestRevertErrors(t *testing.T) {
 	broken := errors.New("out of order")
 	r := &recorder{fail: map[string]error{"end a": broken, "end b": broken}}
 	events, _, err := run(t, t.Context(), r, fault.Timeline{Duration: 2 * time.Second, Steps: []fault.Step{
@@ -206,8 +204,8 @@ func TestEndsThatFailAreTold(t *testing.T) {
 	}
 }
 
-// An end that is under way when the run is cancelled goes on: nobody begins it again.
-func TestEndUnderWayGoesOn(t *testing.T) {
+// Cancelling the run does not interrupt an end that is under way: nobody tries it again.
+func TestCancelDuringEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r := &recorder{then: map[string]func(){"end a": cancel}}
@@ -270,7 +268,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestCancelledRunIsUndone(t *testing.T) {
+func TestCancelReverts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r := &recorder{then: map[string]func(){"prove b": cancel}} // both stand

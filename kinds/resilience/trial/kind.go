@@ -30,7 +30,7 @@ func (resilience) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) 
 // Ending implements [runner.Ender]: steps are undone, the last counters read, and the
 // trial's pods go. Proxies of nodes that steps ended come back one after the other.
 func (resilience) Ending(ctx context.Context, o *runner.Options, plan *study.Plan) (time.Duration, error) {
-	out := drive.UndoTime + lastLookTime + clearTimeout
+	out := drive.RevertTime + lastLookTime + clearTimeout
 	at := slices.IndexFunc(plan.Cells, study.Ambient)
 	if at < 0 || !slices.ContainsFunc(plan.Study.Scenario.Timeline.Steps, endsNodeProxies) {
 		return out, nil

@@ -79,7 +79,7 @@ func (s *stage) putRight(ctx context.Context) error {
 	if len(left) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, drive.UndoTime)
+	ctx, cancel := context.WithTimeout(ctx, drive.RevertTime)
 	defer cancel()
 	done, err := s.changes.Restore(ctx, func(e *journal.Entry) bool { return slices.ContainsFunc(left, e.Object.Same) })
 	for _, o := range done {

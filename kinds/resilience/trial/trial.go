@@ -244,10 +244,11 @@ func (t *scenarioTrial) play(ctx context.Context) error {
 	}()
 	executor := newExecutor(ctx, t)
 	t.say("the timeline: %v, %d steps", t.timeline.Duration, len(t.timeline.Plan()))
-	err := drive.Run(ctx, t.zero, &t.timeline, executor, t.sense(), func(e record.Event) {
+	driver := drive.Driver{Executor: executor, Sense: t.sense(), Emit: func(e record.Event) {
 		t.events = append(t.events, e)
 		t.say("%s", describeStep(e, t.zero))
-	})
+	}}
+	err := driver.Run(ctx, t.zero, &t.timeline)
 	if ctx.Err() != nil {
 		t.out.Scenario.EndedBy = "interrupted"
 	}
