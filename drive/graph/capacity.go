@@ -9,25 +9,25 @@ import (
 	"github.com/meshtrial/meshtrial/stat/queueing"
 )
 
-// Capacity is what a service can serve with some of its replicas.
+// Capacity is the load that the remaining replicas of a service can serve.
 type Capacity struct {
 	Service  string `json:"service"`
-	Replicas int    `json:"replicas"` // that are left
-	// Bounded: there is a bound. Without one on concurrency, or without time
-	// that a request takes, there is none that arithmetic knows.
+	Replicas int    `json:"replicas"` // remaining
+	// Bounded says that there is a bound. None is known where concurrency has
+	// no limit or requests take no time.
 	Bounded bool `json:"bounded"`
 	// MaxRPS is replicas times concurrency over the mean hold. The hold is a
 	// lower bound, so this is an upper one.
 	MaxRPS float64 `json:"max_rps,omitempty"`
-	RPS    float64 `json:"rps"` // asked of it
-	// Utilisation is RPS over MaxRPS; Unserved the share that cannot be
-	// served however long it waits.
+	RPS    float64 `json:"rps"` // requested
+	// Utilisation is RPS over MaxRPS. Unserved is the share of requests that
+	// can never be served, however long they wait.
 	Utilisation float64 `json:"utilisation"`
 	Unserved    float64 `json:"unserved"`
 }
 
-// Capacity returns what is left of a service after replicas were removed; of
-// one that is not in the graph, nothing.
+// Capacity returns the capacity of a service after some replicas were removed. A
+// service that is not in the graph has none.
 func (f Flow) Capacity(service string, removed int) Capacity {
 	i, ok := f.index[service]
 	if !ok {
@@ -53,26 +53,26 @@ func (f Flow) Capacity(service string, removed int) Capacity {
 	return c
 }
 
-// Waiting is what requests wait for a free place, and how long they take in
-// all at one service.
+// Waiting is how long requests wait for a free place at a service, and how long
+// they spend there in all.
 type Waiting struct {
-	// Stable: the queue does not grow without end. If it does, times say
-	// nothing and are 0.
+	// Stable says that the queue does not grow without end. If it does, all
+	// times are 0.
 	Stable bool          `json:"stable"`
 	Mean   time.Duration `json:"wait_mean_ns"`
-	P50    time.Duration `json:"sojourn_p50_ns"` // waiting and hold
+	P50    time.Duration `json:"sojourn_p50_ns"` // wait and hold
 	P99    time.Duration `json:"sojourn_p99_ns"`
 }
 
-// simulated is how many requests Waiting simulates; the first tenth fills the
-// queue and is not counted.
+// simulated is how many requests Waiting simulates. The first tenth fills the
+// queue and is discarded.
 const simulated = 50_000
 
 // Waiting simulates one replica of a service after some were removed: Poisson
-// arrivals, of which replicas get even shares by chance (a balancer that looks
-// at them does better), first come first served, no bound on the queue. Times
-// of the service itself are drawn from its distribution, its calls take as
-// long as their bound says. The same seed gives the same answer.
+// arrivals, split evenly and at random between replicas (a balancer that knows
+// their load does better), first come first served, an unbounded queue. Service
+// times are drawn from the distribution; calls take their lower bound. The same
+// seed gives the same answer.
 func (f Flow) Waiting(service string, removed int, seed uint64) Waiting {
 	c := f.Capacity(service, removed)
 	if c.Replicas == 0 || c.Bounded && c.Utilisation >= 1 {
@@ -82,15 +82,14 @@ func (f Flow) Waiting(service string, removed int, seed uint64) Waiting {
 	s, flow := f.graph.Services[i], f.Services[i]
 	r := rand.New(rand.NewPCG(seed, 0x6d6d))
 	rate := flow.RPS / float64(c.Replicas)
-	mean, _ := s.ServiceTime.MeanOf()
-	calls := (flow.Hold - max(mean, s.CPU)).Seconds()
+	calls := (flow.Hold - max(s.ServiceTime.MeanOf(), s.CPU)).Seconds()
 	arrivals, holds := make([]float64, simulated), make([]float64, simulated)
 	at := 0.0
 	for n := range arrivals {
 		if rate > 0 {
 			at += r.ExpFloat64() / rate
 		} else {
-			at += 3600 // nobody meets anybody
+			at += 3600 // no two requests meet
 		}
 		arrivals[n] = at
 		holds[n] = max(s.ServiceTime.draw(r), s.CPU.Seconds()) + calls

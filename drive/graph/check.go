@@ -6,19 +6,20 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// Problem is something wrong with a graph.
+// Problem is a problem of a graph.
 type Problem struct {
-	// Path names the field: "services.front.calls[0].to"; "services[3].name"
-	// where the name is what is wrong.
+	// Path names the field: "services.front.calls[0].to", or "services[3].name"
+	// where the name itself is wrong.
 	Path string
 	Msg  string
-	Hint string // what to do, "" if the message says it
-	// Line and Column of a file that was read, from 1; 0 elsewhere.
+	Hint string // "" if the message says what to do
+	// Line and Column count from 1; 0 for a graph that no file was read for.
 	Line, Column int
 }
 
@@ -32,7 +33,7 @@ func (p Problem) Error() string {
 	return p.Path + ": " + p.Msg
 }
 
-// Problems are all that was found, in the graph's order.
+// Problems lists problems in the graph's order.
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -62,7 +63,7 @@ func (p Problems) Err() error {
 // name is what Kubernetes allows for a Service (RFC 1035 label).
 var name = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// Check finds what is wrong with a graph that has its defaults.
+// Check finds the problems of a graph that has its defaults.
 func (g Graph) Check() Problems {
 	c := &checker{graph: g, index: make(map[string]int, len(g.Services))}
 	switch n := len(g.Services); {
@@ -114,7 +115,7 @@ func clip(s string) string {
 	return s
 }
 
-// within complains if value is not in low..high.
+// within checks that value is in low..high.
 func within[N int | int64 | float64](c *checker, path string, value, low, high N) {
 	switch {
 	case value < 0:
@@ -124,14 +125,11 @@ func within[N int | int64 | float64](c *checker, path string, value, low, high N
 	}
 }
 
-func (c *checker) time(path string, value, high interface {
-	Nanoseconds() int64
-	String() string
-}) {
+func (c *checker) time(path string, value, high time.Duration) {
 	switch {
-	case value.Nanoseconds() < 0:
+	case value < 0:
 		c.fail(path, "", "%s is negative", value)
-	case value.Nanoseconds() > high.Nanoseconds():
+	case value > high:
 		c.fail(path, "", "%s is too long, at most %s is possible", value, high)
 	}
 }
@@ -194,7 +192,7 @@ func (c *checker) call(at string, s Service, call Call) {
 	}
 }
 
-// services lists what a call could name.
+// services lists the services that a call could name.
 func (c *checker) services() string {
 	var names []string
 	for _, s := range c.graph.Services {
@@ -239,8 +237,8 @@ func (c *checker) serviceTime(at string, t ServiceTime) {
 	}
 }
 
-// cycles finds calls that lead back to where they come from. Every call that
-// closes a cycle is a problem of its own.
+// cycles finds calls that lead back to their origin. Every call that closes a
+// cycle is a problem of its own.
 func (c *checker) cycles() {
 	const fresh, open, done = 0, 1, 2
 	state := make([]int, len(c.graph.Services))
@@ -281,7 +279,7 @@ func (c *checker) cycles() {
 	}
 }
 
-// visits refuses graphs in which one request becomes a flood.
+// visits rejects graphs in which one request causes too many others.
 func (c *checker) visits() {
 	order := c.graph.order()
 	below := make([]float64, len(c.graph.Services)) // requests that one to the service causes, itself included
@@ -298,8 +296,8 @@ func (c *checker) visits() {
 	}
 }
 
-// order returns the services' indices so that callers come before those they
-// call. The graph must have passed its check, up to its cycles.
+// order returns the services' indices with callers before callees. The graph must
+// have passed its check, except for cycles.
 func (g Graph) order() []int {
 	index := g.index()
 	callers := make([]int, len(g.Services))

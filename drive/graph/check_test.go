@@ -25,68 +25,67 @@ func TestCheck(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*graph.Graph)
-		path   string // "" if nothing is wrong
-		words  string
+		path   string // of the only problem; "" for none
 	}{
-		{"good", func(g *graph.Graph) {}, "", ""},
+		{"good", func(g *graph.Graph) {}, ""},
 		{"everything set", func(g *graph.Graph) {
 			g.Services[0] = graph.Service{Name: "front", Replicas: 3, Sidecar: true, Protocol: protocol.GRPC, ResponseBytes: 1024, CPU: time.Millisecond, Concurrency: 5, Queue: 7,
 				ServiceTime: graph.ServiceTime{Distribution: graph.Lognormal, Mean: time.Second, Sigma: 0.5}, Failures: []graph.Failure{{Share: 0.5, How: graph.FailStatus, Status: 503}}, Mode: graph.Parallel,
 				Calls: []graph.Call{{To: "bar", RequestBytes: 9, Timeout: time.Second, Retries: 2, Probability: 0.25, Times: 3}}}
-		}, "", ""},
-		{"no services", func(g *graph.Graph) { g.Services = nil }, "services", "without services"},
-		{"too many services", func(g *graph.Graph) { g.Services = make([]graph.Service, graph.MaxServices+1) }, "services", "too many"},
+		}, ""},
+		{"no services", func(g *graph.Graph) { g.Services = nil }, "services"},
+		{"too many services", func(g *graph.Graph) { g.Services = make([]graph.Service, graph.MaxServices+1) }, "services"},
 		{"too many pods", func(g *graph.Graph) {
 			for i := range 30 {
 				g.Services = append(g.Services, graph.Service{Name: "x" + strings.Repeat("y", i), Replicas: graph.MaxReplicas})
 			}
 			*g = g.WithDefaults()
-		}, "services", "replicas in all"},
-		{"no name", func(g *graph.Graph) { g.Services[1].Name = ""; g.Services[0].Calls = nil }, "services[1].name", "invalid service name"},
-		{"a name no Service can have", func(g *graph.Graph) { g.Services[0].Name = "Front_1" }, "services[0].name", "invalid service name"},
-		{"a name twice", func(g *graph.Graph) { g.Services[1].Name = "front"; g.Services[0].Calls = nil }, "services[1].name", "another service"},
-		{"an unknown service", func(g *graph.Graph) { g.Services[0].Calls[0].To = "baz" }, "services.front.calls[0].to", `no service "baz"`},
-		{"itself", func(g *graph.Graph) { g.Services[0].Calls[0].To = "front" }, "services.front.calls[0].to", "front -> front"},
-		{"a circle", func(g *graph.Graph) { g.Services[1].Calls = []graph.Call{{To: "front", Probability: 1, Times: 1}} }, "services.bar.calls[0].to", "front -> bar -> front"},
-		{"negative replicas", func(g *graph.Graph) { g.Services[0].Replicas = -1 }, "services.front.replicas", "negative"},
-		{"too many replicas", func(g *graph.Graph) { g.Services[0].Replicas = 1001 }, "services.front.replicas", "out of range"},
-		{"negative time", func(g *graph.Graph) { g.Services[1].ServiceTime.Mean = -1 }, "services.bar.service_time.mean", "negative"},
-		{"an age", func(g *graph.Graph) { g.Services[1].ServiceTime.Mean = time.Hour }, "services.bar.service_time.mean", "too long"},
-		{"a distribution nobody knows", func(g *graph.Graph) { g.Services[1].ServiceTime.Distribution = "cauchy" }, "services.bar.service_time.distribution", "cauchy"},
-		{"lognormal without sigma", func(g *graph.Graph) { g.Services[1].ServiceTime.Distribution = graph.Lognormal }, "services.bar.service_time.sigma", "out of range"},
-		{"sigma for nothing", func(g *graph.Graph) { g.Services[1].ServiceTime.Sigma = 1 }, "services.bar.service_time.sigma", "only lognormal"},
+		}, "services"},
+		{"no name", func(g *graph.Graph) { g.Services[1].Name = ""; g.Services[0].Calls = nil }, "services[1].name"},
+		{"a name no Service can have", func(g *graph.Graph) { g.Services[0].Name = "Front_1" }, "services[0].name"},
+		{"a name twice", func(g *graph.Graph) { g.Services[1].Name = "front"; g.Services[0].Calls = nil }, "services[1].name"},
+		{"an unknown service", func(g *graph.Graph) { g.Services[0].Calls[0].To = "baz" }, "services.front.calls[0].to"},
+		{"itself", func(g *graph.Graph) { g.Services[0].Calls[0].To = "front" }, "services.front.calls[0].to"},
+		{"a circle", func(g *graph.Graph) { g.Services[1].Calls = []graph.Call{{To: "front", Probability: 1, Times: 1}} }, "services.bar.calls[0].to"},
+		{"negative replicas", func(g *graph.Graph) { g.Services[0].Replicas = -1 }, "services.front.replicas"},
+		{"too many replicas", func(g *graph.Graph) { g.Services[0].Replicas = 1001 }, "services.front.replicas"},
+		{"negative time", func(g *graph.Graph) { g.Services[1].ServiceTime.Mean = -1 }, "services.bar.service_time.mean"},
+		{"an age", func(g *graph.Graph) { g.Services[1].ServiceTime.Mean = time.Hour }, "services.bar.service_time.mean"},
+		{"a distribution nobody knows", func(g *graph.Graph) { g.Services[1].ServiceTime.Distribution = "cauchy" }, "services.bar.service_time.distribution"},
+		{"lognormal without sigma", func(g *graph.Graph) { g.Services[1].ServiceTime.Distribution = graph.Lognormal }, "services.bar.service_time.sigma"},
+		{"sigma for nothing", func(g *graph.Graph) { g.Services[1].ServiceTime.Sigma = 1 }, "services.bar.service_time.sigma"},
 		{"exponential without mean", func(g *graph.Graph) {
 			g.Services[1].ServiceTime = graph.ServiceTime{Distribution: graph.Exponential}
-		}, "services.bar.service_time.mean", "needs a mean"},
-		{"recorded without values", func(g *graph.Graph) { g.Services[1].ServiceTime = graph.ServiceTime{Distribution: graph.Recorded} }, "services.bar.service_time.values", "have values"},
+		}, "services.bar.service_time.mean"},
+		{"recorded without values", func(g *graph.Graph) { g.Services[1].ServiceTime = graph.ServiceTime{Distribution: graph.Recorded} }, "services.bar.service_time.values"},
 		{"a recorded time below 0", func(g *graph.Graph) {
 			g.Services[1].ServiceTime = graph.ServiceTime{Distribution: graph.Recorded, Values: []time.Duration{1, -1}}
-		}, "services.bar.service_time.values[1]", "negative"},
-		{"values for nothing", func(g *graph.Graph) { g.Services[1].ServiceTime.Values = []time.Duration{1} }, "services.bar.service_time.values", "only recorded"},
-		{"an unknown protocol", func(g *graph.Graph) { g.Services[0].Protocol = "smtp" }, "services.front.protocol", "smtp"},
-		{"an unknown mode", func(g *graph.Graph) { g.Services[0].Mode = "some" }, "services.front.mode", "some"},
-		{"a negative size", func(g *graph.Graph) { g.Services[0].ResponseBytes = -1 }, "services.front.response", "negative"},
-		{"a queue before nothing", func(g *graph.Graph) { g.Services[0].Queue = 5 }, "services.front.queue", "nobody waits"},
-		{"negative CPU", func(g *graph.Graph) { g.Services[0].CPU = -1 }, "services.front.cpu", "negative"},
+		}, "services.bar.service_time.values[1]"},
+		{"values for nothing", func(g *graph.Graph) { g.Services[1].ServiceTime.Values = []time.Duration{1} }, "services.bar.service_time.values"},
+		{"an unknown protocol", func(g *graph.Graph) { g.Services[0].Protocol = "smtp" }, "services.front.protocol"},
+		{"an unknown mode", func(g *graph.Graph) { g.Services[0].Mode = "some" }, "services.front.mode"},
+		{"a negative size", func(g *graph.Graph) { g.Services[0].ResponseBytes = -1 }, "services.front.response"},
+		{"a queue before nothing", func(g *graph.Graph) { g.Services[0].Queue = 5 }, "services.front.queue"},
+		{"negative CPU", func(g *graph.Graph) { g.Services[0].CPU = -1 }, "services.front.cpu"},
 		{"more failures than all", func(g *graph.Graph) {
 			g.Services[0].Failures = []graph.Failure{{Share: 0.7, How: graph.FailStatus, Status: 500}, {Share: 0.7, How: graph.FailStatus, Status: 503}}
-		}, "services.front.failures", "more than all"},
+		}, "services.front.failures"},
 		{"a failure that is none", func(g *graph.Graph) {
 			g.Services[0].Failures = []graph.Failure{{Share: 0.7, How: graph.FailStatus, Status: 200}}
-		}, "services.front.failures[0].status", "out of range"},
-		{"a call never made", func(g *graph.Graph) { g.Services[0].Calls[0].Probability = 0 }, "services.front.calls[0].probability", "above 0"},
-		{"a negative probability", func(g *graph.Graph) { g.Services[0].Calls[0].Probability = -0.5 }, "services.front.calls[0].probability", "negative"},
-		{"no probability at all", func(g *graph.Graph) { g.Services[0].Calls[0].Probability = math.NaN() }, "services.front.calls[0].probability", "out of range"},
-		{"times 0", func(g *graph.Graph) { g.Services[0].Calls[0].Times = 0 }, "services.front.calls[0].times", "out of range"},
-		{"negative retries", func(g *graph.Graph) { g.Services[0].Calls[0].Retries = -1 }, "services.front.calls[0].retries", "negative"},
-		{"a negative timeout", func(g *graph.Graph) { g.Services[0].Calls[0].Timeout = -1 }, "services.front.calls[0].timeout", "negative"},
-		{"too many calls", func(g *graph.Graph) { g.Services[0].Calls = make([]graph.Call, graph.MaxCalls+1) }, "services.front.calls", "too many"},
+		}, "services.front.failures[0].status"},
+		{"a call never made", func(g *graph.Graph) { g.Services[0].Calls[0].Probability = 0 }, "services.front.calls[0].probability"},
+		{"a negative probability", func(g *graph.Graph) { g.Services[0].Calls[0].Probability = -0.5 }, "services.front.calls[0].probability"},
+		{"no probability at all", func(g *graph.Graph) { g.Services[0].Calls[0].Probability = math.NaN() }, "services.front.calls[0].probability"},
+		{"times 0", func(g *graph.Graph) { g.Services[0].Calls[0].Times = 0 }, "services.front.calls[0].times"},
+		{"negative retries", func(g *graph.Graph) { g.Services[0].Calls[0].Retries = -1 }, "services.front.calls[0].retries"},
+		{"a negative timeout", func(g *graph.Graph) { g.Services[0].Calls[0].Timeout = -1 }, "services.front.calls[0].timeout"},
+		{"too many calls", func(g *graph.Graph) { g.Services[0].Calls = make([]graph.Call, graph.MaxCalls+1) }, "services.front.calls"},
 		{"a flood", func(g *graph.Graph) {
 			g.Services[0].Calls[0].Times = 1000
 			g.Services[1].Calls = []graph.Call{{To: "deep", Probability: 1, Times: 1000}}
 			g.Services = append(g.Services, graph.Service{Name: "deep"})
 			*g = g.WithDefaults()
-		}, "services.front.calls", "would cause more than"},
+		}, "services.front.calls"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := chain()
@@ -98,8 +97,8 @@ func TestCheck(t *testing.T) {
 				}
 				return
 			}
-			if len(problems) != 1 || problems[0].Path != test.path || !strings.Contains(problems[0].Msg, test.words) {
-				t.Fatalf("%q, want %q at %s", problems, test.words, test.path)
+			if len(problems) != 1 || problems[0].Path != test.path {
+				t.Fatalf("%q, want one at %s", problems, test.path)
 			}
 			err := problems.Err()
 			if errs.Code(err) != errs.CodeUsage || errs.Hint(err) != problems[0].Hint {
@@ -112,7 +111,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestLookups(t *testing.T) {
 	g := chain()
 	g.Services[0].Calls = append(g.Services[0].Calls, graph.Call{To: "bar"})
 	if roots := g.Roots(); len(roots) != 1 || roots[0] != "front" {
@@ -129,9 +128,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestDefaultsShareNothing: what is changed in a copy does not change what it
-// was made from.
-func TestDefaultsShareNothing(t *testing.T) {
+func TestWithDefaultsCopies(t *testing.T) {
 	g := chain()
 	g.Services[1].Failures = []graph.Failure{{Share: 0.5, How: graph.FailStatus, Status: 500}}
 	g.Services[1].ServiceTime.Values = []time.Duration{5}

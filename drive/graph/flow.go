@@ -8,23 +8,23 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Load is what a graph is asked for.
+// Load is the load on a graph.
 type Load struct {
 	Entry string
 	RPS   float64 // requests per second at the entry, before any retry
-	// FailureShare is the share of attempts, 0 to 1, that fail on every call,
-	// the client's included, each by chance for itself. Retries is how often
-	// the mesh repeats one; workers repeat on top as their calls say.
+	// FailureShare is the share of attempts, 0 to 1, that fail independently
+	// on every call, the client's included. Retries is how often the mesh
+	// retries one; workers retry in addition, as their calls say.
 	FailureShare float64
 	Retries      int
 }
 
-// Flow is the traffic that arithmetic expects of a graph under a load. It
-// leaves out time in proxies, in the network and in waiting for a free place
-// (see [Flow.Waiting]); timeouts, so that a call lasts until it is answered;
-// failures, but for the share the load names, where an attempt that fails is
-// taken to cost its callee as much as any; and processor time shared by more
-// than the machine has cores for.
+// Flow is the expected traffic of a graph under a load. It leaves out:
+//
+//   - time in proxies, in the network and in waiting for a free place (see [Flow.Waiting])
+//   - timeouts: a call lasts until it is answered
+//   - failures other than the load's share; a failed attempt costs its callee as much as any
+//   - contention for the machine's CPUs
 type Flow struct {
 	Load     Load          `json:"load"`
 	Services []ServiceFlow `json:"services"` // in the graph's order
@@ -34,31 +34,30 @@ type Flow struct {
 	index map[string]int
 }
 
-// ServiceFlow is what one service sees.
+// ServiceFlow is the traffic of one service.
 type ServiceFlow struct {
 	Service string  `json:"service"`
-	Visits  float64 `json:"visits"` // requests for each one at the entry
+	Visits  float64 `json:"visits"` // requests per request at the entry
 	RPS     float64 `json:"rps"`
-	// Hold is the least a request keeps its place, on average: its service
-	// time and the answers to its calls. In sequence that is their sum; in
-	// parallel the longest of the mean times, which the mean of the longest
-	// is never below.
+	// Hold is a lower bound of the mean time that a request keeps its place:
+	// its service time plus that of its calls. In sequence that is their sum;
+	// in parallel it is the longest mean, which never exceeds the mean of the
+	// longest.
 	Hold time.Duration `json:"hold_ns"`
 }
 
-// EdgeFlow is what one call of a service brings.
+// EdgeFlow is the traffic of one call of a service.
 type EdgeFlow struct {
 	From     string  `json:"from"`
 	To       string  `json:"to"`
 	Call     int     `json:"call"`         // index among the caller's calls
-	Calls    float64 `json:"calls_rps"`    // made by the worker, each counted once
-	Attempts float64 `json:"attempts_rps"` // with retries of worker and mesh
+	Calls    float64 `json:"calls_rps"`    // without retries
+	Attempts float64 `json:"attempts_rps"` // with the retries of worker and mesh
 }
 
-// Amplification returns the mean number of attempts of a request that is
-// repeated up to retries times while it fails, each attempt failing with the
-// same chance: 1 + p + p^2 ... + p^retries. For a share of 1 it is the bound,
-// retries + 1.
+// Amplification returns the mean number of attempts of a request that is retried
+// up to retries times while each attempt fails with the same probability:
+// 1 + p + p^2 ... + p^retries.
 func Amplification(share float64, retries int) float64 {
 	sum, term := 1.0, 1.0
 	for range retries {
@@ -68,13 +67,13 @@ func Amplification(share float64, retries int) float64 {
 	return sum
 }
 
-// attempts is how many attempts reach the callee for one call, with retries of
-// the mesh within those of the worker.
+// attempts returns how many attempts reach the callee per call: the mesh retries
+// within each attempt of the worker.
 func (l Load) attempts(retries int) float64 {
 	return Amplification(l.FailureShare, l.Retries) * Amplification(math.Pow(l.FailureShare, float64(l.Retries+1)), retries)
 }
 
-// Flow returns the traffic of a graph that passed its check.
+// Flow returns the expected traffic of a graph that passed its check.
 func (g Graph) Flow(load Load) (Flow, error) {
 	f := Flow{Load: load, graph: g, index: g.index(), Services: make([]ServiceFlow, len(g.Services))}
 	entry, ok := f.index[load.Entry]
@@ -114,7 +113,7 @@ func (g Graph) Flow(load Load) (Flow, error) {
 	return f, nil
 }
 
-// hold fills in a service's hold; those of its callees are known.
+// hold computes a service's hold from those of its callees.
 func (f *Flow) hold(i int) {
 	s := f.graph.Services[i]
 	calls := 0.0
@@ -126,8 +125,7 @@ func (f *Flow) hold(i int) {
 			calls += one * float64(call.Times)
 		}
 	}
-	mean, _ := s.ServiceTime.MeanOf()
-	f.Services[i].Hold = max(mean, s.CPU) + time.Duration(min(calls, math.MaxInt64/4))
+	f.Services[i].Hold = max(s.ServiceTime.MeanOf(), s.CPU) + time.Duration(min(calls, math.MaxInt64/4))
 }
 
 // Service returns the flow of a service.

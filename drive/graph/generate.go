@@ -3,28 +3,28 @@ package graph
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Spec asks for a graph of a given size.
+// Spec says how large a generated graph is.
 type Spec struct {
 	Services int    `json:"services"`
-	Depth    int    `json:"depth"`   // services on the longest way of a request, the entry included
-	FanOut   int    `json:"fan_out"` // most calls of a service
+	Depth    int    `json:"depth"`   // services on a request's longest path, the entry included
+	FanOut   int    `json:"fan_out"` // maximum calls of a service
 	Seed     uint64 `json:"seed"`
-	// Like is what every service is like, but for its name and calls.
+	// Like is the template of every service, except for its name and calls.
 	Like Service `json:"like"`
 }
 
-// mostVisits bounds what calls beyond those that reach every service may
-// bring: requests a service, on average, for each one at the entry.
-const mostVisits = 2
+// maxMeanVisits bounds the calls beyond those that reach every service: requests
+// per service, on average, for each one at the entry.
+const maxMeanVisits = 2
 
-// Generate makes a graph of layers: the entry, named s-0, alone in the first,
-// every other service called by at least one of the layer above and calling
-// only into layers below, so that the entry reaches them all. The same Spec
-// gives the same graph.
+// Generate makes a graph of layers. The entry, s-0, is alone in the first. Every
+// other service is called by at least one of the layer above, and calls only into
+// layers below, so that the entry reaches all. The same Spec gives the same graph.
 func Generate(spec Spec) (Graph, error) {
 	sizes, err := spec.check()
 	if err != nil {
@@ -83,15 +83,11 @@ func (spec Spec) check() (sizes []int, err error) {
 	if spec.Services > most {
 		return nil, errs.WithHint(errs.Usage("generate: depth %d and fan-out %d reach %d services at most, not %d", spec.Depth, spec.FanOut, most, spec.Services), "raise depth or fan-out")
 	}
-	sizes = make([]int, spec.Depth)
-	for k := range sizes {
-		sizes[k] = 1
-	}
-	return sizes, nil
+	return slices.Repeat([]int{1}, spec.Depth), nil
 }
 
-// cross adds calls past the tree, so that services have several callers, as
-// long as they do not multiply requests too much.
+// cross adds calls beyond the tree, so that services have several callers, as long
+// as they do not multiply requests too much.
 func (g Graph) cross(spec Spec, sizes []int, r *rand.Rand, call func(from, to int)) {
 	visits := make([]int, len(g.Services)) // for one request at the entry
 	index := g.index()
@@ -120,7 +116,7 @@ func (g Graph) cross(spec Spec, sizes []int, r *rand.Rand, call func(from, to in
 				to := next + r.IntN(len(g.Services)-next)
 				recount()
 				more := visits[i] * below[to]
-				if total+more > mostVisits*len(g.Services) || calls(g.Services[i], g.Services[to].Name) {
+				if total+more > maxMeanVisits*len(g.Services) || slices.ContainsFunc(g.Services[i].Calls, func(c Call) bool { return c.To == g.Services[to].Name }) {
 					break
 				}
 				total += more
@@ -129,15 +125,6 @@ func (g Graph) cross(spec Spec, sizes []int, r *rand.Rand, call func(from, to in
 			}
 		}
 	}
-}
-
-func calls(s Service, to string) bool {
-	for _, c := range s.Calls {
-		if c.To == to {
-			return true
-		}
-	}
-	return false
 }
 
 // spread adds visits to a service and to all that it calls.

@@ -1,7 +1,7 @@
 package graph
 
 import (
-	"math"
+	"slices"
 	"time"
 
 	"github.com/meshtrial/meshtrial/study/protocol"
@@ -26,28 +26,28 @@ type Graph struct {
 	Services []Service `json:"services"`
 }
 
-// Service is a service of the graph. What is zero takes the default of
+// Service is a service of the graph. Zero fields take the defaults of
 // [Graph.WithDefaults].
 type Service struct {
 	Name          string        `json:"name"`
 	Replicas      int           `json:"replicas"`
-	Sidecar       bool          `json:"sidecar"` // its pods get the mesh's proxy
+	Sidecar       bool          `json:"sidecar"` // its pods have the mesh's proxy
 	Protocol      string        `json:"protocol"`
 	ResponseBytes int64         `json:"response_bytes"`
 	ServiceTime   ServiceTime   `json:"service_time"`
-	Concurrency   int           `json:"concurrency,omitempty"` // requests a replica serves at once; 0: no bound
-	Queue         int           `json:"queue,omitempty"`       // requests that wait for that; more are refused
-	CPU           time.Duration `json:"cpu_ns,omitempty"`      // processor time burned on each request, within its service time
+	Concurrency   int           `json:"concurrency,omitempty"` // requests that a replica serves at once; 0: unlimited
+	Queue         int           `json:"queue,omitempty"`       // requests that may wait for a place; more are refused
+	CPU           time.Duration `json:"cpu_ns,omitempty"`      // CPU time burned on each request, within its service time
 	Failures      []Failure     `json:"failures,omitempty"`
 	Calls         []Call        `json:"calls,omitempty"`
 	Mode          string        `json:"mode"`
 }
 
 // ServiceTime is how long a worker holds a request before it calls others or
-// answers. The zero value holds it no longer than it takes.
+// answers. The zero value does not hold it.
 type ServiceTime struct {
 	Distribution string        `json:"distribution,omitempty"`
-	Mean         time.Duration `json:"mean_ns,omitempty"` // of the distribution itself, also for lognormal
+	Mean         time.Duration `json:"mean_ns,omitempty"` // of the time itself, also for lognormal
 	// Sigma is the standard deviation of the time's natural logarithm
 	// (lognormal only).
 	Sigma float64 `json:"sigma,omitempty"`
@@ -55,12 +55,12 @@ type ServiceTime struct {
 	Values []time.Duration `json:"values_ns,omitempty"`
 }
 
-// Ways for a worker to fail a request.
+// Ways in which a worker fails a request.
 const (
 	FailStatus   = "status"    // answers with an error
 	FailReset    = "reset"     // resets the connection
 	FailHang     = "hang"      // never answers
-	FailSlowBody = "slow-body" // sends the answer a little at a time
+	FailSlowBody = "slow-body" // sends the answer slowly
 	FailCrash    = "crash"     // ends its process
 )
 
@@ -71,13 +71,13 @@ type Failure struct {
 	Status int     `json:"status,omitempty"` // FailStatus: 400..599
 }
 
-// Call is a request that a service makes for each one it serves.
+// Call is a request that a service makes for each request that it serves.
 type Call struct {
 	To           string        `json:"to"`
 	RequestBytes int64         `json:"request_bytes,omitempty"`
-	Timeout      time.Duration `json:"timeout_ns,omitempty"` // of each attempt; 0: the worker's own bound
-	Retries      int           `json:"retries,omitempty"`    // the worker's own, beside those of the mesh
-	Probability  float64       `json:"probability"`          // above 0, to 1, that the call is made
+	Timeout      time.Duration `json:"timeout_ns,omitempty"` // of each attempt; 0: the worker's default
+	Retries      int           `json:"retries,omitempty"`    // by the worker, in addition to the mesh's
+	Probability  float64       `json:"probability"`          // above 0 and up to 1, that the call is made
 	Times        int           `json:"times"`                // requests it makes
 }
 
@@ -97,12 +97,12 @@ const (
 	MaxTimeout     = 60 * time.Second
 	MaxSigma       = 5
 	// MaxVisits is how many requests one request may cause at all services
-	// together, if every call is made and none is repeated.
+	// together if every call is made and none is retried.
 	MaxVisits = 100_000
 )
 
-// WithDefaults returns the graph with what is zero filled in: one replica,
-// HTTP/1.1, calls in sequence, made always and once. Nothing is shared with g.
+// WithDefaults returns a deep copy with defaults filled in: one replica, HTTP/1.1,
+// calls in sequence, each made always and once.
 func (g Graph) WithDefaults() Graph {
 	out := Graph{Services: make([]Service, len(g.Services))}
 	for i, s := range g.Services {
@@ -118,14 +118,14 @@ func (g Graph) WithDefaults() Graph {
 		if s.ServiceTime.Distribution == "" && s.ServiceTime.Mean > 0 {
 			s.ServiceTime.Distribution = Fixed
 		}
-		s.ServiceTime.Values = append([]time.Duration(nil), s.ServiceTime.Values...)
-		s.Failures = append([]Failure(nil), s.Failures...)
+		s.ServiceTime.Values = slices.Clone(s.ServiceTime.Values)
+		s.Failures = slices.Clone(s.Failures)
 		for j := range s.Failures {
 			if s.Failures[j].How == "" {
 				s.Failures[j].How = FailStatus
 			}
 		}
-		s.Calls = append([]Call(nil), s.Calls...)
+		s.Calls = slices.Clone(s.Calls)
 		for j := range s.Calls {
 			if s.Calls[j].Probability == 0 {
 				s.Calls[j].Probability = 1
@@ -141,12 +141,11 @@ func (g Graph) WithDefaults() Graph {
 
 // Service returns the service of that name.
 func (g Graph) Service(name string) (Service, bool) {
-	for _, s := range g.Services {
-		if s.Name == name {
-			return s, true
-		}
+	i := slices.IndexFunc(g.Services, func(s Service) bool { return s.Name == name })
+	if i < 0 {
+		return Service{}, false
 	}
-	return Service{}, false
+	return g.Services[i], true
 }
 
 // Callers returns, for each service, the names of those that call it, each
@@ -154,18 +153,16 @@ func (g Graph) Service(name string) (Service, bool) {
 func (g Graph) Callers() map[string][]string {
 	callers := make(map[string][]string, len(g.Services))
 	for _, s := range g.Services {
-		seen := map[string]bool{}
 		for _, c := range s.Calls {
-			if !seen[c.To] {
-				seen[c.To] = true
-				callers[c.To] = append(callers[c.To], s.Name)
+			if names := callers[c.To]; len(names) == 0 || names[len(names)-1] != s.Name {
+				callers[c.To] = append(names, s.Name)
 			}
 		}
 	}
 	return callers
 }
 
-// Roots returns the services that no other calls.
+// Roots returns the services that no other service calls.
 func (g Graph) Roots() []string {
 	callers := g.Callers()
 	var roots []string
@@ -186,28 +183,15 @@ func (g Graph) Pods() int {
 	return n
 }
 
-// MeanOf returns the mean of the distribution, and its variance in seconds
-// squared, before the worker's bound of a minute cuts its tail.
-func (t ServiceTime) MeanOf() (mean time.Duration, variance float64) {
-	seconds := t.Mean.Seconds()
-	switch t.Distribution {
-	case Exponential:
-		return t.Mean, seconds * seconds
-	case Lognormal:
-		return t.Mean, seconds * seconds * math.Expm1(t.Sigma*t.Sigma)
-	case Recorded:
-		if len(t.Values) == 0 {
-			return 0, 0
-		}
-		sum, squares := 0.0, 0.0
-		for _, v := range t.Values {
-			sum += v.Seconds()
-		}
-		m := sum / float64(len(t.Values))
-		for _, v := range t.Values {
-			squares += (v.Seconds() - m) * (v.Seconds() - m)
-		}
-		return time.Duration(math.Round(m * 1e9)), squares / float64(len(t.Values))
+// MeanOf returns the mean of the distribution, before the worker's limit of a
+// minute cuts its tail.
+func (t ServiceTime) MeanOf() time.Duration {
+	if t.Distribution != Recorded {
+		return t.Mean
 	}
-	return t.Mean, 0
+	sum := 0.0
+	for _, v := range t.Values {
+		sum += v.Seconds()
+	}
+	return seconds(sum / float64(max(1, len(t.Values))))
 }

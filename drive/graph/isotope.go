@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,10 +13,10 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// MaxFile is how many bytes a graph's file may have.
+// MaxFile bounds the bytes of a graph's file.
 const MaxFile = 1 << 20
 
-// isotopeFile is what a file of isotope may hold; its format nests 6 deep.
+// isotopeFile bounds isotope files; their format nests 6 levels.
 var isotopeFile = yamltree.Format{What: "graph", Bytes: MaxFile, Tokens: 60_000, Values: 60_000, Depth: 16}
 
 // Isotope is a service graph as istio/tools' isotope describes it.
@@ -23,19 +24,17 @@ type Isotope struct {
 	Graph Graph
 	// Entries are the services marked isEntrypoint.
 	Entries []string
-	// Warnings say what of the file cannot be expressed, and what became of it.
+	// Warnings say what of the file cannot be expressed and what replaces it.
 	Warnings Problems
 }
 
-// ReadIsotope reads a service graph of isotope and checks it. Problems have
-// the file's lines. A script becomes a service time, the sum of its sleeps,
-// and calls: at once where the script is one list of calls, otherwise one
-// after the other.
+// ReadIsotope reads and checks a service graph of isotope. Problems have the
+// file's lines. A script becomes a service time, the sum of its sleeps, and calls:
+// in parallel if the script is one list of calls, otherwise in sequence.
 //
-// The format is that of istio/tools, isotope/convert/pkg/graph, as of August
-// 2026: its README describes an older one. As there, sizes are powers of 1024
-// whatever the unit's spelling, and fields that nobody knows are left out;
-// here with a warning.
+// The format is that of istio/tools, isotope/convert/pkg/graph, as of August 2026;
+// its README describes an older one. As there, sizes are powers of 1024 whatever
+// the unit's spelling, and unknown fields are ignored, here with a warning.
 func ReadIsotope(data []byte) (Isotope, error) {
 	root, failed := yamltree.Read(data, isotopeFile)
 	if failed == nil && root == nil {
@@ -79,8 +78,7 @@ func (r *isotope) warn(n *yamltree.Node, path, hint, format string, args ...any)
 	r.warnings = append(r.warnings, Problem{path, fmt.Sprintf(format, args...), hint, n.Line, n.Column})
 }
 
-// locate gives a problem of the graph the line it comes from: that of its
-// field, or of what the field is in.
+// locate gives a problem the line of its field, or of what contains the field.
 func (r *isotope) locate(p *Problem) {
 	for path := p.Path; path != ""; {
 		if n := r.places[path]; n != nil {
@@ -191,7 +189,7 @@ func (r *isotope) service(n *yamltree.Node, path string) {
 		return
 	}
 	s, script, scriptPath := r.defaults, r.script, "defaults.script"
-	s.Failures = append([]Failure(nil), s.Failures...)
+	s.Failures = slices.Clone(s.Failures)
 	named := path
 	for i, key := range n.Keys {
 		if key.Text == "name" && n.Values[i].Kind == yamltree.Scalar {
@@ -234,8 +232,7 @@ func (r *isotope) service(n *yamltree.Node, path string) {
 	r.graph.Services = append(r.graph.Services, s)
 }
 
-// steps reads a script: a list of commands, of which one may be a list of
-// commands at once.
+// steps reads a script: a list of commands, or of lists of concurrent commands.
 func (r *isotope) steps(s *Service, script *yamltree.Node, path string) {
 	if script.Kind != yamltree.Sequence {
 		r.fail(script, path, "", "a script is a list of commands, this is %s", script.Kind)

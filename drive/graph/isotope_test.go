@@ -2,7 +2,6 @@ package graph_test
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -138,31 +137,6 @@ func TestIsotopeProblems(t *testing.T) {
 				t.Errorf("error %v (code %d), want %q", err, errs.Code(err), test.want)
 			}
 		})
-	}
-}
-
-// TestIsotopeExamples reads the files of a folder named in the environment,
-// such as isotope's own example topologies.
-func TestIsotopeExamples(t *testing.T) {
-	folder := os.Getenv("MESHTRIAL_TEST_ISOTOPE")
-	if folder == "" {
-		t.Skip("MESHTRIAL_TEST_ISOTOPE names no folder with isotope's example topologies")
-	}
-	files, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(folder + "/" + file.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := graph.ReadIsotope(data)
-		if err != nil {
-			t.Errorf("%s: %v", file.Name(), err)
-			continue
-		}
-		t.Logf("%s: %d services, entries %v, %d warnings: %v", file.Name(), len(got.Graph.Services), got.Entries, len(got.Warnings), got.Warnings)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Layout is where to draw a graph's services, in units of one service: layers
-// from left to right, callers before those they call.
+// Layout says where to draw a graph's services, in units of one service: layers
+// from left to right, callers before callees.
 type Layout struct {
 	Nodes  []Node  `json:"nodes"` // in the graph's order
 	Lines  []Line  `json:"lines"` // one for each pair of caller and callee
@@ -15,7 +15,7 @@ type Layout struct {
 	Layers int     `json:"layers"`
 }
 
-// Node is a service's place: X is its layer's middle, Y its own.
+// Node is the position of a service: X is the middle of its layer.
 type Node struct {
 	Service string  `json:"service"`
 	Layer   int     `json:"layer"`
@@ -24,24 +24,24 @@ type Node struct {
 	Y       float64 `json:"y"`
 }
 
-// Line leads from one node to another, by their indices. Via are points on
-// its way where it passes layers between them.
+// Line connects two nodes, by their indices. Via are its points in the layers
+// between them.
 type Line struct {
 	From int          `json:"from"`
 	To   int          `json:"to"`
 	Via  [][2]float64 `json:"via,omitempty"`
 }
 
-// sweeps is how often layers are put in order after their neighbours.
+// sweeps is how often layers are reordered after their neighbours.
 const sweeps = 8
 
 // maxPassed is how many layers lines may pass in all.
 const maxPassed = 20_000
 
-// Layout places the services of a graph that passed its check. A service's
-// layer is the longest way to it from a service that nobody calls. Within a
-// layer, services are ordered after the middle of their neighbours (Sugiyama,
-// Tagawa and Toda 1981), which keeps most lines from crossing.
+// Layout places the services of a graph that passed its check. A service's layer
+// is its longest distance from a root. Within a layer, services are ordered by the
+// barycentre of their neighbours, which avoids most crossings (Sugiyama, Tagawa
+// and Toda 1981).
 func (g Graph) Layout() Layout {
 	index := g.index()
 	layer := make([]int, len(g.Services))
@@ -57,8 +57,8 @@ func (g Graph) Layout() Layout {
 	for i := range g.Services {
 		p.add(layer[i])
 	}
-	// A line that passes layers gets a place in each of them, unless that
-	// would be too many to draw anyway.
+	// A line that passes layers gets a place in each of them, unless there are
+	// too many to draw.
 	passed := 0
 	for i, s := range g.Services {
 		for _, call := range s.Calls {
@@ -114,8 +114,8 @@ func (g Graph) Layout() Layout {
 	return l
 }
 
-// placing orders nodes within layers. The first nodes are the services, the
-// rest are lines that pass a layer.
+// placing orders nodes within layers. The first nodes are the services; the rest
+// are lines that pass a layer.
 type placing struct {
 	layers       [][]int // nodes by layer, in order
 	layer, order []int   // of each node
@@ -162,8 +162,8 @@ func (p *placing) sweep() {
 	}
 }
 
-// arrange orders a layer after the middle of its neighbours; nodes without
-// any keep their place.
+// arrange orders a layer by the barycentre of its nodes' neighbours. Nodes without
+// neighbours keep their place.
 func (p *placing) arrange(k int, neighbours [][]int) {
 	middle := make(map[int]float64, len(p.layers[k]))
 	for _, n := range p.layers[k] {
@@ -182,8 +182,8 @@ func (p *placing) arrange(k int, neighbours [][]int) {
 	}
 }
 
-// crossings counts pairs of lines between neighbouring layers that cross: the
-// inversions of the ends, lines being in the order of their beginnings.
+// crossings counts the crossing lines between neighbouring layers: the inversions
+// of their ends, with lines in the order of their beginnings.
 func (p *placing) crossings() int {
 	total := 0
 	for k := range p.layers[:max(0, len(p.layers)-1)] {
