@@ -176,7 +176,7 @@ const (
 // them, of generators and nodes for one.
 func objects() ([]table.Row, error) {
 	sizes := population.Sizes{Proxies: proxies, Services: proxies / podsOfService, EndpointsPerService: podsOfService, Namespaces: proxies / podsOfService / ofNamespace}
-	all, err := sizes.Objects()
+	all, err := sizes.Objects(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -17,31 +17,42 @@ const (
 	telemetry  = "telemetry.istio.io/v1"
 )
 
-// Label stands on every object that changes make, with the trial as value;
-// changeAnnotation says which change wrote it last.
+// Label is on every object that changes create, with the trial as value.
+// changeAnnotation says which change wrote the object last.
 const (
 	Label            = "meshtrial.dev/churn"
 	changeAnnotation = "meshtrial.dev/change"
 )
 
-// object makes an object of the plan's own.
+// object returns an object of the plan's own.
 func (b *builder) object(apiVersion, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
-	return population.NewObject(apiVersion, kind, namespace, name, map[string]string{Label: b.spec.Trial, population.PartOf: "meshtrial"}, spec)
+	return population.Object{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name,
+		Labels: map[string]string{Label: b.spec.Trial, population.PartOf: "meshtrial"}, Spec: spec}.Unstructured()
 }
 
-// put adds a change that makes an object, or gives it another spec.
+// prepare adds objects that must exist before the first change.
+func (b *builder) prepare(objects ...*unstructured.Unstructured) {
+	b.plan.prepare = append(b.plan.prepare, objects...)
+}
+
+// servicePorts is the spec of a Service with one port.
+func servicePorts(port int64) map[string]any {
+	return map[string]any{"ports": []any{map[string]any{"name": "http", "port": port, "targetPort": int64(population.TargetPort), "protocol": "TCP"}}}
+}
+
+// put adds a change that creates an object, or gives it another spec.
 func (b *builder) put(first bool, o *unstructured.Unstructured, scope Scope, markers ...record.Marker) {
 	if !first {
 		b.patch(o, "update", map[string]any{"spec": o.Object["spec"]}, scope, markers...)
 		return
 	}
 	o.SetAnnotations(map[string]string{changeAnnotation: strconv.Itoa(b.index())})
-	b.append(Change{Op: "create", Object: name(o), Scope: scope, writes: []write{{object: o}}}, markers...)
+	b.append(Change{Op: "create", Object: population.Key(o), Scope: scope, writes: []write{{object: o}}}, markers...)
 }
 
-// patch adds a change that merges something into an object.
+// patch adds a change that merges a patch into an object.
 func (b *builder) patch(o *unstructured.Unstructured, op string, patch map[string]any, scope Scope, markers ...record.Marker) {
-	b.append(Change{Op: op, Object: name(o), Scope: scope, writes: []write{{o, annotated(patch, b.index())}}}, markers...)
+	b.append(Change{Op: op, Object: population.Key(o), Scope: scope, writes: []write{{o, annotated(patch, b.index())}}}, markers...)
 }
 
 // annotated adds the change's number to a patch.
@@ -60,23 +71,18 @@ func annotated(patch map[string]any, index int) map[string]any {
 	return patch
 }
 
-// name of an object as events give it.
-func name(o *unstructured.Unstructured) string {
-	return o.GetKind() + "/" + o.GetNamespace() + "/" + o.GetName()
-}
-
-// everybody needs what is about a host of a namespace, unless they may not see it.
-func everybody(owner string) Scope { return Scope{Sidecars: true, Gateways: true, Owner: owner} }
+// visible is the scope of a change of a host in a namespace: every proxy that can see it.
+func visible(owner string) Scope { return Scope{Sidecars: true, Gateways: true, Owner: owner} }
 
 func cds(name string) record.Marker { return record.Marker{Type: "cds", Resource: name, Text: name} }
 
-// wds marks that ztunnels have a host of a namespace.
+// wds marks a host of a namespace in the configuration of ztunnels.
 func wds(namespace, host string) record.Marker {
 	return record.Marker{Type: "wds", Resource: namespace + "/" + host, Text: host}
 }
 
-// service makes a Service that selects nothing, or gives it another port: its
-// cluster is named by both.
+// service creates a Service that selects nothing, or changes its port: its cluster
+// is named after both.
 func (b *builder) service(n int) {
 	name, namespace, first := b.slot(n)
 	port := int64(population.ServicePort)
@@ -89,17 +95,14 @@ func (b *builder) service(n int) {
 func (b *builder) serviceObject(first bool, namespace, name string, port int64) {
 	host := fmt.Sprintf("%s.%s.svc.cluster.local", name, namespace)
 	markers := []record.Marker{cds(fmt.Sprintf("outbound|%d||%s", port, host))}
-	if first { // that its port is another one ztunnels are told in a number, which is no text
+	if first { // ztunnels receive a port as a number, which no marker finds
 		markers = append(markers, wds(namespace, host))
 	}
-	b.put(first, b.object(core, "Service", namespace, name, map[string]any{
-		"ports": []any{map[string]any{"name": "http", "port": port, "targetPort": int64(population.TargetPort), "protocol": "TCP"}},
-	}), everybody(namespace), markers...)
+	b.put(first, b.object(core, "Service", namespace, name, servicePorts(port)), visible(namespace), markers...)
 }
 
-// published makes the three objects of the published test. Its Gateway
-// shows nowhere by itself: all of them share a listener, whose routes come
-// from the VirtualService.
+// published creates the three objects of the published test. The Gateway itself is
+// not visible: all of them share a listener, whose routes come from VirtualServices.
 func (b *builder) published(n int) {
 	namespace, text := b.namespace(n), b.text()
 	host := text + "." + population.Domain
@@ -122,7 +125,7 @@ func routeTo(host string) map[string]any {
 	return map[string]any{"route": []any{map[string]any{"destination": map[string]any{"host": host, "port": map[string]any{"number": int64(population.ServicePort)}}}}}
 }
 
-// virtualService routes a host that nobody has: it gets a virtual host in the
+// virtualService routes a host that does not exist: it gets a virtual host in the
 // route of port 80.
 // See istio.io/istio/pilot/pkg/networking/core/route, separateVSHostsAndServices.
 func (b *builder) virtualService(n int) {
@@ -133,8 +136,8 @@ func (b *builder) virtualService(n int) {
 	}), Scope{Sidecars: true, Owner: namespace}, record.Marker{Type: "rds", Resource: strconv.Itoa(population.ServicePort), Text: host})
 }
 
-// target is a Service that change n may be about: one of the population, or
-// one of the plan's own where that has none.
+// target returns a Service for change n: one of the population, or one of the plan's
+// own if the population has none.
 func (b *builder) target(n int) population.Service {
 	if b.spec.Population.Services > 0 {
 		return b.spec.Population.Service(n % b.spec.Population.Services)
@@ -142,15 +145,12 @@ func (b *builder) target(n int) population.Service {
 	s := population.Service{Namespace: b.spec.Namespaces[0], Name: "mm-" + b.spec.Trial + "-base"}
 	if !b.based {
 		b.based = true
-		b.plan.prepare = append(b.plan.prepare, b.object(core, "Service", s.Namespace, s.Name, map[string]any{
-			"ports": []any{map[string]any{"name": "http", "port": int64(population.ServicePort), "targetPort": int64(population.TargetPort), "protocol": "TCP"}},
-		}))
+		b.prepare(b.object(core, "Service", s.Namespace, s.Name, servicePorts(population.ServicePort)))
 	}
 	return s
 }
 
-// destinationRule gives a Service of the population a subset, which is a
-// cluster of its own.
+// destinationRule gives a Service a subset, which has its own cluster.
 func (b *builder) destinationRule(n int) {
 	name, _, first := b.slot(n)
 	k := n
@@ -160,12 +160,12 @@ func (b *builder) destinationRule(n int) {
 	service, subset := b.target(k), b.text()
 	b.put(first, b.object(networking, "DestinationRule", service.Namespace, name, map[string]any{
 		"host": service.Host(), "subsets": []any{map[string]any{"name": subset, "labels": map[string]any{"version": "v1"}}},
-	}), everybody(service.Namespace), cds(service.Cluster(subset)))
+	}), visible(service.Namespace), cds(service.Cluster(subset)))
 }
 
-// gateway opens a port of its own on the gateways.
-// See istio.io/istio/pilot/pkg/model, resolvePorts: one that the gateway's
-// Service does not have is taken as it is.
+// gateway opens a new port on the gateways.
+// See istio.io/istio/pilot/pkg/model, resolvePorts: a port that the gateway's Service
+// lacks is used as it is.
 func (b *builder) gateway(n int) {
 	name, namespace, first := b.slot(n)
 	listener := fmt.Sprintf("0.0.0.0_%d", b.number())
@@ -173,7 +173,7 @@ func (b *builder) gateway(n int) {
 		Scope{Gateways: true}, record.Marker{Type: "lds", Resource: listener, Text: listener})
 }
 
-// serviceEntry brings a host from outside.
+// serviceEntry adds an external host.
 func (b *builder) serviceEntry(n int) {
 	name, namespace, first := b.slot(n)
 	host := b.text() + "." + population.Domain
@@ -181,28 +181,26 @@ func (b *builder) serviceEntry(n int) {
 		"hosts": []any{host}, "location": "MESH_EXTERNAL", "resolution": "STATIC",
 		"ports":     []any{map[string]any{"name": "http", "number": int64(80), "protocol": "HTTP"}},
 		"endpoints": []any{map[string]any{"address": "203.0.113.1"}},
-	}), everybody(namespace), cds("outbound|80||"+host), wds(namespace, host))
+	}), visible(namespace), cds("outbound|80||"+host), wds(namespace, host))
 }
 
-// one names the single object of a kind that a namespace can have: change n
-// goes to the namespaces in turn, and updates what an earlier one made.
+// one names the object of a kind of which a namespace can have only one: changes go
+// to the namespaces in turn, and update what an earlier change created.
 func (b *builder) one(n int) (name, namespace string, first bool) {
 	return "mm-" + b.spec.Trial, b.namespace(n), n < len(b.spec.Namespaces)
 }
 
-// sidecarPort is that of a Service of the plan's own. A listener on a port
-// that other Services have would hide them.
+// sidecarPort is the port of a Service of the plan's own. A listener on a port of
+// other Services would hide them.
 const sidecarPort = 7080
 
-// sidecar gives the sidecars of a namespace an egress listener on an address
-// of its own; all that they could reach they still can.
+// sidecar gives the sidecars of a namespace an egress listener on a new address. They
+// still reach everything else.
 func (b *builder) sidecar(n int) {
 	name, namespace, first := b.one(n)
 	service := population.Service{Namespace: b.spec.Namespaces[0], Name: name + "-egress"}
 	if n == 0 {
-		b.plan.prepare = append(b.plan.prepare, b.object(core, "Service", service.Namespace, service.Name, map[string]any{
-			"ports": []any{map[string]any{"name": "http", "port": int64(sidecarPort), "targetPort": int64(population.TargetPort), "protocol": "TCP"}},
-		}))
+		b.prepare(b.object(core, "Service", service.Namespace, service.Name, servicePorts(sidecarPort)))
 	}
 	i := b.index()
 	address := fmt.Sprintf("127.%d.%d.%d", 100+i/(156*156), 100+i/156%156, 100+i%156)
@@ -214,12 +212,12 @@ func (b *builder) sidecar(n int) {
 	}}), Scope{Sidecars: true, Namespaces: []string{namespace}}, record.Marker{Type: "lds", Resource: listener, Text: listener})
 }
 
-// inbound shows in the listener that takes what comes to a sidecar.
+// inbound marks text in a sidecar's inbound listener.
 func inbound(text string) record.Marker {
 	return record.Marker{Type: "lds", Resource: "virtualInbound", Text: text}
 }
 
-// authorizationPolicy refuses a principal that nobody has.
+// authorizationPolicy denies a principal that does not exist.
 func (b *builder) authorizationPolicy(n int) {
 	name, namespace, first := b.slot(n)
 	text := b.text()
@@ -229,7 +227,7 @@ func (b *builder) authorizationPolicy(n int) {
 	}), Scope{Sidecars: true, Namespaces: []string{namespace}}, inbound(text), record.Marker{Type: "wads", Resource: namespace + "/" + name, Text: text})
 }
 
-// telemetry logs requests to a path that nobody asks for.
+// telemetry logs requests to a path that nobody requests.
 func (b *builder) telemetry(n int) {
 	name, namespace, first := b.one(n)
 	text := b.text()
@@ -239,13 +237,13 @@ func (b *builder) telemetry(n int) {
 	}}}), Scope{Sidecars: true, Namespaces: []string{namespace}}, inbound(text))
 }
 
-// namespaceLabels labels a namespace. Where istiod selects namespaces by a
-// label, each change lets in a namespace of the plan's own with one Service;
-// elsewhere the label means nothing, and nothing shows.
+// namespaceLabels labels a namespace. Where istiod selects namespaces by a label,
+// each change selects a namespace of the plan's own with one Service. Elsewhere the
+// label has no effect.
 func (b *builder) namespaceLabels(n int) {
 	key, value, in := b.spec.selector()
 	if key == "" {
-		namespace := population.NewObject(core, "Namespace", "", b.namespace(n), nil, nil)
+		namespace := population.Object{APIVersion: core, Kind: "Namespace", Name: b.namespace(n)}.Unstructured()
 		b.patch(namespace, "patch", labelPatch(Label+"-label", b.text()), Scope{})
 		if n < len(b.spec.Namespaces) {
 			b.restore(namespace, map[string]any{"metadata": map[string]any{
@@ -254,44 +252,44 @@ func (b *builder) namespaceLabels(n int) {
 		return
 	}
 	text := b.text()
-	// Of the population, too: whoever clears up after a dead run finds it by that.
+	// Labelled as population, so that whoever cleans up after a dead run finds it.
 	namespace := b.object(core, "Namespace", "", text, nil)
 	namespace.SetLabels(map[string]string{Label: b.spec.Trial, population.PartOf: "meshtrial", population.Label: population.LabelValue})
 	patch := labelPatch(key, value)
-	if !in { // let in by taking the label away
-		namespace.SetLabels(map[string]string{Label: b.spec.Trial, population.PartOf: "meshtrial", population.Label: population.LabelValue, key: value})
+	if !in { // selected by removing the label
+		labels := namespace.GetLabels()
+		labels[key] = value
+		namespace.SetLabels(labels)
 		patch = labelPatch(key, nil)
 	}
-	service := b.object(core, "Service", text, "svc", map[string]any{
-		"ports": []any{map[string]any{"name": "http", "port": int64(population.ServicePort), "targetPort": int64(population.TargetPort), "protocol": "TCP"}},
-	})
-	b.plan.prepare = append(b.plan.prepare, namespace, service)
-	b.patch(namespace, "patch", patch, everybody(text), cds(population.Service{Namespace: text, Name: "svc"}.Cluster("")))
+	service := b.object(core, "Service", text, "svc", servicePorts(population.ServicePort))
+	b.prepare(namespace, service)
+	b.patch(namespace, "patch", patch, visible(text), cds(population.Service{Namespace: text, Name: "svc"}.Cluster("")))
 }
 
 func labelPatch(key string, value any) map[string]any {
 	return map[string]any{"metadata": map[string]any{"labels": map[string]any{key: value}}}
 }
 
-// restore undoes a change of something that is not the plan's own.
+// restore adds a patch that reverts a change of an object that is not the plan's own.
 func (b *builder) restore(o *unstructured.Unstructured, patch map[string]any) {
 	b.plan.restore = append(b.plan.restore, write{o, patch})
 }
 
-// noOp writes an annotation that means nothing, to a Service and to a
-// VirtualService in turn.
+// noOp writes an annotation without meaning, to a Service and to a VirtualService in
+// turn.
 func (b *builder) noOp(n int) {
 	if n%2 == 1 {
 		o := b.object(networking, "VirtualService", b.spec.Namespaces[0], "mm-"+b.spec.Trial+"-noop", map[string]any{
 			"hosts": []any{"mm-" + b.spec.Trial + "-noop." + population.Domain}, "http": []any{routeTo(b.target(0).Host())}})
 		if n == 1 {
-			b.plan.prepare = append(b.plan.prepare, o)
+			b.prepare(o)
 		}
 		b.patch(o, "patch", map[string]any{}, Scope{})
 		return
 	}
 	s := b.target(n / 2)
-	o := population.NewObject(core, "Service", s.Namespace, s.Name, nil, nil)
+	o := population.Object{APIVersion: core, Kind: "Service", Namespace: s.Namespace, Name: s.Name}.Unstructured()
 	b.patch(o, "patch", map[string]any{}, Scope{})
 	if n/2 < b.spec.Population.Services {
 		b.restore(o, map[string]any{"metadata": map[string]any{"annotations": map[string]any{changeAnnotation: nil}}})

@@ -23,38 +23,37 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Announce tells the simulated sidecars which markers to look for. It
-// returns when they all know.
+// Announce tells the simulated sidecars which markers to look for, and returns when
+// all of them know.
 type Announce func(ctx context.Context, markers []record.Marker) error
 
 const (
-	// inFlight is how many changes may be on their way to the API server.
+	// inFlight bounds the concurrent requests to the API server.
 	inFlight = 64
-	// requestTimeout is how long the API server may take for one.
+	// requestTimeout bounds each of them.
 	requestTimeout = 60 * time.Second
-	// lead is how long before its time a change is got ready; markers that
-	// could not be announced at the start are announced then.
+	// lead is how long before its time a change is prepared, and its markers
+	// announced if that was not possible at the start.
 	lead = 300 * time.Millisecond
-	// settle is how long the controllers may take to carry a change out.
+	// settle bounds how long the controllers take for a change.
 	settle = 60 * time.Second
-	// mostSaid is how many of the objects that could not be deleted are named.
-	mostSaid = 3
+	// maxErrors is how many failed deletions an error names.
+	maxErrors = 3
 )
 
-// Driver carries out a plan once. Its methods are called in the order
-// Prepare, Drive, Cleanup; Cleanup also after an error.
+// Driver executes a plan once. Call Prepare, Drive and Cleanup in this order; Cleanup
+// also after an error.
 type Driver struct {
 	plan    *Plan
 	dynamic dynamic.Interface
 	kube    kubernetes.Interface
 	watch   *watcher
 
-	mu sync.Mutex
-	// refused are the changes to which the API server said no.
-	refused map[int]bool
+	mu      sync.Mutex
+	refused map[int]bool // changes that the API server rejected
 }
 
-// NewDriver returns a Driver of a plan for a cluster.
+// NewDriver returns a Driver of a plan on a cluster.
 func NewDriver(config *rest.Config, plan *Plan) (*Driver, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = -1, -1
@@ -69,24 +68,23 @@ func NewDriver(config *rest.Config, plan *Plan) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{plan: plan, dynamic: dyn, kube: kube}, nil
+	return &Driver{plan: plan, dynamic: dyn, kube: kube, refused: map[int]bool{}}, nil
 }
 
-// Prepare makes what must be there before the first change: Services to be
-// routed to, EndpointSlices to be changed, and the driver's own watches,
-// which Cleanup ends. It is to be called before the mesh is left to get
-// quiet.
+// Prepare creates what the changes need: Services to route to, EndpointSlices to
+// change, and the driver's own watches, which Cleanup ends. Call it before the mesh is
+// left to settle.
 func (d *Driver) Prepare(ctx context.Context) error {
 	if d.watch != nil {
 		return errors.New("churn: a plan is prepared once")
 	}
-	for _, o := range d.plan.prepare { // namespaces stand before what is in them
-		client, err := d.client(o)
+	for _, o := range d.plan.prepare { // namespaces come before their contents
+		client, err := population.Client(d.dynamic, o)
 		if err != nil {
 			return err
 		}
 		if _, err := client.Create(ctx, o, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("churn: create %s: %w", name(o), err)
+			return fmt.Errorf("churn: create %s: %w", population.Key(o), err)
 		}
 	}
 	watch, err := d.watchAll(ctx)
@@ -97,14 +95,13 @@ func (d *Driver) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Drive sends every change at start plus its offset, and returns an event
-// for each, in their order, when the last has its answer and, of endpoints,
-// the controllers have done their work. Markers are announced before: those
-// that no other change can be taken for at once, the rest a moment before
-// their change. A change that the API server does not take has an error in
-// its event; an error of Drive means that not all changes were sent: the
-// context ended, or the first announcement failed. Events are complete even
-// then. start should leave time for the announcement.
+// Drive sends every change at start plus its offset. It returns an event for each, in
+// order, when the last was answered and the controllers have followed changes of
+// endpoints. Markers are announced before: unique ones at once, the others shortly
+// before their change. A change that the API server rejects has an error in its event;
+// an error of Drive means that not all changes were sent, because the context ended or
+// the first announcement failed. Events are complete even then. start should leave time
+// for the announcement.
 func (d *Driver) Drive(ctx context.Context, start time.Time, announce Announce) ([]record.Event, error) {
 	events := d.events(start)
 	if d.watch == nil {
@@ -135,7 +132,7 @@ func (d *Driver) Drive(ctx context.Context, start time.Time, announce Announce) 
 		go func() {
 			defer wait.Done()
 			defer close(done)
-			for _, ch := range earlier { // in their order, whatever the server does
+			for _, ch := range earlier { // keep the order, however long the server takes
 				select {
 				case <-ch:
 				case <-ctx.Done():
@@ -158,7 +155,7 @@ func (d *Driver) Drive(ctx context.Context, start time.Time, announce Announce) 
 	return events, nil
 }
 
-// events are the events of all changes as planned.
+// events returns the events of all changes as planned.
 func (d *Driver) events(start time.Time) []record.Event {
 	out := make([]record.Event, len(d.plan.Changes))
 	for i, c := range d.plan.Changes {
@@ -168,8 +165,8 @@ func (d *Driver) events(start time.Time) []record.Event {
 	return out
 }
 
-// early are the markers that can be announced before the first change: those
-// whose text is of one change only.
+// early returns the markers that can be announced before the first change: those of
+// one change only.
 func (p *Plan) early() []record.Marker {
 	var out []record.Marker
 	for _, c := range p.Changes {
@@ -180,11 +177,11 @@ func (p *Plan) early() []record.Marker {
 	return out
 }
 
-// repeats tells whether an earlier change may have had the same markers: an
-// endpoint that comes and goes.
+// repeats reports whether an earlier change may have had the same markers: those of
+// an endpoint that comes and goes.
 func (c *Change) repeats() bool { return c.Kind == KindEndpointsFlap }
 
-// one carries out a change and fills in its event.
+// one executes a change and fills in its event.
 func (d *Driver) one(ctx context.Context, c *Change, e *record.Event, slots chan struct{}, announce Announce) {
 	if c.pods != nil {
 		d.podChange(ctx, c, e, slots, announce)
@@ -210,7 +207,9 @@ func (d *Driver) one(ctx context.Context, c *Change, e *record.Event, slots chan
 		if err := d.write(ctx, w); err != nil {
 			e.Error = err.Error()
 			if isRefusal(err) {
-				d.isRefused(c.Index)
+				d.mu.Lock()
+				d.refused[c.Index] = true
+				d.mu.Unlock()
 			}
 			return
 		}
@@ -222,7 +221,7 @@ func (d *Driver) one(ctx context.Context, c *Change, e *record.Event, slots chan
 func (d *Driver) write(ctx context.Context, w write) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, fmt.Errorf("no answer within %s", requestTimeout))
 	defer cancel()
-	client, err := d.client(w.object)
+	client, err := population.Client(d.dynamic, w.object)
 	if err != nil {
 		return err
 	}
@@ -241,19 +240,8 @@ func (d *Driver) write(ctx context.Context, w write) error {
 	return err
 }
 
-func (d *Driver) client(o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
-	r, err := population.ResourceOf(o)
-	if err != nil {
-		return nil, err
-	}
-	if r.Namespaced {
-		return d.dynamic.Resource(r.GroupVersionResource).Namespace(o.GetNamespace()), nil
-	}
-	return d.dynamic.Resource(r.GroupVersionResource), nil
-}
-
-// Cleanup deletes what the changes made and undoes what they did to the
-// population, as far as it can, and returns what it could not.
+// Cleanup deletes what the changes created and reverts what they did to the population,
+// as far as possible, and returns what failed.
 func (d *Driver) Cleanup(ctx context.Context) error {
 	if d.watch != nil {
 		d.watch.stop()
@@ -275,8 +263,8 @@ func (d *Driver) Cleanup(ctx context.Context) error {
 	return nil
 }
 
-// Withdraw deletes what the changes made, and leaves what was there before the first
-// one. It says when the first deletion left, and when the last had its answer.
+// Withdraw deletes what the changes created, but not what was prepared. It returns when
+// the first deletion was sent and when the last was answered.
 func (d *Driver) Withdraw(ctx context.Context) (first, last time.Time, err error) {
 	first = time.Now()
 	if err := d.remove(ctx, d.plan.written()); err != nil {
@@ -285,7 +273,7 @@ func (d *Driver) Withdraw(ctx context.Context) (first, last time.Time, err error
 	return first, time.Now(), nil
 }
 
-// written are the objects that changes write, as often as they do.
+// written returns the objects of all writes, with repetitions.
 func (p *Plan) written() (out []*unstructured.Unstructured) {
 	for _, c := range p.Changes {
 		for _, w := range c.writes {
@@ -295,7 +283,7 @@ func (p *Plan) written() (out []*unstructured.Unstructured) {
 	return out
 }
 
-// remove deletes objects of the plan's own, each once. One that is gone is no error.
+// remove deletes objects of the plan's own, each once. A missing one is no error.
 func (d *Driver) remove(ctx context.Context, objects []*unstructured.Unstructured) error {
 	seen := map[string]bool{}
 	var mu sync.Mutex
@@ -303,12 +291,13 @@ func (d *Driver) remove(ctx context.Context, objects []*unstructured.Unstructure
 	var group errgroup.Group
 	group.SetLimit(inFlight)
 	for _, o := range objects {
-		if o.GetLabels()[Label] != d.plan.Spec.Trial || seen[objectKey(o)] {
+		key := o.GetAPIVersion() + "/" + population.Key(o) // two groups may have the same kind
+		if o.GetLabels()[Label] != d.plan.Spec.Trial || seen[key] {
 			continue
 		}
-		seen[objectKey(o)] = true
+		seen[key] = true
 		group.Go(func() error {
-			client, err := d.client(o)
+			client, err := population.Client(d.dynamic, o)
 			if err == nil {
 				err = client.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
 			}
@@ -321,14 +310,11 @@ func (d *Driver) remove(ctx context.Context, objects []*unstructured.Unstructure
 		})
 	}
 	_ = group.Wait() // errors are in all
-	if more := len(all) - mostSaid; more > 0 {
-		all = append(all[:mostSaid], fmt.Errorf("and %d more", more))
+	if more := len(all) - maxErrors; more > 0 {
+		all = append(all[:maxErrors], fmt.Errorf("and %d more", more))
 	}
 	return errors.Join(all...)
 }
-
-// objectKey tells objects apart, of kinds with the same name in two groups too.
-func objectKey(o *unstructured.Unstructured) string { return o.GetAPIVersion() + "/" + name(o) }
 
 // until waits for a moment.
 func until(ctx context.Context, at time.Time) error { return wake.Pause(ctx, time.Until(at)) }

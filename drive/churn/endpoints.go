@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// What happens to the pods of a Service.
+// Changes of the pods of a Service.
 const (
 	podScaleUp   = "scale-up"
 	podScaleDown = "scale-down"
@@ -23,12 +23,12 @@ const (
 	podLabel     = "label"
 )
 
-// maxTargets is how many Services have their endpoints changed in turn, so
-// that a change is long over when the same endpoint changes again.
+// maxTargets is how many Services have their endpoints changed in turn, so that a
+// change is complete long before the same endpoint changes again.
 const maxTargets = 64
 
-// endpoints adds a change that the cluster's controllers carry out. Its
-// markers are addresses that only the cluster knows.
+// endpoints adds a change through the cluster's controllers. Its markers are addresses
+// that the cluster assigns.
 func (b *builder) endpoints(kind string, n int) {
 	target, again := b.endpointsOf(kind, n)
 	var service population.Service
@@ -37,7 +37,7 @@ func (b *builder) endpoints(kind string, n int) {
 	} else {
 		service = b.spec.Population.Service(target)
 	}
-	c := Change{Op: "scale", Object: "Deployment/" + service.Namespace + "/" + service.Name, Late: true, Scope: everybody(service.Namespace),
+	c := Change{Op: "scale", Object: "Deployment/" + service.Namespace + "/" + service.Name, Late: true, Scope: visible(service.Namespace),
 		pods: &podChange{service: service}}
 	switch kind {
 	case KindEndpointsScale:
@@ -52,14 +52,14 @@ func (b *builder) endpoints(kind string, n int) {
 	b.append(c)
 }
 
-// classes of kinds that may change the endpoints of one Service: what makes a
-// pod unready would meddle with which pod goes when another scales down.
+// classes of kinds that may change the endpoints of the same Service. An unready pod,
+// for example, would affect which pod a scale-down removes.
 var classes = map[string]int{KindEndpointsReplace: 0, KindRollingRestart: 0, KindPodLabels: 0, KindEndpointsFlap: 1, KindEndpointsScale: 2}
 
 const classCount = 3
 
-// endpointsOf is the Service whose endpoints change n of a kind changes, and
-// whether it is the second of a pair, which undoes the first.
+// endpointsOf returns the Service whose endpoints change n of a kind changes, and 1 if
+// it is the second change of a pair, which reverts the first.
 func (b *builder) endpointsOf(kind string, n int) (service int, again int) {
 	first, step := 0, 1
 	if b.spec.Trace != nil || b.spec.Kind == KindMixed {
@@ -69,30 +69,29 @@ func (b *builder) endpointsOf(kind string, n int) (service int, again int) {
 	return first + n%count*step, n / count % 2
 }
 
-// podLabels gives a pod another canonical revision, which the metadata of
-// its endpoint repeats.
+// podLabels gives a pod another canonical revision, which appears in the metadata of
+// its endpoint.
 // See istio.io/istio/pilot/pkg/networking/util, AppendLbEndpointMetadata.
 func (b *builder) podLabels(n int) {
 	target, _ := b.endpointsOf(KindPodLabels, n)
 	service := b.spec.Population.Service(target)
-	b.append(Change{Op: "patch", Object: "Deployment/" + service.Namespace + "/" + service.Name, Scope: everybody(service.Namespace),
+	b.append(Change{Op: "patch", Object: "Deployment/" + service.Namespace + "/" + service.Name, Scope: visible(service.Namespace),
 		pods: &podChange{service: service, op: podLabel, text: b.text()}}, eds(service, b.text(), false), workload(b.text(), false))
 }
 
-// eds marks an address, or other text, that a Service's endpoints hold, or
-// hold no longer.
+// eds marks an address or other text that a Service's endpoints have, or no longer have.
 func eds(s population.Service, text string, gone bool) record.Marker {
 	return record.Marker{Type: "eds", Resource: s.Cluster(""), Text: text, Gone: gone}
 }
 
-// workload marks the same of the workload that ztunnels are told of: which resource
-// that is depends on who made it.
+// workload marks the same in the workloads of ztunnels. Which resource that is depends
+// on who created it.
 func workload(text string, gone bool) record.Marker {
 	return record.Marker{Type: "wds", Text: text, Gone: gone}
 }
 
-// directSlice is an EndpointSlice of the plan's own beside those of the
-// controllers, whose addresses nobody has.
+// directSlice is an EndpointSlice of the plan's own, in addition to those of the
+// controllers. Its addresses do not exist.
 type directSlice struct {
 	service   population.Service
 	object    *unstructured.Unstructured
@@ -104,10 +103,10 @@ type directEndpoint struct {
 	ready   bool
 }
 
-// directEndpoints is how many addresses a slice begins with.
+// directEndpoints is how many addresses a slice has at first.
 const directEndpoints = 2
 
-// slice returns the slice of a Service, and has it prepared when it is new.
+// slice returns the slice of a Service, and prepares a new one.
 func (b *builder) slice(target int) *directSlice {
 	if d := b.direct[target]; d != nil {
 		return d
@@ -126,7 +125,7 @@ func (b *builder) slice(target int) *directSlice {
 	d.object.Object["ports"] = []any{map[string]any{"name": "http", "port": int64(population.TargetPort), "protocol": "TCP"}}
 	d.object.Object["endpoints"] = d.list()
 	b.direct[target] = d
-	b.plan.prepare = append(b.plan.prepare, d.object)
+	b.prepare(d.object)
 	return d
 }
 
@@ -138,8 +137,8 @@ func (d *directSlice) list() []any {
 	return out
 }
 
-// address is one that nobody has had: of a range that is never routed, apart
-// from those of simulated pods and, most likely, from other trials'.
+// address returns a new address of a range that is never routed, distinct from those
+// of simulated pods and, most likely, of other trials.
 func (b *builder) address() string {
 	h := fnv.New32a()
 	h.Write([]byte(b.spec.Trial))
@@ -190,6 +189,6 @@ func (b *builder) endpointsDirect(kind string, n int) error {
 			replace(0)
 		}
 	}
-	b.append(Change{Op: "patch", Object: name(d.object), Scope: everybody(d.service.Namespace), writes: writes}, markers...)
+	b.append(Change{Op: "patch", Object: population.Key(d.object), Scope: visible(d.service.Namespace), writes: writes}, markers...)
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// defaultBurst is how many changes come together in bursts.
+// defaultBurst is the default of BurstSize.
 const defaultBurst = 10
 
-// NewPlan lays out all changes. The same spec gives the same plan.
+// NewPlan returns the plan of a spec. The same spec gives the same plan.
 func NewPlan(s Spec) (*Plan, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func NewPlan(s Spec) (*Plan, error) {
 	return b.plan, nil
 }
 
-// times are when changes happen, and of what kind.
+// times returns the times and kinds of changes.
 func (s Spec) times() ([]TraceChange, error) {
 	if s.Trace != nil {
 		return s.Trace.Changes, nil
@@ -98,7 +98,7 @@ func (s Spec) times() ([]TraceChange, error) {
 // DurationNS is the offset of the last change.
 func (p *Plan) DurationNS() int64 { return p.Changes[len(p.Changes)-1].OffsetNS }
 
-// builder makes the changes of a plan one after the other.
+// builder adds the changes of a plan in order.
 type builder struct {
 	spec Spec
 	plan *Plan
@@ -106,12 +106,12 @@ type builder struct {
 	// slots counts the changes of each kind so far.
 	slots    map[string]int
 	direct   map[int]*directSlice
-	based    bool
-	realMade bool
+	based    bool // the Service of target is prepared
+	realMade bool // the real gateway is prepared
 }
 
-// mixture is what a mixed change may be, with weights: endpoints change
-// more often than configuration.
+// mixture has the kinds of mixed changes, with weights: endpoints change more often
+// than configuration.
 var mixture = []struct {
 	kind   string
 	weight int
@@ -138,7 +138,7 @@ func (b *builder) mixed() string {
 	}
 }
 
-// needsPods tells whether a kind of change needs pods behind Services.
+// needsPods reports whether a kind of change needs pods of Services.
 func (b *builder) needsPods(kind string) bool {
 	switch kind {
 	case KindEndpointsScale, KindEndpointsReplace, KindEndpointsFlap, KindRollingRestart:
@@ -149,10 +149,10 @@ func (b *builder) needsPods(kind string) bool {
 	return false
 }
 
-// cannot says what a kind of change misses in the population.
+// cannot returns what the population lacks for a kind of change.
 func (b *builder) cannot(kind string) error {
 	if b.spec.On != nil {
-		return nil // Validate has looked
+		return nil // Validate has checked it
 	}
 	p := b.spec.Population
 	if b.needsPods(kind) && p.Services*p.EndpointsPerService == 0 {
@@ -212,21 +212,21 @@ func (b *builder) add(kind string) error {
 	return nil
 }
 
-// text is the text that only the next change has: digits end it, as many in
-// all changes, so that none begins with another's.
+// text is the unique text of the next change. It ends with digits, as many in all
+// changes, so that none is a prefix of another.
 func (b *builder) text() string { return fmt.Sprintf("mm-%s-%05d", b.spec.Trial, b.index()) }
 
-// index is that of the next change.
+// index is the index of the next change.
 func (b *builder) index() int { return len(b.plan.Changes) }
 
-// number is a port that only the next change has.
+// number is the unique port of the next change.
 func (b *builder) number() int64 { return int64(10_000 + b.index()) }
 
-// namespace is where change n of a kind makes its object.
+// namespace is where change n of a kind creates its object.
 func (b *builder) namespace(n int) string { return b.spec.Namespaces[n%len(b.spec.Namespaces)] }
 
-// slot names the object of change n of a kind, which stays in its namespace,
-// and says whether the change makes it.
+// slot names the object of change n of a kind, and reports whether the change creates
+// it.
 func (b *builder) slot(n int) (name, namespace string, first bool) {
 	if b.spec.Objects == 0 {
 		return b.text(), b.namespace(n), true
@@ -235,7 +235,7 @@ func (b *builder) slot(n int) (name, namespace string, first bool) {
 	return fmt.Sprintf("mm-%s-object-%d", b.spec.Trial, k), b.namespace(k), n < b.spec.Objects
 }
 
-// append adds a change. What marks it for ztunnels is left out where there are none.
+// append adds a change, without markers of ztunnels if there are none.
 func (b *builder) append(c Change, markers ...record.Marker) {
 	c.Index = b.index()
 	if b.spec.Population.Ztunnels > 0 {

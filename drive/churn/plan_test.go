@@ -46,7 +46,7 @@ func TestPlan(t *testing.T) {
 		groups, last := 0, int64(0)
 		made := map[string]int{} // objects, by the change that makes them
 		for _, o := range p.prepare {
-			made[name(o)] = -1
+			made[population.Key(o)] = -1
 		}
 		for i, c := range p.Changes {
 			if c.Index != i || c.OffsetNS < last || c.Kind == KindMixed {
@@ -63,15 +63,15 @@ func TestPlan(t *testing.T) {
 				}
 			}
 			for _, w := range c.writes {
-				_, there := made[name(w.object)]
+				_, there := made[population.Key(w.object)]
 				ours := w.object.GetLabels()[Label] == s.Trial
 				switch {
 				case w.patch == nil && (there || !ours):
-					t.Fatalf("change %d makes %s again, or not as ours", i, name(w.object))
+					t.Fatalf("change %d makes %s again, or not as ours", i, population.Key(w.object))
 				case w.patch != nil && ours && !there:
-					t.Fatalf("change %d patches %s before it is made", i, name(w.object))
+					t.Fatalf("change %d patches %s before it is made", i, population.Key(w.object))
 				}
-				made[name(w.object)] = i
+				made[population.Key(w.object)] = i
 			}
 			told := slices.ContainsFunc(c.Markers, record.Marker.OfZtunnels)
 			if c.Scope.Ztunnels != (told || c.Late && s.Population.Ztunnels > 0) || told && s.Population.Ztunnels == 0 {
@@ -260,8 +260,8 @@ func TestEndpointsThereAndBack(t *testing.T) {
 		}
 		ready := map[string]map[string]bool{}
 		for _, o := range p.prepare {
-			ready[name(o)] = readyIn(o.Object["endpoints"])
-			if len(ready[name(o)]) != directEndpoints {
+			ready[population.Key(o)] = readyIn(o.Object["endpoints"])
+			if len(ready[population.Key(o)]) != directEndpoints {
 				t.Fatalf("%s: %v", kind, o.Object)
 			}
 		}
@@ -322,6 +322,25 @@ func TestMarkersForZtunnels(t *testing.T) {
 		ztunnel := population.Identity{Type: population.Ztunnel, Namespace: population.ZtunnelNamespace}
 		if c.Needs(ztunnel, Visibility{ExportTo: "~"}) != (want != nil) {
 			t.Errorf("%s: a ztunnel needs it: %v", kind, want == nil)
+		}
+	}
+}
+
+func TestTraceValidate(t *testing.T) {
+	for name, tt := range map[string]struct {
+		changes []TraceChange
+		valid   bool
+	}{
+		"three changes":    {[]TraceChange{{0, KindService}, {250e6, KindEndpointsReplace}, {250e6, KindNoOp}}, true},
+		"none":             {nil, false},
+		"falling times":    {[]TraceChange{{2, KindService}, {1, KindService}}, false},
+		"a negative time":  {[]TraceChange{{-1, KindService}}, false},
+		"an unknown kind":  {[]TraceChange{{0, "gatewayy"}}, false},
+		"a mixed change":   {[]TraceChange{{0, KindMixed}}, false},
+		"too many changes": {make([]TraceChange, MaxChanges+1), false},
+	} {
+		if err := (&Trace{Changes: tt.changes}).Validate(); (err == nil) != tt.valid {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

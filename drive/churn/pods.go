@@ -16,37 +16,231 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/record"
 )
 
-// deletionCost makes the ReplicaSet controller choose a pod first when it
-// has to delete one.
+// podChange executes a change through the controllers: it finds the pods, announces
+// known markers, sends the request on time, and follows pods and EndpointSlices until
+// both show the change.
+func (d *Driver) podChange(ctx context.Context, c *Change, e *record.Event, slots chan struct{}, announce Announce) {
+	p := c.pods
+	victims, err := d.victims(ctx, p)
+	if err != nil {
+		fail(e, "find its pods", err)
+		return
+	}
+	if len(victims) > 0 {
+		pod := victims[len(victims)-1]
+		e.Object = "Pod/" + pod.Namespace + "/" + pod.Name
+	}
+	if p.op == podRestart || p.op == podScaleUp || p.op == podScaleDown {
+		e.Object = c.Object
+	}
+	s := newPodSight(c, victims)
+	if known := s.known(victims); len(known) > 0 {
+		e.Markers = append(e.Markers, known...)
+		if err := announce(ctx, known); err != nil {
+			fail(e, "announce its markers", err)
+			return
+		}
+	}
+	if until(ctx, time.Unix(0, e.PlannedNS)) != nil {
+		return
+	}
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	s.old = d.watch.ready(p.service)
+	waiter := d.watch.wait(p.service, s.look)
+	defer d.watch.forget(p.service, waiter)
+	e.SentNS = time.Now().UnixNano()
+	err = d.act(ctx, p, victims)
+	<-slots
+	switch {
+	case err != nil:
+		fail(e, "", err)
+	case p.op == podLabel: // istiod looks at the pod itself
+		e.CommittedNS = time.Now().UnixNano()
+	default:
+		s.follow(ctx, e, waiter, announce)
+	}
+}
+
+// fail sets the error of an event, unless it has one.
+func fail(e *record.Event, what string, err error) {
+	if e.Error == "" {
+		e.Error = strings.TrimSuffix(what+": "+err.Error(), ": ")
+	}
+}
+
+// podSight is what a change of pods must cause in the endpoints of its Service, and
+// what was observed of that. A watch writes shown, left and committed until its waiter
+// has finished or is forgotten.
+type podSight struct {
+	change    *Change
+	gone      map[string]bool // addresses that must disappear
+	fresh     int             // how many addresses must appear
+	returning string          // address that must become ready again; "" for none
+	old       map[string]bool // addresses that were ready before
+
+	shown     map[string]bool  // new addresses that became ready
+	left      map[string]int64 // when an old address was no longer ready
+	committed int64            // when the change was complete
+	ready     chan string      // new addresses, as they appear
+	announced map[string]bool  // new addresses
+}
+
+func newPodSight(c *Change, victims []*corev1.Pod) *podSight {
+	s := &podSight{change: c, gone: map[string]bool{}, shown: map[string]bool{}, left: map[string]int64{},
+		ready: make(chan string, maxWaiting), announced: map[string]bool{}}
+	switch c.pods.op {
+	case podReplace, podRestart:
+		s.fresh = len(victims)
+	case podScaleUp:
+		s.fresh = 1
+	case podReady:
+		s.returning = victims[0].Status.PodIP
+	}
+	switch c.pods.op {
+	case podScaleDown, podReplace, podUnready, podRestart:
+		for _, pod := range victims {
+			s.gone[pod.Status.PodIP] = true
+		}
+	}
+	return s
+}
+
+// known returns the markers that are known before the change.
+func (s *podSight) known(victims []*corev1.Pod) []record.Marker {
+	var out []record.Marker
+	for _, pod := range victims {
+		if ip := pod.Status.PodIP; s.gone[ip] || ip == s.returning {
+			out = append(out, s.markers(ip, s.gone[ip])...)
+		}
+	}
+	return out
+}
+
+// markers returns the markers of an address that appears or disappears.
+func (s *podSight) markers(ip string, gone bool) []record.Marker {
+	out := []record.Marker{eds(s.change.pods.service, ip, gone)}
+	if s.change.Scope.Ztunnels {
+		out = append(out, workload(ip, gone))
+	}
+	for i := range out {
+		out[i].Change = s.change.Index
+	}
+	return out
+}
+
+// look notes which addresses are ready, and reports whether the change is complete.
+func (s *podSight) look(now map[string]bool, at int64) bool {
+	came := 0
+	for ip := range now {
+		if s.old[ip] {
+			continue
+		}
+		came++
+		if !s.shown[ip] {
+			s.shown[ip] = true
+			select {
+			case s.ready <- ip:
+			default: // the pod's own watch has them all too
+			}
+		}
+	}
+	departures(s.gone, now, s.left, at)
+	if len(s.left) < len(s.gone) || came < s.fresh || s.returning != "" && !now[s.returning] {
+		return false
+	}
+	s.committed = at
+	return true
+}
+
+// departures notes in left when addresses that must disappear were no longer ready. An
+// address that is back, because a new pod has it, has not disappeared.
+func departures(gone, ready map[string]bool, left map[string]int64, at int64) {
+	for ip := range gone {
+		if ready[ip] {
+			delete(left, ip)
+		} else if left[ip] == 0 {
+			left[ip] = at
+		}
+	}
+}
+
+// follow announces addresses as they appear, from whichever watch is first, until the
+// change is complete and all new addresses are announced.
+func (s *podSight) follow(ctx context.Context, e *record.Event, waiter *waiter, announce Announce) {
+	limit := time.NewTimer(settle)
+	defer limit.Stop()
+	for finished := waiter.finished; finished != nil || len(s.announced) < s.fresh; {
+		var err error
+		select {
+		case pod := <-waiter.pods:
+			if pod.DeletionTimestamp == nil {
+				err = s.came(ctx, e, pod.Status.PodIP, announce)
+			}
+		case ip := <-s.ready:
+			err = s.came(ctx, e, ip, announce)
+		case <-finished:
+			finished = nil
+			s.commit(e)
+		case <-limit.C:
+			fail(e, fmt.Sprintf("its EndpointSlice did not follow within %s", settle), errors.New(""))
+			return
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			fail(e, "announce its markers", err)
+			return
+		}
+	}
+}
+
+// came announces a new address, unless that was done.
+func (s *podSight) came(ctx context.Context, e *record.Event, ip string, announce Announce) error {
+	if s.fresh == 0 || s.old[ip] || s.gone[ip] || s.announced[ip] {
+		return nil
+	}
+	m := s.markers(ip, false)
+	e.Markers = append(e.Markers, m...)
+	if err := announce(ctx, m); err != nil {
+		return err
+	}
+	s.announced[ip] = true
+	return nil
+}
+
+// commit notes when the change was complete.
+func (s *podSight) commit(e *record.Event) {
+	e.CommittedNS, e.WatchedNS = s.committed, s.committed
+	for i := range e.Markers {
+		if m := &e.Markers[i]; m.Gone {
+			m.GoneNS = s.left[m.Text]
+		}
+	}
+}
+
+// deletionCost makes the ReplicaSet controller delete a pod before others.
 // See kubernetes.io/docs/concepts/workloads/controllers/replicaset, Pod deletion cost.
 const deletionCost = "controller.kubernetes.io/pod-deletion-cost"
 
-// revisionLabel is what istiod reads the canonical revision from.
+// revisionLabel has the canonical revision of a pod.
 const revisionLabel = "service.istio.io/canonical-revision"
 
-func (d *Driver) isRefused(change int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.refused == nil {
-		d.refused = map[int]bool{}
-	}
-	d.refused[change] = true
-}
-
-// victims finds the pods that a change is about: none for scaling up, all
-// for a restart, else one.
+// victims finds the pods that a change affects: none for scaling up, all for a restart,
+// else one.
 func (d *Driver) victims(ctx context.Context, p *podChange) ([]*corev1.Pod, error) {
 	if p.op == podScaleUp {
 		return nil, nil
 	}
 	pods := d.watch.podsOf(p.service)
-	if p.op == podReady {
-		pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return isReady(pod) })
-	} else {
-		pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !isReady(pod) })
-	}
+	wantReady := p.op != podReady
+	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return population.Ready(pod) != wantReady })
 	if len(pods) == 0 {
 		return nil, fmt.Errorf("no pod of %s/%s is there for it", p.service.Namespace, p.service.Name)
 	}
@@ -60,8 +254,8 @@ func (d *Driver) victims(ctx context.Context, p *podChange) ([]*corev1.Pod, erro
 	return pods[:1], nil // the oldest
 }
 
-// podsOf returns the Service's pods that have an address and stay, the
-// oldest first.
+// podsOf returns the Service's pods that have an address and are not being deleted,
+// the oldest first.
 func (w *watcher) podsOf(s population.Service) []*corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,15 +269,6 @@ func (w *watcher) podsOf(s population.Service) []*corev1.Pod {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	return out
-}
-
-func isReady(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // act sends the request of a change.
@@ -136,7 +321,7 @@ func (d *Driver) patchPod(ctx context.Context, pod *corev1.Pod, patch map[string
 	return err
 }
 
-// setReady makes a pod ready or not, as a kubelet does after a probe.
+// setReady sets a pod's readiness, as a kubelet does after a probe.
 func (d *Driver) setReady(ctx context.Context, pod *corev1.Pod, ready bool) error {
 	status := map[bool]string{true: "True", false: "False"}[ready]
 	conditions := []any{}
@@ -146,8 +331,7 @@ func (d *Driver) setReady(ctx context.Context, pod *corev1.Pod, ready bool) erro
 	return d.patchPod(ctx, pod, map[string]any{"status": map[string]any{"conditions": conditions}}, "status")
 }
 
-// restorePods gives the Deployments and pods that changes were about their
-// old sizes, readiness and labels.
+// restorePods restores the sizes of Deployments, and readiness and labels of pods.
 func (d *Driver) restorePods(ctx context.Context) error {
 	var all []error
 	done := map[string]bool{}
@@ -159,7 +343,7 @@ func (d *Driver) restorePods(ctx context.Context) error {
 		done[keyOf(s)] = true
 		all = append(all, d.scale(ctx, s, s.Endpoints))
 		if d.plan.Spec.On != nil {
-			continue // of its pods the kubelet says whether they are ready
+			continue // the kubelet sets the readiness of real pods
 		}
 		pods, err := d.kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: population.AppLabel + "=" + s.Name})
 		if err != nil {
@@ -171,7 +355,7 @@ func (d *Driver) restorePods(ctx context.Context) error {
 			if pod.DeletionTimestamp != nil {
 				continue
 			}
-			if !isReady(pod) && pod.Status.PodIP != "" {
+			if !population.Ready(pod) && pod.Status.PodIP != "" {
 				all = append(all, d.setReady(ctx, pod, true))
 			}
 			if pod.Labels[revisionLabel] != "latest" {

@@ -1,7 +1,7 @@
 package churn
 
 import (
-	"fmt"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/record"
@@ -9,25 +9,24 @@ import (
 
 const gatewayAPI = "gateway.networking.k8s.io/v1"
 
-// gatewayClass is the one that istiod makes for itself.
+// gatewayClass is istiod's own.
 const gatewayClass = "istio"
 
 // GatewayPort is the port of a real gateway's Service.
 const GatewayPort = 80
 
-// gatewayName is the name of the Gateway that a plan's routes are attached to.
+// gatewayName names the Gateway that a plan's routes are attached to.
 func (s Spec) gatewayName() string { return "mm-" + s.Trial + "-gateway" }
 
-// RealGateway is that Gateway of the Gateway API.
+// RealGateway names that Gateway of the Gateway API.
 func (p *Plan) RealGateway() (namespace, name string) {
 	return p.Spec.Gateway.Service.Namespace, p.Spec.gatewayName()
 }
 
-// GatewayHost is a host that a real gateway serves before the first change.
+// GatewayHost is a host that the real gateway serves before the first change.
 func (p *Plan) GatewayHost() string { return p.Spec.gatewayName() + "." + population.Domain }
 
-// realRoute gives the gateway a route to a host that nobody had, or gives a route
-// another host.
+// realRoute gives the gateway a route to a new host, or gives a route another host.
 func (b *builder) realRoute(kind string, n int) {
 	if !b.realMade {
 		b.realMade = true
@@ -36,8 +35,7 @@ func (b *builder) realRoute(kind string, n int) {
 	name, _, first := b.slot(n)
 	host := b.text() + "." + population.Domain
 	namespace := b.spec.Gateway.Service.Namespace
-	b.put(first, b.object(routeVersion(kind), routeKind(kind), namespace, name, b.realSpec(kind, host)),
-		Scope{Gateways: true, Owner: namespace}, record.Marker{Type: "rds", Text: host})
+	b.put(first, b.route(kind, namespace, name, host), Scope{Gateways: true, Owner: namespace}, record.Marker{Type: "rds", Text: host})
 	b.plan.Changes[len(b.plan.Changes)-1].Host = host
 }
 
@@ -51,12 +49,12 @@ func (b *builder) realGateway(kind string) {
 			"listeners": []any{map[string]any{"name": "http", "port": int64(GatewayPort), "protocol": "HTTP", "hostname": "*." + population.Domain}},
 		})
 	}
-	b.plan.prepare = append(b.plan.prepare, gateway,
-		b.object(routeVersion(kind), routeKind(kind), namespace, name, b.realSpec(kind, b.plan.GatewayHost())))
+	b.prepare(gateway,
+		b.route(kind, namespace, name, b.plan.GatewayHost()))
 }
 
-// gatewayAddresses name the Services of the gateways that are there already, the real one
-// and the simulated ones: without them istiod makes one more.
+// gatewayAddresses names the Services of the existing gateways, the real one and the
+// simulated ones: without addresses istiod deploys another gateway.
 // See istio.io/docs, Kubernetes Gateway API, manual deployment.
 func (b *builder) gatewayAddresses() []any {
 	services := []population.Service{b.spec.Gateway.Service}
@@ -70,29 +68,17 @@ func (b *builder) gatewayAddresses() []any {
 	return out
 }
 
-func routeVersion(kind string) string {
-	if kind == KindHTTPRoute {
-		return gatewayAPI
-	}
-	return networking
-}
-
-func routeKind(kind string) string {
-	if kind == KindHTTPRoute {
-		return "HTTPRoute"
-	}
-	return "VirtualService"
-}
-
-// realSpec leads a host to the pod behind the gateway.
-func (b *builder) realSpec(kind, host string) map[string]any {
+// route returns a route of a host to the backend of the gateway.
+func (b *builder) route(kind, namespace, name, host string) *unstructured.Unstructured {
 	backend := b.spec.Gateway.Backend
 	if kind == KindHTTPRoute {
-		return map[string]any{
+		return b.object(gatewayAPI, "HTTPRoute", namespace, name, map[string]any{
 			"parentRefs": []any{map[string]any{"name": b.spec.gatewayName()}},
 			"hostnames":  []any{host},
 			"rules":      []any{map[string]any{"backendRefs": []any{map[string]any{"name": backend.Name, "port": int64(population.ServicePort)}}}},
-		}
+		})
 	}
-	return map[string]any{"hosts": []any{host}, "gateways": []any{fmt.Sprintf("%s/%s", backend.Namespace, b.spec.gatewayName())}, "http": []any{routeTo(backend.Host())}}
+	return b.object(networking, "VirtualService", namespace, name, map[string]any{
+		"hosts": []any{host}, "gateways": []any{backend.Namespace + "/" + b.spec.gatewayName()}, "http": []any{routeTo(backend.Host())},
+	})
 }

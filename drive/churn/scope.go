@@ -7,33 +7,31 @@ import (
 	"github.com/meshtrial/meshtrial/drive/population"
 )
 
-// Scope says whose configuration a change is in.
+// Scope says which proxies need a change in their configuration.
 type Scope struct {
-	Sidecars bool `json:"sidecars,omitempty"` // sidecars need it
-	Gateways bool `json:"gateways,omitempty"` // gateways need it
-	// Ztunnels say that ztunnels need it, all of them: what they hold is the whole mesh.
-	Ztunnels bool `json:"ztunnels,omitempty"`
+	Sidecars bool `json:"sidecars,omitempty"`
+	Gateways bool `json:"gateways,omitempty"`
+	Ztunnels bool `json:"ztunnels,omitempty"` // all of them: each holds the whole mesh
 	// Namespaces whose proxies need it; nil: all.
 	Namespaces []string `json:"namespaces"`
-	// Owner is the namespace of the Service or host that it is about, which a
-	// Sidecar's egress hosts and exportTo may keep from a proxy; "" for what
-	// they do not touch (policies of the proxy itself).
+	// Owner is the namespace of the Service or host, which egress hosts of a
+	// Sidecar and exportTo may hide from a proxy; "" for policies of the proxy
+	// itself, which they do not affect.
 	Owner string `json:"owner,omitempty"`
 }
 
-// Visibility is what the levers let proxies see. The zero value lets all see
-// everything.
+// Visibility is what proxies can see. The zero value hides nothing.
 type Visibility struct {
-	// EgressHosts are the egress hosts ("./*", "istio-system/*") of the Sidecar
-	// resource that applies to a sidecar, nil for none. Gateways have none.
-	// Only the namespaces of these hosts count here.
+	// EgressHosts returns the egress hosts ("./*", "istio-system/*") of the Sidecar
+	// resource that applies to a sidecar; nil for none. Only their namespaces
+	// matter here. Gateways have none.
 	EgressHosts func(p population.Identity) []string
 	// ExportTo is the mesh's default for Services, VirtualServices and
 	// DestinationRules: "*" (or ""), "." or "~".
 	ExportTo string
 }
 
-// Needs tells whether a proxy's configuration must show the change.
+// Needs reports whether a proxy's configuration must show the change.
 func (c Change) Needs(p population.Identity, v Visibility) bool {
 	if p.Type == population.Ztunnel {
 		return c.Scope.Ztunnels

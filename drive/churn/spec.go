@@ -1,6 +1,8 @@
 package churn
 
 import (
+	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -58,62 +60,59 @@ const (
 
 // Spec says what changes, when and how often.
 type Spec struct {
-	// Trial stands in names and markers: lower-case letters, digits and
-	// dashes, at most 20.
+	// Trial is part of names and markers: at most 20 lower-case letters, digits
+	// and dashes.
 	Trial string
 	Kind  string
-	// Arrival of changes at the rate that Shape gives (changes per second;
-	// constant, ramp or steps). The first is at 0 but for poisson.
+	// Arrival of changes at the rate of Shape, in changes per second. Except for
+	// poisson, the first is at 0.
 	Arrival string
 	Shape   arrival.Shape
 	// BurstSize is how many changes come together; 0: 10.
 	BurstSize int
-	// Count is how many changes there are (repetitions, of the published
-	// kind); 0: as many as there are in DurationS.
+	// Count is the number of changes (of the published kind: repetitions); 0: as
+	// many as fit in DurationS.
 	Count int
-	// DurationS ends the schedule, in seconds; 0: only Count does.
+	// DurationS ends the schedule, in seconds; 0: only Count ends it.
 	DurationS float64
-	// Trace gives offsets and kinds of each change instead.
+	// Trace replaces the schedule by offsets and kinds of each change.
 	Trace *Trace
 	Seed  uint64
-	// Objects is how many objects are changed in turn: the first changes
-	// make them, later ones update them. 0: each change makes one of its own.
+	// Objects is how many objects are changed in turn: the first changes create
+	// them, later ones update them. 0: each change creates one.
 	Objects int
 	// Endpoints is EndpointsControllers (the default) or EndpointsDirect.
 	Endpoints string
 	// DiscoverySelector is the label by which istiod selects namespaces, as
 	// key=value or key!=value; "" if it does not.
 	DiscoverySelector string
-	// Population is what changes are about; Services and pods of it are
-	// changed too.
+	// Population is what the changes refer to and also change.
 	Population population.Sizes
-	// Namespaces are where changes make their objects, in turn; nil: those
-	// of the population.
+	// Namespaces are where changes create objects, in turn; nil: those of the
+	// population.
 	Namespaces []string
-	// On is the one Service whose endpoints change (endpoints-scale,
-	// endpoints-replace, rolling-restart by way of the controllers), in place
-	// of those of the population; nil for those. It is not the population's:
-	// a Deployment of its name, whose pods and whose EndpointSlices carry
-	// population.AppLabel with that name and population.PartOf.
+	// On replaces the population's Services as the one whose endpoints change
+	// (endpoints-scale, endpoints-replace, rolling-restart through the
+	// controllers). It has a Deployment of its name, whose pods and EndpointSlices
+	// have population.AppLabel with that name and population.PartOf.
 	On *population.Service
-	// Edge is the gateway that gateway-route and httproute give routes.
+	// Gateway gets the routes of gateway-route and httproute.
 	Gateway *Gateway
 }
 
 // Gateway is a real gateway.
 type Gateway struct {
-	// Service is the gateway's own, which has ServicePort 80, and Backend the one that
-	// its routes lead to, in the same namespace: routes and the resource that they are
-	// attached to are there too.
+	// Service is the gateway's own, with port 80. Backend is the one that its routes
+	// lead to. Both are in one namespace, with the routes and the Gateway resource.
 	Service, Backend population.Service
 }
 
-// MaxChanges bounds a plan: each has a port of its own where it needs one.
+// MaxChanges bounds a plan: a change may need a port of its own.
 const MaxChanges = 40_000
 
 var trialName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$`)
 
-// Validate says what is wrong with the spec.
+// Validate checks the spec.
 func (s Spec) Validate() error {
 	if !trialName.MatchString(s.Trial) {
 		return errs.Usage("churn: trial %q: want at most 20 lower-case letters, digits and dashes", s.Trial)
@@ -171,8 +170,7 @@ func (s Spec) Validate() error {
 	return nil
 }
 
-// watched is the label of the pods and EndpointSlices that changes may be
-// about.
+// watched is the selector of pods and EndpointSlices that changes may affect.
 func (s Spec) watched() string {
 	if s.On != nil {
 		return population.PartOf + "=meshtrial" // the population's have it too
@@ -193,32 +191,32 @@ func (s Spec) selector() (key, value string, in bool) {
 type Plan struct {
 	Spec    Spec
 	Changes []Change
-	// prepare are objects that must be there before the first change.
+	// prepare are objects that must exist before the first change.
 	prepare []*unstructured.Unstructured
-	// restore undoes what changes do to objects of the population.
+	// restore reverts what changes do to objects of the population.
 	restore []write
 }
 
 // Change is one write to the API server that istiod may turn into pushes.
 type Change struct {
 	Index int // from 0
-	// Group counts the repetitions: three changes of the published kind are one.
+	// Group counts repetitions: three changes of the published kind are one.
 	Group    int
 	OffsetNS int64  // planned, since the start
 	Kind     string // one of Kinds, but mixed
 	Op       string // create, update, delete, patch, scale
 	Object   string // Kind/namespace/name
-	// Markers by which its effect is told. Of endpoints by way of the
-	// controllers they are only known as it happens: Late is set then.
+	// Markers identify its effect. For endpoints through the controllers they are
+	// known only as it happens; Late is set then.
 	Markers []record.Marker
 	Late    bool
 	Scope   Scope
-	// Host is the one that a real gateway serves from then on; "" for no such change.
+	// Host is what a real gateway serves from then on; "" for other changes.
 	Host string
 
 	// writes are sent one after the other.
 	writes []write
-	// pods is what happens to pods of a Deployment, if it does.
+	// pods is the change of a Deployment's pods, if it is one.
 	pods *podChange
 }
 
@@ -229,9 +227,42 @@ type write struct {
 	patch map[string]any
 }
 
-// podChange is a change by way of the controllers.
+// podChange is a change through the controllers.
 type podChange struct {
 	service population.Service
 	op      string // podScaleUp, podScaleDown, podReplace, podUnready, podReady, podRestart, podLabel
 	text    string // of podLabel
+}
+
+// Trace is a recorded sequence of changes. Package study reads it from a study or
+// from a file that the study names.
+type Trace struct {
+	Changes []TraceChange
+}
+
+// TraceChange is one of them.
+type TraceChange struct {
+	OffsetNS int64  // since the start
+	Kind     string // one of Kinds, but mixed
+}
+
+// Validate checks the trace.
+func (t *Trace) Validate() error {
+	if len(t.Changes) == 0 {
+		return errors.New("churn: the trace has no changes")
+	}
+	if len(t.Changes) > MaxChanges {
+		return fmt.Errorf("churn: the trace's %d changes are more than %d", len(t.Changes), MaxChanges)
+	}
+	last := int64(0)
+	for i, c := range t.Changes {
+		if c.OffsetNS < last {
+			return fmt.Errorf("churn: change %d of the trace is before the one it follows", i)
+		}
+		last = c.OffsetNS
+		if c.Kind == KindMixed || !slices.Contains(Kinds(), c.Kind) {
+			return fmt.Errorf("churn: change %d of the trace: no kind of change is called %.40q", i, c.Kind)
+		}
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -21,49 +22,40 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// watcher sees through watches of its own what istiod sees through its: the
-// objects that changes write and, where the controllers work, the pods and
-// EndpointSlices of the population.
+// watcher watches what istiod watches: the objects that changes write and, for changes
+// through the controllers, pods and EndpointSlices.
 type watcher struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup // the informers
 
 	mu sync.Mutex
-	// seen are the writes of each change that were in a watch, by its index.
-	seen map[int]*showing
+	// seen has the writes of each change that the watch showed, by index and object.
+	seen map[int]map[string][]int64
 	// pods and slices of the population's Services.
 	pods    map[string]map[string]*corev1.Pod // by Service, name
 	slices  map[string]map[string][]string    // ready addresses by Service, name of the slice
 	waiters map[string][]*waiter
 }
 
-// showing is what a watch has shown of a change.
-type showing struct {
-	// times are when an object came with the change, by its name: as often
-	// as the change wrote to it.
-	times map[string][]int64
-}
-
 // waiter waits for endpoints of a Service.
 type waiter struct {
-	// done looks at the ready addresses after every change of them.
+	// done receives the ready addresses after every change.
 	done func(ready map[string]bool, at int64) bool
-	// finished is closed when done has said so; over is true then.
+	// finished is closed, and over set, when done returns true.
 	finished chan struct{}
 	over     bool
 	// pods gets the Service's pods with an address as they change.
 	pods chan *corev1.Pod
 }
 
-// maxWaiting bounds the pods that a waiter has not looked at yet.
+// maxWaiting bounds the pods in a waiter's channel.
 const maxWaiting = 4096
 
-// watchAll starts the watches that the plan needs and waits until each has
-// its first list.
+// watchAll starts the watches that the plan needs and waits until they are synced.
 func (d *Driver) watchAll(ctx context.Context) (*watcher, error) {
 	begin := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	w := &watcher{cancel: cancel, seen: map[int]*showing{}, pods: map[string]map[string]*corev1.Pod{}, slices: map[string]map[string][]string{}, waiters: map[string][]*waiter{}}
+	w := &watcher{cancel: cancel, seen: map[int]map[string][]int64{}, pods: map[string]map[string]*corev1.Pod{}, slices: map[string]map[string][]string{}, waiters: map[string][]*waiter{}}
 	var synced []cache.InformerSynced
 	follow := func(informer cache.SharedIndexInformer, handle cache.ResourceEventHandler) error {
 		handler, err := informer.AddEventHandler(handle)
@@ -122,12 +114,12 @@ func (w *watcher) stop() {
 	w.done.Wait()
 }
 
-// handlers call f with what was added or updated.
+// handlers calls f with added and updated objects.
 func handlers(f func(any)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: f, UpdateFunc: func(_, o any) { f(o) }}
 }
 
-// object notes when a change was seen in an object.
+// object notes when the watch showed a change of an object.
 func (w *watcher) object(o any) {
 	now := time.Now().UnixNano()
 	u, ok := o.(*unstructured.Unstructured)
@@ -140,19 +132,17 @@ func (w *watcher) object(o any) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := w.seen[index]
-	if s == nil {
-		s = &showing{times: map[string][]int64{}}
-		w.seen[index] = s
+	if w.seen[index] == nil {
+		w.seen[index] = map[string][]int64{}
 	}
-	s.times[name(u)] = append(s.times[name(u)], now)
+	w.seen[index][population.Key(u)] = append(w.seen[index][population.Key(u)], now)
 }
 
-// watchLag is how long the driver's own watch may be behind the answers.
+// watchLag bounds how far the driver's own watch may be behind the answers.
 const watchLag = 2 * time.Second
 
-// follow waits until the watch has shown every committed change that it can
-// show, or is too far behind.
+// follow waits until the watch has shown every committed change of the plan's own
+// objects, or watchLag is over.
 func (w *watcher) follow(ctx context.Context, plan *Plan, events []record.Event) {
 	shown := func() bool {
 		w.mu.Lock()
@@ -171,13 +161,12 @@ func (w *watcher) follow(ctx context.Context, plan *Plan, events []record.Event)
 	}
 }
 
-// own tells whether a change writes to objects of the plan's own.
+// own reports whether a change writes objects of the plan's own.
 func (c *Change) own() bool { return len(c.writes) > 0 && c.writes[0].object.GetLabels()[Label] != "" }
 
-// fill puts into events when changes were seen. One whose last write the watch
-// showed before the answer came had been committed by then: answers are late
-// where this machine is busy. So had one whose answer was lost, whatever the
-// driver was told; but not one that the API server refused.
+// fill sets when the watch showed the changes. A change whose last write the watch
+// showed before the answer arrived was committed by then: on a busy machine answers are
+// late. So was one whose answer was lost, but not one that the API server rejected.
 func (w *watcher) fill(plan *Plan, events []record.Event, refused map[int]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,7 +176,7 @@ func (w *watcher) fill(plan *Plan, events []record.Event, refused map[int]bool) 
 		if s == nil || e.WatchedNS != 0 {
 			continue
 		}
-		at := s.last(&plan.Changes[i])
+		at := last(&plan.Changes[i], s)
 		switch e.WatchedNS = at; {
 		case at == 0 || refused[e.Change]:
 		case e.CommittedNS != 0:
@@ -198,34 +187,33 @@ func (w *watcher) fill(plan *Plan, events []record.Event, refused map[int]bool) 
 	}
 }
 
-// last is when the last write of a change was seen, nanoseconds since 1970; 0
-// if it was not. Objects of a change are written in their order, so that the
-// writes before were carried out.
-func (s *showing) last(c *Change) int64 {
+// last returns when the last write of a change was seen, in nanoseconds since 1970; 0 if
+// it was not. A change writes its objects in order, so the earlier writes are done.
+func last(c *Change, seen map[string][]int64) int64 {
 	if len(c.writes) == 0 {
 		return 0
 	}
-	key, writes := name(c.writes[len(c.writes)-1].object), 0
+	key, writes := population.Key(c.writes[len(c.writes)-1].object), 0
 	for _, one := range c.writes {
-		if name(one.object) == key {
+		if population.Key(one.object) == key {
 			writes++
 		}
 	}
-	if times := s.times[key]; len(times) >= writes {
+	if times := seen[key]; len(times) >= writes {
 		return times[writes-1]
 	}
 	return 0
 }
 
-// isRefusal tells whether the API server said no. Its errors of its own
-// (a time-out, a storage that did not answer) leave open what became of a
-// write, as a lost answer does.
+// isRefusal reports whether the API server rejected a write. After its internal errors
+// (a timeout, a storage that did not answer), as after a lost answer, the write may have
+// been committed.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError
 }
 
-// serviceOf is the key of the Service that a pod is behind.
+// serviceOf returns the key of a pod's Service.
 func serviceOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Labels[population.AppLabel] }
 
 func keyOf(s population.Service) string { return s.Namespace + "/" + s.Name }
@@ -249,7 +237,7 @@ func (w *watcher) podHandlers() cache.ResourceEventHandler {
 		for _, waiter := range w.waiters[key] {
 			select {
 			case waiter.pods <- pod:
-			default: // it will time out, and say so
+			default: // the change will time out
 			}
 		}
 	}
@@ -287,7 +275,7 @@ func (w *watcher) sliceHandlers() cache.ResourceEventHandler {
 		}
 		w.slices[key][slice.Name] = ready
 		all := w.readyLocked(key)
-		for _, waiter := range w.waiters[key] { // they stay for pods that this watch was ahead of
+		for _, waiter := range w.waiters[key] { // finished ones still wait for pods
 			if !waiter.over && waiter.done(all, now) {
 				waiter.over = true
 				close(waiter.finished)
@@ -323,17 +311,11 @@ func (w *watcher) wait(s population.Service, done func(ready map[string]bool, at
 	return waiter
 }
 
-// forget takes a waiter back.
+// forget removes a waiter.
 func (w *watcher) forget(s population.Service, gone *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	list := w.waiters[keyOf(s)]
-	for i, waiter := range list {
-		if waiter == gone {
-			w.waiters[keyOf(s)] = append(list[:i:i], list[i+1:]...)
-			return
-		}
-	}
+	w.waiters[keyOf(s)] = slices.DeleteFunc(slices.Clone(w.waiters[keyOf(s)]), func(x *waiter) bool { return x == gone })
 }
 
 // ready returns the Service's ready addresses.

@@ -26,11 +26,11 @@ func TestFill(t *testing.T) {
 		return o
 	}
 	plan := &Plan{Changes: []Change{{writes: []write{{object: object("x")}, {object: object("y")}, {object: object("y")}}}}}
-	showed := func(y ...int64) *showing {
-		return &showing{map[string][]int64{"Service/a/x": {10}, "Service/a/y": y}}
+	showed := func(y ...int64) map[string][]int64 {
+		return map[string][]int64{"Service/a/x": {10}, "Service/a/y": y}
 	}
 	for name, tt := range map[string]struct {
-		seen                *showing
+		seen                map[string][]int64
 		answered            int64 // what the driver noted
 		refused             bool
 		committed, answerAt int64 // what counts
@@ -46,7 +46,7 @@ func TestFill(t *testing.T) {
 		"answered before the watch":     {showed(20, 30), 25, false, 25, 25, 30},
 		"answered later than the watch": {showed(20, 22), 25, false, 22, 25, 22},
 	} {
-		w := &watcher{seen: map[int]*showing{}}
+		w := &watcher{seen: map[int]map[string][]int64{}}
 		if tt.seen != nil {
 			w.seen[0] = tt.seen
 		}

@@ -2,24 +2,27 @@ package population
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // await waits until the cluster's controllers have made exactly the pods and
-// the endpoints that the sizes ask for, and picks the identities.
+// endpoints of the sizes, and returns the identities.
 func (w *World) await(ctx context.Context, sizes Sizes) (ids []Identity, err error) {
 	err = podwait.Until(ctx, w.kube, metav1.NamespaceAll, "the population", func(ctx context.Context) (podwait.Seen, error) {
 		began := time.Now()
 		found, seen, err := w.look(ctx, sizes)
-		if err != nil && !passing(err) {
+		if err != nil && !transient(err) {
 			return podwait.Seen{}, err
 		}
 		if err != nil {
@@ -29,19 +32,19 @@ func (w *World) await(ctx context.Context, sizes Sizes) (ids []Identity, err err
 			ids = found
 			return seen, nil
 		}
-		// Looking must not take a large share of the time that the controllers need.
-		_ = wake.Pause(ctx, sinceLook(began))
+		_ = wake.Pause(ctx, pauseAfter(began))
 		return seen, nil
 	})
 	return ids, err
 }
 
-// sinceLook is how long to wait after a look at the cluster.
-func sinceLook(began time.Time) time.Duration {
+// pauseAfter returns how long to wait after a request that began at began, so that
+// polling takes little of the time that the controllers need.
+func pauseAfter(began time.Time) time.Duration {
 	return min(max(10*time.Since(began), 200*time.Millisecond), 2*time.Second)
 }
 
-// look says what is still missing, or returns the identities.
+// look returns the identities, or what is still missing.
 func (w *World) look(ctx context.Context, sizes Sizes) ([]Identity, podwait.Seen, error) {
 	var seen podwait.Seen
 	ours := metav1.ListOptions{LabelSelector: Label + "=" + LabelValue, ResourceVersion: "0"}
@@ -89,8 +92,8 @@ func (w *World) look(ctx context.Context, sizes Sizes) ([]Identity, podwait.Seen
 	return ids, seen, err
 }
 
-// readyEndpoints counts the ready endpoints that are simulated pods, by
-// Service: real pods may be behind the same one.
+// readyEndpoints counts ready endpoints by Service. It counts simulated pods only:
+// a Service may have real ones too.
 func readyEndpoints(slices []discoveryv1.EndpointSlice, pods []corev1.Pod) map[string]int {
 	simulated := make(map[string]bool, len(pods))
 	for i := range pods {
@@ -109,7 +112,7 @@ func readyEndpoints(slices []discoveryv1.EndpointSlice, pods []corev1.Pod) map[s
 	return out
 }
 
-// whyNot says in a few words what a pod waits for.
+// whyNot says what a pod waits for.
 func whyNot(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
 		return " is being deleted"
@@ -120,4 +123,55 @@ func whyNot(pod *corev1.Pod) string {
 		}
 	}
 	return " is " + string(pod.Status.Phase)
+}
+
+// listed is list, repeated while the API server is busy.
+func (w *World) listed(ctx context.Context) (have map[string]*unstructured.Unstructured, err error) {
+	err = patiently(ctx, func() error {
+		have, err = w.list(ctx)
+		return err
+	})
+	return have, err
+}
+
+// patiently retries a request while it fails transiently: tens of thousands of objects
+// keep an API server busy.
+func patiently(ctx context.Context, do func() error) error {
+	for {
+		began := time.Now()
+		err := do()
+		if err == nil || !transient(err) {
+			return err
+		}
+		if ended := wake.Pause(ctx, pauseAfter(began)); ended != nil {
+			return fmt.Errorf("%w (last seen: %w)", ended, err)
+		}
+	}
+}
+
+// poll waits until left returns 0, which counts what remains to be deleted.
+func poll(ctx context.Context, what string, left func() (int, error)) error {
+	for {
+		began := time.Now()
+		n, err := left()
+		switch {
+		case err != nil && !transient(err):
+			return err
+		case err == nil && n == 0:
+			return nil
+		}
+		if err := wake.Pause(ctx, pauseAfter(began)); err != nil {
+			return fmt.Errorf("wait until %d %s are deleted: %w", n, what, err)
+		}
+	}
+}
+
+// transient reports whether an error may go away by itself.
+func transient(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) // the connection
+	}
+	return apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsInternalError(err)
 }

@@ -2,12 +2,14 @@ package population
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Types of proxy, as in a node's id.
@@ -17,7 +19,7 @@ const (
 	Ztunnel = "ztunnel"
 )
 
-// Identity is whom a simulated proxy claims to be: a Pod that exists.
+// Identity is the existing Pod that a simulated proxy claims to belong to.
 type Identity struct {
 	Type           string            `json:"type"` // Sidecar, Router or Ztunnel
 	Name           string            `json:"name"` // of the Pod
@@ -26,26 +28,22 @@ type Identity struct {
 	ServiceAccount string            `json:"service_account"`
 	Node           string            `json:"node"`
 	Labels         map[string]string `json:"labels"`
-	// Workload is the name of the pod's Deployment.
-	Workload string `json:"workload"`
-	// Ports are those of its container.
-	Ports []Port `json:"ports,omitempty"`
+	Workload       string            `json:"workload"` // the pod's Deployment
+	Ports          []Port            `json:"ports,omitempty"`
 }
 
-// Port is a port of a pod's container, as POD_PORTS of a node's metadata
-// gives it.
+// Port is a container port, as in POD_PORTS of a node's metadata.
 type Port struct {
 	Name          string `json:"name"`
 	ContainerPort int    `json:"containerPort"`
 	Protocol      string `json:"protocol"`
 }
 
-// Identities picks the simulated sidecars, gateways and ztunnels out of the
-// population's pods: the first pod of each Service, then the second of each,
-// then those of no Service; so a few sidecars are already spread over all
-// namespaces and Services. Each type's proxies stand at even distances, so that even
-// parts of all have as many of each. It is an error when there are not enough running
-// pods.
+// Identities picks the simulated sidecars, gateways and ztunnels from the
+// population's pods: the first pod of each Service, then the second of each, then
+// those of no Service, so that even few sidecars are spread over all namespaces and
+// Services. The types are interleaved evenly, so that equal parts of the result have
+// as many of each. Too few running pods are an error.
 func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 	type candidate struct {
 		id             Identity
@@ -118,12 +116,12 @@ func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 	return interleaved(picked), nil
 }
 
-// interleaved is lists in one, in which each list's members keep their order and stand at
+// interleaved merges lists. The members of each list keep their order and stand at
 // even distances.
 func interleaved[T any](lists [][]T) []T {
 	type placed struct {
 		member T
-		at     float64 // between 0, where the list begins, and 1
+		at     float64 // position, from 0 to 1
 	}
 	var all []placed
 	for _, list := range lists {
@@ -150,15 +148,55 @@ func identityOf(pod *corev1.Pod) Identity {
 	return id
 }
 
-// running tells whether a pod runs, is ready and has an address.
+// running reports whether a pod runs, is ready and has an address.
 func running(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" {
-		return false
+	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "" && Ready(pod)
+}
+
+// Ready reports whether a pod has the condition Ready.
+func Ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// Newest returns an identity for one more proxy of a namespace: the newest of the
+// simulated pods that run there, if possible one that no proxy claims yet.
+func (w *World) Newest(ctx context.Context, namespace string, claimed []Identity) (Identity, error) {
+	pods, err := w.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + LabelValue})
+	if err != nil {
+		return Identity{}, fmt.Errorf("list pods: %w", err)
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
+	id, ok := newest(pods.Items, claimed)
+	if !ok {
+		return Identity{}, fmt.Errorf("no simulated pod runs in namespace %s", namespace)
+	}
+	return id, nil
+}
+
+// newest picks the identity; false if no pod runs.
+func newest(pods []corev1.Pod, claimed []Identity) (Identity, bool) {
+	taken := make(map[string]bool, len(claimed))
+	for _, id := range claimed {
+		taken[id.Namespace+"/"+id.Name] = true
+	}
+	var best *corev1.Pod
+	better := func(a, b *corev1.Pod) bool {
+		if x, y := taken[a.Namespace+"/"+a.Name], taken[b.Namespace+"/"+b.Name]; x != y {
+			return y
+		}
+		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+			return c > 0
+		}
+		return strings.Compare(a.Name, b.Name) < 0
+	}
+	for i := range pods {
+		if pod := &pods[i]; running(pod) && (best == nil || better(pod, best)) {
+			best = pod
 		}
 	}
-	return false
+	if best == nil {
+		return Identity{}, false
+	}
+	return identityOf(best), true
 }

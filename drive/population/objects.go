@@ -5,17 +5,18 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// specAnnotation has a digest of what an object was made from, by which a
-// later Ensure sees whether it must change.
+// specAnnotation holds a digest of what an object was made from. A later Ensure
+// compares it to see whether the object must change.
 const specAnnotation = "meshtrial.dev/spec"
 
-// labels are on everything of a population.
+// labels returns the labels of every object of a population, and more.
 func labels(more ...string) map[string]string {
 	out := map[string]string{Label: LabelValue, PartOf: "meshtrial"}
 	for i := 0; i < len(more); i += 2 {
@@ -24,17 +25,14 @@ func labels(more ...string) map[string]string {
 	return out
 }
 
-// Objects are all objects of the population but those that the cluster's
-// controllers make of them. The same sizes give the same objects.
-func (s Sizes) Objects() ([]*unstructured.Unstructured, error) { return s.objects(nil) }
-
-// objects are those, with more labels on the namespaces.
-func (s Sizes) objects(ofNamespaces map[string]string) ([]*unstructured.Unstructured, error) {
+// Objects returns the objects of the population, without those that the cluster's
+// controllers make. Namespaces get extra labels. The same sizes give the same objects.
+func (s Sizes) Objects(namespaceLabels map[string]string) ([]*unstructured.Unstructured, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
 	var out []*unstructured.Unstructured
-	add := func(o *unstructured.Unstructured) { out = append(out, o) }
+	add := func(objects ...*unstructured.Unstructured) { out = append(out, objects...) }
 	for i := range s.nodes() {
 		add(node(i))
 	}
@@ -49,15 +47,15 @@ func (s Sizes) objects(ofNamespaces map[string]string) ([]*unstructured.Unstruct
 		namespaces = append(namespaces, s.sliceNamespace(i))
 	}
 	for _, name := range namespaces {
-		add(NewObject("v1", "Namespace", "", name, merge(ofNamespaces, labels()), nil))
-		add(NewObject("v1", "ServiceAccount", name, ServiceAccount, labels(), nil))
+		add(Object{"v1", "Namespace", "", name, merge(namespaceLabels, labels()), nil}.Unstructured())
+		add(Object{"v1", "ServiceAccount", name, ServiceAccount, labels(), nil}.Unstructured())
 	}
 	for i := range s.Services {
 		service := s.Service(i)
-		add(NewObject("v1", "Service", service.Namespace, service.Name, labels(AppLabel, service.Name), map[string]any{
+		add(Object{"v1", "Service", service.Namespace, service.Name, labels(AppLabel, service.Name), map[string]any{
 			"selector": map[string]any{AppLabel: service.Name},
 			"ports":    []any{port("http", ServicePort, TargetPort)},
-		}))
+		}}.Unstructured())
 		if s.EndpointsPerService > 0 {
 			add(deployment(service.Namespace, service.Name, s.EndpointsPerService, nil, containerPort("http", TargetPort)))
 		}
@@ -72,18 +70,17 @@ func (s Sizes) objects(ofNamespaces map[string]string) ([]*unstructured.Unstruct
 		}
 	}
 	if s.Gateways > 0 {
-		add(NewObject("v1", "Service", GatewayNamespace, GatewayDeployment, labels(AppLabel, GatewayDeployment), map[string]any{
+		add(Object{"v1", "Service", GatewayNamespace, GatewayDeployment, labels(AppLabel, GatewayDeployment), map[string]any{
 			"selector": map[string]any{AppLabel: GatewayDeployment},
 			"ports":    []any{port("http2", 80, 8080), port("https", 443, 8443)},
-		}))
+		}}.Unstructured())
 		add(deployment(GatewayNamespace, GatewayDeployment, s.Gateways, map[string]string{GatewayLabel: "true"}, containerPort("http2", 8080), containerPort("https", 8443)))
 	}
 	if s.Ztunnels > 0 {
 		add(deployment(ZtunnelNamespace, ZtunnelDeployment, s.Ztunnels, nil))
 	}
-	for _, o := range append(s.dummies(), s.slices()...) {
-		add(o)
-	}
+	add(s.dummies()...)
+	add(s.slices()...)
 	for _, o := range out {
 		if err := stamp(o); err != nil {
 			return nil, err
@@ -92,18 +89,18 @@ func (s Sizes) objects(ofNamespaces map[string]string) ([]*unstructured.Unstruct
 	return out, nil
 }
 
-// slices are EndpointSlices with their Services: plain objects, which no controller
-// makes, and which kube-proxy leaves alone.
+// slices returns EndpointSlices and their Services: plain objects that no controller
+// makes and that kube-proxy ignores.
 func (s Sizes) slices() []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for i := range s.EndpointSlices {
 		name, namespace := fmt.Sprintf("slice-%d", i), s.sliceNamespace(i)
-		out = append(out, NewObject("v1", "Service", namespace, name, labels(AppLabel, name), map[string]any{
+		out = append(out, Object{"v1", "Service", namespace, name, labels(AppLabel, name), map[string]any{
 			"clusterIP": "None",
 			"ports":     []any{port("http", ServicePort, TargetPort)},
-		}))
-		o := NewObject("discovery.k8s.io/v1", "EndpointSlice", namespace, name, labels(discoveryv1.LabelServiceName, name,
-			discoveryv1.LabelManagedBy, sliceManager, corev1.IsHeadlessService, ""), nil)
+		}}.Unstructured())
+		o := Object{"discovery.k8s.io/v1", "EndpointSlice", namespace, name, labels(discoveryv1.LabelServiceName, name,
+			discoveryv1.LabelManagedBy, sliceManager, corev1.IsHeadlessService, ""), nil}.Unstructured()
 		o.Object["addressType"] = "IPv4"
 		// 198.18.0.0/15 is for such purposes (RFC 2544).
 		o.Object["endpoints"] = []any{map[string]any{"addresses": []any{fmt.Sprintf("198.%d.%d.%d", 18+i>>16&1, i>>8&255, i&255)}, "conditions": map[string]any{"ready": true}}}
@@ -113,7 +110,7 @@ func (s Sizes) slices() []*unstructured.Unstructured {
 	return out
 }
 
-// stamp notes what an object was made from.
+// stamp annotates an object with the digest of what it was made from.
 func stamp(o *unstructured.Unstructured) error {
 	text, err := json.Marshal(o.Object)
 	if err != nil {
@@ -126,25 +123,22 @@ func stamp(o *unstructured.Unstructured) error {
 
 func merge(a, b map[string]string) map[string]string {
 	out := make(map[string]string, len(a)+len(b))
-	for _, m := range []map[string]string{a, b} {
-		for k, v := range m {
-			out[k] = v
-		}
-	}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
 	return out
 }
 
-// node is a node that kwok plays: see its documentation of the annotation.
-// Its address range has one address: kwok then counts up from it and, since
-// what pods give back lies outside, never gives an address twice.
+// node returns a node that kwok simulates: see its documentation of the annotation.
+// Its address range has one address. kwok counts up from there and, since released
+// addresses lie outside the range, never assigns one twice.
 // See sigs.k8s.io/kwok/pkg/kwok/controllers, ipPool.
 func node(i int) *unstructured.Unstructured {
 	name := fmt.Sprintf("mm-node-%d", i)
-	o := NewObject("v1", "Node", "", name, labels(NodeLabel, "true", "kubernetes.io/hostname", name, "kubernetes.io/os", "linux", "kubernetes.io/arch", "amd64"), map[string]any{
+	o := Object{"v1", "Node", "", name, labels(NodeLabel, "true", "kubernetes.io/hostname", name, "kubernetes.io/os", "linux", "kubernetes.io/arch", "amd64"), map[string]any{
 		"podCIDR":  fmt.Sprintf("240.%d.0.0/32", i),
 		"podCIDRs": []any{fmt.Sprintf("240.%d.0.0/32", i)},
 		"taints":   []any{map[string]any{"key": NodeLabel, "value": "true", "effect": "NoSchedule"}},
-	})
+	}}.Unstructured()
 	resources := map[string]any{"cpu": "100000", "memory": "1000Ti", "pods": fmt.Sprint(podsPerNode)}
 	o.Object["status"] = map[string]any{"allocatable": resources, "capacity": resources}
 	o.SetAnnotations(map[string]string{"kwok.x-k8s.io/node": "fake", "node.alpha.kubernetes.io/ttl": "0"})
@@ -159,8 +153,8 @@ func containerPort(name string, number int64) any {
 	return map[string]any{"name": name, "containerPort": number, "protocol": "TCP"}
 }
 
-// deployment is one of simulated pods, which look to istiod like injected
-// ones. Pods go as soon as kwok sees that they are to go.
+// deployment returns a Deployment of simulated pods, which look injected to istiod.
+// kwok ends them as soon as they are deleted.
 func deployment(namespace, name string, replicas int, podLabels map[string]string, ports ...any) *unstructured.Unstructured {
 	container := map[string]any{"name": "app", "image": "simulated"}
 	if len(ports) > 0 {
@@ -171,7 +165,7 @@ func deployment(namespace, name string, replicas int, podLabels map[string]strin
 		"security.istio.io/tlsMode", "istio",
 		"service.istio.io/canonical-name", name,
 		"service.istio.io/canonical-revision", "latest"), podLabels)
-	return NewObject("apps/v1", "Deployment", namespace, name, labels(AppLabel, name), map[string]any{
+	return Object{"apps/v1", "Deployment", namespace, name, labels(AppLabel, name), map[string]any{
 		"replicas":             int64(replicas),
 		"revisionHistoryLimit": int64(0),
 		"selector":             map[string]any{"matchLabels": map[string]any{AppLabel: name}},
@@ -187,10 +181,10 @@ func deployment(namespace, name string, replicas int, podLabels map[string]strin
 				"containers":                    []any{container},
 			},
 		},
-	})
+	}}.Unstructured()
 }
 
-// dummies is the configuration that is only there to be many.
+// dummies returns the mesh configuration that exists only for its number.
 func (s Sizes) dummies() []*unstructured.Unstructured {
 	const networking, security = "networking.istio.io/v1", "security.istio.io/v1"
 	var out []*unstructured.Unstructured
@@ -217,7 +211,7 @@ func (s Sizes) dummies() []*unstructured.Unstructured {
 		if resolution == "STATIC" {
 			spec["endpoints"] = []any{map[string]any{"address": "203.0.113.1"}}
 		}
-		out = append(out, NewObject(networking, "ServiceEntry", s.dummyNamespace(), name(i), labels(), spec))
+		out = append(out, Object{networking, "ServiceEntry", s.dummyNamespace(), name(i), labels(), spec}.Unstructured())
 	}
 	for i := range s.VirtualServices {
 		h := host("route", i)
@@ -231,28 +225,28 @@ func (s Sizes) dummies() []*unstructured.Unstructured {
 			destination = s.Service(i % s.Services).Host()
 		}
 		spec["http"] = []any{map[string]any{"route": []any{map[string]any{"destination": map[string]any{"host": destination, "port": map[string]any{"number": int64(ServicePort)}}}}}}
-		out = append(out, NewObject(networking, "VirtualService", s.dummyNamespace(), name(i), labels(), spec))
+		out = append(out, Object{networking, "VirtualService", s.dummyNamespace(), name(i), labels(), spec}.Unstructured())
 	}
 	for i := range s.GatewayResources {
-		out = append(out, NewObject(networking, "Gateway", s.dummyNamespace(), name(i), labels(), map[string]any{
+		out = append(out, Object{networking, "Gateway", s.dummyNamespace(), name(i), labels(), map[string]any{
 			"selector": map[string]any{GatewayLabel: "true"},
 			"servers":  []any{map[string]any{"port": map[string]any{"name": "http", "number": int64(80), "protocol": "HTTP"}, "hosts": []any{host("gateway", i)}}},
-		}))
+		}}.Unstructured())
 	}
 	for i := range s.DestinationRules {
 		namespace, h := Namespace(i%s.Namespaces), host("rule", i)
 		if i < s.Services {
 			namespace, h = s.Service(i).Namespace, s.Service(i).Host()
 		}
-		out = append(out, NewObject(networking, "DestinationRule", namespace, name(i), labels(), map[string]any{
+		out = append(out, Object{networking, "DestinationRule", namespace, name(i), labels(), map[string]any{
 			"host": h, "trafficPolicy": map[string]any{"connectionPool": map[string]any{"tcp": map[string]any{"maxConnections": int64(1000)}}},
-		}))
+		}}.Unstructured())
 	}
 	for i := range s.AuthorizationPolicies {
-		out = append(out, NewObject(security, "AuthorizationPolicy", Namespace(i%s.Namespaces), name(i), labels(), map[string]any{
+		out = append(out, Object{security, "AuthorizationPolicy", Namespace(i % s.Namespaces), name(i), labels(), map[string]any{
 			"action": "DENY",
 			"rules":  []any{map[string]any{"from": []any{map[string]any{"source": map[string]any{"principals": []any{fmt.Sprintf("cluster.local/ns/nobody/sa/dummy-%d", i)}}}}}},
-		}))
+		}}.Unstructured())
 	}
 	return out
 }

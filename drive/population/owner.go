@@ -12,29 +12,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Own has the population belong to an object of the cluster without a
-// namespace: when that is deleted, the cluster's garbage collector takes the
-// population away. What is wanted and there already, an earlier owner's too, is
-// taken over by the next [World.Ensure]; [World.TryNode] removes all of it but the nodes.
+// Own makes a cluster-scoped object the owner of the population: when the owner is
+// deleted, the garbage collector deletes the population. The next [World.Ensure] takes
+// over wanted objects that exist already, also those of an earlier owner;
+// [World.TryNode] removes all but the nodes.
 func (w *World) Own(owner metav1.OwnerReference) { w.owner = &owner }
 
-// Label gives the population's namespaces these labels beside its own.
+// Label adds labels to the population's namespaces.
 func (w *World) Label(labels map[string]string) { w.labels = labels }
 
-// owners says whom each object of a population belongs to.
+// owners says what owns each object of a population.
 type owners struct {
 	owner metav1.OwnerReference
-	// anchor owns the nodes: one of the population's namespaces, which goes
-	// when its pods have gone. With the nodes gone before, nobody would end
-	// their pods, and the cluster waits most of a minute before it gives them
-	// up.
+	// anchor owns the nodes: one of the population's namespaces, which is gone
+	// only after its pods. If the nodes went first, nobody would end their pods,
+	// and the cluster would wait most of a minute before it gives them up.
 	anchor metav1.OwnerReference
 	within map[string]bool // the population's namespaces
 	wanted map[string]bool // the objects, by key
 }
 
-// of is whom an object belongs to itself; nil: nobody, since it goes with its
-// namespace.
+// of returns the owner of an object; nil for one that is deleted with its namespace.
 func (b owners) of(o *unstructured.Unstructured) []metav1.OwnerReference {
 	switch {
 	case o.GetKind() == "Node":
@@ -45,19 +43,19 @@ func (b owners) of(o *unstructured.Unstructured) []metav1.OwnerReference {
 	return nil
 }
 
-// ownership is whom the wanted objects belong to, as long as have is what the
-// cluster has; nil if nobody owns the population.
+// ownership returns the owners of the wanted objects while the cluster has have; nil
+// if the population has no owner.
 func (w *World) ownership(want []*unstructured.Unstructured, have map[string]*unstructured.Unstructured) *owners {
 	if w.owner == nil || len(want) == 0 {
 		return nil
 	}
 	b := &owners{owner: *w.owner, anchor: *w.owner, within: map[string]bool{}, wanted: map[string]bool{}}
 	for _, o := range want {
-		b.wanted[key(o)] = true
+		b.wanted[Key(o)] = true
 		if o.GetKind() != "Namespace" {
 			continue
 		}
-		now := have[key(o)]
+		now := have[Key(o)]
 		if len(b.within) == 0 && now != nil && now.GetDeletionTimestamp() == nil {
 			b.anchor = metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: o.GetName(), UID: now.GetUID()}
 		}
@@ -66,9 +64,8 @@ func (w *World) ownership(want []*unstructured.Unstructured, have map[string]*un
 	return b
 }
 
-// adopt has those of the objects that the cluster has belong to whom they
-// should, and returns what the cluster has then: what belonged to somebody who
-// is gone may have gone too. Beside what is wanted, that is the nodes, which stay.
+// adopt corrects the owners of existing objects that are wanted, and of nodes, which
+// stay, and returns what the cluster has then: objects of a deleted owner may be gone.
 func (w *World) adopt(ctx context.Context, b *owners, have map[string]*unstructured.Unstructured) (map[string]*unstructured.Unstructured, error) {
 	if b == nil {
 		return have, nil
@@ -90,14 +87,14 @@ func (w *World) adopt(ctx context.Context, b *owners, have map[string]*unstructu
 		if err != nil {
 			return err
 		}
-		// The UID is a condition: another of that name is not meant.
+		// The UID is a precondition: not another object of that name.
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "ownerReferences": b.of(o)}})
 		if err != nil {
 			return err
 		}
 		_, err = w.metadata.Resource(r.GroupVersionResource).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return fmt.Errorf("take over %s: %w", key(o), err)
+			return fmt.Errorf("take over %s: %w", Key(o), err)
 		}
 		return nil
 	})

@@ -12,18 +12,18 @@ import (
 // namespace, or, nodes, with the first namespace; and nothing is owned twice.
 func TestOwnership(t *testing.T) {
 	sizes := Sizes{Namespaces: 2, Services: 3, EndpointsPerService: 2, Proxies: 6, Gateways: 1, ServiceEntries: 2, VirtualServices: 1, DummyNamespace: "istio-system", AuthorizationPolicies: 2}
-	want, err := sizes.Objects()
+	want, err := sizes.Objects(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	namespace := func(uid string, ending bool) map[string]*unstructured.Unstructured {
-		o := NewObject("v1", "Namespace", "", Namespace(0), nil, nil)
+		o := Object{APIVersion: "v1", Kind: "Namespace", Name: Namespace(0)}.Unstructured()
 		o.SetUID(types.UID(uid))
 		if ending {
 			now := metav1.Now()
 			o.SetDeletionTimestamp(&now)
 		}
-		return map[string]*unstructured.Unstructured{key(o): o}
+		return map[string]*unstructured.Unstructured{Key(o): o}
 	}
 	if (&World{}).ownership(want, nil) != nil {
 		t.Error("a population without an owner belongs to somebody")
@@ -54,7 +54,7 @@ func TestOwnership(t *testing.T) {
 			}
 			got := uids(b.of(o))
 			if owner == "" && len(got) > 0 || owner != "" && (len(got) != 1 || got[0] != owner) {
-				t.Errorf("%s: %s belongs to %v, want %q", c.name, key(o), got, owner)
+				t.Errorf("%s: %s belongs to %v, want %q", c.name, Key(o), got, owner)
 			}
 			if owner != "" {
 				kinds[o.GetKind()]++

@@ -3,6 +3,7 @@ package population
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,14 +15,13 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// playedWithin is how long a simulated node may take until it is ready: where kwok runs,
-// it is in a second.
+// playedWithin bounds how long a simulated node takes to become ready: with kwok, a
+// second.
 const playedWithin = 30 * time.Second
 
-// TryNode makes the first simulated node of a population, where one of these sizes has
-// any, and waits until it is ready: where nobody plays it, that is known before anything
-// else is made. What an earlier population left goes before, but for its nodes. Whoever
-// gets an error is to call [World.Remove].
+// TryNode creates the first simulated node, if these sizes have any, and waits until it
+// is ready. So a missing kwok is noticed before anything else is created. It first
+// removes an earlier population, except its nodes. After an error, call [World.Remove].
 func (w *World) TryNode(ctx context.Context, sizes Sizes) error {
 	return w.tryNode(ctx, sizes, playedWithin)
 }
@@ -45,7 +45,7 @@ func (w *World) tryNode(ctx context.Context, sizes Sizes, limit time.Duration) e
 		if err == nil && nodeReady(n) {
 			return nil
 		}
-		if (err == nil || passing(err)) && wake.Pause(limited, sinceLook(began)) == nil {
+		if (err == nil || transient(err)) && wake.Pause(limited, pauseAfter(began)) == nil {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -55,8 +55,8 @@ func (w *World) tryNode(ctx context.Context, sizes Sizes, limit time.Duration) e
 	}
 }
 
-// notReady is what to say of a simulated node that was not ready in time; unread is why
-// the last look did not see it, nil where it did.
+// notReady returns the error for a simulated node that was not ready in time; unread
+// is why it could not be read, if it could not.
 func notReady(name string, limit time.Duration, unread error) error {
 	switch {
 	case apierrors.IsNotFound(unread):
@@ -70,10 +70,7 @@ func notReady(name string, limit time.Duration, unread error) error {
 }
 
 func nodeReady(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }

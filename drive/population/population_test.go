@@ -28,20 +28,20 @@ func drawSizes(t *rapid.T) Sizes {
 func TestObjects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSizes(t)
-		objects, err := s.Objects()
+		objects, err := s.Objects(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		count, pods, seen := map[string]int{}, 0, map[string]bool{}
 		namespaces := map[string]bool{}
 		for _, o := range objects {
-			if seen[key(o)] {
-				t.Fatalf("%s is there twice", key(o))
+			if seen[Key(o)] {
+				t.Fatalf("%s is there twice", Key(o))
 			}
-			seen[key(o)] = true
+			seen[Key(o)] = true
 			count[o.GetKind()]++
 			if o.GetLabels()[Label] != LabelValue || o.GetLabels()[PartOf] != "meshtrial" || o.GetAnnotations()[specAnnotation] == "" {
-				t.Fatalf("%s is not marked: %v %v", key(o), o.GetLabels(), o.GetAnnotations())
+				t.Fatalf("%s is not marked: %v %v", Key(o), o.GetLabels(), o.GetAnnotations())
 			}
 			r, err := ResourceOf(o)
 			if err != nil {
@@ -51,9 +51,9 @@ func TestObjects(t *testing.T) {
 			case o.GetKind() == "Namespace":
 				namespaces[o.GetName()] = true
 			case r.Namespaced && !namespaces[o.GetNamespace()]:
-				t.Fatalf("%s comes before its namespace", key(o))
+				t.Fatalf("%s comes before its namespace", Key(o))
 			case r.Namespaced != (o.GetNamespace() != ""):
-				t.Fatalf("%s: namespaced is %v", key(o), r.Namespaced)
+				t.Fatalf("%s: namespaced is %v", Key(o), r.Namespaced)
 			}
 			if o.GetKind() == "Deployment" {
 				replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
@@ -61,7 +61,7 @@ func TestObjects(t *testing.T) {
 				selector, _, _ := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
 				labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
 				if selector[AppLabel] != labels[AppLabel] || labels["sidecar.istio.io/inject"] != "false" || labels["security.istio.io/tlsMode"] != "istio" {
-					t.Fatalf("%s selects %v, its pods have %v", key(o), selector, labels)
+					t.Fatalf("%s selects %v, its pods have %v", Key(o), selector, labels)
 				}
 			}
 		}
@@ -79,7 +79,7 @@ func TestObjects(t *testing.T) {
 		if count["Node"]*podsPerNode < pods || pods > 0 && count["Node"] == 0 {
 			t.Fatalf("%d pods on %d nodes", pods, count["Node"])
 		}
-		again, err := s.Objects()
+		again, err := s.Objects(nil)
 		if err != nil || !reflect.DeepEqual(objects, again) {
 			t.Fatalf("the same sizes gave other objects: %v", err)
 		}
@@ -88,7 +88,7 @@ func TestObjects(t *testing.T) {
 
 // cluster makes the pods that a cluster would make of the Deployments.
 func cluster(t rapid.TB, s Sizes) []corev1.Pod {
-	objects, err := s.Objects()
+	objects, err := s.Objects(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestSizesErrors(t *testing.T) {
 		"pods are more than":        {Namespaces: 1, Services: 1000, EndpointsPerService: 1000},
 		"namespaces 2000000: want ": {Namespaces: 2_000_000},
 	} {
-		_, err := s.Objects()
+		_, err := s.Objects(nil)
 		if err == nil || !strings.Contains(err.Error(), want) || errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%+v: %v, want %s", s, err, want)
 		}
@@ -242,7 +242,7 @@ func TestSizesErrors(t *testing.T) {
 // to a Service that gets none from a controller.
 func TestSlices(t *testing.T) {
 	s := Sizes{Namespaces: 1, EndpointSlices: 66_000, SliceNamespaces: 100}
-	objects, err := s.Objects()
+	objects, err := s.Objects(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestSlices(t *testing.T) {
 		switch o.GetKind() {
 		case "Service":
 			if _, selects, _ := unstructured.NestedMap(o.Object, "spec", "selector"); selects {
-				t.Fatalf("%s selects pods", key(o))
+				t.Fatalf("%s selects pods", Key(o))
 			}
 			services[o.GetNamespace()+"/"+o.GetName()] = true
 		case "EndpointSlice":
@@ -262,10 +262,10 @@ func TestSlices(t *testing.T) {
 			all, _, _ := unstructured.NestedStringSlice(one, "addresses")
 			addresses[all[0]] = true
 			if ip := netip.MustParseAddr(all[0]); !netip.MustParsePrefix("198.18.0.0/15").Contains(ip) {
-				t.Fatalf("%s has the address %s", key(o), ip)
+				t.Fatalf("%s has the address %s", Key(o), ip)
 			}
 			if l := o.GetLabels(); !services[o.GetNamespace()+"/"+l["kubernetes.io/service-name"]] || l["endpointslice.kubernetes.io/managed-by"] != sliceManager {
-				t.Fatalf("%s: %v", key(o), l)
+				t.Fatalf("%s: %v", Key(o), l)
 			}
 		}
 	}
@@ -281,7 +281,7 @@ func TestSlices(t *testing.T) {
 func TestDummies(t *testing.T) {
 	s := Sizes{Namespaces: 1, Services: 1, EndpointsPerService: 1, ServiceEntries: 2, DummyNamespace: "istio-system", VirtualServices: 2, GatewayResources: 1,
 		DestinationRules: 2, ServiceEntry: ServiceEntryOptions{Host: "httpbin.org", Port: 80, Resolution: "DNS"}}
-	objects, err := s.Objects()
+	objects, err := s.Objects(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestDummies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got[key(o)] = string(text)
+		got[Key(o)] = string(text)
 	}
 	for name, parts := range map[string][]string{
 		"ServiceEntry/istio-system/dummy-0":   {`"hosts":["httpbin.org"]`, `"resolution":"DNS"`, `"number":80`},

@@ -5,19 +5,20 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 )
 
-// Resource is where the API server has a kind of object.
+// Resource is the API resource of a kind.
 type Resource struct {
 	schema.GroupVersionResource
 	Namespaced bool
 }
 
-// resources are the kinds that populations and changes are made of. They are
-// known, so nothing has to be discovered.
+// resources are the kinds of populations and changes, so that none has to be
+// discovered.
 var resources = map[schema.GroupVersionKind]Resource{}
 
-// gatewayAPI is the group of the Gateway API, which not every cluster has.
+// gatewayAPI is the group of the Gateway API, which some clusters lack.
 const gatewayAPI = "gateway.networking.k8s.io"
 
 func init() {
@@ -43,8 +44,8 @@ func init() {
 	add("telemetry.istio.io", "v1", "Telemetry", "telemetries", true)
 }
 
-// ResourceOf says where the API server has an object's kind. It knows the
-// kinds that populations and changes are made of.
+// ResourceOf returns the resource of an object's kind. It knows the kinds of
+// populations and changes.
 func ResourceOf(object *unstructured.Unstructured) (Resource, error) {
 	r, ok := resources[object.GroupVersionKind()]
 	if !ok {
@@ -53,21 +54,45 @@ func ResourceOf(object *unstructured.Unstructured) (Resource, error) {
 	return r, nil
 }
 
-// NewObject makes an object of a known kind ("v1", "networking.istio.io/v1")
-// with its labels and, if spec is not nil, its spec.
-func NewObject(apiVersion, kind, namespace, name string, labels map[string]string, spec map[string]any) *unstructured.Unstructured {
-	metadata := map[string]any{"name": name}
-	if namespace != "" {
-		metadata["namespace"] = namespace
+// Client returns the client of an object's resource and namespace.
+func Client(client dynamic.Interface, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	r, err := ResourceOf(object)
+	if err != nil {
+		return nil, err
 	}
-	if len(labels) > 0 {
-		metadata["labels"] = anyMap(labels)
+	if r.Namespaced {
+		return client.Resource(r.GroupVersionResource).Namespace(object.GetNamespace()), nil
 	}
-	object := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": metadata}
-	if spec != nil {
-		object["spec"] = spec
+	return client.Resource(r.GroupVersionResource), nil
+}
+
+// Object describes an object of a known kind.
+type Object struct {
+	APIVersion, Kind, Namespace, Name string // "networking.istio.io/v1", "Gateway"
+
+	Labels map[string]string
+	Spec   map[string]any // nil: none
+}
+
+// Unstructured returns the object as the dynamic client takes it.
+func (o Object) Unstructured() *unstructured.Unstructured {
+	metadata := map[string]any{"name": o.Name}
+	if o.Namespace != "" {
+		metadata["namespace"] = o.Namespace
+	}
+	if len(o.Labels) > 0 {
+		metadata["labels"] = anyMap(o.Labels)
+	}
+	object := map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "metadata": metadata}
+	if o.Spec != nil {
+		object["spec"] = o.Spec
 	}
 	return &unstructured.Unstructured{Object: object}
+}
+
+// Key names an object in messages and maps: Kind/namespace/name.
+func Key(o *unstructured.Unstructured) string {
+	return o.GetKind() + "/" + o.GetNamespace() + "/" + o.GetName()
 }
 
 func anyMap(m map[string]string) map[string]any {

@@ -7,8 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Sizes says how large the simulated world is. The zero value is an empty
-// world.
+// Sizes says how large a population is. The zero value is an empty one.
 type Sizes struct {
 	Namespaces          int // of workloads, at least 1 where there are any
 	Services            int // spread over the namespaces
@@ -17,20 +16,19 @@ type Sizes struct {
 	Gateways            int // simulated gateways
 	Ztunnels            int // simulated ztunnels
 
-	// Configuration that is only there to be many.
+	// Mesh configuration that exists only for its number.
 	ServiceEntries        int
-	VirtualServices       int // the first GatewayResources are bound to gateways, the rest to the mesh
-	DestinationRules      int // the first Services are about Services, the rest about hosts nobody has
+	VirtualServices       int // the first GatewayResources apply to gateways, the rest to the mesh
+	DestinationRules      int // one per Service, the rest for hosts that do not exist
 	GatewayResources      int
-	AuthorizationPolicies int // spread over the namespaces; none refuses anybody
-	// EndpointSlices have an address each and a headless Service of their own, spread
-	// over SliceNamespaces (0: 1). No pods are behind them.
+	AuthorizationPolicies int // spread over the namespaces; none denies a request
+	// EndpointSlices have one address and a headless Service each, and no pods,
+	// spread over SliceNamespaces (0: 1).
 	EndpointSlices  int
 	SliceNamespaces int
 
-	// DummyNamespace holds ServiceEntries, VirtualServices and
-	// GatewayResources; "" for the first namespace. One that is not of the
-	// population must be there already.
+	// DummyNamespace holds ServiceEntries, VirtualServices and GatewayResources;
+	// "" for the first namespace. Another one must exist.
 	DummyNamespace string
 	ServiceEntry   ServiceEntryOptions
 }
@@ -43,7 +41,7 @@ type ServiceEntryOptions struct {
 	Resolution string // DNS (the default), STATIC, NONE
 }
 
-// Limits of a population. A node's address range lasts for 65,536 pods.
+// Limits of a population. A node can assign 65,536 addresses.
 const (
 	maxObjects  = 1_000_000
 	podsPerNode = 1000
@@ -52,41 +50,45 @@ const (
 
 // Names and labels of what a population is made of.
 const (
-	// Label stands on everything of a population, with the value LabelValue.
+	// Label is on every object of a population, with the value LabelValue.
 	Label      = "meshtrial.dev/population"
 	LabelValue = "simulated"
-	// PartOf marks everything that meshtrial makes.
+	// PartOf marks everything that meshtrial creates.
 	PartOf = "app.kubernetes.io/part-of"
 	// AppLabel selects the pods of a Deployment.
 	AppLabel = "app"
-	// NodeLabel marks the nodes that kwok plays; they bear a taint of the
-	// same name, so that nothing else is scheduled there but pods of DaemonSets that
-	// tolerate every taint.
+	// NodeLabel marks the nodes that kwok simulates. They have a taint of the same
+	// name, which only pods of DaemonSets that tolerate every taint ignore.
 	NodeLabel = "meshtrial.dev/simulated-node"
 	// ServiceAccount of all simulated pods.
 	ServiceAccount = "simulated"
-	// GatewayNamespace is where the simulated gateways are.
-	GatewayNamespace = "mm-gateways"
-	// ZtunnelNamespace is where the simulated ztunnels are, and ZtunnelDeployment what
-	// makes their pods: as many as a study asks for, however many nodes kwok plays.
+	// ClientsDeployment is the Deployment, one in each namespace, of pods that belong
+	// to no Service.
+	ClientsDeployment = "clients"
+	// GatewayNamespace is where the simulated gateways are, and GatewayDeployment their
+	// Deployment and Service.
+	GatewayNamespace  = "mm-gateways"
+	GatewayDeployment = "gateway"
+	// ZtunnelNamespace is where the simulated ztunnels are, and ZtunnelDeployment
+	// their Deployment: as many as a study asks for, however many nodes there are.
 	ZtunnelNamespace  = "mm-ztunnels"
 	ZtunnelDeployment = "ztunnel"
-	// SlicesNamespace is where EndpointSlices are that no controller made; where they are
-	// in several namespaces, it is the first, and the others' names begin with it.
+	// SlicesNamespace is the first namespace of EndpointSlices that no controller
+	// made; the names of the others begin with it.
 	SlicesNamespace = "mm-slices"
-	// sliceManager marks those, which bear the population's label as their Services' do.
+	// sliceManager marks these EndpointSlices.
 	sliceManager = "meshtrial-population"
-	// GatewayLabel is on the pods of gateways, with the value "true": by it Gateway
-	// resources select them, and nobody else's ingress gateways.
+	// GatewayLabel is on the pods of gateways, with the value "true", so that Gateway
+	// resources select them and no other ingress gateways.
 	GatewayLabel = "meshtrial.dev/gateway"
 	// ServicePort and TargetPort of each Service; the port's name is http.
 	ServicePort = 80
 	TargetPort  = 8080
-	// Domain of hosts outside the cluster that nobody has.
+	// Domain of hosts outside the cluster, none of which exists.
 	Domain = "meshtrial.test"
 )
 
-// Validate says what is wrong with the sizes.
+// Validate checks the sizes.
 func (s Sizes) Validate() error {
 	for _, f := range []struct {
 		name  string
@@ -119,17 +121,16 @@ func (s Sizes) Validate() error {
 	return nil
 }
 
-// pods is how many pods there are.
+// pods returns the number of pods.
 func (s Sizes) pods() int {
 	return s.Services*s.EndpointsPerService + s.clients() + s.Gateways + s.Ztunnels
 }
 
-// clients is how many sidecars find no pod of a Service and have pods of
-// their own: those of the Deployment "clients" of each namespace.
+// clients returns how many sidecars belong to pods of no Service: those of the
+// Deployment "clients" of each namespace.
 func (s Sizes) clients() int { return max(0, s.Proxies-s.Services*s.EndpointsPerService) }
 
-// nodes is how many simulated nodes hold the pods, with room for pods that
-// come while others go.
+// nodes returns how many simulated nodes hold the pods, with room for a rollout.
 func (s Sizes) nodes() int {
 	pods := s.pods()
 	if pods == 0 {
@@ -149,7 +150,7 @@ func (s Sizes) sliceNamespace(i int) string {
 	return SlicesNamespace
 }
 
-// NamespaceNames are the namespaces of workloads, in order.
+// NamespaceNames returns the namespaces of workloads, in order.
 func (s Sizes) NamespaceNames() []string {
 	out := make([]string, s.Namespaces)
 	for i := range out {
@@ -165,11 +166,11 @@ type Service struct {
 	Endpoints int
 }
 
-// Host is the name by which the mesh knows the Service.
+// Host is the Service's name in the mesh.
 func (s Service) Host() string { return s.Name + "." + s.Namespace + ".svc.cluster.local" }
 
-// Cluster is the name of the Service's cluster in a proxy (CDS and EDS), with
-// a subset or without.
+// Cluster is the name of the Service's cluster in a proxy (CDS and EDS); subset may
+// be "".
 // See istio.io/istio/pilot/pkg/model.BuildSubsetKey.
 func (s Service) Cluster(subset string) string {
 	return fmt.Sprintf("outbound|%d|%s|%s", ServicePort, subset, s.Host())
@@ -180,15 +181,7 @@ func (s Sizes) Service(i int) Service {
 	return Service{Namespace: Namespace(i % s.Namespaces), Name: fmt.Sprintf("svc-%d", i), Endpoints: s.EndpointsPerService}
 }
 
-// ClientsDeployment is the name of the Deployment, one in each namespace, of
-// pods that belong to no Service.
-const ClientsDeployment = "clients"
-
-// GatewayDeployment is the name of the simulated gateways' Deployment and
-// Service.
-const GatewayDeployment = "gateway"
-
-// dummyNamespace is where configuration goes that is not about workloads.
+// dummyNamespace returns the namespace of configuration that is not about workloads.
 func (s Sizes) dummyNamespace() string {
 	if s.DummyNamespace != "" {
 		return s.DummyNamespace

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,20 +20,19 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// World is a cluster with a population in it. There is one population in a
-// cluster; who made it does not matter.
+// World is a cluster with a population. A cluster has one population, whoever made
+// it.
 type World struct {
 	dynamic  dynamic.Interface
-	metadata metadata.Interface // for what need not be read whole
+	metadata metadata.Interface // for objects of which the metadata is enough
 	kube     kubernetes.Interface
 	owner    *metav1.OwnerReference // nil: nobody owns the population
-	labels   map[string]string      // of its namespaces, beside its own
+	labels   map[string]string      // of its namespaces, besides the population's
 }
 
-// parallel is how many writes are under way at a time.
+// parallel is how many requests are in flight.
 const parallel = 32
 
 // New returns the World of a cluster.
@@ -57,10 +56,10 @@ func New(config *rest.Config) (*World, error) {
 	return &World{dynamic: dyn, metadata: meta, kube: kube}, nil
 }
 
-// Ensure brings the cluster to these sizes from whatever population is in
-// it, waits until its controllers have made all pods and EndpointSlices of
-// it, and returns the simulated sidecars, then gateways and ztunnels. The context
-// ends the wait; the error then says what was missing.
+// Ensure brings the cluster from whatever population it has to these sizes, waits
+// until its controllers have made all pods and EndpointSlices, and returns the
+// simulated proxies ([Sizes.Identities]). When ctx ends the wait, the error says
+// what was missing.
 func Ensure(ctx context.Context, config *rest.Config, sizes Sizes) ([]Identity, error) {
 	w, err := New(config)
 	if err != nil {
@@ -69,9 +68,9 @@ func Ensure(ctx context.Context, config *rest.Config, sizes Sizes) ([]Identity, 
 	return w.Ensure(ctx, sizes)
 }
 
-// Ensure is the function of that name.
+// Ensure is the function [Ensure] for a World.
 func (w *World) Ensure(ctx context.Context, sizes Sizes) ([]Identity, error) {
-	want, err := sizes.objects(w.labels)
+	want, err := sizes.Objects(w.labels)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +84,7 @@ func (w *World) Ensure(ctx context.Context, sizes Sizes) ([]Identity, error) {
 	return ids, nil
 }
 
-// Remove deletes whatever population is in the cluster and waits until all
-// of it is gone.
+// Remove deletes whatever population is in the cluster and waits until it is gone.
 func (w *World) Remove(ctx context.Context) error {
 	if err := w.bring(ctx, nil); err != nil {
 		return fmt.Errorf("remove the population: %w", err)
@@ -97,17 +95,13 @@ func (w *World) Remove(ctx context.Context) error {
 	return nil
 }
 
-// layers are the kinds in the order in which they are made: what others need
-// first. They are deleted in the opposite order.
+// layers are the kinds in the order of creation, dependencies first. Deletion is in
+// reverse order.
 var layers = [][]string{{"Namespace", "Node"}, {"ServiceAccount"},
 	{"Service", "Deployment", "EndpointSlice", "ServiceEntry", "VirtualService", "DestinationRule", "Gateway", "AuthorizationPolicy"}}
 
-func key(o *unstructured.Unstructured) string {
-	return o.GetKind() + "/" + o.GetNamespace() + "/" + o.GetName()
-}
-
-// bring makes the cluster hold exactly the wanted objects, and nodes that it
-// had before: pods of theirs may stay.
+// bring makes the cluster hold exactly the wanted objects, and its existing nodes,
+// whose pods may stay.
 func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) error {
 	have, err := w.listed(ctx)
 	if err != nil {
@@ -120,10 +114,10 @@ func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) er
 	wanted := map[string]bool{}
 	byKind := map[string][]*unstructured.Unstructured{}
 	for _, o := range want {
-		wanted[key(o)] = true
+		wanted[Key(o)] = true
 		byKind[o.GetKind()] = append(byKind[o.GetKind()], o)
 	}
-	leaving := map[string]bool{} // namespaces
+	leaving := map[string]bool{} // namespaces to be deleted
 	var surplus []*unstructured.Unstructured
 	ending := false
 	for k, o := range have {
@@ -145,7 +139,7 @@ func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) er
 		}
 		err := each(ctx, surplus, func(ctx context.Context, o *unstructured.Unstructured) error {
 			if !slices.Contains(layer, o.GetKind()) || leaving[o.GetNamespace()] && o.GetKind() != "Deployment" {
-				return nil // the latter go with their namespace
+				return nil // deleted with its namespace
 			}
 			return w.delete(ctx, o)
 		})
@@ -157,7 +151,7 @@ func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) er
 		if err := w.gone(ctx, wanted); err != nil {
 			return err
 		}
-		// What is wanted went, too, where its namespace did.
+		// Deleted namespaces took wanted objects along.
 		if have, err = w.listed(ctx); err != nil {
 			return err
 		}
@@ -171,10 +165,9 @@ func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) er
 	return w.heal(ctx, want)
 }
 
-// fill creates what the cluster does not have of the wanted objects, and
-// changes what is not as it should be.
+// fill creates wanted objects that are missing and updates those that differ.
 func (w *World) fill(ctx context.Context, want []*unstructured.Unstructured, byKind map[string][]*unstructured.Unstructured, have map[string]*unstructured.Unstructured) error {
-	// Nodes come after the namespaces: one of those owns them.
+	// Nodes come after the namespaces, one of which owns them.
 	for _, layer := range append([][]string{{"Namespace"}, {"Node"}}, layers[1:]...) {
 		var objects []*unstructured.Unstructured
 		for _, kind := range layer {
@@ -193,7 +186,7 @@ func (w *World) fill(ctx context.Context, want []*unstructured.Unstructured, byK
 			}
 		}
 		err := each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
-			old := have[key(o)]
+			old := have[Key(o)]
 			switch {
 			case old == nil || old.GetDeletionTimestamp() != nil:
 				if belongs != nil {
@@ -222,31 +215,19 @@ func each(ctx context.Context, objects []*unstructured.Unstructured, f func(cont
 	return group.Wait()
 }
 
-func (w *World) client(o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
-	r, err := ResourceOf(o)
-	if err != nil {
-		return nil, err
-	}
-	if r.Namespaced {
-		return w.dynamic.Resource(r.GroupVersionResource).Namespace(o.GetNamespace()), nil
-	}
-	return w.dynamic.Resource(r.GroupVersionResource), nil
-}
-
-// list returns all objects of the population that is in the cluster, without
-// their specs. A kind that the cluster does not have (no mesh is installed)
-// has no objects.
+// list returns all objects of the population in the cluster, without specs. A kind
+// that the cluster does not know, for want of a mesh, has no objects.
 func (w *World) list(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
 	out := map[string]*unstructured.Unstructured{}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	for gvk, r := range resources {
 		if gvk.Group == gatewayAPI || !slices.ContainsFunc(layers, func(l []string) bool { return slices.Contains(l, gvk.Kind) }) {
-			continue // changes alone are made of it
+			continue // a kind of changes alone
 		}
 		group.Go(func() error {
 			selector := Label + "=" + LabelValue
-			if gvk.Kind == "EndpointSlice" { // a controller's are no objects of ours
+			if gvk.Kind == "EndpointSlice" { // not those of the controllers
 				selector += "," + discoveryv1.LabelManagedBy + "=" + sliceManager
 			}
 			list, err := w.metadata.Resource(r.GroupVersionResource).List(ctx, metav1.ListOptions{LabelSelector: selector})
@@ -260,12 +241,12 @@ func (w *World) list(ctx context.Context) (map[string]*unstructured.Unstructured
 			defer mu.Unlock()
 			for i := range list.Items {
 				item := &list.Items[i]
-				o := NewObject(gvk.GroupVersion().String(), gvk.Kind, item.Namespace, item.Name, item.Labels, nil)
+				o := Object{gvk.GroupVersion().String(), gvk.Kind, item.Namespace, item.Name, item.Labels, nil}.Unstructured()
 				o.SetAnnotations(item.Annotations)
 				o.SetDeletionTimestamp(item.DeletionTimestamp)
 				o.SetUID(item.UID)
 				o.SetOwnerReferences(item.OwnerReferences)
-				out[key(o)] = o
+				out[Key(o)] = o
 			}
 			return nil
 		})
@@ -274,43 +255,37 @@ func (w *World) list(ctx context.Context) (map[string]*unstructured.Unstructured
 }
 
 func (w *World) create(ctx context.Context, o *unstructured.Unstructured) error {
-	client, err := w.client(o)
+	client, err := Client(w.dynamic, o)
 	if err != nil {
 		return err
 	}
-	for {
-		_, err = client.Create(ctx, o, metav1.CreateOptions{})
-		switch {
-		case err == nil:
-			return nil
-		case apierrors.IsAlreadyExists(err):
-			// Made by somebody else: a namespace may be shared, nothing else.
-			if o.GetKind() == "Namespace" {
-				return nil
-			}
-			return errs.WithHint(fmt.Errorf("create %s: %w", key(o), err), "delete it, or choose another cluster: it is not meshtrial's")
-		case apierrors.IsNotFound(err) && o.GetNamespace() == "":
-			return errs.WithHint(fmt.Errorf("create %s: %w", key(o), err), "is the mesh installed?")
-		case passing(err):
-			if err := wake.Pause(ctx, 100*time.Millisecond); err != nil {
-				return fmt.Errorf("create %s: %w", key(o), err)
-			}
-		default:
-			return fmt.Errorf("create %s: %w", key(o), err)
-		}
+	err = patiently(ctx, func() error {
+		_, err := client.Create(ctx, o, metav1.CreateOptions{})
+		return err
+	})
+	if err == nil || apierrors.IsAlreadyExists(err) && o.GetKind() == "Namespace" { // a namespace may be shared
+		return nil
 	}
+	wrapped := fmt.Errorf("create %s: %w", Key(o), err)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return errs.WithHint(wrapped, "delete it, or choose another cluster: it is not meshtrial's")
+	case apierrors.IsNotFound(err) && o.GetNamespace() == "":
+		return errs.WithHint(wrapped, "is the mesh installed?")
+	}
+	return wrapped
 }
 
-// update replaces an object's spec. Of Kubernetes' own kinds what the server
-// or the user added stays (cluster IPs, other fields).
+// update replaces an object's spec. In Kubernetes' own kinds, fields that the server
+// or the user added stay (cluster IPs).
 func (w *World) update(ctx context.Context, o *unstructured.Unstructured) error {
-	client, err := w.client(o)
+	client, err := Client(w.dynamic, o)
 	if err != nil {
 		return err
 	}
 	next, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("update %s: %w", key(o), err)
+		return fmt.Errorf("update %s: %w", Key(o), err)
 	}
 	next.SetAnnotations(merge(next.GetAnnotations(), o.GetAnnotations()))
 	next.SetLabels(merge(next.GetLabels(), o.GetLabels()))
@@ -324,13 +299,13 @@ func (w *World) update(ctx context.Context, o *unstructured.Unstructured) error 
 	}
 	next.SetResourceVersion("") // ours alone: the last one wins
 	if _, err := client.Update(ctx, next, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("update %s: %w", key(o), err)
+		return fmt.Errorf("update %s: %w", Key(o), err)
 	}
 	return nil
 }
 
 func (w *World) delete(ctx context.Context, o *unstructured.Unstructured) error {
-	client, err := w.client(o)
+	client, err := Client(w.dynamic, o)
 	if err != nil {
 		return err
 	}
@@ -338,49 +313,75 @@ func (w *World) delete(ctx context.Context, o *unstructured.Unstructured) error 
 	return patiently(ctx, func() error {
 		err := client.Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete %s: %w", key(o), err)
+			return fmt.Errorf("delete %s: %w", Key(o), err)
 		}
 		return nil
 	})
 }
 
-// noPods waits until no simulated pod is left.
+// noPods waits until no simulated pod exists.
 func (w *World) noPods(ctx context.Context) error {
-	for {
-		began := time.Now()
+	return poll(ctx, "pods", func() (int, error) {
 		pods, err := w.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + LabelValue, ResourceVersion: "0"})
-		if err != nil && !passing(err) {
-			return fmt.Errorf("list pods: %w", err)
+		if err != nil {
+			return 0, fmt.Errorf("list pods: %w", err)
 		}
-		if err == nil && len(pods.Items) == 0 {
-			return nil
-		}
-		if err := wake.Pause(ctx, sinceLook(began)); err != nil {
-			return fmt.Errorf("wait until %d pods are gone: %w", len(pods.Items), err)
-		}
-	}
+		return len(pods.Items), nil
+	})
 }
 
-// gone waits until nothing but the wanted is left, and nothing of that is on
-// its way out: a namespace that goes would take along what is made in it.
+// gone waits until only wanted objects are left and none of them is being deleted:
+// a namespace would take along what is made in it.
 func (w *World) gone(ctx context.Context, wanted map[string]bool) error {
-	for {
-		began := time.Now()
+	return poll(ctx, "objects", func() (int, error) {
 		have, err := w.list(ctx)
-		if err != nil && !passing(err) {
-			return err
-		}
 		left := 0
 		for k, o := range have {
 			if o.GetDeletionTimestamp() != nil || !wanted[k] {
 				left++
 			}
 		}
-		if err == nil && left == 0 {
-			return nil
-		}
-		if err := wake.Pause(ctx, sinceLook(began)); err != nil {
-			return fmt.Errorf("wait until %d objects are deleted: %w", left, err)
+		return left, err
+	})
+}
+
+// heal repairs what interrupted changes may have left: Deployments of another size,
+// unready pods.
+func (w *World) heal(ctx context.Context, want []*unstructured.Unstructured) error {
+	ours := metav1.ListOptions{LabelSelector: Label + "=" + LabelValue, ResourceVersion: "0"}
+	deployments, err := w.kube.AppsV1().Deployments("").List(ctx, ours)
+	if err != nil {
+		return fmt.Errorf("list deployments: %w", err)
+	}
+	replicas := make(map[string]int32, len(deployments.Items))
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		if d.Spec.Replicas != nil {
+			replicas["Deployment/"+d.Namespace+"/"+d.Name] = *d.Spec.Replicas
 		}
 	}
+	err = each(ctx, want, func(ctx context.Context, o *unstructured.Unstructured) error {
+		now, there := replicas[Key(o)]
+		if wanted, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas"); !there || int64(now) == wanted {
+			return nil
+		}
+		return w.update(ctx, o)
+	})
+	if err != nil {
+		return err
+	}
+	pods, err := w.kube.CoreV1().Pods("").List(ctx, ours)
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || running(pod) {
+			continue
+		}
+		if err := w.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete pod %s/%s, which is not ready: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	return nil
 }

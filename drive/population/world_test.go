@@ -47,7 +47,7 @@ func leavingWorld(want []*unstructured.Unstructured, ending, going []string) (w 
 	dynamic := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
 	dynamic.PrependReactor("create", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		object := a.(clienttesting.CreateAction).GetObject()
-		out[key(object.(*unstructured.Unstructured))] = time.Since(began) // one at a time
+		out[Key(object.(*unstructured.Unstructured))] = time.Since(began) // one at a time
 		return true, object, nil
 	})
 	return &World{dynamic: dynamic, metadata: metadata, kube: fakecluster.New()}, func() map[string]time.Duration { return out }
@@ -56,7 +56,7 @@ func leavingWorld(want []*unstructured.Unstructured, ending, going []string) (w 
 // What is wanted and on its way out is made anew once it has gone, and with a namespace all
 // that was in it, also where nothing else has to go: what is made in it before goes with it.
 func TestBringAwaitsWhatIsOnItsWayOut(t *testing.T) {
-	want, err := Sizes{Namespaces: 1, Services: 1}.Objects()
+	want, err := Sizes{Namespaces: 1, Services: 1}.Objects(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
