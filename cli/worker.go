@@ -230,7 +230,7 @@ func printServed(env *Env, c control.Counters) {
 			continue
 		}
 		fmt.Fprintf(env.Stderr, "%-8s %d requests on %d connections", name, p.Requests, p.Connections)
-		for _, status := range control.StatusNames(p.Status) {
+		for _, status := range slices.Sorted(maps.Keys(p.Status)) {
 			fmt.Fprintf(env.Stderr, ", %s: %d", status, p.Status[status])
 		}
 		fmt.Fprintln(env.Stderr)

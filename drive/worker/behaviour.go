@@ -3,23 +3,27 @@ package worker
 import (
 	"context"
 	"errors"
+	"net/http"
+	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sys/unix"
 )
 
-// Exchange is a request and its answer, whatever the protocol. The protocol
-// servers fill in the request, the chain of behaviours fills in the answer,
-// and the servers write it.
+// Exchange is a request and its answer, whatever the protocol. The protocol's server
+// fills in the request, the chain of behaviours fills in the answer, and the server
+// writes it.
 type Exchange struct {
 	Protocol string // one of [protocol.Counters]
-	Path     string // "" for TCP
-	// Header returns per request header by its lower-case name, "" if it is
-	// absent. It is never nil.
+	// Header returns a request header by its lower-case name; "" if it is
+	// absent.
 	Header func(name string) string
-	// Body is the request's body if the configuration in force echoes it;
-	// BodyBytes counts it in any case.
+	// Body is the request's body if the configuration echoes it; BodyBytes
+	// counts it in any case.
 	Body      []byte
 	BodyBytes int64
 	Start     time.Time // when the request had been read
@@ -28,17 +32,17 @@ type Exchange struct {
 	// when it is not 200.
 	Status int
 	Reply  []byte
-	// Failure is the planned failure that took the exchange; "" for none.
+	// Failure is the planned failure of the exchange; "" for none.
 	Failure string
 
-	counted *protocolCounters // those of its protocol
-	echo    bool              // the protocol answers with the request's body, whatever is configured
-	begun   time.Time         // when it got its place to be served; zero: Start
-	fate    *control.Failure  // drawn before anything else
-	slow    int64             // bytes per second at which Reply is to be sent; 0: at once
+	counted *protocolCounters // of its protocol
+	echo    bool              // answer with the request's body, whatever the configuration
+	begun   time.Time         // when it was admitted; zero: at Start
+	fate    *control.Failure  // drawn first
+	slow    int64             // bytes per second at which Reply is sent; 0: all at once
 }
 
-// served is when the time of its service began.
+// served returns when its service time began.
 func (x *Exchange) served() time.Time {
 	if x.begun.IsZero() {
 		return x.Start
@@ -46,26 +50,25 @@ func (x *Exchange) served() time.Time {
 	return x.begun
 }
 
-// Behaviour answers an exchange. An error means that it ended without an
+// Behaviour answers an exchange. An error means that the exchange ended without an
 // answer: the client went away, or the worker stopped.
 type Behaviour func(ctx context.Context, x *Exchange) error
 
-// Link adds a behaviour around another one. Everything the worker does to a
-// request is a link: what later forwards, delays or fails requests is one
-// more.
+// Link wraps a behaviour in another one. Everything that the worker does to a request
+// is a link.
 type Link func(next Behaviour) Behaviour
 
-// chain puts links around each other, the first outermost.
+// chain nests links, the first outermost.
 func chain(links ...Link) Behaviour {
 	behaviour := Behaviour(func(context.Context, *Exchange) error { return nil })
-	for i := len(links) - 1; i >= 0; i-- {
-		behaviour = links[i](behaviour)
+	for _, link := range slices.Backward(links) {
+		behaviour = link(behaviour)
 	}
 	return behaviour
 }
 
-// count counts every exchange, and remembers it if that is wanted; servers
-// count what fails before the chain.
+// count counts every exchange and logs it if configured. Servers count requests that
+// fail before the chain.
 func count(c *counters, log *requestLog) Link {
 	return func(next Behaviour) Behaviour {
 		return func(ctx context.Context, x *Exchange) error {
@@ -104,24 +107,20 @@ func count(c *counters, log *requestLog) Link {
 	}
 }
 
-// Headers that parts of a sidecar set: the factor filters.
+// Headers that a sidecar's filters set (factor filters).
 const (
 	luaHeader  = "x-meshtrial-lua"
 	wasmHeader = "x-meshtrial-wasm"
 )
 
-// throughProxy tells whether a proxy has touched the request: Envoy gives
-// each one an x-request-id.
+// throughProxy reports whether a proxy has handled the request: Envoy gives each one an
+// x-request-id.
 func throughProxy(x *Exchange) bool {
-	for _, name := range [...]string{"x-request-id", "x-envoy-attempt-count", "x-envoy-decorator-operation", "x-envoy-expected-rq-timeout-ms"} {
-		if x.Header(name) != "" {
-			return true
-		}
-	}
-	return false
+	return x.Header("x-request-id") != "" || x.Header("x-envoy-attempt-count") != "" ||
+		x.Header("x-envoy-decorator-operation") != "" || x.Header("x-envoy-expected-rq-timeout-ms") != ""
 }
 
-// hold keeps the exchange for a service time.
+// hold waits until the service time is over.
 func hold(s *sampler, p *pacer, c *counters) Link {
 	return func(next Behaviour) Behaviour {
 		return func(ctx context.Context, x *Exchange) error {
@@ -158,7 +157,7 @@ func respond(size int64) Link {
 	}
 }
 
-// payload is text that a person recognises in a packet dump.
+// payload returns text that is easy to recognise in a packet dump.
 func payload(size int64) []byte {
 	const text = "meshtrial "
 	out := make([]byte, size)
@@ -175,8 +174,8 @@ type active struct {
 	serve    Behaviour
 	// length is the fixed reply's Content-Length.
 	length []string
-	gate   *gate  // nil: nothing is bounded
-	memory []byte // held because the configuration says so
+	gate   *gate  // nil: no limit
+	memory []byte // held by configuration
 }
 
 // budget bounds the bytes of request bodies held in memory at once.
@@ -193,3 +192,105 @@ func (b *budget) take(n int64) bool {
 }
 
 func (b *budget) give(n int64) { b.left.Add(n) }
+
+// gate bounds how many requests are served at once and how many wait, in order.
+type gate struct {
+	limit, queue int
+	places       *semaphore.Weighted
+	waiting      atomic.Int64
+}
+
+var overloaded = []byte("overloaded\n")
+
+// admit passes requests through a gate; nil admits all.
+func admit(g *gate, c *counters) Link {
+	return func(next Behaviour) Behaviour {
+		if g == nil {
+			return next
+		}
+		return func(ctx context.Context, x *Exchange) error {
+			if !g.places.TryAcquire(1) {
+				if g.waiting.Add(1) > int64(g.queue) {
+					g.waiting.Add(-1)
+					c.overflowed.Add(1)
+					x.Status, x.Reply = http.StatusServiceUnavailable, overloaded
+					return nil
+				}
+				c.waiting.Add(1)
+				err := g.places.Acquire(ctx, 1)
+				c.waiting.Add(-1)
+				g.waiting.Add(-1)
+				if err != nil {
+					return err
+				}
+				x.begun = time.Now()
+			}
+			defer g.places.Release(1)
+			return next(ctx, x)
+		}
+	}
+}
+
+// burn spends CPU time on each exchange.
+func burn(each time.Duration) Link {
+	return func(next Behaviour) Behaviour {
+		if each <= 0 {
+			return next
+		}
+		return func(ctx context.Context, x *Exchange) error {
+			if err := spin(ctx, each); err != nil {
+				return err
+			}
+			return next(ctx, x)
+		}
+	}
+}
+
+// spin uses CPU until the thread's CPU clock has advanced by d: time in which another
+// process had the CPU does not count.
+func spin(ctx context.Context, d time.Duration) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	end := threadTime() + d
+	for threadTime() < end {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		runtime.KeepAlive(churn(200))
+	}
+	return nil
+}
+
+// churn is some hundred nanoseconds of work that no compiler removes.
+//
+//go:noinline
+func churn(rounds uint64) uint64 {
+	x := rounds | 1
+	for range rounds {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+	}
+	return x
+}
+
+// threadTime returns the CPU time of the calling thread.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil { // it cannot fail with these arguments
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// hoard returns memory of which every page has been written to.
+func hoard(bytes int64) []byte {
+	if bytes == 0 {
+		return nil
+	}
+	held := make([]byte, bytes)
+	for i := 0; i < len(held); i += 4096 {
+		held[i] = 1
+	}
+	return held
+}

@@ -9,19 +9,19 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"golang.org/x/sync/semaphore"
 )
 
-// stagedTime is how long a change waits for its commit before another one may
-// take its place.
+// stagedTime is how long a staged change blocks others.
 const stagedTime = 30 * time.Second
 
-// maxAhead is how far ahead a commit may name its instant.
+// maxAhead bounds how far ahead the instant of a commit is.
 const maxAhead = time.Minute
 
-// staged is a change that waits.
+// staged is a change that waits for its commit.
 type staged struct {
 	id    string
-	ready *active // built, but for what can only be done once
+	ready *active // prepared, not activated
 	until time.Time
 }
 
@@ -46,8 +46,8 @@ func (w *Worker) configure(config control.Config) (control.Config, error) {
 	return next.config, w.activate(next)
 }
 
-// prepare builds what a configuration needs, and changes nothing. The caller
-// holds configMu.
+// prepare builds what a configuration needs without side effects. The caller holds
+// configMu.
 func (w *Worker) prepare(config control.Config) (*active, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -70,11 +70,12 @@ func (w *Worker) prepare(config control.Config) (*active, error) {
 	if config.ServiceTime.Distribution == "" {
 		config.ServiceTime.Distribution = control.None
 	}
-	next := &active{config: config, needBody: config.ResponseBytes == control.EchoBody, length: []string{strconv.FormatInt(max(config.ResponseBytes, 0), 10)}}
+	next := &active{config: config, needBody: config.ResponseBytes == control.EchoBody,
+		length: []string{strconv.FormatInt(max(config.ResponseBytes, 0), 10)}}
 	if old != nil && old.gate != nil && old.gate.limit == config.Concurrency && old.gate.queue == config.Queue {
-		next.gate = old.gate // those being served go on counting
+		next.gate = old.gate // keeps counting the requests in flight
 	} else if config.Concurrency > 0 {
-		next.gate = newGate(config.Concurrency, config.Queue)
+		next.gate = &gate{limit: config.Concurrency, queue: config.Queue, places: semaphore.NewWeighted(int64(config.Concurrency))}
 	}
 	if old != nil && int64(len(old.memory)) == config.MemoryBytes {
 		next.memory = old.memory
@@ -96,16 +97,21 @@ func (w *Worker) activate(next *active) error {
 	if config.LogRequests == 0 && log.out == nil {
 		log = nil
 	}
-	links := []Link{count(w.counters, log)}
-	links = append(links, w.options.Links...)
-	links = append(links, admit(next.gate, w.counters), w.fail(config.Failures, false), burn(microseconds(config.BurnUS)),
-		hold(newSampler(config.ServiceTime), w.pacer, w.counters), forward(callers, config.Parallel), w.fail(config.Failures, true), respond(config.ResponseBytes))
-	next.serve = chain(links...)
+	next.serve = chain(
+		count(w.counters, log),
+		admit(next.gate, w.counters),
+		w.fail(config.Failures, false),
+		burn(microseconds(config.BurnUS)),
+		hold(newSampler(config.ServiceTime), w.pacer, w.counters),
+		forward(callers, config.Parallel),
+		w.fail(config.Failures, true),
+		respond(config.ResponseBytes),
+	)
 	w.active.Store(next)
 	return nil
 }
 
-// stage checks and builds a change, which then waits for its commit.
+// stage checks and prepares a change, which then waits for its commit.
 func (w *Worker) stage(change control.Change) error {
 	if err := change.Validate(); err != nil {
 		return err
@@ -123,7 +129,7 @@ func (w *Worker) stage(change control.Change) error {
 	return nil
 }
 
-// commit puts a change that waits in force, at an instant or at once.
+// commit puts a staged change in force, at an instant or immediately.
 func (w *Worker) commit(ctx context.Context, id string, at time.Time) (control.Committed, error) {
 	now := time.Now()
 	if at.Sub(now) > maxAhead {
@@ -135,7 +141,7 @@ func (w *Worker) commit(ctx context.Context, id string, at time.Time) (control.C
 		w.configMu.Unlock()
 		return control.Committed{}, errUnknown
 	}
-	s.until = s.until.Add(max(0, at.Sub(now))) // nobody else's change comes between
+	s.until = s.until.Add(max(0, at.Sub(now))) // block other changes until then
 	w.configMu.Unlock()
 	if err := w.pacer.timer.Until(ctx, at); err != nil {
 		return control.Committed{}, err
@@ -155,7 +161,7 @@ func (w *Worker) commit(ctx context.Context, id string, at time.Time) (control.C
 	return control.Committed{Config: s.ready.config, AtNS: time.Now().UnixNano()}, nil
 }
 
-// discard forgets a change that waits.
+// discard drops a staged change.
 func (w *Worker) discard(id string) error {
 	w.configMu.Lock()
 	defer w.configMu.Unlock()

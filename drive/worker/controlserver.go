@@ -16,8 +16,7 @@ import (
 // maxConfigBytes bounds a configuration: a million samples and some.
 const maxConfigBytes = 32 << 20
 
-// routes are what the control server answers; control.OpenAPI describes the
-// same.
+// routes are the endpoints of the control server, which control.OpenAPI describes.
 func (w *Worker) routes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"GET /v1/counters":  func(rw http.ResponseWriter, _ *http.Request) { jsonhttp.Answer(rw, w.Counters()) },
@@ -55,7 +54,7 @@ func (w *Worker) controlServer(l net.Listener) (server, error) {
 	return httpServer(s, func() error { return s.Serve(l) }), nil
 }
 
-// answerChange answers with out, or with what the error of a change means.
+// answerChange answers with out, or with the error of a change.
 func answerChange(rw http.ResponseWriter, out any, err error) {
 	switch {
 	case err == nil:
@@ -78,29 +77,32 @@ func (w *Worker) postConfig(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	config, err := control.ParseConfig(data)
-	if err == nil {
-		config, err = w.configure(config)
-	}
-	w.changed(config, err)
-	answerChange(rw, config, err)
+	w.answerConfig(rw, config, err)
 }
 
-// patchConfig is a merge patch (RFC 7396) of the configuration in force: what
-// it names is replaced, null takes it away. It must name the version.
+// patchConfig applies a merge patch (RFC 7396) to the configuration in force. It must
+// name the version.
 func (w *Worker) patchConfig(rw http.ResponseWriter, r *http.Request) {
 	data, ok := jsonhttp.ReadBody(rw, r)
 	if !ok {
 		return
 	}
 	config, err := merged(w.active.Load().config, data)
+	w.answerConfig(rw, config, err)
+}
+
+// answerConfig configures the worker, unless the request was invalid, and answers.
+func (w *Worker) answerConfig(rw http.ResponseWriter, config control.Config, err error) {
 	if err == nil {
 		config, err = w.configure(config)
 	}
-	w.changed(config, err)
+	if err == nil {
+		w.options.Log.Info("configuration changed", "version", config.Version)
+	}
 	answerChange(rw, config, err)
 }
 
-// merged puts a merge patch over a configuration.
+// merged applies a merge patch to a configuration.
 func merged(config control.Config, patch []byte) (control.Config, error) {
 	var change map[string]any
 	if err := json.Unmarshal(patch, &change); err != nil {
@@ -113,35 +115,29 @@ func merged(config control.Config, patch []byte) (control.Config, error) {
 	if err != nil {
 		return config, err
 	}
-	var whole map[string]any
-	if err := json.Unmarshal(text, &whole); err != nil {
+	var target map[string]any
+	if err := json.Unmarshal(text, &target); err != nil {
 		return config, err
 	}
-	mergeInto(whole, change)
-	if text, err = json.Marshal(whole); err != nil {
+	mergeInto(target, change)
+	if text, err = json.Marshal(target); err != nil {
 		return config, err
 	}
 	return control.ParseConfig(text)
 }
 
-func mergeInto(whole, change map[string]any) {
-	for key, value := range change {
+func mergeInto(target, patch map[string]any) {
+	for key, value := range patch {
 		inner, isMap := value.(map[string]any)
-		old, wasMap := whole[key].(map[string]any)
+		old, wasMap := target[key].(map[string]any)
 		switch {
 		case value == nil:
-			delete(whole, key)
+			delete(target, key)
 		case isMap && wasMap:
 			mergeInto(old, inner)
 		default:
-			whole[key] = value
+			target[key] = value
 		}
-	}
-}
-
-func (w *Worker) changed(config control.Config, err error) {
-	if err == nil {
-		w.options.Log.Info("configuration changed", "version", config.Version)
 	}
 }
 

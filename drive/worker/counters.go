@@ -12,12 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// statusGone counts requests whose client went away before the answer, as
-// nginx does.
+// statusGone is nginx's status for requests whose client went away before the answer.
 const statusGone = 499
 
-// counters are what the worker served. Every field is atomic: a request
-// touches its own protocol's only.
+// counters are what the worker served. A request updates those of its own protocol.
 type counters struct {
 	started   time.Time
 	protocols []*protocolCounters // in the order of [protocol.Counters]
@@ -28,15 +26,14 @@ type counters struct {
 	heldNS          atomic.Int64
 	waiting         atomic.Int64
 	overflowed      atomic.Int64
-	planted         planted
-	openConnections atomic.Int64 // over all protocols
+	planted         [len(failures)]atomic.Int64 // by index in failures
+	openConnections atomic.Int64                // over all protocols
 
 	callsMu sync.Mutex
 	calls   map[string]*callCounters
 }
 
-// call returns the counters of calls by their name, which live as long as the
-// worker.
+// call returns the counters of calls of a name. They live as long as the worker.
 func (c *counters) call(name string) *callCounters {
 	c.callsMu.Lock()
 	defer c.callsMu.Unlock()
@@ -49,7 +46,7 @@ func (c *counters) call(name string) *callCounters {
 	return c.calls[name]
 }
 
-// readCalls returns the counters of all calls; nil if none was ever asked for.
+// readCalls returns the counters of all calls; nil if there never were any.
 func (c *counters) readCalls() map[string]control.CallCounters {
 	c.callsMu.Lock()
 	defer c.callsMu.Unlock()
@@ -67,7 +64,7 @@ func (c *counters) readCalls() map[string]control.CallCounters {
 
 type protocolCounters struct {
 	name       string
-	statusName func(int) string // what the protocol calls an HTTP status
+	statusName func(int) string // the protocol's name of an HTTP status
 
 	requests, bytesIn, bytesOut           atomic.Int64
 	connections, open, refused, handshake atomic.Int64
@@ -123,8 +120,8 @@ func (c *counters) read(now time.Time) control.Counters {
 		Overflowed:   c.overflowed.Load(),
 		Calls:        c.readCalls(),
 	}
-	for _, how := range []string{control.FailStatus, control.FailReset, control.FailHang, control.FailSlowBody, control.FailCrash} {
-		if n := c.planted.of(how).Load(); n > 0 {
+	for i, how := range failures {
+		if n := c.planted[i].Load(); n > 0 {
 			if out.Planted == nil {
 				out.Planted = map[string]int64{}
 			}

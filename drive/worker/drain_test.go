@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -13,23 +15,21 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// holding has a worker serve no request before the channel is closed.
-func holding(release <-chan struct{}) []Link {
-	return []Link{func(next Behaviour) Behaviour {
-		return func(ctx context.Context, x *Exchange) error {
-			select {
-			case <-release:
-				return next(ctx, x)
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+// holdCalls makes every request call a backend that answers once the channel is closed.
+func holdCalls(t *testing.T, o *Options, release <-chan struct{}) {
+	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
 		}
-	}}
+	}))
+	t.Cleanup(backend.Close)
+	o.Config.Calls = []control.Call{{Name: "backend", URL: backend.URL, TimeoutMS: 60_000}}
 }
 
 func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 	release := make(chan struct{})
-	w := start(t, func(o *Options) { o.Links, o.DrainTimeout = holding(release), time.Minute })
+	w := start(t, func(o *Options) { o.DrainTimeout = time.Minute; holdCalls(t, o, release) })
 	results := make(chan error, 4)
 	for _, speaks := range []string{protocol.HTTP1, protocol.HTTP2} {
 		c := client(t, speaks)
@@ -124,7 +124,7 @@ func TestDrainGivesUpInTime(t *testing.T) {
 
 func TestHealthTurnsWhileDraining(t *testing.T) {
 	release := make(chan struct{})
-	w := start(t, func(o *Options) { o.Links, o.DrainTimeout = holding(release), time.Minute })
+	w := start(t, func(o *Options) { o.DrainTimeout = time.Minute; holdCalls(t, o, release) })
 	get := func() int {
 		resp, err := client(t, protocol.HTTP1).Get("http://" + w.addr["health"] + "/readyz")
 		if err != nil {

@@ -1,60 +1,45 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 )
 
-// statusReset counts requests whose connection the worker itself closed
-// without an answer, as nginx does.
+// statusReset is nginx's status for requests whose connection the server closed without
+// an answer.
 const statusReset = 444
 
 // errReset ends an exchange by a reset of its connection.
 var errReset = errors.New("the connection is to be reset")
 
-// planted counts failures that the configuration asked for.
-type planted struct {
-	status, reset, hang, slowBody, crash atomic.Int64
-}
+// failures are the ways to fail a request, in the order of their counters.
+var failures = [...]string{control.FailStatus, control.FailReset, control.FailHang, control.FailSlowBody, control.FailCrash}
 
-func (p *planted) of(how string) *atomic.Int64 {
-	switch how {
-	case control.FailStatus:
-		return &p.status
-	case control.FailReset:
-		return &p.reset
-	case control.FailHang:
-		return &p.hang
-	case control.FailSlowBody:
-		return &p.slowBody
-	}
-	return &p.crash
-}
-
-// fail fails the shares of exchanges that the configuration names: chosen
-// before anything else, carried out before the service time or after it.
-func (w *Worker) fail(failures []control.Failure, late bool) Link {
+// fail fails the configured shares of exchanges. They are drawn before anything else and
+// fail before the service time or after it.
+func (w *Worker) fail(planned []control.Failure, late bool) Link {
 	return func(next Behaviour) Behaviour {
-		if len(failures) == 0 {
+		if len(planned) == 0 {
 			return next
 		}
 		return func(ctx context.Context, x *Exchange) error {
 			if !late {
-				x.fate = draw(failures)
+				x.fate = draw(planned)
 			}
 			f := x.fate
 			if f == nil || f.Early == late {
 				return next(ctx, x)
 			}
 			x.Failure = f.How
-			w.counters.planted.of(f.How).Add(1)
+			w.counters.planted[slices.Index(failures[:], f.How)].Add(1)
 			switch f.How {
 			case control.FailStatus:
 				x.Status, x.Reply = f.Status, plannedFailure
@@ -65,14 +50,11 @@ func (w *Worker) fail(failures []control.Failure, late bool) Link {
 				<-ctx.Done()
 				return ctx.Err()
 			case control.FailCrash:
-				_ = w.log.flush() // of those that were served
+				_ = w.log.flush()
 				w.options.Crash()
 				return errReset // a crash that does not end the process ends the exchange
 			}
-			x.slow = f.BytesPerSecond // slow-body
-			if x.slow == 0 {
-				x.slow = 100
-			}
+			x.slow = cmp.Or(f.BytesPerSecond, 100) // slow-body
 			return next(ctx, x)
 		}
 	}
@@ -91,9 +73,8 @@ func draw(failures []control.Failure) *control.Failure {
 	return nil
 }
 
-// reset closes an HTTP/1.1 exchange's connection with RST. It returns only
-// where the connection cannot be had, as with HTTP/2, whose stream is reset
-// by the caller.
+// reset closes the connection of an HTTP/1.1 exchange with RST. It returns false where
+// there is no such connection: with HTTP/2 the caller resets the stream.
 func reset(rw http.ResponseWriter) bool {
 	conn, _, err := http.NewResponseController(rw).Hijack()
 	if err != nil {
@@ -103,17 +84,15 @@ func reset(rw http.ResponseWriter) bool {
 	return true
 }
 
-// resetConn closes a connection with RST in place of FIN.
+// resetConn closes a connection with RST instead of FIN.
 func resetConn(conn net.Conn) {
 	inner := conn
 	for {
-		if under, ok := inner.(interface{ NetConn() net.Conn }); ok {
-			inner = under.NetConn()
-		} else if counted, ok := inner.(*countedConn); ok {
-			inner = counted.Conn
-		} else {
+		wrapper, ok := inner.(interface{ NetConn() net.Conn })
+		if !ok {
 			break
 		}
+		inner = wrapper.NetConn()
 	}
 	if tcp, ok := inner.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // it is closed in any case
@@ -121,10 +100,10 @@ func resetConn(conn net.Conn) {
 	conn.Close()
 }
 
-// slowStep is how often a slow body gets its next bytes.
+// slowStep is the interval between the writes of a slow body.
 const slowStep = 100 * time.Millisecond
 
-// trickle writes data at a number of bytes per second until it is out, a write
+// trickle writes data at a number of bytes per second until it is complete, a write
 // fails or ctx ends.
 func (w *Worker) trickle(ctx context.Context, data []byte, bytesPerSecond int64, write func([]byte) error) error {
 	step := max(1, int(bytesPerSecond*int64(slowStep)/int64(time.Second)))

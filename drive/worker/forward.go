@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// callTimeout bounds an attempt that names no timeout of its own.
+	// callTimeout bounds attempts without a timeout of their own.
 	callTimeout = 30 * time.Second
-	// maxAtOnce is how many calls one request has under way.
+	// maxAtOnce bounds the concurrent calls of one request.
 	maxAtOnce = 256
-	// maxReply is how much of another worker's answer is read; what is longer
-	// costs its connection.
+	// maxReply bounds how much of another worker's answer is read. A longer
+	// answer costs its connection.
 	maxReply = control.MaxResponse
 )
 
-// Why an attempt failed, beside a status.
+// Reasons of failed attempts, besides statuses.
 const (
 	callConnect   = "connect"
 	callTimedOut  = "timeout"
@@ -37,8 +37,8 @@ const (
 	callCancelled = "cancelled"
 )
 
-// passedOn are the headers that a worker hands on to those it calls, so that
-// a request can be followed through the graph.
+// passedOn are the headers that calls repeat, so that a request can be traced through
+// the graph.
 var passedOn = []string{"x-request-id", "traceparent", "tracestate", "b3", "x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags", "x-ot-span-context"}
 
 // callCounters count the calls to one other worker.
@@ -66,9 +66,8 @@ type caller struct {
 	body     []byte
 }
 
-// callers makes the callers of a configuration, and closes connections that
-// none of them needs: a connection outlives a configuration as long as the
-// next one calls the same host.
+// callers returns the callers of a configuration, and closes connections that none of
+// them needs: a connection survives a change as long as the same host is called.
 func (w *Worker) callers(calls []control.Call) ([]*caller, error) {
 	out := make([]*caller, 0, len(calls))
 	needed := map[string]peer{}
@@ -87,11 +86,8 @@ func (w *Worker) callers(calls []control.Call) ([]*caller, error) {
 				return nil, err
 			}
 		}
-		c := &caller{Call: call, counters: w.counters.call(call.Name), timeout: microseconds(call.TimeoutMS * 1e3), body: payload(call.Bytes), peer: needed[key]}
-		if c.timeout == 0 {
-			c.timeout = callTimeout
-		}
-		out = append(out, c)
+		out = append(out, &caller{Call: call, counters: w.counters.call(call.Name), peer: needed[key],
+			timeout: cmp.Or(microseconds(call.TimeoutMS*1e3), callTimeout), body: payload(call.Bytes)})
 	}
 	for key, old := range w.peers {
 		if needed[key] == nil {
@@ -102,8 +98,8 @@ func (w *Worker) callers(calls []control.Call) ([]*caller, error) {
 	return out, nil
 }
 
-// forward makes the calls before the answer. A call without success fails the
-// exchange with 502, or 504 if it timed out, unless it is optional.
+// forward makes the calls before the answer. A failed call fails the exchange with 502,
+// or 504 if it timed out, unless it is optional.
 func forward(callers []*caller, parallel bool) Link {
 	return func(next Behaviour) Behaviour {
 		if len(callers) == 0 {
@@ -152,7 +148,7 @@ func inTurn(ctx context.Context, callers []*caller, x *Exchange) error {
 	return nil
 }
 
-// turns is how often a call is made for this request.
+// turns returns how often a call is made for a request.
 func (c *caller) turns() int {
 	if c.Probability != nil && rand.Float64() >= *c.Probability {
 		return 0
@@ -160,7 +156,7 @@ func (c *caller) turns() int {
 	return max(1, c.Times)
 }
 
-// callError is a call without success.
+// callError is a failed call.
 type callError struct{ name, why string }
 
 func (e *callError) Error() string { return fmt.Sprintf("the call to %s failed: %s", e.name, e.why) }
@@ -180,7 +176,7 @@ func (c *caller) do(ctx context.Context, x *Exchange) error {
 			return nil
 		}
 		if ctx.Err() != nil || err == nil && status < 500 {
-			break // nobody waits any longer, or the same request would fail again
+			break // the caller has left, or a retry would fail too
 		}
 	}
 	c.counters.fail(why)
@@ -190,7 +186,7 @@ func (c *caller) do(ctx context.Context, x *Exchange) error {
 	return &callError{name: c.Name, why: why}
 }
 
-// reason says why an attempt failed; "" if it did not.
+// reason returns why an attempt failed; "" if it did not.
 func reason(ctx, limited context.Context, code int, err error) string {
 	var dial *net.OpError
 	switch {

@@ -19,10 +19,13 @@ import (
 )
 
 func init() {
-	servings[protocol.GRPC] = serving{(*Worker).grpcServer, (*Worker).grpcsServer, grpcStatus, dialGRPC}
+	servings[protocol.GRPC] = serving{
+		plain:  func(w *Worker, l net.Listener) (server, error) { return w.serveGRPC(l) },
+		secure: (*Worker).grpcsServer,
+		status: func(status int) string { return grpcCode(status).String() },
+		dial:   dialGRPC,
+	}
 }
-
-func (w *Worker) grpcServer(l net.Listener) (server, error) { return w.serveGRPC(l) }
 
 func (w *Worker) grpcsServer(l net.Listener) (server, error) {
 	config, err := w.tlsConfig(protocol.GRPC)
@@ -67,8 +70,8 @@ type grpcService struct {
 	counted *protocolCounters
 }
 
-// takeLogs takes entries of an access log, as a collector does, and answers
-// with an empty ExportLogsServiceResponse: all were taken.
+// takeLogs accepts entries of an access log, as a collector does. The empty
+// ExportLogsServiceResponse means that all were accepted.
 func (s *grpcService) takeLogs(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 	message := rawgrpc.Message{SizeOnly: true}
 	if err := decode(&message); err != nil {
@@ -91,14 +94,12 @@ func (s *grpcService) unary(_ any, ctx context.Context, decode func(any) error, 
 			s.counted.answered(http.StatusServiceUnavailable)
 			return nil, status.Error(grpcCode(http.StatusServiceUnavailable), "too many request bodies in memory")
 		}
-		// Given back when the handler ends; gRPC holds the reply a little
-		// longer, within its own flow control.
+		// gRPC holds the reply a little longer, within its own flow control.
 		defer s.w.bodies.give(message.Size)
 	}
 	incoming, _ := metadata.FromIncomingContext(ctx)
 	x := Exchange{
 		Protocol:  s.counted.name,
-		Path:      protocol.GRPCPath,
 		counted:   s.counted,
 		Body:      message.Body,
 		BodyBytes: message.Size,
@@ -116,7 +117,7 @@ func (s *grpcService) unary(_ any, ctx context.Context, decode func(any) error, 
 		return nil, status.Error(grpcCode(statusReset), "reset")
 	case err != nil:
 		return nil, status.FromContextError(err).Err()
-	case x.slow > 0: // a message comes whole or not at all
+	case x.slow > 0: // a message arrives complete or not at all
 		err = s.w.trickle(ctx, x.Reply, x.slow, func([]byte) error { return nil })
 		if err != nil {
 			return nil, status.FromContextError(err).Err()
@@ -127,9 +128,6 @@ func (s *grpcService) unary(_ any, ctx context.Context, decode func(any) error, 
 	}
 	return &rawgrpc.Message{Body: x.Reply}, nil
 }
-
-// grpcStatus is what gRPC calls an HTTP status.
-func grpcStatus(status int) string { return grpcCode(status).String() }
 
 // grpcCode is the gRPC code for an HTTP status.
 func grpcCode(status int) codes.Code {

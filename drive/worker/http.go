@@ -20,8 +20,8 @@ func init() {
 	servings[protocol.HTTP2] = serving{(*Worker).http2Server, (*Worker).httpsServer, strconv.Itoa, dialHTTP((*http.Protocols).SetUnencryptedHTTP2)}
 }
 
-// newHTTPServer returns a server whose requests of HTTP/1.1 and of HTTP/2 are
-// counted as those of two protocols.
+// newHTTPServer returns a server that counts requests of HTTP/1.1 and of HTTP/2 as
+// those of protocols one and two.
 func (w *Worker) newHTTPServer(one, two string, protocols func(*http.Protocols)) *http.Server {
 	counted := [2]*protocolCounters{w.counters.protocol(one), w.counters.protocol(two)}
 	s := &http.Server{
@@ -53,7 +53,7 @@ func (w *Worker) http1Server(l net.Listener) (server, error) {
 
 func (w *Worker) http2Server(l net.Listener) (server, error) {
 	s := w.newHTTPServer(protocol.HTTP1, protocol.HTTP2, func(p *http.Protocols) {
-		p.SetHTTP1(true) // counted apart, so that a mislabelled trial shows
+		p.SetHTTP1(true) // counted separately, to expose mislabelled trials
 		p.SetUnencryptedHTTP2(true)
 	})
 	return httpServer(s, func() error { return s.Serve(l) }), nil
@@ -72,8 +72,7 @@ func (w *Worker) httpsServer(l net.Listener) (server, error) {
 	return httpServer(s, func() error { return s.ServeTLS(l, "", "") }), nil
 }
 
-// canonical has the header names that behaviours ask for as net/http keeps
-// them, to spare making them for each request.
+// canonical caches the canonical form of the header names that behaviours use.
 var canonical = func() map[string]string {
 	names := map[string]string{}
 	for _, name := range append([]string{"x-forwarded-client-cert", luaHeader, wasmHeader, "x-envoy-attempt-count", "x-envoy-decorator-operation", "x-envoy-expected-rq-timeout-ms"}, passedOn...) {
@@ -84,7 +83,7 @@ var canonical = func() map[string]string {
 
 func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request, counted *protocolCounters) {
 	current := w.active.Load()
-	x := Exchange{Protocol: counted.name, Path: r.URL.Path, counted: counted}
+	x := Exchange{Protocol: counted.name, counted: counted}
 	x.Header = func(name string) string {
 		key, ok := canonical[name]
 		if !ok {
@@ -122,7 +121,7 @@ func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request, counted *pro
 	if x.Status != http.StatusOK {
 		rw.WriteHeader(x.Status)
 	}
-	// A failed write means that the client is gone; the request was served.
+	// A failed write means that the client left; the request was served.
 	if x.slow > 0 {
 		controller := http.NewResponseController(rw)
 		_ = w.trickle(r.Context(), x.Reply, x.slow, func(data []byte) error {
@@ -138,9 +137,9 @@ func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request, counted *pro
 
 var contentType = []string{"text/plain; charset=utf-8"}
 
-// readBody reads r's body: into x.Body if keep, else to count it. It returns
-// how many bytes it took of the budget, for the caller to give back, and a
-// status if the request fails.
+// readBody reads r's body, into x.Body if keep, else only to count it. It returns how
+// many bytes of the budget it took, for the caller to give back, and a status if the
+// request fails.
 func (w *Worker) readBody(rw http.ResponseWriter, r *http.Request, x *Exchange, keep bool) (held int64, status int) {
 	body := http.MaxBytesReader(rw, r.Body, w.options.MaxBodyBytes)
 	if r.ContentLength > w.options.MaxBodyBytes {
@@ -151,8 +150,8 @@ func (w *Worker) readBody(rw http.ResponseWriter, r *http.Request, x *Exchange, 
 		x.BodyBytes = n
 		return 0, bodyStatus(err)
 	}
-	// The budget is taken as bytes arrive, so a client that announces much
-	// and sends little holds little.
+	// The budget is taken as bytes arrive, so that a client that announces much
+	// and sends little takes little.
 	size := min(max(r.ContentLength, 512), 64<<10)
 	for {
 		if !w.bodies.take(size - held) {
@@ -189,6 +188,7 @@ func (w *Worker) readBody(rw http.ResponseWriter, r *http.Request, x *Exchange, 
 
 func bodyStatus(err error) int {
 	var tooLarge *http.MaxBytesError
+	var timeout net.Error
 	switch {
 	case err == nil:
 		return 0
@@ -196,15 +196,10 @@ func bodyStatus(err error) int {
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, context.Canceled), errors.Is(err, io.ErrUnexpectedEOF):
 		return statusGone
-	case isTimeout(err):
+	case errors.As(err, &timeout) && timeout.Timeout():
 		return http.StatusRequestTimeout
 	}
 	return http.StatusBadRequest
-}
-
-func isTimeout(err error) bool {
-	var netError net.Error
-	return errors.As(err, &netError) && netError.Timeout()
 }
 
 func (w *Worker) healthServer(l net.Listener) (server, error) {

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// countingListener counts accepted and open connections and closes those
-// over the limit as soon as they come.
+// countingListener counts accepted and open connections, and closes those over the
+// limit immediately.
 type countingListener struct {
 	net.Listener
 	p     *protocolCounters
@@ -38,6 +38,9 @@ type countedConn struct {
 	l    *countingListener
 	once sync.Once
 }
+
+// NetConn returns the connection itself, as that of tls.Conn does.
+func (c *countedConn) NetConn() net.Conn { return c.Conn }
 
 func (c *countedConn) Close() error {
 	c.once.Do(func() {

@@ -20,7 +20,7 @@ import (
 // httpPeer calls another worker by HTTP.
 type httpPeer struct{ transport *http.Transport }
 
-// dialHTTP returns what makes connections of one version of HTTP.
+// dialHTTP returns a dialer of one version of HTTP.
 func dialHTTP(version func(*http.Protocols, bool)) func(string) (peer, error) {
 	return func(string) (peer, error) {
 		t := &http.Transport{
@@ -35,7 +35,7 @@ func dialHTTP(version func(*http.Protocols, bool)) func(string) (peer, error) {
 	}
 }
 
-// close lets calls under way end.
+// close lets calls in flight finish.
 func (p httpPeer) close() { p.transport.CloseIdleConnections() }
 
 func (p httpPeer) attempt(ctx context.Context, c *caller, x *Exchange) (int, error) {
@@ -73,7 +73,7 @@ func dialGRPC(host string) (peer, error) {
 	return grpcPeer{conn}, nil
 }
 
-// close ends calls under way as cancelled.
+// close cancels calls in flight.
 func (p grpcPeer) close() { p.conn.Close() }
 
 func (p grpcPeer) attempt(ctx context.Context, c *caller, x *Exchange) (int, error) {
@@ -90,8 +90,8 @@ func (p grpcPeer) attempt(ctx context.Context, c *caller, x *Exchange) (int, err
 	case ctx.Err() != nil, code == codes.Canceled:
 		return 0, err
 	case code == codes.DeadlineExceeded && expired(ctx, time.Now()):
-		// The server knows the caller's deadline, and may say so before the
-		// caller's own timer does.
+		// The server knows the caller's deadline and may report it before the
+		// caller's own timer fires.
 		return 0, context.DeadlineExceeded
 	case code == codes.DeadlineExceeded: // the server's own, of a call it made
 		return http.StatusGatewayTimeout, nil
@@ -104,8 +104,8 @@ func (p grpcPeer) attempt(ctx context.Context, c *caller, x *Exchange) (int, err
 	}
 }
 
-// expired tells whether a call's deadline has come. A server counts from when
-// the call reached it, so that it is never earlier by more than what gRPC rounds.
+// expired reports whether a call's deadline has passed. A server's deadline counts from
+// when the call reached it, so it is earlier by no more than gRPC's rounding.
 func expired(ctx context.Context, now time.Time) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && deadline.Sub(now) <= time.Millisecond

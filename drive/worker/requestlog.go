@@ -15,27 +15,27 @@ import (
 )
 
 const (
-	// maxPage is how many entries of the request log an answer holds.
+	// maxPage bounds the entries of an answer.
 	maxPage = 50_000
-	// maxID is how much of a request's id is kept.
+	// maxID bounds the bytes of an id that are kept.
 	maxID = 128
-	// flushEvery is how often the written log is handed on, and maxUnflushed
-	// how many bytes of it are held back at most.
+	// flushEvery is how often the log is written, and maxUnflushed how many
+	// bytes are buffered at most.
 	flushEvery   = 100 * time.Millisecond
 	maxUnflushed = 1 << 18
 )
 
-// requestLog remembers the last requests, a fixed number of them.
+// requestLog keeps the last requests, a fixed number of them.
 type requestLog struct {
 	mu      sync.Mutex
 	entries []control.Request // a ring: entry n is at n modulo its length
 	next    int64             // number of the next entry
 
-	// out is where every entry is written to as well, a line of JSON each, so
-	// that they are known also when the worker has ended; nil: nowhere.
+	// out receives every entry as a line of JSON, so that the log survives the
+	// worker; nil: nothing is written.
 	out     io.Writer
 	pending bytes.Buffer
-	outErr  error // why writing ended
+	outErr  error // the first failed write, which ended writing
 }
 
 // flush writes what is pending.
@@ -46,7 +46,7 @@ func (l *requestLog) flush() error {
 	return l.outErr
 }
 
-// write is flush for who holds the lock.
+// write is flush for callers that hold the lock.
 func (l *requestLog) write() {
 	if l.out == nil || l.pending.Len() == 0 || l.outErr != nil {
 		return
@@ -57,7 +57,7 @@ func (l *requestLog) write() {
 	l.pending.Reset()
 }
 
-// follow writes the log until ctx ends, and then the rest.
+// follow flushes periodically until ctx ends, and then once more.
 func (l *requestLog) follow(ctx context.Context) error {
 	ticker := time.NewTicker(flushEvery)
 	defer ticker.Stop()
@@ -73,7 +73,7 @@ func (l *requestLog) follow(ctx context.Context) error {
 	}
 }
 
-// resize makes room for n entries and keeps the latest of those there.
+// resize makes room for n entries and keeps the latest ones.
 func (l *requestLog) resize(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +87,7 @@ func (l *requestLog) resize(n int) {
 	}
 }
 
-// add remembers an exchange that has ended.
+// add logs an exchange that has ended.
 func (l *requestLog) add(x *Exchange, status int) {
 	id := x.Header("x-request-id")
 	if id == "" {

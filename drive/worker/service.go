@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -12,9 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// sampler draws service times. Draws are in the order of requests, so that
-// one seed gives one sequence; with requests in parallel, which request gets
-// which draw is up to the scheduler.
+// sampler draws service times in the order of requests: a seed gives one sequence. Which
+// of several concurrent requests gets which draw depends on the scheduler.
 type sampler struct {
 	config control.ServiceTime
 	max    time.Duration
@@ -24,12 +24,8 @@ type sampler struct {
 
 // newSampler takes a valid config.
 func newSampler(config control.ServiceTime) *sampler {
-	s := &sampler{config: config, random: rand.New(rand.NewPCG(config.Seed, 0x6d657368))}
-	s.max = microseconds(config.MaxUS)
-	if s.max == 0 {
-		s.max = microseconds(control.MaxServiceUS)
-	}
-	return s
+	return &sampler{config: config, random: rand.New(rand.NewPCG(config.Seed, 0x6d657368)),
+		max: microseconds(cmp.Or(config.MaxUS, control.MaxServiceUS))}
 }
 
 // draw returns the next service time.
@@ -37,20 +33,19 @@ func newSampler(config control.ServiceTime) *sampler {
 // A lognormal with shape sigma has mean exp(mu + sigma^2/2), so mu is
 // ln(mean) - sigma^2/2.
 func (s *sampler) draw() time.Duration {
-	var us float64
+	us := s.config.MeanUS
 	switch s.config.Distribution {
-	case control.Fixed:
-		us = s.config.MeanUS
+	case control.Fixed: // needs no random number, and no lock
 	case control.Exponential:
 		s.mu.Lock()
-		us = s.config.MeanUS * s.random.ExpFloat64()
+		us *= s.random.ExpFloat64()
 		s.mu.Unlock()
 	case control.Lognormal:
 		s.mu.Lock()
 		normal := s.random.NormFloat64()
 		s.mu.Unlock()
 		sigma := s.config.Sigma
-		us = math.Exp(math.Log(s.config.MeanUS) - sigma*sigma/2 + sigma*normal)
+		us = math.Exp(math.Log(us) - sigma*sigma/2 + sigma*normal)
 	case control.Recorded:
 		s.mu.Lock()
 		us = s.config.SamplesUS[s.random.IntN(len(s.config.SamplesUS))]
@@ -63,10 +58,10 @@ func (s *sampler) draw() time.Duration {
 
 func microseconds(us float64) time.Duration { return time.Duration(math.Round(us * 1e3)) }
 
-// pacer holds requests until their service time is over. Waking a thread
-// and a goroutine takes some tens of microseconds; the pacer asks to be woken
-// that much earlier, following the median of how late its waits end, so
-// that held times are right in the median, not all too long.
+// pacer holds requests until their service time is over. Waking a thread and a goroutine
+// takes some tens of microseconds. The pacer asks to be woken that much earlier: it
+// follows the median of how late its waits end, so that held times are right in the
+// median.
 type pacer struct {
 	timer *wake.Timer
 	lead  atomic.Int64 // nanoseconds
@@ -77,7 +72,7 @@ const (
 	leadStep = time.Microsecond
 )
 
-// until waits for an instant, give or take what waking costs.
+// until waits for an instant, corrected for the cost of waking.
 func (p *pacer) until(ctx context.Context, at time.Time) error {
 	lead := time.Duration(p.lead.Load())
 	early := at.Add(-lead)
@@ -87,8 +82,8 @@ func (p *pacer) until(ctx context.Context, at time.Time) error {
 	if err := p.timer.Until(ctx, early); err != nil {
 		return err
 	}
-	// A median follows signs: one step up for each late end, one down for
-	// each early one. Lost updates of parallel requests do no harm.
+	// The median follows signs: one step up for each late end, one down for
+	// each early one. Lost updates of concurrent requests do no harm.
 	if time.Until(at) < 0 {
 		lead += leadStep
 	} else {

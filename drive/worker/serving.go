@@ -11,26 +11,24 @@ import (
 type serving struct {
 	// plain and secure build the servers of its endpoints.
 	plain, secure func(*Worker, net.Listener) (server, error)
-	// status is what the protocol calls an HTTP status.
+	// status is the protocol's name of an HTTP status.
 	status func(int) string
-	// dial makes the connection to another worker's host; nil where workers
-	// do not call each other.
+	// dial connects to another worker's host; nil where workers do not call
+	// each other.
 	dial func(host string) (peer, error)
 }
 
-// servings has one for each of the protocols, by its name. The file that serves
-// a protocol puts it here when the program starts.
+// servings has one for each protocol, by name. The file of a protocol registers it.
 var servings = map[string]serving{}
 
 // part is one of the worker's servers.
 type part struct {
 	name, address string
-	counted       *protocolCounters // what counts its connections; nil: nothing
+	counted       *protocolCounters // of its connections; nil: not counted
 	build         func(*Worker, net.Listener) (server, error)
 }
 
-// parts are the servers that the options ask for: control and health first,
-// then those of the protocols.
+// parts returns the servers: control and health first, then those of the protocols.
 func (w *Worker) parts() []part {
 	out := []part{
 		{"control", w.options.Control, nil, (*Worker).controlServer},
@@ -43,7 +41,7 @@ func (w *Worker) parts() []part {
 			case protocol.Of(name).Plain:
 				p.build = s.plain
 			case protocol.Of(name).TLS:
-				p.build = s.secure // of protocols that share an endpoint it is the same
+				p.build = s.secure // the same for protocols that share an endpoint
 			}
 		}
 		out = append(out, p)
@@ -51,10 +49,10 @@ func (w *Worker) parts() []part {
 	return out
 }
 
-// peer is a connection to another worker, or several of them.
+// peer is one or more connections to another worker.
 type peer interface {
-	// attempt sends one request for x and returns the HTTP status it came to.
+	// attempt sends one request for x and returns the HTTP status of its answer.
 	attempt(ctx context.Context, c *caller, x *Exchange) (int, error)
-	// close ends it; a call under way may end with it.
+	// close ends it; calls in flight may end with it.
 	close()
 }

@@ -14,14 +14,19 @@ import (
 )
 
 func init() {
-	servings[protocol.TCP] = serving{(*Worker).tcpServer, (*Worker).tcpsServer, tcpStatus, nil}
+	servings[protocol.TCP] = serving{plain: (*Worker).tcpServer, secure: (*Worker).tcpsServer, status: func(status int) string {
+		if status == http.StatusOK {
+			return protocol.Of(protocol.TCP).Success
+		}
+		return "error"
+	}}
 }
 
-// tcpReadBytes is a connection's buffer, and the most that one read without
-// a message size takes for a request.
+// tcpReadBytes is the size of a connection's buffer, and of the longest request without
+// a message size.
 const tcpReadBytes = 16 << 10
 
-// tcpEcho serves TCP echo: it owns its connections' goroutines.
+// tcpEcho serves TCP echo. It owns the goroutines of its connections.
 type tcpEcho struct {
 	w        *Worker
 	counted  *protocolCounters
@@ -54,8 +59,10 @@ func (t *tcpEcho) serve() error {
 	for {
 		conn, err := t.listener.Accept()
 		if err != nil {
-			// Out of file descriptors: wait for some to be released.
-			if isTemporary(err) {
+			// net/http's own test: out of file descriptors, for example.
+			var temporary net.Error
+			//lint:ignore SA1019 no other test exists
+			if errors.As(err, &temporary) && temporary.Temporary() {
 				select {
 				case <-time.After(backoff):
 					backoff = min(2*backoff, time.Second)
@@ -86,13 +93,6 @@ func (t *tcpEcho) serve() error {
 	}
 }
 
-// isTemporary is net/http's own test for an Accept that is worth repeating.
-func isTemporary(err error) bool {
-	var netError net.Error
-	//lint:ignore SA1019 no other test exists
-	return errors.As(err, &netError) && netError.Temporary()
-}
-
 func (t *tcpEcho) serveConn(conn net.Conn) {
 	w := t.w
 	if secure, ok := conn.(*tls.Conn); ok {
@@ -121,7 +121,7 @@ func (t *tcpEcho) serveConn(conn net.Conn) {
 		if !ok {
 			return
 		}
-		x := Exchange{Protocol: t.counted.name, counted: t.counted, echo: true, Header: noHeader, Body: buffer[:n], BodyBytes: int64(n), Start: time.Now()}
+		x := Exchange{Protocol: t.counted.name, counted: t.counted, echo: true, Header: func(string) string { return "" }, Body: buffer[:n], BodyBytes: int64(n), Start: time.Now()}
 		if err := current.serve(t.ctx, &x); err != nil || x.Status != http.StatusOK {
 			if errors.Is(err, errReset) {
 				resetConn(conn)
@@ -134,9 +134,9 @@ func (t *tcpEcho) serveConn(conn net.Conn) {
 	}
 }
 
-// readMessage reads a message of size bytes, or what arrives at once if size is
-// 0, and says how long it is. ended says that nothing more will come; ok is
-// false if there is no whole message.
+// readMessage reads a message of size bytes, or what one read returns if size is 0, and
+// returns its length. ended says that nothing follows; ok is false if there is no
+// complete message.
 func (t *tcpEcho) readMessage(conn net.Conn, buffer []byte, size int) (n int, ended, ok bool) {
 	w := t.w
 	if conn.SetReadDeadline(time.Now().Add(w.options.IdleTimeout)) != nil || !t.mark(conn, false) {
@@ -148,8 +148,7 @@ func (t *tcpEcho) readMessage(conn net.Conn, buffer []byte, size int) (n int, en
 	}
 	n, err := conn.Read(buffer[:limit])
 	if n > 0 && n < size {
-		// The rest of a message that has begun must come within the
-		// read timeout.
+		// The rest of the message must arrive within the read timeout.
 		if conn.SetReadDeadline(time.Now().Add(w.options.ReadTimeout)) != nil {
 			return n, false, false
 		}
@@ -169,7 +168,7 @@ func (t *tcpEcho) readMessage(conn net.Conn, buffer []byte, size int) (n int, en
 	return n, err != nil, true
 }
 
-// reply sends the answer, slowly if that is the worker's behaviour.
+// reply sends the answer, slowly if so configured.
 func (t *tcpEcho) reply(conn net.Conn, x *Exchange) error {
 	if x.slow > 0 {
 		return t.w.trickle(t.ctx, x.Reply, x.slow, func(data []byte) error { return t.send(conn, data) })
@@ -185,18 +184,8 @@ func (t *tcpEcho) send(conn net.Conn, data []byte) error {
 	return err
 }
 
-// tcpStatus is what the counters of TCP call an HTTP status.
-func tcpStatus(status int) string {
-	if status == http.StatusOK {
-		return protocol.Of(protocol.TCP).Success
-	}
-	return "error"
-}
-
-func noHeader(string) string { return "" }
-
-// mark notes whether conn has a request under way. It returns false if the
-// connection must end instead of waiting for another one.
+// mark notes whether conn has a request in flight. It returns false if the connection
+// must end instead of waiting for another request.
 func (t *tcpEcho) mark(conn net.Conn, busy bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -210,7 +199,7 @@ func (t *tcpEcho) drain(ctx context.Context) error {
 	t.draining = true
 	for conn, busy := range t.conns {
 		if !busy {
-			// It waits for a request, which must not come any more.
+			// It waits for a request, which must not arrive any more.
 			_ = conn.SetReadDeadline(time.Unix(1, 0))
 		}
 	}

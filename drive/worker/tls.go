@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// tlsConfig returns a configuration with a certificate of its own that counts
-// handshakes as protocol's.
+// tlsConfig returns a configuration with its own certificate. It counts handshakes for
+// a protocol.
 func (w *Worker) tlsConfig(protocol string) (*tls.Config, error) {
 	certificate, err := selfSigned(time.Now())
 	if err != nil {
@@ -23,15 +23,14 @@ func (w *Worker) tlsConfig(protocol string) (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{certificate},
-		VerifyConnection: func(tls.ConnectionState) error { // called once a handshake, resumed ones too
+		VerifyConnection: func(tls.ConnectionState) error { // called for every handshake, also resumed ones
 			p.handshake.Add(1)
 			return nil
 		},
 	}, nil
 }
 
-// selfSigned makes a certificate for a day's work. Clients either trust
-// nothing of it or skip verification: it proves no identity.
+// selfSigned makes a certificate. It proves no identity: clients skip verification.
 func selfSigned(now time.Time) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,26 +23,23 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Options say where a worker listens, what it does, and what it bears.
-// Addresses are host:port; an empty one is not served. A zero limit is its
-// default.
+// Options say where a worker listens, what it does, and its limits. Addresses are
+// host:port; an empty one is not served. A zero limit means the default.
 type Options struct {
 	Control string // a loopback address, unless Token is given
 	Health  string // /healthz and /readyz for probes, which are not counted
 	// Listen has the addresses of the protocols' endpoints, by the endpoint's
-	// Listener. A certificate is made at the start.
+	// Listener.
 	Listen map[string]string
 
 	Config control.Config // at start; its Version is ignored
-	Links  []Link         // behaviours between counting and the service time
-	// Token is what callers of the control server must know (Authorization:
-	// Bearer TOKEN); "" lets in whoever reaches the loopback.
+	// Token is the bearer token of the control server; "" allows anyone who
+	// reaches the loopback.
 	Token string
 	// Crash ends the process; nil: configurations that crash are refused.
 	Crash func()
-	// RequestLog gets a line of JSON, a [control.Request], for every request
-	// with an x-request-id; nil: none. It is written ten times per second, and
-	// at the end.
+	// RequestLog receives a JSON line, a [control.Request], for every request
+	// with an x-request-id, ten times per second and at the end; nil: none.
 	RequestLog io.Writer
 
 	MaxConnections  int           // over all protocols; default 10,000
@@ -56,44 +54,31 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	set := func(value *time.Duration, preset time.Duration) {
-		if *value == 0 {
-			*value = preset
-		}
-	}
-	set(&o.ReadTimeout, 30*time.Second)
-	set(&o.IdleTimeout, 10*time.Minute)
-	set(&o.DrainTimeout, 10*time.Second)
-	if o.MaxConnections == 0 {
-		o.MaxConnections = 10_000
-	}
-	if o.MaxHeaderBytes == 0 {
-		o.MaxHeaderBytes = 64 << 10
-	}
-	if o.MaxBodyBytes == 0 {
-		o.MaxBodyBytes = 16 << 20
-	}
-	if o.BodyMemoryBytes == 0 {
-		o.BodyMemoryBytes = 256 << 20
-	}
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, 30*time.Second)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 10*time.Minute)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, 10*time.Second)
+	o.MaxConnections = cmp.Or(o.MaxConnections, 10_000)
+	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, 64<<10)
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, 16<<20)
+	o.BodyMemoryBytes = cmp.Or(o.BodyMemoryBytes, 256<<20)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 }
 
-// Worker is a built worker: its listeners are open.
+// Worker is a worker whose listeners are open.
 type Worker struct {
 	options  Options
 	counters *counters
 	pacer    *pacer
 	bodies   budget
 	draining atomic.Bool // no longer serves new requests
-	leaving  atomic.Bool // has been told to end
+	leaving  atomic.Bool // was told to end
 	log      requestLog
 
 	configMu sync.Mutex // one change at a time
 	active   atomic.Pointer[active]
-	staged   *staged         // a change that waits for its commit
+	staged   *staged         // change that waits for its commit
 	peers    map[string]peer // by protocol and host
 
 	listeners map[string]net.Listener // by option name
@@ -104,8 +89,8 @@ type Worker struct {
 type server struct {
 	name  string
 	serve func() error
-	// drain stops accepting at once and returns when everything under way
-	// has ended or ctx has; end closes what is left.
+	// drain stops accepting and returns when all requests in flight or ctx
+	// have ended; end closes what is left.
 	drain func(ctx context.Context) error
 	end   func()
 }
@@ -172,24 +157,23 @@ func (w *Worker) build() error {
 
 func listenError(name, address string, err error) error {
 	err = fmt.Errorf("worker: %s: %w", name, err)
+	usage := errs.WithCode(err, errs.CodeUsage)
+	var operation *net.OpError
+	var invalid *net.AddrError
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "another program listens on %s; choose another address with the flag --%s", address, flagOf(name))
+		return errs.WithHint(usage, "another program listens on %s; choose another address with the flag --%s", address, flagOf(name))
 	case errors.Is(err, syscall.EACCES):
-		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "ports below 1024 need root; choose another with the flag --%s", flagOf(name))
-	}
-	if errors.Is(err, syscall.EADDRNOTAVAIL) {
-		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "this machine has no address %s; choose another with the flag --%s", address, flagOf(name))
-	}
-	var opError *net.OpError
-	var address2 *net.AddrError
-	if errors.As(err, &opError) && !errors.As(err, &address2) {
+		return errs.WithHint(usage, "ports below 1024 need root; choose another with the flag --%s", flagOf(name))
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return errs.WithHint(usage, "this machine has no address %s; choose another with the flag --%s", address, flagOf(name))
+	case errors.As(err, &operation) && !errors.As(err, &invalid):
 		return err
 	}
-	return errs.WithCode(err, errs.CodeUsage)
+	return usage
 }
 
-// flagOf names the command line's flag for a listener.
+// flagOf returns the command-line flag of a listener.
 func flagOf(name string) string {
 	for _, e := range protocol.Endpoints() {
 		if e.Listener == name {
@@ -212,9 +196,9 @@ func (w *Worker) Addresses() map[string]string {
 // Counters returns what was served so far.
 func (w *Worker) Counters() control.Counters { return w.counters.read(time.Now()) }
 
-// Serve serves until ctx ends, then drains as the configuration says: health
-// turns to 503, after the delay listeners close, requests under way finish
-// within the drain timeout, and whatever is left after it is cut off. It returns nil after a complete drain. All that
+// Serve serves until ctx ends, then drains as configured: health turns to 503, after
+// the delay listeners close, requests in flight may finish within the drain timeout,
+// and the rest is cut off. It returns nil after a complete drain. Everything that
 // Serve started has ended when it returns.
 func (w *Worker) Serve(ctx context.Context) error {
 	defer w.Close()
@@ -241,17 +225,11 @@ func (w *Worker) Serve(ctx context.Context) error {
 	drained := w.drain()
 	err := group.Wait()
 	endLog()
-	if written := <-logged; err == nil && drained == nil {
-		return written
-	}
-	if err != nil {
-		return err
-	}
-	return drained
+	return cmp.Or(err, drained, <-logged)
 }
 
-// drain ends the measured protocols first; control and health answer until
-// those are done.
+// drain ends the measured protocols first; control and health answer until these are
+// done.
 func (w *Worker) drain() error {
 	w.leaving.Store(true)
 	how := w.active.Load().config.Drain
@@ -310,7 +288,7 @@ func httpServer(s *http.Server, serve func() error) server {
 	}
 }
 
-// grpcDrain stops s gracefully, or at once when ctx ends.
+// grpcDrain stops s gracefully, or immediately when ctx ends.
 func grpcDrain(ctx context.Context, s *grpc.Server) error {
 	done := make(chan struct{})
 	go func() {

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -334,31 +333,6 @@ func TestServiceTimeHoldsRequests(t *testing.T) {
 	}
 }
 
-func TestALinkAddsABehaviour(t *testing.T) {
-	var seen atomic.Int64
-	w := start(t, func(o *Options) {
-		o.Links = []Link{func(next Behaviour) Behaviour {
-			return func(ctx context.Context, x *Exchange) error {
-				if seen.Add(1); x.Path == "/fail" {
-					x.Status = 503
-					return nil
-				}
-				return next(ctx, x)
-			}
-		}}
-	})
-	c := client(t, protocol.HTTP1)
-	if code, _ := httpCall(t, c, "http://"+w.addr[protocol.HTTP1]+"/fail", "x", nil); code != 503 {
-		t.Errorf("status %d", code)
-	}
-	if code, body := httpCall(t, c, "http://"+w.addr[protocol.HTTP1], "x", nil); code != 200 || body != "x" {
-		t.Errorf("status %d, %q", code, body)
-	}
-	if flat := w.Counters().Flat(); seen.Load() != 2 || flat["errors"] != 1 || flat["http1.status.503"] != 1 {
-		t.Errorf("seen %d, %v", seen.Load(), flat)
-	}
-}
-
 func TestAddressTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -385,9 +359,7 @@ func TestAddressTaken(t *testing.T) {
 
 func TestGRPCErrorsKeepTheirCode(t *testing.T) {
 	w := start(t, func(o *Options) {
-		o.Links = []Link{func(Behaviour) Behaviour {
-			return func(ctx context.Context, x *Exchange) error { x.Status = 503; return nil }
-		}}
+		o.Config.Failures = []control.Failure{{Share: 1, How: control.FailStatus, Status: http.StatusServiceUnavailable}}
 	})
 	_, err := unary(t.Context(), t, w.addr[protocol.GRPC], "x")
 	if status.Code(err) != codes.Unavailable {

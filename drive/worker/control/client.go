@@ -10,22 +10,20 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
-var errRestarted = errors.New("the worker restarted between the two readings of its counters")
-
-// ErrConflict is what SetConfig's error wraps when another change came first.
+// ErrConflict is wrapped by SetConfig when another change came first.
 var ErrConflict = errors.New("the configuration was changed by someone else")
 
-// maxAnswer bounds what the client reads of an answer.
+// maxAnswer bounds the bytes of an answer.
 const maxAnswer = 64 << 20
 
 // Client talks to a worker's control server.
 type Client struct {
 	HTTPClient *http.Client // nil: http.DefaultClient
 	BaseURL    string       // "http://127.0.0.1:15990"
-	Token      string       // that the worker wants; "": none
+	Token      string       // bearer token; "": none
 }
 
-// Counters reads what the worker served since its start.
+// Counters reads the worker's counters since its start.
 func (c Client) Counters(ctx context.Context) (Counters, error) {
 	var out Counters
 	return out, c.do(ctx, http.MethodGet, "/v1/counters", nil, &out)
@@ -37,17 +35,16 @@ func (c Client) Config(ctx context.Context) (Config, error) {
 	return out, c.do(ctx, http.MethodGet, "/v1/config", nil, &out)
 }
 
-// SetConfig replaces the behaviour and returns the one in force, whose
-// Version the next change must carry. The error wraps ErrConflict if
-// config.Version is not the version in force, and has exit code 2 if the
-// worker refused a value.
+// SetConfig replaces the behaviour and returns the one in force, whose Version the next
+// change must have. The error wraps ErrConflict if config.Version is not the version in
+// force, and has exit code 2 if a value is invalid.
 func (c Client) SetConfig(ctx context.Context, config Config) (Config, error) {
 	var out Config
 	return out, c.do(ctx, http.MethodPost, "/v1/config", config, &out)
 }
 
-// Update reads the configuration, lets change alter it, and sets it; when
-// another change comes between, it starts again.
+// Update reads the configuration, changes it and sets it. After a conflict it starts
+// again.
 func (c Client) Update(ctx context.Context, change func(*Config)) (Config, error) {
 	for {
 		config, err := c.Config(ctx)
@@ -62,9 +59,8 @@ func (c Client) Update(ctx context.Context, change func(*Config)) (Config, error
 	}
 }
 
-// ClockOffset returns how far the worker's clock is ahead of this process's,
-// and the bound of the error: half the round trip of the quickest of several
-// exchanges.
+// ClockOffset returns how far the worker's clock is ahead of this process's, and the
+// error bound: half the round trip of the fastest of several exchanges.
 func (c Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
 	return c.json().ClockOffset(ctx)
 }

@@ -1,39 +1,162 @@
 package control
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"math"
-	"strconv"
-	"strings"
-	"time"
+	"net/url"
+	"regexp"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// ParseConfig parses and validates a Config document. Unknown fields, wrong
-// types, trailing text and values out of range are errors with exit code 2.
-func ParseConfig(data []byte) (Config, error) {
-	var config Config
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&config); err != nil {
-		return Config{}, errs.Usage("worker configuration: at byte %d: %w", decoder.InputOffset(), err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Config{}, errs.Usage("worker configuration: text after the document, at byte %d", decoder.InputOffset())
-	}
-	if config.Schema != 0 && config.Schema != Schema {
-		return Config{}, errs.Usage("worker configuration: schema %d, this worker speaks %d", config.Schema, Schema)
-	}
-	return config, config.Validate()
+// Schema is the version of the documents.
+const Schema = 1
+
+// Default ports of a worker, beside those of its protocols, and limits.
+const (
+	ControlPort  = 15990 // on 127.0.0.1 only
+	HealthPort   = 8079  // readiness, apart so that probes do not touch the measured ports
+	EchoBody     = -1    // ResponseBytes: answer with the request's body
+	MaxResponse  = 64 << 20
+	MaxServiceUS = 60e6
+	MaxSamples   = 1 << 20
+	MaxMessage   = 1 << 20 // of TCPMessageBytes
+	MaxSigma     = 5
+)
+
+// OTLPLogs is the service by which a worker accepts and counts access logs
+// (opentelemetry-proto, collector/logs/v1).
+const OTLPLogs = "opentelemetry.proto.collector.logs.v1.LogsService"
+
+// Distributions of service time.
+const (
+	None        = "none"
+	Fixed       = "fixed"
+	Exponential = "exponential"
+	Lognormal   = "lognormal"
+	Recorded    = "recorded"
+)
+
+// Config is a worker's behaviour.
+type Config struct {
+	Schema int `json:"schema,omitempty"`
+	// Version counts changes. A POST has the version that it replaces, and is
+	// refused (409) if another change came first.
+	Version int64 `json:"version"`
+	// ResponseBytes is the size of response bodies; EchoBody (-1) returns the
+	// request's body. TCP always echoes.
+	ResponseBytes int64 `json:"response_bytes"`
+	// TCPMessageBytes is the size of a TCP request; 0: whatever a read returns.
+	TCPMessageBytes int64       `json:"tcp_message_bytes"`
+	ServiceTime     ServiceTime `json:"service_time"`
+
+	// Concurrency bounds the requests served at once over all protocols, from
+	// the begin of their service time to the last call; 0: no limit. Queue more
+	// may wait in order; others are refused with 503.
+	Concurrency int `json:"concurrency,omitempty"`
+	Queue       int `json:"queue,omitempty"`
+	// BurnUS is the CPU time of each request in microseconds, part of its
+	// service time.
+	BurnUS float64 `json:"burn_us,omitempty"`
+	// MemoryBytes are allocated and written to while this is in force.
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+	// Calls are made to other workers before the answer, in sequence or, with
+	// Parallel, all at once.
+	Calls    []Call `json:"calls,omitempty"`
+	Parallel bool   `json:"parallel,omitempty"`
+	// Failures fail their shares of the requests.
+	Failures []Failure `json:"failures,omitempty"`
+	// NotReady turns /readyz to 503.
+	NotReady bool  `json:"not_ready,omitempty"`
+	Drain    Drain `json:"drain,omitzero"`
+	// LogRequests is how many requests with an x-request-id are kept for GET
+	// /v1/requests; 0: none.
+	LogRequests int `json:"log_requests,omitempty"`
 }
 
-// Validate says what is out of range.
+// ServiceTime is how long the worker holds each request before it answers.
+type ServiceTime struct {
+	Distribution string `json:"distribution"` // None (default), Fixed, Exponential, Lognormal, Recorded
+	// MeanUS is the mean in microseconds (Fixed: the value).
+	MeanUS float64 `json:"mean_us,omitempty"`
+	// Sigma is the standard deviation of the logarithm (Lognormal); the mean is
+	// still MeanUS.
+	Sigma float64 `json:"sigma,omitempty"`
+	// SamplesUS are recorded times in microseconds, drawn at random with
+	// replacement (Recorded).
+	SamplesUS []float64 `json:"samples_us,omitempty"`
+	// MaxUS truncates longer draws; 0: 60 s.
+	MaxUS float64 `json:"max_us,omitempty"`
+	// Seed makes the sequence of draws repeatable.
+	Seed uint64 `json:"seed,omitempty"`
+}
+
+// Bounds of a behaviour.
+const (
+	MaxConcurrency = 100_000
+	MaxQueue       = 1_000_000
+	MaxMemory      = 64 << 30
+	MaxCalls       = 256     // in a configuration, each with up to MaxTimes
+	MaxTimes       = 1000    // of one call for one request
+	MaxRetries     = 100     // of one call
+	MaxLogRequests = 1 << 21 // about 100 bytes each
+	MaxCallBytes   = 16 << 20
+)
+
+// Ways to fail a request.
+const (
+	FailStatus   = "status"    // answers with an error
+	FailReset    = "reset"     // resets the connection (HTTP/2: the stream; gRPC answers UNAVAILABLE)
+	FailHang     = "hang"      // never answers, as long as the client waits
+	FailSlowBody = "slow-body" // sends the response body slowly (gRPC: the complete answer late)
+	FailCrash    = "crash"     // ends the worker's process
+)
+
+// Failure is a share of requests that fail in one way.
+type Failure struct {
+	// Share of all requests, 0 to 1; the shares of a configuration add up to 1
+	// at most.
+	Share  float64 `json:"share"`
+	How    string  `json:"how"`              // a Fail constant
+	Status int     `json:"status,omitempty"` // FailStatus: 400 to 599
+	// Early fails a request before its service time and calls, not after.
+	Early bool `json:"early,omitempty"`
+	// BytesPerSecond is how fast FailSlowBody sends; default 100.
+	BytesPerSecond int64 `json:"bytes_per_s,omitempty"`
+}
+
+// Call is a request to another worker, made for each request served.
+type Call struct {
+	Name     string `json:"name"`               // in counters
+	URL      string `json:"url"`                // http://host:port/path; gRPC: host:port alone counts
+	Protocol string `json:"protocol,omitempty"` // a protocol in which workers call each other; default http1
+	// Probability of making the call, 0 to 1; absent: 1.
+	Probability *float64 `json:"probability,omitempty"`
+	Times       int      `json:"times,omitempty"` // default 1; one after the other or, with Parallel, at once
+	// TimeoutMS bounds one attempt; 0: 30 s.
+	TimeoutMS float64 `json:"timeout_ms,omitempty"`
+	// Retries are further attempts after a failure without an answer or a 5xx.
+	Retries int   `json:"retries,omitempty"`
+	Bytes   int64 `json:"bytes,omitempty"` // of the request's body
+	// Optional says that a failed call does not fail the request.
+	Optional bool `json:"optional,omitempty"`
+}
+
+// Drain says how a worker ends (SIGTERM).
+type Drain struct {
+	// Off cuts off requests in flight.
+	Off bool `json:"off,omitempty"`
+	// DelayMS is how long it still serves, but is not ready, before it closes
+	// its listeners and lets requests in flight finish.
+	DelayMS float64 `json:"delay_ms,omitempty"`
+}
+
+var (
+	reName     = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
+	reChangeID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+)
+
+// Validate checks the configuration.
 func (c Config) Validate() error {
 	switch {
 	case c.ResponseBytes < EchoBody || c.ResponseBytes > MaxResponse:
@@ -47,7 +170,7 @@ func (c Config) Validate() error {
 	return c.validateBehaviour()
 }
 
-// Validate says what is out of range, or missing for the distribution.
+// Validate checks the service time.
 func (s ServiceTime) Validate() error {
 	inRange := func(us float64) bool { return us >= 0 && us <= MaxServiceUS } // false for NaN
 	if !inRange(s.MaxUS) {
@@ -88,77 +211,90 @@ func (s ServiceTime) Validate() error {
 	return nil
 }
 
-// ParseServiceTime parses the short form of a service time:
-//
-//	none
-//	fixed:1ms
-//	exponential:1ms
-//	lognormal:1ms,0.5     mean and sigma
-//
-// Recorded times come from a file: see ParseSamples.
-func ParseServiceTime(text string) (ServiceTime, error) {
-	name, rest, _ := strings.Cut(text, ":")
-	s := ServiceTime{Distribution: name}
-	switch name {
-	case None:
-		if rest != "" {
-			return s, errs.Usage("service time %q: none takes no value", text)
+func (c Config) validateBehaviour() error {
+	within := func(name string, value, high float64) error {
+		if !(value >= 0 && value <= high) { // also NaN
+			return errs.Usage("%s is %v, it must lie in 0..%v", name, value, high)
 		}
-		return s, nil
-	case Recorded:
-		return s, errs.Usage("service time %q: recorded times come from a file", text)
-	case Lognormal:
-		mean, sigma, ok := strings.Cut(rest, ",")
-		if !ok {
-			return s, errs.Usage("service time %q: lognormal takes a mean and a sigma, as in lognormal:1ms,0.5", text)
-		}
-		value, err := strconv.ParseFloat(sigma, 64)
+		return nil
+	}
+	for _, err := range []error{
+		within("concurrency", float64(c.Concurrency), MaxConcurrency), within("queue", float64(c.Queue), MaxQueue),
+		within("burn_us", c.BurnUS, MaxServiceUS), within("memory_bytes", float64(c.MemoryBytes), MaxMemory),
+		within("drain.delay_ms", c.Drain.DelayMS, MaxServiceUS/1e3), within("log_requests", float64(c.LogRequests), MaxLogRequests),
+	} {
 		if err != nil {
-			return s, errs.Usage("service time %q: sigma %q is no number", text, sigma)
+			return err
 		}
-		s.Sigma, rest = value, mean
-	case Fixed, Exponential:
-	default:
-		return s, errs.WithHint(errs.Usage("service time %q: unknown distribution %q", text, name),
-			"none, fixed:1ms, exponential:1ms, lognormal:1ms,0.5, recorded:FILE")
 	}
-	mean, err := time.ParseDuration(rest)
-	if err != nil {
-		return s, errs.Usage("service time %q: %q is no duration such as 500us or 1.5ms", text, rest)
+	if c.Queue > 0 && c.Concurrency == 0 {
+		return errs.Usage("queue is %d but concurrency bounds nothing, so nobody would wait", c.Queue)
 	}
-	s.MeanUS = float64(mean) / 1e3
-	if err := s.Validate(); err != nil {
-		return s, fmt.Errorf("service time %q: %w", text, err)
+	if c.Drain.Off && c.Drain.DelayMS > 0 {
+		return errs.Usage("drain.delay_ms is %v but drain.off ends the worker at once", c.Drain.DelayMS)
 	}
-	return s, nil
+	if len(c.Calls) > MaxCalls {
+		return errs.Usage("there are %d calls, at most %d are possible", len(c.Calls), MaxCalls)
+	}
+	for i, call := range c.Calls {
+		if err := call.validate(); err != nil {
+			return fmt.Errorf("calls[%d]: %w", i, err)
+		}
+	}
+	total := 0.0
+	for i, f := range c.Failures {
+		if err := f.validate(); err != nil {
+			return fmt.Errorf("failures[%d]: %w", i, err)
+		}
+		total += f.Share
+	}
+	if total > 1+1e-9 {
+		return errs.Usage("the failures' shares add up to %v, which is more than all", total)
+	}
+	return nil
 }
 
-// ParseSamples reads recorded service times: a number of microseconds a
-// line, blank lines and lines that begin with # left out.
-func ParseSamples(r io.Reader) ([]float64, error) {
-	var samples []float64
-	lines := bufio.NewScanner(r)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		us, err := strconv.ParseFloat(line, 64)
-		if err != nil || math.IsNaN(us) || us < 0 || us > MaxServiceUS {
-			return nil, errs.Usage("line %d: %.40q is no number of microseconds in 0..%v", n, line, MaxServiceUS)
-		}
-		if len(samples) == MaxSamples {
-			return nil, errs.Usage("line %d: more than %d samples", n, MaxSamples)
-		}
-		samples = append(samples, us)
+func (f Failure) validate() error {
+	switch {
+	case !(f.Share >= 0 && f.Share <= 1):
+		return errs.Usage("share is %v, it must lie in 0..1", f.Share)
+	case f.How == FailStatus && (f.Status < 400 || f.Status > 599):
+		return errs.Usage("status is %d, it must lie in 400..599", f.Status)
+	case f.How != FailStatus && f.Status != 0:
+		return errs.Usage("status is set but the failure is %s", f.How)
+	case f.How != FailSlowBody && f.BytesPerSecond != 0:
+		return errs.Usage("bytes_per_s is set but the failure is %s", f.How)
+	case f.BytesPerSecond < 0:
+		return errs.Usage("bytes_per_s is negative")
 	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, errs.Usage("recorded service times: a line of more than %d bytes is no number", bufio.MaxScanTokenSize)
-	} else if err != nil {
-		return nil, fmt.Errorf("recorded service times: %w", err)
+	switch f.How {
+	case FailStatus, FailReset, FailHang, FailSlowBody, FailCrash:
+		return nil
 	}
-	if len(samples) == 0 {
-		return nil, errs.Usage("recorded service times: there are none")
+	return errs.Usage("how is %.40q, it must be %s, %s, %s, %s or %s", f.How, FailStatus, FailReset, FailHang, FailSlowBody, FailCrash)
+}
+
+func (c Call) validate() error {
+	if !reName.MatchString(c.Name) {
+		return errs.Usage("name is %.80q, it must be lower-case letters, digits, dots and dashes", c.Name)
 	}
-	return samples, nil
+	target, err := url.Parse(c.URL)
+	if err != nil || target.Scheme != "http" || target.Host == "" || target.User != nil || len(c.URL) > 2048 {
+		return errs.Usage("url is %.80q, it must be as http://host:port/path", c.URL)
+	}
+	switch {
+	case c.Protocol != "" && !protocol.Of(c.Protocol).Calls:
+		return errs.Usage("protocol is %.40q, it must be %s", c.Protocol, protocol.List(protocol.Names(protocol.Calls)))
+	case c.Probability != nil && !(*c.Probability >= 0 && *c.Probability <= 1):
+		return errs.Usage("probability is %v, it must lie in 0..1", *c.Probability)
+	case c.Times < 0 || c.Times > MaxTimes:
+		return errs.Usage("times is %d, it must lie in 0..%d", c.Times, MaxTimes)
+	case c.Retries < 0 || c.Retries > MaxRetries:
+		return errs.Usage("retries is %d, it must lie in 0..%d", c.Retries, MaxRetries)
+	case !(c.TimeoutMS >= 0 && c.TimeoutMS <= MaxServiceUS/1e3):
+		return errs.Usage("timeout_ms is %v, it must lie in 0..%v", c.TimeoutMS, MaxServiceUS/1e3)
+	case c.Bytes < 0 || c.Bytes > MaxCallBytes:
+		return errs.Usage("bytes is %d, it must lie in 0..%d", c.Bytes, MaxCallBytes)
+	}
+	return nil
 }

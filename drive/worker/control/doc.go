@@ -1,5 +1,5 @@
-// Package control is what a worker says and hears on its control server: the
-// documents, and a client for them. The server side is package worker.
+// Package control has the documents of a worker's control server and a client for it.
+// The server is in package worker.
 //
 //	GET    /v1/counters             Counters: what was served since the start
 //	GET    /v1/config               Config: the behaviour in force
@@ -14,9 +14,8 @@
 //	GET    /healthz                 200 while serving, 503 while draining
 //	GET    /readyz                  the same, and 503 if not_ready is set
 //
-// A change of many workers goes in two phases, see [StageAll]: all of them
-// check and build it first, then all put it in force at the same instant.
+// Many workers change in two phases, see [StageAll]: all of them check and prepare the
+// change first, then all put it in force at the same instant.
 //
-// Errors are JSON, {"error": "...", "hint": "..."}. Documents are parsed
-// strictly: an unknown field is an error.
+// Errors are JSON, {"error": "...", "hint": "..."}. Unknown fields are errors.
 package control

@@ -11,17 +11,44 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"golang.org/x/sync/errgroup"
 )
 
-// Stage has the worker check and build a change, which then waits for its
-// commit.
+// Change is a configuration that waits for its commit, so that many workers change
+// together or not at all.
+type Change struct {
+	ID     string `json:"id"` // the caller's choice
+	Config Config `json:"config"`
+}
+
+// Commit puts a waiting change in force.
+type Commit struct {
+	// AtNS is when, by the worker's clock, at most a minute ahead; 0 or past: now.
+	AtNS int64 `json:"at_unix_ns,omitempty"`
+}
+
+// Committed is a change in force.
+type Committed struct {
+	Config Config `json:"config"`
+	AtNS   int64  `json:"at_unix_ns"` // when it was put in force
+}
+
+// Validate checks the change.
+func (c Change) Validate() error {
+	if !reChangeID.MatchString(c.ID) {
+		return errs.Usage("id is %.40q, it must be 1 to 100 letters, digits, dots, dashes", c.ID)
+	}
+	return c.Config.Validate()
+}
+
+// Stage has the worker check and prepare a change, which then waits for its commit.
 func (c Client) Stage(ctx context.Context, change Change) error {
 	return c.do(ctx, http.MethodPost, "/v1/changes", change, &struct{}{})
 }
 
 // Commit puts a waiting change in force at an instant of the worker's clock,
-// or at once if that is zero or past, and returns when it is.
+// or immediately if that is zero or past, and returns once it is in force.
 func (c Client) Commit(ctx context.Context, id string, at time.Time) (Committed, error) {
 	var in Commit
 	if !at.IsZero() {
@@ -31,7 +58,7 @@ func (c Client) Commit(ctx context.Context, id string, at time.Time) (Committed,
 	return out, c.do(ctx, http.MethodPost, "/v1/changes/"+url.PathEscape(id)+"/commit", in, &out)
 }
 
-// Discard forgets a waiting change.
+// Discard drops a waiting change.
 func (c Client) Discard(ctx context.Context, id string) error {
 	return c.do(ctx, http.MethodDelete, "/v1/changes/"+url.PathEscape(id), nil, &struct{}{})
 }
@@ -42,18 +69,17 @@ func (c Client) Requests(ctx context.Context, from int64) (Requests, error) {
 	return out, c.do(ctx, http.MethodGet, fmt.Sprintf("/v1/requests?from=%d", from), nil, &out)
 }
 
-// undoTimeout bounds what it takes to take a change of all back.
-const undoTimeout = 10 * time.Second
+// revertTimeout bounds how long it takes to revert a change of all workers.
+const revertTimeout = 10 * time.Second
 
-// Pending is a change that all of a number of workers hold ready.
+// Pending is a change that several workers have staged.
 type Pending struct {
 	clients []Client
 	id      string
 	before  []Config
 }
 
-// StageAll has all workers get ready for a change: it is checked and built
-// everywhere, or nowhere is anything left of it.
+// StageAll stages a change on all workers, or on none.
 func StageAll(ctx context.Context, clients []Client, change func(worker int, c *Config)) (*Pending, error) {
 	p := &Pending{clients: clients, id: "all-" + rand.Text(), before: make([]Config, len(clients))}
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -76,20 +102,20 @@ func StageAll(ctx context.Context, clients []Client, change func(worker int, c *
 	return p, nil
 }
 
-// Discard gives the change up.
+// Discard drops the change everywhere.
 func (p *Pending) Discard(ctx context.Context) {
-	ctx, cancel := ending.Within(ctx, undoTimeout)
+	ctx, cancel := ending.Within(ctx, revertTimeout)
 	defer cancel()
 	var group errgroup.Group
 	for _, c := range p.clients {
 		group.Go(func() error { return c.Discard(ctx, p.id) })
 	}
-	_ = group.Wait() // who never had it, or is gone, needs nothing
+	_ = group.Wait() // a worker that never had it, or is gone, needs nothing
 }
 
-// Commit puts the change in force on all workers, at the same instant if
-// their clocks agree. Where one of them fails, the others go back to what
-// they did before, and the error says who could not.
+// Commit puts the change in force on all workers, at the same instant if their clocks
+// agree. If one fails, the others return to their previous configuration, and the error
+// names failures.
 func (p *Pending) Commit(ctx context.Context, at time.Time) ([]Committed, error) {
 	out := make([]Committed, len(p.clients))
 	failed := make([]error, len(p.clients))
@@ -103,22 +129,22 @@ func (p *Pending) Commit(ctx context.Context, at time.Time) ([]Committed, error)
 	if group.Wait() == nil {
 		return out, nil
 	}
-	undo, cancel := ending.Within(ctx, undoTimeout)
+	revert, cancel := ending.Within(ctx, revertTimeout)
 	defer cancel()
-	errs := []error{errors.New("the change was taken back")}
+	all := []error{errors.New("the change was taken back")}
 	for i, c := range p.clients {
 		if failed[i] != nil {
-			errs = append(errs, failed[i])
+			all = append(all, failed[i])
 		}
-		// An answer that was lost may hide a commit, so all are looked at.
-		_, err := c.Update(undo, func(config *Config) {
+		// A lost answer may hide a commit, so revert all.
+		_, err := c.Update(revert, func(config *Config) {
 			version := config.Version
 			*config = p.before[i]
 			config.Version = version
 		})
 		if err != nil {
-			errs = append(errs, fmt.Errorf("not taken back: %w", err))
+			all = append(all, fmt.Errorf("not taken back: %w", err))
 		}
 	}
-	return nil, errors.Join(errs...)
+	return nil, errors.Join(all...)
 }
