@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -28,7 +27,6 @@ import (
 type adviseFlags struct {
 	istiodFlags
 	tableFlags
-	rules    string
 	istiod   string
 	cells    []string
 	duration time.Duration
@@ -52,14 +50,13 @@ func newAdviseCommand(env *Env) *cobra.Command {
 			"  meshtrial advise --lab cluster --revision canary --istiod image",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rules, err := f.check(cmd.Context(), cmd.Flags().Changed, args)
-			if err != nil {
+			if err := f.check(cmd.Flags().Changed, args); err != nil {
 				return err
 			}
 			if len(args) == 1 {
-				return adviseRun(cmd.Context(), env, f, rules, args[0])
+				return adviseRun(cmd.Context(), env, f, args[0])
 			}
-			return adviseLive(cmd.Context(), env, f, rules)
+			return adviseLive(cmd.Context(), env, f)
 		},
 	}
 	flags := cmd.Flags()
@@ -67,7 +64,6 @@ func newAdviseCommand(env *Env) *cobra.Command {
 	f.tableFlags.register(flags)
 	flags.DurationVar(&f.duration, "duration", time.Minute, "how long to watch a running istiod")
 	flags.DurationVar(&f.interval, "interval", time.Second, "time between two readings of a running istiod")
-	flags.StringVar(&f.rules, "rules", "", "judge by the rules in this `FILE` instead of the shipped ones")
 	flags.StringVar(&f.istiod, "istiod", "", istiodUsage+" (default: that of the local lab, if it is of the same version)")
 	flags.StringArrayVar(&f.cells, "cell", nil, "with a RUN: only the cells with `FACTOR=LEVEL`; may be repeated")
 	flags.BoolVar(&f.all, "all", false, "also show the rules that are ruled out")
@@ -76,40 +72,31 @@ func newAdviseCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// check reads the rules, too, so that faults in them show before anything is done.
-func (f *adviseFlags) check(ctx context.Context, changed func(string) bool, args []string) (*advice.Rules, error) {
+// ofRunning are the flags for a running istiod.
+var ofRunning = []string{"lab", "kubeconfig", "context", "istio-namespace", "revision", "duration", "interval", "window",
+	"selector", "process-selector", "container-selector"}
+
+func (f *adviseFlags) check(changed func(string) bool, args []string) error {
 	if len(args) == 1 {
-		for _, name := range []string{"lab", "kubeconfig", "context", "istio-namespace", "revision", "duration", "interval", "window", "selector", "process-selector", "container-selector"} {
-			if changed(name) {
-				return nil, errs.Usage("--%s is for a running istiod: leave it out with a run", name)
-			}
+		if i := slices.IndexFunc(ofRunning, changed); i >= 0 {
+			return errs.Usage("--%s is for a running istiod: leave it out with a run", ofRunning[i])
 		}
 	} else if len(f.cells) > 0 {
-		return nil, errs.Usage("--cell is for a run: name its directory")
+		return errs.Usage("--cell is for a run: name its directory")
 	}
 	if f.interval < 100*time.Millisecond || f.duration < 2*f.interval || f.duration > 24*time.Hour {
-		return nil, errs.Usage("--duration %s with --interval %s: the interval must be at least 100ms, the duration two intervals to 24h", f.duration, f.interval)
+		return errs.Usage("--duration %s with --interval %s: the interval must be at least 100ms, the duration two intervals to 24h", f.duration, f.interval)
 	}
-	if err := f.istiodFlags.check(); err != nil {
-		return nil, err
-	}
-	if f.rules == "" {
-		return advice.Shipped()
-	}
-	data, err := readInput(ctx, f.rules, 1<<20)
-	if err != nil {
-		return nil, err
-	}
-	return advice.Read(f.rules, data)
+	return f.istiodFlags.check()
 }
 
-// adviseDocument is what --json prints.
+// adviseDocument is what --json prints; its schema is 2 since reasons have codes.
 type adviseDocument struct {
 	Schema  int             `json:"schema"`
 	Reports []advice.Report `json:"reports"`
 }
 
-func adviseRun(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rules, dir string) error {
+func adviseRun(ctx context.Context, env *Env, f adviseFlags, dir string) error {
 	cell, err := parseCell(f.cells)
 	if err != nil {
 		return err
@@ -130,17 +117,22 @@ func adviseRun(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rules
 	if err != nil {
 		return err
 	}
-	all, err := gather.OfRun(ctx, rules, gather.Run{Dir: dir, Record: run, Findings: findings, Series: series, Known: known, Facts: recordedProxies(ctx, dir)})
+	all, err := gather.OfRun(ctx, gather.Run{Dir: dir, Record: run, Findings: findings, Series: series, Known: known, Facts: recordedProxies(ctx, dir)})
 	if err != nil {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(e *advice.Evidence) bool {
-		return slices.ContainsFunc(slices.Collect(maps.Keys(cell)), func(factor string) bool { return e.Cell[factor] != cell[factor] })
+		for factor, level := range cell {
+			if e.Cell[factor] != level {
+				return true
+			}
+		}
+		return false
 	})
 	if len(all) == 0 {
 		return errs.WithHint(errs.Usage("no cell of the run has %s", strings.Join(f.cells, ", ")), "meshtrial report %s shows its cells", dir)
 	}
-	return showAdvice(env, f, rules, all, note)
+	return showAdvice(env, f, all, note)
 }
 
 func parseCell(pairs []string) (record.Cell, error) {
@@ -171,9 +163,9 @@ func recorded(dir string) (signals.Source, error) {
 	return s, nil
 }
 
-// showAdvice judges the rules over each evidence and shows what comes of it.
-func showAdvice(env *Env, f adviseFlags, rules *advice.Rules, all []*advice.Evidence, notes ...string) error {
-	document := adviseDocument{Schema: 1}
+// showAdvice judges the rules over each evidence and shows the reports.
+func showAdvice(env *Env, f adviseFlags, all []*advice.Evidence, notes ...string) error {
+	document := adviseDocument{Schema: 2}
 	decided := 0
 	for _, e := range all {
 		for _, n := range notes {
@@ -181,10 +173,7 @@ func showAdvice(env *Env, f adviseFlags, rules *advice.Rules, all []*advice.Evid
 				e.Notes = append(e.Notes, n)
 			}
 		}
-		r, err := rules.Judge(e)
-		if err != nil {
-			return err
-		}
+		r := advice.Judge(e)
 		decided += len(r.Advice) + len(r.RuledOut)
 		document.Reports = append(document.Reports, r)
 	}
@@ -209,7 +198,7 @@ func showAdvice(env *Env, f adviseFlags, rules *advice.Rules, all []*advice.Evid
 }
 
 // adviseLive watches a running istiod; it reads only.
-func adviseLive(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rules) (err error) {
+func adviseLive(ctx context.Context, env *Env, f adviseFlags) (err error) {
 	o, err := f.tableFlags.options()
 	if err != nil {
 		return err
@@ -219,7 +208,7 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rule
 		return err
 	}
 	defer from.close()
-	e := &advice.Evidence{Source: "istiod of " + f.lab + " lab, namespace " + f.namespace, Facts: map[string]float64{}}
+	e := &advice.Evidence{Source: "istiod of " + f.lab + " lab, namespace " + f.namespace, Facts: map[*advice.Quantity]float64{}}
 	version, err := from.settings(ctx, &f.istiodFlags, e)
 	if err != nil {
 		return err
@@ -239,7 +228,7 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rule
 	}
 	defer func() { err = errors.Join(err, recorder.Close()) }()
 	watching, stop := context.WithCancel(ctx)
-	defer stop() // who watches writes ends with this function, however it ends
+	defer stop() // ends the watches of writes with this function
 	locks, writes := from.watchLocks(ctx), from.watchWrites(watching)
 	first, last, problems, err := watchFor(ctx, env, &signals.Scraper{Recorder: recorder, Discover: from.targets}, f.interval, f.duration)
 	if err != nil {
@@ -252,19 +241,18 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rule
 	}
 	e.WindowS = last.Sub(first).Seconds()
 	o.Window = last.Sub(first).Truncate(time.Millisecond) + time.Millisecond
-	if e.PromQL, err = gather.Metrics(ctx, rules, recorder.Source(), o, last); err != nil {
+	if e.Metrics, err = gather.Metrics(ctx, recorder.Source(), o, last); err != nil {
 		return err
 	}
-	return showAdvice(env, f, rules, []*advice.Evidence{e}, append(problems, note)...)
+	return showAdvice(env, f, []*advice.Evidence{e}, append(problems, note)...)
 }
 
-// watchFor scrapes for a time and says from when to when.
+// watchFor scrapes for a time; first and last are its first and last reading.
 func watchFor(ctx context.Context, env *Env, s *signals.Scraper, interval, length time.Duration) (first, last time.Time, problems []string, err error) {
 	watching, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	line := newProgress(env.Stderr)
 	defer line.Clear()
-	told := map[string]bool{}
 	err = s.Run(watching, interval, func(at time.Time, now []string) error {
 		if first.IsZero() {
 			first = at
@@ -272,9 +260,8 @@ func watchFor(ctx context.Context, env *Env, s *signals.Scraper, interval, lengt
 		last = at
 		line.Say("watching istiod for %s", length)
 		for _, p := range now {
-			if !told[p] {
-				told[p] = true
-				problems = append(problems, "not read: "+p)
+			if note := "not read: " + p; !slices.Contains(problems, note) {
+				problems = append(problems, note)
 			}
 		}
 		return nil
@@ -299,7 +286,7 @@ func versionOf(h record.Header) string {
 }
 
 // askIstiod asks the istiod that is named, or else that of the local lab if it is of
-// this version. Where nobody can be asked, the note says why and what to do.
+// this version. Where there is none to ask, the note says why and what to do.
 func askIstiod(ctx context.Context, named, version, image string) (*variables.Known, string, error) {
 	if named != "" {
 		known, err := askNamed(ctx, named, image)

@@ -40,10 +40,6 @@ func kept(page []byte, keep func([]byte) bool) []byte {
 // istiod without a limit nothing has to be read, and one with a limit of which nothing can
 // be read leaves them open.
 func TestAdviceOfCAdvisor(t *testing.T) {
-	rules, err := advice.Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
 		limit string
 		read  bool
@@ -79,11 +75,11 @@ func TestAdviceOfCAdvisor(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		metrics, err := gather.Metrics(t.Context(), rules, recorder.Source(), signals.Options{Window: time.Minute + time.Millisecond}, begin.Add(time.Minute))
+		metrics, err := gather.Metrics(t.Context(), recorder.Source(), signals.Options{Window: time.Minute + time.Millisecond}, begin.Add(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := judgements(t, rules, &advice.Evidence{PromQL: metrics, Levers: map[string]string{study.FactorIstiodCPU: c.limit, study.FactorIstiodReplicas: "1"}})
+		got := judgements(&advice.Evidence{Metrics: metrics, Levers: map[string]string{study.FactorIstiodCPU: c.limit, study.FactorIstiodReplicas: "1"}})
 		for rule, want := range c.want {
 			if got[rule].Outcome != want {
 				t.Errorf("%s: %s is %s, not %s: %+v", name, rule, got[rule].Outcome, want, got[rule])

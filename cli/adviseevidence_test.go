@@ -20,31 +20,24 @@ import (
 // the outcome of each rule in each cell.
 func outcomes(t *testing.T, run record.Run) map[string]map[string]advice.Judgement {
 	t.Helper()
-	rules, err := advice.Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
 	findings, err := analyses.All().Analyze(run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := gather.OfRun(t.Context(), rules, gather.Run{Dir: "run", Record: run, Findings: findings})
+	all, err := gather.OfRun(t.Context(), gather.Run{Dir: "run", Record: run, Findings: findings})
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]map[string]advice.Judgement{}
 	for _, e := range all {
-		out[e.Cell.Key()] = judgements(t, rules, e)
+		out[e.Cell.Key()] = judgements(e)
 	}
 	return out
 }
 
-func judgements(t *testing.T, rules *advice.Rules, e *advice.Evidence) map[string]advice.Judgement {
-	t.Helper()
-	r, err := rules.Judge(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+// judgements are those of all rules, and under "" the first advice.
+func judgements(e *advice.Evidence) map[string]advice.Judgement {
+	r := advice.Judge(e)
 	out := map[string]advice.Judgement{}
 	for _, list := range [][]advice.Judgement{r.Advice, r.Undecided, r.RuledOut} {
 		for _, j := range list {
@@ -265,17 +258,13 @@ func TestAdviceOfSpoiledRecord(t *testing.T) {
 		for i := range run.Trials {
 			spoil(&run.Trials[i])
 		}
-		rules, err := advice.Shipped()
-		if err != nil {
-			t.Fatal(err)
-		}
 		findings := record.Findings{Cells: []record.CellSummary{{Cell: record.Cell{}}}}
-		all, err := gather.OfRun(t.Context(), rules, gather.Run{Dir: "run", Record: run, Findings: findings})
+		all, err := gather.OfRun(t.Context(), gather.Run{Dir: "run", Record: run, Findings: findings})
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%s: %d cells, %v", rule, len(all), err)
 		}
-		if got := judgements(t, rules, all[0]); got[""].Rule != rule || got[rule].Expect == nil || len(got[rule].Try) == 0 {
-			t.Errorf("%s is %s, the first is %q: %+v\n%v", rule, got[rule].Outcome, got[""].Rule, got[rule], all[0].PromQL)
+		if got := judgements(all[0]); got[""].Rule != rule || got[rule].Expect == nil || len(got[rule].Try) == 0 {
+			t.Errorf("%s is %s, the first is %q: %+v\n%v", rule, got[rule].Outcome, got[""].Rule, got[rule], all[0].Metrics)
 		}
 	}
 }
@@ -283,10 +272,6 @@ func TestAdviceOfSpoiledRecord(t *testing.T) {
 // Two replicas that are read apart: one that has most of the proxies is told, and so is
 // one that has begun anew; an even share is not.
 func TestAdviceOfReplicas(t *testing.T) {
-	rules, err := advice.Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
 		proxies []int
 		cds     float64 // clusters sent in a second by each, though nothing is pushed
@@ -323,12 +308,12 @@ func TestAdviceOfReplicas(t *testing.T) {
 			}
 		}
 		o := signals.Options{Window: time.Minute + time.Millisecond}
-		metrics, err := gather.Metrics(t.Context(), rules, recorder.Source(), o, at.Add(time.Minute))
+		metrics, err := gather.Metrics(t.Context(), recorder.Source(), o, at.Add(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
 		levers := map[string]string{study.FactorIstiodReplicas: fmt.Sprint(len(c.proxies)), study.FactorConnectionAge: "5m"}
-		got := judgements(t, rules, &advice.Evidence{PromQL: metrics, Levers: levers})
+		got := judgements(&advice.Evidence{Metrics: metrics, Levers: levers})
 		if j := got[""]; c.want == "unbalanced" && (len(j.Try) != 1 || j.Expect == nil || j.Expect.High >= j.Expect.Now) {
 			t.Errorf("%s, of connections that live for 5 minutes: %+v", name, j)
 		}
@@ -347,10 +332,6 @@ func TestAdviceOfReplicas(t *testing.T) {
 // What proxies never called is told where a Sidecar leaves it in; where none stands, the
 // missing Sidecar is.
 func TestAdviceOfUnused(t *testing.T) {
-	rules, err := advice.Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
 		share, clusters, bytes float64
 		scope, want            string
@@ -361,8 +342,8 @@ func TestAdviceOfUnused(t *testing.T) {
 		"small, no Sidecar":   {0.9, 120, 5e5, "none", "unused_config"},
 		"large, no Sidecar":   {0.9, 500, 2e6, "none", "no_scope"},
 	} {
-		e := &advice.Evidence{Facts: map[string]float64{"unused_share": c.share, "unused_clusters": c.clusters, "config_bytes": c.bytes}, Levers: map[string]string{study.FactorSidecarScope: c.scope}}
-		if got := judgements(t, rules, e); got[""].Rule != c.want {
+		e := &advice.Evidence{Facts: map[*advice.Quantity]float64{advice.UnusedShare: c.share, advice.UnusedClusters: c.clusters, advice.ConfigBytes: c.bytes}, Levers: map[string]string{study.FactorSidecarScope: c.scope}}
+		if got := judgements(e); got[""].Rule != c.want {
 			t.Errorf("%s: the first advice is %q: %+v", name, got[""].Rule, got["unused_config"])
 		}
 	}
@@ -372,10 +353,6 @@ func TestAdviceOfUnused(t *testing.T) {
 // an istiod that has counted rejections and sees none while it is watched: it sends what
 // was rejected when that changes again.
 func TestAdviceOfEarlierRejections(t *testing.T) {
-	rules, err := advice.Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
 		page string // of a second, as a format
 		want string
@@ -399,11 +376,11 @@ func TestAdviceOfEarlierRejections(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		metrics, err := gather.Metrics(t.Context(), rules, recorder.Source(), signals.Options{Window: time.Minute + time.Millisecond}, at.Add(time.Minute))
+		metrics, err := gather.Metrics(t.Context(), recorder.Source(), signals.Options{Window: time.Minute + time.Millisecond}, at.Add(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := judgements(t, rules, &advice.Evidence{PromQL: metrics})["rejected"]
+		got := judgements(&advice.Evidence{Metrics: metrics})["rejected"]
 		if got.Outcome != c.want || c.want == advice.NotEnough && (len(got.Missing) != 1 || !strings.Contains(got.Missing[0].Measure, "istioctl proxy-status")) {
 			t.Errorf("%s: %+v %v", name, got, metrics)
 		}
@@ -416,13 +393,10 @@ func TestAdviceOfEarlierRejections(t *testing.T) {
 // What a proxy holds is the same figure whether it was received or dumped: a dump takes
 // four times as much.
 func TestAdviceOfDumps(t *testing.T) {
-	rules, err := advice.Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for facts, want := range map[[2]any]string{{"config_bytes", 1.2e6}: advice.Holds, {"config_bytes", 0.8e6}: advice.RuledOut, {"config_dump_bytes", 4.8e6}: advice.Holds, {"config_dump_bytes", 2e6}: advice.RuledOut} {
-		e := &advice.Evidence{Facts: map[string]float64{facts[0].(string): facts[1].(float64)}, Levers: map[string]string{study.FactorSidecarScope: "none"}}
-		if got := judgements(t, rules, e)["no_scope"]; got.Outcome != want || want == advice.Holds && (got.Expect == nil || strings.Contains(got.Says, "unknown")) {
+	for facts, want := range map[[2]any]string{{advice.ConfigBytes, 1.2e6}: advice.Holds, {advice.ConfigBytes, 0.8e6}: advice.RuledOut,
+		{advice.ConfigDumpBytes, 4.8e6}: advice.Holds, {advice.ConfigDumpBytes, 2e6}: advice.RuledOut} {
+		e := &advice.Evidence{Facts: map[*advice.Quantity]float64{facts[0].(*advice.Quantity): facts[1].(float64)}, Levers: map[string]string{study.FactorSidecarScope: "none"}}
+		if got := judgements(e)["no_scope"]; got.Outcome != want || want == advice.Holds && (got.Expect == nil || strings.Contains(got.Says, "unknown")) {
 			t.Errorf("%v: %+v", facts, got)
 		}
 	}

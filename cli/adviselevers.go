@@ -27,10 +27,6 @@ func newAdviseLeversCommand(env *Env) *cobra.Command {
 			"be of the version that runs there, which is looked up first.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rules, err := advice.Shipped()
-			if err != nil {
-				return err
-			}
 			known, err := istiodAsked(cmd.Context(), &f, program, cmd.Flags().Changed("lab"))
 			if err != nil {
 				return err
@@ -39,7 +35,7 @@ func newAdviseLeversCommand(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list := rules.Levers(known, shipped, others)
+			list := advice.Levers(known, shipped, others)
 			if json {
 				return writeJSON(env.Stdout, list)
 			}

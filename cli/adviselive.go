@@ -138,7 +138,7 @@ func (i *istiods) watchLocks(ctx context.Context) func(context.Context, *advice.
 			e.Notes = append(e.Notes, "mutex profiles could not be taken: "+err.Error())
 			return
 		}
-		e.Facts["locks_waiting"] = waited / time.Since(began).Seconds()
+		e.Facts[advice.LocksWaiting] = waited / time.Since(began).Seconds()
 	}
 }
 

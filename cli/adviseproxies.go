@@ -32,8 +32,8 @@ const sampledProxies = 5
 
 // recordedProxies returns what a run's proxies held beside what findings say: clusters
 // that they resolve by DNS themselves, and listeners of headless Services.
-func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map[string]float64, []string) {
-	return func(trials []*record.Trial) (map[string]float64, []string) {
+func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map[*advice.Quantity]float64, []string) {
+	return func(trials []*record.Trial) (map[*advice.Quantity]float64, []string) {
 		folder, err := store.Folder(dir, store.DirConfigs)
 		if err != nil {
 			return nil, nil // the study did not ask for them
@@ -69,7 +69,7 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 				notes = append(notes, fmt.Sprintf("not read: %s: %v", e.Name(), err))
 			}
 		}
-		facts := map[string]float64{}
+		facts := map[*advice.Quantity]float64{}
 		return facts, append(notes, held.facts(facts)...)
 	}
 }
@@ -90,17 +90,17 @@ func (h *proxiesHeld) add(p scope.Proxy) {
 	}
 }
 
-func (h *proxiesHeld) facts(facts map[string]float64) (notes []string) {
+func (h *proxiesHeld) facts(facts map[*advice.Quantity]float64) (notes []string) {
 	sum := 0
 	for _, n := range h.dns {
 		sum += n
-		facts["dns_clusters"] = max(facts["dns_clusters"], float64(n))
+		facts[advice.DNSClusters] = max(facts[advice.DNSClusters], float64(n))
 	}
 	if len(h.dns) > 0 {
-		facts["dns_clusters_mean"] = float64(sum) / float64(len(h.dns))
+		facts[advice.DNSClustersMean] = float64(sum) / float64(len(h.dns))
 	}
 	if h.proxies > 0 {
-		facts["headless_listeners"], facts["headless_share"] = float64(h.listeners), h.share
+		facts[advice.HeadlessListeners], facts[advice.HeadlessShare] = float64(h.listeners), h.share
 	}
 	if h.most != "" {
 		notes = append(notes, h.most)
@@ -151,7 +151,7 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *istiods, e *a
 	case err != nil:
 		e.Notes = append(e.Notes, "whether Sidecars hold for the proxies that were asked could not be read: "+err.Error())
 	case len(asked) > 0:
-		e.Facts["scoped_share"] = share
+		e.Facts[advice.ScopedShare] = share
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func proxyBegan(pod corev1.Pod) time.Time {
 
 // heldFacts are what proxies hold, and what of it those have never called that have run
 // for a day: younger ones have hardly begun.
-func heldFacts(all []scope.Proxy, dns map[string]int, began map[string]time.Time, now time.Time, facts map[string]float64) (notes []string) {
+func heldFacts(all []scope.Proxy, dns map[string]int, began map[string]time.Time, now time.Time, facts map[*advice.Quantity]float64) (notes []string) {
 	if len(all) == 0 {
 		return []string{"no proxy was there to be asked what it holds"}
 	}
@@ -235,7 +235,7 @@ func heldFacts(all []scope.Proxy, dns map[string]int, began map[string]time.Time
 			old = append(old, p)
 		}
 	}
-	facts["config_dump_bytes"] = stat.Median(sizes)
+	facts[advice.ConfigDumpBytes] = stat.Median(sizes)
 	held := proxiesHeld{dns: dns}
 	for _, p := range all {
 		held.add(p)
@@ -245,8 +245,8 @@ func heldFacts(all []scope.Proxy, dns map[string]int, began map[string]time.Time
 		return append(notes, "no sidecar that was asked has run for a day: what they never called says nothing yet")
 	}
 	if u := scope.Merge(old, 1).Uncalled; u != nil && u.Clusters > 0 {
-		facts["unused_share"] = float64(u.Never) / float64(u.Clusters)
-		facts["unused_clusters"] = float64(u.Never) / float64(len(old))
+		facts[advice.UnusedShare] = float64(u.Never) / float64(u.Clusters)
+		facts[advice.UnusedClusters] = float64(u.Never) / float64(len(old))
 	}
 	return notes
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
+	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
@@ -71,14 +72,14 @@ func TestHeldFacts(t *testing.T) {
 	}
 	all := []scope.Proxy{proxy("a/young", 100, 0), proxy("b/old", 300, 4), proxy("c/unknown", 200, 0)}
 	began := map[string]time.Time{"a/young": now.Add(-time.Minute), "b/old": now.Add(-25 * time.Hour)}
-	facts := map[string]float64{}
+	facts := map[*advice.Quantity]float64{}
 	notes := heldFacts(all, map[string]int{"a/young": 3, "b/old": 60}, began, now, facts)
-	if len(notes) != 0 || facts["config_dump_bytes"] != 200 || facts["dns_clusters"] != 60 || facts["dns_clusters_mean"] != 31.5 || facts["unused_share"] != 0.6 || facts["unused_clusters"] != 6 {
+	if len(notes) != 0 || facts[advice.ConfigDumpBytes] != 200 || facts[advice.DNSClusters] != 60 || facts[advice.DNSClustersMean] != 31.5 || facts[advice.UnusedShare] != 0.6 || facts[advice.UnusedClusters] != 6 {
 		t.Errorf("%q %v", notes, facts)
 	}
-	facts = map[string]float64{}
+	facts = map[*advice.Quantity]float64{}
 	notes = heldFacts(all[:1], nil, began, now, facts)
-	if _, told := facts["unused_share"]; told || len(notes) != 1 || facts["config_dump_bytes"] != 100 {
+	if _, told := facts[advice.UnusedShare]; told || len(notes) != 1 || facts[advice.ConfigDumpBytes] != 100 {
 		t.Errorf("%q %v", notes, facts)
 	}
 }
@@ -135,7 +136,7 @@ func TestRecordedProxies(t *testing.T) {
 		}
 	}
 	facts, notes := recordedProxies(t.Context(), dir)([]*record.Trial{{ID: "b000-t00"}})
-	if facts["dns_clusters"] != 30 || facts["dns_clusters_mean"] != 20 || facts["headless_listeners"] != 60 || !(facts["headless_share"] > 0.5) {
+	if facts[advice.DNSClusters] != 30 || facts[advice.DNSClustersMean] != 20 || facts[advice.HeadlessListeners] != 60 || !(facts[advice.HeadlessShare] > 0.5) {
 		t.Errorf("%v", facts)
 	}
 	if len(notes) != 1 || !strings.Contains(notes[0], "data/store") {

@@ -1,15 +1,13 @@
-// Package advice goes from what was measured of a mesh to what limits it and what to
-// try: a table of rules (rules.yaml), judged over evidence.
+// Package advice goes from what was measured of a mesh to what limits it and what to try:
+// a table of rules ([rules]) over quantities ([quantities]).
 //
-//	rules.yaml -> [Read] -> Rules  \
-//	a run, or an istiod -> Evidence -> [Rules.Judge] -> Report -> [WriteText]
+//	a run, or an istiod -> Evidence -> [Judge] -> Report -> [WriteText]
 //
-// A rule says when it holds, what rules it out, and what else would show if it were
-// so, each a CEL expression over quantities; a quantity is an expression in PromQL
-// over istiod's metrics, a finding, a fact, or CEL over other quantities. What was not
-// measured is unknown, and three-valued: a rule that what is known decides is decided,
-// any other has not enough evidence, and says what to measure. Nothing is applied.
+// A rule says when it holds, what rules it out, and what else is seen where it holds, each a
+// condition in Go over quantities. A quantity comes from a finding, a fact, a lever's level, a
+// query in PromQL over istiod's metrics, or a formula over other quantities. What was not
+// measured is unknown, and conditions have three values: a rule that is decided by what is
+// known is decided; any other lacks evidence, and says what to measure. Nothing is applied.
 //
-// Package gather makes the evidence, package variables asks an istiod which settings
-// it has.
+// Package gather makes the evidence, package variables asks an istiod which settings it has.
 package advice

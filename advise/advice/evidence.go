@@ -1,7 +1,6 @@
 package advice
 
 import (
-	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/promql/parser"
@@ -11,30 +10,27 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Evidence is what is known of a mesh, by where quantities may come from.
+// Evidence is what is known of a mesh, by where it comes from.
 type Evidence struct {
-	// Source says what was looked at.
+	// Source says what was read.
 	Source string
 	Cell   record.Cell // of a run; nil otherwise
 	// WindowS is the time that rates are over, seconds.
 	WindowS float64
-	PromQL  map[string]float64 // by the expression as rules have it
-	// Findings are those of the cell that have a value.
+	// Metrics are the answers to the quantities' queries, Facts what a reader of the run
+	// or of the cluster observed itself.
+	Metrics, Facts map[*Quantity]float64
+	// Findings are those of the cell that have a value, by name.
 	Findings map[string]record.Finding
-	// Facts are what a reader of the run or of the cluster knows by itself. Beside
-	// them "lever.NAME" is the level of a lever as a number, where it is one.
-	Facts map[string]float64
-	// Levers are the levels that levers have, as named or as found; Limits what holds
-	// parts back.
+	// Levers are the levels of levers, as named or as found. Limits are what limits each
+	// part of a data plane: record.LimitConcurrency and so on, or "none".
 	Levers, Limits map[string]string
-	// Known is what this istiod has; nil where nobody asked it.
+	// Known is what this istiod has; nil where its program was not asked.
 	Known *variables.Known
 	// Effects are what the run itself measured of levers at other levels.
 	Effects []Measured
-	// Deployment is istiod's; "" for "istiod" of its usual namespace.
-	Deployment string
-	// Root is the mesh's root namespace; "" where that is not known.
-	Root string
+	// Deployment is istiod's, and Root the mesh's root namespace; "" for the usual ones.
+	Deployment, Root string
 	// Doubt says why all of it is weaker than it looks; "" where nothing does.
 	Doubt string
 	// Notes say what could not be read.
@@ -43,8 +39,9 @@ type Evidence struct {
 
 // Measured is what a run measured of setting one lever, all else being equal.
 type Measured struct {
-	Lever, Level string
-	Finding      record.Finding // a difference, against this cell
+	Lever   string         `json:"lever"`
+	Level   string         `json:"level"`
+	Finding record.Finding `json:"finding"` // a difference, against this cell
 }
 
 // Value is a quantity with where it comes from.
@@ -56,7 +53,7 @@ type Value struct {
 	Source string  `json:"source"`
 }
 
-// Gap is a quantity that is not known.
+// Gap is a quantity, a lever's level or a part's limit that is not known.
 type Gap struct {
 	Name    string `json:"name"`
 	Words   string `json:"words"`
@@ -67,142 +64,194 @@ type Gap struct {
 	Never  []string `json:"metrics_not_of_this_version,omitempty"`
 }
 
-// resolved is all quantities of a table.
-type resolved struct {
-	scope
-	values map[string]Value
-	rules  *Rules
-	of     *Evidence
+// mesh is evidence as conditions and formulas read it. It keeps a list of what they read.
+type mesh struct {
+	evidence *Evidence
+	values   map[*Quantity]Value
+	// inputs are what the formula of each calculated quantity read.
+	inputs map[*Quantity][]reading
+	reads  []reading
 }
 
-// resolve finds each quantity's value, in the order of the table.
-func (r *Rules) resolve(e *Evidence) (*resolved, error) {
-	out := &resolved{scope: scope{numbers: map[string]float64{}, texts: map[string]map[string]string{varLevers: e.Levers, varLimits: e.Limits}},
-		values: map[string]Value{}, rules: r, of: e}
-	for _, q := range r.Quantities {
-		for _, o := range q.From {
-			v, source, ok, err := out.origin(o)
-			if err != nil {
-				return nil, err
-			}
-			if ok && !math.IsNaN(v) && !math.IsInf(v, 0) {
-				out.numbers[q.Name] = v
-				out.values[q.Name] = Value{q.Name, q.Words, v, q.Unit, source}
-				break
-			}
+// reading is something that was read: a quantity, or else a lever's level or a part's limit.
+type reading struct {
+	name     string
+	quantity *Quantity
+	measure  string // of levels and limits
+	known    bool
+}
+
+// resolve finds the value of each quantity.
+func resolve(e *Evidence) *mesh {
+	m := &mesh{evidence: e, values: map[*Quantity]Value{}, inputs: map[*Quantity][]reading{}}
+	for _, q := range quantities {
+		if v, source := m.resolve(q); known(v) {
+			m.values[q] = Value{q.Name, q.Words, v, q.Unit, source}
 		}
 	}
-	return out, nil
+	return m
 }
 
-// leverFact begins the facts that are levers' levels.
-const leverFact = "lever."
+// resolve takes a quantity from the first of its sources that has it.
+func (m *mesh) resolve(q *Quantity) (v float64, source string) {
+	var formula float64
+	if q.Formula != nil {
+		formula, m.inputs[q] = m.number(q.Formula)
+	}
+	if f, ok := m.evidence.Findings[q.Finding]; ok && known(f.Estimate) {
+		return f.Estimate, "finding " + q.Finding
+	}
+	if v, ok := m.evidence.Facts[q]; ok && known(v) {
+		return v, "as read"
+	}
+	if f, ok := study.LeverByName(q.Lever); ok {
+		if v, ok := f.Value(m.evidence.Levers[q.Lever]); ok && known(v) {
+			return v, "lever " + q.Lever
+		}
+	}
+	if v, ok := m.evidence.Metrics[q]; ok && known(v) {
+		return v, "istiod's metrics"
+	}
+	if q.Formula != nil {
+		return formula, "calculated"
+	}
+	return unknown, ""
+}
 
-func (r *resolved) origin(o Origin) (v float64, source string, ok bool, err error) {
+// get reads a quantity.
+func (m *mesh) get(q *Quantity) float64 {
+	v, ok := m.values[q]
+	m.read(reading{name: q.Name, quantity: q, known: ok})
+	if !ok {
+		return unknown
+	}
+	return v.Value
+}
+
+// leverIs reads whether a lever has a level.
+func (m *mesh) leverIs(lever, level string) Truth {
+	return m.textIs("levers."+lever, m.evidence.Levers, lever, level,
+		"read istiod's settings: meshtrial advise of a running istiod, or a run that records its levers")
+}
+
+// limitedBy reads whether something limits a sidecar's threads: the client's or the server's.
+func (m *mesh) limitedBy(limit string) Truth {
+	is := func(part string) Truth {
+		return m.textIs("limits."+part, m.evidence.Limits, part, limit, "run a data-plane study with measure threads")
+	}
+	return either(is(record.PartClientProxy), is(record.PartServerProxy))
+}
+
+func (m *mesh) textIs(name string, texts map[string]string, key, want, measure string) Truth {
+	got, ok := texts[key]
+	m.read(reading{name: name, measure: measure, known: ok})
 	switch {
-	case o.PromQL != "":
-		v, ok = r.of.PromQL[o.PromQL]
-		return v, "istiod's metrics", ok, nil
-	case o.Finding != "":
-		f, ok := r.of.Findings[o.Finding]
-		return f.Estimate, "finding " + o.Finding, ok, nil
-	case len(o.Fact) > len(leverFact) && o.Fact[:len(leverFact)] == leverFact:
-		name := o.Fact[len(leverFact):]
-		f, known := study.LeverByName(name)
-		if known {
-			v, ok = f.Value(r.of.Levers[name])
-		}
-		return v, "lever " + name, ok, nil
-	case o.Fact != "":
-		v, ok = r.of.Facts[o.Fact]
-		return v, "as read", ok, nil
+	case !ok:
+		return Unknown
+	case got == want:
+		return True
 	}
-	v, ok, err = r.number(o.CEL)
-	return v, "calculated", ok, err
+	return False
 }
 
-// gaps are the quantities that are missing for an expression: of those that are
-// calculated, what they lack. Levels and limits count as quantities.
-func (r *resolved) gaps(e *expr) []Gap {
-	var out []Gap
-	seen := map[string]bool{}
-	var visit func(names []string)
-	visit = func(names []string) {
-		for _, name := range names {
-			if seen[name] {
-				continue
-			}
-			seen[name] = true
-			q, ok := r.rules.Quantity(name)
-			if !ok {
-				out = append(out, Gap{Name: name, Words: name, Measure: measureOf(name)})
-				continue
-			}
-			var of []string
-			for _, o := range q.From {
-				if o.CEL != nil {
-					of = append(of, r.lacks(o.CEL)...)
-				}
-			}
-			if len(of) == 0 {
-				out = append(out, r.gap(q))
-			}
-			visit(of)
+func (m *mesh) read(r reading) {
+	if !slices.ContainsFunc(m.reads, func(had reading) bool { return had.name == r.name }) {
+		m.reads = append(m.reads, r)
+	}
+}
+
+// truth evaluates a condition, and returns what it read.
+func (m *mesh) truth(condition func(*mesh) Truth) (Truth, []reading) {
+	m.reads = nil
+	t := condition(m)
+	return t, m.reads
+}
+
+// number evaluates a formula, and returns what it read.
+func (m *mesh) number(formula func(*mesh) float64) (float64, []reading) {
+	m.reads = nil
+	v := formula(m)
+	return v, m.reads
+}
+
+// shown are those of some quantities that are known.
+func (m *mesh) shown(of []*Quantity) []Value {
+	var out []Value
+	for _, q := range of {
+		if v, ok := m.values[q]; ok {
+			out = append(out, v)
 		}
 	}
-	visit(r.lacks(e))
 	return out
 }
 
-// measureOf says how levels and limits are had.
-func measureOf(name string) string {
-	if name[:len(varLimits)] == varLimits {
-		return "run a data-plane study with measure threads"
+// seen are the quantities among what was read that are known.
+func (m *mesh) seen(reads []reading) []Value {
+	var out []Value
+	for _, r := range reads {
+		if r.quantity != nil && r.known {
+			out = append(out, m.values[r.quantity])
+		}
 	}
-	return "read istiod's settings: meshtrial advise of a running istiod, or a run that records its levers"
+	return out
 }
 
-func (r *resolved) gap(q Quantity) Gap {
-	g := Gap{Name: q.Name, Words: q.Words, Measure: q.Measure}
-	for _, o := range q.From {
-		for _, name := range metricsOf(o.PromQL) {
-			if k := r.of.Known; k != nil && len(k.Metrics) > 0 && istiodsOwn(name) && !exports(k, name) && !slices.Contains(g.Never, name) {
-				g.Never = append(g.Never, name)
+// gaps are what is unknown of what was read: of a quantity that is calculated, what its
+// formula lacks.
+func (m *mesh) gaps(reads []reading) []Gap {
+	var out []Gap
+	visited := map[string]bool{}
+	var visit func([]reading)
+	visit = func(reads []reading) {
+		for _, r := range reads {
+			if r.known || visited[r.name] {
+				continue
 			}
-			if !slices.Contains(g.Absent, name) {
-				g.Absent = append(g.Absent, name)
+			visited[r.name] = true
+			if r.quantity == nil {
+				out = append(out, Gap{Name: r.name, Words: r.name, Measure: r.measure})
+				continue
+			}
+			inputs := m.inputs[r.quantity]
+			if !slices.ContainsFunc(inputs, func(i reading) bool { return !i.known }) {
+				out = append(out, m.gap(r.quantity))
+			}
+			visit(inputs)
+		}
+	}
+	visit(reads)
+	return out
+}
+
+func (m *mesh) gap(q *Quantity) Gap {
+	g := Gap{Name: q.Name, Words: q.Words, Measure: q.Measure, Absent: metricsIn(q.Query)}
+	if k := m.evidence.Known; k != nil && len(k.Metrics) > 0 {
+		for _, name := range g.Absent {
+			if k.Lacks(name) {
+				g.Never = append(g.Never, name)
 			}
 		}
 	}
 	return g
 }
 
-// istiodsOwn tells metrics that an istiod's reference would list.
-func istiodsOwn(name string) bool { return len(name) > 6 && name[:6] == "pilot_" }
-
-// exports reports whether this version exports a metric, or the histogram that a
-// series is of.
-func exports(k *variables.Known, name string) bool {
-	return slices.ContainsFunc(k.Metrics, func(m variables.Metric) bool {
-		return name == m.Name || name == m.Name+"_sum" || name == m.Name+"_count" || name == m.Name+"_bucket"
-	})
-}
-
-// metricsOf lists the metrics that an expression in PromQL reads.
-func metricsOf(promql string) []string {
-	if promql == "" {
+// metricsIn lists the metrics that a query reads, each once.
+func metricsIn(query string) []string {
+	if query == "" {
 		return nil
 	}
-	parsed, err := newParser().ParseExpr(expand(promql))
+	parsed, err := newParser().ParseExpr(placeholders.Replace(query))
 	if err != nil {
 		return nil
 	}
 	var out []string
 	parser.Inspect(parsed, func(n parser.Node, _ []parser.Node) error {
-		if s, ok := n.(*parser.VectorSelector); ok && s.Name != "" {
+		if s, ok := n.(*parser.VectorSelector); ok && s.Name != "" && !slices.Contains(out, s.Name) {
 			out = append(out, s.Name)
 		}
 		return nil
 	})
 	return out
 }
+
+func newParser() parser.Parser { return parser.NewParser(parser.Options{}) }

@@ -3,8 +3,8 @@ package advice
 import (
 	"cmp"
 	"slices"
-	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -20,7 +20,7 @@ type Report struct {
 	Source  string      `json:"source"`
 	Cell    record.Cell `json:"cell,omitempty"`
 	WindowS float64     `json:"window_s,omitempty"`
-	// Istiod is its version; "" where nobody asked it which settings it has.
+	// Istiod is its version; "" where its program was not asked which settings it has.
 	Istiod string `json:"istiod,omitempty"`
 	// Advice are the rules that hold, most certain first.
 	Advice []Judgement `json:"advice"`
@@ -40,11 +40,11 @@ type Judgement struct {
 	Outcome string `json:"outcome"`
 	// Says is the finding in a sentence, Why what decided it.
 	Says string   `json:"says,omitempty"`
-	Why  []string `json:"why,omitempty"`
+	Why  []Reason `json:"why,omitempty"`
 	// Evidence are the quantities that it rests on.
 	Evidence []Value `json:"evidence,omitempty"`
-	// Confidence is from 0 to 1: all that supports it was seen, and all that could rule
-	// it out was looked at.
+	// Confidence is from 0 to 1. It is highest if all that supports the rule was seen, and all
+	// that could rule it out was checked.
 	Confidence float64 `json:"confidence,omitempty"`
 	// Share is how much of what is wrong it explains, from 0 to 1.
 	Share   float64   `json:"share,omitempty"`
@@ -56,48 +56,57 @@ type Judgement struct {
 	Sources []string  `json:"sources,omitempty"`
 }
 
-// Expected is what trying it is expected to do.
+// Codes of reasons.
+const (
+	ConditionFalse = "condition_false" // the rule's condition
+	OtherCause     = "other_cause"     // what rules it out is so
+	NoOtherCause   = "no_other_cause"  // it is not so
+	Supported      = "supported"       // what supports it was seen
+	Contradicted   = "contradicted"    // it was not
+	NotObserved    = "not_observed"    // one of these is unknown
+	EffectUnknown  = "effect_unknown"  // what is expected is unknown, without what Text lists
+)
+
+// Reason is why a rule was decided so, or what speaks for or against it.
+type Reason struct {
+	Code   string  `json:"code"`
+	Text   string  `json:"text"` // of the condition
+	Values []Value `json:"values,omitempty"`
+}
+
+// Expected is what is expected of a step.
 type Expected struct {
 	// Quantity is the name of what is to change, Of its words.
-	Quantity string `json:"quantity"`
-
-	Of   string  `json:"of"`
-	Unit string  `json:"unit"`
-	Now  float64 `json:"now"`
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
+	Quantity string  `json:"quantity"`
+	Of       string  `json:"of"`
+	Unit     string  `json:"unit"`
+	Now      float64 `json:"now"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
 	// From says what the interval rests on: a rule of thumb, or arithmetic over this
 	// evidence, and which.
 	From string `json:"from"`
 }
 
-// Confidence of rules: each thing that would support one and is not known, and each
-// that might rule it out and was not looked at, takes a part of it; so does evidence
-// that is weaker as a whole.
+// Confidence of rules: certain, multiplied by unseen for each thing that would support or
+// might rule one out and is unknown, and by doubtful where evidence is weak as a whole.
 const (
 	certain  = 0.95
 	unseen   = 0.8
 	doubtful = 0.6
-	highFrom = 0.9
-	mediumAt = 0.6
 )
 
-// Judge judges all rules over evidence. Its error is a rule that cannot be evaluated.
-func (r *Rules) Judge(e *Evidence) (Report, error) {
-	out := Report{Source: e.Source, Cell: e.Cell, WindowS: e.WindowS, Advice: []Judgement{}, Undecided: []Judgement{}, RuledOut: []Judgement{}, Doubt: e.Doubt, Notes: e.Notes}
+// Judge judges all rules over evidence.
+func Judge(e *Evidence) Report {
+	out := Report{Source: e.Source, Cell: e.Cell, WindowS: e.WindowS, Doubt: e.Doubt, Notes: e.Notes,
+		Advice: []Judgement{}, Undecided: []Judgement{}, RuledOut: []Judgement{}}
 	if e.Known != nil {
 		out.Istiod = e.Known.Version
 	}
-	seen, err := r.resolve(e)
-	if err != nil {
-		return out, err
-	}
-	out.Values = seen.all()
-	for i := range r.Rules {
-		j, err := seen.judge(&r.Rules[i])
-		if err != nil {
-			return out, err
-		}
+	m := resolve(e)
+	out.Values = append([]Value{}, m.shown(quantities)...)
+	for _, rule := range rules {
+		j := m.judge(rule)
 		switch j.Outcome {
 		case Holds:
 			out.Advice = append(out.Advice, j)
@@ -110,180 +119,102 @@ func (r *Rules) Judge(e *Evidence) (Report, error) {
 	slices.SortStableFunc(out.Advice, func(a, b Judgement) int {
 		return cmp.Or(cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.Share, a.Share))
 	})
-	return out, nil
+	return out
 }
 
-// judge judges one rule: false as soon as what is known makes it false, true where
+// judge judges one rule. It is ruled out as soon as what is known does so, and holds where
 // all that has to be known is.
-func (r *resolved) judge(rule *Rule) (Judgement, error) {
-	j := Judgement{Rule: rule.ID, Title: rule.Title, Outcome: RuledOut}
-	when, err := r.truth(rule.When)
-	if err != nil {
-		return j, err
+func (m *mesh) judge(rule Rule) Judgement {
+	ruledOut := func(code, text string, reads []reading) Judgement {
+		return Judgement{Rule: rule.Code, Title: rule.Title, Outcome: RuledOut, Why: []Reason{{Code: code, Text: text}}, Evidence: m.seen(reads)}
 	}
+	when, reads := m.truth(rule.When)
 	if when == False {
-		j.Why = []string{"not so: " + rule.When.text()}
-		j.Evidence = r.shown(rule.When.uses)
-		return j, nil
+		return ruledOut(ConditionFalse, rule.Condition, reads)
 	}
-	j.Evidence = r.shown(rule.Shows)
-	j.Says = r.filled(rule.Says)
+	j := Judgement{Rule: rule.Code, Title: rule.Title, Says: m.say(rule.Says), Evidence: m.shown(rule.Shows), Confidence: certain}
 	if when == Unknown {
-		j.Missing = r.gaps(rule.When)
+		j.Missing = m.gaps(reads)
 	}
-	j.Confidence = certain
+	because := func(code string, c Clause, reads []reading) {
+		j.Why = append(j.Why, Reason{code, c.Text, m.seen(reads)})
+	}
 	for _, c := range rule.Unless {
-		t, err := r.truth(c.When)
-		if err != nil {
-			return j, err
-		}
+		t, reads := m.truth(c.When)
 		switch {
 		case t == True:
-			return Judgement{Rule: rule.ID, Title: rule.Title, Outcome: RuledOut, Why: []string{r.filled(c.Because)}, Evidence: r.shown(c.When.uses)}, nil
+			return ruledOut(OtherCause, c.Text, reads)
 		case t == False:
-			j.Why = append(j.Why, "it is not that "+r.filled(c.Because))
+			because(NoOtherCause, c, reads)
 		case c.Optional:
-			j.Why = append(j.Why, "not looked at: whether "+c.When.text())
+			because(NotObserved, c, reads)
 			j.Confidence *= unseen
 		default:
-			for _, g := range r.gaps(c.When) {
+			for _, g := range m.gaps(reads) {
 				if !slices.ContainsFunc(j.Missing, func(had Gap) bool { return had.Name == g.Name }) {
 					j.Missing = append(j.Missing, g)
 				}
 			}
 		}
 	}
-	contradicted, err := r.support(rule, &j)
-	switch {
-	case err != nil:
-		return j, err
-	case contradicted || len(j.Missing) > 0:
-		j.Outcome, j.Confidence = NotEnough, 0
-		return j, nil
-	}
-	if r.of.Doubt != "" {
-		j.Confidence *= doubtful
-	}
-	return r.advise(rule, j)
-}
-
-// support looks for what is seen too where a rule holds; contradicted says that it was
-// looked for and not seen.
-func (r *resolved) support(rule *Rule, j *Judgement) (contradicted bool, err error) {
+	contradicted := false
 	for _, c := range rule.Supports {
-		t, err := r.truth(c.When)
-		if err != nil {
-			return false, err
-		}
+		t, reads := m.truth(c.When)
 		switch t {
 		case True:
-			j.Why = append(j.Why, "supported: "+r.filled(c.Because))
+			because(Supported, c, reads)
 		case Unknown:
-			j.Why = append(j.Why, "not looked at: whether "+c.When.text())
+			because(NotObserved, c, reads)
 			j.Confidence *= unseen
 		case False:
+			because(Contradicted, c, reads)
 			contradicted = true
-			j.Why = append(j.Why, "contradicted: it is not so that "+c.When.text()+", as would be where "+r.filled(c.Because))
 		}
 	}
-	return contradicted, nil
+	if contradicted || len(j.Missing) > 0 {
+		j.Outcome, j.Confidence = NotEnough, 0
+		return j
+	}
+	if m.evidence.Doubt != "" {
+		j.Confidence *= doubtful
+	}
+	return m.advise(rule, j)
 }
 
 // advise adds to a rule that holds what to try, and what is expected of it.
-func (r *resolved) advise(rule *Rule, j Judgement) (Judgement, error) {
-	j.Outcome, j.Risk, j.Back, j.Sources = Holds, rule.Risk, r.of.rooted(rule.Back), rule.Sources
-	if rule.Share != nil {
-		share, ok, err := r.number(rule.Share)
-		if err != nil {
-			return j, err
-		}
-		if ok {
-			j.Share = min(1, max(0, share))
-		}
+func (m *mesh) advise(rule Rule, j Judgement) Judgement {
+	j.Outcome, j.Risk, j.Back, j.Sources = Holds, rule.Risk, rule.Back, rule.Sources
+	if share, _ := m.number(rule.Share); known(share) {
+		j.Share = min(1, max(0, share))
 	}
 	for _, t := range rule.Try {
-		if t.If != nil {
-			is, err := r.truth(t.If)
-			if err != nil {
-				return j, err
-			}
-			if is != True {
-				continue
-			}
+		if t.If != nil && t.If(m) != True {
+			continue
 		}
-		s, err := r.step(t)
-		if err != nil {
-			return j, err
-		}
-		if !s.there() {
+		if s := m.step(t); !s.reached() {
 			j.Try = append(j.Try, s)
 		}
 	}
-	var err error
-	j.Expect, err = r.expected(rule.Effect)
-	if j.Expect == nil && err == nil {
-		j.Why = append(j.Why, "its effect cannot be predicted: "+r.unknownOf(rule.Effect))
+	var missing []string
+	if j.Expect, missing = m.expected(rule.Effect); j.Expect == nil {
+		j.Why = append(j.Why, Reason{Code: EffectUnknown, Text: words.List(missing)})
 	}
-	return j, err
+	return j
 }
 
-// expected is what an effect comes to; nil where that cannot be told.
-func (r *resolved) expected(e *Effect) (*Expected, error) {
-	low, okLow, err := r.number(e.Low)
-	if err != nil {
-		return nil, err
+// expected is what an effect comes to; nil, and what is missing for it, where that is
+// unknown.
+func (m *mesh) expected(e Effect) (x *Expected, missing []string) {
+	m.reads = nil
+	now := m.get(e.Of)
+	low, high := e.Between(m)
+	if known(now) && known(low) && known(high) {
+		return &Expected{Quantity: e.Of.Name, Of: e.Of.Words, Unit: e.Of.Unit, Now: now, Low: min(low, high), High: max(low, high), From: e.From}, nil
 	}
-	high, okHigh, err := r.number(e.High)
-	now, ok := r.values[e.Of]
-	if err != nil || !ok || !okLow || !okHigh {
-		return nil, err
-	}
-	return &Expected{Quantity: e.Of, Of: now.Words, Unit: now.Unit, Now: now.Value, Low: min(low, high), High: max(low, high), From: e.From}, nil
-}
-
-// unknownOf says what an effect needs and nobody knows.
-func (r *resolved) unknownOf(e *Effect) string {
-	var out []string
-	for _, name := range slices.Concat([]string{e.Of}, e.Low.uses, e.High.uses) {
-		if !r.has(name) && !slices.Contains(out, name) {
-			out = append(out, name)
+	for _, r := range m.reads {
+		if !r.known {
+			missing = append(missing, r.name)
 		}
 	}
-	if len(out) == 0 {
-		return "its bounds are no finite numbers"
-	}
-	return strings.Join(out, ", ") + " not known"
-}
-
-// all are the quantities that are known, in the order of the table.
-func (r *resolved) all() []Value {
-	out := []Value{}
-	for _, q := range r.rules.Quantities {
-		if v, ok := r.values[q.Name]; ok {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// shown are the quantities of these names that are known.
-func (r *resolved) shown(names []string) []Value {
-	var out []Value
-	for _, name := range names {
-		if v, ok := r.values[name]; ok {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// filled puts values into a text.
-func (r *resolved) filled(text string) string {
-	return strings.TrimSpace(fill(text, func(name string) string {
-		v, ok := r.values[name]
-		if !ok {
-			return "an unknown"
-		}
-		return spell(v.Value, v.Unit)
-	}))
+	return nil, missing
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// LeverList is what an istiod has of the levers that studies set and that advice
-// names.
+// LeverList is what an istiod has of the levers of studies and advice.
 type LeverList struct {
 	Schema int         `json:"schema"`
 	Istiod string      `json:"istiod"` // its version
@@ -27,14 +26,14 @@ type LeverLine struct {
 	// Sets names what it sets: variables of istiod's environment, fields of the mesh
 	// configuration, or parts of objects.
 	Sets []string `json:"sets"`
-	// Default is what istiod says of a variable that is not set, Usual what studies take
-	// it for; Help is istiod's own.
+	// Default is istiod's value of a variable that is not set, Usual the level that studies
+	// assume then; Help is istiod's own.
 	Default string `json:"default,omitempty"`
 	Usual   string `json:"usual,omitempty"`
 	Help    string `json:"help,omitempty"`
 	Doc     string `json:"doc"`
-	// Lacks are those of Sets that this istiod does not have; Unknown says that it does
-	// not tell.
+	// Lacks are those of Sets that this istiod does not have; Unknown says that its program
+	// does not list them.
 	Lacks   []string `json:"lacks,omitempty"`
 	Unknown bool     `json:"unknown,omitempty"`
 	// Studies are shipped studies that measure it, with its levels there; Rules the
@@ -43,28 +42,28 @@ type LeverLine struct {
 	Rules   []string     `json:"rules,omitempty"`
 }
 
-// MeasuredBy is a study that sets a lever at several levels.
+// MeasuredBy is a study that sets a lever to several levels.
 type MeasuredBy struct {
 	Study  string   `json:"study"`
 	Levels []string `json:"levels"`
 }
 
-// Levers sets the levers beside what an istiod has, and beside the studies and rules
-// that know of them.
-func (r *Rules) Levers(known *variables.Known, shipped []*study.Study, others bool) LeverList {
+// Levers lists the levers with what an istiod has of each, and the studies and rules that
+// use it; others adds the variables of its environment that are no lever.
+func Levers(known *variables.Known, shipped []*study.Study, others bool) LeverList {
 	out := LeverList{Schema: 1, Istiod: known.Version, Source: known.Source, Levers: []LeverLine{}}
 	used := map[string]bool{}
 	for _, f := range study.Levers() {
-		line := LeverLine{Name: f.Name, Usual: f.Usual, Doc: f.Doc, Sets: settingsOf(f)}
+		line := LeverLine{Name: f.Name, Usual: f.Usual, Doc: f.Doc, Sets: settingsOf(f), Rules: advisedBy(f)}
 		for _, name := range line.Sets {
 			used[name] = true
-			v, isVariable := known.Variable(name)
-			switch {
-			case isVariable:
+			if v, ok := known.Variable(name); ok {
 				line.Default, line.Help = v.Default, v.Help
-			case isField(name) && len(known.Fields) == 0:
+			}
+			switch has, listed := known.HasSetting(name); {
+			case !listed:
 				line.Unknown = true
-			case !isField(name) || !known.HasField(name):
+			case !has:
 				line.Lacks = append(line.Lacks, name)
 			}
 		}
@@ -76,24 +75,15 @@ func (r *Rules) Levers(known *variables.Known, shipped []*study.Study, others bo
 				line.Studies = append(line.Studies, MeasuredBy{s.Name, levels})
 			}
 		}
-		for _, rule := range r.Rules {
-			if slices.ContainsFunc(rule.Try, func(t Try) bool { return t.Lever == f.Name }) {
-				line.Rules = append(line.Rules, rule.ID)
-			}
-		}
 		out.Levers = append(out.Levers, line)
 	}
 	if others {
-		for _, v := range known.Variables {
-			if !used[v.Name] {
-				out.Others = append(out.Others, v)
-			}
-		}
+		out.Others = slices.DeleteFunc(slices.Clone(known.Variables), func(v variables.Variable) bool { return used[v.Name] })
 	}
 	return out
 }
 
-// objectsOf says where a lever is that is neither a variable nor a field of the mesh
+// objectsOf names what a lever sets that is neither a variable nor a field of the mesh
 // configuration.
 func objectsOf(f study.Factor) []string {
 	switch f.Name {
@@ -117,8 +107,7 @@ func objectsOf(f study.Factor) []string {
 	return []string{"Sidecar"}
 }
 
-// levelsIn are the levels that a study sets a lever to, beside leaving it as
-// installed, if it sets it at all in some cells and not alike in all.
+// levelsIn are the levels that a study sets a lever to, if it varies it.
 func levelsIn(s *study.Study, f study.Factor) []string {
 	var out []string
 	add := func(level string) {
@@ -133,11 +122,11 @@ func levelsIn(s *study.Study, f study.Factor) []string {
 			}
 		}
 	}
-	alike := map[string]int{}
+	ofVariants := map[string]bool{}
 	for _, v := range s.Variants {
-		alike[v.Levels[f.Name]]++
+		ofVariants[v.Levels[f.Name]] = true
 	}
-	if len(alike) > 1 {
+	if len(ofVariants) > 1 {
 		for _, v := range s.Variants {
 			add(v.Levels[f.Name])
 		}

@@ -1,39 +1,54 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
 // setting is how a lever is set.
 type setting struct {
-	words string // what it does, in an order
-	yaml  string
-	undo  func(now string) string
+	do   string // in words, an imperative without a full stop
+	yaml string // the manifest; "" for none
+	back string
 }
 
-func (s setting) back(f study.Factor, now string) string {
-	if s.undo == nil {
-		return "put " + f.Name + " back to what it was"
-	}
-	return s.undo(now)
+// namespace is where istiod runs, and the root namespace where the mesh configuration
+// names no other.
+const namespace = "istio-system"
+
+func (e *Evidence) deployment() string { return cmp.Or(e.Deployment, "istiod") }
+func (e *Evidence) root() string       { return cmp.Or(e.Root, namespace) }
+
+// kubectl is a command on istiod's Deployment.
+func (e *Evidence) kubectl(command string) string {
+	return "kubectl -n " + namespace + " " + command + " deployment/" + e.deployment()
 }
 
-// deploymentHead begins a manifest that sets one lever of istiod's Deployment, as its
-// chart names it. Each lever has a manager of its own: what a manager applied before
-// and does not apply now, the API server takes out.
-func deploymentHead(f study.Factor) string {
-	return "# kubectl apply --server-side --field-manager=tuning-" + strings.ReplaceAll(f.Name, "_", "-") + " -f FILE\n# (with --force-conflicts where the installation sets the same field)\n" +
-		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: istiod, namespace: istio-system}\n"
+func (e *Evidence) rollBack() string { return e.kubectl("rollout undo") }
+
+// patch is a manifest that sets one lever of istiod's Deployment. Each lever has a field
+// manager of its own: what a manager applied before and does not apply now, the API server
+// takes out.
+func (e *Evidence) patch(f study.Factor, spec string) string {
+	return "# kubectl apply --server-side --field-manager=tuning-" + strings.ReplaceAll(f.Name, "_", "-") + " -f FILE\n" +
+		"# (with --force-conflicts where the installation sets the same field)\n" +
+		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " + e.deployment() + ", namespace: " + namespace + "}\n" + spec
 }
 
-// The kinds of YAML.
-const (
-	meshConfigHead = "# merge into the installation's values (helm: meshConfig of the chart istiod; istioctl: spec.meshConfig)\n"
-	rollBack       = "kubectl -n istio-system rollout undo deployment/istiod"
-)
+// patchContainer is a patch of istiod's container.
+func (e *Evidence) patchContainer(f study.Factor, field string) string {
+	return e.patch(f, "spec:\n  template:\n    spec:\n      containers:\n      - name: discovery\n        "+field+"\n")
+}
+
+// meshConfig is a part of the mesh configuration.
+func meshConfig(fields string) string {
+	return "# merge into the installation's values (helm: meshConfig of the chart istiod; istioctl: spec.meshConfig)\n" +
+		"meshConfig:\n" + fields
+}
 
 // settingsOf names what a lever sets: variables of istiod's environment, and fields of
 // the mesh configuration.
@@ -55,118 +70,135 @@ func settingsOf(f study.Factor) []string {
 	return nil
 }
 
-// settingOf is how a lever is set to a level.
-func settingOf(f study.Factor, level string, e *Evidence) setting {
+// settingOf is how a lever is set to a level, from the one that it has now.
+func settingOf(f study.Factor, level, now string, e *Evidence) setting {
+	s := setting{do: "Set " + f.Name + " to " + level, back: "put " + f.Name + " back to what it was"}
 	switch {
 	case f.Lever.Env != "":
-		return environment(f, level, e)
+		return environment(f, level, now, e)
 	case f.Lever.ProxyMetadata != "":
-		return setting{words: "Set " + f.Lever.ProxyMetadata + " of all sidecars to " + level,
-			yaml: meshConfigHead + fmt.Sprintf("meshConfig:\n  defaultConfig:\n    proxyMetadata: {%s: %q}\n", f.Lever.ProxyMetadata, level)}
+		s.do = "Set " + f.Lever.ProxyMetadata + " of all sidecars to " + level
+		s.yaml = meshConfig(fmt.Sprintf("  defaultConfig:\n    proxyMetadata: {%s: %q}\n", f.Lever.ProxyMetadata, level))
+		return s
 	}
 	switch f.Name {
-	case study.FactorIstiodCPU, study.FactorIstiodMemory, study.FactorIstiodCPURequest, study.FactorIstiodMemRequest:
-		return resources(f, level)
+	case study.FactorIstiodCPU:
+		return resources(f, "limits", "cpu", level, e)
+	case study.FactorIstiodMemory:
+		return resources(f, "limits", "memory", level, e)
+	case study.FactorIstiodCPURequest:
+		return resources(f, "requests", "cpu", level, e)
+	case study.FactorIstiodMemRequest:
+		return resources(f, "requests", "memory", level, e)
 	case study.FactorConnectionAge:
-		return setting{words: "Let connections to istiod become " + level + " old (a connection that ends may be made to another replica)",
-			yaml: "# merge into the installation's values (helm: of the chart istiod; istioctl: spec.values.pilot)\nkeepaliveMaxServerConnectionAge: " + level + "\n"}
+		s.do = "Let connections to istiod become " + level + " old (a connection that ends may be made to another replica)"
+		s.yaml = "# merge into the installation's values (helm: of the chart istiod; istioctl: spec.values.pilot)\n" +
+			"keepaliveMaxServerConnectionAge: " + level + "\n"
 	case study.FactorIstiodReplicas:
-		return setting{words: "Run " + level + " replicas of istiod (where an autoscaler sets their number, raise its minReplicas)",
-			yaml: deploymentHead(f) + "spec: {replicas: " + level + "}\n",
-			undo: func(now string) string {
-				return "kubectl -n istio-system scale deployment/istiod --replicas=" + orUsual(now, f)
-			}}
-	case study.FactorSidecarScope:
-		return setting{words: "Give proxies the configuration that they need by a Sidecar resource of scope " + level +
-			" (this one lets in no host of another namespace than istio-system: meshtrial scope --lab cluster --generate DIR makes those of who calls whom)",
-			yaml: e.rooted(sidecarHead) + sidecar, undo: func(string) string { return e.rooted("kubectl -n istio-system delete sidecar default") }}
-	case study.FactorExportTo:
-		text := "Show Services, VirtualServices and DestinationRules in " + level + " where they do not say otherwise"
-		if level == "." {
-			text += " (first those that gateways or other namespaces use must say so, Services by the annotation networking.istio.io/exportTo: no gateway of another namespace reaches the rest)"
+		s.do = "Run " + level + " replicas of istiod (where an autoscaler sets their number, raise its minReplicas)"
+		s.yaml = e.patch(f, "spec: {replicas: "+level+"}\n")
+		if now == "" || now == study.LevelInstalled {
+			now = f.Usual
 		}
-		return setting{words: text,
-			yaml: meshConfigHead + fmt.Sprintf("meshConfig:\n  defaultServiceExportTo: [%q]\n  defaultVirtualServiceExportTo: [%q]\n  defaultDestinationRuleExportTo: [%q]\n", level, level, level)}
+		s.back = e.kubectl("scale") + " --replicas=" + now
+	case study.FactorSidecarScope:
+		s = sidecar(record.Cell{f.Name: level}, e.root())
+		s.do += " (this one lets in no host of another namespace than " + namespace +
+			": meshtrial scope --lab cluster --generate DIR makes those of who calls whom)"
+	case study.FactorExportTo:
+		s.do = "Show Services, VirtualServices and DestinationRules in " + level + " where they do not say otherwise"
+		if level == "." {
+			s.do += " (first those that gateways or other namespaces use must say so, Services by the annotation" +
+				" networking.istio.io/exportTo: no gateway of another namespace reaches the rest)"
+		}
+		s.yaml = meshConfig(fmt.Sprintf("  defaultServiceExportTo: [%q]\n  defaultVirtualServiceExportTo: [%q]\n"+
+			"  defaultDestinationRuleExportTo: [%q]\n", level, level, level))
 	case study.FactorDiscoverySelectors:
-		return setting{words: "Let istiod watch only the namespaces with " + level, yaml: meshConfigHead + selectors(level)}
+		s.do = "Let istiod watch only the namespaces with " + level
+		s.yaml = meshConfig("  discoverySelectors:\n  - " + selector(level) + "\n")
 	case study.FactorOutboundPolicy:
-		return setting{words: "Set outboundTrafficPolicy to " + level, yaml: meshConfigHead + "meshConfig:\n  outboundTrafficPolicy: {mode: " + level + "}\n"}
+		s.do = "Set outboundTrafficPolicy to " + level
+		s.yaml = meshConfig("  outboundTrafficPolicy: {mode: " + level + "}\n")
 	}
-	return setting{words: "Set " + f.Name + " to " + level}
+	return s
 }
 
-// environment is a variable of istiod's environment. The level that istiod has where
-// the variable is absent is written as the default that this istiod says it has.
-func environment(f study.Factor, level string, e *Evidence) setting {
+// environment sets a variable of istiod's environment. The default level is written as the
+// default that this istiod says it has.
+func environment(f study.Factor, level, now string, e *Evidence) setting {
 	name, value := f.Lever.Env, level
 	if e.Known != nil {
 		if v, ok := e.Known.Variable(name); ok && level == study.LevelDefault {
 			value = v.Default
 		}
 	}
-	yaml := ""
-	if value != study.LevelDefault {
-		yaml = deploymentHead(f) + fmt.Sprintf("spec:\n  template:\n    spec:\n      containers:\n      - name: discovery\n        env: [{name: %s, value: %q}]\n", name, value)
-	}
-	text := fmt.Sprintf("Set %s=%s in istiod's environment", name, value)
+	s := setting{do: fmt.Sprintf("Set %s=%s in istiod's environment", name, value)}
 	if level == study.LevelDefault {
-		text = fmt.Sprintf("Take %s out of istiod's environment, or set it to what istiod has built in", name)
+		s.do = fmt.Sprintf("Take %s out of istiod's environment, or set it to what istiod has built in", name)
 	}
-	return setting{words: text, yaml: yaml, undo: func(now string) string {
-		switch now {
-		case "", study.LevelInstalled:
-			return rollBack
-		case study.LevelDefault, study.LevelNone:
-			return "kubectl -n istio-system set env deployment/istiod " + name + "-"
-		}
-		return "kubectl -n istio-system set env deployment/istiod " + name + "=" + now
-	}}
-}
-
-// selectors are the namespaces that istiod watches, by a label that they have or do not
-// have.
-func selectors(level string) string {
-	if key, value, not := strings.Cut(level, "!="); not {
-		return fmt.Sprintf("meshConfig:\n  discoverySelectors:\n  - matchExpressions:\n    - {key: %q, operator: NotIn, values: [%q]}\n", key, value)
+	if value != study.LevelDefault {
+		s.yaml = e.patchContainer(f, fmt.Sprintf("env: [{name: %s, value: %q}]", name, value))
 	}
-	key, value, _ := strings.Cut(level, "=")
-	return fmt.Sprintf("meshConfig:\n  discoverySelectors:\n  - matchLabels: {%q: %q}\n", key, value)
-}
-
-func resources(f study.Factor, level string) setting {
-	resource, part := "cpu", "limits"
-	if f.Name == study.FactorIstiodMemory || f.Name == study.FactorIstiodMemRequest {
-		resource = "memory"
+	switch now {
+	case "", study.LevelInstalled:
+		s.back = e.rollBack()
+	case study.LevelDefault, study.LevelNone:
+		s.back = e.kubectl("set env") + " " + name + "-"
+	default:
+		s.back = e.kubectl("set env") + " " + name + "=" + now
 	}
-	if f.Name == study.FactorIstiodCPURequest || f.Name == study.FactorIstiodMemRequest {
-		part = "requests"
-	}
-	s := setting{words: fmt.Sprintf("Set istiod's %s %s to %s", resource, strings.TrimSuffix(part, "s"), level), undo: func(string) string { return rollBack }}
-	if level == study.LevelNone {
-		s.words = fmt.Sprintf("Take istiod's %s %s away", resource, strings.TrimSuffix(part, "s"))
-		return s
-	}
-	s.yaml = deploymentHead(f) + fmt.Sprintf("spec:\n  template:\n    spec:\n      containers:\n      - name: discovery\n        resources: {%s: {%s: %q}}\n", part, resource, level)
 	return s
 }
 
-// sidecarHead and sidecar are the Sidecar that Istio's documentation advises for a whole
-// mesh.
-const sidecarHead = `# kubectl apply -f FILE; add each host of another namespace that workloads call
-apiVersion: networking.istio.io/v1
-kind: Sidecar
-# for the whole mesh in its root namespace (rootNamespace of the mesh configuration) alone
-metadata: {name: default, namespace: istio-system}
-`
-
-const sidecar = `spec:
-  egress:
-  - hosts: ["./*", "istio-system/*"]
-`
-
-func orUsual(now string, f study.Factor) string {
-	if now == "" || now == study.LevelInstalled {
-		return f.Usual
+// selector chooses the namespaces that istiod watches by a label that they have or do not
+// have.
+func selector(level string) string {
+	if key, value, not := strings.Cut(level, "!="); not {
+		return fmt.Sprintf("matchExpressions:\n    - {key: %q, operator: NotIn, values: [%q]}", key, value)
 	}
-	return now
+	key, value, _ := strings.Cut(level, "=")
+	return fmt.Sprintf("matchLabels: {%q: %q}", key, value)
+}
+
+// resources sets a limit or a request of istiod.
+func resources(f study.Factor, part, resource, level string, e *Evidence) setting {
+	name := resource + " " + strings.TrimSuffix(part, "s")
+	if level == study.LevelNone {
+		return setting{do: "Take istiod's " + name + " away", back: e.rollBack()}
+	}
+	return setting{do: "Set istiod's " + name + " to " + level, back: e.rollBack(),
+		yaml: e.patchContainer(f, fmt.Sprintf("resources: {%s: {%s: %q}}", part, resource, level))}
+}
+
+// AnyNamespace stands in manifests for each namespace that a setting concerns.
+const AnyNamespace = "NAMESPACE"
+
+// sidecar is the Sidecar resource of a cell: for the whole mesh the one that Istio's
+// documentation advises, unless the cell names hosts.
+func sidecar(cell record.Cell, root string) setting {
+	scope := cell[study.FactorSidecarScope]
+	if scope == study.SidecarScopeNone {
+		return setting{do: "Delete the Sidecar resources", back: "apply the former Sidecar resources"}
+	}
+	in := AnyNamespace
+	var b strings.Builder
+	b.WriteString("# kubectl apply -f FILE; add each host of another namespace that workloads call\n" +
+		"apiVersion: networking.istio.io/v1\nkind: Sidecar\n")
+	if scope == study.SidecarScopeMesh {
+		in = root
+		b.WriteString("# for the whole mesh in its root namespace (rootNamespace of the mesh configuration) alone\n")
+	}
+	fmt.Fprintf(&b, "metadata: {name: default, namespace: %s}\nspec:\n", in)
+	if scope == study.SidecarScopeWorkload {
+		b.WriteString("  workloadSelector: {labels: {app: WORKLOAD}}\n")
+	}
+	if policy := cell[study.FactorOutboundPolicy]; policy != "" {
+		fmt.Fprintf(&b, "  outboundTrafficPolicy: {mode: %s}\n", policy)
+	}
+	b.WriteString("  egress:\n  - hosts:\n")
+	for host := range strings.SplitSeq(cmp.Or(cell[study.FactorSidecarHosts], "./*,"+namespace+"/*"), ",") {
+		fmt.Fprintf(&b, "    - %q\n", strings.TrimSpace(host))
+	}
+	return setting{do: "Give proxies the configuration that they need by a Sidecar resource of scope " + scope,
+		yaml: b.String(), back: "kubectl -n " + in + " delete sidecar default"}
 }

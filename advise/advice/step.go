@@ -2,7 +2,6 @@ package advice
 
 import (
 	"cmp"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -16,107 +15,91 @@ import (
 type Step struct {
 	Lever string `json:"lever,omitempty"`
 	Level string `json:"level,omitempty"`
-	// Now is the lever's level as it is; "" where that is not known.
+	// Now is the lever's present level; "" where that is unknown.
 	Now string `json:"now,omitempty"`
 	Do  string `json:"do"`
 	// YAML is the manifest to apply, or the setting to merge into the installation's
 	// values, as its comment says.
 	YAML string `json:"yaml,omitempty"`
 	Back string `json:"back,omitempty"`
-	// Unknown names the quantities that the level depends on and nobody knows: such a
-	// step has no level and no manifest.
+	// Unknown names the unknown quantities that the level depends on: such a step has no
+	// level and no manifest.
 	Unknown []string `json:"unknown,omitempty"`
-	// Expect is what is expected of this step where it is not what the advice says of
-	// the cause as a whole.
+	// Expect is what is expected of this step where that differs from the whole advice.
 	Expect *Expected `json:"expect,omitempty"`
-	// Lacks names what this istiod does not have of it: such a step is not to be tried,
-	// and has no manifest.
+	// Lacks names what this istiod does not have of it: such a step cannot be tried, and has
+	// no manifest.
 	Lacks []string `json:"lacks,omitempty"`
 	// Checked says that this istiod was asked, and has what the step sets.
 	Checked bool `json:"checked"`
 	// Measured are what this run measured of the lever at other levels.
-	Measured []string `json:"measured,omitempty"`
+	Measured []Measured `json:"measured,omitempty"`
 }
 
-// step makes a step of a try: with its manifest, unless this istiod lacks what it
-// sets.
-func (r *resolved) step(t Try) (Step, error) {
-	s := Step{Do: r.filled(t.Do), Lever: t.Lever}
-	if s.YAML = r.of.rooted(r.leveled(&s, t.YAML, "")); len(s.Unknown) > 0 {
-		s.YAML = ""
+// step makes a step: with its manifest, unless this istiod lacks what it sets.
+func (m *mesh) step(t Try) Step {
+	s := Step{Do: t.Do, Lever: t.Lever}
+	m.reads = nil
+	if t.YAML != nil {
+		s.YAML = t.YAML(m)
+	}
+	if t.Back != nil {
+		s.Back = t.Back(m)
+	}
+	f, sets := study.LeverByName(t.Lever)
+	if sets {
+		if s.Level = t.Level; t.LevelOf != nil {
+			s.Level = m.level(t.LevelOf, f.Unit)
+		}
+	}
+	for _, r := range m.reads {
+		if !r.known {
+			s.Unknown = append(s.Unknown, r.name)
+		}
+	}
+	if t.Effect != nil {
+		s.Expect, _ = m.expected(*t.Effect)
 	}
 	needs := t.Needs
-	if t.Effect != nil {
-		var err error
-		if s.Expect, err = r.expected(t.Effect); err != nil {
-			return s, err
-		}
-	}
-	if f, ok := study.LeverByName(t.Lever); ok {
-		s.Now = r.of.Levers[t.Lever]
+	if sets {
 		needs = append(settingsOf(f), needs...)
-		r.set(&s, f, t.Level)
-		for _, m := range r.of.Effects {
-			if m.Lever == t.Lever {
-				d := m.Finding
-				s.Measured = append(s.Measured, fmt.Sprintf("%s at %s, in this run: %s (%s to %s), %s", m.Lever, m.Level,
-					d.Name+" "+words.Quantity(d.Estimate, d.Unit), words.Quantity(d.Low, d.Unit), words.Quantity(d.High, d.Unit), strings.ReplaceAll(d.Verdict, "_", " ")))
-			}
-		}
+		m.set(&s, f)
 	}
-	r.check(&s, needs)
-	return s, nil
-}
-
-// set gives a step its lever's level, and the manifest of it, unless the level depends
-// on what nobody knows.
-func (r *resolved) set(s *Step, f study.Factor, level string) {
-	s.Level = r.leveled(s, level, f.Unit)
 	if len(s.Unknown) > 0 {
-		s.Level = ""
-		s.Do = strings.TrimSpace("Change " + f.Name + ". " + s.Do)
-		return
+		s.Level, s.YAML, s.Back = "", "", ""
 	}
-	set := settingOf(f, s.Level, r.of)
-	s.YAML, s.Back = r.named(set.yaml), r.named(set.back(f, s.Now))
-	s.Do = strings.TrimSpace(set.words + ". " + s.Do)
+	m.check(&s, needs)
+	return s
 }
 
-// leveled puts values into a level or a manifest, in a unit or else their own; what
-// nobody knows is noted.
-func (r *resolved) leveled(s *Step, text, unit string) string {
-	return fill(text, func(name string) string {
-		v, ok := r.values[name]
-		if !ok {
-			s.Unknown = append(s.Unknown, name)
-			return ""
+// set adds to a step how its lever is set, and what the run measured of it.
+func (m *mesh) set(s *Step, f study.Factor) {
+	s.Now = m.evidence.Levers[f.Name]
+	do := "Change " + f.Name
+	if len(s.Unknown) == 0 {
+		set := settingOf(f, s.Level, s.Now, m.evidence)
+		do, s.YAML, s.Back = set.do, set.yaml, set.back
+	}
+	s.Do = strings.TrimSpace(do + ". " + s.Do)
+	for _, effect := range m.evidence.Effects {
+		if effect.Lever == f.Name {
+			s.Measured = append(s.Measured, effect)
 		}
-		return levelOf(study.Factor{Unit: cmp.Or(unit, v.Unit)}, v.Value)
-	})
-}
-
-// rooted puts the mesh's root namespace into a manifest or a command of what is to hold
-// for the whole mesh.
-func (e *Evidence) rooted(text string) string {
-	if e.Root == "" {
-		return text
 	}
-	return strings.ReplaceAll(text, usualRoot, e.Root)
 }
 
-// usualRoot is the root namespace where the mesh configuration names no other.
-const usualRoot = "istio-system"
-
-// named puts istiod's Deployment into a manifest or a command: a revision has its own.
-func (r *resolved) named(text string) string {
-	if r.of.Deployment == "" {
-		return text
+// level reads a quantity as a lever's level, in a unit or else its own; "" where it is
+// unknown.
+func (m *mesh) level(q *Quantity, unit string) string {
+	v := m.get(q)
+	if !known(v) {
+		return ""
 	}
-	return strings.NewReplacer("{name: istiod, namespace", "{name: "+r.of.Deployment+", namespace", "deployment/istiod", "deployment/"+r.of.Deployment).Replace(text)
+	return levelOf(cmp.Or(unit, q.Unit), v)
 }
 
-// there reports whether a step's lever has the level already.
-func (s Step) there() bool {
+// reached reports whether a step's lever has the level already.
+func (s Step) reached() bool {
 	if s.Lever == "" || s.Level == "" {
 		return false
 	}
@@ -126,39 +109,32 @@ func (s Step) there() bool {
 	return s.Level == s.Now || known && is && level == now
 }
 
-// check holds what a step sets against what this istiod has.
-func (r *resolved) check(s *Step, needs []string) {
-	if k := r.of.Known; k != nil {
-		s.Checked = true
+// check compares what a step sets with what this istiod has.
+func (m *mesh) check(s *Step, needs []string) {
+	s.Checked = m.evidence.Known != nil || len(needs) == 0
+	if k := m.evidence.Known; k != nil {
 		for _, name := range needs {
-			if isField(name) && len(k.Fields) == 0 {
+			switch has, known := k.HasSetting(name); {
+			case !known:
 				s.Checked = false
-				continue
-			}
-			_, variable := k.Variable(name)
-			if isField(name) && !k.HasField(name) || !isField(name) && !variable {
+			case !has:
 				s.Lacks = append(s.Lacks, name)
 			}
 		}
 	}
-	s.Checked = s.Checked && len(s.Lacks) == 0 || len(needs) == 0
 	if len(s.Lacks) > 0 {
-		s.YAML, s.Back = "", ""
+		s.Checked, s.YAML, s.Back = false, "", ""
 	}
 }
 
-// isField tells fields of the mesh configuration from variables, which are in
-// capitals.
-func isField(name string) bool { return name != strings.ToUpper(name) }
-
-// levelOf spells a number as a lever's level.
-func levelOf(f study.Factor, v float64) string {
-	switch f.Unit {
-	case "s":
+// levelOf spells a number of a unit as a lever's level.
+func levelOf(unit string, v float64) string {
+	switch unit {
+	case seconds:
 		return time.Duration(v * float64(time.Second)).Round(time.Millisecond).String()
-	case "CPUs", "cores":
+	case "CPUs", cores:
 		return strconv.FormatFloat(v*1000, 'f', 0, 64) + "m"
-	case "bytes":
+	case bytes:
 		return strconv.FormatFloat(v/(1<<20), 'f', 0, 64) + "Mi"
 	}
 	return strconv.FormatFloat(v, 'f', 0, 64)
@@ -169,12 +145,10 @@ func spell(v float64, unit string) string {
 	switch unit {
 	case "":
 		return words.Figures(v)
-	case "s":
+	case seconds:
 		return words.Quantity(v*1e6, finding.UnitMicroseconds)
-	case "1/s":
+	case perSecond:
 		return words.Figures(v) + "/s"
-	case "bytes/s":
-		return words.Quantity(v, finding.UnitBytes) + "/s"
 	}
 	return words.Quantity(v, unit)
 }

@@ -3,13 +3,14 @@ package advice
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
-// WriteText writes a report for people. all tells what was ruled out, rule by rule.
+// WriteText writes a report for people; all shows the rules that are ruled out one by one.
 func WriteText(w io.Writer, r Report, all bool) error {
 	var b strings.Builder
 	b.WriteString(r.heading())
@@ -24,23 +25,27 @@ func WriteText(w io.Writer, r Report, all bool) error {
 		j.write(&b)
 	}
 	if len(r.Advice) == 0 {
-		fmt.Fprintf(&b, "\n%s: %s.\n", r.silence(), r.looked())
+		silence := "Nothing found that limits this mesh"
+		if len(r.Undecided) > len(r.RuledOut) {
+			silence = "Not enough evidence to say what limits this mesh"
+		}
+		fmt.Fprintf(&b, "\n%s: %s.\n", silence, r.counts())
 	}
 	r.writeUndecided(&b)
 	if len(r.Advice) > 0 {
-		fmt.Fprintf(&b, "\nBesides: %s.\n", r.looked())
+		fmt.Fprintf(&b, "\nBesides: %s.\n", r.counts())
 	}
 	if all {
 		for _, j := range r.RuledOut {
-			fmt.Fprintf(&b, "  %-16s %s%s\n", j.Rule, strings.Join(j.Why, "; "), values(j.Evidence))
+			fmt.Fprintf(&b, "  %-16s %s%s\n", j.Rule, j.reasons(), values(j.Evidence))
 		}
 	}
 	b.WriteString("Nothing was applied.\n")
 	return writeClean(w, b.String())
 }
 
-// writeClean writes lines that hold what pods, objects and files said: nothing of it
-// reaches a terminal as a command.
+// writeClean writes lines that quote pods, objects and files: no control character of these
+// reaches the terminal.
 func writeClean(w io.Writer, text string) error {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -64,16 +69,8 @@ func (r Report) heading() string {
 	return text + "\n"
 }
 
-// silence says what it means that no rule holds.
-func (r Report) silence() string {
-	if len(r.Undecided) > len(r.RuledOut) {
-		return "Not enough evidence to say what limits this mesh"
-	}
-	return "Nothing found that limits this mesh"
-}
-
-// looked says what was looked at.
-func (r Report) looked() string {
+// counts says how many rules came to which outcome.
+func (r Report) counts() string {
 	return fmt.Sprintf("of %d rules %d hold, %d are ruled out by what was measured, %d are not decided",
 		len(r.Advice)+len(r.RuledOut)+len(r.Undecided), len(r.Advice), len(r.RuledOut), len(r.Undecided))
 }
@@ -81,9 +78,9 @@ func (r Report) looked() string {
 // confidence is a confidence in a word.
 func confidence(c float64) string {
 	switch {
-	case c >= highFrom:
+	case c >= 0.9:
 		return "high"
-	case c >= mediumAt:
+	case c >= 0.6:
 		return "medium"
 	}
 	return "low"
@@ -101,7 +98,7 @@ func (j Judgement) write(b *strings.Builder) {
 	}
 	t.Flush()
 	for _, w := range j.Why {
-		fmt.Fprintf(b, "%s\n", wrapped("   because  ", w))
+		fmt.Fprintf(b, "%s\n", wrapped("   because  ", w.words()))
 	}
 	for _, s := range j.Try {
 		s.write(b)
@@ -112,6 +109,26 @@ func (j Judgement) write(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n%s\n%s\n", wrapped("   risk     ", j.Risk), wrapped("   back     ", j.Back), wrapped("   source   ", strings.Join(j.Sources, "; ")))
 }
 
+// words writes a reason for people.
+func (r Reason) words() string {
+	text := map[string]string{ConditionFalse: "not so: ", OtherCause: "other cause: ", NoOtherCause: "ruled out: ",
+		Supported: "supported: ", Contradicted: "contradicted: expected, but not seen: ", NotObserved: "not observed: ",
+		EffectUnknown: "its effect cannot be predicted without "}[r.Code] + r.Text
+	if r.Code == EffectUnknown && r.Text == "" {
+		text = "its effect cannot be predicted: the bounds are no finite numbers"
+	}
+	return text + values(r.Values)
+}
+
+// reasons are all reasons of a judgement.
+func (j Judgement) reasons() string {
+	var out []string
+	for _, w := range j.Why {
+		out = append(out, w.words())
+	}
+	return strings.Join(out, "; ")
+}
+
 func (e *Expected) text() string {
 	return fmt.Sprintf("%s: %s now, %s to %s then (%s)", e.Of, spell(e.Now, e.Unit), spell(e.Low, e.Unit), spell(e.High, e.Unit), e.From)
 }
@@ -120,11 +137,11 @@ func (s Step) write(b *strings.Builder) {
 	text := s.Do
 	switch {
 	case len(s.Unknown) > 0:
-		text += " To which level is unknown without " + words.List(s.Unknown) + "."
+		text += " The level is unknown without " + words.List(s.Unknown) + "."
 	case len(s.Lacks) > 0:
 		text += " NOT HERE: this istiod has no " + words.List(s.Lacks) + "."
 	case !s.Checked:
-		text += " Not checked: nobody asked this istiod whether it has this setting (--istiod FILE)."
+		text += " Not checked: this istiod was not asked whether it has this setting (--istiod FILE)."
 	}
 	if s.Now != "" {
 		text += " Now: " + s.Now + "."
@@ -142,8 +159,14 @@ func (s Step) write(b *strings.Builder) {
 		fmt.Fprintf(b, "%s\n", wrapped("            back: ", s.Back))
 	}
 	for _, m := range s.Measured {
-		fmt.Fprintf(b, "%s\n", wrapped("            measured: ", m))
+		fmt.Fprintf(b, "%s\n", wrapped("            measured: ", m.text()))
 	}
+}
+
+func (m Measured) text() string {
+	f := m.Finding
+	return fmt.Sprintf("%s at %s, in this run: %s %s (%s to %s), %s", m.Lever, m.Level, f.Name, words.Quantity(f.Estimate, f.Unit),
+		words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit), strings.ReplaceAll(f.Verdict, "_", " "))
 }
 
 // writeUndecided writes the rules for which evidence is missing, by what to measure.
@@ -157,12 +180,9 @@ func (r Report) writeUndecided(b *strings.Builder) {
 		if rules[what] == nil {
 			order = append(order, what)
 		}
-		for _, had := range rules[what] {
-			if had == rule {
-				return
-			}
+		if !slices.Contains(rules[what], rule) {
+			rules[what] = append(rules[what], rule)
 		}
-		rules[what] = append(rules[what], rule)
 	}
 	for _, j := range r.Undecided {
 		for _, g := range j.Missing {
@@ -175,7 +195,7 @@ func (r Report) writeUndecided(b *strings.Builder) {
 			}
 		}
 		if len(j.Missing) == 0 {
-			add("evidence contradicts itself: "+strings.Join(j.Why, "; "), j.Rule)
+			add("evidence contradicts itself: "+j.reasons(), j.Rule)
 		}
 	}
 	for _, what := range order {
@@ -183,6 +203,7 @@ func (r Report) writeUndecided(b *strings.Builder) {
 	}
 }
 
+// values writes quantities in brackets behind a sentence; "" for none.
 func values(all []Value) string {
 	var parts []string
 	for _, v := range all {
@@ -197,7 +218,7 @@ func values(all []Value) string {
 // width is how wide text is written, in columns.
 const width = 100
 
-// wrapped breaks a text into lines below each other behind a label.
+// wrapped breaks a text into lines behind a label.
 func wrapped(label, text string) string {
 	var b strings.Builder
 	b.WriteString(label)

@@ -25,14 +25,11 @@ type knowledge struct {
 	doubt          string
 }
 
-// unknown takes a quantity out of what is known; "" does so for levers and limits.
-var unknown = math.NaN()
-
 // healthy is a mesh that nothing limits, of which everything is known.
 var healthy = knowledge{
 	numbers: numbers{
 		"debounce": 0.12, "context": 0.002, "queue": 0.01, "queue_and_push": 0.03, "push_p99": 0.08, "send": 0.001,
-		"rounds_of_all": 0.5, "updates_of_all": 1.5, "turns_per_s": 25, "proxies": 50, "generating": 0.4, "contexts": 0.001,
+		"rounds_of_all": 0.5, "updates_of_all": 1.5, "turns_per_s": 25, "proxies": 50, "contexts": 0.001,
 		"bytes_per_turn": 10_000, "procs": 2, "cpu": 0.2, "cpu_idle": 0.01, "throttled_of_all": 0, "machine_busy": 0.4,
 		"locks_waiting": 0.05, "memory": 2e8, "memory_fullest": 2e8, "busiest_replica": 1, "busiest_by_chance": 1.4,
 		"growth": 0, "triggers_per_s": 25, "connects_most": 0.1, "connects_per_s": 0, "restarts": 0, "rejects_per_s": 0,
@@ -51,7 +48,7 @@ var healthy = knowledge{
 	limits: texts{record.PartClientProxy: "none", record.PartServerProxy: "none"},
 }
 
-// with changes what is known.
+// with changes what is known: unknown takes a quantity out of it, "" a lever or a limit.
 func (k knowledge) with(c knowledge) knowledge {
 	out := knowledge{maps.Clone(k.numbers), maps.Clone(k.levers), maps.Clone(k.limits), c.doubt}
 	maps.Copy(out.numbers, c.numbers)
@@ -247,8 +244,12 @@ func verdictLine(j Judgement) string {
 			fmt.Fprintf(&b, " %s=%s", name, strings.Join(parts, ","))
 		}
 	}
-	list("why", reasons(j))
 	var parts []string
+	for _, r := range j.Why {
+		parts = append(parts, r.Code)
+	}
+	list("why", parts)
+	parts = nil
 	for _, v := range j.Evidence {
 		parts = append(parts, fmt.Sprintf("%s:%.6g", v.Name, v.Value))
 	}
@@ -280,45 +281,23 @@ func expectation(e *Expected) []string {
 // judged are all rules' judgements, in the order of a report.
 func judged(t *testing.T, k knowledge) []Judgement {
 	t.Helper()
-	rules, err := Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &Evidence{PromQL: map[string]float64{}, Findings: map[string]record.Finding{}, Facts: map[string]float64{}, Levers: k.levers, Limits: k.limits, Doubt: k.doubt}
-	for name, v := range k.numbers {
-		q, ok := rules.Quantity(name)
-		if !ok {
-			t.Fatalf("no quantity %q", name)
-		}
-		i := slices.IndexFunc(q.From, func(o Origin) bool { return o.PromQL != "" || o.Fact != "" && !strings.HasPrefix(o.Fact, leverFact) })
-		if i < 0 {
-			t.Fatalf("%q is calculated", name)
-		}
-		if q.From[i].Fact != "" {
-			e.Facts[q.From[i].Fact] = v
-		} else {
-			e.PromQL[q.From[i].PromQL] = v
-		}
-	}
-	r, err := rules.Judge(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := Judge(k.evidence(t))
 	return slices.Concat(r.Advice, r.Undecided, r.RuledOut)
 }
 
-// reasons are codes of what a judgement says of why it is so.
-func reasons(j Judgement) []string {
-	var out []string
-	for _, w := range j.Why {
-		code := "other_cause"
-		for _, c := range [][2]string{{"not so: ", "condition_false"}, {"it is not that ", "no_other_cause"}, {"not looked at: ", "not_observed"},
-			{"supported: ", "supported"}, {"contradicted: ", "contradicted"}, {"its effect cannot be predicted: ", "effect_unknown"}} {
-			if strings.HasPrefix(w, c[0]) {
-				code = c[1]
-			}
+func (k knowledge) evidence(t *testing.T) *Evidence {
+	t.Helper()
+	e := &Evidence{Metrics: map[*Quantity]float64{}, Facts: map[*Quantity]float64{}, Levers: k.levers, Limits: k.limits, Doubt: k.doubt}
+	for name, v := range k.numbers {
+		i := slices.IndexFunc(quantities, func(q *Quantity) bool { return q.Name == name })
+		if i < 0 {
+			t.Fatalf("no quantity %q", name)
 		}
-		out = append(out, code)
+		if q := quantities[i]; q.Query != "" {
+			e.Metrics[q] = v
+		} else {
+			e.Facts[q] = v
+		}
 	}
-	return out
+	return e
 }

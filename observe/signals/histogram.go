@@ -37,11 +37,20 @@ func (f *forms) expand(o Options) *forms {
 	return &forms{f.metric, o.expand(f.classic), o.expand(f.native)}
 }
 
-// quantileOf is a quantile over the window. It needs no function that servers
-// without native histograms lack.
-func quantileOf(q float64, metric string) *forms {
-	return &forms{metric, fmt.Sprintf("histogram_quantile(%g, sum by (le) (rate(%s_bucket{$i}[$w])))", q, metric),
-		fmt.Sprintf("histogram_quantile(%g, sum(rate(%s{$i}[$w])))", q, metric)}
+// quantileOf is a quantile over the window.
+func quantileOf(q float64, metric string) *forms { return quantileIn(q, metric, "{$i}", "$w") }
+
+// quantileIn is a quantile of the series with a selector, over a window. It needs no
+// function that servers without native histograms lack.
+func quantileIn(q float64, metric, selector, window string) *forms {
+	return &forms{metric, fmt.Sprintf("histogram_quantile(%g, sum by (le) (rate(%s_bucket%s[%s])))", q, metric, selector, window),
+		fmt.Sprintf("histogram_quantile(%g, sum(rate(%s%s[%s])))", q, metric, selector, window)}
+}
+
+// Quantile is an expression in PromQL for a quantile of a histogram, in whichever way
+// Prometheus stores it. A selector is in braces, or "".
+func Quantile(q float64, metric, selector, window string) string {
+	return quantileIn(q, metric, selector, window).either()
 }
 
 // meanOf is the mean over the window.

@@ -1,13 +1,14 @@
 package gather
 
 import (
+	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
 // facts are what trials saw of istiod and of the machine, over all their windows.
-func facts(trials []*record.Trial, out map[string]float64) {
+func facts(trials []*record.Trial, out map[*advice.Quantity]float64) {
 	var seconds, throttled, busy, idle, idleSeconds, connects, machines, waiting, profiled float64
 	var sizes []float64
 	var received, had int64
@@ -42,37 +43,37 @@ func facts(trials []*record.Trial, out map[string]float64) {
 		}
 	}
 	if len(sizes) > 0 {
-		out["config_bytes"] = stat.Median(sizes)
+		out[advice.ConfigBytes] = stat.Median(sizes)
 	}
 	if profiled > 0 {
-		out["locks_waiting"] = waiting / profiled
+		out[advice.LocksWaiting] = waiting / profiled
 	}
 	if received > 0 {
-		out["identical_share"] = float64(had) / float64(received)
+		out[advice.IdenticalShare] = float64(had) / float64(received)
 	}
 	if seconds <= 0 {
 		return
 	}
 	idleWrites(trials, seconds, out)
 	if measured {
-		out["throttled"] = throttled / seconds
+		out[advice.Throttled] = throttled / seconds
 	}
 	if machines > 0 {
-		out["machine_busy"] = busy / machines
+		out[advice.MachineBusy] = busy / machines
 	}
 	if idleSeconds > 0 {
-		out["cpu_idle"] = idle / idleSeconds
+		out[advice.CPUIdle] = idle / idleSeconds
 	}
 	if trials[0].Control != nil {
-		out["connects_per_s"] = connects / seconds
-		out["scoped_share"] = 0 // whose namespaces have the Sidecars of levers alone
-		out["restarts"] = 0     // or the trial would not be here: see [lived]
+		out[advice.Connects] = connects / seconds
+		out[advice.ScopedShare] = 0 // only levers make Sidecars in its namespaces
+		out[advice.Restarts] = 0    // [istiodLived] leaves other trials out
 	}
 }
 
-// idleWrites tells what a study wrote without changing anything that proxies need. Its
-// own changes are all that is known of writes in a run.
-func idleWrites(trials []*record.Trial, seconds float64, out map[string]float64) {
+// idleWrites are the study's own writes that change nothing that proxies need, and its other
+// writes: a run knows of no others.
+func idleWrites(trials []*record.Trial, seconds float64, out map[*advice.Quantity]float64) {
 	idle, useful := 0.0, 0.0
 	for _, t := range trials {
 		switch change := t.Cell[study.FactorChange]; {
@@ -87,7 +88,7 @@ func idleWrites(trials []*record.Trial, seconds float64, out map[string]float64)
 	if idle+useful == 0 {
 		return
 	}
-	out["idle_writes_share"], out["idle_writes_per_s"], out["useful_writes_per_s"] = idle/(idle+useful), idle/seconds, useful/seconds
+	out[advice.IdleWritesShare], out[advice.IdleWrites], out[advice.UsefulWrites] = idle/(idle+useful), idle/seconds, useful/seconds
 }
 
 // locks returns how many goroutines of all replicas waited for a lock on average while a

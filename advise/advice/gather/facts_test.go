@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -19,16 +20,16 @@ func TestLocksWaitingIsOfAllTrials(t *testing.T) {
 	}
 	trials := []*record.Trial{trial(6), trial(1, 2), trial(), trial(0)}
 	for range trials {
-		out := map[string]float64{}
+		out := map[*advice.Quantity]float64{}
 		facts(trials, out)
-		if got, ok := out["locks_waiting"]; !ok || got != 3 {
+		if got, ok := out[advice.LocksWaiting]; !ok || got != 3 {
 			t.Errorf("locks_waiting is %v, want the mean of 6, 1+2 and 0", got)
 		}
 		trials = slices.Concat(trials[1:], trials[:1])
 	}
-	out := map[string]float64{}
+	out := map[*advice.Quantity]float64{}
 	facts([]*record.Trial{trial()}, out)
-	if got, ok := out["locks_waiting"]; ok {
+	if got, ok := out[advice.LocksWaiting]; ok {
 		t.Errorf("without profiles locks_waiting is %v", got)
 	}
 }

@@ -113,26 +113,22 @@ func TestLevelsFromPresent(t *testing.T) {
 // mesh's configuration for want of one; what goes to the root namespace goes to that of
 // this mesh.
 func TestScopedProxies(t *testing.T) {
-	rules := shipped(t)
-	facts := map[string]float64{"config_bytes": 2e6, "unused_share": 0.9, "unused_clusters": 500}
+	facts := map[*advice.Quantity]float64{advice.ConfigBytes: 2e6, advice.UnusedShare: 0.9, advice.UnusedClusters: 500}
 	for share, want := range map[float64]string{0: "no_scope", 1: "unused_config"} {
 		facts := maps.Clone(facts)
-		facts["scoped_share"] = share
-		r, err := rules.Judge(&advice.Evidence{Facts: facts, Levers: map[string]string{study.FactorSidecarScope: "none"}})
-		if err != nil || len(r.Advice) != 1 || r.Advice[0].Rule != want {
-			t.Errorf("%g: %+v, %v", share, r.Advice, err)
+		facts[advice.ScopedShare] = share
+		r := advice.Judge(&advice.Evidence{Facts: facts, Levers: map[string]string{study.FactorSidecarScope: "none"}})
+		if len(r.Advice) != 1 || r.Advice[0].Rule != want {
+			t.Errorf("%g: %+v", share, r.Advice)
 		}
 	}
-	facts["access_log_share"], facts["scoped_share"] = 0.3, 0
-	r, err := rules.Judge(&advice.Evidence{Root: "mesh-root", Facts: facts, Levers: map[string]string{study.FactorSidecarScope: "none"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts[advice.AccessLogShare], facts[advice.ScopedShare] = 0.3, 0
+	r := advice.Judge(&advice.Evidence{Root: "mesh-root", Facts: facts, Levers: map[string]string{study.FactorSidecarScope: "none"}})
 	j, _ := outcome(r, "no_scope")
 	if s := j.Try[0]; !strings.Contains(s.YAML, "namespace: mesh-root}") || !strings.Contains(s.YAML, `"istio-system/*"`) || s.Back != "kubectl -n mesh-root delete sidecar default" {
 		t.Errorf("%+v", s)
 	}
-	if j, _ = outcome(r, "access_log"); !strings.Contains(j.Try[0].YAML, "namespace: mesh-root}") || !strings.Contains(j.Back, "-n mesh-root ") {
+	if j, _ = outcome(r, "access_log"); !strings.Contains(j.Try[0].YAML, "namespace: mesh-root}") || !strings.Contains(j.Try[0].Back, "-n mesh-root ") {
 		t.Errorf("%+v", j)
 	}
 	if e := j.Expect; e == nil || e.From != "rule of thumb" {

@@ -23,18 +23,18 @@ type Run struct {
 	Dir      string
 	Record   record.Run
 	Findings record.Findings
-	// Series are the metrics that the run recorded replica by replica; nil without.
+	// Series are the metrics that the run recorded of each replica; nil if it did not.
 	Series signals.Source
-	Known  *variables.Known // of its istiod; nil where nobody asked it
-	// Facts adds what else is known of a cell, from its trials; nil adds nothing.
-	Facts func(trials []*record.Trial) (map[string]float64, []string)
+	Known  *variables.Known // of its istiod; nil where its program was not asked
+	// Facts are further facts of a cell, from its trials, with notes; nil for none.
+	Facts func(trials []*record.Trial) (map[*advice.Quantity]float64, []string)
 }
 
 // OfRun makes evidence of each cell of a run, in the findings' order.
-func OfRun(ctx context.Context, rules *advice.Rules, r Run) ([]*advice.Evidence, error) {
+func OfRun(ctx context.Context, r Run) ([]*advice.Evidence, error) {
 	var out []*advice.Evidence
 	for i := range r.Findings.Cells {
-		e, err := r.cell(ctx, rules, &r.Findings.Cells[i])
+		e, err := r.cell(ctx, &r.Findings.Cells[i])
 		if err != nil {
 			return nil, err
 		}
@@ -43,9 +43,9 @@ func OfRun(ctx context.Context, rules *advice.Rules, r Run) ([]*advice.Evidence,
 	return out, nil
 }
 
-func (r *Run) cell(ctx context.Context, rules *advice.Rules, cell *record.CellSummary) (*advice.Evidence, error) {
-	e := &advice.Evidence{Source: "run " + r.Dir, Cell: cell.Cell, Known: r.Known, PromQL: map[string]float64{},
-		Findings: map[string]record.Finding{}, Facts: map[string]float64{}, Levers: map[string]string{}, Limits: map[string]string{}}
+func (r *Run) cell(ctx context.Context, cell *record.CellSummary) (*advice.Evidence, error) {
+	e := &advice.Evidence{Source: "run " + r.Dir, Cell: cell.Cell, Known: r.Known, Metrics: map[*advice.Quantity]float64{},
+		Findings: map[string]record.Finding{}, Facts: map[*advice.Quantity]float64{}, Levers: map[string]string{}, Limits: map[string]string{}}
 	trials := r.trials(cell.Cell, e)
 	r.findings(cell, e)
 	if len(trials) > 0 {
@@ -58,11 +58,11 @@ func (r *Run) cell(ctx context.Context, rules *advice.Rules, cell *record.CellSu
 			e.Notes = append(e.Notes, notes...)
 		}
 	}
-	return e, r.metrics(ctx, rules, trials, e)
+	return e, r.metrics(ctx, trials, e)
 }
 
-// trials are those of a cell that evidence rests on: the valid ones, or where there
-// are none those of which istiod's metrics can be told, which is a doubt.
+// trials are those of a cell that evidence rests on: the valid ones, or without any those
+// whose counts of istiod are of the whole window, which is a doubt.
 func (r *Run) trials(cell record.Cell, e *advice.Evidence) []*record.Trial {
 	var valid, others []*record.Trial
 	for i := range r.Record.Trials {
@@ -71,7 +71,7 @@ func (r *Run) trials(cell record.Cell, e *advice.Evidence) []*record.Trial {
 		case !within(t.Cell, cell):
 		case t.Validity.Valid:
 			valid = append(valid, t)
-		case t.Control != nil && t.Control.Istiod != nil && lived(t):
+		case t.Control != nil && t.Control.Istiod != nil && istiodLived(t):
 			others = append(others, t)
 		}
 	}
@@ -88,9 +88,9 @@ func (r *Run) trials(cell record.Cell, e *advice.Evidence) []*record.Trial {
 	return others
 }
 
-// lived reports whether istiod was the same from begin to end of a trial, so that what
-// it counted is of the window.
-func lived(t *record.Trial) bool {
+// istiodLived reports whether istiod was the same from begin to end of a trial, so that its
+// counts are of the window.
+func istiodLived(t *record.Trial) bool {
 	return !slices.ContainsFunc(t.Validity.Checks, func(c record.Check) bool { return c.Name == "istiod-lived" && !c.OK })
 }
 
@@ -103,7 +103,7 @@ func within(cell, partial record.Cell) bool {
 	return true
 }
 
-// findings takes a cell's own findings, what its threads say, and what its parts cost.
+// findings takes a cell's own findings, its threads, and the costs of its parts.
 func (r *Run) findings(cell *record.CellSummary, e *advice.Evidence) {
 	for _, f := range r.Findings.Findings {
 		if f.Against == nil && f.Verdict != record.VerdictInvalid && f.Cell.Key() == cell.Cell.Key() {
@@ -114,19 +114,19 @@ func (r *Run) findings(cell *record.CellSummary, e *advice.Evidence) {
 		if e.Limits[part] = t.Limit; t.Limit == "" {
 			e.Limits[part] = "none"
 		}
-		e.Facts["proxy_throttled"] = max(e.Facts["proxy_throttled"], t.ThrottledRatio)
+		e.Facts[advice.ProxyThrottled] = max(e.Facts[advice.ProxyThrottled], t.ThrottledRatio)
 		workers := 0.0
 		for _, row := range t.Rows {
 			if row.Worker {
 				workers++
-				e.Facts["worker_busiest"] = max(e.Facts["worker_busiest"], row.UserRatio+row.SystemRatio)
+				e.Facts[advice.WorkerBusiest] = max(e.Facts[advice.WorkerBusiest], row.UserRatio+row.SystemRatio)
 			}
 		}
 		switch {
 		case t.Limit == record.LimitConcurrency && workers > 0:
-			e.Facts["worker_threads"] = max(e.Facts["worker_threads"], workers)
+			e.Facts[advice.WorkerThreads] = max(e.Facts[advice.WorkerThreads], workers)
 		case t.Limit == record.LimitCPU && t.QuotaCores > 0:
-			e.Facts["proxy_cpu_limit"] = max(e.Facts["proxy_cpu_limit"], t.QuotaCores)
+			e.Facts[advice.ProxyCPULimit] = max(e.Facts[advice.ProxyCPULimit], t.QuotaCores)
 		}
 	}
 	for _, b := range r.Findings.Bills {
@@ -136,43 +136,42 @@ func (r *Run) findings(cell *record.CellSummary, e *advice.Evidence) {
 	}
 }
 
-// bill takes what a bill says of access logs, and of the dearest extension: each as a
-// share of the CPU time for a request that the server's sidecar takes with that part.
-func (r *Run) bill(b record.Bill, facts map[string]float64) {
+// bill takes the costs of access logs, and of the most expensive extension, from a bill: each
+// as a share of the CPU time for a request that the server's sidecar takes with that part.
+func (r *Run) bill(b record.Bill, facts map[*advice.Quantity]float64) {
 	for _, part := range b.Parts {
 		price, ok := part.Figures[study.BillCPU]
-		name := billed(part)
-		if !ok || name == "" || price.Verdict != record.VerdictReal {
+		q := billed(part)
+		if !ok || q == nil || price.Verdict != record.VerdictReal {
 			continue
 		}
-		whole := 0.0
+		total := 0.0
 		for i := range r.Findings.Cells {
 			c := &r.Findings.Cells[i]
 			if cpu := c.CPUPerRequest[record.PartServerProxy]; c.Cell[study.FactorVariant] == part.Name && within(c.Cell, b.Cell) {
-				whole = max(whole, cpu.UserUS+cpu.SystemUS)
+				total = max(total, cpu.UserUS+cpu.SystemUS)
 			}
 		}
-		if whole > 0 {
-			facts[name] = max(facts[name], price.Estimate/whole)
+		if total > 0 {
+			facts[q] = max(facts[q], price.Estimate/total)
 		}
 	}
 }
 
-// billed names the fact that a part of a bill is; "" for none: parts of which nobody
-// would do without, and those whose price is known beforehand.
-func billed(part record.BillPart) string {
+// billed is the quantity that a part of a bill is; nil for parts that nobody would do
+// without, and those whose price is known beforehand.
+func billed(part record.BillPart) *advice.Quantity {
 	filter := part.Levels[study.FactorFilters]
 	switch {
 	case strings.HasPrefix(part.Levels[study.FactorTelemetry], "access-log") && !strings.Contains(part.Levels[study.FactorTelemetry], "+"), filter == study.PartOTLPLog:
-		return "access_log_share"
+		return advice.AccessLogShare
 	case filter == study.PartLua, filter == study.PartWasm, strings.HasPrefix(filter, study.PartEnvoyFilter):
-		return "filter_share"
+		return advice.FilterShare
 	}
-	return ""
+	return nil
 }
 
-// levels are the levels that levers had in a trial: as its cell names them, or as they
-// were found.
+// levels are the levels of levers in a trial: as its cell names them, or as found.
 func levels(t *record.Trial, out map[string]string) {
 	for _, f := range study.Levers() {
 		level := t.Cell[f.Name]
@@ -196,16 +195,14 @@ func (r *Run) effects(full, short record.Cell, e *advice.Evidence) {
 		if i < 0 {
 			continue
 		}
-		if lever, level, ok := oneLever(full, r.Record.Trials[i].Cell); ok && told(f.Name) {
+		if lever, level, ok := oneLever(full, r.Record.Trials[i].Cell); ok && slices.Contains(shownEffects, f.Name) {
 			e.Effects = append(e.Effects, advice.Measured{Lever: lever, Level: level, Finding: f})
 		}
 	}
 }
 
-// told are the differences that advice tells.
-func told(name string) bool {
-	return slices.Contains([]string{"convergence_p50_overhead", "convergence_p99_overhead", "pushes_overhead", "istiod_cpu_per_change_overhead"}, name)
-}
+// shownEffects are the differences that advice shows.
+var shownEffects = []string{"convergence_p50_overhead", "convergence_p99_overhead", "pushes_overhead", "istiod_cpu_per_change_overhead"}
 
 // oneLever reports in which lever alone two cells differ.
 func oneLever(a, b record.Cell) (lever, level string, ok bool) {
@@ -221,13 +218,12 @@ func oneLever(a, b record.Cell) (lever, level string, ok bool) {
 	return lever, level, lever != ""
 }
 
-// epoch is when the held samples of a cell begin: any time would do.
+// epoch is when the samples of a cell begin: any time would do.
 var epoch = time.Unix(1_000_000_000, 0)
 
-// metrics evaluates the rules' expressions over what istiod counted in a cell's
-// windows, all together; what takes replicas apart over the run's series, at the end of
-// the last window.
-func (r *Run) metrics(ctx context.Context, rules *advice.Rules, trials []*record.Trial, e *advice.Evidence) error {
+// metrics answers queries from istiod's counts in a cell's windows, all together; those that
+// take replicas apart from the run's series, at the end of the last window.
+func (r *Run) metrics(ctx context.Context, trials []*record.Trial, e *advice.Evidence) error {
 	moments, seconds, fell, err := counted(trials)
 	if err != nil || seconds <= 0 {
 		return err
@@ -242,29 +238,25 @@ func (r *Run) metrics(ctx context.Context, rules *advice.Rules, trials []*record
 	}
 	o := signals.Options{Window: time.Duration(seconds*1000+1) * time.Millisecond}
 	last := trials[len(trials)-1]
-	for _, expr := range rules.PromQL() {
-		if !byReplica(expr) {
-			if err := one(ctx, e.PromQL, expr, held, o, moments[1].At); err != nil {
-				return err
-			}
-			continue
+	window := time.Duration(last.Window.Seconds * float64(time.Second))
+	for _, q := range advice.Quantities() {
+		switch {
+		case !q.PerReplica:
+			err = answer(ctx, e.Metrics, q, held, o, moments[1].At)
+		case r.Series != nil:
+			err = answer(ctx, e.Metrics, q, r.Series, signals.Options{Window: window}, last.Window.Start.Add(window))
 		}
-		if r.Series == nil {
-			continue
-		}
-		window := time.Duration(last.Window.Seconds * float64(time.Second))
-		if err := one(ctx, e.PromQL, expr, r.Series, signals.Options{Window: window}, last.Window.Start.Add(window)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// counted are two moments, between which counters rise by what they rose in all
-// windows together; gauges are means over trials. Counters that fell are named and left
-// out.
+// counted are two moments between which counters rise by as much as in all windows
+// together; gauges are means over trials. Counters that fell are named and left out.
 func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64, fell []string, err error) {
-	rises, gauges, of := map[string]float64{}, map[string]float64{}, map[string]float64{}
+	rises, gauges, count := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for _, t := range trials {
 		if t.Control == nil || t.Control.Istiod == nil {
 			continue
@@ -278,7 +270,7 @@ func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64,
 		}
 		for key, v := range t.Control.IstiodGauges {
 			gauges[key] += v
-			of[key]++
+			count[key]++
 		}
 	}
 	slices.Sort(fell)
@@ -286,15 +278,15 @@ func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64,
 		delete(rises, key)
 	}
 	for key := range gauges {
-		gauges[key] /= of[key]
+		gauges[key] /= count[key]
 	}
 	end := epoch.Add(time.Duration(seconds*1000) * time.Millisecond)
 	moments = []signals.Moment{{At: epoch}, {At: end}}
 	for _, part := range []struct {
-		of     map[string]float64
+		values map[string]float64
 		rising bool
 	}{{rises, true}, {gauges, false}} {
-		for _, key := range slices.Sorted(maps.Keys(part.of)) {
+		for _, key := range slices.Sorted(maps.Keys(part.values)) {
 			s, err := sample(key)
 			if err != nil {
 				return nil, 0, nil, err
@@ -302,7 +294,7 @@ func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64,
 			if part.rising {
 				moments[0].Samples = append(moments[0].Samples, s)
 			}
-			s.Value = part.of[key]
+			s.Value = part.values[key]
 			moments[1].Samples = append(moments[1].Samples, s)
 		}
 	}
@@ -312,8 +304,7 @@ func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64,
 // mostNamed is how many series a note names.
 const mostNamed = 5
 
-// sample reads a series as records spell it. istiod's own label is not among what they
-// keep.
+// sample reads a series as records spell it, without istiod's own label.
 func sample(key string) (signals.Sample, error) {
 	l, err := parser.NewParser(parser.Options{}).ParseMetric(key)
 	if err != nil {

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
 )
 
 // Watched are the kinds of objects whose changes make istiod push.
@@ -32,8 +34,8 @@ var Watched = []schema.GroupVersionResource{
 	{Group: "networking.istio.io", Version: "v1alpha3", Resource: "envoyfilters"},
 }
 
-// Writes tells which writes of objects changed something that proxies may need, and
-// who made the others. It keeps a number an object.
+// Writes counts the writes of objects that changed something that proxies may need, and who
+// made the others. It keeps a hash of each object.
 type Writes struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -41,12 +43,11 @@ type Writes struct {
 	all   int
 	idle  map[Writer]int
 	began time.Time
-	// partial says that some kinds could not be watched: who wrote how much of all is not
-	// known then.
+	// partial says that some kinds could not be watched: shares are unknown then.
 	partial bool
 }
 
-// Writer is who wrote objects of a kind.
+// Writer is a field manager that wrote objects of a kind.
 type Writer struct{ Resource, Manager string }
 
 // NewWrites begins a count.
@@ -62,7 +63,7 @@ func (w *Writes) Gone(o *unstructured.Unstructured) {
 	w.all++
 }
 
-// Note takes an object as it is; written says that somebody wrote it just now.
+// Note takes an object as it is; written says that it was written just now.
 func (w *Writes) Note(resource string, o *unstructured.Unstructured, written bool) {
 	content := w.content(o)
 	w.mu.Lock()
@@ -103,27 +104,23 @@ func manager(o *unstructured.Unstructured) string {
 		return "an unknown writer"
 	}
 	last := slices.MaxFunc(fields, func(a, b metav1.ManagedFieldsEntry) int {
-		switch {
-		case a.Time == nil || b.Time == nil:
-			return cmp.Compare(b2i(a.Time != nil), b2i(b.Time != nil))
-		default:
-			return a.Time.Compare(b.Time.Time)
-		}
+		return written(a).Compare(written(b))
 	})
 	return last.Manager
 }
 
-func b2i(b bool) int {
-	if b {
-		return 1
+// written is when fields were written; zero where that is unknown.
+func written(f metav1.ManagedFieldsEntry) time.Time {
+	if f.Time == nil {
+		return time.Time{}
 	}
-	return 0
+	return f.Time.Time
 }
 
-// Facts are how many writes a second changed nothing, of all what share, and how many
-// did change something; and who made most of the first. Where some writes were not seen
-// there are no facts.
-func (w *Writes) Facts(now time.Time) (facts map[string]float64, notes []string) {
+// Facts are the rate and the share of writes that changed nothing, and the rate of the
+// others; notes name who made most of the first. Where some writes were not seen there are no
+// facts.
+func (w *Writes) Facts(now time.Time) (facts map[*advice.Quantity]float64, notes []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	seconds := now.Sub(w.began).Seconds()
@@ -134,11 +131,8 @@ func (w *Writes) Facts(now time.Time) (facts map[string]float64, notes []string)
 	for _, n := range w.idle {
 		idle += n
 	}
-	facts = map[string]float64{"idle_writes_per_s": float64(idle) / seconds, "idle_writes_share": 0,
-		"useful_writes_per_s": float64(w.all-idle) / seconds}
-	if w.all > 0 {
-		facts["idle_writes_share"] = float64(idle) / float64(w.all)
-	}
+	facts = map[*advice.Quantity]float64{advice.IdleWrites: float64(idle) / seconds, advice.IdleWritesShare: float64(idle) / float64(max(1, w.all)),
+		advice.UsefulWrites: float64(w.all-idle) / seconds}
 	if w.partial {
 		facts = nil
 	}
@@ -161,27 +155,27 @@ const pageOfObjects = 500
 // there, is a note. It returns when all watches have ended.
 func (w *Writes) Watch(ctx context.Context, objects dynamic.Interface, kinds []schema.GroupVersionResource) (notes []string) {
 	var all sync.WaitGroup
-	said := make([]string, len(kinds))
+	failed := make([]string, len(kinds))
 	for i, kind := range kinds {
 		all.Go(func() {
 			if err := w.watch(ctx, objects.Resource(kind), kind.Resource); err != nil && ctx.Err() == nil {
-				said[i] = fmt.Sprintf("writes of %s were not watched: %v", kind.Resource, err)
+				failed[i] = fmt.Sprintf("writes of %s were not watched: %v", kind.Resource, err)
 				w.mu.Lock()
-				w.partial = w.partial || !apierrors.IsNotFound(err) // of a kind that is not there nobody writes
+				w.partial = w.partial || !apierrors.IsNotFound(err) // a kind that is not there is not written
 				w.mu.Unlock()
 			}
 		})
 	}
 	all.Wait()
-	return slices.DeleteFunc(said, func(s string) bool { return s == "" })
+	return slices.DeleteFunc(failed, func(s string) bool { return s == "" })
 }
 
-// restWatching is how long a kind is left alone whose watch has ended.
-const restWatching = time.Second
+// watchPause is the time between the end of a watch and the next.
+const watchPause = time.Second
 
 // watch follows a kind until the context ends. The API server ends a watch after half an
-// hour or so, and when its memory of the past is too short: then all is listed again. What
-// was written meanwhile is not seen.
+// hour or so, and when it no longer has the version to continue from: then all is listed
+// again, and what was written meanwhile is not seen.
 func (w *Writes) watch(ctx context.Context, kind dynamic.NamespaceableResourceInterface, resource string) error {
 	for {
 		if err := w.follow(ctx, kind, resource); err != nil || ctx.Err() != nil {
@@ -190,7 +184,7 @@ func (w *Writes) watch(ctx context.Context, kind dynamic.NamespaceableResourceIn
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(restWatching):
+		case <-time.After(watchPause):
 		}
 	}
 }

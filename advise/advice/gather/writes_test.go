@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
 )
 
 func object(uid string, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
@@ -46,7 +48,7 @@ func TestWrites(t *testing.T) {
 		w.Note("services", object("one", same), false)
 		w.Note("services", object("one", c.change), true)
 		facts, notes := w.Facts(time.Unix(10, 0))
-		if facts["idle_writes_share"] != c.idle || facts["idle_writes_per_s"] != c.idle/10 || facts["useful_writes_per_s"] != (1-c.idle)/10 {
+		if facts[advice.IdleWritesShare] != c.idle || facts[advice.IdleWrites] != c.idle/10 || facts[advice.UsefulWrites] != (1-c.idle)/10 {
 			t.Errorf("%s: %v", name, facts)
 		}
 		if (len(notes) == 1) != (c.idle == 1) || c.idle == 1 && !strings.HasPrefix(notes[0], "flapper wrote services 1 times in 10 s") {
@@ -57,10 +59,10 @@ func TestWrites(t *testing.T) {
 	w.Note("services", object("one", same), false)
 	w.Gone(object("one", same))
 	w.Note("services", object("one", same), true)
-	if facts, _ := w.Facts(time.Unix(10, 0)); facts["idle_writes_share"] != 0 {
+	if facts, _ := w.Facts(time.Unix(10, 0)); facts[advice.IdleWritesShare] != 0 {
 		t.Errorf("deleted and made again: %v", facts)
 	}
-	if facts, notes := NewWrites(time.Unix(0, 0)).Facts(time.Unix(10, 0)); facts["idle_writes_share"] != 0 || len(notes) > 0 {
+	if facts, notes := NewWrites(time.Unix(0, 0)).Facts(time.Unix(10, 0)); facts[advice.IdleWritesShare] != 0 || len(notes) > 0 {
 		t.Errorf("nobody wrote: %v %q", facts, notes)
 	}
 }

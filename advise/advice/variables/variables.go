@@ -57,13 +57,26 @@ func (k *Known) Variable(name string) (Variable, bool) {
 	return k.Variables[i], true
 }
 
-// HasField reports whether the mesh configuration has a field. One below
-// proxyMetadata is a name that proxies read, which is any.
+// HasField reports whether the mesh configuration has a field.
 func (k *Known) HasField(path string) bool {
-	if strings.HasPrefix(path, proxyMetadata+".") {
-		path = proxyMetadata
-	}
 	return slices.ContainsFunc(k.Fields, func(f Field) bool { return f.Path == path })
 }
 
-const proxyMetadata = "defaultConfig.proxyMetadata"
+// HasSetting reports whether istiod has a variable, whose name is in capitals, or a field of
+// the mesh configuration. It is not known of fields if the program does not list them.
+func (k *Known) HasSetting(name string) (has, known bool) {
+	if name == strings.ToUpper(name) {
+		_, has = k.Variable(name)
+		return has, true
+	}
+	return k.HasField(name), len(k.Fields) > 0
+}
+
+// Lacks reports whether a metric is of istiod's own and this version does not export it,
+// nor the histogram that a series is of.
+func (k *Known) Lacks(metric string) bool {
+	return strings.HasPrefix(metric, "pilot_") && !slices.ContainsFunc(k.Metrics, func(m Metric) bool {
+		suffix, ok := strings.CutPrefix(metric, m.Name)
+		return ok && slices.Contains([]string{"", "_sum", "_count", "_bucket"}, suffix)
+	})
+}

@@ -134,7 +134,7 @@ func TestMeshFields(t *testing.T) {
 		}
 		known := Known{Fields: fields}
 		for path, want := range map[string]bool{"accessLogFile": true, "defaultConfig": true, "defaultConfig.concurrency": true,
-			"defaultConfig.proxyMetadata.ISTIO_META_DNS_CAPTURE": true, "defaultConfig.none": false, "outboundTrafficPolicy": false} {
+			"defaultConfig.proxyMetadata": true, "defaultConfig.none": false, "outboundTrafficPolicy": false} {
 			if known.HasField(path) != want {
 				t.Errorf("after %d bytes: %s: %v, of %+v", padding, path, !want, fields)
 			}

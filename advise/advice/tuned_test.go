@@ -99,7 +99,7 @@ func TestSelectors(t *testing.T) {
 	f, _ := study.LeverByName(study.FactorDiscoverySelectors)
 	for level, want := range map[string]string{"team=a": `matchLabels: {"team": "a"}`, "team!=b": `matchExpressions:
     - {key: "team", operator: NotIn, values: ["b"]}`} {
-		if got := settingOf(f, level, &Evidence{}).yaml; !strings.Contains(got, want) {
+		if got := settingOf(f, level, "", usual).yaml; !strings.Contains(got, want) {
 			t.Errorf("%s is\n%s", level, got)
 		}
 	}
