@@ -329,26 +329,6 @@ func TestAdviceOfReplicas(t *testing.T) {
 	}
 }
 
-// What proxies never called is told where a Sidecar leaves it in; where none stands, the
-// missing Sidecar is.
-func TestAdviceOfUnused(t *testing.T) {
-	for name, c := range map[string]struct {
-		share, clusters, bytes float64
-		scope, want            string
-	}{
-		"most is called":      {0.3, 150, 2e6, "namespace", ""},
-		"few clusters":        {0.9, 20, 2e5, "namespace", ""},
-		"a Sidecar, and more": {0.9, 500, 2e6, "namespace", "unused_config"},
-		"small, no Sidecar":   {0.9, 120, 5e5, "none", "unused_config"},
-		"large, no Sidecar":   {0.9, 500, 2e6, "none", "no_scope"},
-	} {
-		e := &advice.Evidence{Facts: map[*advice.Quantity]float64{advice.UnusedShare: c.share, advice.UnusedClusters: c.clusters, advice.ConfigBytes: c.bytes}, Levers: map[string]string{study.FactorSidecarScope: c.scope}}
-		if got := judgements(e); got[""].Rule != c.want {
-			t.Errorf("%s: the first advice is %q: %+v", name, got[""].Rule, got["unused_config"])
-		}
-	}
-}
-
 // Whether proxies run on configuration from before one that they rejected is not known of
 // an istiod that has counted rejections and sees none while it is watched: it sends what
 // was rejected when that changes again.
@@ -386,18 +366,6 @@ func TestAdviceOfEarlierRejections(t *testing.T) {
 		}
 		if err := recorder.Close(); err != nil {
 			t.Fatal(err)
-		}
-	}
-}
-
-// What a proxy holds is the same figure whether it was received or dumped: a dump takes
-// four times as much.
-func TestAdviceOfDumps(t *testing.T) {
-	for facts, want := range map[[2]any]string{{advice.ConfigBytes, 1.2e6}: advice.Holds, {advice.ConfigBytes, 0.8e6}: advice.RuledOut,
-		{advice.ConfigDumpBytes, 4.8e6}: advice.Holds, {advice.ConfigDumpBytes, 2e6}: advice.RuledOut} {
-		e := &advice.Evidence{Facts: map[*advice.Quantity]float64{facts[0].(*advice.Quantity): facts[1].(float64)}, Levers: map[string]string{study.FactorSidecarScope: "none"}}
-		if got := judgements(e)["no_scope"]; got.Outcome != want || want == advice.Holds && (got.Expect == nil || strings.Contains(got.Says, "unknown")) {
-			t.Errorf("%v: %+v", facts, got)
 		}
 	}
 }

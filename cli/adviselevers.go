@@ -20,9 +20,9 @@ func newAdviseLeversCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "levers",
 		Short: "List the settings that an istiod has, and what is known of each",
-		Long: "Ask istiod's program for its environment variables and the fields of its mesh\n" +
-			"configuration, with their defaults and its own help, and list beside them the levers of\n" +
-			"studies and advice: which ones this version lacks, and which studies measure each.\n\n" +
+		Long: "Ask istiod's program for its environment variables, with their defaults and its own\n" +
+			"help, and list beside them the levers of studies and advice: which ones this version lacks,\n" +
+			"and which studies measure each.\n\n" +
 			"The program is the one that --istiod names, or the local lab's; with --lab cluster it must\n" +
 			"be of the version that runs there, which is looked up first.",
 		Args: noArguments,

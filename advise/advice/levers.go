@@ -32,10 +32,8 @@ type LeverLine struct {
 	Usual   string `json:"usual,omitempty"`
 	Help    string `json:"help,omitempty"`
 	Doc     string `json:"doc"`
-	// Lacks are those of Sets that this istiod does not have; Unknown says that its program
-	// does not list them.
-	Lacks   []string `json:"lacks,omitempty"`
-	Unknown bool     `json:"unknown,omitempty"`
+	// Lacks are the variables among Sets that this istiod does not have.
+	Lacks []string `json:"lacks,omitempty"`
 	// Studies are shipped studies that measure it, with its levels there; Rules the
 	// rules that advise it.
 	Studies []MeasuredBy `json:"studies,omitempty"`
@@ -55,20 +53,13 @@ func Levers(known *variables.Known, shipped []*study.Study, others bool) LeverLi
 	used := map[string]bool{}
 	for _, f := range study.Levers() {
 		line := LeverLine{Name: f.Name, Usual: f.Usual, Doc: f.Doc, Sets: settingsOf(f), Rules: advisedBy(f)}
-		for _, name := range line.Sets {
-			used[name] = true
-			if v, ok := known.Variable(name); ok {
+		if f.Lever.Env != "" {
+			used[f.Lever.Env] = true
+			if v, ok := known.Variable(f.Lever.Env); ok {
 				line.Default, line.Help = v.Default, v.Help
+			} else {
+				line.Lacks = line.Sets
 			}
-			switch has, listed := known.HasSetting(name); {
-			case !listed:
-				line.Unknown = true
-			case !has:
-				line.Lacks = append(line.Lacks, name)
-			}
-		}
-		if len(line.Sets) == 0 {
-			line.Sets = objectsOf(f)
 		}
 		for _, s := range shipped {
 			if levels := levelsIn(s, f); len(levels) > 0 {
@@ -83,10 +74,22 @@ func Levers(known *variables.Known, shipped []*study.Study, others bool) LeverLi
 	return out
 }
 
-// objectsOf names what a lever sets that is neither a variable nor a field of the mesh
-// configuration.
-func objectsOf(f study.Factor) []string {
+// settingsOf names what a lever sets: a variable of istiod's environment, fields of the
+// mesh configuration, or parts of objects. All fields are in Istio 1.10 and later.
+func settingsOf(f study.Factor) []string {
+	switch {
+	case f.Lever.Env != "":
+		return []string{f.Lever.Env}
+	case f.Lever.ProxyMetadata != "":
+		return []string{"defaultConfig.proxyMetadata"}
+	}
 	switch f.Name {
+	case study.FactorExportTo:
+		return []string{"defaultServiceExportTo", "defaultVirtualServiceExportTo", "defaultDestinationRuleExportTo"}
+	case study.FactorDiscoverySelectors:
+		return []string{"discoverySelectors"}
+	case study.FactorOutboundPolicy:
+		return []string{"outboundTrafficPolicy"}
 	case study.FactorIstiodReplicas:
 		return []string{"Deployment spec.replicas"}
 	case study.FactorConnectionAge:
@@ -144,8 +147,6 @@ func WriteLevers(w io.Writer, l LeverList) error {
 		switch {
 		case len(line.Lacks) > 0:
 			text += "; NOT HERE: this istiod has no " + strings.Join(line.Lacks, ", ")
-		case line.Unknown:
-			text += "; whether this istiod has it is not known"
 		case line.Help != "":
 			text += fmt.Sprintf("; default %q", line.Default)
 		}

@@ -91,7 +91,7 @@ var (
 		Words: "CPU that istiod used, all replicas",
 		Query: rateOf("process_cpu_seconds_total{$p}")})
 	cpuShare = define(Quantity{Name: "cpu_share", Unit: ratio,
-		Words:   "of the CPU that istiod may use",
+		Words:   "share of the CPU that istiod may use",
 		Formula: func(m *mesh) float64 { return m.get(cpu) / m.get(cpuAvailable) }})
 	// CPUIdle is a fact of runs alone: it needs no Measure, as cpu_net does without it.
 	CPUIdle = define(Quantity{Name: "cpu_idle", Unit: cores,
@@ -100,14 +100,14 @@ var (
 		Words:   "CPU for changes",
 		Formula: func(m *mesh) float64 { return firstKnown(max(0, m.get(cpu)-m.get(CPUIdle)), m.get(cpu)) }})
 	pushing = define(Quantity{Name: "pushing", Unit: ratio,
-		Words: "of the time, istiod pushes",
+		Words: "share of the time in which istiod pushes",
 		Formula: func(m *mesh) float64 {
 			return min(1, m.get(rounds)*(m.get(pushContext)+2*m.get(queue)+m.get(push)))
 		}})
 	// All of istiod's CPU counts as used for pushes. Where these take little of the time,
 	// nearly all of it is used for other things: only a small figure says anything then.
 	cpuWhilePushing = define(Quantity{Name: "cpu_while_pushing", Unit: ratio,
-		Words:   "of the CPU that istiod may use, while it pushes, at most",
+		Words:   "share of the CPU that istiod may use, while it pushes, at most",
 		Measure: "read istiod's metrics while so much changes that it pushes for a twentieth of the time or more",
 		Formula: func(m *mesh) float64 {
 			net, pushing := m.get(cpuNet), m.get(pushing)
@@ -119,7 +119,7 @@ var (
 		}})
 	// A turn that waits for a CPU is longer and uses no more of it.
 	onCPU = define(Quantity{Name: "while_waiting", Unit: ratio,
-		Words: "of a turn, on a CPU, where there are more concurrent turns than CPUs",
+		Words: "share of a turn on a CPU, where there are more concurrent turns than CPUs",
 		Formula: func(m *mesh) float64 {
 			concurrent, cpus := m.get(concurrentTurns), m.get(cpuAvailable)
 			return firstKnown(choose(above(concurrent, cpus), cpus/concurrent, 1), choose(equal(m.get(queue), 0), 1, unknown))
@@ -131,25 +131,25 @@ var (
 			return firstKnown(choose(above(push, send), turns*(push-send), 0), turns*push)
 		}})
 	cpuOut = define(Quantity{Name: "cpu_out", Unit: cores,
-		Words:   "CPU for proxies' turns, as far as times tell",
+		Words:   "CPU for proxies' turns, estimated from their duration",
 		Formula: func(m *mesh) float64 { return min(m.get(onCPU)*m.get(turning), m.get(cpuNet)) }})
 	cpuIn = define(Quantity{Name: "cpu_in", Unit: cores,
-		Words:   "the rest of the CPU for changes: for taking them in and for push contexts",
+		Words:   "the rest of the CPU for changes: receiving them and push contexts",
 		Formula: func(m *mesh) float64 { return m.get(cpuNet) - m.get(cpuOut) }})
 	// Throttled comes from cgroups in a run and from cAdvisor in a cluster, which has it of
 	// containers with a limit alone.
 	Throttled = define(Quantity{Name: "throttled_of_all",
-		Words:   "seconds that the CPU limit held back in a second, all replicas",
+		Words:   "seconds held back by the CPU limit in a second, all replicas",
 		Measure: "read the kubelets' cAdvisor metrics (the right to get nodes/proxy), or run a study",
 		Query:   rateOf("container_cpu_cfs_throttled_seconds_total{$c}"),
 		Formula: func(m *mesh) float64 {
 			return choose(m.leverIs(study.FactorIstiodCPU, study.LevelNone), 0, unknown)
 		}})
 	throttled = define(Quantity{Name: "throttled", Unit: ratio,
-		Words:   "of the time, the CPU limit held a replica of istiod back, mean (its threads on each CPU, added up)",
+		Words:   "share of the time in which the CPU limit held a replica back, mean (added up over CPUs)",
 		Formula: func(m *mesh) float64 { return m.get(Throttled) / m.get(replicas) }})
 	MachineBusy = define(Quantity{Name: "machine_busy", Unit: ratio,
-		Words:   "of the machine's CPU, in use",
+		Words:   "share of the machine's CPU in use",
 		Measure: "run a study, whose observers read the node"})
 	LocksWaiting = define(Quantity{Name: "locks_waiting",
 		Words:   "goroutines waiting for a lock, mean (mutex profile)",
@@ -158,7 +158,7 @@ var (
 		Words:   "concurrent turns while the profile was taken, mean",
 		Formula: func(m *mesh) float64 { return m.get(turns) * m.get(push) }})
 	locksShare = define(Quantity{Name: "locks_share", Unit: ratio,
-		Words: "of proxies' turns, waiting for locks",
+		Words: "share of proxies' turns spent waiting for locks",
 		Formula: func(m *mesh) float64 {
 			waiting, turns := m.get(LocksWaiting), m.get(turnsDuringProfile)
 			return choose(below(waiting, turns), waiting/turns, 1)
@@ -173,10 +173,10 @@ var (
 	memoryLimit = define(Quantity{Name: "memory_limit", Unit: bytes, Measure: readLimits,
 		Words: "memory limit of a replica", Lever: study.FactorIstiodMemory})
 	memoryShare = define(Quantity{Name: "memory_share", Unit: ratio,
-		Words:   "of its memory limit, the fullest replica",
+		Words:   "share of its memory limit that the fullest replica uses",
 		Formula: func(m *mesh) float64 { return m.get(memoryFullest) / m.get(memoryLimit) }})
 	memoryNext = define(Quantity{Name: "memory_next", Unit: bytes,
-		Words:   "half as much again",
+		Words:   "1.5 times the memory limit",
 		Formula: func(m *mesh) float64 { return 1.5 * m.get(memoryLimit) }})
 )
 
@@ -216,29 +216,29 @@ var (
 var (
 	// A replica that no proxy has ever connected to has no pilot_xds.
 	busiestReplica = define(Quantity{Name: "busiest_replica", Unit: ratio, Measure: readReplicas, PerReplica: true,
-		Words: "proxies of the busiest replica, of the mean of all",
+		Words: "proxies of the busiest replica, relative to the mean",
 		Query: "max(sum by (pod) (pilot_xds{$i})) * count(sum by (pod) (process_start_time_seconds{$p})) / sum(pilot_xds{$i})"})
 	busiestByChance = define(Quantity{Name: "busiest_by_chance", Unit: ratio, Measure: readReplicas, PerReplica: true,
-		Words: "the same where each proxy takes a replica at random, at most (three standard deviations)",
+		Words: "the same at most if each proxy takes a replica at random (three standard deviations)",
 		Query: "1 + 3 * sqrt((count(sum by (pod) (process_start_time_seconds{$p})) - 1) / sum(pilot_xds{$i}))"})
 	// istiod counts no connections. A proxy that connects is sent clusters, and so are proxies
 	// in some turns, but in none of endpoints alone: the truth lies between two bounds.
 	growth = define(Quantity{Name: "growth", Unit: perSecond, Measure: readMetrics,
-		Words: "more proxies than before",
+		Words: "rise of the number of proxies",
 		Query: "clamp_min(sum(deriv(pilot_xds{$i}[$w])), 0)"})
 	triggers = define(Quantity{Name: "triggers_per_s", Unit: perSecond, Measure: readMetrics,
 		Words: "reasons for proxies' turns other than endpoints, all replicas",
 		Query: orZero(rateOf(`pilot_push_triggers{type!="endpoint"$,}`))})
 	connectsMost = define(Quantity{Name: "connects_most", Unit: perSecond, Measure: readMetrics,
-		Words: "proxies that connect anew, at most",
+		Words: "proxies that reconnect, at most",
 		Query: orZero(rateOf(`pilot_xds_pushes{type="cds"$,}`))})
 	connectsLeast = define(Quantity{Name: "connects_least", Unit: perSecond,
-		Words: "proxies that connect anew, at least",
+		Words: "proxies that reconnect, at least",
 		Formula: func(m *mesh) float64 {
 			return max(0, m.get(connectsMost)-m.get(growth)-min(m.get(triggers), m.get(turns)))
 		}})
 	Connects = define(Quantity{Name: "connects_per_s", Unit: perSecond,
-		Words:   "proxies that connect anew",
+		Words:   "proxies that reconnect",
 		Measure: `watch while no configuration changes, or look for "new delta connection" in istiod's log`,
 		Formula: func(m *mesh) float64 {
 			most, proxies, least := m.get(connectsMost), m.get(proxies), m.get(connectsLeast)
@@ -257,19 +257,19 @@ var (
 		Words: "configurations that proxies rejected since istiod began",
 		Query: orZero("sum(pilot_total_xds_rejects{$i})")})
 	rejectedBefore = define(Quantity{Name: "rejected_before",
-		Words: "of proxies, whether they still run on what was before one that they rejected earlier",
+		Words: "whether proxies still run on the version before one that they rejected earlier",
 		Measure: "proxies rejected configuration before this: istioctl proxy-status shows who is stale," +
 			" or watch while what they rejected changes",
 		Formula: func(m *mesh) float64 {
 			return choose(either(above(m.get(rejects), 0), equal(m.get(rejectedEver), 0)), 0, unknown)
 		}})
 	IdenticalShare = define(Quantity{Name: "identical_share", Unit: ratio, Finding: "identical_share",
-		Words:   "of the bytes pushed, in resources that the proxy already had unchanged",
+		Words:   "share of the bytes pushed in resources that the proxy already had unchanged",
 		Measure: "run a control-plane study with measure amplification, whose simulated sidecars compare what they get"})
 	IdleWritesShare = define(Quantity{Name: "idle_writes_share", Unit: ratio, Measure: watchWrites,
-		Words: "of the writes of Services, EndpointSlices and Istio's objects, changing nothing that proxies need"})
+		Words: "share of the writes of Services, EndpointSlices and Istio's objects that change nothing proxies need"})
 	IdleWrites = define(Quantity{Name: "idle_writes_per_s", Unit: perSecond, Measure: watchWrites,
-		Words: "such writes"})
+		Words: "writes that change nothing proxies need"})
 	UsefulWrites = define(Quantity{Name: "useful_writes_per_s", Unit: perSecond, Measure: watchWrites,
 		Words: "writes that change something"})
 )
@@ -283,7 +283,7 @@ var (
 		Words:   "configuration that a proxy holds, as it is sent (a config dump is four times that), median",
 		Formula: func(m *mesh) float64 { return m.get(ConfigDumpBytes) / 4 }})
 	UnusedShare = define(Quantity{Name: "unused_share", Unit: ratio, Measure: countCalls,
-		Words: "of the clusters that proxies hold, never called"})
+		Words: "share of the clusters in proxies that were never called"})
 	UnusedClusters = define(Quantity{Name: "unused_clusters", Measure: countCalls,
 		Words: "clusters that a proxy holds and has never called, mean"})
 	configLeast = define(Quantity{Name: "config_least", Unit: bytes,
@@ -293,7 +293,7 @@ var (
 			return firstKnown(0.5*held*(1-m.get(UnusedShare)), 0.01*held)
 		}})
 	ScopedShare = define(Quantity{Name: "scoped_share", Unit: ratio,
-		Words:   "of the proxies that were read, under a Sidecar of their own namespace",
+		Words:   "share of the proxies that were read with a Sidecar of their own namespace",
 		Measure: "meshtrial advise of a running mesh reads the Sidecars of the proxies that it reads"})
 	DNSClusters = define(Quantity{Name: "dns_clusters", Measure: readProxies,
 		Words: "clusters that a proxy resolves by DNS itself (STRICT_DNS, LOGICAL_DNS), the most of any that was read"})
@@ -309,7 +309,7 @@ var (
 	HeadlessListeners = define(Quantity{Name: "headless_listeners", Measure: readProxies,
 		Words: "listeners for single endpoints of headless Services that a proxy holds, the most of any that was read"})
 	HeadlessShare = define(Quantity{Name: "headless_share", Unit: ratio, Measure: readProxies,
-		Words: "of the configuration that such a proxy holds, in these listeners"})
+		Words: "share of that proxy's configuration in these listeners"})
 	// Each proxy that has a turn counts its reasons once (recordPushTriggers in istiod's
 	// source), including those of HTTP ports, which bring no listeners.
 	headlessTriggers = define(Quantity{Name: "headless_triggers_per_s", Unit: perSecond, Measure: duringChanges,
@@ -319,20 +319,20 @@ var (
 		Words: "pushes of listeners, all replicas",
 		Query: orZero(rateOf(`pilot_xds_pushes{type="lds"$,}`))})
 	headlessTurns = define(Quantity{Name: "headless_turns_per_s", Unit: perSecond,
-		Words:   "of these turns, those that brought listeners, at most",
+		Words:   "turns among these that brought listeners, at most",
 		Formula: func(m *mesh) float64 { return min(m.get(headlessTriggers), m.get(listenerPushes)) }})
 )
 
 // Sidecars.
 var (
 	AccessLogShare = define(Quantity{Name: "access_log_share", Unit: ratio,
-		Words:   "of a sidecar's CPU time for a request, the access log",
+		Words:   "share of a sidecar's CPU time for a request that the access log takes",
 		Measure: "meshtrial run filter-bill"})
 	FilterShare = define(Quantity{Name: "filter_share", Unit: ratio,
-		Words:   "of a sidecar's CPU time for a request, the most expensive extension (EnvoyFilter, Lua, WebAssembly)",
+		Words:   "share of that time that the most expensive extension takes (EnvoyFilter, Lua, WebAssembly)",
 		Measure: "meshtrial run filter-bill with your EnvoyFilter among its parts"})
 	WorkerBusiest = define(Quantity{Name: "worker_busiest", Unit: ratio, Measure: recordThreads,
-		Words: "of the time, the busiest worker thread of a sidecar ran"})
+		Words: "share of the time that a sidecar's busiest worker thread ran"})
 	WorkerThreads = define(Quantity{Name: "worker_threads", Measure: recordThreads,
 		Words: "worker threads of the sidecar that has too few"})
 	workerThreadsNext = define(Quantity{Name: "worker_threads_next",
@@ -341,8 +341,8 @@ var (
 	ProxyCPULimit = define(Quantity{Name: "proxy_cpu_limit", Unit: cores, Measure: recordThreads,
 		Words: "CPU limit of the sidecar that it holds back"})
 	proxyCPULimitNext = define(Quantity{Name: "proxy_cpu_limit_next", Unit: cores,
-		Words:   "twice that CPU limit",
+		Words:   "twice the sidecar's CPU limit",
 		Formula: func(m *mesh) float64 { return 2 * m.get(ProxyCPULimit) }})
 	ProxyThrottled = define(Quantity{Name: "proxy_throttled", Unit: ratio, Measure: recordThreads,
-		Words: "of the periods, a sidecar's CPU limit was used up"})
+		Words: "share of the periods in which a sidecar's CPU limit was used up"})
 )

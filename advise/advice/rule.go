@@ -50,8 +50,8 @@ type Try struct {
 	Do      string    // in words, where there is no lever, or more to say
 	// YAML writes a manifest of its own, where there is no lever. Back takes the step back.
 	YAML, Back func(*mesh) string
-	// Needs names what istiod must have for it, beside what the lever sets: variables of its
-	// environment, or fields of the mesh configuration.
+	// Needs names the variables of its environment that istiod must have for it, beside the
+	// lever's.
 	Needs []string
 	If    func(*mesh) Truth // nil: always
 	// Effect is what is expected of this step; nil: the rule's.

@@ -134,7 +134,7 @@ var rules = []Rule{
 	},
 	{
 		Code:  "debounce_restless",
-		Title: "Changes come so closely that istiod waits until debounce_max",
+		Title: "Changes come so fast that istiod waits until debounce_max",
 		Condition: "debouncing takes 0.5 s or more, half of the time until a proxy's configuration is sent, and three" +
 			" times PILOT_DEBOUNCE_AFTER, which is below 0.4 s",
 		Says: say("An update waits %s before it is pushed though PILOT_DEBOUNCE_AFTER is %s;"+
@@ -313,7 +313,7 @@ var rules = []Rule{
 		Title: "istiod's CPU is used up by what it pushes",
 		Condition: "istiod uses 80% of its CPU (or 10%, but 90% while it pushes, and p99 is 1 s or more)," +
 			" half of it or more for proxies' turns",
-		Says: say("istiod uses %s of its CPU, %s of it for proxies' turns, %s for taking changes in and for push contexts.",
+		Says: say("istiod uses %s of its CPU, %s of it for proxies' turns, %s for receiving changes and for push contexts.",
 			cpuShare, cpuOut, cpuIn),
 		When: func(m *mesh) Truth {
 			return all(
@@ -329,7 +329,7 @@ var rules = []Rule{
 			scopeTo("First push less."),
 			fewerRounds("Merge more changes into a round."),
 			{Lever: study.FactorIstiodReplicas, LevelOf: replicasNext,
-				Do: "Then share the proxies: each replica takes in all changes, and pushes to its own.",
+				Do: "Then share the proxies: each replica receives all changes, and pushes to its own.",
 				Effect: &Effect{Of: turnsPerRound, From: "arithmetic: n of n + 1, by 5% more or less",
 					Between: func(m *mesh) (low, high float64) {
 						now, part := m.get(turnsPerRound), m.get(replicas)/m.get(replicasNext)
@@ -346,8 +346,8 @@ var rules = []Rule{
 		Code:  "saturated_in",
 		Title: "istiod's CPU is used up by the changes that it receives",
 		Condition: "istiod uses 80% of its CPU, or push contexts take half of a replica's time, and most of the CPU" +
-			" takes changes in and computes push contexts",
-		Says: say("istiod uses %s of its CPU; %s updates come. Taking them in, and push contexts, take %s, proxies' turns %s.",
+			" receives changes and computes push contexts",
+		Says: say("istiod uses %s of its CPU; %s updates come. Receiving them and push contexts take %s, proxies' turns %s.",
 			cpuShare, updates, cpuIn, cpuOut),
 		When: func(m *mesh) Truth {
 			return all(either(atLeast(m.get(cpuShare), 0.8), atLeast(m.get(contexts)/m.get(replicas), 0.5)),
@@ -473,7 +473,7 @@ var rules = []Rule{
 				return 0.85 * share * m.get(memoryLimit) / m.get(memoryNext), 0.95 * share
 			}},
 		Sources: []string{"Istio: 1.5 GB for 1,000 services and 2,000 sidecars", "study one-istiod"},
-		Risk:    "The node has so much less for others.",
+		Risk:    "Other pods of the node have that much less memory.",
 		Back:    formerLimit,
 	},
 	{
@@ -497,7 +497,7 @@ var rules = []Rule{
 				return either(m.leverIs(study.FactorConnectionAge, study.LevelNone), above(m.get(connectionAge), 600))
 			}},
 		},
-		Effect: Effect{Of: busiestReplica, From: "arithmetic: what chance makes of connections that are made anew",
+		Effect: Effect{Of: busiestReplica, From: "arithmetic: what chance makes of new connections",
 			Between: func(m *mesh) (low, high float64) { return 1, m.get(busiestByChance) }},
 		Sources: []string{
 			"istio/istio pkg/keepalive: connections live for ever unless keepaliveMaxServerConnectionAge says otherwise",
@@ -507,13 +507,13 @@ var rules = []Rule{
 	},
 	{
 		Code:      "reconnects",
-		Title:     "Proxies connect anew all the time",
-		Condition: "half of the proxies connect anew each minute, one in 2 s or more",
-		Says:      say("%s proxies connect anew, of %s; each gets its whole configuration.", Connects, proxies),
+		Title:     "Proxies keep reconnecting",
+		Condition: "half of the proxies reconnect each minute, one in 2 s or more",
+		Says:      say("%s of %s proxies reconnect; each gets its whole configuration.", Connects, proxies),
 		When: func(m *mesh) Truth {
 			return all(atLeast(m.get(Connects), 0.5), atLeast(m.get(Connects)*60, 0.5*m.get(proxies)))
 		},
-		Unless: []Clause{{Text: "replicas of istiod started a moment ago, and proxies connect to them then",
+		Unless: []Clause{{Text: "replicas of istiod started a moment ago, and proxies connected to them",
 			When: func(m *mesh) Truth { return above(m.get(Restarts), 0) }}},
 		Shows: []*Quantity{Connects, proxies, cpuShare, bytesPerTurn},
 		Share: constant(0.6),
@@ -553,7 +553,6 @@ var rules = []Rule{
 		Shows:     []*Quantity{WorkerBusiest, WorkerThreads},
 		Share:     valueOf(WorkerBusiest),
 		Try: []Try{{Do: "Double the number of worker threads of these workloads.",
-			Needs: []string{"defaultConfig.concurrency"},
 			YAML: func(m *mesh) string {
 				return fmt.Sprintf("# annotation of the pods (template.metadata.annotations)\nproxy.istio.io/config: |\n"+
 					"  concurrency: %s\n", m.level(workerThreadsNext, ""))

@@ -50,26 +50,6 @@ func meshConfig(fields string) string {
 		"meshConfig:\n" + fields
 }
 
-// settingsOf names what a lever sets: variables of istiod's environment, and fields of
-// the mesh configuration.
-func settingsOf(f study.Factor) []string {
-	switch {
-	case f.Lever.Env != "":
-		return []string{f.Lever.Env}
-	case f.Lever.ProxyMetadata != "":
-		return []string{"defaultConfig.proxyMetadata"}
-	}
-	switch f.Name {
-	case study.FactorExportTo:
-		return []string{"defaultServiceExportTo", "defaultVirtualServiceExportTo", "defaultDestinationRuleExportTo"}
-	case study.FactorDiscoverySelectors:
-		return []string{"discoverySelectors"}
-	case study.FactorOutboundPolicy:
-		return []string{"outboundTrafficPolicy"}
-	}
-	return nil
-}
-
 // settingOf is how a lever is set to a level, from the one that it has now.
 func settingOf(f study.Factor, level, now string, e *Evidence) setting {
 	s := setting{do: "Set " + f.Name + " to " + level, back: "put " + f.Name + " back to what it was"}

@@ -30,7 +30,8 @@ type Step struct {
 	// Lacks names what this istiod does not have of it: such a step cannot be tried, and has
 	// no manifest.
 	Lacks []string `json:"lacks,omitempty"`
-	// Checked says that this istiod was asked, and has what the step sets.
+	// Checked says that this istiod was asked, and has each variable of its environment that
+	// the step sets, if any.
 	Checked bool `json:"checked"`
 	// Measured are what this run measured of the lever at other levels.
 	Measured []Measured `json:"measured,omitempty"`
@@ -60,15 +61,17 @@ func (m *mesh) step(t Try) Step {
 	if t.Effect != nil {
 		s.Expect, _ = m.expected(*t.Effect)
 	}
-	needs := t.Needs
+	variables := t.Needs
 	if sets {
-		needs = append(settingsOf(f), needs...)
 		m.set(&s, f)
+		if f.Lever.Env != "" {
+			variables = append([]string{f.Lever.Env}, variables...)
+		}
 	}
 	if len(s.Unknown) > 0 {
 		s.Level, s.YAML, s.Back = "", "", ""
 	}
-	m.check(&s, needs)
+	m.check(&s, variables)
 	return s
 }
 
@@ -109,21 +112,20 @@ func (s Step) reached() bool {
 	return s.Level == s.Now || known && is && level == now
 }
 
-// check compares what a step sets with what this istiod has.
-func (m *mesh) check(s *Step, needs []string) {
-	s.Checked = m.evidence.Known != nil || len(needs) == 0
-	if k := m.evidence.Known; k != nil {
-		for _, name := range needs {
-			switch has, known := k.HasSetting(name); {
-			case !known:
-				s.Checked = false
-			case !has:
-				s.Lacks = append(s.Lacks, name)
-			}
+// check compares the variables that a step sets with those of this istiod.
+func (m *mesh) check(s *Step, variables []string) {
+	known := m.evidence.Known
+	for _, name := range variables {
+		if known == nil {
+			return
+		}
+		if _, ok := known.Variable(name); !ok {
+			s.Lacks = append(s.Lacks, name)
 		}
 	}
-	if len(s.Lacks) > 0 {
-		s.Checked, s.YAML, s.Back = false, "", ""
+	s.Checked = len(s.Lacks) == 0
+	if !s.Checked {
+		s.YAML, s.Back = "", ""
 	}
 }
 

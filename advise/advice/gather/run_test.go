@@ -179,40 +179,8 @@ func TestPlanted(t *testing.T) {
 		if first.Confidence < 0.6 || len(first.Try) == 0 || len(first.Evidence) == 0 || strings.Contains(first.Says, "unknown") {
 			t.Errorf("%s: %+v", name, first)
 		}
-		if e := first.Expect; e != nil && (e.Low > e.High || e.High > 1.05*e.Now) {
+		if e := first.Expect; e == nil || e.Low > e.High || e.High > 1.05*e.Now || e.Low <= e.Now && e.Now <= e.High {
 			t.Errorf("%s: expects %+v", name, e)
-		}
-	}
-}
-
-// Clusters that are resolved by DNS count by how many proxies resolve them, and listeners
-// of headless Services by what they take of the configuration or of the turns.
-func TestHeldByProxies(t *testing.T) {
-	for name, c := range map[string]struct {
-		rule    string
-		proxies float64
-		turns   float64 // for endpoints of headless Services
-		lds     float64 // pushes of listeners
-		held    map[*advice.Quantity]float64
-		want    string
-	}{
-		"30 names, 500 proxies":      {"dns_clusters", 500, 0, 0, map[*advice.Quantity]float64{advice.DNSClusters: 30, advice.DNSClustersMean: 30}, advice.Holds},
-		"30 names, 50 proxies":       {"dns_clusters", 50, 0, 0, map[*advice.Quantity]float64{advice.DNSClusters: 30, advice.DNSClustersMean: 30}, advice.RuledOut},
-		"one proxy of many has all":  {"dns_clusters", 500, 0, 0, map[*advice.Quantity]float64{advice.DNSClusters: 30, advice.DNSClustersMean: 5}, advice.RuledOut},
-		"60 names, 10 proxies":       {"dns_clusters", 10, 0, 0, map[*advice.Quantity]float64{advice.DNSClusters: 60, advice.DNSClustersMean: 60}, advice.Holds},
-		"a collector, 5,000 proxies": {"dns_clusters", 5000, 0, 0, map[*advice.Quantity]float64{advice.DNSClusters: 1, advice.DNSClustersMean: 1}, advice.RuledOut},
-		"nobody was asked, names":    {"dns_clusters", 500, 0, 0, nil, advice.NotEnough},
-		"most bytes":                 {"headless", 50, 0, 0, map[*advice.Quantity]float64{advice.HeadlessListeners: 400, advice.HeadlessShare: 0.82}, advice.Holds},
-		"few bytes, most turns":      {"headless", 50, 2000, 2000, map[*advice.Quantity]float64{advice.HeadlessListeners: 60, advice.HeadlessShare: 0.1}, advice.Holds},
-		"few bytes, few turns":       {"headless", 50, 20, 2000, map[*advice.Quantity]float64{advice.HeadlessListeners: 60, advice.HeadlessShare: 0.1}, advice.RuledOut},
-		"HTTP ports":                 {"headless", 50, 2000, 20, map[*advice.Quantity]float64{advice.HeadlessListeners: 60, advice.HeadlessShare: 0.1}, advice.RuledOut},
-		"no such Service":            {"headless", 50, 0, 0, map[*advice.Quantity]float64{advice.HeadlessListeners: 0, advice.HeadlessShare: 0}, advice.RuledOut},
-		"nobody was asked":           {"headless", 50, 2000, 2000, nil, advice.NotEnough},
-	} {
-		w := healthy()
-		w.proxies, w.headless, w.listeners, w.held = c.proxies, c.turns, c.lds, c.held
-		if j, _ := outcome(judged(t, w.run()), c.rule); j.Outcome != c.want {
-			t.Errorf("%s: %s is %s, not %s: %+v", name, c.rule, j.Outcome, c.want, j)
 		}
 	}
 }
@@ -259,19 +227,6 @@ func TestLessEvidenceDecidesNothingElse(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Evidence that contradicts itself is not enough: the setting says five seconds, the
-// timer one.
-func TestContradiction(t *testing.T) {
-	w := healthy().with(study.FactorDebounceAfter, "5s")
-	w.debounce = 1
-	r := judged(t, w.run())
-	i := slices.IndexFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "debounce_long" })
-	contradicted := func(w advice.Reason) bool { return w.Code == advice.Contradicted }
-	if i < 0 || !slices.ContainsFunc(r.Undecided[i].Why, contradicted) || len(r.Advice) > 0 {
-		t.Errorf("%+v", r)
-	}
 }
 
 // No step sets what this istiod lacks; what is not known of it is said.
@@ -416,65 +371,6 @@ func TestManyReplicas(t *testing.T) {
 	w.context, w.debounce, w.cpu, w.throttled = 1.2, 1.4, 0.9, 0.01
 	if r := judged(t, w.run()); len(r.Advice) == 0 || r.Advice[0].Rule != "saturated_in" {
 		t.Errorf("%+v", r)
-	}
-}
-
-// An istiod that pushes endpoints without debouncing is told, though it counts each of
-// their updates twice.
-func TestEndpointsWithoutDebouncing(t *testing.T) {
-	w := healthy().with(study.FactorEDSDebounce, "false", study.FactorChange, "endpoints-scale")
-	w.rounds, w.updatesPerRound, w.cpu = 500, 1, 0.6
-	if r := judged(t, w.run()); len(r.Advice) == 0 || r.Advice[0].Rule != "debounce_short" || r.Advice[0].Try[0].Lever != study.FactorEDSDebounce {
-		t.Errorf("%+v", r.Advice)
-	}
-}
-
-// Rounds that come faster than they are pushed merge in the proxies' queue, so that
-// most proxies have no turn for each. Where they are over before the next begins, rounds that
-// go to few proxies are nothing that a longer debounce would merge.
-func TestOverlappingRounds(t *testing.T) {
-	w := planted()["debounce_short"]
-	w.rounds, w.updatesPerRound, w.proxies, w.unmoved = 540, 1.2, 100, 0.6
-	w.debounce, w.queue, w.push, w.cpu = 0.04, 0.19, 0.071, 0.65
-	if r := judged(t, w.run()); len(r.Advice) == 0 || r.Advice[0].Rule != "debounce_short" {
-		t.Errorf("rounds that overlap: %+v", r)
-	}
-	w.queue, w.push = 0.05, 0.06
-	if r := judged(t, w.run()); len(r.Advice) != 0 {
-		t.Errorf("rounds that do not: %+v", r.Advice)
-	}
-}
-
-// A step whose level depends on what nobody knows sets nothing: least of all zero.
-func TestUnknownLevel(t *testing.T) {
-	w := planted()["cpu_limit"]
-	w = w.with(study.FactorIstiodCPU, study.LevelInstalled) // and nobody said what it is
-	r := judged(t, w.run())
-	if len(r.Advice) == 0 || r.Advice[0].Rule != "cpu_limit" {
-		t.Fatalf("%+v", r)
-	}
-	s := r.Advice[0].Try[0]
-	if s.Level != "" || s.YAML != "" || s.Back != "" || !slices.Equal(s.Unknown, []string{"cpu_next"}) {
-		t.Errorf("%+v", s)
-	}
-}
-
-// Each rule says what is expected of it, in numbers, wherever it holds.
-func TestExpected(t *testing.T) {
-	for name, w := range planted() {
-		if name == "unbalanced" {
-			continue
-		}
-		for _, j := range judged(t, w.run()).Advice {
-			if j.Rule != name {
-				continue
-			}
-			if e := j.Expect; e == nil || e.Low > e.High || e.Quantity == "" {
-				t.Errorf("%s: expects %+v", name, e)
-			} else if e.Low <= e.Now && e.Now <= e.High {
-				t.Errorf("%s promises nothing: %+v", name, e)
-			}
-		}
 	}
 }
 

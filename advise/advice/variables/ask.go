@@ -62,13 +62,7 @@ func Ask(ctx context.Context, program string) (known *Known, err error) {
 	if version, err := run(ctx, dir, program, "version", "--short"); err == nil {
 		known.Version = strings.TrimSpace(strings.TrimPrefix(string(version), "client version:"))
 	}
-	file, err := os.Open(program)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	known.Fields, err = meshFields(file)
-	return known, err
+	return known, nil
 }
 
 // run runs the program and returns its standard output.

@@ -11,7 +11,7 @@ import (
 // parsePage reads the reference page of an istiod (pkg/collateral/control.go of
 // Istio): a table of variables, a line a cell, and one of metrics, a line a row.
 func parsePage(page []byte) (*Known, error) {
-	known := &Known{Variables: []Variable{}, Metrics: []Metric{}, Fields: []Field{}}
+	known := &Known{Variables: []Variable{}, Metrics: []Metric{}}
 	const (
 		elsewhere = iota
 		inVariables

@@ -1,7 +1,6 @@
 package variables
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
@@ -90,61 +86,6 @@ func FuzzPage(f *testing.F) {
 			t.Error("no variables, and no error")
 		}
 	})
-}
-
-// program is a program that has descriptors between other text.
-func program(t *testing.T, padding int) []byte {
-	t.Helper()
-	message := func(name string, fields ...*descriptorpb.FieldDescriptorProto) *descriptorpb.DescriptorProto {
-		return &descriptorpb.DescriptorProto{Name: proto.String(name), Field: fields}
-	}
-	field := func(name, of string) *descriptorpb.FieldDescriptorProto {
-		f := &descriptorpb.FieldDescriptorProto{Name: proto.String(name), JsonName: proto.String(name), Number: proto.Int32(1),
-			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(), Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum()}
-		if of != "" {
-			f.Type, f.TypeName = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), proto.String(of)
-		}
-		return f
-	}
-	var out bytes.Buffer
-	out.WriteString(strings.Repeat("x", padding) + "mesh/v1alpha1/config.proto")
-	for _, file := range []*descriptorpb.FileDescriptorProto{
-		{Name: proto.String(meshFiles[0]), Package: proto.String("istio.mesh.v1alpha1"), Syntax: proto.String("proto3"),
-			MessageType: []*descriptorpb.DescriptorProto{message("MeshConfig", field("accessLogFile", ""), field("defaultConfig", meshPackage+"ProxyConfig"))}},
-		{Name: proto.String(meshFiles[1]), Package: proto.String("istio.mesh.v1alpha1"), Syntax: proto.String("proto3"),
-			MessageType: []*descriptorpb.DescriptorProto{message("ProxyConfig", field("concurrency", ""), field("proxyMetadata", ""))}},
-	} {
-		raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out.Write(raw)
-		out.WriteString("z and what else a program holds")
-	}
-	return out.Bytes()
-}
-
-// The descriptors are found wherever they lie, across the bounds of what is read at
-// once too.
-func TestMeshFields(t *testing.T) {
-	for _, padding := range []int{0, 1<<20 - 40, 1<<20 - 20, 1 << 20, 3<<20 + 7} {
-		fields, err := meshFields(bytes.NewReader(program(t, padding)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		known := Known{Fields: fields}
-		for path, want := range map[string]bool{"accessLogFile": true, "defaultConfig": true, "defaultConfig.concurrency": true,
-			"defaultConfig.proxyMetadata": true, "defaultConfig.none": false, "outboundTrafficPolicy": false} {
-			if known.HasField(path) != want {
-				t.Errorf("after %d bytes: %s: %v, of %+v", padding, path, !want, fields)
-			}
-		}
-	}
-	for name, text := range map[string]string{"nothing": "", "no descriptor": "\n\x1amesh/v1alpha1/config.proto and more"} {
-		if fields, err := meshFields(strings.NewReader(text)); err != nil || len(fields) > 0 {
-			t.Errorf("%s: %v, %v", name, fields, err)
-		}
-	}
 }
 
 func TestAsk(t *testing.T) {
@@ -222,13 +163,5 @@ func TestRunBounds(t *testing.T) {
 			break // ended, and nobody has asked how
 		}
 		runtime.Gosched()
-	}
-}
-
-// However often a program names a descriptor's file, few places are looked at.
-func TestManyPlaces(t *testing.T) {
-	many := bytes.Repeat([]byte("mesh/v1alpha1/config.proto"), 10*maxPlaces)
-	if places, err := after(bytes.NewReader(many), []byte("mesh/"), 1<<10); err != nil || len(places) != maxPlaces {
-		t.Errorf("%d places, %v", len(places), err)
 	}
 }
