@@ -3,9 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -114,8 +112,7 @@ func runCapacityFit(ctx context.Context, env *Env, f capacityFitFlags, dirs []st
 		if err != nil {
 			return err
 		}
-		if err := writeCapacityPage(f.report, report.CapacityPage{Title: "Capacity model", Cells: m.Cells, HeldOut: m.HeldOut, Published: rows,
-			Words: slices.Concat(report.PublishedWords(rows), m.SlopeWords(), m.Notes)}); err != nil {
+		if err := writeCapacityPage(f.report, report.CapacityPage{Title: "Capacity model", Cells: m.Cells, HeldOut: m.HeldOut, Published: rows, Notes: m.Notes}); err != nil {
 			return err
 		}
 	}
@@ -147,26 +144,4 @@ func readModel(ctx context.Context, path string) (*model.Model, error) {
 		return nil, errs.WithHint(errs.WithCode(fmt.Errorf("%s: %w", path, err), errs.CodeUsage), "`meshtrial capacity fit RUN... -o FILE` writes one")
 	}
 	return m, nil
-}
-
-// againstRun predicts the cells of a run.
-func againstRun(ctx context.Context, env *Env, m *model.Model, dir string, o model.Options) ([]model.Cell, []string, error) {
-	run, err := loadRun(ctx, env, dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	cells, left, err := fit.Against(m, run, o)
-	if err != nil {
-		return nil, nil, errs.WithCode(err, errs.CodeUsage)
-	}
-	var out []string
-	for _, l := range left {
-		if text := l.Trial + ": " + l.Why; !slices.Contains(out, text) {
-			out = append(out, text)
-		}
-	}
-	if len(cells) == 0 {
-		return nil, out, errs.WithHint(errs.WithCode(errors.New("no trial of the run can be predicted"), errs.CodeInvalid), "`meshtrial report %s` says more about its trials", dir)
-	}
-	return cells, out, nil
 }

@@ -31,6 +31,7 @@ func newCapacityPlanCommand(env *Env) *cobra.Command {
 			"    changes: {rate: 1, arrival: poisson, mix: {endpoints: 9, configuration: 1}}\n" +
 			"    targets: {convergence_p99: 5s, cpu: 70%, survives: 1, reconnect: 60s, growth: 2}\n" +
 			"    istiod: {min_replicas: 2, max_replicas: 20, max_cores: 16}\n\n" +
+			"docs/capacity.md lists all fields.\n\n" +
 			"Exit codes: 0 success, 2 wrong usage or input, 3 nothing within the bounds meets the targets.",
 		Example: "  meshtrial capacity plan mesh.yaml --model model.json -o istiod-values.yaml",
 		Args:    cobra.ExactArgs(1),
@@ -47,11 +48,7 @@ func newCapacityPlanCommand(env *Env) *cobra.Command {
 }
 
 func runCapacityPlan(ctx context.Context, env *Env, f capacityPlanFlags, path string) error {
-	data, err := readInput(ctx, path, plan.MaxFile)
-	if err != nil {
-		return err
-	}
-	request, err := plan.Parse(data, path)
+	request, err := readMesh(ctx, path)
 	if err != nil {
 		return err
 	}

@@ -1,56 +1,53 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"strconv"
-	"strings"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshtrial/meshtrial/advise/capacity/fit"
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/advise/capacity/plan"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/report"
 )
 
 type capacityPredictFlags struct {
-	model, against    string
-	report            string
-	mesh              model.Mesh
-	visible, slow     string
-	mix, shares       []string
-	after, max, bound time.Duration
-	horizon, age      time.Duration
-	debounceEndpoints bool
-	published, limits bool
-	seed              uint64
-	draws             int
-	json              bool
-	color             string
-	width             int
+	model, against, report string
+	mesh                   model.Mesh // what flags override
+	bound                  time.Duration
+	published, limits      bool
+	seed                   uint64
+	draws                  int
+	json                   bool
+	color                  string
+	width                  int
 }
 
 func newCapacityPredictCommand(env *Env) *cobra.Command {
-	f := capacityPredictFlags{mesh: model.Default()}
+	var f capacityPredictFlags
 	cmd := &cobra.Command{
-		Use:   "predict --model FILE {--proxies N --services N --rate R | --against RUN | --published}",
+		Use:   "predict [MESH.yaml] --model FILE [--proxies N --services N --rate R | --against RUN | --published]",
 		Short: "Predict convergence, pushes, CPU and memory of a mesh with a capacity model",
 		Long: "Simulate how changes travel from istiod to the proxies of a mesh, and predict with 90%\n" +
 			"intervals how long they take, what is pushed and sent, how much CPU and memory that\n" +
 			"takes, what losing a replica costs, and how far rate and size can grow before changes\n" +
 			"are late. It says how far the mesh lies beyond what was measured, and which parameters\n" +
 			"are assumed.\n\n" +
+			"The mesh is that of a mesh file (meshtrial capacity plan --help), of flags, or of a file\n" +
+			"with flags that override it.\n\n" +
 			"--against RUN predicts the cells of a run that the model was not fitted to. --published\n" +
 			"compares published control plane sizes with what the model says of them.\n\n" +
 			"Exit codes: 0 success, 2 wrong usage or input, 3 istiod would not keep up with this mesh, 4 no\n" +
 			"trial of the run can be predicted.",
 		Example: "  meshtrial capacity predict --model model.json --proxies 5000 --services 2000 --rate 1 --replicas 3 --cores 4\n" +
 			"  meshtrial capacity predict --model model.json --against runs/capacity-holdout-... --report held-out.html",
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return computing(cmd.Context(), func() error {
-				return runCapacityPredict(cmd.Context(), env, f, cmd.Flags().Changed("bound"))
-			})
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return computing(cmd.Context(), func() error { return runCapacityPredict(cmd.Context(), env, f, args) })
 		},
 	}
 	flags := cmd.Flags()
@@ -60,27 +57,11 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 	flags.BoolVar(&f.published, "published", false, "compare published sizes with the model's")
 	flags.IntVar(&f.mesh.Proxies, "proxies", 0, "sidecars connected to istiod")
 	flags.IntVar(&f.mesh.Services, "services", 0, "Services in the mesh")
-	flags.StringVar(&f.visible, "visible", "100%", "share of the services that a sidecar sees, below 100% with Sidecars")
-	flags.IntVar(&f.mesh.Namespaces, "namespaces", f.mesh.Namespaces, "namespaces of the sidecars: istiod caches routes for each by itself")
 	flags.Float64Var(&f.mesh.Rate, "rate", 0, "changes per second")
-	flags.StringVar(&f.mesh.Arrival, "arrival", f.mesh.Arrival, "arrival process of the changes: poisson, uniform or burst")
-	flags.IntVar(&f.mesh.Burst, "burst", 0, "with --arrival burst: changes at once")
-	flags.StringSliceVar(&f.mix, "mix", nil, "what changes, as `KIND=WEIGHT,...`: "+strings.Join(model.KindNames(), ", ")+" (default: as in the model's runs)")
-	flags.IntVar(&f.mesh.Replicas, "replicas", f.mesh.Replicas, "replicas of istiod")
-	flags.StringSliceVar(&f.shares, "shares", nil, "how the connections are shared among the replicas, such as 3,1 (default: evenly)")
-	flags.Float64Var(&f.mesh.Cores, "cores", f.mesh.Cores, "CPUs per replica")
-	flags.IntVar(&f.mesh.Throttle, "throttle", 0, "proxies that istiod pushes to at a time (PILOT_PUSH_THROTTLE); 0: as istiod chooses by its CPUs")
-	flags.Float64Var(&f.mesh.ConnectLimit, "connect-limit", 0, "new streams and requests that istiod accepts per second (PILOT_MAX_REQUESTS_PER_SECOND); 0: as istiod chooses")
-	flags.DurationVar(&f.after, "debounce-after", 100*time.Millisecond, "how long istiod waits for more changes after one (PILOT_DEBOUNCE_AFTER)")
-	flags.DurationVar(&f.max, "debounce-max", 10*time.Second, "how long istiod waits at most while more changes come (PILOT_DEBOUNCE_MAX)")
-	flags.DurationVar(&f.age, "connection-age", 30*time.Minute, "age at which istiod closes a connection (keepaliveMaxServerConnectionAge); 0: never")
-	flags.BoolVar(&f.debounceEndpoints, "eds-debounce", true, "debounce changes of endpoints too (PILOT_ENABLE_EDS_DEBOUNCE)")
-	flags.StringVar(&f.slow, "slow", "0%", "share of the proxies that read slowly")
-	flags.Float64Var(&f.mesh.SlowRead, "slow-read", 0, "with --slow: bytes per second that a slow proxy reads")
-	flags.BoolVar(&f.mesh.Beside, "beside", false, "simulated proxies run beside istiod and take CPU from it, as they did in the model's runs")
+	flags.IntVar(&f.mesh.Replicas, "replicas", 0, "replicas of istiod (default 1)")
+	flags.Float64Var(&f.mesh.Cores, "cores", 0, "CPUs per replica (default 2)")
 	flags.DurationVar(&f.bound, "bound", 5*time.Second, "p99 convergence beyond which changes count as late")
 	flags.BoolVar(&f.limits, "limits", true, "also look for the rate and the size at which changes are late, and for the cost of losing a replica")
-	flags.DurationVar(&f.horizon, "horizon", 0, "how long changes keep coming (default: until there were some hundred)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of changes and draws")
 	flags.IntVar(&f.draws, "draws", 60, "simulations for the intervals")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
@@ -88,7 +69,7 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, bound bool) error {
+func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, args []string) error {
 	options, err := textOptions(env.Stdout, f.color, f.width)
 	if err != nil {
 		return err
@@ -99,7 +80,7 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, b
 	if f.against != "" && f.published {
 		return errs.Usage("--against and --published are mutually exclusive")
 	}
-	if bound && f.bound <= 0 {
+	if f.bound <= 0 {
 		return errs.Usage("--bound %v: must be more than 0", f.bound)
 	}
 	m, err := readModel(ctx, f.model)
@@ -115,7 +96,7 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, b
 	case f.report != "":
 		return errs.WithHint(errs.Usage("--report has nothing to plot"), "give --against RUN or --published too")
 	}
-	p, err := f.predict(m, o)
+	p, err := f.predict(ctx, m, args, o)
 	if err != nil {
 		return err
 	}
@@ -131,12 +112,19 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, b
 }
 
 func (f capacityPredictFlags) showAgainst(ctx context.Context, env *Env, m *model.Model, o model.Options, options report.Options) error {
-	cells, left, err := againstRun(ctx, env, m, f.against, o)
+	run, err := loadRun(ctx, env, f.against)
 	if err != nil {
 		return err
 	}
+	cells, left, err := fit.Against(m, run, o)
+	if err != nil {
+		return errs.WithCode(err, errs.CodeUsage)
+	}
+	if len(cells) == 0 {
+		return errs.WithHint(errs.WithCode(errors.New("no trial of the run can be predicted"), errs.CodeInvalid), "`meshtrial report %s` says more about its trials", f.against)
+	}
 	if f.report != "" {
-		if err := writeCapacityPage(f.report, report.CapacityPage{Title: "A capacity model against a run", HeldOut: cells, Words: left}); err != nil {
+		if err := writeCapacityPage(f.report, report.CapacityPage{Title: "A capacity model against a run", HeldOut: cells}); err != nil {
 			return err
 		}
 	}
@@ -144,10 +132,10 @@ func (f capacityPredictFlags) showAgainst(ctx context.Context, env *Env, m *mode
 		return writeJSON(env.Stdout, struct {
 			Schema int          `json:"schema"`
 			Cells  []model.Cell `json:"cells"`
-			Left   []string     `json:"left_out,omitempty"`
+			Left   []fit.Left   `json:"left_out,omitempty"`
 		}{model.Schema, cells, left})
 	}
-	return report.RenderAgainst(env.Stdout, cells, left, options)
+	return report.RenderAgainst(env.Stdout, cells, fit.Count(left), options)
 }
 
 func (f capacityPredictFlags) showPublished(env *Env, m *model.Model, options report.Options) error {
@@ -155,10 +143,8 @@ func (f capacityPredictFlags) showPublished(env *Env, m *model.Model, options re
 	if err != nil {
 		return errs.WithCode(err, errs.CodeUsage)
 	}
-	slope := m.SlopeWords()
 	if f.report != "" {
-		if err := writeCapacityPage(f.report, report.CapacityPage{Title: "A capacity model against published sizes", Published: rows,
-			Words: append(report.PublishedWords(rows), slope...)}); err != nil {
+		if err := writeCapacityPage(f.report, report.CapacityPage{Title: "A capacity model against published sizes", Published: rows}); err != nil {
 			return err
 		}
 	}
@@ -166,20 +152,19 @@ func (f capacityPredictFlags) showPublished(env *Env, m *model.Model, options re
 		return writeJSON(env.Stdout, struct {
 			Schema    int               `json:"schema"`
 			Published []model.Published `json:"published"`
-			Slope     []string          `json:"slope"`
-		}{model.Schema, rows, slope})
+		}{model.Schema, rows})
 	}
-	return report.RenderCapacityPublished(env.Stdout, rows, slope, options)
+	return report.RenderCapacityPublished(env.Stdout, rows, options)
 }
 
-// predict makes the whole prediction of the mesh that flags describe.
-func (f capacityPredictFlags) predict(m *model.Model, o model.Options) (*model.Prediction, error) {
-	mesh, err := f.read(m)
+// predict predicts the mesh that a file and flags describe.
+func (f capacityPredictFlags) predict(ctx context.Context, m *model.Model, args []string, o model.Options) (*model.Prediction, error) {
+	mesh, err := f.read(ctx, m, args)
 	if err != nil {
 		return nil, err
 	}
 	if err := mesh.Check(); err != nil {
-		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "meshtrial capacity predict --help explains the flags")
+		return nil, errs.WithCode(err, errs.CodeUsage)
 	}
 	p, err := m.Predict(mesh, o)
 	if err != nil || !f.limits {
@@ -192,60 +177,33 @@ func (f capacityPredictFlags) predict(m *model.Model, o model.Options) (*model.P
 	return p, err
 }
 
-// read is the mesh that flags describe.
-func (f capacityPredictFlags) read(m *model.Model) (model.Mesh, error) {
-	mesh := f.mesh
-	for _, missing := range []struct {
-		flag string
-		ok   bool
-	}{{"--proxies", mesh.Proxies > 0}, {"--services", mesh.Services > 0}, {"--rate", mesh.Rate > 0}} {
-		if !missing.ok {
-			return mesh, errs.WithHint(errs.Usage("%s is missing", missing.flag), "nobody can guess how large the mesh is and how often it changes: give --proxies, --services and --rate")
-		}
-	}
-	var err error
-	if mesh.Visible, err = parseShare("--visible", f.visible); err != nil {
-		return mesh, err
-	}
-	if mesh.Slow, err = parseShare("--slow", f.slow); err != nil {
-		return mesh, err
-	}
-	mesh.DebounceAfter, mesh.DebounceMax, mesh.DirectEndpoints = f.after.Seconds(), f.max.Seconds(), !f.debounceEndpoints
-	mesh.Horizon, mesh.ConnectionAge = f.horizon.Seconds(), f.age.Seconds()
-	mesh.Mix = m.Mix
-	if len(f.mix) > 0 {
-		mesh.Mix = map[string]float64{}
-	}
-	for _, text := range f.mix {
-		name, weight, ok := strings.Cut(text, "=")
-		v, err := strconv.ParseFloat(weight, 64)
-		if !ok || err != nil {
-			return mesh, errs.WithHint(errs.Usage("--mix %q is not KIND=WEIGHT", text), "as --mix endpoints=9,configuration=1")
-		}
-		if _, ok := model.KindOf(name); !ok {
-			return mesh, errs.WithHint(errs.Usage("--mix: %q is no kind of change", name), "%s", errs.Suggest(name, model.KindNames()))
-		}
-		mesh.Mix[name] += v
-	}
-	for _, text := range f.shares {
-		v, err := strconv.ParseFloat(text, 64)
+func (f capacityPredictFlags) read(ctx context.Context, m *model.Model, args []string) (model.Mesh, error) {
+	mesh := model.Default()
+	if len(args) > 0 {
+		request, err := readMesh(ctx, args[0])
 		if err != nil {
-			return mesh, errs.Usage("--shares: %q is no number", text)
+			return mesh, err
 		}
-		mesh.Shares = append(mesh.Shares, v)
+		mesh = request.Mesh
+	} else if f.mesh.Proxies == 0 || f.mesh.Services == 0 || f.mesh.Rate == 0 {
+		return mesh, errs.WithHint(errs.Usage("the mesh is missing"), "give a mesh file, or --proxies, --services and --rate")
+	}
+	mesh.Proxies, mesh.Services = cmp.Or(f.mesh.Proxies, mesh.Proxies), cmp.Or(f.mesh.Services, mesh.Services)
+	mesh.Rate, mesh.Cores = cmp.Or(f.mesh.Rate, mesh.Rate), cmp.Or(f.mesh.Cores, mesh.Cores)
+	if f.mesh.Replicas != 0 {
+		mesh.Replicas, mesh.Shares = f.mesh.Replicas, nil
+	}
+	if mesh.Mix == nil {
+		mesh.Mix = m.Mix
 	}
 	return mesh, nil
 }
 
-// parseShare reads a share: "5%" or "0.05".
-func parseShare(flag, text string) (float64, error) {
-	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
-	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if percent {
-		v /= 100
+// readMesh reads a mesh file.
+func readMesh(ctx context.Context, path string) (plan.Request, error) {
+	data, err := readInput(ctx, path, plan.MaxFile)
+	if err != nil {
+		return plan.Request{}, err
 	}
-	if err != nil || !(v >= 0) || v > 1 {
-		return 0, errs.WithHint(errs.Usage("%s %q: must be a share from 0 to 100%%", flag, text), "as %s 10%%", flag)
-	}
-	return v, nil
+	return plan.Parse(data, path)
 }

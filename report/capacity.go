@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
@@ -49,7 +48,7 @@ func RenderModel(w io.Writer, m *model.Model, opt Options) error {
 	for _, r := range m.Runs {
 		t.wrap("  ", clean(fmt.Sprintf("%s of %s on %s: %s", r.Run, r.Study, r.Machine, words.Plural(r.Trials, "trial"))))
 		for _, left := range r.Left {
-			t.wrap("    left out, ", clean(left))
+			t.wrap("    left out, ", clean(fmt.Sprintf("%d: %s", left.Trials, left.Why)))
 		}
 	}
 	t.line("")
@@ -69,8 +68,7 @@ func RenderModel(w io.Writer, m *model.Model, opt Options) error {
 		}
 	}
 	t.list("Not told by these runs", untold(m))
-	t.list("Memory, published and here", m.SlopeWords())
-	t.list("Notes", m.Notes)
+	t.list("Notes", texts(m.Notes))
 	_, err := io.WriteString(w, t.b.String())
 	return err
 }
@@ -86,12 +84,21 @@ func parametersTable(m *model.Model) Table {
 	return t
 }
 
-// untold says what the runs do not tell, those with one reason together.
+// texts are values in words.
+func texts[T fmt.Stringer](values []T) []string {
+	var out []string
+	for _, v := range values {
+		out = append(out, v.String())
+	}
+	return out
+}
+
+// untold lists what the runs do not tell, grouped by reason.
 func untold(m *model.Model) []string {
 	var keys []string
 	names := map[string][]string{}
 	for _, p := range m.Assumptions() {
-		key := fmt.Sprintf("%s; `%s` would tell", p.Why, p.Study)
+		key := fmt.Sprintf("%s; `%s` would tell", p.Because(), p.Study)
 		if _, ok := names[key]; !ok {
 			keys = append(keys, key)
 		}
@@ -178,14 +185,18 @@ func coverage(cells []model.Cell) string {
 }
 
 // RenderAgainst shows a run beside a model's predictions for it.
-func RenderAgainst(w io.Writer, cells []model.Cell, left []string, opt Options) error {
+func RenderAgainst(w io.Writer, cells []model.Cell, left []model.LeftOut, opt Options) error {
 	t := begun(opt)
 	t.table(cellsTable("Measured beside predicted", cells))
 	if words := coverage(cells); words != "" {
 		t.line("")
 		t.wrap("", words)
 	}
-	t.list("Left out", left)
+	var out []string
+	for _, l := range left {
+		out = append(out, fmt.Sprintf("%d: %s", l.Trials, l.Why))
+	}
+	t.list("Left out", out)
 	_, err := io.WriteString(w, t.b.String())
 	return err
 }
@@ -240,16 +251,16 @@ func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 func outside(t *textWriter, o model.Outside) {
 	if o.Extrapolates() {
 		t.line("")
-		t.wrapStyled("", fmt.Sprintf("Extrapolates: %s times beyond what was measured.", short(o.Beyond)), StyleBad)
-		for _, what := range o.BeyondWhat {
-			t.wrap("  ", what)
+		t.wrapStyled("", fmt.Sprintf("Extrapolates: %s times beyond what was measured.", short(o.Times)), StyleBad)
+		for _, what := range o.Beyond {
+			t.wrap("  ", what.String())
 		}
 	}
 	if len(o.Below) > 0 {
 		t.line("")
 		t.wrap("", "Below what was measured, which makes no interval wider:")
 		for _, what := range o.Below {
-			t.wrap("  ", what)
+			t.wrap("  ", what.String())
 		}
 	}
 }
@@ -257,7 +268,7 @@ func outside(t *textWriter, o model.Outside) {
 func seconds(v float64) string { return ScaleFor("s", v).Value(v) }
 
 func lossWords(l *model.Loss) string {
-	out := fmt.Sprintf("Loss of a replica: %s proxies come to %s%s. ", Count(l.Proxies), words.Plural(l.Replicas, "replica"), model.TimesBeyond(l.Beyond))
+	out := fmt.Sprintf("Loss of a replica: %s proxies come to %s%s. ", Count(l.Proxies), words.Plural(l.Replicas, "replica"), model.TimesBeyond(l.Times))
 	if l.Away == 0 {
 		out += fmt.Sprintf("Half of them have their configuration after %s, all after %s", seconds(l.Half), seconds(l.All))
 	} else {
@@ -285,7 +296,7 @@ func limitWords(m model.Mesh, l *model.Limits) string {
 	if l.Proxies > 0 {
 		proxies = fmt.Sprintf("up to %s at %s changes per second%s; above that ", proxiesOf(l.Proxies), short(m.Rate), model.TimesBeyond(l.ProxiesBeyond))
 	}
-	out := fmt.Sprintf("It converges, with p99 within %s, %s%s. It does so %s%s.", seconds(l.BoundS), rate, l.RateWhy, proxies, l.ProxiesWhy)
+	out := fmt.Sprintf("It converges, with p99 within %s, %s%s. It does so %s%s.", seconds(l.BoundS), rate, l.RateEnd, proxies, l.ProxiesEnd)
 	if l.Rate > 0 || l.Proxies > 0 {
 		out += " These ends are estimates without intervals."
 	}
@@ -300,10 +311,9 @@ func proxiesOf(n int) string {
 }
 
 // RenderCapacityPublished shows published sizes beside a model's.
-func RenderCapacityPublished(w io.Writer, rows []model.Published, slope []string, opt Options) error {
+func RenderCapacityPublished(w io.Writer, rows []model.Published, opt Options) error {
 	t := begun(opt)
 	t.table(publishedTable(rows))
-	t.list("In words", slices.Concat(PublishedWords(rows), slope))
 	_, err := io.WriteString(w, t.b.String())
 	return err
 }
@@ -315,13 +325,4 @@ func publishedTable(rows []model.Published) Table {
 			{S: short(r.Beyond) + " x"}, {S: r.Source}})
 	}
 	return table
-}
-
-// PublishedWords say how published figures and the model's stand to each other.
-func PublishedWords(rows []model.Published) []string {
-	var words []string
-	for _, r := range rows {
-		words = append(words, fmt.Sprintf("%s, %s, %s: %s.", r.Source, r.Claim, capacityWords[r.Output], r.Words))
-	}
-	return words
 }

@@ -19,8 +19,7 @@ type CapacityPage struct {
 	// Cells were predicted by fits without them, HeldOut were shown to no fit at all.
 	Cells, HeldOut []model.Cell
 	Published      []model.Published
-	// Words are sentences below the plots.
-	Words []string
+	Notes          []model.Note
 }
 
 // RenderCapacityPage writes one HTML file with plots: what was measured and what is
@@ -33,10 +32,10 @@ func RenderCapacityPage(w io.Writer, p CapacityPage) error {
 	if len(p.Published) > 0 {
 		publishedPart(&b, p.Published)
 	}
-	if len(p.Words) > 0 {
-		b.WriteString("<h2>In words</h2>\n<ul>\n")
-		for _, s := range p.Words {
-			fmt.Fprintf(&b, "<li>%s</li>\n", html.EscapeString(clean(s)))
+	if len(p.Notes) > 0 {
+		b.WriteString("<h2>Notes</h2>\n<ul>\n")
+		for _, n := range p.Notes {
+			fmt.Fprintf(&b, "<li>%s</li>\n", html.EscapeString(clean(n.String())))
 		}
 		b.WriteString("</ul>\n")
 	}

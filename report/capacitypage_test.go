@@ -23,7 +23,7 @@ func TestCapacityPage(t *testing.T) {
 		Model: model.Interval{Estimate: 1e9, Low: 5e8, High: 3e9}}
 	var b strings.Builder
 	err := RenderCapacityPage(&b, CapacityPage{Title: "A <b>model</b>", Cells: []model.Cell{cell(0.5, 0.6, 0, 0), cell(1, 0.9, 0, 0)},
-		HeldOut: []model.Cell{cell(2, 1, 0.5, 3)}, Published: []model.Published{published}, Words: []string{"1 < 2"}})
+		HeldOut: []model.Cell{cell(2, 1, 0.5, 3)}, Published: []model.Published{published}, Notes: []model.Note{{Code: model.NoteMachines, Machines: []string{"1 < 2"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -36,8 +35,8 @@ func (o Options) holdsOut(cell record.Cell) bool {
 // LeastTrials is how many trials a fit takes.
 const LeastTrials = 2
 
-// Fit makes a model of runs, of the trials on one kind of machine. It fails where a run
-// is of another kind of study, or too few trials can be used; the error says why they cannot.
+// Fit makes a model of the trials of runs on one kind of machine. It fails if a run is of another
+// kind of study, or with a [TooFewError].
 func Fit(runs []record.Run, o Options) (*model.Model, error) {
 	if o.Draws == 0 {
 		o.Draws = 200
@@ -48,10 +47,13 @@ func Fit(runs []record.Run, o Options) (*model.Model, error) {
 	}
 	all := trials.all
 	if len(all) < LeastTrials {
-		return nil, tooFew(len(all), trials.whys)
+		return nil, &TooFewError{len(all), Count(trials.left)}
 	}
 	f := &fitter{all: all, others: trials.others, cells: cellsOf(all)}
-	out := &model.Model{Schema: model.Schema, Mix: map[string]float64{}, Runs: trials.sources, Notes: slices.Concat(trials.notes, f.single())}
+	out := &model.Model{Schema: model.Schema, Mix: map[string]float64{}, Runs: trials.sources, Notes: trials.notes}
+	if n := f.alone(); n > 0 {
+		out.Notes = append(out.Notes, model.Note{Code: model.NoteOneTrial, N: n, Of: len(f.cells)})
+	}
 	whole := f.settle(o.Seed)
 	told := f.told(whole)
 	out.Draws = f.draw(o)
@@ -69,18 +71,36 @@ func Fit(runs []record.Run, o Options) (*model.Model, error) {
 	return out, err
 }
 
-func tooFew(n int, whys map[string]int) error {
-	text := ""
-	for _, why := range slices.Sorted(maps.Keys(whys)) {
-		text += fmt.Sprintf("; %d are left out: %s", whys[why], why)
+// TooFewError says that too few trials can be used.
+type TooFewError struct {
+	Trials int
+	Left   []model.LeftOut
+}
+
+func (e *TooFewError) Error() string {
+	text := fmt.Sprintf("%d trials can be used, and a fit takes %d", e.Trials, LeastTrials)
+	for _, l := range e.Left {
+		text += fmt.Sprintf("; %d are left out: %s", l.Trials, l.Why)
 	}
-	return fmt.Errorf("%d trials can be used, and it takes %d%s", n, LeastTrials, text)
+	return text
+}
+
+// Count groups trials that are left out by the reason, in their order.
+func Count(left []Left) (out []model.LeftOut) {
+	for _, l := range left {
+		i := slices.IndexFunc(out, func(o model.LeftOut) bool { return o.Why == l.Why })
+		if i < 0 {
+			i, out = len(out), append(out, model.LeftOut{Why: l.Why})
+		}
+		out[i].Trials++
+	}
+	return out
 }
 
 func sourceOf(run record.Run, used []*Observation, left []Left) model.Source {
 	h := run.Header
-	s := model.Source{Run: h.RunID, Study: h.Study, Machine: fmt.Sprintf("%d x %s", h.Machine.CPUs, h.Machine.CPUModel), Trials: len(used)}
-	for _, o := range used { // of several nodes the header has one
+	s := model.Source{Run: h.RunID, Study: h.Study, Machine: fmt.Sprintf("%d x %s", h.Machine.CPUs, h.Machine.CPUModel), Trials: len(used), Left: Count(left)}
+	for _, o := range used { // the header has one of several nodes
 		if on := o.on[0]; on != "" && on != h.Machine.Words() {
 			s.Machine = on
 		}
@@ -89,13 +109,6 @@ func sourceOf(run record.Run, used []*Observation, left []Left) model.Source {
 		if c.Name == "istiod" {
 			s.Istiod = c.Version
 		}
-	}
-	why := map[string]int{}
-	for _, l := range left {
-		why[l.Why]++
-	}
-	for _, w := range slices.Sorted(maps.Keys(why)) {
-		s.Left = append(s.Left, fmt.Sprintf("%d: %s", why[w], w))
 	}
 	return s
 }
@@ -117,7 +130,18 @@ func cellsOf(all []*Observation) [][]*Observation {
 	return out
 }
 
-// fitter is a fit on its way.
+// alone counts the cells with one trial.
+func (f *fitter) alone() int {
+	n := 0
+	for _, cell := range f.cells {
+		if len(cell) == 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// fitter is the state of a fit.
 type fitter struct {
 	all       []*Observation
 	others    []*Observation // for some parameters alone
@@ -184,18 +208,15 @@ func (f *fitter) draw(o Options) [][]float64 {
 	return out
 }
 
-// Why a parameter is assumed that the runs tell in a sum.
-const undivided = "the runs tell only the sum of this and other costs; the interval spans all divisions of that sum, and the estimate is one of them"
-
 func (f *fitter) parameter(d model.Definition, i int, whole *estimate, told bool, draws [][]float64) model.Fitted {
 	out := model.Fitted{Name: d.Name, Unit: d.Unit, Meaning: d.Meaning, Interval: model.Interval{Estimate: whole.values[i], Low: whole.values[i], High: whole.values[i]}}
 	switch {
 	case !whole.fitted[i]:
-		out.Assumed, out.Why, out.Study = true, d.Because, d.Study
+		out.Assumed, out.Study = true, d.Study
 	case !told:
-		out.Assumed, out.Why, out.Study = true, undivided, d.Study
+		out.Assumed, out.Undivided, out.Study = true, true, d.Study
 	case f.alone() == len(f.cells):
-		return out // how far trials scatter is not known
+		return out // the scatter of trials is unknown
 	}
 	var values []float64
 	for _, draw := range draws {
@@ -278,7 +299,7 @@ func (f *fitter) residuals(out *model.Model, whole *estimate, seed uint64) error
 		out.Cells = append(out.Cells, c)
 	}
 	if len(f.cells) == 1 {
-		out.Notes = append(out.Notes, "the runs have one cell: how well another is predicted was not tried, and residuals are of that cell itself")
+		out.Notes = append(out.Notes, model.Note{Code: model.NoteOneCell})
 	}
 	for _, m := range measures {
 		if k := n[m.output]; k > 0 {
@@ -341,10 +362,10 @@ func Against(m *model.Model, run record.Run, o model.Options) ([]model.Cell, []L
 	most := usual(all)
 	all = slices.DeleteFunc(all, func(one *Observation) bool {
 		why := one.apart(most)
-		if why != "" {
+		if why.Code != "" {
 			left = append(left, Left{one.Trial, why})
 		}
-		return why != ""
+		return why.Code != ""
 	})
 	cells, err := against(m, all, o)
 	return cells, left, err

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -105,7 +106,7 @@ func TestNamesWhatRunsCannotTell(t *testing.T) {
 	for _, p := range []model.Parameter{model.ChangeCPU, model.MemoryPerProxy, model.MemoryPerPair, model.MemoryPerService, model.MemoryPerRate, model.ContextPerService,
 		model.CPUOf(push.RDS), model.CPUPerServiceOf(push.RDS), model.BytesOf(push.RDS), model.BytesPerServiceOf(push.RDS), model.Memory, model.IdleCores, model.IdleCoresPerProxy, model.SkipCPU, model.ConnectCPU} {
 		f := parameter(m, p)
-		if !f.Assumed || f.Why == "" || !strings.HasPrefix(f.Study, "meshtrial run ") {
+		if !f.Assumed || f.Because() == "" || !strings.HasPrefix(f.Study, "meshtrial run ") {
 			t.Errorf("%s is %+v", f.Name, f)
 		}
 		if v := truth()[p]; f.Low > v || f.High < v {
@@ -115,8 +116,8 @@ func TestNamesWhatRunsCannotTell(t *testing.T) {
 	if parameter(m, model.Watch).Assumed {
 		t.Error("watch is assumed")
 	}
-	if len(m.Notes) == 0 || !strings.Contains(m.Notes[0], "one cell") {
-		t.Errorf("notes: %v", m.Notes)
+	if len(m.Notes) != 1 || m.Notes[0].Code != model.NoteOneCell {
+		t.Errorf("notes: %+v", m.Notes)
 	}
 }
 
@@ -124,17 +125,17 @@ func TestNamesWhatRunsCannotTell(t *testing.T) {
 // with it.
 func TestLeavesOut(t *testing.T) {
 	run := madeUp(t, truth(), cells(t, "  a: {proxies: 50, services: 50}\n"), 2, 0, 4)
-	spoiled := map[string]func(t *record.Trial){
-		"it is not valid":    func(t *record.Trial) { t.Validity.Valid = false },
-		"simulated sidecars": func(t *record.Trial) { t.Control.Proxies = 0 },
-		"real proxies":       func(t *record.Trial) { t.Control.RealProxies = 2 },
-		"istiod's metrics":   func(t *record.Trial) { t.Control.Istiod = nil },
-		"istiod's CPU time":  func(t *record.Trial) { t.CPU = nil },
-		"its clients are":    func(t *record.Trial) { t.Cell = t.Cell.With(record.Cell{study.FactorClients: study.ClientsSlowReader}) },
-		"keep changes from proxies": func(t *record.Trial) {
+	spoiled := map[model.WhyCode]func(t *record.Trial){
+		model.WhyInvalid:     func(t *record.Trial) { t.Validity.Valid = false },
+		model.WhyNoProxies:   func(t *record.Trial) { t.Control.Proxies = 0 },
+		model.WhyRealProxies: func(t *record.Trial) { t.Control.RealProxies = 2 },
+		model.WhyNoMetrics:   func(t *record.Trial) { t.Control.Istiod = nil },
+		model.WhyNoCPU:       func(t *record.Trial) { t.CPU = nil },
+		model.WhyClients:     func(t *record.Trial) { t.Cell = t.Cell.With(record.Cell{study.FactorClients: study.ClientsSlowReader}) },
+		model.WhyScope: func(t *record.Trial) {
 			t.Cell = t.Cell.With(record.Cell{study.FactorSidecarScope: study.SidecarScopeMesh})
 		},
-		"pushed nothing": func(t *record.Trial) { t.Control.Istiod["pilot_proxy_convergence_time_count"] = 0 },
+		model.WhyNoPushes: func(t *record.Trial) { t.Control.Istiod["pilot_proxy_convergence_time_count"] = 0 },
 	}
 	for why, spoil := range spoiled {
 		other := run
@@ -147,10 +148,11 @@ func TestLeavesOut(t *testing.T) {
 		other.Trials[0].Control = &c
 		spoil(&other.Trials[0])
 		_, left, err := Observe(other, false)
-		if err != nil || len(left) != 1 || !strings.Contains(left[0].Why, why) {
+		if err != nil || len(left) != 1 || left[0].Code != why || left[0].String() == "" {
 			t.Errorf("%s: %v, %v", why, left, err)
 		}
-		if _, err := Fit([]record.Run{other}, Options{}); err == nil || !strings.Contains(err.Error(), why) {
+		var few *TooFewError
+		if _, err := Fit([]record.Run{other}, Options{}); !errors.As(err, &few) || few.Trials != 1 || len(few.Left) != 1 || few.Left[0].Code != why {
 			t.Errorf("%s: one trial is enough: %v", why, err)
 		}
 	}
@@ -166,11 +168,8 @@ func TestLeavesOut(t *testing.T) {
 	}
 	// Changes that left late are replayed as they were committed.
 	busy.Trials[0].Validity = record.Validity{Checks: []record.Check{{Name: "driver-schedule"}, {Name: "account", OK: true}}}
-	if seen, _, err := Observe(busy, false); err != nil || len(seen) != 2 || !seen[0].Late || seen[0].Disturbed {
+	if seen, _, err := Observe(busy, false); err != nil || len(seen) != 2 || seen[0].Disturbed {
 		t.Errorf("off its schedule: %d trials count, %v", len(seen), err)
-	}
-	if notes := fallShort([]*Observation{{}, {Late: true}, {Late: true, Disturbed: true}}); len(notes) != 2 || !strings.HasPrefix(notes[0], "in 1 of 3") || !strings.HasPrefix(notes[1], "1 of 3") {
-		t.Errorf("notes: %v", notes)
 	}
 	run.Header.Kind = record.KindDataPlane
 	if _, err := Fit([]record.Run{run}, Options{}); err == nil {
@@ -324,22 +323,19 @@ func TestUnreached(t *testing.T) {
 	if got := measuredOf([]*Observation{{P99: 1}, &late, &late}, func(o *Observation) float64 { return o.P99 }); !math.IsInf(got, 1) {
 		t.Errorf("the median of 1 and twice beyond is %v", got)
 	}
-	if notes := fallShort([]*Observation{{}, &late}); len(notes) != 1 || !strings.HasPrefix(notes[0], "in 1 of 2 trials p99") {
-		t.Errorf("notes: %v", notes)
-	}
 }
 
 // Cells of one trial each tell nothing of how far trials scatter: parameters have no
 // interval, and that is noted.
 func TestSingleTrials(t *testing.T) {
-	for trials, want := range map[int]string{1: "each cell has one trial", 2: ""} {
+	for _, trials := range []int{1, 2} {
 		m, err := Fit([]record.Run{madeUp(t, truth(), cells(t, sizes), trials, 0.02, 6)}, Options{Seed: 1, Draws: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
-		notes := strings.Join(m.Notes, "; ")
-		if strings.Contains(notes, "one trial") != (want != "") || !strings.Contains(notes, want) {
-			t.Errorf("%d trials a cell: %s", trials, notes)
+		noted := slices.ContainsFunc(m.Notes, func(n model.Note) bool { return n.Code == model.NoteOneTrial && n.N == n.Of })
+		if noted != (trials == 1) {
+			t.Errorf("%d trials a cell: %+v", trials, m.Notes)
 		}
 		if known := parameter(m, model.Watch).Known(); known != (trials > 1) {
 			t.Errorf("%d trials a cell: watch is %+v", trials, parameter(m, model.Watch))

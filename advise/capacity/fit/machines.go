@@ -1,21 +1,19 @@
 package fit
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// parts are those whose machine is in a trial's figures.
+// parts are those whose machine affects a trial's figures.
 var parts = [...]struct{ name, words string }{{record.PartControl, "istiod"}, {record.PartSimulator, "the simulated sidecars"}}
 
-// machines are what each of the parts ran on, in words; "" where that is not known.
+// machines describe what each of the parts ran on; "" is unknown.
 type machines [len(parts)]string
 
-// machinesOf are those of a trial. Older records know the run's alone.
+// machinesOf returns the machines of a trial. Older records have the run's machine only.
 func machinesOf(run record.Run, t *record.Trial) (on machines) {
 	for i, p := range parts {
 		on[i] = t.MachineOf(p.name)
@@ -26,8 +24,8 @@ func machinesOf(run record.Run, t *record.Trial) (on machines) {
 	return on
 }
 
-// usual are the machines of most trials, of as many those of the first. A model is of one
-// machine: what another one does differently is in no parameter.
+// usual returns the machines of most trials. A model is of one machine: no parameter tells
+// machines apart.
 func usual(all []*Observation) (most machines) {
 	for i := range parts {
 		count := map[string]int{}
@@ -44,39 +42,25 @@ func usual(all []*Observation) (most machines) {
 	return most
 }
 
-// apart says which part was on another machine than usual; "" if none was.
-func (o *Observation) apart(most machines) string {
+// apart returns which part ran on another machine than usual.
+func (o *Observation) apart(most machines) model.Why {
 	for i, p := range parts {
 		if on := o.on[i]; on != "" && most[i] != "" && on != most[i] {
-			return fmt.Sprintf("%s on %s, and in most trials on %s; machines that differ are not taken together", p.words, on, most[i])
+			return model.Why{Code: model.WhyMachine, Part: p.words, On: on, Usual: most[i]}
 		}
 	}
-	return ""
+	return model.Why{}
 }
 
-// ofOneMachine says of which machines a model is, where trials on others are left out.
-func ofOneMachine(left int, most machines) []string {
-	if left == 0 {
-		return nil
-	}
-	var of []string
-	for i, p := range parts {
-		if most[i] != "" {
-			of = append(of, p.words+" on "+most[i])
-		}
-	}
-	return []string{fmt.Sprintf("the trials were on machines that differ: the model is of %s, and %d trials on others are left out; a model of those takes runs on such machines alone", strings.Join(of, ", and "), left)}
-}
-
-// shown are the trials of runs by what a fit does with them.
+// shown are the trials of runs by their use in a fit.
 type shown struct {
 	all, others, heldOut []*Observation
 	sources              []model.Source
-	whys                 map[string]int // why trials are left out, and how many
-	notes                []string
+	left                 []Left
+	notes                []model.Note
 }
 
-// show reads the trials of runs, and leaves out those on other machines than most.
+// show reads the trials of runs and leaves out those on other machines than most.
 func show(runs []record.Run, o Options) (*shown, error) {
 	seen, left := make([][]Observation, len(runs)), make([][]Left, len(runs))
 	var fitted []*Observation
@@ -92,12 +76,12 @@ func show(runs []record.Run, o Options) (*shown, error) {
 		}
 	}
 	most := usual(fitted)
-	out, apart := &shown{whys: map[string]int{}}, 0
+	out, apart := &shown{}, 0
 	for i, run := range runs {
 		var used []*Observation
 		for j := range seen[i] {
 			one := &seen[i][j]
-			if why := one.apart(most); why != "" {
+			if why := one.apart(most); why.Code != "" {
 				left[i] = append(left[i], Left{one.Trial, why})
 				apart++
 				continue
@@ -114,10 +98,35 @@ func show(runs []record.Run, o Options) (*shown, error) {
 			out.all = append(out.all, one)
 		}
 		out.sources = append(out.sources, sourceOf(run, used, left[i]))
-		for _, l := range left[i] {
-			out.whys[l.Why]++
+		out.left = append(out.left, left[i]...)
+	}
+	out.notes = notesOf(out, apart, most)
+	return out, nil
+}
+
+// notesOf lists limitations of a model of these trials; apart trials on other machines were left
+// out.
+func notesOf(s *shown, apart int, most machines) (notes []model.Note) {
+	if apart > 0 {
+		var of []string
+		for i, p := range parts {
+			if most[i] != "" {
+				of = append(of, p.words+" on "+most[i])
+			}
+		}
+		notes = append(notes, model.Note{Code: model.NoteMachines, N: apart, Machines: of})
+	}
+	if slices.ContainsFunc(s.sources, func(r model.Source) bool { return r.Istiod != s.sources[0].Istiod }) {
+		notes = append(notes, model.Note{Code: model.NoteIstiodsVary})
+	}
+	all, disturbed := slices.Concat(s.all, s.others, s.heldOut), 0
+	for _, o := range all {
+		if o.Disturbed {
+			disturbed++
 		}
 	}
-	out.notes = slices.Concat(ofOneMachine(apart, most), differ(out.sources), fallShort(slices.Concat(out.all, out.others, out.heldOut)))
-	return out, nil
+	if disturbed > 0 {
+		notes = append(notes, model.Note{Code: model.NoteDisturbed, N: disturbed, Of: len(all)})
+	}
+	return notes
 }

@@ -14,15 +14,13 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Observation is what one trial says. Times are seconds, NaN where nobody
-// measured.
+// Observation is what one trial measured. Times are in seconds; NaN was not measured.
 type Observation struct {
 	Run, Study, Trial, Cell string
 	levels                  record.Cell
 	on                      machines
 	For                     int // ForAll or another
-	// Late is off its schedule, Disturbed by others on the machine; a valid trial is neither.
-	Late, Disturbed bool
+	Disturbed               bool
 
 	Proxies, Namespaces, Replicas, Throttle, ChangesMade int
 	Services                                             float64 // in the middle of the window
@@ -88,7 +86,7 @@ func Observe(run record.Run, disturbed bool) ([]Observation, []Left, error) {
 	for i := range run.Trials {
 		t := &run.Trials[i]
 		o, why := observe(run, t, events[t.ID], disturbed)
-		if why != "" {
+		if why.Code != "" {
 			left = append(left, Left{t.ID, why})
 			continue
 		}
@@ -97,25 +95,25 @@ func Observe(run record.Run, disturbed bool) ([]Observation, []Left, error) {
 	return out, left, nil
 }
 
-// observe reads one trial; why says why it says nothing.
-func observe(run record.Run, t *record.Trial, events []*record.Event, disturbed bool) (o Observation, why string) {
-	if why := unusable(t, events, disturbed); why != "" {
-		return o, why
+// observe reads one trial, or returns why it cannot be used.
+func observe(run record.Run, t *record.Trial, events []*record.Event, disturbed bool) (o Observation, why model.Why) {
+	if code := unusable(t, events, disturbed); code != "" {
+		return o, model.Why{Code: code}
 	}
 	c := t.Control
 	known, _ := study.Known(study.ControlPlane.Completed(t.Cell), c.Installed)
 	l, err := study.ControlOf(known)
 	if err != nil {
-		return o, err.Error()
+		return o, model.Why{Code: model.WhyCell, Level: err.Error()}
 	}
-	if why := unlike(l); why != "" {
+	if why := unlike(l); why.Code != "" {
 		return o, why
 	}
 	o = Observation{Run: run.Header.RunID, Study: run.Header.Study, Trial: t.ID, Cell: t.Cell.Key(), levels: t.Cell, on: machinesOf(run, t),
 		Proxies: c.Proxies, Namespaces: max(1, l.Namespaces), Replicas: max(1, l.IstiodReplicas), ChangesMade: c.Committed,
 		DebounceAfter: l.DebounceAfter.Seconds(), DebounceMax: l.DebounceMax.Seconds(), Direct: !l.EDSDebounce,
 		CPU: t.CPU[record.PartControl].TotalS(), Simulator: c.Simulator.TotalS(), Idle: math.NaN(), Memory: memoryOf(t)}
-	o.Late, o.Disturbed = failsAs(t)
+	o.Disturbed = isDisturbed(t)
 	o.Throttle, _ = strconv.Atoi(known[study.FactorPushThrottle]) // a number, or as istiod chooses
 	if c.IdleSeconds > 0 {
 		o.Idle = c.Idle.TotalS() / c.IdleSeconds
@@ -131,9 +129,9 @@ func observe(run record.Run, t *record.Trial, events []*record.Event, disturbed 
 	}
 	o.For = purposeOf(&o, l)
 	if o.Turns == 0 && o.For != ForSkips {
-		return o, "istiod pushed nothing, or does not count its turns"
+		return o, model.Why{Code: model.WhyNoPushes}
 	}
-	return o, ""
+	return o, model.Why{}
 }
 
 // coresFor is how many CPUs istiod could use: what the others left of the
@@ -316,4 +314,16 @@ func (o *Observation) Mesh() model.Mesh {
 	m.DebounceAfter, m.DebounceMax, m.DirectEndpoints = o.DebounceAfter, o.DebounceMax, o.Direct
 	m.Beside, m.Replay = true, &o.Replay
 	return m
+}
+
+// memoryOf returns istiod's memory in a trial; NaN if it was not measured.
+func memoryOf(t *record.Trial) float64 {
+	m := t.Memory[record.PartControl]
+	switch {
+	case m.PSSBytes > 0:
+		return float64(m.PSSBytes)
+	case m.CgroupBytes > 0:
+		return float64(m.CgroupBytes)
+	}
+	return math.NaN()
 }

@@ -1,39 +1,33 @@
 package model
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
 )
 
-// Loss is what the loss of a replica costs: its proxies come to the others, or
-// to the one that takes its place, all at once.
+// Loss is what losing a replica costs: its proxies connect to the other replicas, or to its
+// replacement, all at once.
 type Loss struct {
 	Proxies  int `json:"proxies"`  // that lose their stream
 	Replicas int `json:"replicas"` // that are left to serve them
-	// Half and All are when so many of them have their configuration again. Away are
-	// those that do not have it when the simulation ends: All is then that time, and so
-	// is Half where half of them are away.
+	// Half and All are when half of them, and all, have their configuration again. Away counts
+	// those that still lack it when the simulation ends; Half and All are then at most that time.
 	Half    float64 `json:"half_s"`
 	All     float64 `json:"all_s"`
 	Away    int     `json:"away,omitempty"`
-	Refused float64 `json:"refused"` // attempts that were turned away
-	// ConvergenceP99 is that of the changes meanwhile.
-	ConvergenceP99 float64 `json:"convergence_p99_s"`
-	// Pairs are those of such a change and a proxy that needs it; with none ConvergenceP99
-	// is 0 and says nothing.
-	Pairs float64 `json:"pairs"`
-	// CPU is what serving them takes, CPU seconds.
-	CPU     float64  `json:"cpu_s"`
-	Assumed []string `json:"assumed,omitempty"`
-	// Outside is of the replicas that are left.
-	Outside
+	Refused float64 `json:"refused"` // connection attempts
+	// ConvergenceP99 is of the changes meanwhile, over Pairs of a change and a proxy that needs it;
+	// 0 without pairs.
+	ConvergenceP99 float64  `json:"convergence_p99_s"`
+	Pairs          float64  `json:"pairs"`
+	CPU            float64  `json:"cpu_s"` // to serve these proxies
+	Assumed        []string `json:"assumed,omitempty"`
+	Outside                 // of the remaining replicas
 }
 
-// Loss simulates the loss of one replica of a mesh, that with most proxies. Where there is one, its
-// proxies find another in its place at once: what it takes to start is not in
-// it. Nil where no replica has a proxy to lose.
+// Loss simulates the loss of the replica with most proxies. A single replica is replaced at once;
+// its start is not simulated. Loss returns nil if no replica has a proxy to lose.
 func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	if err := mesh.Check(); err != nil {
 		return nil, err
@@ -94,26 +88,43 @@ func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	return out, nil
 }
 
-// Limits are how far a mesh may grow until it does not converge.
+// Limits are how far a mesh can grow before it stops converging. They are estimates without
+// intervals.
 type Limits struct {
 	BoundS float64 `json:"bound_s"`
-	// Rate is the highest rate of changes, and Proxies the largest number of
-	// proxies, at which the push queue empties again and again and p99 of
-	// convergence is within the bound; 0 if the mesh is beyond them as it is.
+	// Rate and Proxies are the highest rate of changes and the largest number of proxies at which
+	// the push queue still empties and p99 of convergence is within the bound; 0 if the mesh is
+	// beyond them already.
 	Rate    float64 `json:"rate"`
 	Proxies int     `json:"proxies"`
-	// RateWhy and ProxiesWhy are what ends it there.
-	RateWhy    string `json:"rate_why"`
-	ProxiesWhy string `json:"proxies_why"`
-	// RateBeyond and ProxiesBeyond are how many times beyond what was measured these lie,
-	// 1 within. They are estimates alone, and have no interval.
+	// RateEnd and ProxiesEnd say what happens above these.
+	RateEnd    End `json:"rate_end"`
+	ProxiesEnd End `json:"proxies_end"`
+	// RateBeyond and ProxiesBeyond are how many times beyond the measured range the limits lie;
+	// 1 within it.
 	RateBeyond    float64 `json:"rate_beyond,omitempty"`
 	ProxiesBeyond float64 `json:"proxies_beyond,omitempty"`
 }
 
-// Limits climbs from the mesh as it is, by rate and by proxies, until changes
-// do not reach proxies any more or p99 of convergence passes a bound, and
-// halves the last step four times.
+// End says why a mesh cannot grow further. The zero value means that it can.
+type End struct {
+	Code    EndCode `json:"code"`
+	Seconds float64 `json:"seconds,omitempty"` // p99 of convergence, or what a sweep takes
+}
+
+// EndCode names an end.
+type EndCode string
+
+// The ends of growth.
+const (
+	EndQueue         EndCode = "queue_never_empty"
+	EndConvergence   EndCode = "convergence"
+	EndUnpredictable EndCode = "unpredictable" // the mesh fails [Mesh.Check]
+	EndNone          EndCode = "none_found"
+)
+
+// Limits searches for the rate and the number of proxies at which changes stop reaching proxies
+// or p99 of convergence exceeds the bound.
 func (m *Model) Limits(mesh Mesh, bound float64, o Options) (*Limits, error) {
 	if err := mesh.Check(); err != nil {
 		return nil, err
@@ -123,99 +134,96 @@ func (m *Model) Limits(mesh Mesh, bound float64, o Options) (*Limits, error) {
 		return nil, err
 	}
 	out := &Limits{BoundS: bound}
-	holds := func(at Mesh) (string, error) {
+	holds := func(at Mesh) (End, error) {
 		if at.Check() != nil {
-			return "this program predicts nothing", nil
+			return End{Code: EndUnpredictable}, nil
 		}
 		at.Horizon = math.Max(30, math.Max(at.lasting(100), math.Min(1800, 5*v.sweep(at))))
 		r, err := v.simulate(at, o.Seed, 300)
 		if err != nil {
-			return "", err
+			return End{}, err
 		}
 		switch p99 := late(r, 0.99); {
 		case !r.Drained:
-			return fmt.Sprintf("the push queue is never empty: each sweep over the proxies takes %s s of all CPUs", Figure(v.sweep(at), 3)), nil
+			return End{EndQueue, v.sweep(at)}, nil
 		case p99 > bound:
-			return fmt.Sprintf("p99 of convergence is %s s, longer than %s s", Figure(p99, 3), Figure(bound, 3)), nil
+			return End{EndConvergence, p99}, nil
 		}
-		return "", nil
+		return End{}, nil
 	}
-	out.Rate, out.RateWhy, err = climb(mesh.Rate, func(x float64) (string, error) {
-		at := mesh
+	at := mesh
+	out.Rate, out.RateEnd, err = climb(mesh.Rate, func(x float64) (End, error) {
 		at.Rate = x
 		return holds(at)
 	})
 	if err != nil {
 		return nil, err
 	}
-	proxies, why, err := climb(float64(mesh.Proxies), func(x float64) (string, error) {
-		at := mesh
+	if out.Rate > 0 {
+		at.Rate = out.Rate
+		out.RateBeyond = m.Outside(at).Times
+	}
+	at = mesh
+	proxies, end, err := climb(float64(mesh.Proxies), func(x float64) (End, error) {
 		at.Proxies = int(math.Round(x))
 		return holds(at)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if out.Proxies, out.ProxiesWhy = int(math.Round(proxies)), why; out.Proxies > 0 {
-		at := mesh
+	if out.Proxies, out.ProxiesEnd = int(math.Round(proxies)), end; out.Proxies > 0 {
 		at.Proxies = out.Proxies
-		out.ProxiesBeyond = m.Outside(at).Beyond
-	}
-	if out.Rate > 0 {
-		at := mesh
-		at.Rate = out.Rate
-		out.RateBeyond = m.Outside(at).Beyond
+		out.ProxiesBeyond = m.Outside(at).Times
 	}
 	return out, nil
 }
 
-// climb finds the largest value that holds: from one that may or may not it
-// goes up, or down, by halves more each step, and then halves the step.
-func climb(from float64, holds func(x float64) (string, error)) (largest float64, why string, err error) {
+// climb finds the largest value that holds. It starts anywhere, goes up or down by half as much
+// again each step, and then halves the last step four times.
+func climb(from float64, holds func(x float64) (End, error)) (largest float64, end End, err error) {
 	const step, steps, halvings = 1.5, 40, 4
-	why, err = holds(from)
-	if err != nil {
-		return 0, "", err
+	if end, err = holds(from); err != nil {
+		return 0, End{}, err
 	}
-	good, bad, first := from, from, why
-	if why == "" {
+	good, bad, first := from, from, end
+	if end == (End{}) {
 		for range steps {
 			bad = good * step
-			if why, err = holds(bad); err != nil || why != "" {
+			if end, err = holds(bad); err != nil || end != (End{}) {
 				break
 			}
 			good = bad
 		}
-		if why == "" || err != nil {
-			return good, "no end was found", err
+		if end == (End{}) || err != nil {
+			return good, End{Code: EndNone}, err
 		}
 	} else {
 		for i := 0; ; i++ {
-			good = bad / step
 			if i == steps {
 				return 0, first, nil
 			}
-			w, err := holds(good)
+			good = bad / step
+			e, err := holds(good)
 			if err != nil {
-				return 0, "", err
+				return 0, End{}, err
 			}
-			if w == "" {
+			if e == (End{}) {
 				break
 			}
-			bad, why = good, w
+			bad, end = good, e
 		}
 	}
 	for range halvings {
 		middle := math.Sqrt(good * bad)
-		w, err := holds(middle)
+		e, err := holds(middle)
 		if err != nil {
-			return 0, "", err
+			return 0, End{}, err
 		}
-		if w == "" {
+		if e == (End{}) {
 			good = middle
 		} else {
-			bad, why = middle, w
+			bad, end = middle, e
 		}
 	}
-	return good, why, nil
+	return good, end, nil
 }

@@ -1,12 +1,14 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // Mesh is a mesh to predict, with istiod's settings. Times are seconds.
@@ -66,7 +68,7 @@ func Default() Mesh {
 	return Mesh{Visible: 1, Namespaces: 10, Arrival: push.Poisson, Replicas: 1, Cores: 2, DebounceAfter: 0.1, DebounceMax: 10, ConnectionAge: 1800}
 }
 
-// Check says what is wrong with a mesh, naming the field; nil if it can be
+// Check returns an error that names the invalid field of a mesh file; nil if the mesh can be
 // predicted.
 func (m Mesh) Check() error {
 	for _, f := range []struct {
@@ -75,22 +77,22 @@ func (m Mesh) Check() error {
 		low, high float64
 	}{
 		{"proxies", float64(m.Proxies), 1, 1e6}, {"services", float64(m.Services), 0, 1e6}, {"visible", m.Visible, 0.001, 1}, {"namespaces", float64(m.Namespaces), 1, push.MaxVariants},
-		{"rate", m.Rate, 1e-4, 1e4}, {"burst", float64(m.Burst), 0, 1e5}, {"replicas", float64(m.Replicas), 1, 1000}, {"cores", m.Cores, 0.01, 1024},
-		{"throttle", float64(m.Throttle), 0, 1e5}, {"connect_limit", m.ConnectLimit, 0, 1e6}, {"debounce_after", m.DebounceAfter, 0, 600}, {"debounce_max", m.DebounceMax, 0, 3600},
-		{"connection_age", m.ConnectionAge, 0, 1e9},
-		{"slow", m.Slow, 0, 1}, {"slow_read", m.SlowRead, 0, 1e12}, {"horizon", m.Horizon, 0, 86400},
+		{"changes.rate", m.Rate, 1e-4, 1e4}, {"changes.burst", float64(m.Burst), 0, 1e5}, {"istiod.replicas", float64(m.Replicas), 1, 1000}, {"istiod.cores", m.Cores, 0.01, 1024},
+		{"istiod.push_throttle", float64(m.Throttle), 0, 1e5}, {"istiod.request_limit", m.ConnectLimit, 0, 1e6}, {"istiod.debounce_after", m.DebounceAfter, 0, 600}, {"istiod.debounce_max", m.DebounceMax, 0, 3600},
+		{"istiod.connection_age", m.ConnectionAge, 0, 1e9},
+		{"slow.share", m.Slow, 0, 1}, {"slow.bytes_per_second", m.SlowRead, 0, 1e12}, {"horizon", m.Horizon, 0, 86400},
 	} {
 		if math.IsNaN(f.v) || f.v < f.low || f.v > f.high {
-			return fmt.Errorf("%s is %g: from %g to %g is possible", f.name, f.v, f.low, f.high)
+			return fmt.Errorf("%s is %g: must be from %g to %g", f.name, f.v, f.low, f.high)
 		}
 	}
 	switch {
 	case m.Arrival != push.Poisson && m.Arrival != push.Uniform && m.Arrival != push.Burst:
-		return fmt.Errorf("arrival is %q: %s, %s or %s is possible", m.Arrival, push.Poisson, push.Uniform, push.Burst)
+		return fmt.Errorf("changes.arrival is %q: must be %s, %s or %s", m.Arrival, push.Poisson, push.Uniform, push.Burst)
 	case m.Shares != nil && len(m.Shares) != m.Replicas:
-		return fmt.Errorf("shares has %d entries for %d replicas", len(m.Shares), m.Replicas)
+		return fmt.Errorf("istiod.shares has %d entries for %d replicas", len(m.Shares), m.Replicas)
 	case m.Slow > 0 && m.SlowRead == 0:
-		return fmt.Errorf("slow is %g, but slow_read does not say how many bytes a second such a proxy reads", m.Slow)
+		return fmt.Errorf("slow.share is %g, and slow.bytes_per_second is missing", m.Slow)
 	}
 	if m.Replay != nil {
 		return nil
@@ -98,25 +100,25 @@ func (m Mesh) Check() error {
 	total := 0.0
 	for _, name := range slices.Sorted(maps.Keys(m.Mix)) {
 		if _, ok := KindOf(name); !ok {
-			return fmt.Errorf("mix names %q, which is no kind of change", name)
+			return fmt.Errorf("changes.mix: unknown kind of change %q: %s", name, errs.Suggest(name, KindNames()))
 		}
 		if w := m.Mix[name]; !(w >= 0) || w > 1e9 {
-			return fmt.Errorf("mix gives %s a weight of %g", name, w)
+			return fmt.Errorf("changes.mix.%s is %g: must be from 0 to 1e+09", name, w)
 		}
 		total += m.Mix[name]
 	}
 	if !(total > 0) {
-		return fmt.Errorf("mix has no change of any weight")
+		return errors.New("changes.mix has no kind of change with a weight above 0")
 	}
 	connections := 0.0
 	for _, s := range m.Shares {
 		if !(s >= 0) || s > 1e9 {
-			return fmt.Errorf("a share of the connections is %g", s)
+			return fmt.Errorf("istiod.shares has %g: must be from 0 to 1e+09", s)
 		}
 		connections += s
 	}
 	if m.Shares != nil && connections == 0 {
-		return fmt.Errorf("shares leaves no replica a connection")
+		return errors.New("istiod.shares gives no replica a connection")
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Schema of a model's document.
-const Schema = 3
+const Schema = 4
 
 // Interval is an estimate with the bounds of its interval.
 type Interval struct {
@@ -15,11 +15,10 @@ type Interval struct {
 	High     float64 `json:"high"`
 }
 
-// Known tells whether it is an interval: one whose ends are the estimate says nothing of
-// how sure that is.
+// Known reports whether the interval says how certain the estimate is.
 func (i Interval) Known() bool { return i.Low < i.High }
 
-// upTo is an interval of what cannot be more than some.
+// upTo caps an interval.
 func (i Interval) upTo(most float64) Interval {
 	return Interval{min(i.Estimate, most), min(i.Low, most), min(i.High, most)}
 }
@@ -42,19 +41,75 @@ type Model struct {
 	// Cells are what was measured beside what is predicted for it.
 	Cells []Cell `json:"cells"`
 	// HeldOut are cells that neither the fit nor the residuals were shown.
-	HeldOut []Cell   `json:"held_out,omitempty"`
-	Notes   []string `json:"notes,omitempty"`
+	HeldOut []Cell `json:"held_out,omitempty"`
+	Notes   []Note `json:"notes,omitempty"`
 }
 
 // Source is a run that a model was fitted to.
 type Source struct {
-	Run     string   `json:"run"` // its id
-	Study   string   `json:"study"`
-	Machine string   `json:"machine"` // its CPUs
-	Istiod  string   `json:"istiod,omitempty"`
-	Trials  int      `json:"trials"` // that were used
-	Left    []string `json:"left_out,omitempty"`
+	Run     string    `json:"run"` // its id
+	Study   string    `json:"study"`
+	Machine string    `json:"machine"` // its CPUs
+	Istiod  string    `json:"istiod,omitempty"`
+	Trials  int       `json:"trials"` // that were used
+	Left    []LeftOut `json:"left_out,omitempty"`
 }
+
+// LeftOut counts the trials that a fit left out for one reason.
+type LeftOut struct {
+	Why
+	Trials int `json:"trials"`
+}
+
+// Why is the reason for leaving a trial out.
+type Why struct {
+	Code WhyCode `json:"code"`
+	// Part, On and Usual are of [WhyMachine]: what ran on another machine than usual.
+	Part  string `json:"part,omitempty"`
+	On    string `json:"on,omitempty"`
+	Usual string `json:"usual,omitempty"`
+	Level string `json:"level,omitempty"` // of [WhyClients] and [WhyCell]
+}
+
+// WhyCode names a reason.
+type WhyCode string
+
+// The reasons for leaving trials out.
+const (
+	WhyInvalid     WhyCode = "invalid"
+	WhyNoMetrics   WhyCode = "no_istiod_metrics"
+	WhyNoProxies   WhyCode = "no_simulated_sidecars"
+	WhyRealProxies WhyCode = "real_proxies"
+	WhyNoCPU       WhyCode = "no_istiod_cpu"
+	WhyNoChanges   WhyCode = "no_changes"
+	WhyNoPushes    WhyCode = "no_pushes"
+	WhyCell        WhyCode = "cell" // its levels cannot be read
+	WhyScope       WhyCode = "scope"
+	WhyClients     WhyCode = "clients"
+	WhyXDS         WhyCode = "state_of_the_world"
+	WhyHBONE       WhyCode = "hbone"
+	WhyMachine     WhyCode = "other_machine"
+)
+
+// Note is a limitation of a model that its reader can do something about.
+type Note struct {
+	Code     NoteCode `json:"code"`
+	N        int      `json:"n,omitempty"`
+	Of       int      `json:"of,omitempty"`
+	Machines []string `json:"machines,omitempty"`
+}
+
+// NoteCode names a limitation.
+type NoteCode string
+
+// The limitations of models.
+const (
+	NoteOneCell     NoteCode = "one_cell"
+	NoteOneTrial    NoteCode = "one_trial" // in N of Of cells
+	NoteDisturbed   NoteCode = "disturbed" // N of Of trials
+	NoteMachines    NoteCode = "machines"  // N trials on others are left out
+	NoteIstiodsVary NoteCode = "istiod_versions"
+)
 
 // Fitted is a parameter of a model.
 type Fitted struct {
@@ -62,11 +117,11 @@ type Fitted struct {
 	Unit    string `json:"unit"`
 	Meaning string `json:"meaning"`
 	Interval
-	// Assumed says that the runs do not tell; Why, and Study which command
-	// would.
-	Assumed bool   `json:"assumed,omitempty"`
-	Why     string `json:"why,omitempty"`
-	Study   string `json:"study,omitempty"`
+	// Assumed says that the runs do not determine the parameter: they have nothing of it, or, if
+	// Undivided, only its sum with other costs.
+	Assumed   bool   `json:"assumed,omitempty"`
+	Undivided bool   `json:"undivided,omitempty"`
+	Study     string `json:"study,omitempty"` // the command that would
 }
 
 // Residual is how far predictions of cells that the fit was not shown are off.
@@ -110,8 +165,7 @@ type Against struct {
 	High      float64 `json:"high,omitempty"`
 }
 
-// mostOf bounds parameters: no istiod takes as many seconds or bytes for anything, and
-// sums of such are still numbers.
+// mostOf bounds parameters so that sums of them stay finite.
 const mostOf = 1e15
 
 // Values are the parameters' estimates.
@@ -142,10 +196,10 @@ func Parse(data []byte) (*Model, error) {
 	}
 	var m Model
 	if err := json.Unmarshal(data, &m); err != nil {
-		return nil, fmt.Errorf("this is no model: %w", err)
+		return nil, fmt.Errorf("not a capacity model: %w", err)
 	}
 	if m.Schema != Schema {
-		return nil, fmt.Errorf("the model's schema is %d, and this program reads %d: fit the model again from its runs", m.Schema, Schema)
+		return nil, fmt.Errorf("the model has schema %d, and this version reads %d: fit it again", m.Schema, Schema)
 	}
 	if _, err := m.Values(); err != nil {
 		return nil, err
@@ -173,7 +227,7 @@ func Parse(data []byte) (*Model, error) {
 	return &m, nil
 }
 
-// Assumptions are the parameters that the runs do not tell.
+// Assumptions returns the parameters that the runs do not determine.
 func (m *Model) Assumptions() []Fitted {
 	var out []Fitted
 	for _, p := range m.Parameters {
@@ -184,17 +238,15 @@ func (m *Model) Assumptions() []Fitted {
 	return out
 }
 
-// fewCells is how many cells it takes to know how far predictions are off; with
-// fewer the residual is leastSpread at least: half as much again, or two thirds.
+// With fewer than fewCells cells a residual is at least leastSpread: a factor of 1.5.
 const (
 	fewCells    = 3
 	leastSpread = 0.405
 )
 
-// residual is that of an output; of one that no cell measured the widest of
-// all.
+// residual returns an output's residual; the widest of all if no cell measured the output.
 func (m *Model) residual(output string) Residual {
-	switch output { // what nobody measures errs as what it is made of
+	switch output { // those that are not measured err like what they are made of
 	case OutStale:
 		output = OutConvergenceP50
 	case OutPushesPerChange:

@@ -61,8 +61,8 @@ func TestExtrapolation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if math.Abs(p.Beyond/test.beyond-1) > 0.01 || (test.beyond > 1) != (len(p.BeyondWhat) > 0) {
-			t.Errorf("%d proxies lie %v beyond: %v", test.proxies, p.Beyond, p.BeyondWhat)
+		if math.Abs(p.Times/test.beyond-1) > 0.01 || (test.beyond > 1) != (len(p.Beyond) > 0) {
+			t.Errorf("%d proxies lie %v beyond: %v", test.proxies, p.Times, p.Beyond)
 		}
 		for _, o := range p.Outputs {
 			if !(o.Low <= o.Estimate && o.Estimate <= o.High) {
@@ -128,7 +128,7 @@ func TestLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Rate <= 0.5 || l.Proxies <= 300 || l.RateWhy == "" || l.ProxiesWhy == "" {
+	if l.Rate <= 0.5 || l.Proxies <= 300 || l.RateEnd.Code == "" || l.ProxiesEnd.Code == "" {
 		t.Fatalf("%+v", l)
 	}
 	v, _ := m.Values()
@@ -277,38 +277,16 @@ func TestOverlappingPushesTakeMore(t *testing.T) {
 	}
 }
 
-// Published sizes come with the model's, and with words on the slope.
+// Published sizes come with the model's.
 func TestPublished(t *testing.T) {
-	m := made(nil)
-	rows, err := m.ComparePublished(Options{Seed: 1, Draws: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(rows) < 10 {
-		t.Errorf("%d rows", len(rows))
+	rows, err := made(nil).ComparePublished(Options{Seed: 1, Draws: 3})
+	if err != nil || len(rows) < 10 {
+		t.Fatalf("%d rows, %v", len(rows), err)
 	}
 	for _, r := range rows {
-		if r.Words == "" || !(r.Figure > 0) || !(r.Model.Estimate > 0) || r.Unit == "" {
+		if !(r.Figure > 0) || !(r.Model.Estimate > 0) || r.Unit == "" {
 			t.Errorf("%+v", r)
 		}
-	}
-	v, _ := m.Values()
-	if few, many := v.Slope(1), v.Slope(1000); math.Abs(few-250.5e3) > 1 || math.Abs(many-750e3) > 1 {
-		t.Errorf("slopes %v and %v", few, many)
-	}
-	words := strings.Join(m.SlopeWords(), " ")
-	for _, want := range []string{"0.25 MB", "0.75 MB with 1,000", "each adds 500 bytes for each sidecar", "by AKS it is 737", "0.8 MB for each that was replaced", "some 64% of what it took",
-		"AKS's figures are 5.1 and 2.7 times as much", "with what is sent cannot be told"} {
-		if !strings.Contains(words, want) {
-			t.Errorf("%q is not in %s", want, words)
-		}
-	}
-	sends := made(func(v *Values) { v[MemoryPerRate] = 0.5 })
-	if more, err := sends.ComparePublished(Options{Seed: 1, Draws: 3}); err != nil || !(more[1].Slope > rows[1].Slope) || rows[1].Slope != v.Slope(1000) {
-		t.Errorf("slopes of %s: %v and %v, where sending takes memory %v; %v", rows[1].Claim, rows[1].Slope, v.Slope(1000), more[1].Slope, err)
-	}
-	if words := strings.Join(sends.SlopeWords(), " "); !strings.Contains(words, "each MB/s that is sent adds 0.50 MB") {
-		t.Error(words)
 	}
 }
 

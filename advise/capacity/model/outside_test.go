@@ -2,33 +2,33 @@ package model
 
 import (
 	"math"
-	"strings"
+	"slices"
 	"testing"
 )
 
-// A mesh lies beyond what was measured by any respect that costs istiod something: also by
-// services that no sidecar sees, by kinds of change, by CPUs, and by the replica with most
-// proxies. What is smaller is told, and counts for nothing.
+// A mesh lies beyond what was measured in any respect that costs istiod something. Smaller
+// respects are listed and widen nothing.
 func TestOutside(t *testing.T) {
 	m := made(nil)
 	m.Measured.Cores = [2]float64{1, 2}
 	for name, test := range map[string]struct {
 		change func(m *Mesh)
 		beyond float64
-		what   string // in BeyondWhat, or in Below where beyond is 1
+		code   RespectCode // in Beyond, or in Below where beyond is 1
+		value  float64
 	}{
-		"within":         {func(*Mesh) {}, 1, ""},
-		"proxies":        {func(m *Mesh) { m.Proxies = 600 }, 2, "proxies of a replica: 600 is 2 times beyond 50 to 300 that were measured"},
-		"uneven":         {func(m *Mesh) { m.Proxies, m.Replicas, m.Shares = 400, 2, []float64{3, 1} }, 1, ""},
-		"more uneven":    {func(m *Mesh) { m.Proxies, m.Replicas, m.Shares = 632, 2, []float64{19, 1} }, 2, "proxies of a replica: 600.4"},
-		"services":       {func(m *Mesh) { m.Services, m.Visible = 30000, 0.01 }, 100, "services: 30,000 is 100 times"},
-		"seen":           {func(m *Mesh) { m.Visible = 0.1 }, 1, "services that a sidecar sees: 20 is below 50 to 300"},
-		"cores":          {func(m *Mesh) { m.Cores = 64 }, 32, "CPUs of a replica: 64 is 32 times beyond 1 to 2"},
-		"few cores":      {func(m *Mesh) { m.Cores = 0.5 }, 2, "CPUs of a replica: 0.5 is 2 times less than 1 to 2"},
-		"new kind":       {func(m *Mesh) { m.Mix = map[string]float64{MixEndpoints: 1, "authorizationpolicy": 1} }, newKind, "no run had authorizationpolicy"},
-		"the same kind":  {func(m *Mesh) { m.Mix = map[string]float64{"endpoints-flap": 1, "service": 1, "telemetry": 0} }, 1, ""},
-		"quiet":          {func(m *Mesh) { m.Rate = 0.001 }, 1, "changes per second: 0.001 is below 0.5 to 6"},
-		"small and busy": {func(m *Mesh) { m.Proxies, m.Rate = 5, 12 }, 2, "changes per second: 12 is 2 times"},
+		"within":         {func(*Mesh) {}, 1, "", 0},
+		"proxies":        {func(m *Mesh) { m.Proxies = 600 }, 2, RespectProxies, 600},
+		"uneven":         {func(m *Mesh) { m.Proxies, m.Replicas, m.Shares = 400, 2, []float64{3, 1} }, 1, "", 0},
+		"more uneven":    {func(m *Mesh) { m.Proxies, m.Replicas, m.Shares = 632, 2, []float64{19, 1} }, 2, RespectProxies, 600.4},
+		"services":       {func(m *Mesh) { m.Services, m.Visible = 30000, 0.01 }, 100, RespectServices, 30000},
+		"visible":        {func(m *Mesh) { m.Visible = 0.1 }, 1, RespectVisible, 20},
+		"cores":          {func(m *Mesh) { m.Cores = 64 }, 32, RespectCores, 64},
+		"few cores":      {func(m *Mesh) { m.Cores = 0.5 }, 2, RespectFewCores, 0.5},
+		"new kind":       {func(m *Mesh) { m.Mix = map[string]float64{MixEndpoints: 1, "authorizationpolicy": 1} }, newKind, RespectKinds, 0},
+		"the same kind":  {func(m *Mesh) { m.Mix = map[string]float64{"endpoints-flap": 1, "service": 1, "telemetry": 0} }, 1, "", 0},
+		"quiet":          {func(m *Mesh) { m.Rate = 0.001 }, 1, RespectRate, 0.001},
+		"small and busy": {func(m *Mesh) { m.Proxies, m.Rate = 5, 12 }, 2, RespectRate, 12},
 	} {
 		at := mesh(200, 200, 1)
 		test.change(&at)
@@ -36,13 +36,16 @@ func TestOutside(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := m.Outside(at)
-		told := o.BeyondWhat
+		respects := o.Beyond
 		if test.beyond == 1 {
-			told = o.Below
+			respects = o.Below
 		}
-		if math.Abs(o.Beyond/test.beyond-1) > 0.01 || o.Extrapolates() != (test.beyond > 1) || o.Extrapolates() != (len(o.BeyondWhat) > 0) ||
-			!strings.Contains(strings.Join(told, "; "), test.what) || test.what == "" && len(o.Below) > 0 {
-			t.Errorf("%s: %+v, want %v times, %q", name, o, test.beyond, test.what)
+		found := slices.ContainsFunc(respects, func(r Respect) bool {
+			return r.Code == test.code && math.Abs(r.Value-test.value) < 0.1 && r.String() != ""
+		})
+		if math.Abs(o.Times/test.beyond-1) > 0.01 || o.Extrapolates() != (test.beyond > 1) || o.Extrapolates() != (len(o.Beyond) > 0) ||
+			found != (test.code != "") || test.code == "" && len(o.Below) > 0 {
+			t.Errorf("%s: %+v, want %v times, %s", name, o, test.beyond, test.code)
 		}
 	}
 }
@@ -135,7 +138,7 @@ func TestEndsLieBeyond(t *testing.T) {
 	at = mesh(600, 200, 0.5)
 	at.Replicas, at.Cores = 2, 4
 	loss, err := m.Loss(at, Options{Seed: 1})
-	if err != nil || m.Outside(at).Beyond != 1 || loss.Beyond != 2 || len(loss.BeyondWhat) != 1 {
+	if err != nil || m.Outside(at).Times != 1 || loss.Times != 2 || len(loss.Beyond) != 1 {
 		t.Errorf("300 proxies on each of two replicas, and then 600 on one: %+v (%v)", loss, err)
 	}
 }

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -179,12 +178,7 @@ func (v *Values) sweep(m Mesh) float64 {
 // pushCPU is the CPU time of one push to one proxy of all types that a mesh's
 // changes bring.
 func (v *Values) pushCPU(m Mesh) float64 {
-	class, types, cpu := v.class("", float64(m.Services)*m.Visible), push.TypeSet(0), 0.0
-	for _, k := range v.Kinds(m) {
-		if k.Weight > 0 {
-			types |= k.Types
-		}
-	}
+	class, types, cpu := v.class("", float64(m.Services)*m.Visible), m.types(), 0.0
 	for t := range push.Types {
 		if types.Has(t) {
 			cpu += class.CPU[t].Base + class.CPU[t].Each
@@ -231,7 +225,7 @@ func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 			if r.Needed == 0 && ofPairs(Outputs[k].Name) {
 				continue // of nothing it says nothing
 			}
-			samples[k] = append(samples[k], m.noisy(Outputs[k].Name, y, out.Beyond, rng)...)
+			samples[k] = append(samples[k], m.noisy(Outputs[k].Name, y, out.Times, rng)...)
 		}
 	}
 	for k, d := range Outputs {
@@ -323,22 +317,12 @@ func bounds(samples []float64, level float64) (low, high float64) {
 // assumedFor names the assumed parameters that a prediction for a mesh uses.
 func (m *Model) assumedFor(mesh Mesh) []string {
 	var out []string
-	kinds := map[push.Type]bool{}
-	names := slices.Collect(maps.Keys(mesh.Mix))
-	if mesh.Replay != nil {
-		names = mesh.Replay.Kinds
-	}
-	for _, name := range names {
-		k, _ := KindOf(name)
-		for t := range push.Types {
-			kinds[t] = kinds[t] || k.Types.Has(t)
-		}
-	}
+	types := mesh.types()
 	for i, p := range m.Parameters {
 		if !p.Assumed {
 			continue
 		}
-		if i >= int(firstOfTypes) && !kinds[push.Type((i-int(firstOfTypes))/perType)] {
+		if i >= int(firstOfTypes) && !types.Has(push.Type((i-int(firstOfTypes))/perType)) {
 			continue // of a type that these changes do not bring
 		}
 		switch Parameter(i) {

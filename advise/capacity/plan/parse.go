@@ -1,283 +1,225 @@
 package plan
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/yamltree"
 )
 
-// Request is a mesh and what is wanted of its control plane: a file mesh.yaml.
+// Request is a mesh file: a mesh, and the targets and bounds of its control plane.
 type Request struct {
-	Mesh    model.Mesh
-	Targets Targets
-	Bounds  Bounds
+	Mesh    model.Mesh `json:"mesh"`
+	Targets Targets    `json:"targets"`
+	Bounds  Bounds     `json:"bounds"`
 }
 
 // Targets are what a plan must meet.
 type Targets struct {
-	ConvergenceP99 float64 // seconds
-	CPU            float64 // share of the CPUs in use at most
-	Survives       int     // replicas that may be lost
-	Reconnect      float64 // seconds until the proxies of a lost replica are back; 0: any
-	Growth         float64 // how many times as many proxies the autoscaler must be able to serve
+	ConvergenceP99 float64 `json:"convergence_p99"` // seconds
+	CPU            float64 `json:"cpu"`             // largest share of the CPUs in use
+	Survives       int     `json:"survives"`        // replicas that may be lost
+	Reconnect      float64 `json:"reconnect"`       // seconds until a lost replica's proxies are back; 0: any
+	Growth         float64 `json:"growth"`          // how many times as many proxies the autoscaler must serve
 }
 
 // Bounds are what a plan may use.
 type Bounds struct {
-	MinReplicas, MaxReplicas int
-	MaxCores                 float64 // of a replica
+	MinReplicas int     `json:"min_replicas"`
+	MaxReplicas int     `json:"max_replicas"`
+	MaxCores    float64 `json:"max_cores"` // of a replica
 }
 
-// MaxFile is the largest file that [Parse] takes.
+// MaxFile is the largest mesh file, bytes.
 const MaxFile = 256 << 10
 
-var format = yamltree.Format{What: "mesh file", Bytes: MaxFile, Tokens: 4000, Values: 2000, Depth: 8}
-
-// Default is a request as far as it has defaults.
+// Default returns a request with everything that has a default; the mesh has no size and no rate.
 func Default() Request {
 	return Request{Mesh: model.Default(), Targets: Targets{ConvergenceP99: 5, CPU: 0.7, Survives: 1, Growth: 2}, Bounds: Bounds{MinReplicas: 2, MaxReplicas: 20, MaxCores: 16}}
 }
 
-// Parse reads a mesh file. Errors name the place.
-func Parse(data []byte, name string) (Request, error) {
-	r := Default()
-	tree, failed := yamltree.Read(data, format)
-	if failed != nil {
-		return r, errs.WithHint(errs.Usage("%s:%s", name, failed.Error()), "%s", failed.Hint)
-	}
-	p := &parser{name: name}
-	if tree == nil {
-		return r, errs.WithHint(errs.Usage("%s: nothing is in it", name), "%s", hint)
-	}
-	given := map[string]bool{}
-	p.mapping(tree, "", r.fields(given))
-	for _, field := range []string{"proxies", "services"} {
-		if !given[field] {
-			p.fail(tree, "%s is missing", field)
-		}
-	}
-	if !given["rate"] {
-		p.fail(tree, "changes.rate is missing")
-	}
-	if len(p.errs) == 0 && r.Bounds.MaxReplicas < r.Bounds.MinReplicas {
-		p.fail(tree, "istiod.max_replicas is %d, fewer than min_replicas, %d", r.Bounds.MaxReplicas, r.Bounds.MinReplicas)
-	}
-	if len(p.errs) == 0 && r.Targets.Survives >= r.Bounds.MaxReplicas {
-		p.fail(tree, "targets.survives is %d: of %d replicas none would be left", r.Targets.Survives, r.Bounds.MaxReplicas)
-	}
-	if len(p.errs) > 0 {
-		return r, errs.WithHint(errs.WithCode(errors.Join(p.errs...), errs.CodeUsage), "%s", hint)
-	}
-	return r, nil
+// file is a mesh file as written.
+type file struct {
+	Proxies    *int   `json:"proxies"`
+	Services   *int   `json:"services"`
+	Visible    *share `json:"visible"`
+	Namespaces *int   `json:"namespaces"`
+	Changes    struct {
+		Rate    *float64           `json:"rate"`
+		Arrival *string            `json:"arrival"`
+		Burst   *int               `json:"burst"`
+		Mix     map[string]float64 `json:"mix"`
+	} `json:"changes"`
+	Targets struct {
+		ConvergenceP99 *seconds `json:"convergence_p99"`
+		CPU            *share   `json:"cpu"`
+		Survives       *int     `json:"survives"`
+		Reconnect      *seconds `json:"reconnect"`
+		Growth         *float64 `json:"growth"`
+	} `json:"targets"`
+	Istiod struct {
+		MinReplicas   *int      `json:"min_replicas"`
+		MaxReplicas   *int      `json:"max_replicas"`
+		MaxCores      *float64  `json:"max_cores"`
+		Replicas      *int      `json:"replicas"`
+		Cores         *float64  `json:"cores"`
+		Shares        []float64 `json:"shares"`
+		DebounceAfter *seconds  `json:"debounce_after"`
+		DebounceMax   *seconds  `json:"debounce_max"`
+		EDSDebounce   *bool     `json:"eds_debounce"`
+		PushThrottle  *int      `json:"push_throttle"`
+		RequestLimit  *float64  `json:"request_limit"`
+		ConnectionAge *seconds  `json:"connection_age"`
+	} `json:"istiod"`
+	Slow struct {
+		Share          *share   `json:"share"`
+		BytesPerSecond *float64 `json:"bytes_per_second"`
+	} `json:"slow"`
 }
 
 const hint = "a mesh file is as\nproxies: 5000\nservices: 2000\nchanges: {rate: 1, mix: {endpoints: 9, configuration: 1}}\ntargets: {convergence_p99: 5s, survives: 1}"
 
-// field reads a value of a mapping.
-type field struct {
-	name string
-	read func(p *parser, n *yamltree.Node, path string)
-}
-
-type parser struct {
-	name string
-	errs []error
-}
-
-func (p *parser) fail(n *yamltree.Node, format string, args ...any) {
-	p.errs = append(p.errs, fmt.Errorf("%s:%d:%d: %s", p.name, n.Line, n.Column, fmt.Sprintf(format, args...)))
-}
-
-func (p *parser) mapping(n *yamltree.Node, path string, fields []field) {
-	if n.Kind != yamltree.Mapping {
-		p.fail(n, "%s is %s, not a mapping", strings.TrimSuffix(orFile(path), "."), n.Kind)
-		return
+// Parse reads a mesh file. Errors name the field.
+func Parse(data []byte, name string) (Request, error) {
+	r, err := parse(data)
+	if err != nil {
+		return r, errs.WithHint(errs.Usage("%s: %v", name, err), "%s", hint)
 	}
-	seen := map[string]bool{}
-	for i, key := range n.Keys {
-		at := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Text })
-		switch {
-		case at < 0:
-			var names []string
-			for _, f := range fields {
-				names = append(names, f.name)
-			}
-			p.fail(key, "%s%s is no field: %s", path, clip(key.Text), errs.Suggest(key.Text, names))
-		case seen[key.Text]:
-			p.fail(key, "%s%s stands twice", path, key.Text)
-		default:
-			seen[key.Text] = true
-			fields[at].read(p, n.Values[i], path+key.Text)
+	return r, nil
+}
+
+func parse(data []byte) (Request, error) {
+	r := Default()
+	if len(data) > MaxFile {
+		return r, fmt.Errorf("more than %d bytes", MaxFile)
+	}
+	document, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return r, err
+	}
+	var f file
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return r, err
+	}
+	switch {
+	case f.Proxies == nil:
+		return r, errors.New("proxies is missing")
+	case f.Services == nil:
+		return r, errors.New("services is missing")
+	case f.Changes.Rate == nil:
+		return r, errors.New("changes.rate is missing")
+	}
+	f.fill(&r)
+	return r, r.check()
+}
+
+// fill sets in a request what the file has.
+func (f *file) fill(r *Request) {
+	m, t, b := &r.Mesh, &r.Targets, &r.Bounds
+	m.Proxies, m.Services, m.Rate, m.Mix, m.Shares = *f.Proxies, *f.Services, *f.Changes.Rate, f.Changes.Mix, f.Istiod.Shares
+	set(&m.Visible, (*float64)(f.Visible))
+	set(&m.Namespaces, f.Namespaces)
+	set(&m.Arrival, f.Changes.Arrival)
+	set(&m.Burst, f.Changes.Burst)
+	set(&t.ConvergenceP99, (*float64)(f.Targets.ConvergenceP99))
+	set(&t.CPU, (*float64)(f.Targets.CPU))
+	set(&t.Survives, f.Targets.Survives)
+	set(&t.Reconnect, (*float64)(f.Targets.Reconnect))
+	set(&t.Growth, f.Targets.Growth)
+	i := f.Istiod
+	set(&b.MinReplicas, i.MinReplicas)
+	set(&b.MaxReplicas, i.MaxReplicas)
+	set(&b.MaxCores, i.MaxCores)
+	set(&m.Replicas, i.Replicas)
+	set(&m.Cores, i.Cores)
+	set(&m.DebounceAfter, (*float64)(i.DebounceAfter))
+	set(&m.DebounceMax, (*float64)(i.DebounceMax))
+	m.DirectEndpoints = i.EDSDebounce != nil && !*i.EDSDebounce
+	set(&m.Throttle, i.PushThrottle)
+	set(&m.ConnectLimit, i.RequestLimit)
+	set(&m.ConnectionAge, (*float64)(i.ConnectionAge))
+	set(&m.Slow, (*float64)(f.Slow.Share))
+	set(&m.SlowRead, f.Slow.BytesPerSecond)
+}
+
+func set[T any](to, given *T) {
+	if given != nil {
+		*to = *given
+	}
+}
+
+// check validates a request, but not the mix: it may be that of the model.
+func (r Request) check() error {
+	m := r.Mesh
+	if m.Mix == nil {
+		m.Mix = map[string]float64{model.MixEndpoints: 1}
+	}
+	if err := m.Check(); err != nil {
+		return err
+	}
+	t, b := r.Targets, r.Bounds
+	for _, f := range []struct {
+		name         string
+		v, low, high float64
+	}{
+		{"targets.convergence_p99", t.ConvergenceP99, 0.01, 3600}, {"targets.cpu", t.CPU, 0.05, 1}, {"targets.survives", float64(t.Survives), 0, 100},
+		{"targets.reconnect", t.Reconnect, 0, 3600}, {"targets.growth", t.Growth, 1, 100},
+		{"istiod.min_replicas", float64(b.MinReplicas), 1, 500}, {"istiod.max_replicas", float64(b.MaxReplicas), 1, 500},
+		{"istiod.max_cores", b.MaxCores, ladder[0], ladder[len(ladder)-1]},
+	} {
+		if math.IsNaN(f.v) || f.v < f.low || f.v > f.high {
+			return fmt.Errorf("%s is %g: must be from %g to %g", f.name, f.v, f.low, f.high)
 		}
 	}
-}
-
-func orFile(path string) string {
-	if path == "" {
-		return "the file"
+	switch {
+	case b.MaxReplicas < b.MinReplicas:
+		return fmt.Errorf("istiod.max_replicas is %d, fewer than min_replicas, %d", b.MaxReplicas, b.MinReplicas)
+	case t.Survives >= b.MaxReplicas:
+		return fmt.Errorf("targets.survives is %d: of %d replicas none would be left", t.Survives, b.MaxReplicas)
 	}
-	return path
-}
-
-func clip(s string) string {
-	if len(s) > 40 {
-		return strings.ToValidUTF8(s[:40], "") + "..."
-	}
-	return s
-}
-
-// fields are those of a mesh file; given notes which are there.
-func (r *Request) fields(given map[string]bool) []field {
-	noted := func(f field) field {
-		read := f.read
-		f.read = func(p *parser, n *yamltree.Node, path string) {
-			given[f.name] = true
-			read(p, n, path)
-		}
-		return f
-	}
-	m := &r.Mesh
-	return []field{
-		noted(whole("proxies", &m.Proxies, 1, 1_000_000)),
-		noted(whole("services", &m.Services, 0, 1_000_000)),
-		share("visible", &m.Visible, 0.001, 1),
-		whole("namespaces", &m.Namespaces, 1, 100_000),
-		section("changes", []field{
-			noted(number("rate", &m.Rate, 1e-4, 1e4)),
-			word("arrival", &m.Arrival, "poisson", "uniform", "burst"),
-			whole("burst", &m.Burst, 0, 100_000),
-			{"mix", func(p *parser, n *yamltree.Node, path string) { p.mix(n, path, m) }},
-		}),
-		section("targets", []field{
-			duration("convergence_p99", &r.Targets.ConvergenceP99, 0.01, 3600),
-			share("cpu", &r.Targets.CPU, 0.05, 1),
-			whole("survives", &r.Targets.Survives, 0, 100),
-			duration("reconnect", &r.Targets.Reconnect, 0, 3600),
-			number("growth", &r.Targets.Growth, 1, 100),
-		}),
-		section("istiod", []field{
-			whole("min_replicas", &r.Bounds.MinReplicas, 1, 500),
-			whole("max_replicas", &r.Bounds.MaxReplicas, 1, 500),
-			number("max_cores", &r.Bounds.MaxCores, ladder[0], ladder[len(ladder)-1]),
-			duration("debounce_after", &m.DebounceAfter, 0, 600),
-			duration("debounce_max", &m.DebounceMax, 0, 3600),
-			whole("push_throttle", &m.Throttle, 0, 10_000),
-			number("request_limit", &m.ConnectLimit, 0, 1e6),
-			duration("connection_age", &m.ConnectionAge, 0, 1e8),
-		}),
-		section("slow", []field{
-			share("share", &m.Slow, 0, 1),
-			number("bytes_per_second", &m.SlowRead, 1, 1e12),
-		}),
-	}
-}
-
-func section(name string, fields []field) field {
-	return field{name, func(p *parser, n *yamltree.Node, path string) { p.mapping(n, path+".", fields) }}
-}
-
-// scalar reads a text and says what is wrong with it, naming the bounds.
-func scalar(name string, read func(text string) error) field {
-	return field{name, func(p *parser, n *yamltree.Node, path string) {
-		if n.Kind != yamltree.Scalar {
-			p.fail(n, "%s is %s, not a value", path, n.Kind)
-			return
-		}
-		if err := read(n.Text); err != nil {
-			p.fail(n, "%s is %s: %v", path, clip(n.Text), err)
-		}
-	}}
-}
-
-func between(v, low, high float64, to *float64) error {
-	if math.IsNaN(v) || v < low || v > high {
-		return fmt.Errorf("from %g to %g is possible", low, high)
-	}
-	*to = v
 	return nil
 }
 
-func whole(name string, to *int, low, high int) field {
-	return scalar(name, func(text string) error {
-		v, err := strconv.Atoi(strings.ReplaceAll(text, "_", ""))
-		if err != nil || v < low || v > high {
-			return fmt.Errorf("a whole number from %d to %d is possible", low, high)
-		}
-		*to = v
-		return nil
-	})
-}
+// share is written as 20% or 0.2.
+type share float64
 
-func number(name string, to *float64, low, high float64) field {
-	return scalar(name, func(text string) error {
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return errors.New("that is no number")
-		}
-		return between(v, low, high, to)
-	})
-}
-
-func share(name string, to *float64, low, high float64) field {
-	return scalar(name, func(text string) error {
-		number, percent := strings.CutSuffix(text, "%")
-		v, err := strconv.ParseFloat(number, 64)
-		if err != nil {
-			return errors.New("a share is as 20% or 0.2")
-		}
-		if percent {
-			v /= 100
-		}
-		return between(v, low, high, to)
-	})
-}
-
-func duration(name string, to *float64, low, high float64) field {
-	return scalar(name, func(text string) error {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			return errors.New("a time is as 5s or 100ms")
-		}
-		return between(d.Seconds(), low, high, to)
-	})
-}
-
-func word(name string, to *string, words ...string) field {
-	return scalar(name, func(text string) error {
-		if !slices.Contains(words, text) {
-			return fmt.Errorf("%s are possible", strings.Join(words, ", "))
-		}
-		*to = text
-		return nil
-	})
-}
-
-func (p *parser) mix(n *yamltree.Node, path string, m *model.Mesh) {
-	if n.Kind != yamltree.Mapping || len(n.Keys) == 0 {
-		p.fail(n, "%s is %s, not a mapping of kinds of change to weights", path, n.Kind)
-		return
+// UnmarshalJSON reads a share.
+func (s *share) UnmarshalJSON(data []byte) error {
+	text := strings.Trim(string(data), `"`)
+	number, percent := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return fmt.Errorf("%s is not a share, such as 20%% or 0.2", text)
 	}
-	m.Mix = map[string]float64{}
-	total := 0.0
-	for i, key := range n.Keys {
-		if _, ok := model.KindOf(key.Text); !ok {
-			p.fail(key, "%s.%s is no kind of change: %s", path, clip(key.Text), errs.Suggest(key.Text, model.KindNames()))
-			continue
-		}
-		weight := 0.0
-		number(key.Text, &weight, 0, 1e6).read(p, n.Values[i], path+"."+key.Text)
-		m.Mix[key.Text] = weight
-		total += weight
+	if percent {
+		v /= 100
 	}
-	if total == 0 && len(p.errs) == 0 {
-		p.fail(n, "%s gives no kind of change any weight", path)
+	*s = share(v)
+	return nil
+}
+
+// seconds is written as 5s or 100ms.
+type seconds float64
+
+// UnmarshalJSON reads a duration.
+func (s *seconds) UnmarshalJSON(data []byte) error {
+	text := strings.Trim(string(data), `"`)
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("%s is not a duration, such as 5s or 100ms", text)
 	}
+	*s = seconds(d.Seconds())
+	return nil
 }

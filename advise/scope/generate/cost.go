@@ -112,7 +112,7 @@ func (p *Prediction) istiod(b Bases) error {
 		said[i] = one
 	}
 	basis := fmt.Sprintf("model of %s, %g changes a second; 90%% intervals, each by itself", words.Plural(len(b.Model.Runs), "run"), b.Mesh.Rate)
-	if beyond := max(said[0].Beyond, said[1].Beyond); beyond > 1 {
+	if beyond := max(said[0].Times, said[1].Times); beyond > 1 {
 		basis += fmt.Sprintf("; %.1f times beyond what was measured", beyond)
 	}
 	if len(said[0].Assumed) > 0 {
