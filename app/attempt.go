@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -38,11 +36,12 @@ func RunAttempt(ctx context.Context, o RunOptions, namespace, run string) error 
 	if err != nil {
 		return err
 	}
+	o.detachedRun = run
 	switch hopeless := report.Hopeless(); {
 	case hopeless == nil:
-		err = fromElsewhere(o.attempt(ctx, run, report), run)
+		err = o.attempt(ctx, report)
 	case report.PutsBack():
-		err = o.lastRevert(ctx, run, hopeless)
+		err = o.lastRevert(ctx, hopeless)
 	default:
 		err = errs.WithHint(hopeless, "%s; meshtrial cluster restore puts back what is left in the cluster", errs.Hint(hopeless))
 	}
@@ -52,30 +51,23 @@ func RunAttempt(ctx context.Context, o RunOptions, namespace, run string) error 
 
 // lastRevert ends a run that no other pod will continue: it reverts what the lost pods changed
 // in the cluster, as the next run would, and does nothing else.
-func (o *RunOptions) lastRevert(ctx context.Context, run string, failed error) error {
-	_, err := o.takeUp(detached.GivenDir, detached.Dir(run), true)
+func (o *RunOptions) lastRevert(ctx context.Context, failed error) error {
+	_, err := o.takeUp(detached.GivenDir, detached.Dir(o.detachedRun), true)
 	if err == nil {
 		o.Wait = 2 * journal.Lapse // for the lost pod's Lease; a run that has taken it since has put everything back
-		err = fromElsewhere(Revert(ctx, *o), run)
+		err = Revert(ctx, *o)
 	}
 	return detached.Last(errors.Join(failed, err))
 }
 
-// fromElsewhere makes an error's hint meaningful where the run's directory is not: nobody but
-// this pod knows its path.
-func fromElsewhere(err error, run string) error {
-	here := func(part string) bool { return strings.Contains(part, detached.Dir(run)) }
-	if !here(errs.Hint(err)) {
-		return err
-	}
-	parts := slices.DeleteFunc(strings.Split(errs.Hint(err), "; "), here)
-	parts = append(parts, fmt.Sprintf("meshtrial runs fetch %s gets its directory, which can be resumed", run), "meshtrial runs list says whether another pod resumes it")
-	return errs.WithHint(err, "%s", strings.Join(parts, "; "))
+// fetchHint says how to get at a detached run's directory, whose path only its pod knows.
+func (o *RunOptions) fetchHint() string {
+	return fmt.Sprintf("meshtrial runs fetch %s gets its directory, which can be resumed; meshtrial runs list says whether another pod resumes it", o.detachedRun)
 }
 
 // attempt runs the study, or resumes what an earlier pod left of it.
-func (o *RunOptions) attempt(ctx context.Context, run string, report *detached.Reporter) error {
-	trials, err := o.takeUp(detached.GivenDir, detached.Dir(run), report.Again())
+func (o *RunOptions) attempt(ctx context.Context, report *detached.Reporter) error {
+	trials, err := o.takeUp(detached.GivenDir, detached.Dir(o.detachedRun), report.Again())
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -93,24 +92,5 @@ func TestLastIfFutile(t *testing.T) {
 	err := lastIfFutile(fmt.Errorf("the run did not finish: %w", runner.Futile(failed)))
 	if !errors.Is(err, failed) || errs.Code(err) != last || last == errs.CodeFailure {
 		t.Errorf("code %d, want %d: %v", errs.Code(err), last, err)
-	}
-}
-
-// What is said in a pod is read elsewhere.
-func TestFromElsewhere(t *testing.T) {
-	failed := errors.New("no space")
-	err := fromElsewhere(errs.WithHint(errs.WithCode(failed, errs.CodeInvalid), "go on with --resume %s", detached.Dir("r")), "r")
-	if hint := errs.Hint(err); !errors.Is(err, failed) || errs.Code(err) != errs.CodeInvalid || !strings.Contains(hint, "meshtrial runs fetch r ") || strings.Contains(hint, detached.Dir("r")) {
-		t.Errorf("%v (hint %q)", err, hint)
-	}
-	err = fromElsewhere(errs.WithHint(failed, "look there; completed trials are kept; once that is mended go on with --resume %s", detached.Dir("r")), "r")
-	if hint := errs.Hint(err); !strings.HasPrefix(hint, "look there; completed trials are kept; meshtrial runs fetch r ") || strings.Contains(hint, "--resume") {
-		t.Errorf("what else there is to do: %q", hint)
-	}
-	if hint := errs.Hint(fromElsewhere(errs.WithHint(failed, "add a node"), "r")); hint != "add a node" {
-		t.Errorf("hint %q", hint)
-	}
-	if fromElsewhere(nil, "r") != nil {
-		t.Error("a run without an error has one")
 	}
 }

@@ -53,6 +53,8 @@ type RunOptions struct {
 	// OwnLab says that the cluster is the local lab of whoever began a detached run: to its
 	// pod it is a cluster as any other.
 	OwnLab bool `json:"own_lab,omitempty"`
+	// detachedRun names the detached run that this is an attempt of.
+	detachedRun string
 
 	Progress Progress `json:"-"`
 	// Confirm asks for consent to the changes in a user's cluster that text lists; its error

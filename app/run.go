@@ -112,6 +112,9 @@ func (o *RunOptions) prepare(ctx context.Context) (*prepared, error) {
 		if err == nil {
 			err = errors.Join(r.resumable(contents.Header), runner.SameRules(r.Resume, contents.Header, rules), dir.Close())
 		}
+		if err != nil && r.detachedRun != "" {
+			err = errs.WithHint(err, "%s", r.fetchHint())
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +178,7 @@ func (r *prepared) run(ctx context.Context) (err error) {
 	case err != nil:
 		return errors.Join(runErr, err)
 	case runErr != nil:
-		return unfinished(runErr, outcome)
+		return r.unfinished(runErr, outcome)
 	}
 	return Judgement(findings)
 }
@@ -224,14 +227,17 @@ func condition(expr string) (func(record.Moment) (bool, error), error) {
 	return c.Holds, nil
 }
 
-// unfinished is the error of a run that has trials and ended before it was done. A hint of
-// err that says how to resume stays.
-func unfinished(err error, outcome runner.Outcome) error {
-	err = fmt.Errorf("the run did not finish (%d trials are kept): %w", outcome.Trials, err)
-	if strings.Contains(errs.Hint(err), outcome.Dir) {
-		return err
+// unfinished is the error of a run that has trials and ended before it was done. It adds to
+// the hint how to continue.
+func (o *RunOptions) unfinished(err error, outcome runner.Outcome) error {
+	hint := "continue with: meshtrial run --resume " + outcome.Dir
+	if o.detachedRun != "" {
+		hint = o.fetchHint()
 	}
-	return errs.WithHint(err, "continue with: meshtrial run --resume %s", outcome.Dir)
+	if own := errs.Hint(err); own != "" {
+		hint = own + "; " + hint
+	}
+	return errs.WithHint(fmt.Errorf("the run did not finish (%d trials are kept): %w", outcome.Trials, err), "%s", hint)
 }
 
 // ReportFile is the name of the page in a run directory.

@@ -41,17 +41,24 @@ func TestKeptNotes(t *testing.T) {
 	}
 }
 
-// A run that ends early says how to go on, and where to look if that is known.
+// A run that ends early says how to continue it, after what else there is to do. Only its pod
+// knows where a detached run's directory is.
 func TestUnfinished(t *testing.T) {
 	why, outcome := errors.New("no waypoint"), runner.Outcome{Dir: "runs/one", Trials: 3}
-	const whole = "look there; once that is mended go on with --resume runs/one"
-	for given, want := range map[string]string{"": "continue with: meshtrial run --resume runs/one", whole: whole} {
+	fetch := (&RunOptions{detachedRun: "r"}).fetchHint()
+	for _, c := range []struct{ own, detached, want string }{
+		{"", "", "continue with: meshtrial run --resume runs/one"},
+		{"look there", "", "look there; continue with: meshtrial run --resume runs/one"},
+		{"", "r", fetch},
+		{"look there", "r", "look there; " + fetch},
+	} {
 		err := why
-		if given != "" {
-			err = errs.WithHint(err, "%s", given)
+		if c.own != "" {
+			err = errs.WithHint(err, "%s", c.own)
 		}
-		if err = unfinished(err, outcome); !errors.Is(err, why) || !strings.Contains(err.Error(), "3 trials are kept") || errs.Hint(err) != want {
-			t.Errorf("hint %q, want %q: %v", errs.Hint(err), want, err)
+		o := RunOptions{detachedRun: c.detached}
+		if err = o.unfinished(err, outcome); !errors.Is(err, why) || errs.Hint(err) != c.want {
+			t.Errorf("hint %q, want %q: %v", errs.Hint(err), c.want, err)
 		}
 	}
 }

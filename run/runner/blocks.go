@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/store"
@@ -157,11 +156,11 @@ func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
 		return Completed{}, context.Cause(ctx)
 	}
 	if IsFutile(err) && r.takenAway(ctx) == nil {
-		return Completed{}, r.ended(fmt.Errorf("trial %s could not be carried through, and none like it could: %w", job.ID, err))
+		return Completed{}, fmt.Errorf("trial %s could not be carried through, and none like it could: %w", job.ID, err)
 	}
 	r.lost++
 	if r.lost >= maxLost {
-		return Completed{}, r.ended(fmt.Errorf("trial %s, and %d before it, could not be carried through: %w", job.ID, maxLost-1, err))
+		return Completed{}, fmt.Errorf("trial %s, and %d before it, could not be carried through: %w", job.ID, maxLost-1, err)
 	}
 	trial.Ended = time.Now().UTC()
 	trial.Validity.Valid = false
@@ -178,7 +177,7 @@ func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
 		err = r.redeploy(ctx)
 	}
 	if err != nil {
-		return Completed{}, r.ended(err)
+		return Completed{}, err
 	}
 	trial.Log = nil
 	return trial, nil
@@ -190,16 +189,6 @@ func (r *run) takenAway(ctx context.Context) error {
 		return nil
 	}
 	return r.stage.Place().TakenAway(ctx)
-}
-
-// ended adds to the error by which a run ends what becomes of its trials, beside what else
-// there is to do.
-func (r *run) ended(err error) error {
-	hint := "completed trials are kept; once the cause is fixed, continue with --resume " + r.dir.Path()
-	if of := errs.Hint(err); of != "" {
-		hint = of + "; " + hint
-	}
-	return errs.WithHint(err, "%s", hint)
 }
 
 // futile is the error of a trial after which none of its kind would fare better.

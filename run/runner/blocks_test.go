@@ -174,7 +174,7 @@ func TestLostTrials(t *testing.T) {
 		pods := &script{trial: losing(2, 3, 4)}
 		r, _ := newRun(t, out, false, studytest.Parse(t, studytest.ThreeCells), pods)
 		err := r.blocks(t.Context())
-		if !errors.Is(err, lost) || errs.Code(err) != errs.CodeFailure || !strings.Contains(errs.Hint(err), "--resume "+out) {
+		if !errors.Is(err, lost) || errs.Code(err) != errs.CodeFailure {
 			t.Errorf("error %v, code %d, hint %q", err, errs.Code(err), errs.Hint(err))
 		}
 		if got := trialsOf(t, out); len(got) != 4 || pods.n != 5 {
@@ -191,7 +191,7 @@ func TestLostTrials(t *testing.T) {
 		}}
 		r, _ := newRun(t, out, false, studytest.Parse(t, studytest.ThreeCells), pods)
 		err := r.blocks(t.Context())
-		if !errors.Is(err, lost) || errs.Code(err) != errs.CodeFailure || !strings.HasPrefix(errs.Hint(err), "look there; ") || !strings.Contains(errs.Hint(err), "--resume "+out) {
+		if !errors.Is(err, lost) || errs.Code(err) != errs.CodeFailure || errs.Hint(err) != "look there" {
 			t.Errorf("error %v, code %d, hint %q", err, errs.Code(err), errs.Hint(err))
 		}
 		if got := trialsOf(t, out); len(got) != 5 || pods.n != 6 || pods.mended != 0 {
@@ -214,8 +214,8 @@ func TestLostTrials(t *testing.T) {
 			return nil
 		}
 		err := r.blocks(t.Context())
-		if !errors.Is(err, never) || !strings.Contains(errs.Hint(err), "--resume "+out) {
-			t.Errorf("error %v, hint %q", err, errs.Hint(err))
+		if !errors.Is(err, never) {
+			t.Errorf("error %v", err)
 		}
 		// The first loss costs its trial alone.
 		if got := trialsOf(t, out); len(got) != 7 || got[1].Validity.Valid || !got[2].Validity.Valid || deployed != 2 {
@@ -230,8 +230,8 @@ func TestLostTrials(t *testing.T) {
 		never := errors.New("not ready")
 		r, _ := newRun(t, out, false, studytest.Parse(t, studytest.ThreeCells), &script{trial: losing(2), mend: func() error { return never }})
 		err := r.blocks(t.Context())
-		if !errors.Is(err, never) || !strings.Contains(errs.Hint(err), "--resume "+out) {
-			t.Errorf("error %v, hint %q", err, errs.Hint(err))
+		if !errors.Is(err, never) {
+			t.Errorf("error %v", err)
 		}
 		if got := trialsOf(t, out); len(got) != 2 {
 			t.Errorf("%d trials kept", len(got))

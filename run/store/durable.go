@@ -125,7 +125,7 @@ func explain(err error, path string) error {
 		return nil
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return errs.WithHint(fmt.Errorf("no space left for the run directory %s: %w", path, err),
-			"make room, then go on with --resume %s: completed trials are kept", path)
+			"make room: completed trials are kept")
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		return errs.WithHint(fmt.Errorf("run directory %s cannot be written: %w", path, err),
 			"give --out a directory that you may write to")
