@@ -3,8 +3,10 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -281,4 +283,148 @@ func shellWord(s string) string {
 		return s
 	}
 	return app.ShellQuote(s)
+}
+
+// parseMeshes parses --mesh.
+func parseMeshes(text string) ([]string, error) {
+	var names []string
+	for _, name := range strings.Split(text, ",") {
+		name = strings.TrimSpace(name)
+		switch {
+		case !slices.Contains(study.Meshes(), name):
+			return nil, errs.WithHint(errs.Usage("unknown mesh %q", name), "istio, linkerd, both as istio,linkerd, or none")
+		case slices.Contains(names, name):
+			return nil, errs.Usage("--mesh names %s twice", name)
+		}
+		names = append(names, name)
+	}
+	if !slices.Contains(names, study.MeshNone) {
+		return names, nil
+	}
+	if len(names) > 1 {
+		return nil, errs.Usage("--mesh is none or names meshes, not both")
+	}
+	return nil, nil
+}
+
+// addMeshes completes m from the flags of lab up. --linkerd adds Linkerd to the meshes unless
+// --mesh is given too.
+func addMeshes(m *app.LabMeshes, mesh string, meshGiven, official bool) error {
+	var err error
+	if m.Names, err = parseMeshes(mesh); err != nil {
+		return err
+	}
+	has := slices.Contains(m.Names, study.MeshLinkerd)
+	switch {
+	case m.Linkerd != "" && !has && meshGiven:
+		return errs.WithHint(errs.Usage("--linkerd says where Linkerd comes from, but --mesh %s leaves it out", mesh), "--mesh istio,linkerd installs both")
+	case m.Linkerd != "" && !has:
+		m.Names = append(m.Names, study.MeshLinkerd)
+	case !has && len(m.LinkerdSet) > 0:
+		return errs.Usage("--linkerd-set requires --linkerd")
+	case has && m.Linkerd == "" && official:
+		m.Linkerd = "edge"
+	}
+	m.Ambient = m.Ambient || m.Ztunnel != ""
+	switch {
+	case m.Ambient && !slices.Contains(m.Names, study.MeshIstio):
+		return errs.WithHint(errs.Usage("an ambient mesh is Istio's, but --mesh %s leaves it out", mesh), "--mesh istio, or with others istio,linkerd")
+	case m.GatewayAPI && !slices.Contains(m.Names, study.MeshIstio):
+		return errs.WithHint(errs.Usage("the Gateway API is for Istio's gateways, but --mesh %s leaves Istio out", mesh), "--mesh istio, or with others istio,linkerd")
+	case m.Ztunnel != "" && official:
+		return errs.Usage("--ztunnel requires --images built: the official images have a ztunnel of their own")
+	}
+	return m.Resolve(official)
+}
+
+// newLabNodeCommand has the orders about nodes of a lab of several.
+func newLabNodeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Kill and start nodes of a lab with several",
+		Long: "Kill and start nodes of a lab that was started with --nodes; `meshtrial lab status` lists them. To\n" +
+			"empty a node first, drain it as on any cluster: kubectl drain NAME --ignore-daemonsets.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	one := func(use, short, long string, do func(ctx context.Context, dir, name string) error) *cobra.Command {
+		return &cobra.Command{
+			Use: use, Short: short, Long: long, Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), "", args[0]) },
+		}
+	}
+	cmd.AddCommand(
+		one("kill NAME", "Kill a node as if it lost power",
+			"Kill all processes of a node at once, and its network: packets sent to it vanish. Kubernetes notices\n"+
+				"some 50 s later (NotReady), and moves its pods after another five minutes unless they say otherwise.", local.KillNode),
+		one("start NAME", "Start a node that was killed, and wait until it is ready",
+			"Start a node that was killed. Its disk is empty but for the images; pods that Kubernetes still has on\n"+
+				"it start again.", local.StartNode),
+	)
+	return cmd
+}
+
+// nodeNames are the names of a lab's nodes.
+func nodeNames(l *local.Lab) []string {
+	var names []string
+	for _, n := range l.Nodes() {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+func newLabLogsCommand(env *Env) *cobra.Command {
+	var follow, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "logs [COMPONENT]",
+		Short: "Print a component's log, or list the components that have one",
+		Example: "  meshtrial lab logs\n" +
+			"  meshtrial lab logs kubelet --follow",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := local.LogFiles("")
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				if asJSON {
+					return writeJSON(env.Stdout, map[string]any{"schema": 1, "logs": files})
+				}
+				for _, name := range slices.Sorted(maps.Keys(files)) {
+					fmt.Fprintf(env.Stdout, "%s\t%s\n", name, files[name])
+				}
+				return nil
+			}
+			path, ok := files[args[0]]
+			if !ok {
+				return errs.WithHint(errs.Usage("the lab has no component %q", args[0]), "it has: %s", strings.Join(slices.Sorted(maps.Keys(files)), ", "))
+			}
+			return printLog(cmd.Context(), env.Stdout, path, follow)
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print what is added, until interrupted")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "list the log files as JSON")
+	return cmd
+}
+
+// printLog copies a log, and on until ctx ends if follow is set.
+func printLog(ctx context.Context, w io.Writer, path string, follow bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		if _, err := io.Copy(w, f); err != nil || !follow {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil // following ends with the interrupt
+		case <-time.After(200 * time.Millisecond):
+		}
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return nil // the lab is gone
+		}
+	}
 }

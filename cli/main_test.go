@@ -2,10 +2,13 @@ package cli
 
 import (
 	"os"
+	"strings"
+	"sync"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/testing/labtest"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // TestMain lets scripts run this test program as meshtrial, tests share a lab,
@@ -17,4 +20,31 @@ func TestMain(m *testing.M) {
 	testscript.Main(labtest.Sharing(m), map[string]func(){
 		"meshtrial": func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
+}
+
+// lockedBuffer is read while it is written to.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
+
+// lines are the whole lines so far.
+func (b *lockedBuffer) lines() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lines := strings.Split(string(b.text), "\n")
+	return lines[:len(lines)-1]
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.text)
 }

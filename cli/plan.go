@@ -3,7 +3,10 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -305,4 +308,135 @@ func writePlanJSON(w io.Writer, p *study.Plan, notes []app.PlanNote) error {
 		out.Cells = append(out.Cells, one)
 	}
 	return writeJSON(w, out)
+}
+
+// writeFixed says what a plan's cells have beside what their labels tell: what each
+// variant sets, what there is where it sets nothing, and the levels that are the same in
+// all of them.
+func writeFixed(w io.Writer, p *study.Plan) error {
+	for _, v := range p.VariedVariants() {
+		sets := levelWords(v.Levels)
+		if sets == "" {
+			sets = "the settings as they are"
+		}
+		fmt.Fprintf(w, "variant %s: %s\n", v.Name, sets)
+	}
+	if others := p.Otherwise(); len(others) > 0 {
+		slices.SortFunc(others, func(a, b record.FactorLevels) int { return strings.Compare(a.Factor, b.Factor) })
+		words := make([]string, len(others))
+		for i, f := range others {
+			words[i] = f.Factor + "=" + strings.Join(f.Levels, " or ")
+			if len(f.Levels) == 1 {
+				words[i] = study.FlagText(f.Factor, f.Levels[0])
+			}
+		}
+		fmt.Fprintf(w, "unless a variant says otherwise: %s\n", strings.Join(words, " "))
+	}
+	for _, f := range p.Unlike() {
+		fmt.Fprintf(w, "not the same in all cells: %s=%s\n", f.Factor, strings.Join(f.Levels, " or "))
+	}
+	fixed, installed := p.Fixed(), []string{}
+	for factor, level := range fixed {
+		if level == study.LevelInstalled {
+			installed = append(installed, factor)
+			delete(fixed, factor)
+		}
+	}
+	_, err := fmt.Fprintf(w, "fixed: %s\n", levelWords(fixed))
+	if len(installed) > 0 && err == nil {
+		slices.Sort(installed)
+		_, err = fmt.Fprintf(w, "as installed: %s\n", strings.Join(installed, " "))
+	}
+	return err
+}
+
+// levelWords lists levels as --set takes them, by their factors' names.
+func levelWords(levels record.Cell) string {
+	var out []string
+	for _, factor := range slices.Sorted(maps.Keys(levels)) {
+		out = append(out, study.FlagText(factor, levels[factor]))
+	}
+	return strings.Join(out, " ")
+}
+
+// controlColumns has ztunnels where some cell has any.
+func controlColumns(p *study.Plan) []string {
+	out := []string{"simulated sidecars", "simulated gateways"}
+	if simulatesZtunnels(p) {
+		out = append(out, "simulated ztunnels")
+	}
+	return append(out, "real pods", "services", "istiod pods")
+}
+
+func simulatesZtunnels(p *study.Plan) bool {
+	return slices.ContainsFunc(p.Cells, func(cell record.Cell) bool {
+		l, err := study.ControlOf(cell)
+		return err == nil && l.Ztunnels > 0
+	})
+}
+
+func controlRow(p *study.Plan, cell record.Cell) ([]string, error) {
+	l, err := study.ControlOf(cell)
+	if err != nil {
+		return nil, err
+	}
+	numbers := []int{l.Proxies, l.Gateways}
+	if simulatesZtunnels(p) {
+		numbers = append(numbers, l.Ztunnels)
+	}
+	var out []string
+	for _, n := range append(numbers, l.RealPods, l.Services) {
+		out = append(out, strconv.Itoa(n))
+	}
+	return append(out, cell[study.FactorIstiodReplicas]), nil // or as installed
+}
+
+func fillControl(_ *study.Plan, cell record.Cell, one *plannedCell) error {
+	l, err := study.ControlOf(cell)
+	if err != nil {
+		return err
+	}
+	one.Deploys = &plannedControl{Proxies: l.Proxies, Gateways: l.Gateways, Ztunnels: l.Ztunnels, RealPods: l.RealPods,
+		Services: l.Services, Istiod: l.IstiodReplicas, Installed: cell[study.FactorIstiodReplicas] == study.LevelInstalled, Restarts: one.Trials}
+	return nil
+}
+
+// scenarioRow is the mesh of a cell, and the verdict that is expected of it.
+func scenarioRow(p *study.Plan, cell record.Cell) ([]string, error) {
+	expected := plannedVerdict(p, cell)
+	if expected == "" {
+		expected = "-"
+	}
+	return []string{cell[study.FactorMesh], expected}, nil
+}
+
+func fillScenario(p *study.Plan, cell record.Cell, one *plannedCell) error {
+	c := p.Study.Scenario
+	one.Mesh, one.Expected = cell[study.FactorMesh], plannedVerdict(p, cell)
+	one.Clients, one.ServicePods = c.Clients, c.In(cell).Graph.Pods()
+	return nil
+}
+
+// plannedVerdict is what is expected of a cell; "" if the study asserts
+// nothing that it could fail.
+func plannedVerdict(p *study.Plan, cell record.Cell) string {
+	if len(p.Study.Assert) == 0 {
+		return ""
+	}
+	return p.Study.Expected(cell)
+}
+
+// deploysScenario names the pods that each trial has for itself.
+func deploysScenario(p *study.Plan) (string, error) {
+	c := p.Study.Scenario
+	least, most := math.MaxInt, 0
+	for _, cell := range p.Cells {
+		n := c.In(cell).Graph.Pods()
+		least, most = min(least, n), max(most, n)
+	}
+	services := strconv.Itoa(most)
+	if least < most {
+		services = fmt.Sprintf("%d to %d", least, most)
+	}
+	return fmt.Sprintf("pods of a trial: %s, %s of services", words.Plural(c.Clients, "client"), services), nil
 }

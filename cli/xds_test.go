@@ -2,13 +2,18 @@ package cli
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
+	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
@@ -148,4 +153,128 @@ func serverEnds(t *testing.T, after time.Duration) (string, error) {
 	s.Close()
 	<-done
 	return out, err
+}
+
+// What one server sends is recorded, weighed, served again and recorded again.
+func TestRecordServeScope(t *testing.T) {
+	l := served(t, 20, 2)
+	dir := t.TempDir()
+	first := filepath.Join(dir, "first.xds.gz")
+	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", l.Addr().String(), "--out", first); err != nil || !strings.Contains(stderr, "sidecar meshtrial-0.default") {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	// It is served to another.
+	c := configurationIn(t, first)
+	again, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replay := xdsserver.New(c)
+	served := make(chan error, 1)
+	go func() { served <- replay.Serve(again) }()
+	second := filepath.Join(dir, "second.xds.gz")
+	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", again.Addr().String(), "--out", second, "--mode", "sotw"); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	replay.Close()
+	<-served
+	if n := replay.Counts(); n.Streams != 1 || n.Responses != 4 {
+		t.Errorf("%d streams, %d responses; want 1 and 4", n.Streams, n.Responses)
+	}
+	var reports [2]scope.Report
+	for i, file := range []string{first, second} {
+		stdout, stderr, err := runIn(t.Context(), "scope", "--dump", file, "--json")
+		if err != nil {
+			t.Fatalf("%v: %s", err, stderr)
+		}
+		if err := json.Unmarshal([]byte(stdout), &reports[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b := reports[0], reports[1]; a.WireBytes == 0 || a.WireBytes != b.WireBytes || a.DumpBytes != b.DumpBytes {
+		t.Errorf("%d bytes, then %d; as JSON %d, then %d", a.WireBytes, b.WireBytes, a.DumpBytes, b.DumpBytes)
+	}
+	services := 0
+	for _, o := range reports[0].Owners {
+		if o.Owner.Kind == "Service" && o.WireBytes > 1000 {
+			services++
+		}
+	}
+	if services < 15 { // of the 20 owners listed
+		t.Errorf("%d Services own something: %+v", services, reports[0].Owners)
+	}
+	stdout, _, err := runIn(t.Context(), "scope", "--dump", first, "--width", "120")
+	if err != nil || !strings.Contains(stdout, "wire, kB") || !strings.Contains(stdout, "simulated sidecar") {
+		t.Errorf("%v: %s", err, stdout)
+	}
+	// A run keeps such files beside dumps.
+	configs := filepath.Join(dir, "run", "configs")
+	if err := os.MkdirAll(configs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(first, filepath.Join(configs, "b000-t00-sidecar-test-1.xds.gz")); err != nil {
+		t.Fatal(err)
+	}
+	if stdout, _, err := runIn(t.Context(), "scope", "--run", filepath.Join(dir, "run")); err != nil || !strings.Contains(stdout, "b000-t00-sidecar-test-1 ") {
+		t.Errorf("%v: %s", err, stdout)
+	}
+}
+
+// configurationIn reads what xds record wrote.
+func configurationIn(t *testing.T, path string) xdsserver.Configuration {
+	t.Helper()
+	var c xdsserver.Configuration
+	err := withFile(t.Context(), nil, path, func(r io.Reader) (err error) {
+		c, err = xdsserver.Read(r)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// freePort is an address where nobody listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	address, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+func TestRecordRefuses(t *testing.T) {
+	for _, args := range [][]string{
+		{"record", "--out", "x"},
+		{"record", "--address", "127.0.0.1:1"},
+		{"record", "--address", "127.0.0.1:1", "--out", "x", "--proxies", "2"},
+	} {
+		err := Run(t.Context(), append([]string{"xds"}, args...), &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}})
+		if errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+	// Nobody answers: it says so when it is interrupted.
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := Run(ctx, []string{"xds", "record", "--address", freePort(t), "--out", filepath.Join(t.TempDir(), "x")}, &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}); err == nil {
+		t.Error("nothing was there, and it was recorded")
+	}
+	// A file that is cut short.
+	var cut bytes.Buffer
+	z := gzip.NewWriter(&cut)
+	if _, err := z.Write([]byte(`{"meshtrial_configuration":1,"proxy":"a.b","type":"sidecar"}` + "\n{")); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "cut.xds.gz")
+	if err := os.WriteFile(file, cut.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := Run(t.Context(), []string{"scope", "--dump", file}, &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "cut short") {
+		t.Error(err)
+	}
 }
