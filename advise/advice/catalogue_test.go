@@ -19,7 +19,8 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("%s is there twice", r.Code)
 		}
 		codes[r.Code] = true
-		if r.Title == "" || r.Condition == "" || r.Risk == "" || r.Back == "" || len(r.Sources) == 0 || len(r.Shows) == 0 || len(r.Try) == 0 ||
+		if r.Title == "" || r.Condition == "" || r.Risk == "" || r.Back == "" || len(r.Sources) == 0 ||
+			len(r.Shows) == 0 || len(r.Try) == 0 ||
 			r.When == nil || r.Share == nil || r.Effect.Between == nil {
 			t.Errorf("%s lacks something: %+v", r.Code, r)
 		}
@@ -29,7 +30,8 @@ func TestCatalogue(t *testing.T) {
 		for _, try := range r.Try {
 			f, ok := study.LeverByName(try.Lever)
 			switch {
-			case try.Lever == "" && try.Do == "" || ok != (try.Lever != "") || ok != (try.Level != "" || try.LevelOf != nil):
+			case try.Lever == "" && try.Do == "" || ok != (try.Lever != "") ||
+				ok != (try.Level != "" || try.LevelOf != nil):
 				t.Errorf("%s: %+v", r.Code, try)
 			case try.Level != "":
 				if _, err := f.Canonical(try.Level); err != nil {
@@ -44,7 +46,8 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("%+v", q)
 		}
 		names[q.Name] = true
-		if _, ok := study.LeverByName(q.Lever); ok != (q.Lever != "") || q.Finding != "" && !study.IsFinding(q.Finding) {
+		if _, ok := study.LeverByName(q.Lever); ok != (q.Lever != "") || q.Finding != "" &&
+			!study.IsFinding(q.Finding) {
 			t.Errorf("%s: lever %q, finding %q", q, q.Lever, q.Finding)
 		}
 		if q.Formula == nil && q != CPUIdle && q.Measure == "" {
@@ -75,5 +78,6 @@ func TestRulesDocument(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.Code, r.Condition, strings.Join(tries, ", "))
 	}
-	golden.Section(t, "../../docs/advice.md", "| rule | holds when | tries |\n|---|---|---|\n", "\n\n", strings.TrimSuffix(b.String(), "\n"))
+	golden.Section(t, "../../docs/advice.md", "| rule | holds when | tries |\n|---|---|---|\n", "\n\n",
+		strings.TrimSuffix(b.String(), "\n"))
 }

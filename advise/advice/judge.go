@@ -126,13 +126,15 @@ func Judge(e *Evidence) Report {
 // all that has to be known is.
 func (m *mesh) judge(rule Rule) Judgement {
 	ruledOut := func(code, text string, reads []reading) Judgement {
-		return Judgement{Rule: rule.Code, Title: rule.Title, Outcome: RuledOut, Why: []Reason{{Code: code, Text: text}}, Evidence: m.seen(reads)}
+		return Judgement{Rule: rule.Code, Title: rule.Title, Outcome: RuledOut,
+			Why: []Reason{{Code: code, Text: text}}, Evidence: m.seen(reads)}
 	}
 	when, reads := m.truth(rule.When)
 	if when == False {
 		return ruledOut(ConditionFalse, rule.Condition, reads)
 	}
-	j := Judgement{Rule: rule.Code, Title: rule.Title, Says: m.say(rule.Says), Evidence: m.shown(rule.Shows), Confidence: certain}
+	j := Judgement{Rule: rule.Code, Title: rule.Title, Says: m.say(rule.Says), Evidence: m.shown(rule.Shows),
+		Confidence: certain}
 	if when == Unknown {
 		j.Missing = m.gaps(reads)
 	}
@@ -209,7 +211,8 @@ func (m *mesh) expected(e Effect) (x *Expected, missing []string) {
 	now := m.get(e.Of)
 	low, high := e.Between(m)
 	if known(now) && known(low) && known(high) {
-		return &Expected{Quantity: e.Of.Name, Of: e.Of.Words, Unit: e.Of.Unit, Now: now, Low: min(low, high), High: max(low, high), From: e.From}, nil
+		return &Expected{Quantity: e.Of.Name, Of: e.Of.Words, Unit: e.Of.Unit, Now: now, Low: min(low, high),
+			High: max(low, high), From: e.From}, nil
 	}
 	for _, r := range m.reads {
 		if !r.known {

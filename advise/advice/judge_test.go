@@ -33,7 +33,8 @@ func TestTruth(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct{ got, want Truth }{
-		"less": {below(1, 2), True}, "more": {below(2, 1), False}, "nothing": {below(unknown, 1), Unknown}, "of nothing": {atLeast(1, 2*unknown), Unknown},
+		"less": {below(1, 2), True}, "more": {below(2, 1), False}, "nothing": {below(unknown, 1), Unknown},
+		"of nothing": {atLeast(1, 2*unknown), Unknown},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %d, not %d", name, c.got, c.want)
@@ -46,9 +47,11 @@ func TestTruth(t *testing.T) {
 
 // oneSlot is a mesh whose throttle is the matter, and an istiod that has the setting.
 func oneSlot(t *testing.T) *Evidence {
-	e := healthy.with(knowledge{numbers: numbers{"queue": 0.075, "queue_and_push": 0.078, "cpu": 0.1}, levers: texts{study.FactorPushThrottle: "1"}}).evidence(t)
+	e := healthy.with(knowledge{numbers: numbers{"queue": 0.075, "queue_and_push": 0.078, "cpu": 0.1},
+		levers: texts{study.FactorPushThrottle: "1"}}).evidence(t)
 	e.Source = "here"
-	e.Known = &variables.Known{Version: "9.9", Variables: []variables.Variable{{Name: "PILOT_PUSH_THROTTLE", Default: "0"}}}
+	e.Known = &variables.Known{Version: "9.9", Variables: []variables.Variable{{Name: "PILOT_PUSH_THROTTLE",
+		Default: "0"}}}
 	return e
 }
 
@@ -57,12 +60,16 @@ func TestText(t *testing.T) {
 	for name, e := range map[string]*Evidence{
 		"throttle": oneSlot(t),
 		"nothing":  {Source: "here"},
-		"slow_readers": healthy.with(knowledge{numbers: numbers{"queue": 0.3, "queue_and_push": 0.8, "send": 0.45}, levers: texts{study.FactorPushThrottle: ""},
-			doubt: "no trial of this cell is valid"}).evidence(t),
-		"manifests": {Source: "here", Root: "mesh-root", Facts: map[*Quantity]float64{AccessLogShare: 0.3, ConfigBytes: 2e6, ScopedShare: 0, UnusedShare: 0.7,
-			ProxyCPULimit: 3, ProxyThrottled: 0.5, WorkerBusiest: 0.95}, Levers: texts{study.FactorSidecarScope: "none"},
+		"slow_readers": healthy.with(knowledge{numbers: numbers{"queue": 0.3, "queue_and_push": 0.8, "send": 0.45},
+			levers: texts{study.FactorPushThrottle: ""},
+			doubt:  "no trial of this cell is valid"}).evidence(t),
+		"manifests": {Source: "here", Root: "mesh-root",
+			Facts: map[*Quantity]float64{AccessLogShare: 0.3, ConfigBytes: 2e6, ScopedShare: 0, UnusedShare: 0.7,
+				ProxyCPULimit: 3, ProxyThrottled: 0.5, WorkerBusiest: 0.95},
+			Levers: texts{study.FactorSidecarScope: "none"},
 			Limits: texts{record.PartServerProxy: record.LimitCPU, record.PartClientProxy: record.LimitConcurrency}},
-		"contradiction": healthy.with(knowledge{numbers: numbers{"debounce": 1}, levers: texts{study.FactorDebounceAfter: "5s"}}).evidence(t),
+		"contradiction": healthy.with(knowledge{numbers: numbers{"debounce": 1},
+			levers: texts{study.FactorDebounceAfter: "5s"}}).evidence(t),
 	} {
 		var b strings.Builder
 		if err := WriteText(&b, Judge(e), name == "throttle"); err != nil {
@@ -80,10 +87,12 @@ func TestTextIsClean(t *testing.T) {
 	if err := WriteText(&b, Judge(e), true); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteLevers(&b, LeverList{Istiod: "1", Source: "x\x1b[2J", Others: []variables.Variable{{Name: "A", Help: "\x1b[31m"}}}); err != nil {
+	if err := WriteLevers(&b, LeverList{Istiod: "1", Source: "x\x1b[2J",
+		Others: []variables.Variable{{Name: "A", Help: "\x1b[31m"}}}); err != nil {
 		t.Fatal(err)
 	}
-	if strings.ContainsAny(b.String(), "\x1b\x07\u202e") || !strings.Contains(b.String(), `\x1b]0;owned\x07\u202e`) || !strings.Contains(b.String(), "\n   try ") {
+	if strings.ContainsAny(b.String(), "\x1b\x07\u202e") || !strings.Contains(b.String(), `\x1b]0;owned\x07\u202e`) ||
+		!strings.Contains(b.String(), "\n   try ") {
 		t.Errorf("%q", b.String())
 	}
 }
@@ -93,7 +102,8 @@ func TestRevision(t *testing.T) {
 	e := oneSlot(t)
 	e.Deployment = "istiod-canary"
 	s := Judge(e).Advice[0].Try[0]
-	if !strings.Contains(s.YAML, "metadata: {name: istiod-canary, namespace: istio-system}") || s.Back != "kubectl -n istio-system set env deployment/istiod-canary PILOT_PUSH_THROTTLE=1" {
+	if !strings.Contains(s.YAML, "metadata: {name: istiod-canary, namespace: istio-system}") ||
+		s.Back != "kubectl -n istio-system set env deployment/istiod-canary PILOT_PUSH_THROTTLE=1" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -137,14 +147,17 @@ func TestLevers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := Levers(&variables.Known{Version: "9.9", Variables: []variables.Variable{{Name: "PILOT_PUSH_THROTTLE", Default: "0", Help: "Limits."}, {Name: "OTHER"}}}, []*study.Study{s}, true)
+	list := Levers(&variables.Known{Version: "9.9",
+		Variables: []variables.Variable{{Name: "PILOT_PUSH_THROTTLE", Default: "0", Help: "Limits."},
+			{Name: "OTHER"}}}, []*study.Study{s}, true)
 	if len(list.Others) != 1 || len(list.Levers) != len(study.Levers()) {
 		t.Errorf("%+v", list)
 	}
 	for _, l := range list.Levers {
 		switch l.Name {
 		case study.FactorPushThrottle:
-			if l.Default != "0" || l.Help != "Limits." || len(l.Lacks) > 0 || !slices.Equal(l.Rules, []string{"throttle", "locks", "slow_readers"}) ||
+			if l.Default != "0" || l.Help != "Limits." || len(l.Lacks) > 0 ||
+				!slices.Equal(l.Rules, []string{"throttle", "locks", "slow_readers"}) ||
 				len(l.Studies) != 1 || !slices.Equal(l.Studies[0].Levels, []string{"default", "100"}) {
 				t.Errorf("%+v", l)
 			}

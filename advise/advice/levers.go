@@ -69,7 +69,8 @@ func Levers(known *variables.Known, shipped []*study.Study, others bool) LeverLi
 		out.Levers = append(out.Levers, line)
 	}
 	if others {
-		out.Others = slices.DeleteFunc(slices.Clone(known.Variables), func(v variables.Variable) bool { return used[v.Name] })
+		out.Others = slices.DeleteFunc(slices.Clone(known.Variables),
+			func(v variables.Variable) bool { return used[v.Name] })
 	}
 	return out
 }
@@ -173,7 +174,8 @@ func WriteLevers(w io.Writer, l LeverList) error {
 		if v.Deprecated {
 			deprecated = ", deprecated"
 		}
-		fmt.Fprintf(&b, "%s\n", wrapped("  ", fmt.Sprintf("%s (%s, default %q%s): %s", v.Name, v.Type, v.Default, deprecated, v.Help)))
+		fmt.Fprintf(&b, "%s\n", wrapped("  ", fmt.Sprintf("%s (%s, default %q%s): %s", v.Name, v.Type, v.Default,
+			deprecated, v.Help)))
 	}
 	return writeClean(w, b.String())
 }

@@ -122,7 +122,8 @@ var (
 		Words: "share of a turn on a CPU, where there are more concurrent turns than CPUs",
 		Formula: func(m *mesh) float64 {
 			concurrent, cpus := m.get(concurrentTurns), m.get(cpuAvailable)
-			return firstKnown(choose(above(concurrent, cpus), cpus/concurrent, 1), choose(equal(m.get(queue), 0), 1, unknown))
+			return firstKnown(choose(above(concurrent, cpus), cpus/concurrent, 1),
+				choose(equal(m.get(queue), 0), 1, unknown))
 		}})
 	turning = define(Quantity{Name: "turning",
 		Words: "concurrent turns, mean, without sending",
@@ -217,7 +218,8 @@ var (
 	// A replica that no proxy has ever connected to has no pilot_xds.
 	busiestReplica = define(Quantity{Name: "busiest_replica", Unit: ratio, Measure: readReplicas, PerReplica: true,
 		Words: "proxies of the busiest replica, relative to the mean",
-		Query: "max(sum by (pod) (pilot_xds{$i})) * count(sum by (pod) (process_start_time_seconds{$p})) / sum(pilot_xds{$i})"})
+		Query: "max(sum by (pod) (pilot_xds{$i})) * count(sum by (pod) (process_start_time_seconds{$p})) /" +
+			" sum(pilot_xds{$i})"})
 	busiestByChance = define(Quantity{Name: "busiest_by_chance", Unit: ratio, Measure: readReplicas, PerReplica: true,
 		Words: "the same at most if each proxy takes a replica at random (three standard deviations)",
 		Query: "1 + 3 * sqrt((count(sum by (pod) (process_start_time_seconds{$p})) - 1) / sum(pilot_xds{$i}))"})
@@ -258,14 +260,15 @@ var (
 		Query: orZero("sum(pilot_total_xds_rejects{$i})")})
 	rejectedBefore = define(Quantity{Name: "rejected_before",
 		Words: "whether proxies still run on the version before one that they rejected earlier",
-		Measure: "proxies rejected configuration before this: istioctl proxy-status shows who is stale," +
-			" or watch while what they rejected changes",
+		Measure: "proxies rejected configuration before this: istioctl proxy-status shows who is stale, or watch" +
+			" while what they rejected changes",
 		Formula: func(m *mesh) float64 {
 			return choose(either(above(m.get(rejects), 0), equal(m.get(rejectedEver), 0)), 0, unknown)
 		}})
 	IdenticalShare = define(Quantity{Name: "identical_share", Unit: ratio, Finding: "identical_share",
-		Words:   "share of the bytes pushed in resources that the proxy already had unchanged",
-		Measure: "run a control-plane study with measure amplification, whose simulated sidecars compare what they get"})
+		Words: "share of the bytes pushed in resources that the proxy already had unchanged",
+		Measure: "run a control-plane study with measure amplification, whose simulated sidecars compare what" +
+			" they get"})
 	IdleWritesShare = define(Quantity{Name: "idle_writes_share", Unit: ratio, Measure: watchWrites,
 		Words: "share of the writes of Services, EndpointSlices and Istio's objects that change nothing proxies need"})
 	IdleWrites = define(Quantity{Name: "idle_writes_per_s", Unit: perSecond, Measure: watchWrites,

@@ -62,9 +62,11 @@ const (
 	readReplicas    = "read the metrics of each replica of istiod; a study keeps them apart with the measure signals"
 	countCalls      = "let the workloads run for a day, then meshtrial scope --lab cluster --stats"
 	watchWrites     = "meshtrial advise of a running mesh watches who writes what"
-	readProxies     = "meshtrial advise of a running mesh reads the proxies' configuration; a study keeps it with measure config"
-	sizeProxies     = "meshtrial scope --lab cluster shows what proxies hold; or run a control-plane study with measure config"
-	recordThreads   = "run a data-plane study with measure threads"
+	readProxies     = "meshtrial advise of a running mesh reads the proxies' configuration; a study keeps it with" +
+		" measure config"
+	sizeProxies = "meshtrial scope --lab cluster shows what proxies hold; or run a control-plane study with" +
+		" measure config"
+	recordThreads = "run a data-plane study with measure threads"
 )
 
 // placeholders fills in a query, so that it can be parsed.

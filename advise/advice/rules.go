@@ -67,7 +67,8 @@ func fewerRounds(do string) Try {
 	return Try{Lever: study.FactorDebounceAfter, Level: "1s", Do: do,
 		If: func(m *mesh) Truth { return all(below(m.get(debounceAfter), 0.5), above(m.get(rounds), 1)) },
 		Effect: &Effect{Of: rounds,
-			From: "arithmetic: at most one round a second, and one in twice PILOT_DEBOUNCE_MAX where changes never pause",
+			From: "arithmetic: at most one round a second, and one in twice PILOT_DEBOUNCE_MAX where changes" +
+				" never pause",
 			Between: func(m *mesh) (low, high float64) {
 				return 0.5 / m.get(debounceMax), min(1, 0.95*m.get(rounds))
 			}}}
@@ -85,10 +86,10 @@ var rules = []Rule{
 	{
 		Code:  "cpu_limit",
 		Title: "istiod's CPU limit holds it back",
-		Condition: "the CPU limit holds istiod's threads back for 5% of the time or more, and a push takes 0.1 s" +
-			" or more",
-		Says: say("The CPU limit of %s a replica held istiod's threads back for %s of the time;"+
-			" a push takes %s from the end of debouncing until sent.", cpuLimit, throttled, queueAndPush),
+		Condition: "the CPU limit holds istiod's threads back for 5% of the time or more, and a push takes 0.1" +
+			" s or more",
+		Says: say("The CPU limit of %s a replica held istiod's threads back for %s of the time; a push takes %s from"+
+			" the end of debouncing until sent.", cpuLimit, throttled, queueAndPush),
 		When: func(m *mesh) Truth { return all(atLeast(m.get(throttled), 0.05), atLeast(m.get(queueAndPush), 0.1)) },
 		Supports: []Clause{{Text: "istiod runs more threads than its limit lets run", When: func(m *mesh) Truth {
 			return either(below(m.get(cpuLimit)*m.get(replicas), m.get(procs)), atLeast(m.get(cpuWhilePushing), 0.5))
@@ -98,7 +99,8 @@ var rules = []Rule{
 		Try: []Try{
 			{Lever: study.FactorIstiodCPU, LevelOf: cpuNext},
 			{Lever: study.FactorIstiodCPU, Level: study.LevelNone,
-				Do: "A request keeps istiod's share where CPU is short; a limit only takes away what nobody else wants."},
+				Do: "A request keeps istiod's share where CPU is short; a limit only takes away what nobody" +
+					" else wants."},
 		},
 		Effect:  scaled(queueAndPush, 0, 0.7),
 		Sources: []string{inAction + ": first optimise, then add resources", "study control-plane-levers (istiod_cpu)"},
@@ -108,8 +110,8 @@ var rules = []Rule{
 	{
 		Code:  "debounce_long",
 		Title: "istiod waits too long for further changes",
-		Condition: "debouncing takes 0.5 s or more and half of the time until a proxy's configuration is sent," +
-			" and PILOT_DEBOUNCE_AFTER is 0.4 s or more",
+		Condition: "debouncing takes 0.5 s or more and half of the time until a proxy's configuration is sent, and" +
+			" PILOT_DEBOUNCE_AFTER is 0.4 s or more",
 		Says: say("An update waits %s before it is pushed, of %s until a proxy's configuration is sent;"+
 			" PILOT_DEBOUNCE_AFTER is %s.", debounce, total, debounceAfter),
 		When:   func(m *mesh) Truth { return all(longDebouncing(m), atLeast(m.get(debounceAfter), 0.4)) },
@@ -135,12 +137,13 @@ var rules = []Rule{
 	{
 		Code:  "debounce_restless",
 		Title: "Changes come so fast that istiod waits until debounce_max",
-		Condition: "debouncing takes 0.5 s or more, half of the time until a proxy's configuration is sent, and three" +
-			" times PILOT_DEBOUNCE_AFTER, which is below 0.4 s",
-		Says: say("An update waits %s before it is pushed though PILOT_DEBOUNCE_AFTER is %s;"+
-			" %s updates come, %s are merged into each round.", debounce, debounceAfter, updates, updatesPerRound),
+		Condition: "debouncing takes 0.5 s or more, half of the time until a proxy's configuration is sent, and" +
+			" three times PILOT_DEBOUNCE_AFTER, which is below 0.4 s",
+		Says: say("An update waits %s before it is pushed though PILOT_DEBOUNCE_AFTER is %s; %s updates come, %s are"+
+			" merged into each round.", debounce, debounceAfter, updates, updatesPerRound),
 		When: func(m *mesh) Truth {
-			return all(longDebouncing(m), below(m.get(debounceAfter), 0.4), atLeast(debouncing(m), 3*m.get(debounceAfter)))
+			return all(longDebouncing(m), below(m.get(debounceAfter), 0.4),
+				atLeast(debouncing(m), 3*m.get(debounceAfter)))
 		},
 		Unless: []Clause{contextBlocks},
 		Supports: []Clause{{Text: "many updates are merged into a round",
@@ -148,8 +151,10 @@ var rules = []Rule{
 		Shows: []*Quantity{debounce, debounceAfter, debounceMax, pushContext, updates, updatesPerRound, total},
 		Share: ofTotal(debouncing),
 		Try: []Try{
-			{Lever: study.FactorDebounceMax, Level: "1s", If: func(m *mesh) Truth { return above(m.get(debounceMax), 1) },
-				Do: "Find who changes so much first: pilot_k8s_cfg_events and pilot_k8s_reg_events count changes by kind."},
+			{Lever: study.FactorDebounceMax, Level: "1s",
+				If: func(m *mesh) Truth { return above(m.get(debounceMax), 1) },
+				Do: "Find who changes so much first: pilot_k8s_cfg_events and pilot_k8s_reg_events count changes" +
+					" by kind."},
 			{If: func(m *mesh) Truth { return atMost(m.get(debounceMax), 1) },
 				Do: "Find who changes so much: pilot_k8s_cfg_events and pilot_k8s_reg_events count changes by kind." +
 					" PILOT_DEBOUNCE_MAX is short already."},
@@ -169,9 +174,10 @@ var rules = []Rule{
 		Code:  "debounce_short",
 		Title: "istiod pushes for nearly every change",
 		Condition: "a replica makes 2 rounds of pushes a second or more with fewer than 2 updates in each," +
-			" PILOT_DEBOUNCE_AFTER is below 0.1 s or endpoints are not debounced, and this costs 10% of the CPU" +
-			" or 0.1 s a push",
-		Says: say("istiod pushes %s rounds, with %s updates in each, and uses %s of its CPU.", rounds, updatesPerRound, cpuShare),
+			" PILOT_DEBOUNCE_AFTER is below 0.1 s or endpoints are not debounced, and this costs 10% of the CPU or" +
+			" 0.1 s a push",
+		Says: say("istiod pushes %s rounds, with %s updates in each, and uses %s of its CPU.", rounds,
+			updatesPerRound, cpuShare),
 		When: func(m *mesh) Truth {
 			return all(atLeast(m.get(rounds), 2), below(m.get(updatesPerRound), 2),
 				either(below(m.get(debounceAfter), 0.1), m.leverIs(study.FactorEDSDebounce, "false")),
@@ -192,11 +198,13 @@ var rules = []Rule{
 				If: func(m *mesh) Truth { return below(m.get(debounceAfter), 0.1) },
 				Do: "Where changes come more often than that and never pause, set PILOT_DEBOUNCE_MAX to 1s too."},
 		},
-		Effect: Effect{Of: rounds, From: "arithmetic: a round in each 100 ms at most, and one in 20 s where changes never pause",
+		Effect: Effect{Of: rounds, From: "arithmetic: a round in each 100 ms at most, and one in 20 s where changes" +
+			" never pause",
 			Between: func(m *mesh) (low, high float64) { return 0.05, min(10, 0.9*m.get(rounds)) }},
 		Sources: []string{inAction + ": bursts with short resources want a longer debounce",
 			"study control-plane-levers (eds_debounce)"},
-		Risk: "Each change arrives later, by as long as istiod waits: up to PILOT_DEBOUNCE_MAX where changes never pause.",
+		Risk: "Each change arrives later, by as long as istiod waits: up to PILOT_DEBOUNCE_MAX where changes" +
+			" never pause.",
 		Back: formerVariable,
 	},
 	{
@@ -204,11 +212,12 @@ var rules = []Rule{
 		Title: "Too few proxies are pushed to concurrently",
 		Condition: "proxies wait 30 ms or more and twice as long as their turn takes, a round goes to twice as many" +
 			" proxies as there are slots, and the concurrent turns cannot use the CPU",
-		Says: say("A proxy waits %s for its turn, which takes %s; %s proxies are pushed to concurrently,"+
-			" while istiod uses %s of its CPU.", queue, push, concurrentTurns, cpuWhilePushing),
+		Says: say("A proxy waits %s for its turn, which takes %s; %s proxies are pushed to concurrently, while"+
+			" istiod uses %s of its CPU.", queue, push, concurrentTurns, cpuWhilePushing),
 		When: func(m *mesh) Truth {
 			wait := m.get(queue)
-			return all(atLeast(wait, 0.03), atLeast(wait, 2*m.get(push)), atLeast(m.get(turnsPerRound), 2*m.get(throttle)),
+			return all(atLeast(wait, 0.03), atLeast(wait, 2*m.get(push)),
+				atLeast(m.get(turnsPerRound), 2*m.get(throttle)),
 				either(atMost(m.get(concurrentTurns), 0.8*m.get(cpuAvailable)),
 					all(below(m.get(pushing), 0.9), below(m.get(cpuWhilePushing), 0.5))))
 		},
@@ -253,7 +262,8 @@ var rules = []Rule{
 		Title: "Pushes wait for locks, not for a turn",
 		Condition: "a push takes 0.25 s or more, turns wait for locks half of their time or more, and there are more" +
 			" than two concurrent turns a CPU",
-		Says: say("A turn takes %s, %s of it waiting for locks, while istiod uses %s of its CPU with %s concurrent turns.",
+		Says: say("A turn takes %s, %s of it waiting for locks, while istiod uses %s of its CPU with %s"+
+			" concurrent turns.",
 			push, locksShare, cpuWhilePushing, concurrentTurns),
 		When: func(m *mesh) Truth {
 			return all(atLeast(m.get(queueAndPush), 0.25), atLeast(m.get(locksShare), 0.5),
@@ -280,7 +290,8 @@ var rules = []Rule{
 				return (1 - share) * sent, 0.95 * sent
 			}},
 		Sources: []string{
-			"istio/istio: a lower PILOT_PUSH_THROTTLE cured 25 minutes of stale endpoints, whose cause was lock contention",
+			"istio/istio: a lower PILOT_PUSH_THROTTLE cured 25 minutes of stale endpoints, whose cause was lock" +
+				" contention",
 			"study control-plane-levers (push_throttle), its mutex profile"},
 		Risk: "If something else was the cause, proxies wait longer for their turn.",
 		Back: formerVariable,
@@ -289,21 +300,22 @@ var rules = []Rule{
 		Code:      "slow_readers",
 		Title:     "Proxies that read slowly hold push slots",
 		Condition: "sending takes half of a turn or more, and 50 ms or more",
-		Says:      say("Sending takes %s of a turn of %s; meanwhile the slot is held, and others wait %s.", send, push, queue),
-		When:      func(m *mesh) Truth { return all(readersBlock(m), atLeast(m.get(send), 0.05)) },
-		Unless:    []Clause{heldBack, usedUp(0.9)},
-		Shows:     []*Quantity{send, push, queue, concurrentTurns, throttle, pushP99, bytesPerTurn},
-		Share:     ofTotal(func(m *mesh) float64 { return m.get(queue) + m.get(send) }),
+		Says: say("Sending takes %s of a turn of %s; meanwhile the slot is held, and others wait %s.", send,
+			push, queue),
+		When:   func(m *mesh) Truth { return all(readersBlock(m), atLeast(m.get(send), 0.05)) },
+		Unless: []Clause{heldBack, usedUp(0.9)},
+		Shows:  []*Quantity{send, push, queue, concurrentTurns, throttle, pushP99, bytesPerTurn},
+		Share:  ofTotal(func(m *mesh) float64 { return m.get(queue) + m.get(send) }),
 		Try: []Try{
 			{Do: "Find who reads slowly: sidecars that are throttled or starved of CPU" +
-				" (container_cpu_cfs_throttled_periods_total of container istio-proxy), and nodes or networks that are" +
-				" far away. Give them CPU, or less configuration."},
+				" (container_cpu_cfs_throttled_periods_total of container istio-proxy), and nodes or networks that" +
+				" are far away. Give them CPU, or less configuration."},
 			scopeTo("What is smaller is read sooner."),
 			moreSlots("Until then more slots let others pass, by 10 to 30% a step.", nil),
 		},
 		Effect: scaled(send, 0, 0.5),
-		Sources: []string{"istio/istio pilot/pkg/xds/delta.go: a slot is held until Send has returned, which waits once" +
-			" 64 KiB of a stream are not sent (grpc-go, defaultWriteQuota)",
+		Sources: []string{"istio/istio pilot/pkg/xds/delta.go: a slot is held until Send has returned, which waits" +
+			" once 64 KiB of a stream are not sent (grpc-go, defaultWriteQuota)",
 			"study control-plane-levers with clients: slow-reader"},
 		Risk: "More slots want more memory.",
 		Back: formerVariable,
@@ -311,14 +323,16 @@ var rules = []Rule{
 	{
 		Code:  "saturated_out",
 		Title: "istiod's CPU is used up by what it pushes",
-		Condition: "istiod uses 80% of its CPU (or 10%, but 90% while it pushes, and p99 is 1 s or more)," +
-			" half of it or more for proxies' turns",
-		Says: say("istiod uses %s of its CPU, %s of it for proxies' turns, %s for receiving changes and for push contexts.",
+		Condition: "istiod uses 80% of its CPU (or 10%, but 90% while it pushes, and p99 is 1 s or more), half of it" +
+			" or more for proxies' turns",
+		Says: say("istiod uses %s of its CPU, %s of it for proxies' turns, %s for receiving changes and for push"+
+			" contexts.",
 			cpuShare, cpuOut, cpuIn),
 		When: func(m *mesh) Truth {
 			return all(
 				either(atLeast(m.get(cpuShare), 0.8),
-					all(atLeast(m.get(cpuShare), 0.1), atLeast(m.get(cpuWhilePushing), 0.9), atLeast(m.get(pushP99), 1))),
+					all(atLeast(m.get(cpuShare), 0.1), atLeast(m.get(cpuWhilePushing), 0.9),
+						atLeast(m.get(pushP99), 1))),
 				atLeast(m.get(cpuOut), m.get(cpuIn)))
 		},
 		Unless: []Clause{heldBack},
@@ -347,7 +361,8 @@ var rules = []Rule{
 		Title: "istiod's CPU is used up by the changes that it receives",
 		Condition: "istiod uses 80% of its CPU, or push contexts take half of a replica's time, and most of the CPU" +
 			" receives changes and computes push contexts",
-		Says: say("istiod uses %s of its CPU; %s updates come. Receiving them and push contexts take %s, proxies' turns %s.",
+		Says: say("istiod uses %s of its CPU; %s updates come. Receiving them and push contexts take %s, proxies'"+
+			" turns %s.",
 			cpuShare, updates, cpuIn, cpuOut),
 		When: func(m *mesh) Truth {
 			return all(either(atLeast(m.get(cpuShare), 0.8), atLeast(m.get(contexts)/m.get(replicas), 0.5)),
@@ -374,26 +389,30 @@ var rules = []Rule{
 			" 1.2 times as many rounds of pushes as there are other writes",
 		Says: say("istiod pushes %s rounds, for changes that change nothing that proxies need.", rounds),
 		When: func(m *mesh) Truth {
-			return all(atLeast(m.get(rounds), 0.1), atLeast(m.get(IdleWritesShare), 0.5), atLeast(m.get(IdleWrites), 0.1),
+			return all(atLeast(m.get(rounds), 0.1), atLeast(m.get(IdleWritesShare), 0.5),
+				atLeast(m.get(IdleWrites), 0.1),
 				atLeast(m.get(rounds), 1.2*m.get(UsefulWrites)))
 		},
-		Unless: []Clause{{Text: "istiod makes more rounds than all writes that were watched", When: func(m *mesh) Truth {
-			return above(m.get(rounds), 1.5*(m.get(IdleWrites)+m.get(UsefulWrites)))
-		}}},
+		Unless: []Clause{{Text: "istiod makes more rounds than all writes that were watched",
+			When: func(m *mesh) Truth {
+				return above(m.get(rounds), 1.5*(m.get(IdleWrites)+m.get(UsefulWrites)))
+			}}},
 		Supports: []Clause{{Text: "what is pushed is what proxies had",
 			When: func(m *mesh) Truth { return atLeast(m.get(IdenticalShare), 0.5) }}},
-		Shows: []*Quantity{IdenticalShare, IdleWritesShare, IdleWrites, UsefulWrites, rounds, updates, bytesPerTurn, turns},
+		Shows: []*Quantity{IdenticalShare, IdleWritesShare, IdleWrites, UsefulWrites, rounds, updates, bytesPerTurn,
+			turns},
 		Share: valueOf(cpuShare),
-		Try: []Try{{Do: "Stop the controller that writes without changing anything: the notes above name the busiest where" +
-			" they were watched. Otherwise kubectl get services,endpointslices,virtualservices -A -o yaml" +
-			" --show-managed-fields shows who wrote last (managedFields), and istiod's log names the object of each push" +
-			" (Push debounce stable)."}},
+		Try: []Try{{Do: "Stop the controller that writes without changing anything: the notes above name the busiest" +
+			" where they were watched. Otherwise kubectl get services,endpointslices,virtualservices -A -o yaml" +
+			" --show-managed-fields shows who wrote last (managedFields), and istiod's log names the object of each" +
+			" push (Push debounce stable)."}},
 		Effect: Effect{Of: rounds,
-			From: "arithmetic: each write that changes something makes a round at most, and a tenth of the rounds may have" +
-				" other reasons",
+			From: "arithmetic: each write that changes something makes a round at most, and a tenth of the rounds" +
+				" may have other reasons",
 			Between: func(m *mesh) (low, high float64) { return 0, m.get(UsefulWrites) + 0.1*m.get(rounds) }},
-		Sources: []string{"istio/istio pilot/pkg/model/config_compare.go: a write that changes metadata alone is pushed where a" +
-			" label or annotation of the object has istio.io in its name, and where the object is none of Istio's",
+		Sources: []string{"istio/istio pilot/pkg/model/config_compare.go: a write that changes metadata alone is" +
+			" pushed where a label or annotation of the object has istio.io in its name, and where the object is" +
+			" none of Istio's",
 			"study control-plane-levers with change: no-op"},
 		Risk: "None, as long as the controller loses nothing that it needs.",
 		Back: "Let the controller write as before.",
@@ -402,8 +421,9 @@ var rules = []Rule{
 		Code:      "no_scope",
 		Title:     "Proxies hold configuration of the whole mesh",
 		Condition: "a proxy holds 1 MB of configuration or more, and there is no Sidecar for the whole mesh",
-		Says:      say("A proxy holds %s of configuration, and no Sidecar for the whole mesh says what it needs.", ConfigBytes),
-		When:      func(m *mesh) Truth { return all(atLeast(m.get(ConfigBytes), 1e6), unscoped(m)) },
+		Says: say("A proxy holds %s of configuration, and no Sidecar for the whole mesh says what it needs.",
+			ConfigBytes),
+		When: func(m *mesh) Truth { return all(atLeast(m.get(ConfigBytes), 1e6), unscoped(m)) },
 		Unless: []Clause{
 			{Text: "Sidecars of their own namespaces hold for half of the proxies that were read", Optional: true,
 				When: func(m *mesh) Truth { return atLeast(m.get(ScopedShare), 0.5) }},
@@ -424,8 +444,8 @@ var rules = []Rule{
 			}},
 		Sources: []string{inAction + ": config dump from 2.3 MB to 516 kB, pushes from 514 to 70",
 			"studies control-plane-tuning, sidecar-scope"},
-		Risk: "Hosts that no Sidecar lists are unknown to the proxies of its namespace, and what is exported to its own" +
-			" namespace alone to gateways too.",
+		Risk: "Hosts that no Sidecar lists are unknown to the proxies of its namespace, and what is exported to its" +
+			" own namespace alone to gateways too.",
 		Back: "Delete the Sidecar; take the fields of exportTo out again.",
 	},
 	{
@@ -442,9 +462,9 @@ var rules = []Rule{
 		Shows: []*Quantity{UnusedShare, UnusedClusters, ConfigBytes, DNSClusters, proxies},
 		Share: constant(0.3),
 		Try: []Try{
-			{Do: "meshtrial scope --lab cluster --stats names what was never called, and who owns it: delete what nobody" +
-				" needs, and set exportTo on what few do. meshtrial scope --lab cluster --generate DIR makes Sidecars of" +
-				" who calls whom."},
+			{Do: "meshtrial scope --lab cluster --stats names what was never called, and who owns it: delete what" +
+				" nobody needs, and set exportTo on what few do. meshtrial scope --lab cluster --generate DIR makes" +
+				" Sidecars of who calls whom."},
 			scope,
 		},
 		Effect: scaled(UnusedClusters, 0, 0.5),
@@ -466,8 +486,8 @@ var rules = []Rule{
 		Share: constant(0.9),
 		Try:   []Try{{Lever: study.FactorIstiodMemory, LevelOf: memoryNext}, scope},
 		Effect: Effect{Of: memoryShare,
-			From: "arithmetic: the same memory, or 15% less, of a limit half as high again; Go's collector may let the heap" +
-				" fill nearly all of it (GOMEMLIMIT)",
+			From: "arithmetic: the same memory, or 15% less, of a limit half as high again; Go's collector may let" +
+				" the heap fill nearly all of it (GOMEMLIMIT)",
 			Between: func(m *mesh) (low, high float64) {
 				share := m.get(memoryShare)
 				return 0.85 * share * m.get(memoryLimit) / m.get(memoryNext), 0.95 * share
@@ -490,9 +510,9 @@ var rules = []Rule{
 		Shows: []*Quantity{busiestReplica, busiestByChance, replicas, proxies, cpuShare},
 		Share: constant(0.5),
 		Try: []Try{
-			{Do: "Connections stay where they are until they end: every 30 minutes as Istio's charts install it, never by" +
-				" istiod's own default. Restart the replicas that have most, one by one, once new ones are ready:" +
-				" kubectl -n istio-system delete pod NAME."},
+			{Do: "Connections stay where they are until they end: every 30 minutes as Istio's charts install it," +
+				" never by istiod's own default. Restart the replicas that have most, one by one, once new ones are" +
+				" ready: kubectl -n istio-system delete pod NAME."},
 			{Lever: study.FactorConnectionAge, Level: "10m", Do: "They spread sooner then.", If: func(m *mesh) Truth {
 				return either(m.leverIs(study.FactorConnectionAge, study.LevelNone), above(m.get(connectionAge), 600))
 			}},
@@ -500,7 +520,8 @@ var rules = []Rule{
 		Effect: Effect{Of: busiestReplica, From: "arithmetic: what chance makes of new connections",
 			Between: func(m *mesh) (low, high float64) { return 1, m.get(busiestByChance) }},
 		Sources: []string{
-			"istio/istio pkg/keepalive: connections live for ever unless keepaliveMaxServerConnectionAge says otherwise",
+			"istio/istio pkg/keepalive: connections live for ever unless keepaliveMaxServerConnectionAge says" +
+				" otherwise",
 			"Istio's chart istiod: keepaliveMaxServerConnectionAge is 30m"},
 		Risk: "Each new connection gets its whole configuration once more.",
 		Back: "Put keepaliveMaxServerConnectionAge back to what it was.",
@@ -518,9 +539,12 @@ var rules = []Rule{
 		Shows: []*Quantity{Connects, proxies, cpuShare, bytesPerTurn},
 		Share: constant(0.6),
 		Try: []Try{
-			{Do: `Find out why streams end: istiod's log says "ADS: ... terminated" with the reason; look at restarts of` +
-				" sidecars, at proxies that a liveness probe kills, and at load balancers with idle timeouts before istiod."},
-			{Lever: study.FactorRequestLimit, Level: "25", If: func(m *mesh) Truth { return above(m.get(requestLimit), 25) },
+			{Do: `Find out why streams end: istiod's log says "ADS: ... terminated" with the reason; look at` +
+				" restarts of" +
+				" sidecars, at proxies that a liveness probe kills, and at load balancers with idle timeouts" +
+				" before istiod."},
+			{Lever: study.FactorRequestLimit, Level: "25",
+				If: func(m *mesh) Truth { return above(m.get(requestLimit), 25) },
 				Do: "So that connecting proxies do not take the CPU from those that are connected."},
 		},
 		Effect: scaled(Connects, 0, 0.5),
@@ -533,11 +557,13 @@ var rules = []Rule{
 		Code:      "rejected",
 		Title:     "Proxies reject what istiod sends",
 		Condition: "proxies reject configuration",
-		Says:      say("Proxies rejected %s configurations; until the cause is gone they run on the last one that they took.", rejects),
-		When:      func(m *mesh) Truth { return either(above(m.get(rejects), 0), above(m.get(rejectedBefore), 0)) },
-		Shows:     []*Quantity{rejects, proxies},
-		Share:     constant(0.9),
-		Try: []Try{{Do: `Find what is rejected: istioctl proxy-status shows who is stale, istiod's log has "ACK ERROR" with` +
+		Says: say("Proxies rejected %s configurations; until the cause is gone they run on the last one that"+
+			" they took.", rejects),
+		When:  func(m *mesh) Truth { return either(above(m.get(rejects), 0), above(m.get(rejectedBefore), 0)) },
+		Shows: []*Quantity{rejects, proxies},
+		Share: constant(0.9),
+		Try: []Try{{Do: `Find what is rejected: istioctl proxy-status shows who is stale, istiod's log has` +
+			` "ACK ERROR" with` +
 			" the reason; usually an EnvoyFilter."}},
 		Effect:  scaled(rejects, 0, 0.1),
 		Sources: []string{inAction + ": errors (pilot_total_xds_rejects)"},
@@ -554,7 +580,8 @@ var rules = []Rule{
 		Share:     valueOf(WorkerBusiest),
 		Try: []Try{{Do: "Double the number of worker threads of these workloads.",
 			YAML: func(m *mesh) string {
-				return fmt.Sprintf("# annotation of the pods (template.metadata.annotations)\nproxy.istio.io/config: |\n"+
+				return fmt.Sprintf("# annotation of the pods"+
+					" (template.metadata.annotations)\nproxy.istio.io/config: |\n"+
 					"  concurrency: %s\n", m.level(workerThreadsNext, ""))
 			}}},
 		Effect: scaled(WorkerBusiest, 0.2, 0.95),
@@ -572,8 +599,8 @@ var rules = []Rule{
 		Shows:     []*Quantity{ProxyThrottled, ProxyCPULimit, WorkerBusiest},
 		Share:     constant(0.9),
 		Try: []Try{{Do: "Double the CPU limit of these sidecars.", YAML: func(m *mesh) string {
-			return fmt.Sprintf("# annotations of the pods (template.metadata.annotations); with them, memory is set by"+
-				" annotations alone too\nsidecar.istio.io/proxyCPU: %s\nsidecar.istio.io/proxyCPULimit: %s\n",
+			return fmt.Sprintf("# annotations of the pods (template.metadata.annotations); with them, memory is set"+
+				" by annotations alone too\nsidecar.istio.io/proxyCPU: %s\nsidecar.istio.io/proxyCPULimit: %s\n",
 				m.level(ProxyCPULimit, ""), m.level(proxyCPULimitNext, ""))
 		}}},
 		Effect:  scaled(ProxyThrottled, 0, 0.5),
@@ -587,69 +614,76 @@ var rules = []Rule{
 		Title: "Proxies resolve many names themselves",
 		Condition: "a proxy resolves 50 clusters by DNS itself, or 10 while all proxies resolve 100 names a second" +
 			" (round numbers, not measured costs)",
-		Says: say("A proxy has up to %s clusters that it resolves by DNS itself; %s proxies ask resolvers for %s names at"+
-			" least. Advice begins at 50 clusters of a proxy, and at 100 names a second: round numbers, not measured costs.",
+		Says: say("A proxy has up to %s clusters that it resolves by DNS itself; %s proxies ask resolvers for %s"+
+			" names at least. Advice begins at 50 clusters of a proxy, and at 100 names a second: round numbers, not"+
+			" measured costs.",
 			DNSClusters, proxies, dnsQuestions),
 		When: func(m *mesh) Truth {
-			return either(atLeast(m.get(DNSClusters), 50), all(atLeast(m.get(DNSClusters), 10), atLeast(m.get(dnsQuestions), 100)))
+			return either(atLeast(m.get(DNSClusters), 50),
+				all(atLeast(m.get(DNSClusters), 10), atLeast(m.get(dnsQuestions), 100)))
 		},
 		Shows: []*Quantity{DNSClusters, DNSClustersMean, dnsQuestions, ConfigBytes, proxies},
 		Share: constant(0.4),
 		Try: []Try{
-			{Do: "Merge ServiceEntries of the same host, give those with fixed addresses resolution STATIC, and those that are" +
-				" only passed on NONE; scope the rest with exportTo or a Sidecar."},
+			{Do: "Merge ServiceEntries of the same host, give those with fixed addresses resolution STATIC, and" +
+				" those that are only passed on NONE; scope the rest with exportTo or a Sidecar."},
 			scope,
-			{Do: "Where the resolvers are what is short: a cache on each node (NodeLocal DNSCache), and a longer TTL of the" +
-				" names. The metric coredns_dns_requests_total shows what they answer, before and after."},
+			{Do: "Where the resolvers are what is short: a cache on each node (NodeLocal DNSCache), and a longer TTL" +
+				" of the names. The metric coredns_dns_requests_total shows what they answer, before and after."},
 		},
 		Effect: scaled(DNSClusters, 0, 0.5),
 		Sources: []string{
 			"1,000 ServiceEntries of one host: config dump from 880 to 196 kB with a Sidecar (study sidecar-scope)",
 			"a pod without a resolver kept 1,000 such clusters warming for 44 s",
 			"istio/istio pilot/pkg/networking/core/cluster_builder.go: every such cluster has respect_dns_ttl, and" +
-				" dnsRefreshRate for names that fail; each proxy resolves each of its clusters, one for each port, by itself"},
+				" dnsRefreshRate for names that fail; each proxy resolves each of its clusters, one for each port," +
+				" by itself"},
 		Risk: "A host that is left out is reached only as its outbound policy allows.",
 		Back: "Apply the former ServiceEntries.",
 	},
 	{
 		Code:  "headless",
 		Title: "A headless Service makes a listener of each of its endpoints",
-		Condition: "a proxy holds 50 listeners or more for single endpoints of headless Services, and they are 30% of its" +
-			" configuration, or half of the turns, one a second or more, bring listeners because these endpoints change",
-		Says: say("A proxy holds %s listeners for single endpoints of headless Services, %s of its configuration; each change"+
-			" of these endpoints is a push of listeners to all proxies that know the Service (%s of %s turns).",
+		Condition: "a proxy holds 50 listeners or more for single endpoints of headless Services, and they are 30%" +
+			" of its configuration, or half of the turns, one a second or more, bring listeners because these" +
+			" endpoints change",
+		Says: say("A proxy holds %s listeners for single endpoints of headless Services, %s of its configuration;"+
+			" each change of these endpoints is a push of listeners to all proxies that know the Service (%s of"+
+			" %s turns).",
 			HeadlessListeners, HeadlessShare, headlessTurns, turns),
 		When: func(m *mesh) Truth {
 			return all(atLeast(m.get(HeadlessListeners), 50),
 				either(atLeast(m.get(HeadlessShare), 0.3),
 					all(atLeast(m.get(headlessTurns), 1), atLeast(m.get(headlessTurns), 0.5*m.get(turns)))))
 		},
-		Shows: []*Quantity{HeadlessListeners, HeadlessShare, headlessTurns, headlessTriggers, turns, ConfigBytes, proxies},
+		Shows: []*Quantity{HeadlessListeners, HeadlessShare, headlessTurns, headlessTriggers, turns, ConfigBytes,
+			proxies},
 		Share: constant(0.5),
 		Try: []Try{
-			{Do: "Name the protocol of all its ports where it is HTTP or gRPC (appProtocol, or a name such as http-web): HTTP" +
-				" ports share one listener, and their endpoints change without new listeners. A Service that nobody calls pod" +
-				" by pod needs no clusterIP: None."},
+			{Do: "Name the protocol of all its ports where it is HTTP or gRPC (appProtocol, or a name such as" +
+				" http-web): HTTP ports share one listener, and their endpoints change without new listeners. A" +
+				" Service that nobody calls pod by pod needs no clusterIP: None."},
 			{Do: "Show the Service only to namespaces that call it: annotation networking.istio.io/exportTo.",
 				YAML: func(*mesh) string {
-					return "# annotation of the Service (metadata.annotations): its own namespace, and others after commas\n" +
+					return "# annotation of the Service (metadata.annotations): its own namespace, and others after" +
+						" commas\n" +
 						"networking.istio.io/exportTo: .\n"
 				}},
 			scope,
-			{Do: "Let istiod make one listener for each TCP port, with a filter chain for each endpoint. Most of the bytes" +
-				" stay.", Needs: []string{"PILOT_ENABLE_HEADLESS_FILTER_CHAIN_LISTENER"},
+			{Do: "Let istiod make one listener for each TCP port, with a filter chain for each endpoint. Most of the" +
+				" bytes stay.", Needs: []string{"PILOT_ENABLE_HEADLESS_FILTER_CHAIN_LISTENER"},
 				YAML: func(*mesh) string {
 					return "# environment of istiod\nPILOT_ENABLE_HEADLESS_FILTER_CHAIN_LISTENER: 'true'\n"
 				}},
 		},
 		Effect: scaled(HeadlessListeners, 0, 0.5),
 		Sources: []string{
-			"istio/istio pilot/pkg/networking/core/listener.go: a listener for each endpoint of a headless Service's port that" +
-				" is TCP or names no protocol",
-			"istio/istio pilot/pkg/serviceregistry/kube/controller/endpointslice.go: a change of its endpoints is a push of" +
-				" listeners, unless all ports are HTTP"},
-		Risk: "A port that is called HTTP and carries something else fails; namespaces to which the Service is not exported" +
-			" reach it only as their outbound policy allows.",
+			"istio/istio pilot/pkg/networking/core/listener.go: a listener for each endpoint of a headless Service's" +
+				" port that is TCP or names no protocol",
+			"istio/istio pilot/pkg/serviceregistry/kube/controller/endpointslice.go: a change of its endpoints is a" +
+				" push of listeners, unless all ports are HTTP"},
+		Risk: "A port that is called HTTP and carries something else fails; namespaces to which the Service is not" +
+			" exported reach it only as their outbound policy allows.",
 		Back: "Apply the former Service; take the variable out.",
 	},
 	{
@@ -666,7 +700,10 @@ var rules = []Rule{
 					"metadata: {name: access-log-errors, namespace: " + m.evidence.root() + "}\n" +
 					"spec:\n  accessLogging:\n  - filter: {expression: 'response.code >= 400'}\n"
 			},
-			Back: func(m *mesh) string { return "kubectl -n " + m.evidence.root() + " delete telemetry access-log-errors" }}},
+			Back: func(m *mesh) string {
+				return "kubectl -n " + m.evidence.root() +
+					" delete telemetry access-log-errors"
+			}}},
 		Effect:  scaled(AccessLogShare, 0, 0.5),
 		Sources: []string{"study filter-bill (access_log)"},
 		Risk:    "Requests that succeed leave no line.",
@@ -680,8 +717,8 @@ var rules = []Rule{
 		When:      func(m *mesh) Truth { return atLeast(m.get(FilterShare), 0.2) },
 		Shows:     []*Quantity{FilterShare},
 		Share:     valueOf(FilterShare),
-		Try: []Try{{Do: "Replace it by a native filter where there is one, narrow its workloadSelector to those that need it," +
-			" or move it to a gateway or waypoint."}},
+		Try: []Try{{Do: "Replace it by a native filter where there is one, narrow its workloadSelector to those that" +
+			" need it, or move it to a gateway or waypoint."}},
 		Effect: scaled(FilterShare, 0, 0.5),
 		Sources: []string{"Istio 1.8: a Wasm stats filter took 14% of the CPU; the native one saved 8% and 1 ms",
 			"studies filter-bill and sidecar-cpu"},

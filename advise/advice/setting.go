@@ -34,9 +34,11 @@ func (e *Evidence) rollBack() string { return e.kubectl("rollout undo") }
 // manager of its own: what a manager applied before and does not apply now, the API server
 // takes out.
 func (e *Evidence) patch(f study.Factor, spec string) string {
-	return "# kubectl apply --server-side --field-manager=tuning-" + strings.ReplaceAll(f.Name, "_", "-") + " -f FILE\n" +
+	return "# kubectl apply --server-side --field-manager=tuning-" + strings.ReplaceAll(f.Name, "_", "-") +
+		" -f FILE\n" +
 		"# (with --force-conflicts where the installation sets the same field)\n" +
-		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " + e.deployment() + ", namespace: " + namespace + "}\n" + spec
+		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " + e.deployment() + ", namespace: " + namespace +
+		"}\n" + spec
 }
 
 // patchContainer is a patch of istiod's container.
@@ -46,7 +48,8 @@ func (e *Evidence) patchContainer(f study.Factor, field string) string {
 
 // meshConfig is a part of the mesh configuration.
 func meshConfig(fields string) string {
-	return "# merge into the installation's values (helm: meshConfig of the chart istiod; istioctl: spec.meshConfig)\n" +
+	return "# merge into the installation's values (helm: meshConfig of the chart istiod; istioctl:" +
+		" spec.meshConfig)\n" +
 		"meshConfig:\n" + fields
 }
 
@@ -58,7 +61,8 @@ func settingOf(f study.Factor, level, now string, e *Evidence) setting {
 		return environment(f, level, now, e)
 	case f.Lever.ProxyMetadata != "":
 		s.do = "Set " + f.Lever.ProxyMetadata + " of all sidecars to " + level
-		s.yaml = meshConfig(fmt.Sprintf("  defaultConfig:\n    proxyMetadata: {%s: %q}\n", f.Lever.ProxyMetadata, level))
+		s.yaml = meshConfig(fmt.Sprintf("  defaultConfig:\n    proxyMetadata: {%s: %q}\n", f.Lever.ProxyMetadata,
+			level))
 		return s
 	}
 	switch f.Name {
@@ -71,7 +75,8 @@ func settingOf(f study.Factor, level, now string, e *Evidence) setting {
 	case study.FactorIstiodMemRequest:
 		return resources(f, "requests", "memory", level, e)
 	case study.FactorConnectionAge:
-		s.do = "Let connections to istiod become " + level + " old (a connection that ends may be made to another replica)"
+		s.do = "Let connections to istiod become " + level +
+			" old (a connection that ends may be made to another replica)"
 		s.yaml = "# merge into the installation's values (helm: of the chart istiod; istioctl: spec.values.pilot)\n" +
 			"keepaliveMaxServerConnectionAge: " + level + "\n"
 	case study.FactorIstiodReplicas:

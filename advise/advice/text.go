@@ -106,7 +106,8 @@ func (j Judgement) write(b *strings.Builder) {
 	if e := j.Expect; e != nil {
 		fmt.Fprintf(b, "%s\n", wrapped("   expect   ", e.text()))
 	}
-	fmt.Fprintf(b, "%s\n%s\n%s\n", wrapped("   risk     ", j.Risk), wrapped("   back     ", j.Back), wrapped("   source   ", strings.Join(j.Sources, "; ")))
+	fmt.Fprintf(b, "%s\n%s\n%s\n", wrapped("   risk     ", j.Risk), wrapped("   back     ", j.Back),
+		wrapped("   source   ", strings.Join(j.Sources, "; ")))
 }
 
 // words writes a reason for people.
@@ -130,7 +131,8 @@ func (j Judgement) reasons() string {
 }
 
 func (e *Expected) text() string {
-	return fmt.Sprintf("%s: %s now, %s to %s then (%s)", e.Of, spell(e.Now, e.Unit), spell(e.Low, e.Unit), spell(e.High, e.Unit), e.From)
+	return fmt.Sprintf("%s: %s now, %s to %s then (%s)", e.Of, spell(e.Now, e.Unit), spell(e.Low, e.Unit),
+		spell(e.High, e.Unit), e.From)
 }
 
 func (s Step) write(b *strings.Builder) {
@@ -165,7 +167,8 @@ func (s Step) write(b *strings.Builder) {
 
 func (m Measured) text() string {
 	f := m.Finding
-	return fmt.Sprintf("%s at %s, in this run: %s %s (%s to %s), %s", m.Lever, m.Level, f.Name, words.Quantity(f.Estimate, f.Unit),
+	return fmt.Sprintf("%s at %s, in this run: %s %s (%s to %s), %s", m.Lever, m.Level, f.Name,
+		words.Quantity(f.Estimate, f.Unit),
 		words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit), strings.ReplaceAll(f.Verdict, "_", " "))
 }
 

@@ -28,7 +28,8 @@ func Careful(t *record.Tuning) {
 		if f.Name == study.FactorSidecarScope {
 			s = sidecar(t.Recommended, namespace)
 		}
-		t.Settings = append(t.Settings, record.TunedSetting{Lever: f.Name, From: from, To: to, Do: s.do + ".", YAML: s.yaml, Back: s.back})
+		t.Settings = append(t.Settings, record.TunedSetting{Lever: f.Name, From: from, To: to, Do: s.do + ".",
+			YAML: s.yaml, Back: s.back})
 		t.Steps = append(t.Steps, stepsOf(f, from, to, s)...)
 	}
 	t.Watch = watches(t)
@@ -39,7 +40,8 @@ var usual = &Evidence{}
 
 // partOfSidecar reports whether a lever is a part of the recommended Sidecar resource.
 func partOfSidecar(name string, to record.Cell) bool {
-	return to[study.FactorSidecarScope] != "" && (name == study.FactorSidecarHosts || name == study.FactorOutboundPolicy)
+	return to[study.FactorSidecarScope] != "" && (name == study.FactorSidecarHosts ||
+		name == study.FactorOutboundPolicy)
 }
 
 // stepsOf leads one lever from a level to another: numbers by 10 to 30% a step, what is on
@@ -79,29 +81,35 @@ func parts(f study.Factor, from, to string, s setting) []record.TunedStep {
 			return []record.TunedStep{step(s.do + ", for 10 to 30% of the workloads concerned at a time.")}
 		}
 		return []record.TunedStep{
-			step("Compare the hosts with what workloads call (`meshtrial scope --lab cluster --generate DIR`), and add what is missing."),
-			step("Put the Sidecar into a namespace with 10 to 30% of the sidecars (metadata.namespace is that namespace), watch, and go on with the next ones."),
+			step("Compare the hosts with what workloads call (`meshtrial scope --lab cluster --generate DIR`), and" +
+				" add what is missing."),
+			step("Put the Sidecar into a namespace with 10 to 30% of the sidecars (metadata.namespace is that" +
+				" namespace), watch, and go on with the next ones."),
 			step("Put it into the root namespace, for all that have none of their own; then delete those."),
 		}
 	case study.FactorDiscoverySelectors:
 		return []record.TunedStep{
-			step("Label every namespace that has a workload of the mesh, or a Service that one calls, and list those that would be left out."),
+			step("Label every namespace that has a workload of the mesh, or a Service that one calls, and list those" +
+				" that would be left out."),
 			step(s.do + ". It holds for all proxies at once: have the way back ready."),
 		}
 	}
 	if _, number := f.Value(to); number && from != "" {
 		return []record.TunedStep{
-			step(fmt.Sprintf("Find out which number %s stands for here (istiod's own, or what it uses at its busiest), and set %s to that: nothing changes.", from, f.Name)),
+			step(fmt.Sprintf("Find out which number %s stands for here (istiod's own, or what it uses at its"+
+				" busiest), and set %s to that: nothing changes.", from, f.Name)),
 			step(fmt.Sprintf("Go from there to %s by 10 to 30%% a step, and watch after each.", to)),
 		}
 	}
 	if _, number := f.Value(from); number {
 		return []record.TunedStep{
-			step(fmt.Sprintf("Find out which number %s stands for here (istiod's own, or what it uses at its busiest), and go there by 10 to 30%% a step; watch after each.", to)),
+			step(fmt.Sprintf("Find out which number %s stands for here (istiod's own, or what it uses at its"+
+				" busiest), and go there by 10 to 30%% a step; watch after each.", to)),
 			step(s.do + "."),
 		}
 	}
-	return []record.TunedStep{step(s.do + ". It has no steps in between: try it where little depends on it, or on one revision of istiod, first.")}
+	return []record.TunedStep{step(s.do + ". It has no steps in between: try it where little depends on it, or on" +
+		" one revision of istiod, first.")}
 }
 
 // watches are the golden signals to watch, with what this run saw of them.
@@ -109,25 +117,31 @@ func watches(t *record.Tuning) []record.TunedWatch {
 	before, after, worst := compared(t, "reported_convergence_p99")
 	limit := math.Max(1, 2*worst/1e6)
 	out := []record.TunedWatch{
-		{Signal: "latency: p99 of istiod's own convergence, which leaves debouncing out", Query: signals.Quantile(0.99, "pilot_proxy_convergence_time", "", "5m"),
+		{Signal: "latency: p99 of istiod's own convergence, which leaves debouncing out",
+			Query:  signals.Quantile(0.99, "pilot_proxy_convergence_time", "", "5m"),
 			Before: before, After: after, Back: fmt.Sprintf("it stays above %s for 10 minutes", spell(limit, seconds))},
-		{Signal: "latency: p99 of waiting in the push queue", Query: signals.Quantile(0.99, "pilot_proxy_queue_time", "", "5m"),
-			Back: "it grows by more than half from one step to the next"},
+		{Signal: "latency: p99 of waiting in the push queue",
+			Query: signals.Quantile(0.99, "pilot_proxy_queue_time", "", "5m"),
+			Back:  "it grows by more than half from one step to the next"},
 		{Signal: "saturation: istiod's CPU", Query: `sum by (pod) (rate(container_cpu_usage_seconds_total{namespace="istio-system",container="discovery"}[5m]))`,
 			Back: "a pod uses more than 90% of its CPU limit"},
 	}
 	before, after, _ = compared(t, "pushes_per_change")
-	out = append(out, record.TunedWatch{Signal: "traffic: pushes for each event", Query: "sum(rate(pilot_xds_pushes[10m])) / sum(rate(pilot_inbound_updates[10m]))",
+	out = append(out, record.TunedWatch{Signal: "traffic: pushes for each event",
+		Query:  "sum(rate(pilot_xds_pushes[10m])) / sum(rate(pilot_inbound_updates[10m]))",
 		Before: before, After: after, Back: "after a step it is higher than before it, with as many events"},
-		record.TunedWatch{Signal: "errors: configuration that proxies refuse, and writes that time out", Query: errorsOf("pilot_total_xds_rejects") + " + " + errorsOf("pilot_xds_write_timeout"),
-			Back: "it is above zero and was zero before"})
+		record.TunedWatch{Signal: "errors: configuration that proxies refuse, and writes that time out",
+			Query: errorsOf("pilot_total_xds_rejects") + " + " + errorsOf("pilot_xds_write_timeout"),
+			Back:  "it is above zero and was zero before"})
 	if _, scoped := t.Recommended[study.FactorSidecarScope]; scoped {
-		out = append(out, record.TunedWatch{Signal: "errors: requests to hosts that sidecars no longer know", Query: `sum by (source_workload) (rate(istio_requests_total{reporter="source",destination_service_name=~"BlackHoleCluster|PassthroughCluster"}[5m]))`,
-			Back: "a workload has some that had none: its Sidecar lacks a host"})
+		out = append(out, record.TunedWatch{Signal: "errors: requests to hosts that sidecars no longer know",
+			Query: `sum by (source_workload) (rate(istio_requests_total{reporter="source",destination_service_name=~"BlackHoleCluster|PassthroughCluster"}[5m]))`,
+			Back:  "a workload has some that had none: its Sidecar lacks a host"})
 	}
 	if _, later := t.Recommended[study.FactorDebounceAfter]; later {
 		before, after, _ = compared(t, "phantom_failures")
-		out = append(out, record.TunedWatch{Signal: "errors: requests to endpoints that are gone", Query: `sum(rate(istio_requests_total{reporter="source",response_flags=~"UF|UH|URX|UC"}[5m]))`,
+		out = append(out, record.TunedWatch{Signal: "errors: requests to endpoints that are gone",
+			Query:  `sum(rate(istio_requests_total{reporter="source",response_flags=~"UF|UH|URX|UC"}[5m]))`,
 			Before: before, After: after, Back: "it rises when pods come and go, beside what it did before the step"})
 	}
 	return out
@@ -137,7 +151,8 @@ func watches(t *record.Tuning) []record.TunedWatch {
 // before that, and above zero from then on, though increase takes what a series begins
 // with for nothing new.
 func errorsOf(counter string) string {
-	return fmt.Sprintf("(sum(increase(%[1]s[10m])) or vector(0)) + (sum(%[1]s unless %[1]s offset 10m) or vector(0))", counter)
+	return fmt.Sprintf("(sum(increase(%[1]s[10m])) or vector(0)) + (sum(%[1]s unless %[1]s offset 10m) or vector(0))",
+		counter)
 }
 
 // compared is a finding in the present setting and in the recommended one, and the higher
@@ -145,7 +160,8 @@ func errorsOf(counter string) string {
 func compared(t *record.Tuning, name string) (before, after string, worst float64) {
 	for _, d := range t.Confirmed {
 		if strings.TrimSuffix(d.Name, "_overhead") == name && d.Before.Known && d.After.Known {
-			return words.Quantity(d.Before.Estimate, d.Unit), words.Quantity(d.After.Estimate, d.Unit), math.Max(d.Before.High, d.After.High)
+			return words.Quantity(d.Before.Estimate, d.Unit), words.Quantity(d.After.Estimate, d.Unit),
+				math.Max(d.Before.High, d.After.High)
 		}
 	}
 	return "", "", 0

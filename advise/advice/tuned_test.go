@@ -13,8 +13,11 @@ import (
 // one before; a Sidecar goes through parts of the mesh first.
 func TestCareful(t *testing.T) {
 	tuned := &record.Tuning{
-		Recommended: record.Cell{study.FactorDebounceAfter: "2.5s", study.FactorSidecarScope: "mesh", study.FactorSidecarHosts: "istio-system/*,prometheus/*", study.FactorIstiodReplicas: "3", study.FactorEDSDebounce: "false"},
-		Present:     record.Cell{study.FactorDebounceAfter: "100ms", study.FactorSidecarScope: "none", study.FactorIstiodReplicas: "1", study.FactorEDSDebounce: "true"},
+		Recommended: record.Cell{study.FactorDebounceAfter: "2.5s", study.FactorSidecarScope: "mesh",
+			study.FactorSidecarHosts: "istio-system/*,prometheus/*", study.FactorIstiodReplicas: "3",
+			study.FactorEDSDebounce: "false"},
+		Present: record.Cell{study.FactorDebounceAfter: "100ms", study.FactorSidecarScope: "none",
+			study.FactorIstiodReplicas: "1", study.FactorEDSDebounce: "true"},
 	}
 	Careful(tuned)
 	by := map[string][]record.TunedStep{}
@@ -51,11 +54,13 @@ func TestCareful(t *testing.T) {
 		if s.Lever == study.FactorSidecarHosts {
 			t.Error("hosts are a setting of their own")
 		}
-		if s.Lever == study.FactorSidecarScope && (!strings.Contains(s.YAML, `    - "prometheus/*"`) || strings.Contains(s.YAML, "outboundTrafficPolicy")) {
+		if s.Lever == study.FactorSidecarScope &&
+			(!strings.Contains(s.YAML, `    - "prometheus/*"`) || strings.Contains(s.YAML, "outboundTrafficPolicy")) {
 			t.Errorf("the Sidecar is\n%s", s.YAML)
 		}
 	}
-	if do := by[study.FactorSidecarScope][0].Do; !strings.Contains(do, "`meshtrial scope --lab cluster --generate DIR`") {
+	if do := by[study.FactorSidecarScope][0].Do; !strings.Contains(do,
+		"`meshtrial scope --lab cluster --generate DIR`") {
 		t.Error(do)
 	}
 	signals := ""
@@ -64,7 +69,8 @@ func TestCareful(t *testing.T) {
 			t.Errorf("a signal says nothing: %+v", w)
 		}
 	}
-	for _, want := range []string{"latency", "saturation", "traffic", "errors", "hosts that sidecars no longer know", "endpoints that are gone"} {
+	for _, want := range []string{"latency", "saturation", "traffic", "errors", "hosts that sidecars no longer know",
+		"endpoints that are gone"} {
 		if !strings.Contains(signals, want) {
 			t.Errorf("nobody watches %s:\n%s", want, signals)
 		}
@@ -79,16 +85,21 @@ func TestCareful(t *testing.T) {
 // to there in steps.
 func TestCarefulFromDefault(t *testing.T) {
 	tuned := &record.Tuning{
-		Recommended: record.Cell{study.FactorPushThrottle: "200", study.FactorRequestLimit: "default", study.FactorIstiodCPU: "2"},
-		Present:     record.Cell{study.FactorPushThrottle: "default", study.FactorRequestLimit: "10", study.FactorIstiodCPU: "none"},
+		Recommended: record.Cell{study.FactorPushThrottle: "200", study.FactorRequestLimit: "default",
+			study.FactorIstiodCPU: "2"},
+		Present: record.Cell{study.FactorPushThrottle: "default", study.FactorRequestLimit: "10",
+			study.FactorIstiodCPU: "none"},
 	}
 	Careful(tuned)
 	by := map[string]string{}
 	for _, s := range tuned.Steps {
 		by[s.Lever] += s.Do + "\n"
 	}
-	for lever, want := range map[string]string{study.FactorPushThrottle: "which number default stands for", study.FactorRequestLimit: "which number default stands for", study.FactorIstiodCPU: "which number none stands for"} {
-		if !strings.Contains(by[lever], want) || !strings.Contains(by[lever], "10 to 30% a step") || strings.Contains(by[lever], "no steps in between") {
+	for lever, want := range map[string]string{study.FactorPushThrottle: "which number default stands for",
+		study.FactorRequestLimit: "which number default stands for",
+		study.FactorIstiodCPU:    "which number none stands for"} {
+		if !strings.Contains(by[lever], want) || !strings.Contains(by[lever], "10 to 30% a step") ||
+			strings.Contains(by[lever], "no steps in between") {
 			t.Errorf("%s:\n%s", lever, by[lever])
 		}
 	}

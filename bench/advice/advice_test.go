@@ -31,7 +31,8 @@ func TestWorlds(t *testing.T) {
 			}
 			plan, err := study.NewPlan(s, 1)
 			if err != nil || len(plan.Cells) != cells || len(plan.Block(0)) != cells {
-				t.Errorf("%s: %d cells in a block of %d, %v\n%s", w.name, len(plan.Cells), len(plan.Block(0)), err, text)
+				t.Errorf("%s: %d cells in a block of %d, %v\n%s", w.name, len(plan.Cells), len(plan.Block(0)), err,
+					text)
 			}
 		}
 	}
@@ -45,7 +46,9 @@ func TestMeasure(t *testing.T) {
 	cell := func(name string) record.Cell { return record.Cell{study.FactorVariant: name} }
 	report := func(after float64) []advice.Report {
 		return []advice.Report{
-			{Cell: cell(asPlanted), Advice: []advice.Judgement{{Rule: "throttle", Expect: &advice.Expected{Quantity: "queue", Now: 5, Low: 1, High: 4}}}, Values: []advice.Value{{Name: "queue", Value: 5}}},
+			{Cell: cell(asPlanted), Advice: []advice.Judgement{{Rule: "throttle",
+				Expect: &advice.Expected{Quantity: "queue", Now: 5, Low: 1, High: 4}}},
+				Values: []advice.Value{{Name: "queue", Value: 5}}},
 			{Cell: cell(advised), Values: []advice.Value{{Name: "queue", Value: after}}},
 		}
 	}
@@ -63,7 +66,8 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	step := report(3)
-	step[0].Advice[0].Try = []advice.Step{{Do: "look"}, {Lever: "push_throttle", Level: "2", Expect: &advice.Expected{Quantity: "queue", Now: 5, Low: 3.5, High: 5}}}
+	step[0].Advice[0].Try = []advice.Step{{Do: "look"},
+		{Lever: "push_throttle", Level: "2", Expect: &advice.Expected{Quantity: "queue", Now: 5, Low: 3.5, High: 5}}}
 	e := &effect{}
 	if e.measure("throttle", step); e.Within || e.Low != 3.5 {
 		t.Errorf("a step's own promise: %+v", e)

@@ -1,20 +1,18 @@
-// Command advice plants limits in a mesh and holds `meshtrial advise` to what it says:
+// Command advice plants limits in a mesh and checks what `meshtrial advise` says:
 //
 //	make build && go run ./bench/advice
 //
-// Each of twelve worlds has one limit planted, and each of three none. The program runs a
-// world's study of one cell and asks for advice: the first is to name what was planted,
-// and where nothing was there is to be none. Then the first advice is applied: a study of
-// two cells, as planted and with the advice's lever, runs both side by side, and what the
-// advice promised of the first cell is held against what the second measured. Where the
-// advice is no lever but something to do by hand (find who reads slowly), the world says
-// what that is in a lab, and the table says that it was done by hand.
+// Twelve worlds have one limit each, and three have none. The program runs a world's study of
+// one cell and asks for advice: the first must name the limit, and a healthy world must get
+// none. Then it applies the first advice. A study of two cells, as planted and with the advised
+// lever, runs both side by side, and what the advice promised for the first cell is compared
+// with what the second measured. Where the advice is to do something by hand, the world says
+// what that is in a lab, and the table says so.
 //
-// It takes the lab that runs, or one of its own (which takes root), and less than an hour
-// on two cores. What a world came to is a line in the log (-log): the bench can be ended at
-// any time and goes on where it was; with -table it only prints what the log says. The exit
-// code is 1 if fewer than 11 of 12 first advices name what was planted, if one of the three
-// healthy worlds gets advice, or if fewer than 10 of 12 effects lie within their interval.
+// It uses the running lab, or one of its own (which takes root), and less than an hour on two
+// cores. Each world's result is a line in the log (-log), from which the bench resumes; with
+// -table it only prints the log. The exit code is 1 if fewer than 11 of 12 limits are named, if
+// a healthy world gets advice, or if fewer than 10 of 12 effects lie within their interval.
 package main
 
 import (
@@ -46,11 +44,11 @@ const (
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("advice", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	only := flags.String("only", "", "run these worlds alone, names with commas between them (default all)")
-	limit := flags.Duration("limit", 55*time.Minute, "begin no world later than this; 0 for no limit")
-	log := flags.String("log", "runs/advice.jsonl", "file of lines, one a world; what it has is not run again")
-	printOnly := flags.Bool("table", false, "run nothing, print what the log says")
-	again := flags.Bool("again", false, "run worlds again that the log has, and let the last line count")
+	only := flags.String("only", "", "run only these worlds, separated by commas (default all)")
+	limit := flags.Duration("limit", 55*time.Minute, "begin no world after this time; 0 for no limit")
+	log := flags.String("log", "runs/advice.jsonl", "file with a line for each world; worlds in it are not run again")
+	printOnly := flags.Bool("table", false, "run nothing, print the log")
+	again := flags.Bool("again", false, "run worlds again that are in the log; the last line counts")
 	jsonFile := flags.String("json", "", "also write the table to this file, as JSON")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -106,7 +104,7 @@ func choose(only string) ([]world, error) {
 			for _, w := range worlds {
 				names = append(names, w.name)
 			}
-			return nil, fmt.Errorf("-only %q: want some of %s", name, strings.Join(names, ","))
+			return nil, fmt.Errorf("-only %q: choose from %s", name, strings.Join(names, ","))
 		}
 		out = append(out, worlds[i])
 	}
@@ -137,7 +135,7 @@ func runWorlds(ctx context.Context, stderr io.Writer, log string, limit time.Dur
 	}()
 	for i, w := range todo {
 		if limit > 0 && time.Since(begin) > limit {
-			fmt.Fprintf(stderr, "%d worlds are left for another time: the limit of %v is over\n", len(todo)-i, limit)
+			fmt.Fprintf(stderr, "%d worlds are left: the limit of %v is over\n", len(todo)-i, limit)
 			return nil
 		}
 		fmt.Fprintf(stderr, "%s: world %s, %d of %d\n", time.Now().Format("15:04:05"), w.name, i+1, len(todo))
@@ -159,10 +157,10 @@ type summary struct {
 	// Missing are worlds that were not run.
 	Missing []string `json:"missing,omitempty"`
 	Planted int      `json:"planted"` // worlds with a limit
-	Named   int      `json:"named"`   // of those, whose first advice names it
+	Named   int      `json:"named"`   // of these, those whose first advice names it
 	Healthy int      `json:"healthy"` // worlds without
-	Silent  int      `json:"silent"`  // of those, without advice
-	Within  int      `json:"within"`  // whose effect was as promised
+	Silent  int      `json:"silent"`  // of these, those without advice
+	Within  int      `json:"within"`  // worlds with the promised effect
 }
 
 func (s *summary) count() {
@@ -186,7 +184,7 @@ func (s *summary) count() {
 
 func (s *summary) print(out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "planted\tfirst advice\tconfidence\tapplied\twhat was promised\tbefore\tpromised\tafter\twithin\t")
+	fmt.Fprintln(t, "planted\tfirst advice\tconfidence\tapplied\tpromised quantity\tbefore\tpromised\tafter\twithin\t")
 	for _, l := range s.Worlds {
 		planted, first := l.Planted, l.First
 		if planted == "" {
@@ -211,13 +209,15 @@ func (s *summary) print(out io.Writer) error {
 		if e.Failed == "" {
 			after = table.Number(e.After)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s to %s\t%s\t%s\t\n", planted, first, table.Number(l.Confidence), applied, e.Quantity, table.Number(e.Before),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s to %s\t%s\t%s\t\n", planted, first, table.Number(l.Confidence),
+			applied, e.Quantity, table.Number(e.Before),
 			table.Number(e.Low), table.Number(e.High), after, map[bool]string{true: "yes", false: "NO"}[e.Within])
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nnamed %d of %d (target %d of 12), silent %d of %d (target all), effects as promised %d of %d (target %d of 12)\n",
+	fmt.Fprintf(out, "\nnamed %d of %d (target %d of 12), silent %d of %d (target all), effects as promised %d of %d"+
+		" (target %d of 12)\n",
 		s.Named, s.Planted, namedTarget, s.Silent, s.Healthy, s.Within, s.Planted, effectTarget)
 	if len(s.Missing) > 0 {
 		fmt.Fprintf(out, "not run: %s\n", strings.Join(s.Missing, ", "))
@@ -225,10 +225,10 @@ func (s *summary) print(out io.Writer) error {
 	return nil
 }
 
-// judge holds a whole table against the targets, and a part of one against a share of
-// them.
-func (s *summary) judge(whole bool) error {
-	if whole && len(s.Missing) > 0 {
+// judge compares the results with the targets; complete says that all worlds must have run.
+// Some worlds may miss no more than all may.
+func (s *summary) judge(complete bool) error {
+	if complete && len(s.Missing) > 0 {
 		return fmt.Errorf("%d worlds were not run", len(s.Missing))
 	}
 	misses, off := 12-namedTarget, 12-effectTarget

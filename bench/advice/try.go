@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// line is what a world came to.
+// line is a world's result.
 type line struct {
 	At      time.Time `json:"at"`
 	Seconds float64   `json:"s"`
@@ -29,7 +29,7 @@ type line struct {
 	// Failed says why there is no answer.
 	Failed string  `json:"failed,omitempty"`
 	Effect *effect `json:"effect,omitempty"`
-	// Runs are the directories of runs that did not come to what was to be.
+	// Runs are the directories of runs that were kept because a result is not as it should be.
 	Runs []string `json:"runs,omitempty"`
 }
 
@@ -52,8 +52,8 @@ const (
 	advised   = "advised"
 )
 
-// try runs a world: as planted, and again with the advice applied beside it. The error
-// says that there is no point in going on.
+// try runs a world: as planted, and again with the advice applied beside it. An error ends
+// the bench.
 func (w world) try(ctx context.Context, folder string) (l line, err error) {
 	l = line{At: time.Now().UTC(), World: w.name, Planted: w.planted}
 	defer func() { l.Seconds = time.Since(l.At).Seconds() }()
@@ -106,14 +106,17 @@ func firstOf(reports []advice.Report) *advice.Judgement {
 
 // lever is the first step of an advice that sets a lever to a level; nil without one.
 func lever(j advice.Judgement) *advice.Step {
-	i := slices.IndexFunc(j.Try, func(s advice.Step) bool { return s.Lever != "" && s.Level != "" && len(s.Lacks) == 0 })
+	i := slices.IndexFunc(j.Try, func(s advice.Step) bool {
+		return s.Lever != "" && s.Level != "" &&
+			len(s.Lacks) == 0
+	})
 	if i < 0 {
 		return nil
 	}
 	return &j.Try[i]
 }
 
-// with are the levels that do what the advice says.
+// with are the levels that follow the advice.
 func (w world) with(j advice.Judgement) map[string]string {
 	out := maps.Clone(w.byHand)
 	if out == nil {
@@ -125,11 +128,11 @@ func (w world) with(j advice.Judgement) map[string]string {
 	return out
 }
 
-// applied says what is about to be applied.
+// applied describes the levels that follow the advice.
 func (w world) applied(j advice.Judgement) *effect {
 	with := w.with(j)
 	if len(with) == 0 {
-		return &effect{Failed: "the advice sets no lever, and the world says nothing to do by hand"}
+		return &effect{Failed: "the advice sets no lever, and the world names nothing to do by hand"}
 	}
 	var parts []string
 	for _, factor := range slices.Sorted(maps.Keys(with)) {
@@ -138,8 +141,8 @@ func (w world) applied(j advice.Judgement) *effect {
 	return &effect{Applied: strings.Join(parts, ", "), ByHand: w.byHand != nil}
 }
 
-// measure holds what the advice promises of the cell as planted against what the other
-// cell measured.
+// measure compares what the advice promises for the cell as planted with what the other cell
+// measured.
 func (e *effect) measure(rule string, reports []advice.Report) {
 	var promise *advice.Expected
 	for _, r := range reports {
@@ -156,7 +159,7 @@ func (e *effect) measure(rule string, reports []advice.Report) {
 		}
 	}
 	if promise == nil {
-		e.Failed = "the advice did not come again beside the other cell"
+		e.Failed = "the advice was not repeated for the planted cell"
 		return
 	}
 	e.Quantity, e.Before, e.Low, e.High = promise.Quantity, promise.Now, promise.Low, promise.High
@@ -175,24 +178,20 @@ func (e *effect) measure(rule string, reports []advice.Report) {
 	e.Failed = promise.Quantity + " was not measured with the advice applied"
 }
 
-// study is the text of a study: of one cell as planted, or of two, the second with the
-// levels that are advised.
+// study is a study of one cell as planted, or of two, the second with the advised levels.
 func (w world) study(with map[string]string) string {
 	planted := maps.Clone(w.settings)
 	maps.Copy(planted, w.limit)
 	var b strings.Builder
-	fmt.Fprintf(&b, "name: advice-%s\nquestion: Does the first advice name what is planted, and does it do what it promises?\n", w.name)
+	fmt.Fprintf(&b, "name: advice-%s\nquestion: Does the first advice name what is planted, and does it do what it"+
+		" promises?\n", w.name)
 	if w.control != nil {
 		fmt.Fprintf(&b, "control: %s\n", inline(w.control))
 	}
 	b.WriteString(w.rest)
-	varies := map[string]bool{}
-	for factor := range with {
-		varies[factor] = true
-	}
 	same, differs := map[string]string{}, map[string]string{}
 	for factor, level := range planted {
-		if varies[factor] {
+		if _, varies := with[factor]; varies {
 			differs[factor] = level
 		} else {
 			same[factor] = level
@@ -206,7 +205,7 @@ func (w world) study(with map[string]string) string {
 	return b.String()
 }
 
-// inline writes pairs as a mapping in a line.
+// inline writes pairs as a YAML mapping in one line.
 func inline(pairs map[string]string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
@@ -215,15 +214,16 @@ func inline(pairs map[string]string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// runs runs a study and asks for advice of it. failed says why there is none; the error
-// that there is no point in going on.
-func (w world) runs(ctx context.Context, folder, part, text string) (reports []advice.Report, dir, failed string, err error) {
+// runs runs a study and asks for advice. failed says why there is none; an error ends the
+// bench.
+func (w world) runs(ctx context.Context, folder, part, text string) (reports []advice.Report, dir, failed string,
+	err error) {
 	file := filepath.Join(folder, "bench-advice-"+w.name+"-"+part+".yaml")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return nil, "", "", err
 	}
 	dir = filepath.Join(folder, fmt.Sprintf("advice-%s-%s-%s", w.name, part, time.Now().UTC().Format("150405")))
-	// A trial on a busy machine may not be valid: advice says what that makes of it.
+	// A trial on a busy machine may be invalid: advice doubts it then.
 	code, runErr := labs.Run(ctx, nil, "run", file, "--out", dir)
 	if ctx.Err() != nil {
 		return nil, dir, "", ctx.Err()

@@ -29,7 +29,8 @@ func TestTry(t *testing.T) {
 	planted := advice.Report{Advice: []advice.Judgement{{Rule: w.planted, Confidence: 0.95, Expect: expect,
 		Try: []advice.Step{{Do: "look"}, {Lever: study.FactorDebounceAfter, Level: "100ms"}}}}}
 	beside := func(total float64) []advice.Report {
-		one, other := planted, advice.Report{Cell: record.Cell{study.FactorVariant: advised}, Values: []advice.Value{{Name: "total", Value: total}}}
+		one, other := planted, advice.Report{Cell: record.Cell{study.FactorVariant: advised},
+			Values: []advice.Value{{Name: "total", Value: total}}}
 		one.Cell = record.Cell{study.FactorVariant: asPlanted}
 		return []advice.Report{one, other}
 	}
@@ -42,11 +43,14 @@ func TestTry(t *testing.T) {
 		"as promised": {[]advice.Report{planted}, beside(0.5), func(l line) bool {
 			return l.First == w.planted && l.Effect.Within && l.Effect.Applied == "debounce_after: 100ms"
 		}, 0},
-		"not":            {[]advice.Report{planted}, beside(2), func(l line) bool { return l.First == w.planted && !l.Effect.Within && l.Effect.After == 2 }, 1},
-		"another advice": {[]advice.Report{another, planted}, nil, func(l line) bool { return l.First == "throttle" && l.Effect == nil }, 1},
-		"silence":        {[]advice.Report{{}}, nil, func(l line) bool { return l.First == "" && l.Failed == "" }, 1},
-		"no answer":      {nil, nil, func(l line) bool { return strings.Contains(l.Failed, "advise") }, 1},
-		"no second":      {[]advice.Report{planted}, nil, func(l line) bool { return strings.Contains(l.Effect.Failed, "advise") && !l.Effect.Within }, 1},
+		"not": {[]advice.Report{planted}, beside(2),
+			func(l line) bool { return l.First == w.planted && !l.Effect.Within && l.Effect.After == 2 }, 1},
+		"another advice": {[]advice.Report{another, planted}, nil,
+			func(l line) bool { return l.First == "throttle" && l.Effect == nil }, 1},
+		"silence":   {[]advice.Report{{}}, nil, func(l line) bool { return l.First == "" && l.Failed == "" }, 1},
+		"no answer": {nil, nil, func(l line) bool { return strings.Contains(l.Failed, "advise") }, 1},
+		"no second": {[]advice.Report{planted}, nil,
+			func(l line) bool { return strings.Contains(l.Effect.Failed, "advise") && !l.Effect.Within }, 1},
 	} {
 		t.Chdir(t.TempDir())
 		if err := os.MkdirAll("bin", 0o755); err != nil {

@@ -3,24 +3,24 @@ package main
 // world is a mesh with one limit, or with none.
 type world struct {
 	name string
-	// planted is the rule that is to name the limit; "" where there is none.
+	// planted is the rule that must name the limit; "" where there is none.
 	planted string
-	// settings are the study's own, and limit what plants the limit: levels of factors.
+	// settings are levels of factors, and limit those that plant the limit.
 	settings map[string]string
 	limit    map[string]string
-	// control are fields of the study's section control; of a study of the data plane it is
-	// nil, and rest has its other fields.
+	// control are fields of the study's section control; nil for a study of the data plane,
+	// whose other fields are in rest.
 	control map[string]string
 	rest    string
-	// byHand are levels that do what the advice asks for where that is no lever; where there
-	// are any, they are applied instead of the advice's lever, if it has one.
+	// byHand are levels that do what the advice asks for by hand. They are applied instead of
+	// the advised lever.
 	byHand map[string]string
 }
 
-// small is the mesh that most worlds have: on two cores istiod's idle time, pushes and
-// the lab around it leave room.
+// small is the mesh of most worlds, which leaves room on two cores.
 func small(more ...string) map[string]string {
-	out := map[string]string{"proxies": "100", "services": "80", "endpoints": "1", "namespaces": "2", "change": "virtualservice", "change_rate": "2"}
+	out := map[string]string{"proxies": "100", "services": "80", "endpoints": "1", "namespaces": "2",
+		"change": "virtualservice", "change_rate": "2"}
 	for i := 0; i < len(more); i += 2 {
 		out[more[i]] = more[i+1]
 	}
@@ -47,25 +47,36 @@ func levels(pairs ...string) map[string]string {
 
 // worlds are twelve with one limit each, and three without.
 var worlds = []world{
-	{name: "debounce", planted: "debounce_long", settings: small("change_rate", "1"), control: changes("changes", "8"), limit: levels("debounce_after", "4s")},
+	{name: "debounce", planted: "debounce_long", settings: small("change_rate", "1"),
+		control: changes("changes", "8"), limit: levels("debounce_after", "4s")},
 	{name: "restless", planted: "debounce_restless", settings: small("change", "destinationrule", "change_rate", "14"),
 		control: changes("changes", "170", "objects", "20"), limit: levels("debounce_max", "10s")},
-	{name: "hasty", planted: "debounce_short", settings: small("change_rate", "12"), control: changes("changes", "90", "objects", "20"), limit: levels("debounce_after", "1ms")},
-	{name: "cpu", planted: "cpu_limit", settings: small("change_rate", "1"), control: changes("changes", "8"), limit: levels("istiod_cpu", "200m")},
-	{name: "memory", planted: "memory_limit", settings: small("change_rate", "1", "services", "200"), control: changes("changes", "8"), limit: levels("istiod_memory", "200Mi")},
-	{name: "throttle", planted: "throttle", settings: small("change_rate", "1", "proxies", "120"), control: changes("changes", "8"), limit: levels("push_throttle", "1")},
+	{name: "hasty", planted: "debounce_short", settings: small("change_rate", "12"),
+		control: changes("changes", "90", "objects", "20"), limit: levels("debounce_after", "1ms")},
+	{name: "cpu", planted: "cpu_limit", settings: small("change_rate", "1"), control: changes("changes", "8"),
+		limit: levels("istiod_cpu", "200m")},
+	{name: "memory", planted: "memory_limit", settings: small("change_rate", "1", "services", "200"),
+		control: changes("changes", "8"), limit: levels("istiod_memory", "200Mi")},
+	{name: "throttle", planted: "throttle", settings: small("change_rate", "1", "proxies", "120"),
+		control: changes("changes", "8"), limit: levels("push_throttle", "1")},
 	// A slow reader rests three times in a push, for 0.6 s in all, and istiod waits for it where
 	// the next push finds more than 64 KiB unread: changes come faster than that.
-	{name: "slow-readers", planted: "slow_readers", settings: small("change_rate", "3", "services", "250", "proxies", "60"), control: changes("changes", "24", "bad_share", "50%"),
-		limit: levels("clients", "slow-reader"), byHand: levels("clients", "good")},
-	{name: "reconnects", planted: "reconnects", settings: small("change_rate", "1"), control: changes("changes", "8", "bad_share", "50%"),
-		limit: levels("clients", "reconnect-storm"), byHand: levels("clients", "good")},
-	{name: "rejects", planted: "rejected", settings: small("change_rate", "1"), control: changes("changes", "8", "bad_share", "50%"),
-		limit: levels("clients", "rejects"), byHand: levels("clients", "good")},
-	{name: "dns", planted: "dns_clusters", settings: small("change_rate", "1", "proxies", "40", "services", "20"), control: changes("changes", "8"),
-		limit: levels("service_entries", "300")},
-	{name: "scope", planted: "no_scope", settings: small("change_rate", "0.5", "proxies", "40", "namespaces", "10"), control: changes("changes", "5"),
-		limit: levels("services", "900")},
+	{name: "slow-readers", planted: "slow_readers",
+		settings: small("change_rate", "3", "services", "250", "proxies", "60"),
+		control:  changes("changes", "24", "bad_share", "50%"),
+		limit:    levels("clients", "slow-reader"), byHand: levels("clients", "good")},
+	{name: "reconnects", planted: "reconnects", settings: small("change_rate", "1"),
+		control: changes("changes", "8", "bad_share", "50%"),
+		limit:   levels("clients", "reconnect-storm"), byHand: levels("clients", "good")},
+	{name: "rejects", planted: "rejected", settings: small("change_rate", "1"),
+		control: changes("changes", "8", "bad_share", "50%"),
+		limit:   levels("clients", "rejects"), byHand: levels("clients", "good")},
+	{name: "dns", planted: "dns_clusters", settings: small("change_rate", "1", "proxies", "40", "services", "20"),
+		control: changes("changes", "8"),
+		limit:   levels("service_entries", "300")},
+	{name: "scope", planted: "no_scope", settings: small("change_rate", "0.5", "proxies", "40", "namespaces", "10"),
+		control: changes("changes", "5"),
+		limit:   levels("services", "900")},
 	// Where a sidecar takes 0.33 ms of CPU for a request, this is 90% of the limit: the quota of
 	// a period runs out again and again, and requests are still served.
 	{name: "sidecar-cpu", planted: "proxy_cpu",
@@ -73,6 +84,8 @@ var worlds = []world{
 		rest:     "warmup: {min: 1s, max: 4s}\nwindow: 4s\nmeasures: [latency, cpu, pressure, threads]\nstop: none\n",
 		limit:    levels("cpu_limit", "50m"), byHand: levels("cpu_limit", "2")},
 	{name: "healthy-virtualservices", settings: small("change_rate", "1"), control: changes("changes", "8")},
-	{name: "healthy-endpoints", settings: small("change", "endpoints-scale", "change_rate", "1", "endpoints", "2"), control: changes("changes", "8")},
-	{name: "healthy-services", settings: small("change", "service", "change_rate", "1"), control: changes("changes", "8")},
+	{name: "healthy-endpoints", settings: small("change", "endpoints-scale", "change_rate", "1", "endpoints", "2"),
+		control: changes("changes", "8")},
+	{name: "healthy-services", settings: small("change", "service", "change_rate", "1"),
+		control: changes("changes", "8")},
 }

@@ -14,9 +14,9 @@ import (
 // by DNS.
 var dnsTypes = [][]byte{[]byte(`"STRICT_DNS"`), []byte(`"LOGICAL_DNS"`)}
 
-// DNSClusters counts the clusters that a proxy resolves itself: in the config dump of
-// an Envoy, or in what a simulated sidecar was sent (package confile). It holds no
-// more than a resource of either.
+// DNSClusters counts the clusters that a proxy resolves itself, in the config dump of an
+// Envoy or in the configuration of a simulated sidecar (package confile). It holds at most one
+// resource in memory.
 func DNSClusters(r io.Reader) (int, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	if start, _ := in.Peek(confile.Probe()); !confile.Is(start) {
@@ -48,7 +48,7 @@ func DNSClusters(r io.Reader) (int, error) {
 	}
 }
 
-// countIn counts texts in a stream. None may be part of another.
+// countIn counts texts in a stream. No text may contain another.
 func countIn(r io.Reader, texts [][]byte) (int, error) {
 	longest := 0
 	for _, t := range texts {
@@ -58,17 +58,12 @@ func countIn(r io.Reader, texts [][]byte) (int, error) {
 	buffer := make([]byte, 64<<10)
 	for {
 		got, err := r.Read(buffer[held:])
-		whole := buffer[:held+got]
+		window := buffer[:held+got]
 		end := 0 // behind the last text found
 		for _, t := range texts {
-			for at := 0; ; {
-				i := bytes.Index(whole[at:], t)
-				if i < 0 {
-					break
-				}
-				n++
-				at += i + len(t)
-				end = max(end, at)
+			n += bytes.Count(window, t)
+			if i := bytes.LastIndex(window, t); i >= 0 {
+				end = max(end, i+len(t))
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -77,6 +72,6 @@ func countIn(r io.Reader, texts [][]byte) (int, error) {
 		if err != nil {
 			return n, err
 		}
-		held = copy(buffer, whole[max(end, len(whole)-longest+1):])
+		held = copy(buffer, window[max(end, len(window)-longest+1):])
 	}
 }

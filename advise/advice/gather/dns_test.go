@@ -24,7 +24,8 @@ func TestDNSClusters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []cluster.Cluster_DiscoveryType{cluster.Cluster_STATIC, cluster.Cluster_STRICT_DNS, cluster.Cluster_EDS, cluster.Cluster_LOGICAL_DNS, cluster.Cluster_ORIGINAL_DST} {
+	for _, kind := range []cluster.Cluster_DiscoveryType{cluster.Cluster_STATIC, cluster.Cluster_STRICT_DNS,
+		cluster.Cluster_EDS, cluster.Cluster_LOGICAL_DNS, cluster.Cluster_ORIGINAL_DST} {
 		body, err := proto.Marshal(&cluster.Cluster{Name: "c", ClusterDiscoveryType: &cluster.Cluster_Type{Type: kind}})
 		if err == nil {
 			err = w.Write(confile.Resource{TypeURL: clusterType, Name: "c", Body: body})
@@ -48,10 +49,13 @@ func TestDNSClustersOfADump(t *testing.T) {
 		want := rapid.IntRange(0, 30).Draw(t, "clusters")
 		for range want {
 			text.WriteString(strings.Repeat("x", rapid.IntRange(0, 9000).Draw(t, "between")))
-			text.WriteString(rapid.SampledFrom([]string{`"type": "STRICT_DNS"`, `"type":"LOGICAL_DNS"`, `"STRICT_DNS""EDS"`}).Draw(t, "type"))
+			text.WriteString(rapid.SampledFrom([]string{`"type": "STRICT_DNS"`, `"type":"LOGICAL_DNS"`,
+				`"STRICT_DNS""EDS"`}).Draw(t, "type"))
 		}
 		for name, r := range map[string]interface{ Read([]byte) (int, error) }{
-			"at once": strings.NewReader(text.String()), "by bytes": iotest.OneByteReader(strings.NewReader(text.String())), "by halves": iotest.HalfReader(strings.NewReader(text.String())),
+			"at once":   strings.NewReader(text.String()),
+			"by bytes":  iotest.OneByteReader(strings.NewReader(text.String())),
+			"by halves": iotest.HalfReader(strings.NewReader(text.String())),
 		} {
 			if n, err := DNSClusters(r); n != want || err != nil {
 				t.Fatalf("%s: %d of %d, %v", name, n, want, err)

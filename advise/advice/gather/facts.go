@@ -88,7 +88,8 @@ func idleWrites(trials []*record.Trial, seconds float64, out map[*advice.Quantit
 	if idle+useful == 0 {
 		return
 	}
-	out[advice.IdleWritesShare], out[advice.IdleWrites], out[advice.UsefulWrites] = idle/(idle+useful), idle/seconds, useful/seconds
+	out[advice.IdleWritesShare], out[advice.IdleWrites], out[advice.UsefulWrites] = idle/(idle+useful), idle/seconds,
+		useful/seconds
 }
 
 // locks returns how many goroutines of all replicas waited for a lock on average while a

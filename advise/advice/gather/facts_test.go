@@ -14,7 +14,8 @@ func TestLocksWaitingIsOfAllTrials(t *testing.T) {
 	trial := func(waiting ...float64) *record.Trial {
 		c := &record.Control{}
 		for _, w := range waiting {
-			c.Profiles = append(c.Profiles, record.Profile{Kind: "mutex", Total: int64(w * 5e9), Seconds: 5}, record.Profile{Kind: "cpu", Total: 9e9, Seconds: 5})
+			c.Profiles = append(c.Profiles, record.Profile{Kind: "mutex", Total: int64(w * 5e9), Seconds: 5},
+				record.Profile{Kind: "cpu", Total: 9e9, Seconds: 5})
 		}
 		return &record.Trial{Window: record.Window{Seconds: 10}, Control: c}
 	}

@@ -8,12 +8,13 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
-// KeepListeners is how many resources of a proxy have to be known by name for [Headless]
+// KeepListeners is how many resources of a proxy [Headless] needs by name
 // (scope.Options.Keep).
 const KeepListeners = 100_000
 
-// Headless says what of a proxy's configuration are listeners for single endpoints of
-// headless Services, and whose most of them are; "" where there are none.
+// Headless counts a proxy's listeners for single endpoints of headless Services. It returns
+// their share of the configuration too, and a note that names the Service with most of them, ""
+// if there are none.
 //
 // istiod makes a listener ADDRESS_PORT for each TCP port of a Service that has an address,
 // one 0.0.0.0_PORT for HTTP, and one ENDPOINT_PORT for each endpoint of a headless Service's

@@ -29,10 +29,13 @@ func TestHeadless(t *testing.T) {
 	const store, web = "outbound|9042||store.data.svc.cluster.local", "outbound|80||web.shop.svc.cluster.local"
 	var others, endpoints [][2]string
 	for i := range 30 {
-		others = append(others, [2]string{fmt.Sprintf("10.96.0.%d_3306", i), fmt.Sprintf("outbound|3306||db%d.shop.svc.cluster.local", i)})
+		others = append(others, [2]string{fmt.Sprintf("10.96.0.%d_3306", i),
+			fmt.Sprintf("outbound|3306||db%d.shop.svc.cluster.local", i)})
 	}
-	others = append(others, [2]string{"0.0.0.0_80", web}, [2]string{"[::]_80", web}, [2]string{"10.96.1.1_80", web}, [2]string{"10.96.1.1_81", "outbound|81||web.shop.svc.cluster.local"},
-		[2]string{"192.0.2.1_443", "outbound|443||api.example.com"}, [2]string{"192.0.2.2_443", "outbound|443||api.example.com"})
+	others = append(others, [2]string{"0.0.0.0_80", web}, [2]string{"[::]_80", web}, [2]string{"10.96.1.1_80", web},
+		[2]string{"10.96.1.1_81", "outbound|81||web.shop.svc.cluster.local"},
+		[2]string{"192.0.2.1_443", "outbound|443||api.example.com"},
+		[2]string{"192.0.2.2_443", "outbound|443||api.example.com"})
 	for i := range 400 {
 		endpoints = append(endpoints, [2]string{fmt.Sprintf("10.244.%d.%d_9042", i/200, i%200+1), store})
 	}
@@ -45,7 +48,8 @@ func TestHeadless(t *testing.T) {
 	}{
 		{"none", others, 0, 0, 0, ""},
 		{"one endpoint", append(others[:len(others):len(others)], endpoints[0]), 0, 0, 0, ""},
-		{"headless", append(others[:len(others):len(others)], endpoints...), 400, 0.85, 0.95, "Service data/store has most listeners for single endpoints, 400 of 400 in a proxy"},
+		{"headless", append(others[:len(others):len(others)], endpoints...), 400, 0.85, 0.95,
+			"Service data/store has most listeners for single endpoints, 400 of 400 in a proxy"},
 		{"nothing", nil, 0, 0, 0, ""},
 	} {
 		p, err := scope.ReadDump(strings.NewReader(dumpOf(c.listeners)), "a", scope.Options{Keep: KeepListeners})

@@ -11,7 +11,8 @@ import (
 
 // Metrics answers the quantities' queries from a source at a moment. A query that gives no
 // value, or several, has no answer.
-func Metrics(ctx context.Context, s signals.Source, o signals.Options, at time.Time) (map[*advice.Quantity]float64, error) {
+func Metrics(ctx context.Context, s signals.Source, o signals.Options, at time.Time) (map[*advice.Quantity]float64,
+	error) {
 	out := map[*advice.Quantity]float64{}
 	for _, q := range advice.Quantities() {
 		if err := answer(ctx, out, q, s, o, at); err != nil {
@@ -21,7 +22,8 @@ func Metrics(ctx context.Context, s signals.Source, o signals.Options, at time.T
 	return out, nil
 }
 
-func answer(ctx context.Context, out map[*advice.Quantity]float64, q *advice.Quantity, s signals.Source, o signals.Options, at time.Time) error {
+func answer(ctx context.Context, out map[*advice.Quantity]float64, q *advice.Quantity, s signals.Source,
+	o signals.Options, at time.Time) error {
 	if q.Query == "" {
 		return nil
 	}

@@ -44,8 +44,10 @@ func OfRun(ctx context.Context, r Run) ([]*advice.Evidence, error) {
 }
 
 func (r *Run) cell(ctx context.Context, cell *record.CellSummary) (*advice.Evidence, error) {
-	e := &advice.Evidence{Source: "run " + r.Dir, Cell: cell.Cell, Known: r.Known, Metrics: map[*advice.Quantity]float64{},
-		Findings: map[string]record.Finding{}, Facts: map[*advice.Quantity]float64{}, Levers: map[string]string{}, Limits: map[string]string{}}
+	e := &advice.Evidence{Source: "run " + r.Dir, Cell: cell.Cell, Known: r.Known,
+		Metrics:  map[*advice.Quantity]float64{},
+		Findings: map[string]record.Finding{}, Facts: map[*advice.Quantity]float64{}, Levers: map[string]string{},
+		Limits: map[string]string{}}
 	trials := r.trials(cell.Cell, e)
 	r.findings(cell, e)
 	if len(trials) > 0 {
@@ -84,14 +86,16 @@ func (r *Run) trials(cell record.Cell, e *advice.Evidence) []*record.Trial {
 			failed = ", as for " + c.Name + ": " + c.Detail
 		}
 	}
-	e.Doubt = fmt.Sprintf("no trial of this cell is valid%s; what istiod counted is taken from %d that are not", failed, len(others))
+	e.Doubt = fmt.Sprintf("no trial of this cell is valid%s; what istiod counted is taken from %d that are not",
+		failed, len(others))
 	return others
 }
 
 // istiodLived reports whether istiod was the same from begin to end of a trial, so that its
 // counts are of the window.
 func istiodLived(t *record.Trial) bool {
-	return !slices.ContainsFunc(t.Validity.Checks, func(c record.Check) bool { return c.Name == "istiod-lived" && !c.OK })
+	return !slices.ContainsFunc(t.Validity.Checks,
+		func(c record.Check) bool { return c.Name == "istiod-lived" && !c.OK })
 }
 
 func within(cell, partial record.Cell) bool {
@@ -148,7 +152,8 @@ func (r *Run) bill(b record.Bill, facts map[*advice.Quantity]float64) {
 		total := 0.0
 		for i := range r.Findings.Cells {
 			c := &r.Findings.Cells[i]
-			if cpu := c.CPUPerRequest[record.PartServerProxy]; c.Cell[study.FactorVariant] == part.Name && within(c.Cell, b.Cell) {
+			if cpu := c.CPUPerRequest[record.PartServerProxy]; c.Cell[study.FactorVariant] == part.Name &&
+				within(c.Cell, b.Cell) {
 				total = max(total, cpu.UserUS+cpu.SystemUS)
 			}
 		}
@@ -163,7 +168,8 @@ func (r *Run) bill(b record.Bill, facts map[*advice.Quantity]float64) {
 func billed(part record.BillPart) *advice.Quantity {
 	filter := part.Levels[study.FactorFilters]
 	switch {
-	case strings.HasPrefix(part.Levels[study.FactorTelemetry], "access-log") && !strings.Contains(part.Levels[study.FactorTelemetry], "+"), filter == study.PartOTLPLog:
+	case strings.HasPrefix(part.Levels[study.FactorTelemetry], "access-log") &&
+		!strings.Contains(part.Levels[study.FactorTelemetry], "+"), filter == study.PartOTLPLog:
 		return advice.AccessLogShare
 	case filter == study.PartLua, filter == study.PartWasm, strings.HasPrefix(filter, study.PartEnvoyFilter):
 		return advice.FilterShare
@@ -202,7 +208,8 @@ func (r *Run) effects(full, short record.Cell, e *advice.Evidence) {
 }
 
 // shownEffects are the differences that advice shows.
-var shownEffects = []string{"convergence_p50_overhead", "convergence_p99_overhead", "pushes_overhead", "istiod_cpu_per_change_overhead"}
+var shownEffects = []string{"convergence_p50_overhead", "convergence_p99_overhead", "pushes_overhead",
+	"istiod_cpu_per_change_overhead"}
 
 // oneLever reports in which lever alone two cells differ.
 func oneLever(a, b record.Cell) (lever, level string, ok bool) {
@@ -229,7 +236,8 @@ func (r *Run) metrics(ctx context.Context, trials []*record.Trial, e *advice.Evi
 		return err
 	}
 	if len(fell) > 0 {
-		e.Notes = append(e.Notes, fmt.Sprintf("left out, because they fell in a window, as when istiod restarts: %s", strings.Join(fell[:min(len(fell), mostNamed)], ", ")))
+		e.Notes = append(e.Notes, fmt.Sprintf("left out, because they fell in a window, as when istiod restarts: %s",
+			strings.Join(fell[:min(len(fell), mostNamed)], ", ")))
 	}
 	e.WindowS = seconds
 	held, err := signals.Held("istiod's counts in the trials", moments)

@@ -39,11 +39,15 @@ const windowS = 100
 
 // healthy is an istiod that nothing limits.
 func healthy() world {
-	return world{rounds: 50, updatesPerRound: 3, proxies: 50, debounce: 0.12, context: 0.002, queue: 0.01, push: 0.02, send: 0.001,
-		cpu: 0.2, idle: 0.01, busy: 0.4, locks: 0.05, procs: 2, replicas: 1, configBytes: 200_000,
-		levers: record.Cell{study.FactorDebounceAfter: "100ms", study.FactorDebounceMax: "10s", study.FactorPushThrottle: "default", study.FactorIstiodReplicas: "1",
-			study.FactorIstiodCPU: "none", study.FactorIstiodMemory: "none", study.FactorEDSDebounce: "true", study.FactorSidecarScope: "none",
-			study.FactorDiscoverySelectors: "none", study.FactorRequestLimit: "default", study.FactorChange: "virtualservice"}}
+	return world{rounds: 50, updatesPerRound: 3, proxies: 50, debounce: 0.12, context: 0.002, queue: 0.01, push: 0.02,
+		send: 0.001,
+		cpu:  0.2, idle: 0.01, busy: 0.4, locks: 0.05, procs: 2, replicas: 1, configBytes: 200_000,
+		levers: record.Cell{study.FactorDebounceAfter: "100ms", study.FactorDebounceMax: "10s",
+			study.FactorPushThrottle: "default", study.FactorIstiodReplicas: "1",
+			study.FactorIstiodCPU: "none", study.FactorIstiodMemory: "none", study.FactorEDSDebounce: "true",
+			study.FactorSidecarScope:       "none",
+			study.FactorDiscoverySelectors: "none", study.FactorRequestLimit: "default",
+			study.FactorChange: "virtualservice"}}
 }
 
 // with are levers changed.
@@ -74,8 +78,9 @@ func (w world) run() Run {
 	if w.rejects > 0 {
 		rises["pilot_total_xds_rejects{type=\"cds\"}"] = w.rejects
 	}
-	for name, of := range map[string][2]float64{"pilot_debounce_time": {rounds, w.debounce}, "pilot_pushcontext_init_seconds": {rounds, w.context},
-		"pilot_proxy_queue_time": {turns, w.queue}, "pilot_proxy_convergence_time": {turns, w.queue + w.push}} {
+	for name, of := range map[string][2]float64{"pilot_debounce_time": {rounds, w.debounce},
+		"pilot_pushcontext_init_seconds": {rounds, w.context},
+		"pilot_proxy_queue_time":         {turns, w.queue}, "pilot_proxy_convergence_time": {turns, w.queue + w.push}} {
 		rises[name+"_count"], rises[name+"_sum"] = of[0], of[0]*of[1]
 	}
 	for _, le := range []float64{0.1, 0.5, 1, 3} {
@@ -86,24 +91,31 @@ func (w world) run() Run {
 		rises[fmt.Sprintf("pilot_proxy_convergence_time_bucket{le=\"%g\"}", le)] = under
 	}
 	rises["pilot_proxy_convergence_time_bucket{le=\"+Inf\"}"] = turns
-	t := record.Trial{ID: "b000-t00", Cell: w.levers, Validity: record.Validity{Valid: true}, Window: record.Window{Seconds: windowS},
-		CPU:      map[string]record.CPU{record.PartControl: {UserS: w.cpu * windowS, ThrottledS: w.throttled * windowS}},
+	t := record.Trial{ID: "b000-t00", Cell: w.levers, Validity: record.Validity{Valid: true},
+		Window: record.Window{Seconds: windowS},
+		CPU: map[string]record.CPU{record.PartControl: {UserS: w.cpu * windowS,
+			ThrottledS: w.throttled * windowS}},
 		Pressure: &record.Pressure{BusyRatio: w.busy},
-		Control: &record.Control{Committed: int(w.rounds * w.updatesPerRound), Istiod: rises, IdleSeconds: 10, Idle: record.CPU{UserS: 10 * w.idle}, Reconnects: map[string]int64{"storm": w.reconnects},
-			IstiodGauges: map[string]float64{"go_sched_gomaxprocs_threads": w.procs, "pilot_xds{version=\"1.31\"}": w.proxies, "pilot_services": 100,
+		Control: &record.Control{Committed: int(w.rounds * w.updatesPerRound), Istiod: rises, IdleSeconds: 10,
+			Idle: record.CPU{UserS: 10 * w.idle}, Reconnects: map[string]int64{"storm": w.reconnects},
+			IstiodGauges: map[string]float64{"go_sched_gomaxprocs_threads": w.procs,
+				"pilot_xds{version=\"1.31\"}": w.proxies, "pilot_services": 100,
 				"process_start_time_seconds": 1, "process_resident_memory_bytes": 200e6},
 			Profiles: []record.Profile{{Kind: "mutex", Total: int64(w.locks * 5e9), Seconds: 5}}}}
 	cell := record.CellSummary{Cell: record.Cell{}, Threads: map[string]record.ThreadsSummary{}}
 	for part, limit := range w.limits {
 		s := record.ThreadsSummary{Limit: limit, QuotaCores: w.quota, ThrottledRatio: 0.5}
 		for i := range w.workers {
-			s.Rows = append(s.Rows, record.ThreadRow{Name: fmt.Sprintf("worker_%d", i), Worker: true, UserRatio: 0.6, SystemRatio: 0.35})
+			s.Rows = append(s.Rows, record.ThreadRow{Name: fmt.Sprintf("worker_%d", i), Worker: true, UserRatio: 0.6,
+				SystemRatio: 0.35})
 		}
 		cell.Threads[part] = s
 	}
 	facts := func([]*record.Trial) (map[*advice.Quantity]float64, []string) { return w.held, nil }
-	return Run{Dir: "dir", Facts: facts, Record: record.Run{Trials: []record.Trial{t}}, Findings: record.Findings{Cells: []record.CellSummary{cell},
-		Findings: []record.Finding{{Name: "config_bytes", Cell: record.Cell{}, Estimate: w.configBytes, Verdict: record.VerdictMeasured}}}}
+	return Run{Dir: "dir", Facts: facts, Record: record.Run{Trials: []record.Trial{t}},
+		Findings: record.Findings{Cells: []record.CellSummary{cell},
+			Findings: []record.Finding{{Name: "config_bytes", Cell: record.Cell{}, Estimate: w.configBytes,
+				Verdict: record.VerdictMeasured}}}}
 }
 
 func judged(t *testing.T, r Run) advice.Report {
@@ -129,9 +141,14 @@ func planted() map[string]world {
 			w.rounds, w.updatesPerRound, w.debounce, w.cpu, w.queue, w.push = 1000, 1, 0.01, 1.2, 0.005, 0.01
 		},
 			study.FactorDebounceAfter, "1ms"),
-		"cpu_limit":     change(func(w *world) { w.throttled, w.queue, w.push, w.cpu = 0.4, 1.2, 0.4, 0.15 }, study.FactorIstiodCPU, "200m"),
-		"throttle":      change(func(w *world) { w.queue, w.push, w.cpu = 0.075, 0.003, 0.1 }, study.FactorPushThrottle, "1"),
-		"locks":         change(func(w *world) { w.proxies, w.procs, w.queue, w.push, w.cpu, w.locks = 1000, 16, 0.5, 0.1, 1.5, 40 }),
+		"cpu_limit": change(func(w *world) { w.throttled, w.queue, w.push, w.cpu = 0.4, 1.2, 0.4, 0.15 },
+			study.FactorIstiodCPU, "200m"),
+		"throttle": change(func(w *world) { w.queue, w.push, w.cpu = 0.075, 0.003, 0.1 },
+			study.FactorPushThrottle, "1"),
+		"locks": change(func(w *world) {
+			w.proxies, w.procs, w.queue, w.push, w.cpu, w.locks = 1000, 16, 0.5,
+				0.1, 1.5, 40
+		}),
 		"slow_readers":  change(func(w *world) { w.queue, w.push, w.send = 0.3, 0.5, 0.45 }),
 		"saturated_out": change(func(w *world) { w.rounds, w.cpu, w.queue, w.push = 200, 1.9, 0.3, 0.4 }),
 		"saturated_in": change(func(w *world) {
@@ -144,17 +161,20 @@ func planted() map[string]world {
 		"no_effect":    change(func(w *world) {}, study.FactorChange, study.ChangeNoOp),
 		"rejected":     change(func(w *world) { w.rejects = 7 }),
 		"headless": change(func(w *world) {
-			w.held, w.headless = map[*advice.Quantity]float64{advice.HeadlessListeners: 400, advice.HeadlessShare: 0.82}, 2000
+			w.held, w.headless = map[*advice.Quantity]float64{advice.HeadlessListeners: 400,
+				advice.HeadlessShare: 0.82}, 2000
 			w.listeners = 2000
 		}),
 		"dns_clusters": change(func(w *world) {
-			w.proxies, w.rounds, w.held = 500, 5, map[*advice.Quantity]float64{advice.DNSClusters: 31, advice.DNSClustersMean: 30}
+			w.proxies, w.rounds, w.held = 500, 5,
+				map[*advice.Quantity]float64{advice.DNSClusters: 31, advice.DNSClustersMean: 30}
 		}),
 		"workers": change(func(w *world) {
 			w.limits, w.workers = map[string]string{"client_proxy": "", "server_proxy": record.LimitConcurrency}, 2
 		}),
 		"proxy_cpu": change(func(w *world) {
-			w.limits, w.workers, w.quota = map[string]string{"client_proxy": record.LimitCPU, "server_proxy": ""}, 2, 0.5
+			w.limits, w.workers, w.quota = map[string]string{"client_proxy": record.LimitCPU, "server_proxy": ""}, 2,
+				0.5
 		}),
 	}
 }
@@ -176,7 +196,8 @@ func TestPlanted(t *testing.T) {
 			continue
 		}
 		first := r.Advice[0]
-		if first.Confidence < 0.6 || len(first.Try) == 0 || len(first.Evidence) == 0 || strings.Contains(first.Says, "unknown") {
+		if first.Confidence < 0.6 || len(first.Try) == 0 || len(first.Evidence) == 0 ||
+			strings.Contains(first.Says, "unknown") {
 			t.Errorf("%s: %+v", name, first)
 		}
 		if e := first.Expect; e == nil || e.Low > e.High || e.High > 1.05*e.Now || e.Low <= e.Now && e.Now <= e.High {
@@ -240,8 +261,10 @@ func TestVersions(t *testing.T) {
 		istiod string
 	}{
 		"never asked": {nil, false, 0, false, ""},
-		"has it":      {&variables.Known{Version: "9.9", Variables: []variables.Variable{{Name: "PILOT_PUSH_THROTTLE", Default: "0"}}}, true, 0, true, "9.9"},
-		"lacks it":    {&variables.Known{Version: "9.9", Variables: []variables.Variable{{Name: "PILOT_OTHER"}}}, false, 1, false, "9.9"},
+		"has it": {&variables.Known{Version: "9.9",
+			Variables: []variables.Variable{{Name: "PILOT_PUSH_THROTTLE", Default: "0"}}}, true, 0, true, "9.9"},
+		"lacks it": {&variables.Known{Version: "9.9", Variables: []variables.Variable{{Name: "PILOT_OTHER"}}},
+			false, 1, false, "9.9"},
 	} {
 		run := w.run()
 		run.Known = c.known
@@ -270,7 +293,8 @@ func TestAbsentMetrics(t *testing.T) {
 			delete(run.Record.Trials[0].Control.Istiod, key)
 		}
 	}
-	run.Known = &variables.Known{Version: "9.9", Metrics: []variables.Metric{{Name: "pilot_xds"}, {Name: "pilot_proxy_queue_time"}}}
+	run.Known = &variables.Known{Version: "9.9", Metrics: []variables.Metric{{Name: "pilot_xds"},
+		{Name: "pilot_proxy_queue_time"}}}
 	r := judged(t, run)
 	i := slices.IndexFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "debounce_restless" })
 	if i < 0 {
@@ -292,7 +316,8 @@ func TestValidity(t *testing.T) {
 	v := &run.Record.Trials[0].Validity
 	v.Valid, v.Checks = false, []record.Check{{Name: "driver-schedule", Detail: "late"}}
 	r := judged(t, run)
-	if r.Doubt == "" || !strings.Contains(r.Doubt, "driver-schedule: late") || len(r.Advice) == 0 || r.Advice[0].Confidence >= sure {
+	if r.Doubt == "" || !strings.Contains(r.Doubt, "driver-schedule: late") || len(r.Advice) == 0 ||
+		r.Advice[0].Confidence >= sure {
 		t.Errorf("%+v", r)
 	}
 	v.Checks = []record.Check{{Name: "istiod-lived"}}
@@ -314,11 +339,15 @@ func TestEffects(t *testing.T) {
 	run.Findings.Cells[0].Cell = record.Cell{study.FactorDebounceAfter: "5s"}
 	other.Cell[study.FactorDebounceAfter] = "100ms"
 	run.Record.Trials = append(run.Record.Trials, other)
-	run.Findings.Findings = append(run.Findings.Findings, record.Finding{Name: "convergence_p50_overhead", Cell: record.Cell{study.FactorDebounceAfter: "100ms"},
-		Against: record.Cell{study.FactorDebounceAfter: "5s"}, Estimate: -4.9e6, Low: -5e6, High: -4.8e6, Unit: "us", Verdict: record.VerdictReal})
+	run.Findings.Findings = append(run.Findings.Findings,
+		record.Finding{Name: "convergence_p50_overhead", Cell: record.Cell{study.FactorDebounceAfter: "100ms"},
+			Against: record.Cell{study.FactorDebounceAfter: "5s"}, Estimate: -4.9e6, Low: -5e6, High: -4.8e6,
+			Unit:    "us",
+			Verdict: record.VerdictReal})
 	r := judged(t, run)
 	if len(r.Advice) == 0 || len(r.Advice[0].Try) == 0 || len(r.Advice[0].Try[0].Measured) != 1 ||
-		r.Advice[0].Try[0].Measured[0].Lever != study.FactorDebounceAfter || r.Advice[0].Try[0].Measured[0].Finding.Estimate != -4.9e6 {
+		r.Advice[0].Try[0].Measured[0].Lever != study.FactorDebounceAfter ||
+		r.Advice[0].Try[0].Measured[0].Finding.Estimate != -4.9e6 {
 		t.Errorf("%+v", r.Advice)
 	}
 }
@@ -350,7 +379,8 @@ func TestTwoReplicas(t *testing.T) {
 		if want := w.rounds / windowS; values["rounds_per_s"] < 0.99*want || values["rounds_per_s"] > 1.01*want {
 			t.Errorf("%s: %g rounds of a replica, not %g", name, values["rounds_per_s"], want)
 		}
-		if want := w.updatesPerRound; values["updates_per_round"] < 0.99*want || values["updates_per_round"] > 1.01*want {
+		if want := w.updatesPerRound; values["updates_per_round"] < 0.99*want ||
+			values["updates_per_round"] > 1.01*want {
 			t.Errorf("%s: %g updates in a round, not %g", name, values["updates_per_round"], want)
 		}
 	}
@@ -379,7 +409,8 @@ func TestCounterFell(t *testing.T) {
 	run := planted()["debounce_long"].run()
 	run.Record.Trials[0].Control.Istiod["pilot_debounce_time_sum"] = -3
 	r := judged(t, run)
-	if len(r.Advice) > 0 || !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "pilot_debounce_time_sum") }) {
+	if len(r.Advice) > 0 || !slices.ContainsFunc(r.Notes,
+		func(n string) bool { return strings.Contains(n, "pilot_debounce_time_sum") }) {
 		t.Errorf("%+v", r)
 	}
 	if !slices.ContainsFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "debounce_long" }) {
@@ -390,7 +421,8 @@ func TestCounterFell(t *testing.T) {
 // Facts and findings that are no numbers are not known.
 func TestNotANumber(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1)} {
-		r := advice.Judge(&advice.Evidence{Facts: map[*advice.Quantity]float64{advice.ConfigBytes: v, advice.Throttled: v}, Findings: map[string]record.Finding{"config_bytes": {Estimate: v}}})
+		r := advice.Judge(&advice.Evidence{Facts: map[*advice.Quantity]float64{advice.ConfigBytes: v,
+			advice.Throttled: v}, Findings: map[string]record.Finding{"config_bytes": {Estimate: v}}})
 		if len(r.Advice) > 0 || len(r.Values) > 0 {
 			t.Errorf("%g: %+v", v, r.Values)
 		}
@@ -413,7 +445,8 @@ func TestNothingPushed(t *testing.T) {
 	if len(r.Advice) > 0 || i < 0 {
 		t.Fatalf("%+v", r)
 	}
-	if !slices.ContainsFunc(r.Undecided[i].Missing, func(g advice.Gap) bool { return strings.Contains(g.Measure, "while configuration changes") }) {
+	if !slices.ContainsFunc(r.Undecided[i].Missing,
+		func(g advice.Gap) bool { return strings.Contains(g.Measure, "while configuration changes") }) {
 		t.Errorf("%+v", r.Undecided[i].Missing)
 	}
 }

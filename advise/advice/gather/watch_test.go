@@ -14,7 +14,8 @@ import (
 // value over a healthy istiod, which has never exported an error, and that of errors is
 // zero then, and above zero from the first error on, of whichever kind.
 func TestWatch(t *testing.T) {
-	tuned := &record.Tuning{Recommended: record.Cell{study.FactorDebounceAfter: "1s"}, Present: record.Cell{study.FactorDebounceAfter: "100ms"}}
+	tuned := &record.Tuning{Recommended: record.Cell{study.FactorDebounceAfter: "1s"},
+		Present: record.Cell{study.FactorDebounceAfter: "100ms"}}
 	advice.Careful(tuned)
 	if len(tuned.Watch) < 5 {
 		t.Fatalf("%+v", tuned.Watch)
@@ -41,10 +42,12 @@ func TestWatch(t *testing.T) {
 				add(metric, float64(10*minute), map[string]string{"le": "0.1", "pod": "istiod-1"})
 				add(metric, float64(10*minute), map[string]string{"le": "+Inf", "pod": "istiod-1"})
 			}
-			add("container_cpu_usage_seconds_total", float64(minute), map[string]string{"namespace": "istio-system", "container": "discovery", "pod": "istiod-1"})
+			add("container_cpu_usage_seconds_total", float64(minute),
+				map[string]string{"namespace": "istio-system", "container": "discovery", "pod": "istiod-1"})
 			add("pilot_xds_pushes", float64(100*minute), map[string]string{"type": "cds"})
 			add("pilot_inbound_updates", float64(10*minute), map[string]string{"type": "config"})
-			add("istio_requests_total", float64(minute), map[string]string{"reporter": "source", "response_flags": "UF"})
+			add("istio_requests_total", float64(minute),
+				map[string]string{"reporter": "source", "response_flags": "UF"})
 			for metric, of := range c.errors {
 				if minute >= 20 {
 					add(metric, of[min(minute/25, 1)], map[string]string{"type": "lds"})

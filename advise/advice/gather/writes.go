@@ -131,16 +131,19 @@ func (w *Writes) Facts(now time.Time) (facts map[*advice.Quantity]float64, notes
 	for _, n := range w.idle {
 		idle += n
 	}
-	facts = map[*advice.Quantity]float64{advice.IdleWrites: float64(idle) / seconds, advice.IdleWritesShare: float64(idle) / float64(max(1, w.all)),
-		advice.UsefulWrites: float64(w.all-idle) / seconds}
+	facts = map[*advice.Quantity]float64{advice.IdleWrites: float64(idle) / seconds,
+		advice.IdleWritesShare: float64(idle) / float64(max(1, w.all)),
+		advice.UsefulWrites:    float64(w.all-idle) / seconds}
 	if w.partial {
 		facts = nil
 	}
 	writers := slices.SortedFunc(maps.Keys(w.idle), func(a, b Writer) int {
-		return cmp.Or(cmp.Compare(w.idle[b], w.idle[a]), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Manager, b.Manager))
+		return cmp.Or(cmp.Compare(w.idle[b], w.idle[a]), cmp.Compare(a.Resource, b.Resource),
+			cmp.Compare(a.Manager, b.Manager))
 	})
 	for _, by := range writers[:min(len(writers), mostWriters)] {
-		notes = append(notes, fmt.Sprintf("%s wrote %s %d times in %.0f s without changing anything that proxies need", by.Manager, by.Resource, w.idle[by], seconds))
+		notes = append(notes, fmt.Sprintf("%s wrote %s %d times in %.0f s without changing anything that"+
+			" proxies need", by.Manager, by.Resource, w.idle[by], seconds))
 	}
 	return facts, notes
 }
@@ -153,7 +156,8 @@ const pageOfObjects = 500
 
 // Watch notes all writes until the context ends. What may not be watched, or is not
 // there, is a note. It returns when all watches have ended.
-func (w *Writes) Watch(ctx context.Context, objects dynamic.Interface, kinds []schema.GroupVersionResource) (notes []string) {
+func (w *Writes) Watch(ctx context.Context, objects dynamic.Interface,
+	kinds []schema.GroupVersionResource) (notes []string) {
 	var all sync.WaitGroup
 	failed := make([]string, len(kinds))
 	for i, kind := range kinds {

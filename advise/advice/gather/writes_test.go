@@ -19,9 +19,11 @@ import (
 )
 
 func object(uid string, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Service", "spec": map[string]any{"port": "80"}}}
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Service",
+		"spec": map[string]any{"port": "80"}}}
 	o.SetUID(types.UID(uid))
-	o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: &metav1.Time{Time: time.Unix(1, 0)}}, {Manager: "flapper", Time: &metav1.Time{Time: time.Unix(2, 0)}}, {Manager: "old"}})
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: &metav1.Time{Time: time.Unix(1, 0)}},
+		{Manager: "flapper", Time: &metav1.Time{Time: time.Unix(2, 0)}}, {Manager: "old"}})
 	change(o)
 	return o
 }
@@ -48,10 +50,12 @@ func TestWrites(t *testing.T) {
 		w.Note("services", object("one", same), false)
 		w.Note("services", object("one", c.change), true)
 		facts, notes := w.Facts(time.Unix(10, 0))
-		if facts[advice.IdleWritesShare] != c.idle || facts[advice.IdleWrites] != c.idle/10 || facts[advice.UsefulWrites] != (1-c.idle)/10 {
+		if facts[advice.IdleWritesShare] != c.idle || facts[advice.IdleWrites] != c.idle/10 ||
+			facts[advice.UsefulWrites] != (1-c.idle)/10 {
 			t.Errorf("%s: %v", name, facts)
 		}
-		if (len(notes) == 1) != (c.idle == 1) || c.idle == 1 && !strings.HasPrefix(notes[0], "flapper wrote services 1 times in 10 s") {
+		if (len(notes) == 1) != (c.idle == 1) || c.idle == 1 &&
+			!strings.HasPrefix(notes[0], "flapper wrote services 1 times in 10 s") {
 			t.Errorf("%s: %q", name, notes)
 		}
 	}
@@ -62,7 +66,8 @@ func TestWrites(t *testing.T) {
 	if facts, _ := w.Facts(time.Unix(10, 0)); facts[advice.IdleWritesShare] != 0 {
 		t.Errorf("deleted and made again: %v", facts)
 	}
-	if facts, notes := NewWrites(time.Unix(0, 0)).Facts(time.Unix(10, 0)); facts[advice.IdleWritesShare] != 0 || len(notes) > 0 {
+	if facts, notes := NewWrites(time.Unix(0, 0)).Facts(time.Unix(10, 0)); facts[advice.IdleWritesShare] != 0 ||
+		len(notes) > 0 {
 		t.Errorf("nobody wrote: %v %q", facts, notes)
 	}
 }
@@ -77,11 +82,14 @@ func TestWatchedAgain(t *testing.T) {
 	}
 	watches[0].Modify(object("one", same))
 	watches[0].Stop()
-	watches[1].Error(&metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired})
+	watches[1].Error(&metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone,
+		Reason: metav1.StatusReasonExpired})
 	watches[2].Modify(object("one", same))
 	watches[2].Stop()
-	watches[3].Error(&metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: "broken"})
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{services: "ServiceList"})
+	watches[3].Error(&metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+		Reason: metav1.StatusReasonInternalError, Message: "broken"})
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{services: "ServiceList"})
 	next := 0
 	client.PrependWatchReactor("services", func(clienttesting.Action) (bool, watch.Interface, error) {
 		next++
@@ -89,7 +97,8 @@ func TestWatchedAgain(t *testing.T) {
 	})
 	w := NewWrites(time.Unix(0, 0))
 	notes := w.Watch(t.Context(), client, []schema.GroupVersionResource{services})
-	if len(notes) != 1 || !strings.Contains(notes[0], "writes of services were not watched") || !strings.Contains(notes[0], "broken") {
+	if len(notes) != 1 || !strings.Contains(notes[0], "writes of services were not watched") ||
+		!strings.Contains(notes[0], "broken") {
 		t.Errorf("%q", notes)
 	}
 	if w.all != 2 || len(w.idle) != 1 {

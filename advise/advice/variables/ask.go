@@ -17,12 +17,12 @@ import (
 const (
 	// askTimeout bounds each question to the program.
 	askTimeout = 30 * time.Second
-	// maxPage bounds the reference page, in bytes; that of 1.31 has 97,000.
+	// maxPage bounds the reference page, in bytes; istiod 1.31 writes 97,000.
 	maxPage = 16 << 20
-	// maxProgram bounds the program, in bytes; that of 1.31 has 122 million.
+	// maxProgram bounds the program, in bytes; istiod 1.31 has 122 million.
 	maxProgram = 1 << 30
-	// maxSaid bounds what is kept of what the program prints, in bytes.
-	maxSaid = 64 << 10
+	// maxOutput bounds what is kept of the program's output, in bytes.
+	maxOutput = 64 << 10
 )
 
 // Ask asks an istiod's program (pilot-discovery, of any version that has the
@@ -39,14 +39,15 @@ func Ask(ctx context.Context, program string) (known *Known, err error) {
 	case err != nil:
 		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s", hint)
 	case !info.Mode().IsRegular() || info.Size() > maxProgram:
-		return nil, errs.WithHint(errs.Usage("%s is no program of an istiod", program), "%s", hint)
+		return nil, errs.WithHint(errs.Usage("%s is not an istiod's program", program), "%s", hint)
 	}
 	dir, err := os.MkdirTemp("", "meshtrial-istiod-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if _, err := run(ctx, dir, program, "collateral", "--html_fragment_with_front_matter", "--outputDir", dir); err != nil {
+	if _, err := run(ctx, dir, program, "collateral", "--html_fragment_with_front_matter", "--outputDir",
+		dir); err != nil {
 		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s", hint)
 	}
 	page, err := onlyPage(dir)
@@ -56,7 +57,7 @@ func Ask(ctx context.Context, program string) (known *Known, err error) {
 	known, err = parsePage(page)
 	if err != nil {
 		return nil, errs.WithHint(errs.WithCode(fmt.Errorf("%s: %w", program, err), errs.CodeUsage),
-			"this version writes its reference in another form: nothing is known of its variables, and advice says so")
+			"this version writes its reference in another form, so its variables are unknown")
 	}
 	known.Source = program
 	if version, err := run(ctx, dir, program, "version", "--short"); err == nil {
@@ -72,10 +73,10 @@ func run(outer context.Context, dir, program string, args ...string) ([]byte, er
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir, "TMPDIR=" + dir}
 	cmd.WaitDelay = time.Second
-	// What the program starts ends with it.
+	// The program's children end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	var stdout, stderr said
+	var stdout, stderr head
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	switch {
@@ -84,18 +85,17 @@ func run(outer context.Context, dir, program string, args ...string) ([]byte, er
 	case outer.Err() != nil:
 		err = context.Cause(outer)
 	case ctx.Err() != nil:
-		err = fmt.Errorf("it has not ended within %s", askTimeout)
+		err = fmt.Errorf("it did not end within %s", askTimeout)
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(string(stderr.kept)), "\n")
 	return nil, fmt.Errorf("%s %s: %w %.200s", program, strings.Join(args, " "), err, line)
 }
 
-// said keeps the beginning of what is written to it. It is no bytes.Buffer, which would
-// read to the end by itself.
-type said struct{ kept []byte }
+// head keeps the beginning of what is written to it.
+type head struct{ kept []byte }
 
-func (s *said) Write(p []byte) (int, error) {
-	s.kept = append(s.kept, p[:min(len(p), maxSaid-len(s.kept))]...)
+func (h *head) Write(p []byte) (int, error) {
+	h.kept = append(h.kept, p[:min(len(p), maxOutput-len(h.kept))]...)
 	return len(p), nil
 }
 
@@ -103,14 +103,14 @@ func (s *said) Write(p []byte) (int, error) {
 func onlyPage(dir string) ([]byte, error) {
 	pages, err := filepath.Glob(filepath.Join(dir, "*.html"))
 	if err != nil || len(pages) != 1 {
-		return nil, errors.Join(err, errs.Usage("the program wrote %d pages about itself, and not one", len(pages)))
+		return nil, errors.Join(err, errs.Usage("the program wrote %d reference pages, not one", len(pages)))
 	}
 	info, err := os.Lstat(pages[0])
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxPage {
-		return nil, errs.Usage("what the program wrote about itself is no page, or larger than %d bytes", maxPage)
+		return nil, errs.Usage("the program's reference is not a file, or is larger than %d bytes", maxPage)
 	}
 	return os.ReadFile(pages[0])
 }

@@ -5,11 +5,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"html"
 	"strings"
 )
 
-// parsePage reads the reference page of an istiod (pkg/collateral/control.go of
-// Istio): a table of variables, a line a cell, and one of metrics, a line a row.
+// parsePage reads the reference page of an istiod (pkg/collateral/control.go of Istio): a
+// table of variables with a cell per line, and one of metrics with a row per line.
 func parsePage(page []byte) (*Known, error) {
 	known := &Known{Variables: []Variable{}, Metrics: []Metric{}}
 	const (
@@ -34,7 +35,7 @@ func parsePage(page []byte) (*Known, error) {
 		case where == inMetrics && strings.HasPrefix(line, "<tr><td>"):
 			row := strings.Split(strings.TrimSuffix(strings.TrimPrefix(line, "<tr><td>"), "</td></tr>"), "</td><td>")
 			if len(row) != 3 {
-				return nil, fmt.Errorf("a row of the table of metrics has %d cells, and not 3: %.80q", len(row), line)
+				return nil, fmt.Errorf("a row of the table of metrics has %d cells, not 3: %.80q", len(row), line)
 			}
 			known.Metrics = append(known.Metrics, Metric{Name: text(row[0]), Type: text(row[1]), Help: text(row[2])})
 		case where == inVariables && strings.HasPrefix(line, "<tr id="):
@@ -43,9 +44,11 @@ func parsePage(page []byte) (*Known, error) {
 			cells = append(cells, text(line))
 		case where == inVariables && cells != nil && strings.HasPrefix(line, "</tr>"):
 			if len(cells) != 4 || cells[0] == "" {
-				return nil, fmt.Errorf("a row of the table of variables has %d cells, and not 4: %.80q", len(cells), cells)
+				return nil, fmt.Errorf("a row of the table of variables has %d cells, not 4: %.80q", len(cells),
+					cells)
 			}
-			known.Variables = append(known.Variables, Variable{Name: cells[0], Type: cells[1], Default: cells[2], Help: cells[3], Deprecated: deprecated})
+			known.Variables = append(known.Variables,
+				Variable{Name: cells[0], Type: cells[1], Default: cells[2], Help: cells[3], Deprecated: deprecated})
 			cells = nil
 		case where == inVariables && len(cells) > 0: // help of several lines
 			cells[len(cells)-1] += "\n" + text(line)
@@ -60,22 +63,14 @@ func parsePage(page []byte) (*Known, error) {
 	return known, nil
 }
 
-// unescape undoes what Go's html.EscapeString does.
-var unescape = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#39;", "'", "&#34;", `"`, "&amp;", "&")
-
-// text is what a cell says, without its tags: what is between < and >. What the
-// program itself wrote is escaped.
+// text is a cell without its tags.
 func text(cell string) string {
 	var b strings.Builder
-	for {
-		before, rest, tag := strings.Cut(cell, "<")
-		b.WriteString(before)
-		if !tag {
-			return unescape.Replace(b.String())
+	for i, part := range strings.Split(cell, "<") {
+		if i > 0 {
+			_, part, _ = strings.Cut(part, ">")
 		}
-		_, cell, tag = strings.Cut(rest, ">")
-		if !tag {
-			return unescape.Replace(b.String())
-		}
+		b.WriteString(part)
 	}
+	return html.UnescapeString(b.String())
 }

@@ -100,7 +100,8 @@ func TestAsk(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "page.html"), []byte(page), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	good := write("good", "#!/bin/sh\ncase $1 in\ncollateral) /bin/cp "+dir+"/page.html \"$4\"/pilot.html ;;\nversion) echo client version: 9.9 ;;\nesac\n")
+	good := write("good", "#!/bin/sh\ncase $1 in\ncollateral) /bin/cp "+dir+"/page.html \"$4\"/pilot.html"+
+		" ;;\nversion) echo client version: 9.9 ;;\nesac\n")
 	known, err := Ask(context.Background(), good)
 	if err != nil || known.Version != "9.9" || len(known.Variables) != 2 || known.Source != good {
 		t.Errorf("%+v, %v", known, err)
@@ -120,24 +121,25 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// A program that prints without end, or that leaves others behind it, costs neither
-// memory nor time beyond the context.
+// A program that prints without end, or that leaves children behind, costs neither memory nor
+// time beyond the context.
 func TestRunBounds(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "istiod")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\ncase $1 in\nprints) /usr/bin/head -c 20000000 /dev/zero ;;\nhangs) /bin/sleep 60 & echo $! >\"$2\"; wait ;;\nesac\n"), 0o755); err != nil {
+	if err := os.WriteFile(program, []byte("#!/bin/sh\ncase $1 in\nprints) /usr/bin/head -c 20000000 /dev/zero"+
+		" ;;\nhangs) /bin/sleep 60 & echo $! >\"$2\"; wait ;;\nesac\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if out, err := run(t.Context(), dir, program, "prints"); err != nil || len(out) != maxSaid {
+	if out, err := run(t.Context(), dir, program, "prints"); err != nil || len(out) != maxOutput {
 		t.Errorf("%d bytes, %v", len(out), err)
 	}
-	var s said
+	var s head
 	for range 100 {
-		if n, err := s.Write(make([]byte, maxSaid/10)); n != maxSaid/10 || err != nil {
+		if n, err := s.Write(make([]byte, maxOutput/10)); n != maxOutput/10 || err != nil {
 			t.Fatalf("%d, %v", n, err)
 		}
 	}
-	if len(s.kept) != maxSaid {
+	if len(s.kept) != maxOutput {
 		t.Errorf("%d bytes are kept", len(s.kept))
 	}
 	child := filepath.Join(dir, "child")
