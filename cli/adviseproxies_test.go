@@ -4,112 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
-	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 )
-
-// The sidecars that are asked are of several namespaces, and no gateways, which hold what
-// no Sidecar leaves out.
-func TestSomeSidecars(t *testing.T) {
-	pods := []corev1.Pod{}
-	add := func(namespace, name, role string) {
-		pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Args: []string{"router"}}, {Name: "istio-proxy", Args: []string{"proxy", role}}}}})
-	}
-	for i := range 4 {
-		add("a-gateways", fmt.Sprint(i), "router")
-	}
-	add("a-waypoints", "0", "waypoint")
-	add("a-ztunnels", "0", "ztunnel")
-	for _, namespace := range []string{"b", "c", "d", "e", "f"} {
-		for i := range 7 {
-			add(namespace, fmt.Sprint(i), "sidecar")
-		}
-	}
-	some, all := someSidecars(pods)
-	var of []string
-	for _, pod := range some {
-		of = append(of, pod.Namespace)
-	}
-	if all != 35 || !slices.Equal(of, []string{"b", "c", "d", "e", "f"}) {
-		t.Errorf("%v of %d", of, all)
-	}
-	if some, all := someSidecars(pods[:8]); all != 2 || len(some) != 2 {
-		t.Errorf("%d of %d", len(some), all)
-	}
-	if some, all := someSidecars(pods[:6]); all != 0 || len(some) != 0 {
-		t.Errorf("%d of %d", len(some), all)
-	}
-}
-
-// What a proxy has not called says nothing before it has run for a day.
-func TestHeldFacts(t *testing.T) {
-	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
-	proxy := func(name string, dump int64, called int) scope.Proxy {
-		p := scope.Proxy{Name: name, DumpBytes: dump}
-		for i := range 10 {
-			n := int64(0)
-			if i < called {
-				n = 5
-			}
-			p.Clusters = append(p.Clusters, scope.Cluster{Name: fmt.Sprintf("outbound|80||s%d.x.svc.cluster.local", i), Calls: &n})
-		}
-		return p
-	}
-	all := []scope.Proxy{proxy("a/young", 100, 0), proxy("b/old", 300, 4), proxy("c/unknown", 200, 0)}
-	began := map[string]time.Time{"a/young": now.Add(-time.Minute), "b/old": now.Add(-25 * time.Hour)}
-	facts := map[*advice.Quantity]float64{}
-	notes := heldFacts(all, map[string]int{"a/young": 3, "b/old": 60}, began, now, facts)
-	if len(notes) != 0 || facts[advice.ConfigDumpBytes] != 200 || facts[advice.DNSClusters] != 60 || facts[advice.DNSClustersMean] != 31.5 || facts[advice.UnusedShare] != 0.6 || facts[advice.UnusedClusters] != 6 {
-		t.Errorf("%q %v", notes, facts)
-	}
-	facts = map[*advice.Quantity]float64{}
-	notes = heldFacts(all[:1], nil, began, now, facts)
-	if _, told := facts[advice.UnusedShare]; told || len(notes) != 1 || facts[advice.ConfigDumpBytes] != 100 {
-		t.Errorf("%q %v", notes, facts)
-	}
-}
-
-// A Sidecar of a pod's namespace holds for it, if it selects the pod's labels or none.
-func TestScopedShare(t *testing.T) {
-	sidecar := func(namespace string, selector map[string]any) runtime.Object {
-		spec := map[string]any{}
-		if selector != nil {
-			spec["workloadSelector"] = map[string]any{"labels": selector}
-		}
-		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": map[string]any{"namespace": namespace, "name": "default"}, "spec": spec}}
-	}
-	resource := schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{resource: "SidecarList"},
-		sidecar("whole", nil), sidecar("part", map[string]any{"app": "a"}))
-	pod := func(namespace, app string) corev1.Pod {
-		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{"app": app}}}
-	}
-	for want, pods := range map[float64][]corev1.Pod{
-		0:    {pod("none", "a"), pod("part", "b")},
-		0.5:  {pod("none", "a"), pod("part", "a")},
-		0.75: {pod("whole", "a"), pod("whole", "b"), pod("part", "a"), pod("part", "b")},
-		1:    {pod("whole", "b")},
-	} {
-		if got, err := scopedShare(t.Context(), client.Resource(resource), pods); err != nil || got != want {
-			t.Errorf("%g, not %g, %v", got, want, err)
-		}
-	}
-}
 
 // What a run's proxies held is taken of the trials at hand: the mean of clusters that are
 // resolved by DNS, and the listeners of headless Services with the Service's name.
