@@ -16,23 +16,23 @@ import (
 const (
 	// istiodUsage is what --istiod takes.
 	istiodUsage = "the program that says which settings istiod has: a `FILE` (pilot-discovery); oci://IMAGE, to take it out of an image in its registry; or the word image, for the image of the istiod in question"
-	// ofImage names the image of the istiod in question, imageScheme begins the name of
+	// ofImage names the image of the istiod in question; imageScheme begins the name of
 	// another.
 	ofImage     = "image"
 	imageScheme = "oci://"
-	// inImage is where Istio's images have the program.
+	// inImage is the program's path in Istio's images.
 	inImage = "usr/local/bin/" + istiodProgram
 )
 
-// askNamed asks the istiod that --istiod names. image is that of the istiod in question;
-// "" where nobody knows it.
+// askNamed asks the istiod that --istiod names. image is that of the istiod in question; "" if it
+// is unknown.
 func askNamed(ctx context.Context, named, image string) (known *variables.Known, err error) {
 	ref, isImage := strings.CutPrefix(named, imageScheme)
 	switch {
 	case !isImage && named != ofImage:
 		return variables.Ask(ctx, named)
 	case !isImage && (image == "" || image == study.LevelDefault):
-		return nil, errs.WithHint(errs.Usage("nobody knows the image of the istiod in question"), "name it: --istiod oci://docker.io/istio/pilot:VERSION; a file that is called image is ./image")
+		return nil, errs.WithHint(errs.Usage("the image of the istiod in question is unknown"), "name it: --istiod oci://docker.io/istio/pilot:VERSION; a file that is called image is ./image")
 	case !isImage:
 		ref = image
 	}
@@ -41,7 +41,7 @@ func askNamed(ctx context.Context, named, image string) (known *variables.Known,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	program, of, err := imagefile.Take(ctx, withRegistry(ref), inImage, dir)
+	program, of, err := imagefile.Take(ctx, ref, inImage, dir)
 	if err != nil {
 		return nil, errs.WithHint(err, "a program that is on this machine can be named as a file: --istiod FILE")
 	}
@@ -51,23 +51,7 @@ func askNamed(ctx context.Context, named, image string) (known *variables.Known,
 	return known, err
 }
 
-// withRegistry writes out the registry and the tag that a container runtime adds to a
-// short name.
-func withRegistry(ref string) string {
-	first, _, found := strings.Cut(ref, "/")
-	switch {
-	case !found:
-		ref = "docker.io/library/" + ref
-	case !strings.ContainsAny(first, ".:") && first != "localhost":
-		ref = "docker.io/" + ref
-	}
-	if last := ref[strings.LastIndex(ref, "/")+1:]; !strings.ContainsAny(last, ":@") {
-		ref += ":latest"
-	}
-	return ref
-}
-
-// imageOf is the image of the istiod that a run measured, where its trials recorded one.
+// imageOf is the image of the istiod that a run measured; "" if its trials recorded none.
 func imageOf(run record.Run) string {
 	for _, t := range run.Trials {
 		for _, levels := range []record.Cell{t.Cell, asInstalled(t)} {

@@ -50,8 +50,8 @@ func newAdviseLeversCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// istiodAsked asks the program that is named, or that of the local lab. running says
-// that an istiod that runs is to be of the same version.
+// istiodAsked asks the named program, or that of the local lab. running says that it must be of
+// the version of the running istiod.
 func istiodAsked(ctx context.Context, f *istiodFlags, program string, running bool) (*variables.Known, error) {
 	if err := f.check(); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func istiodAsked(ctx context.Context, f *istiodFlags, program string, running bo
 	return known, err
 }
 
-// askLocal asks the program that is named, or that of the local lab.
+// askLocal asks the named program, or that of the local lab.
 func askLocal(ctx context.Context, program, image string) (*variables.Known, error) {
 	if program != "" {
 		return askNamed(ctx, program, image)
@@ -87,13 +87,13 @@ func askLocal(ctx context.Context, program, image string) (*variables.Known, err
 		return nil, err
 	}
 	if cached == "" {
-		return nil, errs.WithHint(errs.Usage("there is no istiod to ask: that of the local lab has not been built"),
+		return nil, errs.WithHint(errs.Usage("no istiod to ask: that of the local lab has not been built"),
 			"meshtrial lab components build istiod builds it; or take yours out of its image with --istiod oci://IMAGE, or name it with --istiod FILE")
 	}
 	return variables.Ask(ctx, cached)
 }
 
-// shippedStudies are the studies that come with the program.
+// shippedStudies are the studies that the program contains.
 func shippedStudies() ([]*study.Study, error) {
 	var out []*study.Study
 	for _, name := range studies.Names() {

@@ -29,8 +29,8 @@ const (
 	istiodProgram   = "pilot-discovery"
 )
 
-// cachedIstiod is the istiod that local labs run: its version, and its program if it
-// has been built here.
+// cachedIstiod is the istiod that local labs run: its version, and its program, "" if it has not
+// been built here.
 func cachedIstiod(ctx context.Context) (version, program string, err error) {
 	b, err := components.New(components.Options{})
 	if err != nil {
@@ -51,7 +51,7 @@ func cachedIstiod(ctx context.Context) (version, program string, err error) {
 // settings reads how the running istiod is set up, and returns its version. What
 // cannot be read is a note.
 func (i *istiods) settings(ctx context.Context, f *istiodFlags, e *advice.Evidence) (version string, err error) {
-	if _, err := i.pods(ctx); err != nil { // no istiod is an error, and not a note
+	if _, err := i.pods(ctx); err != nil { // to find no istiod is an error, not a note
 		return "", err
 	}
 	if f.namespace != istio.Namespace {
@@ -78,8 +78,8 @@ func (i *istiods) settings(ctx context.Context, f *istiodFlags, e *advice.Eviden
 	return i.version(ctx, mesh.Version(found[study.FactorIstiod])), nil
 }
 
-// version is what a running istiod says of itself, as `pilot-discovery version --short`
-// says it; else what its image's tag says, which may be a digest, or have a suffix.
+// version is a running istiod's own version, as `pilot-discovery version --short` prints it;
+// else its image's tag, which may be a digest, or have a suffix.
 func (i *istiods) version(ctx context.Context, tag string) string {
 	for _, client := range i.clients {
 		body, err := get(ctx, client, "http://istiod/version")
@@ -96,10 +96,10 @@ func (i *istiods) version(ctx context.Context, tag string) string {
 	return tag
 }
 
-// maxVersion bounds istiod's page of its version, in bytes.
+// maxVersion bounds istiod's version page, in bytes.
 const maxVersion = 1 << 10
 
-// shortVersion takes what `version --short` has out of VERSION-REVISION-STATUS.
+// shortVersion is the part of VERSION-REVISION-STATUS that `version --short` prints.
 func shortVersion(page string) (string, bool) {
 	parts := strings.Split(strings.TrimSpace(page), "-")
 	if len(parts) < 3 || strings.ContainsAny(page, "<> ") {
@@ -108,9 +108,9 @@ func shortVersion(page string) (string, bool) {
 	return strings.Join(parts[:len(parts)-2], "-"), true
 }
 
-// watchLocks takes the mutex profile of each replica, and again when the returned
-// function is called: what lies between says how many goroutines waited for a lock.
-// Where it cannot be had, that is a note, and the figure is not known.
+// watchLocks takes the mutex profile of each replica now and when the returned function is
+// called: their difference gives how many goroutines waited for a lock. Where it cannot be taken,
+// that is a note, and the quantity is unknown.
 func (i *istiods) watchLocks(ctx context.Context) func(context.Context, *advice.Evidence) {
 	before, err := i.mutexes(ctx)
 	began := time.Now()
@@ -126,7 +126,7 @@ func (i *istiods) watchLocks(ctx context.Context) func(context.Context, *advice.
 				continue
 			}
 			if now.Total() == 0 {
-				err = fmt.Errorf("%s has recorded no wait for a lock since it began: it may not record any (MUTEX_PROFILE_FRACTION)", pod)
+				err = fmt.Errorf("%s has recorded no wait for a lock since it started: it may not record any (MUTEX_PROFILE_FRACTION)", pod)
 				continue
 			}
 			var since *profile.Profile
@@ -162,8 +162,8 @@ func (i *istiods) mutexes(ctx context.Context) (map[string]*profile.Profile, err
 	return out, nil
 }
 
-// watchWrites watches who writes what, until the returned function is called, which
-// tells the evidence.
+// watchWrites watches who writes what until the returned function is called, which adds it to
+// the evidence.
 func (i *istiods) watchWrites(ctx context.Context) func(*advice.Evidence) {
 	objects, err := dynamic.NewForConfig(i.config)
 	if err != nil {

@@ -22,13 +22,13 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-// recordedProxies returns what a run's proxies held beside what findings say: clusters
-// that they resolve by DNS themselves, and listeners of headless Services.
+// recordedProxies returns a function that reads what a run's proxies held beside its findings:
+// clusters that they resolve by DNS themselves, and listeners of headless Services.
 func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map[*advice.Quantity]float64, []string) {
 	return func(trials []*record.Trial) (map[*advice.Quantity]float64, []string) {
 		folder, err := store.Folder(dir, store.DirConfigs)
 		if err != nil {
-			return nil, nil // the study did not ask for them
+			return nil, nil // the study does not record configuration
 		}
 		entries, err := os.ReadDir(folder)
 		if err != nil {
@@ -50,7 +50,7 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 			if err == nil {
 				err = withFile(ctx, nil, path, func(r io.Reader) error {
 					p, err := scope.Read(r, e.Name(), scope.Options{Keep: gather.KeepListeners})
-					if err == nil { // a part of a file would be too few
+					if err == nil { // a part of a file would count too few
 						held.Add(p)
 						held.DNS[e.Name()] = dns
 					}
@@ -66,31 +66,31 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 	}
 }
 
-// proxies asks some of the running sidecars what they hold and what they called. What
-// cannot be had is a note.
+// proxies reads what some of the running sidecars hold and what they called. What cannot be
+// read is a note.
 func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *istiods, e *advice.Evidence) error {
 	names, began := map[string]int{}, map[string]time.Time{}
-	var several sync.Mutex // are read at a time
+	var mu sync.Mutex // guards names: several proxies are read at once
 	var all []scope.Proxy
 	var asked []corev1.Pod
 	of := scopeFlags{lab: f.lab, kubeconfig: f.kubeconfig, context: f.context, stats: true,
 		each: func(name string, r io.Reader) error {
 			n, err := gather.DNSClusters(r)
-			several.Lock()
-			defer several.Unlock()
+			mu.Lock()
+			defer mu.Unlock()
 			names[name] = n
 			return err
 		},
 		choose: func(pods []corev1.Pod) []corev1.Pod {
-			some, all := gather.SomeSidecars(pods)
-			if all > len(some) {
-				e.Notes = append(e.Notes, fmt.Sprintf("%d of %d sidecars were asked what they hold", len(some), all))
+			sample, all := gather.SampleSidecars(pods)
+			if all > len(sample) {
+				e.Notes = append(e.Notes, fmt.Sprintf("%d of %d sidecars were read", len(sample), all))
 			}
-			for _, pod := range some {
+			for _, pod := range sample {
 				began[pod.Namespace+"/"+pod.Name] = gather.ProxyStarted(pod)
 			}
-			asked = some
-			return some
+			asked = sample
+			return sample
 		}}
 	notes, err := labProxies(ctx, env, of, scope.Options{Keep: gather.KeepListeners}, keepIn(&all))
 	if ctx.Err() != nil {
@@ -107,14 +107,14 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *istiods, e *a
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		e.Notes = append(e.Notes, "whether Sidecars hold for the proxies that were asked could not be read: "+err.Error())
+		e.Notes = append(e.Notes, "which Sidecars apply to the proxies that were read is unknown: "+err.Error())
 	case len(asked) > 0:
 		e.Facts[advice.ScopedShare] = share
 	}
 	return nil
 }
 
-// scoped is the share of pods for which a Sidecar of their own namespace holds.
+// scoped is the share of pods that a Sidecar of their own namespace applies to.
 func (i *istiods) scoped(ctx context.Context, pods []corev1.Pod) (float64, error) {
 	objects, err := dynamic.NewForConfig(i.config)
 	if err != nil {

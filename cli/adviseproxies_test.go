@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-// What a run's proxies held is taken of the trials at hand: the mean of clusters that are
-// resolved by DNS, and the listeners of headless Services with the Service's name.
+// Configuration counts of the given trials alone: the mean of clusters that are resolved by DNS,
+// and the listeners of headless Services with the Service's name.
 func TestRecordedProxies(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, store.DirConfigs), 0o755); err != nil {

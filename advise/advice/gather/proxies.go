@@ -17,18 +17,21 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// sampledProxies is how many proxies of a running mesh are asked what they hold.
+// sampledProxies is how many proxies of a running mesh are read.
 const sampledProxies = 5
 
-// Held are what several proxies hold that rules ask for.
+// Held is what several proxies hold.
 type Held struct {
-	DNS       map[string]int // clusters that each resolves itself
-	proxies   int
-	listeners int     // of single endpoints of headless Services, most of any
-	share     float64 // of that proxy's configuration
+	// DNS counts the clusters that each proxy resolves itself.
+	DNS     map[string]int
+	proxies int
+	// listeners, share and most are [Headless] of the proxy with most such listeners.
+	listeners int
+	share     float64
 	most      string
 }
 
+// Add adds a proxy.
 func (h *Held) Add(p scope.Proxy) {
 	h.proxies++
 	if n, share, most := Headless(p); n > h.listeners {
@@ -36,6 +39,7 @@ func (h *Held) Add(p scope.Proxy) {
 	}
 }
 
+// Facts adds what rules read to the facts. Notes name the headless Service with most listeners.
 func (h *Held) Facts(facts map[*advice.Quantity]float64) (notes []string) {
 	sum := 0
 	for _, n := range h.DNS {
@@ -54,17 +58,18 @@ func (h *Held) Facts(facts map[*advice.Quantity]float64) (notes []string) {
 	return notes
 }
 
-// HeldFacts are what proxies hold, and what of it those have never called that have run
-// for a day: younger ones have hardly begun.
-func HeldFacts(all []scope.Proxy, dns map[string]int, began map[string]time.Time, now time.Time, facts map[*advice.Quantity]float64) (notes []string) {
+// HeldFacts adds what proxies hold, and what of it they have never called, to the facts. Calls
+// count of proxies that started a day ago or earlier.
+func HeldFacts(all []scope.Proxy, dns map[string]int, started map[string]time.Time, now time.Time,
+	facts map[*advice.Quantity]float64) (notes []string) {
 	if len(all) == 0 {
-		return []string{"no proxy was there to be asked what it holds"}
+		return []string{"there was no proxy to read"}
 	}
 	var sizes []float64
 	var old []scope.Proxy
 	for _, p := range all {
 		sizes = append(sizes, float64(p.DumpBytes))
-		if since := began[p.Name]; !since.IsZero() && now.Sub(since) >= generate.DefaultWatched {
+		if since := started[p.Name]; !since.IsZero() && now.Sub(since) >= generate.DefaultWatched {
 			old = append(old, p)
 		}
 	}
@@ -75,7 +80,7 @@ func HeldFacts(all []scope.Proxy, dns map[string]int, began map[string]time.Time
 	}
 	notes = held.Facts(facts)
 	if len(old) == 0 {
-		return append(notes, "no sidecar that was asked has run for a day: what they never called says nothing yet")
+		return append(notes, "no sidecar that was read has run for a day: it is too early to say what they never call")
 	}
 	if u := scope.Merge(old, 1).Uncalled; u != nil && u.Clusters > 0 {
 		facts[advice.UnusedShare] = float64(u.Never) / float64(u.Clusters)
@@ -84,28 +89,28 @@ func HeldFacts(all []scope.Proxy, dns map[string]int, began map[string]time.Time
 	return notes
 }
 
-// SomeSidecars are a few of all pods with a sidecar, as far apart in their order as can be:
-// neighbours are of one workload. Gateways hold other things, whatever Sidecars say.
-func SomeSidecars(pods []corev1.Pod) (some []corev1.Pod, all int) {
+// SampleSidecars picks a few of all pods with a sidecar, evenly spread in their order, as
+// neighbours are of one workload. Gateways are left out: Sidecars do not limit what they hold.
+func SampleSidecars(pods []corev1.Pod) (sample []corev1.Pod, all int) {
 	pods = slices.DeleteFunc(slices.Clone(pods), isGateway)
 	n := min(len(pods), sampledProxies)
 	for i := range n {
-		some = append(some, pods[(2*i+1)*len(pods)/(2*n)])
+		sample = append(sample, pods[(2*i+1)*len(pods)/(2*n)])
 	}
-	return some, len(pods)
+	return sample, len(pods)
 }
 
-// isGateway says whether a pod's proxy is not a sidecar, but of a gateway, a waypoint or a ztunnel.
+// isGateway reports whether a pod's proxy is a gateway, a waypoint or a ztunnel.
 func isGateway(pod corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return c.Name == proxyContainer && generate.NotSidecar(c.Args)
 	})
 }
 
-// proxyContainer is what injection calls a pod's proxy.
+// proxyContainer is the container that injection adds.
 const proxyContainer = "istio-proxy"
 
-// ProxyStarted is when a pod's proxy was started last; zero if nobody knows.
+// ProxyStarted is when a pod's proxy was last started; zero if that is unknown.
 func ProxyStarted(pod corev1.Pod) time.Time {
 	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		if c.Name == proxyContainer && c.State.Running != nil {
@@ -115,8 +120,10 @@ func ProxyStarted(pod corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-func ScopedShare(ctx context.Context, sidecars dynamic.NamespaceableResourceInterface, pods []corev1.Pod) (float64, error) {
-	held := 0.0
+// ScopedShare is the share of pods that a Sidecar of their own namespace applies to.
+func ScopedShare(ctx context.Context, sidecars dynamic.NamespaceableResourceInterface, pods []corev1.Pod) (
+	float64, error) {
+	scoped := 0.0
 	lists := map[string]*unstructured.UnstructuredList{}
 	for _, pod := range pods {
 		if lists[pod.Namespace] == nil {
@@ -126,16 +133,18 @@ func ScopedShare(ctx context.Context, sidecars dynamic.NamespaceableResourceInte
 			}
 			lists[pod.Namespace] = list
 		}
-		if slices.ContainsFunc(lists[pod.Namespace].Items, func(s unstructured.Unstructured) bool { return holdsFor(s, pod) }) {
-			held++
+		if slices.ContainsFunc(lists[pod.Namespace].Items, func(s unstructured.Unstructured) bool {
+			return appliesTo(s, pod)
+		}) {
+			scoped++
 		}
 	}
-	return held / float64(max(1, len(pods))), nil
+	return scoped / float64(max(1, len(pods))), nil
 }
 
-// holdsFor reports whether a Sidecar of a pod's namespace holds for the pod: it selects
-// its labels, or nothing.
-func holdsFor(sidecar unstructured.Unstructured, pod corev1.Pod) bool {
+// appliesTo reports whether a Sidecar of a pod's namespace applies to the pod: it selects its
+// labels, or has no selector.
+func appliesTo(sidecar unstructured.Unstructured, pod corev1.Pod) bool {
 	selector, _, _ := unstructured.NestedStringMap(sidecar.Object, "spec", "workloadSelector", "labels")
 	return labels.SelectorFromSet(selector).Matches(labels.Set(pod.Labels))
 }

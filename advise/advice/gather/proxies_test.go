@@ -17,9 +17,8 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
-// The sidecars that are asked are of several namespaces, and no gateways, which hold what
-// no Sidecar leaves out.
-func TestSomeSidecars(t *testing.T) {
+// Sidecars are sampled over namespaces, without gateways.
+func TestSampleSidecars(t *testing.T) {
 	pods := []corev1.Pod{}
 	add := func(namespace, name, role string) {
 		pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -35,7 +34,7 @@ func TestSomeSidecars(t *testing.T) {
 			add(namespace, fmt.Sprint(i), "sidecar")
 		}
 	}
-	some, all := SomeSidecars(pods)
+	some, all := SampleSidecars(pods)
 	var of []string
 	for _, pod := range some {
 		of = append(of, pod.Namespace)
@@ -43,15 +42,15 @@ func TestSomeSidecars(t *testing.T) {
 	if all != 35 || !slices.Equal(of, []string{"b", "c", "d", "e", "f"}) {
 		t.Errorf("%v of %d", of, all)
 	}
-	if some, all := SomeSidecars(pods[:8]); all != 2 || len(some) != 2 {
+	if some, all := SampleSidecars(pods[:8]); all != 2 || len(some) != 2 {
 		t.Errorf("%d of %d", len(some), all)
 	}
-	if some, all := SomeSidecars(pods[:6]); all != 0 || len(some) != 0 {
+	if some, all := SampleSidecars(pods[:6]); all != 0 || len(some) != 0 {
 		t.Errorf("%d of %d", len(some), all)
 	}
 }
 
-// What a proxy has not called says nothing before it has run for a day.
+// Clusters count as never called only of proxies that have run for a day.
 func TestHeldFacts(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	proxy := func(name string, dump int64, called int) scope.Proxy {
@@ -79,7 +78,7 @@ func TestHeldFacts(t *testing.T) {
 	}
 }
 
-// A Sidecar of a pod's namespace holds for it, if it selects the pod's labels or none.
+// A Sidecar of a pod's namespace applies to it if it selects the pod's labels or has no selector.
 func TestScopedShare(t *testing.T) {
 	sidecar := func(namespace string, selector map[string]any) runtime.Object {
 		spec := map[string]any{}

@@ -30,7 +30,7 @@ const limit = 1 << 30
 // this machine has for registries (docker login). It returns where the file lies, and
 // the image with the digest that its name led to. Nothing is run.
 func Take(ctx context.Context, ref, file, dir string) (to, of string, err error) {
-	parsed, err := name.ParseReference(ref, name.StrictValidation)
+	parsed, err := name.ParseReference(ref)
 	if err != nil {
 		return "", "", errs.Usage("image %s: %v", ref, err)
 	}
