@@ -67,10 +67,15 @@ func LatencyQuantile(name string, q record.Quantile) Measure {
 }
 
 // LatencyMeasures are the percentiles of latency, of all blocks' requests.
-func LatencyMeasures() []Measure {
+func LatencyMeasures(s *study.Study) []Measure {
+	return OfFamily(s, study.FamilyLatency, func(d finding.Def) Measure { return LatencyQuantile(d.Name, d.At) })
+}
+
+// OfFamily computes each finding of a family by its part or quantile.
+func OfFamily(s *study.Study, family string, measure func(finding.Def) Measure) []Measure {
 	var out []Measure
-	for _, q := range record.Percentiles() {
-		out = append(out, LatencyQuantile("latency_"+q.Name(), q))
+	for _, d := range s.Kind.Findings().Family(family) {
+		out = append(out, measure(d))
 	}
 	return out
 }
@@ -118,16 +123,6 @@ func (m Measure) Reaching(what string) Measure {
 
 // Say writes a value of the measure with its unit.
 func (m Measure) Say(v float64) string { return words.Quantity(v, m.Unit) }
-
-// The parts of a trial that findings are about, in the order of reports.
-var (
-	ProxyParts  = record.ProxyParts()
-	besideParts = []string{record.PartIdleNode, record.PartNodeAgent}
-	ownParts    = slices.Concat(ProxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
-	MemoryParts = slices.Concat(ownParts, besideParts)
-	FitParts    = slices.Concat(ownParts, []string{record.PartMachine})
-	CPUParts    = slices.Concat(FitParts, []string{record.PartUnattributed}, besideParts)
-)
 
 // Measures lists what the study measures, in the order of reports.
 func (o *Observations) Measures() []Measure {

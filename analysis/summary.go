@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // How dense curves are.
@@ -77,13 +78,13 @@ func (o *Observations) summary(cell int) record.CellSummary {
 		s.LagP99US = stat.Median(lag) // of the trials'
 	}
 	s.Schedule = schedule(valid)
-	for _, part := range CPUParts {
+	for _, part := range study.CPUParts {
 		if c, ok := o.cpu(cell, part); ok {
 			s.CPUPerRequest[part] = c
 		}
 	}
 	s.Connections, s.Pressure = connections(valid), Pressure(valid)
-	for _, part := range MemoryParts {
+	for _, part := range study.MemoryParts {
 		var bytes []float64
 		for _, t := range valid {
 			if v := Memory(t, part); stat.Finite(v) {
@@ -100,7 +101,7 @@ func (o *Observations) summary(cell int) record.CellSummary {
 // connections are the medians of the trials' connections by pod and by proxy of a node.
 func connections(trials []*record.Trial) map[string]record.Connections {
 	out := map[string]record.Connections{}
-	for _, pod := range slices.Concat(record.ConnectedParts, record.Way(ProxyParts).At(record.PlaceNode)) {
+	for _, pod := range slices.Concat(record.ConnectedParts, record.Way(study.ProxyParts).At(record.PlaceNode)) {
 		var all []record.Connections
 		for _, t := range trials {
 			if c, ok := t.Connections[pod]; ok {

@@ -73,59 +73,60 @@ func compared(d finding.Def, differences string) finding.Def {
 	return d
 }
 
-// EdgeFinding is the finding of a quantile, over changes, of when the first, the median or
-// the last proxy had acknowledged a change. The median is called by the edge alone.
-func EdgeFinding(edge string, q record.Quantile) string {
-	if q == 0.5 {
-		return "convergence_" + edge
-	}
-	return "convergence_" + edge + "_" + q.Name()
+// Families of findings with one of each quantile. What is counted of each change has
+// [FamilyConvergence] of an edge: convergence_first.
+const (
+	FamilyConvergence        = "convergence"
+	FamilyReceived           = "received"
+	FamilyApplied            = "applied"
+	FamilyZtunnelConvergence = "ztunnel_convergence"
+	FamilyRouteServed        = "route_served"
+)
+
+// overChanges defines a time's quantiles over changes. The median, which is compared, is
+// called by the family alone, with its doc; counted is what the maximum is the slowest of.
+func overChanges(median finding.Def, quantiles []record.Quantile, counted string) []finding.Def {
+	return finding.AtEach(quantiles, median, func(d *finding.Def) {
+		switch d.At {
+		case 0.5:
+			d.Name, d.Compared = d.Family, true
+			return
+		case 1:
+			d.Doc = "The same for the slowest " + counted + "."
+		default:
+			d.Doc = fmt.Sprintf("The same at the %s over changes; it takes %d of them.", d.At.Words(), d.At.Needs())
+		}
+		d.Words, d.Differences = "", ""
+	})
 }
 
 func convergenceFindings() []finding.Def {
 	us := func(name, doc, section string) finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitMicroseconds, Doc: doc, Section: section}
 	}
-	var out []finding.Def
-	for _, q := range record.WithMax() {
-		section, differences := "", ""
-		if q == 0.5 || q == 0.99 || q == 0.999 || q == 1 {
-			section = SectionConvergence
+	out := finding.AtEach(record.WithMax(), us(FamilyConvergence, "From commit to a proxy's ACK, over all changes and proxies that acknowledged them, but ztunnels.", ""), func(d *finding.Def) {
+		d.Compared = true
+		switch d.At {
+		case 0.5, 0.99:
+			d.Section, d.Differences, d.Decides = SectionConvergence, SectionLevers, true
+		case 0.999, 1:
+			d.Section = SectionConvergence
 		}
-		if q == 0.5 || q == 0.99 {
-			differences = SectionLevers
-		}
-		d := compared(us("convergence_"+q.Name(), "From commit to a proxy's ACK, over all changes and proxies that acknowledged them, but ztunnels.", section), differences)
-		d.Decides = differences != ""
-		out = append(out, d)
-	}
+	})
 	for _, edge := range []struct{ name, doc string }{
 		{"first", "Until the first proxy has acknowledged a change"},
 		{"median", "Until half of the proxies that need it have"},
 		{"last", "Until all proxies that need it have (never, if one never does)"},
 	} {
-		for _, q := range record.WithMax() {
-			d := us(EdgeFinding(edge.name, q), fmt.Sprintf("The same at the %s over changes; it takes %d of them.", q.Words(), q.Needs()), SectionEdges)
-			switch q {
-			case 0.5:
-				d.Doc = edge.doc + ": median over changes."
-				d = compared(d, "")
-			case 1:
-				d.Doc = "The same for the slowest change."
-			}
-			out = append(out, d)
+		out = append(out, overChanges(us(FamilyConvergence+"_"+edge.name, edge.doc+": median over changes.", SectionEdges), record.WithMax(), "change")...)
+	}
+	out = append(out, finding.AtEach(record.UpTo99(), us(FamilyReceived, "From commit until a proxy has read the change, over those that have.", ""), func(*finding.Def) {})...)
+	out = append(out, finding.AtEach(record.WithMax(), us(FamilyApplied, "From commit until the change is active in a real Envoy, by polling its admin interface.", ""), func(d *finding.Def) {
+		switch d.At {
+		case 0.5, 0.99, 1:
+			d.Section = SectionConvergence
 		}
-	}
-	for _, q := range record.UpTo99() {
-		out = append(out, us("received_"+q.Name(), "From commit until a proxy has read the change, over those that have.", ""))
-	}
-	for _, q := range record.WithMax() {
-		section := ""
-		if q == 0.5 || q == 0.99 || q == 1 {
-			section = SectionConvergence
-		}
-		out = append(out, us("applied_"+q.Name(), "From commit until the change is active in a real Envoy, by polling its admin interface.", section))
-	}
+	})...)
 	reported := us("reported_convergence_p99", "What istiod's own pilot_proxy_convergence_time says, as histogram_quantile reads it.", SectionHidden)
 	reported.Words = "istiod's own p99 convergence"
 	hidden := us("hidden_convergence_p99", "What istiod's own figure leaves out: convergence_p99 less reported_convergence_p99.", SectionHidden)
@@ -136,13 +137,10 @@ func convergenceFindings() []finding.Def {
 // ztunnelFindings are of the simulated ztunnels, of which the other findings have
 // pushes, bytes and what never arrived.
 func ztunnelFindings() []finding.Def {
-	var out []finding.Def
-	for _, q := range record.UpTo99() {
-		d := finding.Def{Name: "ztunnel_convergence_" + q.Name(), Unit: finding.UnitMicroseconds, Section: SectionZtunnels, Words: q.Head() + " convergence of ztunnels",
-			Doc: "From commit to a ztunnel's ACK, over all changes and ztunnels that acknowledged them; convergence leaves ztunnels out."}
-		d.Compared = q == 0.5 || q == 0.99
-		out = append(out, d)
-	}
+	out := finding.AtEach(record.UpTo99(), finding.Def{Name: FamilyZtunnelConvergence, Unit: finding.UnitMicroseconds, Section: SectionZtunnels,
+		Doc: "From commit to a ztunnel's ACK, over all changes and ztunnels that acknowledged them; convergence leaves ztunnels out."}, func(d *finding.Def) {
+		d.Words, d.Compared = d.At.Head()+" convergence of ztunnels", d.At == 0.5 || d.At == 0.99
+	})
 	return slices.Concat(of(MeasureConvergence, out),
 		of(MeasureAmplification, []finding.Def{
 			{Name: "ztunnel_pushes_per_change", Unit: finding.UnitPushesPerChange, Doc: "Responses that ztunnels received per committed change.", Words: "pushes to ztunnels per change", Section: SectionZtunnels},

@@ -139,15 +139,13 @@ func gatewayFindings() []finding.Def {
 	count := func(name, unit, words, doc, section string) finding.Def {
 		return finding.Def{Name: name, Unit: unit, Words: words, Doc: doc, Section: section}
 	}
-	served := compared(us("route_served", "until a route is served", "From a route's commit until the answer to the first good request through the real gateway: median over changes. Requests leave on a schedule, open loop.", SectionRoutes), SectionLevers)
+	served := us(FamilyRouteServed, "until a route is served", "From a route's commit until the answer to the first good request through the real gateway: median over changes. Requests leave on a schedule, open loop.", SectionRoutes)
+	served.Differences = SectionLevers
 	after := compared(us("route_served_after_ack", "from the ACK until a route is served", "How much later that is than the last ACK of the simulated gateways, which hold the same routes: median over changes.", SectionRoutes), SectionLevers)
 	after.Signed = true
 	resolution := us("route_resolution", "how exactly it is known when a route is served", "From the last request before the first good one to that one's answer: median over changes. The gateway began to serve the route within that time.", SectionRoutes)
 	resolution.Context = true
-	return []finding.Def{
-		served,
-		us("route_served_p90", "", "The same at the 90th percentile over changes; it takes 10 of them.", SectionRoutes),
-		us("route_served_max", "", "The same for the slowest route.", SectionRoutes),
+	return append(overChanges(served, []record.Quantile{0.5, 0.9, 1}, "route"),
 		compared(us("route_acked", "until a route is acknowledged", "From a route's commit until the last of the simulated gateways has acknowledged it: median over the changes that requests ask for.", SectionRoutes), SectionLevers),
 		after, resolution,
 		count("routes_unserved", finding.UnitRoutes, "routes never served", "Routes that were never served to the end, per trial.", SectionRoutes),
@@ -158,6 +156,5 @@ func gatewayFindings() []finding.Def {
 		us("attached_none_since_first", "until a Gateway's status has no route left, from the first deletion", "The same from when the first deletion left.", SectionAttached),
 		compared(count("gateway_status_writes", finding.UnitWrites, "writes of a Gateway's status", "Writes of the Gateway's status while routes come, per trial, by a watch.", SectionAttached), SectionLevers),
 		count("gateway_status_writes_down", finding.UnitWrites, "writes of a Gateway's status as routes go", "The same while they go.", SectionAttached),
-		compared(count("gateway_status_writes_total", finding.UnitWrites, "writes of a Gateway's status in all", "Both together.", SectionAttached), ""),
-	}
+		compared(count("gateway_status_writes_total", finding.UnitWrites, "writes of a Gateway's status in all", "Both together.", SectionAttached), ""))
 }

@@ -1,7 +1,7 @@
 package study
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -74,13 +74,33 @@ const (
 
 // Parts of a trial that findings tell apart, in the order of reports.
 var (
-	proxyParts  = record.ProxyParts()
+	ProxyParts  = record.ProxyParts()
 	besideParts = []string{record.PartIdleNode, record.PartNodeAgent}
-	ownParts    = slices.Concat(proxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
-	memoryParts = slices.Concat(ownParts, besideParts)
-	fitParts    = slices.Concat(ownParts, []string{record.PartMachine})
-	cpuParts    = slices.Concat(fitParts, []string{record.PartUnattributed}, besideParts)
+	ownParts    = slices.Concat(ProxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
+	MemoryParts = slices.Concat(ownParts, besideParts)
+	FitParts    = slices.Concat(ownParts, []string{record.PartMachine})
+	CPUParts    = slices.Concat(FitParts, []string{record.PartUnattributed}, besideParts)
 )
+
+// Families of findings: one of each percentile, or of each part where %s stands.
+const (
+	FamilyLatency = "latency"
+	FamilyCPU     = "cpu_%s_per_request"
+	FamilyMemory  = "memory_%s"
+)
+
+// ofEach defines a finding of each part. The family is d's name, in which %s stands for the
+// part; in its other words %s stands for the part's noun.
+func ofEach(parts []string, d finding.Def) []finding.Def {
+	var out []finding.Def
+	for _, part := range parts {
+		one, noun := d, partDoc(part)
+		one.Family, one.Name, one.Part = d.Name, strings.Replace(d.Name, "%s", part, 1), part
+		one.Doc, one.Phrase = strings.Replace(d.Doc, "%s", noun, 1), strings.Replace(d.Phrase, "%s", noun, 1)
+		out = append(out, one)
+	}
+	return out
+}
 
 // partDoc names a part in a sentence of the reference.
 func partDoc(part string) string {
@@ -97,27 +117,25 @@ var dataFindings = finding.NewTable(savedFindings(), latencyFindings(), waitingF
 	probeFindings(), profileFindings(), moneyFindings(), billFindings(), hopFindings(), searchFindings(), fitFindings(), sizingFindings(), versusFindings())
 
 func latencyFindings() []finding.Def {
-	var out []finding.Def
-	for _, q := range record.Percentiles() {
-		d := finding.Def{Name: "latency_" + q.Name(), Unit: finding.UnitMicroseconds, Doc: q.Words() + " of latency, from intended send time.", Phrase: "the " + q.Head() + " latency",
-			Probe: MeasureLatency, Section: SectionLatency, Compared: true, Differences: SectionTail}
-		if q == 0.5 {
+	out := finding.AtEach(record.Percentiles(), finding.Def{Name: FamilyLatency, Unit: finding.UnitMicroseconds,
+		Probe: MeasureLatency, Section: SectionLatency, Compared: true, Differences: SectionTail}, func(d *finding.Def) {
+		d.Doc, d.Phrase = d.At.Words()+" of latency, from intended send time.", "the "+d.At.Head()+" latency"
+		if d.At == 0.5 {
 			d.Doc, d.Phrase, d.Differences, d.Decides = "Median latency, from intended send time.", "the median latency", SectionLatency, true
 		}
-		out = append(out, d)
-	}
+	})
 	return append(out, finding.Def{Name: FindingThroughput, Unit: finding.UnitThroughput, Doc: "Requests answered per second, where the rate is `max`.",
 		Probe: ProbeThroughput, Section: finding.SectionOther, MoreIsBetter: true})
 }
 
 func cpuFindings() []finding.Def {
-	var out []finding.Def
-	for _, part := range cpuParts {
-		unattributed := part == record.PartUnattributed
-		beside := unattributed || has(besideParts, part)
-		out = append(out, finding.Def{Name: "cpu_" + part + "_per_request", Unit: finding.UnitPerRequest, Doc: "CPU time of " + partDoc(part) + " for each answered request.",
-			Phrase: "the CPU of " + partDoc(part) + " for each request", Probe: MeasureCPU, Part: part, Section: SectionCPU, Compared: part == record.PartMachine, Differences: finding.SectionOther,
-			Decides: part != record.PartControl && !beside, Context: beside, Signed: unattributed})
+	out := ofEach(CPUParts, finding.Def{Name: FamilyCPU, Unit: finding.UnitPerRequest, Doc: "CPU time of %s for each answered request.",
+		Phrase: "the CPU of %s for each request", Probe: MeasureCPU, Section: SectionCPU, Differences: finding.SectionOther})
+	for i := range out {
+		d := &out[i]
+		d.Compared, d.Signed = d.Part == record.PartMachine, d.Part == record.PartUnattributed
+		d.Context = d.Signed || has(besideParts, d.Part)
+		d.Decides = d.Part != record.PartControl && !d.Context
 	}
 	return append(out,
 		finding.Def{Name: FindingIdleNode, Unit: finding.UnitMilliCPU, Doc: "CPU that one proxy of a node uses while the trial's requests pass none, in a run that has cells whose requests do.",
@@ -127,55 +145,37 @@ func cpuFindings() []finding.Def {
 }
 
 func memoryFindings() []finding.Def {
-	var out []finding.Def
-	for _, part := range memoryParts {
-		out = append(out, finding.Def{Name: "memory_" + part, Unit: finding.UnitBytes, Doc: "Proportional set size of " + partDoc(part) + ".",
-			Probe: MeasureMemory, Part: part, Section: SectionMemory})
-	}
-	return out
+	return ofEach(MemoryParts, finding.Def{Name: FamilyMemory, Unit: finding.UnitBytes, Doc: "Proportional set size of %s.", Probe: MeasureMemory, Section: SectionMemory})
 }
 
-// threadFindings are about a proxy's threads, one of each for either proxy.
+// threadFindings are about the threads of each proxy.
 func threadFindings() []finding.Def {
 	var out []finding.Def
-	for _, one := range []finding.Def{
+	for _, d := range []finding.Def{
 		{Name: FindingBusiestWorker, Unit: finding.UnitRatio, Doc: "On-CPU share of the busiest worker thread of %s."},
 		{Name: FindingImbalance, Unit: finding.UnitRatio, Doc: "How far that exceeds the mean of the workers of %s."},
 		{Name: FindingWorkerWait, Unit: finding.UnitRatio, Doc: "Run-queue wait of the workers of %s, as a share of the time."},
 		{Name: FindingThrottled, Unit: finding.UnitRatio, Doc: "Share of periods in which its CPU limit throttled %s."},
 		{Name: FindingInvoluntary, Unit: finding.UnitPerSecond, Doc: "Involuntary context switches of the threads of %s."},
+		{Name: FindingLimit, Unit: finding.UnitRatio, Doc: "Bottleneck of %s, with the evidence.", Source: finding.FromLimits, Section: SectionLimits},
 	} {
-		for _, part := range proxyParts {
-			d := one
-			d.Name, d.Doc, d.Part = d.Name+"_"+part, fmt.Sprintf(d.Doc, partDoc(part)), part
-			d.Probe, d.Section = MeasureThreads, SectionThreads
-			out = append(out, d)
-		}
-	}
-	for _, part := range proxyParts {
-		out = append(out, finding.Def{Name: FindingLimit + "_" + part, Unit: finding.UnitRatio, Doc: "Bottleneck of " + partDoc(part) + ", with the evidence.",
-			Probe: MeasureThreads, Part: part, Source: finding.FromLimits, Section: SectionLimits})
+		d.Name, d.Probe, d.Section = d.Name+"_%s", MeasureThreads, cmp.Or(d.Section, SectionThreads)
+		out = append(out, ofEach(ProxyParts, d)...)
 	}
 	return out
 }
 
-// profileFindings are from profiles, one of each for either proxy.
+// profileFindings are from profiles of each proxy. What cost centres there are only a run
+// shows.
 func profileFindings() []finding.Def {
 	var out []finding.Def
-	for _, one := range []finding.Def{
-		{Name: FindingProfileCost + "_", Unit: finding.UnitRatio, Doc: "Extra CPU of %s while profiled.", Signed: true},
-		{Name: FindingProfileNamed + "_", Unit: finding.UnitRatio, Doc: "Share of user-space samples of %s with a known function."},
-		{Name: FindingCentre + "_", Unit: finding.UnitRatio, Doc: "A cost centre's share of the CPU time of %s."},
+	for _, d := range []finding.Def{
+		{Name: FindingProfileCost + "_%s", Unit: finding.UnitRatio, Doc: "Extra CPU of %s while profiled.", Signed: true},
+		{Name: FindingProfileNamed + "_%s", Unit: finding.UnitRatio, Doc: "Share of user-space samples of %s with a known function."},
+		{Name: FindingCentre + "_%s_*", Unit: finding.UnitRatio, Doc: "A cost centre's share of the CPU time of %s."},
 	} {
-		for _, part := range proxyParts {
-			d := one
-			d.Name, d.Doc, d.Part = d.Name+part, fmt.Sprintf(d.Doc, partDoc(part)), part
-			if one.Name == FindingCentre+"_" {
-				d.Name += "_*" // what centres there are only a run shows
-			}
-			d.Probe, d.Section, d.Source = MeasureProfile, SectionProfiles, finding.FromProfile
-			out = append(out, d)
-		}
+		d.Probe, d.Section, d.Source = MeasureProfile, SectionProfiles, finding.FromProfile
+		out = append(out, ofEach(ProxyParts, d)...)
 	}
 	return out
 }
@@ -222,13 +222,13 @@ type fit struct {
 // a factor of numbers. Those of proxies have a section of their own.
 func fitFindings() []finding.Def {
 	var out []finding.Def
-	for _, part := range fitParts {
+	for _, part := range FitParts {
 		for _, one := range fits {
 			if !has(one.parts, part) {
 				continue
 			}
 			section := finding.SectionOther
-			if has(proxyParts, part) {
+			if has(ProxyParts, part) {
 				section = SectionFits
 			}
 			d := finding.Def{Probe: ProbeFit, Source: finding.FromFits, Part: part, Section: section, Signed: true}
@@ -237,7 +237,7 @@ func fitFindings() []finding.Def {
 				d.Doc = "For " + partDoc(part) + ": " + one.cpu + "."
 				out = append(out, d)
 			}
-			if one.memory != "" && has(proxyParts, part) {
+			if one.memory != "" && has(ProxyParts, part) {
 				d.Name, d.Unit, d.Row = "memory_"+part+one.end, one.memoryUnit, one.memory
 				d.Doc = "For " + partDoc(part) + ": " + one.memory + "."
 				out = append(out, d)
@@ -256,10 +256,10 @@ const (
 
 // fits are in the order of reports.
 var fits = []fit{
-	{end: FitIdle, cpu: "CPU without requests, extrapolated", cpuUnit: finding.UnitMilliCPU, memory: "memory without requests, extrapolated", memoryUnit: finding.UnitBytes, parts: fitParts},
-	{end: FitSlope, cpu: "CPU per additional request", cpuUnit: finding.UnitPerRequest, parts: fitParts},
-	{end: FitPerRPS, memory: "memory for each request per second", memoryUnit: finding.UnitBytesPerRate, parts: proxyParts},
-	perFit("connection", "each connection", proxyParts),
+	{end: FitIdle, cpu: "CPU without requests, extrapolated", cpuUnit: finding.UnitMilliCPU, memory: "memory without requests, extrapolated", memoryUnit: finding.UnitBytes, parts: FitParts},
+	{end: FitSlope, cpu: "CPU per additional request", cpuUnit: finding.UnitPerRequest, parts: FitParts},
+	{end: FitPerRPS, memory: "memory for each request per second", memoryUnit: finding.UnitBytesPerRate, parts: ProxyParts},
+	perFit("connection", "each connection", ProxyParts),
 	perFit("cluster", "each cluster configured", []string{record.PartServerProxy}),
 	perFit("listener", "each listener configured", []string{record.PartServerProxy}),
 	perFit("route", "each route before the one taken", []string{record.PartServerProxy}),

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -80,28 +81,59 @@ func graphLatencyFindings() []finding.Def {
 	return out
 }
 
+// Families of findings of studies of resilience: one of each part, in the order of reports.
+const (
+	FamilyUseCPU    = "cpu_%s"
+	FamilyUseMemory = "memory_%s"
+)
+
+// usingParts are the parts of which both CPU and memory are told.
+var usingParts = []string{partControlPlane, partSecond, record.PartNode, record.PartWaypoint, record.PartNodeAgent,
+	record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy}
+
 // useFindings are the CPU that parts use.
 func useFindings() []finding.Def {
-	out := []finding.Def{compared(finding.Def{Name: "cpu_" + partControlPlane, Unit: finding.UnitMilliCPU, Doc: "CPU of the control plane, in millicores.", Section: SectionUse}, finding.SectionOther),
-		{Name: "cpu_" + partSecond, Unit: finding.UnitMilliCPU, Doc: "CPU of control planes of other revisions that steps are about, in millicores over the whole timeline.", Section: SectionUse}}
-	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy, record.PartNode, record.PartWaypoint, record.PartMachine} {
-		out = append(out, compared(finding.Def{Name: "cpu_" + part, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in millicores; for proxies, the mean per proxy.", Part: part, Section: SectionUse, Decides: true}, finding.SectionOther))
+	out := ofEach(slices.Concat(usingParts, []string{record.PartMachine, record.PartUnattributed}), finding.Def{Name: FamilyUseCPU, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in millicores; for proxies, the mean per proxy.",
+		Section: SectionUse, Compared: true, Differences: finding.SectionOther, Decides: true})
+	for i := range out {
+		switch d := &out[i]; d.Part {
+		case partControlPlane:
+			d.Doc, d.Decides = "CPU of the control plane, in millicores.", false
+		case partSecond:
+			alone(d, "CPU of control planes of other revisions that steps are about, in millicores over the whole timeline.")
+		case record.PartNodeAgent:
+			alone(d, "CPU of one pod of what brings pods to the proxies of their nodes, in millicores.")
+			d.Context = true
+		case record.PartUnattributed:
+			alone(d, "CPU that the machine used for nobody of the study, in millicores.")
+			d.Context, d.Signed = true, true
+		}
 	}
-	return append(out, finding.Def{Name: "cpu_" + record.PartNodeAgent, Unit: finding.UnitMilliCPU, Doc: "CPU of one pod of what brings pods to the proxies of their nodes, in millicores.", Part: record.PartNodeAgent,
-		Section: SectionUse, Context: true}, finding.Def{Name: "cpu_" + record.PartUnattributed, Unit: finding.UnitMilliCPU, Doc: "CPU that the machine used for nobody of the study, in millicores.",
-		Part: record.PartUnattributed, Section: SectionUse, Context: true, Signed: true}, finding.Def{Name: FindingProxyRequest, Unit: finding.UnitPerRequest, Section: SectionUse, Decides: true,
+	return append(out, finding.Def{Name: FindingProxyRequest, Unit: finding.UnitPerRequest, Section: SectionUse, Decides: true,
 		Doc: "CPU time a proxy spends per request that passes it, the mean over all proxies; with a waypoint, of a call's three passes."})
+}
+
+// alone defines a finding that is not compared, and for which no comparison waits.
+func alone(d *finding.Def, doc string) {
+	d.Doc, d.Compared, d.Differences, d.Decides = doc, false, "", false
 }
 
 // residentFindings are the memory that parts have.
 func residentFindings() []finding.Def {
-	out := []finding.Def{compared(finding.Def{Name: "memory_" + partControlPlane, Unit: finding.UnitBytes, Doc: "Memory of the control plane.", Section: SectionUse}, finding.SectionOther),
-		{Name: "memory_" + partSecond, Unit: finding.UnitBytes, Doc: "Memory of control planes of other revisions that steps are about, at the timeline's end.", Section: SectionUse}}
-	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy, record.PartNode, record.PartWaypoint} {
-		out = append(out, compared(finding.Def{Name: "memory_" + part, Unit: finding.UnitBytes, Doc: "Proportional set size per proxy, mean.", Part: part, Section: SectionUse}, finding.SectionOther))
+	out := ofEach(usingParts,
+		finding.Def{Name: FamilyUseMemory, Unit: finding.UnitBytes, Doc: "Proportional set size per proxy, mean.", Section: SectionUse, Compared: true, Differences: finding.SectionOther})
+	for i := range out {
+		switch d := &out[i]; d.Part {
+		case partControlPlane:
+			d.Doc = "Memory of the control plane."
+		case partSecond:
+			alone(d, "Memory of control planes of other revisions that steps are about, at the timeline's end.")
+		case record.PartNodeAgent:
+			alone(d, "Proportional set size of one pod of what brings pods to the proxies of their nodes.")
+			d.Context = true
+		}
 	}
-	return append(out, finding.Def{Name: "memory_" + record.PartNodeAgent, Unit: finding.UnitBytes, Doc: "Proportional set size of one pod of what brings pods to the proxies of their nodes.", Part: record.PartNodeAgent,
-		Section: SectionUse, Context: true})
+	return out
 }
 
 // graphMoneyFindings are in money, of which nothing is compared.

@@ -6,7 +6,10 @@ package finding
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Overhead ends the name of what a cell adds to its baseline.
@@ -28,6 +31,11 @@ type Def struct {
 	// latency"), Row where its part stands beside it. Left out, the words of
 	// its name do.
 	Words, Phrase, Row string
+
+	// Family is the name that findings have in common which differ in Part or in At, the
+	// quantile that they are: see [Table.Family].
+	Family string
+	At     record.Quantile
 
 	// Probe is the measure that it belongs to, or whatever else made it.
 	Probe string
@@ -113,6 +121,19 @@ func (d Def) difference() Def {
 	return d
 }
 
+// AtEach defines a finding at each quantile. The family is d's name, which the quantile's
+// follows; vary completes what differs.
+func AtEach(quantiles []record.Quantile, d Def, vary func(*Def)) []Def {
+	var out []Def
+	for _, q := range quantiles {
+		one := d
+		one.Family, one.Name, one.At = d.Name, d.Name+"_"+q.Name(), q
+		vary(&one)
+		out = append(out, one)
+	}
+	return out
+}
+
 // Table is the findings of a kind of study, in the order of reports.
 type Table struct {
 	defs []Def
@@ -169,6 +190,16 @@ func (t Table) Must(name string) Def {
 		panic("no finding is called " + name)
 	}
 	return d
+}
+
+// Family lists the findings of a family, in order and without their differences. It panics
+// if there is none.
+func (t Table) Family(name string) []Def {
+	out := slices.DeleteFunc(slices.Clone(t.defs), func(d Def) bool { return d.Family != name || d.Difference })
+	if len(out) == 0 {
+		panic("no family of findings is called " + name)
+	}
+	return out
 }
 
 // Names lists the findings that a study file can name; see [Def.Named].

@@ -3,6 +3,8 @@ package finding
 import (
 	"slices"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 func TestFind(t *testing.T) {
@@ -25,6 +27,28 @@ func TestFind(t *testing.T) {
 	if got := table.Names(); !slices.Equal(got, []string{"a", "a_overhead", "a_saved_by_none"}) {
 		t.Errorf("a study file can name %q", got)
 	}
+}
+
+func TestFamily(t *testing.T) {
+	table := NewTable(AtEach([]record.Quantile{0.5, 0.999, 1}, Def{Name: "a", Compared: true}, func(d *Def) {
+		if d.At == 0.5 {
+			d.Name = d.Family
+		}
+		d.Doc = d.At.Head()
+	}), []Def{{Name: "a_p90"}})
+	var got []string
+	for _, d := range table.Family("a") {
+		got = append(got, d.Name+" "+d.Doc)
+	}
+	if want := []string{"a p50", "a_p999 p99.9", "a_max max"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an unknown family is no mistake")
+		}
+	}()
+	table.Family("b")
 }
 
 func TestScale(t *testing.T) {

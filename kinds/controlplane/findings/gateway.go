@@ -5,6 +5,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // routesAsked is what requests through a real gateway met at the routes of a trial, in
@@ -76,7 +78,7 @@ func orNever(at []float64, lacking int, q float64) float64 {
 }
 
 // gatewayMeasures are of routes that a real gateway is given.
-func gatewayMeasures() []analysis.Measure {
+func gatewayMeasures(s *study.Study) []analysis.Measure {
 	routes := func(name string, of func(r routesAsked) float64) analysis.Measure {
 		return analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 {
 			r := routesOf(o.Events[t.ID])
@@ -86,20 +88,22 @@ func gatewayMeasures() []analysis.Measure {
 			return of(r)
 		})
 	}
-	served := func(q float64) func(r routesAsked) float64 {
-		return func(r routesAsked) float64 { return orNever(r.served, r.unserved, q) }
-	}
-	const never = "more routes than lie beyond this percentile were never served"
-	out := []analysis.Measure{
-		routes("route_served", served(0.5)).Reaching("half of the routes were never served"),
-		routes("route_served_p90", served(0.9)).Reaching(never),
-		routes("route_served_max", served(1)).Reaching("a route was never served"),
+	out := analysis.OfFamily(s, study.FamilyRouteServed, func(d finding.Def) analysis.Measure {
+		never := "more routes than lie beyond this percentile were never served"
+		switch d.At {
+		case 0.5:
+			never = "half of the routes were never served"
+		case 1:
+			never = "a route was never served"
+		}
+		return routes(d.Name, func(r routesAsked) float64 { return orNever(r.served, r.unserved, float64(d.At)) }).Reaching(never)
+	})
+	out = append(out,
 		routes("route_acked", func(r routesAsked) float64 { return orNever(r.acked, r.unacked, 0.5) }).Reaching("half of the routes were never acknowledged by all gateways"),
 		routes("route_served_after_ack", func(r routesAsked) float64 { return medianOrNaN(r.after) }),
 		routes("route_resolution", func(r routesAsked) float64 { return medianOrNaN(r.resolution) }),
 		routes("routes_unserved", func(r routesAsked) float64 { return float64(r.unserved) }),
-		routes("route_errors", func(r routesAsked) float64 { return float64(r.errors) }),
-	}
+		routes("route_errors", func(r routesAsked) float64 { return float64(r.errors) }))
 	attached := func(name string, of func(a *record.Attached) float64) analysis.Measure {
 		return analysis.MeasureOf(name, ofControl(func(c *record.Control) float64 {
 			if c.Attached == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 const routesStudy = `
@@ -137,8 +138,12 @@ func TestRouteFindingsOfNone(t *testing.T) {
 // Studies without a real gateway have none of it.
 func TestNoRouteFindings(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned))
+	s, err := study.Parse([]byte(analysistest.ControlStudy), "control.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, x := range f.Findings {
-		for _, m := range gatewayMeasures() {
+		for _, m := range gatewayMeasures(s) {
 			if x.Name == m.Name {
 				t.Errorf("%+v", x)
 			}

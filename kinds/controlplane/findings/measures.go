@@ -17,7 +17,7 @@ import (
 // controlMeasures lists what a control-plane study measures, in the order of
 // reports.
 func controlMeasures(s *study.Study) []analysis.Measure {
-	return slices.Concat(convergenceMeasures(), gatewayMeasures(), amplificationMeasures(), configMeasures(), sidecarMeasures(), costMeasures(), ztunnelMeasures(), stalenessMeasures(s.Control.Traffic != nil), recoveryMeasures())
+	return slices.Concat(convergenceMeasures(s), gatewayMeasures(s), amplificationMeasures(), configMeasures(), sidecarMeasures(), costMeasures(), ztunnelMeasures(s), stalenessMeasures(s.Control.Traffic != nil), recoveryMeasures())
 }
 
 // ofControl is a measure of what a trial counted; NaN if it counted nothing.
@@ -34,13 +34,13 @@ func ofControl(of func(c *record.Control) float64) func(*analysis.Observations, 
 const noneLeft = 1 - 1e-9
 
 // overPairs is a percentile of when the change-proxy pairs of a group were acknowledged.
-func overPairs(name string, quantile record.Quantile, of group) analysis.Measure {
-	q := float64(quantile)
-	m := analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 {
+func overPairs(d finding.Def, of group) analysis.Measure {
+	q := float64(d.At)
+	m := analysis.MeasureOf(d.Name, func(o *analysis.Observations, t *record.Trial) float64 {
 		return reached(of.of(converged(o, t)).acked, q)
 	})
 	m.Beyond = math.Max(1-q, 1e-9) // of the largest, any
-	m.Takes, m.Counted = quantile.Needs(), "change-proxy pairs"
+	m.Takes, m.Counted = d.At.Needs(), "change-proxy pairs"
 	m.Unguarded = func(o *analysis.Observations, t *record.Trial) float64 {
 		return of.of(converged(o, t)).acked.Quantile(q)
 	}
@@ -49,37 +49,32 @@ func overPairs(name string, quantile record.Quantile, of group) analysis.Measure
 	return m
 }
 
-func convergenceMeasures() []analysis.Measure {
-	var out []analysis.Measure
-	add := func(name string, of func(c *convergence) float64) {
-		out = append(out, analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 { return of(converged(o, t)) }))
-	}
-	for _, q := range record.WithMax() {
-		out = append(out, overPairs("convergence_"+q.Name(), q, butZtunnels))
-	}
+// ofConvergence is a measure of how a trial's changes converged.
+func ofConvergence(d finding.Def, of func(c *convergence) float64) analysis.Measure {
+	return analysis.MeasureOf(d.Name, func(o *analysis.Observations, t *record.Trial) float64 { return of(converged(o, t)) })
+}
+
+func convergenceMeasures(s *study.Study) []analysis.Measure {
+	out := analysis.OfFamily(s, study.FamilyConvergence, func(d finding.Def) analysis.Measure { return overPairs(d, butZtunnels) })
 	for _, edge := range edges {
-		for _, q := range record.WithMax() {
-			name := study.EdgeFinding(edge.name, q)
-			add(name, func(c *convergence) float64 { return overChanges(edge.of(c), c.lacking, float64(q)) })
-			m := &out[len(out)-1]
+		out = append(out, analysis.OfFamily(s, study.FamilyConvergence+"_"+edge.name, func(d finding.Def) analysis.Measure {
+			m := ofConvergence(d, func(c *convergence) float64 { return overChanges(edge.of(c), c.lacking, float64(d.At)) })
 			m.Beyond = noneLeft // fewer that never came are in the figure: see overChanges
-			*m = m.Reaching("more changes than lie beyond this percentile were never acknowledged by " + edge.who)
-		}
+			return m.Reaching("more changes than lie beyond this percentile were never acknowledged by " + edge.who)
+		})...)
 	}
 	// Of those who had it alone, as convergence is.
-	alone := func(name string, of func(c *convergence) stat.Counts, q float64) {
-		add(name, func(c *convergence) float64 { return reached(of(c), q) })
-		m := &out[len(out)-1]
-		m.Beyond = math.Max(1-q, 1e-9)
-		m.Partial = survivors(m.Beyond, butZtunnels)
-		m.Warn = m.Partial
+	alone := func(of func(c *convergence) stat.Counts) func(finding.Def) analysis.Measure {
+		return func(d finding.Def) analysis.Measure {
+			m := ofConvergence(d, func(c *convergence) float64 { return reached(of(c), float64(d.At)) })
+			m.Beyond = math.Max(1-float64(d.At), 1e-9)
+			m.Partial = survivors(m.Beyond, butZtunnels)
+			m.Warn = m.Partial
+			return m
+		}
 	}
-	for _, q := range record.UpTo99() {
-		alone("received_"+q.Name(), func(c *convergence) stat.Counts { return c.received }, float64(q))
-	}
-	for _, q := range record.WithMax() {
-		alone("applied_"+q.Name(), func(c *convergence) stat.Counts { return c.applied }, float64(q))
-	}
+	out = append(out, analysis.OfFamily(s, study.FamilyReceived, alone(func(c *convergence) stat.Counts { return c.received }))...)
+	out = append(out, analysis.OfFamily(s, study.FamilyApplied, alone(func(c *convergence) stat.Counts { return c.applied }))...)
 	out = append(out,
 		analysis.MeasureOf("reported_convergence_p99", func(_ *analysis.Observations, t *record.Trial) float64 { return reported(t) }).Warning(firstBucket).Stepping(bucketWidth),
 		analysis.MeasureOf("hidden_convergence_p99", func(o *analysis.Observations, t *record.Trial) float64 {

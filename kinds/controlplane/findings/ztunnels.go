@@ -5,14 +5,13 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // ztunnelMeasures are what the simulated ztunnels had when, and how much.
-func ztunnelMeasures() []analysis.Measure {
-	var out []analysis.Measure
-	for _, q := range record.UpTo99() {
-		out = append(out, overPairs("ztunnel_convergence_"+q.Name(), q, ztunnelsOnly))
-	}
+func ztunnelMeasures(s *study.Study) []analysis.Measure {
+	out := analysis.OfFamily(s, study.FamilyZtunnelConvergence, func(d finding.Def) analysis.Measure { return overPairs(d, ztunnelsOnly) })
 	sum := func(c *record.Control) (w record.Wire) {
 		for _, one := range c.ZtunnelWire {
 			w = addWire(w, one)

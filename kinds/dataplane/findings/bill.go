@@ -49,8 +49,8 @@ func billMeasures(s *study.Study) []analysis.Measure {
 			return ofProxies(t, parts, func(part string) float64 { return analysis.CPUPerRequest(t, part, record.CPU.TotalS) })
 		}
 	}
-	add(study.BillCPU, cpu(analysis.ProxyParts...))
-	for _, part := range analysis.ProxyParts {
+	add(study.BillCPU, cpu(study.ProxyParts...))
+	for _, part := range study.ProxyParts {
 		add(study.BillCPUOf(part), cpu(part))
 	}
 	if s.Measured(study.MeasureLatency) {
@@ -59,7 +59,7 @@ func billMeasures(s *study.Study) []analysis.Measure {
 	}
 	if s.Measured(study.MeasureMemory) {
 		add(study.BillMemory, func(_ *analysis.Observations, t *record.Trial) float64 {
-			return ofProxies(t, analysis.ProxyParts, func(part string) float64 { return idleMemory(t, part) })
+			return ofProxies(t, study.ProxyParts, func(part string) float64 { return idleMemory(t, part) })
 		})
 	}
 	for _, m := range moneyMeasures(s) {
@@ -301,8 +301,8 @@ func (list quoteList) parts(findings []record.Finding, removed bool) []record.Bi
 
 // without says that a figure is about a proxy that neither cell has.
 func (p *pricing) without(name string, one price) bool {
-	i := slices.IndexFunc(analysis.ProxyParts, func(part string) bool { return name == study.BillCPUOf(part) })
-	return i >= 0 && !passes(p.o, one.cell, analysis.ProxyParts[i]) && !passes(p.o, one.against, analysis.ProxyParts[i])
+	i := slices.IndexFunc(study.ProxyParts, func(part string) bool { return name == study.BillCPUOf(part) })
+	return i >= 0 && !passes(p.o, one.cell, study.ProxyParts[i]) && !passes(p.o, one.against, study.ProxyParts[i])
 }
 
 // step is that of a sum or difference of the values of some cells; see

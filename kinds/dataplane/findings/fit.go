@@ -71,12 +71,12 @@ func fits(o *analysis.Observations) []record.Finding {
 				continue
 			}
 			if o.Plan.Study.Measured(study.MeasureCPU) {
-				for _, part := range a.parts(analysis.FitParts) {
+				for _, part := range a.parts(study.FitParts) {
 					out = append(out, fitCPU(o, a, g, part)...)
 				}
 			}
 			if o.Plan.Study.Measured(study.MeasureMemory) {
-				for _, part := range a.parts(analysis.ProxyParts) {
+				for _, part := range a.parts(study.ProxyParts) {
 					out = append(out, fitMemory(o, a, g, part)...)
 				}
 			}
@@ -92,7 +92,7 @@ func (a axis) parts(all []string) []string {
 	case study.FactorFilters:
 		return []string{record.PartServerProxy}
 	case study.FactorConnections:
-		return analysis.ProxyParts
+		return study.ProxyParts
 	}
 	return all
 }

@@ -37,7 +37,7 @@ func whose(o *analysis.Observations, v analysis.Verdict, s study.Search, cell, b
 	}
 	tried := o.Tried[cell][block]
 	for _, t := range tried {
-		for _, part := range analysis.ProxyParts {
+		for _, part := range study.ProxyParts {
 			th, of := t.ThreadsOf(part)
 			if of == 0 {
 				continue

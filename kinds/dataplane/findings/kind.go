@@ -58,24 +58,18 @@ func Kind() analysis.Kind {
 
 // dataMeasures lists what data-plane studies measure.
 func dataMeasures(s *study.Study) []analysis.Measure {
-	out := append(analysis.LatencyMeasures(), waitingMeasures()...)
+	out := append(analysis.LatencyMeasures(s), waitingMeasures()...)
 	if s.Measured(study.MeasureLatency) {
 		out = append(out, level(analysis.MeasureOf(study.FindingThroughput, throughput)))
 	}
-	for _, part := range analysis.CPUParts {
-		out = append(out, ofPart(part, "cpu_"+part+"_per_request", func(_ *analysis.Observations, t *record.Trial) float64 {
-			return analysis.CPUPerRequest(t, part, record.CPU.TotalS)
-		}))
-	}
+	out = append(out, ofParts(s, study.FamilyCPU, func(t *record.Trial, part string) float64 { return analysis.CPUPerRequest(t, part, record.CPU.TotalS) })...)
 	out = append(out, level(analysis.MeasureOf(study.FindingIdleNode, idleNode)), level(analysis.MeasureOf(study.FindingNodesNet, nodesNet)))
-	for _, part := range analysis.MemoryParts {
-		out = append(out, ofPart(part, "memory_"+part, func(_ *analysis.Observations, t *record.Trial) float64 { return analysis.Memory(t, part) }))
-	}
+	out = append(out, ofParts(s, study.FamilyMemory, analysis.Memory)...)
 	priced := moneyMeasures(s)
 	for i := range priced {
 		priced[i] = level(priced[i])
 	}
-	return slices.Concat(out, threadMeasures(), probeMeasures(), priced)
+	return slices.Concat(out, threadMeasures(s), probeMeasures(), priced)
 }
 
 // level is a measure of what trials have all the time, so that its typical value
@@ -85,11 +79,18 @@ func level(m analysis.Measure) analysis.Measure {
 	return m
 }
 
-// ofPart is a measure of a part. One of a node's proxy, which others share, has what it
-// does for them in it, and says so. A waypoint or gateway is the run's own.
-func ofPart(part, name string, of func(*analysis.Observations, *record.Trial) float64) analysis.Measure {
-	m := level(analysis.MeasureOf(name, of))
-	if p, ok := record.ProxyOf(part); ok && p.Place == record.PlaceNode {
+// ofParts measures each part.
+func ofParts(s *study.Study, family string, of func(t *record.Trial, part string) float64) []analysis.Measure {
+	return analysis.OfFamily(s, family, func(d finding.Def) analysis.Measure {
+		return ofPart(d, func(_ *analysis.Observations, t *record.Trial) float64 { return of(t, d.Part) })
+	})
+}
+
+// ofPart measures a part. A node's proxy, which others share, has what it does for them in
+// it, and says so. A waypoint or gateway is the run's own.
+func ofPart(d finding.Def, of func(*analysis.Observations, *record.Trial) float64) analysis.Measure {
+	m := level(analysis.MeasureOf(d.Name, of))
+	if p, ok := record.ProxyOf(d.Part); ok && p.Place == record.PlaceNode {
 		m = m.Warning(func(*analysis.Observations, int) []string {
 			return []string{"other pods share this proxy: its work for them during the windows is included"}
 		})

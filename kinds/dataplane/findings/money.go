@@ -77,7 +77,7 @@ func trialUse(s *study.Study, t *record.Trial) (money.Use, bool) {
 		return u, false
 	}
 	proxies, seconds, bytes, shared := 0.0, 0.0, 0.0, false
-	for _, part := range analysis.ProxyParts {
+	for _, part := range study.ProxyParts {
 		cpu, ok := t.CPU[part]
 		if !ok {
 			continue
@@ -117,7 +117,7 @@ func moneyFits(o *analysis.Observations, fits []record.Finding) []record.Finding
 	}
 	var order []string
 	by := map[string]*parts{}
-	sidecarParts := record.Way(analysis.ProxyParts).At(record.PlaceSidecar)
+	sidecarParts := record.Way(study.ProxyParts).At(record.PlaceSidecar)
 	for _, f := range fits {
 		for _, part := range sidecarParts {
 			idle := f.Name == "cpu_"+part+study.FitIdle

@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 const moneyStudy = analysistest.RateStudy + `
@@ -96,7 +97,7 @@ func TestMoneyWithoutMemory(t *testing.T) {
 // A figure of a proxy that others share says so, which a waypoint of the run's own is not.
 func TestSharedPartsSaySo(t *testing.T) {
 	for part, shared := range map[string]bool{record.PartWaypoint: false, record.PartGateway: false, record.PartNode: true, record.PartClientNode: true, record.PartServerProxy: false, record.PartWorker: false} {
-		if m := ofPart(part, "memory_"+part, nil); (m.Warn != nil) != shared || shared && !strings.Contains(m.Warn(nil, 0)[0], "share") {
+		if m := ofPart(finding.Def{Part: part}, nil); (m.Warn != nil) != shared || shared && !strings.Contains(m.Warn(nil, 0)[0], "share") {
 			t.Errorf("%s: %+v", part, m)
 		}
 	}

@@ -39,7 +39,7 @@ func profiles(o *analysis.Observations, cell int) (out []profiled, warnings []st
 	if !o.Plan.Study.Measured(study.MeasureProfile) {
 		return nil, nil
 	}
-	for _, part := range analysis.ProxyParts {
+	for _, part := range study.ProxyParts {
 		all := profiled{part: part}
 		for _, t := range o.Valid(cell) {
 			for _, p := range t.Profiles {

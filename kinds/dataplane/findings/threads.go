@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -35,18 +36,18 @@ const (
 
 // threadMeasures are what threads say of proxies: of those of several generators'
 // pods, of the busiest.
-func threadMeasures() []analysis.Measure {
+func threadMeasures(s *study.Study) []analysis.Measure {
 	var out []analysis.Measure
 	add := func(name string, of func(record.Threads) float64) {
-		for _, part := range analysis.ProxyParts {
-			out = append(out, analysis.MeasureOf(name+"_"+part, func(_ *analysis.Observations, t *record.Trial) float64 {
-				th, proxies := t.ThreadsOf(part)
+		out = append(out, analysis.OfFamily(s, name+"_%s", func(d finding.Def) analysis.Measure {
+			return analysis.MeasureOf(d.Name, func(_ *analysis.Observations, t *record.Trial) float64 {
+				th, proxies := t.ThreadsOf(d.Part)
 				if proxies == 0 {
 					return math.NaN()
 				}
 				return of(th)
-			}))
-		}
+			})
+		})...)
 	}
 	add(study.FindingBusiestWorker, func(th record.Threads) float64 {
 		busy := workersBusy(th)
@@ -117,7 +118,7 @@ const pauseProcess = "pause"
 func threads(o *analysis.Observations, cell int) map[string]record.ThreadsSummary {
 	out := map[string]record.ThreadsSummary{}
 	valid := o.Valid(cell)
-	for _, part := range analysis.MemoryParts {
+	for _, part := range study.MemoryParts {
 		var all []record.Threads
 		most := 0
 		for _, t := range valid {
@@ -343,11 +344,11 @@ func limits(o *analysis.Observations) []record.Finding {
 	if !o.Plan.Study.Measured(study.MeasureThreads) {
 		return nil
 	}
-	measures := analysis.Defined(o.Plan.Study, threadMeasures())
+	measures := analysis.Defined(o.Plan.Study, threadMeasures(o.Plan.Study))
 	var out []record.Finding
 	for cell := range o.Plan.Cells {
 		all := threads(o, cell)
-		for _, part := range analysis.ProxyParts {
+		for _, part := range study.ProxyParts {
 			s, ok := all[part]
 			if !ok || s.Limit == "" {
 				continue

@@ -160,13 +160,10 @@ func meanMemory(s *trialScenario) float64 {
 	return total / float64(n)
 }
 
-// Places in the graph of findings about proxies, by the names of their parts.
-var proxyRoles = []struct {
-	part string
-	is   roleOf
-}{
-	{record.PartClientProxy, isClient},
-	{record.PartServerProxy, isServer},
-	{study.PartEntryProxy, isEntry},
-	{study.PartLastProxy, isLast},
+// proxyRoles are the places in the graph that findings about proxies tell apart.
+var proxyRoles = map[string]roleOf{
+	record.PartClientProxy: isClient,
+	record.PartServerProxy: isServer,
+	study.PartEntryProxy:   isEntry,
+	study.PartLastProxy:    isLast,
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
 )
 
 // scenarioMeasures lists what a study of resilience measures over a whole
 // trial, in the order of reports.
 func scenarioMeasures(s *study.Study) []analysis.Measure {
-	return slices.Concat(ledgerMeasures(), analysis.LatencyMeasures(), scenarioCPU(), scenarioMemory(), scenarioMoney(s))
+	return slices.Concat(ledgerMeasures(), analysis.LatencyMeasures(s), scenarioCPU(s), scenarioMemory(s), scenarioMoney(s))
 }
 
 // ofScenario is a measure of what a trial came to; NaN if nobody knows.
@@ -126,43 +127,66 @@ func unreconciledExample(o *analysis.Observations, cell int) []string {
 	return []string{fmt.Sprintf("%d requests in %d trials do not reconcile%s", n, trials, example)}
 }
 
-// Parts of a trial of resilience, as its record calls them.
-const (
-	scenarioControl = "control_plane"
-	scenarioSecond  = "second_control_plane" // of another revision
-	proxySuffix     = ".proxy"
-)
+// proxySuffix ends the names of parts, in records, that are a service's proxies.
+const proxySuffix = ".proxy"
 
-func scenarioCPU() []analysis.Measure {
-	use := func(s *trialScenario, part string) float64 {
-		cpu, ok := s.trial.Scenario.CPU[part]
-		if !ok || s.length <= 0 {
-			return math.NaN()
+// A usage is what a trial's record has of a part's CPU, in millicores, or memory, in bytes;
+// NaN if it has none.
+type usage func(s *trialScenario, part string) float64
+
+func cpuOf(s *trialScenario, part string) float64 {
+	cpu, ok := s.trial.Scenario.CPU[part]
+	if !ok || s.length <= 0 {
+		return math.NaN()
+	}
+	over, said := s.counted()
+	if !said {
+		over = seconds(s)
+	}
+	return cpu.TotalS() / over * 1000
+}
+
+func memoryOf(s *trialScenario, part string) float64 {
+	bytes, ok := s.trial.Scenario.Memory[part]
+	if !ok {
+		return math.NaN()
+	}
+	return analysis.Positive(float64(bytes))
+}
+
+func scenarioCPU(s *study.Study) []analysis.Measure {
+	out := partMeasures(s, study.FamilyUseCPU, cpuOf, lived, func(t *record.Scenario) float64 { return cmp.Or(t.MeanNodeProxies, float64(t.NodeProxies)) })
+	machine := slices.IndexFunc(out, func(m analysis.Measure) bool { return m.Name == "cpu_"+record.PartMachine })
+	perRequest := analysis.MeasureOf(study.FindingProxyRequest, ofScenario(perProxyRequest)).Warning(sharedProxies)
+	return slices.Insert(out, machine, perRequest)
+}
+
+// scenarioMemory is of the pods at the end.
+func scenarioMemory(s *study.Study) []analysis.Measure {
+	return partMeasures(s, study.FamilyUseMemory, memoryOf, leftAtEnd, func(t *record.Scenario) float64 { return float64(t.NodeProxies) })
+}
+
+// partMeasures are what each part of a family uses: proxies beside pods on the mean, each
+// pod with the weight that it has, and those of nodes by their number.
+func partMeasures(s *study.Study, family string, use usage, weight podWeight, nodes func(*record.Scenario) float64) []analysis.Measure {
+	return analysis.OfFamily(s, family, func(d finding.Def) analysis.Measure {
+		m := analysis.MeasureOf(d.Name, ofScenario(func(s *trialScenario) float64 {
+			switch d.Part {
+			case record.PartNode:
+				return use(s, d.Part) / nodes(s.trial.Scenario)
+			case record.PartNodeAgent:
+				return use(s, d.Part) / agentsOf(s)
+			}
+			if is, ok := proxyRoles[d.Part]; ok {
+				return perProxy(s, is, use, weight)
+			}
+			return use(s, d.Part)
+		}))
+		if d.Part == record.PartNode {
+			m = m.Warning(sharedProxies)
 		}
-		over, said := s.counted()
-		if !said {
-			over = seconds(s)
-		}
-		return cpu.TotalS() / over * 1000
-	}
-	one := func(name string, of func(s *trialScenario) float64) analysis.Measure {
-		return analysis.MeasureOf(name, ofScenario(of))
-	}
-	out := []analysis.Measure{one("cpu_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) }),
-		one("cpu_second_control_plane", func(s *trialScenario) float64 { return use(s, scenarioSecond) })}
-	out = append(out, one("cpu_"+record.PartNode, func(s *trialScenario) float64 {
-		of := s.trial.Scenario
-		return use(s, record.PartNode) / cmp.Or(of.MeanNodeProxies, float64(of.NodeProxies))
-	}).Warning(sharedProxies))
-	out = append(out, one("cpu_"+record.PartWaypoint, func(s *trialScenario) float64 { return use(s, record.PartWaypoint) }))
-	out = append(out, one("cpu_"+record.PartNodeAgent, func(s *trialScenario) float64 { return use(s, record.PartNodeAgent) / agentsOf(s) }))
-	for _, role := range proxyRoles {
-		out = append(out, one("cpu_"+role.part, func(s *trialScenario) float64 { return perProxy(s, role.is, use) }))
-	}
-	return append(out,
-		one(study.FindingProxyRequest, perProxyRequest).Warning(sharedProxies),
-		one("cpu_"+record.PartMachine, func(s *trialScenario) float64 { return use(s, record.PartMachine) }),
-		one("cpu_"+record.PartUnattributed, func(s *trialScenario) float64 { return use(s, record.PartUnattributed) }))
+		return m
+	})
 }
 
 // agentsOf is how many agents of nodes a trial has, NaN for none.
@@ -176,17 +200,20 @@ func sharedProxies(o *analysis.Observations, cell int) []string {
 	return []string{"other pods share this proxy: its work for them during the windows is included"}
 }
 
-// perProxy is the mean of one proxy of the services chosen, or of the clients:
-// the sum over the proxies that lived at one time, which is pod time over the
-// timeline's.
-func perProxy(s *trialScenario, is roleOf, use func(*trialScenario, string) float64) float64 {
+// A podWeight is how much a pod counts where uses are shared out among pods; false if its
+// proxy has no part in them.
+type podWeight func(s *trialScenario, p record.ScenarioPod) (float64, bool)
+
+// perProxy is the mean use of one proxy of the services chosen, or of the clients.
+func perProxy(s *trialScenario, is roleOf, use usage, weight podWeight) float64 {
 	total, n := math.NaN(), 0.0
 	seen := map[string]bool{}
 	for _, p := range s.trial.Scenario.Pods {
-		if !p.Sidecar || !is(s, p.Service) {
+		w, counts := weight(s, p)
+		if !p.Sidecar || !is(s, p.Service) || !counts {
 			continue
 		}
-		n += lived(s, p)
+		n += w
 		if seen[p.Service] {
 			continue
 		}
@@ -205,57 +232,16 @@ func perProxy(s *trialScenario, is roleOf, use func(*trialScenario, string) floa
 }
 
 // lived is the share of the timeline that a pod lived in.
-func lived(s *trialScenario, p record.ScenarioPod) float64 {
+func lived(s *trialScenario, p record.ScenarioPod) (float64, bool) {
 	zero := s.trial.Scenario.StartNS
 	from, to := max(0, p.ReadyNS-zero), s.length
 	if p.GoneNS > 0 && p.BackNS == 0 {
 		to = min(to, p.GoneNS-zero)
 	}
-	return float64(max(0, to-from)) / float64(s.length)
+	return float64(max(0, to-from)) / float64(s.length), true
 }
 
-func scenarioMemory() []analysis.Measure {
-	use := func(s *trialScenario, part string) float64 {
-		bytes, ok := s.trial.Scenario.Memory[part]
-		if !ok {
-			return math.NaN()
-		}
-		return analysis.Positive(float64(bytes))
-	}
-	// Memory is of the pods at the end.
-	atEnd := func(s *trialScenario, is roleOf) float64 {
-		total, n := math.NaN(), 0
-		seen := map[string]bool{}
-		for _, p := range s.trial.Scenario.Pods {
-			if !p.Sidecar || !is(s, p.Service) || p.GoneNS > 0 && p.BackNS == 0 {
-				continue
-			}
-			n++
-			if seen[p.Service] {
-				continue
-			}
-			seen[p.Service] = true
-			if v := use(s, p.Service+proxySuffix); !math.IsNaN(v) {
-				if math.IsNaN(total) {
-					total = 0
-				}
-				total += v
-			}
-		}
-		return total / float64(max(n, 1))
-	}
-	one := func(name string, of func(s *trialScenario) float64) analysis.Measure {
-		return analysis.MeasureOf(name, ofScenario(of))
-	}
-	out := []analysis.Measure{one("memory_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) }),
-		one("memory_second_control_plane", func(s *trialScenario) float64 { return use(s, scenarioSecond) })}
-	out = append(out, one("memory_"+record.PartNode, func(s *trialScenario) float64 {
-		return use(s, record.PartNode) / float64(s.trial.Scenario.NodeProxies)
-	}).Warning(sharedProxies))
-	out = append(out, one("memory_"+record.PartWaypoint, func(s *trialScenario) float64 { return use(s, record.PartWaypoint) }))
-	out = append(out, one("memory_"+record.PartNodeAgent, func(s *trialScenario) float64 { return use(s, record.PartNodeAgent) / agentsOf(s) }))
-	for _, role := range proxyRoles {
-		out = append(out, one("memory_"+role.part, func(s *trialScenario) float64 { return atEnd(s, role.is) }))
-	}
-	return out
+// leftAtEnd counts a pod that was there at the timeline's end.
+func leftAtEnd(_ *trialScenario, p record.ScenarioPod) (float64, bool) {
+	return 1, p.GoneNS == 0 || p.BackNS > 0
 }
