@@ -83,7 +83,7 @@ func TestRunsOfStudiesRefusedToday(t *testing.T) {
 			record.Cell{study.FactorEndpointSlices: "2", study.FactorSliceNamespaces: "5"}, "2 EndpointSlices do not fill 5 namespaces"},
 		"outside": {"resilience", []string{"settings: {", "settings: {sidecars: ambient, ", "    bar:\n", "    front: {replicas: 1, sidecar: false, calls: [{to: bar}]}\n    bar:\n", "  to: bar\n", "  to: front\n"},
 			record.Cell{study.FactorSidecars: study.SidecarsAmbient}, "front, which calls it, is in no mesh"},
-		"vain": {"resilience", vain, record.Cell{study.FactorSidecars: study.SidecarsAmbient}, "no cell has retries default or off: it means nothing with sidecars: ambient"},
+		"vain": {"resilience", vain, record.Cell{study.FactorSidecars: study.SidecarsAmbient}, "no cell has retries default or off"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run, _, err := store.Load(t.Context(), filepath.Join("testdata", c.of))

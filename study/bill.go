@@ -155,11 +155,11 @@ func (d *decoder) resolveBill(s *Study) {
 		return
 	}
 	if len(s.Variants) > 0 {
-		d.fail(d.pos("variants"), "leave it out, or the bill", "the bill makes this study's variants")
+		d.fail(d.pos("variants"), CodeConflict, "leave it out, or the bill", "the bill makes this study's variants")
 		return
 	}
 	if _, chosen := s.Settings[FactorVariant]; chosen {
-		d.fail(d.pos("settings", FactorVariant), "leave it out", "a bill needs all its cells, as prices are differences between them")
+		d.fail(d.pos("settings", FactorVariant), CodeConflict, "leave it out", "a bill needs all its cells, as prices are differences between them")
 		return
 	}
 	if len(b.Together) == 0 {
@@ -174,7 +174,7 @@ func (d *decoder) resolveBill(s *Study) {
 	s.Variants = s.billVariants()
 	for i, name := range s.varied(FactorVariant) {
 		if _, ok := s.variantLevels(name); !ok {
-			d.fail(d.pos("factors", FactorVariant, i), "leave it out", "the bill makes no variant %s: it is that of other parts, or another direction's", name)
+			d.fail(d.pos("factors", FactorVariant, i), CodeUnknown, "leave it out", "the bill makes no variant %s: it is that of other parts, or another direction's", name)
 		}
 	}
 }
@@ -186,11 +186,11 @@ func (d *decoder) checkBill(s *Study) {
 	for i, p := range b.Parts {
 		names[i] = p.Name
 		if changesNothing(s, p) {
-			d.fail(d.pos("bill", "parts", p.Name), "give it a level that the base does not have", "part %s changes nothing", p.Name)
+			d.fail(d.pos("bill", "parts", p.Name), CodeConflict, "give it a level that the base does not have", "part %s changes nothing", p.Name)
 		}
 		for _, earlier := range b.Parts[:i] {
 			if earlier.Levels.Key() == p.Levels.Key() {
-				d.fail(d.pos("bill", "parts", p.Name), "leave one of them out", "parts %s and %s are the same", earlier.Name, p.Name)
+				d.fail(d.pos("bill", "parts", p.Name), CodeDuplicate, "leave one of them out", "parts %s and %s are the same", earlier.Name, p.Name)
 			}
 		}
 	}
@@ -198,11 +198,11 @@ func (d *decoder) checkBill(s *Study) {
 	for i, name := range b.Together {
 		at := d.pos("bill", "together", i)
 		if !has(names, name) {
-			d.fail(at, errs.Suggest(name, names), "together names no part of the bill: %q", clip(name, 40))
+			d.fail(at, CodeUnknown, errs.Suggest(name, names), "together names no part of the bill: %q", clip(name, 40))
 			continue
 		}
 		if slices.Contains(b.Together[:i], name) {
-			d.fail(at, "leave one out", "together names %s twice", name)
+			d.fail(at, CodeDuplicate, "leave one out", "together names %s twice", name)
 			continue
 		}
 		levels := b.part(name)
@@ -212,7 +212,7 @@ func (d *decoder) checkBill(s *Study) {
 				continue
 			}
 			if other, taken := setBy[f.Name]; taken && b.part(other)[f.Name] != level {
-				d.fail(d.pos("bill", "parts", name, f.Name), "name in bill.together the parts that can be on at once, as together: ["+other+", ...]",
+				d.fail(d.pos("bill", "parts", name, f.Name), CodeConflict, "name in bill.together the parts that can be on at once, as together: ["+other+", ...]",
 					"parts %s and %s cannot be on together: %s is %s in the one and %s in the other", other, name, f.Name, b.part(other)[f.Name], level)
 			} else {
 				setBy[f.Name] = name
@@ -222,11 +222,11 @@ func (d *decoder) checkBill(s *Study) {
 	if b.Removes() {
 		for _, name := range names {
 			if !has(b.Together, name) && b.Direct == DirectRemove {
-				d.fail(d.pos("bill", "parts", name), "add it to together, leave it out, or set direct: both", "part %s cannot be removed: it is not in together", name)
+				d.fail(d.pos("bill", "parts", name), CodeConflict, "add it to together, leave it out, or set direct: both", "part %s cannot be removed: it is not in together", name)
 			}
 		}
 		if len(b.Together) < 2 {
-			d.fail(d.pos("bill", "direct"), "leave direct out", "with a single part, removing it says the same as adding it")
+			d.fail(d.pos("bill", "direct"), CodeConflict, "leave direct out", "with a single part, removing it says the same as adding it")
 		}
 	}
 	for _, v := range s.billVariants() {
@@ -238,14 +238,14 @@ func (d *decoder) checkBill(s *Study) {
 					if v.Name == BillTogether {
 						at = d.pos("bill", "together")
 					}
-					d.fail(at, "name in bill.together the parts that can be on at once", "%s: %s: %s", v.Name, factor, c.msg)
+					d.fail(at, c.Code, "name in bill.together the parts that can be on at once", "%s: %s: %s", v.Name, factor, c.Msg)
 					return
 				}
 			}
 		}
 	}
 	if !s.Measured(MeasureCPU) {
-		d.fail(d.pos("measures"), "add cpu", "a bill is about CPU, which is not measured")
+		d.fail(d.pos("measures"), CodeConflict, "add cpu", "a bill is about CPU, which is not measured")
 	}
 }
 
@@ -272,7 +272,7 @@ func (d *decoder) checkBillCells(p *Plan) {
 		if of := p.Short(rest); len(of) > 0 {
 			where = " where " + of.Key()
 		}
-		d.fail(at, "it takes a sidecar that has the part: exclude cells without one, or leave the part out",
+		d.fail(at, CodeDuplicate, "it takes a sidecar that has the part: exclude cells without one, or leave the part out",
 			"%s and %s are the same%s", other, name, where)
 		return
 	}
@@ -348,29 +348,29 @@ type partsValue struct{ to *[]NamedLevels }
 func (v partsValue) decode(d *decoder, n *node) {
 	const hint = "as {access-log: {telemetry: access-log-text}}"
 	if n.kind != mapping {
-		d.fail(n.pos, hint, "parts maps names to levels; this is %s", n.what())
+		d.fail(n.pos, CodeType, hint, "parts maps names to levels; this is %s", n.what())
 		return
 	}
 	if len(n.keys) == 0 {
-		d.fail(n.pos, hint, "parts is empty")
+		d.fail(n.pos, CodeMissing, hint, "parts is empty")
 		return
 	}
 	for i, k := range n.keys {
 		one := NamedLevels{Name: k.name}
 		switch {
 		case !reName.MatchString(k.name):
-			d.fail(k.pos, nameHint+", as access-log", "invalid part name %q", clip(k.name, 40))
+			d.fail(k.pos, CodeInvalid, nameHint+", as access-log", "invalid part name %q", clip(k.name, 40))
 			continue
 		case k.name == BillBase, k.name == BillTogether, strings.HasPrefix(k.name, billWithout):
-			d.fail(k.pos, "another name", "%s is a name that the bill itself gives", clip(k.name, 40))
+			d.fail(k.pos, CodeConflict, "another name", "%s is a name that the bill itself gives", clip(k.name, 40))
 			continue
 		case n.values[i].kind == null:
-			d.fail(k.pos, "name the levels that it changes", "part %s is empty", k.name)
+			d.fail(k.pos, CodeMissing, "name the levels that it changes", "part %s is empty", k.name)
 			continue
 		}
 		cellValue{to: &one.Levels, name: "part " + k.name}.decode(d, n.values[i])
 		if _, nested := one.Levels[FactorVariant]; nested {
-			d.fail(n.values[i].pos, "name factors", "a part cannot contain a variant")
+			d.fail(n.values[i].pos, CodeConflict, "name factors", "a part cannot contain a variant")
 			continue
 		}
 		*v.to = append(*v.to, one)

@@ -30,7 +30,7 @@ func (d *decoder) factor(k key) (Factor, bool) {
 		return f, true
 	}
 	if !ok {
-		d.fail(k.pos, errs.Suggest(k.name, factorNames(d.kind)), "unknown factor %q", clip(k.name, 40))
+		d.fail(k.pos, CodeUnknown, errs.Suggest(k.name, factorNames(d.kind)), "unknown factor %q", clip(k.name, 40))
 		return f, false
 	}
 	return f, f.Kind == "" || !d.notHere(f.Name, only(f.Kind), k.pos)
@@ -44,7 +44,7 @@ func (d *decoder) level(f Factor, n *node) (string, bool) {
 	}
 	level, c := f.parse(text)
 	if c != nil {
-		d.fail(n.pos, c.hint, "%s: %s", f.Name, c.msg)
+		d.fail(n.pos, c.Code, c.Hint, "%s: %s", f.Name, c.Msg)
 		return "", false
 	}
 	if f.Name == FactorVariant && !d.knowsVariant(level, n.pos) {
@@ -63,11 +63,11 @@ type cellValue struct {
 
 func (v cellValue) decode(d *decoder, n *node) {
 	if n.kind != mapping {
-		d.fail(n.pos, "as {"+d.kind.spec().Example+"}", "%s maps factors to levels; this is %s", v.name, n.what())
+		d.fail(n.pos, CodeType, "as {"+d.kind.spec().Example+"}", "%s maps factors to levels; this is %s", v.name, n.what())
 		return
 	}
 	if len(n.keys) == 0 && !v.empty {
-		d.fail(n.pos, "as {"+d.kind.spec().Example+"}", "%s names no factor", v.name)
+		d.fail(n.pos, CodeMissing, "as {"+d.kind.spec().Example+"}", "%s names no factor", v.name)
 		return
 	}
 	out := record.Cell{}
@@ -78,11 +78,11 @@ func (v cellValue) decode(d *decoder, n *node) {
 		}
 		value := n.values[i]
 		if value.kind == null {
-			d.fail(k.pos, "give it a level or leave it out", "%s is empty", k.name)
+			d.fail(k.pos, CodeMissing, "give it a level or leave it out", "%s is empty", k.name)
 			continue
 		}
 		if value.kind == sequence {
-			d.fail(value.pos, "factors that vary stand in factors", "%s takes one level of %s here", v.name, k.name)
+			d.fail(value.pos, CodeType, "factors that vary stand in factors", "%s takes one level of %s here", v.name, k.name)
 			continue
 		}
 		if level, ok := d.level(f, value); ok {
@@ -118,7 +118,7 @@ type factorsValue struct{ to *[]record.FactorLevels }
 
 func (v factorsValue) decode(d *decoder, n *node) {
 	if n.kind != mapping {
-		d.fail(n.pos, "as {"+strings.Replace(d.kind.spec().Example, ": ", ": [", 1)+", ...]}", "factors maps factors to lists of levels; this is %s", n.what())
+		d.fail(n.pos, CodeType, "as {"+strings.Replace(d.kind.spec().Example, ": ", ": [", 1)+", ...]}", "factors maps factors to lists of levels; this is %s", n.what())
 		return
 	}
 	for i, k := range n.keys {
@@ -128,11 +128,11 @@ func (v factorsValue) decode(d *decoder, n *node) {
 		}
 		list := n.values[i]
 		if list.kind != sequence {
-			d.fail(k.pos, "write "+k.name+": [...]; a factor with one level can stand in settings", "the levels of %s must be a list", k.name)
+			d.fail(k.pos, CodeType, "write "+k.name+": [...]; a factor with one level can stand in settings", "the levels of %s must be a list", k.name)
 			continue
 		}
 		if len(list.values) == 0 {
-			d.fail(list.pos, "leave the factor out, or give it levels", "%s has no levels", k.name)
+			d.fail(list.pos, CodeMissing, "leave the factor out, or give it levels", "%s has no levels", k.name)
 			continue
 		}
 		seen := map[string]bool{}
@@ -142,7 +142,7 @@ func (v factorsValue) decode(d *decoder, n *node) {
 			switch {
 			case !ok:
 			case seen[level]:
-				d.fail(item.pos, "every level is one cell already", "level %s of %s is given twice", level, k.name)
+				d.fail(item.pos, CodeDuplicate, "every level is one cell already", "level %s of %s is given twice", level, k.name)
 			default:
 				seen[level] = true
 				levels = append(levels, level)
@@ -182,7 +182,7 @@ type headersValue struct{ to *map[string]string }
 
 func (v headersValue) decode(d *decoder, n *node) {
 	if n.kind != mapping {
-		d.fail(n.pos, "as {x-user: someone}", "headers maps names to values; this is %s", n.what())
+		d.fail(n.pos, CodeType, "as {x-user: someone}", "headers maps names to values; this is %s", n.what())
 		return
 	}
 	out := map[string]string{}
@@ -194,15 +194,15 @@ func (v headersValue) decode(d *decoder, n *node) {
 		name := textproto.CanonicalMIMEHeaderKey(k.name)
 		switch {
 		case !reToken.MatchString(k.name):
-			d.fail(k.pos, "use letters, digits and dashes, as x-user", "invalid header name %q", clip(k.name, 40))
+			d.fail(k.pos, CodeInvalid, "use letters, digits and dashes, as x-user", "invalid header name %q", clip(k.name, 40))
 		case has([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Expect"}, name):
-			d.fail(k.pos, "leave it out", "the generator sets %s itself", name)
+			d.fail(k.pos, CodeConflict, "leave it out", "the generator sets %s itself", name)
 		case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-			d.fail(n.values[i].pos, "", "the value of %s has a control character", k.name)
+			d.fail(n.values[i].pos, CodeInvalid, "", "the value of %s has a control character", k.name)
 		case len(text) > 8192:
-			d.fail(n.values[i].pos, "", "the value of %s is longer than 8192 bytes", k.name)
+			d.fail(n.values[i].pos, CodeRange, "", "the value of %s is longer than 8192 bytes", k.name)
 		case out[name] != "":
-			d.fail(k.pos, "", "header %s is given twice", name)
+			d.fail(k.pos, CodeDuplicate, "", "header %s is given twice", name)
 		default:
 			out[name] = strings.TrimSpace(text)
 		}
@@ -251,7 +251,7 @@ func (v exprValue) decode(d *decoder, n *node) {
 		return
 	}
 	if d.kind != Resilience {
-		d.fail(n.pos, "write the expression alone", "assertions about moments belong to resilience, and this study is one of %s", d.kind.About())
+		d.fail(n.pos, CodeKind, "write the expression alone", "assertions about moments belong to resilience, and this study is one of %s", d.kind.About())
 		return
 	}
 	v.to.Timed = true

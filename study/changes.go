@@ -44,25 +44,25 @@ const changeRateHint = "changes per second as 0.4, ramp:FROM:TO:TIME as ramp:1:2
 
 // parseChangeRate reads a level of factor change_rate. Ramps and steps are as
 // the load generator's flags --ramp and --steps have them.
-func parseChangeRate(s string) (ChangeRate, *complaint) {
+func parseChangeRate(s string) (ChangeRate, *Error) {
 	kind, rest, worded := strings.Cut(s, ":")
-	rate := func(text string, least float64) (float64, *complaint) {
+	rate := func(text string, least float64) (float64, *Error) {
 		v, c := number(text)
 		if c == nil && (v < least || v > maxChangeRate) {
-			c = complain(fmt.Sprintf("at most %d changes per second", maxChangeRate), "rate %s is out of range", clip(text, 20))
+			c = complain(CodeRange, fmt.Sprintf("at most %d changes per second", maxChangeRate), "rate %s is out of range", clip(text, 20))
 		}
 		return v, c
 	}
-	length := func(text string) (time.Duration, *complaint) {
+	length := func(text string) (time.Duration, *Error) {
 		d, c := parseDuration(text)
 		if c == nil && (d <= 0 || d > maxRateTime) {
-			c = complain("from above 0 to 1h", "time %s is out of range", clip(text, 20))
+			c = complain(CodeRange, "from above 0 to 1h", "time %s is out of range", clip(text, 20))
 		}
 		return d, c
 	}
-	fail := func(c *complaint) (ChangeRate, *complaint) {
-		if c.hint == "" {
-			c.hint = changeRateHint
+	fail := func(c *Error) (ChangeRate, *Error) {
+		if c.Hint == "" {
+			c.Hint = changeRateHint
 		}
 		return ChangeRate{}, c
 	}
@@ -77,7 +77,7 @@ func parseChangeRate(s string) (ChangeRate, *complaint) {
 	case kind == RateRamp:
 		fields := strings.Split(rest, ":")
 		if len(fields) != 3 {
-			return fail(complain("", "%q is no ramp", clip(s, 60)))
+			return fail(complain(CodeInvalid, "", "%q is no ramp", clip(s, 60)))
 		}
 		from, c := rate(fields[0], 0)
 		if c != nil {
@@ -92,7 +92,7 @@ func parseChangeRate(s string) (ChangeRate, *complaint) {
 			return fail(c)
 		}
 		if from+to == 0 {
-			return fail(complain("", "a ramp from 0 to 0 makes no change"))
+			return fail(complain(CodeInvalid, "", "a ramp from 0 to 0 makes no change"))
 		}
 		return ChangeRate{RateRamp, []RatePart{{from, to, over}}}, nil
 	case kind == RateSteps:
@@ -101,7 +101,7 @@ func parseChangeRate(s string) (ChangeRate, *complaint) {
 		for item := range strings.SplitSeq(rest, ",") {
 			text, time, ok := strings.Cut(strings.TrimSpace(item), ":")
 			if !ok {
-				return fail(complain("", "%q is no step", clip(item, 40)))
+				return fail(complain(CodeInvalid, "", "%q is no step", clip(item, 40)))
 			}
 			v, c := rate(text, 0)
 			if c != nil {
@@ -112,16 +112,16 @@ func parseChangeRate(s string) (ChangeRate, *complaint) {
 				return fail(c)
 			}
 			if sum += v; len(out.Parts) == maxRateParts {
-				return fail(complain("", "more than %d steps", maxRateParts))
+				return fail(complain(CodeLimit, "", "more than %d steps", maxRateParts))
 			}
 			out.Parts = append(out.Parts, RatePart{v, v, over})
 		}
 		if sum == 0 {
-			return fail(complain("", "every step's rate is 0"))
+			return fail(complain(CodeInvalid, "", "every step's rate is 0"))
 		}
 		return out, nil
 	}
-	return fail(complain("", "%q is no rate of changes", clip(s, 60)))
+	return fail(complain(CodeInvalid, "", "%q is no rate of changes", clip(s, 60)))
 }
 
 // String writes the rate as a level.
@@ -141,7 +141,7 @@ func (r ChangeRate) String() string {
 	return plain(r.Parts[0].From)
 }
 
-func changeRateLevel(s string) (string, *complaint) {
+func changeRateLevel(s string) (string, *Error) {
 	r, c := parseChangeRate(s)
 	if c != nil {
 		return "", c
@@ -206,18 +206,18 @@ func (r ChangeRate) Seconds(count float64) float64 {
 const burstPattern = `^(uniform|poisson|burst(:[1-9][0-9]*)?)$`
 
 // arrivalLevel reads a level of factor change_arrival.
-func arrivalLevel(s string) (string, *complaint) {
+func arrivalLevel(s string) (string, *Error) {
 	const hint = "uniform, poisson, burst, or burst:N for bursts of N changes"
 	size, sized := strings.CutPrefix(s, ArrivalBurst+":")
 	switch {
 	case has([]string{ArrivalUniform, ArrivalPoisson, ArrivalBurst}, s):
 		return s, nil
 	case !sized:
-		return "", complain(hint, "%q is no arrival of changes", clip(s, 40))
+		return "", complain(CodeInvalid, hint, "%q is no arrival of changes", clip(s, 40))
 	}
 	n, c := integerLevel(1, maxChanges)(size)
 	if c != nil {
-		return "", complain(hint, "%s", c.msg)
+		return "", complain(CodeInvalid, hint, "%s", c.Msg)
 	}
 	return ArrivalBurst + ":" + n, nil
 }

@@ -24,7 +24,7 @@ func TestChangeRate(t *testing.T) {
 		"ramp:x:2:1s": "", "steps:1": "no step", "steps:0:1s": "every step", "steps:": "no step", "wave:1:2": "no rate", "steps:2000:1s": "out of range", "ramp:1:2:NaN": "", "ramp:NaN:2:1s": "",
 		"steps:" + strings.Repeat("1:1s,", 100) + "1:1s": "more than 100 steps",
 	} {
-		if _, c := changeRateLevel(level); c == nil || !strings.Contains(c.msg, want) || c.hint == "" {
+		if _, c := changeRateLevel(level); c == nil || !strings.Contains(c.Msg, want) || c.Hint == "" {
 			t.Errorf("%.40s: %+v, want %s", level, c, want)
 		}
 	}
@@ -42,7 +42,7 @@ func TestChangeArrival(t *testing.T) {
 		}
 	}
 	for _, level := range []string{"", "burst:", "burst:0", "burst:x", "burst:1.5", "burst:40001", "uniform:2", "all"} {
-		if _, c := arrivalLevel(level); c == nil || c.hint == "" {
+		if _, c := arrivalLevel(level); c == nil || c.Hint == "" {
 			t.Errorf("%q passes: %+v", level, c)
 		}
 	}

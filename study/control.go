@@ -189,7 +189,7 @@ func (v shareValue) decode(d *decoder, n *node) {
 	before := len(d.errs)
 	ratioValue(v).decode(d, n)
 	if len(d.errs) == before && *v.to > 1 {
-		d.fail(n.pos, "", "%s is more than all", v.to)
+		d.fail(n.pos, CodeRange, "", "%s is more than all", v.to)
 	}
 }
 
@@ -233,19 +233,19 @@ func (d *decoder) checkControl(s *Study) {
 	traced := has(s.levels(FactorChange), ChangeTrace)
 	switch {
 	case c.Changes > 0 && c.Duration > 0:
-		d.fail(at("duration"), "leave one of them out", "both changes and duration say how many changes a trial makes")
+		d.fail(at("duration"), CodeConflict, "leave one of them out", "both changes and duration say how many changes a trial makes")
 	case c.TraceFile != "" && len(c.Trace) > 0:
-		d.fail(at("trace_file"), "leave one of them out", "recorded changes are both in trace and in trace_file")
+		d.fail(at("trace_file"), CodeConflict, "leave one of them out", "recorded changes are both in trace and in trace_file")
 	case traced && c.TraceFile == "" && len(c.Trace) == 0:
-		d.fail(d.pos("control"), "as trace_file: changes.txt", "change: trace needs recorded changes")
+		d.fail(d.pos("control"), CodeConflict, "as trace_file: changes.txt", "change: trace needs recorded changes")
 	case !has(s.written(FactorChange), ChangeTrace) && (c.TraceFile != "" || len(c.Trace) > 0):
-		d.fail(at("trace"), "set change: trace, or leave them out", "recorded changes are not used by this study")
+		d.fail(at("trace"), CodeConflict, "set change: trace, or leave them out", "recorded changes are not used by this study")
 	case len(c.Trace) > maxTrace:
-		d.fail(at("trace"), "", "more than %d recorded changes", maxTrace)
+		d.fail(at("trace"), CodeLimit, "", "more than %d recorded changes", maxTrace)
 	}
 	for i := 1; i < len(c.Trace); i++ {
 		if c.Trace[i].At < c.Trace[i-1].At {
-			d.fail(d.pos("control", "trace", i), "put them in the order of time", "this change comes before the last one")
+			d.fail(d.pos("control", "trace", i), CodeConflict, "put them in the order of time", "this change comes before the last one")
 		}
 	}
 	d.checkTraffic(s)
@@ -253,7 +253,7 @@ func (d *decoder) checkControl(s *Study) {
 	d.checkSidecars(s)
 	d.checkSoak(s)
 	if s.Mesh != MeshIstio {
-		d.fail(d.pos("mesh"), "leave it out: istio", "mesh %s has no control plane to study", s.Mesh)
+		d.fail(d.pos("mesh"), CodeConflict, "leave it out: istio", "mesh %s has no control plane to study", s.Mesh)
 	}
 }
 
@@ -262,11 +262,11 @@ func (d *decoder) checkSidecars(s *Study) {
 	switch at := d.pos("measures"); {
 	case !s.Measured(MeasureSidecars):
 	case s.Measured(MeasureConvergence):
-		d.fail(at, "leave convergence out", "measure convergence asks real sidecars all the time what they have in force, which would be most of what measure sidecars finds")
+		d.fail(at, CodeConflict, "leave convergence out", "measure convergence asks real sidecars all the time what they have in force, which would be most of what measure sidecars finds")
 	case s.Control.Idle == 0:
-		d.fail(d.pos("control", "idle"), "set control.idle: 15s, as long as the kubelet's probes of a sidecar are apart", "measure sidecars needs a time in which nothing changes")
+		d.fail(d.pos("control", "idle"), CodeConflict, "set control.idle: 15s, as long as the kubelet's probes of a sidecar are apart", "measure sidecars needs a time in which nothing changes")
 	case !slices.ContainsFunc(s.written(FactorRealPods), func(n string) bool { return n != "0" }):
-		d.fail(at, "settings: {real_pods: 10}", "measure sidecars: no cell has real_pods")
+		d.fail(at, CodeNoCell, "settings: {real_pods: 10}", "measure sidecars: no cell has real_pods")
 	}
 }
 
@@ -274,7 +274,7 @@ func (d *decoder) checkSidecars(s *Study) {
 // trial may have.
 func (d *decoder) checkPopulation(p *Plan) {
 	if p.Study.Control.Soak && len(p.Cells) > 1 {
-		d.fail(d.pos("control", "soak"), "give each factor one level, and compare runs with meshtrial compare", "one istiod cannot live through trials of %d cells: a soak has one", len(p.Cells))
+		d.fail(d.pos("control", "soak"), CodeConflict, "give each factor one level, and compare runs with meshtrial compare", "one istiod cannot live through trials of %d cells: a soak has one", len(p.Cells))
 		return
 	}
 	if !d.checkDisruption(p) {
@@ -284,27 +284,27 @@ func (d *decoder) checkPopulation(p *Plan) {
 		l, err := ControlOf(cell)
 		switch {
 		case err != nil:
-			d.fail(d.pos("factors"), "", "%v", err)
+			d.fail(d.pos("factors"), CodeConflict, "", "%v", err)
 			return
 		case l.Connected()+l.RealPods == 0:
-			d.fail(d.pos("factors"), "give it proxies, gateways or real_pods", "cell %s has no proxy to configure", p.Label(cell))
+			d.fail(d.pos("factors"), CodeConflict, "give it proxies, gateways or real_pods", "cell %s has no proxy to configure", p.Label(cell))
 			return
 		case l.SidecarScope != SidecarScopeNone && l.SidecarScope != SidecarScopeMesh && !p.Study.hasNamespace(l):
-			d.fail(d.pos("control", "scope_namespace"), fmt.Sprintf("from %s-1 to %s-%d is possible", p.Study.Control.Namespace, p.Study.Control.Namespace, l.Namespaces),
+			d.fail(d.pos("control", "scope_namespace"), CodeConflict, fmt.Sprintf("from %s-1 to %s-%d is possible", p.Study.Control.Namespace, p.Study.Control.Namespace, l.Namespaces),
 				"no proxy of cell %s is in namespace %s", p.Label(cell), p.Study.Control.ScopeNamespace)
 			return
 		case !d.stored && l.SliceNamespaces > l.EndpointSlices: // 0 where there are no slices
-			d.fail(p.Study.Place(FactorSliceNamespaces, FactorEndpointSlices), "as many namespaces as slices at the most", "cell %s: %d EndpointSlices do not fill %d namespaces", p.Label(cell), l.EndpointSlices, l.SliceNamespaces)
+			d.fail(p.Study.Place(FactorSliceNamespaces, FactorEndpointSlices), CodeConflict, "as many namespaces as slices at the most", "cell %s: %d EndpointSlices do not fill %d namespaces", p.Label(cell), l.EndpointSlices, l.SliceNamespaces)
 			return
 		case !d.checkRoutes(p, cell, l):
 			return
 		case p.Study.ChangeTime(cell) < 0:
-			d.fail(d.pos("control"), "let the rate end above 0, or ask for fewer changes", "cell %s never comes to %d changes: its rate falls to 0 before", p.Label(cell), p.Study.ChangesIn(cell))
+			d.fail(d.pos("control"), CodeConflict, "let the rate end above 0, or ask for fewer changes", "cell %s never comes to %d changes: its rate falls to 0 before", p.Label(cell), p.Study.ChangesIn(cell))
 			return
 		case !d.checkLevers(p, cell, l):
 			return
 		case p.Study.ChangesIn(cell) > 40_000:
-			d.fail(d.pos("control"), "at most 40000 are possible", "cell %s makes %d changes per trial", p.Label(cell), p.Study.ChangesIn(cell))
+			d.fail(d.pos("control"), CodeConflict, "at most 40000 are possible", "cell %s makes %d changes per trial", p.Label(cell), p.Study.ChangesIn(cell))
 			return
 		}
 	}

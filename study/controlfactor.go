@@ -142,7 +142,7 @@ func controlChoice(name string, scope Scope, def, doc string, levels ...string) 
 	return f
 }
 
-func controlText(name string, scope Scope, def, doc, pattern string, parse func(string) (string, *complaint), examples ...string) Factor {
+func controlText(name string, scope Scope, def, doc, pattern string, parse func(string) (string, *Error), examples ...string) Factor {
 	return Factor{Name: name, Kind: ControlPlane, Scope: scope, Default: def, Doc: doc, Pattern: pattern, Examples: examples, parse: parse}
 }
 

@@ -73,7 +73,7 @@ func (d *decoder) checkGateway(s *Study) {
 	c, levels := s.Control, s.levels(FactorChange)
 	routes := slices.IndexFunc(levels, RoutesGateway)
 	if c.Gateway != nil && !slices.ContainsFunc(s.written(FactorChange), RoutesGateway) {
-		d.fail(d.pos("control", "gateway"), "make the changes "+ChangeGatewayRoute+" or "+ChangeHTTPRoute+", or leave it out", "no change gives the gateway a route")
+		d.fail(d.pos("control", "gateway"), CodeConflict, "make the changes "+ChangeGatewayRoute+" or "+ChangeHTTPRoute+", or leave it out", "no change gives the gateway a route")
 		return
 	}
 	if routes < 0 {
@@ -81,13 +81,13 @@ func (d *decoder) checkGateway(s *Study) {
 	}
 	switch {
 	case c.Gateway == nil:
-		d.fail(d.pos("control"), "as gateway: {}", "change %s needs control.gateway, the real gateway that gets the route", levels[routes])
+		d.fail(d.pos("control"), CodeConflict, "as gateway: {}", "change %s needs control.gateway, the real gateway that gets the route", levels[routes])
 	case c.Objects > 0 && has(levels, ChangeHTTPRoute):
-		d.fail(d.pos("control", "objects"), "leave it out: each change makes a route of its own", "routes that change again add none: the wait for them in the Gateway's status would be in vain")
+		d.fail(d.pos("control", "objects"), CodeConflict, "leave it out: each change makes a route of its own", "routes that change again add none: the wait for them in the Gateway's status would be in vain")
 	case has(levels, ChangeHTTPRoute) && slices.ContainsFunc(s.levels(FactorDisruption), func(level string) bool { return level != LevelNone }):
-		d.fail(d.pos("factors", FactorDisruption), "disrupt a study of other changes", "the routes of change %s are taken away after the window, when the disruption would happen", ChangeHTTPRoute)
+		d.fail(d.pos("factors", FactorDisruption), CodeConflict, "disrupt a study of other changes", "the routes of change %s are taken away after the window, when the disruption would happen", ChangeHTTPRoute)
 	case c.Gateway.Probes > 0 && c.Objects > 0:
-		d.fail(d.pos("control", "objects"), "leave it out: each change makes a route of its own; or gateway: {probes: 0}", "a route that changes again is served already: nobody could tell when")
+		d.fail(d.pos("control", "objects"), CodeConflict, "leave it out: each change makes a route of its own; or gateway: {probes: 0}", "a route that changes again is served already: nobody could tell when")
 	}
 }
 
@@ -107,7 +107,7 @@ func (d *decoder) checkRoutes(p *Plan, cell record.Cell, l ControlLevels) bool {
 		return true
 	}
 	if l.Gateways == 0 {
-		d.fail(d.pos("control", "gateway"), "as settings: {gateways: 1}", "cell %s has no simulated gateway, whose ACK stands beside what the real one serves", p.Label(cell))
+		d.fail(d.pos("control", "gateway"), CodeConflict, "as settings: {gateways: 1}", "cell %s has no simulated gateway, whose ACK stands beside what the real one serves", p.Label(cell))
 		return false
 	}
 	if !RoutesGateway(l.Change) {
@@ -126,7 +126,7 @@ func (d *decoder) checkRoutes(p *Plan, cell record.Cell, l ControlLevels) bool {
 		return true
 	}
 	every := time.Duration(together/mostProbes*float64(time.Second)).Round(time.Millisecond) + time.Millisecond
-	d.fail(d.pos("control", "gateway", "every"), "as every: "+formatDuration(every)+", or probes: 0",
+	d.fail(d.pos("control", "gateway", "every"), CodeLimit, "as every: "+formatDuration(every)+", or probes: 0",
 		"in cell %s some %.0f requests per second would ask for routes: with more than %d they are the load", p.Label(cell), rate, mostProbes)
 	return false
 }

@@ -33,7 +33,7 @@ func traceFile(s *Study, read func(name string) ([]byte, error)) error {
 		}
 		for i := 1; i < len(changes); i++ {
 			if changes[i].At < changes[i-1].At {
-				return Pos{File: control.TraceFile}.Errorf("put the lines in the order of time", "change %d comes before the one above it", i+1)
+				return Pos{File: control.TraceFile}.fault(CodeConflict, "put the lines in the order of time", "change %d comes before the one above it", i+1)
 			}
 		}
 		control.TraceFile, control.Trace = "", changes

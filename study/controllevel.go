@@ -13,45 +13,45 @@ import (
 )
 
 // numberLevel is a plain number above 0.
-func numberLevel(what string, high float64) func(string) (string, *complaint) {
-	return func(s string) (string, *complaint) {
+func numberLevel(what string, high float64) func(string) (string, *Error) {
+	return func(s string) (string, *Error) {
 		hint := "a number of " + what
 		if m := reUnit.FindStringSubmatch(s); m != nil && m[2] != "" {
-			return "", complain("the unit is always "+what+": write "+m[1], "%q has a unit", s)
+			return "", complain(CodeUnit, "the unit is always "+what+": write "+m[1], "%q has a unit", s)
 		}
 		v, c := number(s)
 		if c != nil {
-			if c.hint == "" {
-				c.hint = hint
+			if c.Hint == "" {
+				c.Hint = hint
 			}
 			return "", c
 		}
 		if v <= 0 || v > high {
-			return "", complain(fmt.Sprintf("from above 0 to %.0f", high), "%s is out of range", s)
+			return "", complain(CodeRange, fmt.Sprintf("from above 0 to %.0f", high), "%s is out of range", s)
 		}
 		return strconv.FormatFloat(v, 'f', -1, 64), nil
 	}
 }
 
 // orInteger is a whole number or one word.
-func orInteger(word string, low, high int64) func(string) (string, *complaint) {
+func orInteger(word string, low, high int64) func(string) (string, *Error) {
 	whole := integerLevel(low, high)
-	return func(s string) (string, *complaint) {
+	return func(s string) (string, *Error) {
 		if s == word {
 			return s, nil
 		}
 		out, c := whole(s)
-		if c != nil && c.hint == "" {
-			c.hint = "a whole number, or " + word
+		if c != nil && c.Hint == "" {
+			c.Hint = "a whole number, or " + word
 		}
 		return out, c
 	}
 }
 
 // orNumber is a number above 0 or one word.
-func orNumber(word string, high float64) func(string) (string, *complaint) {
+func orNumber(word string, high float64) func(string) (string, *Error) {
 	plain := numberLevel("requests per second", high)
-	return func(s string) (string, *complaint) {
+	return func(s string) (string, *Error) {
 		if s == word {
 			return s, nil
 		}
@@ -60,32 +60,32 @@ func orNumber(word string, high float64) func(string) (string, *complaint) {
 }
 
 // given is a quantity, and never none.
-func given(parse func(string) (string, *complaint)) func(string) (string, *complaint) {
-	return func(s string) (string, *complaint) {
+func given(parse func(string) (string, *Error)) func(string) (string, *Error) {
+	return func(s string) (string, *Error) {
 		if s == LevelNone {
-			return "", complain("a quantity", "a request cannot be none here")
+			return "", complain(CodeInvalid, "a quantity", "a request cannot be none here")
 		}
 		out, c := parse(s)
 		if c != nil {
-			c.hint = strings.Replace(c.hint, ", or none", "", 1)
+			c.Hint = strings.Replace(c.Hint, ", or none", "", 1)
 		}
 		return out, c
 	}
 }
 
-func debounceLevel(s string) (string, *complaint) {
+func debounceLevel(s string) (string, *Error) {
 	d, c := parseDuration(s)
 	if c != nil {
 		return "", c
 	}
 	if d > 10*time.Minute {
-		return "", complain("at most 10m is possible", "%s is too long", s)
+		return "", complain(CodeRange, "at most 10m is possible", "%s is too long", s)
 	}
 	return formatDuration(d), nil
 }
 
 // ageLevel is how old a connection may become.
-func ageLevel(s string) (string, *complaint) {
+func ageLevel(s string) (string, *Error) {
 	if s == LevelNone {
 		return s, nil
 	}
@@ -94,7 +94,7 @@ func ageLevel(s string) (string, *complaint) {
 		return "", c
 	}
 	if d < time.Second || d > 24*time.Hour {
-		return "", complain("from 1s to 24h, or none", "%s is out of range", s)
+		return "", complain(CodeRange, "from 1s to 24h, or none", "%s is out of range", s)
 	}
 	return formatDuration(d), nil
 }
@@ -105,7 +105,7 @@ var memoryUnits = []struct {
 }{{"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3}, {"", 1}}
 
 // memoryLevel is a quantity of memory as Kubernetes writes it.
-func memoryLevel(s string) (string, *complaint) {
+func memoryLevel(s string) (string, *Error) {
 	if s == LevelNone {
 		return s, nil
 	}
@@ -117,12 +117,12 @@ func memoryLevel(s string) (string, *complaint) {
 		}
 		v, c := number(text)
 		if c != nil {
-			c.hint = hint
+			c.Hint = hint
 			return "", c
 		}
 		v = math.Round(v * u.size)
 		if v < 1<<20 || v > maxBytes {
-			return "", complain("at least 1Mi, or none", "memory limit %s is out of range", s)
+			return "", complain(CodeRange, "at least 1Mi, or none", "memory limit %s is out of range", s)
 		}
 		for _, short := range memoryUnits[:3] {
 			if math.Mod(v, short.size) == 0 {
@@ -131,7 +131,7 @@ func memoryLevel(s string) (string, *complaint) {
 		}
 		return strconv.FormatFloat(v, 'f', 0, 64), nil
 	}
-	return "", complain(hint, "%q is no quantity of memory", s)
+	return "", complain(CodeInvalid, hint, "%q is no quantity of memory", s)
 }
 
 // memoryBytes reads a level of istiod_memory.
@@ -163,7 +163,7 @@ var (
 
 // hostsLevel is a list of egress hosts as a Sidecar resource has them
 // (Istio's reference: IstioEgressListener.hosts).
-func hostsLevel(s string) (string, *complaint) {
+func hostsLevel(s string) (string, *Error) {
 	const hint = `hosts as namespace/name with commas between them, as "./*,istio-system/*"`
 	var out []string
 	for item := range strings.SplitSeq(s, ",") {
@@ -171,13 +171,13 @@ func hostsLevel(s string) (string, *complaint) {
 		namespace, host, ok := strings.Cut(item, "/")
 		switch {
 		case !ok:
-			return "", complain(hint, "%q is no host of a Sidecar", clip(item, 40))
+			return "", complain(CodeInvalid, hint, "%q is no host of a Sidecar", clip(item, 40))
 		case namespace != "." && namespace != "*" && namespace != "~" && !reLabel.MatchString(namespace):
-			return "", complain("a namespace's name, . for its own, * for all, ~ for none", "%q cannot be a namespace", clip(namespace, 40))
+			return "", complain(CodeInvalid, "a namespace's name, . for its own, * for all, ~ for none", "%q cannot be a namespace", clip(namespace, 40))
 		case !reHost.MatchString(host):
-			return "", complain(`a full DNS name, or * for all`, "%q cannot be a host", clip(host, 40))
+			return "", complain(CodeInvalid, `a full DNS name, or * for all`, "%q cannot be a host", clip(host, 40))
 		case has(out, item):
-			return "", complain("", "host %s is given twice", item)
+			return "", complain(CodeDuplicate, "", "host %s is given twice", item)
 		}
 		out = append(out, item)
 	}
@@ -185,7 +185,7 @@ func hostsLevel(s string) (string, *complaint) {
 }
 
 // selectorLevel is one requirement on a namespace's labels.
-func selectorLevel(s string) (string, *complaint) {
+func selectorLevel(s string) (string, *Error) {
 	if s == LevelNone {
 		return s, nil
 	}
@@ -194,11 +194,11 @@ func selectorLevel(s string) (string, *complaint) {
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	switch {
 	case !ok:
-		return "", complain("key=value, key!=value or none", "%q selects no namespaces", clip(s, 40))
+		return "", complain(CodeInvalid, "key=value, key!=value or none", "%q selects no namespaces", clip(s, 40))
 	case !reLabelKey.MatchString(key):
-		return "", complain("", "%q cannot be a label's key", clip(key, 40))
+		return "", complain(CodeInvalid, "", "%q cannot be a label's key", clip(key, 40))
 	case !reLabelValue.MatchString(value):
-		return "", complain("", "%q cannot be a label's value", clip(value, 40))
+		return "", complain(CodeInvalid, "", "%q cannot be a label's value", clip(value, 40))
 	case not:
 		return key + "!=" + value, nil
 	}
@@ -207,8 +207,8 @@ func selectorLevel(s string) (string, *complaint) {
 
 // envLevel is a piece of istiod's environment, sorted by name, without the
 // variables of other levers.
-func envLevel(levers []Factor) func(string) (string, *complaint) {
-	return func(s string) (string, *complaint) {
+func envLevel(levers []Factor) func(string) (string, *Error) {
+	return func(s string) (string, *Error) {
 		var out []string
 		seen := map[string]bool{}
 		for item := range strings.SplitSeq(s, ";") {
@@ -216,13 +216,13 @@ func envLevel(levers []Factor) func(string) (string, *complaint) {
 			lever := slices.IndexFunc(levers, func(f Factor) bool { return f.Lever.Env == name })
 			switch {
 			case !ok || !reEnvName.MatchString(name):
-				return "", complain("NAME=VALUE with semicolons between them", "%q is no variable of an environment", clip(item, 40))
+				return "", complain(CodeInvalid, "NAME=VALUE with semicolons between them", "%q is no variable of an environment", clip(item, 40))
 			case lever >= 0:
-				return "", complain("use the factor "+levers[lever].Name, "%s is a lever with a name of its own", name)
+				return "", complain(CodeInvalid, "use the factor "+levers[lever].Name, "%s is a lever with a name of its own", name)
 			case seen[name]:
-				return "", complain("", "%s is given twice", name)
+				return "", complain(CodeDuplicate, "", "%s is given twice", name)
 			case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(value) > 4096:
-				return "", complain("", "the value of %s has a control character or is longer than 4096 bytes", name)
+				return "", complain(CodeInvalid, "", "the value of %s has a control character or is longer than 4096 bytes", name)
 			}
 			seen[name] = true
 			out = append(out, name+"="+strings.TrimSpace(value))
@@ -232,9 +232,9 @@ func envLevel(levers []Factor) func(string) (string, *complaint) {
 	}
 }
 
-func imageLevel(s string) (string, *complaint) {
+func imageLevel(s string) (string, *Error) {
 	if !reImage.MatchString(s) {
-		return "", complain("as docker.io/istio/pilot:1.30.0", "%q is no image", clip(s, 60))
+		return "", complain(CodeInvalid, "as docker.io/istio/pilot:1.30.0", "%q is no image", clip(s, 60))
 	}
 	return s, nil
 }

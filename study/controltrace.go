@@ -19,11 +19,11 @@ type TraceChange struct {
 // String writes the change as a line of a trace.
 func (c TraceChange) String() string { return formatDuration(c.At) + " " + c.Change }
 
-func parseTraceChange(s string) (TraceChange, *complaint) {
+func parseTraceChange(s string) (TraceChange, *Error) {
 	const hint = "when and what, as 1.5s endpoints-scale"
 	fields := strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' })
 	if len(fields) != 2 {
-		return TraceChange{}, complain(hint, "%q is no recorded change", clip(s, 60))
+		return TraceChange{}, complain(CodeInvalid, hint, "%q is no recorded change", clip(s, 60))
 	}
 	if reNumber.MatchString(fields[0]) { // recorded traces have plain seconds
 		fields[0] += "s"
@@ -34,10 +34,10 @@ func parseTraceChange(s string) (TraceChange, *complaint) {
 	}
 	f, _ := FactorByName(FactorChange)
 	if fields[1] == ChangeTrace || fields[1] == ChangeMixed {
-		return TraceChange{}, complain(hint, "%s is no single change", fields[1])
+		return TraceChange{}, complain(CodeInvalid, hint, "%s is no single change", fields[1])
 	}
 	if RoutesGateway(fields[1]) {
-		return TraceChange{}, complain("make it the study's change: "+fields[1], "%s cannot be among recorded changes", fields[1])
+		return TraceChange{}, complain(CodeInvalid, "make it the study's change: "+fields[1], "%s cannot be among recorded changes", fields[1])
 	}
 	if _, c := f.parse(fields[1]); c != nil {
 		return TraceChange{}, c

@@ -76,18 +76,18 @@ func (v trafficValue) encode() *node {
 func (d *decoder) checkTraffic(s *Study) {
 	c := s.Control
 	if c.Traffic != nil && c.Traffic.Rate <= 0 {
-		d.fail(d.pos("control", "traffic", "rate"), "a number of requests per second", "there is no traffic at rate 0")
+		d.fail(d.pos("control", "traffic", "rate"), CodeConflict, "a number of requests per second", "there is no traffic at rate 0")
 	}
 	if c.ChurnOn != ChurnTraffic {
 		return
 	}
 	if c.Traffic == nil {
-		d.fail(d.pos("control", "churn_on"), "as traffic: {rate: 500}", "churn_on: traffic needs traffic")
+		d.fail(d.pos("control", "churn_on"), CodeConflict, "as traffic: {rate: 500}", "churn_on: traffic needs traffic")
 		return
 	}
 	for _, level := range s.levels(FactorChange) {
 		if !has(trafficChanges, level) {
-			d.fail(d.pos("control", "churn_on"), "leave it out, or make the changes endpoints-scale, endpoints-replace or rolling-restart",
+			d.fail(d.pos("control", "churn_on"), CodeConflict, "leave it out, or make the changes endpoints-scale, endpoints-replace or rolling-restart",
 				"change %s cannot be made to the pods that serve the traffic", level)
 			return
 		}

@@ -71,14 +71,14 @@ func dataFiles(s *Study, read func(name string) ([]byte, error)) error {
 func (d *decoder) checkWindow(s *Study) {
 	if s.Window%s.Interval != 0 || s.Window < s.Interval {
 		n := max(1, math.Round(float64(s.Window)/float64(s.Interval)))
-		d.fail(d.pos("window"), "for example "+formatDuration(time.Duration(n)*s.Interval),
+		d.fail(d.pos("window"), CodeConflict, "for example "+formatDuration(time.Duration(n)*s.Interval),
 			"window %s is no whole number of intervals of %s", formatDuration(s.Window), formatDuration(s.Interval))
 	}
 }
 
 func (d *decoder) checkLoad(s *Study) {
 	if name := s.speaks(func(p protocol.Protocol) bool { return p.Echo }); name != "" && has(s.levels(FactorPayload), "0B") {
-		d.fail(d.pos("factors", FactorPayload), "give payload at least 1B, or leave "+name+" out", "protocol %s echoes the payload and cannot do so with payload 0B", name)
+		d.fail(d.pos("factors", FactorPayload), CodeConflict, "give payload at least 1B, or leave "+name+" out", "protocol %s echoes the payload and cannot do so with payload 0B", name)
 	}
 }
 
@@ -87,16 +87,16 @@ func (d *decoder) checkServiceTime(t *ServiceTime) {
 	recorded := t.Distribution == DistributionRecorded
 	switch {
 	case recorded && (t.File == "") == (len(t.Values) == 0):
-		d.fail(at("distribution"), "", "distribution recorded needs either values or a file")
+		d.fail(at("distribution"), CodeConflict, "", "distribution recorded needs either values or a file")
 	case recorded && t.Mean != 0:
-		d.fail(at("mean"), "leave it out", "recorded times have their own mean")
+		d.fail(at("mean"), CodeConflict, "leave it out", "recorded times have their own mean")
 	case !recorded && (t.File != "" || len(t.Values) > 0):
-		d.fail(at("distribution"), "use distribution: recorded, or leave values and file out", "distribution %s takes no recorded times", t.Distribution)
+		d.fail(at("distribution"), CodeConflict, "use distribution: recorded, or leave values and file out", "distribution %s takes no recorded times", t.Distribution)
 	case t.Distribution != DistributionLognormal && t.Sigma != 0:
-		d.fail(at("sigma"), "leave it out", "sigma is for distribution lognormal")
+		d.fail(at("sigma"), CodeConflict, "leave it out", "sigma is for distribution lognormal")
 	case t.Distribution == DistributionLognormal && t.Sigma == 0:
-		d.fail(at("distribution"), "as sigma: 0.5", "distribution lognormal needs a sigma above 0")
+		d.fail(at("distribution"), CodeConflict, "as sigma: 0.5", "distribution lognormal needs a sigma above 0")
 	case (t.Distribution == DistributionLognormal || t.Distribution == DistributionExponential) && t.Mean == 0:
-		d.fail(at("distribution"), "as mean: 1ms", "distribution %s needs a mean above 0", t.Distribution)
+		d.fail(at("distribution"), CodeConflict, "as mean: 1ms", "distribution %s needs a mean above 0", t.Distribution)
 	}
 }

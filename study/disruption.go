@@ -42,13 +42,13 @@ var disruptionFactor = controlText(FactorDisruption, ScopeChanges, LevelNone,
 	labelled(disruptionLabel).
 	bound(read(func(l *ControlLevels) *Disruption { return &l.Disruption }, parseDisruption))
 
-func disruptionLevel(s string) (string, *complaint) {
+func disruptionLevel(s string) (string, *Error) {
 	number, scaled := strings.CutPrefix(s, DisruptionScale+":")
 	switch {
 	case s == LevelNone, s == DisruptionDrop, s == DisruptionRestart, s == DisruptionKill:
 		return s, nil
 	case !scaled:
-		return "", complain("none, drop, restart, kill, or scale:N for N replicas of istiod", "%q is no disruption", clip(s, 40))
+		return "", complain(CodeInvalid, "none, drop, restart, kill, or scale:N for N replicas of istiod", "%q is no disruption", clip(s, 40))
 	}
 	n, c := integerLevel(2, 100)(number)
 	if c != nil {
@@ -82,7 +82,7 @@ func disruptionLabel(level string) string {
 // measure of none.
 func (d *decoder) checkDisruption(p *Plan) bool {
 	fail := func(cell record.Cell, hint, text string, with ...string) bool {
-		d.fail(p.Study.Place(append([]string{FactorDisruption}, with...)...), hint, "cell %s: %s", p.Label(cell), text)
+		d.fail(p.Study.Place(append([]string{FactorDisruption}, with...)...), CodeConflict, hint, "cell %s: %s", p.Label(cell), text)
 		return false
 	}
 	any := false
@@ -107,7 +107,7 @@ func (d *decoder) checkDisruption(p *Plan) bool {
 		}
 	}
 	if !any && p.Study.Measured(MeasureRecovery) {
-		d.fail(d.pos("measures"), "settings: {disruption: drop}", "measure recovery: no cell has a disruption to recover from")
+		d.fail(d.pos("measures"), CodeNoCell, "settings: {disruption: drop}", "measure recovery: no cell has a disruption to recover from")
 		return false
 	}
 	return true

@@ -48,25 +48,25 @@ func (f *EnvoyFilter) parse(data []byte) error {
 		src.lines = yamltree.Lines(data)
 	}
 	if failed != nil {
-		return src.at(failed.Line, failed.Column).Errorf(failed.Hint, "%s", failed.Msg)
+		return src.at(failed.Line, failed.Column).fault(CodeConflict, failed.Hint, "%s", failed.Msg)
 	}
 	if tree == nil {
-		return src.at(1, 1).Errorf("an EnvoyFilter as kubectl apply takes it", "nothing is in it")
+		return src.at(1, 1).fault(CodeMissing, "an EnvoyFilter as kubectl apply takes it", "nothing is in it")
 	}
 	root := src.node(tree)
 	if root.kind != mapping {
-		return root.pos.Errorf("an EnvoyFilter as kubectl apply takes it", "an EnvoyFilter is a mapping; this is %s", root.what())
+		return root.pos.fault(CodeType, "an EnvoyFilter as kubectl apply takes it", "an EnvoyFilter is a mapping; this is %s", root.what())
 	}
 	if kind := root.get("kind"); kind == nil || kind.text != "EnvoyFilter" {
 		at, what := root.pos, "nothing"
 		if kind != nil {
 			at, what = kind.pos, kind.what()
 		}
-		return at.Errorf("kind: EnvoyFilter; other objects are no parts of a sidecar", "the kind is %s", what)
+		return at.fault(CodeConflict, "kind: EnvoyFilter; other objects are no parts of a sidecar", "the kind is %s", what)
 	}
 	spec := root.get("spec")
 	if spec == nil || spec.kind != mapping {
-		return root.pos.Errorf("spec: {configPatches: [...]}", "the EnvoyFilter has no spec")
+		return root.pos.fault(CodeConflict, "spec: {configPatches: [...]}", "the EnvoyFilter has no spec")
 	}
 	for i, k := range spec.keys {
 		value := spec.values[i]
@@ -75,7 +75,7 @@ func (f *EnvoyFilter) parse(data []byte) error {
 		case "priority":
 			n, err := strconv.ParseInt(value.text, 10, 32)
 			if value.kind != scalar || err != nil {
-				return value.pos.Errorf("a whole number", "priority is %s", value.what())
+				return value.pos.fault(CodeConflict, "a whole number", "priority is %s", value.what())
 			}
 			f.Priority = n
 		case "configPatches":
@@ -83,11 +83,11 @@ func (f *EnvoyFilter) parse(data []byte) error {
 				return err
 			}
 		default:
-			return k.pos.Errorf(errs.Suggest(k.name, []string{"configPatches", "priority", "workloadSelector", "targetRefs"}), "an EnvoyFilter's spec has no field %q", clip(k.name, 40))
+			return k.pos.fault(CodeConflict, errs.Suggest(k.name, []string{"configPatches", "priority", "workloadSelector", "targetRefs"}), "an EnvoyFilter's spec has no field %q", clip(k.name, 40))
 		}
 	}
 	if len(f.Patches) == 0 {
-		return spec.pos.Errorf("configPatches: [{applyTo: HTTP_FILTER, ...}]", "the EnvoyFilter patches nothing")
+		return spec.pos.fault(CodeConflict, "configPatches: [{applyTo: HTTP_FILTER, ...}]", "the EnvoyFilter patches nothing")
 	}
 	return nil
 }
@@ -95,11 +95,11 @@ func (f *EnvoyFilter) parse(data []byte) error {
 // patches reads configPatches.
 func (f *EnvoyFilter) patches(list *node) error {
 	if list.kind != sequence {
-		return list.pos.Errorf("a list", "configPatches is %s", list.what())
+		return list.pos.fault(CodeConflict, "a list", "configPatches is %s", list.what())
 	}
 	for _, one := range list.values {
 		if one.kind != mapping || one.get("applyTo") == nil || one.get("patch") == nil {
-			return one.pos.Errorf("as {applyTo: HTTP_FILTER, match: {...}, patch: {operation: ..., value: {...}}}", "a patch has at least applyTo and patch")
+			return one.pos.fault(CodeConflict, "as {applyTo: HTTP_FILTER, match: {...}, patch: {operation: ..., value: {...}}}", "a patch has at least applyTo and patch")
 		}
 		f.Patches = append(f.Patches, jsonValue(one))
 	}
@@ -152,13 +152,13 @@ type envoyFiltersValue struct{ to *[]EnvoyFilter }
 func (v envoyFiltersValue) decode(d *decoder, n *node) {
 	const hint = "as {mine: mine.yaml}"
 	if n.kind != mapping {
-		d.fail(n.pos, hint, "envoy_filters maps names to files; this is %s", n.what())
+		d.fail(n.pos, CodeType, hint, "envoy_filters maps names to files; this is %s", n.what())
 		return
 	}
 	for i, k := range n.keys {
 		value := n.values[i]
 		if !reName.MatchString(k.name) {
-			d.fail(k.pos, nameHint, "invalid EnvoyFilter name %q", clip(k.name, 40))
+			d.fail(k.pos, CodeInvalid, nameHint, "invalid EnvoyFilter name %q", clip(k.name, 40))
 			continue
 		}
 		f := EnvoyFilter{Name: k.name}
@@ -168,7 +168,7 @@ func (v envoyFiltersValue) decode(d *decoder, n *node) {
 		case mapping:
 			object{name: k.name, fields: []field{{name: "inline", required: true, value: inlineValue{&f}}}}.decode(d, value)
 		default:
-			d.fail(value.pos, hint, "%s is no file", k.name)
+			d.fail(value.pos, CodeConflict, hint, "%s is no file", k.name)
 		}
 		*v.to = append(*v.to, f)
 	}
@@ -218,7 +218,7 @@ func (v inlineValue) decode(d *decoder, n *node) {
 	read := json.NewDecoder(strings.NewReader(text))
 	read.UseNumber() // large integers stay what they are
 	if err := read.Decode(&in); err != nil || len(in.Patches) == 0 {
-		d.fail(n.pos, "name a file in its place, as mine: mine.yaml", "this is not what meshtrial writes for an EnvoyFilter that it has read")
+		d.fail(n.pos, CodeConflict, "name a file in its place, as mine: mine.yaml", "this is not what meshtrial writes for an EnvoyFilter that it has read")
 		return
 	}
 	v.to.Priority, v.to.Patches = in.Priority, whole(in.Patches).([]any)
@@ -266,13 +266,13 @@ func (inlineValue) schema() *jsonschema.Schema {
 func (d *decoder) checkFilters(s *Study) {
 	for _, p := range fileParts(s.levels(FactorFilters)) {
 		if _, ok := s.EnvoyFilterOf(p.File); !ok {
-			d.fail(s.Place(FactorFilters), fmt.Sprintf("envoy_filters: {%s: FILE}", p.File), "the part %s needs an EnvoyFilter that the study does not name", p)
+			d.fail(s.Place(FactorFilters), CodeConflict, fmt.Sprintf("envoy_filters: {%s: FILE}", p.File), "the part %s needs an EnvoyFilter that the study does not name", p)
 		}
 	}
 	used := fileParts(s.written(FactorFilters))
 	for _, f := range s.EnvoyFilters {
 		if !slices.ContainsFunc(used, func(p Part) bool { return p.File == f.Name }) {
-			d.fail(d.pos("envoy_filters", f.Name), "give filters the level envoyfilter-"+f.Name, "no level of filters has the EnvoyFilter %s", f.Name)
+			d.fail(d.pos("envoy_filters", f.Name), CodeConflict, "give filters the level envoyfilter-"+f.Name, "no level of filters has the EnvoyFilter %s", f.Name)
 		}
 	}
 }
@@ -306,7 +306,7 @@ func (d *decoder) checkFilterCells(p *Plan) {
 		default:
 			continue
 		}
-		d.fail(p.Study.Place(FactorFilters), "leave such cells out", "cell %s: filters are for requests, which sidecars do not see %s", p.Label(cell), why)
+		d.fail(p.Study.Place(FactorFilters), CodeConflict, "leave such cells out", "cell %s: filters are for requests, which sidecars do not see %s", p.Label(cell), why)
 		return
 	}
 }

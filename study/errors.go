@@ -13,6 +13,7 @@ type Pos struct {
 	Line   int    // from 1
 	Column int    // from 1, in characters
 	Text   string // the line
+	Field  string // the path of the field, as "blocks.max" or "assert[0]"
 }
 
 // String is file:line:column.
@@ -23,20 +24,55 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
+// flag reports whether the place is a --set flag.
+func (p Pos) flag() bool { return strings.HasPrefix(p.File, "--set ") }
+
 // Errorf returns an error at this place, as the parser's own (exit code 2).
 func (p Pos) Errorf(hint, format string, args ...any) error {
-	return Errors{{Pos: p, Msg: fmt.Sprintf(format, args...), Hint: hint}}.err()
+	return p.fault(CodeConflict, hint, format, args...)
 }
 
-// Error is one fault of a study file.
+// fault returns an error at this place.
+func (p Pos) fault(code Code, hint, format string, args ...any) error {
+	e := complain(code, hint, format, args...)
+	e.Pos = p
+	return Errors{e}.err()
+}
+
+// Code says what is wrong with a field of a study.
+type Code string
+
+// Codes of errors.
+const (
+	CodeSyntax    Code = "syntax"    // YAML that a study may not have
+	CodeType      Code = "type"      // a mapping, a list or a single value in place of another
+	CodeUnknown   Code = "unknown"   // a name that does not exist: of a field, factor, level, step
+	CodeMissing   Code = "missing"   // nothing where something is required
+	CodeInvalid   Code = "invalid"   // text of another form than the field's
+	CodeUnit      Code = "unit"      // a number with no unit, or not one of the field's
+	CodeRange     Code = "range"     // a number too small or too large
+	CodeDuplicate Code = "duplicate" // the same twice
+	CodeKind      Code = "kind"      // part of another kind of study
+	CodeLimit     Code = "limit"     // more than the program takes
+	CodeConflict  Code = "conflict"  // contradicts another field, the mesh or the file's purpose
+	CodeNoCell    Code = "no-cell"   // names cells that the study does not measure
+	CodeNoEffect  Code = "no-effect" // a level that takes effect in no cell
+)
+
+// Error is one error in a study file or a --set flag.
 type Error struct {
+	Code Code
 	Pos  Pos
 	Msg  string
-	Hint string // what to do, "" if the message says it
+	Args []any  // what Msg says besides its fixed words
+	Hint string // what the field accepts, "" if Msg says it
 }
 
 // Error gives place and message, and below them the line with a mark.
 func (e *Error) Error() string {
+	if e.Pos.File == "" { // its place is not known yet
+		return e.Msg
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", e.Pos, e.Msg)
 	if e.Pos.Line > 0 && e.Pos.Text != "" {

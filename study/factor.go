@@ -53,7 +53,7 @@ type Factor struct {
 	Lever Lever
 
 	// parse makes a level the one spelling of it.
-	parse func(string) (string, *complaint)
+	parse func(string) (string, *Error)
 	// value is a level as a number in the unit, false for words; nil: levels
 	// are plain numbers.
 	value func(string) (float64, bool)

@@ -19,17 +19,17 @@ func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error
 	return &out, nil
 }
 
-func parseTime(text string) (time.Duration, *complaint) {
+func parseTime(text string) (time.Duration, *Error) {
 	v, c := parseDuration(text)
 	if c == nil && v > time.Minute {
-		c = complain("at most 1m is possible", "%s is too long", text)
+		c = complain(CodeRange, "at most 1m is possible", "%s is too long", text)
 	}
 	return v, c
 }
 
 // readLines reads a file that a field names: one entry a line, # begins a
 // comment.
-func readLines[T any](read func(name string) ([]byte, error), field, name string, most int, what, hint string, parse func(string) (T, *complaint)) ([]T, error) {
+func readLines[T any](read func(name string) ([]byte, error), field, name string, most int, what, hint string, parse func(string) (T, *Error)) ([]T, error) {
 	data, err := read(name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", field, err)
@@ -45,14 +45,14 @@ func readLines[T any](read func(name string) ([]byte, error), field, name string
 		}
 		v, c := parse(text)
 		if c != nil {
-			return nil, pos.Errorf(c.hint, "%s", c.msg)
+			return nil, pos.fault(c.Code, c.Hint, "%s", c.Msg)
 		}
 		if out = append(out, v); len(out) > most {
-			return nil, pos.Errorf("take a sample of them", "more than %d %s", most, what)
+			return nil, pos.fault(CodeLimit, "take a sample of them", "more than %d %s", most, what)
 		}
 	}
 	if len(out) == 0 {
-		return nil, Pos{File: name}.Errorf(hint, "it holds no %s", what)
+		return nil, Pos{File: name}.fault(CodeConflict, hint, "it holds no %s", what)
 	}
 	return out, nil
 }

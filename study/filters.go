@@ -141,7 +141,7 @@ var refusedParts = map[string]string{
 // exclusive are kinds of which a level can have but one.
 var exclusive = [][]string{{PartJWT, PartJWTToken}}
 
-func filtersLevel(s string) (string, *complaint) {
+func filtersLevel(s string) (string, *Error) {
 	parts, c := parseParts(s)
 	if c != nil {
 		return "", c
@@ -162,23 +162,23 @@ func joinParts(parts []Part) string {
 
 // parseParts reads parts in any order and returns them in the order of the
 // kinds; files are in the order of their names.
-func parseParts(s string) ([]Part, *complaint) {
+func parseParts(s string) ([]Part, *Error) {
 	if s == FiltersNone {
 		return nil, nil
 	}
 	if strings.TrimSpace(s) == "" {
-		return nil, complain("none, or parts joined by +, as lua+authz-allow-100", "no part is named")
+		return nil, complain(CodeMissing, "none, or parts joined by +, as lua+authz-allow-100", "no part is named")
 	}
 	words := strings.Split(s, partSeparator)
 	if len(words) > maxParts {
-		return nil, complain("", "%d parts are too many; %d are possible", len(words), maxParts)
+		return nil, complain(CodeLimit, "", "%d parts are too many; %d are possible", len(words), maxParts)
 	}
 	var out []Part
 	for i, word := range words {
 		p, c := parsePart(strings.TrimSpace(word))
 		if c != nil {
 			if len(words) > 1 {
-				c.msg = fmt.Sprintf("part %d: %s", i+1, c.msg)
+				c.Msg = fmt.Sprintf("part %d: %s", i+1, c.Msg)
 			}
 			return nil, c
 		}
@@ -187,9 +187,9 @@ func parseParts(s string) ([]Part, *complaint) {
 				continue
 			}
 			if earlier == p {
-				return nil, complain("name it once", "part %d: %s is there already", i+1, p)
+				return nil, complain(CodeDuplicate, "name it once", "part %d: %s is there already", i+1, p)
 			}
-			return nil, complain("name one of them", "part %d: %s and %s contradict each other", i+1, earlier, p)
+			return nil, complain(CodeInvalid, "name one of them", "part %d: %s and %s contradict each other", i+1, earlier, p)
 		}
 		out = append(out, p)
 	}
@@ -201,7 +201,7 @@ func parseParts(s string) ([]Part, *complaint) {
 			}
 		}
 		if len(both) > 1 {
-			return nil, complain("name one of them", "%s contradict each other", strings.Join(both, " and "))
+			return nil, complain(CodeInvalid, "name one of them", "%s contradict each other", strings.Join(both, " and "))
 		}
 	}
 	slices.SortFunc(out, func(a, b Part) int {
@@ -218,21 +218,21 @@ func kindIndex(name string) int {
 }
 
 // parsePart reads one part.
-func parsePart(word string) (Part, *complaint) {
+func parsePart(word string) (Part, *Error) {
 	if word == "" {
-		return Part{}, complain("parts are joined by one +", "a part is empty")
+		return Part{}, complain(CodeMissing, "parts are joined by one +", "a part is empty")
 	}
 	if why, ok := refusedParts[word]; ok {
-		return Part{}, complain(why, "%s cannot be had", word)
+		return Part{}, complain(CodeInvalid, why, "%s cannot be had", word)
 	}
 	if word == FiltersNone {
-		return Part{}, complain("none stands alone", "none and other parts contradict each other")
+		return Part{}, complain(CodeInvalid, "none stands alone", "none and other parts contradict each other")
 	}
 	stem, rest := word, ""
 	k := kindIndex(word)
 	for at := len(word); k < 0; {
 		if at = strings.LastIndexByte(word[:at], '-'); at < 0 {
-			return Part{}, complain(errs.Suggest(word, partNames()), "unknown part %q", clip(word, 40))
+			return Part{}, complain(CodeUnknown, errs.Suggest(word, partNames()), "unknown part %q", clip(word, 40))
 		}
 		stem, rest = word[:at], word[at+1:]
 		k = kindIndex(stem)
@@ -241,22 +241,22 @@ func parsePart(word string) (Part, *complaint) {
 	switch {
 	case kind.File:
 		if !reName.MatchString(rest) {
-			return Part{}, complain("as envoyfilter-mine, with envoy_filters: {mine: mine.yaml}", "%q names no EnvoyFilter", clip(word, 40))
+			return Part{}, complain(CodeInvalid, "as envoyfilter-mine, with envoy_filters: {mine: mine.yaml}", "%q names no EnvoyFilter", clip(word, 40))
 		}
 		return Part{Kind: kind.Name, File: rest}, nil
 	case kind.Number == "" && rest == "" && stem == word:
 		return Part{Kind: kind.Name}, nil
 	case kind.Number == "":
-		return Part{}, complain("leave the number out, or "+errs.Suggest(word, partNames()), "unknown part %q", clip(word, 40))
+		return Part{}, complain(CodeUnknown, "leave the number out, or "+errs.Suggest(word, partNames()), "unknown part %q", clip(word, 40))
 	case rest == "":
-		return Part{}, complain(fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%s lacks its number of %s", kind.Name, kind.Number)
+		return Part{}, complain(CodeMissing, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%s lacks its number of %s", kind.Name, kind.Number)
 	}
 	n, err := strconv.Atoi(rest)
 	if err != nil || strconv.Itoa(n) != rest {
-		return Part{}, complain(fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%q is no number of %s", clip(rest, 40), kind.Number)
+		return Part{}, complain(CodeInvalid, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%q is no number of %s", clip(rest, 40), kind.Number)
 	}
 	if n < kind.Low || n > kind.High {
-		return Part{}, complain(fmt.Sprintf("from %d to %d is possible", kind.Low, kind.High), "%s is out of range", word)
+		return Part{}, complain(CodeRange, fmt.Sprintf("from %d to %d is possible", kind.Low, kind.High), "%s is out of range", word)
 	}
 	return Part{Kind: kind.Name, N: n}, nil
 }

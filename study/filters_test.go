@@ -46,8 +46,8 @@ func TestFiltersLevel(t *testing.T) {
 		f, _ := FactorByName(FactorFilters)
 		got, c := f.parse(tt.level)
 		switch {
-		case c != nil && (tt.want != "" || !strings.Contains(c.msg+" "+c.hint, tt.says)):
-			t.Errorf("%q: %s (%s), expected %q%s", tt.level, c.msg, c.hint, tt.want, tt.says)
+		case c != nil && (tt.want != "" || !strings.Contains(c.Msg+" "+c.Hint, tt.says)):
+			t.Errorf("%q: %s (%s), expected %q%s", tt.level, c.Msg, c.Hint, tt.want, tt.says)
 		case c == nil && got != tt.want:
 			t.Errorf("%q is %q, expected %q%s", tt.level, got, tt.want, tt.says)
 		}
@@ -87,7 +87,7 @@ func TestFiltersLevelProperties(t *testing.T) {
 			return
 		}
 		if c != nil {
-			t.Fatalf("%v: %s", words, c.msg)
+			t.Fatalf("%v: %s", words, c.Msg)
 		}
 		if !pattern.MatchString(level) {
 			t.Fatalf("%q does not fit the pattern", level)
@@ -118,7 +118,7 @@ func FuzzFiltersLevel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		level, c := filtersLevel(s)
 		if c != nil {
-			if c.msg == "" {
+			if c.Msg == "" {
 				t.Error("refused without a word")
 			}
 			return

@@ -59,12 +59,12 @@ func (s *Study) inMoney(name string) bool {
 
 // scaleTo returns what one of a unit is in a finding's own, which it also
 // returns.
-func (s *Study) scaleTo(name, unit string) (one float64, own string, c *complaint) {
+func (s *Study) scaleTo(name, unit string) (one float64, own string, c *Error) {
 	d, _ := s.Kind.Findings().Find(name)
 	own = s.UnitOf(d)
 	one, ok := finding.Scale(own, unit)
 	if !ok {
-		return 0, own, complain("possible: "+strings.Join(finding.Scales(own), ", "), "%q is not a unit", clip(unit, 40))
+		return 0, own, complain(CodeUnit, "possible: "+strings.Join(finding.Scales(own), ", "), "%q is not a unit", clip(unit, 40))
 	}
 	return one, own, nil
 }

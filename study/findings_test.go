@@ -49,7 +49,7 @@ func TestUnitsOfFiguresFollowTheFinding(t *testing.T) {
 		{"money_month", "EUR/month", 0, "money", "possible: money"},
 	} {
 		one, own, complaint := new(Study).scaleTo(c.name, c.unit)
-		if own != c.own || complaint == nil && one != c.one || (complaint != nil) != (c.hint != "") || complaint != nil && complaint.hint != c.hint {
+		if own != c.own || complaint == nil && one != c.one || (complaint != nil) != (c.hint != "") || complaint != nil && complaint.Hint != c.hint {
 			t.Errorf("%s in %s: %v of %s, %v; want %v of %s, %q", c.name, c.unit, one, own, complaint, c.one, c.own, c.hint)
 		}
 	}

@@ -112,7 +112,7 @@ func (d *decoder) resolveHops(s *Study) {
 	}
 	for _, other := range []string{"variants", "bill"} {
 		if d.root.get(other) != nil {
-			d.fail(d.pos(other), "leave it out, or hops", "hops make this study's variants")
+			d.fail(d.pos(other), CodeConflict, "leave it out, or hops", "hops make this study's variants")
 			return
 		}
 	}
@@ -120,13 +120,13 @@ func (d *decoder) resolveHops(s *Study) {
 	for _, v := range s.Variants {
 		for factor := range v.Levels {
 			if s.varies(factor) {
-				d.fail(d.pos("factors", factor), "leave it out: hops vary it", "%s is what hops vary", factor)
+				d.fail(d.pos("factors", factor), CodeConflict, "leave it out: hops vary it", "%s is what hops vary", factor)
 				return
 			}
 		}
 	}
 	if len(s.varied(FactorVariant)) > 0 && len(s.varied(FactorVariant)) < len(s.Variants) {
-		d.fail(d.pos("factors", FactorVariant), "leave it out", "hops need all their cells: the terms are differences between them")
+		d.fail(d.pos("factors", FactorVariant), CodeConflict, "leave it out", "hops need all their cells: the terms are differences between them")
 	}
 }
 
@@ -150,7 +150,7 @@ func (d *decoder) checkHopCells(p *Plan) {
 		if _, chosen := p.Study.Settings[FactorVariant]; chosen {
 			at = d.pos("settings", FactorVariant)
 		}
-		d.fail(at, "leave none of them out", "hops need all their cells, as the terms are differences between them: %s is left out", v.Name)
+		d.fail(at, CodeConflict, "leave none of them out", "hops need all their cells, as the terms are differences between them: %s is left out", v.Name)
 		return
 	}
 }

@@ -21,22 +21,17 @@ func (d *decoder) checkInterception(s *Study) {
 	if !has(s.levels(FactorInterception), InterceptionNone) {
 		return
 	}
-	at := d.variantPos(s, "", FactorInterception)
-	for _, section := range []string{"factors", "settings"} {
-		if n := d.root.get(section); n != nil && n.get(FactorInterception) != nil {
-			at = d.pos(section, FactorInterception)
-		}
-	}
+	at := s.Place(FactorInterception)
 	if d.root.get("hops") != nil {
 		at = d.pos("hops")
 	}
 	switch {
 	case s.Mesh != MeshIstio:
-		d.fail(at, "leave it out, or mesh: istio", "interception none is for Istio's sidecars, but the mesh is %s", s.Mesh)
+		d.fail(at, CodeConflict, "leave it out, or mesh: istio", "interception none is for Istio's sidecars, but the mesh is %s", s.Mesh)
 	case s.speaks(headless) != "":
 		name := s.speaks(headless)
-		d.fail(at, "leave "+name+" out", "without redirection a sidecar finds the Service of a connection by the request's host, and %s has none", strings.ToUpper(name))
+		d.fail(at, CodeConflict, "leave "+name+" out", "without redirection a sidecar finds the Service of a connection by the request's host, and %s has none", strings.ToUpper(name))
 	case s.Load.TLS:
-		d.fail(at, "leave load.tls out", "without redirection a sidecar finds the Service by the request's host, which it cannot read where the generator speaks TLS")
+		d.fail(at, CodeConflict, "leave load.tls out", "without redirection a sidecar finds the Service by the request's host, which it cannot read where the generator speaks TLS")
 	}
 }

@@ -100,7 +100,7 @@ func (k Kind) spec() Spec {
 				return
 			}
 			if err := s.Check(study); err != nil {
-				d.fail(d.pos("kind"), "", "%v", err)
+				d.fail(d.pos("kind"), CodeConflict, "", "%v", err)
 			}
 		}
 	}
@@ -180,9 +180,9 @@ func (d *decoder) checkKind() {
 		}
 		switch n := d.root.get(section); {
 		case n != nil && of != d.kind:
-			d.fail(n.pos, "leave it out, or say kind: "+string(of), "the section %s is for studies of %s, and this is one of %s", section, of.About(), d.kind.About())
+			d.fail(n.pos, CodeKind, "leave it out, or say kind: "+string(of), "the section %s is for studies of %s, and this is one of %s", section, of.About(), d.kind.About())
 		case n == nil && of == d.kind && of.spec().byDefault == "":
-			d.fail(d.pos("kind"), "add the section "+section+", or leave kind out", "a study of %s needs a %s", of.About(), section)
+			d.fail(d.pos("kind"), CodeMissing, "add the section "+section+", or leave kind out", "a study of %s needs a %s", of.About(), section)
 		}
 	}
 }
@@ -212,7 +212,7 @@ func allFactors() []Factor {
 }
 
 // foreign is the complaint about something that belongs to another kind.
-func foreign(what string, of, here Kind) *complaint {
+func foreign(what string, of, here Kind) *Error {
 	hint := "leave it out"
 	switch s := of.spec(); {
 	case s.section != "" && here == DataPlane:
@@ -226,7 +226,7 @@ func foreign(what string, of, here Kind) *complaint {
 	case s.section == "":
 		hint = fmt.Sprintf("leave it out; a study without the section %s is one of %s", here.spec().section, s.About)
 	}
-	return complain(hint, "%s belongs to %s, and this study is one of %s", what, of.About(), here.About())
+	return complain(CodeKind, hint, "%s belongs to %s, and this study is one of %s", what, of.About(), here.About())
 }
 
 // notHere says of a name in a mapping whether it belongs to other kinds only.

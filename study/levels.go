@@ -13,12 +13,9 @@ import (
 	"github.com/meshtrial/meshtrial/record/rate"
 )
 
-// complaint is what is wrong with a piece of text, before its position is
-// known.
-type complaint struct{ msg, hint string }
-
-func complain(hint, format string, args ...any) *complaint {
-	return &complaint{msg: fmt.Sprintf(format, args...), hint: hint}
+// complain is an error in a piece of text whose place the caller adds.
+func complain(code Code, hint, format string, args ...any) *Error {
+	return &Error{Code: code, Msg: fmt.Sprintf(format, args...), Args: args, Hint: hint}
 }
 
 func choice(name string, scope Scope, def, doc string, levels ...string) Factor {
@@ -28,16 +25,14 @@ func choice(name string, scope Scope, def, doc string, levels ...string) Factor 
 
 // amongst lets a factor have the levels that are there when one is read.
 func (f Factor) amongst(levels func() []string) Factor {
-	f.parse = func(s string) (string, *complaint) {
+	f.parse = func(s string) (string, *Error) {
 		if all := levels(); !slices.Contains(all, s) {
-			return "", complain(errs.Suggest(s, all), "unknown level %q", clip(s, 40))
+			return "", complain(CodeUnknown, errs.Suggest(s, all), "unknown level %q", clip(s, 40))
 		}
 		return s, nil
 	}
 	return f
 }
-
-func (c *complaint) Error() string { return c.msg }
 
 var (
 	reNumber = lazyregexp.New(`^[0-9]+(_[0-9]+)*(\.[0-9]+)?$`)
@@ -45,22 +40,22 @@ var (
 )
 
 // number parses a plain decimal number; it knows the usual ways to be wrong.
-func number(s string) (float64, *complaint) {
+func number(s string) (float64, *Error) {
 	switch strings.ToLower(strings.TrimLeft(s, "+-")) {
 	case "nan", ".nan", "inf", ".inf", "infinity":
-		return 0, complain("", "%s is no number to measure with", s)
+		return 0, complain(CodeInvalid, "", "%s is no number to measure with", s)
 	case "":
-		return 0, complain("", "a number is missing")
+		return 0, complain(CodeMissing, "", "a number is missing")
 	}
 	if strings.HasPrefix(s, "-") {
-		return 0, complain("", "%s is negative", s)
+		return 0, complain(CodeRange, "", "%s is negative", s)
 	}
 	if !reNumber.MatchString(s) {
 		return 0, noNumber(s)
 	}
 	v, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
 	if err != nil || math.IsInf(v, 0) {
-		return 0, complain("", "%s is too large", s)
+		return 0, complain(CodeRange, "", "%s is too large", s)
 	}
 	return v, nil
 }
@@ -73,7 +68,7 @@ var (
 )
 
 // noNumber guesses what somebody meant by a text that is no plain number.
-func noNumber(s string) *complaint {
+func noNumber(s string) *Error {
 	const writable = 1e15 // floats are exact below, and such a number is read at a glance
 	switch {
 	case reExponent.MatchString(s):
@@ -81,33 +76,33 @@ func noNumber(s string) *complaint {
 		if v, err := strconv.ParseFloat(s, 64); err == nil && v < writable && (v == 0 || v > 1/writable) {
 			hint = "write " + strconv.FormatFloat(v, 'f', -1, 64)
 		}
-		return complain(hint, "%q has an exponent", s)
+		return complain(CodeInvalid, hint, "%q has an exponent", s)
 	case reThousands.MatchString(s):
-		return complain("write "+strings.ReplaceAll(s, ",", ""), "%q is no number", s)
+		return complain(CodeInvalid, "write "+strings.ReplaceAll(s, ",", ""), "%q is no number", s)
 	case reDecimal.MatchString(s):
-		return complain(fmt.Sprintf("write %s with a decimal point, or a list in brackets, [%s]", strings.Replace(s, ",", ".", 1), s), "%q is no number", s)
+		return complain(CodeInvalid, fmt.Sprintf("write %s with a decimal point, or a list in brackets, [%s]", strings.Replace(s, ",", ".", 1), s), "%q is no number", s)
 	case reList.MatchString(s):
-		return complain("write a list in brackets, ["+clip(s, 60)+"]", "%q is no number", clip(s, 60))
+		return complain(CodeInvalid, "write a list in brackets, ["+clip(s, 60)+"]", "%q is no number", clip(s, 60))
 	}
-	return complain("", "%q is no number", clip(s, 60))
+	return complain(CodeInvalid, "", "%q is no number", clip(s, 60))
 }
 
-func wholeNumber(s string, low, high int64) (int64, *complaint) {
+func wholeNumber(s string, low, high int64) (int64, *Error) {
 	v, c := number(s)
 	if c != nil {
 		return 0, c
 	}
 	if v != math.Trunc(v) || strings.Contains(s, ".") {
-		return 0, complain("", "%s is no whole number", s)
+		return 0, complain(CodeInvalid, "", "%s is no whole number", s)
 	}
 	if v < float64(low) || v > float64(high) {
-		return 0, complain(fmt.Sprintf("from %d to %d is possible", low, high), "%s is out of range", s)
+		return 0, complain(CodeRange, fmt.Sprintf("from %d to %d is possible", low, high), "%s is out of range", s)
 	}
 	return int64(v), nil
 }
 
-func integerLevel(low, high int64) func(string) (string, *complaint) {
-	return func(s string) (string, *complaint) {
+func integerLevel(low, high int64) func(string) (string, *Error) {
+	return func(s string) (string, *Error) {
 		v, c := wholeNumber(s, low, high)
 		if c != nil {
 			return "", c
@@ -118,40 +113,40 @@ func integerLevel(low, high int64) func(string) (string, *complaint) {
 
 const maxRate = rate.Highest
 
-func rateLevel(s string) (string, *complaint) {
+func rateLevel(s string) (string, *Error) {
 	if s == rate.Word {
 		return s, nil
 	}
 	if m := reUnit.FindStringSubmatch(s); m != nil && m[2] != "" {
-		return "", complain("the unit is always requests per second: write "+m[1]+", or max", "%q has a unit", s)
+		return "", complain(CodeUnit, "the unit is always requests per second: write "+m[1]+", or max", "%q has a unit", s)
 	}
 	v, c := number(s)
 	if c != nil {
-		if c.hint == "" {
-			c.hint = "a number of requests per second, or max"
+		if c.Hint == "" {
+			c.Hint = "a number of requests per second, or max"
 		}
 		return "", c
 	}
 	if v <= 0 || v > maxRate {
-		return "", complain("from above 0 to 10000000 requests per second, or max", "rate %s is out of range", s)
+		return "", complain(CodeRange, "from above 0 to 10000000 requests per second, or max", "rate %s is out of range", s)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64), nil
 }
 
 const maxPayload = 64 << 20
 
-func payloadLevel(s string) (string, *complaint) {
+func payloadLevel(s string) (string, *Error) {
 	b, c := parseBytes(s)
 	if c != nil {
 		return "", c
 	}
 	if b > maxPayload {
-		return "", complain("up to 64MiB is possible", "%s is too large", s)
+		return "", complain(CodeRange, "up to 64MiB is possible", "%s is too large", s)
 	}
 	return b.String(), nil
 }
 
-func cpuLevel(s string) (string, *complaint) {
+func cpuLevel(s string) (string, *Error) {
 	if s == CPULimitNone {
 		return s, nil
 	}
@@ -159,18 +154,18 @@ func cpuLevel(s string) (string, *complaint) {
 	text, milli := strings.CutSuffix(s, "m")
 	v, c := number(text)
 	if c != nil {
-		c.hint = hint
+		c.Hint = hint
 		return "", c
 	}
 	if !milli {
 		v *= 1000
 	}
 	if math.Abs(v-math.Round(v)) > 1e-6 {
-		return "", complain("the finest step is 1m, a thousandth of a CPU", "%s is too fine", s)
+		return "", complain(CodeRange, "the finest step is 1m, a thousandth of a CPU", "%s is too fine", s)
 	}
 	m := int64(math.Round(v))
 	if m < 10 || v > 1_000_000 {
-		return "", complain("from 10m to 1000, or none", "CPU limit %s is out of range", s)
+		return "", complain(CodeRange, "from 10m to 1000, or none", "CPU limit %s is out of range", s)
 	}
 	if m%1000 == 0 {
 		return strconv.FormatInt(m/1000, 10), nil
@@ -180,12 +175,12 @@ func cpuLevel(s string) (string, *complaint) {
 
 var reVersion = lazyregexp.New(`^v?(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$`)
 
-func envoyLevel(s string) (string, *complaint) {
+func envoyLevel(s string) (string, *Error) {
 	if s == EnvoyDefault {
 		return s, nil
 	}
 	if !reVersion.MatchString(s) {
-		return "", complain("a full version as 1.39.0, or default", "%q is no version of Envoy", s)
+		return "", complain(CodeInvalid, "a full version as 1.39.0, or default", "%q is no version of Envoy", s)
 	}
 	return strings.TrimPrefix(s, "v"), nil
 }

@@ -143,13 +143,13 @@ func lever(f Factor, also ...string) Factor {
 		f.Examples = append([]string{LevelInstalled}, f.Examples...)
 	}
 	parse, label, words := f.parse, f.Label, f.words()+" as installed"
-	f.parse = func(s string) (string, *complaint) {
+	f.parse = func(s string) (string, *Error) {
 		if s == LevelInstalled || slices.Contains(also, s) {
 			return LevelInstalled, nil
 		}
 		out, c := parse(s)
-		if c != nil && f.Levels == nil && c.hint != "" {
-			c.hint += "; or " + LevelInstalled
+		if c != nil && f.Levels == nil && c.Hint != "" {
+			c.Hint += "; or " + LevelInstalled
 		}
 		return out, c
 	}

@@ -148,11 +148,11 @@ func (d *decoder) checkGatewayCells(p *Plan) {
 			continue
 		}
 		if p.Study.Load.TLS {
-			d.fail(d.pos("load", "tls"), "leave it out, or the level "+SidecarsGateway, "the gateway takes requests in plain text: it has no certificate for load.tls")
+			d.fail(d.pos("load", "tls"), CodeConflict, "leave it out, or the level "+SidecarsGateway, "the gateway takes requests in plain text: it has no certificate for load.tls")
 			return
 		}
 		if name := cell[FactorProtocol]; !protocol.Of(name).Headers {
-			d.fail(d.pos("factors", FactorProtocol), fmt.Sprintf("as exclude: [{%s: %s, %s: %s}]", FactorSidecars, SidecarsGateway, FactorProtocol, name),
+			d.fail(d.pos("factors", FactorProtocol), CodeConflict, fmt.Sprintf("as exclude: [{%s: %s, %s: %s}]", FactorSidecars, SidecarsGateway, FactorProtocol, name),
 				"the gateway knows requests by their host, which protocol %s does not carry", name)
 			return
 		}
@@ -173,9 +173,9 @@ func (d *decoder) checkCarriers(s *Study) {
 		case slices.Contains(can, level):
 			continue
 		case s.Mesh == MeshNone:
-			d.fail(d.pos("mesh"), "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
+			d.fail(d.pos("mesh"), CodeConflict, "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
 		default:
-			d.fail(d.pos("mesh"), "one of "+strings.Join(can, ", "), "mesh %s cannot carry requests by sidecars: %s", s.Mesh, level)
+			d.fail(d.pos("mesh"), CodeConflict, "one of "+strings.Join(can, ", "), "mesh %s cannot carry requests by sidecars: %s", s.Mesh, level)
 		}
 		break
 	}

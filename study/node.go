@@ -118,16 +118,16 @@ func readTree(data []byte, name string, flag bool) (*node, error) {
 		if flag && failed.Syntax {
 			hint = "write lists in brackets and texts with signs in quotes, and the whole so that the shell leaves it alone, as --set 'mtls=[a, b]'"
 		}
-		return nil, src.at(failed.Line, failed.Column).Errorf(hint, "%s", failed.Msg)
+		return nil, src.at(failed.Line, failed.Column).fault(CodeSyntax, hint, "%s", failed.Msg)
 	case tree == nil && flag:
 		return &node{kind: null, pos: src.at(1, 1)}, nil
 	case tree == nil:
-		return nil, src.at(1, 1).Errorf("a study has at least a name and a question; `meshtrial study show quick --source` prints one to begin with", "nothing is in it")
+		return nil, src.at(1, 1).fault(CodeMissing, "a study has at least a name and a question; `meshtrial study show quick --source` prints one to begin with", "nothing is in it")
 	}
 	return src.node(tree), nil
 }
 
-// node gives a tree's places the file's name and the lines' text.
+// node gives a tree's places the file's name, the lines' text and the fields' paths.
 func (s *source) node(t *yamltree.Node) *node {
 	out := &node{kind: t.Kind, text: t.Text, quoted: t.Quoted, pos: s.at(t.Line, t.Column)}
 	for _, k := range t.Keys {
@@ -137,4 +137,19 @@ func (s *source) node(t *yamltree.Node) *node {
 		out.values = append(out.values, s.node(v))
 	}
 	return out
+}
+
+// inField notes in the places of a value and of all below it that it is the field at a path.
+func (n *node) inField(path string) *node {
+	n.pos.Field = path
+	for i, v := range n.values {
+		switch n.kind {
+		case mapping:
+			n.keys[i].pos.Field = joinField(path, n.keys[i].name)
+			v.inField(n.keys[i].pos.Field)
+		case sequence:
+			v.inField(fmt.Sprintf("%s[%d]", path, i))
+		}
+	}
+	return n
 }

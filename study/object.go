@@ -30,46 +30,58 @@ type decoder struct {
 	repriced bool
 }
 
-func (d *decoder) fail(pos Pos, hint, format string, args ...any) {
-	d.errs = append(d.errs, &Error{Pos: pos, Msg: fmt.Sprintf(format, args...), Hint: hint})
+// fail notes an error at a place.
+func (d *decoder) fail(pos Pos, code Code, hint, format string, args ...any) {
+	d.complain(pos, complain(code, hint, format, args...))
 }
 
-// complain reports a complaint about a field's text.
-func (d *decoder) complain(pos Pos, c *complaint) { d.fail(pos, c.hint, "%s", c.msg) }
+// complain notes an error in a piece of text that is at this place.
+func (d *decoder) complain(pos Pos, e *Error) {
+	e.Pos = pos
+	d.errs = append(d.errs, e)
+}
 
 // text returns a scalar's text.
 func (d *decoder) text(n *node) (string, bool) {
 	if n.kind != scalar {
-		d.fail(n.pos, "", "a single value is expected here, not %s", n.what())
+		d.fail(n.pos, CodeType, "", "a single value is expected here, not %s", n.what())
 		return "", false
 	}
 	return n.text, true
 }
 
-// pos is the place of a value by its path, or of the nearest thing above it
-// that the file has.
+// pos is the place of a value by its path. Of a field that the file does not have it is
+// the place of the nearest field above.
 func (d *decoder) pos(path ...any) Pos {
-	n, at := d.root, d.root.pos
+	n, at, name := d.root, d.root.pos, ""
 	for _, step := range path {
 		var next *node
 		switch step := step.(type) {
 		case string:
-			for i, k := range n.keys {
-				if k.name == step {
-					next = n.values[i]
-				}
+			name = joinField(name, step)
+			if n != nil {
+				next = n.get(step)
 			}
 		case int:
-			if n.kind == sequence && step >= 0 && step < len(n.values) {
+			name += fmt.Sprintf("[%d]", step)
+			if n != nil && n.kind == sequence && step >= 0 && step < len(n.values) {
 				next = n.values[step]
 			}
 		}
-		if next == nil {
-			return at
+		if n = next; n != nil {
+			at = n.pos
 		}
-		n, at = next, next.pos
 	}
+	at.Field = name
 	return at
+}
+
+// joinField is the path of a field of the mapping at another path.
+func joinField(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
 }
 
 // field is a named part of a mapping.
@@ -90,27 +102,27 @@ type object struct {
 
 func (o object) decode(d *decoder, n *node) {
 	if n.kind != mapping {
-		d.fail(n.pos, "its fields are "+strings.Join(o.names(), ", "), "%s must be a mapping, not %s", o.name, n.what())
+		d.fail(n.pos, CodeType, "its fields are "+strings.Join(o.names(), ", "), "%s must be a mapping, not %s", o.name, n.what())
 		return
 	}
 	for i, k := range n.keys {
 		f := o.find(k.name)
 		if f == nil {
-			d.fail(k.pos, errs.Suggest(k.name, o.names()), "unknown field %q in %s", clip(k.name, 40), o.name)
+			d.fail(k.pos, CodeUnknown, errs.Suggest(k.name, o.names()), "unknown field %q in %s", clip(k.name, 40), o.name)
 			continue
 		}
 		if d.notHere(f.name, f.kinds, k.pos) {
 			continue
 		}
 		if n.values[i].kind == null {
-			d.fail(k.pos, "give it a value or leave it out", "%s is empty", k.name)
+			d.fail(k.pos, CodeMissing, "give it a value or leave it out", "%s is empty", k.name)
 			continue
 		}
 		f.value.decode(d, n.values[i])
 	}
 	for _, f := range o.fields {
 		if f.required && n.get(f.name) == nil {
-			d.fail(n.pos, f.doc, "%s lacks the field %q", o.name, f.name)
+			d.fail(n.pos, CodeMissing, f.doc, "%s lacks the field %q", o.name, f.name)
 		}
 	}
 }
@@ -188,17 +200,17 @@ type listValue[T any] struct {
 
 func (v listValue[T]) decode(d *decoder, n *node) {
 	if n.kind != sequence {
-		d.fail(n.pos, "write a list in brackets, as [a, b], or its entries on lines that begin with a dash", "a list is expected here, not %s", n.what())
+		d.fail(n.pos, CodeType, "write a list in brackets, as [a, b], or its entries on lines that begin with a dash", "a list is expected here, not %s", n.what())
 		return
 	}
 	if len(n.values) < v.least {
-		d.fail(n.pos, "", "the list is empty")
+		d.fail(n.pos, CodeMissing, "", "the list is empty")
 		return
 	}
 	out := make([]T, len(n.values))
 	for i, item := range n.values {
 		if item.kind == null {
-			d.fail(item.pos, "", "an entry of the list is empty")
+			d.fail(item.pos, CodeMissing, "", "an entry of the list is empty")
 			continue
 		}
 		v.element(&out[i]).decode(d, item)

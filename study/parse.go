@@ -40,7 +40,6 @@ func ParseStored(data []byte, name string, sets []string) (*Study, error) {
 type purpose struct {
 	begun  bool // a run has begun with it
 	stored bool // to tell what the run measured
-	tried  bool // only to see whether it would be taken
 }
 
 var (
@@ -59,19 +58,12 @@ func parse(data []byte, name string, sets []string, to purpose) (*Study, error) 
 			return nil, err
 		}
 	}
+	tree.inField("")
 	d := &decoder{root: tree, kind: kindOf(tree), begun: to.begun, stored: to.stored, repriced: slices.ContainsFunc(sets, ofMoney)}
 	d.checkKind()
 	s := defaultsOf(d.kind)
 	root(s).decode(d, tree)
-	s.places, s.levelsAt = d.places(), d.levelsAt()
-	if !to.tried {
-		try := to
-		try.tried = true
-		s.with = func(more ...string) (*Study, error) { return parse(data, name, slices.Concat(sets, more), try) }
-	}
-	if len(sets) > 0 {
-		s.alone = func() *Plan { return planAlone(data, name, to) }
-	}
+	s.places, s.levelsAt, s.flags = d.places(), d.levelsAt(), len(sets) > 0
 	if len(d.errs) == 0 {
 		d.resolve(s)
 	}
@@ -83,19 +75,6 @@ func parse(data []byte, name string, sets []string, to purpose) (*Study, error) 
 		return nil, d.errs.err()
 	}
 	return s, nil
-}
-
-// planAlone is the plan of a file as it is, nil if it is no study.
-func planAlone(data []byte, name string, to purpose) *Plan {
-	s, err := parse(data, name, nil, to)
-	if err != nil {
-		return nil
-	}
-	p, err := NewPlan(s, 0)
-	if err != nil {
-		return nil
-	}
-	return p
 }
 
 // Marshal writes the study with every default filled in: parsed again it
@@ -141,7 +120,7 @@ func (d *decoder) resolve(s *Study) {
 	for _, f := range d.kind.Factors() {
 		switch _, fixed := s.Settings[f.Name]; {
 		case fixed && s.varies(f.Name):
-			d.fail(d.pos("settings", f.Name), "leave it out of one of them", "%s is both in settings and in factors", f.Name)
+			d.fail(d.pos("settings", f.Name), CodeConflict, "leave it out of one of them", "%s is both in settings and in factors", f.Name)
 		case fixed || f.Implied || s.varies(f.Name):
 		case f.Name == FactorSidecars && !has(carrierLevels(s.Mesh), f.Default):
 			s.Settings[f.Name] = carrierLevels(s.Mesh)[0]
@@ -179,7 +158,7 @@ func (d *decoder) resolvePublished(s *Study) {
 		case c != nil && d.repriced && s.inMoney(p.Finding):
 			continue
 		case c != nil:
-			d.fail(d.pos("published", i, "unit"), c.hint, "%s of %s", c.msg, p.Finding)
+			d.fail(d.pos("published", i, "unit"), c.Code, c.Hint, "%s of %s", c.Msg, p.Finding)
 		default:
 			p.Figure, p.Unit = p.Figure*scale, own
 		}
@@ -237,7 +216,7 @@ func (d *decoder) check(s *Study) {
 	d.checkSearches(s)
 	d.checkTune(s)
 	if m := duplicate(s.Measures); m != "" {
-		d.fail(d.pos("measures"), "", "measure %s is given twice", m)
+		d.fail(d.pos("measures"), CodeDuplicate, "", "measure %s is given twice", m)
 	}
 	if len(d.errs) > 0 {
 		return
@@ -245,26 +224,14 @@ func (d *decoder) check(s *Study) {
 	p, err := NewPlan(s, 0)
 	var fault *planError
 	switch {
-	case err == nil && !d.checkVain(p): // the rest may follow from it
+	case err == nil && !d.checkEffect(p): // the rest may follow from it
 	case err == nil:
 		d.checkStop(s, p)
 		d.checkTunePlan(p)
 		s.Kind.spec().checkPlan(d, p)
 	case errors.As(err, &fault):
-		d.complain(d.planPos(fault), &complaint{msg: fault.about + ": " + fault.msg, hint: fault.hint})
-	default:
-		d.fail(d.pos("factors"), "", "%v", err)
+		d.complain(d.pos(fault.path...), fault.err)
 	}
-}
-
-func (d *decoder) planPos(e *planError) Pos {
-	switch {
-	case e.about == "exclude" && e.item >= 0:
-		return d.pos(e.about, e.item)
-	case e.about == FactorMTLS:
-		return d.pos("factors", e.about)
-	}
-	return d.pos(e.about)
 }
 
 func duplicate(list []string) string {
@@ -280,10 +247,10 @@ func duplicate(list []string) string {
 
 func (d *decoder) checkTimes(s *Study) {
 	if s.Warmup.Min > s.Warmup.Max {
-		d.fail(d.pos("warmup"), "raise warmup.max, or lower warmup.min", "warmup.min %s is longer than warmup.max %s", formatDuration(s.Warmup.Min), formatDuration(s.Warmup.Max))
+		d.fail(d.pos("warmup"), CodeConflict, "raise warmup.max, or lower warmup.min", "warmup.min %s is longer than warmup.max %s", formatDuration(s.Warmup.Min), formatDuration(s.Warmup.Max))
 	}
 	if s.Blocks.Min > s.Blocks.Max {
-		d.fail(d.pos("blocks"), "raise blocks.max, or lower blocks.min", "blocks.min %d is more than blocks.max %d", s.Blocks.Min, s.Blocks.Max)
+		d.fail(d.pos("blocks"), CodeConflict, "raise blocks.max, or lower blocks.min", "blocks.min %d is more than blocks.max %d", s.Blocks.Min, s.Blocks.Max)
 	}
 }
 
@@ -292,13 +259,12 @@ func (d *decoder) checkStop(s *Study, p *Plan) {
 	if s.Stop == nil {
 		return
 	}
-	matched := p.Matching(s.Stop.Of)
 	switch {
-	case len(matched) == 0:
-		at, hint := d.stopNowhere(s)
-		d.fail(at, hint, "stop.of matches no cell of this study")
+	case len(p.Matching(s.Stop.Of)) == 0:
+		d.fail(d.pos("stop", "of"), CodeNoCell, "name levels that the factors and settings give, or none in place of the rule",
+			"stop.of matches no cell of this study")
 	case len(p.StopCells()) == 0:
-		at, hint := d.stopUncompared(s)
-		d.fail(at, hint, "%s needs a cell that is compared with another", s.Stop.Finding)
+		d.fail(d.pos("stop", "finding"), CodeNoCell, "name a cell that has a baseline, a finding without _overhead, or none in place of the rule",
+			"%s needs a cell that is compared with another", s.Stop.Finding)
 	}
 }

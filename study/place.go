@@ -2,7 +2,6 @@ package study
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -46,17 +45,34 @@ func (s *Study) Place(factors ...string) Pos {
 	return Pos{File: "study " + s.Name}
 }
 
+// levelsAt notes where settings and factors give factors levels. Of a study that a run has
+// begun with it notes flags alone.
+func (d *decoder) levelsAt() map[string]Pos {
+	out := map[string]Pos{}
+	for _, section := range []*node{d.root.get("settings"), d.root.get("factors")} {
+		if section == nil {
+			continue
+		}
+		for i, k := range section.keys {
+			if pos := section.values[i].pos; pos.flag() || !d.begun {
+				out[k.name] = pos
+			}
+		}
+	}
+	return out
+}
+
 // setBy is the --set flag that gives a factor its levels, if one does.
 func (s *Study) setBy(factor string) (Pos, bool) {
 	p, ok := s.places[factor]
-	return p, ok && strings.HasPrefix(p.File, "--set ")
+	return p, ok && p.flag()
 }
 
 // checkLevers finds what Kubernetes or istiod would refuse of a cell, or take
 // as something else than it says.
 func (d *decoder) checkLevers(p *Plan, cell record.Cell, l ControlLevels) bool {
 	fail := func(hint, text, factor, with string) bool {
-		d.fail(p.Study.Place(factor, with), hint, "cell %s: "+text, p.Label(cell), factor, usualIn(cell, factor), with, usualIn(cell, with))
+		d.fail(p.Study.Place(factor, with), CodeConflict, hint, "cell %s: "+text, p.Label(cell), factor, usualIn(cell, factor), with, usualIn(cell, with))
 		return false
 	}
 	for _, pair := range [][2]string{{FactorIstiodCPURequest, FactorIstiodCPU}, {FactorIstiodMemRequest, FactorIstiodMemory}} {
@@ -68,7 +84,7 @@ func (d *decoder) checkLevers(p *Plan, cell record.Cell, l ControlLevels) bool {
 		return fail("istiod never waits longer than debounce_max: raise it too", "%s %s is longer than %s %s", FactorDebounceAfter, FactorDebounceMax)
 	}
 	if kind, n := l.Arrival(); kind == ArrivalBurst && n > p.Study.ChangesIn(cell) {
-		d.fail(p.Study.Place(FactorChangeArrival), fmt.Sprintf("burst is all at once; or make at least %d changes", n),
+		d.fail(p.Study.Place(FactorChangeArrival), CodeConflict, fmt.Sprintf("burst is all at once; or make at least %d changes", n),
 			"cell %s: bursts of %d changes, but a trial makes %d", p.Label(cell), n, p.Study.ChangesIn(cell))
 		return false
 	}

@@ -135,10 +135,10 @@ func (p *Plan) Places(nodes []NodeAt, keep map[string]string, hint string) (Plac
 				were = append(were, level+" on "+name)
 			}
 		}
-		return nil, p.Study.Place(FactorPlacement).Errorf("have those nodes take pods again, or begin another run", "%s: the run's trials so far had %s, and now there %s", FactorPlacement, strings.Join(were, ", "), nodesFound(nodes))
+		return nil, p.Study.Place(FactorPlacement).fault(CodeConflict, "have those nodes take pods again, or begin another run", "%s: the run's trials so far had %s, and now there %s", FactorPlacement, strings.Join(were, ", "), nodesFound(nodes))
 	}
 	if best == nil {
-		return nil, p.Study.Place(FactorPlacement).Errorf(hint, "%s: %s takes %s, and there %s", FactorPlacement, strings.Join(asked, ", "), p.spreadWords(), nodesFound(nodes))
+		return nil, p.Study.Place(FactorPlacement).fault(CodeConflict, hint, "%s: %s takes %s, and there %s", FactorPlacement, strings.Join(asked, ", "), p.spreadWords(), nodesFound(nodes))
 	}
 	return best, nil
 }

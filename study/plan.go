@@ -51,17 +51,17 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 	total := 1
 	for _, f := range s.Factors {
 		if len(f.Levels) == 0 {
-			return nil, fmt.Errorf("factor %s has no levels", f.Factor)
+			return nil, planFault(CodeMissing, "", "%s has no levels", f.Factor).at("factors", f.Factor)
 		}
 		if total *= len(f.Levels); total > 10*MaxCells {
-			return nil, fmt.Errorf("more than %d combinations of levels", 10*MaxCells)
+			return nil, planFault(CodeLimit, "", "more than %d combinations of levels", 10*MaxCells).at("factors")
 		}
 	}
 	used := make([]bool, len(s.Exclude))
 	for k, partial := range s.Exclude {
 		for _, earlier := range s.Exclude[:k] {
 			if partial.Key() == earlier.Key() {
-				return nil, &planError{about: "exclude", item: k, complaint: complaint{msg: "the same cells are left out twice"}}
+				return nil, planFault(CodeDuplicate, "", "the same cells are left out twice").at("exclude", k)
 			}
 		}
 	}
@@ -91,26 +91,25 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 			continue
 		}
 		if s.asks(FactorMTLS, requested) && requested[FactorMTLS] == MTLSStrict && requested[FactorSidecars] == SidecarsServer {
-			return nil, &planError{about: FactorMTLS, complaint: complaint{
-				msg:  "strict mutual TLS cannot serve a client without a sidecar (sidecars: server)",
-				hint: "leave that cell out: exclude: [{sidecars: server, mtls: strict}]"}}
+			return nil, planFault(CodeConflict, "leave that cell out: exclude: [{sidecars: server, mtls: strict}]",
+				"strict mutual TLS cannot serve a client without a sidecar (sidecars: server)").at("factors", FactorMTLS)
 		}
 		p.add(requested)
 	}
 	p.given = len(p.Cells)
 	for k, ok := range used {
 		if !ok && !s.ofLeftOut(s.Exclude[k]) {
-			return nil, &planError{about: "exclude", item: k, complaint: complaint{
-				msg: "matches no cell of this study", hint: "name levels that the factors and settings give"}}
+			return nil, planFault(CodeNoCell, "name levels that the factors and settings give",
+				"matches no cell of this study").at("exclude", k)
 		}
 	}
 	switch {
 	case len(p.Cells) > 0:
 	case unasked:
-		return nil, &planError{about: "search", item: -1, complaint: complaint{
-			msg: "every search is confined to levels that no cell has", hint: "name in at levels of cells that the study measures"}}
+		return nil, planFault(CodeNoCell, "name in at levels of cells that the study measures",
+			"every search is confined to levels that no cell has").at("search")
 	default:
-		return nil, &planError{about: "exclude", item: -1, complaint: complaint{msg: "leaves no cell"}}
+		return nil, planFault(CodeNoCell, "", "leaves no cell").at("exclude")
 	}
 	for _, requested := range s.refined(p.requested) {
 		if !slices.ContainsFunc(s.Exclude, func(partial record.Cell) bool { return contains(requested, partial) }) {
@@ -118,9 +117,8 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 		}
 	}
 	if len(p.Cells) > MaxCells {
-		return nil, &planError{about: "factors", complaint: complaint{
-			msg:  fmt.Sprintf("%d cells are too many", len(p.Cells)),
-			hint: fmt.Sprintf("at most %d are possible; name fewer levels, or exclude combinations", MaxCells)}}
+		return nil, planFault(CodeLimit, fmt.Sprintf("at most %d are possible; name fewer levels, or exclude combinations", MaxCells),
+			"%d cells are too many", len(p.Cells)).at("factors")
 	}
 	return p, p.compare()
 }
@@ -160,7 +158,8 @@ func (p *Plan) compare() error {
 		wanted := p.Study.over(p.requested[i], p.Study.Baseline)
 		k, ok := p.index[p.effective(wanted).Key()]
 		if !ok {
-			return &planError{about: "baseline", complaint: p.noBaseline(cell, wanted)}
+			return planFault(CodeNoCell, "give factors or settings these levels and do not exclude them, or set baseline: {} to compare nothing",
+				"cell %s would be compared with one that has %s, which is not measured", p.Label(cell), flowText(p.Study.Baseline)).at("baseline")
 		}
 		p.baseline[i] = k
 		p.doubled[k] = true
@@ -168,15 +167,27 @@ func (p *Plan) compare() error {
 	return nil
 }
 
-// planError is a fault of the study that only the plan shows; about names
-// the part of the file, item the entry of a list.
+// planError is an error that only the plan shows, and the path of its field.
 type planError struct {
-	complaint
-	about string
-	item  int
+	err  *Error
+	path []any
 }
 
-func (e *planError) Error() string { return e.about + ": " + e.msg }
+func (e *planError) Error() string { return e.err.Error() }
+
+func planFault(code Code, hint, format string, args ...any) *planError {
+	return &planError{err: complain(code, hint, format, args...)}
+}
+
+// at says which field the error is about; its name, or the factor's, begins the message.
+func (e *planError) at(path ...any) *planError {
+	about := path[0]
+	if factor, ok := path[len(path)-1].(string); ok {
+		about = factor
+	}
+	e.path, e.err.Msg = path, fmt.Sprintf("%v: %s", about, e.err.Msg)
+	return e
+}
 
 func contains(cell, partial record.Cell) bool {
 	for factor, level := range partial {

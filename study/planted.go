@@ -27,7 +27,7 @@ var plantedFactor = Factor{
 }.labelled(says("planted %s", PlantedNone, "nothing planted")).phrased(says("with %s planted", PlantedNothing, "in pods of its own")).
 	shortened(says("planted-%s"))
 
-func plantedLevel(s string) (string, *complaint) {
+func plantedLevel(s string) (string, *Error) {
 	if s == PlantedNone || s == PlantedNothing {
 		return s, nil
 	}
@@ -36,7 +36,7 @@ func plantedLevel(s string) (string, *complaint) {
 	case c != nil:
 		return "", c
 	case d <= 0 || d > mostPlanted || d%time.Microsecond != 0:
-		return "", complain("as 200us", "%s: want whole microseconds, at most %v; or nothing", s, mostPlanted)
+		return "", complain(CodeInvalid, "as 200us", "%s: want whole microseconds, at most %v; or nothing", s, mostPlanted)
 	}
 	return strings.Replace(d.String(), "µs", "us", 1), nil
 }
@@ -47,7 +47,7 @@ func (d *decoder) checkPlanted(s *Study) {
 		return
 	}
 	if t := s.Workload.ServiceTime; t.Distribution != DistributionFixed {
-		d.fail(d.pos("workload", "service_time", "distribution"), "use distribution: fixed, or leave "+FactorPlanted+" out",
+		d.fail(d.pos("workload", "service_time", "distribution"), CodeConflict, "use distribution: fixed, or leave "+FactorPlanted+" out",
 			"a planted time is added to a fixed service time, and this one is %s", t.Distribution)
 	}
 }

@@ -75,7 +75,7 @@ func (v profileValue) decode(d *decoder, n *node) {
 	before := len(d.errs)
 	v.object(&p).decode(d, n)
 	if taken := p.Taken(); len(d.errs) == before && p.Graph == GraphDwarf && profile.CopiesOfStacks(p.Hz, taken) > profile.MaxRecording {
-		d.fail(n.pos, "lower hz or length, or take graph: fp", "profile: %s", profile.TooManyCopies(p.Hz, taken))
+		d.fail(n.pos, CodeConflict, "lower hz or length, or take graph: fp", "profile: %s", profile.TooManyCopies(p.Hz, taken))
 	}
 	if len(d.errs) == before {
 		*v.to = &p

@@ -115,7 +115,7 @@ type failer interface {
 func sameAgain(t failer, first *Study) {
 	text := first.Marshal()
 	second, err := Parse(text, "second.yaml", nil)
-	if err != nil && strings.Contains(err.Error(), ": it means nothing ") { // that flags narrowed it down is not in it
+	if hasCode(err, CodeNoEffect) { // that flags narrowed it down is not in it
 		second, err = ParseAgain(text, "second.yaml", nil)
 	}
 	if err != nil {
@@ -125,7 +125,7 @@ func sameAgain(t failer, first *Study) {
 		for i := range s.Assert {
 			s.Assert[i].Pos = Pos{}
 		}
-		s.places, s.levelsAt, s.with, s.alone = nil, nil, nil, nil
+		s.places, s.levelsAt, s.flags = nil, nil, false
 		if len(s.Load.Headers) == 0 {
 			s.Load.Headers = nil
 		}

@@ -33,14 +33,14 @@ var replicasFactor = resilient(Factor{
 }).labelled(says("%s pods a service", ReplicasOfGraph, "pods of the graph", "1", "1 pod a service")).
 	phrased(says("with %s pods of each service", ReplicasOfGraph, "with the pods of the graph", "1", "with one pod of each service"))
 
-func replicasLevel(s string) (string, *complaint) {
+func replicasLevel(s string) (string, *Error) {
 	if s == ReplicasOfGraph {
 		return s, nil
 	}
 	n, c := wholeNumber(s, 1, graph.MaxReplicas)
 	if c != nil {
-		if c.hint == "" {
-			c.hint = "a number of pods, or " + ReplicasOfGraph
+		if c.Hint == "" {
+			c.Hint = "a number of pods, or " + ReplicasOfGraph
 		}
 		return "", c
 	}

@@ -80,7 +80,7 @@ type servicesValue struct{ to *[]graph.Service }
 
 func (v servicesValue) decode(d *decoder, n *node) {
 	if n.kind != mapping {
-		d.fail(n.pos, "as {bar: {replicas: 2}}", "services maps names to services; this is %s", n.what())
+		d.fail(n.pos, CodeType, "as {bar: {replicas: 2}}", "services maps names to services; this is %s", n.what())
 		return
 	}
 	for i, k := range n.keys {
@@ -163,7 +163,7 @@ func (v sizeValue) decode(d *decoder, n *node) {
 	case c != nil:
 		d.complain(n.pos, c)
 	case b > maxPayload:
-		d.fail(n.pos, "up to 64MiB is possible", "%s is too large", text)
+		d.fail(n.pos, CodeRange, "up to 64MiB is possible", "%s is too large", text)
 	default:
 		*v.to = int64(b)
 	}
@@ -231,7 +231,7 @@ func (v memoryValue) decode(d *decoder, n *node) {
 	case c != nil:
 		d.complain(n.pos, c)
 	case b > 64<<30:
-		d.fail(n.pos, "up to 64GiB is possible", "%s is too much", text)
+		d.fail(n.pos, CodeRange, "up to 64GiB is possible", "%s is too much", text)
 	default:
 		*v.to = int64(b)
 	}
@@ -271,7 +271,7 @@ type expectValue struct{ to *map[string]string }
 
 func (v expectValue) decode(d *decoder, n *node) {
 	if n.kind != mapping {
-		d.fail(n.pos, "as {no-retries: fail}", "expect maps variants to %s or %s; this is %s", ExpectPass, ExpectFail, n.what())
+		d.fail(n.pos, CodeType, "as {no-retries: fail}", "expect maps variants to %s or %s; this is %s", ExpectPass, ExpectFail, n.what())
 		return
 	}
 	out := map[string]string{}

@@ -22,14 +22,14 @@ func (d *decoder) resolveScenario(s *Study) {
 		}
 	}
 	if ways != 1 {
-		d.fail(d.pos("graph"), "give one of them", "the graph is said in %d ways: services, generate and isotope are possible", ways)
+		d.fail(d.pos("graph"), CodeConflict, "give one of them", "the graph is said in %d ways: services, generate and isotope are possible", ways)
 		return
 	}
 	if c.Generate != nil {
 		c.Generate.Like.Sidecar = true // as services that are named have
 		g, err := graph.Generate(*c.Generate)
 		if err != nil {
-			d.fail(d.pos("graph", "generate"), "", "%v", err)
+			d.fail(d.pos("graph", "generate"), CodeConflict, "", "%v", err)
 			return
 		}
 		c.Graph, c.Generate = g, nil
@@ -51,7 +51,7 @@ func (d *decoder) checkScenario(s *Study) {
 	c := s.Scenario
 	if c.Isotope == "" { // its services are known once the file is read
 		for _, p := range c.Graph.Check() {
-			d.fail(d.graphPos(p.Path), p.Hint, "%s", strings.TrimPrefix(p.Error(), p.Path+": "))
+			d.fail(d.graphPos(p.Path), CodeConflict, p.Hint, "%s", strings.TrimPrefix(p.Error(), p.Path+": "))
 		}
 		if len(d.errs) > 0 {
 			return
@@ -68,16 +68,16 @@ func (d *decoder) checkScenario(s *Study) {
 	switch {
 	case c.Entry == "" && c.Isotope != "": // the file may say it
 	case c.Entry == "":
-		d.fail(d.pos("load"), "as load: {to: "+first(c.Graph.Roots())+"}", "several services are called by no other; say which one the clients call")
+		d.fail(d.pos("load"), CodeConflict, "as load: {to: "+first(c.Graph.Roots())+"}", "several services are called by no other; say which one the clients call")
 	case !known(c.Entry):
-		d.fail(d.pos("load", "to"), errs.Suggest(c.Entry, names), "there is no service %q", c.Entry)
+		d.fail(d.pos("load", "to"), CodeUnknown, errs.Suggest(c.Entry, names), "there is no service %q", c.Entry)
 	}
 	for _, p := range c.Timeline.Check() {
 		at := []any{"timeline", "steps", p.Step}
 		if p.Field != "" {
 			at = append(at, p.Field)
 		}
-		d.fail(d.pos(at...), p.Hint, "%s", p.Text)
+		d.fail(d.pos(at...), CodeConflict, p.Hint, "%s", p.Text)
 	}
 	for i, step := range c.Timeline.Steps {
 		if step.Action == nil {
@@ -88,10 +88,10 @@ func (d *decoder) checkScenario(s *Study) {
 			if r.Clients && r.Service == fault.LoadService || known(r.Service) {
 				continue
 			}
-			d.fail(at(r.Field), errs.Suggest(r.Service, names), "there is no service %q", r.Service)
+			d.fail(at(r.Field), CodeUnknown, errs.Suggest(r.Service, names), "there is no service %q", r.Service)
 		}
 		for _, p := range step.Action.Check(step.Name, c.Entry) {
-			d.fail(at(p.Field), p.Hint, "%s", p.Text)
+			d.fail(at(p.Field), CodeConflict, p.Hint, "%s", p.Text)
 		}
 	}
 	d.checkMoments(s)
@@ -109,7 +109,7 @@ func (d *decoder) checkAmbientGraph(s *Study) {
 		if n := d.root.get("settings"); n != nil && n.get(FactorSidecars) != nil {
 			at = d.pos("settings", FactorSidecars)
 		}
-		d.fail(at, "leave sidecar: false out, or "+SidecarsWaypoint, "with sidecars: %s all services are behind the waypoint, and one of the graph is in no mesh", SidecarsWaypoint)
+		d.fail(at, CodeConflict, "leave sidecar: false out, or "+SidecarsWaypoint, "with sidecars: %s all services are behind the waypoint, and one of the graph is in no mesh", SidecarsWaypoint)
 		return
 	}
 	flow, err := s.Scenario.Graph.Flow(graph.Load{Entry: s.Scenario.Entry})
@@ -122,7 +122,7 @@ func (d *decoder) checkAmbientGraph(s *Study) {
 			if one.Sidecar || !to.Sidecar || flow.Services[i].Visits == 0 {
 				continue
 			}
-			d.fail(d.graphPos("services."+one.Name+".sidecar"), fmt.Sprintf("leave sidecar: false out of %s, or give it to %s too", one.Name, to.Name),
+			d.fail(d.graphPos("services."+one.Name+".sidecar"), CodeConflict, fmt.Sprintf("leave sidecar: false out of %s, or give it to %s too", one.Name, to.Name),
 				"with sidecars: %s every request to %s must pass ztunnel on both sides, and %s, which calls it, is in no mesh: what it sends passes none on its own side", SidecarsAmbient, to.Name, one.Name)
 			break
 		}
@@ -147,7 +147,7 @@ func (d *decoder) checkCarried(p *Plan) {
 			if field != "" {
 				at = append(at, field)
 			}
-			d.fail(d.pos(at...), hint+"; a variant leaves a step out by skip: "+step.Name, "step %q cannot happen to %s: %s", step.Name, p.Label(cell), why)
+			d.fail(d.pos(at...), CodeConflict, hint+"; a variant leaves a step out by skip: "+step.Name, "step %q cannot happen to %s: %s", step.Name, p.Label(cell), why)
 		}
 	}
 }
@@ -238,7 +238,7 @@ func (c *Scenario) withIsotope(read func(name string) ([]byte, error)) (*Scenari
 		out.Entry = in.Entries[0]
 	}
 	missing := func(field, name string) error {
-		return Pos{File: c.Isotope}.Errorf("", "%s names the service %q, which the file does not have", field, name)
+		return Pos{File: c.Isotope}.fault(CodeConflict, "", "%s names the service %q, which the file does not have", field, name)
 	}
 	if _, ok := out.Graph.Service(out.Entry); !ok {
 		return nil, missing("load.to", out.Entry)
@@ -262,7 +262,7 @@ func (d *decoder) checkMoments(s *Study) {
 	for i, e := range s.Assert {
 		for _, f := range []struct{ field, name string }{{"after", e.After}, {"until", e.Until}} {
 			if f.name != "" && !has(names, f.name) {
-				d.fail(d.pos("assert", i, f.field), errs.Suggest(f.name, names), "there is no step %q", f.name)
+				d.fail(d.pos("assert", i, f.field), CodeUnknown, errs.Suggest(f.name, names), "there is no step %q", f.name)
 			}
 		}
 	}
@@ -280,7 +280,7 @@ func (d *decoder) checkSkips(s *Study) {
 	check := func(level string, at ...any) {
 		for _, name := range skipped(level) {
 			if !has(names, name) {
-				d.fail(d.pos(at...), errs.Suggest(name, names), "there is no step %q to skip", name)
+				d.fail(d.pos(at...), CodeUnknown, errs.Suggest(name, names), "there is no step %q to skip", name)
 			}
 		}
 	}

@@ -125,7 +125,7 @@ func withoutSidecars(cell record.Cell) bool {
 }
 
 // meshLever is a setting of the mesh.
-func meshLever(name, def, doc, pattern string, parse func(string) (string, *complaint), examples ...string) Factor {
+func meshLever(name, def, doc, pattern string, parse func(string) (string, *Error), examples ...string) Factor {
 	return meshed(controlText(name, ScopeMesh, def, doc, pattern, parse, examples...))
 }
 
@@ -156,9 +156,9 @@ func shared(table []Factor, name, doc, def string) Factor {
 func sharedRate() Factor {
 	f := shared(dataFactors, FactorRate, "Requests scheduled per second by all clients together (open loop).", "100")
 	f.Examples = []string{"100", "1000"}
-	f.parse = func(s string) (string, *complaint) {
+	f.parse = func(s string) (string, *Error) {
 		if s == rate.Word {
-			return "", complain("a number of requests per second", "a scenario needs a rate, max has none")
+			return "", complain(CodeInvalid, "a number of requests per second", "a scenario needs a rate, max has none")
 		}
 		return rateLevel(s)
 	}
@@ -182,27 +182,27 @@ func skipLabel(level string) string {
 	return "without " + strings.ReplaceAll(level, ",", ", ")
 }
 
-func retriesLevel(s string) (string, *complaint) {
+func retriesLevel(s string) (string, *Error) {
 	if s == LevelDefault || s == LevelOff {
 		return s, nil
 	}
 	n, c := wholeNumber(s, 1, 99)
 	if c != nil {
-		c.hint = "a number of attempts from 1 to 99, off, or default"
+		c.Hint = "a number of attempts from 1 to 99, off, or default"
 		return "", c
 	}
 	return strconv.FormatInt(n, 10), nil
 }
 
 // skipLevel reads a list of names of steps and puts it in one order.
-func skipLevel(s string) (string, *complaint) {
+func skipLevel(s string) (string, *Error) {
 	if s == LevelNone {
 		return s, nil
 	}
 	names := strings.Split(s, ",")
 	for i, name := range names {
 		if names[i] = strings.TrimSpace(name); !reName.MatchString(names[i]) {
-			return "", complain("use names of steps, as warned,sale, or none", "invalid step name %q", clip(name, 40))
+			return "", complain(CodeInvalid, "use names of steps, as warned,sale, or none", "invalid step name %q", clip(name, 40))
 		}
 	}
 	slices.Sort(names)
@@ -225,14 +225,14 @@ func (c *Scenario) TimelineOf(cell record.Cell) fault.Timeline {
 
 var reRetryOn = lazyregexp.New(`^[a-z0-9-]+(,[a-z0-9-]+)*$`)
 
-func retryOnLevel(s string) (string, *complaint) {
+func retryOnLevel(s string) (string, *Error) {
 	if !reRetryOn.MatchString(s) || len(s) > 200 {
-		return "", complain("as 5xx,reset,connect-failure", "%q names no conditions", clip(s, 40))
+		return "", complain(CodeInvalid, "as 5xx,reset,connect-failure", "%q names no conditions", clip(s, 40))
 	}
 	return s, nil
 }
 
-func timeoutLevel(s string) (string, *complaint) {
+func timeoutLevel(s string) (string, *Error) {
 	if s == LevelNone {
 		return s, nil
 	}
@@ -241,7 +241,7 @@ func timeoutLevel(s string) (string, *complaint) {
 	case c != nil:
 		return "", c
 	case d < time.Millisecond || d > time.Hour:
-		return "", complain("from 1ms to 1h, or none", "%s is out of range", s)
+		return "", complain(CodeRange, "from 1ms to 1h, or none", "%s is out of range", s)
 	}
 	return formatDuration(d), nil
 }
@@ -265,10 +265,10 @@ func ParseSettings(level string) Settings {
 
 type setting struct {
 	name  string
-	parse func(string) (string, *complaint)
+	parse func(string) (string, *Error)
 }
 
-func atLeastOne(s string) (string, *complaint) {
+func atLeastOne(s string) (string, *Error) {
 	n, c := wholeNumber(s, 1, 1_000_000)
 	if c != nil {
 		return "", c
@@ -276,10 +276,10 @@ func atLeastOne(s string) (string, *complaint) {
 	return strconv.FormatInt(n, 10), nil
 }
 
-func shareLevel(s string) (string, *complaint) {
+func shareLevel(s string) (string, *Error) {
 	r, c := parseRatio(s)
 	if c == nil && (r <= 0 || r > 1) {
-		c = complain("from 1% to 100%", "%s is out of range", s)
+		c = complain(CodeRange, "from 1% to 100%", "%s is out of range", s)
 	}
 	if c != nil {
 		return "", c
@@ -287,18 +287,18 @@ func shareLevel(s string) (string, *complaint) {
 	return r.String(), nil
 }
 
-func outlierLevel(s string) (string, *complaint) {
+func outlierLevel(s string) (string, *Error) {
 	return settingsLevel(s, "errors=5 interval=1s ejection=5s max=100%",
 		setting{"errors", atLeastOne}, setting{"interval", timeoutLevel}, setting{"ejection", timeoutLevel}, setting{"max", shareLevel})
 }
 
-func breakerLevel(s string) (string, *complaint) {
+func breakerLevel(s string) (string, *Error) {
 	return settingsLevel(s, "connections=10 pending=5",
 		setting{"connections", atLeastOne}, setting{"pending", atLeastOne}, setting{"requests", atLeastOne}, setting{"retries", atLeastOne})
 }
 
 // settingsLevel reads name=value pairs and puts them in one order.
-func settingsLevel(s, example string, known ...setting) (string, *complaint) {
+func settingsLevel(s, example string, known ...setting) (string, *Error) {
 	if s == LevelOff {
 		return s, nil
 	}
@@ -312,24 +312,24 @@ func settingsLevel(s, example string, known ...setting) (string, *complaint) {
 		i := slices.Index(names, name)
 		switch {
 		case !ok:
-			return "", complain("as "+example+", or off", "%q is no setting", clip(part, 40))
+			return "", complain(CodeInvalid, "as "+example+", or off", "%q is no setting", clip(part, 40))
 		case i < 0:
-			return "", complain(errs.Suggest(name, names), "unknown setting %q", clip(name, 40))
+			return "", complain(CodeUnknown, errs.Suggest(name, names), "unknown setting %q", clip(name, 40))
 		case values[name] != "":
-			return "", complain("", "%s is given twice", name)
+			return "", complain(CodeDuplicate, "", "%s is given twice", name)
 		}
 		value, c := known[i].parse(value)
 		if c == nil && value == LevelNone {
-			c = complain("leave it out", "%s=none says nothing", name)
+			c = complain(CodeInvalid, "leave it out", "%s=none says nothing", name)
 		}
 		if c != nil {
-			c.msg = name + ": " + c.msg
+			c.Msg = name + ": " + c.Msg
 			return "", c
 		}
 		values[name] = value
 	}
 	if len(values) == 0 {
-		return "", complain("as "+example+", or off", "no setting is given")
+		return "", complain(CodeInvalid, "as "+example+", or off", "no setting is given")
 	}
 	var out []string
 	for _, name := range names {

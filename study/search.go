@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/invopop/jsonschema"
 
@@ -46,10 +45,10 @@ func (q Quantity) String() string {
 	return text + q.Unit
 }
 
-func parseQuantity(s string) (Quantity, *complaint) {
+func parseQuantity(s string) (Quantity, *Error) {
 	m := reUnit.FindStringSubmatch(s)
 	if m == nil {
-		return Quantity{}, complain("a number and its unit, as 2 s", "%q is no quantity", clip(s, 40))
+		return Quantity{}, complain(CodeInvalid, "a number and its unit, as 2 s", "%q is no quantity", clip(s, 40))
 	}
 	v, c := number(m[1])
 	if c != nil {
@@ -97,7 +96,7 @@ func (d *decoder) resolveSearches(s *Study) {
 		one := &s.Search[i]
 		scale, own, c := s.scaleTo(one.Finding, one.Bound.Unit)
 		if c != nil {
-			d.fail(d.pos("search", i, "bound"), c.hint, "%s of %s", c.msg, one.Finding)
+			d.fail(d.pos("search", i, "bound"), c.Code, c.Hint, "%s of %s", c.Msg, one.Finding)
 			continue
 		}
 		one.Bound = Quantity{one.Bound.Value * scale, own}
@@ -108,20 +107,20 @@ func (d *decoder) checkSearches(s *Study) {
 	for i, one := range s.Search {
 		for _, earlier := range s.Search[:i] {
 			if earlier.Factor == one.Factor && earlier.Finding == one.Finding && earlier.Bound == one.Bound && earlier.At.Key() == one.At.Key() {
-				d.fail(d.pos("search", i), "leave one of them out", "%s is searched twice by %s", clip(one.Factor, 40), one.Finding)
+				d.fail(d.pos("search", i), CodeDuplicate, "leave one of them out", "%s is searched twice by %s", clip(one.Factor, 40), one.Finding)
 				break
 			}
 		}
 		f, ok := FactorByName(one.Factor)
 		if !ok || !f.Numeric || !s.varies(one.Factor) {
-			d.fail(d.pos("search", i, "factor"), "give it levels that grow in factors", "%s is no numeric factor that this study varies", clip(one.Factor, 40))
+			d.fail(d.pos("search", i, "factor"), CodeConflict, "give it levels that grow in factors", "%s is no numeric factor that this study varies", clip(one.Factor, 40))
 			continue
 		}
 		last := math.Inf(-1)
 		for _, level := range s.levels(one.Factor) {
 			v, ok := f.Value(level)
 			if !ok || v <= last {
-				d.fail(d.pos("factors", one.Factor), "order them from low to high", "the levels of %s do not grow, as those of a search must", one.Factor)
+				d.fail(d.pos("factors", one.Factor), CodeConflict, "order them from low to high", "the levels of %s do not grow, as those of a search must", one.Factor)
 				break
 			}
 			last = v
@@ -130,9 +129,9 @@ func (d *decoder) checkSearches(s *Study) {
 			level, named := one.At[name]
 			switch {
 			case named && name == one.Factor:
-				d.fail(d.pos("search", i, "at"), "leave it out", "%s is what is searched", name)
+				d.fail(d.pos("search", i, "at"), CodeConflict, "leave it out", "%s is what is searched", name)
 			case named && !has(s.written(name), level):
-				d.fail(d.pos("search", i, "at", name), "name one of the levels that the study has", "no cell has %s at %s", name, level)
+				d.fail(d.pos("search", i, "at", name), CodeNoCell, "name one of the levels that the study has", "no cell has %s at %s", name, level)
 			}
 		}
 	}
@@ -147,7 +146,7 @@ func (p *Plan) searchNotes() (out []error) {
 	}
 	for _, one := range p.Study.Search {
 		if !slices.ContainsFunc(p.Cells, func(cell record.Cell) bool { return p.Study.Kind.Matches(cell, one.At) }) {
-			out = append(out, at.Errorf("measure a variant that has it too", "%s is not searched by %s: no cell has %s", one.Factor, one.Finding, strings.TrimPrefix(cellFlag("at", one.At), "at=")))
+			out = append(out, at.fault(CodeNoCell, "measure a variant that has it too", "%s is not searched by %s: no cell has %s", one.Factor, one.Finding, flowText(one.At)))
 		}
 	}
 	return out
@@ -160,7 +159,7 @@ func (v toleranceValue) decode(d *decoder, n *node) {
 	before := len(d.errs)
 	ratioValue(v).decode(d, n)
 	if len(d.errs) == before && (*v.to < 0.01 || *v.to > 1) {
-		d.fail(n.pos, "from 1% to 100%", "%s is no tolerance", v.to)
+		d.fail(n.pos, CodeRange, "from 1% to 100%", "%s is no tolerance", v.to)
 	}
 }
 

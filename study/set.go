@@ -1,8 +1,6 @@
 package study
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -29,25 +27,26 @@ func override(tree *node, set string) error {
 	at := Pos{File: "--set " + clip(set, 80)}
 	path, text, ok := strings.Cut(set, "=")
 	path = strings.TrimSpace(path)
+	at.Field = path
 	if !ok || path == "" {
-		return at.Errorf("as --set window=1s", "a path, = and a value are expected")
+		return at.fault(CodeSyntax, "as --set window=1s", "a path, = and a value are expected")
 	}
 	if !reSetPath.MatchString(path) {
-		return at.Errorf("names with dots between them, as settings.rate", "%q is no path", clip(path, 40))
+		return at.fault(CodeSyntax, "names with dots between them, as settings.rate", "%q is no path", clip(path, 40))
 	}
 	hint := "as --set window=1s"
 	if has(statedSections, path) {
 		hint = "--set " + path + "=none leaves the section out"
 	}
 	if strings.TrimSpace(text) == "" {
-		return at.Errorf(hint, "the value is missing")
+		return at.fault(CodeMissing, hint, "the value is missing")
 	}
 	value, err := readTree([]byte(text), at.File, true)
 	if err != nil {
 		return err
 	}
 	if value.kind == null {
-		return at.Errorf(hint, "the value is missing")
+		return at.fault(CodeMissing, hint, "the value is missing")
 	}
 	if tree.kind != mapping {
 		return nil // the decoder complains
@@ -64,7 +63,7 @@ func override(tree *node, set string) error {
 	}
 	if factor {
 		if len(steps) > 1 {
-			return at.Errorf("as --set "+steps[0]+"=...", "factor %s has no fields", steps[0])
+			return at.fault(CodeType, "as --set "+steps[0]+"=...", "factor %s has no fields", steps[0])
 		}
 		setFactor(tree, steps[0], value, at)
 		return nil
@@ -73,7 +72,7 @@ func override(tree *node, set string) error {
 		for _, f := range kind.Factors() {
 			fields = append(fields, f.Name)
 		}
-		return at.Errorf(errs.Suggest(steps[0], fields), "unknown field %q in the study", clip(steps[0], 40))
+		return at.fault(CodeUnknown, errs.Suggest(steps[0], fields), "unknown field %q in the study", clip(steps[0], 40))
 	}
 	return setPath(tree, steps, value, at)
 }
@@ -119,7 +118,7 @@ func setPath(n *node, steps []string, value *node, at Pos) error {
 		case sequence:
 			k, err := strconv.Atoi(step)
 			if err != nil || k < 0 || k >= len(n.values) {
-				return at.Errorf("entries count from 0", "%s has %d entries, there is no %q", strings.Join(steps[:i], "."), len(n.values), step)
+				return at.fault(CodeConflict, "entries count from 0", "%s has %d entries, there is no %q", strings.Join(steps[:i], "."), len(n.values), step)
 			}
 			if last {
 				n.values[k] = value
@@ -127,70 +126,8 @@ func setPath(n *node, steps []string, value *node, at Pos) error {
 			}
 			n = n.values[k]
 		default:
-			return at.Errorf("", "%s has no fields", strings.Join(steps[:i], "."))
+			return at.fault(CodeType, "", "%s has no fields", strings.Join(steps[:i], "."))
 		}
 	}
 	return nil
-}
-
-// stopNowhere is where the cells that the stop rule is about were lost, and what to do: by
-// flags, if --set flags give their factors other levels.
-func (d *decoder) stopNowhere(s *Study) (at Pos, hint string) {
-	const none, named = "--set stop=none", "name levels that the factors and settings give"
-	of := s.Stop.Of.With(nil)
-	for _, factor := range slices.Sorted(maps.Keys(s.Stop.Of)) {
-		levels := s.levels(factor)
-		if has(levels, s.Stop.Of[factor]) {
-			continue
-		}
-		if flag, ok := s.setBy(factor); ok && at == (Pos{}) {
-			at = flag
-		}
-		for _, level := range slices.Backward(levels) {
-			if of[factor] = level; level != s.Baseline[factor] {
-				break
-			}
-		}
-	}
-	switch {
-	case at == (Pos{}) && s.byFlags():
-		return d.pos("stop", "of"), none + ", or " + named
-	case at == (Pos{}):
-		return d.pos("stop", "of"), named + ", or stop: none"
-	case s.takes(cellFlag("stop.of", of)):
-		return at, none + ", or --set " + cellText("stop.of", of)
-	}
-	return at, none
-}
-
-// stopUncompared is where the cells that the stop rule is about lost what they are compared
-// with, and what to do.
-func (d *decoder) stopUncompared(s *Study) (at Pos, hint string) {
-	hint = "name a cell that has a baseline, or a finding without _overhead"
-	at = d.pos("stop")
-	for _, place := range []Pos{at, d.pos("stop", "of"), d.pos("stop", "finding")} {
-		if place.flag() {
-			return place, "--set stop=none, or " + hint
-		}
-	}
-	if flag := d.pos("baseline"); flag.flag() {
-		return flag, "--set stop=none"
-	}
-	if s.byFlags() {
-		return at, "--set stop=none"
-	}
-	return at, hint
-}
-
-// byFlags says that the file would be taken without its --set flags: they are the reason
-// why it is not.
-func (s *Study) byFlags() bool { return s.alone != nil && s.alone() != nil }
-
-// withoutStop is a flag that others need beside them because a stop rule is about cells of
-// which they leave none, "" if they need it not, or it will not do.
-func (s *Study) withoutStop(flags ...string) string {
-	if s.Stop == nil || len(flags) == 0 || s.takes(flags...) || !s.takes(slices.Concat(flags, []string{"stop=none"})...) {
-		return ""
-	}
-	return " --set stop=none"
 }

@@ -42,14 +42,14 @@ func (d *decoder) checkSoak(s *Study) {
 	}
 	switch {
 	case len(s.Baseline) > 0:
-		d.fail(d.pos("baseline"), "leave it out", "a soak has one cell, which is compared with nothing")
+		d.fail(d.pos("baseline"), CodeConflict, "leave it out", "a soak has one cell, which is compared with nothing")
 	case s.Stop != nil:
-		d.fail(d.pos("stop"), "leave it out: blocks.limit says how long a soak lasts", "an interval that is narrow enough must not end a soak")
+		d.fail(d.pos("stop"), CodeConflict, "leave it out: blocks.limit says how long a soak lasts", "an interval that is narrow enough must not end a soak")
 	case len(s.Search) > 0:
-		d.fail(d.pos("search"), "leave it out, or control.soak", "a soak searches for nothing: its cell stays the same")
+		d.fail(d.pos("search"), CodeConflict, "leave it out, or control.soak", "a soak searches for nothing: its cell stays the same")
 	case s.Tune != nil:
-		d.fail(d.pos("tune"), "leave it out, or control.soak", "a soak tunes nothing: its cell stays the same")
+		d.fail(d.pos("tune"), CodeConflict, "leave it out, or control.soak", "a soak tunes nothing: its cell stays the same")
 	case s.Blocks.Max < soakBlocks:
-		d.fail(d.pos("blocks", "max"), "its trials may be short, its length is what counts", "a soak of fewer than %d windows tells no growth", soakBlocks)
+		d.fail(d.pos("blocks", "max"), CodeConflict, "its trials may be short, its length is what counts", "a soak of fewer than %d windows tells no growth", soakBlocks)
 	}
 }

@@ -78,13 +78,10 @@ type Study struct {
 
 	// places are where factors stand in the file; see [Study.Place].
 	places map[string]Pos
-	// levelsAt are those where it gives factors levels, by path; see [Plan.Unmeasured].
+	// levelsAt says where settings and factors give factors levels; see [Plan.Unmeasured].
 	levelsAt map[string]Pos
-	// with is the study with more --set flags; nil in one that is such a try itself.
-	with func(sets ...string) (*Study, error)
-	// alone is the plan of the file without its --set flags, nil if that is no study; nil
-	// if there are no flags.
-	alone func() *Plan
+	// flags says that --set flags changed the file.
+	flags bool
 }
 
 // Measures: the probes a study can ask for.

@@ -52,7 +52,7 @@ func (v oneAction) decode(d *decoder, n *node) {
 	}
 	if said > 1 {
 		p := fault.OneAction(v.step.Name)
-		d.fail(n.pos, p.Hint, "%s", p.Text)
+		d.fail(n.pos, CodeConflict, p.Hint, "%s", p.Text)
 	}
 }
 
@@ -203,9 +203,9 @@ func (v portionValue) decode(d *decoder, n *node) {
 	case c != nil:
 		d.complain(n.pos, c)
 	case r > 1:
-		d.fail(n.pos, "from 0% to 100%", "%s is more than all", text)
+		d.fail(n.pos, CodeRange, "from 0% to 100%", "%s is more than all", text)
 	case v.positive && r == 0:
-		d.fail(n.pos, "", "%s is too small: it must be more than 0%%", text)
+		d.fail(n.pos, CodeRange, "", "%s is too small: it must be more than 0%%", text)
 	default:
 		*v.to = float64(r)
 	}
@@ -236,7 +236,7 @@ func (v bitsValue) decode(d *decoder, n *node) {
 	const hint = "as 1mbit or 500kbit"
 	m := reUnit.FindStringSubmatch(text)
 	if m == nil {
-		d.fail(n.pos, hint, "%q is no rate", clip(text, 40))
+		d.fail(n.pos, CodeInvalid, hint, "%q is no rate", clip(text, 40))
 		return
 	}
 	value, c := number(m[1])
@@ -250,7 +250,7 @@ func (v bitsValue) decode(d *decoder, n *node) {
 			return
 		}
 	}
-	d.fail(n.pos, hint+", from 8kbit to 1000gbit", "%q is no rate", clip(text, 40))
+	d.fail(n.pos, CodeInvalid, hint+", from 8kbit to 1000gbit", "%q is no rate", clip(text, 40))
 }
 
 func (v bitsValue) encode() *node {
@@ -283,7 +283,7 @@ func (v manifestsValue) decode(d *decoder, n *node) {
 			break
 		}
 		if err != nil {
-			d.fail(n.pos, hint, "no manifest: %s", firstLine(err.Error()))
+			d.fail(n.pos, CodeConflict, hint, "no manifest: %s", firstLine(err.Error()))
 			return
 		}
 		if one == nil {
@@ -293,13 +293,13 @@ func (v manifestsValue) decode(d *decoder, n *node) {
 		name, _ := meta["name"].(string)
 		kind, _ := one["kind"].(string)
 		if version, _ := one["apiVersion"].(string); version == "" || kind == "" || name == "" {
-			d.fail(n.pos, hint, "manifest %d lacks apiVersion, kind or metadata.name", len(*v.to)+1)
+			d.fail(n.pos, CodeMissing, hint, "manifest %d lacks apiVersion, kind or metadata.name", len(*v.to)+1)
 			return
 		}
 		*v.to = append(*v.to, one)
 	}
 	if len(*v.to) == 0 {
-		d.fail(n.pos, hint, "there is no manifest")
+		d.fail(n.pos, CodeInvalid, hint, "there is no manifest")
 	}
 }
 

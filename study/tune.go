@@ -55,7 +55,7 @@ type TuneExpected struct {
 // parsedValue is a text that is read by a function and written by a method.
 type parsedValue[T interface{ String() string }] struct {
 	to      *T
-	parse   func(string) (T, *complaint)
+	parse   func(string) (T, *Error)
 	example string
 }
 
@@ -196,33 +196,33 @@ func (d *decoder) checkTune(s *Study) {
 		there bool
 	}{{"search", len(s.Search) > 0}, {"stop", s.Stop != nil}} {
 		if other.there {
-			d.fail(d.pos(other.name), "leave one of them out", "a study that tunes has rules of its own for what is measured and when it ends: it has no %s", other.name)
+			d.fail(d.pos(other.name), CodeConflict, "leave one of them out", "a study that tunes has rules of its own for what is measured and when it ends: it has no %s", other.name)
 		}
 	}
 	if len(s.Factors) == 0 {
-		d.fail(d.pos("tune"), "as factors: {debounce_after: [installed, 300ms, 1s]}", "there is nothing to tune: no lever varies")
+		d.fail(d.pos("tune"), CodeUnknown, "as factors: {debounce_after: [installed, 300ms, 1s]}", "there is nothing to tune: no lever varies")
 	}
 	for _, f := range s.Factors {
 		if _, lever := LeverByName(f.Factor); !lever && f.Factor != FactorVariant {
-			d.fail(d.pos("factors", f.Factor), "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "%s is no lever: nobody can set it to make a mesh better", f.Factor)
+			d.fail(d.pos("factors", f.Factor), CodeConflict, "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "%s is no lever: nobody can set it to make a mesh better", f.Factor)
 		}
 	}
 	for _, v := range s.chosen() {
 		for name := range v.Levels {
 			if _, lever := LeverByName(name); !lever {
-				d.fail(d.variantPos(s, v.Name, name), "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "variant %s sets %s, which is no lever", v.Name, name)
+				d.fail(d.variantPos(s, v.Name, name), CodeConflict, "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "variant %s sets %s, which is no lever", v.Name, name)
 			}
 		}
 	}
 	measured := func(at string, i int, name string) {
 		if def := s.Kind.Findings().Must(name); !s.Measured(def.Probe) {
-			d.fail(d.pos("tune", at, i), "add "+def.Probe+" to measures", "%s needs the measure %s, which this study leaves out", name, def.Probe)
+			d.fail(d.pos("tune", at, i), CodeConflict, "add "+def.Probe+" to measures", "%s needs the measure %s, which this study leaves out", name, def.Probe)
 		}
 	}
 	for i, g := range t.Objectives {
 		measured("objectives", i, g.Finding)
 		if slices.ContainsFunc(t.Objectives[:i], func(o TuneGoal) bool { return o.Finding == g.Finding }) {
-			d.fail(d.pos("tune", "objectives", i), "pushes*2 counts twice", "%s is an objective twice", g.Finding)
+			d.fail(d.pos("tune", "objectives", i), CodeDuplicate, "pushes*2 counts twice", "%s is an objective twice", g.Finding)
 		}
 	}
 	for i, b := range t.Constraints {
@@ -245,14 +245,14 @@ func (d *decoder) checkTunePlan(p *Plan) {
 		return
 	}
 	if n := len(p.Cells); n < 2 || n > tuning.MostCells {
-		d.fail(d.pos("factors"), "name fewer levels, or exclude combinations", "tuning chooses among 2 to %d cells, and this study has %d", tuning.MostCells, n)
+		d.fail(d.pos("factors"), CodeConflict, "name fewer levels, or exclude combinations", "tuning chooses among 2 to %d cells, and this study has %d", tuning.MostCells, n)
 	}
 	if p.bases() != 1 {
-		d.fail(d.pos("baseline"), "name one level of every lever that varies", "tuning compares with one setting, the one in use, and this study has %d", p.bases())
+		d.fail(d.pos("baseline"), CodeConflict, "name one level of every lever that varies", "tuning compares with one setting, the one in use, and this study has %d", p.bases())
 	}
 	for i, e := range t.Expected {
 		if len(e.Values) != len(p.Cells) {
-			d.fail(d.pos("tune", "expected", i), "`meshtrial run --model` computes it", "%s is expected in %d cells, and the plan has %d", e.Finding, len(e.Values), len(p.Cells))
+			d.fail(d.pos("tune", "expected", i), CodeConflict, "`meshtrial run --model` computes it", "%s is expected in %d cells, and the plan has %d", e.Finding, len(e.Values), len(p.Cells))
 		}
 	}
 }

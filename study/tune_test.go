@@ -26,7 +26,7 @@ func TestParseTuneGoal(t *testing.T) {
 		}
 	}
 	for text, hint := range map[string]string{"pushs": "did you mean pushes?", "": "", "pushes*0": "0.01 to 100", "pushes*x": "", "missed": "possible: ", "pushes_overhead": ""} {
-		if g, err := parseTuneGoal(text); err == nil || !strings.Contains(err.hint, hint) {
+		if g, err := parseTuneGoal(text); err == nil || !strings.Contains(err.Hint, hint) {
 			t.Errorf("%q is %v, %v", text, g, err)
 		}
 	}
@@ -56,7 +56,7 @@ func TestParseTuneBound(t *testing.T) {
 		"convergence<=2MB": "not a unit", "convergence<=": "no constraint", "pushes<=1e3 pushes": "no constraint", "convergence<=2": "not a unit",
 	} {
 		b, err := parseTuneBound(text)
-		if err == nil || !strings.Contains(err.msg, says) || err.hint == "" {
+		if err == nil || !strings.Contains(err.Msg, says) || err.Hint == "" {
 			t.Errorf("%q is %+v, %v", text, b, err)
 		}
 	}

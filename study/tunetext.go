@@ -41,9 +41,9 @@ func TuneNames() []string {
 }
 
 // tuneFinding finds what is meant by a name.
-func tuneFinding(name string) (string, *complaint) {
+func tuneFinding(name string) (string, *Error) {
 	if !slices.Contains(TuneNames(), name) {
-		return "", complain(errs.Suggest(name, TuneNames()), "%q is nothing to tune for", clip(name, 40))
+		return "", complain(CodeUnknown, errs.Suggest(name, TuneNames()), "%q is nothing to tune for", clip(name, 40))
 	}
 	if full, ok := tuneNames[name]; ok {
 		return full, nil
@@ -52,10 +52,10 @@ func tuneFinding(name string) (string, *complaint) {
 }
 
 // parseTuneGoal reads an objective: a finding, optionally with its weight, as pushes*2.
-func parseTuneGoal(text string) (TuneGoal, *complaint) {
+func parseTuneGoal(text string) (TuneGoal, *Error) {
 	name, weight, weighted := strings.Cut(strings.TrimSpace(text), "*")
 	g := TuneGoal{Weight: 1}
-	var c *complaint
+	var c *Error
 	if g.Finding, c = tuneFinding(strings.TrimSpace(name)); c != nil {
 		return g, c
 	}
@@ -63,7 +63,7 @@ func parseTuneGoal(text string) (TuneGoal, *complaint) {
 		return g, nil
 	}
 	if g.Weight, c = number(strings.TrimSpace(weight)); c == nil && (g.Weight < 0.01 || g.Weight > 100) {
-		c = complain("from 0.01 to 100, as pushes*2", "the weight %s is out of range", weight)
+		c = complain(CodeRange, "from 0.01 to 100, as pushes*2", "the weight %s is out of range", weight)
 	}
 	return g, c
 }
@@ -80,14 +80,14 @@ var reTuneBound = lazyregexp.New(`^\s*([a-z][a-z0-9_]*)\s*<=\s*([+-]?)\s*([0-9][
 
 // parseTuneBound reads a constraint: a finding and the most it may be, as
 // convergence<=2s, or by how much more it may be than in use, as cpu<=+10%.
-func parseTuneBound(text string) (TuneBound, *complaint) {
+func parseTuneBound(text string) (TuneBound, *Error) {
 	const hint = "as staleness<=2s, or cpu<=+10% for a tenth more than in use"
 	m := reTuneBound.FindStringSubmatch(text)
 	if m == nil {
-		return TuneBound{}, complain(hint, "%q is no constraint", clip(text, 60))
+		return TuneBound{}, complain(CodeInvalid, hint, "%q is no constraint", clip(text, 60))
 	}
 	var b TuneBound
-	var c *complaint
+	var c *Error
 	if b.Finding, c = tuneFinding(m[1]); c != nil {
 		return b, c
 	}
@@ -96,7 +96,7 @@ func parseTuneBound(text string) (TuneBound, *complaint) {
 	}
 	switch {
 	case m[4] == "%" && m[2] == "":
-		return b, complain("write +"+m[3]+"% for more than in use, -"+m[3]+"% for less", "%q says per cent of nothing", clip(text, 60))
+		return b, complain(CodeInvalid, "write +"+m[3]+"% for more than in use, -"+m[3]+"% for less", "%q says per cent of nothing", clip(text, 60))
 	case m[4] == "%":
 		share, c := parseRatio(m[3] + "%")
 		if c != nil {
@@ -106,24 +106,24 @@ func parseTuneBound(text string) (TuneBound, *complaint) {
 			b.Limit = -b.Limit
 		}
 		if b.Limit <= -1 {
-			return b, complain("less than 100% less", "%q cannot be met", clip(text, 60))
+			return b, complain(CodeInvalid, "less than 100% less", "%q cannot be met", clip(text, 60))
 		}
 		b.Relative = true
 		return b, nil
 	case m[2] != "":
-		return b, complain(hint, "%q has a sign and no per cent", clip(text, 60))
+		return b, complain(CodeInvalid, hint, "%q has a sign and no per cent", clip(text, 60))
 	}
 	d := ControlPlane.Findings().Must(b.Finding)
 	b.Unit = d.Unit
 	for _, unit := range []string{m[4], m[4] + "/change"} {
 		if one, ok := finding.Scale(d.Unit, unit); ok {
 			if b.Limit *= one; math.IsInf(b.Limit, 0) {
-				return b, complain("", "%q is too large", clip(text, 60))
+				return b, complain(CodeRange, "", "%q is too large", clip(text, 60))
 			}
 			return b, nil
 		}
 	}
-	return b, complain("possible: "+strings.Join(finding.Scales(d.Unit), ", "), "%q is not a unit of %s", clip(m[4], 40), b.Finding)
+	return b, complain(CodeUnit, "possible: "+strings.Join(finding.Scales(d.Unit), ", "), "%q is not a unit of %s", clip(m[4], 40), b.Finding)
 }
 
 // String writes a constraint as a file has it.

@@ -41,7 +41,7 @@ func (p *Plan) Uneven() []error {
 			continue
 		}
 		notes = append(notes, note{key: key, text: text + ": " + strings.Join(beside.why, ", and "),
-			hint: "the difference is the levers' too; " + p.evenly(beside, carried)})
+			hint: "the difference is also the levers': to compare who carries the requests alone, compare cells with " + strings.Join(beside.alike, ", ")})
 	}
 	var out []error
 	for _, n := range notes {
@@ -58,13 +58,12 @@ func (p *Plan) Uneven() []error {
 // nearest to what those do.
 type leverage struct {
 	have, why, alike []string
-	near             record.Cell
 }
 
 // beside are the levers of a cell with sidecars beside one that ztunnel or a waypoint
 // carries; none if the cells are others.
 func (p *Plan) beside(carried, other record.Cell) leverage {
-	out := leverage{near: record.Cell{}}
+	var out leverage
 	if !Ambient(carried) || Ambient(other) {
 		return out
 	}
@@ -89,7 +88,6 @@ func (p *Plan) beside(carried, other record.Cell) leverage {
 			continue
 		}
 		out.have, out.alike = append(out.have, f.Name+" "+said), append(out.alike, f.Name+": "+near)
-		out.near[f.Name] = near
 		if !has(out.why, reason) {
 			out.why = append(out.why, reason)
 		}
@@ -101,25 +99,6 @@ func (p *Plan) beside(carried, other record.Cell) leverage {
 // do, which matters where something happens that has requests fail.
 func (p *Plan) retriesByDefault(cell record.Cell) bool {
 	return cell[FactorMesh] == MeshIstio && len(p.Study.Scenario.Timeline.Steps) > 0
-}
-
-// evenly says how to compare who carries the requests alone: in a study that has cells with
-// the levels that come nearest, by those.
-func (p *Plan) evenly(beside leverage, carried record.Cell) string {
-	const alone = "to compare who carries the requests alone, "
-	for factor, level := range beside.near {
-		if !has(p.Study.varied(factor), level) {
-			return alone + "have sidecars with " + strings.Join(beside.alike, ", ")
-		}
-	}
-	if p.IsBaseline(carried) {
-		return "cells with " + strings.Join(beside.alike, ", ") + " compare who carries the requests alone"
-	}
-	baseline := p.Study.Baseline.With(beside.near)
-	if !p.Study.takes(cellFlag("baseline", baseline)) {
-		return alone + "have " + strings.Join(beside.alike, ", ") + " in the baseline"
-	}
-	return alone + "--set " + cellText("baseline", baseline)
 }
 
 // listed are words with commas between them, and "and" before the last.

@@ -34,14 +34,14 @@ func (b Bytes) String() string {
 // maxBytes keeps sizes where float64 is exact.
 const maxBytes = 1 << 50
 
-func parseBytes(s string) (Bytes, *complaint) {
+func parseBytes(s string) (Bytes, *Error) {
 	const hint = "write bytes as 512B, 1KiB (1024 bytes) or 1kB (1000 bytes)"
 	if strings.HasPrefix(s, "-") {
-		return 0, complain("", "%s is negative", s)
+		return 0, complain(CodeRange, "", "%s is negative", s)
 	}
 	m := reUnit.FindStringSubmatch(s)
 	if m == nil {
-		return 0, complain(hint, "%q is no size", s)
+		return 0, complain(CodeInvalid, hint, "%q is no size", s)
 	}
 	v, c := number(m[1])
 	if c != nil {
@@ -51,7 +51,7 @@ func parseBytes(s string) (Bytes, *complaint) {
 		if v == 0 {
 			return 0, nil
 		}
-		return 0, complain(hint, "%q lacks a unit", s)
+		return 0, complain(CodeUnit, hint, "%q lacks a unit", s)
 	}
 	for _, u := range byteUnits {
 		if u.name != m[2] {
@@ -59,14 +59,14 @@ func parseBytes(s string) (Bytes, *complaint) {
 		}
 		v *= float64(u.size)
 		if v > maxBytes {
-			return 0, complain("", "%s is too large", s)
+			return 0, complain(CodeRange, "", "%s is too large", s)
 		}
 		if v != math.Trunc(v) {
-			return 0, complain("", "%s is no whole number of bytes", s)
+			return 0, complain(CodeInvalid, "", "%s is no whole number of bytes", s)
 		}
 		return Bytes(v), nil
 	}
-	return 0, complain(hint, "unknown unit %q of a size", m[2])
+	return 0, complain(CodeUnit, hint, "unknown unit %q of a size", m[2])
 }
 
 // Ratio is a plain fraction, written as a percentage: 7.5%.
@@ -87,10 +87,10 @@ func (r Ratio) String() string {
 	return text + "%"
 }
 
-func parseRatio(s string) (Ratio, *complaint) {
+func parseRatio(s string) (Ratio, *Error) {
 	text, ok := strings.CutSuffix(s, "%")
 	if !ok {
-		return 0, complain("write it in per cent, as 7.5%", "%q lacks its unit", s)
+		return 0, complain(CodeUnit, "write it in per cent, as 7.5%", "%q lacks its unit", s)
 	}
 	text = strings.TrimSpace(text)
 	if _, c := number(text); c != nil {
@@ -99,17 +99,17 @@ func parseRatio(s string) (Ratio, *complaint) {
 	// Through the decimal text, so that 7.3% is the float nearest to 0.073.
 	r, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", "")+"e-2", 64)
 	if err != nil {
-		return 0, complain("", "%q is no percentage", s)
+		return 0, complain(CodeInvalid, "", "%q is no percentage", s)
 	}
 	return Ratio(r), nil
 }
 
 const maxDuration = 7 * 24 * time.Hour
 
-func parseDuration(s string) (time.Duration, *complaint) {
+func parseDuration(s string) (time.Duration, *Error) {
 	const hint = "write a time with its unit: 250ms, 2s, 1m30s"
 	if strings.HasPrefix(s, "-") {
-		return 0, complain("", "%s is negative", s)
+		return 0, complain(CodeRange, "", "%s is negative", s)
 	}
 	if s == "0" {
 		return 0, nil
@@ -117,12 +117,12 @@ func parseDuration(s string) (time.Duration, *complaint) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
 		if reNumber.MatchString(s) {
-			return 0, complain(hint, "%q lacks a unit", s)
+			return 0, complain(CodeUnit, hint, "%q lacks a unit", s)
 		}
-		return 0, complain(hint, "%q is no duration", s)
+		return 0, complain(CodeInvalid, hint, "%q is no duration", s)
 	}
 	if d > maxDuration {
-		return 0, complain("at most a week is possible", "%s is too long", s)
+		return 0, complain(CodeRange, "at most a week is possible", "%s is too long", s)
 	}
 	return d, nil
 }

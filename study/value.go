@@ -31,17 +31,17 @@ func (v textValue) decode(d *decoder, n *node) {
 	text = strings.TrimSpace(text)
 	for _, r := range text {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
-			d.fail(n.pos, "", "control character %U has no place here", r)
+			d.fail(n.pos, CodeInvalid, "", "control character %U has no place here", r)
 			return
 		}
 	}
 	switch {
 	case text == "":
-		d.fail(n.pos, "give it a value or leave it out", "an empty text")
+		d.fail(n.pos, CodeMissing, "give it a value or leave it out", "an empty text")
 	case v.oneOf != nil && !has(v.oneOf, text):
-		d.fail(n.pos, errs.Suggest(text, v.oneOf), "unknown value %q", clip(text, 40))
+		d.fail(n.pos, CodeUnknown, errs.Suggest(text, v.oneOf), "unknown value %q", clip(text, 40))
 	case v.pattern != nil && !v.pattern.MatchString(text):
-		d.fail(n.pos, v.hint, "invalid %s %q", v.noun, clip(text, 80))
+		d.fail(n.pos, CodeInvalid, v.hint, "invalid %s %q", v.noun, clip(text, 80))
 	default:
 		*v.to = text
 	}
@@ -96,7 +96,7 @@ func (v durationValue) decode(d *decoder, n *node) {
 		if v.high > 0 {
 			hint = fmt.Sprintf("from %s to %s is possible", formatDuration(v.low), formatDuration(v.high))
 		}
-		d.fail(n.pos, hint, "%s is out of range", text)
+		d.fail(n.pos, CodeRange, hint, "%s is out of range", text)
 		return
 	}
 	*v.to = t
@@ -154,7 +154,7 @@ func (v seedValue) decode(d *decoder, n *node) {
 	}
 	i, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		d.fail(n.pos, "a whole number from 0 to 18446744073709551615; 0 chooses one when the run starts", "%q is no seed", clip(text, 40))
+		d.fail(n.pos, CodeInvalid, "a whole number from 0 to 18446744073709551615; 0 chooses one when the run starts", "%q is no seed", clip(text, 40))
 		return
 	}
 	*v.to = i
@@ -186,9 +186,9 @@ func (v floatValue) decode(d *decoder, n *node) {
 	}
 	switch {
 	case f > v.high:
-		d.fail(n.pos, "", "%s is too large", text)
+		d.fail(n.pos, CodeRange, "", "%s is too large", text)
 	case v.positive && f == 0:
-		d.fail(n.pos, "", "%s is too small: it must be more than 0", text)
+		d.fail(n.pos, CodeRange, "", "%s is too small: it must be more than 0", text)
 	default:
 		*v.to = f
 	}
@@ -219,7 +219,7 @@ func (v boolValue) decode(d *decoder, n *node) {
 	case "false":
 		*v.to = false
 	default:
-		d.fail(n.pos, "true or false", "%q is neither true nor false", clip(text, 40))
+		d.fail(n.pos, CodeInvalid, "true or false", "%q is neither true nor false", clip(text, 40))
 	}
 }
 
@@ -241,7 +241,7 @@ func (v ratioValue) decode(d *decoder, n *node) {
 		return
 	}
 	if r <= 0 || r > 10 {
-		d.fail(n.pos, "", "%s is out of range", text)
+		d.fail(n.pos, CodeRange, "", "%s is out of range", text)
 		return
 	}
 	*v.to = r
@@ -267,12 +267,12 @@ func (v responseValue) decode(d *decoder, n *node) {
 	}
 	b, c := parseBytes(text)
 	if c != nil {
-		c.hint = strings.TrimPrefix(c.hint+", or echo", ", or ")
+		c.Hint = strings.TrimPrefix(c.Hint+", or echo", ", or ")
 		d.complain(n.pos, c)
 		return
 	}
 	if b > maxPayload {
-		d.fail(n.pos, "up to 64MiB is possible", "%s is too large", text)
+		d.fail(n.pos, CodeRange, "up to 64MiB is possible", "%s is too large", text)
 		return
 	}
 	*v.to = b

@@ -24,9 +24,9 @@ type NamedLevels struct {
 
 // variantFactor stands in no table: its levels are the study's own.
 var variantFactor = Factor{Name: FactorVariant, Scope: ScopeVariant, Doc: "One of the study's variants, by its name.",
-	Pattern: reName.String(), parse: func(s string) (string, *complaint) {
+	Pattern: reName.String(), parse: func(s string) (string, *Error) {
 		if !reName.MatchString(s) {
-			return "", complain(nameHint, "invalid variant name %q", clip(s, 40))
+			return "", complain(CodeInvalid, nameHint, "invalid variant name %q", clip(s, 40))
 		}
 		return s, nil
 	}}
@@ -71,26 +71,26 @@ func (s *Study) made() bool { return s.Bill != nil || s.Hops != nil }
 
 func (v variantsValue) decode(d *decoder, n *node) {
 	if n.kind != mapping {
-		d.fail(n.pos, "as {plain: {}, small: {payload: 1KiB}}", "variants maps names to levels; this is %s", n.what())
+		d.fail(n.pos, CodeType, "as {plain: {}, small: {payload: 1KiB}}", "variants maps names to levels; this is %s", n.what())
 		return
 	}
 	if len(n.keys) == 0 {
-		d.fail(n.pos, "leave it out, or name some", "variants names none")
+		d.fail(n.pos, CodeMissing, "leave it out, or name some", "variants names none")
 		return
 	}
 	for i, k := range n.keys {
 		if !reName.MatchString(k.name) {
-			d.fail(k.pos, nameHint+", as no-sidecar", "invalid variant name %q", clip(k.name, 40))
+			d.fail(k.pos, CodeInvalid, nameHint+", as no-sidecar", "invalid variant name %q", clip(k.name, 40))
 			continue
 		}
 		one := NamedLevels{Name: k.name}
 		if n.values[i].kind == null {
-			d.fail(k.pos, "write "+k.name+": {} for the settings as they are", "%s is empty", k.name)
+			d.fail(k.pos, CodeMissing, "write "+k.name+": {} for the settings as they are", "%s is empty", k.name)
 			continue
 		}
 		cellValue{to: &one.Levels, name: k.name, empty: true}.decode(d, n.values[i])
 		if _, nested := one.Levels[FactorVariant]; nested {
-			d.fail(n.values[i].pos, "name factors", "a variant cannot contain another")
+			d.fail(n.values[i].pos, CodeConflict, "name factors", "a variant cannot contain another")
 			continue
 		}
 		*v.to = append(*v.to, one)
@@ -159,7 +159,7 @@ func (s *Study) ofLeftOut(partial record.Cell) bool {
 // of variants that do not exist are found wherever cells stand.
 func (d *decoder) checkVariants(s *Study) {
 	if _, fixed := s.Settings[FactorVariant]; fixed && s.varies(FactorVariant) {
-		d.fail(d.pos("settings", FactorVariant), "leave it out of one of them", "variant is both in settings and in factors")
+		d.fail(d.pos("settings", FactorVariant), CodeConflict, "leave it out of one of them", "variant is both in settings and in factors")
 	}
 	variants := s.Variants
 	if !s.made() {
@@ -168,7 +168,7 @@ func (d *decoder) checkVariants(s *Study) {
 	for i, v := range variants {
 		for factor := range v.Levels {
 			if s.varies(factor) {
-				d.fail(d.variantPos(s, v.Name, factor), "leave it out of one of them", "%s is both in variant %s and in factors", factor, v.Name)
+				d.fail(d.variantPos(s, v.Name, factor), CodeConflict, "leave it out of one of them", "%s is both in variant %s and in factors", factor, v.Name)
 			}
 		}
 		if s.made() {
@@ -176,7 +176,7 @@ func (d *decoder) checkVariants(s *Study) {
 		}
 		for _, earlier := range variants[:i] {
 			if s.Kind.Effective(s.Settings.With(v.Levels)).Key() == s.Kind.Effective(s.Settings.With(earlier.Levels)).Key() {
-				d.fail(d.pos("variants", v.Name), "give it a level of its own, or leave it out", "variants %s and %s are the same", earlier.Name, v.Name)
+				d.fail(d.pos("variants", v.Name), CodeDuplicate, "give it a level of its own, or leave it out", "variants %s and %s are the same", earlier.Name, v.Name)
 			}
 		}
 	}
@@ -213,9 +213,9 @@ func (d *decoder) knowsVariant(name string, pos Pos) bool {
 		return true
 	}
 	if len(names) == 0 {
-		d.fail(pos, "variants: {"+clip(name, 40)+": {...}} makes one", "this study has no variants")
+		d.fail(pos, CodeUnknown, "variants: {"+clip(name, 40)+": {...}} makes one", "this study has no variants")
 	} else {
-		d.fail(pos, errs.Suggest(name, names), "unknown variant %q", clip(name, 40))
+		d.fail(pos, CodeUnknown, errs.Suggest(name, names), "unknown variant %q", clip(name, 40))
 	}
 	return false
 }

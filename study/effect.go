@@ -1,6 +1,11 @@
 package study
 
-import "github.com/meshtrial/meshtrial/record"
+import (
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+)
 
 // inEffect lists the levels that each factor of the kind has in the cells where it means
 // something, in the order of the cells; with those that variants set, or without.
@@ -100,4 +105,76 @@ func (p *Plan) variants() []string {
 		}
 	}
 	return out
+}
+
+// leavesOut reports whether the study measures only some of its variants.
+func (s *Study) leavesOut() bool { return len(s.chosen()) < len(s.Variants) }
+
+// given lists the levels that the study's file or flags give a factor in settings or
+// factors, and where; nil for a factor that neither names.
+func (s *Study) given(factor string) ([]string, Pos) {
+	at, ok := s.levelsAt[factor]
+	if !ok {
+		return nil, Pos{}
+	}
+	if levels := s.varied(factor); levels != nil {
+		return levels, at
+	}
+	return []string{s.Settings[factor]}, at
+}
+
+// Unmeasured lists the levels in settings and factors that no cell has, as notes with a
+// place and a hint. It says nothing of levels of the file that flags, or variants left out,
+// have put out of effect: narrowing a study down is not a mistake.
+func (p *Plan) Unmeasured() []error {
+	s := p.Study
+	inEffect := p.inEffect(false)
+	narrowed := s.flags || s.leavesOut()
+	var out []error
+	for _, f := range s.Kind.Factors() {
+		levels, at := s.given(f.Name)
+		if levels == nil || narrowed && !at.flag() {
+			continue
+		}
+		at.Text = "" // notes have one line
+		overridden := len(p.setters(f.Name)) == len(p.variants())
+		byDefault := len(levels) == 1 && (levels[0] == f.Default || levels[0] == f.Usual)
+		lacking := slices.DeleteFunc(slices.Clone(levels), func(level string) bool { return has(inEffect[f.Name], level) })
+		switch {
+		case len(lacking) == 0:
+		case byDefault && (!at.flag() || !overridden && len(inEffect[f.Name]) == 0): // cells have it anyway
+		case overridden:
+			out = append(out, at.fault(CodeNoEffect, "leave it out, or change what sets it: variants, bill or hops",
+				"%s %s has no effect: every variant that is measured sets %s", f.Name, strings.Join(levels, " or "), f.Name))
+		default:
+			out = append(out, at.fault(CodeNoEffect, noEffectHint(f), "no cell has %s %s", f.Name, strings.Join(lacking, " or ")))
+		}
+	}
+	return slices.Concat(out, p.sizingNotes(), p.searchNotes())
+}
+
+// noEffectHint says what to do about a factor without effect.
+func noEffectHint(f Factor) string {
+	return "leave it out, or add cells in which it has an effect; " + f.Name + " is: " + f.Doc
+}
+
+// checkEffect refuses factors that vary without any effect: the study would not answer its
+// question. Like [Plan.Unmeasured] it accepts what flags or left-out variants put out of
+// effect. It reports whether there are no such factors.
+func (d *decoder) checkEffect(p *Plan) bool {
+	if d.begun {
+		return true
+	}
+	inEffect := p.inEffect(false)
+	narrowed := p.Study.flags || p.Study.leavesOut()
+	ok := true
+	for _, f := range p.Study.Kind.Factors() {
+		levels, at := p.Study.given(f.Name)
+		if len(levels) < 2 || len(inEffect[f.Name]) > 0 || narrowed && !at.flag() {
+			continue
+		}
+		d.fail(at, CodeNoEffect, noEffectHint(f), "no cell has %s %s", f.Name, strings.Join(levels, " or "))
+		ok = false
+	}
+	return ok
 }
