@@ -33,7 +33,8 @@ func closedLoop(t *testing.T) *loop {
 		t.Fatal(err)
 	}
 	e := newEdges(1e8)
-	ls, err := newLoops(&spec, target, to, &deadline{}, e, newCollector(1, 1e8, false, e, nil))
+	ls, err := newLoops(setup{spec: &spec, target: target, addr: to, deadline: &deadline{}, edges: e,
+		collector: newCollector(1, 1e8, false, e, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +113,7 @@ type changer struct {
 func (c *changer) list() []RateChange {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]RateChange(nil), c.made...)
+	return slices.Clone(c.made)
 }
 
 // SetRate makes rps the rate from an instant on, in place of whatever was

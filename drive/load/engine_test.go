@@ -221,7 +221,8 @@ func TestConnectedInTime(t *testing.T) {
 	}
 	for range 20 { // loopback's own thread may need its time
 		e := newEdges(1e8)
-		ls, err := newLoops(&spec, target, to, &deadline{}, e, newCollector(1, 1e8, false, e, nil))
+		ls, err := newLoops(setup{spec: &spec, target: target, addr: to, deadline: &deadline{}, edges: e,
+			collector: newCollector(1, 1e8, false, e, nil)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"fmt"
-	"net"
 	"runtime"
 	"sync"
 	"time"
@@ -20,8 +19,9 @@ type loops struct {
 	last    *change // proposed
 }
 
-func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col *collector) (*loops, error) {
-	w := dialects[t.protocol.Name].wire(spec, t)
+func newLoops(parts setup) (*loops, error) {
+	spec, col := parts.spec, parts.collector
+	w := dialects[parts.target.protocol.Name].wire(spec, parts.target)
 	ls := &loops{timeout: seconds(spec.TimeoutS), last: &change{}}
 	for i := range spec.Threads {
 		base := part(spec.Connections, spec.Threads, i)
@@ -32,16 +32,16 @@ func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, co
 			return nil, fmt.Errorf("load: epoll: %w", err)
 		}
 		l := &loop{
-			wire: w, endpoint: newEndpoint(addr), poll: p, sockets: p,
+			wire: w, endpoint: newEndpoint(parts.addr), poll: p, sockets: p,
 			conns: make([]conn, n), free: newFIFO(base), spare: spareFrom(base, n), waiting: newList(), resting: newList(),
-			buf: make([]byte, readBuffer), deadline: d, change: ls.last,
+			buf: make([]byte, readBuffer), deadline: parts.deadline, change: ls.last,
 			careful: spec.RequestLog && !spec.Rate.IsMax(), keepAlive: spec.KeepAlive, max: spec.Rate.IsMax(),
 			timeout: int64(seconds(spec.TimeoutS)), drain: int64(seconds(spec.DrainS)),
 			rec: col.recorder(i), why: &col.reasons[i],
 		}
-		l.rec.order, l.rec.deadline = newOrder(spec, spec.Threads), d
+		l.rec.order, l.rec.deadline = newOrder(spec, spec.Threads), parts.deadline
 		if i == 0 {
-			l.edges = e
+			l.edges = parts.edges
 		}
 		if s := spec.schedule(); s != nil {
 			if spec.Threads > 1 {
@@ -66,7 +66,7 @@ func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, co
 	return ls, nil
 }
 
-// part is the i-th of n even parts of a number.
+// part returns the i-th of n even parts of a number.
 func part(number, n, i int) int {
 	p := number / n
 	if i < number%n {
@@ -75,8 +75,7 @@ func part(number, n, i int) int {
 	return p
 }
 
-// pace adds what a schedule needs: timers, and a poller of its own for the
-// connections.
+// pace adds what a schedule needs: timers, and a separate poller for the connections.
 func (l *loop) pace() (err error) {
 	if l.timers, err = newTimers(l.poll); err != nil {
 		return fmt.Errorf("timerfd: %w", err)
@@ -88,7 +87,7 @@ func (l *loop) pace() (err error) {
 	return nil
 }
 
-// close undoes newLoops and connect when no run follows.
+// close implements engine.
 func (ls *loops) close() {
 	for _, l := range ls.loops {
 		for i := range l.conns {
@@ -100,9 +99,8 @@ func (ls *loops) close() {
 	}
 }
 
-// connect implements engine. With keep-alive every connection is opened
-// before the first request; those that fail are tried again when a request
-// needs them.
+// connect implements engine. With keep-alive every connection is opened before the
+// first request; failed ones are tried again when a request needs them.
 func (ls *loops) connect(ctx context.Context) (int, error) {
 	if !ls.loops[0].keepAlive {
 		return 0, nil

@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"net"
 	"runtime"
 	"sync"
 	"time"
@@ -11,16 +10,16 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// caller makes requests over one connection, or one stream of a shared
-// connection, with a well-kept library. It blocks, so each has a goroutine.
+// caller makes requests over one connection, or one stream of a shared connection,
+// with a library. It blocks, so each has a goroutine.
 type caller interface {
-	// connect opens the connection if it is not open. The error carries a
-	// kind of failure where it can.
+	// connect opens the connection if it is not open. The error has a kind of
+	// failure where that is known.
 	connect(ctx context.Context) error
-	// call makes one request, which fails once ctx is over. A connection that
-	// is not open is opened.
+	// call makes one request, which fails once ctx ends. It opens a closed
+	// connection.
 	call(ctx context.Context, job job) outcome
-	// close closes the connection; a call under way fails.
+	// close closes the connection; a call in flight fails.
 	close()
 }
 
@@ -32,12 +31,12 @@ type outcome struct {
 	status      int   // HTTP status or gRPC code of a complete answer, else 0
 	bytesSent   int64 // payload, for protocols framed by a library
 	bytesRead   int64
-	connections int64 // that were begun
+	connections int64 // begun for it
 }
 
 func (o *outcome) fail(kind failure, why error) { o.failed, o.kind, o.why = true, kind, why }
 
-// slot is a place for one request at a time.
+// slot makes one request at a time.
 type slot struct {
 	id     int32
 	caller caller
@@ -53,10 +52,9 @@ type job struct {
 	n    int64 // number of the request
 }
 
-// pool sends a schedule over libraries that block. One goroutine paces: it
-// waits by epoll with nanoseconds, since Go's own timers are coarser, and
-// hands requests that are due to the goroutines of free slots. All
-// accounting is under one lock.
+// pool sends a schedule over libraries that block. One goroutine paces: it waits with
+// epoll, since Go's own timers are coarser, and hands due requests to the goroutines of
+// free slots. One lock guards all accounting.
 type pool struct {
 	poll     *poller
 	deadline *deadline
@@ -77,12 +75,12 @@ type pool struct {
 	slots   []slot
 	free    fifo
 	starved bool // the pacing goroutine waits for a free slot
-	over    bool // what completes now is no longer filed
+	over    bool // completions are no longer recorded
 	workers sync.WaitGroup
 }
 
-// defaultStreams is how many requests a multiplexed connection carries at
-// once when a schedule paces them and the Spec does not say.
+// defaultStreams is how many requests a multiplexed connection carries at once on a
+// schedule, by default.
 const defaultStreams = 100
 
 // streams returns how many requests each connection carries at once.
@@ -98,8 +96,9 @@ func (s *Spec) streams(p protocol.Protocol) int {
 	return defaultStreams
 }
 
-func newPool(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col *collector) (*pool, error) {
-	callers, err := newCallers(spec, t, addr)
+func newPool(parts setup) (*pool, error) {
+	spec, col := parts.spec, parts.collector
+	callers, err := newCallers(spec, parts.target, parts.addr)
 	if err != nil {
 		return nil, err
 	}
@@ -107,21 +106,21 @@ func newPool(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col
 	if err != nil {
 		return nil, err
 	}
-	streams := spec.streams(t.protocol)
+	streams := spec.streams(parts.target.protocol)
 	n := spec.Connections * streams
 	p := &pool{
-		poll: poll, deadline: d, edges: e, max: spec.Rate.IsMax(), keep: spec.KeepAlive,
+		poll: poll, deadline: parts.deadline, edges: parts.edges, max: spec.Rate.IsMax(), keep: spec.KeepAlive,
 		timeout: seconds(spec.TimeoutS), patience: spec.patience(), drain: int64(seconds(spec.DrainS)),
 		rec: col.recorder(0), why: &col.reasons[0],
 		slots: make([]slot, n), free: newFIFO(n),
 	}
-	p.rec.order, p.rec.deadline = newOrder(spec, 1), d
+	p.rec.order, p.rec.deadline = newOrder(spec, 1), parts.deadline
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if s := spec.schedule(); s != nil {
 		p.cursor = newCursor(s)
 	}
 	for i := range p.slots {
-		// Neighbours in the queue use different connections.
+		// Successive slots use different connections.
 		p.slots[i] = slot{id: int32(i), caller: callers[i%len(callers)], jobs: make(chan job, 1)}
 		p.free.push(int32(i))
 	}
@@ -201,7 +200,7 @@ func (p *pool) run() {
 		p.pace()
 	}()
 	<-paced
-	// Nothing is filed any more: end what is under way.
+	// Nothing is recorded any more: end requests in flight.
 	p.cancel()
 	for i := range p.slots {
 		close(p.slots[i].jobs)
@@ -220,8 +219,8 @@ func (p *pool) serve(s *slot) {
 	}
 }
 
-// one makes one request. It reports whether the slot has been given another
-// at once, as it is at rate max.
+// one makes one request. It reports whether the slot has another one already, as at
+// rate max.
 func (p *pool) one(s *slot, job job) (again bool) {
 	sent := p.now()
 	ctx, cancel := context.WithDeadline(p.ctx, p.epoch.Add(time.Duration(sent)+p.timeout))
@@ -266,7 +265,7 @@ func (p *pool) one(s *slot, job job) (again bool) {
 	return false
 }
 
-// pace hands out requests when they are due.
+// pace hands out due requests until the run is over.
 func (p *pool) pace() {
 	nextEdge := int64(0)
 	for {
@@ -288,7 +287,7 @@ func (p *pool) pace() {
 			wake = min(wake, p.cursor.head.Offset)
 		}
 		if p.max && p.free.n > 0 && now < end {
-			wake = min(wake, now+closeGrace) // held back since it could not connect
+			wake = min(wake, now+closeGrace) // it could not connect
 		}
 		mark := min(now, end)
 		if !p.max {
@@ -302,8 +301,8 @@ func (p *pool) pace() {
 		}
 		p.mu.Unlock()
 		if sent > 0 {
-			// Let them run on this very thread: waking another one takes
-			// longer than the request.
+			// Run them on this thread: waking another one takes longer than
+			// the request.
 			runtime.Gosched()
 			continue
 		}
@@ -312,8 +311,7 @@ func (p *pool) pace() {
 	}
 }
 
-// dispatch hands out what is due, and says how much. The caller holds the
-// lock.
+// dispatch hands out due requests and returns their number. The caller holds the lock.
 func (p *pool) dispatch(now, end int64) (sent int) {
 	for n := p.free.n; n > 0; n-- {
 		head := p.cursor.head
@@ -336,7 +334,7 @@ func (p *pool) dispatch(now, end int64) (sent int) {
 	return sent
 }
 
-// finish accounts for what is left. The caller holds the lock.
+// finish accounts for the remaining requests. The caller holds the lock.
 func (p *pool) finish(now, end int64) {
 	p.over = true
 	for i := range p.slots {

@@ -2,7 +2,8 @@ package load
 
 import (
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/record"
@@ -69,7 +70,7 @@ type Report struct {
 // Latency is a histogram's summary in microseconds.
 type Latency = record.Latency
 
-// Report says what the whole run measured, and whether to believe it.
+// Report returns what the run measured, and whether it is valid.
 func (r *Result) Report() Report {
 	w := r.Total()
 	t, _ := r.Spec.parseTarget()
@@ -109,14 +110,13 @@ func (r *Result) Report() Report {
 	return rep
 }
 
-// Verdict says whether a window may be believed, and what to know about it.
+// Verdict says whether a window is valid, and why not.
 type Verdict struct {
 	Valid    bool
 	Warnings []string // begin with "not valid:" where they make it so
 }
 
-// Bounds of a valid window. They are generous: what is worse certainly
-// misleads.
+// Bounds of a valid window. They are generous: anything worse certainly misleads.
 const (
 	maxLostRatio = 0.001 // of the scheduled requests, failed or unfinished, before there is a warning
 	badLostRatio = 0.05  // before the window is not valid
@@ -125,9 +125,9 @@ const (
 	lagFloorUS   = 100.0 // lag that is of no matter whatever the latency
 )
 
-// Judge looks for signs that a window shows the generator rather than the
-// target: lag of its own large beside the latency, no CPU left, or so many
-// requests failed or unfinished that the rest are a biased sample.
+// Judge looks for signs that a window shows the generator instead of the target: its own
+// lag is large compared to the latency, it has no CPU left, or so many requests failed or
+// are unfinished that the rest are a biased sample.
 func Judge(w *Window, spec *Spec) Verdict {
 	v := Verdict{Valid: true, Warnings: []string{}}
 	warn := func(format string, args ...any) { v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...)) }
@@ -182,9 +182,9 @@ func Judge(w *Window, spec *Spec) Verdict {
 // meanwhile.
 const maxBacklog = 0.01
 
-// overloadWarning says that the target did not carry the rate, "" if it did. A run begins
-// without a backlog, and a slow target that carries the rate has one from then on, so only
-// growth over the second half counts. Where the rate changes, the backlog does too.
+// overloadWarning returns a warning if the target did not sustain the rate, else "". A run
+// begins without a backlog, and a slow target that sustains the rate builds one up, so
+// only growth over the second half counts. Where the rate changes, so does the backlog.
 func (r *Result) overloadWarning() string {
 	half := len(r.Intervals) / 2
 	if half == 0 || r.Spec.Rate.IsMax() || r.Spec.Arrival == Recorded || r.Spec.shape().Kind != arrival.Constant || len(r.Changes) > 0 {
@@ -198,7 +198,7 @@ func (r *Result) overloadWarning() string {
 		w.AchievedRPS(), w.BacklogStart, w.BacklogEnd)
 }
 
-// overloaded says whether the backlog of a window grew by more than chance explains.
+// overloaded reports whether the backlog of a window grew by more than chance.
 func (s *Spec) overloaded(w record.Within) bool {
 	grown, chance := w.BacklogGrowth()
 	if s.Arrival == Burst {
@@ -207,15 +207,10 @@ func (s *Spec) overloaded(w record.Within) bool {
 	return float64(grown) > maxBacklog*float64(w.Answered)+chance
 }
 
-// lostWords lists what became of requests without a latency.
+// lostWords lists the requests without a latency.
 func lostWords(w *Window) string {
 	text := ""
-	kinds := make([]string, 0, len(w.Failed))
-	for kind := range w.Failed {
-		kinds = append(kinds, kind)
-	}
-	sort.Strings(kinds)
-	for _, kind := range kinds {
+	for _, kind := range slices.Sorted(maps.Keys(w.Failed)) {
 		text += fmt.Sprintf("%d %s, ", w.Failed[kind], kind)
 	}
 	return text + fmt.Sprintf("%d unfinished", w.Unfinished)

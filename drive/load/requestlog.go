@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -20,28 +19,23 @@ type logEntry struct {
 	outcome              uint8 // index into outcomes
 }
 
-// outcomes of entries: those of requests that end well or not at all, then
-// the kinds of failure.
+// outcomes of entries: unfinished, ok, then the kinds of failure.
 var outcomes = append([]string{OutcomeUnfinished, OutcomeOK}, kinds[:]...)
 
 const (
-	entryOut = 0 // no end yet
 	entryOK  = 1
 	entryBad = 2 // plus the failure
 )
 
-func outcomeIndex(name string) int { return slices.Index(outcomes, name) }
-
 // logChunk is how many entries are allocated at once: 256 KiB.
 const logChunk = 8192
 
-// logPages is the stride, in entries, at which every page of a chunk is
-// touched before an event loop gets it.
+// logPages is the stride, in entries, at which each page of a chunk is touched before an
+// event loop gets it.
 const logPages = 4096 / 32
 
-// logStore hands out chunks to the shards of a run, up to a bound for all.
-// Chunks are made ahead of time by a goroutine of its own, so that no request
-// waits for the kernel to find memory.
+// logStore hands out chunks to the shards of a run, up to a common bound. A goroutine
+// allocates them ahead of time, so that no request waits for the kernel.
 type logStore struct {
 	left  atomic.Int64 // chunks that may still be handed out
 	ready chan *[logChunk]logEntry
@@ -55,9 +49,7 @@ func newLogStore(shards int, bound int64) *logStore {
 	return s
 }
 
-// start begins to make chunks; close ends it.
-func (s *logStore) start() { go s.fill() }
-
+// fill allocates chunks until the bound or close.
 func (s *logStore) fill() {
 	defer close(s.ended)
 	for s.left.Add(-1) >= 0 {
@@ -74,14 +66,14 @@ func (s *logStore) fill() {
 	close(s.ready) // no more
 }
 
-// close ends the goroutine.
+// close ends fill.
 func (s *logStore) close() {
 	close(s.stop)
 	<-s.ended
 }
 
-// shardLog is the part of a run's log that one recorder writes, in the order
-// in which it admits requests.
+// shardLog is the part of a run's log that one recorder writes, in the order of
+// admission.
 type shardLog struct {
 	store  *logStore
 	chunks []*[logChunk]logEntry
@@ -89,7 +81,7 @@ type shardLog struct {
 	lost   int64
 }
 
-// add returns the place of the next request; nil beyond the bound.
+// add returns the entry of the next request; nil beyond the bound.
 func (l *shardLog) add(intended int64) *logEntry {
 	i := l.n % logChunk
 	if i == 0 {
@@ -106,7 +98,7 @@ func (l *shardLog) add(intended int64) *logEntry {
 	return e
 }
 
-// RequestLog holds what became of each request of a run, 32 bytes for each.
+// RequestLog has the outcome of each request of a run, in 32 bytes.
 type RequestLog struct {
 	header RequestsHeader
 	shards []*shardLog
@@ -121,7 +113,7 @@ func newRequestLog(spec *Spec, start time.Time, shards []*shardLog) *RequestLog 
 	return l
 }
 
-// Header returns what holds for all requests of the log.
+// Header returns the log's header.
 func (l *RequestLog) Header() RequestsHeader { return l.header }
 
 // All returns the requests by their numbers.
@@ -131,7 +123,7 @@ func (l *RequestLog) All() iter.Seq[Request] {
 		for n, left := int64(0), l.header.Requests; left > 0; n++ {
 			s, i := l.shards[n%shards], n/shards
 			if i >= s.n {
-				continue // this event loop had less to do
+				continue // this event loop sent fewer
 			}
 			left--
 			e := &s.chunks[i/logChunk][i%logChunk]
@@ -145,8 +137,8 @@ func (l *RequestLog) All() iter.Seq[Request] {
 	}
 }
 
-// Write writes the log as lines of JSON: its header, then a [Request] a line.
-// Times that are [record.Never] are left out.
+// Write writes the log as lines of JSON: its header, then one [Request] per line.
+// Times that are [record.Never] are omitted.
 func (l *RequestLog) Write(w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	h := &l.header

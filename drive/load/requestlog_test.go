@@ -114,7 +114,7 @@ func TestStatusInLog(t *testing.T) {
 func TestLogStream(t *testing.T) {
 	leakcheck.Goroutines(t)
 	store := newLogStore(2, 3*logChunk)
-	store.start()
+	go store.fill()
 	defer store.close()
 	shards := []*shardLog{{store: store}, {store: store}}
 	rec := recorder{interval: 1e9, fresh: newTally, seal: func(*tally) {}, done: &progress{}, stride: 2, log: shards[0]}
@@ -183,7 +183,7 @@ func TestLogStream(t *testing.T) {
 // no request is held up.
 func TestLogBound(t *testing.T) {
 	store := newLogStore(1, 2*logChunk)
-	store.start()
+	go store.fill()
 	defer store.close()
 	s := &shardLog{store: store}
 	for i := range int64(2*logChunk + 10) {
@@ -241,7 +241,7 @@ func BenchmarkRecorder(b *testing.B) {
 			rec.seal = func(t *tally) { t.reset(); spare = t }
 			if logged {
 				store := newLogStore(1, 1<<40)
-				store.start()
+				go store.fill()
 				defer store.close()
 				rec.log = &shardLog{store: store}
 			}
@@ -285,7 +285,7 @@ func BenchmarkRequestBytes(b *testing.B) {
 // BenchmarkLogStream is what writing and reading one request of a log costs.
 func BenchmarkLogStream(b *testing.B) {
 	store := newLogStore(1, MaxLoggedRequests)
-	store.start()
+	go store.fill()
 	defer store.close()
 	s := &shardLog{store: store}
 	n := min(b.N, MaxLoggedRequests)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -25,12 +26,12 @@ const (
 // Request is what became of one request. Times are nanoseconds since the
 // run's start, as the package comment defines them.
 type Request struct {
-	N          int64 `json:"n"` // its number, and that in its id
+	N          int64 `json:"n"` // number, also in its id
 	IntendedNS int64 `json:"intended_ns"`
-	// SentNS is Never for a request that was due, but never sent.
+	// SentNS is Never for a request that was never sent.
 	SentNS int64 `json:"sent_ns"`
-	// DoneNS is when it was answered, had failed, or was given up; Never if
-	// it was still out when the run ended.
+	// DoneNS is when it completed or failed; Never if it was in flight when the
+	// run ended.
 	DoneNS  int64  `json:"done_ns"`
 	Outcome string `json:"outcome"` // OutcomeOK, OutcomeUnfinished or a kind of failure
 	// Status is the HTTP status or gRPC code of a complete answer; 0 without
@@ -59,10 +60,9 @@ func (h *RequestsHeader) ID(r Request) string {
 	return RequestID(h.Prefix, r.N)
 }
 
-// RequestID returns the id of request n: the prefix, a hyphen and the number.
-// Envoy takes an id of 36 characters for a UUID and writes its sampling
-// decision into it, so a number that would make it that long gets a zero
-// before it.
+// RequestID returns the id of request n: the prefix, a hyphen and the number. Envoy takes
+// an id of 36 characters for a UUID and writes its sampling decision into it, so a number
+// that would give that length gets a leading zero.
 func RequestID(prefix string, n int64) string {
 	return string(appendRequestID(make([]byte, 0, len(prefix)+21), prefix, n))
 }
@@ -83,10 +83,9 @@ func appendRequestID(b []byte, prefix string, n int64) []byte {
 // maxRequestLine bounds a line of a request log, in bytes.
 const maxRequestLine = 64 << 10
 
-// ReadRequests reads a request log as [RequestLog.Write] wrote it, and hands
-// each request to each, with the log's header, in order. It ends at the first
-// error of each. Errors of the log name file (as given) and line; a log that
-// lacks lines is one.
+// ReadRequests reads a request log of [RequestLog.Write] and calls each with the header
+// and each request, in order, until the first error. Errors of the log name file (as
+// given) and line; missing lines are an error.
 func ReadRequests(file string, r io.Reader, each func(*RequestsHeader, Request) error) (RequestsHeader, error) {
 	in := bufio.NewReaderSize(r, maxRequestLine)
 	var h RequestsHeader
@@ -134,13 +133,13 @@ func ReadRequests(file string, r io.Reader, each func(*RequestsHeader, Request) 
 	}
 }
 
-// negative says that a time is one that no request can have.
+// negative reports whether a time is impossible.
 func negative(at int64) bool { return at < 0 && at != record.Never }
 
-// check says what no request can be.
+// check rejects impossible requests.
 func (r *Request) check() error {
 	switch {
-	case outcomeIndex(r.Outcome) < 0:
+	case !slices.Contains(outcomes, r.Outcome):
 		return fmt.Errorf("outcome %.40q", r.Outcome)
 	case r.N < 0 || r.IntendedNS < 0 || negative(r.SentNS) || negative(r.DoneNS):
 		return errors.New("a negative number or time")

@@ -2,16 +2,17 @@ package load
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
 
-// Observer is told of each finished interval, in order, from one goroutine.
+// Observer receives each finished interval, in order, from one goroutine.
 type Observer func(Summary)
 
-// Run starts a run and waits for its end. When ctx is cancelled it ends at
-// once with what it has; requests still out count as unfinished, and the
-// error is nil. The observer may be nil.
+// Run starts a run and waits for its end. When ctx is cancelled it ends immediately with
+// what it has: requests in flight count as unfinished, and the error is nil. The observer
+// may be nil.
 func Run(ctx context.Context, spec Spec, observe Observer) (*Result, error) {
 	running, err := start(ctx, spec, observe)
 	if err != nil {
@@ -20,14 +21,13 @@ func Run(ctx context.Context, spec Spec, observe Observer) (*Result, error) {
 	return running.Result(context.Background())
 }
 
-// Start validates spec, connects, and begins a run. It returns once the
-// connections are made. Cancelling ctx ends the run at once.
+// Start validates spec, connects, and begins a run. It returns once the connections are
+// open. Cancelling ctx ends the run immediately.
 func Start(ctx context.Context, spec Spec) (*Running, error) {
 	return start(ctx, spec, nil)
 }
 
-// Running is a run that was started. Its methods may be called from any
-// goroutine.
+// Running is a started run. Its methods are safe for concurrent use.
 type Running struct {
 	// Epoch is the instant of offset 0, on the wall clock and the monotonic
 	// one.
@@ -45,14 +45,13 @@ type Running struct {
 	err       error
 }
 
-// Intervals returns the summaries of finished intervals from index from on.
-// An interval is finished when its time is over and each of its requests
-// has completed or failed.
+// Intervals returns the summaries of finished intervals from index from on. An interval
+// is finished when its time is over and each of its requests has completed or failed.
 func (r *Running) Intervals(from int) []Summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	from = min(max(from, 0), len(r.summaries))
-	return append([]Summary(nil), r.summaries[from:]...)
+	return slices.Clone(r.summaries[from:])
 }
 
 // IntervalsWithLatency is [Running.Intervals] with the intervals' histograms of intended
@@ -68,17 +67,16 @@ func (r *Running) IntervalsWithLatency(from int) []Summary {
 	return out
 }
 
-// Progress is how far a run is: counts by when it happened, not by intended
-// time.
+// Progress counts requests by when something happened, not by intended time.
 type Progress struct {
-	AtNS      int64 `json:"at_ns"`     // since the run's start; before it, negative
-	Sent      int64 `json:"sent"`      // requests that were begun
-	Completed int64 `json:"completed"` // of those, answered well
-	Failed    int64 `json:"failed"`    // of those, failed
+	AtNS      int64 `json:"at_ns"` // since the run's start; before it, negative
+	Sent      int64 `json:"sent"`
+	Completed int64 `json:"completed"` // of those sent
+	Failed    int64 `json:"failed"`    // of those sent
 }
 
-// Progress returns how far the run is now. Requests out are those sent and
-// neither completed nor failed.
+// Progress returns how far the run is now. Requests in flight are sent, but neither
+// completed nor failed.
 func (r *Running) Progress() Progress {
 	p := Progress{AtNS: int64(time.Since(r.Epoch))}
 	for i := range r.progress {
@@ -90,16 +88,14 @@ func (r *Running) Progress() Progress {
 	return p
 }
 
-// Stop ends the schedule now, some milliseconds ahead so that every event loop
-// hears of it in time; requests already due are still waited for, up to the
-// Spec's drain time.
+// Stop ends the schedule some milliseconds from now, so that every event loop knows in
+// time. Requests already due are still waited for, up to the Spec's drain time.
 func (r *Running) Stop() { r.stop(-1) }
 
-// StopAfter ends the schedule at the end of the interval with that index. If
-// it is over already, the schedule ends now.
+// StopAfter ends the schedule at the end of an interval, or now if that is over.
 func (r *Running) StopAfter(interval int) { r.stop(max(interval, 0)) }
 
-// Done is closed when the run has ended and its result is there.
+// Done is closed when the run has ended and its result is available.
 func (r *Running) Done() <-chan struct{} { return r.done }
 
 // Result waits for the run's end and returns what it recorded.

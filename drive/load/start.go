@@ -20,18 +20,28 @@ import (
 type engine interface {
 	// connect opens the connections and returns how many are open.
 	connect(ctx context.Context) (int, error)
-	// begin says when offset 0 of the schedule is, before run.
+	// begin sets the instant of the schedule's offset 0, before run.
 	begin(epoch time.Time)
-	// run sends the schedule. It returns when all is filed and every
-	// connection closed.
+	// run sends the schedule. It returns when everything is recorded and
+	// every connection closed.
 	run()
-	// change makes rps the rate from offset at on; false if at has passed.
-	// Only schedules with a rate can be changed, by one caller at a time.
+	// change sets the rate from offset at on; false if at has passed. Only
+	// schedules with a rate can be changed, by one caller at a time.
 	change(at int64, rps float64) bool
-	// close undoes connect when no run follows.
+	// close closes the connections when no run follows.
 	close()
-	// wake makes it look at the deadline again.
+	// wake makes it check the deadline again.
 	wake()
+}
+
+// setup is what an engine is made of.
+type setup struct {
+	spec      *Spec
+	target    target
+	addr      *net.TCPAddr
+	deadline  *deadline
+	edges     *edges
+	collector *collector
 }
 
 func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
@@ -67,19 +77,22 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	var store *logStore
 	if spec.RequestLog {
 		store = newLogStore(shards, MaxLoggedRequests)
-		col.logs = shardLogs(store, shards)
+		for range shards {
+			col.logs = append(col.logs, &shardLog{store: store})
+		}
 	}
-	// The event loop keeps a processor of Go's scheduler busy; the collector
-	// and the caller need another one, whatever the CPU quota says.
+	// Each event loop keeps a processor of Go's scheduler busy; the collector
+	// and the caller need another one, whatever the CPU quota.
 	if n := shards + 1; runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)
 	}
 
+	parts := setup{spec: &spec, target: t, addr: addr, deadline: d, edges: e, collector: col}
 	var eng engine
 	if t.looped() {
-		eng, err = newLoops(&spec, t, addr, d, e, col)
+		eng, err = newLoops(parts)
 	} else {
-		eng, err = newPool(&spec, t, addr, d, e, col)
+		eng, err = newPool(parts)
 	}
 	if err != nil {
 		return nil, err
@@ -107,11 +120,11 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	return r, nil
 }
 
-// poolCPUs is how many CPUs Go's scheduler uses at once, before an event loop raises it.
+// poolCPUs is how many CPUs Go's scheduler uses, before an event loop raises it.
 var poolCPUs = runtime.GOMAXPROCS(0)
 
-// cpus is how many CPUs the engine of a valid Spec can use: an event loop has one thread,
-// and the pool as many as Go's scheduler runs at once.
+// cpus returns how many CPUs the engine of a valid Spec can use: one per event loop, or
+// for the pool those of Go's scheduler.
 func (s *Spec) cpus() int {
 	if t, err := s.parseTarget(); err == nil && !t.looped() {
 		return poolCPUs
@@ -119,8 +132,8 @@ func (s *Spec) cpus() int {
 	return max(1, s.Threads)
 }
 
-// stopAt is the offset at which a run ends that is to end with an interval, or
-// as soon as it can if that is over, or is none.
+// stopAt returns the offset at which to end a run that should end with interval i: as
+// soon as possible if that is over, or is none.
 func stopAt(i int, interval int64, now, lead time.Duration) int64 {
 	if end := int64(i+1) * interval; i >= 0 && i < maxIntervals && end > int64(now) {
 		return end
@@ -128,17 +141,8 @@ func stopAt(i int, interval int64, now, lead time.Duration) int64 {
 	return max(0, int64(now+lead))
 }
 
-// shardLogs are the logs of all shards, kept in one store.
-func shardLogs(store *logStore, shards int) []*shardLog {
-	out := make([]*shardLog, shards)
-	for i := range out {
-		out[i] = &shardLog{store: store}
-	}
-	return out
-}
-
-// drive has the engine send the schedule and the collector collect, until all
-// is filed or the context ends. store is nil where nobody wants the requests.
+// drive runs the engine and the collector until everything is recorded or the
+// context ends. store is nil without a request log.
 func (r *Running) drive(ctx context.Context, eng engine, col *collector, store *logStore, d *deadline) {
 	var all sync.WaitGroup
 	all.Go(col.run)
@@ -147,7 +151,7 @@ func (r *Running) drive(ctx context.Context, eng engine, col *collector, store *
 		r.stop(-1)
 	})
 	if store != nil {
-		store.start()
+		go store.fill()
 	}
 	go func() {
 		eng.run()
@@ -191,7 +195,7 @@ func (r *Running) finish(d *deadline) {
 	close(r.done)
 }
 
-// schedule returns the requests that a Spec plans; nil for rate max.
+// schedule returns the requests of a Spec; nil at rate max.
 func (s *Spec) schedule() arrival.Schedule {
 	if s.Trace != nil {
 		return s.takeTurns(s.Trace.Replay(s.DurationS))
@@ -223,7 +227,7 @@ func (s *Spec) schedule() arrival.Schedule {
 	return arrival.PoissonOf(hand, shape, s.DurationS, seed)
 }
 
-// shape is how the rate of all generators together changes. There must be one.
+// shape returns how the rate of all generators together changes. There must be one.
 func (s *Spec) shape() arrival.Shape {
 	if s.Shape != nil {
 		return *s.Shape
@@ -239,7 +243,7 @@ func (s *Spec) takeTurns(all arrival.Schedule) arrival.Schedule {
 	return &every{schedule: all, n: s.Share.Of, skip: s.Share.Index}
 }
 
-// fraction is the part of the rate that this generator gives.
+// fraction is this generator's share of the rate.
 func (s *Spec) fraction() float64 {
 	if s.Share == nil {
 		return 1
@@ -247,8 +251,8 @@ func (s *Spec) fraction() float64 {
 	return 1 / float64(s.Share.Of)
 }
 
-// portion is the part of the rate in the schedule that this generator walks:
-// where generators take turns, or deal it out, each walks that of all.
+// portion is the share of the rate in the schedule that this generator iterates: where
+// generators take turns, or deal requests out, each iterates the schedule of all.
 func (s *Spec) portion() float64 {
 	if s.Arrival == Uniform || s.dealt() {
 		return 1
@@ -256,10 +260,10 @@ func (s *Spec) portion() float64 {
 	return s.fraction()
 }
 
-// maxStartWait bounds how far ahead a run may be told to start.
+// maxStartWait bounds how far ahead a run may start.
 const maxStartWait = time.Hour
 
-// epoch returns the instant of the schedule's offset 0, seen from now.
+// epoch returns the instant of the schedule's offset 0.
 func (s *Spec) epoch(now time.Time) (time.Time, error) {
 	if s.StartAtUnixNS == 0 {
 		return now, nil
@@ -277,11 +281,10 @@ func (s *Spec) epoch(now time.Time) (time.Time, error) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// resolve finds the address that every connection goes to: the host's only
-// one, or the first that accepts a connection. It returns how many
-// connections it made to find out. Without keep-alive, which opens none
-// before the first request, it always makes one: a server that is not there
-// is an error now, not a failure of every request.
+// resolve finds the address of all connections: the host's only one, or the first that
+// accepts a connection. It returns how many connections it made to find out. Without
+// keep-alive, where no connection is opened before the first request, it always makes
+// one: a missing server is then an error, not a failure of every request.
 func resolve(ctx context.Context, t target, keepAlive bool, timeout time.Duration) (addr *net.TCPAddr, probes int, err error) {
 	fail := func(err error) (*net.TCPAddr, int, error) {
 		return nil, probes, errs.WithHint(fmt.Errorf("load: %w", err), "nothing was sent; is the server at %s:%s up, and is the address right?", t.host, t.port)
@@ -309,12 +312,12 @@ func resolve(ctx context.Context, t target, keepAlive bool, timeout time.Duratio
 	return conn.RemoteAddr().(*net.TCPAddr), 1, nil
 }
 
-// enoughFiles says whether the process may open as many connections.
+// enoughFiles checks that the process may open as many connections.
 func enoughFiles(connections, threads int) error {
 	const spare = 64 + lookahead // per loop: epoll, an eventfd, timers
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return nil // then the connections themselves will tell
+		return nil // the connections themselves will fail
 	}
 	if uint64(connections+threads*spare) > limit.Cur {
 		return errs.WithHint(errs.Usage("connections %d: this process may open %d files", connections, limit.Cur),

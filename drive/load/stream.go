@@ -16,23 +16,22 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// streamHead is the first line of a result as a stream; a line for each interval
-// follows it.
+// streamHead is the first line of a streamed result. A line for each interval follows.
 type streamHead struct {
 	resultJSON
 	Count int `json:"interval_count"`
 }
 
-// streamLine is an interval in a stream. Its histograms are in a form that takes a
-// fraction of the time to read that HdrHistogram's own takes, which is compressed.
+// streamLine is an interval in a stream. Its histograms are encoded in a form that takes a
+// fraction of the time to read of HdrHistogram's own, compressed one.
 type streamLine struct {
 	intervalJSON
-	// Buckets is how many bytes of the histograms intended, send, lag and wait follow
-	// the line, in this order.
+	// Buckets has the lengths of the histograms intended, send, lag and wait, which
+	// follow the line.
 	Buckets [4]int `json:"bucket_bytes"`
 }
 
-// mostBuckets bounds those bytes: two varints for each bucket there can be.
+// mostBuckets bounds these lengths: two varints per possible bucket.
 const mostBuckets = 1 << 20
 
 func (iv *Interval) histograms() [4]*hdrhistogram.PackedHistogram {
@@ -43,20 +42,20 @@ func (iv *Interval) histograms() [4]*hdrhistogram.PackedHistogram {
 // two, from twice that on, and of width one below.
 const halfBuckets = 1024
 
-// bucketAt is the number of the bucket that a value lies in.
+// bucketAt returns the number of a value's bucket.
 func bucketAt(value int64) int64 {
 	width := max(0, bits.Len64(uint64(value))-bits.Len(halfBuckets))
 	return int64(width)*halfBuckets + value>>width
 }
 
-// valueAt is the least value of a bucket.
+// valueAt returns the least value of a bucket.
 func valueAt(bucket int64) int64 {
 	width := max(0, bucket/halfBuckets-1)
 	return (bucket - width*halfBuckets) << width
 }
 
-// appendBuckets appends a histogram's counts as pairs of varints: how many buckets a
-// bucket is behind the one before, and its count.
+// appendBuckets appends a histogram's counts as pairs of varints: the distance of a bucket
+// from the one before, and its count.
 func appendBuckets(out []byte, h *hdrhistogram.PackedHistogram) []byte {
 	last := int64(0)
 	h.ForEachBucket(func(value, count int64) bool {
@@ -72,7 +71,7 @@ func appendBuckets(out []byte, h *hdrhistogram.PackedHistogram) []byte {
 // Buckets are the counts of a histogram of this package, in nanoseconds.
 type Buckets []byte
 
-// BucketsOf returns the counts of a histogram of 1 ns to 60 s and three digits.
+// BucketsOf returns the counts of a histogram of [NewHistogram]'s bounds.
 func BucketsOf(h *hdrhistogram.PackedHistogram) Buckets { return appendBuckets(nil, h) }
 
 // Each calls do with each bucket's middle, in ascending order, and its count.
@@ -106,9 +105,8 @@ func (b Buckets) each(do func(bucket, count int64) error) error {
 	return nil
 }
 
-// WriteStream writes the result: a line of JSON with all but the intervals, then a
-// line for each of these with its histograms behind it. It holds one of them at a
-// time, and goes on as out takes them.
+// WriteStream writes the result: a line of JSON without the intervals, then for each
+// interval a line and its histograms. It encodes one interval at a time.
 func (r *Result) WriteStream(out io.Writer) error {
 	buffered := bufio.NewWriter(out)
 	lines := json.NewEncoder(buffered)
@@ -138,7 +136,7 @@ func (r *Result) WriteStream(out io.Writer) error {
 	return nil
 }
 
-// Stream is a result that is being read: its head, and its intervals one by one.
+// Stream reads a result: its head, then interval by interval.
 type Stream struct {
 	// Result has no intervals.
 	Result
@@ -170,20 +168,20 @@ func NewStream(in io.Reader) (*Stream, error) {
 func (s *Stream) line(into any) error {
 	text, err := s.lines.ReadBytes('\n')
 	if err != nil {
-		return whole(err)
+		return unexpected(err)
 	}
 	return json.Unmarshal(text, into)
 }
 
-// whole is an error of reading where more was to come.
-func whole(err error) error {
+// unexpected turns io.EOF into io.ErrUnexpectedEOF.
+func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// Close closes what it is read from.
+// Close closes the stream's reader.
 func (s *Stream) Close() error {
 	if c, ok := s.in.(io.Closer); ok {
 		return c.Close()
@@ -191,7 +189,7 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// Next is the next interval, and [io.EOF] after the last.
+// Next returns the next interval, and [io.EOF] after the last.
 func (s *Stream) Next() (*Interval, error) {
 	if s.next == s.Count {
 		return nil, io.EOF
@@ -211,7 +209,7 @@ func (s *Stream) Next() (*Interval, error) {
 		}
 		s.data = slices.Grow(s.data[:0], n)[:n]
 		_, err := io.ReadFull(s.lines, s.data)
-		if err = whole(err); err == nil {
+		if err = unexpected(err); err == nil {
 			err = fill(h, s.data)
 		}
 		if err != nil {
@@ -222,13 +220,12 @@ func (s *Stream) Next() (*Interval, error) {
 	return &iv, nil
 }
 
-// ahead is how many intervals of each stream are read before those of all others
-// have come: a stream that is quicker than the slowest then waits for it.
+// ahead is how many intervals a stream may be ahead of the slowest one.
 const ahead = 2
 
-// MergeStreams is [Merge] of results that are still being read. Of each stream it
-// holds a few intervals at a time, and hands them to each, if that is not nil, with
-// the stream's number. It reads all of them or fails, and closes them.
+// MergeStreams is [Merge] of streams. It holds a few intervals of each at a time, and
+// calls each, if that is not nil, with the stream's number and the interval. It reads all
+// streams or fails, and closes them.
 func MergeStreams(ctx context.Context, streams []*Stream, each func(stream int, iv *Interval)) (*Result, error) {
 	heads := make([]*Result, len(streams))
 	most := 0
@@ -247,7 +244,7 @@ func MergeStreams(ctx context.Context, streams []*Stream, each func(stream int, 
 		return nil, err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	context.AfterFunc(ctx, closeAll) // one that waits for its next line would not see it
+	context.AfterFunc(ctx, closeAll) // interrupts reads
 	read := make([]chan *Interval, len(streams))
 	for i, s := range streams {
 		read[i] = make(chan *Interval, ahead)

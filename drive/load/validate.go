@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"golang.org/x/net/http/httpguts"
 )
 
 // Limits of a Spec.
@@ -21,8 +22,8 @@ const (
 	maxShares       = 100_000
 )
 
-// Validate says what is wrong with the Spec, as a usage error (exit code 2)
-// that names the field.
+// Validate checks the Spec. Its errors are usage errors (exit code 2) that name the
+// field.
 func (s *Spec) Validate() error {
 	if err := s.validate(); err != nil {
 		return errs.WithCode(err, errs.CodeUsage)
@@ -41,17 +42,24 @@ func (s *Spec) validate() error {
 	if err := s.validateRequest(t); err != nil {
 		return err
 	}
-	if err := between("connections", float64(s.Connections), 1, maxConnections); err != nil {
-		return err
-	}
-	if err := between("threads", float64(s.Threads), 1, maxThreads); err != nil {
-		return err
+	for _, f := range []struct {
+		name           string
+		value, low, up float64
+	}{
+		{"connections", float64(s.Connections), 1, maxConnections},
+		{"threads", float64(s.Threads), 1, maxThreads},
+		{"streams_per_connection", float64(s.StreamsPerConnection), 0, maxStreams},
+		{"duration_s", s.DurationS, 0.001, 7 * 24 * 3600},
+		{"interval_s", s.IntervalS, 0.01, 3600},
+		{"timeout_s", s.TimeoutS, 0.001, 600},
+		{"drain_s", s.DrainS, 0, 600},
+	} {
+		if err := between(f.name, f.value, f.low, f.up); err != nil {
+			return err
+		}
 	}
 	if s.Threads > s.Connections {
 		return fmt.Errorf("threads %d: more than the %d connections they would share", s.Threads, s.Connections)
-	}
-	if err := between("streams_per_connection", float64(s.StreamsPerConnection), 0, maxStreams); err != nil {
-		return err
 	}
 	if s.StreamsPerConnection > 1 && !t.protocol.Multiplexed {
 		return fmt.Errorf("streams_per_connection %d: %s carries one request at a time on a connection", s.StreamsPerConnection, t.protocol.Name)
@@ -59,20 +67,8 @@ func (s *Spec) validate() error {
 	if err := s.validateMaxConnections(t); err != nil {
 		return err
 	}
-	if err := between("duration_s", s.DurationS, 0.001, 7*24*3600); err != nil {
-		return err
-	}
-	if err := between("interval_s", s.IntervalS, 0.01, 3600); err != nil {
-		return err
-	}
 	if s.DurationS/s.IntervalS > maxIntervals {
 		return fmt.Errorf("interval_s %v: more than %d intervals in %v s", s.IntervalS, maxIntervals, s.DurationS)
-	}
-	if err := between("timeout_s", s.TimeoutS, 0.001, 600); err != nil {
-		return err
-	}
-	if err := between("drain_s", s.DrainS, 0, 600); err != nil {
-		return err
 	}
 	if err := s.validateSchedule(); err != nil {
 		return err
@@ -99,14 +95,13 @@ func (s *Spec) validateMaxConnections(t target) error {
 // maxRequestID bounds the prefix of request ids, in bytes.
 const maxRequestID = 128
 
-// validateLog checks what concerns single requests: their ids, their key and
-// their log.
+// validateLog checks ids, key and log of requests.
 func (s *Spec) validateLog(t target) error {
 	if s.RequestID != "" {
 		if !t.protocol.Headers {
 			return fmt.Errorf("request_id: %s has no headers to carry it", t.protocol.Name)
 		}
-		if len(s.RequestID) > maxRequestID || !isToken(s.RequestID) {
+		if len(s.RequestID) > maxRequestID || !httpguts.ValidHeaderFieldName(s.RequestID) {
 			return fmt.Errorf("request_id %.40q: want letters, digits, hyphens and the like, at most %d", s.RequestID, maxRequestID)
 		}
 	}
@@ -114,7 +109,7 @@ func (s *Spec) validateLog(t target) error {
 		switch {
 		case !t.protocol.Headers:
 			return fmt.Errorf("header_key: %s has no headers", t.protocol.Name)
-		case !isToken(k.Name) || ownedByEngine(k.Name) || strings.EqualFold(k.Name, "host"):
+		case !httpguts.ValidHeaderFieldName(k.Name) || ownedByEngine(k.Name) || strings.EqualFold(k.Name, "host"):
 			return fmt.Errorf("header_key: %.40q is no name for a header of one's own", k.Name)
 		case k.Values < 1 || k.Values > MaxLoggedRequests:
 			return fmt.Errorf("header_key: values %d: want between 1 and %d", k.Values, MaxLoggedRequests)
@@ -128,7 +123,7 @@ func (s *Spec) validateLog(t target) error {
 	if s.RequestID != "" && s.HeaderKey != nil && strings.EqualFold(s.HeaderKey.Name, requestIDHeader) {
 		return fmt.Errorf("header_key: %s carries the request's id", s.HeaderKey.Name)
 	}
-	if !s.RequestLog || s.Rate.IsMax() { // at rate max the log tells what it lost
+	if !s.RequestLog || s.Rate.IsMax() { // at rate max the log counts what it lost
 		return nil
 	}
 	if n := s.expected(); n > MaxLoggedRequests {
@@ -137,8 +132,7 @@ func (s *Spec) validateLog(t target) error {
 	return nil
 }
 
-// expected is how many requests this generator will send, but for a few in
-// bad luck.
+// expected returns how many requests this generator sends at most, with near certainty.
 func (s *Spec) expected() float64 {
 	if s.Trace != nil {
 		return float64(len(s.Trace.OffsetsNS)) * s.fraction()
@@ -225,7 +219,7 @@ func (s *Spec) validateRequest(t target) error {
 		if !t.protocol.Methods {
 			return fmt.Errorf("method %q: %s has no methods", s.Method, t.protocol.Name)
 		}
-		if !isToken(s.Method) || s.Method == "CONNECT" {
+		if !httpguts.ValidHeaderFieldName(s.Method) || s.Method == "CONNECT" {
 			return fmt.Errorf("method %q: not an HTTP method that carries a request", s.Method)
 		}
 	}
@@ -244,7 +238,7 @@ func (s *Spec) validateRequest(t target) error {
 	size := 0
 	for i, h := range s.Headers {
 		size += len(h.Name) + len(h.Value) + 4
-		if !isToken(h.Name) {
+		if !httpguts.ValidHeaderFieldName(h.Name) {
 			return fmt.Errorf("headers[%d]: %q is no header name", i, h.Name)
 		}
 		if strings.ContainsAny(h.Value, "\r\n\x00") {
@@ -267,29 +261,11 @@ func (s *Spec) validateRequest(t target) error {
 	return err
 }
 
-// ownedByEngine says whether the engine sets a header, or could not do its
-// work with it.
+// ownedByEngine reports whether the engine sets a header or cannot work with it.
 func ownedByEngine(name string) bool {
 	switch strings.ToLower(name) {
 	case "content-length", "transfer-encoding", "connection", "upgrade", "expect":
 		return true
 	}
 	return false
-}
-
-// isToken says whether s is a token of RFC 9110, 5.6.2.
-func isToken(s string) bool {
-	if s == "" {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return true
 }

@@ -47,7 +47,7 @@ func newHTTPWire(spec *Spec, t target) *wire {
 	}
 	method := spec.method()
 	w.noBody = method == "HEAD"
-	w.template = http1.NewTemplate(method, t.path, t.hostPort, headers, w.payload, !spec.KeepAlive)
+	w.template = http1.NewTemplate(http1.Request{Method: method, Path: t.path, Host: t.hostPort, Headers: headers, Payload: w.payload, Close: !spec.KeepAlive})
 	w.fixed = w.template.Append(nil, w.size)
 	return w
 }

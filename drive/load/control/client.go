@@ -31,7 +31,7 @@ func NewClient(base string, httpClient *http.Client) *Client {
 // Start begins a run and returns its name. It fails if another is under way.
 func (c *Client) Start(ctx context.Context, spec load.Spec) (Started, error) {
 	var out Started
-	err := c.call(ctx, http.MethodPost, "/v1/start", nil, spec, &out)
+	err := c.http.Do(ctx, http.MethodPost, "/v1/start", spec, &out)
 	return out, err
 }
 
@@ -48,14 +48,14 @@ func (c *Client) IntervalsWithLatency(ctx context.Context, run string, from int)
 
 func (c *Client) intervals(ctx context.Context, query url.Values) (Status, error) {
 	var out Status
-	err := c.call(ctx, http.MethodGet, "/v1/intervals", query, nil, &out)
+	err := c.http.Do(ctx, http.MethodGet, "/v1/intervals?"+query.Encode(), nil, &out)
 	return out, err
 }
 
 // Stop ends the run's schedule now.
 func (c *Client) Stop(ctx context.Context, run string) (Status, error) {
 	var out Status
-	err := c.call(ctx, http.MethodPost, "/v1/stop", url.Values{"run": {run}}, struct{}{}, &out)
+	err := c.http.Do(ctx, http.MethodPost, "/v1/stop?"+url.Values{"run": {run}}.Encode(), struct{}{}, &out)
 	return out, err
 }
 
@@ -80,7 +80,7 @@ func (c *Client) End(ctx context.Context) error {
 // StopAfter ends the run's schedule at the end of an interval.
 func (c *Client) StopAfter(ctx context.Context, run string, interval int) (Status, error) {
 	var out Status
-	err := c.call(ctx, http.MethodPost, "/v1/stop-after", url.Values{"run": {run}}, StopAfter{Interval: interval}, &out)
+	err := c.http.Do(ctx, http.MethodPost, "/v1/stop-after?"+url.Values{"run": {run}}.Encode(), StopAfter{Interval: interval}, &out)
 	return out, err
 }
 
@@ -90,7 +90,7 @@ func (c *Client) Result(ctx context.Context, run string) (*load.Result, error) {
 	query := url.Values{"run": {run}, "wait_s": {"20"}}
 	for {
 		out := &load.Result{}
-		err := c.call(ctx, http.MethodGet, "/v1/result", query, nil, out)
+		err := c.http.Do(ctx, http.MethodGet, "/v1/result?"+query.Encode(), nil, out)
 		if err == nil {
 			return out, nil
 		}
@@ -142,11 +142,4 @@ type Offset struct {
 func (c *Client) ClockOffset(ctx context.Context) (Offset, error) {
 	clock, err := c.http.Clock(ctx)
 	return Offset{Offset: clock.Ahead, Uncertainty: clock.Bound, Stepped: clock.Stepped}, err
-}
-
-func (c *Client) call(ctx context.Context, method, path string, query url.Values, in, out any) error {
-	if len(query) > 0 {
-		path += "?" + query.Encode()
-	}
-	return c.http.Do(ctx, method, path, in, out)
 }

@@ -71,7 +71,7 @@ func (c *Client) SetRate(ctx context.Context, run string, rps float64, at time.T
 		in.AtUnixNS = at.UnixNano()
 	}
 	var out load.RateChange
-	err := c.call(ctx, http.MethodPost, runPath(run, "rate"), nil, in, &out)
+	err := c.http.Do(ctx, http.MethodPost, runPath(run, "rate"), in, &out)
 	var answer *jsonhttp.StatusError
 	if errors.As(err, &answer) && answer.Status == http.StatusConflict {
 		err = fmt.Errorf("%w: %w", load.ErrLate, err)
@@ -83,7 +83,7 @@ func (c *Client) SetRate(ctx context.Context, run string, rps float64, at time.T
 // few milliseconds.
 func (c *Client) Progress(ctx context.Context, run string) (load.Progress, error) {
 	var out load.Progress
-	err := c.call(ctx, http.MethodGet, runPath(run, "progress"), nil, nil, &out)
+	err := c.http.Do(ctx, http.MethodGet, runPath(run, "progress"), nil, &out)
 	return out, err
 }
 

@@ -1,55 +1,59 @@
 package http1
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // Header is one header line.
 type Header struct{ Name, Value string }
 
-// Template makes the bytes of requests that differ at most in the size of
-// their payload.
-type Template struct {
-	head    []byte // up to where Content-Length goes
-	payload []byte
-	length  bool // whether Content-Length is sent for an empty payload too
+// Request is what all requests of a [Template] have in common.
+type Request struct {
+	Method  string
+	Path    string // as in a request line
+	Host    string // of the Host header, unless Headers has one
+	Headers []Header
+	Payload []byte // must not be changed
+	Close   bool   // ask to close the connection after the response
 }
 
-// NewTemplate returns a Template. path is in the form of a request line,
-// host that of a Host header, unless headers has one. The payload must not be
-// changed afterwards. With closing, every request asks to close the
-// connection after the response.
-func NewTemplate(method, path, host string, headers []Header, payload []byte, closing bool) *Template {
+// Template encodes requests that differ only in the size of their payload.
+type Template struct {
+	head    []byte // up to Content-Length
+	payload []byte
+	length  bool // send Content-Length also for an empty payload
+}
+
+// NewTemplate returns the Template of a request.
+func NewTemplate(r Request) *Template {
 	b := make([]byte, 0, 256)
-	b = append(b, method...)
+	b = append(b, r.Method...)
 	b = append(b, ' ')
-	b = append(b, path...)
+	b = append(b, r.Path...)
 	b = append(b, " HTTP/1.1\r\n"...)
 	given := func(name string) bool {
-		for _, h := range headers {
-			if equalFold(h.Name, name) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(r.Headers, func(h Header) bool { return equalFold(h.Name, name) })
 	}
 	if !given("host") {
 		b = append(b, "Host: "...)
-		b = append(b, host...)
+		b = append(b, r.Host...)
 		b = append(b, "\r\n"...)
 	}
 	if !given("user-agent") {
 		b = append(b, "User-Agent: meshtrial\r\n"...)
 	}
-	for _, h := range headers {
+	for _, h := range r.Headers {
 		b = append(b, h.Name...)
 		b = append(b, ": "...)
 		b = append(b, h.Value...)
 		b = append(b, "\r\n"...)
 	}
-	if closing {
+	if r.Close {
 		b = append(b, "Connection: close\r\n"...)
 	}
-	length := method == "POST" || method == "PUT" || method == "PATCH"
-	return &Template{head: b, payload: payload, length: length}
+	length := r.Method == "POST" || r.Method == "PUT" || r.Method == "PATCH"
+	return &Template{head: b, payload: r.Payload, length: length}
 }
 
 // Append appends the request with the first n bytes of the payload to dst; n

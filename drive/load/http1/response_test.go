@@ -248,7 +248,7 @@ func TestTemplate(t *testing.T) {
 		n      int
 		close  bool
 	}{{"GET", 0, false}, {"GET", 5, true}, {"POST", 0, false}, {"PUT", 11, false}} {
-		b := NewTemplate(tt.method, "/a?b=c", "host:80", headers, payload, tt.close).Append(nil, tt.n)
+		b := NewTemplate(Request{Method: tt.method, Path: "/a?b=c", Host: "host:80", Headers: headers, Payload: payload, Close: tt.close}).Append(nil, tt.n)
 		req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b)))
 		if err != nil {
 			t.Fatalf("%q: %v", b, err)
