@@ -20,6 +20,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"google.golang.org/grpc/status"
 )
 
@@ -182,25 +183,17 @@ func TestConcurrencyAndQueue(t *testing.T) {
 		code, _ := httpCall(t, c, "http://"+w.addr[protocol.HTTP1], "", nil)
 		answers <- code
 	}
-	until := func(what string, holds func() bool) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("in vain: %s; %+v", what, w.Counters())
-			}
-		}
-	}
 	for range 5 {
 		go ask()
 	}
-	until("two served, three waiting", func() bool { return here.Load() == 2 && w.Counters().Waiting == 3 })
+	eventually.Holds(t, "two served, three waiting", func() bool { return here.Load() == 2 && w.Counters().Waiting == 3 })
 	go ask()
 	if code := <-answers; code != 503 {
 		t.Errorf("the sixth: status %d", code)
 	}
 	for n := range 5 {
 		left := int64(5 - n)
-		until("the next to have its place", func() bool { return here.Load() == min(left, 2) && w.Counters().Waiting == max(left-2, 0) })
+		eventually.Holds(t, "the next to have its place", func() bool { return here.Load() == min(left, 2) && w.Counters().Waiting == max(left-2, 0) })
 		if len(answers) > 0 {
 			t.Error("answered before its service was over")
 		}
@@ -448,9 +441,7 @@ func TestDrainWithDelay(t *testing.T) {
 		ended := make(chan error, 1)
 		begin := time.Now()
 		go func() { ended <- w.stop() }()
-		for !w.leaving.Load() {
-			time.Sleep(time.Millisecond)
-		}
+		eventually.Holds(t, "told to end", w.leaving.Load)
 		served, ready := get(w.addr[protocol.HTTP1]), get(w.addr["health"]+"/readyz")
 		inTime := time.Since(begin) < delay
 		if err := <-ended; err != nil || time.Since(begin) < delay {
@@ -479,9 +470,7 @@ func TestDrainOff(t *testing.T) {
 		}
 		failed <- err
 	}()
-	for w.Counters().InFlight == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "a request is in flight", func() bool { return w.Counters().InFlight > 0 })
 	begin := time.Now()
 	if err := w.stop(); err != nil || time.Since(begin) > 30*time.Second {
 		t.Errorf("ended after %v: %v", time.Since(begin), err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // holdCalls makes every request call a backend that answers once the channel is closed.
@@ -61,14 +62,12 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer idle.Close()
-	for w.counters.inFlight.Load() < 4 || w.counters.protocol(protocol.TCP).connections.Load() < 2 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "all requests are in flight", func() bool {
+		return w.counters.inFlight.Load() == 4 && w.counters.protocol(protocol.TCP).connections.Load() == 2
+	})
 	drained := make(chan error, 1)
 	go func() { drained <- w.stop() }()
-	for !w.draining.Load() {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "draining", w.draining.Load)
 	close(release)
 	if err := <-drained; err != nil {
 		t.Errorf("drain: %v", err)
@@ -109,9 +108,7 @@ func TestDrainGivesUpInTime(t *testing.T) {
 		}
 		failed <- err
 	}()
-	for w.counters.inFlight.Load() < 3 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "all requests are in flight", func() bool { return w.counters.inFlight.Load() == 3 })
 	if err := w.stop(); err == nil || !strings.Contains(err.Error(), "cut off") {
 		t.Errorf("Serve returned %v", err)
 	}
@@ -144,13 +141,9 @@ func TestHealthTurnsWhileDraining(t *testing.T) {
 			resp.Body.Close()
 		}
 	}()
-	for w.counters.inFlight.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "a request is in flight", func() bool { return w.counters.inFlight.Load() > 0 })
 	go func() { _ = w.stop() }()
-	for !w.draining.Load() {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "draining", w.draining.Load)
 	if code := get(); code != 503 {
 		t.Errorf("draining: %d", code)
 	}

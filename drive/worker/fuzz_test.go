@@ -11,13 +11,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/scriptconn"
 )
 
@@ -114,7 +114,7 @@ func FuzzServers(f *testing.F) {
 		name := names[int(which&0x7f)%len(names)]
 		c := scriptconn.New(say, int(pieces), 8<<10+50*len(say))
 		w.listeners[name].Come(c)
-		within(t, name+": the connection ends", func() bool {
+		eventually.Holds(t, name+": the connection ends", func() bool {
 			select {
 			case <-c.Closed():
 				return true
@@ -122,7 +122,7 @@ func FuzzServers(f *testing.F) {
 				return false
 			}
 		})
-		within(t, name+": nothing is held", func() bool {
+		eventually.Holds(t, name+": nothing is held", func() bool {
 			return w.counters.inFlight.Load() == 0 && w.counters.openConnections.Load() == 0 && w.bodies.left.Load() == w.options.BodyMemoryBytes
 		})
 		w.panics.mu.Lock()
@@ -145,18 +145,6 @@ func FuzzServers(f *testing.F) {
 			}
 		}
 	})
-}
-
-// within waits until something holds.
-func within(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatal("not so after half a minute: " + what)
-		}
-		time.Sleep(100 * time.Microsecond) // a look now and then
-	}
 }
 
 // serverSeeds are beginnings of what clients of each protocol say.

@@ -1,18 +1,17 @@
 package xds
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Status says how the fleet stands.
+// Status returns the state of the fleet.
 func (f *Fleet) Status() Status {
 	s := Status{
 		Proxies: len(f.proxies), Connected: int(f.connected.Load()), Synced: int(f.synced.Load()), EverSynced: int(f.everSynced.Load()),
@@ -39,8 +38,8 @@ func (f *Fleet) Status() Status {
 	return s
 }
 
-// Account returns what the fleet has counted since its start. The lags in it
-// are those since the account before.
+// Account returns the fleet's counters since its start. Its lags are since the previous
+// account.
 func (f *Fleet) Account() Account {
 	a := Account{
 		UnixNS: time.Now().UnixNano(), Proxies: len(f.proxies), Connected: int(f.connected.Load()), Synced: int(f.synced.Load()),
@@ -49,7 +48,7 @@ func (f *Fleet) Account() Account {
 	a.Sizes, a.ZtunnelSizes = f.sizes()
 	a.medians()
 	a.Behind = f.behind()
-	for k := range kinds { // of which two have one name
+	for k := range kinds { // two of them have the same name
 		a.Wire[k.String()] = plus(a.Wire[k.String()], f.wire[k].record())
 	}
 	if len(a.ZtunnelSizes) > 0 {
@@ -81,13 +80,12 @@ func (f *Fleet) Account() Account {
 	return a
 }
 
-// maxUnstamped is the share of reads without the kernel's time from which on
-// those with one no longer speak for all.
+// maxUnstamped is the share of reads without a kernel timestamp above which the others
+// are not representative.
 const maxUnstamped = 0.01
 
-// lags fills in how late the fleet was since the account before: by the
-// kernel's stamps where reads had them, else by the heartbeat, which goes on
-// whether anything is read or not.
+// lags sets how late the fleet was since the previous account: by kernel timestamps, if
+// reads had them, else by the heartbeat.
 func (f *Fleet) lags(a *Account) {
 	kernel, timer, unstamped := f.lag.take(true), f.timerLag.take(true), f.unstamped.Swap(0)
 	a.StampedReads, a.UnstampedReads = kernel.total, unstamped
@@ -112,7 +110,7 @@ func (c *counts) quantiles() (out record.Quantiles) {
 	return out
 }
 
-// sizes says how many bytes proxies hold, ztunnels apart from the others.
+// sizes returns how many bytes proxies hold, separately for ztunnels.
 func (f *Fleet) sizes() (proxies, ztunnels sizesOfAll) {
 	proxies = sizesOfAll{}
 	for i := range f.proxies {
@@ -133,7 +131,7 @@ func (f *Fleet) sizes() (proxies, ztunnels sizesOfAll) {
 	return proxies, ztunnels
 }
 
-// medians fills in what one proxy holds.
+// medians sets what one proxy holds.
 func (a *Account) medians() {
 	a.Config, a.NamespaceConfig = a.Sizes.medians()
 	if len(a.ZtunnelSizes) > 0 {
@@ -141,7 +139,7 @@ func (a *Account) medians() {
 	}
 }
 
-// ownCPU is the processor time of this process.
+// ownCPU returns the CPU time of this process.
 func ownCPU() record.CPU {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -151,20 +149,15 @@ func ownCPU() record.CPU {
 	return record.CPU{UserS: seconds(u.Utime), SystemS: seconds(u.Stime)}
 }
 
-// ownRSS is the resident memory of this process in bytes; 0 if it cannot be
-// read.
+// ownRSS returns the resident memory of this process in bytes; 0 if it is not known.
 func ownRSS() int64 {
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		return 0
 	}
-	fields := strings.Fields(string(data))
-	if len(fields) < 2 {
+	var size, resident int64 // pages
+	if _, err := fmt.Sscan(string(data), &size, &resident); err != nil {
 		return 0
 	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * int64(os.Getpagesize())
+	return resident * int64(os.Getpagesize())
 }

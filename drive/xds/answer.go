@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// request is what a proxy says on its stream.
+// request is a message of a proxy.
 type request struct {
 	message []byte
-	shared  bool        // nobody changes the message any more
+	shared  bool        // the message is never changed
 	sent    func(int64) // see stream.Stream.Send
 	due     time.Time
 }
 
-// say sends a request; one that answers a response as late as Envoy does, which
-// has to take it first. To istiod that makes a difference: an answer that comes
-// while it still writes is read on the way, one that comes later wakes up the
-// connection's reader, its writer (for the ping by which grpc-go estimates the
-// bandwidth) and the stream.
+// say sends a request; one that answers a response as late as Envoy does, which has
+// to process it first. To istiod that makes a difference: an answer that arrives while it
+// still writes is read on the way, a later one wakes up the connection's reader, its
+// writer (for the ping by which grpc-go estimates the bandwidth) and the stream.
 func (p *proxy) say(r request) {
-	after := p.fleet.spec.answerAfter()
+	after := time.Duration(p.fleet.spec.AnswerAfterUS) * time.Microsecond
 	if after == 0 || !p.taking && len(p.later) == 0 || p.spec.behaviour() == BehaviourStopsReading {
 		p.utter(&r)
 		return
@@ -37,7 +36,7 @@ func (p *proxy) say(r request) {
 	}
 }
 
-// utter hands a request to the stream.
+// utter passes a request to the stream.
 func (p *proxy) utter(r *request) {
 	if r.shared && r.sent == nil {
 		p.stream.SendShared(r.message)
@@ -46,13 +45,13 @@ func (p *proxy) utter(r *request) {
 	p.stream.Send(r.message, r.sent)
 }
 
-// remind has the gate come back when the first request is due.
+// remind schedules answer for when the first request is due.
 func (p *proxy) remind() {
 	p.fleet.gate.later(p.later[0].due, action{what: answerProxy, proxy: p, link: p.link, epoch: p.epoch})
 }
 
-// answer sends the requests that are due. How late they are is part of what
-// acknowledgements wait for the simulator.
+// answer sends due requests. Their delay is part of what acknowledgements wait for the
+// simulator.
 func (p *proxy) answer() {
 	now := time.Now()
 	for len(p.later) > 0 && p.stream != nil {
@@ -68,8 +67,8 @@ func (p *proxy) answer() {
 	p.later = nil
 }
 
-// giveUp forgets the requests of a stream that has ended. What it would have
-// acknowledged the next one acknowledges.
+// giveUp drops the requests of an ended stream. The next stream acknowledges what they
+// would have.
 func (p *proxy) giveUp() {
 	for _, r := range p.later {
 		if r.sent != nil {
@@ -79,8 +78,8 @@ func (p *proxy) giveUp() {
 	p.later, p.taking = nil, false
 }
 
-// hesitate draws how long a proxy takes to answer: a memoryless time, as a busy
-// Envoy's answers are spread.
+// hesitate draws how long a proxy takes to answer: an exponential time, like a busy
+// Envoy's.
 func (f *Fleet) hesitate(mean time.Duration) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // A fleet that takes its time to answer says the same as one that answers at
@@ -17,7 +18,7 @@ func TestAnswersAfterAWhile(t *testing.T) {
 			spec.Mode, spec.AnswerAfterUS = mode, after
 			f := start(t, spec)
 			synced(t, f)
-			eventually(t, "every response to be acknowledged", func() bool {
+			eventually.Holds(t, "every response to be acknowledged", func() bool {
 				a := f.Account()
 				for _, w := range a.Wire {
 					if w.Acks != w.Responses {

@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// Behind says how what proxies that subscribe to all workloads hold of them differs from
-// what a ztunnel holds: istiod gives a workload the same name and version for both.
+// Behind compares the workloads that sidecars hold with those of a ztunnel: istiod gives a
+// workload the same name and version for both.
 type Behind struct {
 	Proxies   int `json:"proxies"`   // that subscribe to all workloads
-	Behind    int `json:"behind"`    // of them, those that hold others than a ztunnel does
-	Most      int `json:"most"`      // workloads that one of those lacks, has as they were, or has though they are gone
+	Behind    int `json:"behind"`    // of these, those that differ from a ztunnel
+	Most      int `json:"most"`      // the most workloads that one lacks, has in another version, or has though they are gone
 	Workloads int `json:"workloads"` // that a ztunnel holds
 }
 
-// behind compares them with what most ztunnels hold. It is nil where there are not both,
-// or where ztunnels hold only what they need.
+// behind compares with what most ztunnels hold. It is nil unless there are both, and
+// where ztunnels hold only what they need.
 func (f *Fleet) behind() *Behind {
 	if f.spec.OnDemand {
 		return nil
@@ -25,7 +25,7 @@ func (f *Fleet) behind() *Behind {
 	for i := range f.proxies {
 		p := &f.proxies[i]
 		switch {
-		case or(p.spec.Behaviour, BehaviourGood) != BehaviourGood:
+		case p.spec.behaviour() != BehaviourGood:
 		case p.spec.nodeType() == NodeZtunnel:
 			ztunnels[p.tables[wds].Load()]++
 		case f.spec.discoversWorkloads(p.spec):
@@ -50,10 +50,10 @@ func (f *Fleet) behind() *Behind {
 	return out
 }
 
-// workloadsIn are the versions of the workloads in a table of either kind, by name.
+// workloadsIn returns the versions of the workloads in a table of either kind, by name.
 func (c *catalogue) workloadsIn(t *table) map[string]string {
 	c.mu.Lock()
-	list := c.names[t.kind].list // of names that the table has nothing changes
+	list := c.names[t.kind].list // names in use never change
 	c.mu.Unlock()
 	out := map[string]string{}
 	for one := range t.all() {
@@ -64,7 +64,7 @@ func (c *catalogue) workloadsIn(t *table) map[string]string {
 	return out
 }
 
-// differ counts the names that only one of two has, or has in another version.
+// differ counts the names that only one has, or that have different versions.
 func differ(a, b map[string]string) int {
 	n := 0
 	for name, version := range a {
@@ -80,7 +80,7 @@ func differ(a, b map[string]string) int {
 	return n
 }
 
-// plus takes those of another fleet with these; either may be nil.
+// plus adds those of another fleet; either may be nil.
 func (b *Behind) plus(other *Behind) *Behind {
 	if b == nil || other == nil {
 		return cmp.Or(b, other)

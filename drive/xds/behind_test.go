@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // Sidecars that subscribe to workloads are behind where istiod sends ztunnels alone what
@@ -33,7 +34,7 @@ func TestBehindZtunnels(t *testing.T) {
 	}
 	now := func(what string, want xds.Behind) {
 		t.Helper()
-		eventually(t, what, func() bool { got := f.Account().Behind; return got != nil && *got == want })
+		eventually.Holds(t, what, func() bool { got := f.Account().Behind; return got != nil && *got == want })
 	}
 	now("all hold the same", xds.Behind{Proxies: 2, Workloads: 1})
 	push(xds.NodeZtunnel, wire.AddressType, map[string]proto.Message{b: workload("10.1.0.2", true), "ns/new.ns.svc.cluster.local": raw([]byte{0x12, 0x01, 'n'})})

@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 )
 
-// catalogue knows all content that any proxy of a fleet has, once. What no
-// proxy has any longer, and nothing is remembered of, is forgotten.
+// catalogue has all content that any proxy of a fleet holds, once. It drops what no proxy
+// holds any longer.
 type catalogue struct {
 	delta      bool
 	seed       maphash.Seed
@@ -48,12 +48,12 @@ const (
 	// keptBodies bounds the bytes of bodies that are kept for markers
 	// announced later. Every distinct body counts once.
 	keptBodies = 512 << 20
-	// keptRecent is how many results of each kind are kept for other proxies
-	// that may need them; more are forgotten, oldest first.
+	// keptRecent is how many results of each kind are kept for other proxies;
+	// the oldest are dropped first.
 	keptRecent = 1024
 )
 
-// kind is a type of resource that a proxy asks istiod for.
+// kind is a type of resource.
 type kind uint8
 
 // Kinds, in the order a proxy needs them.
@@ -66,19 +66,19 @@ const (
 	ecds
 	wds       // of ztunnels: workloads and Services
 	wads      // of ztunnels
-	workloads // of sidecars that speak HBONE; istiod calls it WDS too
+	workloads // of sidecars that speak HBONE; istiod also calls it WDS
 	kinds
 )
 
 var kindURLs = [kinds]string{wire.ClusterType, wire.EndpointType, wire.ListenerType, wire.RouteType, wire.NameTableType, wire.ExtensionType,
 	wire.AddressType, wire.AuthorizationType, wire.WorkloadType}
 
-// ztunnelKinds are what a ztunnel subscribes to, in this order, and nobody else.
+// ztunnelKinds are what only ztunnels subscribe to, in this order.
 var ztunnelKinds = []kind{wds, wads}
 
 func (k kind) String() string { return wire.ShortName(kindURLs[k]) }
 
-// wildcard kinds are asked for without names.
+// wildcard kinds are subscribed to without names.
 func (k kind) wildcard() bool { return k == cds || k == lds || k == nds || k >= wds }
 
 // kindOf returns the kind of a type URL; kinds if none.
@@ -91,7 +91,7 @@ func kindOf(url []byte) kind {
 	return kinds
 }
 
-// kindNamed is kindOf by short name: what goes by wds is a ztunnel's.
+// kindNamed is kindOf by short name; wds means that of ztunnels.
 func kindNamed(short string) kind {
 	for k := range kinds {
 		if k.String() == short {
@@ -125,7 +125,7 @@ func newCatalogue(delta bool) *catalogue {
 func (c *catalogue) initial(t *table) func(yield func(name, version string) bool) {
 	return func(yield func(name, version string) bool) {
 		c.mu.Lock()
-		list := c.names[t.kind].list // of names that the table has nothing changes
+		list := c.names[t.kind].list // names in use never change
 		c.mu.Unlock()
 		for one := range t.all() {
 			if !yield(list[one.name], one.version) {
@@ -135,9 +135,8 @@ func (c *catalogue) initial(t *table) func(yield func(name, version string) bool
 	}
 }
 
-// forget drops what was worked out for other proxies, and with it contents and
-// tables that no proxy holds any longer. What is needed again is worked out
-// again.
+// forget drops results that were kept for other proxies, and with them contents and tables
+// that no proxy holds any longer.
 func (c *catalogue) forget() {
 	c.messages.forget()
 	c.responses.forget()
@@ -147,8 +146,8 @@ func (c *catalogue) forget() {
 	c.astray.forget()
 }
 
-// sweep drops entries and names of what nobody holds any longer, and the room
-// that entries took: a map does not shrink when some are deleted.
+// sweep drops entries and names that nobody holds any longer, and copies the maps, which
+// do not shrink by deletion.
 func (c *catalogue) sweep() {
 	c.freeNames()
 	c.mu.Lock()
@@ -166,8 +165,8 @@ func live[K comparable, V any](m map[K]weak.Pointer[V]) (map[K]weak.Pointer[V], 
 	return out, len(out)
 }
 
-// recent remembers about its last size entries: two generations, of which the
-// older is forgotten when the younger is full.
+// recent keeps about the last size entries: two generations, of which the older is dropped
+// when the younger is full.
 type recent[K comparable, V any] struct {
 	mu         sync.Mutex
 	size       int
@@ -184,7 +183,7 @@ func (r *recent[K, V]) forget() {
 	r.young, r.old = map[K]V{}, nil
 }
 
-// get returns the entry of a key, made by create if there is none.
+// get returns the entry of a key, and creates a missing one.
 func (r *recent[K, V]) get(key K, create func() V) V {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,4 +199,122 @@ func (r *recent[K, V]) get(key K, create func() V) V {
 	}
 	r.young[key] = v
 	return v
+}
+
+// names numbers the names of one kind. Numbers of names that nobody holds any
+// longer are given to new names, so that a fleet that runs for weeks while
+// Services come and go holds the names of the last ones only.
+type names struct {
+	ids  map[string]uint32
+	list []string
+	lost []int64    // when any proxy lost the name first since it last came, ns since 1970; 0: never
+	free []freeName // the longest free first
+	kept int        // names after the last sweep
+}
+
+// freeName is a number that may be given anew some time after it became free.
+type freeName struct {
+	id uint32
+	at time.Time
+}
+
+const (
+	// sweepNames is how many names of a kind may be added to twice those that
+	// are in use before it is looked which still are.
+	sweepNames = 4096
+	// quarantine is how long the number of a name that nobody holds stays
+	// unused: an answer that has been read but not yet taken may have it among
+	// its removals, for milliseconds.
+	quarantine = time.Minute
+)
+
+// nameID returns the number of a name. c.mu is held.
+func (c *catalogue) nameID(k kind, name []byte) uint32 {
+	n := &c.names[k]
+	if id, ok := n.ids[string(name)]; ok {
+		return id
+	}
+	text := string(name)
+	id := uint32(len(n.list))
+	if len(n.free) > 0 && time.Since(n.free[0].at) >= c.quarantine {
+		id = n.free[0].id
+		n.free = n.free[1:]
+		n.list[id], n.lost[id] = text, 0 // nobody reads them: no table or set has this number
+	} else {
+		n.list, n.lost = append(n.list, text), append(n.lost, 0)
+	}
+	n.ids[text] = id
+	return id
+}
+
+// name is the inverse of nameID, of a number that is in use.
+func (c *catalogue) name(k kind, id uint32) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.names[k].list[id]
+}
+
+// crowded says whether it is time to look which names are in use. c.mu is held.
+func (c *catalogue) crowded() bool {
+	for k := range c.names {
+		if n := &c.names[k]; len(n.ids) > 2*n.kept+sweepNames {
+			return true
+		}
+	}
+	return false
+}
+
+// freeNames takes back the numbers of names that no content and no set has. What
+// was worked out for other proxies is forgotten with them: messages that remove
+// such a name are remembered by its number.
+func (c *catalogue) freeNames() {
+	freed := false
+	c.mu.Lock()
+	var used [kinds][]uint64 // a bit for each number
+	for k := range used {
+		used[k] = make([]uint64, len(c.names[k].list)/64+1)
+	}
+	mark := func(k kind, ids ...uint32) {
+		for _, id := range ids {
+			used[k][id/64] |= 1 << (id % 64)
+		}
+	}
+	for _, p := range c.contents {
+		one := p.Value()
+		if one == nil {
+			continue
+		}
+		mark(one.kind, one.name)
+		mark(referred(one.kind), one.refs...)
+		mark(ecds, one.exts...)
+	}
+	for _, p := range c.sets {
+		if set := p.Value(); set != nil {
+			mark(set.kind, set.ids...)
+		}
+	}
+	now := time.Now()
+	for k := range c.names {
+		n := &c.names[k]
+		for text, id := range n.ids {
+			if used[k][id/64]&(1<<(id%64)) == 0 {
+				delete(n.ids, text)
+				n.free = append(n.free, freeName{id, now})
+				freed = true
+			}
+		}
+		n.kept = len(n.ids)
+	}
+	c.mu.Unlock()
+	if freed {
+		c.forget()
+	}
+}
+
+// referred is the kind of what contents of a kind refer to.
+func referred(k kind) kind {
+	if k == lds {
+		return rds
+	}
+	return eds
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Fleet is a number of simulated proxies under way. Its methods may be called
-// at the same time.
+// Fleet is a number of running simulated proxies. Its methods are safe for concurrent
+// use.
 type Fleet struct {
 	spec      Spec
 	catalogue *catalogue
@@ -41,23 +41,23 @@ type Fleet struct {
 	malformed   atomic.Int64
 	lastMessage atomic.Int64
 	lastChange  atomic.Int64
-	wire        [kinds + 1]wireCount // the last for types nobody asks for
+	wire        [kinds + 1]wireCount // the last for unknown types
 	lag         histogram
 	turns       histogram
-	unstamped   atomic.Int64 // reads of which the kernel said no time
+	unstamped   atomic.Int64 // reads without a kernel timestamp
 	timerLag    histogram
 	convergence histogram
 	warmAfter   atomic.Int64 // how long an ACK is held at most, ns; 0: warmLimit
 
 	mu         sync.Mutex
 	reconnects map[string]int64
-	waiting    map[int32]string // why a proxy that is not connected lost its stream
+	waiting    map[int32]string // why disconnected proxies lost their streams
 	lastError  string
-	stopped    []*stream.Conn // that are read no more
+	stopped    []*stream.Conn // no longer read
 	random     *rand.Rand
 }
 
-// wireCount is a record.Wire that many goroutines count in.
+// wireCount is a record.Wire of atomic counters.
 type wireCount struct {
 	responses, bytes, resources, identical, identicalBytes, removed, acks, nacks atomic.Int64
 }
@@ -69,21 +69,20 @@ func (w *wireCount) record() record.Wire {
 	}
 }
 
-// Why streams are lost.
+// Reasons of lost streams.
 const (
-	reasonStorm      = "storm"      // the proxy dropped it, as its behaviour is
+	reasonStorm      = "storm"      // the proxy's behaviour
 	reasonConnection = "connection" // the connection broke
-	reasonDial       = "dial"       // no connection came about
-	reasonMalformed  = "malformed"  // a message that cannot be understood
+	reasonDial       = "dial"       // no connection could be made
+	reasonMalformed  = "malformed"  // an invalid message
 	// and the names of gRPC's codes
 )
 
-// Start starts a fleet; its proxies connect one after another. It runs until
-// ctx ends or it is stopped.
+// Start starts a fleet, whose proxies connect one after another. It runs until ctx ends or
+// Stop.
 func Start(ctx context.Context, spec Spec) (*Fleet, error) { return start(ctx, spec, nil) }
 
-// start is Start; first notes when its first requests and responses were, if
-// it is not nil.
+// start is Start. first, if not nil, notes the times of the first requests and responses.
 func start(ctx context.Context, spec Spec, first *joining) (*Fleet, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -113,19 +112,16 @@ func start(ctx context.Context, spec Spec, first *joining) (*Fleet, error) {
 	return f, nil
 }
 
-// Stop ends all streams and waits until nothing of the fleet is left. What it
-// counted can still be read.
+// Stop ends all streams and waits for all goroutines. The counters can still be read.
 func (f *Fleet) Stop() {
 	f.cancel()
 	f.owned.Wait()
 }
 
-// Announce tells the fleet what to look for, and returns the index of the
-// first of these markers. It is best called before a change is made. What
-// proxies got in the last 10 s is searched too, unless the same was marked
-// before, and found with its times; [MarkerSightings.SearchedFromNS] says how
-// far back that went. A marker for something that vanishes is only seen by
-// proxies that are known to have held it.
+// Announce adds markers to look for and returns the index of the first. Call it before the
+// change is made. Responses of the last 10 s are searched too, unless the same text was
+// marked before; [MarkerSightings.SearchedFromNS] says from when on. Only proxies that are
+// known to have held something see a marker for its disappearance.
 func (f *Fleet) Announce(markers []record.Marker) (first int, err error) {
 	for _, m := range markers {
 		if m.Text == "" {
@@ -141,7 +137,7 @@ func (f *Fleet) Announce(markers []record.Marker) (first int, err error) {
 	return first, nil
 }
 
-// lost notes the end of a stream and has the proxy try again.
+// lost notes the end of a stream and reconnects the proxy.
 func (f *Fleet) lost(p *proxy, status *stream.Status) {
 	reason := status.Code.String()
 	switch {
@@ -183,18 +179,18 @@ func (f *Fleet) failed(p *proxy, reason string, err error) {
 	f.gate.released(p, was, reason, f.rest(p, was, reason))
 }
 
-// Bounds of the back-off, of which a proxy waits a random part. backoffMax is
-// where the gate holds everybody back beside this; on its own a proxy goes as far
-// as Envoy (source/extensions/config_subscription/grpc: 500 ms to 30 s, doubled,
-// begun anew with the first response).
+// Bounds of the back-off, of which a proxy waits a random part. backoffMax applies while
+// the gate limits connections as well; without it a proxy goes as far as Envoy
+// (source/extensions/config_subscription/grpc: 500 ms to 30 s, doubled, reset by the first
+// response).
 const (
 	backoffBase  = 500 * time.Millisecond
 	backoffMax   = 5 * time.Second
 	backoffEnvoy = 30 * time.Second
 )
 
-// rest is how long a proxy waits before it tries again, which had a stream that was
-// answered, or none.
+// rest returns how long a proxy waits before it reconnects; had says that its stream had
+// been answered.
 func (f *Fleet) rest(p *proxy, had bool, reason string) time.Duration {
 	if p.spec.nodeType() == NodeZtunnel && reason != reasonStorm {
 		return p.ztunnelRest(had, reason)
@@ -202,7 +198,7 @@ func (f *Fleet) rest(p *proxy, had bool, reason string) time.Duration {
 	return f.backoff(p.attempts, reason)
 }
 
-// backoff is how long an Envoy waits before it tries again.
+// backoff returns how long an Envoy waits before it reconnects.
 func (f *Fleet) backoff(attempts int, reason string) time.Duration {
 	limit := backoffMax
 	if f.outage.Load() != nil {
@@ -217,29 +213,28 @@ func (f *Fleet) backoff(attempts int, reason string) time.Duration {
 	return time.Duration(f.random.Int64N(int64(limit)))
 }
 
-// stormAfter is how long a proxy of a reconnect storm keeps a stream.
+// stormAfter draws how long a proxy of a reconnect storm keeps a stream.
 func (f *Fleet) stormAfter() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return time.Duration(f.spec.StormEveryS * (0.5 + f.random.Float64()) * float64(time.Second))
 }
 
-// When memory is given back: after so long without a message, and so many
-// bytes of messages since the last time.
+// Memory is returned after tidyAfter without a message and tidyBytes of messages.
 const (
-	tidyEvery = 250 * time.Millisecond // how often it is looked at
+	tidyEvery = 250 * time.Millisecond
 	tidyAfter = 500 * time.Millisecond
 	tidyBytes = 64 << 20
 )
 
-// tidy gives back the memory that connecting, or a large push, took beyond
-// what a fleet at rest needs: what was worked out for other proxies that took
-// the same step, the buffers, and contents and tables that only those held.
+// tidy returns memory that connecting or a large push took and that an idle fleet does not
+// need: results kept for other proxies, buffers, and contents and tables that only those
+// held.
 func (f *Fleet) tidy() {
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
 	var done int64
-	again := false // what was remembered kept some of it
+	again := false // recent steps still held some of it
 	for {
 		select {
 		case <-f.ctx.Done():
@@ -262,20 +257,19 @@ func (f *Fleet) tidy() {
 	}
 }
 
-// giveBack has the process hold what the proxies hold, and no more.
+// giveBack frees everything that no proxy holds.
 func (f *Fleet) giveBack() {
 	f.catalogue.forget()
-	runtime.GC() // pools keep what they have for one collection
+	runtime.GC() // pools survive one collection
 	f.catalogue.sweep()
 	debug.FreeOSMemory()
 }
 
-// heartbeatEvery is how often the scheduler's delay is looked at. A wake-up
-// costs some tens of microseconds: at 5 ms a small fleet would spend as much on
-// them as istiod on its pushes.
+// heartbeatEvery is how often the scheduler's delay is measured. A wake-up costs some tens
+// of microseconds: at 5 ms a small fleet would spend as much on them as istiod on pushes.
 const heartbeatEvery = 50 * time.Millisecond
 
-// heartbeat measures how late a goroutine wakes up that only sleeps.
+// heartbeat measures how late a sleeping goroutine wakes up.
 func (f *Fleet) heartbeat() {
 	timer := time.NewTimer(heartbeatEvery)
 	defer timer.Stop()

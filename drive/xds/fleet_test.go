@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 func testSpec(address string, n int) xds.Spec {
@@ -120,7 +121,7 @@ func TestOrderOfRequests(t *testing.T) {
 		`lds sub=[] unsub=[] nonce="x" initial=0 reject=false`,
 		`rds sub=[] unsub=[] nonce="x" initial=0 reject=false`,
 	}
-	eventually(t, "all requests", func() bool { return len(one.requests()) >= len(want) })
+	eventually.Holds(t, "all requests", func() bool { return len(one.requests()) >= len(want) })
 	if got := lines(one.requests()); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -137,14 +138,14 @@ func TestSubscriptionsFollowClusters(t *testing.T) {
 	f := start(t, testSpec(s.address, 1))
 	synced(t, f)
 	one := s.live()[0]
-	eventually(t, "its ACK", func() bool { return len(one.requests()) == 8 })
+	eventually.Holds(t, "its ACK", func() bool { return len(one.requests()) == 8 })
 	eds := &cluster.Cluster{Name: "b", ClusterDiscoveryType: &cluster.Cluster_Type{Type: cluster.Cluster_EDS}}
 	s.push(1, wire.ClusterType, map[string]proto.Message{"b": eds}, "a")
 	// Envoy acknowledges new clusters when they have their endpoints: the
 	// first answer brings none.
-	eventually(t, "a change of subscription", func() bool { return len(one.requests()) >= 10 })
+	eventually.Holds(t, "a change of subscription", func() bool { return len(one.requests()) >= 10 })
 	s.push(1, wire.EndpointType, map[string]proto.Message{"b": &endpoint.ClusterLoadAssignment{ClusterName: "b"}})
-	eventually(t, "all ACKs", func() bool { return len(one.requests()) >= 12 })
+	eventually.Holds(t, "all ACKs", func() bool { return len(one.requests()) >= 12 })
 	got := lines(one.requests()[8:12])
 	want := []string{`eds sub=[b] unsub=[a] nonce="" initial=0 reject=false`, `eds sub=[] unsub=[] nonce="x" initial=0 reject=false`,
 		`cds sub=[] unsub=[] nonce="x" initial=0 reject=false`, `eds sub=[] unsub=[] nonce="x" initial=0 reject=false`}
@@ -153,12 +154,12 @@ func TestSubscriptionsFollowClusters(t *testing.T) {
 	}
 	// What comes of a name that is no longer subscribed to is not kept.
 	s.push(1, wire.EndpointType, map[string]proto.Message{"a": &endpoint.ClusterLoadAssignment{ClusterName: "a"}})
-	eventually(t, "its ACK", func() bool { return len(one.requests()) >= 13 })
+	eventually.Holds(t, "its ACK", func() bool { return len(one.requests()) >= 13 })
 	if a := f.Account(); a.Wire["cds"].Removed != 1 || a.Wire["cds"].Resources != 3 {
 		t.Errorf("%+v", a.Wire["cds"])
 	}
 	one.end <- status.Error(codes.Unavailable, "gone")
-	eventually(t, "another stream", func() bool { all := s.live(); return len(all) == 2 && len(all[1].requests()) >= 2 })
+	eventually.Holds(t, "another stream", func() bool { all := s.live(); return len(all) == 2 && len(all[1].requests()) >= 2 })
 	if r := s.live()[1].requests()[1]; r.typeURL != wire.EndpointType || len(r.initial) != 1 || r.initial["b"] == "" {
 		t.Errorf("after a reconnect: %s with %v, want b alone", r, r.initial)
 	}
@@ -178,7 +179,7 @@ func TestMarkers(t *testing.T) {
 			f := start(t, spec)
 			synced(t, f)
 			s.push(n, wire.RouteType, routes("old-text"))
-			eventually(t, "the old routes", func() bool { return f.Account().Wire["rds"].Acks == 2*n })
+			eventually.Holds(t, "the old routes", func() bool { return f.Account().Wire["rds"].Acks == 2*n })
 			first, err := f.Announce([]record.Marker{{Change: 3, Type: "rds", Text: "new-text"}, {Change: 4, Type: "rds", Resource: "80", Text: "old-text", Gone: true},
 				{Change: 5, Type: "rds", Text: "never"}, {Change: 6, Type: "rds", Resource: "81", Text: "new-text"}})
 			if err != nil || first != 0 {
@@ -188,9 +189,9 @@ func TestMarkers(t *testing.T) {
 			for range 2 { // again: it must not be counted twice
 				s.push(n, wire.RouteType, routes("new-text"))
 			}
-			eventually(t, "all ACKs", func() bool { return f.Account().Wire["rds"].Acks == 4*n })
+			eventually.Holds(t, "all ACKs", func() bool { return f.Account().Wire["rds"].Acks == 4*n })
 			// An ACK counts when it is handed to its connection, and has its time when it is written.
-			eventually(t, "the ACKs' times", func() bool {
+			eventually.Holds(t, "the ACKs' times", func() bool {
 				seen := f.Sightings(0)
 				return len(seen) == 4 && !slices.Contains(seen[0].AckedNS, record.Never) && !slices.Contains(seen[1].AckedNS, record.Never)
 			})
@@ -226,10 +227,10 @@ func TestSightingsFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.push(3, wire.RouteType, routes("first"))
-	eventually(t, "the first change", func() bool { return len(f.Sightings(0)[0].Proxy) == 3 })
+	eventually.Holds(t, "the first change", func() bool { return len(f.Sightings(0)[0].Proxy) == 3 })
 	count, each := f.SightingsFrom(0)
 	s.push(3, wire.RouteType, routes("second"))
-	eventually(t, "the second change", func() bool { return len(f.Sightings(1)[0].Proxy) == 3 })
+	eventually.Holds(t, "the second change", func() bool { return len(f.Sightings(1)[0].Proxy) == 3 })
 	var seen []int
 	for m := range each {
 		seen = append(seen, len(m.Proxy))
@@ -258,12 +259,12 @@ func TestGoneByRemoval(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.push(2, wire.ClusterType, nil, "phantom")
-	eventually(t, "its removal", func() bool { return len(f.Sightings(0)[0].Proxy) == 2 })
+	eventually.Holds(t, "its removal", func() bool { return len(f.Sightings(0)[0].Proxy) == 2 })
 	if seen := f.Sightings(1)[0]; len(seen.Proxy) != 0 {
 		t.Errorf("another cluster still shows it: %+v", seen)
 	}
 	s.push(2, wire.ClusterType, nil, "other")
-	eventually(t, "the last removal", func() bool { return len(f.Sightings(1)[0].Proxy) == 2 })
+	eventually.Holds(t, "the last removal", func() bool { return len(f.Sightings(1)[0].Proxy) == 2 })
 }
 
 func TestReconnect(t *testing.T) {
@@ -275,11 +276,11 @@ func TestReconnect(t *testing.T) {
 	}
 	s.set(wire.RouteType, "80", routes("new-text")["80"])
 	s.push(3, wire.RouteType, routes("new-text"))
-	eventually(t, "the change", func() bool { return len(f.Sightings(0)[0].Proxy) == 3 })
+	eventually.Holds(t, "the change", func() bool { return len(f.Sightings(0)[0].Proxy) == 3 })
 	for _, one := range s.live() {
 		one.end <- status.Error(codes.Unavailable, "going down")
 	}
-	eventually(t, "new streams", func() bool { return len(s.live()) == 6 && f.Status().Synced == 3 })
+	eventually.Holds(t, "new streams", func() bool { return len(s.live()) == 6 && f.Status().Synced == 3 })
 	one := s.live()[5]
 	got := one.requests()
 	if len(got) < 4 || got[0].typeURL != wire.ClusterType || len(got[0].subscribe) != 0 || got[0].initial["a"] != "7" || len(got[0].initial) != 2 ||
@@ -300,7 +301,7 @@ func TestServerDiesAndComesBack(t *testing.T) {
 	f := start(t, testSpec(s.address, 5))
 	synced(t, f)
 	s.grpc.Stop()
-	eventually(t, "that they notice", func() bool { return f.Status().Connected == 0 })
+	eventually.Holds(t, "that they notice", func() bool { return f.Status().Connected == 0 })
 	again := newFakeAt(t, s.address)
 	synced(t, f)
 	if len(again.live()) != 5 {
@@ -329,7 +330,7 @@ func TestBehaviours(t *testing.T) {
 		spec.Proxies[i].Behaviour = b
 	}
 	f := start(t, spec)
-	eventually(t, "all to connect", func() bool { return f.Account().Wire["rds"].Responses >= int64(len(spec.Proxies)) })
+	eventually.Holds(t, "all to connect", func() bool { return f.Account().Wire["rds"].Responses >= int64(len(spec.Proxies)) })
 	stream := func(i int) *fakeStream {
 		for _, one := range slices.Backward(s.live()) {
 			if list := one.requests(); len(list) > 0 && strings.Contains(list[0].node, fmt.Sprintf("p-%d.", i)) {
@@ -355,16 +356,16 @@ func TestBehaviours(t *testing.T) {
 		return n
 	}
 	acked := func(r request) bool { return r.nonce != "" && r.reject == "" }
-	eventually(t, "the slow reader", func() bool { return count(1, acked) == 7 })
-	eventually(t, "the good one", func() bool { return count(0, acked) == 7 })
-	eventually(t, "rejections", func() bool { return count(3, func(r request) bool { return r.reject != "" }) == 3 })
+	eventually.Holds(t, "the slow reader", func() bool { return count(1, acked) == 7 })
+	eventually.Holds(t, "the good one", func() bool { return count(0, acked) == 7 })
+	eventually.Holds(t, "rejections", func() bool { return count(3, func(r request) bool { return r.reject != "" }) == 3 })
 	if n := count(3, acked); n != 4 {
 		t.Errorf("%d ACKs of the one that rejects", n)
 	}
 	if n := count(2, func(r request) bool { return r.nonce != "" }); n != 0 {
 		t.Errorf("%d ACKs of the one that never does", n)
 	}
-	eventually(t, "a storm", func() bool { return f.Account().Reconnects["storm"] >= 3 })
+	eventually.Holds(t, "a storm", func() bool { return f.Account().Reconnects["storm"] >= 3 })
 }
 
 // TestMalformed: an error on that stream, and no other is disturbed.
@@ -378,12 +379,12 @@ func TestMalformed(t *testing.T) {
 		{Name: "x", Resource: &anypb.Any{TypeUrl: wire.ClusterType, Value: []byte{0xff, 0xff}}}}}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a rejection", func() bool { return f.Account().Wire["cds"].Nacks == 1 })
+	eventually.Holds(t, "a rejection", func() bool { return f.Account().Wire["cds"].Nacks == 1 })
 	// A message that is none: field 1 as a varint.
 	if err := bad.raw(&anypb.Any{TypeUrl: "x", Value: []byte{2<<3 | 2, 0x7f}}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "an unknown type is acknowledged", func() bool { return f.Account().Wire["other"].Responses == 1 || f.Account().Errors == 1 })
+	eventually.Holds(t, "an unknown type is acknowledged", func() bool { return f.Account().Wire["other"].Responses == 1 || f.Account().Errors == 1 })
 	synced(t, f)
 	if n := len(s.live()); n > 3 {
 		t.Errorf("%d streams: another one was disturbed", n)
@@ -401,7 +402,7 @@ func TestFirstResponseRejected(t *testing.T) {
 	broken.ProtoReflect().SetUnknown([]byte{1 << 3, 1}) // a number for a name
 	s.set(wire.ClusterType, "static", broken)
 	f := start(t, testSpec(s.address, 1))
-	eventually(t, "all but clusters", func() bool {
+	eventually.Holds(t, "all but clusters", func() bool {
 		w := f.Account().Wire
 		return w["cds"].Nacks == 1 && w["lds"].Acks > 0 && w["rds"].Acks > 0
 	})
@@ -443,5 +444,5 @@ func TestBadSpecs(t *testing.T) {
 			t.Errorf("%+v: taken", m)
 		}
 	}
-	eventually(t, "a reason", func() bool { s := f.Status(); return s.Waiting["dial"] == 1 && s.LastError != "" })
+	eventually.Holds(t, "a reason", func() bool { s := f.Status(); return s.Waiting["dial"] == 1 && s.LastError != "" })
 }

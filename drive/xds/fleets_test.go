@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -27,11 +28,7 @@ func TestFleetsLeaveNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Stop()
-		for end := time.Now().Add(time.Minute); f.Status().Synced < proxies; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%+v", f.Status())
-			}
-		}
+		eventually.Holds(t, "all proxies are synced", func() bool { return f.Status().Synced == proxies })
 	}
 	live := func() (bytes int64) {
 		for range 3 {

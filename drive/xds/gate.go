@@ -2,15 +2,16 @@ package xds
 
 import (
 	"container/heap"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
 
-// gate lets proxies connect as fast as istiod admits them, and does what is
-// due at some time. Istiod admits a number of streams per second; who waits
-// longer than a second is turned away with ResourceExhausted. The gate
-// therefore grows the number of streams that wait for a first answer while
-// they get one, and shrinks it when one is turned away.
+// gate connects proxies as fast as istiod admits them, and executes timed actions. Istiod
+// admits a number of streams per second and rejects with ResourceExhausted those that
+// wait longer than a second. So the gate raises the number of streams that wait for a
+// first answer while they get one, and lowers it when one is rejected.
 type gate struct {
 	fleet *Fleet
 	wake  chan struct{}
@@ -19,7 +20,7 @@ type gate struct {
 	ready      []*proxy
 	due        actions
 	connecting int
-	wide       bool // the limit holds nobody back
+	wide       bool // there is no limit
 	limit      float64
 	shrunk     time.Time
 	links      map[*link]bool
@@ -33,8 +34,8 @@ const (
 	gateShrink     = 0.7
 	gateShrinkOnce = 500 * time.Millisecond
 	pingEvery      = 30 * time.Second // as pilot-agent does
-	// busyAgain is when a connection that was busy is tried again: the gate
-	// waits for none, since one whose server takes nothing would hold up all.
+	// busyAgain is when a busy connection is tried again. The gate waits for
+	// none, since one whose server does not read would block all.
 	busyAgain = 5 * time.Millisecond
 )
 
@@ -52,7 +53,7 @@ const (
 	openProxy // connectProxy once more, on a connection that was busy
 )
 
-// action is something to do to a proxy on a link, or to a link.
+// action is to be executed on a proxy of a link, or on a link.
 type action struct {
 	what  actionKind
 	proxy *proxy
@@ -86,7 +87,14 @@ func (g *gate) init(f *Fleet) {
 	g.later(time.Now().Add(pingEvery), action{what: pingAll})
 }
 
-// enqueue has a proxy connect as soon as the gate lets it.
+// allLinks returns the links that exist now.
+func (g *gate) allLinks() []*link {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Keys(g.links))
+}
+
+// enqueue connects a proxy as soon as the gate admits it.
 func (g *gate) enqueue(p *proxy) {
 	g.mu.Lock()
 	g.ready = append(g.ready, p)
@@ -94,7 +102,7 @@ func (g *gate) enqueue(p *proxy) {
 	g.poke()
 }
 
-// later does something at a time.
+// later executes an action at a time.
 func (g *gate) later(at time.Time, a action) {
 	g.mu.Lock()
 	heap.Push(&g.due, timedAction{at, a})
@@ -112,7 +120,7 @@ func (g *gate) poke() {
 	}
 }
 
-// admitted notes that a stream got its first answer.
+// admitted notes the first answer on a stream.
 func (g *gate) admitted() {
 	g.mu.Lock()
 	g.connecting--
@@ -124,8 +132,8 @@ func (g *gate) admitted() {
 	}
 }
 
-// released notes that a proxy lost its stream, before or after it was
-// admitted, and has it try again.
+// released notes that a proxy lost its stream, admitted or not, and reconnects it after
+// a wait.
 func (g *gate) released(p *proxy, wasAdmitted bool, reason string, wait time.Duration) {
 	g.mu.Lock()
 	l := p.link
@@ -199,20 +207,14 @@ func (g *gate) do(a action) {
 	case closeLink:
 		a.link.close()
 	case pingAll:
-		g.mu.Lock()
-		links := make([]*link, 0, len(g.links))
-		for l := range g.links {
-			links = append(links, l)
-		}
-		g.mu.Unlock()
-		for _, l := range links {
+		for _, l := range g.allLinks() {
 			l.ping()
 		}
 		g.later(time.Now().Add(pingEvery), action{what: pingAll})
 	case resumeProxy, dropProxy, drainProxy, warmProxy, answerProxy:
 		done := a.link.do(func() {
 			p := a.proxy
-			// A proxy that has moved to another connection is that one's.
+			// A proxy that has moved belongs to another connection.
 			g.mu.Lock()
 			here := p.link == a.link
 			g.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -37,7 +38,7 @@ func TestMemoryOfFleet(t *testing.T) {
 		}
 	}
 	synced(t, f)
-	eventually(t, "all ACKs", func() bool { return f.Account().Wire["rds"].Acks == proxies })
+	eventually.Holds(t, "all ACKs", func() bool { return f.Account().Wire["rds"].Acks == proxies })
 	check("at rest")
 	for i := range pushes {
 		changed, err := xdsserver.SyntheticEndpoints(i, 2, "changed")
@@ -46,7 +47,7 @@ func TestMemoryOfFleet(t *testing.T) {
 		}
 		acks := f.Account().Wire["eds"].Acks
 		s.Push(xdsserver.Change{Type: xdsserver.EndpointType, Changed: []xdsserver.Resource{changed}})
-		eventually(t, "the push", func() bool { return f.Account().Wire["eds"].Acks == acks+proxies })
+		eventually.Holds(t, "the push", func() bool { return f.Account().Wire["eds"].Acks == acks+proxies })
 	}
 	check("after pushes")
 }

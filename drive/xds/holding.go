@@ -10,22 +10,21 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Holding is what the proxies of one kind hold: those of one node type in one
-// namespace, which istiod gives nearly the same. One of them stands for all:
-// the one with the median of bytes.
+// Holding is what proxies of one node type in one namespace hold. istiod gives them nearly
+// the same, so the one with the median size represents all.
 type Holding struct {
 	Proxy     int    `json:"proxy"` // its index in the fleet
 	Name      string `json:"name"`  // NAME.NAMESPACE
 	Type      string `json:"type"`
 	Namespace string `json:"namespace"`
 	Proxies   int    `json:"proxies"` // of the kind
-	Bytes     int64  `json:"bytes"`   // bodies that it holds
-	// The least and the most that one of the kind holds.
+	Bytes     int64  `json:"bytes"`   // of bodies
+	// The least and the most that a proxy of the kind holds.
 	LeastBytes int64 `json:"least_bytes"`
 	MostBytes  int64 `json:"most_bytes"`
 }
 
-// Bytes is how many bytes of bodies each proxy holds.
+// Bytes returns how many bytes of bodies each proxy holds.
 func (f *Fleet) Bytes() []int64 {
 	out := make([]int64, len(f.proxies))
 	for i := range f.proxies {
@@ -37,8 +36,8 @@ func (f *Fleet) Bytes() []int64 {
 // Holdings lists the kinds of the fleet's proxies.
 func (f *Fleet) Holdings() []Holding { return Holdings(f.spec.Proxies, f.Bytes()) }
 
-// Holdings lists the kinds of proxies that hold so many bytes each, those with the
-// most proxies first.
+// Holdings lists the kinds of proxies, given the bytes that each holds, the most frequent
+// kind first.
 func Holdings(proxies []Proxy, held []int64) []Holding {
 	type key struct{ node, namespace string }
 	type member struct {
@@ -65,10 +64,10 @@ func Holdings(proxies []Proxy, held []int64) []Holding {
 	return out
 }
 
-// podName is the proxy's pod as its node's name has it.
+// podName is the proxy's pod, as in the name of its node.
 func (p *Proxy) podName() string { return p.Name + "." + p.Namespace }
 
-// holds is how many bytes of bodies the proxy holds.
+// holds returns how many bytes of bodies the proxy holds.
 func (p *proxy) holds() int64 {
 	sum := int64(0)
 	for k := range kinds {
@@ -77,9 +76,8 @@ func (p *proxy) holds() int64 {
 	return sum
 }
 
-// WriteConfiguration writes what a proxy, by its index, holds at this moment,
-// as package confile has it. h says whose it is; what is left empty there is
-// filled in.
+// WriteConfiguration writes what a proxy, by its index, holds now, in the format of package
+// confile. It fills in empty fields of h.
 func (f *Fleet) WriteConfiguration(w io.Writer, index int, h confile.Header) error {
 	if index < 0 || index >= len(f.proxies) {
 		return errs.Usage("xds: proxy %d of %d", index, len(f.proxies))
@@ -113,7 +111,7 @@ func (f *Fleet) WriteConfiguration(w io.Writer, index int, h confile.Header) err
 	return nil
 }
 
-// kept is the body if it was kept; it may not be changed.
+// kept returns the body if it was kept; do not change it.
 func (t *content) kept() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -29,16 +30,6 @@ func openLab(t *testing.T) kubernetes.Interface {
 	return kube
 }
 
-// within waits longer than eventually does: a pod has to come up.
-func within(t *testing.T, limit time.Duration, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
-
 // istiodFor makes a namespace that is gone after the test, and returns what a
 // proxy there needs: istiod's address, the certificate it is known by and a
 // token.
@@ -50,7 +41,7 @@ func istiodFor(ctx context.Context, t *testing.T, kube kubernetes.Interface, nam
 	t.Cleanup(func() {
 		_ = kube.CoreV1().Namespaces().Delete(context.Background(), namespace, metav1.DeleteOptions{}) // the lab ends anyway
 	})
-	within(t, 3*time.Minute, "the namespace's service account", func() bool {
+	eventually.Within(t, 3*time.Minute, "the namespace's service account", func() bool {
 		request, err := kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "default",
 			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"istio-ca"}}}, metav1.CreateOptions{})
 		if err == nil {
@@ -58,7 +49,7 @@ func istiodFor(ctx context.Context, t *testing.T, kube kubernetes.Interface, nam
 		}
 		return err == nil
 	})
-	within(t, 3*time.Minute, "istiod's certificate", func() bool {
+	eventually.Within(t, 3*time.Minute, "istiod's certificate", func() bool {
 		m, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, "istio-ca-root-cert", metav1.GetOptions{})
 		if err == nil {
 			root = m.Data["root-cert.pem"]
@@ -92,7 +83,7 @@ func realIstiod(t *testing.T, mode string) {
 		spec.Proxies = append(spec.Proxies, p)
 	}
 	f := start(t, spec)
-	within(t, 3*time.Minute, "all synced", func() bool { s := f.Status(); return s.Synced == s.Proxies })
+	eventually.Within(t, 3*time.Minute, "all synced", func() bool { s := f.Status(); return s.Synced == s.Proxies })
 
 	name := "seen-" + mode
 	text := name + "." + namespace
@@ -106,7 +97,7 @@ func realIstiod(t *testing.T, mode string) {
 		t.Fatal(err)
 	}
 	// Gateways get the cluster too, but no table of names.
-	within(t, 3*time.Minute, "the new service", func() bool {
+	eventually.Within(t, 3*time.Minute, "the new service", func() bool {
 		seen := f.Sightings(0)
 		return len(seen[0].Proxy) == sidecars+gateways && len(seen[1].Proxy) == sidecars
 	})
@@ -129,12 +120,12 @@ func realIstiod(t *testing.T, mode string) {
 		metav1.ListOptions{LabelSelector: "app=istiod"}); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 3*time.Minute, "that all have lost it", func() bool { return f.Status().Connected == 0 || lost() >= sidecars+gateways })
+	eventually.Within(t, 3*time.Minute, "that all have lost it", func() bool { return f.Status().Connected == 0 || lost() >= sidecars+gateways })
 	if err := kube.CoreV1().Services(namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 5*time.Minute, "all synced with the new istiod", func() bool { s := f.Status(); return s.Synced == s.Proxies })
-	within(t, 3*time.Minute, "that the service has gone", func() bool { return len(f.Sightings(2)[0].Proxy) == sidecars+gateways })
+	eventually.Within(t, 5*time.Minute, "all synced with the new istiod", func() bool { s := f.Status(); return s.Synced == s.Proxies })
+	eventually.Within(t, 3*time.Minute, "that the service has gone", func() bool { return len(f.Sightings(2)[0].Proxy) == sidecars+gateways })
 	if seen := f.Sightings(0); len(seen[0].Proxy) != sidecars+gateways || len(seen[1].Proxy) != sidecars {
 		t.Errorf("counted again after the reconnect: %d and %d", len(seen[0].Proxy), len(seen[1].Proxy))
 	}

@@ -10,20 +10,19 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// How long a join takes at most, and when it is over.
+// When a join is over.
 const (
 	joinLimit = 30 * time.Second
-	// joinQuiet is how long nothing may come after the proxy has all that it
-	// must have.
+	// joinQuiet is how long nothing may arrive after the proxy has everything.
 	joinQuiet = 500 * time.Millisecond
-	// joinOptional is how long to wait for types that istiod need not answer.
+	// joinOptional is how long to wait for optional types.
 	joinOptional = 2 * time.Second
 	joinLook     = 10 * time.Millisecond
 )
 
-// Join connects the one proxy of spec, beside whatever fleet runs, waits
-// until it has its first configuration, and disconnects it. It fails if the
-// proxy loses its stream meanwhile: the time would be that of trying again.
+// Join connects the one proxy of spec, independently of any fleet, waits until it has its
+// first configuration, and disconnects it. It fails if the proxy loses its stream: the
+// time would be that of a retry.
 func Join(ctx context.Context, spec Spec) (*record.Join, error) {
 	if len(spec.Proxies) != 1 {
 		return nil, errs.Usage("xds: %d proxies are to join, want one", len(spec.Proxies))
@@ -75,15 +74,15 @@ func Join(ctx context.Context, spec Spec) (*record.Join, error) {
 	return out, nil
 }
 
-// joining notes when requests and responses were, nanoseconds since 1970. A
-// nil one notes nothing.
+// joining notes the times of requests and responses, in nanoseconds since 1970. A nil one
+// notes nothing.
 type joining struct {
 	mu          sync.Mutex
 	asked       int64                 // the first request of the first stream
 	first, last [int(kinds) + 1]int64 // responses, by kind
 }
 
-// asks notes a request that is about to leave.
+// asks notes a request about to be sent.
 func (j *joining) asks() {
 	if j == nil {
 		return

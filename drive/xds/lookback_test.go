@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // addresses are endpoints of cluster a; those that begin with ! get no
@@ -52,13 +53,13 @@ func TestLateMarkers(t *testing.T) {
 			synced(t, f)
 			s.push(n, wire.EndpointType, addresses("10.0.0.1"))
 			first := acks(f, "eds")
-			eventually(t, "the first address", func() bool { return f.Account().Wire["eds"].Responses == 2*n })
+			eventually.Holds(t, "the first address", func() bool { return f.Account().Wire["eds"].Responses == 2*n })
 			before := time.Now().UnixNano()
 			s.push(n, wire.EndpointType, addresses("10.0.0.1", "10.0.0.2"))
-			eventually(t, "the second", func() bool { return f.Account().Wire["eds"].Responses == 3*n && acks(f, "eds") >= first+n-1 })
+			eventually.Holds(t, "the second", func() bool { return f.Account().Wire["eds"].Responses == 3*n && acks(f, "eds") >= first+n-1 })
 			s.push(n, wire.EndpointType, addresses("10.0.0.3"))
-			eventually(t, "the third", func() bool { return f.Account().Wire["eds"].Responses == 4*n })
-			eventually(t, "all ACKs", func() bool { return acks(f, "eds") == 4*(n-1) })
+			eventually.Holds(t, "the third", func() bool { return f.Account().Wire["eds"].Responses == 4*n })
+			eventually.Holds(t, "all ACKs", func() bool { return acks(f, "eds") == 4*(n-1) })
 			after := time.Now().UnixNano()
 			if _, err := f.Announce([]record.Marker{
 				{Change: 1, Type: "eds", Resource: "a", Text: "10.0.0.2"},
@@ -70,7 +71,7 @@ func TestLateMarkers(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.push(n, wire.EndpointType, addresses("10.0.0.3", "10.0.0.4"))
-			eventually(t, "the fourth", func() bool { return len(f.Sightings(3)[0].Proxy) == n && acks(f, "eds") == 5*(n-1) })
+			eventually.Holds(t, "the fourth", func() bool { return len(f.Sightings(3)[0].Proxy) == n && acks(f, "eds") == 5*(n-1) })
 			seen := f.Sightings(0)
 			for i, want := range []int{n, n, n, n, 0} {
 				if len(seen[i].Proxy) != want {
@@ -108,10 +109,10 @@ func TestLateAck(t *testing.T) {
 	f := start(t, testSpec(s.address, 1))
 	synced(t, f)
 	one := s.live()[0]
-	eventually(t, "its ACKs", func() bool { return len(one.requests()) == 8 })
+	eventually.Holds(t, "its ACKs", func() bool { return len(one.requests()) == 8 })
 	s.silent = true // a new cluster waits for its endpoints, and its ACK with it
 	s.push(1, wire.ClusterType, map[string]proto.Message{"b": edsCluster("b")})
-	eventually(t, "the subscription", func() bool { return len(one.requests()) == 9 })
+	eventually.Holds(t, "the subscription", func() bool { return len(one.requests()) == 9 })
 	if _, err := f.Announce([]record.Marker{{Type: "cds", Text: "b"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestLateAck(t *testing.T) {
 		t.Fatalf("%+v", seen)
 	}
 	s.push(1, wire.EndpointType, map[string]proto.Message{"b": &endpoint.ClusterLoadAssignment{ClusterName: "b"}})
-	eventually(t, "its ACK", func() bool { seen := f.Sightings(0)[0]; return seen.AckedNS[0] > seen.ReceivedNS[0] })
+	eventually.Holds(t, "its ACK", func() bool { seen := f.Sightings(0)[0]; return seen.AckedNS[0] > seen.ReceivedNS[0] })
 }
 
 // TestShownAlready: a marker that the content before showed as well is not
@@ -139,7 +140,7 @@ func TestShownAlready(t *testing.T) {
 				t.Helper()
 				s.push(1, wire.EndpointType, addresses(list...))
 				acked++
-				eventually(t, "an ACK", func() bool { return acks(f, "eds") == acked })
+				eventually.Holds(t, "an ACK", func() bool { return acks(f, "eds") == acked })
 			}
 			seen := func(m int) int { return len(f.Sightings(m)[0].Proxy) }
 			push("10.0.0.1")
@@ -222,7 +223,7 @@ func TestLostBodies(t *testing.T) {
 		t.Helper()
 		s.push(1, wire.EndpointType, addresses(list...))
 		acked++
-		eventually(t, "an ACK", func() bool { return acks(f, "eds") == acked })
+		eventually.Holds(t, "an ACK", func() bool { return acks(f, "eds") == acked })
 	}
 	push("10.0.0.1")
 	push("10.0.0.2")

@@ -1,25 +1,21 @@
 package xds
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 )
 
-// node returns the encoded node of a proxy, as the bootstrap that pilot-agent
-// writes would have it. It is made when it is needed, with the first request
-// of a stream, and not kept.
+// node returns the encoded node of a proxy, as in the bootstrap that pilot-agent writes.
+// It is made for the first request of each stream and not kept.
 func (s *Spec) node(p *Proxy) ([]byte, error) {
 	if p.nodeType() == NodeZtunnel {
 		return s.ztunnelNode(p)
 	}
-	domain := or(s.Mesh.DNSDomain, "cluster.local")
-	ports := p.Ports
-	if ports == nil {
-		ports = []Port{}
-	}
-	podPorts, err := json.Marshal(ports)
+	domain := cmp.Or(s.Mesh.DNSDomain, "cluster.local")
+	podPorts, err := json.Marshal(append([]Port{}, p.Ports...)) // [] for none
 	if err != nil {
 		return nil, fmt.Errorf("ports of %s: %w", p.Name, err)
 	}
@@ -27,15 +23,15 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 	for name, value := range p.Labels {
 		labels[name] = value
 	}
-	app := or(p.Labels["app"], or(p.Labels["app.kubernetes.io/name"], p.Name))
+	app := cmp.Or(p.Labels["app"], p.Labels["app.kubernetes.io/name"], p.Name)
 	meta := map[string]any{
 		"NAME":          p.Name,
 		"NAMESPACE":     p.Namespace,
 		"LABELS":        labels,
-		"CLUSTER_ID":    or(s.Mesh.ClusterID, "Kubernetes"),
+		"CLUSTER_ID":    cmp.Or(s.Mesh.ClusterID, "Kubernetes"),
 		"ISTIO_VERSION": s.Mesh.version(),
 		"INSTANCE_IPS":  p.IP,
-		"MESH_ID":       or(s.Mesh.MeshID, "cluster.local"),
+		"MESH_ID":       cmp.Or(s.Mesh.MeshID, "cluster.local"),
 		"NODE_NAME":     p.Node,
 		"POD_PORTS":     string(podPorts),
 		"PROXY_CONFIG": map[string]any{
@@ -44,7 +40,7 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 			"statusPort": 15020, "proxyAdminPort": 15000, "controlPlaneAuthPolicy": "MUTUAL_TLS",
 			"drainDuration": "45s", "terminationDrainDuration": "5s",
 		},
-		"INTERCEPTION_MODE": "REDIRECT", // the injector gives gateways the mesh's too
+		"INTERCEPTION_MODE": "REDIRECT", // the injector sets the mesh's mode for gateways too
 		"APP_CONTAINERS":    "app",
 		"SERVICE_ACCOUNT":   p.account(),
 		"WORKLOAD_NAME":     app,
@@ -57,7 +53,7 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 		"WORKLOAD_IDENTITY_SOCKET_FILE": "socket",
 	}
 	if p.nodeType() == NodeRouter {
-		meta["APP_CONTAINERS"] = "" // it has none beside the proxy's
+		meta["APP_CONTAINERS"] = "" // it has only the proxy's container
 	} else if s.DNSCapture {
 		meta["DNS_CAPTURE"] = "true"
 	}
@@ -76,12 +72,5 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 	return n.Append(nil)
 }
 
-// version is that of Istio.
-func (m Mesh) version() string { return or(m.IstioVersion, "1.31.0") }
-
-func or(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
-}
+// version is Istio's.
+func (m Mesh) version() string { return cmp.Or(m.IstioVersion, "1.31.0") }

@@ -9,30 +9,30 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Outage is what became of the proxies' streams from a moment on. Times are
-// nanoseconds since 1970.
+// Outage is what happened to the proxies' streams since a moment. Times are nanoseconds
+// since 1970.
 type Outage struct {
 	SinceUnixNS int64 `json:"since_unix_ns"`
 	NowUnixNS   int64 `json:"now_unix_ns"`
-	// LostNS is when each proxy lost its stream first, Never if it did not; BackNS
-	// when it had all of its configuration again after the latest loss, Never while
+	// LostNS is when each proxy first lost its stream, Never if it did not. BackNS
+	// is when it had all of its configuration again after its latest loss, Never if
 	// it has not.
 	LostNS record.Times `json:"lost_unix_ns"`
 	BackNS record.Times `json:"back_unix_ns"`
-	// Absent are the proxies that had no stream when it began, by their index.
+	// Absent are the proxies without a stream when it began, by index.
 	Absent []int32 `json:"absent,omitempty"`
-	// Losses counts streams that had been answered and ended; Ended counts all
-	// that ended or never came about, by why.
+	// Losses counts ended streams that had been answered; Ended counts all that
+	// ended or were never established, by reason.
 	Losses int64            `json:"losses"`
 	Ended  map[string]int64 `json:"ended,omitempty"`
-	// Down is how long proxies were without all of their configuration, from the
-	// loss of a stream, microseconds, over all losses that are over.
+	// Down is how long proxies lacked some of their configuration after the loss
+	// of a stream, in microseconds, over all losses that are over.
 	Down record.Counted `json:"down_us"`
-	// DownCounts is what these are of, by bucket of a histogram.
+	// DownCounts are the counts of Down's histogram.
 	DownCounts []int64 `json:"down_counts,omitempty"`
 }
 
-// Over says that every proxy has lost its stream, if it had one, and has all of its
+// Over reports whether every proxy lost its stream, if it had one, and has all of its
 // configuration again.
 func (o Outage) Over() bool {
 	for i, lost := range o.LostNS {
@@ -43,7 +43,7 @@ func (o Outage) Over() bool {
 	return true
 }
 
-// Spared counts the proxies that lost no stream since, because they had none.
+// Spared counts the proxies that lost no stream because they had none.
 func (o Outage) Spared() (n int) {
 	for i, lost := range o.LostNS {
 		if lost == record.Never && o.spared(i) {
@@ -53,13 +53,13 @@ func (o Outage) Spared() (n int) {
 	return n
 }
 
-// spared says that a proxy that lost no stream had none at the beginning: it is known
-// to have been absent, or came back from an earlier loss.
+// spared reports whether a proxy that lost no stream had none at the beginning: it was
+// absent, or came back from an earlier loss.
 func (o Outage) spared(i int) bool {
 	return slices.Contains(o.Absent, int32(i)) || o.BackNS[i] != record.Never
 }
 
-// outage notes one. A nil one notes nothing.
+// outage records an [Outage]. A nil one records nothing.
 type outage struct {
 	since      int64
 	lost, back []atomic.Int64 // by proxy; 0: not yet
@@ -69,10 +69,9 @@ type outage struct {
 	absent     []int32
 }
 
-// BeginOutage notes from now on what becomes of the proxies' streams, in place
-// of what was noted before. From then on proxies come back as real ones do: each
-// by itself, after Envoy's back-off, and not as willingly as istiod admits them.
-// drop ends all connections at once, as a network does that breaks.
+// BeginOutage starts a new record of what happens to the proxies' streams. From then on
+// proxies reconnect as real ones do, each after Envoy's back-off, instead of as fast as
+// istiod admits them. drop closes all connections, as a network failure does.
 func (f *Fleet) BeginOutage(drop bool) Outage {
 	f.gate.widen()
 	o := &outage{since: time.Now().UnixNano(), lost: make([]atomic.Int64, len(f.proxies)), back: make([]atomic.Int64, len(f.proxies)), ended: f.ended(), absent: f.absent()}
@@ -84,7 +83,7 @@ func (f *Fleet) BeginOutage(drop bool) Outage {
 	return begun
 }
 
-// Outage returns what has been noted since it began; false if none did.
+// Outage returns the record so far; false if there is none.
 func (f *Fleet) Outage() (Outage, bool) {
 	o := f.outage.Load()
 	if o == nil {
@@ -112,25 +111,21 @@ func timesOf(all []atomic.Int64) record.Times {
 	return out
 }
 
-// absent are the proxies that have lost their stream and have no other yet.
+// absent returns the proxies without a stream.
 func (f *Fleet) absent() []int32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Sorted(maps.Keys(f.waiting))
 }
 
-// ended is a copy of how many streams were lost by why.
+// ended returns how many streams were lost, by reason.
 func (f *Fleet) ended() map[string]int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := make(map[string]int64, len(f.reconnects))
-	for why, n := range f.reconnects {
-		out[why] = n
-	}
-	return out
+	return maps.Clone(f.reconnects)
 }
 
-// loses notes that a proxy which was connected lost its stream.
+// loses notes that a connected proxy lost its stream.
 func (o *outage) loses(proxy int32, at int64) {
 	if o == nil {
 		return
@@ -140,8 +135,8 @@ func (o *outage) loses(proxy int32, at int64) {
 	o.lost[proxy].CompareAndSwap(0, at)
 }
 
-// returns notes that a proxy has everything, which was without since an instant;
-// 0: since it connected first.
+// returns notes that a proxy has everything, after it lacked something since an instant;
+// 0: since it first connected.
 func (o *outage) returns(proxy int32, since, at int64) {
 	if o == nil {
 		return
@@ -152,7 +147,7 @@ func (o *outage) returns(proxy int32, since, at int64) {
 	}
 }
 
-// widen lets every proxy connect when it wants to.
+// widen removes the limit on connecting.
 func (g *gate) widen() {
 	g.mu.Lock()
 	g.wide = true
@@ -160,15 +155,9 @@ func (g *gate) widen() {
 	g.poke()
 }
 
-// dropAll ends all connections.
+// dropAll closes all connections.
 func (g *gate) dropAll() {
-	g.mu.Lock()
-	links := make([]*link, 0, len(g.links))
-	for l := range g.links {
-		links = append(links, l)
-	}
-	g.mu.Unlock()
-	for _, l := range links {
+	for _, l := range g.allLinks() {
 		l.close()
 	}
 }

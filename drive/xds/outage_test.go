@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // All connections end at once. Proxies come back each by itself, however few the
@@ -29,7 +30,7 @@ func TestOutage(t *testing.T) {
 	if o := f.BeginOutage(true); o.SinceUnixNS == 0 || len(o.LostNS) != n {
 		t.Fatalf("%+v", o)
 	}
-	eventually(t, "all of them at the door, none of them answered", func() bool { return len(s.live()) == 2*n })
+	eventually.Holds(t, "all of them at the door, none of them answered", func() bool { return len(s.live()) == 2*n })
 	if o, _ := f.Outage(); o.Losses != n || o.BackNS[0] != record.Never || o.Down.Count != 0 || o.Ended["connection"] != n || o.Ended["resource-exhausted"] != refused {
 		t.Errorf("while nobody answers: %+v", o)
 	}
@@ -64,7 +65,7 @@ func TestOutageOfOneProxyTwice(t *testing.T) {
 	var first int64
 	for i := range 2 {
 		s.live()[i].end <- status.Error(codes.Unavailable, "going down")
-		eventually(t, "that it is back", func() bool { o, _ := f.Outage(); return o.Losses == int64(i+1) && o.BackNS[0] != record.Never })
+		eventually.Holds(t, "that it is back", func() bool { o, _ := f.Outage(); return o.Losses == int64(i+1) && o.BackNS[0] != record.Never })
 		o, _ := f.Outage()
 		if o.Down.Count != int64(i+1) || i == 1 && (o.BackNS[0] <= first || o.LostNS[0] >= first) {
 			t.Errorf("loss %d: %+v, back before at %d", i, o, first)
@@ -85,9 +86,9 @@ func TestOutageOfOneThatIsAbsent(t *testing.T) {
 	s.silent = true
 	s.mu.Unlock()
 	s.live()[0].end <- status.Error(codes.Unavailable, "going down")
-	eventually(t, "that one is without a stream", func() bool { return f.Status().Connected == 1 })
+	eventually.Holds(t, "that one is without a stream", func() bool { return f.Status().Connected == 1 })
 	f.BeginOutage(true)
-	eventually(t, "that the other one is too", func() bool { o, _ := f.Outage(); return o.Losses == 1 })
+	eventually.Holds(t, "that the other one is too", func() bool { o, _ := f.Outage(); return o.Losses == 1 })
 	o, _ := f.Outage()
 	if len(o.Absent) != 1 || o.LostNS[o.Absent[0]] != record.Never || o.Spared() != 1 || o.Over() {
 		t.Errorf("%+v", o)

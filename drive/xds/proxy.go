@@ -165,7 +165,7 @@ func (p *proxy) Message(message []byte, at int64) {
 	p.taking = false
 	if p.spec.behaviour() == BehaviourSlowReader && p.stream != nil {
 		p.stream.Pause()
-		f.gate.later(time.Now().Add(f.spec.slowRead()), action{what: resumeProxy, proxy: p, link: p.link, epoch: p.epoch})
+		f.gate.later(time.Now().Add(time.Duration(f.spec.SlowReadMS)*time.Millisecond), action{what: resumeProxy, proxy: p, link: p.link, epoch: p.epoch})
 	}
 }
 

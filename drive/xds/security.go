@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -24,7 +25,7 @@ func (f *Fleet) prepareSecurity(ctx context.Context) error {
 	if !roots.AppendCertsFromPEM([]byte(s.RootCA)) {
 		return errs.Usage("xds: the root certificate is no PEM")
 	}
-	base := &tls.Config{RootCAs: roots, ServerName: or(s.ServerName, defaultServerName), NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
+	base := &tls.Config{RootCAs: roots, ServerName: cmp.Or(s.ServerName, defaultServerName), NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
 	f.security = map[string]*tls.Config{"": base}
 	if s.Mode == SecurityToken {
 		f.tokens = map[string][]stream.Header{}
@@ -74,7 +75,7 @@ func (f *Fleet) certificates(ctx context.Context) (map[string]Certificate, error
 		}
 		begun[identity] = true
 		group.Go(func() error {
-			c, err := Sign(ctx, SignRequest{Address: or(s.CAAddress, f.spec.Addresses[0]), RootCA: s.RootCA, ServerName: s.ServerName, Token: s.Tokens[identity],
+			c, err := Sign(ctx, SignRequest{Address: cmp.Or(s.CAAddress, f.spec.Addresses[0]), RootCA: s.RootCA, ServerName: s.ServerName, Token: s.Tokens[identity],
 				Namespace: p.Namespace, ServiceAccount: p.account(), TrustDomain: s.TrustDomain, ClusterID: f.spec.Mesh.ClusterID})
 			mu.Lock()
 			defer mu.Unlock()

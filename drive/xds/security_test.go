@@ -28,6 +28,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // authority is a certificate authority of a test.
@@ -139,11 +140,11 @@ func TestTokens(t *testing.T) {
 
 	spec.Security.Tokens = map[string]string{"": "wrong"}
 	f := start(t, spec)
-	eventually(t, "to be turned away", func() bool { return f.Account().Reconnects["unauthenticated"] > 0 })
+	eventually.Holds(t, "to be turned away", func() bool { return f.Account().Reconnects["unauthenticated"] > 0 })
 
 	spec.Security.RootCA = newAuthority(t).pem
 	f = start(t, spec)
-	eventually(t, "the server's certificate to be refused", func() bool { return f.Account().Reconnects["dial"] > 0 })
+	eventually.Holds(t, "the server's certificate to be refused", func() bool { return f.Account().Reconnects["dial"] > 0 })
 }
 
 // signer is a certificate authority as istiod is one: it signs what a token
@@ -288,7 +289,7 @@ func TestClientCertificates(t *testing.T) {
 
 	spec.Security.Certificates = map[string]xds.Certificate{"": newAuthority(t).issue("", "spiffe://cluster.local/ns/ns/sa/default")}
 	f := start(t, spec)
-	eventually(t, "to be refused", func() bool { return f.Account().Reconnects["connection"]+f.Account().Reconnects["dial"] > 0 })
+	eventually.Holds(t, "to be refused", func() bool { return f.Account().Reconnects["connection"]+f.Account().Reconnects["dial"] > 0 })
 }
 
 // An authority that cannot be reached yet is waited for.

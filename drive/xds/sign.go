@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -68,7 +69,7 @@ func Sign(ctx context.Context, r SignRequest) (Certificate, error) {
 	if !roots.AppendCertsFromPEM([]byte(r.RootCA)) {
 		return fail(errs.Usage("the root certificate is no PEM"))
 	}
-	id := &url.URL{Scheme: "spiffe", Host: or(r.TrustDomain, "cluster.local"), Path: "/ns/" + r.Namespace + "/sa/" + or(r.ServiceAccount, "default")}
+	id := &url.URL{Scheme: "spiffe", Host: cmp.Or(r.TrustDomain, "cluster.local"), Path: "/ns/" + r.Namespace + "/sa/" + cmp.Or(r.ServiceAccount, "default")}
 	if id.Host != (&url.URL{Host: id.Host}).Hostname() || strings.ContainsAny(id.Host, "/?#@ ") {
 		return fail(errs.Usage("trust domain %q: want a DNS name, as cluster.local", r.TrustDomain))
 	}
@@ -107,7 +108,7 @@ func Sign(ctx context.Context, r SignRequest) (Certificate, error) {
 // call asks the authority. The chain is PEM, the leaf first.
 func (r *SignRequest) call(ctx context.Context, roots *x509.CertPool, csr []byte) (chain []string, err error) {
 	conn, err := grpc.NewClient("passthrough:///"+r.Address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
-		RootCAs: roots, ServerName: or(r.ServerName, defaultServerName), MinVersion: tls.VersionTLS12})),
+		RootCAs: roots, ServerName: cmp.Or(r.ServerName, defaultServerName), MinVersion: tls.VersionTLS12})),
 		grpc.WithContextDialer(reach), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawgrpc.Codec{}), grpc.MaxCallRecvMsgSize(maxChain)))
 	if err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ func (r *SignRequest) call(ctx context.Context, roots *x509.CertPool, csr []byte
 	defer conn.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, signLimit, fmt.Errorf("no answer within %v", signLimit))
 	defer cancel()
-	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(r.Token), "clusterid", or(r.ClusterID, "Kubernetes"))
+	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(r.Token), "clusterid", cmp.Or(r.ClusterID, "Kubernetes"))
 	// IstioCertificateRequest: csr = 1, validity_duration = 3 (seconds).
 	body := protowire.AppendTag(nil, 1, protowire.BytesType)
 	body = protowire.AppendBytes(body, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // TestIstiodSigns has a real istiod sign a certificate for a token, connects a
@@ -32,7 +33,7 @@ func TestIstiodSigns(t *testing.T) {
 		spec.Proxies = append(spec.Proxies, xds.Proxy{Name: fmt.Sprintf("p-%d", i), Namespace: namespace, IP: fmt.Sprintf("10.250.1.%d", i+1)})
 	}
 	f := start(t, spec)
-	within(t, 3*time.Minute, "all synced", func() bool { s := f.Status(); return s.Synced == s.Proxies })
+	eventually.Within(t, 3*time.Minute, "all synced", func() bool { s := f.Status(); return s.Synced == s.Proxies })
 	if a := f.Account(); len(a.Reconnects) != 0 || a.Config["cds"] == 0 {
 		t.Errorf("%+v", a)
 	}
@@ -41,7 +42,7 @@ func TestIstiodSigns(t *testing.T) {
 	other.Proxies = []xds.Proxy{{Name: "p", Namespace: "default", IP: "10.250.1.99"}}
 	g := start(t, other)
 	defer func() { t.Logf("%+v, %+v", g.Account().Reconnects, g.Status()) }()
-	within(t, 2*time.Minute, "to be turned away", func() bool { return g.Account().Reconnects["permission-denied"] > 0 })
+	eventually.Within(t, 2*time.Minute, "to be turned away", func() bool { return g.Account().Reconnects["permission-denied"] > 0 })
 	request.Token = "eyJhbGciOiJub25lIn0.e30."
 	if _, err := xds.Sign(ctx, request); err == nil {
 		t.Error("a certificate for a token of nobody's")

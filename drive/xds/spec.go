@@ -1,12 +1,12 @@
 package xds
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
@@ -164,26 +164,9 @@ func DefaultSpec(address string) Spec {
 // identity is the key of a proxy in Tokens and Certificates.
 func (p *Proxy) identity() string { return p.Namespace + "/" + p.account() }
 
-func (p *Proxy) account() string {
-	if p.ServiceAccount == "" {
-		return "default"
-	}
-	return p.ServiceAccount
-}
-
-func (p *Proxy) behaviour() string {
-	if p.Behaviour == "" {
-		return BehaviourGood
-	}
-	return p.Behaviour
-}
-
-func (p *Proxy) nodeType() string {
-	if p.Type == "" {
-		return NodeSidecar
-	}
-	return p.Type
-}
+func (p *Proxy) account() string   { return cmp.Or(p.ServiceAccount, "default") }
+func (p *Proxy) behaviour() string { return cmp.Or(p.Behaviour, BehaviourGood) }
+func (p *Proxy) nodeType() string  { return cmp.Or(p.Type, NodeSidecar) }
 
 // maxProxies bounds a fleet; its indexes are int32.
 const maxProxies = 1_000_000
@@ -281,8 +264,32 @@ func lookup[V any](m map[string]V, identity string) (V, bool) {
 	return v, ok
 }
 
-func (s *Spec) answerAfter() time.Duration {
-	return time.Duration(s.AnswerAfterUS) * time.Microsecond
+// Divide returns where each of n even parts of a number of things begins, and where the last
+// ends.
+func Divide(things, n int) []int {
+	out := make([]int, n+1)
+	for i := range out {
+		out[i] = things * i / n
+	}
+	return out
 }
 
-func (s *Spec) slowRead() time.Duration { return time.Duration(s.SlowReadMS) * time.Millisecond }
+// Split returns the Specs of n fleets that divide this one's proxies in order ([Divide]).
+// Together they connect as many at a time as one fleet, but each at least one.
+func (s *Spec) Split(n int) ([]Spec, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if n < 1 || n > len(s.Proxies) {
+		return nil, errs.WithHint(errs.Usage("simulators %d: each needs a proxy of its own, and there are %d", n, len(s.Proxies)),
+			"more proxies, or fewer simulators")
+	}
+	out := slices.Repeat([]Spec{*s}, n)
+	at, connecting := Divide(len(s.Proxies), n), Divide(s.MaxConnecting, n)
+	for i := range out {
+		out[i].Proxies = s.Proxies[at[i]:at[i+1]:at[i+1]]
+		out[i].MaxConnecting = max(1, connecting[i+1]-connecting[i])
+		out[i].Seed += uint64(i)
+	}
+	return out, nil
+}

@@ -6,41 +6,36 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Status says how a fleet stands.
+// Status is the state of a fleet.
 type Status struct {
 	Proxies   int `json:"proxies"`  // sidecars, gateways and ztunnels
-	Gateways  int `json:"gateways"` // of them
+	Gateways  int `json:"gateways"` // of these
 	Ztunnels  int `json:"ztunnels,omitempty"`
-	Connected int `json:"connected"` // have a stream that istiod answered on
-	// Synced counts proxies that hold every type they asked for and wait
-	// for nothing.
+	Connected int `json:"connected"` // with a stream that istiod answered
+	// Synced counts proxies that hold every type they subscribed to.
 	Synced int `json:"synced"`
-	// EverSynced counts those that were so at some time.
+	// EverSynced counts those that ever were synced.
 	EverSynced int `json:"ever_synced"`
-	// LastMessageUnixNS is when a response came last to any proxy; a fleet
-	// is quiet when that is some time ago. 0: never.
+	// LastMessageUnixNS is when any proxy last received a response; 0: never.
 	LastMessageUnixNS int64 `json:"last_message_unix_ns"`
-	// LastChangeUnixNS is the same of responses that changed what a proxy
-	// holds.
+	// LastChangeUnixNS is the same for responses that changed what a proxy holds.
 	LastChangeUnixNS int64 `json:"last_change_unix_ns"`
 	NowUnixNS        int64 `json:"now_unix_ns"`
-	// Waiting counts streams by what went wrong with them last, of proxies
-	// that are not connected.
+	// Waiting counts disconnected proxies by why they lost their stream.
 	Waiting map[string]int `json:"waiting,omitempty"`
 	// LastError is the latest failure in full.
 	LastError string `json:"last_error,omitempty"`
 	Markers   int    `json:"markers"` // announced
 }
 
-// Quiet says that all proxies are synced and none got anything for ns
+// Quiet reports whether all proxies are synced and none received anything for ns
 // nanoseconds.
 func (s Status) Quiet(ns int64) bool {
 	return s.Synced == s.Proxies && s.NowUnixNS-s.LastMessageUnixNS >= ns
 }
 
-// MarkerSightings are the proxies that saw one marker, in the order they did:
-// an entry for each in all three columns. Times are nanoseconds since 1970 on
-// the clock of the machine the fleet runs on.
+// MarkerSightings are the proxies that saw one marker, in order, as three columns. Times are
+// nanoseconds since 1970 by the clock of the fleet's machine.
 type MarkerSightings struct {
 	Change int    `json:"change"`
 	Marker int    `json:"marker"` // index in the order of announcement
@@ -50,40 +45,38 @@ type MarkerSightings struct {
 	Proxy      []int32      `json:"proxy"`
 	ReceivedNS []int64      `json:"received_unix_ns"`
 	AckedNS    record.Times `json:"acked_unix_ns"` // Never: not acknowledged (yet)
-	// Unknown counts contents that could not be searched for this marker
-	// since their bytes were no longer kept: proxies may be missing.
+	// Unknown counts contents that could not be searched because their bytes were
+	// no longer kept: proxies may be missing.
 	Unknown int `json:"unknown,omitempty"`
-	// Stays are proxies that were sent content which shows the change while
-	// they showed it already; of markers whose text was marked before the
-	// other way round (an endpoint that goes and comes back), of proxies that
-	// had not seen the change.
+	// Stays are proxies that received content which shows the change while they
+	// showed it already. They exist for markers whose text was marked before the
+	// other way round (an endpoint that disappears and returns), and for proxies
+	// that had not seen the change.
 	Stays *Stays `json:"stays,omitempty"`
-	// SearchedFromNS is from when on what proxies got was searched for the
-	// marker: where its change was committed later than that, it does not
-	// matter that it was announced late. 0: since the start.
+	// SearchedFromNS is from when on responses were searched for the marker. If
+	// its change was committed later, a late announcement does not matter. 0:
+	// since the start.
 	SearchedFromNS int64 `json:"searched_from_unix_ns,omitempty"`
 }
 
-// Even says that all columns have a value for each entry.
+// Even reports whether all columns have equal lengths.
 func (m MarkerSightings) Even() bool {
 	even := func(proxies, received, acked int) bool { return received == proxies && acked == proxies }
 	return even(len(m.Proxy), len(m.ReceivedNS), len(m.AckedNS)) &&
 		(m.Stays == nil || even(len(m.Stays.Proxy), len(m.Stays.ReceivedNS), len(m.Stays.AckedNS)))
 }
 
-// Stays are columns as those of MarkerSightings, of which a proxy may be in
-// several entries. One that received such content after the change was
-// committed, and before it ever showed the change before, was sent both
-// together: it has the change from then on.
+// Stays are columns like those of MarkerSightings; a proxy may have several entries. A proxy
+// that received such content after the change was committed, and before it ever showed the
+// previous change, received both together: it has the change from then on.
 type Stays struct {
 	Proxy      []int32      `json:"proxy"`
 	ReceivedNS []int64      `json:"received_unix_ns"`
 	AckedNS    record.Times `json:"acked_unix_ns"`
 }
 
-// After returns the marker's sightings with those of its stays that are from
-// a time on, which is when the change was committed by the fleet's clock, the
-// first of each proxy.
+// After adds to the sightings the first stay of each proxy since the change was committed,
+// by the fleet's clock.
 func (m MarkerSightings) After(committedNS int64) MarkerSightings {
 	if m.Stays == nil {
 		return m
@@ -111,85 +104,80 @@ func (m MarkerSightings) After(committedNS int64) MarkerSightings {
 	return out
 }
 
-// Where an account's lag is from.
+// Sources of an account's lag.
 const (
-	LagKernel = "kernel" // the kernel's time stamps of what was read
-	LagTimer  = "timer"  // a goroutine that sleeps 50 ms at a time, and how much longer it took
+	LagKernel = "kernel" // the kernel's receive timestamps
+	LagTimer  = "timer"  // how late a goroutine that sleeps 50 ms wakes up
 )
 
-// Account is what a fleet counted since its start.
+// Account has the counters of a fleet since its start.
 type Account struct {
 	UnixNS     int64                  `json:"unix_ns"`
 	Proxies    int                    `json:"proxies"`
 	Connected  int                    `json:"connected"`
 	Synced     int                    `json:"synced"`
 	Wire       map[string]record.Wire `json:"wire"`       // by short type
-	Reconnects map[string]int64       `json:"reconnects"` // streams lost, by why
-	// StoppedReading counts proxies that stopped reading, as their behaviour
-	// is; they count as connected until they are stopped. UnreadBytes is what
-	// the kernel holds for them, and StoppedLost counts those whose connection
-	// it says is over: istiod gave them up, which shows minutes later, since
-	// istiod's goodbye waits behind what nobody reads.
+	Reconnects map[string]int64       `json:"reconnects"` // lost streams, by reason
+	// StoppedReading counts proxies whose behaviour is to stop reading; they still
+	// count as connected. UnreadBytes is what the kernel holds for them.
+	// StoppedLost counts those whose connection the kernel reports as ended:
+	// istiod gave them up, which is visible minutes later, since its last message
+	// waits behind unread data.
 	StoppedReading int   `json:"stopped_reading,omitempty"`
 	StoppedLost    int   `json:"stopped_lost,omitempty"`
 	UnreadBytes    int64 `json:"unread_bytes,omitempty"`
-	// Errors counts messages that could not be understood.
+	// Errors counts invalid messages.
 	Errors int64 `json:"errors"`
-	// Config has the bytes of configuration that a proxy holds, by type: the
-	// median over proxies.
+	// Config has the median bytes of configuration that a proxy holds, by type.
 	Config map[string]int64 `json:"config_bytes"`
-	// NamespaceConfig has the same of the proxies in each namespace.
+	// NamespaceConfig is the same by namespace.
 	NamespaceConfig map[string]map[string]int64 `json:"namespace_config_bytes,omitempty"`
-	// Sizes is what these are medians of: how many proxies hold so many bytes, by
+	// Sizes has the distribution: how many proxies hold how many bytes, by
 	// namespace and type.
 	Sizes sizesOfAll `json:"sizes,omitempty"`
-	// Ztunnel... is the same of the simulated ztunnels, which the three above leave out:
-	// they hold all of the mesh, and another kind of configuration. What came to them
-	// is in Wire too.
+	// Ztunnel... is the same for the simulated ztunnels, which the three above exclude:
+	// they hold the whole mesh, in another form. Wire includes what they received.
 	ZtunnelWire   map[string]record.Wire `json:"ztunnel_wire,omitempty"`
 	ZtunnelConfig map[string]int64       `json:"ztunnel_config_bytes,omitempty"`
 	ZtunnelSizes  sizesOfAll             `json:"ztunnel_sizes,omitempty"`
-	// Behind is how what sidecars hold of workloads differs from what these hold; nil
-	// where there are not both.
+	// Behind compares the workloads of sidecars and ztunnels; nil unless there are
+	// both.
 	Behind *Behind `json:"workloads_behind,omitempty"`
 
 	CPU      record.CPU `json:"cpu"` // of the whole process
 	RSSBytes int64      `json:"rss_bytes"`
 	// HeapBytes is Go's heap in use.
 	HeapBytes int64 `json:"heap_bytes"`
-	// Lag is how late the fleet noted what had come, microseconds, since the
-	// account before: from when the kernel had the last byte of what was read
-	// until the fleet noted it, of every read; where the kernel does not say
-	// when that was, it is TimerLag.
+	// Lag is how late the fleet read, in microseconds, since the previous account:
+	// from when the kernel had the last byte of a read until the fleet noted it.
+	// Without kernel timestamps it is TimerLag.
 	Lag record.Quantiles `json:"lag_us"`
-	// Turn is how long messages took, microseconds, since the account before:
-	// from when the kernel had the first of those taken together until all
-	// that was to be said at once about them was written. What waits for
-	// something else to come, as Envoy's acknowledgement of new clusters does
-	// for their endpoints, is not in it.
+	// Turn is how long messages took, in microseconds, since the previous account:
+	// from when the kernel had the first of a batch until all immediate answers
+	// were written. It excludes answers that wait for other messages, such as
+	// Envoy's acknowledgement of new clusters for their endpoints.
 	Turn record.Quantiles `json:"turn_us"`
-	// TimerLag is how late a goroutine that only sleeps woke up: what the
-	// scheduler adds when the machine is busy; microseconds.
+	// TimerLag is how late a sleeping goroutine woke up, in microseconds: the
+	// scheduler's delay on a busy machine.
 	TimerLag record.Quantiles `json:"timer_lag_us"`
 	// LagSource says where Lag is from: LagKernel or LagTimer.
 	LagSource string `json:"lag_source"`
-	// LagCount is how many observations Lag is of; 0: the account before was
-	// a moment ago, and Lag says nothing.
+	// LagCount is the number of observations of Lag; 0: Lag is not known.
 	LagCount int64 `json:"lag_count"`
-	// Reads since the account before with a time of the kernel, and without.
+	// Reads since the previous account with a kernel timestamp, and without.
 	StampedReads   int64 `json:"stamped_reads"`
 	UnstampedReads int64 `json:"unstamped_reads,omitempty"`
-	// Convergence is from the first proxy that got new content to the ACK of
-	// each that did, microseconds, of proxies that were synced before.
+	// Convergence is from when the first proxy received new content to the ACK of
+	// each that did, in microseconds, for proxies that were synced before.
 	Convergence record.Counted `json:"convergence_us"`
 }
 
-// WireSince returns what came by type between two accounts.
+// WireSince returns the traffic by type between two accounts.
 func (a Account) WireSince(before Account) map[string]record.Wire {
 	return wireSince(a.Wire, before.Wire)
 }
 
-// ZtunnelWireSince is that of ztunnels alone; nil without any.
+// ZtunnelWireSince is the same for ztunnels alone; nil without any.
 func (a Account) ZtunnelWireSince(before Account) map[string]record.Wire {
 	if a.ZtunnelWire == nil {
 		return nil

@@ -122,7 +122,6 @@ type step struct {
 	from, to *table
 	response *response
 
-	resources      int64
 	identical      int64 // contents that the proxy had
 	identicalBytes int64
 	removed        int64
@@ -234,7 +233,6 @@ func (c *catalogue) work(s *step, from *table, r *response) {
 	}
 	b := base.edit()
 	for _, to := range r.contents {
-		s.resources++
 		old := from.at(to.name)
 		b.put(to.name, to)
 		if old != nil && old.sum == to.sum && old.size == to.size {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -43,7 +44,7 @@ func TestStopsReading(t *testing.T) {
 	}
 	f := start(t, spec)
 	synced(t, f)
-	eventually(t, "all to stop", func() bool { return f.Account().StoppedReading == stops })
+	eventually.Holds(t, "all to stop", func() bool { return f.Account().StoppedReading == stops })
 	acks := f.Account().Wire["eds"].Acks
 	for i := range pushes {
 		changed, err := xdsserver.SyntheticEndpoints(i%50, 2, strings.Repeat(string(rune('a'+i%26)), each))
@@ -52,7 +53,7 @@ func TestStopsReading(t *testing.T) {
 		}
 		s.Push(xdsserver.Change{Type: xdsserver.EndpointType, Changed: []xdsserver.Resource{changed}})
 		want := acks + int64(i+1)*good
-		eventually(t, "the ACKs of all that read", func() bool { return f.Account().Wire["eds"].Acks == want })
+		eventually.Holds(t, "the ACKs of all that read", func() bool { return f.Account().Wire["eds"].Acks == want })
 	}
 	a := f.Account()
 	if a.Connected != good+stops || a.Synced != good+stops || len(a.Reconnects) != 0 {
@@ -62,7 +63,7 @@ func TestStopsReading(t *testing.T) {
 	if a.UnreadBytes == 0 || a.UnreadBytes > stops*256<<10 {
 		t.Errorf("%d bytes are unread", a.UnreadBytes)
 	}
-	eventually(t, "that the server gives them up", func() bool { return s.Counts().Open == good })
+	eventually.Holds(t, "that the server gives them up", func() bool { return s.Counts().Open == good })
 	if a := f.Account(); a.StoppedReading != stops || len(a.Reconnects) != 0 || a.Wire["eds"].Acks != acks+pushes*good {
 		t.Errorf("%+v", a)
 	}

@@ -15,9 +15,9 @@ const chunkSize = 64
 
 type chunk [chunkSize]*content
 
-// table is what a proxy holds of one kind: a content for some names. Tables
-// are immutable; there is one for all proxies that hold the same, and tables
-// that differ in a few names share all other chunks.
+// table is what a proxy holds of one kind: contents by name. Tables are immutable.
+// Proxies that hold the same share one, and tables that differ in a few names share all
+// other chunks.
 type table struct {
 	kind   kind
 	chunks []unique.Handle[chunk] // by number of the name; the zero handle is an empty chunk
@@ -124,8 +124,7 @@ func (b *builder) close() {
 	b.open = -1
 }
 
-// finish returns the table, the one that is already there if any proxy holds
-// the same.
+// finish returns the table, or the existing equal one.
 func (c *catalogue) finish(b *builder) *table {
 	b.close()
 	for n := len(b.chunks); n > 0 && b.chunks[n-1] == (unique.Handle[chunk]{}); n-- {
@@ -145,7 +144,7 @@ func (c *catalogue) finish(b *builder) *table {
 	return out
 }
 
-// nameSet is a set of names of one kind; there is one for all that are equal.
+// nameSet is a set of names of one kind. Equal sets are the same.
 type nameSet struct {
 	kind  kind
 	ids   []uint32 // sorted
@@ -155,7 +154,7 @@ type nameSet struct {
 
 var noNames = &nameSet{}
 
-// has says whether a name is in the set.
+// has reports whether a name is in the set.
 func (s *nameSet) has(id uint32) bool {
 	_, ok := slices.BinarySearch(s.ids, id)
 	return ok
@@ -204,11 +203,10 @@ func (c *catalogue) wants(t *table) (refs, exts *nameSet) {
 
 // diff is what turns one set of names into another.
 type diff struct {
-	once           sync.Once
-	added, removed []string
-	addedIDs       []uint32
-	// request is what a proxy sends to go from one to the other with deltas;
-	// the same bytes for all.
+	once     sync.Once
+	addedIDs []uint32
+	// request is what a proxy sends to go from one to the other with deltas, the
+	// same bytes for all.
 	request []byte
 	// prune removes from a table what is no longer wanted; nil if nothing
 	// is removed.
@@ -221,9 +219,10 @@ type diffKey struct{ from, to *nameSet }
 func (c *catalogue) diff(from, to *nameSet) *diff {
 	d := c.diffs.get(diffKey{from, to}, func() *diff { return &diff{} })
 	d.once.Do(func() {
+		var added, removed []string
 		for i, id := range to.ids {
 			if !from.has(id) {
-				d.added, d.addedIDs = append(d.added, to.names[i]), append(d.addedIDs, id)
+				added, d.addedIDs = append(added, to.names[i]), append(d.addedIDs, id)
 			}
 		}
 		for i, id := range from.ids {
@@ -233,14 +232,14 @@ func (c *catalogue) diff(from, to *nameSet) *diff {
 			if d.prune == nil {
 				d.prune = &response{kind: from.kind, partial: true}
 			}
-			d.removed = append(d.removed, from.names[i])
+			removed = append(removed, from.names[i])
 			d.prune.removed = append(d.prune.removed, id)
 		}
 		k := to.kind
 		if to == noNames {
 			k = from.kind
 		}
-		r := wire.DeltaRequest{TypeURL: kindURLs[k], Subscribe: d.added, Unsubscribe: d.removed}
+		r := wire.DeltaRequest{TypeURL: kindURLs[k], Subscribe: added, Unsubscribe: removed}
 		d.request = r.Append(nil)
 	})
 	return d
@@ -262,7 +261,7 @@ type strayKey struct {
 	set   *nameSet
 }
 
-// strays returns what removes from a table all names that are not in a set.
+// strays returns the response that removes names from a table that are not in a set.
 func (c *catalogue) strays(t *table, set *nameSet) *response {
 	return c.astray.get(strayKey{t, set}, func() *response {
 		r := &response{kind: t.kind, partial: true}

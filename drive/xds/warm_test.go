@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 func clusters(names ...string) map[string]proto.Message {
@@ -77,7 +78,7 @@ func TestHeldACKs(t *testing.T) {
 				}
 				return n
 			}
-			eventually(t, "the first ACKs", func() bool { return len(one.requests()) == 8 })
+			eventually.Holds(t, "the first ACKs", func() bool { return len(one.requests()) == 8 })
 			first, responses := acks(wire.ClusterType), 0
 			send := func(p push) {
 				// A listener's ACK says that what came before it was handled.
@@ -87,7 +88,7 @@ func TestHeldACKs(t *testing.T) {
 				}
 				before := acks(wire.ListenerType)
 				s.push(1, wire.ListenerType, nil)
-				eventually(t, "a listener's ACK", func() bool { return acks(wire.ListenerType) > before })
+				eventually.Holds(t, "a listener's ACK", func() bool { return acks(wire.ListenerType) > before })
 			}
 			for _, p := range c.before {
 				send(p)
@@ -97,7 +98,7 @@ func TestHeldACKs(t *testing.T) {
 				}
 			}
 			send(c.last)
-			eventually(t, "all ACKs", func() bool { return acks(wire.ClusterType) == first+responses })
+			eventually.Holds(t, "all ACKs", func() bool { return acks(wire.ClusterType) == first+responses })
 		})
 	}
 }
@@ -121,9 +122,9 @@ func TestNoACKIsHeldForEver(t *testing.T) {
 			}
 			// Twice: the second is held after the timer of the first.
 			s.push(2, wire.ClusterType, clusters("a", "late"))
-			eventually(t, "the first to be acknowledged", func() bool { return acked(0) })
+			eventually.Holds(t, "the first to be acknowledged", func() bool { return acked(0) })
 			s.push(2, wire.ClusterType, clusters("a", "late", "later"))
-			eventually(t, "the second to be acknowledged", func() bool { return acked(1) })
+			eventually.Holds(t, "the second to be acknowledged", func() bool { return acked(1) })
 		})
 	}
 }
@@ -137,10 +138,10 @@ func TestHeldACKOutlivesItsStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.push(1, wire.ClusterType, clusters("late"))
-	eventually(t, "the marker", func() bool { return len(f.Sightings(0)[0].Proxy) == 1 })
+	eventually.Holds(t, "the marker", func() bool { return len(f.Sightings(0)[0].Proxy) == 1 })
 	if at := f.Sightings(0)[0].AckedNS[0]; at != record.Never {
 		t.Fatalf("acknowledged at %d without endpoints", at)
 	}
 	s.live()[0].end <- status.Error(codes.Unavailable, "gone")
-	eventually(t, "its ACK on the next stream", func() bool { return f.Sightings(0)[0].AckedNS[0] > 0 })
+	eventually.Holds(t, "its ACK on the next stream", func() bool { return f.Sightings(0)[0].AckedNS[0] > 0 })
 }

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
@@ -20,7 +21,7 @@ func (s *Spec) ztunnelNode(p *Proxy) ([]byte, error) {
 		ID: NodeZtunnel + "~" + p.IP + "~" + p.Name + "." + p.Namespace + "~" + p.Namespace + ".svc.cluster.local", // whatever the domain
 		Metadata: map[string]any{
 			"NAME": p.Name, "NAMESPACE": p.Namespace, "INSTANCE_IPS": p.IP, "NODE_NAME": p.Node,
-			"CLUSTER_ID": or(s.Mesh.ClusterID, "Kubernetes"), "ISTIO_VERSION": s.Mesh.version(),
+			"CLUSTER_ID": cmp.Or(s.Mesh.ClusterID, "Kubernetes"), "ISTIO_VERSION": s.Mesh.version(),
 		},
 	}
 	if s.OnDemand { // which ztunnel refuses beside a DNS proxy

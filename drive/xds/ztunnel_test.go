@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // raw is a message of these bytes: a resource of a type that has no package here.
@@ -60,7 +61,7 @@ func TestRequestsOfZtunnel(t *testing.T) {
 	f := start(t, ztunnels(s.address, 1))
 	synced(t, f)
 	one := s.live()[0]
-	eventually(t, "its ACKs", func() bool { return len(one.requests()) == 4 })
+	eventually.Holds(t, "its ACKs", func() bool { return len(one.requests()) == 4 })
 	got := one.requests()
 	slices.SortStableFunc(got[2:], func(a, b request) int { return strings.Compare(b.typeURL, a.typeURL) })
 	want := []string{
@@ -82,9 +83,9 @@ func TestRequestsOfZtunnel(t *testing.T) {
 	}
 	// What it holds by now it says on a new stream, with versions.
 	s.push(1, wire.AddressType, map[string]proto.Message{"Kubernetes//Pod/ns/b": workload("10.1.0.2", true)}, "Kubernetes//Pod/ns/a")
-	eventually(t, "the push", func() bool { return len(one.requests()) == 5 })
+	eventually.Holds(t, "the push", func() bool { return len(one.requests()) == 5 })
 	one.end <- status.Error(codes.Unavailable, "gone")
-	eventually(t, "another stream", func() bool { all := s.live(); return len(all) == 2 && len(all[1].requests()) >= 2 })
+	eventually.Holds(t, "another stream", func() bool { all := s.live(); return len(all) == 2 && len(all[1].requests()) >= 2 })
 	again := s.live()[1].requests()[:2]
 	if a := again[0]; a.typeURL != wire.AddressType || len(a.initial) != 2 || a.initial["Kubernetes//Pod/ns/b"] != "7" || a.initial["ns/svc.ns.svc.cluster.local"] != "7" || a.node == "" {
 		t.Errorf("%+v", a)
@@ -129,15 +130,15 @@ func TestMarkersOfZtunnels(t *testing.T) {
 	name := "Kubernetes/discovery.k8s.io/EndpointSlice/ns/s/10.1.0.2"
 	acks := func(n int64) func() bool { return func() bool { return f.Account().ZtunnelWire["wds"].Acks == n } }
 	push(wire.AddressType, map[string]proto.Message{name: workload("10.1.0.2", false)})
-	eventually(t, "what is not ready", acks(2*n))
+	eventually.Holds(t, "what is not ready", acks(2*n))
 	if got := seen(); got != "0 0 0 0 0" {
 		t.Errorf("not ready: %s", got)
 	}
 	push(wire.AddressType, map[string]proto.Message{name: workload("10.1.0.2", true), "ns/new.ns.svc.cluster.local": raw([]byte{0x12, 0})})
 	push(wire.AuthorizationType, map[string]proto.Message{"ns/deny": raw(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "principal"))})
-	eventually(t, "that it is", func() bool { return seen() == "0 3 0 3 3" })
+	eventually.Holds(t, "that it is", func() bool { return seen() == "0 3 0 3 3" })
 	push(wire.AddressType, map[string]proto.Message{"Kubernetes//Pod/ns/a": workload("10.1.0.1", false)})
-	eventually(t, "that one goes", func() bool { return seen() == "3 3 0 3 3" })
+	eventually.Holds(t, "that one goes", func() bool { return seen() == "3 3 0 3 3" })
 
 	a := f.Account()
 	if w := a.ZtunnelWire["wds"]; w.Responses != 4*n || a.Wire["wds"] != w || a.ZtunnelWire["wads"].Acks != 2*n || a.Wire["cds"].Responses != 1 {
@@ -180,7 +181,7 @@ func TestSidecarsDiscoverWorkloads(t *testing.T) {
 	spec.HBONE = true
 	f := start(t, spec)
 	synced(t, f)
-	eventually(t, "its workloads", func() bool { return f.Account().Wire["wds"].Acks == 1 })
+	eventually.Holds(t, "its workloads", func() bool { return f.Account().Wire["wds"].Acks == 1 })
 	one := s.live()[0]
 	if got := lines(one.requests())[:2]; got[0] != `cds sub=[] unsub=[] nonce="" initial=0 reject=false` || got[1] != `wds sub=[] unsub=[] nonce="" initial=0 reject=false` {
 		t.Errorf("%v", got)
@@ -192,7 +193,7 @@ func TestSidecarsDiscoverWorkloads(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	one.end <- status.Error(codes.Unavailable, "gone")
-	eventually(t, "another stream", func() bool { all := s.live(); return len(all) == 2 && len(all[1].requests()) >= 2 })
+	eventually.Holds(t, "another stream", func() bool { all := s.live(); return len(all) == 2 && len(all[1].requests()) >= 2 })
 	if r := s.live()[1].requests()[1]; r.typeURL != wire.WorkloadType || r.initial["Kubernetes//Pod/ns/a"] != "7" {
 		t.Errorf("after a reconnect: %+v", r)
 	}
@@ -215,7 +216,7 @@ func TestMemoryOfZtunnels(t *testing.T) {
 		f := start(t, ztunnels(s.address, int(n)))
 		defer f.Stop()
 		synced(t, f)
-		eventually(t, "all ACKs", func() bool { return f.Account().ZtunnelWire["wds"].Acks == n })
+		eventually.Holds(t, "all ACKs", func() bool { return f.Account().ZtunnelWire["wds"].Acks == n })
 		f.GiveBack()
 		runtime.GC()
 		runtime.GC() // what pools keep

@@ -21,6 +21,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
@@ -160,16 +161,6 @@ func state(t *testing.T, cmd *exec.Cmd) string {
 	return string(now.State)
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("%s: not within a minute", what)
-}
-
 // serve runs a server until the test or the returned function ends it.
 func serve(t *testing.T) (Client, func() error) {
 	t.Helper()
@@ -282,7 +273,7 @@ func TestKill(t *testing.T) {
 	if err != nil || f.ID != "" || len(f.Processes) != 1 {
 		t.Fatalf("%+v, %v", f, err)
 	}
-	eventually(t, "its end", func() bool { s := state(t, victim); return s == "Z" || s == Gone })
+	eventually.Holds(t, "its end", func() bool { s := state(t, victim); return s == "Z" || s == Gone })
 	if s := state(t, other); s == "Z" || s == Gone {
 		t.Error("the other process of the container ended too")
 	}
@@ -323,7 +314,7 @@ func TestOOM(t *testing.T) {
 	if err != nil {
 		t.Skipf("cgroups bound no memory here: %v", err)
 	}
-	eventually(t, "memory in use", func() bool { used, err := g.used(); return err == nil && used > 4<<20 })
+	eventually.Holds(t, "memory in use", func() bool { used, err := g.used(); return err == nil && used > 4<<20 })
 	client, _ := serve(t)
 	request := SignalRequest{Container: container, Kind: KindNode, Signal: SignalOOM}
 	f, err := client.Signal(t.Context(), request)
@@ -371,9 +362,9 @@ func TestLeasesEnd(t *testing.T) {
 			t.Fatalf("a kept lease ended: state %s, %v; the test stood still for %v", s, err, stood)
 		}
 		t.Logf("once more: the test stood still for %v", stood)
-		eventually(t, "the end of the lease", func() bool { return state(t, worker) != "T" && len(tables(t, worker)) == 0 })
+		eventually.Holds(t, "the end of the lease", func() bool { return state(t, worker) != "T" && len(tables(t, worker)) == 0 })
 	}
-	eventually(t, "the end of the lease", func() bool { return state(t, worker) != "T" })
+	eventually.Holds(t, "the end of the lease", func() bool { return state(t, worker) != "T" })
 	if _, err := client.Extend(t.Context(), time.Second, f.ID); status(err) != http.StatusNotFound {
 		t.Errorf("an ended lease: %v", err)
 	}
@@ -450,7 +441,7 @@ func connect(t *testing.T, cmd *exec.Cmd) *namespace {
 	must(pod.do(up("near", podIP)))
 	listen(t, pod)
 	// A link needs a moment before packets cross it.
-	eventually(t, "the link", func() bool { return !cutOff(far, peerIP) })
+	eventually.Holds(t, "the link", func() bool { return !cutOff(far, peerIP) })
 	return far
 }
 
@@ -557,7 +548,7 @@ func TestNetwork(t *testing.T) {
 	if took, err := dialUntil(far, otherIP, delay-1); err != nil || took >= delay {
 		t.Errorf("another one took %v, %v", took, err)
 	}
-	eventually(t, "the connection's other packets", func() bool {
+	eventually.Holds(t, "the connection's other packets", func() bool {
 		f, err = client.Fault(t.Context(), f.ID)
 		return err != nil || f.Packets.Delayed >= 3 && f.Packets.Delayed == f.Packets.Matched
 	})
@@ -573,7 +564,7 @@ func TestNetwork(t *testing.T) {
 	if _, err := client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peerIP}, Direction: In, Cut: true, LeaseMS: 100}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of the lease", func() bool { return len(tables(t, worker)) == 0 })
+	eventually.Holds(t, "the end of the lease", func() bool { return len(tables(t, worker)) == 0 })
 	for _, r := range []NetworkRequest{{Lose: 0.5}, {DelayNS: 1e6, RateBits: 1e6}} {
 		r.PodUID, r.Peers, r.Direction, r.LeaseMS = p.uid, []string{peerIP, "2001:db8::1"}, Both, 60_000
 		if _, err := client.Network(t.Context(), r); err != nil {
@@ -648,7 +639,7 @@ func TestKilledServerIsPutRight(t *testing.T) {
 	if found := tables(t, worker); len(found) > 0 {
 		t.Errorf("marks %v are left", found)
 	}
-	eventually(t, "the process goes on", func() bool { return state(t, worker) != "T" })
+	eventually.Holds(t, "the process goes on", func() bool { return state(t, worker) != "T" })
 	if _, err := dial(far, peerIP); err != nil {
 		t.Errorf("still cut: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/meshtrial/meshtrial/drive/xds/stream"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // claim is the prefix of a message of so many bytes.
@@ -37,7 +38,7 @@ func TestPrefixReservesNothing(t *testing.T) {
 			}
 		}
 		_ = p.WriteData(3, false, message("fine"))
-		eventually(t, "the other stream", func() bool { got, _, _ := good.got(); return len(got) == 1 })
+		eventually.Holds(t, "the other stream", func() bool { got, _, _ := good.got(); return len(got) == 1 })
 		runtime.ReadMemStats(&after)
 		if n := after.TotalAlloc - before.TotalAlloc; n > 8<<20 {
 			t.Errorf("%d bytes of a message had come, %d were allocated", len(parts), n)
@@ -74,11 +75,11 @@ func TestConnectionBound(t *testing.T) {
 	for range 5 {
 		send(7, size)
 	}
-	eventually(t, "whole messages one after another", func() bool { got, _, _ := takers[3].got(); return len(got) == 5 })
+	eventually.Holds(t, "whole messages one after another", func() bool { got, _, _ := takers[3].got(); return len(got) == 5 })
 	for id := range uint32(3) {
 		send(2*id+1, size-1)
 	}
-	eventually(t, "the third of them to end", func() bool { _, s, _ := takers[2].got(); return s != nil })
+	eventually.Holds(t, "the third of them to end", func() bool { _, s, _ := takers[2].got(); return s != nil })
 	if _, s, _ := takers[2].got(); s.Code != stream.Internal || !strings.Contains(s.Message, "under way on the connection") {
 		t.Errorf("%v", s)
 	}
@@ -88,7 +89,7 @@ func TestConnectionBound(t *testing.T) {
 		}
 	}
 	for i, k := range takers[:2] {
-		eventually(t, "the others", func() bool { got, _, _ := k.got(); return len(got) == 1 })
+		eventually.Holds(t, "the others", func() bool { got, _, _ := k.got(); return len(got) == 1 })
 		if got, s, _ := k.got(); len(got[0]) != size || s != nil {
 			t.Errorf("stream %d: %d bytes, %v", i, len(got[0]), s)
 		}
@@ -111,11 +112,11 @@ func TestPausedStreamIsBounded(t *testing.T) {
 		}
 	}
 	_ = p.WriteData(3, false, message("fine"))
-	eventually(t, "the end of the stream", func() bool { _, status, _ := k.got(); return status != nil })
+	eventually.Holds(t, "the end of the stream", func() bool { _, status, _ := k.got(); return status != nil })
 	if _, status, _ := k.got(); !strings.Contains(status.Message, "flow control") {
 		t.Errorf("%v", status)
 	}
-	eventually(t, "the other stream", func() bool { got, _, _ := other.got(); return len(got) == 1 })
+	eventually.Holds(t, "the other stream", func() bool { got, _, _ := other.got(); return len(got) == 1 })
 }
 
 // TestTokenIsNotIndexed: a token is never put into the table that HTTP/2

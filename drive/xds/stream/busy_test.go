@@ -3,6 +3,8 @@ package stream_test
 import (
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // A connection whose server takes no bytes is busy: nobody else waits for it,
@@ -27,7 +29,7 @@ func TestServerThatTakesNothing(t *testing.T) {
 		done, _ = c.TryDo(func() {})
 		return !done
 	}
-	eventually(t, "a write that does not end", stuck)
+	eventually.Holds(t, "a write that does not end", stuck)
 	begin := time.Now()
 	c.Close()
 	if took := time.Since(begin); took > 15*time.Second {

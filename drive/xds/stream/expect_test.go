@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/meshtrial/meshtrial/drive/xds/stream"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // expecting is a connection with two streams of which the first has a long
@@ -104,7 +105,7 @@ func TestFewReadsOfLongMessages(t *testing.T) {
 		t.Errorf("%d reads for 200 KB in parts of 2 KB", n)
 	}
 	p.send(1, rest)
-	eventually(t, "the whole message", func() bool { return got(long) == 1 })
+	eventually.Holds(t, "the whole message", func() bool { return got(long) == 1 })
 	if c.Streams() != 2 {
 		t.Error("a stream is gone")
 	}
@@ -114,7 +115,7 @@ func TestFewReadsOfLongMessages(t *testing.T) {
 func TestNoMessageWaits(t *testing.T) {
 	_, p, _, long, other, _ := expecting(t, false)
 	p.send(3, message("short"))
-	eventually(t, "the short one", func() bool { return got(other) == 1 })
+	eventually.Holds(t, "the short one", func() bool { return got(other) == 1 })
 	if got(long) != 0 {
 		t.Error("the long one is whole")
 	}
@@ -127,7 +128,7 @@ func TestNothingIsExpectedOfAStreamThatEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.send(3, message("short"))
-	eventually(t, "the short one", func() bool { return got(other) == 1 })
+	eventually.Holds(t, "the short one", func() bool { return got(other) == 1 })
 	if got(long) != 0 {
 		t.Error("a cancelled stream got a message")
 	}
@@ -144,7 +145,7 @@ func TestPingEndsWaiting(t *testing.T) {
 	if done, err := c.Ping(); !done || err != nil {
 		t.Fatal(done, err)
 	}
-	eventually(t, "the short one", func() bool { return got(other) == 1 })
+	eventually.Holds(t, "the short one", func() bool { return got(other) == 1 })
 	if c.Streams() != 1 {
 		t.Error("the stream that the server ended is there")
 	}
@@ -162,9 +163,9 @@ func TestNothingIsExpectedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.send(1, make([]byte, 50_005))
-	eventually(t, "the long one", func() bool { return got(long) == 1 })
+	eventually.Holds(t, "the long one", func() bool { return got(long) == 1 })
 	p.send(3, message("short"))
-	eventually(t, "the short one", func() bool { return got(other) == 1 })
+	eventually.Holds(t, "the short one", func() bool { return got(other) == 1 })
 }
 
 // A server that waits for its window gets it in time, though the client waits
@@ -193,6 +194,6 @@ func TestExpectingWithinTheWindow(t *testing.T) {
 			p.send(1, data[:n])
 			data, left = data[n:], left-n
 		}
-		eventually(t, "the message", func() bool { return got(k) == 1 })
+		eventually.Holds(t, "the message", func() bool { return got(k) == 1 })
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/meshtrial/meshtrial/drive/xds/stream"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // taker notes what a stream is told.
@@ -115,15 +116,6 @@ func message(text string) []byte {
 	return append(b, text...)
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
-
 // TestMessagesInAnyFrames: however messages are cut into frames, they come
 // whole and in order.
 func TestMessagesInAnyFrames(t *testing.T) {
@@ -146,7 +138,7 @@ func TestMessagesInAnyFrames(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		eventually(t, "all messages", func() bool { got, _, _ := k.got(); return len(got) == len(texts) })
+		eventually.Holds(t, "all messages", func() bool { got, _, _ := k.got(); return len(got) == len(texts) })
 		for i, one := range k.messages {
 			if one != texts[i] || k.times[i] < before || k.times[i] > time.Now().UnixNano() {
 				t.Errorf("frames of %d: message %d is %.20q at %d", size, i, one, k.times[i])
@@ -184,7 +176,7 @@ func TestEnds(t *testing.T) {
 		_, k := open(t, c)
 		go func() { _, _ = io.Copy(io.Discard, p.conn) }()
 		tt.do(p)
-		eventually(t, name, func() bool { _, _, n := k.got(); return n == 1 })
+		eventually.Holds(t, name, func() bool { _, _, n := k.got(); return n == 1 })
 		if _, s, _ := k.got(); s.Code != tt.code || !strings.Contains(s.Message, tt.text) {
 			t.Errorf("%s: %v", name, s)
 		}
@@ -201,7 +193,7 @@ func TestOneBadStream(t *testing.T) {
 	_ = p.WriteData(1, false, message("too late"))
 	_ = p.WriteRawFrame(0xfe, 0, 3, []byte("unknown"))
 	_ = p.WriteData(3, false, message("fine"))
-	eventually(t, "the good one", func() bool { got, _, _ := good.got(); return len(got) == 1 })
+	eventually.Holds(t, "the good one", func() bool { got, _, _ := good.got(); return len(got) == 1 })
 	if got, s, n := bad.got(); len(got) != 0 || s == nil || n != 1 {
 		t.Errorf("%q %v %d", got, s, n)
 	}
@@ -404,7 +396,7 @@ func TestPausedStreamKeepsItsWindow(t *testing.T) {
 	if err := p.WriteData(3, false, message("fine")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the other stream", func() bool { got, _, _ := other.got(); return len(got) == 1 })
+	eventually.Holds(t, "the other stream", func() bool { got, _, _ := other.got(); return len(got) == 1 })
 	time.Sleep(50 * time.Millisecond)
 	if got, _, _ := k.got(); len(got) != 0 || len(updates) != 0 {
 		t.Fatalf("%d messages, %d updates while it rests", len(got), len(updates))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds/stream"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // worker takes its time with each message, and answers it or does not.
@@ -56,7 +57,7 @@ func TestTurns(t *testing.T) {
 			if err := p.WriteData(1, false, all); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "a turn", func() bool { return len(turns) == test.turns })
+			eventually.Holds(t, "a turn", func() bool { return len(turns) == test.turns })
 			if took := <-turns; took < test.least || took > test.least+time.Minute {
 				t.Errorf("took %v, at least %v", took, test.least)
 			}
