@@ -1,7 +1,5 @@
 package node
 
-import "github.com/meshtrial/meshtrial/drive/fault"
-
 // Schema is the version of the fault role's documents.
 const Schema = 1
 
@@ -27,8 +25,8 @@ const ControlPort = 15994
 // Limits of requests.
 const (
 	MaxPeers    = 1000
-	MaxFaults   = 1000            // that stand at once
-	MaxLeaseMS  = 10 * 60 * 1000  // of one lease; it can be extended
+	MaxFaults   = 1000            // in force at once
+	MaxLeaseMS  = 10 * 60 * 1000  // of one lease, which can be extended
 	MaxDelayNS  = 10_000_000_000  // of a packet
 	MaxRateBits = 100_000_000_000 // a second
 	MinRateBits = 8_000           // a second: a packet of 1,500 bytes takes 1.5 s
@@ -36,12 +34,12 @@ const (
 
 // Kinds of processes.
 const (
-	KindEnvoy  = "envoy"   // a sidecar's or gateway's proxy, whichever its mesh has
-	KindAgent  = "agent"   // what starts the proxy and fetches its certificates
+	KindEnvoy  = "envoy"   // a sidecar's or gateway's proxy, of any mesh
+	KindAgent  = "agent"   // starts the proxy and fetches its certificates
 	KindWorker = "worker"  // a role of this program
-	KindIstiod = "istiod"  // the mesh's control plane, whichever it is
+	KindIstiod = "istiod"  // the control plane of any mesh
 	KindNode   = "ztunnel" // a proxy that the pods of a node share
-	KindInit   = "init"    // the container's first process, where it is none of these
+	KindInit   = "init"    // the container's first process, if it is none of these
 	KindOther  = "other"
 )
 
@@ -49,20 +47,19 @@ const (
 const (
 	SignalKill = "kill" // SIGKILL
 	SignalStop = "stop" // SIGSTOP, and SIGCONT at the fault's end
-	// SignalOOM is the kernel's SIGKILL for want of memory: the limit of the container
-	// falls until it comes.
+	// SignalOOM is the SIGKILL of the kernel's OOM killer: the container's memory limit
+	// is lowered until it comes.
 	SignalOOM = "oom"
 )
 
-// Directions of packets, as the pod in whose network namespace the rule
-// stands sees them.
+// Directions of packets, seen from the pod.
 const (
-	In   = "in"   // from the peers to the pod
-	Out  = "out"  // from the pod to the peers
-	Both = "both" // each disturbed in the same way
+	In   = "in"  // from the peers to the pod
+	Out  = "out" // from the pod to the peers
+	Both = "both"
 )
 
-// Container is a container on the node, by what the API tells of it.
+// Container is a container on the node, as in the Kubernetes API.
 type Container struct {
 	PodUID string `json:"pod_uid"` // metadata.uid
 	// ID is the API's status.containerStatuses[].containerID, with or without
@@ -73,15 +70,15 @@ type Container struct {
 // Process is a process of a container.
 type Process struct {
 	PID        int    `json:"pid"`         // on the node
-	StartTicks uint64 `json:"start_ticks"` // since boot; with PID it names a process for good
+	StartTicks uint64 `json:"start_ticks"` // since boot; PID and StartTicks identify a process
 	Comm       string `json:"comm"`
 	Kind       string `json:"kind"`
-	// State is the letter of /proc/PID/stat (R running, S sleeping, T
-	// stopped, Z ended and not yet waited for...), or Gone.
+	// State is the letter of /proc/PID/stat (R running, S sleeping, T stopped, Z
+	// zombie...), or Gone.
 	State string `json:"state"`
 }
 
-// Gone is the state of a process that does not exist any longer.
+// Gone is the state of a process that no longer exists.
 const Gone = "gone"
 
 // ProcessesAnswer lists processes by PID.
@@ -90,13 +87,13 @@ type ProcessesAnswer struct {
 	Processes []Process `json:"processes"`
 }
 
-// PrepareRequest has the node look for a pod ahead of a fault, which then
-// begins some milliseconds sooner.
+// PrepareRequest has the node find a pod ahead of a fault, which then begins some
+// milliseconds sooner.
 type PrepareRequest struct {
 	PodUID string `json:"pod_uid"`
 }
 
-// LookRequest asks for the state of processes found before.
+// LookRequest asks for the state of known processes.
 type LookRequest struct {
 	Processes []Process `json:"processes"`
 }
@@ -106,11 +103,11 @@ type SignalRequest struct {
 	Container
 	Kind    string `json:"kind"`
 	Signal  string `json:"signal"`
-	LeaseMS int64  `json:"lease_ms,omitempty"` // SignalStop: how long until they go on; see ExtendRequest
+	LeaseMS int64  `json:"lease_ms,omitempty"` // SignalStop: until they continue; see ExtendRequest
 }
 
-// NetworkRequest disturbs packets between a pod and peers. Exactly one of
-// Cut, Lose, and the two of DelayNS and RateBits together is given.
+// NetworkRequest disturbs packets between a pod and peers. Exactly one of Cut, Lose, and
+// DelayNS with or without RateBits is set.
 type NetworkRequest struct {
 	PodUID    string   `json:"pod_uid"`
 	Peers     []string `json:"peers"` // IP addresses
@@ -122,71 +119,59 @@ type NetworkRequest struct {
 	LeaseMS   int64    `json:"lease_ms"`
 }
 
-// ExtendRequest has faults end so long from now, instead of when they would.
+// ExtendRequest sets the rest of the faults' leases.
 type ExtendRequest struct {
 	IDs     []string `json:"ids"`
 	LeaseMS int64    `json:"lease_ms"`
 }
 
-// Fault is what was done, or stands.
+// Fault is a fault in force, or what was done.
 type Fault struct {
 	Schema int    `json:"schema"`
-	ID     string `json:"id,omitempty"` // "" for what does not stand: SignalKill, SignalOOM
+	ID     string `json:"id,omitempty"` // "" for what does not stay in force: SignalKill, SignalOOM
 	PodUID string `json:"pod_uid"`
-	What   string `json:"what"` // in words
+	What   string `json:"what"` // for people
 	// BeganNS is when it took effect and ExpiresNS when it ends by itself, by
-	// the node's clock. They are told, and decide nothing: a lease goes by the
-	// monotonic clock, which nobody sets.
+	// the node's clock. They are informative: leases use the monotonic clock.
 	BeganNS   int64     `json:"began_unix_ns"`
 	ExpiresNS int64     `json:"expires_unix_ns,omitempty"`
-	Processes []Process `json:"processes,omitempty"` // as found before the signal
+	Processes []Process `json:"processes,omitempty"` // before the signal
 	Packets   *Packets  `json:"packets,omitempty"`
 	Memory    *Memory   `json:"memory,omitempty"` // SignalOOM
 }
 
-// Memory is how a container came to want memory.
+// Memory is how a container ran out of memory.
 type Memory struct {
 	UsedBytes  int64 `json:"used_bytes"`  // before
-	LimitBytes int64 `json:"limit_bytes"` // the last, that was too low
-	// Kills is how many of its processes the kernel killed for that, by the count of
-	// the container's cgroup.
+	LimitBytes int64 `json:"limit_bytes"` // the last limit, which was too low
+	// Kills counts its OOM kills, by the container's cgroup.
 	Kills int64 `json:"kills"`
 }
 
-// Packets count what a network fault saw, and did.
+// Packets counts the packets of a network fault.
 type Packets struct {
 	Matched int64 `json:"matched"` // between the pod and its peers
 	Dropped int64 `json:"dropped"`
 	Delayed int64 `json:"delayed"`
-	// LateNS is by how much the latest of the delayed packets left too late.
+	// LateNS is how late the latest delayed packet was released.
 	LateNS int64 `json:"late_max_ns,omitempty"`
 }
 
-// FaultsAnswer lists the faults that stand, the oldest first.
+// FaultsAnswer lists the faults in force, the oldest first.
 type FaultsAnswer struct {
 	Schema int     `json:"schema"`
 	Faults []Fault `json:"faults"`
 }
 
-// Things that a node may offer.
-const (
-	OfferProcess = fault.NeedProcess // kill and pause, and find again what was paused
-	OfferMemory  = fault.NeedMemory  // bound a cgroup's memory, and read whom the kernel killed
-	OfferCut     = fault.NeedCut
-	OfferLose    = fault.NeedLose
-	OfferDelay   = fault.NeedDelay
-	OfferRate    = fault.NeedRate
-)
-
-// Offer says whether a node can do something.
+// Offer says whether a node has an ability.
 type Offer struct {
-	What string `json:"what"`
+	What string `json:"what"` // a Need constant of package fault
 	OK   bool   `json:"ok"`
-	// Detail says what was tried and seen, or why it cannot be done.
+	// Detail says what was tried and observed, or why it is not possible.
 	Detail string `json:"detail"`
 }
 
-// OffersAnswer has an offer for each of the things above.
+// OffersAnswer has an offer for each ability.
 type OffersAnswer struct {
 	Schema int     `json:"schema"`
 	Offers []Offer `json:"offers"`

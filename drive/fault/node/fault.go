@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,15 +14,15 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// standing is a fault that stands, and what it takes to end it.
+// standing is a fault in force, and how to end it.
 type standing struct {
 	Fault
 	until time.Time // the end of its lease, by the monotonic clock
 	end   func() error
-	count func() (Packets, error) // nil: it counts nothing
+	count func() (Packets, error) // nil: no counters
 }
 
-// signal carries out a request; the answer stands if its ID is set.
+// signal executes a request; the fault stays in force if its ID is set.
 func (s *Server) signal(ctx context.Context, request SignalRequest) (Fault, error) {
 	if err := request.validate(); err != nil {
 		return Fault{}, err
@@ -73,18 +74,15 @@ func validateLease(ms int64) error {
 func lease(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 func describe(all []Process) string {
-	text := ""
-	for i, p := range all {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s (process %d, %s)", p.Kind, p.PID, p.Comm)
+	var names []string
+	for _, p := range all {
+		names = append(names, fmt.Sprintf("%s (process %d, %s)", p.Kind, p.PID, p.Comm))
 	}
-	return text
+	return strings.Join(names, ", ")
 }
 
-// stop stops processes. Each is marked in its pod before, so that it goes on
-// again whatever becomes of this server.
+// stop stops processes. Each is marked in its pod first, so that it continues whatever
+// happens to this server.
 func (s *Server) stop(ctx context.Context, f Fault, lease time.Duration) (Fault, error) {
 	id, err := s.take(f.Processes)
 	if err != nil {
@@ -125,7 +123,7 @@ func (s *Server) stop(ctx context.Context, f Fault, lease time.Duration) (Fault,
 	return s.stand(id, standing{Fault: f, end: end}, lease)
 }
 
-// network carries out a request.
+// network executes a request.
 func (s *Server) network(request NetworkRequest) (Fault, error) {
 	peers, err := request.validate()
 	if err != nil {
@@ -208,8 +206,7 @@ func (r NetworkRequest) describe(peers []netip.Addr) string {
 	return fmt.Sprintf("%s %s %d peers", what, way, len(peers))
 }
 
-// disturbance is what is done to packets in a namespace: rules, and for some
-// a queue.
+// disturbance is the rules that disturb packets in a namespace, some with a queue.
 type disturbance struct {
 	rules *rules
 	queue *queue
@@ -234,7 +231,7 @@ func disturb(ns *namespace, name string, peers []netip.Addr, r NetworkRequest) (
 	return d, nil
 }
 
-// end takes everything away; packets that are held go on first.
+// end removes everything, after it released held packets.
 func (d *disturbance) end() error {
 	if d.queue == nil {
 		return d.rules.remove()

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// expireEvery is how often leases are looked at.
+// expireEvery is how often leases are checked.
 const expireEvery = 100 * time.Millisecond
 
-// stand enters a fault that is in force from now on.
+// stand registers a fault that is in force from now on.
 func (s *Server) stand(id uint64, f standing, lease time.Duration) (Fault, error) {
 	now := time.Now()
 	f.ID, f.BeganNS = strconv.FormatUint(id, 10), now.UnixNano()
@@ -23,20 +23,19 @@ func (s *Server) stand(id uint64, f standing, lease time.Duration) (Fault, error
 	return out, nil
 }
 
-// lease has a fault end so long after now. What counts is the monotonic
-// reading of now, so that a clock that is set ends no fault early and keeps
-// none standing; the time of day is only told.
+// lease sets when a fault ends. The monotonic reading of now counts, so that setting the
+// clock neither ends nor prolongs a fault.
 func (f *standing) lease(now time.Time, lease time.Duration) {
 	f.until = now.Add(lease)
 	f.ExpiresNS = f.until.UnixNano()
 }
 
-// lapsed says whether a fault's lease is over at now.
+// lapsed returns whether leases are over at now.
 func lapsed(now time.Time) func(*standing) bool {
 	return func(f *standing) bool { return !now.Before(f.until) }
 }
 
-// extend moves the ends of leases. All of them, or an error.
+// extend sets the rest of leases, of all or none.
 func (s *Server) extend(in ExtendRequest) (FaultsAnswer, error) {
 	if err := validateLease(in.LeaseMS); err != nil {
 		return FaultsAnswer{}, err
@@ -60,7 +59,7 @@ func (s *Server) extend(in ExtendRequest) (FaultsAnswer, error) {
 	return out, nil
 }
 
-// expire ends faults whose lease is over until ctx ends.
+// expire ends faults whose lease is over, until ctx ends.
 func (s *Server) expire(ctx context.Context) {
 	ticker := time.NewTicker(expireEvery)
 	defer ticker.Stop()

@@ -2,20 +2,20 @@ package node
 
 import "time"
 
-// maxBacklog is how long a packet may wait for a link that is busy; what
-// would wait longer is dropped, as the buffer of a real link is bounded.
+// maxBacklog bounds how long a packet waits for a busy link. Others are dropped, as the
+// buffer of a real link is bounded.
 const maxBacklog = 500 * time.Millisecond
 
-// link is a line that packets cross one after the other: each occupies it for
-// its length at the line's rate and then travels for its delay.
+// link models a line: a packet occupies it for its length at the line's rate, and then
+// travels for its delay.
 type link struct {
 	delay time.Duration
 	rate  int64 // bits per second; 0: no limit
 	free  int64 // when the last packet has been sent, in nanoseconds
 }
 
-// cross returns when a packet that comes at an instant leaves the line. It is
-// false if the line's buffer is full; an idle line takes any packet.
+// cross returns when a packet that arrives at an instant leaves the line; false if the
+// line's buffer is full. An idle line accepts any packet.
 func (l *link) cross(at int64, bytes int) (due int64, ok bool) {
 	begin := max(at, l.free)
 	if begin-at > int64(maxBacklog) {

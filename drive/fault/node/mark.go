@@ -6,18 +6,17 @@ import (
 	"strconv"
 )
 
-// prefix begins the name of every nf_tables table of ours.
+// prefix begins the names of our nf_tables tables.
 const prefix = "meshtrial-"
 
-// mark is the name of a table that this role makes in a pod's network
-// namespace. A disturbance of packets is such a table with all its rules. For
-// a process that is stopped the table is empty: its name alone says what has
-// to be put right. Tables vanish with the pod, need no volume, and can be
-// found by a server that knows nothing of the one before.
+// mark is the name of a table that this role creates in a pod's network namespace. A
+// disturbance of packets is such a table with its rules. For a stopped process the table is
+// empty: its name says what to repair. Tables vanish with the pod, need no volume, and a
+// new server finds them without knowing the previous one.
 type mark struct {
 	Owner Process // the server that made it: PID and StartTicks
 	Fault uint64  // the number of its fault
-	// Stopped is a process to be continued; PID 0: the table is a rule.
+	// Stopped is a process to continue; PID 0: the table has rules.
 	Stopped Process
 }
 
@@ -31,7 +30,7 @@ func (m mark) String() string {
 
 var markName = regexp.MustCompile(`^` + prefix + `([0-9]{1,10})-([0-9]{1,20})-([0-9]{1,20})(?:-stop-([0-9]{1,10})-([0-9]{1,20}))?$`)
 
-// parseMark reads the name of a table; it is false for those of others.
+// parseMark parses the name of a table; false if it is not ours.
 func parseMark(name string) (mark, bool) {
 	fields := markName.FindStringSubmatch(name)
 	if fields == nil {

@@ -14,29 +14,30 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 const (
-	// starveTime is how long the kernel may take to kill for want of memory: what asks
-	// for none meanwhile lives on.
+	// starveTime bounds how long an OOM kill takes: a process that allocates nothing
+	// survives.
 	starveTime = 20 * time.Second
-	// starveEvery is how often the limit falls to what is in use then.
+	// starveEvery is how often the limit is lowered to what is in use.
 	starveEvery = 20 * time.Millisecond
-	// killsEvery is how often the kernel's count is read: the cgroup goes soon after its
-	// process.
+	// killsEvery is how often the count of kills is read: the cgroup disappears soon
+	// after its process.
 	killsEvery = time.Millisecond
 )
 
-// memoryGroup is a cgroup in the hierarchy that bounds memory.
+// memoryGroup is a cgroup of the memory controller.
 type memoryGroup struct {
 	dir string
 	v2  bool
 }
 
-// memoryRoot is that hierarchy's root, where the node's cgroups are mounted.
+// memoryRoot returns the root of its hierarchy, where the node's cgroups are mounted.
 func memoryRoot(root string) (memoryGroup, error) {
 	controllers, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
 	if err == nil && slices.Contains(strings.Fields(string(controllers)), "memory") {
@@ -95,7 +96,7 @@ func (g memoryGroup) path(file [2]string) string {
 	return filepath.Join(g.dir, file[1])
 }
 
-// kills is how many processes of the group the kernel has killed for want of memory.
+// kills returns the number of the group's OOM kills.
 func (g memoryGroup) kills() (int64, error) {
 	data, err := os.ReadFile(g.path(memoryKills))
 	if err != nil {
@@ -117,8 +118,8 @@ func (g memoryGroup) used() (int64, error) {
 	return int64(n), err
 }
 
-// bound sets the limit. It writes to a file that was opened to block: else version 2 kills
-// nobody before more is asked for.
+// bound sets the limit. It writes to a file opened in blocking mode: otherwise version 2 kills
+// nothing before the next allocation.
 func (g memoryGroup) bound(limit string) error {
 	path := g.path(memoryLimit)
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
@@ -136,9 +137,9 @@ func (g memoryGroup) bound(limit string) error {
 	}
 }
 
-// squeeze lowers the limit as far as it goes, and returns it. Version 2 takes any, takes
-// back what it can, and kills at once. Version 1 takes back what it can too, and refuses a
-// limit below what is left; one as high as that makes the next page too much.
+// squeeze lowers the limit as far as possible, and returns it. Version 2 accepts any limit,
+// reclaims what it can, and kills immediately. Version 1 reclaims too, and rejects a limit
+// below what is left; a limit of exactly that makes the next allocation fail.
 func (g memoryGroup) squeeze() (int64, error) {
 	err := g.bound("0")
 	if !errors.Is(err, unix.EBUSY) {
@@ -149,16 +150,16 @@ func (g memoryGroup) squeeze() (int64, error) {
 		return 0, err
 	}
 	if err = g.bound(strconv.FormatInt(left, 10)); errors.Is(err, unix.EBUSY) {
-		err = nil // more is in use again; the next time may do
+		err = nil // more is in use again; try later
 	}
 	return left, err
 }
 
-// vanished says that a cgroup went away with its last process.
+// vanished reports whether a cgroup disappeared with its last process.
 func vanished(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
 
-// starve takes a container's memory until the kernel kills one of its processes for that.
-// What comes in its place has a cgroup of its own, with the limit that its pod asks for.
+// starve lowers a container's memory limit until the kernel kills one of its processes. The
+// restarted container has a new cgroup with the limit of its pod.
 func (s *Server) starve(ctx context.Context, f Fault, c Container) (Fault, error) {
 	g, err := findMemoryGroup(s.options.Cgroups, c)
 	if err != nil {
@@ -200,7 +201,7 @@ func (m *Memory) until(ctx context.Context, g memoryGroup, before int64) error {
 	for {
 		if time.Since(squeezed) >= starveEvery {
 			limit, err := g.squeeze()
-			if err != nil && !vanished(err) { // its count may be there still
+			if err != nil && !vanished(err) { // its count may still exist
 				return err
 			}
 			if err == nil {
@@ -221,10 +222,9 @@ func (m *Memory) until(ctx context.Context, g memoryGroup, before int64) error {
 	}
 }
 
-// offerMemory tries to bound the memory of a cgroup of its own, and reads the kernel's
-// count there.
+// offerMemory tries to limit the memory of a scratch cgroup and to read its kills.
 func (s *Server) offerMemory() Offer {
-	o := Offer{What: OfferMemory}
+	o := Offer{What: fault.NeedMemory}
 	root, err := memoryRoot(s.options.Cgroups)
 	if err == nil {
 		var g memoryGroup
@@ -243,11 +243,11 @@ func (s *Server) offerMemory() Offer {
 	return o
 }
 
-// kubepods begins the name of the cgroup that a kubelet makes for its pods.
+// kubepods begins the name of the kubelet's cgroup for pods.
 const kubepods = "kubepods"
 
-// scratch makes a group that is of no use but to try things in: below this one, where root
-// may only with a capability more than the role has, or below that of the kubelet.
+// scratch makes a group to try things in: below this one, which needs a capability that the
+// role lacks, or below that of the kubelet.
 func (g memoryGroup) scratch() (memoryGroup, error) {
 	made := memoryGroup{v2: g.v2}
 	var failed error

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/thread"
@@ -44,9 +43,8 @@ func (n *namespace) do(f func() error) error {
 	})
 }
 
-// pod opens the network namespace of a pod. One that others than the pod are
-// in too, such as the node's own, is refused.
-// It also returns the process by which it was found.
+// pod opens the network namespace of a pod, and returns the process by which it was found. A
+// namespace that others share, such as the node's own, is rejected.
 func (p processes) pod(uid string) (*namespace, int, error) {
 	match, err := procfs.PodCgroup(uid)
 	if err != nil {
@@ -64,7 +62,7 @@ func (p processes) pod(uid string) (*namespace, int, error) {
 		if err != nil {
 			return nil, 0, fmt.Errorf("network namespace of pod %s: %w", uid, err)
 		}
-		// It is the pod's only if the process was in the pod still.
+		// It is the pod's only if the process is still in the pod.
 		if !p.inCgroup(pid, match) {
 			ns.Close()
 			continue
@@ -81,16 +79,15 @@ func (p processes) pod(uid string) (*namespace, int, error) {
 	return nil, 0, fmt.Errorf("pod %s has no processes: %w", uid, errNotFound)
 }
 
-// podCache remembers by which process a pod's network namespace was found, so
-// that a fault need not look at every process of the node when its time has
-// come.
+// podCache remembers the process by which a pod's network namespace was found, so that a
+// fault need not examine every process of the node when it begins.
 type podCache struct {
 	processes
 	mu    sync.Mutex
 	known map[string]int // PID by pod UID
 }
 
-// maxKnown bounds a cache; older pods are looked for again.
+// maxKnown bounds the cache.
 const maxKnown = 10_000
 
 func (c *podCache) open(uid string) (*namespace, error) {
@@ -101,7 +98,7 @@ func (c *podCache) open(uid string) (*namespace, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if pid := c.known[uid]; pid != 0 {
-		// As long as a process is in the pod it stays in its namespace.
+		// A process in the pod is in its namespace.
 		if ns, err := openNamespace(c.path(pid, "ns/net")); err == nil {
 			if c.inCgroup(pid, match) {
 				return ns, nil
@@ -126,8 +123,7 @@ func (p processes) inCgroup(pid int, match func(string) bool) bool {
 	return err == nil && procfs.InCgroup(data, match)
 }
 
-// sharer finds a process in a network namespace that is in no matching
-// cgroup; 0: none.
+// sharer finds a process in a network namespace that is in no matching cgroup; 0: none.
 func (p processes) sharer(ns *namespace, match func(string) bool) (int, error) {
 	all, err := p.pids()
 	if err != nil {
@@ -145,8 +141,8 @@ func (p processes) sharer(ns *namespace, match func(string) bool) (int, error) {
 	return 0, nil
 }
 
-// namespaces opens every network namespace that a process of the node is in.
-// The caller closes them.
+// namespaces opens every network namespace of a process of the node. The caller closes
+// them.
 func (p processes) namespaces() ([]*namespace, error) {
 	pids, err := p.pids()
 	if err != nil {
@@ -169,8 +165,8 @@ func (p processes) namespaces() ([]*namespace, error) {
 	return out, nil
 }
 
-// scratch makes a network namespace with nothing in it but a loopback
-// interface that has the given addresses. It is gone once it is closed.
+// scratch makes a network namespace that has only a loopback interface with the given
+// addresses, and is gone once it is closed.
 func scratch(addresses ...string) (*namespace, error) {
 	var made *namespace
 	err := thread.Apart(func() error {
@@ -206,6 +202,3 @@ func raiseLoopback(addresses []string) error {
 	}
 	return nil
 }
-
-// nsHandle is the namespace as package netlink takes it.
-func nsHandle(n *namespace) netns.NsHandle { return netns.NsHandle(n.Fd()) }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
@@ -24,23 +25,22 @@ var trialFrom, trialTo = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("
 const (
 	// trialPort receives; one below 1024 would need another capability.
 	trialPort = 47007
-	// trialPatience is how long after the last packet one more is waited for.
+	// trialPatience is how long the receiver waits for one more packet.
 	trialPatience = 100 * time.Millisecond
-	// trialDelay and delayError: what a delay must be, and by how much half of
-	// the packets may miss it.
+	// trialDelay is the delay tried, and delayError the permitted error of its
+	// median.
 	trialDelay = 20 * time.Millisecond
 	delayError = time.Millisecond
 	// trialRate and rateError likewise.
 	trialRate = 2_000_000
 	rateError = 0.1
-	// trialTurns is how often it is tried, trialRest how long it rests in
-	// between: a busy moment, or some seconds of them, are not the kernel's
-	// fault.
+	// trialTurns is how often a trial is repeated, trialRest the pause between:
+	// a busy machine is not the kernel's fault.
 	trialTurns = 20
 	trialRest  = 250 * time.Millisecond
 )
 
-// offers tries out what this node can do.
+// offers tries this node's abilities.
 func (s *Server) offers(ctx context.Context) []Offer {
 	out := []Offer{s.offerProcess(), s.offerMemory()}
 	for _, t := range []struct {
@@ -51,21 +51,21 @@ func (s *Server) offers(ctx context.Context) []Offer {
 		gap     time.Duration
 		judge   func([]arrival, Packets, int) (string, error)
 	}{
-		{OfferCut, NetworkRequest{Cut: true}, 50, 100, 0, judgeCut},
-		{OfferLose, NetworkRequest{Lose: 0.5}, 1000, 100, 0, judgeLoss},
-		{OfferDelay, NetworkRequest{DelayNS: int64(trialDelay)}, 200, 100, time.Millisecond, judgeDelay},
-		{OfferRate, NetworkRequest{RateBits: trialRate}, 80, 1000, 0, judgeRate},
+		{fault.NeedCut, NetworkRequest{Cut: true}, 50, 100, 0, judgeCut},
+		{fault.NeedLose, NetworkRequest{Lose: 0.5}, 1000, 100, 0, judgeLoss},
+		{fault.NeedDelay, NetworkRequest{DelayNS: int64(trialDelay)}, 200, 100, time.Millisecond, judgeDelay},
+		{fault.NeedRate, NetworkRequest{RateBits: trialRate}, 80, 1000, 0, judgeRate},
 	} {
 		t.request.Direction = In
 		o := Offer{What: t.what}
 		for turn := range trialTurns {
 			if turn > 0 && wake.Pause(ctx, trialRest) != nil {
-				break // with what the turn before said
+				break // with the last result
 			}
 			arrivals, packets, err := s.try(ctx, t.request, t.packets, t.bytes, t.gap)
 			if err != nil {
 				o.Detail = err.Error()
-				if t.what == OfferDelay || t.what == OfferRate {
+				if t.what == fault.NeedDelay || t.what == fault.NeedRate {
 					o.Detail = "packets cannot be held in a netfilter queue: " + o.Detail
 				}
 				break
@@ -81,10 +81,10 @@ func (s *Server) offers(ctx context.Context) []Offer {
 	return out
 }
 
-// offerProcess tries what signals need: descriptors of processes, the right
-// to signal others', and a mark.
+// offerProcess tries what signals need: process descriptors, permission to signal
+// processes of other users, and a mark.
 func (s *Server) offerProcess() Offer {
-	o := Offer{What: OfferProcess}
+	o := Offer{What: fault.NeedProcess}
 	err := func() error {
 		pids, err := s.processes.pids()
 		if err != nil {
@@ -130,14 +130,14 @@ func (s *Server) offerProcess() Offer {
 	return o
 }
 
-// arrival is a packet that came through.
+// arrival is a received packet.
 type arrival struct {
 	number uint32
 	took   time.Duration // from when it was sent
 	at     time.Time
 }
 
-// try sends packets over a disturbed line in a namespace of its own.
+// try sends packets over a disturbed line in a scratch namespace.
 func (s *Server) try(ctx context.Context, request NetworkRequest, count, bytes int, gap time.Duration) (arrivals []arrival, p Packets, err error) {
 	ns, err := scratch(trialFrom.String()+"/32", trialTo.String()+"/32")
 	if err != nil {
@@ -186,8 +186,8 @@ func (s *Server) try(ctx context.Context, request NetworkRequest, count, bytes i
 	return arrivals, p, err
 }
 
-// widen gives a socket a buffer that holds all packets of a trial, so that
-// none is lost for want of a CPU.
+// widen gives a socket a buffer for all packets of a trial, so that a busy CPU loses
+// none.
 func widen(c *net.UDPConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

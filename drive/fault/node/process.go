@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
-// errNotFound is wrapped where nothing on the node is what a request names.
+// errNotFound is wrapped when the node has nothing that a request names.
 var errNotFound = errors.New("not on this node")
 
 // kinds of processes by the base name of their program.
@@ -114,8 +114,8 @@ func (p processes) container(c Container) ([]Process, error) {
 	return out, nil
 }
 
-// kind tells what a process is by its program: the first word of its command
-// line, or where that is empty its command.
+// kind returns the kind of a process by its program: the first word of its command line,
+// or if that is empty its command.
 func (p processes) kind(pid int, comm string) string {
 	if data, err := os.ReadFile(p.path(pid, "cmdline")); err == nil {
 		if first, _, _ := bytes.Cut(data, []byte{0}); len(first) > 0 {
@@ -128,7 +128,7 @@ func (p processes) kind(pid int, comm string) string {
 	return KindOther
 }
 
-// look returns processes as they are now.
+// look returns the current state of processes.
 func (p processes) look(all []Process) []Process {
 	out := slices.Clone(all)
 	for i := range out {
@@ -142,8 +142,7 @@ func (p processes) look(all []Process) []Process {
 	return out
 }
 
-// signal sends a signal to processes, each only if it is still the one that
-// was found. Those that have ended are left out of what it returns.
+// signal sends a signal to those processes that still exist, and returns these.
 func (p processes) signal(all []Process, signal unix.Signal) ([]Process, error) {
 	var reached []Process
 	var failed []error
@@ -162,8 +161,7 @@ func (p processes) signal(all []Process, signal unix.Signal) ([]Process, error) 
 func ended(err error) bool { return errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrNotExist) }
 
 func (p processes) signalOne(one Process, signal unix.Signal) error {
-	// The descriptor stands for whatever has the PID now, and nothing else
-	// from then on.
+	// The descriptor refers to whatever has the PID now, and never to another.
 	fd, err := unix.PidfdOpen(one.PID, 0)
 	if err != nil {
 		return err
@@ -177,8 +175,7 @@ func (p processes) signalOne(one Process, signal unix.Signal) error {
 	return unix.PidfdSendSignal(fd, signal, nil, 0)
 }
 
-// stopTime is how long a process may take to stop; one that is in the middle
-// of a system call finishes that first.
+// stopTime bounds how long a process takes to stop: it first finishes a system call.
 const stopTime = 10 * time.Second
 
 // stopped waits until all processes have stopped or ended.

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// putRight finds the marks of servers that run no longer, in every network
-// namespace of the node, continues the processes that they name and removes
-// them.
+// putRight finds the marks of dead servers in every network namespace of the node, continues
+// the processes that they name, and removes them.
 func (s *Server) putRight() error {
 	all, err := s.processes.namespaces()
 	if err != nil {
@@ -35,7 +34,7 @@ func (s *Server) putRight() error {
 		for _, m := range found {
 			owner := s.processes.look([]Process{m.Owner})[0].State
 			if slices.Contains(done, m.String()) || owner != Gone && owner != "Z" {
-				continue // the same of another family; somebody at work
+				continue // already done for another family, or the server lives
 			}
 			done = append(done, m.String())
 			failed = append(failed, s.putRightOne(ns, m))

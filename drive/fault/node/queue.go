@@ -58,8 +58,8 @@ const (
 	drainTime = 2 * time.Second
 )
 
-// queue takes packets from the kernel, holds each until its link lets it go,
-// and gives it back. It owns two goroutines, which end with [queue.end].
+// queue receives packets from the kernel, holds each as long as its link says, and returns
+// it. It owns two goroutines, which end with [queue.end].
 type queue struct {
 	conn   *netlink.Conn
 	number uint16
@@ -74,14 +74,14 @@ type queue struct {
 	delayed, dropped, late atomic.Int64 // packets, packets, nanoseconds
 }
 
-// heldPacket waits to be let go. The last one is no packet.
+// heldPacket waits for its release. The last one is no packet.
 type heldPacket struct {
 	id   uint32
 	due  time.Time
 	last bool
 }
 
-// openQueue makes a queue in a namespace. A packet gets into it by a rule.
+// openQueue makes a queue in a namespace. Rules send packets to it.
 func openQueue(ns *namespace, l link) (*queue, error) {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: int(ns.Fd())})
 	if err != nil {
@@ -97,17 +97,16 @@ func openQueue(ns *namespace, l link) (*queue, error) {
 	ctx, release := context.WithCancel(context.Background())
 	q.release = release
 	q.ended.Go(q.read)
-	q.ended.Go(func() { q.letGo(ctx) })
+	q.ended.Go(func() { q.releaseDue(ctx) })
 	return q, nil
 }
 
-// bind takes the first number that is free, and sets the queue up.
+// bind takes the first free number and configures the queue.
 func (q *queue) bind() error {
 	if err := q.conn.SetReadBuffer(queueBuffer); err != nil {
 		return err
 	}
-	// A packet whose message does not fit is dropped either way; there is
-	// nothing else to learn from an error.
+	// A packet whose message does not fit is dropped with or without an error.
 	if err := q.conn.SetOption(netlink.NoENOBUFS, true); err != nil {
 		return err
 	}
@@ -141,16 +140,15 @@ func (q *queue) configure(attributes ...netlink.Attribute) error {
 	return err
 }
 
-// message begins with the header of all netfilter messages: family, version,
-// number of the queue.
+// message returns a netfilter message: its header is family, version and number of the
+// queue.
 func (q *queue) message(kind netlink.HeaderType, flags netlink.HeaderFlags, attributes []netlink.Attribute) (netlink.Message, error) {
 	data, err := netlink.MarshalAttributes(attributes)
 	head := binary.BigEndian.AppendUint16([]byte{unix.AF_UNSPEC, unix.NFNETLINK_V0}, q.number)
 	return netlink.Message{Header: netlink.Header{Type: kind, Flags: netlink.Request | flags}, Data: append(head, data...)}, err
 }
 
-// read takes packets until the kernel acknowledges the message by which end
-// asks for the end.
+// read receives packets until the kernel acknowledges the message that end sends.
 func (q *queue) read() {
 	defer func() { q.held <- heldPacket{last: true} }()
 	for {
@@ -186,7 +184,7 @@ func (q *queue) read() {
 	}
 }
 
-// parsePacket reads what the kernel tells of a packet.
+// parsePacket parses the kernel's message about a packet.
 func parsePacket(data []byte) (id uint32, bytes int, err error) {
 	if len(data) < 4 {
 		return 0, 0, fmt.Errorf("a message of %d bytes", len(data))
@@ -212,10 +210,9 @@ func parsePacket(data []byte) (id uint32, bytes int, err error) {
 	return id, bytes, nil
 }
 
-// letGo gives packets back when they are due, or once ctx ends at once. They
-// are due in the order in which they came, so that one message lets go of all
-// that are.
-func (q *queue) letGo(ctx context.Context) {
+// releaseDue releases packets when they are due, and immediately once ctx ends. They are due
+// in order of arrival, so one message releases all that are.
+func (q *queue) releaseDue(ctx context.Context) {
 	next := <-q.held
 	for !next.last {
 		_ = q.timer.Until(ctx, next.due) // cancelled: it leaves at once
@@ -256,7 +253,7 @@ func (q *queue) verdict(kind netlink.HeaderType, verdict, id uint32) {
 
 func (q *queue) fail(err error) { q.failed.CompareAndSwap(nil, &err) }
 
-// err is why the queue works no longer, if it does not.
+// err returns why the queue failed, if it did.
 func (q *queue) err() error {
 	if err := q.failed.Load(); err != nil {
 		return fmt.Errorf("packet queue: %w", *err)
@@ -264,12 +261,10 @@ func (q *queue) err() error {
 	return nil
 }
 
-// end lets go of everything held and closes the queue. No rule may send it
-// packets any longer.
+// end releases all packets and closes the queue. No rule may send it packets any longer.
 func (q *queue) end() error {
 	q.release()
-	// The kernel acknowledges this after the last packet that it has put
-	// into the socket.
+	// The kernel acknowledges this after the last packet in the socket.
 	message, err := q.message(queueConfig, netlink.Acknowledge, []netlink.Attribute{{Type: configMaxLen, Data: binary.BigEndian.AppendUint32(nil, maxQueued)}})
 	if err == nil {
 		_, err = q.conn.Send(message)

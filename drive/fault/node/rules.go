@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rules is a table in a namespace that does something to packets between the
-// namespace and peers:
+// rules is a table in a namespace that acts on packets between the namespace and peers:
 //
 //	table ip meshtrial-1-2-3 {
 //	    set peers { type ipv4_addr; elements = { 10.0.0.7 } }
@@ -23,10 +22,9 @@ import (
 //	    chain out { type filter hook postrouting priority -310; ip daddr @peers counter drop }
 //	}
 //
-// Packets are seen as they come over the wire, before a sidecar's rules
-// redirect them, and as they leave, after: what goes over the loopback, as
-// probes rewritten by the agent and port-forwards do, has no peer's address.
-// All of a table is made in one transaction and removed in one.
+// Packets are matched as on the wire: inbound ones before a sidecar's rules redirect them,
+// outbound ones after. Packets over the loopback, such as probes rewritten by the agent and
+// port-forwards, have no peer's address. A table is created and removed in one transaction.
 type rules struct {
 	ns       *namespace
 	name     string
@@ -34,7 +32,7 @@ type rules struct {
 	chains   []string // of each family
 }
 
-// act is what becomes of a packet. Exactly one of drop, lose and queued.
+// act is what happens to a packet: exactly one of drop, lose and queued.
 type act struct {
 	drop   bool
 	lose   float64
@@ -53,12 +51,12 @@ func (n *namespace) nft() (*nftables.Conn, error) {
 	return nftables.New(nftables.WithNetNSFd(int(n.Fd())))
 }
 
-// install makes the table.
+// install creates the table.
 func install(ns *namespace, name string, peers []netip.Addr, direction string, a act) (*rules, error) {
 	var failed error
 	all := forms(a)
-	// What the kernel did not know once it will not know again, and asking
-	// makes it look for a module, which takes 10 ms.
+	// An expression that the kernel rejected once is not tried again: it would
+	// search for a module, which takes 10 ms.
 	first := 0
 	if a.queued {
 		first = int(queueForm.Load())
@@ -78,12 +76,11 @@ func install(ns *namespace, name string, peers []netip.Addr, direction string, a
 	return nil, fmt.Errorf("packet filter rules: %w", failed)
 }
 
-// queueForm is the first form of a queue that this kernel took.
+// queueForm is the first form of a queue that this kernel accepted.
 var queueForm atomic.Int32
 
-// forms are the ways to say what becomes of packets, the best first. A kernel
-// may know queues as an expression of nf_tables, as a target of iptables
-// only, or not at all.
+// forms returns the encodings of an act, the best first. A kernel may have queues as an
+// expression of nf_tables, only as a target of iptables, or not at all.
 func forms(a act) [][]expr.Any {
 	counter := &expr.Counter{}
 	drop := &expr.Verdict{Kind: expr.VerdictDrop}
@@ -164,8 +161,8 @@ func (r *rules) make(peers []netip.Addr, form []expr.Any) error {
 	return conn.Flush()
 }
 
-// counters returns how many packets went between namespace and peers, and to
-// how many of those it was done.
+// counters returns how many packets passed between namespace and peers, and on how many
+// of these the rules acted.
 func (r *rules) counters() (matched, done int64, err error) {
 	conn, err := r.ns.nft()
 	if err != nil {
@@ -194,9 +191,8 @@ func (r *rules) counters() (matched, done int64, err error) {
 	return matched, done, nil
 }
 
-// idle takes the rules out of the table, so that packets pass again. The
-// hooks stay: with one of them the kernel would drop what any queue of the
-// namespace holds.
+// idle removes the rules, so that packets pass again. The hooks stay: when one is removed,
+// the kernel drops the packets in all queues of the namespace.
 func (r *rules) idle() error {
 	conn, err := r.ns.nft()
 	if err != nil {
@@ -214,7 +210,7 @@ func (r *rules) idle() error {
 // remove removes the table.
 func (r *rules) remove() error { return removeTable(r.ns, r.name) }
 
-// addMark makes an empty table in a namespace.
+// addMark creates an empty table in a namespace.
 func addMark(ns *namespace, name string) error {
 	conn, err := ns.nft()
 	if err != nil {
@@ -227,7 +223,7 @@ func addMark(ns *namespace, name string) error {
 	return nil
 }
 
-// removeTable removes the tables of a name, of all families. None is fine.
+// removeTable removes the tables of a name, of all families. A missing one is no error.
 func removeTable(ns *namespace, name string) error {
 	conn, err := ns.nft()
 	if err != nil {
@@ -253,7 +249,7 @@ func removeTable(ns *namespace, name string) error {
 	return nil
 }
 
-// marks lists our tables in a namespace, whoever made them.
+// marks lists our tables in a namespace, of any server.
 func marks(ns *namespace) ([]mark, error) {
 	conn, err := ns.nft()
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -30,14 +31,14 @@ type Options struct {
 	Control  string // loopback address to listen on
 	Token    string // that callers must send; never empty
 	ProcRoot string // default /proc; with the node's PIDs
-	// Cgroups is where the node's are mounted; default /sys/fs/cgroup as the node's first
-	// process sees it: that of a container may be a part, or read-only.
+	// Cgroups is where the node's cgroups are mounted; default: /sys/fs/cgroup of the
+	// node's first process, since a container may see a part, or read-only.
 	Cgroups string
-	// Node are the node's own addresses, which are never disturbed: over them
-	// come probes of the kubelet.
+	// Node has the node's own addresses, which are never disturbed: the kubelet's
+	// probes use them.
 	Node  []netip.Addr
 	Log   *slog.Logger
-	Alive *jsonhttp.Alive // hears of requests with the token; nil: nobody does
+	Alive *jsonhttp.Alive // notified of requests with the token; nil: nothing is
 }
 
 // Server is the fault role of one node.
@@ -51,12 +52,12 @@ type Server struct {
 	mu     sync.Mutex
 	next   uint64
 	faults map[uint64]*standing
-	// taken are processes about to be stopped, by the fault that will.
+	// taken are processes about to be stopped, by fault.
 	taken map[uint64][]Process
 }
 
-// New builds a server, puts right what one that was killed has left on the
-// node, and opens its listener. The caller must call Serve.
+// New builds a server, repairs what a killed server left on the node, and opens the
+// listener. The caller must call Serve.
 func New(options Options) (*Server, error) {
 	if options.ProcRoot == "" {
 		options.ProcRoot = "/proc"
@@ -89,8 +90,8 @@ func New(options Options) (*Server, error) {
 // Address is where the control server listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Serve answers requests until ctx ends, and then ends every fault. The error
-// joins what could not be undone.
+// Serve answers requests until ctx ends, and then reverts every fault. The error joins what
+// could not be reverted.
 func (s *Server) Serve(ctx context.Context) error {
 	inner, cancel := context.WithCancel(ctx)
 	var expiry sync.WaitGroup
@@ -171,11 +172,11 @@ func answer(w http.ResponseWriter, out any, err error) {
 	}
 }
 
-// errBusy is wrapped where another fault stands in the way.
+// errBusy is wrapped when another fault prevents one.
 var errBusy = errors.New("another fault stands in the way")
 
-// take gives a fault its number and, if it is to stop processes, sees to it
-// that no other does. untake must follow.
+// take returns the number of a new fault, and reserves the processes that it will stop.
+// untake must follow.
 func (s *Server) take(stop []Process) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +209,7 @@ func (s *Server) untake(id uint64) {
 	delete(s.taken, id)
 }
 
-// now is the fault with its counters.
+// now returns the fault with its counters.
 func (f *standing) now() (Fault, error) {
 	out := f.Fault
 	if f.count == nil {
@@ -219,7 +220,7 @@ func (f *standing) now() (Fault, error) {
 	return out, err
 }
 
-// find returns a copy of a fault that stands.
+// find returns a copy of a fault in force.
 func (s *Server) find(id string) (standing, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +231,7 @@ func (s *Server) find(id string) (standing, error) {
 	return standing{}, fmt.Errorf("no fault %.40q stands: %w", id, errNotFound)
 }
 
-// list returns the faults that stand, the oldest first.
+// list returns the faults in force, the oldest first.
 func (s *Server) list() []Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,15 +243,14 @@ func (s *Server) list() []Fault {
 	return out
 }
 
-// undo ends a fault, if over (nil: whatever it is) is still true of it when it
-// is taken off the list: a lease may be renewed meanwhile. Of several callers
-// one does.
+// undo reverts a fault, if over (nil: always) still holds when the fault is unregistered:
+// its lease may have been extended. Of several callers, one reverts it.
 func (s *Server) undo(id string, over func(*standing) bool) (Fault, error) {
 	f, err := s.find(id)
 	if err != nil {
 		return Fault{}, err
 	}
-	out, counted := f.now() // best effort: its end matters more
+	out, counted := f.now() // best effort: reverting matters more
 	n, _ := strconv.ParseUint(id, 10, 64)
 	s.mu.Lock()
 	there, mine := s.faults[n]
@@ -274,7 +274,7 @@ func (s *Server) undo(id string, over func(*standing) bool) (Fault, error) {
 	return out, nil
 }
 
-// undoAll ends the faults for which over is true, the latest first.
+// undoAll reverts the faults for which over is true, the latest first.
 func (s *Server) undoAll(over func(*standing) bool) error {
 	s.mu.Lock()
 	var ids []uint64
@@ -294,10 +294,10 @@ func (s *Server) undoAll(over func(*standing) bool) error {
 	return errors.Join(failed...)
 }
 
-// checkPeers refuses addresses over which the pod is controlled: its own, its
-// node's and its gateway's.
+// checkPeers rejects addresses by which the pod is controlled: its own, its node's and its
+// gateway's.
 func (s *Server) checkPeers(ns *namespace, peers []netip.Addr) error {
-	handle, err := netlink.NewHandleAt(nsHandle(ns))
+	handle, err := netlink.NewHandleAt(netns.NsHandle(ns.Fd()))
 	if err != nil {
 		return fmt.Errorf("the pod's addresses: %w", err)
 	}
