@@ -157,7 +157,7 @@ func TestOrderOfManyInFlight(t *testing.T) {
 	}
 }
 
-// Gaps of windows add up to those of the run, in the result's JSON as well.
+// Gaps of windows add up to those of the run, also of a stored result.
 func TestScheduleOfRuns(t *testing.T) {
 	slow := tcpServer(t, answering(func(int64) string {
 		time.Sleep(5 * time.Millisecond)
@@ -177,14 +177,7 @@ func TestScheduleOfRuns(t *testing.T) {
 			if s == nil || s.Process != arrivals || s.Gaps == 0 {
 				t.Fatalf("%s, %d threads: %+v", arrivals, threads, s)
 			}
-			data, err := json.Marshal(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var back Result
-			if err := json.Unmarshal(data, &back); err != nil {
-				t.Fatal(err)
-			}
+			back := reread(t, r)
 			first, err := back.Window(0, 3)
 			if err != nil {
 				t.Fatal(err)
@@ -199,7 +192,7 @@ func TestScheduleOfRuns(t *testing.T) {
 				t.Errorf("%s, %d threads: windows have %+v, the whole %+v", arrivals, threads, first.Gaps, w.Gaps)
 			}
 			if again := back.Total().Schedule(); !reflect.DeepEqual(again, s) {
-				t.Errorf("%s, %d threads: after JSON %+v, before %+v", arrivals, threads, again, s)
+				t.Errorf("%s, %d threads: reread %+v, before %+v", arrivals, threads, again, s)
 			}
 		}
 	}

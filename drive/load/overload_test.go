@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -122,13 +121,8 @@ func TestLateAnswers(t *testing.T) {
 			if rep.Answered != soon || rep.Backlog != 180 || rep.AchievedRPS != soon || !strings.Contains(strings.Join(rep.Warnings, "\n"), "does not carry this rate") {
 				t.Errorf("%+v", rep)
 			}
-			text, err := json.Marshal(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			back := &Result{}
-			if err := json.Unmarshal(text, back); err != nil || !reflect.DeepEqual(back.Total().within(), w.within()) {
-				t.Errorf("%v: %+v", err, back.Total().within())
+			if back := reread(t, r); !reflect.DeepEqual(back.Total().within(), w.within()) {
+				t.Errorf("%+v", back.Total().within())
 			}
 			both, err := Merge(r, r)
 			if err != nil || both.Total().within() != (record.Within{Answered: 2 * soon, BacklogEnd: 360}) {

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -53,24 +52,13 @@ func TestReasons(t *testing.T) {
 			if len(r.Reasons) != 1 || len(got) != 1 || !strings.HasPrefix(got[0], tt.want) || len(got[0]) > reasonBytes {
 				t.Fatalf("%q", r.Reasons)
 			}
-			text, err := json.Marshal(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var read Result
-			if err := json.Unmarshal(text, &read); err != nil {
-				t.Fatal(err)
-			}
-			sum, err := Merge(&read, &read)
-			if err != nil {
-				t.Fatal(err)
-			}
-			stream, err := throughStream(r)
+			read := reread(t, r)
+			sum, err := Merge(read, read)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for name, reasons := range map[string]map[string][]string{
-				"read": read.Reasons, "merged": sum.Reasons, "streamed": stream, "report": r.Report().Reasons, "record": r.Total().Record(spec.Rate).Reasons,
+				"read": read.Reasons, "merged": sum.Reasons, "report": r.Report().Reasons, "record": r.Total().Record(spec.Rate).Reasons,
 			} {
 				if !reflect.DeepEqual(reasons, r.Reasons) {
 					t.Errorf("%s: %q, want %q", name, reasons, r.Reasons)
@@ -78,18 +66,6 @@ func TestReasons(t *testing.T) {
 			}
 		})
 	}
-}
-
-// throughStream returns the reasons of a result that was streamed.
-func throughStream(r *Result) (map[string][]string, error) {
-	in, out := io.Pipe()
-	go func() { _ = out.CloseWithError(r.WriteStream(out)) }()
-	s, err := NewStream(in)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	return s.Reasons, nil
 }
 
 // TestReasonsBounded: whatever a peer says, reasons are few, short and print,

@@ -11,24 +11,115 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
 )
 
+// resultSchema is the version of a Result's encoding.
+const resultSchema = 3
+
+// maxKinds bounds the kinds of failure that are read.
+const maxKinds = 100
+
 // streamHead is the first line of a streamed result. A line for each interval follows.
 type streamHead struct {
-	resultJSON
-	Count int `json:"interval_count"`
+	Schema      int          `json:"schema"`
+	Version     string       `json:"version"`
+	Spec        Spec         `json:"spec"`
+	StartUnixNS int64        `json:"start_unix_ns"`
+	EndNS       int64        `json:"end_ns"`
+	Interrupted bool         `json:"interrupted"`
+	Replicas    int          `json:"replicas"`
+	CPUs        int          `json:"cpus"`
+	Opened      int64        `json:"opened"`
+	Probes      int64        `json:"probes"`
+	Changes     []RateChange `json:"rate_changes,omitempty"`
+
+	Reasons map[string][]string `json:"failure_reasons,omitempty"`
+	Count   int                 `json:"interval_count"`
 }
 
 // streamLine is an interval in a stream. Its histograms are encoded in a form that takes a
 // fraction of the time to read of HdrHistogram's own, compressed one.
 type streamLine struct {
-	intervalJSON
+	Index      int   `json:"index"`
+	StartNS    int64 `json:"start_ns"`
+	DurationNS int64 `json:"duration_ns"`
+	Account
+	Within      Within `json:"within"`
+	Clamped     int64  `json:"clamped"`
+	MaxInFlight int    `json:"max_in_flight"`
+	BytesSent   int64  `json:"bytes_sent"`
+	BytesRead   int64  `json:"bytes_read"`
+	Connects    int64  `json:"connects"`
+	CPU         CPU    `json:"cpu_s"`
+	// Absent where there are none.
+	Gaps   *gapsJSON   `json:"gaps,omitempty"`
+	Serial *serialJSON `json:"latency_pairs,omitempty"`
 	// Buckets has the lengths of the histograms intended, send, lag and wait, which
 	// follow the line.
 	Buckets [4]int `json:"bucket_bytes"`
+}
+
+// head returns the result without its intervals.
+func (r *Result) head() streamHead {
+	out := streamHead{
+		Schema: resultSchema, Version: r.Version, Spec: r.Spec, StartUnixNS: r.Start.UnixNano(),
+		EndNS: r.EndNS, Interrupted: r.Interrupted, Replicas: r.Replicas, CPUs: r.CPUs, Opened: r.Opened, Probes: r.Probes, Changes: r.Changes,
+		Reasons: r.Reasons, Count: len(r.Intervals),
+	}
+	out.Spec.Trace = nil // it can be large, and whoever started the run has it
+	return out
+}
+
+// bare returns the interval without its histograms.
+func (iv *Interval) bare() streamLine {
+	return streamLine{
+		Index: iv.Index, StartNS: iv.StartNS, DurationNS: iv.DurationNS, Account: iv.Account, Within: iv.Within,
+		Clamped: iv.Clamped, MaxInFlight: iv.MaxInFlight,
+		BytesSent: iv.BytesSent, BytesRead: iv.BytesRead, Connects: iv.Connects, CPU: iv.CPU,
+		Gaps: gapsOut(&iv.Gaps), Serial: serialOut(&iv.Serial),
+	}
+}
+
+// setHead sets everything but the intervals.
+func (r *Result) setHead(in *streamHead) error {
+	if in.Schema != resultSchema {
+		return fmt.Errorf("load result: schema %d, want %d", in.Schema, resultSchema)
+	}
+	if len(in.Reasons) > maxKinds {
+		return fmt.Errorf("load result: reasons of %d kinds of failure", len(in.Reasons))
+	}
+	*r = Result{
+		Spec: in.Spec, Version: in.Version, Start: time.Unix(0, in.StartUnixNS),
+		EndNS: in.EndNS, Interrupted: in.Interrupted, Replicas: in.Replicas, CPUs: in.CPUs, Opened: in.Opened, Probes: in.Probes, Changes: in.Changes,
+	}
+	r.Reasons = mergeReasons(in.Reasons)
+	return nil
+}
+
+// bare returns the interval, which must be number i, with empty histograms.
+func (j *streamLine) bare(i int) (Interval, error) {
+	if j.Index != i {
+		return Interval{}, fmt.Errorf("load result: interval %d stands at place %d", j.Index, i)
+	}
+	if len(j.Failed) > maxKinds {
+		return Interval{}, fmt.Errorf("load result: interval %d: %d kinds of failure", i, len(j.Failed))
+	}
+	iv := Interval{
+		Index: j.Index, StartNS: j.StartNS, DurationNS: j.DurationNS, Account: j.Account, Within: j.Within,
+		Clamped: j.Clamped, MaxInFlight: j.MaxInFlight,
+		BytesSent: j.BytesSent, BytesRead: j.BytesRead, Connects: j.Connects, CPU: j.CPU, Serial: j.Serial.in(),
+		Intended: newPacked(), Send: newPacked(), Lag: newPacked(), Wait: newPacked(),
+	}
+	gaps, err := j.Gaps.in()
+	if err != nil {
+		return Interval{}, fmt.Errorf("load result: gaps of interval %d: %w", i, err)
+	}
+	iv.Gaps = gaps
+	return iv, nil
 }
 
 // mostBuckets bounds these lengths: two varints per possible bucket.
@@ -110,12 +201,12 @@ func (b Buckets) each(do func(bucket, count int64) error) error {
 func (r *Result) WriteStream(out io.Writer) error {
 	buffered := bufio.NewWriter(out)
 	lines := json.NewEncoder(buffered)
-	if err := lines.Encode(streamHead{r.head(), len(r.Intervals)}); err != nil {
+	if err := lines.Encode(r.head()); err != nil {
 		return fmt.Errorf("load result: %w", err)
 	}
 	var buckets []byte
 	for i := range r.Intervals {
-		line := streamLine{intervalJSON: r.Intervals[i].bare()}
+		line := r.Intervals[i].bare()
 		buckets = buckets[:0]
 		for k, h := range r.Intervals[i].histograms() {
 			before := len(buckets)
@@ -155,7 +246,7 @@ func NewStream(in io.Reader) (*Stream, error) {
 	if err := s.line(&head); err != nil {
 		return nil, fmt.Errorf("load result: %w", err)
 	}
-	if err := s.setHead(&head.resultJSON); err != nil {
+	if err := s.setHead(&head); err != nil {
 		return nil, err
 	}
 	if s.Count = head.Count; s.Count < 0 || s.Count > maxIntervals {
@@ -218,6 +309,21 @@ func (s *Stream) Next() (*Interval, error) {
 	}
 	s.next++
 	return &iv, nil
+}
+
+// All returns the result with the remaining intervals.
+func (s *Stream) All() (*Result, error) {
+	out := s.Result
+	for {
+		iv, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return &out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		out.Intervals = append(out.Intervals, *iv)
+	}
 }
 
 // ahead is how many intervals a stream may be ahead of the slowest one.

@@ -84,25 +84,20 @@ func (c *Client) StopAfter(ctx context.Context, run string, interval int) (Statu
 	return out, err
 }
 
-// Result waits until the run has ended and returns everything it recorded.
-// The Spec in it lacks a trace.
+// Result waits until the run has ended and returns everything it recorded. Its Spec lacks
+// a trace.
 func (c *Client) Result(ctx context.Context, run string) (*load.Result, error) {
-	query := url.Values{"run": {run}, "wait_s": {"20"}}
-	for {
-		out := &load.Result{}
-		err := c.http.Do(ctx, http.MethodGet, "/v1/result?"+query.Encode(), nil, out)
-		if err == nil {
-			return out, nil
-		}
-		if !tooEarly(err) {
-			return nil, err
-		}
+	s, err := c.Stream(ctx, run)
+	if err != nil {
+		return nil, err
 	}
+	defer s.Close()
+	return s.All()
 }
 
-// Stream waits until the run has ended and returns what it recorded, to be read as
-// it comes and then closed. Until then nothing else may be asked of a role behind a
-// port-forward: that is one connection, and all of it waits while one answer is not read.
+// Stream waits until the run has ended and returns what it recorded, to be read and then
+// closed. Until then nothing else may be asked of a role behind a port-forward: that is
+// one connection, which blocks while an answer is not read.
 func (c *Client) Stream(ctx context.Context, run string) (*load.Stream, error) {
 	for {
 		body, err := c.http.Stream(ctx, runPath(run, "result")+"?wait_s=20")

@@ -180,7 +180,6 @@ func TestBadRequests(t *testing.T) {
 		{"GET", "/v1/start", ``, 405},
 		{"GET", "/v1/intervals", ``, 404},
 		{"POST", "/v1/stop?run=x", ``, 404},
-		{"GET", "/v1/result?run=", ``, 404},
 		{"POST", "/v1/runs/x/rate", `{"rate_rps": 1}`, 404},
 		{"GET", "/v1/runs/x/requests", ``, 404},
 		{"GET", "/v1/runs/x/result", ``, 404},

@@ -7,7 +7,6 @@
 //	GET  /v1/intervals?run=&from=                       -> Status
 //	POST /v1/stop?run=                                  -> Status; without a run, of any
 //	POST /v1/stop-after?run=     StopAfter              -> Status
-//	GET  /v1/result?run=&wait_s=                        -> load.Result
 //	POST /v1/runs/{run}/rate     Rate                   -> load.RateChange
 //	GET  /v1/runs/{run}/progress                        -> load.Progress
 //	GET  /v1/runs/{run}/result?wait_s=                  -> load.Result, interval by interval: see load.Stream

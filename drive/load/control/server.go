@@ -56,13 +56,12 @@ func (s *Server) mux() *http.ServeMux {
 	mux.HandleFunc("GET /v1/intervals", s.withRun(s.intervals))
 	mux.HandleFunc("POST /v1/stop", s.stop)
 	mux.HandleFunc("POST /v1/stop-after", s.withRun(s.stopAfter))
-	mux.HandleFunc("GET /v1/result", s.withRun(s.result))
 	mux.HandleFunc("POST /v1/runs/{run}/rate", s.withRun(s.rate))
 	mux.HandleFunc("GET /v1/runs/{run}/progress", s.withRun(func(w http.ResponseWriter, _ *http.Request, _ string, running *load.Running) {
 		jsonhttp.Answer(w, running.Progress())
 	}))
 	mux.HandleFunc("GET /v1/runs/{run}/requests", s.withRun(s.requests))
-	mux.HandleFunc("GET /v1/runs/{run}/result", s.withRun(s.resultStream))
+	mux.HandleFunc("GET /v1/runs/{run}/result", s.withRun(s.result))
 	jsonhttp.HandleClock(mux)
 	jsonhttp.HandleVersion(mux, s.version)
 	return mux
@@ -196,29 +195,15 @@ func (s *Server) stopAfter(w http.ResponseWriter, r *http.Request, run string, r
 	s.intervals(w, r, run, running)
 }
 
+// result sends the result of a run that has ended, as fast as it is read. It waits for
+// the end as long as wait_s says.
 func (s *Server) result(w http.ResponseWriter, r *http.Request, _ string, running *load.Running) {
-	if result := recorded(w, r, running); result != nil {
-		jsonhttp.Answer(w, result)
-	}
-}
-
-// resultStream sends a result interval by interval, as fast as it is read.
-func (s *Server) resultStream(w http.ResponseWriter, r *http.Request, _ string, running *load.Running) {
-	if result := recorded(w, r, running); result != nil {
-		w.Header().Set("Content-Type", "application/octet-stream")
-		_ = result.WriteStream(w) // what breaks off is seen where it is read
-	}
-}
-
-// recorded waits for the end of a run, as long as it is asked to, and returns what
-// the run recorded; nil if that has been answered otherwise.
-func recorded(w http.ResponseWriter, r *http.Request, running *load.Running) *load.Result {
 	wait := 0.0
 	if text := r.URL.Query().Get("wait_s"); text != "" {
 		var err error
 		if wait, err = strconv.ParseFloat(text, 64); err != nil || !(wait >= 0 && wait <= maxWait) {
 			jsonhttp.Refuse(w, http.StatusBadRequest, fmt.Errorf("wait_s %.40q: want seconds, at most %d", text, maxWait))
-			return nil
+			return
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(wait*float64(time.Second)))
@@ -229,12 +214,13 @@ func recorded(w http.ResponseWriter, r *http.Request, running *load.Running) *lo
 	}
 	if !done(running) {
 		jsonhttp.Refuse(w, http.StatusTooEarly, errors.New("the run has not ended yet"))
-		return nil
+		return
 	}
 	result, err := running.Result(context.Background())
 	if err != nil {
 		jsonhttp.Refuse(w, http.StatusInternalServerError, err)
-		return nil
+		return
 	}
-	return result
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_ = result.WriteStream(w) // the client notices a broken answer
 }
