@@ -13,23 +13,22 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// RateChange is a change of a schedule's rate while it ran.
+// RateChange is a change of the rate during a run.
 type RateChange struct {
 	AtNS int64   `json:"at_ns"`    // since the run's start
 	RPS  float64 `json:"rate_rps"` // from then on; of all generators together if they share it
 }
 
-// Bounds of how far ahead a change "at once" lies: time for every event loop
-// to hear of it. It is doubled while the machine is too busy for that.
+// Bounds of how far ahead an immediate change is, so that every event loop knows of it in
+// time. The lead is doubled while the machine is too busy for that.
 const (
 	changeLead    = 5 * time.Millisecond
 	maxChangeLead = time.Second
 )
 
-// change is a change that was proposed to the event loops of a run, and those
-// after it. Every loop looks whether there is a new one after it has read the
-// clock and before it sends what is due by it. So once a change was accepted
-// before its time, no loop sends by the old schedule what the new one changes.
+// change is a change that was proposed to the event loops, with later ones. Every loop checks
+// for new changes after it has read the clock and before it sends due requests. So once a
+// change was accepted before its time, no loop sends requests of the old schedule after it.
 type change struct {
 	at    int64
 	rps   float64
@@ -39,18 +38,17 @@ type change struct {
 
 // States of a change.
 const (
-	changeProposed = iota // not in force, but known to whoever looks
+	changeProposed = iota
 	changeAccepted
-	changeRefused // its time had come too early
+	changeRefused // its time had passed
 )
 
-// propose adds a change after the last one, and says whether it is in force.
-// One that is was accepted before its time.
+// propose adds a change after the last one, and reports whether it was accepted before its
+// time.
 func (last *change) propose(at int64, rps float64, now func() int64) (*change, bool) {
 	c := &change{at: at, rps: rps}
 	last.next.Store(c)
-	// A loop that has read a time of at or later without seeing c read it
-	// before now.
+	// A loop that read a time of at or later without seeing c read it before now.
 	if now() >= at {
 		c.state.CompareAndSwap(changeProposed, changeRefused)
 		return c, false
@@ -58,8 +56,8 @@ func (last *change) propose(at int64, rps float64, now func() int64) (*change, b
 	return c, c.state.CompareAndSwap(changeProposed, changeAccepted)
 }
 
-// settled says whether it is decided, as seen by a loop whose clock is at now:
-// what is not decided by its time is refused.
+// settled reports whether the change is decided, for a loop whose clock is at now: it is
+// refused if it is undecided at its time.
 func (c *change) settled(now int64) bool {
 	if now >= c.at {
 		c.state.CompareAndSwap(changeProposed, changeRefused)
@@ -67,7 +65,7 @@ func (c *change) settled(now int64) bool {
 	return c.state.Load() != changeProposed
 }
 
-// changes applies what was accepted since the last look.
+// changes applies changes accepted since the last call.
 func (l *loop) changes(now int64) {
 	for c := l.change.next.Load(); c != nil && c.settled(now); c = c.next.Load() {
 		if c.state.Load() == changeAccepted {
@@ -100,7 +98,7 @@ func (p *pool) change(at int64, rps float64) bool {
 	return true
 }
 
-// changer makes changes of a run's rate, one at a time.
+// changer changes a run's rate, one change at a time.
 type changer struct {
 	mu      sync.Mutex
 	made    []RateChange
@@ -109,19 +107,17 @@ type changer struct {
 	end     int64
 }
 
-// list returns the changes made so far, in the order in which they were made.
+// list returns the changes made so far, in order.
 func (c *changer) list() []RateChange {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.made)
 }
 
-// SetRate makes rps the rate from an instant on, in place of whatever was
-// planned from there on; 0 pauses. The zero time stands for at once. Requests
-// due before the instant are not touched. The times of those after it are
-// fixed by the Spec's seed and the changes alone, whenever they were made. It
-// returns the change as it is in force; an instant that has passed, or when
-// the run will have been stopped, is an error, and then nothing has changed.
+// SetRate replaces the planned rate by rps from an instant on; 0 pauses, and the zero time
+// means now. Requests due earlier are not affected. The times of later ones depend only on
+// the Spec's seed and the changes. It returns the change in force. An instant that has
+// passed, or that is after the end of the run, is an error and changes nothing.
 func (r *Running) SetRate(rps float64, at time.Time) (RateChange, error) {
 	if err := r.mayChange(rps); err != nil {
 		return RateChange{}, errs.WithCode(err, errs.CodeUsage)
@@ -139,7 +135,7 @@ func (r *Running) SetRate(rps float64, at time.Time) (RateChange, error) {
 	}
 }
 
-// changeAt makes a change at an offset. The caller holds the changer's lock.
+// changeAt changes the rate at an offset. The caller holds the changer's lock.
 func (r *Running) changeAt(rps float64, at int64) (RateChange, error) {
 	select {
 	case <-r.done:
@@ -159,16 +155,15 @@ func (r *Running) changeAt(rps float64, at int64) (RateChange, error) {
 			"ask for it some milliseconds ahead; clocks of two machines differ by more")
 	}
 	if r.changer.stopped {
-		r.changer.set(r.changer.end, 0) // what is new from at on ends there too
+		r.changer.set(r.changer.end, 0) // the new rate ends there too
 	}
 	r.changer.made = append(r.changer.made, c)
 	return c, nil
 }
 
-// cut ends the schedule at an instant, which at names for how far ahead it has to
-// lie. A schedule that can change has no request from then on, however late an
-// event loop hears of the end; of others (rate max, traces) those may be sent
-// that were due when it heard.
+// cut ends the schedule at an instant, which at returns for a minimum lead. A schedule that
+// can change has no request from then on, however late an event loop learns of the end.
+// Others (rate max, traces) may send requests that were due when it learned.
 func (r *Running) cut(d *deadline, at func(lead time.Duration) int64) {
 	r.changer.mu.Lock()
 	defer r.changer.mu.Unlock()
@@ -199,7 +194,7 @@ var (
 	ErrLate  = errors.New("the time has passed")
 )
 
-// mayChange says whether the rate of the run can be rps.
+// mayChange checks that the rate of the run can be rps.
 func (r *Running) mayChange(rps float64) error {
 	switch {
 	case r.spec.Rate.IsMax():

@@ -14,8 +14,7 @@ func newEdges(interval int64) *edges {
 	return &edges{interval: interval, at: []CPU{ownCPU()}}
 }
 
-// sample notes the CPU time at now. Edges that were passed unseen get a
-// value on the straight line between their neighbours.
+// sample notes the CPU time at now. Edges that were missed are interpolated linearly.
 func (e *edges) sample(now int64) {
 	c := ownCPU()
 	e.mu.Lock()
@@ -54,8 +53,8 @@ func (e *edges) between(k int) CPU {
 	return e.at[k+1].sub(e.at[k])
 }
 
-// collector receives the sealed tallies of all shards, adds them up interval
-// by interval, packs them, and publishes summaries.
+// collector receives the sealed tallies of all shards, adds them up by interval, packs them,
+// and publishes summaries.
 type collector struct {
 	shards   int
 	interval int64
@@ -67,7 +66,7 @@ type collector struct {
 	got      map[int]int
 	publish  func(Interval, Summary)
 	progress []progress  // of each shard
-	reasons  []reasons   // of each shard, which alone uses them until it ends
+	reasons  []reasons   // of each shard, which owns them until it ends
 	logs     []*shardLog // of each shard; nil: none
 }
 
@@ -124,7 +123,7 @@ func (c *collector) run() {
 			c.emit(i)
 		}
 	}
-	// A shard may have gone a little beyond the end alone.
+	// A shard may have gone a little beyond the end.
 	for i := 0; len(c.pending) > 0; i++ {
 		if _, ok := c.pending[i]; ok {
 			c.emit(i)

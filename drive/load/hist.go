@@ -8,16 +8,16 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Bounds of every histogram: nanoseconds, three significant digits, so that
-// a recorded value is known within 0.1%.
+// Bounds of every histogram: nanoseconds, three significant digits, so that a recorded value
+// has an error of at most 0.1%.
 const (
 	histLowest  = 1
 	histHighest = 60_000_000_000
 	histDigits  = 3
 )
 
-// NewHistogram returns an empty histogram of the bounds that all of this
-// package's histograms have: 1 ns to 60 s, three significant digits.
+// NewHistogram returns an empty histogram with the bounds of all histograms of this package:
+// 1 ns to 60 s, three significant digits.
 func NewHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(histLowest, histHighest, histDigits)
 }
@@ -26,16 +26,16 @@ func newPacked() *hdrhistogram.PackedHistogram {
 	return hdrhistogram.NewPacked(histLowest, histHighest, histDigits)
 }
 
-// durations are values in nanoseconds of one interval. The first of them are kept
-// as they are and put into buckets at the interval's end: a histogram of these
-// bounds fills 220 KB, and to read and clear four of them takes longer than all
-// that a slow generator sends in an interval, which then finds its caches empty.
+// durations are values in nanoseconds of one interval. The first of them are stored as they
+// are and put into buckets at the end of the interval: a histogram takes 220 KB, and reading
+// and clearing four of them takes longer than everything that a slow generator sends in an
+// interval, and evicts its caches.
 type durations struct {
 	few  []int64
-	many *hdrhistogram.Histogram // those beyond the capacity of few
+	many *hdrhistogram.Histogram // values beyond the capacity of few
 }
 
-// fewDurations is how many are kept as they are.
+// fewDurations is the capacity of few.
 const fewDurations = 1024
 
 func newDurations() durations {
@@ -65,7 +65,7 @@ func (d *durations) merge(e *durations) {
 func (d *durations) pack() *hdrhistogram.PackedHistogram {
 	p := newPacked()
 	if d.many.TotalCount() == 0 {
-		slices.Sort(d.few) // each then falls into the last bucket or a new one behind it
+		slices.Sort(d.few) // appends to the last bucket or a new one
 		for _, ns := range d.few {
 			_ = p.RecordValue(ns)
 		}
@@ -87,8 +87,8 @@ func (d *durations) reset() {
 	}
 }
 
-// quantile returns the value in nanoseconds at percentile p (0..100): the
-// middle of the histogram's bucket, which is off by at most 0.05%.
+// quantile returns the value in nanoseconds at percentile p (0..100): the middle of the
+// histogram's bucket, with an error of at most 0.05%.
 func quantile(h interface {
 	TotalCount() int64
 	ValueAtPercentile(float64) int64
@@ -96,8 +96,7 @@ func quantile(h interface {
 	if h.TotalCount() == 0 {
 		return 0
 	}
-	high := h.ValueAtPercentile(p)
-	return middle(high)
+	return middle(h.ValueAtPercentile(p))
 }
 
 // middle returns the middle of the bucket whose highest value is given.

@@ -2,16 +2,14 @@ package load
 
 import "math"
 
-// orderSpan is how many requests, in the order of their intended times, a shard
-// remembers: of a pair of neighbours that end farther apart than this nothing is
-// learnt. A power of two.
+// orderSpan is how many requests, in order of intended time, a shard remembers. Pairs of
+// neighbours that end farther apart than this are ignored. A power of two.
 const orderSpan = 512
 
-// order follows a shard's requests in the order of their intended times, in
-// which they need not be sent or answered: it files the gap between each and the
-// one before it, and their latencies as a pair, both under the later one's
-// interval. That interval cannot have been handed over, since one of the two was
-// still out.
+// order follows a shard's requests in order of intended time, in which they need not be sent
+// or answered. It records the gap between successive requests and their latencies as a pair,
+// both in the interval of the later one. That interval is not sealed yet, since one of the
+// two was still in flight.
 type order struct {
 	stride int64 // from a request's number to its neighbour's
 	// unit is how many of the schedule's requests a mean gap spans.
@@ -22,7 +20,7 @@ type order struct {
 	marks [orderSpan]mark
 }
 
-// mark is what is known of a request.
+// mark is what is known about a request.
 type mark struct {
 	place    int64 // in the shard's order, from 1; 0: nothing is known
 	acted    int64
@@ -33,7 +31,7 @@ type mark struct {
 	tally    *tally
 }
 
-// newOrder is that of one of a Spec's shards; nil where nothing is scheduled.
+// newOrder returns the order of one of a Spec's shards; nil at rate max.
 func newOrder(spec *Spec, shards int) *order {
 	if spec.Rate.IsMax() {
 		return nil
@@ -51,9 +49,9 @@ func newOrder(spec *Spec, shards int) *order {
 	return o
 }
 
-// place returns the mark of a request, and those of its neighbours if they are
-// remembered, else nil. A request whose place a later one has taken has none: it
-// must not take it back, or what follows that one would not be learnt.
+// place returns the mark of a request, and those of its neighbours if they are remembered,
+// else nil. A request whose place a later one has taken has none: taking it back would lose
+// the pairs of the later one.
 func (o *order) place(req *request) (before, m, after *mark) {
 	k := req.n/o.stride + 1
 	m = &o.marks[k%orderSpan]
@@ -72,12 +70,11 @@ func (o *order) place(req *request) (before, m, after *mark) {
 	return before, m, after
 }
 
-// acted files when the generator acted on a due request: when it was sent, less
-// the time for which no connection was free, which is the target's doing, but not
-// before it acted on the request before. Of a generator without lag it is the
-// intended time, however slow the target is; where the generator stood still it is
-// the end of that for all that came due meanwhile, though most of them then wait
-// for a connection as well.
+// acted records when the generator acted on a due request: when it was sent, minus the time
+// for which no connection was free, which the target causes, but not before it acted on the
+// previous request. Without lag that is the intended time, however slow the target is. After
+// the generator stood still, it is the end of that for all requests that became due
+// meanwhile, though most of them also wait for a connection.
 func (o *order) acted(req *request, at int64) {
 	before, m, after := o.place(req)
 	if m == nil {
@@ -92,7 +89,7 @@ func (o *order) acted(req *request, at int64) {
 	}
 }
 
-// gap files that between two neighbours.
+// gap records the gap between two neighbours.
 func (o *order) gap(a, b *mark) {
 	b.acted = max(b.acted, a.acted)
 	if !(b.rate > 0) {
@@ -112,7 +109,7 @@ func (o *order) gap(a, b *mark) {
 	b.tally.gaps.Add(float64(b.acted-since) * b.rate / (o.unit * 1e9))
 }
 
-// took files a completed request's latency in nanoseconds.
+// took records a completed request's latency in nanoseconds.
 func (o *order) took(req *request, ns int64) {
 	before, m, after := o.place(req)
 	if m == nil {

@@ -1,17 +1,17 @@
 package load
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 
 	"google.golang.org/grpc/metadata"
 )
 
-// requestIDHeader is the header that proxies take a request's id from and
-// pass on.
+// requestIDHeader is the header in which proxies pass on a request's id.
 const requestIDHeader = "x-request-id"
 
-// own is what each request of a run has of its own in its headers.
+// own are the headers that differ between the requests of a run.
 type own struct {
 	prefix string // of the id; "" for none
 	key    HeaderKey
@@ -49,15 +49,12 @@ func (o *own) lines(b []byte, n int64) []byte {
 	return b
 }
 
-// header returns the headers of request n; those of all requests are common.
+// header returns the headers of request n, including the common ones.
 func (o *own) header(common http.Header, n int64) http.Header {
 	if !o.any() {
 		return common
 	}
-	h := make(http.Header, len(common)+2)
-	for name, values := range common {
-		h[name] = values
-	}
+	h := maps.Clone(common)
 	if o.prefix != "" {
 		h.Set(requestIDHeader, RequestID(o.prefix, n))
 	}
@@ -67,7 +64,7 @@ func (o *own) header(common http.Header, n int64) http.Header {
 	return h
 }
 
-// metadata returns the metadata of call n; what all calls have is common.
+// metadata returns the metadata of call n, including the common one.
 func (o *own) metadata(common metadata.MD, n int64) metadata.MD {
 	if !o.any() {
 		return common

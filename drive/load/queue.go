@@ -30,8 +30,8 @@ func (f *fifo) pop() int32 {
 // none is the absence of a connection in a list.
 const none = -1
 
-// list links connections in the order in which their requests were sent, so
-// that the first is the first to time out.
+// list links connections in the order in which their requests were sent: the first times out
+// first.
 type list struct{ first, last int32 }
 
 func newList() list { return list{none, none} }

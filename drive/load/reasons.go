@@ -19,7 +19,7 @@ import (
 const (
 	mostReasons  = 3
 	reasonBytes  = 200 // of a reason, escapes included
-	reasonsTried = 100 // failures that are looked at; later ones cost nothing
+	reasonsTried = 100 // failures examined; later ones cost nothing
 )
 
 // reasons keeps the first few different reasons of each kind of failure of
@@ -29,7 +29,7 @@ type reasons struct {
 	tried [len(kinds)]int
 }
 
-// wanted says whether another reason of a kind is worth making.
+// wanted reports whether another reason of a kind would be kept.
 func (r *reasons) wanted(kind failure) bool {
 	return r.tried[kind] < reasonsTried && len(r.kept[kind]) < mostReasons
 }
@@ -42,8 +42,7 @@ func (r *reasons) add(kind failure, why error) {
 	}
 }
 
-// reasonOf is an error's text without addresses, which differ from one
-// connection to the next.
+// reasonOf returns an error's text without addresses, which differ by connection.
 func reasonOf(why error) string {
 	if errors.Is(why, context.DeadlineExceeded) || errors.Is(why, os.ErrDeadlineExceeded) {
 		return errTimeout.Error()
@@ -78,8 +77,7 @@ func addReason(to []string, why string) []string {
 	return to
 }
 
-// printable escapes what would not print, and cuts s so that the result has at
-// most [reasonBytes] bytes.
+// printable escapes unprintable characters, and cuts s to at most [reasonBytes] bytes.
 func printable(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {

@@ -24,7 +24,7 @@ const (
 	failOther
 )
 
-// classify turns an error of the network into a kind of failure.
+// classify returns the kind of failure of a network error.
 func classify(err error) failure {
 	var errno syscall.Errno
 	switch {
@@ -34,7 +34,7 @@ func classify(err error) failure {
 		switch errno {
 		case syscall.ECONNRESET:
 			return failReset
-		case syscall.EPIPE: // written after the peer's close had come
+		case syscall.EPIPE: // written after the peer had closed
 			return failEOF
 		case syscall.ETIMEDOUT:
 			return failTimeout
@@ -43,8 +43,8 @@ func classify(err error) failure {
 	return failOther
 }
 
-// tally gathers one interval of one shard (an event loop, or the pool). It
-// has one owner at a time: the shard until it is sealed, then the collector.
+// tally counts one interval of one shard (an event loop, or the pool). It has one owner: the
+// shard until it is sealed, then the collector.
 type tally struct {
 	index       int
 	end         int64 // ns
@@ -77,8 +77,7 @@ func (t *tally) reset() {
 	*t = tally{intended: t.intended, send: t.send, lag: t.lag, wait: t.wait}
 }
 
-// record adds ns to d; values above the range are recorded as its end and
-// counted.
+// record adds ns to d. Values above the range are counted and recorded as its end.
 func (t *tally) record(d *durations, ns int64) {
 	if ns > histHighest {
 		t.clamped++
@@ -87,9 +86,9 @@ func (t *tally) record(d *durations, ns int64) {
 	d.add(max(ns, 0))
 }
 
-// request is one scheduled request on its way.
+// request is a scheduled request in flight.
 type request struct {
-	n        int64     // its number in the run
+	n        int64     // number in the run
 	entry    *logEntry // nil without a log
 	intended int64
 	rate     float64 // of the schedule, in requests per second; 0: none
@@ -97,8 +96,8 @@ type request struct {
 	tally    *tally
 }
 
-// recorder files what a shard does under the interval it was intended in.
-// It is not safe for use from several goroutines.
+// recorder counts what a shard does, by the interval of the intended time. It is not safe for
+// concurrent use.
 type recorder struct {
 	interval int64
 	closed   bool     // rate max: intended and sent are the same
@@ -106,10 +105,10 @@ type recorder struct {
 	first    int
 	inFlight int
 	deadline *deadline    // nil: the schedule has no end
-	late     Within       // what ended after the schedule, which no interval has
+	late     Within       // what ended after the schedule, outside all intervals
 	seal     func(*tally) // takes ownership of a finished tally
 	fresh    func() *tally
-	last     *tally // the one asked for last
+	last     *tally // cache of at
 
 	n, stride int64     // number of the next request, and of the one after it
 	log       *shardLog // nil: none
@@ -117,14 +116,14 @@ type recorder struct {
 	done      *progress
 }
 
-// progress counts requests as they are sent and end, for readers of other
-// threads. It fills a cache line, which no other shard writes to.
+// progress counts requests as they are sent and end, for other threads to read. It fills a
+// cache line, so that shards do not share one.
 type progress struct {
 	sent, completed, failed atomic.Int64
 	_                       [5]int64
 }
 
-// at returns the tally of the interval that ns lies in.
+// at returns the tally of the interval of ns.
 func (r *recorder) at(ns int64) *tally {
 	if t := r.last; t != nil && ns < t.end && ns >= t.end-r.interval {
 		return t
@@ -140,7 +139,7 @@ func (r *recorder) at(ns int64) *tally {
 	return r.last
 }
 
-// admit files a request that is about to be sent.
+// admit counts a request that is about to be sent.
 func (r *recorder) admit(req *request, intended int64) {
 	t := r.at(intended)
 	req.intended, req.rate, req.tally, req.entry = intended, 0, t, nil
@@ -157,8 +156,7 @@ func (r *recorder) admit(req *request, intended int64) {
 	}
 }
 
-// sent files when an admitted request was sent, and since when a connection
-// had been free for it.
+// sent records when an admitted request was sent, and since when a connection was free.
 func (r *recorder) sent(req *request, free, now int64) {
 	req.sent = now
 	if e := req.entry; e != nil {
@@ -175,8 +173,8 @@ func (r *recorder) sent(req *request, free, now int64) {
 	}
 }
 
-// within returns the counts of the interval that contains now, whatever was due in it.
-// A request ends no earlier than it was due, so that interval is not sealed yet.
+// within returns the counts of the interval that contains now. No request ends before it is
+// due, so that interval is not sealed yet.
 func (r *recorder) within(now int64) *Within {
 	if r.deadline != nil && now >= r.deadline.end.Load() {
 		return &r.late
@@ -184,7 +182,7 @@ func (r *recorder) within(now int64) *Within {
 	return &r.at(now).within
 }
 
-// complete files a full response, with its status, at time now.
+// complete records a complete response and its status at time now.
 func (r *recorder) complete(req *request, now int64, status int) {
 	req.end(entryOK, now, status)
 	r.done.completed.Add(1)
@@ -202,15 +200,15 @@ func (r *recorder) complete(req *request, now int64, status int) {
 	r.inFlight--
 }
 
-// end notes in the log how a request ended.
+// end logs how a request ended.
 func (req *request) end(outcome uint8, now int64, status int) {
 	if e := req.entry; e != nil {
 		e.done, e.outcome, e.status = now, outcome, uint16(status)
 	}
 }
 
-// fail files a request that was found to fail at time now; status is that of
-// a complete answer which says no, else 0.
+// fail records that a request failed at time now; status is that of a complete answer, else
+// 0.
 func (r *recorder) fail(req *request, kind failure, now int64, status int) {
 	req.end(entryBad+uint8(kind), now, status)
 	r.done.failed.Add(1)
@@ -220,14 +218,14 @@ func (r *recorder) fail(req *request, kind failure, now int64, status int) {
 	r.inFlight--
 }
 
-// abandon files a request that is still out at the end.
+// abandon records a request that is in flight at the end.
 func (r *recorder) abandon(req *request) {
 	req.tally.unfinished++
 	req.tally.outstanding--
 	r.inFlight--
 }
 
-// missed files a request that was due but never sent.
+// missed records a request that was due but never sent.
 func (r *recorder) missed(intended int64) {
 	t := r.at(intended)
 	t.scheduled++
@@ -238,8 +236,8 @@ func (r *recorder) missed(intended int64) {
 	}
 }
 
-// sealable says whether the first open interval is over at watermark, before
-// which nothing more will be filed.
+// sealable reports whether the first open interval is over at watermark, before which nothing
+// more will be recorded.
 func (r *recorder) sealable(watermark int64) bool {
 	if len(r.open) == 0 {
 		return watermark >= int64(r.first+1)*r.interval
@@ -247,26 +245,26 @@ func (r *recorder) sealable(watermark int64) bool {
 	return watermark >= r.open[0].end && r.open[0].outstanding == 0
 }
 
-// sealUpTo hands over every interval that is over at watermark and has
-// nothing outstanding, in order and without gaps.
+// sealUpTo seals every interval that is over at watermark and has nothing outstanding, in
+// order and without gaps.
 func (r *recorder) sealUpTo(watermark int64) {
 	for r.sealable(watermark) {
-		t := r.at(int64(r.first) * r.interval)
-		r.first++
-		r.open = r.open[1:]
-		r.last = nil
-		r.seal(t)
+		r.sealFirst()
 	}
 }
 
-// finish hands over everything up to the end of the schedule, and beyond it
-// whatever was filed there. Nothing may be outstanding.
+// finish seals all intervals up to the end of the schedule, and later ones that recorded
+// anything. Nothing may be outstanding.
 func (r *recorder) finish(end int64) {
 	for int64(r.first)*r.interval < end || len(r.open) > 0 {
-		t := r.at(int64(r.first) * r.interval)
-		r.first++
-		r.open = r.open[1:]
-		r.last = nil
-		r.seal(t)
+		r.sealFirst()
 	}
+}
+
+func (r *recorder) sealFirst() {
+	t := r.at(int64(r.first) * r.interval)
+	r.first++
+	r.open = r.open[1:]
+	r.last = nil
+	r.seal(t)
 }

@@ -18,7 +18,7 @@ const (
 	FailReset    = "reset"    // the connection was reset
 	FailEOF      = "eof"      // the peer closed before the response was complete
 	FailProtocol = "protocol" // the response broke its protocol's rules
-	FailStatus   = "status"   // a complete response that says no: HTTP outside 2xx or what was expected, gRPC not OK
+	FailStatus   = "status"   // a complete response with an unexpected HTTP status or a gRPC code other than OK
 	FailTLS      = "tls"      // the TLS handshake failed
 	FailOther    = "other"    // any other error of the operating system or library
 )
@@ -26,7 +26,7 @@ const (
 // kinds in the order of a tally's counters.
 var kinds = [...]string{FailConnect, FailTimeout, FailReset, FailEOF, FailProtocol, FailStatus, FailTLS, FailOther}
 
-// Account counts the requests of a stretch of time, by intended time.
+// Account counts the requests of a period, by intended time.
 // Scheduled == Completed + sum of Failed + Unfinished.
 type Account struct {
 	Scheduled  int64            `json:"scheduled"`
@@ -44,7 +44,7 @@ func (a Account) FailedTotal() int64 {
 	return total
 }
 
-// Balanced says whether the account adds up.
+// Balanced reports whether the account adds up.
 func (a Account) Balanced() bool {
 	return a.Scheduled == a.Completed+a.FailedTotal()+a.Unfinished
 }
@@ -61,9 +61,8 @@ func (a *Account) add(b Account) {
 	}
 }
 
-// Within counts the requests that ended in a stretch of time by the clock, whenever they
-// were due. Rates and costs of that stretch divide by these; an [Account] answers what
-// became of the requests that were due in it.
+// Within counts the requests that ended in a period, whenever they were due. Rates and costs
+// of the period divide by these; an [Account] has the outcomes of requests due in it.
 type Within struct {
 	Answered int64 `json:"answered"` // completed, in the sense of Account
 	Failed   int64 `json:"failed"`
@@ -86,9 +85,8 @@ func (c CPU) Total() float64 { return c.User + c.System }
 func (c CPU) sub(d CPU) CPU { return CPU{c.User - d.User, c.System - d.System} }
 func (c CPU) add(d CPU) CPU { return CPU{c.User + d.User, c.System + d.System} }
 
-// Interval is what happened to the requests intended in one interval.
-// Latencies are of completed requests only; lag and wait of all that were
-// sent.
+// Interval is what happened to the requests due in one interval. Latencies are of completed
+// requests; lag and wait of all that were sent.
 type Interval struct {
 	Index      int
 	StartNS    int64 // since the run's start
@@ -110,12 +108,11 @@ type Interval struct {
 	// CPU is the process's own CPU time between the interval's wall-clock
 	// edges.
 	CPU CPU
-	// Gaps are those between the times at which the generator acted on due
-	// requests, each filed under the later one; empty at rate max and of traces.
+	// Gaps are the gaps between the generator's actions on due requests, each
+	// counted with the later one; empty at rate max and for traces.
 	Gaps arrival.Gaps
-	// Serial are pairs of neighbours' intended latencies, as natural logarithms
-	// of nanoseconds, in the order of intended times, each of a thread's own
-	// requests.
+	// Serial has pairs of successive intended latencies of a thread's requests,
+	// as natural logarithms of nanoseconds, in order of intended time.
 	Serial stat.Serial
 }
 
@@ -164,13 +161,13 @@ type Result struct {
 	// Changes of the rate while the run was under way, in the order in which
 	// they were made.
 	Changes []RateChange
-	// Reasons are the first few different ones of each kind of failure.
+	// Reasons are the first few different reasons of each kind of failure.
 	Reasons map[string][]string
-	// Requests is the log of single requests, if the Spec asked for one. It is
-	// no part of the result's JSON.
+	// Requests is the request log, if the Spec asked for one. Streams do not
+	// include it.
 	Requests *RequestLog
-	// dealt is how many generators dealt one schedule out among themselves, if this
-	// is what all of them recorded; else 0.
+	// dealt is how many generators divided one schedule, if this is the result of
+	// all of them; else 0.
 	dealt int
 }
 
@@ -179,8 +176,8 @@ type Window struct {
 	From, To int // intervals From..To-1
 	Account
 	Within Within
-	// BacklogStart and BacklogEnd are how many requests were due before the window's
-	// start and end, and had not ended by then.
+	// BacklogStart and BacklogEnd count requests that were due before the window's
+	// start and end and had not ended by then.
 	BacklogStart, BacklogEnd int64
 
 	StartNS     int64
@@ -197,8 +194,8 @@ type Window struct {
 	CPU         CPU
 	Gaps        arrival.Gaps
 	Serial      stat.Serial
-	// Reasons are the run's first few of each kind of failure in the window; they
-	// may be of failures before it.
+	// Reasons are the run's first few reasons of the kinds of failure in the
+	// window; they may be of earlier failures.
 	Reasons map[string][]string
 	law     law
 }
@@ -211,12 +208,12 @@ func (w *Window) AchievedRPS() float64 {
 	return float64(w.Within.Answered) / (float64(w.DurationNS) / 1e9)
 }
 
-// within is what happened between the window's edges, as a trial keeps it.
+// within returns what happened between the window's edges, as a trial records it.
 func (w *Window) within() record.Within {
 	return record.Within{Answered: w.Within.Answered, Failed: w.Within.Failed, BacklogStart: w.BacklogStart, BacklogEnd: w.BacklogEnd}
 }
 
-// Record returns the window as a trial keeps it; asked is the rate that was to be.
+// Record returns the window as a trial records it; asked is the intended rate.
 func (w *Window) Record(asked rate.Rate) *record.Load {
 	within := w.within()
 	out := &record.Load{
@@ -280,10 +277,10 @@ func (r *Result) Window(from, to int) (*Window, error) {
 	return w, nil
 }
 
-// Merge adds up the results of replicas that ran the same Spec (seeds may
-// differ), interval by interval and without loss. The start is the earliest,
-// the changes of the rate those of the first. If all generators that shared a
-// rate are there, the sum has the whole of it. Logs of requests stay apart.
+// Merge adds up the results of replicas that ran the same Spec (seeds may differ), interval by
+// interval and without loss. The start is the earliest, the changes of the rate those of the
+// first. If all generators that shared a rate are included, the sum has the complete rate.
+// Request logs are not merged.
 func Merge(results ...*Result) (*Result, error) {
 	if len(results) == 0 {
 		return nil, fmt.Errorf("merge: no results")

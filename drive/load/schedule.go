@@ -9,12 +9,12 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// law is what the gaps of a run's shards follow if its schedule is kept.
+// law is the distribution of the gaps of a run's shards if its schedule is kept.
 type law struct {
 	process string
-	every   int // a shard has every so-maniest request of the process
-	// apart is how many of all requests a shard's neighbours are apart, on average:
-	// more than every where several generators dealt them out by chance.
+	every   int // a shard sends every every-th request of the process
+	// apart is the mean distance of a shard's successive requests among all
+	// requests: more than every if several generators divided them at random.
 	apart int
 }
 
@@ -28,18 +28,17 @@ func (s *Spec) law() law {
 	return l
 }
 
-// law is that of what the generator, or all of them together, recorded.
+// law returns that of the result of one or all generators.
 func (r *Result) law() law {
 	l := r.Spec.law()
 	l.apart *= max(1, r.dealt)
 	return l
 }
 
-// neighbours is the autocorrelation rho of the schedule's neighbours if that of each
-// shard's is r. Where shards take turns theirs are n apart: r is rho to the n. Where
-// generators deal Poisson arrivals out by chance, the next one is theirs with
-// probability p each time: the mean of rho to the n over that geometric number n is
-// p*rho/(1-(1-p)*rho).
+// neighbours returns the autocorrelation rho of the schedule's successive requests if that of
+// each shard's is r. Where shards take turns, theirs are n apart: r is rho to the n. Where
+// generators divide Poisson arrivals at random, each is theirs with probability p: the mean of
+// rho to the n over that geometric number n is p*rho/(1-(1-p)*rho).
 func (l law) neighbours(r float64) float64 {
 	if l.apart <= 1 {
 		return r
@@ -53,8 +52,8 @@ func (l law) neighbours(r float64) float64 {
 	return r / (p + (1-p)*r)
 }
 
-// Schedule says how the generator kept the arrivals asked for; nil if no gaps
-// are known.
+// Schedule returns how well the generator kept the intended arrivals; nil if no gaps are
+// known.
 func (w *Window) Schedule() *record.Schedule {
 	g := &w.Gaps
 	if g.N == 0 {
@@ -72,10 +71,10 @@ func (w *Window) Schedule() *record.Schedule {
 	return out
 }
 
-// Dependence is the autocorrelation of neighbours' latencies, nil if not known,
-// and as how many independent requests the completed ones count, 0 if not known.
-// Of several threads or generators, whose own requests are not next to each other in
-// the schedule, it follows from what they saw, as of a first-order autoregressive series.
+// Dependence returns the autocorrelation of successive latencies, nil if not known, and how
+// many independent requests the completed ones are worth, 0 if not known. With several
+// threads or generators, whose requests are not successive in the schedule, it assumes a
+// first-order autoregressive series.
 func (w *Window) Dependence() (rho *float64, effective float64) {
 	r := w.Serial.Correlation()
 	if math.IsNaN(r) {
@@ -85,8 +84,8 @@ func (w *Window) Dependence() (rho *float64, effective float64) {
 	return &r, stat.EffectiveSize(w.Completed, r)
 }
 
-// scheduleWords warn of arrivals that were others than those asked for by more
-// than chance, and the time to send one of two that are due at once, explain.
+// scheduleWords warns of arrivals that deviate from the intended ones by more than chance and
+// the time to send a request explain.
 func scheduleWords(w *Window) (out []string) {
 	s := w.Schedule()
 	switch {
@@ -106,7 +105,7 @@ func scheduleWords(w *Window) (out []string) {
 	return out
 }
 
-// sendS is what it may take to send a request, in seconds.
+// sendS is how long sending a request may take, in seconds.
 const sendS = 10e-6
 
 // gapsJSON is [arrival.Gaps] in a result's JSON.

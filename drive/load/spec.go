@@ -16,13 +16,13 @@ import (
 
 // Arrivals.
 const (
-	// Poisson spreads requests with exponential gaps, as independent users do.
+	// Poisson has exponential gaps, like independent users.
 	Poisson = "poisson"
 	// Uniform spaces requests evenly, the first at offset zero.
 	Uniform = "uniform"
-	// Burst sends Connections requests at one instant, then nothing for
-	// Connections/Rate seconds: what closed-loop tools that pace each
-	// connection by itself do, since their connections start together.
+	// Burst sends Connections requests at one instant, then none for
+	// Connections/Rate seconds, like closed-loop tools that pace each connection
+	// separately and start all together.
 	Burst = "burst"
 	// Recorded replays a trace.
 	Recorded = "trace"
@@ -41,19 +41,16 @@ type HeaderKey struct {
 	Values int    `json:"values"`
 }
 
-// Share says that a generator is number Index of Of generators, counted from
-// 0, which have the same Spec otherwise and give its rate together: each sends
-// at 1/Of of it. Poisson arrivals of each have a seed of their own; uniform
-// ones and those of a trace take turns, so that all together are uniform; of
-// bursts each sends its own, at the same instants.
+// Share makes a generator number Index, from 0, of Of generators with otherwise equal Specs
+// that give the rate together, 1/Of each. With Poisson arrivals each has its own seed; with
+// uniform arrivals and traces they take turns; bursts coincide.
 type Share struct {
 	Index int `json:"index"`
 	Of    int `json:"of"`
-	// Connections, if not 0, are those that all have together, as evenly spread as
-	// they can be. Then all together send the very requests that one generator with
-	// so many connections would: Poisson arrivals of one seed are dealt out by
-	// chance, and of each burst a generator sends as many as it has connections.
-	// See [Spec.Split].
+	// Connections, if not 0, is the number that all have together, spread evenly.
+	// Then they send exactly the requests of one generator with that many: Poisson
+	// arrivals of one seed are divided at random, and of each burst a generator
+	// sends as many as it has connections. See [Spec.Split].
 	Connections int `json:"connections,omitempty"`
 }
 
@@ -67,50 +64,47 @@ type TLS struct {
 	InsecureSkipVerify bool   `json:"insecure_skip_verify,omitempty"`
 }
 
-// Spec says what a run sends, over what, and when. [DefaultSpec] and
-// [ParseSpec] fill in defaults; [Spec.Validate] checks it.
+// Spec says what a run sends, over which connections, and when. [DefaultSpec] and [ParseSpec]
+// set defaults.
 type Spec struct {
-	// URL is the target: of a scheme of package protocol, with a port unless
-	// the scheme has one by default.
+	// URL is the target, with a scheme of package protocol, and a port unless the
+	// scheme has a default.
 	URL      string `json:"url"`
 	Protocol string `json:"protocol"` // a name of package protocol; from the URL's scheme if empty
 	// Method and Headers are for HTTP, Headers also for gRPC metadata.
 	Method string `json:"method,omitempty"` // GET, or POST with a payload, if empty
-	// ExpectStatus are the HTTP statuses of successes, such as 200 or 3xx; 2xx if
-	// there are none.
+	// ExpectStatus are the HTTP statuses of successes, such as 200 or 3xx; default
+	// 2xx.
 	ExpectStatus []string `json:"expect_status,omitempty"`
 	Headers      []Header `json:"headers,omitempty"`
-	// Body is sent as it is; PayloadBytes asks for a generated body of that
-	// size instead. TCP echo needs one of them.
+	// Body is the request's body; PayloadBytes generates one of that size
+	// instead. TCP echo needs one of them.
 	Body         []byte `json:"body,omitempty"`
 	PayloadBytes int    `json:"payload_bytes,omitempty"`
 	TLS          *TLS   `json:"tls,omitempty"`
 
 	Connections int `json:"connections"`
-	// StreamsPerConnection bounds the requests outstanding on a connection
-	// for HTTP/2 and gRPC; the others have one.
+	// StreamsPerConnection bounds the requests in flight on a connection of HTTP/2
+	// and gRPC; other protocols have one.
 	StreamsPerConnection int `json:"streams_per_connection,omitempty"`
 	// KeepAlive false makes a new connection for each request; the time to
 	// connect is part of its latency.
 	KeepAlive bool `json:"keep_alive"`
-	// MaxConnections lets a request that finds all connections busy open one
-	// more, up to so many in all, as a user's client does whose pool grows
-	// (plain HTTP/1.1 and TCP on a schedule only). The additional ones are
-	// used while the others are busy, and closed after spareIdle without a
-	// request. 0: Connections are all there are, and requests wait for them.
+	// MaxConnections lets a request that finds all connections busy open another,
+	// up to this number in all, like a client with a growing pool (plain HTTP/1.1
+	// and TCP on a schedule only). Additional ones are used while the others are
+	// busy, and closed after spareIdle. 0: requests wait for one of Connections.
 	MaxConnections int `json:"max_connections,omitempty"`
 	// Threads is how many event loops share the connections (plain HTTP/1.1
 	// and TCP). Request k belongs to loop k mod Threads.
 	Threads int `json:"threads,omitempty"`
 
-	// RequestLog keeps an account of each single request, at most
-	// [MaxLoggedRequests] of them; see [RequestLog].
+	// RequestLog logs each request, at most [MaxLoggedRequests]; see [RequestLog].
 	RequestLog bool `json:"request_log,omitempty"`
-	// RequestID makes every request carry [RequestID] of this prefix and its
-	// number in the header x-request-id (HTTP, and gRPC metadata).
+	// RequestID is the prefix of [RequestID] in the header x-request-id (HTTP, and
+	// gRPC metadata).
 	RequestID string `json:"request_id,omitempty"`
-	// HeaderKey makes every request carry one of a number of values in a
-	// header, for meshes that choose a server by its hash.
+	// HeaderKey sends one of several values in a header, for consistent hashing.
 	HeaderKey *HeaderKey `json:"header_key,omitempty"`
 
 	Rate    rate.Rate      `json:"rate_rps,omitempty"`
@@ -118,24 +112,23 @@ type Spec struct {
 	Shape   *arrival.Shape `json:"shape,omitempty"` // how the rate changes; constant if nil
 	Trace   *arrival.Trace `json:"trace,omitempty"` // for Recorded
 	Seed    uint64         `json:"seed"`
-	// RepeatS makes Poisson arrivals of a constant rate begin anew after so many
-	// seconds, so that all windows of that length have the same ones. 0: never.
+	// RepeatS repeats Poisson arrivals of a constant rate after that many seconds,
+	// so that all windows of that length have the same ones. 0: never.
 	RepeatS float64 `json:"repeat_s,omitempty"`
 	// Share makes this generator one of several that give the rate together.
 	Share *Share `json:"share,omitempty"`
-	// StartAtUnixNS is the instant of the schedule's offset 0 on the wall
-	// clock, the same for all generators of a run: they are told ahead of
-	// time and connect before it. 0: at once. An instant that has passed when
-	// the connections are there is an error.
+	// StartAtUnixNS is the wall-clock instant of the schedule's offset 0, the same
+	// for all generators of a run, which connect before. 0: now. An instant that
+	// has passed when the connections are open is an error.
 	StartAtUnixNS int64 `json:"start_at_unix_ns,omitempty"`
 
 	DurationS float64 `json:"duration_s"` // of the schedule
 	IntervalS float64 `json:"interval_s"` // of the record
-	// TimeoutS is how long a request may take from when it was sent; then it
-	// failed, and its connection is given up.
+	// TimeoutS bounds a request from when it was sent; then it fails, and its
+	// connection is closed.
 	TimeoutS float64 `json:"timeout_s"`
-	// DrainS is how long to wait, once the schedule has ended, for requests
-	// still queued or in flight; what remains then is unfinished.
+	// DrainS is how long to wait after the schedule for requests queued or in
+	// flight; the rest is unfinished.
 	DrainS float64 `json:"drain_s"`
 }
 
@@ -171,7 +164,7 @@ func ParseSpec(data []byte) (Spec, error) {
 	return spec, spec.Validate()
 }
 
-// target is a Spec's URL, taken apart.
+// target is a parsed URL.
 type target struct {
 	protocol protocol.Protocol
 	tls      bool
@@ -181,7 +174,7 @@ type target struct {
 	path     string // path and query
 }
 
-// parseTarget takes the URL apart and settles the protocol.
+// parseTarget parses the URL and determines the protocol.
 func (s *Spec) parseTarget() (target, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {

@@ -7,12 +7,11 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// dealt says that this generator is one of several that together send what one
-// generator would.
+// dealt reports whether this generator is one of several that together send what one would.
 func (s *Spec) dealt() bool { return s.Share != nil && s.Share.Connections > 0 }
 
-// burst are the requests of a burst that are a generator's own, from one number to
-// another: as many as it has connections.
+// burst returns which requests of a burst, from..to-1, are this generator's: as many as it has
+// connections.
 func (s *Share) burst() (from, to int) {
 	for i := range s.Index {
 		from += part(s.Connections, s.Of, i)
@@ -20,12 +19,11 @@ func (s *Share) burst() (from, to int) {
 	return from, from + part(s.Connections, s.Of, s.Index)
 }
 
-// Split returns the Specs of n generators that share the connections and send
-// together what this one would alone, each request once and at its time. At rate
-// max, where nothing is scheduled, they share the connections.
+// Split returns the Specs of n generators that share the connections and together send
+// exactly this one's schedule. At rate max, which has none, they share the connections.
 //
-// Numbers of requests, and with them key headers, are each generator's own; the
-// prefix of request ids tells them apart.
+// Each generator numbers its own requests, also in key headers; the prefix of request ids
+// distinguishes them.
 func (s *Spec) Split(n int) ([]Spec, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -57,9 +55,8 @@ func (s *Spec) Split(n int) ([]Spec, error) {
 	return out, nil
 }
 
-// Planned is how many requests the schedule has from one offset on and before
-// another, in nanoseconds; 0 at rate max, which has none. Changes of the rate are
-// not in it.
+// Planned returns how many requests the schedule has in from..to, in nanoseconds, without
+// changes of the rate; 0 at rate max.
 func (s *Spec) Planned(from, to int64) int64 {
 	schedule := s.schedule()
 	if schedule == nil {

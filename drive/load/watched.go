@@ -12,16 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watched is a TCP connection of the pool, below TLS. It tells what the
-// libraries above it do not: whether anything came from the peer, and how the
-// connection ended.
+// watched is a TCP connection of the pool, below TLS. It knows what the libraries above it do
+// not report: whether anything was received, and how the connection ended.
 type watched struct {
 	net.Conn
 	written, heard atomic.Int64 // bytes
 	ended          atomic.Pointer[ending]
 }
 
-// ending is how a connection ended other than by our closing it.
+// ending is how a connection ended, other than by our own close.
 type ending struct {
 	err   error // io.EOF, or the operating system's
 	acked int64 // bytes that the peer's kernel had acknowledged; -1 if unknown
@@ -43,8 +42,7 @@ func (w *watched) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// note keeps the first error that ends the connection, while the socket still
-// exists and can be asked.
+// note keeps the first error that ends the connection, while the socket still exists.
 func (w *watched) note(err error) {
 	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) || w.ended.Load() != nil {
 		return
@@ -52,8 +50,7 @@ func (w *watched) note(err error) {
 	w.ended.CompareAndSwap(nil, &ending{err: err, acked: w.acked()})
 }
 
-// acked returns how many bytes the peer's kernel has acknowledged; -1 if that
-// is not known, or no longer.
+// acked returns how many bytes the peer's kernel has acknowledged; -1 if unknown.
 func (w *watched) acked() int64 {
 	acked := int64(-1)
 	if raw, ok := w.Conn.(syscall.Conn); ok {
@@ -64,8 +61,8 @@ func (w *watched) acked() int64 {
 	return acked
 }
 
-// unread says whether the peer closed the connection before it had anything
-// beyond the first before bytes; see [unread].
+// unread reports whether the peer closed the connection before it had received anything beyond
+// the first before bytes; see [unread].
 func (w *watched) unread(before int64) bool {
 	e := w.ended.Load()
 	if e == nil { // closed by TLS's own alert
@@ -92,10 +89,9 @@ func sysAcked(fd int) int64 {
 	return int64(info.Bytes_acked) - 1 // the SYN counts as one
 }
 
-// unread says of a socket whose peer has closed it whether what was written
-// beyond the first before bytes came too late for any process to read. The
-// peer's FIN acknowledges all that had come before it. A reset does not, so it
-// proves nothing.
+// unread reports, for a socket that its peer has closed, whether everything written beyond the
+// first before bytes arrived too late for any process to read. The peer's FIN acknowledges
+// all earlier bytes. A reset does not, so it proves nothing.
 func unread(fd int, before int64) bool { return noneOf(sysAcked(fd), before) }
 
 func noneOf(acked, before int64) bool { return acked >= 0 && acked <= before }

@@ -5,9 +5,8 @@ import (
 	"math"
 )
 
-// gapBins is how many bins a distribution of gaps has. They hold equal shares of
-// exponential gaps, so that a distance read at their edges misses at most a 64th
-// of any that is there.
+// gapBins is how many bins a distribution of gaps has. They hold equal shares of exponential
+// gaps, so that a distance read at their edges is at most 1/64 too small.
 const gapBins = 64
 
 // gapEdges are the upper edges of all bins but the last, in mean gaps.
@@ -18,18 +17,17 @@ var gapEdges = func() (out [gapBins - 1]float64) {
 	return out
 }()
 
-// Gaps are the times between a schedule's requests, each as a multiple of the
-// mean gap that its rate asks for. They take a fixed amount of memory, and those
-// of several stretches of time or generators add up without loss. The zero value
-// is empty.
+// Gaps is the distribution of the times between a schedule's requests, as multiples of the
+// intended mean gap. It has a fixed size, and those of several periods or generators can be
+// merged without loss. The zero value is empty.
 type Gaps struct {
 	Count [gapBins]int64 // by bin
 	N     int64
 	Sum   float64
-	Off   float64 // sum of how far each is from the mean gap, either way
+	Off   float64 // sum of absolute deviations from the mean gap
 }
 
-// Add notes a gap; one below zero counts as zero.
+// Add adds a gap; a negative one counts as zero.
 func (g *Gaps) Add(v float64) {
 	v = max(v, 0)
 	bin := 0
@@ -42,7 +40,7 @@ func (g *Gaps) Add(v float64) {
 	g.Off += math.Abs(v - 1)
 }
 
-// Merge adds those of another stretch.
+// Merge adds other gaps.
 func (g *Gaps) Merge(o *Gaps) {
 	for i, n := range o.Count {
 		g.Count[i] += n
@@ -52,7 +50,7 @@ func (g *Gaps) Merge(o *Gaps) {
 	g.Off += o.Off
 }
 
-// Check says what is wrong with gaps that were read from somewhere.
+// Check validates gaps that were read from a file.
 func (g *Gaps) Check() error {
 	n := int64(0)
 	for i, c := range g.Count {
@@ -67,8 +65,7 @@ func (g *Gaps) Check() error {
 	return nil
 }
 
-// RateRatio is the rate at which requests left as a share of the rate asked for;
-// 0 without gaps.
+// RateRatio is the actual rate as a share of the intended one; 0 without gaps.
 func (g *Gaps) RateRatio() float64 {
 	if g.Sum == 0 {
 		return 0
@@ -76,8 +73,8 @@ func (g *Gaps) RateRatio() float64 {
 	return float64(g.N) / g.Sum
 }
 
-// MeanOff is by how much a gap is off the mean gap on average, as a share of it:
-// 0 of evenly spaced requests, 0.74 of a Poisson process.
+// MeanOff is the mean absolute deviation of gaps as a share of the mean gap: 0 for evenly
+// spaced requests, 0.74 for a Poisson process.
 func (g *Gaps) MeanOff() float64 {
 	if g.N == 0 {
 		return 0
@@ -85,10 +82,9 @@ func (g *Gaps) MeanOff() float64 {
 	return g.Off / float64(g.N)
 }
 
-// Distance is the largest difference between the share of gaps up to a length
-// and the share that a Poisson process has (Kolmogorov and Smirnov), at the
-// bins' edges. order says that gaps are between every order-th request of the
-// process, whose law is Erlang's; 1 for all.
+// Distance is the Kolmogorov–Smirnov distance from a Poisson process, at the bins' edges.
+// The gaps are between every order-th request of the process, so they have an Erlang
+// distribution; order is 1 for all requests.
 func (g *Gaps) Distance(order int) float64 {
 	if g.N == 0 {
 		return 0
@@ -101,8 +97,8 @@ func (g *Gaps) Distance(order int) float64 {
 	return worst
 }
 
-// erlang is the share of the sums of so many exponential gaps that lie within v
-// times their mean.
+// erlang is the probability that the sum of order exponential gaps is at most v times its
+// mean.
 func erlang(order int, v float64) float64 {
 	x := v * float64(order)
 	term := math.Exp(-x)
@@ -114,11 +110,10 @@ func erlang(order int, v float64) float64 {
 	return 1 - rest
 }
 
-// ByChance is how probable a distance of at least d is of n gaps of the very
-// process: Kolmogorov's limit with Stephens' correction for small n ("Use of the
-// Kolmogorov-Smirnov, Cramér-von Mises and related statistics without extensive
-// tables", JRSS B 1970). Of many gaps it is tiny for the smallest imperfection;
-// what matters is the distance itself.
+// ByChance is the probability of a distance of at least d for n gaps of the exact process:
+// Kolmogorov's limit with Stephens' correction for small n ("Use of the Kolmogorov-Smirnov,
+// Cramér-von Mises and related statistics without extensive tables", JRSS B 1970). With many
+// gaps it is tiny for any imperfection; the distance itself matters.
 func ByChance(d float64, n int64) float64 {
 	root := math.Sqrt(float64(n))
 	x := d * (root + 0.12 + 0.11/root)
@@ -133,13 +128,12 @@ func ByChance(d float64, n int64) float64 {
 	return min(max(2*sum, 0), 1)
 }
 
-// How far actual gaps may be from the process asked for. With many gaps a test
-// of fit refuses the smallest imperfection of timers, so that these bound its
-// size, beyond what chance makes. Beyond the first two the arrivals are others
-// than those asked for; beyond the odd ones so many requests left in clumps that
-// it should be known. On two CPUs that other programs kept busy the median
-// latencies of windows were as usual up to a distance of 0.05 beyond chance, 18%
-// above that from there to 0.1, and 40% and more beyond.
+// Bounds of the deviation from the intended process. With many gaps a test of fit rejects
+// the smallest imperfection of timers, so these bound its size, beyond chance. Beyond the
+// first two, arrivals are not those intended; beyond the odd ones, enough requests were sent
+// in clumps for a warning. On two CPUs kept busy by other programs, median latencies of
+// windows were normal up to a distance of 0.05 beyond chance, 18% higher from there to 0.1,
+// and at least 40% higher beyond.
 const (
 	MaxDistance = 0.1  // of Poisson arrivals, Kolmogorov and Smirnov's distance
 	MaxUneven   = 0.5  // of even gaps, the mean deviation as a share of the gap; 0.74 if they are exponential
@@ -148,14 +142,13 @@ const (
 	OddUneven   = 0.2
 )
 
-// ChanceDistance is the distance that n gaps of the very process stay below in
-// 95% of cases.
+// ChanceDistance is the 95th percentile of the distance for n gaps of the exact process.
 func ChanceDistance(n int64) float64 { return 1.36 / math.Sqrt(float64(max(n, 1))) }
 
-// ChanceRate is how many standard errors a rate may be off by chance.
+// ChanceRate is how many standard errors a rate may deviate by chance.
 const ChanceRate = 3
 
-// Serialised is how far gaps get from Poisson's by no fault of a timer: of
-// requests that are due closer together than it takes to send one (seconds) the
-// second leaves late. rate is that of the thread, in requests per second.
+// Serialised is the distance from Poisson that sending alone causes: of two requests due
+// closer together than it takes to send one (sendS, in seconds), the second is late. rate is
+// the thread's, in requests per second.
 func Serialised(sendS, rate float64) float64 { return -math.Expm1(-sendS * max(rate, 0)) }

@@ -6,16 +6,13 @@ import (
 	"math/rand/v2"
 )
 
-// Hand is one of Of generators that deal the requests of one schedule out among
-// themselves: what all of them get together is the schedule.
+// Hand is one of Of generators that divide the requests of one schedule.
 type Hand struct{ Index, Of int }
 
-// dealStream tells the numbers by which requests are dealt out from others of the
-// same seed.
+// dealStream separates the random numbers of dealers from others of the same seed.
 const dealStream = 0x68616e6473
 
-// dealer says of the arrivals of a process, one after the other, whether they are
-// a hand's.
+// dealer decides for each arrival of a process, in order, whether it belongs to a hand.
 type dealer struct {
 	hand   Hand
 	source rand.PCG
@@ -25,8 +22,8 @@ func newDealer(h Hand, seed uint64) dealer {
 	return dealer{hand: h, source: *rand.NewPCG(seed, dealStream)}
 }
 
-// mine draws whose the next arrival is: each hand's as often, whatever became of
-// those before. So a hand's share of a Poisson process is one as well.
+// mine draws whether the next arrival belongs to the hand, independently and with equal
+// probability for all hands. So a hand's share of a Poisson process is a Poisson process.
 func (d *dealer) mine() bool {
 	if d.hand.Of <= 1 {
 		return true
@@ -36,7 +33,7 @@ func (d *dealer) mine() bool {
 	return int(whose) == d.hand.Index
 }
 
-// PoissonOf is what a hand gets of [Poisson].
+// PoissonOf returns a hand's share of [Poisson].
 func PoissonOf(h Hand, shape Shape, durationS float64, seed uint64) Changing {
 	rng, deal := rand.New(rand.NewPCG(seed, poissonStream)), newDealer(h, seed)
 	at := 0.0
@@ -50,14 +47,12 @@ func PoissonOf(h Hand, shape Shape, durationS float64, seed uint64) Changing {
 	})
 }
 
-// RepeatingOf is what a hand gets, the same in each period, of the Poisson process of a
-// constant rate whose arrivals begin anew after each: every stretch of that length,
-// wherever it begins, has the same arrivals, turned round. Within such a stretch it is
-// a Poisson process, as one that forgets may begin anew at any time. periodS is in
-// seconds.
+// RepeatingOf returns a hand's share of a Poisson process of constant rate that repeats after
+// periodS seconds: every window of that length, wherever it begins, has the same arrivals,
+// rotated. Within such a window it is a Poisson process, which is memoryless.
 //
-// A period in which the seed has no arrival would never have one: the schedule of
-// such a seed does not repeat.
+// A seed without an arrival in the first period would never have one, so its schedule does
+// not repeat.
 func RepeatingOf(h Hand, rateRPS, periodS, durationS float64, seed uint64) Schedule {
 	if rand.New(rand.NewPCG(seed, poissonStream)).ExpFloat64() >= rateRPS*periodS {
 		return PoissonOf(h, Shape{Kind: Constant, RateRPS: rateRPS}, durationS, seed)
@@ -82,8 +77,7 @@ func RepeatingOf(h Hand, rateRPS, periodS, durationS float64, seed uint64) Sched
 	})
 }
 
-// BurstOf is what a hand gets of [Burst]: of the requests of each group those from
-// one number to another, counted from 0.
+// BurstOf returns a hand's share of [Burst]: of each group, the requests from..to-1.
 func BurstOf(from, to int, shape Shape, durationS float64, size int) Changing {
 	k := from - 1
 	return newTimed(shape, durationS, func() float64 {

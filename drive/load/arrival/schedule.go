@@ -4,54 +4,51 @@ import "math"
 
 // Request is one planned request.
 type Request struct {
-	// Offset is when it should leave, in nanoseconds since the start.
+	// Offset is its intended time, in nanoseconds since the start.
 	Offset int64
 	// PayloadBytes is the size of its payload, or -1 for the run's own.
 	PayloadBytes int32
-	// RateRPS is the schedule's rate there, in requests per second; 0 where it
-	// has none, as a trace.
+	// RateRPS is the schedule's rate at that time, in requests per second; 0 for a
+	// trace, which has none.
 	RateRPS float64
-	// count is the cumulative count at which it leaves, where a shape's rate
-	// decides.
+	// count is the cumulative count at which it is due, if a shape decides.
 	count float64
 }
 
-// Changing is a Schedule whose rate can be changed while it is walked.
+// Changing is a Schedule whose rate can be changed during iteration.
 //
-// Changes and the seed fix the times: a schedule walked to any place and then
-// changed yields what it would have yielded had it been changed before its
-// first request.
+// Changes and the seed determine the times: a schedule that is changed during iteration
+// yields what it would have yielded had it been changed before its first request.
 type Changing interface {
 	Schedule
-	// Change makes the rate rateRPS from offset at on, in place of whatever
-	// was planned from there on. It may be 0: none then.
+	// Change replaces the planned rate by rateRPS, which may be 0, from offset at
+	// on.
 	Change(at int64, rateRPS float64)
-	// Again returns when a request that Next has returned leaves after a
-	// change; false if that is no longer within the schedule's duration. The
-	// request must not lie before at of the last change.
+	// Again returns the new time of a request that Next has returned, after a
+	// change; false if it is beyond the schedule's duration. The request must not
+	// be before at of the last change.
 	Again(Request) (Request, bool)
 }
 
-// Schedule yields requests in the order of their offsets, which never
-// decrease. Next reports false when there are no more. A Schedule made again
-// from the same arguments yields the same requests.
+// Schedule yields requests in order of their offsets, which never decrease. Next reports
+// false at the end. The same arguments give the same requests.
 type Schedule interface {
 	Next() (Request, bool)
 }
 
-// process yields the cumulative counts at which arrivals happen: for a
-// Poisson process of rate 1 the arrival times themselves.
+// process yields the cumulative counts at which arrivals happen: for a Poisson process of
+// rate 1, the arrival times.
 type process func() float64
 
-// timed turns a process of rate one into one of the shape's rate, by the
-// inverse of the shape's cumulative count (time change theorem).
+// timed gives a process of rate one the shape's rate, by the inverse of the shape's
+// cumulative count (time change theorem).
 type timed struct {
 	next     process
 	segments []segment
 	i        int // of the segment that the next request may lie in
 	end      int64
-	count    float64 // of a request that did not leave before the end
-	held     bool    // there is one; a change may bring it back
+	count    float64 // of a request beyond the end
+	held     bool    // there is one; a change may move it before the end
 }
 
 // Next implements [Schedule].
@@ -64,7 +61,7 @@ func (t *timed) Next() (Request, bool) {
 	return req, ok
 }
 
-// place returns when the request of a count leaves, from segment *i on.
+// place returns the request of a count, from segment *i on.
 func (t *timed) place(i *int, count float64) (Request, bool) {
 	for {
 		seg := &t.segments[*i]
@@ -96,18 +93,17 @@ func newTimed(shape Shape, durationS float64, next process) Changing {
 	return &timed{next: next, segments: shape.segments(), end: int64(math.Round(durationS * 1e9))}
 }
 
-// Poisson returns a Poisson process of the shape's rate over durationS
-// seconds: gaps are exponential where the rate is constant. The same seed
-// gives the same schedule.
+// Poisson returns a Poisson process of the shape's rate over durationS seconds: gaps are
+// exponential where the rate is constant. The same seed gives the same schedule.
 func Poisson(shape Shape, durationS float64, seed uint64) Changing {
 	return PoissonOf(Hand{Of: 1}, shape, durationS, seed)
 }
 
-// poissonStream tells Poisson schedules' numbers from others of the same seed.
+// poissonStream separates the random numbers of Poisson schedules from others of a seed.
 const poissonStream = 0x6d6573686d61726b
 
-// Uniform returns evenly spaced requests, the first at 0: request k leaves
-// when the shape's cumulative count reaches k.
+// Uniform returns evenly spaced requests, the first at 0: request k is due when the shape's
+// cumulative count reaches k.
 func Uniform(shape Shape, durationS float64) Changing {
 	k := -1.0
 	return newTimed(shape, durationS, func() float64 {
@@ -116,9 +112,8 @@ func Uniform(shape Shape, durationS float64) Changing {
 	})
 }
 
-// Burst returns requests in groups of size that leave at one instant, the
-// first at 0: group g leaves when the shape's cumulative count reaches
-// g*size, so the mean rate is the shape's.
+// Burst returns simultaneous requests in groups of size, the first at 0: group g is due when
+// the shape's cumulative count reaches g*size, so the mean rate is the shape's.
 func Burst(shape Shape, durationS float64, size int) Changing {
 	return BurstOf(0, size, shape, durationS, size)
 }

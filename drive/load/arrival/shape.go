@@ -13,13 +13,13 @@ const (
 	Steps    = "steps"
 )
 
-// Shape is how the wanted rate changes with time.
+// Shape is how the intended rate changes with time.
 type Shape struct {
 	Kind string `json:"kind"`
 	// RateRPS is the rate of a constant shape.
 	RateRPS float64 `json:"rate_rps,omitempty"`
-	// A ramp goes evenly from FromRPS to ToRPS in OverS seconds and then
-	// stays there.
+	// A ramp goes linearly from FromRPS to ToRPS in OverS seconds and then stays
+	// there.
 	FromRPS float64 `json:"from_rps,omitempty"`
 	ToRPS   float64 `json:"to_rps,omitempty"`
 	OverS   float64 `json:"over_s,omitempty"`
@@ -40,7 +40,7 @@ const (
 
 func rateOK(r float64) bool { return r >= 0 && r <= maxRate }
 
-// Validate says what is wrong with the shape.
+// Validate checks the shape.
 func (s Shape) Validate() error {
 	switch s.Kind {
 	case Constant:
@@ -77,16 +77,16 @@ func (s Shape) Validate() error {
 	return nil
 }
 
-// segment is a stretch of time in which the rate changes linearly.
+// segment is a period in which the rate changes linearly.
 type segment struct {
 	start float64 // seconds
-	count float64 // requests wanted before start
+	count float64 // intended requests before start
 	rate  float64 // at start
 	slope float64 // change of rate per second
 	end   float64 // seconds; +Inf for the last
 }
 
-// segments returns the shape as stretches from 0 to infinity.
+// segments returns the shape from 0 to infinity.
 func (s Shape) segments() []segment {
 	var out []segment
 	add := func(rate, slope, duration float64) {
@@ -119,8 +119,7 @@ func (s Shape) segments() []segment {
 	return out
 }
 
-// changed returns segments up to at (seconds), and from there on the constant
-// rate.
+// changed returns segments up to at (seconds), and the constant rate from there on.
 func changed(segments []segment, at, rate float64) []segment {
 	var out []segment
 	last := segment{start: at, rate: rate, end: math.Inf(1)}
@@ -136,7 +135,7 @@ func changed(segments []segment, at, rate float64) []segment {
 	return append(out, last)
 }
 
-// Scaled returns the shape with its rates times f.
+// Scaled returns the shape with its rates multiplied by f.
 func (s Shape) Scaled(f float64) Shape {
 	s.RateRPS *= f
 	s.FromRPS *= f
@@ -148,7 +147,7 @@ func (s Shape) Scaled(f float64) Shape {
 	return s
 }
 
-// Expected is how many requests the shape wants in durationS seconds.
+// Expected returns the intended number of requests in durationS seconds.
 func (s Shape) Expected(durationS float64) float64 {
 	all := changed(s.segments(), durationS, 0)
 	return all[len(all)-1].count

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// MaxTraceRequests bounds a recorded trace, and so the memory it takes.
+// MaxTraceRequests bounds a recorded trace and its memory.
 const MaxTraceRequests = 10_000_000
 
 // maxTraceLine bounds one line of a trace file, in bytes.
@@ -26,7 +27,7 @@ type Trace struct {
 	PayloadBytes []int32 `json:"payload_bytes,omitempty"`
 }
 
-// Validate says what is wrong with the trace.
+// Validate checks the trace.
 func (t *Trace) Validate() error {
 	if len(t.OffsetsNS) == 0 {
 		return fmt.Errorf("it has no requests")
@@ -52,14 +53,12 @@ func (t *Trace) Validate() error {
 	return nil
 }
 
-// MaxPayload returns the largest payload of the trace in bytes, -1 if it
-// gives none.
+// MaxPayload returns the largest payload of the trace in bytes; -1 if it has none.
 func (t *Trace) MaxPayload() int {
-	largest := int32(-1)
-	for _, n := range t.PayloadBytes {
-		largest = max(largest, n)
+	if len(t.PayloadBytes) == 0 {
+		return -1
 	}
-	return int(largest)
+	return int(slices.Max(t.PayloadBytes))
 }
 
 // Replay returns the trace's requests up to durationS seconds.
@@ -86,12 +85,10 @@ func (r *replay) Next() (Request, bool) {
 	return req, true
 }
 
-// ParseTrace reads a recorded trace: one request a line, its intended offset
-// in seconds, then optionally white space or a comma and its payload size in
-// bytes. Either every line has a size or none. Empty lines and lines that
-// begin with # are skipped. Offsets count from the first instant of the run
-// and must not decrease. Errors name file (as given) and line; memory is
-// bounded by [MaxTraceRequests].
+// ParseTrace reads a recorded trace: one request per line, its intended offset in seconds,
+// then optionally white space or a comma and its payload size in bytes. Either every line
+// has a size or none. Empty lines and lines that begin with # are skipped. Offsets must not
+// decrease. Errors name file (as given) and line.
 func ParseTrace(file string, r io.Reader) (*Trace, error) {
 	sc := bufio.NewScanner(r)
 	sc.Buffer(make([]byte, 0, maxTraceLine), maxTraceLine)

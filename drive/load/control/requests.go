@@ -87,9 +87,8 @@ func (c *Client) Progress(ctx context.Context, run string) (load.Progress, error
 	return out, err
 }
 
-// EachRequest hands each request of a run that has ended to each, with the
-// log's header, in the order of their numbers. It ends at the first error of
-// each.
+// EachRequest calls each with the log's header and each request of an ended run, by number,
+// until the first error.
 func (c *Client) EachRequest(ctx context.Context, run string, each func(*load.RequestsHeader, load.Request) error) (load.RequestsHeader, error) {
 	path := runPath(run, "requests")
 	body, err := c.http.Stream(ctx, path)
@@ -98,20 +97,6 @@ func (c *Client) EachRequest(ctx context.Context, run string, each func(*load.Re
 	}
 	defer body.Close()
 	return load.ReadRequests("load control: GET "+path, body, each)
-}
-
-// Requests returns the log of a run that has ended, some 70 bytes of memory a
-// request.
-func (c *Client) Requests(ctx context.Context, run string) (load.RequestsHeader, []load.Request, error) {
-	var all []load.Request
-	h, err := c.EachRequest(ctx, run, func(h *load.RequestsHeader, r load.Request) error {
-		if all == nil {
-			all = make([]load.Request, 0, min(h.Requests, load.MaxLoggedRequests))
-		}
-		all = append(all, r)
-		return nil
-	})
-	return h, all, err
 }
 
 func runPath(run, what string) string { return "/v1/runs/" + url.PathEscape(run) + "/" + what }

@@ -34,7 +34,7 @@ func TestTimelineByControl(t *testing.T) {
 		var p load.Progress
 		if started, startErr = c.Start(ctx, spec); startErr == nil {
 			p, progressErr = c.Progress(ctx, started.Run)
-			_, _, logErr = c.Requests(ctx, started.Run)
+			_, _, logErr = allRequests(ctx, c, started.Run)
 			made, rateErr = c.SetRate(ctx, started.Run, 1000, at.Add(500*time.Millisecond))
 			_, pastErr = c.SetRate(ctx, started.Run, 1, at.Add(-time.Second))
 		}
@@ -71,7 +71,7 @@ func TestTimelineByControl(t *testing.T) {
 	if err != nil || len(result.Changes) != 1 {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	h, all, err := c.Requests(ctx, started.Run)
+	h, all, err := allRequests(ctx, c, started.Run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +121,20 @@ func TestTimelineByControl(t *testing.T) {
 	if _, err := c.Result(ctx, started.Run); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.Requests(ctx, started.Run); err == nil || !strings.Contains(err.Error(), "kept no log") {
+	if _, _, err := allRequests(ctx, c, started.Run); err == nil || !strings.Contains(err.Error(), "kept no log") {
 		t.Errorf("a run without a log: %v", err)
 	}
 	spec.StartAtUnixNS = 1
 	if _, err := c.Start(ctx, spec); errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
 		t.Errorf("a start in the past: %v", err)
 	}
+}
+
+// allRequests returns the log of an ended run.
+func allRequests(ctx context.Context, c *Client, run string) (h load.RequestsHeader, all []load.Request, err error) {
+	h, err = c.EachRequest(ctx, run, func(_ *load.RequestsHeader, r load.Request) error {
+		all = append(all, r)
+		return nil
+	})
+	return h, all, err
 }
