@@ -11,17 +11,17 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 )
 
-// catalogue has all content that any proxy of a fleet holds, once. It drops what no proxy
-// holds any longer.
+// catalogue has one copy of all content that the proxies of a fleet hold. It drops content
+// that no proxy holds any longer.
 type catalogue struct {
 	delta      bool
 	seed       maphash.Seed
-	quarantine time.Duration // of numbers of names
+	quarantine time.Duration // of name numbers
 
 	mu       sync.Mutex
 	names    [kinds]names
 	contents map[contentKey]weak.Pointer[content]
-	variants map[uint64]weak.Pointer[content] // the same by a hash of their bytes, of which one content may have several
+	variants map[uint64]weak.Pointer[content] // the same contents by hash of their bytes; one content may have several encodings
 	swept    int                              // contents after the last sweep
 	sweptV   int
 	nextID   uint64
@@ -38,15 +38,15 @@ type catalogue struct {
 	astray    *recent[strayKey, *response]
 
 	markers atomic.Pointer[[]marker]
-	marked  map[markerKey]announced             // of c.mu
-	stays   atomic.Pointer[map[stayKey][]int32] // markers of a text that comes back, by where they show
-	bodies  *atomic.Int64                       // bytes kept to be searched later
+	marked  map[markerKey]announced             // guarded by mu
+	stays   atomic.Pointer[map[stayKey][]int32] // markers of texts that return, by resource
+	bodies  *atomic.Int64                       // bytes of bodies kept for later searches
 }
 
-// Bounds of what a catalogue keeps.
+// Limits of what a catalogue keeps.
 const (
-	// keptBodies bounds the bytes of bodies that are kept for markers
-	// announced later. Every distinct body counts once.
+	// keptBodies limits the bytes of bodies kept for markers announced later.
+	// Every distinct body counts once.
 	keptBodies = 512 << 20
 	// keptRecent is how many results of each kind are kept for other proxies;
 	// the oldest are dropped first.
@@ -135,8 +135,8 @@ func (c *catalogue) initial(t *table) func(yield func(name, version string) bool
 	}
 }
 
-// forget drops results that were kept for other proxies, and with them contents and tables
-// that no proxy holds any longer.
+// forget drops the cached results, and with them contents and tables that no proxy holds
+// any longer.
 func (c *catalogue) forget() {
 	c.messages.forget()
 	c.responses.forget()
@@ -201,30 +201,30 @@ func (r *recent[K, V]) get(key K, create func() V) V {
 	return v
 }
 
-// names numbers the names of one kind. Numbers of names that nobody holds any
-// longer are given to new names, so that a fleet that runs for weeks while
-// Services come and go holds the names of the last ones only.
+// names numbers the names of one kind. The numbers of unused names are reused,
+// so that the memory of a fleet that runs for weeks while Services come and go
+// does not grow.
 type names struct {
 	ids  map[string]uint32
 	list []string
-	lost []int64    // when any proxy lost the name first since it last came, ns since 1970; 0: never
+	lost []int64    // when a proxy first lost the name since it last appeared, ns since 1970; 0: never
 	free []freeName // the longest free first
 	kept int        // names after the last sweep
 }
 
-// freeName is a number that may be given anew some time after it became free.
+// freeName is a number that may be reused some time after it became free.
 type freeName struct {
 	id uint32
 	at time.Time
 }
 
 const (
-	// sweepNames is how many names of a kind may be added to twice those that
-	// are in use before it is looked which still are.
+	// Unused names of a kind are looked for when it has more than twice the
+	// names that were in use plus sweepNames.
 	sweepNames = 4096
-	// quarantine is how long the number of a name that nobody holds stays
-	// unused: an answer that has been read but not yet taken may have it among
-	// its removals, for milliseconds.
+	// quarantine is how long the number of an unused name is not reused, because
+	// for some milliseconds a response that was read but not yet applied may
+	// have it among its removals.
 	quarantine = time.Minute
 )
 
@@ -239,7 +239,7 @@ func (c *catalogue) nameID(k kind, name []byte) uint32 {
 	if len(n.free) > 0 && time.Since(n.free[0].at) >= c.quarantine {
 		id = n.free[0].id
 		n.free = n.free[1:]
-		n.list[id], n.lost[id] = text, 0 // nobody reads them: no table or set has this number
+		n.list[id], n.lost[id] = text, 0 // without a reader: no table or set has this number
 	} else {
 		n.list, n.lost = append(n.list, text), append(n.lost, 0)
 	}
@@ -247,14 +247,14 @@ func (c *catalogue) nameID(k kind, name []byte) uint32 {
 	return id
 }
 
-// name is the inverse of nameID, of a number that is in use.
+// name is the inverse of nameID for a number in use.
 func (c *catalogue) name(k kind, id uint32) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.names[k].list[id]
 }
 
-// crowded says whether it is time to look which names are in use. c.mu is held.
+// crowded reports whether unused names should be looked for. c.mu is held.
 func (c *catalogue) crowded() bool {
 	for k := range c.names {
 		if n := &c.names[k]; len(n.ids) > 2*n.kept+sweepNames {
@@ -264,9 +264,9 @@ func (c *catalogue) crowded() bool {
 	return false
 }
 
-// freeNames takes back the numbers of names that no content and no set has. What
-// was worked out for other proxies is forgotten with them: messages that remove
-// such a name are remembered by its number.
+// freeNames frees the numbers of names that are in no content and no set. It
+// also drops the cached results, because cached messages that remove such a name
+// refer to its number.
 func (c *catalogue) freeNames() {
 	freed := false
 	c.mu.Lock()
@@ -311,7 +311,7 @@ func (c *catalogue) freeNames() {
 	}
 }
 
-// referred is the kind of what contents of a kind refer to.
+// referred is the kind of the resources that contents of a kind refer to.
 func referred(k kind) kind {
 	if k == lds {
 		return rds

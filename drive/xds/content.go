@@ -21,8 +21,8 @@ type content struct {
 	sum      uint64 // digest of the body
 	size     int    // bytes of the body
 	version  string
-	// start is when the name's present change to this content began: when any proxy got
-	// it first since the name last had another, ns since 1970.
+	// start is when the latest change of the name to this content began: when a proxy
+	// first got it since the name last had another, ns since 1970.
 	start atomic.Int64
 
 	// What the body refers to.
@@ -33,8 +33,8 @@ type content struct {
 	mu       sync.Mutex
 	body     []byte  // nil: not kept
 	searched int     // markers looked for so far
-	holds    []int32 // of them, those it shows
-	unknown  []int32 // of them, those that could not be looked for
+	holds    []int32 // of these, the markers it shows
+	unknown  []int32 // of these, the markers that could not be looked for
 }
 
 type contentKey struct {
@@ -45,10 +45,10 @@ type contentKey struct {
 	version string
 }
 
-// intern returns the one content of a resource, whose bytes it reads if nobody
-// got the same before; sum is their hash. c.mu is held.
+// intern returns the content of a resource, parsing raw only if the same bytes
+// were not received before; sum is their hash. c.mu is held.
 func (c *catalogue) intern(k kind, raw []byte, sum uint64, at int64) (*content, error) {
-	variant := sum + mix(uint64(k)) // the same bytes may be of two kinds
+	variant := sum + mix(uint64(k)) // two kinds may have the same bytes
 	if known := c.variants[variant].Value(); known != nil {
 		return known, nil
 	}
@@ -69,7 +69,7 @@ func (c *catalogue) intern(k kind, raw []byte, sum uint64, at int64) (*content, 
 	return known, nil
 }
 
-// add makes a content that has not been met before. c.mu is held.
+// add creates a new content. c.mu is held.
 func (c *catalogue) add(key contentKey, body []byte, at int64) *content {
 	k := key.kind
 	c.nextID++
@@ -79,10 +79,10 @@ func (c *catalogue) add(key contentKey, body []byte, at int64) *content {
 	if n := int64(len(body)); c.bodies.Load()+n <= keptBodies {
 		out.body = bytes.Clone(body)
 		c.bodies.Add(n)
-		kept := c.bodies // alone: a cleanup that led to the catalogue would keep all of it for ever
+		kept := c.bodies // a copy, because a cleanup that refers to the catalogue would keep it alive for ever
 		runtime.AddCleanup(out, func(n int64) { kept.Add(-n) }, n)
 	}
-	// Markers announced so far are looked for now, while the body is there.
+	// Look for the markers announced so far while the body is at hand.
 	out.search(c.names[k].list[out.name], body, *c.markers.Load())
 	c.contents[key] = weak.Make(out)
 	if len(c.contents) > 2*c.swept+1024 {
@@ -91,7 +91,7 @@ func (c *catalogue) add(key contentKey, body []byte, at int64) *content {
 	return out
 }
 
-// sweep drops entries that nobody holds any longer.
+// sweep drops entries whose values have been freed.
 func sweep[K comparable, V any](m map[K]weak.Pointer[V]) int {
 	for key, p := range m {
 		if p.Value() == nil {
@@ -101,7 +101,7 @@ func sweep[K comparable, V any](m map[K]weak.Pointer[V]) int {
 	return len(m)
 }
 
-// refer notes what a body asks a proxy to subscribe to, and what it is of. c.mu is held.
+// refer records the names that a body refers to. c.mu is held.
 func (c *catalogue) refer(out *content, body []byte) {
 	switch out.kind {
 	case cds:
@@ -144,9 +144,9 @@ func (t *content) search(name string, body []byte, markers []marker) {
 	t.searched = len(markers)
 }
 
-// shownBy says whether a body of the marker's kind shows its text. Of an address
-// among endpoints and workloads that means that one there gets traffic: a longer
-// address may begin with it, and one that is not ready is there too, marked so.
+// shownBy reports whether a body of the marker's kind shows its text. An address
+// in endpoints and workloads has to match as a whole and be ready for traffic: a
+// longer address may begin with it, and unready ones are listed too.
 func (m *marker) shownBy(body []byte) bool {
 	switch {
 	case m.ip == nil:
@@ -165,8 +165,8 @@ func (m *marker) shownBy(body []byte) bool {
 	return serves
 }
 
-// addressOf is the address that a text is, where kinds of resources have addresses;
-// nil for none.
+// addressOf returns a text as an address, for the kinds that have addresses; nil if it is
+// none.
 func addressOf(k kind, text string) []byte {
 	if k != eds && k != wds {
 		return nil
@@ -178,7 +178,7 @@ func addressOf(k kind, text string) []byte {
 	return a.AsSlice()
 }
 
-// shown returns the markers, of those announced so far, that a content shows.
+// shown returns which of the markers announced so far a content shows.
 func (c *catalogue) shown(t *content) (holds, unknown []int32) {
 	markers := *c.markers.Load()
 	t.mu.Lock()

@@ -10,10 +10,10 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// When a join is over.
+// Limits that decide when a join is complete.
 const (
 	joinLimit = 30 * time.Second
-	// joinQuiet is how long nothing may arrive after the proxy has everything.
+	// joinQuiet is how long nothing may arrive after the proxy has its configuration.
 	joinQuiet = 500 * time.Millisecond
 	// joinOptional is how long to wait for optional types.
 	joinOptional = 2 * time.Second
@@ -21,8 +21,8 @@ const (
 )
 
 // Join connects the one proxy of spec, independently of any fleet, waits until it has its
-// first configuration, and disconnects it. It fails if the proxy loses its stream: the
-// time would be that of a retry.
+// first configuration, and disconnects it. It fails if the proxy loses its stream, because
+// the time would include a retry.
 func Join(ctx context.Context, spec Spec) (*record.Join, error) {
 	if len(spec.Proxies) != 1 {
 		return nil, errs.Usage("xds: %d proxies are to join, want one", len(spec.Proxies))
@@ -74,15 +74,15 @@ func Join(ctx context.Context, spec Spec) (*record.Join, error) {
 	return out, nil
 }
 
-// joining notes the times of requests and responses, in nanoseconds since 1970. A nil one
-// notes nothing.
+// joining records the times of requests and responses in Unix nanoseconds. A nil joining
+// records nothing.
 type joining struct {
 	mu          sync.Mutex
 	asked       int64                 // the first request of the first stream
 	first, last [int(kinds) + 1]int64 // responses, by kind
 }
 
-// asks notes a request about to be sent.
+// asks records a request about to be sent.
 func (j *joining) asks() {
 	if j == nil {
 		return
@@ -94,7 +94,7 @@ func (j *joining) asks() {
 	}
 }
 
-// gets notes a response.
+// gets records a response.
 func (j *joining) gets(k kind, at int64) {
 	if j == nil {
 		return

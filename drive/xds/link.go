@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/stream"
 )
 
-// link is a connection, from before it is dialled until its end, and the
+// link is a connection, from before it is dialled until it has ended, with the
 // proxies that use it.
 type link struct {
 	fleet   *Fleet
@@ -22,30 +22,29 @@ type link struct {
 	mu      sync.Mutex
 	conn    *stream.Conn
 	pending []*proxy // waiting for the connection
-	dead    error    // why there is none any more
+	dead    error    // why the connection ended
 }
 
-// linkKey says which proxies may share a connection.
+// linkKey identifies the connections that a proxy may share.
 type linkKey struct {
 	address  string
-	identity string // whose certificate it shows; "" if that does not matter
+	identity string // whose certificate it presents; "" if any proxy may share it
 	slow     bool   // has small windows
-	alone    bool   // for one proxy, which will stop reading it
+	alone    bool   // for a single proxy that will stop reading
 }
 
 // Sizes of connections.
 const (
 	slowWindow = 16 << 10  // of each stream of slow readers, bytes
 	maxMessage = 256 << 20 // bytes of a response
-	sharedRead = 64 << 10  // read of the socket at once where streams share it, bytes
+	sharedRead = 64 << 10  // bytes per read of a socket that streams share
 	singleRead = 4 << 10
-	// stopsBuffer is what the kernel may keep for a proxy that stops reading,
-	// bytes (it doubles it, socket(7)): left to itself it would be megabytes.
+	// stopsBuffer is the receive buffer in bytes of a proxy that stops reading
+	// (the kernel doubles it, socket(7)); the default grows to megabytes.
 	stopsBuffer = 64 << 10
 )
 
-// place finds a connection with room for a proxy, or begins one. g.mu is
-// held.
+// place finds a connection with room for a proxy, or opens one. g.mu is held.
 func (g *gate) place(p *proxy) *link {
 	f := g.fleet
 	key := linkKey{slow: p.spec.behaviour() == BehaviourSlowReader, alone: p.spec.behaviour() == BehaviourStopsReading}
@@ -55,7 +54,7 @@ func (g *gate) place(p *proxy) *link {
 		}
 	}
 	key.address = f.spec.Addresses[int(p.index)%len(f.spec.Addresses)]
-	// An address that fails must not keep a proxy for ever.
+	// Do not keep a proxy on an address that fails.
 	if p.attempts > 2 {
 		key.address = f.spec.Addresses[(int(p.index)+p.attempts)%len(f.spec.Addresses)]
 	}
@@ -75,7 +74,7 @@ func (g *gate) place(p *proxy) *link {
 	return l
 }
 
-// shared is how many proxies per connection is for.
+// shared returns how many proxies with a key share a connection.
 func (g *gate) shared(key linkKey) int {
 	if key.alone {
 		return 1
@@ -83,7 +82,7 @@ func (g *gate) shared(key linkKey) int {
 	return g.fleet.spec.StreamsPerConnection
 }
 
-// leave takes a proxy off a connection. g.mu is held.
+// leave removes a proxy from a connection. g.mu is held.
 func (g *gate) leave(l *link) {
 	l.used--
 	if !g.links[l] {
@@ -167,10 +166,10 @@ func (l *link) options() stream.Options {
 		}
 		f.lag.add(waited)
 	}
-	// Before anything is marked no convergence hangs on the time of a message;
-	// lag that is counted until then leaves this waiting out.
+	// Before the first marker, no convergence depends on the time of a message,
+	// and the lag excludes this wait.
 	o.MayWait = func() bool { return len(*f.catalogue.markers.Load()) == 0 }
-	if !l.key.slow { // what reads slowly on purpose is not late
+	if !l.key.slow { // a slow reader is late on purpose
 		o.OnTurn = f.turns.add
 	}
 	return o
@@ -188,8 +187,8 @@ func (l *link) fail(err error) {
 	}
 }
 
-// connect opens a stream for a proxy now or when the connection is there; it
-// returns false if that is busy.
+// connect opens a stream for a proxy, now or as soon as the connection is
+// established. It returns false if the connection is busy.
 func (l *link) connect(p *proxy) (done bool) {
 	l.mu.Lock()
 	conn, dead := l.conn, l.dead
@@ -219,8 +218,8 @@ func (l *link) openLocked(p *proxy) {
 	l.fleet.failed(p, reasonDial, err)
 }
 
-// do calls f under the connection's lock, if there is a connection; it returns
-// false if that is busy.
+// do calls f under the connection's lock, if there is a connection. It returns
+// false if the connection is busy.
 func (l *link) do(f func()) (done bool) {
 	l.mu.Lock()
 	conn := l.conn
@@ -232,7 +231,7 @@ func (l *link) do(f func()) (done bool) {
 	return done
 }
 
-// ping is left out where the connection is busy: then something is on its way.
+// ping pings the peer unless the connection is busy, which means it is alive.
 func (l *link) ping() {
 	l.mu.Lock()
 	conn := l.conn
@@ -251,7 +250,7 @@ func (l *link) close() {
 	}
 }
 
-// stopReading has the connection read nothing more. Its lock is held.
+// stopReading makes the connection stop reading. Its lock is held.
 func (l *link) stopReading() {
 	l.conn.StopReading()
 	l.fleet.mu.Lock()

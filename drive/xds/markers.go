@@ -8,31 +8,31 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// marker is a record.Marker made ready to be looked for.
+// marker is a record.Marker prepared for searching.
 type marker struct {
 	record.Marker
 	kind kind
 	text []byte
-	ip   []byte // that text is, of endpoints and workloads; nil: none
-	// returns says that the same text was marked before, the other way round:
-	// an endpoint that goes and comes back. A proxy that is sent both changes
-	// in one shows neither.
+	ip   []byte // text as an address, for endpoints and workloads; nil: text is not an address
+	// returns reports that the same text was marked before with the opposite
+	// sense, such as an endpoint that goes and comes back. A proxy that gets
+	// both changes in one response shows neither.
 	returns bool
-	// since is what may be this marker's in what proxies got before it was
-	// announced: nothing before then, nanoseconds since 1970.
+	// since is the earliest time (Unix nanoseconds) at which content received
+	// before the announcement may count for this marker.
 	since int64
 }
 
-// markerKey is what two markers have in common that are about the same text.
+// markerKey identifies the text that markers are about.
 type markerKey struct {
 	kind           kind
 	resource, text string
 }
 
-// announced is when a text was marked last: that it comes, and that it goes.
+// announced holds when a text was last marked as appearing and as disappearing.
 type announced struct{ there, gone int64 }
 
-// stayKey is a resource by its name.
+// stayKey identifies a resource by kind and name.
 type stayKey struct {
 	kind     kind
 	resource string
@@ -78,22 +78,21 @@ func (c *catalogue) announce(list []record.Marker, now int64) int {
 	return len(old)
 }
 
-// sights are the markers that a step shows, by index.
+// sights are the markers that a step reveals, by index.
 type sights struct {
-	// seen: a proxy that takes the step shows the change from then on.
+	// seen: the change takes effect in a proxy that takes the step.
 	seen []int32
-	// stay: a proxy showed it before and does after. If the change had been
-	// made by then, the proxy was sent it in one with the change that it takes
-	// back.
+	// stay: the marked state held before the step and still holds. If the
+	// change had been made by then, the proxy got it merged with the change
+	// that reverts it.
 	stay []int32
-	// unknown: a content is no longer there to be searched.
+	// unknown: a content has been freed and cannot be searched.
 	unknown []int32
 }
 
 func (s *sights) none() bool { return len(s.seen) == 0 && len(s.stay) == 0 && len(s.unknown) == 0 }
 
-// sights returns what a proxy shows when it takes a step, of the markers
-// announced so far.
+// sights returns which of the markers announced so far a step reveals.
 func (c *catalogue) sights(s *step) *sights {
 	markers := *c.markers.Load()
 	s.mu.Lock()
@@ -169,7 +168,7 @@ func (c *catalogue) look(s *step, markers []marker) *sights {
 	return &sights{seen: slices.Sorted(maps.Keys(seen)), stay: slices.Sorted(maps.Keys(stay)), unknown: slices.Sorted(maps.Keys(unknown))}
 }
 
-// shownOf is shown of the first n markers; more may have been announced since.
+// shownOf is shown limited to the first n markers; more may have been announced since.
 func (c *catalogue) shownOf(t *content, n int) (holds, unknown []int32) {
 	holds, unknown = c.shown(t)
 	cut := func(list []int32) []int32 { // they are in order
@@ -179,7 +178,7 @@ func (c *catalogue) shownOf(t *content, n int) (holds, unknown []int32) {
 	return cut(holds), cut(unknown)
 }
 
-// anywhere says whether any content of a table shows a marker.
+// anywhere reports whether any content of a table shows a marker.
 func (c *catalogue) anywhere(t *table, m int32) bool {
 	for one := range t.all() {
 		if holds, _ := c.shown(one); slices.Contains(holds, m) {

@@ -6,20 +6,19 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// memory is what proxies took of late: which step, when they got it and when
-// they acknowledged it. A marker that is announced after a proxy got what it
-// marks is found there, with the times of then. It holds on to the contents
-// of those steps, so that they can be searched.
+// memory holds the steps that proxies took recently, with the times at which
+// they received and acknowledged them. A marker announced after a proxy
+// received the marked content is found here, with the original times. It keeps
+// the contents of those steps alive so that they can be searched.
 type memory struct {
 	chunks []*memoryChunk // the oldest first
-	// from is the time from which on everything is there, ns since 1970.
+	// from is the time since which the memory is complete, Unix nanoseconds.
 	from int64
-	// late are sightings that were found afterwards, of what has not been
-	// acknowledged yet.
+	// late are sightings found by lookBack in steps not acknowledged yet.
 	late map[*taken][]noteEntry
 }
 
-// taken is one step of one proxy.
+// taken is one step taken by one proxy.
 type taken struct {
 	step     *step
 	proxy    int32
@@ -27,22 +26,22 @@ type taken struct {
 	acked    int64 // 0: not yet
 }
 
-// memoryChunk is forgotten as a whole.
+// memoryChunk is the unit in which memory is freed.
 type memoryChunk struct {
-	entries []taken // never more than its capacity: there are pointers into it
+	entries []taken // never grows beyond its capacity, because there are pointers into it
 	newest  int64
 }
 
-// How much is remembered: markers are late by milliseconds, on a machine that
-// is far too busy by a few seconds.
+// The limits of the memory. Markers are late by milliseconds, or by a few
+// seconds on an overloaded machine.
 const (
 	rememberFor     = 10 * time.Second
 	rememberChunk   = 256 // entries of 32 bytes
-	rememberEach    = 256 // entries for each proxy, on average
+	rememberEach    = 256 // entries per proxy, on average
 	rememberAtLeast = 16  // chunks
 )
 
-// remember notes that a proxy takes a step.
+// remember records that a proxy takes a step.
 func (s *sightings) remember(st *step, proxy int32, at int64) *taken {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +60,7 @@ func (s *sightings) remember(st *step, proxy int32, at int64) *taken {
 	return &c.entries[len(c.entries)-1]
 }
 
-// drop forgets the first n chunks.
+// drop removes the first n chunks.
 func (m *memory) drop(n int) {
 	for _, c := range m.chunks[:n] {
 		m.from = max(m.from, c.newest+1)
@@ -70,7 +69,7 @@ func (m *memory) drop(n int) {
 	m.chunks = m.chunks[n:]
 }
 
-// expire forgets what is too old, and says whether anything is left.
+// expire drops chunks older than rememberFor and reports whether any are left.
 func (s *sightings) expire(now time.Time) (left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +85,7 @@ func (s *sightings) expire(now time.Time) (left bool) {
 	return len(m.chunks) > 0
 }
 
-// ack notes when a step was acknowledged. s.mu is held.
+// ack records when a step was acknowledged. s.mu is held.
 func (m *memory) ack(s *sightings, t *taken, at int64) {
 	t.acked = at
 	for _, e := range m.late[t] {
@@ -95,8 +94,8 @@ func (m *memory) ack(s *sightings, t *taken, at int64) {
 	delete(m.late, t)
 }
 
-// lookBack searches what is remembered for the markers from index first to
-// end, just announced.
+// lookBack searches the memory for the markers with indices in [first, end),
+// which were just announced.
 func (f *Fleet) lookBack(first, end int, now int64) {
 	markers := (*f.catalogue.markers.Load())[:end]
 	s := &f.sightings
@@ -104,7 +103,7 @@ func (f *Fleet) lookBack(first, end int, now int64) {
 	from := s.memory.from
 	chunks := make([][]taken, len(s.memory.chunks))
 	for i, c := range s.memory.chunks {
-		chunks[i] = c.entries // but for acked nothing in them changes
+		chunks[i] = c.entries // only acked changes in them
 	}
 	s.mu.Unlock()
 	back, fresh := from, false
@@ -141,7 +140,7 @@ func (f *Fleet) lookBack(first, end int, now int64) {
 	}
 }
 
-// found notes a sighting that was remembered.
+// found records a sighting found in the memory.
 func (s *sightings) found(m int32, t *taken) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

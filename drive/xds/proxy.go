@@ -8,9 +8,9 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 )
 
-// proxy is one simulated sidecar, gateway or ztunnel. Except for its tables and what
-// is atomic it belongs to whoever holds the lock of its connection, or to the
-// gate while it has none.
+// proxy is one simulated sidecar, gateway or ztunnel. Except for its tables and atomic
+// fields, it is guarded by the lock of its connection, or owned by the gate while it has
+// none.
 type proxy struct {
 	fleet *Fleet
 	spec  *Proxy
@@ -18,7 +18,7 @@ type proxy struct {
 
 	link     *link
 	stream   *stream.Stream
-	epoch    uint32        // counts streams, so that a late timer finds nothing to do
+	epoch    uint32        // counts streams, so that late timers of earlier streams do nothing
 	attempts int           // failed since it was last connected
 	rests    time.Duration // of a ztunnel: its latest back-off
 
@@ -26,37 +26,37 @@ type proxy struct {
 	connected  bool
 	synced     bool
 	syncedAt   int64 // ns since 1970
-	without    int64 // since when it lost its stream and has not everything again, ns since 1970; 0: it has
+	without    int64 // since when it has lacked configuration after the loss of a stream, ns since 1970; 0: it lacks none
 	asked      kindSet
 	answered   kindSet      // of this stream
 	accepted   kindSet      // ever
 	took       [kinds]int64 // when it last took a response, ns since 1970
 	tables     [kinds]atomic.Pointer[table]
 	subscribed [kinds]*nameSet
-	nonces     [kinds]string // state of the world only: of the last response
-	versions   [kinds]string // of the last that was accepted
+	nonces     [kinds]string // of the last response; state-of-the-world mode only
+	versions   [kinds]string // of the last accepted response
 
 	held      []heldAck     // ACKs of clusters that wait for endpoints
-	warming   []uint32      // whose endpoints they wait for
+	warming   []uint32      // clusters whose endpoints they wait for
 	heldSince time.Time     // the first of them
 	timed     bool          // there is a timer for them
-	taking    bool          // a response
-	later     []request     // that are due some time after the response they answer
-	owed      []func(int64) // of ACKs that were held when their stream ended
-	draining  bool          // routes without a listener are about to be let go
+	taking    bool          // a response is being handled
+	later     []request     // requests that are due some time after the response they answer
+	owed      []func(int64) // callbacks of ACKs that were held when their stream ended
+	draining  bool          // a drain of routes without a listener is scheduled
 }
 
 // kindSet is a set of kinds.
 type kindSet uint16
 
-// optional kinds may stay without an answer: istiod is silent where it has
-// nothing, and an old one knows no workloads.
+// optional kinds may never be answered: istiod does not respond if it has
+// nothing to send, and old versions do not know workloads.
 const optional kindSet = 1<<nds | 1<<ecds | 1<<workloads
 
 func (s kindSet) has(k kind) bool { return s&(1<<k) != 0 }
 func (s *kindSet) add(k kind)     { *s |= 1 << k }
 
-// open begins a stream. The connection's lock is held.
+// open opens a stream. The connection's lock is held.
 func (p *proxy) open(conn *stream.Conn) error {
 	f := p.fleet
 	node, err := f.spec.node(p.spec)
@@ -75,14 +75,14 @@ func (p *proxy) open(conn *stream.Conn) error {
 	p.asked, p.answered = 0, 0
 	p.nonces = [kinds]string{}
 	p.giveUp()
-	for _, h := range p.held { // the new stream's first ACK of clusters is for these too
+	for _, h := range p.held { // the new stream's first CDS ACK covers these too
 		if h.sent != nil {
 			p.owed = append(p.owed, h.sent)
 		}
 	}
 	p.held, p.warming, p.timed, p.draining = nil, nil, false, false
 	if p.spec.nodeType() == NodeZtunnel {
-		for _, k := range ztunnelKinds { // each of which says who it is
+		for _, k := range ztunnelKinds { // each request carries the node
 			p.ask(k, node)
 		}
 		return nil
@@ -94,7 +94,7 @@ func (p *proxy) open(conn *stream.Conn) error {
 	if !p.everAsked {
 		return nil
 	}
-	// After a reconnect Envoy knows what it wants and asks for all of it.
+	// After a reconnect Envoy renews all its subscriptions.
 	for _, k := range []kind{eds, lds, nds, rds, ecds} {
 		if k == nds && !p.wantsNDS() || !k.wildcard() && len(p.subscribed[k].ids) == 0 {
 			continue
@@ -108,11 +108,11 @@ func (p *proxy) wantsNDS() bool {
 	return p.fleet.spec.DNSCapture && p.spec.nodeType() == NodeSidecar
 }
 
-// ask sends the first request for a kind on this stream.
+// ask sends the first request of a kind on this stream.
 func (p *proxy) ask(k kind, node []byte) {
 	p.asked.add(k)
 	table, version := p.tables[k].Load(), p.versions[k]
-	if k == nds { // pilot-agent asks for the table of names itself, anew on each stream
+	if k == nds { // pilot-agent itself asks for the name table, anew on each stream
 		table, version = emptyTables[k], ""
 	}
 	names := p.subscribed[k].names
@@ -124,7 +124,7 @@ func (p *proxy) ask(k kind, node []byte) {
 	}
 	if p.fleet.spec.Mode == ModeDelta {
 		r := wire.DeltaRequest{Node: node, TypeURL: kindURLs[k], Subscribe: names}
-		if k == wds && p.fleet.spec.OnDemand { // delta xDS has no other words for a subscription to nothing
+		if k == wds && p.fleet.spec.OnDemand { // the way to express a subscription to nothing in delta xDS
 			r.Subscribe, r.Unsubscribe = everything, everything
 		}
 		if table.count > 0 {
@@ -138,7 +138,7 @@ func (p *proxy) ask(k kind, node []byte) {
 	p.send(b, nil)
 }
 
-// send hands a message to the stream and keeps its buffer for the next.
+// send passes a message to the stream and keeps its buffer for reuse.
 func (p *proxy) send(b []byte, sent func(int64)) {
 	p.say(request{message: b, sent: sent})
 	if cap(b) <= maxScratch {
@@ -146,11 +146,11 @@ func (p *proxy) send(b []byte, sent func(int64)) {
 	}
 }
 
-// maxScratch bounds the buffer for requests that a link keeps, bytes: enough
+// maxScratch is the largest request buffer, in bytes, that a link keeps: enough
 // for an ACK.
 const maxScratch = 4 << 10
 
-// Message takes a response.
+// Message handles a response.
 func (p *proxy) Message(message []byte, at int64) {
 	f := p.fleet
 	f.lastMessage.Store(at)
@@ -246,22 +246,22 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 	p.advance(at)
 }
 
-// move makes the step that a response asks for.
+// move applies a response to the table of a kind and returns the step.
 func (p *proxy) move(k kind, r *response) *step {
 	s := p.fleet.catalogue.step(p.tables[k].Load(), r)
 	p.tables[k].Store(s.to)
 	return s
 }
 
-// prune drops what a proxy subscribes to no longer.
+// prune drops contents that the proxy no longer subscribes to.
 func (p *proxy) prune(k kind, r *response, n *noted, at int64) {
 	s := p.move(k, r)
 	p.fleet.catalogue.began(s, p.took[k], at)
 	n.collect(p.fleet, p, s, at)
 }
 
-// follow works out what a changed table makes a proxy subscribe to, and drops
-// what it subscribes to no longer. It returns the requests to send.
+// follow updates the subscriptions that depend on a changed table and drops
+// contents no longer subscribed to. It returns the requests to send.
 func (p *proxy) follow(k kind, t *table, n *noted, at int64) (requests []func()) {
 	if k != cds && k != lds {
 		return nil
@@ -292,7 +292,7 @@ func (p *proxy) follow(k kind, t *table, n *noted, at int64) (requests []func())
 	return requests
 }
 
-// subscribe sends a change of subscription, apart from any ACK.
+// subscribe sends a change of subscription in a request of its own, without an ACK.
 func (p *proxy) subscribe(k kind, d *diff) {
 	switch {
 	case !p.asked.has(k):
@@ -302,13 +302,13 @@ func (p *proxy) subscribe(k kind, d *diff) {
 	case p.fleet.spec.Mode == ModeDelta:
 		p.say(request{message: d.request, shared: true})
 	default:
-		// Without deltas per request says the last nonce and all names.
+		// In state-of-the-world mode a request carries the last nonce and all names.
 		r := wire.SotWRequest{Version: []byte(p.versions[k]), TypeURL: kindURLs[k], Names: p.subscribed[k].names, Nonce: []byte(p.nonces[k])}
 		p.send(r.Append(p.link.scratch[:0]), nil)
 	}
 }
 
-// reply acknowledges a response, or rejects it where fault says why.
+// reply acknowledges a response, or rejects it if fault is not empty.
 func (p *proxy) reply(k kind, url string, head *wire.Head, fault string, sent func(int64)) {
 	f := p.fleet
 	var b []byte
@@ -334,8 +334,8 @@ func (p *proxy) reply(k kind, url string, head *wire.Head, fault string, sent fu
 	}
 }
 
-// advance asks for the next kind when a new proxy has what comes before, and
-// notes when it has everything.
+// advance asks for the next kind when a new proxy has the previous ones, and
+// records when it has everything.
 func (p *proxy) advance(at int64) {
 	if !p.asked.has(lds) && p.answered.has(cds) && (p.answered.has(eds) || !p.asked.has(eds)) {
 		p.ask(lds, nil)
@@ -343,7 +343,7 @@ func (p *proxy) advance(at int64) {
 			p.ask(nds, nil)
 		}
 	}
-	last := lds // of what it asks for anyway
+	last := lds // the last of the kinds that every proxy asks for
 	if p.spec.nodeType() == NodeZtunnel {
 		last = wads
 	}
@@ -362,7 +362,7 @@ func (p *proxy) advance(at int64) {
 	}
 }
 
-// Closed takes the end of a stream.
+// Closed handles the end of a stream.
 func (p *proxy) Closed(status *stream.Status) {
 	p.stream = nil
 	p.fleet.lost(p, status)

@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// prepareSecurity makes ready what proxies prove themselves with.
+// prepareSecurity prepares the credentials of the proxies.
 func (f *Fleet) prepareSecurity(ctx context.Context) error {
 	s := &f.spec.Security
 	if s.Mode == SecurityPlaintext {
@@ -50,13 +50,13 @@ func (f *Fleet) prepareSecurity(ctx context.Context) error {
 	return nil
 }
 
-// signers bounds how many certificates are signed at a time: istiod has other
-// work, and each costs it a signature.
+// signers limits concurrent signing requests, because each costs istiod a
+// signature.
 const signers = 4
 
-// certificates returns the given certificates and, for each identity that has
-// none but a token, one that istiod signs for a key made here, which stays in
-// memory. Proxies of one service account share it.
+// certificates returns the given certificates and, for each identity without
+// one, a certificate signed by istiod for a new key, which stays in memory.
+// Proxies of one service account share a certificate.
 func (f *Fleet) certificates(ctx context.Context) (map[string]Certificate, error) {
 	s := &f.spec.Security
 	out := maps.Clone(s.Certificates)
@@ -86,7 +86,7 @@ func (f *Fleet) certificates(ctx context.Context) (map[string]Certificate, error
 	return out, group.Wait()
 }
 
-// metadata returns what a proxy sends with its stream: a token or nothing.
+// metadata returns the headers of a proxy's stream: its token, if any.
 func (f *Fleet) metadata(p *Proxy) []stream.Header {
 	h, _ := lookup(f.tokens, p.identity())
 	return h

@@ -8,13 +8,13 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// sighting has who saw one marker.
+// sighting records which proxies saw one marker.
 type sighting struct {
 	columns
 	seen    []uint64 // a bit for each proxy
-	stay    columns  // who was sent it again while it showed
+	stay    columns  // proxies that were sent it again while it held
 	unknown int
-	from    int64 // from when on what proxies got was searched, ns since 1970
+	from    int64 // received content was searched from this time on, Unix nanoseconds
 }
 
 // columns have an entry for each sighting.
@@ -31,8 +31,8 @@ func (c *columns) add(proxy int32, received, acked int64) int32 {
 	return int32(len(c.proxy) - 1)
 }
 
-// sightings of a fleet's markers, by their index, and what proxies took of
-// late.
+// sightings holds the sightings of a fleet's markers, by marker index, and the
+// steps that proxies took recently.
 type sightings struct {
 	mu      sync.Mutex
 	proxies int
@@ -40,27 +40,26 @@ type sightings struct {
 	memory  memory
 }
 
-// noted is what a response showed to a proxy, waiting for its ACK.
+// noted holds what a response revealed to a proxy until its ACK is sent.
 type noted struct {
 	entries []noteEntry
 	taken   []*taken
-	newest  int64 // when the newest change began, see catalogue.began; 0: not to be measured
+	newest  int64 // when the newest change began, see catalogue.began; 0: not measured
 }
 
 type noteEntry struct {
 	marker int32
 	at     int32 // index in the sighting's columns
-	stay   bool  // in those of stay
+	stay   bool  // index is in the stay columns
 }
 
-// maxStays bounds how many entries of a marker say that a proxy was sent it
-// again, for each proxy.
+// maxStays limits the stay entries of a marker, per proxy on average.
 const maxStays = 16
 
-// collect notes that a proxy takes a step, and the markers that it shows.
+// collect records that a proxy takes a step, and the markers that the step reveals.
 func (n *noted) collect(f *Fleet, p *proxy, s *step, at int64) {
-	// It is remembered before the markers are read: one that is announced
-	// meanwhile is found now or when it looks back.
+	// The step is remembered before the markers are read, so that a marker
+	// announced in between is found either here or by lookBack.
 	if p.syncedAt != 0 && s.changed() {
 		n.taken = append(n.taken, f.sightings.remember(s, p.index, at))
 	}
@@ -87,13 +86,13 @@ func (n *noted) collect(f *Fleet, p *proxy, s *step, at int64) {
 	}
 }
 
-// has says whether a proxy has seen it.
+// has reports whether a proxy has seen the marker.
 func (s *sighting) has(proxy int32) bool {
 	return s.seen != nil && s.seen[proxy/64]&(1<<(proxy%64)) != 0
 }
 
-// see notes a proxy that saw a marker and returns the index of the entry; -1
-// if it had it before it lost its stream. s.mu is held.
+// see records that a proxy saw a marker and returns the index of the entry, or
+// -1 if the proxy had seen it already, on an earlier stream. s.mu is held.
 func (s *sightings) see(m, proxy int32, received, acked int64) int32 {
 	one := s.grow(m)
 	if one.has(proxy) {
@@ -114,7 +113,7 @@ func (s *sightings) grow(m int32) *sighting {
 	return &s.list[m]
 }
 
-// ack notes when an entry was acknowledged. s.mu is held.
+// ack records when an entry was acknowledged. s.mu is held.
 func (s *sightings) ack(e noteEntry, at int64) {
 	one := &s.list[e.marker]
 	if e.stay {
@@ -124,8 +123,8 @@ func (s *sightings) ack(e noteEntry, at int64) {
 	}
 }
 
-// sent returns what is to be called when the ACK has been handed over; nil if
-// nobody wants to know.
+// sent returns the function to call when the ACK has been sent, or nil if
+// there is nothing to record.
 func (n *noted) sent(f *Fleet) func(at int64) {
 	if len(n.entries) == 0 && len(n.taken) == 0 && n.newest == 0 {
 		return nil
@@ -149,8 +148,8 @@ func (n *noted) sent(f *Fleet) func(at int64) {
 	}
 }
 
-// Sightings returns who saw the markers from index from on, an entry for each
-// marker announced.
+// Sightings returns the sightings of the markers from index from on, one entry
+// for each marker announced.
 func (f *Fleet) Sightings(from int) []MarkerSightings {
 	_, each := f.SightingsFrom(from)
 	out := []MarkerSightings{}
@@ -160,8 +159,8 @@ func (f *Fleet) Sightings(from int) []MarkerSightings {
 	return out
 }
 
-// SightingsFrom is how many markers there are from index from on, and who has seen
-// each of them by now. They are copied one by one, as they are asked for.
+// SightingsFrom returns the number of markers from index from on and a sequence
+// of their sightings up to now, copied one marker at a time.
 func (f *Fleet) SightingsFrom(from int) (count int, each iter.Seq[MarkerSightings]) {
 	markers := *f.catalogue.markers.Load()
 	from = min(max(from, 0), len(markers))
@@ -186,7 +185,7 @@ func (f *Fleet) SightingsFrom(from int) (count int, each iter.Seq[MarkerSighting
 	}
 }
 
-// fill copies the first so many of a marker's sightings.
+// fill copies the first seen sightings and the first stay stays of a marker.
 func (s *sightings) fill(out *MarkerSightings, seen, stay int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,22 +26,22 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// SignRequest is who wants a workload certificate, and of whom.
+// SignRequest describes a workload certificate to request and the authority to ask.
 type SignRequest struct {
 	Address    string // of the certificate authority, HOST:PORT: istiod's port 15012
 	RootCA     string // as in Security
 	ServerName string // as in Security
-	// Token proves the identity that the certificate is for, to the audience
+	// Token proves the identity that the certificate is for. Its audience is
 	// istio-ca.
 	Token          string
 	Namespace      string
 	ServiceAccount string // "" means default
-	// TrustDomain is the mesh's; "": whichever the certificate turns out to be
-	// of, since istiod puts in its own.
+	// TrustDomain is the trust domain of the mesh; "" accepts whichever one
+	// istiod puts into the certificate.
 	TrustDomain string
 	ClusterID   string // "" means Kubernetes
-	// Validity is how long the certificate is to be good for; 0 leaves it to
-	// the authority, whose default is a day. Nothing renews it.
+	// Validity is the requested lifetime of the certificate; 0 leaves it to the
+	// authority, whose default is a day. Certificates are not renewed.
 	Validity time.Duration
 }
 
@@ -55,9 +55,8 @@ const (
 
 // Sign has an authority sign a new key for an identity, as pilot-agent does
 // when it starts (IstioCertificateService in istio.io/api,
-// security/v1alpha1/ca.proto). The authority puts into the certificate what
-// the token proves, whatever is asked for: it is an error if that is another
-// identity.
+// security/v1alpha1/ca.proto). The authority certifies the identity that the
+// token proves, not the requested one; Sign fails if the two differ.
 func Sign(ctx context.Context, r SignRequest) (Certificate, error) {
 	fail := func(err error) (Certificate, error) {
 		return Certificate{}, fmt.Errorf("xds: a certificate from %s: %w", r.Address, err)
@@ -105,7 +104,7 @@ func Sign(ctx context.Context, r SignRequest) (Certificate, error) {
 	return out, nil
 }
 
-// call asks the authority. The chain is PEM, the leaf first.
+// call sends the request to the authority. The chain is PEM, leaf first.
 func (r *SignRequest) call(ctx context.Context, roots *x509.CertPool, csr []byte) (chain []string, err error) {
 	conn, err := grpc.NewClient("passthrough:///"+r.Address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
 		RootCAs: roots, ServerName: cmp.Or(r.ServerName, defaultServerName), MinVersion: tls.VersionTLS12})),
@@ -134,8 +133,8 @@ func (r *SignRequest) call(ctx context.Context, roots *x509.CertPool, csr []byte
 	return parseChain(answer.Body)
 }
 
-// reach connects to an authority that has only just begun: for a moment its Service
-// may still lead to one that has ended.
+// reach connects to the authority, with retries: shortly after its start, its Service may
+// still lead to a Pod that has ended.
 func reach(ctx context.Context, address string) (net.Conn, error) {
 	limited, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()

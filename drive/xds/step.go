@@ -10,12 +10,12 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 )
 
-// message is one distinct message of istiod, whatever its nonce and the order
-// of its resources.
+// message is one distinct message of istiod, regardless of its nonce and the
+// order of its resources.
 type message struct {
 	once     sync.Once
 	response *response
-	err      error // it cannot be understood
+	err      error // why it cannot be parsed
 }
 
 type messageKey struct {
@@ -24,17 +24,17 @@ type messageKey struct {
 	size, resources, removed int
 }
 
-// response is what a message says, whatever the order of its resources:
-// istiod often iterates over maps.
+// response is the content of a message, regardless of the order of its
+// resources: istiod often iterates over maps.
 type response struct {
-	kind     kind       // kinds: a type nobody here asks for
-	contents []*content // by number of their names
+	kind     kind       // kinds: a type that proxies do not subscribe to
+	contents []*content // ordered by name id
 	removed  []uint32   // in order
-	partial  bool       // what it does not name stays as it is
+	partial  bool       // names that it leaves out stay as they are
 	fault    string     // why a proxy would reject it; "" if it would not
 }
 
-// responseKey tells responses apart: sum is over contents and removals.
+// responseKey identifies a response; sum covers contents and removals.
 type responseKey struct {
 	kind              kind
 	sum               uint64
@@ -44,7 +44,7 @@ type responseKey struct {
 // sums are buffers for the hashes of a message's resources.
 var sums = sync.Pool{New: func() any { return new([]uint64) }}
 
-// read returns what a message says, and what it says of itself.
+// read returns the response in a message, and the header of the message.
 func (c *catalogue) read(message []byte, at int64) (r *response, head wire.Head, err error) {
 	buffer := sums.Get().(*[]uint64)
 	defer sums.Put(buffer)
@@ -55,8 +55,8 @@ func (c *catalogue) read(message []byte, at int64) (r *response, head wire.Head,
 	return r, o.Head, err
 }
 
-// response returns what a message says, whose outline is given. Only the first
-// proxy that gets it pays for reading it.
+// response returns the response in a message with the given outline. It is
+// parsed once, for the first proxy that gets it.
 func (c *catalogue) response(bytes []byte, o *wire.Outline, at int64) (*response, error) {
 	key := messageKey{kind: kindOf(o.TypeURL), sum: o.Sum, size: o.Size, resources: o.Resources, removed: o.Removed}
 	m := c.messages.get(key, func() *message { return &message{} })
@@ -66,15 +66,15 @@ func (c *catalogue) response(bytes []byte, o *wire.Outline, at int64) (*response
 
 func (c *catalogue) understand(bytes []byte, o *wire.Outline, at int64) (*response, error) {
 	r := &response{kind: kindOf(o.TypeURL)}
-	if r.kind == kinds { // nobody asked for it, but it has to be whole
+	if r.kind == kinds { // nobody asked for it, but it has to be well-formed
 		_, err := wire.Walk(bytes, c.delta, func(raw []byte) error {
 			_, err := wire.ParseResource(raw, string(o.TypeURL), c.delta)
 			return err
 		}, func([]byte) error { return nil })
 		return r, err
 	}
-	// Without deltas, clusters and listeners come whole; of the others istiod
-	// may send those that changed.
+	// In state-of-the-world mode, CDS and LDS responses are complete; for the
+	// other types istiod may send only what changed.
 	r.partial = c.delta || (r.kind != cds && r.kind != lds)
 	r.contents = make([]*content, 0, o.Resources)
 	c.mu.Lock()
@@ -116,23 +116,23 @@ func (c *catalogue) understand(bytes []byte, o *wire.Outline, at int64) (*respon
 	}), nil
 }
 
-// step is what a response does to a proxy that holds a table.
+// step is the effect of a response on a proxy that holds a table.
 type step struct {
 	once     sync.Once
 	from, to *table
 	response *response
 
-	identical      int64 // contents that the proxy had
+	identical      int64 // contents that the proxy already had
 	identicalBytes int64
 	removed        int64
-	moves          []change // that leave a name with another content, or with none
+	moves          []change // names that get another content, or none
 
 	mu      sync.Mutex
-	markers int // how many were announced when sights was worked out; -1: never
+	markers int // number of markers when sights was computed; -1: never computed
 	sights  *sights
 }
 
-// changed says whether a proxy holds anything else after the step.
+// changed reports whether the step changes what a proxy holds.
 func (s *step) changed() bool { return len(s.moves) > 0 }
 
 // began returns when the newest of the changes began that a proxy takes with a step: when
@@ -182,8 +182,8 @@ func (c *catalogue) lose(from *content, before, at int64) {
 // change is one name that a step changes.
 type change struct{ from, to *content }
 
-// changes yields what a step changes, name by name. It is seldom asked for,
-// and as long as the response.
+// changes yields the names that a step changes. It is called rarely and takes
+// time proportional to the response.
 func (s *step) changes(yield func(change) bool) {
 	for _, to := range s.response.contents {
 		if !yield(change{from: s.from.at(to.name), to: to}) {
@@ -217,7 +217,7 @@ var emptyTables = func() (out [kinds]*table) {
 	return out
 }()
 
-// step returns what a response makes of a table, worked out once for all
+// step returns the effect of a response on a table, computed once for all
 // proxies that take this step.
 func (c *catalogue) step(from *table, r *response) *step {
 	s := c.steps.get(stepKey{from, r}, func() *step { return &step{markers: -1} })

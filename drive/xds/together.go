@@ -9,16 +9,17 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Part is what one of several fleets says that are one together (see [Spec.Split]).
-// Taken together, proxies are numbered over all of them, and times are by the clock of
-// the first. Parts are in the order of their proxies.
+// Part is the answer of one of several fleets that together simulate one (see
+// [Spec.Split]). In merged answers, proxies are numbered over all fleets and times are by
+// the clock of the first. Parts are ordered by their proxies.
 type Part[T any] struct {
 	First   int   // number of its first proxy
 	AheadNS int64 // how far its clock is ahead of the first one's
 	Said    T
 }
 
-// at is a time of a part's by the first one's clock; 0 and [record.Never] are none.
+// at converts a time of the part to the clock of the first part; 0 and [record.Never]
+// are not times and stay as they are.
 func (p *Part[T]) at(ns int64) int64 {
 	if ns == 0 || ns == record.Never {
 		return ns
@@ -42,7 +43,7 @@ func (p *Part[T]) numbers(all []int32) []int32 {
 	return out
 }
 
-// StatusOf is how several fleets stand together.
+// StatusOf merges the status of several fleets.
 func StatusOf(parts []Part[Status]) Status {
 	out := Status{NowUnixNS: math.MaxInt64, Markers: math.MaxInt}
 	for i := range parts {
@@ -63,10 +64,10 @@ func StatusOf(parts []Part[Status]) Status {
 	return out
 }
 
-// AccountOf is the account of several fleets: the sum of what they counted, and how
-// late the latest of them was, at each quantile. One that was sent nothing says nothing
-// of that, where another one was. Convergence begins with the first proxy of each fleet
-// and is not taken together. Sidecars are held against the ztunnels of their own fleet.
+// AccountOf merges the accounts of several fleets: counts are summed, and lag quantiles
+// are the maximum over the fleets. A fleet that received nothing is left out of the lag if
+// another received something. Convergence is measured from the first proxy of each fleet
+// and is not merged. Sidecars are compared with the ztunnels of their own fleet.
 func AccountOf(parts []Part[Account]) Account {
 	if len(parts) == 1 {
 		out := parts[0].Said
@@ -106,7 +107,7 @@ func AccountOf(parts []Part[Account]) Account {
 	return out
 }
 
-// lagsOf fills in how late the latest of several fleets was to read.
+// lagsOf sets the read lag to the maximum over several fleets.
 func (a *Account) lagsOf(parts []Part[Account]) {
 	read := slices.DeleteFunc(slices.Clone(parts), func(p Part[Account]) bool { return p.Said.StampedReads+p.Said.UnstampedReads == 0 })
 	if len(read) == 0 {
@@ -115,7 +116,7 @@ func (a *Account) lagsOf(parts []Part[Account]) {
 	a.LagSource = LagKernel
 	for _, p := range read {
 		one := p.Said
-		if one.LagCount == 0 { // of this one nothing is known
+		if one.LagCount == 0 { // unknown for this fleet, so unknown for all
 			a.Lag, a.LagCount = record.Quantiles{}, 0
 			return
 		}
@@ -134,8 +135,8 @@ func plus(a, b record.Wire) record.Wire {
 	}
 }
 
-// OutageOf is what became of the streams of several fleets. It began when it did for
-// the first of them.
+// OutageOf merges the outages of several fleets. The merged outage begins with the
+// earliest of them.
 func OutageOf(parts []Part[Outage]) Outage {
 	out := Outage{SinceUnixNS: math.MaxInt64, NowUnixNS: math.MaxInt64, LostNS: record.Times{}, BackNS: record.Times{}, Ended: map[string]int64{}}
 	var down counts
@@ -155,8 +156,8 @@ func OutageOf(parts []Part[Outage]) Outage {
 	return out
 }
 
-// SightingsOf are the sightings of one marker by the proxies of several fleets, in the
-// order of their times.
+// SightingsOf merges the sightings of one marker by the proxies of several fleets,
+// ordered by time received.
 func SightingsOf(parts []Part[MarkerSightings]) MarkerSightings {
 	out := parts[0].Said
 	if len(parts) == 1 {
@@ -181,7 +182,7 @@ func SightingsOf(parts []Part[MarkerSightings]) MarkerSightings {
 	return out
 }
 
-// sighted is an entry of columns of sightings.
+// sighted is one row of the columns of sightings.
 type sighted struct {
 	proxy           int32
 	received, acked int64
@@ -203,7 +204,7 @@ func inOrder(all []sighted) (proxies []int32, received []int64, acked record.Tim
 	return proxies, received, acked
 }
 
-// sizesOfAll says how many proxies hold how many bytes, by namespace and type.
+// sizesOfAll counts proxies by namespace, type and the number of bytes that they hold.
 type sizesOfAll map[string]map[string]map[int64]int
 
 func (s sizesOfAll) add(namespace, kind string, bytes int64, n int) {
@@ -226,7 +227,7 @@ func (s sizesOfAll) merge(other sizesOfAll) {
 	}
 }
 
-// medians are those over all proxies by type, and over the proxies of each namespace.
+// medians returns the median sizes by type, over all proxies and for each namespace.
 func (s sizesOfAll) medians() (all map[string]int64, by map[string]map[string]int64) {
 	all, by = map[string]int64{}, map[string]map[string]int64{}
 	sum := sizesOfAll{}
@@ -245,7 +246,8 @@ func (s sizesOfAll) medians() (all map[string]int64, by map[string]map[string]in
 	return all, by
 }
 
-// medianOf is the median of values that occur so often, of an even number the upper.
+// medianOf returns the median (the upper one of an even count) of values given with
+// their frequencies.
 func medianOf(values map[int64]int) int64 {
 	total := 0
 	for _, n := range values {

@@ -9,27 +9,26 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 )
 
-// heldAck is an acknowledgement that has to wait.
+// heldAck is an acknowledgement that waits for clusters to warm.
 type heldAck struct {
 	head wire.Head
 	sent func(int64)
 }
 
-// maxHeld bounds the acknowledgements that wait.
+// maxHeld limits the held acknowledgements of a proxy.
 const maxHeld = 16
 
-// warmLimit bounds how long an acknowledgement waits. Istiod gives clusters an
-// initial_fetch_timeout of 0, with which Envoy would wait for ever; nothing can
-// be learned from a proxy that does, and istiod answers long before.
+// warmLimit limits how long an acknowledgement is held. Istiod gives clusters an
+// initial_fetch_timeout of 0, with which Envoy waits for ever. A proxy that does
+// so yields no measurement, and istiod normally answers long before the limit.
 const warmLimit = time.Minute
 
 func (f *Fleet) warmLimit() time.Duration {
 	return time.Duration(cmp.Or(f.warmAfter.Load(), int64(warmLimit)))
 }
 
-// warm works out whose endpoints new clusters wait for, after a response of
-// clusters changed what the proxy subscribes to. A cluster that is gone waits
-// for nothing.
+// warm updates the list of clusters that wait for endpoints, after a CDS
+// response changed the EDS subscription of the proxy.
 func (p *proxy) warm(from *nameSet) {
 	to := p.subscribed[eds]
 	if from == to {
@@ -44,10 +43,10 @@ func (p *proxy) warm(from *nameSet) {
 	}
 }
 
-// arrived takes a response of endpoints: clusters that it names are warm. That
-// goes for those without endpoints too, and for those of which it says that
-// there are none: Envoy's EdsClusterImpl is then done with its initialisation
-// (validateUpdateSize in source/extensions/clusters/eds/eds.cc).
+// arrived handles an EDS response: the clusters that it names are warm, including
+// those without endpoints and those that it removes, because Envoy's
+// EdsClusterImpl then finishes its initialisation (validateUpdateSize in
+// source/extensions/clusters/eds/eds.cc).
 func (p *proxy) arrived(r *response) {
 	p.warming = slices.DeleteFunc(p.warming, func(id uint32) bool {
 		if _, removed := slices.BinarySearch(r.removed, id); removed {
@@ -61,11 +60,11 @@ func (p *proxy) arrived(r *response) {
 	}
 }
 
-// hold keeps back the acknowledgement of clusters until the endpoints of the
-// new ones among them are there. Envoy does so once it runs, since it pauses
+// hold delays the acknowledgement of a CDS response until the new clusters in it
+// have their endpoints. Envoy does the same after its start, because it pauses
 // CDS while clusters warm (ClusterManagerImpl in
-// source/common/upstream/cluster_manager_impl.cc); of the first response of a
-// stream it does not.
+// source/common/upstream/cluster_manager_impl.cc), but not for the first
+// response of a stream.
 func (p *proxy) hold(head *wire.Head, sent func(int64)) {
 	if len(p.held) == 0 {
 		p.heldSince = time.Now()
@@ -80,8 +79,8 @@ func (p *proxy) hold(head *wire.Head, sent func(int64)) {
 	}
 }
 
-// overdue gives up waiting when the limit has passed since the first
-// acknowledgement was held.
+// overdue releases the held acknowledgements when the limit has passed since the
+// first of them was held.
 func (p *proxy) overdue() {
 	p.timed = false
 	if len(p.held) == 0 {
@@ -92,11 +91,11 @@ func (p *proxy) overdue() {
 		p.release()
 		return
 	}
-	p.timed = true // these came later than those the timer was for
+	p.timed = true // the timer was for earlier ones, released since
 	p.fleet.gate.later(p.heldSince.Add(limit), action{what: warmProxy, proxy: p, link: p.link, epoch: p.epoch})
 }
 
-// release sends the acknowledgements that were held, in their order.
+// release sends the held acknowledgements in order.
 func (p *proxy) release() {
 	held := p.held
 	p.held, p.warming = nil, nil
@@ -105,16 +104,16 @@ func (p *proxy) release() {
 	}
 }
 
-// forget drops what came of names that the proxy does not subscribe to: a
-// push and the end of a subscription may cross, and Envoy ignores it.
+// forget drops contents that the proxy does not subscribe to. They arrive when a
+// push crosses the end of a subscription, and Envoy ignores them.
 func (p *proxy) forget(k kind) {
 	if t := p.tables[k].Load(); t.count > len(p.subscribed[k].ids) {
 		p.move(k, p.fleet.catalogue.strays(t, p.subscribed[k]))
 	}
 }
 
-// settle adds to what is to be done when clusters are acknowledged what an
-// earlier stream owes.
+// settle returns sent extended by the callbacks that an earlier stream left
+// over, which run when a CDS response is acknowledged.
 func (p *proxy) settle(k kind, sent func(int64)) func(int64) {
 	if k != cds || len(p.owed) == 0 {
 		return sent
@@ -131,11 +130,11 @@ func (p *proxy) settle(k kind, sent func(int64)) func(int64) {
 	}
 }
 
-// drainAfter is how long a listener that was removed goes on, and with it its
-// subscription to routes: Envoy's --drain-time-s as pilot-agent gives it.
+// drainAfter is how long a removed listener keeps running, and with it its
+// subscription to routes: Envoy's --drain-time-s as pilot-agent sets it.
 const drainAfter = 45 * time.Second
 
-// drain lets go of routes that no listener has any more.
+// drain unsubscribes from routes that no listener refers to any more.
 func (p *proxy) drain(at int64) {
 	p.draining = false
 	from := p.subscribed[rds]
