@@ -40,7 +40,7 @@ func (h *histogram) add(ns int64) {
 	}
 }
 
-// take returns the counts and the maximum; reset says to begin anew.
+// take returns the counts and the maximum, and resets them if reset is set.
 func (h *histogram) take(reset bool) counts {
 	var out counts
 	for i := range h.buckets {
@@ -79,7 +79,7 @@ func (c *counts) quantile(q float64) float64 {
 	return float64(c.max) / 1e3
 }
 
-// short are the counts up to the last that is not 0.
+// short returns the counts without trailing zeros.
 func (c *counts) short() []int64 {
 	n := len(c.buckets)
 	for n > 0 && c.buckets[n-1] == 0 {
@@ -88,8 +88,7 @@ func (c *counts) short() []int64 {
 	return slices.Clone(c.buckets[:n])
 }
 
-// add adds counts as short has them, of which the largest value was so many
-// microseconds.
+// add adds counts in the form of short, with their largest value in microseconds.
 func (c *counts) add(short []int64, maxUS float64) {
 	for i, n := range short[:min(len(short), len(c.buckets))] {
 		c.buckets[i] += n

@@ -24,7 +24,7 @@ const (
 	SecurityMTLS      = "mtls"      // TLS and a workload certificate, port 15012
 )
 
-// defaultServerName is what istiod's certificate is for.
+// defaultServerName is the name in istiod's certificate.
 const defaultServerName = "istiod.istio-system.svc"
 
 // Behaviours of a proxy.
@@ -56,7 +56,7 @@ type Spec struct {
 	Mode      string   `json:"mode"` // delta or sotw
 	Security  Security `json:"security"`
 	Mesh      Mesh     `json:"mesh"`
-	// Proxies are the simulated ones; sightings name them by their index.
+	// Proxies are the proxies to simulate; sightings refer to them by index.
 	Proxies []Proxy `json:"proxies"`
 
 	// StreamsPerConnection is how many proxies share a connection: 1 as it
@@ -67,24 +67,22 @@ type Spec struct {
 	Window int `json:"window_bytes"`
 	// DNSCapture subscribes sidecars to the table of names (NDS).
 	DNSCapture bool `json:"dns_capture,omitempty"`
-	// HBONE says that sidecars and gateways speak HBONE with the pods of an ambient
-	// mesh, for which their Envoys subscribe to all workloads. That takes delta.
+	// HBONE makes sidecars and gateways speak HBONE with the pods of an ambient
+	// mesh, for which their Envoys subscribe to all workloads. It requires delta.
 	HBONE bool `json:"hbone,omitempty"`
-	// OnDemand has ztunnels subscribe to no address of their own accord, as
-	// XDS_ON_DEMAND does. Without traffic they ask for none later either: they have
-	// what istiod then sends them, the pods of their own nodes.
+	// OnDemand makes ztunnels subscribe to no addresses at the start, like
+	// XDS_ON_DEMAND. As there is no traffic, they do not subscribe later either and
+	// hold only what istiod sends in any case: the pods of their own nodes.
 	OnDemand bool `json:"on_demand,omitempty"`
-	// MaxConnecting bounds how many streams may be waiting for their first
-	// response at once. The fleet goes from one to this by how willingly
-	// istiod admits them.
+	// MaxConnecting limits the streams waiting for their first response. The
+	// fleet starts with one and increases it as istiod admits them.
 	MaxConnecting int `json:"max_connecting"`
 
-	// AnswerAfterUS is how long a proxy takes on average from a response to what
-	// it says to it, microseconds: Envoy has to take the response first. 0: it
-	// answers at once.
+	// AnswerAfterUS is the mean time from a response to its answer, microseconds,
+	// as Envoy has to process the response first. 0: at once.
 	AnswerAfterUS int `json:"answer_after_us,omitempty"`
 
-	// SlowReadMS is how long a slow reader rests after each message.
+	// SlowReadMS is how long a slow reader pauses after each message.
 	SlowReadMS int `json:"slow_read_ms"`
 	// StormEveryS is how long a proxy of a reconnect storm keeps its stream,
 	// seconds, ±50%.
@@ -94,7 +92,7 @@ type Spec struct {
 	Seed uint64 `json:"seed"`
 }
 
-// Security says how proxies prove who they are.
+// Security describes how proxies authenticate.
 type Security struct {
 	Mode string `json:"mode"` // plaintext, token or mtls
 	// RootCA has the certificates that istiod's is verified against, PEM.
@@ -103,16 +101,16 @@ type Security struct {
 	// istiod.istio-system.svc.
 	ServerName string `json:"server_name,omitempty"`
 	// Tokens has a token for each "NAMESPACE/SERVICEACCOUNT"; one under ""
-	// serves all others. Istiod compares them with what a node says of
-	// itself.
+	// serves all others. Istiod compares them with the identity in the node.
 	Tokens map[string]string `json:"tokens,omitempty"`
 	// Certificates has a workload certificate for each
-	// "NAMESPACE/SERVICEACCOUNT"; one under "" serves all others. With mtls
-	// who has none, but a token of its own, gets one signed at the start.
+	// "NAMESPACE/SERVICEACCOUNT"; one under "" serves all others. In mode mtls,
+	// identities without one that have a token get one signed at the start.
 	Certificates map[string]Certificate `json:"certificates,omitempty"`
-	// CAAddress is who signs them, HOST:PORT; "" means the first of Addresses.
+	// CAAddress is the authority that signs them, HOST:PORT; "" means the first of
+	// Addresses.
 	CAAddress string `json:"ca_address,omitempty"`
-	// TrustDomain is what they have to be of; "" means whichever they are of.
+	// TrustDomain is their required trust domain; "" accepts any.
 	TrustDomain string `json:"trust_domain,omitempty"`
 }
 
@@ -122,7 +120,7 @@ type Certificate struct {
 	Key   string `json:"key"`
 }
 
-// Mesh is what all nodes say of the mesh they are in.
+// Mesh has the properties of the mesh that all nodes report.
 type Mesh struct {
 	ClusterID    string `json:"cluster_id"`    // "" means Kubernetes
 	IstioVersion string `json:"istio_version"` // "" means 1.31.0
@@ -130,9 +128,9 @@ type Mesh struct {
 	DNSDomain    string `json:"dns_domain"`    // "" means cluster.local
 }
 
-// Proxy is one simulated sidecar, gateway or ztunnel. Istiod looks its pod up by name
-// and namespace; a pod that does not exist still gets the configuration of
-// its namespace, but nothing inbound.
+// Proxy is one simulated sidecar, gateway or ztunnel. Istiod looks up its pod by name
+// and namespace; without a pod it still gets the configuration of its namespace, but
+// nothing inbound.
 type Proxy struct {
 	Type           string            `json:"type,omitempty"` // sidecar (default), router or ztunnel
 	Name           string            `json:"name"`           // of its pod
@@ -152,8 +150,7 @@ type Port struct {
 	Protocol      string `json:"protocol,omitempty"`
 }
 
-// DefaultSpec returns a fleet without proxies against one istiod in the
-// clear.
+// DefaultSpec returns a fleet without proxies for one istiod, in plaintext.
 func DefaultSpec(address string) Spec {
 	return Spec{
 		Addresses: []string{address}, Mode: ModeDelta, Security: Security{Mode: SecurityPlaintext},
@@ -168,10 +165,10 @@ func (p *Proxy) account() string   { return cmp.Or(p.ServiceAccount, "default") 
 func (p *Proxy) behaviour() string { return cmp.Or(p.Behaviour, BehaviourGood) }
 func (p *Proxy) nodeType() string  { return cmp.Or(p.Type, NodeSidecar) }
 
-// maxProxies bounds a fleet; its indexes are int32.
+// maxProxies limits a fleet, whose indexes are int32.
 const maxProxies = 1_000_000
 
-// Validate says what is wrong with a fleet, with exit code 2.
+// Validate checks a fleet; its error is a usage error.
 func (s *Spec) Validate() error {
 	if len(s.Addresses) == 0 {
 		return errs.Usage("xds: no address of an istiod")
@@ -255,7 +252,7 @@ func (s *Spec) validateSecurity() error {
 	return nil
 }
 
-// lookup finds what belongs to an identity, or what serves all.
+// lookup finds the entry of an identity, or the one under "".
 func lookup[V any](m map[string]V, identity string) (V, bool) {
 	if v, ok := m[identity]; ok {
 		return v, true
@@ -264,8 +261,7 @@ func lookup[V any](m map[string]V, identity string) (V, bool) {
 	return v, ok
 }
 
-// Divide returns where each of n even parts of a number of things begins, and where the last
-// ends.
+// Divide returns the n+1 boundaries of n even parts of a number of things.
 func Divide(things, n int) []int {
 	out := make([]int, n+1)
 	for i := range out {

@@ -15,7 +15,7 @@ const chunkSize = 64
 
 type chunk [chunkSize]*content
 
-// table is what a proxy holds of one kind: contents by name. Tables are immutable.
+// table holds the contents of one kind by name. Tables are immutable.
 // Proxies that hold the same share one, and tables that differ in a few names share all
 // other chunks.
 type table struct {
@@ -72,7 +72,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// builder makes a table from another.
+// builder builds a table from another.
 type builder struct {
 	table
 	open    int // the chunk that is being changed; -1 for none
@@ -201,15 +201,14 @@ func (c *catalogue) wants(t *table) (refs, exts *nameSet) {
 	return t.refs, t.exts
 }
 
-// diff is what turns one set of names into another.
+// diff is the difference between two sets of names.
 type diff struct {
 	once     sync.Once
 	addedIDs []uint32
-	// request is what a proxy sends to go from one to the other with deltas, the
-	// same bytes for all.
+	// request is the delta request that changes the subscription from one to the
+	// other, the same bytes for all proxies.
 	request []byte
-	// prune removes from a table what is no longer wanted; nil if nothing
-	// is removed.
+	// prune removes unsubscribed names from a table; nil if there are none.
 	prune *response
 }
 

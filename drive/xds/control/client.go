@@ -15,68 +15,66 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Started answers /v1/start: the fleet is connecting.
+// Started is the response of /v1/start. The fleet is connecting.
 type Started struct {
 	Proxies     int   `json:"proxies"`
 	StartUnixNS int64 `json:"start_unix_ns"`
 }
 
-// Announcement tells of changes to come.
+// Announcement lists markers of coming changes.
 type Announcement struct {
 	Markers []record.Marker `json:"markers"`
-	// Key, if there is one, names this announcement: sent again, because the
-	// answer was lost on its way, it adds nothing and is answered as before.
+	// Key, if not empty, makes the request idempotent: if it is repeated because
+	// the response was lost, it adds nothing and gets the same response.
 	Key string `json:"key,omitempty"`
 }
 
-// Announced answers /v1/markers: from now on they are seen.
+// Announced is the response of /v1/markers. The markers are being looked for.
 type Announced struct {
-	// First is the index of the first of them, Total how many there are now.
+	// First is the index of the first new marker, Total the number of all markers.
 	First int `json:"first"`
 	Total int `json:"total"`
 }
 
-// Holdings answers /v1/holdings: how many bytes each proxy holds.
+// Holdings is the response of /v1/holdings: the bytes that each proxy holds.
 type Holdings struct {
 	Bytes []int64 `json:"bytes"`
 }
 
-// Configuration answers /v1/configuration: what one proxy holds.
+// Configuration is the response of /v1/configuration: what one proxy holds.
 type Configuration struct {
-	// File is what package confile reads, packed with gzip.
+	// File is a gzipped file of package confile.
 	File []byte `json:"file"`
 }
 
-// maxAnswer bounds what a client reads of one answer, in bytes: sightings of
-// a thousand changes by ten thousand proxies.
+// maxAnswer limits the bytes of a response: enough for sightings of a thousand
+// changes by ten thousand proxies.
 const maxAnswer = 1 << 30
 
-// Client talks to one [Server]. Its methods may be called at the same time.
+// Client is a client of a [Server], safe for concurrent use.
 type Client struct {
 	json jsonhttp.Client
 }
 
 // NewClient returns a client of the server at base, for instance
-// "http://127.0.0.1:15983". With an httpClient whose transport dials through
-// a port-forward the host name in base is of no matter. nil means
-// [http.DefaultClient].
+// "http://127.0.0.1:15983". A nil httpClient means [http.DefaultClient]. If its
+// transport dials through a port-forward, the host name in base is ignored.
 func NewClient(base string, httpClient *http.Client) *Client {
 	return &Client{json: jsonhttp.Client{HTTPClient: httpClient, BaseURL: base, Name: "xds control", MaxAnswer: maxAnswer}}
 }
 
-// Start starts a fleet and returns at once, while its proxies connect. It
-// fails if another runs.
+// Start starts a fleet and returns before its proxies have connected. It fails if
+// another fleet runs.
 func (c *Client) Start(ctx context.Context, spec xds.Spec) (Started, error) {
 	return call[Started](ctx, c, http.MethodPost, "/v1/start", spec)
 }
 
-// Status says how the fleet stands.
+// Status returns the state of the fleet.
 func (c *Client) Status(ctx context.Context) (xds.Status, error) {
 	return call[xds.Status](ctx, c, http.MethodGet, "/v1/status", nil)
 }
 
-// Announce tells the fleet what to look for. It has to return before the
-// change is made.
+// Announce adds markers to look for. Make the changes only after it has returned.
 func (c *Client) Announce(ctx context.Context, markers []record.Marker) (Announced, error) {
 	in := Announcement{Markers: markers, Key: rand.Text()}
 	out, err := call[Announced](ctx, c, http.MethodPost, "/v1/markers", in)
@@ -86,43 +84,42 @@ func (c *Client) Announce(ctx context.Context, markers []record.Marker) (Announc
 	return out, err
 }
 
-// lost says whether a connection ended before the answer, as an idle one does
-// that its port-forward gives up just then.
+// lost reports whether a connection ended before the response, as happens to an
+// idle connection when its port-forward ends.
 func lost(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// Account returns what the fleet has counted.
+// Account returns the counters of the fleet.
 func (c *Client) Account(ctx context.Context) (xds.Account, error) {
 	return call[xds.Account](ctx, c, http.MethodGet, "/v1/account", nil)
 }
 
-// Holdings returns how many bytes each proxy holds, which [xds.Holdings] makes kinds
-// of.
+// Holdings returns the bytes that each proxy holds, the input of [xds.Holdings].
 func (c *Client) Holdings(ctx context.Context) ([]int64, error) {
 	out, err := call[Holdings](ctx, c, http.MethodGet, "/v1/holdings", nil)
 	return out.Bytes, err
 }
 
-// Configuration returns what the proxy that stands for a kind holds: a file
-// of package confile, packed with gzip.
+// Configuration returns the configuration of the proxy that represents a kind, as a
+// gzipped file of package confile.
 func (c *Client) Configuration(ctx context.Context, of xds.Holding) ([]byte, error) {
 	out, err := call[Configuration](ctx, c, http.MethodGet, fmt.Sprintf("/v1/configuration?proxy=%d&proxies=%d", of.Proxy, of.Proxies), nil)
 	return out.File, err
 }
 
-// BeginOutage has the fleet note from now on what becomes of its streams, and
-// come back as real proxies do; drop ends all of its connections.
+// BeginOutage starts a record of what happens to the fleet's streams, from when on
+// proxies reconnect as real ones do. drop closes all connections.
 func (c *Client) BeginOutage(ctx context.Context, drop bool) (xds.Outage, error) {
 	return call[xds.Outage](ctx, c, http.MethodPost, "/v1/outage", OutageRequest{Drop: drop})
 }
 
-// Outage returns what the fleet has noted since then.
+// Outage returns the record since BeginOutage.
 func (c *Client) Outage(ctx context.Context) (xds.Outage, error) {
 	return call[xds.Outage](ctx, c, http.MethodGet, "/v1/outage", nil)
 }
 
-// Join connects one proxy more, waits until it has its first configuration,
+// Join connects an additional proxy, waits until it has its first configuration,
 // and disconnects it.
 func (c *Client) Join(ctx context.Context, spec xds.Spec) (*record.Join, error) {
 	return call[*record.Join](ctx, c, http.MethodPost, "/v1/join", spec)
@@ -133,11 +130,11 @@ func (c *Client) Stop(ctx context.Context) (xds.Account, error) {
 	return call[xds.Account](ctx, c, http.MethodPost, "/v1/stop", struct{}{})
 }
 
-// Version asks which program answers: a cheap test that it is up.
+// Version returns the version of the server: a cheap health check.
 func (c *Client) Version(ctx context.Context) (string, error) { return c.json.Version(ctx) }
 
-// ClockOffset returns how far the role's clock is ahead of ours, and the
-// bound of the error.
+// ClockOffset returns how far the role's clock is ahead of the local one, and the
+// maximum error.
 func (c *Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
 	return c.json.ClockOffset(ctx)
 }

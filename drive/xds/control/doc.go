@@ -1,7 +1,7 @@
-// Package control drives a fleet of simulated sidecars from afar: [Server]
-// runs one [xds.Spec] at a time on request, [Client] is its typed
-// counterpart. The protocol is JSON over HTTP, meant for a loopback address
-// inside a pod that the caller reaches by port-forward:
+// Package control drives a fleet of simulated sidecars remotely: [Server] runs one
+// [xds.Spec] at a time on request, and [Client] is its client. The protocol is
+// JSON over HTTP, on a loopback address inside a pod that the caller reaches by
+// port-forward:
 //
 //	POST /v1/start       xds.Spec                -> Started
 //	GET  /v1/status                              -> xds.Status
@@ -20,8 +20,8 @@
 //	GET  /v1/version                             -> Version
 //	POST /v1/stop                                -> xds.Account
 //
-// A fleet runs until it is stopped, or the server ends; so do the requests for routes
-// through a gateway, beside it. Refusals have a
-// status of 400 (bad input), 404 (no fleet runs), 409 (another runs) or 500,
-// and a [jsonhttp.Problem] as body.
+// A fleet runs until it is stopped or the server ends, and so do the requests for
+// routes through a gateway, which do not need a fleet. Errors have a status of 400
+// (bad input), 404 (no fleet runs), 409 (another runs) or 500, and a
+// [jsonhttp.Problem] as body.
 package control

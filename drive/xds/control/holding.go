@@ -15,7 +15,7 @@ func (s *Server) holdings(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) 
 	jsonhttp.Answer(w, Holdings{Bytes: f.Bytes()})
 }
 
-// configuration packs what one proxy holds.
+// configuration sends what one proxy holds.
 func (s *Server) configuration(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
 	proxy, ok := jsonhttp.Index(w, r, "proxy")
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
-// OutageRequest asks to note what becomes of streams from now on.
+// OutageRequest is the body of POST /v1/outage.
 type OutageRequest struct {
 	Drop bool `json:"drop"` // end all connections
 }

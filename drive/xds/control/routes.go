@@ -10,21 +10,21 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
-// Routes answers for requests through a gateway: what became of them.
+// Routes is the response about requests through a gateway: their outcomes by route.
 type Routes struct {
 	Routes []routeprobe.Seen `json:"routes"`
 }
 
-// errNoRoutes answers whoever asks for requests that are not sent.
+// errNoRoutes is the error if no requests are sent.
 var errNoRoutes = errors.New("no requests go through a gateway from here")
 
-// routes are the requests through a gateway, whether a fleet runs or not.
+// routes sends requests through a gateway, independently of the fleet.
 type routes struct {
 	mu     sync.Mutex
 	prober *routeprobe.Prober
 }
 
-// end stops them, if there are any.
+// end stops the requests, if any.
 func (r *routes) end() (seen []routeprobe.Seen, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,7 +36,7 @@ func (r *routes) end() (seen []routeprobe.Seen, ok bool) {
 	return seen, true
 }
 
-// askRoutes begins to ask a gateway for routes, in place of those before.
+// askRoutes starts requests through a gateway, in place of earlier ones.
 func (s *Server) askRoutes(w http.ResponseWriter, r *http.Request) {
 	var spec routeprobe.Spec
 	if !jsonhttp.Read(w, r, &spec) {
@@ -54,7 +54,7 @@ func (s *Server) askRoutes(w http.ResponseWriter, r *http.Request) {
 		jsonhttp.Fail(w, err)
 		return
 	}
-	if s.routes.prober != nil { // another came between
+	if s.routes.prober != nil { // a concurrent request was first
 		s.routes.prober.Stop()
 	}
 	s.routes.prober = prober
@@ -80,20 +80,19 @@ func (s *Server) stopRoutes(w http.ResponseWriter, _ *http.Request) {
 	jsonhttp.Answer(w, Routes{Routes: seen})
 }
 
-// AskRoutes has the role ask a gateway for routes, in place of those that it asked
-// for before.
+// AskRoutes starts requests for routes through a gateway, in place of earlier ones.
 func (c *Client) AskRoutes(ctx context.Context, spec routeprobe.Spec) error {
 	_, err := call[Routes](ctx, c, http.MethodPost, "/v1/routes", spec)
 	return err
 }
 
-// RoutesSeen says what became of these requests so far.
+// RoutesSeen returns the outcomes of these requests so far.
 func (c *Client) RoutesSeen(ctx context.Context) ([]routeprobe.Seen, error) {
 	out, err := call[Routes](ctx, c, http.MethodGet, "/v1/routes", nil)
 	return out.Routes, err
 }
 
-// StopRoutes ends them, and says what became of them.
+// StopRoutes ends the requests and returns their outcomes.
 func (c *Client) StopRoutes(ctx context.Context) ([]routeprobe.Seen, error) {
 	out, err := call[Routes](ctx, c, http.MethodPost, "/v1/routes/stop", struct{}{})
 	return out.Routes, err

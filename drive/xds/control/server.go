@@ -14,13 +14,13 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
-// maxRequest bounds what the server reads of one request, in bytes: a fleet
-// of a hundred thousand proxies.
+// maxRequest limits the bytes of a request: enough for a fleet of a hundred
+// thousand proxies.
 const maxRequest = 128 << 20
 
 // Server runs one fleet at a time on request.
 type Server struct {
-	// Alive hears of requests; nil: nobody does.
+	// Alive is notified of requests; may be nil.
 	Alive *jsonhttp.Alive
 
 	version string
@@ -35,24 +35,24 @@ type Server struct {
 	announced  []keyed // the latest announcements with a key, at most keptKeys
 }
 
-// keyed is what an announcement was answered.
+// keyed is the response to an announcement with a key.
 type keyed struct {
 	fleet  *xds.Fleet
 	key    string
 	answer Announced
 }
 
-// keptKeys is how many announcements are known again.
+// keptKeys is the number of responses kept for repeated announcements.
 const keptKeys = 256
 
-// NewServer returns a server whose fleets end when ctx does. version is told
-// to whoever asks.
+// NewServer returns a server whose fleets end when ctx does. version is the response
+// of /v1/version.
 func NewServer(ctx context.Context, version string) *Server {
 	return &Server{version: version, ctx: ctx}
 }
 
-// Serve answers on l until ctx of the server ends; then it closes l and waits
-// for its fleet to end.
+// Serve serves l until the ctx of the server ends, then closes l and waits for the
+// fleet to end.
 func (s *Server) Serve(l net.Listener) error {
 	err := jsonhttp.Server{Name: "xds control", Handler: s.mux(), MaxRequest: maxRequest, Alive: s.Alive}.Serve(s.ctx, l)
 	s.routes.end()
@@ -115,7 +115,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 
 type fleetHandler func(w http.ResponseWriter, r *http.Request, f *xds.Fleet)
 
-// errNoFleet answers whoever asks for a fleet that is not there.
+// errNoFleet is the error if no fleet runs.
 var errNoFleet = errors.New("no fleet runs here")
 
 func (s *Server) withFleet(next fleetHandler) http.HandlerFunc {
@@ -159,7 +159,7 @@ func (s *Server) markers(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
 	jsonhttp.Answer(w, answer)
 }
 
-// join connects one proxy more, whatever fleet runs.
+// join connects an additional proxy, independently of the fleet.
 func (s *Server) join(w http.ResponseWriter, r *http.Request) {
 	var spec xds.Spec
 	if !jsonhttp.Read(w, r, &spec) {

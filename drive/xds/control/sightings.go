@@ -13,12 +13,12 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
-// sightingsHead is what sightings begin with; a document for each marker follows it.
+// sightingsHead is the first document of the sightings; one for each marker follows.
 type sightingsHead struct {
 	Markers int `json:"markers"`
 }
 
-// sightings sends them marker by marker, as fast as they are read.
+// sightings sends the sightings marker by marker, as fast as the client reads.
 func sightings(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
 	from, ok := jsonhttp.Index(w, r, "from")
 	if !ok {
@@ -29,15 +29,14 @@ func sightings(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
 	out := json.NewEncoder(w)
 	err := out.Encode(sightingsHead{count})
 	for m := range each {
-		if err != nil { // which is seen where it is read
+		if err != nil { // the client sees the truncated document
 			return
 		}
 		err = out.Encode(m)
 	}
 }
 
-// Sightings are those of some markers, in the order of their announcement, that are
-// being read one by one.
+// Sightings reads the sightings of markers one by one, in the order of announcement.
 type Sightings struct {
 	Count int // of markers
 
@@ -46,8 +45,8 @@ type Sightings struct {
 	body io.ReadCloser
 }
 
-// Sightings returns who saw the markers from index from on, to be read as they come
-// and then closed.
+// Sightings returns the sightings of the markers from index from on. Close them after
+// reading.
 func (c *Client) Sightings(ctx context.Context, from int) (*Sightings, error) {
 	body, err := c.json.Stream(ctx, "/v1/sightings?from="+strconv.Itoa(from))
 	if err != nil {
@@ -71,7 +70,7 @@ func (s *Sightings) read(into any) error {
 	return err
 }
 
-// Next is who saw the next marker; [io.EOF] after the last.
+// Next returns the sightings of the next marker, and [io.EOF] after the last.
 func (s *Sightings) Next() (xds.MarkerSightings, error) {
 	var m xds.MarkerSightings
 	if s.next == s.Count {
@@ -88,7 +87,7 @@ func (s *Sightings) Next() (xds.MarkerSightings, error) {
 	return m, nil
 }
 
-// All reads the rest of them.
+// All reads the remaining sightings.
 func (s *Sightings) All() ([]xds.MarkerSightings, error) {
 	out := []xds.MarkerSightings{}
 	for {

@@ -1,10 +1,11 @@
-// Package routeprobe asks a gateway for routes, from before each is due until it is served.
+// Package routeprobe measures when a gateway begins to serve routes, by sending requests to
+// each route from before it is created until it is served.
 //
-// Requests to a route leave on a schedule, open loop: each at its own time, whatever
-// became of the one before. So it is known to within the time between two of them when
-// the gateway began to serve the route, and a gateway that does not answer delays no
-// request. The longer a route is not served, the further apart they are: by a hundredth of
-// that time. The answer 200 is a good one; a gateway without the route answers 404.
+// Requests to a route are sent on a schedule, open loop: each at its own time, regardless of
+// the previous one. The resolution of the measurement is the interval between two requests,
+// and a gateway that does not answer delays no request. The interval grows with the time for
+// which a route has not been served, to a hundredth of it. A response of 200 is good; a
+// gateway without the route answers 404.
 //
 //	Spec -> Start -> Prober -> Seen of each route
 package routeprobe

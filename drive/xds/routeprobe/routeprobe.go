@@ -15,66 +15,66 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// Spec says what is asked for, and when.
+// Spec describes the requests to send.
 type Spec struct {
 	Address string `json:"address"` // of the gateway, host:port
-	// Every is how far apart two requests to a route are, until that is less than a
-	// hundredth of the time for which it has been asked for, which they are then.
+	// Every is the least interval between two requests to a route. It grows to a
+	// hundredth of the time for which the route has been probed.
 	Every   time.Duration `json:"every_ns"`
 	Timeout time.Duration `json:"timeout_ns"`
-	// After is how long a route is asked for after its first good answer.
+	// After is how long a route is probed after its first good response.
 	After  time.Duration `json:"after_ns"`
 	Routes []Route       `json:"routes"`
 }
 
-// Route is one that a gateway is to serve.
+// Route is a route that the gateway is expected to serve.
 type Route struct {
 	Change int    `json:"change"` // that makes it
 	Host   string `json:"host"`
-	// FromNS is when the first request leaves, nanoseconds since 1970 by the clock of
-	// the machine that sends it; at once where that is past.
+	// FromNS is when the first request is sent, in Unix nanoseconds by the clock of the
+	// sending machine; a time in the past means at once.
 	FromNS int64 `json:"from_unix_ns"`
 }
 
-// Seen is what became of the requests to a route. Times are nanoseconds since 1970.
+// Seen has the outcomes of the requests to a route. Times are Unix nanoseconds.
 type Seen struct {
 	Change int `json:"change"`
-	// GoodNS is when the first request left that had a good answer, AnsweredNS when
-	// that had come; 0: there was none. BadNS is when the last one left before it that
-	// had none; 0 if there was none. A request leaves when it is its turn: what a new
-	// connection for it takes is part of its answer's time.
+	// GoodNS is when the first request with a good response was sent, AnsweredNS when
+	// that response arrived; 0: none. BadNS is when the last request before it without
+	// a good response was sent; 0: none. Times of sending are before a new connection
+	// is set up, so that its set-up is part of the response time.
 	GoodNS     int64 `json:"good_unix_ns,omitempty"`
 	AnsweredNS int64 `json:"answered_unix_ns,omitempty"`
 	BadNS      int64 `json:"bad_unix_ns,omitempty"`
-	// Statuses count the answers by status, "error" what had none.
+	// Statuses counts the responses by status; requests without one are under "error".
 	Statuses map[string]int `json:"statuses"`
-	// Relapses are requests that left after the first good one and had no good answer.
+	// Relapses counts requests without a good response sent after the first good one.
 	Relapses int `json:"relapses,omitempty"`
-	// Failed are requests without a good answer, but for those that were told, before the
-	// route was served, that there is none.
+	// Failed counts requests without a good response, except for 404 responses before
+	// the route was served.
 	Failed int `json:"failed,omitempty"`
-	// Late is how late a request left at the most, Unsent how many did not leave,
-	// because as many as may be were out.
+	// Late is the maximum delay of sending a request. Unsent counts requests not sent
+	// because maxOut were in flight.
 	Late   time.Duration `json:"late_ns"`
 	Unsent int           `json:"unsent,omitempty"`
-	Error  string        `json:"error,omitempty"` // of the last request without an answer
+	Error  string        `json:"error,omitempty"` // of the last request without a response
 }
 
 const (
-	// maxOut is how many requests to a route may be out.
+	// maxOut limits the requests to a route in flight.
 	maxOut = 64
-	// maxRoutes bounds a spec.
+	// maxRoutes limits the routes of a spec.
 	maxRoutes = 1000
-	// apart is the share of the time that a route has been asked for by which requests are
-	// apart at the least: those to routes that are never served would be a load.
+	// apart is the part (one over apart) of the time probed so far that is the least
+	// interval between requests, so that routes never served do not cause much load.
 	apart = 100
-	// failed stands for the status of a request without an answer.
+	// failed is the status of a request without a response.
 	failed = "error"
-	// good is the status of a route that is served, lacking of one that is not there.
+	// good is the status of a served route, lacking of one that does not exist.
 	good, lacking = "200", "404"
 )
 
-// Validate says what is wrong with the spec.
+// Validate checks the spec.
 func (s Spec) Validate() error {
 	if _, _, err := net.SplitHostPort(s.Address); err != nil {
 		return errs.Usage("route probe: address %q: want host:port", s.Address)
@@ -93,7 +93,7 @@ func (s Spec) Validate() error {
 	return nil
 }
 
-// Prober asks for the routes of a spec. Stop ends it.
+// Prober sends requests to the routes of a spec until Stop.
 type Prober struct {
 	spec   Spec
 	timer  *wake.Timer
@@ -103,7 +103,7 @@ type Prober struct {
 	routes []*route
 }
 
-// Start begins to ask.
+// Start starts a Prober.
 func Start(ctx context.Context, spec Spec) (*Prober, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func Start(ctx context.Context, spec Spec) (*Prober, error) {
 	return p, nil
 }
 
-// Stop ends the requests, those that are out as well, and returns when they have.
+// Stop cancels all requests and waits for them to end.
 func (p *Prober) Stop() {
 	p.cancel()
 	p.done.Wait()
@@ -134,7 +134,7 @@ func (p *Prober) Stop() {
 	p.client.CloseIdleConnections()
 }
 
-// Seen says what became of the requests so far, by route in the spec's order.
+// Seen returns the outcomes so far, by route in the order of the spec.
 func (p *Prober) Seen() []Seen {
 	out := make([]Seen, len(p.routes))
 	for i, r := range p.routes {
@@ -147,7 +147,7 @@ func (p *Prober) Seen() []Seen {
 func (p *Prober) follow(ctx context.Context, r *route) {
 	slots := make(chan struct{}, maxOut)
 	from := time.Unix(0, r.FromNS)
-	if now := time.Now(); from.Before(now) { // what is past was not missed
+	if now := time.Now(); from.Before(now) { // requests in the past were not missed
 		from = now
 	}
 	for at := from; ; at = at.Add(max(p.spec.Every, at.Sub(from)/apart)) {
@@ -167,11 +167,11 @@ func (p *Prober) follow(ctx context.Context, r *route) {
 	}
 }
 
-// ask sends one request, which was due at an instant.
+// ask sends one request, due at the given time.
 func (p *Prober) ask(ctx context.Context, r *route, due time.Time) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.spec.Address+"/", nil)
 	if err != nil {
-		return // Validate has looked
+		return // cannot happen after Validate
 	}
 	request.Host = r.Host
 	sent := time.Now()
@@ -181,7 +181,7 @@ func (p *Prober) ask(ctx context.Context, r *route, due time.Time) {
 		answer.Body.Close()
 	}
 	switch {
-	case ctx.Err() != nil: // nobody waits for it any more
+	case ctx.Err() != nil: // stopped
 	case err != nil:
 		r.answered(due, sent, time.Now(), failed, err.Error())
 	default:
@@ -189,7 +189,7 @@ func (p *Prober) ask(ctx context.Context, r *route, due time.Time) {
 	}
 }
 
-// route is one that is asked for, and what came of it.
+// route is the state of a route.
 type route struct {
 	Route
 
@@ -202,13 +202,13 @@ type route struct {
 	err              string
 }
 
-// badly is a request that had no good answer.
+// badly is a request without a good response.
 type badly struct {
 	leftNS  int64
 	lacking bool // the gateway said that it has no such route
 }
 
-// over says that the route has been served for so long.
+// over reports whether the route has been served for that long.
 func (r *route) over(after time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -221,7 +221,7 @@ func (r *route) withhold() {
 	r.unsent++
 }
 
-// answered notes what became of a request.
+// answered records the outcome of a request.
 func (r *route) answered(due, sent, at time.Time, status, problem string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// Buffers for messages that come in several frames, by the power of two that
-// holds them. There are as many as messages on their way, not as streams.
+// Buffers for messages in several frames, by size class (a power of two). Their
+// number grows with the messages in transit, not with the streams.
 var pools [32]sync.Pool
 
 const minClass = 12 // 4 KiB
 
 func class(n int) int { return max(minClass, bits.Len(uint(max(n, 1)-1))) }
 
-// getBuffer returns an empty buffer with room for n bytes.
+// getBuffer returns an empty buffer with capacity for n bytes.
 func getBuffer(n int) []byte {
 	k := class(n)
 	if k >= len(pools) {
@@ -25,7 +25,7 @@ func getBuffer(n int) []byte {
 	return make([]byte, 0, 1<<k)
 }
 
-// putBuffer takes a buffer back.
+// putBuffer returns a buffer to its pool.
 func putBuffer(b []byte) {
 	k := class(cap(b))
 	if b == nil || k >= len(pools) || cap(b) != 1<<k {

@@ -16,49 +16,49 @@ import (
 
 // Options of a connection.
 type Options struct {
-	// TLS secures the connection; nil for none.
+	// TLS is the configuration of TLS; nil: plaintext.
 	TLS *tls.Config
 	// Window is the flow-control window of each stream, bytes; at least 1.
 	Window int
-	// Streams is how many the connection is meant for: its own window is
-	// that of them all, so that they do not hold each other up.
+	// Streams is the intended number of streams. The window of the connection
+	// is the sum of theirs, so that they do not block each other.
 	Streams int
-	// MaxMessage bounds a message, bytes.
+	// MaxMessage is the largest message, bytes.
 	MaxMessage int
-	// ReadBuffer is how much is read of the socket at once, bytes.
+	// ReadBuffer is the size of the socket's read buffer, bytes.
 	ReadBuffer int
-	// OnRead is told with every read how long the kernel had had the newest
-	// of the bytes, nanoseconds; -1 where it does not say.
+	// OnRead is called after every read with the time, in nanoseconds, since the
+	// kernel received the newest of the bytes; -1: not known.
 	OnRead func(waitedNS int64)
-	// OnTurn is told, of messages that were taken together, how long the first
-	// had been with the kernel when all that they gave rise to was written.
+	// OnTurn is called after each batch of messages with the time, in
+	// nanoseconds, from when the kernel had the first of them until all answers
+	// were written.
 	OnTurn func(tookNS int64)
-	// ReceiveBuffer bounds what the kernel keeps of what has not been read,
-	// bytes; 0 leaves it to the kernel.
+	// ReceiveBuffer is the socket's receive buffer, bytes; 0: the kernel's
+	// default.
 	ReceiveBuffer int
-	// MayWait says whether a message may be taken later than it came, and with
-	// the time of then, because a longer one of another stream is under way:
-	// then the connection wakes up less often. It may change its mind. nil for
-	// never; with one stream there is nothing to decide.
+	// MayWait reports whether a message may be handled late, and timestamped
+	// accordingly, while a longer message of another stream is arriving, so that
+	// the connection wakes up less often. Its result may change over time. nil:
+	// never. It has no effect with a single stream.
 	MayWait func() bool
 	// Authority is the :authority of requests; "" means the address.
 	Authority string
 }
 
-// Bounds and defaults.
+// Limits and defaults.
 const (
-	// defaultWindow is that of a connection before anybody says otherwise
-	// (RFC 9113, 6.9.2).
+	// defaultWindow is the initial window of a connection (RFC 9113, 6.9.2).
 	defaultWindow = 65535
 	maxFrame      = 16384
 	maxWindow     = 1<<31 - 1
 	keptBuffer    = 4 << 10  // a larger buffer is not kept for later
 	flushAt       = 64 << 10 // of queued bytes, though more frames could be handled first
 	dialTimeout   = 10 * time.Second
-	// givenBack is the part of a window that is consumed before it is given
-	// back: a quarter, as grpc-go does (internal/transport/flowcontrol.go).
+	// A WINDOW_UPDATE is sent when 1/givenBack of a window has been consumed, as
+	// grpc-go does (internal/transport/flowcontrol.go).
 	givenBack = 4
-	// maxExpected bounds how many bytes are waited for at once.
+	// maxExpected limits the bytes to wait for at once.
 	maxExpected  = 512 << 10
 	minExpected  = 16 << 10 // waiting for less saves nothing
 	writeTimeout = 30 * time.Second
@@ -79,9 +79,9 @@ type Conn struct {
 	sent     []func(at int64) // to call when out has been written
 	headers  bytes.Buffer
 	encoder  *hpack.Encoder
-	closed   error         // why nothing more can be done
+	closed   error         // why the connection ended
 	done     chan struct{} // closed with it by Close
-	deaf     bool          // reads nothing more
+	deaf     bool          // does not read any more
 	draining bool          // the server wants no new streams
 
 	sendWindow    int64 // of the connection
@@ -91,13 +91,12 @@ type Conn struct {
 	unacked       int // bytes read and not yet given back to the connection
 	recvWindow    int // of the connection, as we keep it
 	blocked       []*Stream
-	held          int64 // room of messages that are not whole yet, bytes
-	taken         int64 // when the first message came whose answers have not been written; 0: none
+	held          int64 // memory of incomplete messages, bytes
+	taken         int64 // arrival of the first message whose answers have not been written; 0: none
 }
 
-// maxHeld bounds the room of messages that are not whole yet: the largest
-// there may be and, as others of its streams are answered at the same time, a
-// window of each.
+// maxHeld limits the memory of incomplete messages: the largest message, and a
+// window of every other stream, since all may be receiving at the same time.
 func (c *Conn) maxHeld() int64 {
 	return 2*int64(c.options.MaxMessage) + int64(c.options.Window)*int64(max(c.options.Streams, 1))
 }
@@ -143,7 +142,7 @@ func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// preface queues what a client has to say first.
+// preface queues the client's connection preface.
 func (c *Conn) preface() {
 	c.out = append(c.out, http2.ClientPreface...)
 	settings := []http2.Setting{
@@ -160,8 +159,8 @@ func (c *Conn) preface() {
 	}
 }
 
-// Run reads until the connection ends and returns why. It closes every stream
-// that is left. To be called once; the caller's goroutine is the
+// Run reads until the connection ends, closes the remaining streams, and returns why
+// the connection ended. Call it once; the caller's goroutine becomes the
 // connection's.
 func (c *Conn) Run() error {
 	err := c.readAll()
@@ -180,7 +179,7 @@ func (c *Conn) Run() error {
 	return c.closed
 }
 
-// Flush writes what is queued. Callbacks of a Handler need not call it.
+// Flush writes the queued bytes. Callbacks of a Handler need not call it.
 func (c *Conn) Flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,15 +218,15 @@ func (c *Conn) flush() error {
 	return nil
 }
 
-// turn notes that a message is being taken which came at an instant.
+// turn records that a message that arrived at the given time is being handled.
 func (c *Conn) turn(at int64) {
 	if c.taken == 0 || at < c.taken {
 		c.taken = at
 	}
 }
 
-// Close ends the connection; Run returns. It does not wait for a write that
-// the server does not take: that fails at once.
+// Close ends the connection and makes Run return. A write blocked by the server
+// fails at once.
 func (c *Conn) Close() {
 	_ = c.net.Close()
 	c.mu.Lock()
@@ -242,14 +241,14 @@ func (c *Conn) Close() {
 	}
 }
 
-// Streams returns how many are open.
+// Streams returns the number of open streams.
 func (c *Conn) Streams() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.streams)
 }
 
-// Do calls f under the connection's lock and writes what it queued.
+// Do calls f under the connection's lock and writes what f queued.
 func (c *Conn) Do(f func()) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,8 +256,8 @@ func (c *Conn) Do(f func()) error {
 	return c.flush()
 }
 
-// TryDo is Do, unless the connection is busy: then it does nothing and returns
-// false. A connection may be busy for as long as a server takes no bytes.
+// TryDo is Do unless the connection is busy, in which case it does nothing and returns
+// false. A connection may be busy for as long as the server reads nothing.
 func (c *Conn) TryDo(f func()) (done bool, err error) {
 	if !c.mu.TryLock() {
 		return false, nil
@@ -268,10 +267,10 @@ func (c *Conn) TryDo(f func()) (done bool, err error) {
 	return true, c.flush()
 }
 
-// Ping queues and writes a PING, which keeps the connection from looking
-// dead on either side; it returns false if the connection is busy. What comes
-// next is read at once, however much more is expected: the answer, or that the
-// server ended a stream in the middle of a message.
+// Ping writes a PING, which keeps the connection from looking dead on either side.
+// It returns false if the connection is busy. The bytes that come next are read at
+// once, however much more is expected: they may be the answer, or the server's end
+// of a stream in the middle of a message.
 func (c *Conn) Ping() (done bool, err error) {
 	return c.TryDo(func() {
 		if c.deaf {
@@ -283,7 +282,7 @@ func (c *Conn) Ping() (done bool, err error) {
 	})
 }
 
-// reserve makes room for n more bytes of what is queued.
+// reserve grows the output buffer for n more bytes.
 func (c *Conn) reserve(n int) {
 	if cap(c.out)-len(c.out) >= n || len(c.out)+n <= keptBuffer {
 		return

@@ -1,16 +1,16 @@
-// Package stream is a gRPC client for a great many long-lived streams: an
-// HTTP/2 connection has one goroutine and serves any number of streams, a
-// stream that waits costs some hundred bytes, and messages are handed over
-// as the bytes they are, in a buffer that is used again.
+// Package stream is a gRPC client for very many long-lived streams: an HTTP/2
+// connection has one goroutine and serves any number of streams, an idle stream
+// takes some hundred bytes, and messages are passed on as raw bytes in reused
+// buffers.
 //
-// It exists because a general gRPC library keeps several goroutines and
-// buffers for every stream, which would be most of what a simulated sidecar
-// costs. It follows RFC 9113 and gRPC over HTTP/2
+// It exists because grpc-go keeps several goroutines and buffers for every stream,
+// which would be most of the cost of a simulated sidecar. It implements RFC 9113
+// and gRPC over HTTP/2
 // (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md) as far as
-// a client of streams needs: flow control both ways, pings, settings,
+// a streaming client needs: flow control in both directions, pings, settings,
 // GOAWAY, trailers. No compression, no retries, no unary calls.
 //
-// Everything a connection does happens under its lock: callbacks of a
-// [Handler] too, which may therefore call any method of their stream, but
-// must not wait for anybody who might want another connection's lock.
+// A connection does everything under its lock, including callbacks of a [Handler].
+// Callbacks may call any method of their stream, but must not wait for another
+// goroutine that may want the lock of a connection.
 package stream

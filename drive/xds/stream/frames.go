@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// handle takes one frame that was complete at the time given.
+// handle handles a frame that was complete at the given time.
 func (c *Conn) handle(frame http2.Frame, at int64) error {
 	switch f := frame.(type) {
 	case *http2.DataFrame:
@@ -35,8 +35,8 @@ func (c *Conn) handle(frame http2.Frame, at int64) error {
 	return nil // unknown frames are to be ignored (RFC 9113, 5.5)
 }
 
-// data takes a DATA frame. The whole of it counts against the windows, padding
-// too.
+// data handles a DATA frame. All of it counts against the windows, including the
+// padding.
 func (c *Conn) data(head http2.FrameHeader, data []byte, at int64) error {
 	length := int(head.Length)
 	c.unacked += length
@@ -46,7 +46,7 @@ func (c *Conn) data(head http2.FrameHeader, data []byte, at int64) error {
 	}
 	s := c.streams[head.StreamID]
 	if s == nil {
-		return nil // it was ours until a moment ago
+		return nil // a stream that was closed a moment ago
 	}
 	s.unacked += length - len(data)
 	s.read(data, at)
@@ -94,7 +94,7 @@ func (c *Conn) metaHeaders(f *http2.MetaHeadersFrame) {
 	s.end(status)
 }
 
-// resetCode maps as gRPC over HTTP/2 prescribes.
+// resetCode maps HTTP/2 error codes as gRPC over HTTP/2 prescribes.
 func resetCode(code http2.ErrCode) Code {
 	switch code {
 	case http2.ErrCodeRefusedStream:
@@ -118,7 +118,7 @@ func (c *Conn) settings(f *http2.SettingsFrame) error {
 		}
 		switch s.ID {
 		case http2.SettingInitialWindowSize:
-			// Windows of open streams move along (RFC 9113, 6.9.2).
+			// Adjust the windows of open streams (RFC 9113, 6.9.2).
 			by := int64(s.Val) - c.initialWindow
 			c.initialWindow, grown = int64(s.Val), grown || by > 0
 			for _, one := range c.streams {
@@ -137,7 +137,7 @@ func (c *Conn) settings(f *http2.SettingsFrame) error {
 		return fmt.Errorf("settings: %w", err)
 	}
 	c.out = appendFrameHeader(c.out, 0, http2.FrameSettings, http2.FlagSettingsAck, 0)
-	if grown { // for each of them, as a WINDOW_UPDATE would
+	if grown { // the same as a WINDOW_UPDATE for each of them
 		for _, one := range c.streams {
 			one.pump()
 		}
@@ -145,7 +145,7 @@ func (c *Conn) settings(f *http2.SettingsFrame) error {
 	return nil
 }
 
-// grown takes a WINDOW_UPDATE.
+// grown handles a WINDOW_UPDATE.
 func (c *Conn) grown(f *http2.WindowUpdateFrame) error {
 	if f.StreamID == 0 {
 		if c.sendWindow += int64(f.Increment); c.sendWindow > maxWindow {
@@ -168,7 +168,7 @@ func (c *Conn) grown(f *http2.WindowUpdateFrame) error {
 	return nil
 }
 
-// unblock goes on with streams that waited for the connection's window.
+// unblock resumes streams that waited for the connection's window.
 func (c *Conn) unblock() {
 	waiting := c.blocked
 	c.blocked = nil
@@ -182,7 +182,7 @@ func (c *Conn) unblock() {
 	}
 }
 
-// goAway lets streams that the server has taken on go on; others never ran.
+// goAway ends the streams that the server has not accepted; the others continue.
 func (c *Conn) goAway(f *http2.GoAwayFrame) {
 	c.draining = true
 	for id, s := range c.streams {

@@ -24,11 +24,11 @@ func (c *Conn) readAll() error {
 			err = c.frameError(err)
 		case data != nil:
 			err = c.data(head, data, at)
-			_, _ = c.buffer.Discard(len(data)) // they are there
+			_, _ = c.buffer.Discard(len(data)) // they are in the buffer
 		default:
 			err = c.handle(frame, at)
 		}
-		// What this batch of frames gave rise to leaves in one write.
+		// Send the answers to this batch of frames in one write.
 		if err == nil && !c.wholeFrame() {
 			err = c.flush()
 			c.stamp.expect(c.expected())
@@ -48,9 +48,8 @@ func (c *Conn) readAll() error {
 	}
 }
 
-// next reads the header of the next frame and, of a DATA frame that the buffer
-// holds, what is in it: where that was read to, without a copy. Other frames
-// are the framer's.
+// next reads the header of the next frame and, for a DATA frame that is all in the
+// buffer, returns its payload without a copy. The framer reads other frames.
 func (c *Conn) next() (head http2.FrameHeader, data []byte, err error) {
 	head, err = c.framer.ReadFrameHeader()
 	if err != nil || head.Type != http2.FrameData || head.StreamID == 0 || head.Flags.Has(http2.FlagDataPadded) ||
@@ -61,15 +60,15 @@ func (c *Conn) next() (head http2.FrameHeader, data []byte, err error) {
 	return head, data, err
 }
 
-// StopReading has the connection read nothing more, for ever, nor say
-// anything: what comes fills the kernel's buffers, and then the server's. For
+// StopReading makes the connection stop reading and writing for good, so that
+// arriving data fills the kernel's buffers and then the server's. Call it from
 // callbacks of a Handler. The connection's goroutine waits for [Conn.Close].
 func (c *Conn) StopReading() { c.deaf = true }
 
-// frameHeader is the length of what comes before each frame.
+// frameHeader is the length of a frame header.
 const frameHeader = 9
 
-// wholeFrame says that another frame can be read without waiting.
+// wholeFrame reports whether another frame can be read without waiting.
 func (c *Conn) wholeFrame() bool {
 	n := c.buffer.Buffered()
 	if n < frameHeader || len(c.out) >= flushAt {
@@ -79,9 +78,9 @@ func (c *Conn) wholeFrame() bool {
 	return err == nil && n >= frameHeader+int(head[0])<<16+int(head[1])<<8+int(head[2])
 }
 
-// expected is how many bytes can be waited for without a message under way
-// being taken any later: as many as must come before one of them is whole, and
-// no more than the server may send before it is given any back.
+// expected is the number of bytes that can be waited for without delaying a message:
+// as many as have to arrive before one of the incomplete messages is complete, and no
+// more than the server may send before the next WINDOW_UPDATE.
 func (c *Conn) expected() int {
 	if c.held == 0 || c.options.TLS != nil { // TLS may have read ahead
 		return 0
@@ -98,8 +97,8 @@ func (c *Conn) expected() int {
 			least = n
 		}
 	}
-	// Less than half of any window is consumed and not given back. Headers of
-	// frames come on top.
+	// Less than half of any window is consumed without a WINDOW_UPDATE. Frame
+	// headers do not count against windows.
 	most := c.options.Window - c.options.Window/givenBack - maxFrame
 	if least = min(least, most, maxExpected) - c.buffer.Buffered(); least < minExpected {
 		return 0
@@ -107,7 +106,7 @@ func (c *Conn) expected() int {
 	return least
 }
 
-// frameError ends one stream where the fault is its own.
+// frameError ends only one stream if the error is a stream error.
 func (c *Conn) frameError(err error) error {
 	if fault, ok := err.(http2.StreamError); ok {
 		if s := c.streams[fault.StreamID]; s != nil {

@@ -13,19 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stampConn is a TCP connection that notes when its bytes were handed over,
-// and asks the kernel when it had got them (SO_TIMESTAMPNS, socket(7) and
-// the kernel's Documentation/networking/timestamping.rst).
+// stampConn is a TCP connection that reads the kernel's receive timestamps
+// (SO_TIMESTAMPNS, socket(7) and the kernel's
+// Documentation/networking/timestamping.rst).
 type stampConn struct {
 	net.Conn
-	raw    syscall.RawConn // nil: no time stamps of the kernel
+	raw    syscall.RawConn // nil: no kernel timestamps
 	onRead func(waitedNS int64)
-	// last is when the kernel had the newest bytes of the last read, or when
-	// that returned if the kernel does not say, nanoseconds since 1970.
+	// last is when the kernel received the newest bytes of the last read, or,
+	// without a kernel timestamp, when the read returned; Unix nanoseconds.
 	last int64
 
-	// Of the read under way: fields rather than variables, so that the
-	// closure is made once.
+	// State of the current read, in fields so that the closure is allocated
+	// once.
 	into    []byte
 	oob     [64]byte
 	n, oobn int
@@ -34,7 +34,7 @@ type stampConn struct {
 
 	mu       sync.Mutex
 	expected int // bytes that the next reads may wait for
-	low      int // SO_RCVLOWAT; 0: as it was
+	low      int // SO_RCVLOWAT; 0: not set
 }
 
 func newStampConn(conn net.Conn, onRead func(int64)) *stampConn {
@@ -69,9 +69,9 @@ func newStampConn(conn net.Conn, onRead func(int64)) *stampConn {
 	return c
 }
 
-// expect says how many bytes are sure to come; the next reads, of at most as
-// much together, wait until they are there, or part of them is. 0 takes that
-// back, for a read under way too.
+// expect sets the number of bytes that are sure to come. The next reads, up to that
+// many bytes, may wait until they or part of them are there. 0 cancels it, also for
+// a read in progress.
 func (c *stampConn) expect(bytes int) {
 	if c.raw == nil {
 		return
@@ -79,14 +79,14 @@ func (c *stampConn) expect(bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.expected = bytes; bytes == 0 && c.low > 1 {
-		_ = c.raw.Control(func(fd uintptr) { c.setLow(int(fd), 1) }) // fails where the connection is closed
+		_ = c.raw.Control(func(fd uintptr) { c.setLow(int(fd), 1) }) // fails if the connection is closed
 	}
 }
 
-// await has the kernel wake up the read under way, which found nothing, when
-// what is expected is there: the socket is readable from SO_RCVLOWAT bytes on
-// (socket(7)), or at the connection's end. The kernel looks again when the
-// mark is set, so nothing is missed that came just before.
+// await makes the kernel wake up the current read, which found nothing, only when
+// the expected bytes are there: the socket becomes readable at SO_RCVLOWAT bytes
+// (socket(7)) or at the connection's end. The kernel checks again when the mark is
+// set, so bytes that arrived just before are not missed.
 func (c *stampConn) await(fd int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,14 +101,14 @@ func (c *stampConn) setLow(fd, low int) {
 	}
 }
 
-// arrived notes that bytes of those expected were read.
+// arrived records that some of the expected bytes were read.
 func (c *stampConn) arrived(bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.expected = max(c.expected-bytes, 0)
 }
 
-// Read reads what there is.
+// Read reads the available bytes.
 func (c *stampConn) Read(b []byte) (int, error) {
 	if c.raw == nil || len(b) == 0 {
 		n, err := c.Conn.Read(b)
@@ -135,13 +135,13 @@ func (c *stampConn) Read(b []byte) (int, error) {
 	if c.onRead != nil {
 		c.onRead(waited)
 	}
-	if waited > 0 { // they came when the kernel had them, not when we looked
+	if waited > 0 { // use the time of receipt, not of the read
 		c.last -= waited
 	}
 	return c.n, nil
 }
 
-// waited returns how long the kernel had had the newest bytes.
+// waited returns the time since the kernel received the newest bytes.
 func (c *stampConn) waited() int64 {
 	oob := c.oob[:c.oobn]
 	if len(oob) < unix.CmsgLen(int(unsafe.Sizeof(unix.Timespec{}))) {
@@ -167,8 +167,8 @@ func (o *Options) control(_, _ string, raw syscall.RawConn) error {
 	return errors.Join(err, set)
 }
 
-// Unread returns how many bytes the kernel holds that have not been read, and
-// whether the connection is still there as far as it knows.
+// Unread returns the number of unread bytes that the kernel holds, and whether the
+// kernel reports the connection as alive.
 func (c *Conn) Unread() (bytes int, alive bool) {
 	if c.stamp.raw == nil {
 		return 0, true
@@ -176,7 +176,7 @@ func (c *Conn) Unread() (bytes int, alive bool) {
 	err := c.stamp.raw.Control(func(fd uintptr) {
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 		alive = err == nil && info.State != unix.BPF_TCP_CLOSE
-		bytes, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ) // 0 if there is no more of it
+		bytes, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ) // 0 if the connection is gone
 	})
 	return bytes, err == nil && alive
 }

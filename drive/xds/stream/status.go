@@ -5,7 +5,7 @@ import "fmt"
 // Code is a status code of gRPC.
 type Code int
 
-// Codes that matter here.
+// Codes used here.
 const (
 	OK                Code = 0
 	Canceled          Code = 1
@@ -34,7 +34,7 @@ func (c Code) String() string {
 type Status struct {
 	Code    Code
 	Message string
-	Local   bool // it was us, or the connection
+	Local   bool // ended by this side or by the connection
 }
 
 func (s *Status) Error() string { return s.Code.String() + ": " + s.Message }

@@ -10,19 +10,19 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Handler is told what happens to a stream, under the connection's lock.
+// Handler receives the events of a stream, under the connection's lock.
 type Handler interface {
-	// Message takes one message, whose bytes are only good during the call,
-	// and when the kernel handed over its last one, nanoseconds since 1970.
+	// Message handles a message, whose bytes are only valid during the call. at
+	// is when its last byte arrived, Unix nanoseconds.
 	Message(message []byte, at int64)
 	// Closed is the last call.
 	Closed(status *Status)
 }
 
-// ErrFull says that a connection takes no more streams.
+// ErrFull is returned if a connection takes no more streams.
 var ErrFull = errors.New("the connection takes no more streams")
 
-// Header is a piece of metadata of a request.
+// Header is a metadata entry of a request.
 type Header = hpack.HeaderField
 
 // Stream is a gRPC stream. Its methods are for callbacks of its Handler and
@@ -33,21 +33,21 @@ type Stream struct {
 	id            uint32
 	closedLocally bool
 	blocked       bool // waits for the connection's window
-	paused        bool // reads nothing more for now
+	paused        bool // does not read for now
 
 	sendWindow int64
-	unacked    int // bytes consumed and not yet given back
+	unacked    int // bytes consumed without a WINDOW_UPDATE yet
 	pending    []chunk
 
-	partial []byte // a message that is not whole yet, prefix first; its room is in conn.held
+	partial []byte // an incomplete message with its prefix; its capacity counts in conn.held
 	waiting []byte // read from the connection while paused
-	heldAt  int64  // when the last of waiting came
+	heldAt  int64  // arrival of the last of waiting
 }
 
-// chunk is a message that is on its way or kept back by flow control.
+// chunk is a message being sent or held back by flow control.
 type chunk struct {
 	message []byte
-	done    int // bytes that are queued, of the prefix and the message
+	done    int // bytes of the prefix and the message queued so far
 	sent    func(at int64)
 }
 
@@ -68,11 +68,10 @@ func (k *chunk) append(b []byte, n int) []byte {
 	return b
 }
 
-// prefix is the length of what comes before each message: a flag and a
-// length.
+// prefix is the length of the prefix of each message: a flag and a length.
 const prefix = 5
 
-// Open begins a stream of the method path ("/package.Service/Method").
+// Open opens a stream for a method path ("/package.Service/Method").
 func (c *Conn) Open(path string, metadata []Header, handler Handler) (*Stream, error) {
 	if c.closed != nil {
 		return nil, c.closed
@@ -116,9 +115,9 @@ func (c *Conn) Open(path string, metadata []Header, handler Handler) (*Stream, e
 	return s, nil
 }
 
-// Send queues a message; it leaves with the batch that is being handled. sent
-// is called when its last byte has been handed to the kernel; nil for
-// nothing. The bytes are copied. A stream that has ended takes it in silence.
+// Send queues a message, which is written with the current batch. sent, if not nil,
+// is called when its last byte has been passed to the kernel. The bytes are copied. A
+// stream that has ended ignores the message.
 func (s *Stream) Send(message []byte, sent func(at int64)) {
 	if rest := (chunk{message: message, sent: sent}); !s.queue(&rest) {
 		rest.message = bytes.Clone(message)
@@ -126,16 +125,16 @@ func (s *Stream) Send(message []byte, sent func(at int64)) {
 	}
 }
 
-// SendShared is Send of bytes that nobody changes from now on: they are not
-// copied to wait for the server.
+// SendShared is Send for bytes that are never changed afterwards, which it does not
+// copy.
 func (s *Stream) SendShared(message []byte) {
 	if rest := (chunk{message: message}); !s.queue(&rest) {
 		s.pending = append(s.pending, rest)
 	}
 }
 
-// queue queues as much of a new message as it may, and says whether that is
-// all of it.
+// queue queues as much of a new message as allowed and reports whether that is all
+// of it.
 func (s *Stream) queue(one *chunk) bool {
 	if s.conn.streams[s.id] != s {
 		return true
@@ -143,7 +142,7 @@ func (s *Stream) queue(one *chunk) bool {
 	return len(s.pending) == 0 && s.put(one)
 }
 
-// pump sends as much of what is pending as the windows allow.
+// pump queues as much of the pending messages as the windows allow.
 func (s *Stream) pump() {
 	for len(s.pending) > 0 {
 		if !s.put(&s.pending[0]) {
@@ -154,8 +153,8 @@ func (s *Stream) pump() {
 	s.pending = nil
 }
 
-// put queues as much of a message as the windows allow, and says whether that
-// is all of it.
+// put queues as much of a message as the windows allow and reports whether that is
+// all of it.
 func (s *Stream) put(one *chunk) bool {
 	c := s.conn
 	for one.left() > 0 {
@@ -179,10 +178,10 @@ func (s *Stream) put(one *chunk) bool {
 	return true
 }
 
-// Pending returns how many messages wait for the server to take more.
+// Pending returns the number of messages held back by flow control.
 func (s *Stream) Pending() int { return len(s.pending) }
 
-// Cancel ends the stream from this side; its Handler is told.
+// Cancel ends the stream from this side and notifies its Handler.
 func (s *Stream) Cancel(why string) {
 	c := s.conn
 	if c.streams[s.id] != s {
@@ -193,23 +192,23 @@ func (s *Stream) Cancel(why string) {
 	s.end(&Status{Code: Canceled, Message: why, Local: true})
 }
 
-// Pause stops reading: what comes from now on stays in the stream's window,
-// which is not opened again before Resume.
+// Pause stops reading: arriving data counts against the stream's window, which is
+// not reopened before Resume.
 func (s *Stream) Pause() { s.paused = true }
 
-// Resume reads on.
+// Resume continues reading.
 func (s *Stream) Resume() {
 	if !s.paused || s.conn.streams[s.id] != s {
 		return
 	}
 	s.paused = false
-	s.conn.stamp.expect(0) // what was kept back is not to come
+	s.conn.stamp.expect(0) // the waiting data has arrived already
 	data := s.waiting
 	s.waiting = nil
 	s.read(data, s.heldAt)
 }
 
-// end tells the handler, once.
+// end notifies the handler, once.
 func (s *Stream) end(status *Status) {
 	delete(s.conn.streams, s.id)
 	s.drop()
@@ -217,15 +216,15 @@ func (s *Stream) end(status *Status) {
 	s.handler.Closed(status)
 }
 
-// alive says that no callback has ended the stream.
+// alive reports whether no callback has ended the stream.
 func (s *Stream) alive() bool { return s.conn.streams[s.id] == s }
 
-// read takes bytes of the stream that were complete at the time given.
+// read handles bytes of the stream that arrived at the given time.
 func (s *Stream) read(data []byte, at int64) {
 	for len(data) > 0 && s.alive() {
 		if s.paused {
-			// What is kept back is in the window still: more than that is
-			// against the rules (RFC 9113, 6.9.1).
+			// Waiting data is still within the window; more than a window is
+			// a protocol error (RFC 9113, 6.9.1).
 			if len(s.waiting)+len(data) > s.conn.options.Window {
 				s.conn.reset(s.id, http2.ErrCodeFlowControl)
 				s.end(&Status{Code: Internal, Message: "flow control: more came than the stream's window holds", Local: true})
@@ -251,22 +250,22 @@ func (s *Stream) read(data []byte, at int64) {
 	}
 }
 
-// consume takes at most what is left of one message and hands it over when
-// it is whole.
+// consume takes at most the rest of one message, and passes the message on when it
+// is complete.
 func (s *Stream) consume(data []byte, at int64) (int, error) {
 	if len(s.partial) == 0 && len(data) >= prefix {
 		size, err := s.size(data)
 		if err != nil {
 			return 0, err
 		}
-		if len(data) >= prefix+size { // without a copy
+		if len(data) >= prefix+size { // no copy needed
 			s.conn.turn(at)
 			s.handler.Message(data[prefix:prefix+size], at)
 			return prefix + size, nil
 		}
 	}
 	taken := 0
-	if len(s.partial) < prefix { // a message in parts, whose prefix may be so too
+	if len(s.partial) < prefix { // a message in parts; its prefix may be, too
 		if err := s.room(prefix, prefix); err != nil {
 			return 0, err
 		}
@@ -298,18 +297,18 @@ func (s *Stream) consume(data []byte, at int64) (int, error) {
 	return taken, nil
 }
 
-// Growth of the room of a message under way: to twice what has arrived, or,
-// once that is a whole frame, to 8 times, which saves copying.
+// Growth of the buffer of an incomplete message: to twice what has arrived or, once
+// that is a whole frame, to 8 times, which saves copying.
 const (
 	growFew   = 2
 	growMany  = 8
 	manyBytes = maxFrame
 )
 
-// room sees to it that the message under way has room for need bytes. It
-// grows with what has arrived and never beyond the whole message but for the
-// rounding of [getBuffer]: a prefix alone, whatever size it claims, reserves
-// next to nothing.
+// room grows the buffer of the incomplete message to hold need bytes. It grows with
+// what has arrived, and never beyond the whole message except for the rounding of
+// [getBuffer], so that a prefix alone reserves hardly anything, whatever length it
+// claims.
 func (s *Stream) room(need, whole int) error {
 	if cap(s.partial) >= need {
 		return nil
@@ -332,8 +331,8 @@ func (s *Stream) room(need, whole int) error {
 	return nil
 }
 
-// missing is how many bytes of the message under way have not come; 0 if there
-// is none, or nobody knows how long it is.
+// missing is the number of bytes that the incomplete message lacks; 0 if there is
+// none or its length is not known yet.
 func (s *Stream) missing() int {
 	if len(s.partial) < prefix {
 		return 0
@@ -345,7 +344,7 @@ func (s *Stream) missing() int {
 	return prefix + size - len(s.partial) - len(s.waiting)
 }
 
-// drop gives up the message under way.
+// drop discards the incomplete message.
 func (s *Stream) drop() {
 	if s.partial != nil {
 		s.conn.stamp.expect(0) // the rest may not come

@@ -1,6 +1,6 @@
 package wire
 
-// Fields of istio.workload.Address and, below it, of istio.workload.Workload, and the
+// Fields of istio.workload.Address and of the istio.workload.Workload in it, and the
 // status of a workload that gets no traffic.
 const (
 	addressWorkload   = 1
@@ -10,7 +10,8 @@ const (
 	statusUnhealthy = 1
 )
 
-// IsWorkload says whether a body of type Address is a workload. Others are Services.
+// IsWorkload reports whether a body of type Address is a workload; otherwise it is a
+// Service.
 func IsWorkload(body []byte) bool {
 	is := false
 	err := each("address", body, func(f field) error {
@@ -20,8 +21,8 @@ func IsWorkload(body []byte) bool {
 	return err == nil && is
 }
 
-// Healthy says whether a body of type Address is a workload with this address, in
-// the bytes of an IP, that may get traffic. Istiod also sends those that are not ready,
+// Healthy reports whether a body of type Address is a workload with this address (the
+// bytes of an IP) that may get traffic. Istiod also sends workloads that are not ready,
 // marked unhealthy.
 func Healthy(body, address []byte) (bool, error) {
 	found := false

@@ -22,13 +22,13 @@ const (
 	rdsRouteConfigName = 2
 )
 
-// Cluster is what a proxy has to know of a cluster to ask for its endpoints.
+// Cluster has the fields of a cluster that a proxy needs to ask for its endpoints.
 type Cluster struct {
 	Name []byte
 	EDS  bool
 	DNS  bool // the proxy resolves its endpoints itself: STRICT_DNS, LOGICAL_DNS
-	// ServiceName is the name its endpoints go by: that of the cluster
-	// unless it says another.
+	// ServiceName is the EDS resource name of its endpoints, by default the
+	// name of the cluster.
 	ServiceName []byte
 }
 
@@ -63,8 +63,8 @@ func ParseCluster(body []byte) (Cluster, error) {
 	return out, err
 }
 
-// Listener is what a proxy has to know of a listener to ask for its routes
-// and extensions; names may come twice.
+// Listener has the fields of a listener that a proxy needs to ask for its routes
+// and extensions. Names may be repeated.
 type Listener struct {
 	Name       []byte
 	Routes     [][]byte // names of route configurations
@@ -97,8 +97,8 @@ func ParseListener(body []byte) (Listener, error) {
 	return out, err
 }
 
-// filter reads a network, HTTP or listener filter: their fields have the same
-// numbers as far as they matter here.
+// filter reads a network, HTTP or listener filter: the fields read here have the
+// same numbers in all three.
 func (l *Listener) filter(what string, f field, deep bool) error {
 	if err := f.wantBytes(what); err != nil {
 		return err

@@ -2,21 +2,20 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// metadataPaths are where istiod fills fields from maps, in whatever order it
-// meets their entries: the metadata of a Cluster, and of each LbEndpoint of a
-// ClusterLoadAssignment. A path has a field's number for each level.
+// metadataPaths are the fields that istiod fills from maps, in random order: the
+// metadata of a Cluster, and of each LbEndpoint of a ClusterLoadAssignment. A
+// path has a field number for each level.
 var metadataPaths = map[string][]protowire.Number{
 	ClusterType:  {25},
 	EndpointType: {2, 2, 3},
 }
 
-// maxDepth bounds how deep Digest looks.
+// maxDepth limits the nesting depth that Digest reads.
 const maxDepth = 16
 
-// Digest hashes a resource's body so that two bodies that say the same have
-// the same digest. Envoy compares what it gets like that too: it does not take
-// the same cluster or endpoint for a change because entries of a map come in
-// another order, as they do whenever istiod writes metadata.
+// Digest hashes a resource's body so that equivalent bodies have equal digests.
+// Envoy compares resources the same way: a cluster or endpoint whose metadata
+// comes in another order, which is random in istiod, has not changed.
 func Digest(typeURL string, body []byte, hash func([]byte) uint64) uint64 {
 	path := metadataPaths[typeURL]
 	if len(path) == 0 {
@@ -25,11 +24,11 @@ func Digest(typeURL string, body []byte, hash func([]byte) uint64) uint64 {
 	return along(path, body, hash)
 }
 
-// along hashes a message in order, but for the fields that a path leads to.
+// along hashes a message in order, except for the fields that a path leads to.
 func along(path []protowire.Number, b []byte, hash func([]byte) uint64) uint64 {
 	var sum uint64
 	c := cursor{b: b, what: "resource"}
-	from := 0 // of what has not been hashed yet
+	from := 0 // start of the bytes not hashed yet
 	for {
 		before := c.at
 		f, ok, err := c.next()
@@ -53,8 +52,8 @@ func along(path []protowire.Number, b []byte, hash func([]byte) uint64) uint64 {
 	}
 }
 
-// unordered hashes a message without regard to the order of its fields, at
-// any depth. What is no message is hashed as it is.
+// unordered hashes a message regardless of the order of its fields, at any
+// depth. Bytes that are not a message are hashed as they are.
 func unordered(b []byte, hash func([]byte) uint64, depth int) uint64 {
 	if len(b) == 0 || depth > maxDepth {
 		return hash(b)

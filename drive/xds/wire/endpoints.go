@@ -17,9 +17,9 @@ const (
 	healthTimeout   = 4
 )
 
-// Serves says whether a body of type ClusterLoadAssignment has an endpoint
-// of this address that may get traffic. Istiod also sends endpoints that are
-// not ready, marked unhealthy, for proxies that want to know of them.
+// Serves reports whether a body of type ClusterLoadAssignment has an endpoint
+// with this address that may get traffic. Istiod also sends endpoints that are
+// not ready, marked unhealthy.
 func Serves(body, address []byte) (bool, error) {
 	found := false
 	err := each("load assignment", body, func(f field) error {

@@ -32,9 +32,9 @@ type Node struct {
 	ID       string
 	Cluster  string
 	Metadata map[string]any // of strings, numbers, booleans, lists and maps
-	// Agent is the program that the proxy says it is; "" for none.
+	// Agent is the user agent name; "" for none.
 	Agent string
-	// Features are what the proxy says it can do.
+	// Features are the client features of the proxy.
 	Features []string
 }
 

@@ -25,9 +25,9 @@ const (
 	sotwError   = 6
 )
 
-// InvalidArgument is the code of google.rpc.Status that Envoy rejects
-// configuration with (it has 13, internal, for all; see
-// source/extensions/config_subscription/grpc: Grpc::Status::Internal).
+// rejectCode is the code of google.rpc.Status with which Envoy rejects
+// configuration, whatever is wrong with it
+// (Grpc::Status::Internal in source/extensions/config_subscription/grpc).
 const rejectCode = 13
 
 // DeltaRequest is a DeltaDiscoveryRequest.
@@ -36,11 +36,11 @@ type DeltaRequest struct {
 	TypeURL     string
 	Subscribe   []string
 	Unsubscribe []string
-	// Initial calls back with the name and version of every resource held;
-	// nil if there is none to tell.
+	// Initial yields the name and version of every resource held; nil if there
+	// is none.
 	Initial func(yield func(name, version string) bool)
 	Nonce   []byte
-	// Error is why the response with this nonce is rejected; "" accepts.
+	// Error is why the response with this nonce is rejected; "" accepts it.
 	Error string
 }
 
@@ -67,10 +67,10 @@ func (r *DeltaRequest) Append(b []byte) []byte {
 
 // SotWRequest is a DiscoveryRequest.
 type SotWRequest struct {
-	Version []byte // of the last response that was accepted
+	Version []byte // of the last accepted response
 	Node    []byte // encoded; nil after the first request of a stream
 	TypeURL string
-	Names   []string // none for all
+	Names   []string // empty: all resources
 	Nonce   []byte
 	Error   string
 }

@@ -1,13 +1,12 @@
 package wire
 
-// Fields of DiscoveryResponse and DeltaDiscoveryResponse; these are the same
-// in both.
+// Fields that DiscoveryResponse and DeltaDiscoveryResponse share.
 const (
 	responseVersion   = 1
 	responseResources = 2
 	responseTypeURL   = 4
 	responseNonce     = 5
-	// of DeltaDiscoveryResponse alone
+	// only in DeltaDiscoveryResponse
 	responseRemoved = 6
 )
 
@@ -20,23 +19,23 @@ const (
 	anyValue        = 2
 )
 
-// Head is what a response says of itself.
+// Head has the header fields of a response.
 type Head struct {
 	TypeURL []byte
 	Nonce   []byte
 	Version []byte
 }
 
-// Outline is what the outermost fields of a response say.
+// Outline summarizes the outermost fields of a response.
 type Outline struct {
 	Head
 	Resources, Removed int
-	// Size is how many bytes resources and removals have, and Sum a hash of
-	// them all that does not depend on their order, in which istiod, iterating
-	// over maps, is not the same for two proxies.
+	// Size is the number of bytes in resources and removals. Sum is a hash of
+	// them regardless of their order, which differs between proxies because
+	// istiod iterates over maps.
 	Size int
 	Sum  uint64
-	// Sums are the hashes of the resources, in the order in which they are.
+	// Sums are the hashes of the resources, in order.
 	Sums []uint64
 }
 
@@ -56,7 +55,7 @@ func Skim(message []byte, delta bool, hash func([]byte) uint64, sums []uint64) (
 	}, func(name []byte) error {
 		o.Removed++
 		o.Size += len(name)
-		o.Sum += scramble(hash(name) + goldenRatio) // not what a resource of these bytes adds
+		o.Sum += scramble(hash(name) + goldenRatio) // distinct from a resource with the same bytes
 		return nil
 	})
 	return o, err
@@ -64,9 +63,9 @@ func Skim(message []byte, delta bool, hash func([]byte) uint64, sums []uint64) (
 
 const goldenRatio = 0x9e3779b97f4a7c15 // of 2^64, odd
 
-// Walk calls back with the bytes of each resource of a response, for
-// [ParseResource], and with each name that it removes, until one of them
-// returns an error. What it returns was said before that.
+// Walk calls resource with the bytes of each resource of a response, for
+// [ParseResource], and removed with each name that it removes, until one of them
+// returns an error. The head has the fields read up to then.
 func Walk(message []byte, delta bool, resource, removed func([]byte) error) (Head, error) {
 	var h Head
 	resources, removals := 0, 0
@@ -114,16 +113,15 @@ func Walk(message []byte, delta bool, resource, removed func([]byte) error) (Hea
 
 // Resource is one resource of a response.
 type Resource struct {
-	// Name of the resource. State of the world does not say it; there it is
-	// taken from the body.
+	// Name of the resource. In state-of-the-world mode it is taken from the body.
 	Name    []byte
 	Version []byte // delta only
 	TypeURL []byte // of the body
 	Body    []byte
 }
 
-// ParseResource reads the bytes of one resource of a response of a type, as
-// [Walk] gives them.
+// ParseResource reads the bytes of one resource, as [Walk] passes them, of a
+// response of a type.
 func ParseResource(raw []byte, typeURL string, delta bool) (Resource, error) {
 	if delta {
 		return parseResource(raw)
@@ -183,9 +181,8 @@ func parseAny(b []byte) (typeURL, value []byte, err error) {
 	return typeURL, value, err
 }
 
-// Name returns the name that a resource's body has: field 1 of clusters,
-// listeners, routes, load assignments, secrets and extensions. A table of
-// names has none.
+// Name returns the name in a resource's body: field 1 of clusters, listeners,
+// routes, load assignments, secrets and extensions. Name tables have none.
 func Name(typeURL string, body []byte) ([]byte, error) {
 	if typeURL == NameTableType {
 		return nil, nil

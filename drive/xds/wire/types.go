@@ -10,8 +10,8 @@ const (
 	ExtensionType = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig"
 	NameTableType = "type.googleapis.com/istio.networking.nds.v1.NameTable"
 
-	// Of an ambient mesh: what ztunnels subscribe to, and of the first what sidecars
-	// do that speak HBONE.
+	// Types of an ambient mesh. Ztunnels subscribe to both, sidecars that speak
+	// HBONE to the first.
 	AddressType       = "type.googleapis.com/istio.workload.Address"
 	AuthorizationType = "type.googleapis.com/istio.security.Authorization"
 	WorkloadType      = "type.googleapis.com/istio.workload.Workload"

@@ -7,14 +7,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// ErrMalformed is what every error of a parser wraps.
+// ErrMalformed is wrapped by every parse error.
 var ErrMalformed = errors.New("malformed discovery message")
 
-// MaxResources bounds the resources and the removals of one response. Istiod
+// MaxResources limits the resources and the removals of one response. Istiod
 // sends some thousands at most.
 const MaxResources = 200_000
 
-// maxNames bounds what one resource refers to.
+// maxNames limits the names that one resource refers to.
 const maxNames = 10_000
 
 // field is one field of a message: bytes is set for length-delimited ones,
@@ -79,7 +79,7 @@ func each(what string, b []byte, take func(f field) error) error {
 	}
 }
 
-// wantBytes refuses a field of another kind than its message has.
+// wantBytes returns an error unless the field is length-delimited.
 func (f field) wantBytes(what string) error {
 	if f.kind != protowire.BytesType {
 		return fmt.Errorf("%w: %s: field %d is of wire type %d", ErrMalformed, what, f.num, f.kind)
