@@ -76,7 +76,7 @@ func sidecarPlan(steps []generate.Step) []journal.Planned {
 		case s.Before == nil:
 			out = append(out, journal.Planned{Object: o.String(), Done: journal.Made, Note: "lets in " + shortList(s.Hosts)})
 		case s.After == nil:
-			out = append(out, journal.Planned{Object: o.String(), Done: journal.Removed, Note: s.Reason})
+			out = append(out, journal.Planned{Object: o.String(), Done: journal.Removed, Note: s.Because()})
 		default:
 			if p, differs := journal.Plan(o, s.Before, []map[string]any{s.After}); differs {
 				out = append(out, p)
@@ -132,9 +132,9 @@ func applySidecars(ctx context.Context, j sidecarWriter, open journal.Opener, st
 			return err
 		}
 		if s.After == nil {
-			err = j.Remove(ctx, sidecarObject(s), s.Reason)
+			err = j.Remove(ctx, sidecarObject(s), s.Because())
 		} else {
-			_, _, err = j.Apply(ctx, (&unstructured.Unstructured{Object: s.After}).DeepCopy(), s.Reason)
+			_, _, err = j.Apply(ctx, (&unstructured.Unstructured{Object: s.After}).DeepCopy(), s.Because())
 		}
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -154,7 +155,9 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 	if err := result.Saving.Costs(bases); err != nil {
 		return err
 	}
-	result.Notes = append(append(result.Notes, logs...), notes...)
+	for _, text := range slices.Concat(logs, notes) {
+		result.Notes = append(result.Notes, generate.Note{Code: generate.NoteSource, Text: text})
+	}
 	if f.applied.apply {
 		if err := f.applied.complete(inv); err != nil {
 			return err

@@ -44,7 +44,7 @@ func TestGeneratedSidecars(t *testing.T) {
 	wait := g.load(1, 0, rate, 3*drained)
 	r := g.generate(folder, "--apply")
 	idle := g.name(g.services - 1) // on a pod with others it is not alone
-	if g.pods == g.services && !slices.ContainsFunc(r.Open, func(o generate.Open) bool { return o.What == generate.OpenUnseen && o.Name == idle }) {
+	if g.pods == g.services && !slices.ContainsFunc(r.Open, func(o generate.Open) bool { return o.Code == generate.OpenUnseen && o.Name == idle }) {
 		t.Errorf("%s was not seen, and is not listed: %+v", idle, r.Open)
 	}
 	after := g.cost()

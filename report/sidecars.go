@@ -30,7 +30,7 @@ func RenderSidecars(w io.Writer, r generate.Result, top int, opt Options) error 
 		from += fmt.Sprintf(", %s to %s", r.Observed.First.Format("2006-01-02 15:04"), r.Observed.Last.Format("2006-01-02 15:04 UTC"))
 	}
 	t.wrap("", fmt.Sprintf("%s: %s kept, each a workload and a host that it calls.", from, dependencies(r.Edges)))
-	t.list("Rule", r.Rule)
+	t.list("Rule", r.Rule.Words())
 	for _, tb := range []Table{sidecarsTable(r, top), savingTable(r), resourcesTable(r), namespacesTable(r, top), keptTable("Rare, and kept", r.Rare, top),
 		keptTable("Hosts that are not known, and kept", r.Unknown, top), oldTable(r, top)} {
 		if len(tb.Rows) > 0 {
@@ -40,7 +40,9 @@ func RenderSidecars(w io.Writer, r generate.Result, top int, opt Options) error 
 	}
 	t.list("Not covered by what was observed", uncovered(r, top))
 	t.list("Other ways, not applied", otherWays(r, top))
-	t.list("Notes", r.Notes)
+	notes := append(texts(r.Notes), "A workload that is new, or whose next version calls somebody else, has what the Sidecar of its namespace or of the mesh lets in: generate again before such a rollout.")
+	risk := r.Risk()
+	t.list("Notes", append(notes, strings.ToUpper(risk[:1])+risk[1:]+"."))
 	_, err := io.WriteString(w, t.b.String())
 	return err
 }
@@ -66,7 +68,7 @@ func few(list []string) string {
 func sidecarsTable(r generate.Result, top int) Table {
 	t := Table{Title: "Sidecars", Columns: []Column{{"Sidecar", false, 0}, {"change", false, 0}, {"workloads", true, 0}, {"hosts", true, 0}, {"let in", false, 2}, {"why", false, 1}}}
 	for _, s := range r.Sidecars {
-		t.Rows = append(t.Rows, []Text{{S: s.String()}, {S: s.Change}, {S: Count(len(s.Workloads))}, {S: Count(len(s.Hosts))}, {S: few(s.Hosts)}, {S: s.Reason}})
+		t.Rows = append(t.Rows, []Text{{S: s.String()}, {S: s.Change}, {S: Count(len(s.Workloads))}, {S: Count(len(s.Hosts))}, {S: few(s.Hosts)}, {S: s.Because()}})
 	}
 	return cutRows(t, top)
 }
@@ -93,7 +95,11 @@ func savingTable(r generate.Result) Table {
 	}
 	row("clusters, without subsets", float64(p.Now.Clusters), float64(p.After.Clusters), float64(p.Exact.Clusters), func(v float64) string { return Count(int(v)) })
 	row("proxies pushed to when a Service changes", p.Now.Pushes, p.After.Pushes, p.Exact.Pushes, func(v float64) string { return Fixed(v, 1) })
-	t.Notes = append(t.Notes, fmt.Sprintf("From %s. Exact: a Sidecar for every workload with only what it needs; this saves %s%% of what that would.", p.Basis, Fixed(100*p.OfExact, 1)))
+	basis := fmt.Sprintf("the bytes that proxies hold of each Service now (%d were read)", p.Read)
+	if p.Read == 0 {
+		basis = "the number of clusters; no proxy's configuration was read, so nothing is known of bytes"
+	}
+	t.Notes = append(t.Notes, fmt.Sprintf("From %s. Exact: a Sidecar for every workload with only what it needs; this saves %s%% of what that would.", basis, Fixed(100*p.OfExact, 1)))
 	return t
 }
 
@@ -158,15 +164,15 @@ func cutList(list []string, top int) []string {
 func uncovered(r generate.Result, top int) []string {
 	var out []string
 	for _, o := range r.Open {
-		line := o.What
+		line, why, risk, done := r.Words(o)
 		if where := o.Workload.String(); where != "" {
 			line += ", " + where
 		}
-		line += ": " + o.Why
+		line += ": " + why
 		if len(o.Hosts) > 0 {
 			line += " (" + few(o.Hosts) + ")"
 		}
-		out = append(out, fmt.Sprintf("%s. Done: %s. Risk: %s.", line, o.Done, o.Risk))
+		out = append(out, fmt.Sprintf("%s. Done: %s. Risk: %s.", line, done, risk))
 	}
 	return cutList(out, top)
 }
@@ -174,7 +180,7 @@ func uncovered(r generate.Result, top int) []string {
 func keptTable(title string, list []generate.Kept, top int) Table {
 	t := Table{Title: title, Columns: []Column{{"from", false, 0}, {"host", false, 0}, {"calls", true, 1}, {"last seen", false, 2}, {"why", false, 3}}}
 	for _, k := range list {
-		t.Rows = append(t.Rows, []Text{{S: k.From.String()}, {S: k.Host}, {S: Count(int(k.Count))}, lastSeen(k.Edge), {S: k.Why}})
+		t.Rows = append(t.Rows, []Text{{S: k.From.String()}, {S: k.Host}, {S: Count(int(k.Count))}, lastSeen(k.Edge), {S: k.Because()}})
 	}
 	return cutRows(t, top)
 }
@@ -198,10 +204,13 @@ func otherWays(r generate.Result, top int) []string {
 	var out []string
 	for _, o := range r.Others {
 		line := o.Kind + ": " + o.Value
+		if o.Kind == "discoverySelectors" {
+			line = o.Kind + ": leave out " + o.Value
+		}
 		if len(o.Hosts) > 0 {
 			line += " for " + few(o.Hosts)
 		}
-		out = append(out, line+": "+o.Reason+".")
+		out = append(out, line+": "+o.String()+".")
 	}
 	return cutList(out, top)
 }

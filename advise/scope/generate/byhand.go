@@ -1,12 +1,9 @@
 package generate
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
-// openByHand lists what Sidecars that people wrote let in by name and what is written lets
-// in no more: nobody was seen to call it, and whoever wrote it down may know better.
+// openByHand lists hosts that Sidecars written by people let in by name and that now go: nobody was
+// seen to call them, but their author may know better.
 func (g *generator) openByHand(callers []Workload) {
 	after := g.after()
 	for _, e := range g.inv.existing {
@@ -47,9 +44,7 @@ func (g *generator) openByHand(callers []Workload) {
 			}
 		}
 		if len(gone) > 0 {
-			g.result.Open = append(g.result.Open, Open{What: OpenByHand, Workload: Workload{Namespace: e.Namespace}, Hosts: gone, Count: len(gone),
-				Why:  fmt.Sprintf("Sidecar %s, which was not generated, lets them in by name, and no source saw a call to them by anybody for whom it holds", e),
-				Risk: g.risk(), Done: "let in no more; --always keeps them, for all workloads"})
+			g.result.Open = append(g.result.Open, Open{Code: OpenByHand, Workload: Workload{Namespace: e.Namespace}, Hosts: gone, Count: len(gone), Sidecar: e.String()})
 		}
 	}
 }

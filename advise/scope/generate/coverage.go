@@ -1,82 +1,104 @@
 package generate
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
-// isCovered says whether it is known what a workload calls: only then is it
-// narrowed.
-func (g *generator) isCovered(w Workload) bool { return g.uncovered(w) == "" }
+// isCovered reports whether it is known what a workload calls: only then is it narrowed.
+func (g *generator) isCovered(w Workload) bool { return g.uncovered(w).Code == "" }
 
-// uncovered says why it is not known what a workload calls, "" if it is.
-func (g *generator) uncovered(w Workload) string {
+// Uncovered is why it is not known what a workload calls. The zero value means that it is.
+type Uncovered struct {
+	Code    UncoveredCode `json:"code"`
+	Sources Sources       `json:"sources,omitzero"`
+	For     time.Duration `json:"for_ns,omitempty"`   // it was there or watched
+	Least   time.Duration `json:"least_ns,omitempty"` // it had to be
+	Name    string        `json:"name,omitempty"`     // of a cluster
+	N       int           `json:"n,omitempty"`
+	Of      int           `json:"of,omitempty"`
+	Idle    bool          `json:"idle,omitempty"` // the workload has no pods now
+}
+
+// UncoveredCode names a reason.
+type UncoveredCode string
+
+// The reasons why it is not known what a workload calls.
+const (
+	UncoveredUnwatched UncoveredCode = "unwatched"
+	UncoveredLabels    UncoveredCode = "no_destination_service"
+	UncoveredCluster   UncoveredCode = "cluster_without_host" // Name, N times
+	UncoveredMadeUp    UncoveredCode = "unknown_hosts"        // more than N
+	UncoveredPart      UncoveredCode = "counters_of_some"     // N of Of proxies
+	UncoveredRemote    UncoveredCode = "only_callees_report"
+	UncoveredServes    UncoveredCode = "only_servers_report"
+	UncoveredSilent    UncoveredCode = "silent"
+	UncoveredYoung     UncoveredCode = "young"
+	UncoveredShort     UncoveredCode = "watched_too_briefly"
+	UncoveredUndated   UncoveredCode = "metrics_undated"
+)
+
+func (g *generator) uncovered(w Workload) Uncovered {
 	s := g.obs.seen[w]
 	if s == nil {
-		return "no source watched its proxy"
+		return Uncovered{Code: UncoveredUnwatched}
 	}
-	if n := s.strange[""]; n > 0 {
-		return "its metrics have no label destination_service, and so do not tell whom it calls"
+	if s.strange[""] > 0 {
+		return Uncovered{Code: UncoveredLabels}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.strange)) {
 		if !g.inv.added[name] { // by an EnvoyFilter
-			return fmt.Sprintf("its access log names clusters that tell no host, such as %.100q, %s (meshConfig.outboundClusterStatName?)", name, words.Plural(int(s.strange[name]), "time"))
+			return Uncovered{Code: UncoveredCluster, Name: name, N: int(s.strange[name])}
 		}
 	}
 	for l, n := range s.beyond {
 		if n > 0 && !g.listed(looseness(l)) {
-			return fmt.Sprintf("its access log has more than %d hosts that are not known here, where clients may have made them up: the mesh's Services and ServiceEntries would tell (--inventory)", maxOutside)
+			return Uncovered{Code: UncoveredMadeUp, N: maxOutside}
 		}
 	}
-	if told := g.told(w, s); told != "" {
-		return told
+	if u := g.unreported(w, s); u.Code != "" {
+		return u
 	}
 	if there, known := g.there(w); known && there < g.o.Watched {
-		return fmt.Sprintf("it has been there for %s alone, less than %s, however far its sources (%s) reach back", spell(there.Round(time.Second)), spell(g.o.Watched), s.Sources)
+		return Uncovered{Code: UncoveredYoung, For: there, Least: g.o.Watched, Sources: s.Sources}
 	}
 	switch watched, known := g.watched(w); {
 	case known && watched < g.o.Watched:
-		return fmt.Sprintf("it was watched for %s alone (%s), less than %s", spell(watched.Round(time.Second)), s.Sources, spell(g.o.Watched))
+		return Uncovered{Code: UncoveredShort, For: watched, Least: g.o.Watched, Sources: s.Sources}
 	case !known && g.o.Watched > 0 && s.Sources == Metrics:
-		return "nobody knows how far back its metrics reach (--metrics-window says so)"
+		return Uncovered{Code: UncoveredUndated}
 	}
-	return ""
+	return Uncovered{}
 }
 
-// told says why no source tells what a workload calls, "" if one does.
-func (g *generator) told(w Workload, s *Seen) string {
+// unreported returns why no source reports a workload's calls.
+func (g *generator) unreported(w Workload, s *Seen) Uncovered {
 	p := g.inv.workloads[w]
 	part := p != nil && s.counted > 0 && s.counted < p.Proxied
 	if s.Sources&Declared != 0 || (s.caller|s.served)&Counters != 0 && !part {
-		return ""
+		return Uncovered{}
 	}
-	// Of these a proxy may report what it serves and not what it calls. If some
-	// tells of calls, one that served and tells of none calls nobody.
+	// With these sources a proxy may report what it serves and not what it calls. If one of them
+	// reports calls from the namespace, a workload that only served calls nobody.
 	const either = AccessLog | Metrics | Kiali
-	if own := s.caller & either; own != 0 {
-		return ""
-	}
 	serves := s.served & either &^ s.remote
 	switch {
-	case serves&g.obs.tells(w.Namespace) != 0:
-		return ""
+	case s.caller&either != 0, serves&g.obs.tells(w.Namespace) != 0:
+		return Uncovered{}
 	case part:
-		return fmt.Sprintf("the counters of %d of its %d proxies were read", s.counted, p.Proxied)
+		return Uncovered{Code: UncoveredPart, N: s.counted, Of: p.Proxied}
 	case s.remote&either != 0:
-		return "its own proxy reports nothing of its calls (" + s.remote.String() + "), only those whom it called do"
+		return Uncovered{Code: UncoveredRemote, Sources: s.remote}
 	case serves != 0:
-		return "it served, and no proxy of its namespace reports calls (" + serves.String() + "): who reports only what it serves does not say whom it calls"
+		return Uncovered{Code: UncoveredServes, Sources: serves}
 	}
-	return "its proxy was watched (" + s.Sources.String() + "), and it neither called nor served anybody"
+	return Uncovered{Code: UncoveredSilent, Sources: s.Sources}
 }
 
-// there is for how long there has been a workload, as what makes its pods says: metrics
-// and graphs are of a time, and not of when each workload came.
+// there returns how long a workload has existed, by what makes its pods: metrics and graphs do
+// not say when a workload came.
 func (g *generator) there(w Workload) (d time.Duration, known bool) {
 	born := g.inv.born[w]
 	if born.IsZero() || g.o.Now.IsZero() || g.obs.seen[w].Sources&Declared != 0 {
@@ -85,8 +107,7 @@ func (g *generator) there(w Workload) (d time.Duration, known bool) {
 	return g.o.Now.Sub(born), true
 }
 
-// watched is for how long a workload was watched, by the source that did so for
-// longest; known is false where no source says.
+// watched returns how long the longest source watched a workload; known is false if none says.
 func (g *generator) watched(w Workload) (d time.Duration, known bool) {
 	s, p := g.obs.seen[w], g.inv.workloads[w]
 	if s.Sources&Declared != 0 {
@@ -107,7 +128,7 @@ func (g *generator) watched(w Workload) (d time.Duration, known bool) {
 	return max(d, g.o.Now.Sub(p.Since)), true
 }
 
-// newest is when the last observation was, by clocks that are not ahead of ours.
+// newest returns the time of the last observation, at most now.
 func (g *generator) newest() time.Time {
 	last := g.obs.span.Last
 	if now := g.o.Now; !now.IsZero() && last.After(now) {
@@ -116,10 +137,9 @@ func (g *generator) newest() time.Time {
 	return last
 }
 
-// blind says whether no source of a workload could have seen its calls to a host:
-// connections without requests, which a log has only when they have ended; pods of
-// headless Services, and the wildcard by which a host came in; and where proxies have
-// forgotten the counters of endpoints, whatever only they count.
+// blind reports whether no source of a workload could have seen its calls to a host: connections
+// without requests, pods of headless Services, hosts that came in by a wildcard, and endpoints
+// whose counters are gone.
 func (g *generator) blind(w Workload, s *Service) bool {
 	seen := g.obs.seen[w]
 	if !g.obs.sees(seen) && (s.TCP || s.Headless || strings.HasPrefix(s.Name, "*")) {
@@ -134,8 +154,8 @@ func (g *generator) blind(w Workload, s *Service) bool {
 	return seen.Sources&^Counters == 0
 }
 
-// replaced says whether a Service has no endpoint that has been there for as long as a
-// workload has to be watched: counters went with those that were before.
+// replaced reports whether all endpoints of a Service are younger than a workload must be watched:
+// the counters of earlier ones are gone.
 func (g *generator) replaced(s *Service) bool {
 	return s.At && g.o.Watched > 0 && (s.Since.IsZero() || !g.o.Now.IsZero() && g.o.Now.Sub(s.Since) < g.o.Watched)
 }

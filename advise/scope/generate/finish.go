@@ -6,13 +6,10 @@ import (
 	"maps"
 	"slices"
 	"sort"
-	"strings"
 	"time"
-
-	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
-// finish says what becomes of each Sidecar, and whom it holds for.
+// finish decides what becomes of each Sidecar, and lists the workloads that it governs.
 func (g *generator) finish(callers []Workload) {
 	written := map[string]bool{}
 	for _, s := range g.out {
@@ -31,10 +28,10 @@ func (g *generator) finish(callers []Workload) {
 		switch {
 		case written[e.String()]:
 		case e.generated() && g.concerns(e.Namespace):
-			e.Change, e.Reason = Delete, "Generated once, of no use any more"
+			e.Change, e.Reason = Delete, ReasonUseless
 			g.result.Sidecars = append(g.result.Sidecars, e)
 		default:
-			e.Change, e.Reason = Same, "Not generated; left as it is"
+			e.Change, e.Reason = Same, ReasonTheirs
 			g.result.Sidecars = append(g.result.Sidecars, e)
 		}
 	}
@@ -54,13 +51,13 @@ func (g *generator) finish(callers []Workload) {
 	}
 }
 
-// after are the Sidecars that are there when all has been applied, in the order
-// in which istiod looks at them.
+// after returns the Sidecars that exist once everything is applied, in the order in which istiod
+// looks at them.
 func (g *generator) after() []Sidecar {
 	return slices.DeleteFunc(slices.Clone(g.result.Sidecars), func(s Sidecar) bool { return s.Change == Delete })
 }
 
-// verify holds the result against what is to be kept, by istiod's rules.
+// verify checks by istiod's rules that the result lets in all calls to be kept.
 func (g *generator) verify(callers []Workload) error {
 	after := g.after()
 	for _, w := range callers {
@@ -86,25 +83,20 @@ func (g *generator) verify(callers []Workload) error {
 	return nil
 }
 
-// open lists what the observations do not cover, beside workloads that were
-// not seen.
+// open lists what the observations do not cover, besides unseen workloads.
 func (g *generator) open(callers []Workload) {
 	g.openConnections(callers)
 	g.openByHand(callers)
 	r := g.result
 	for _, w := range workloadsOf(g.kept) {
 		if p := g.inv.workloads[w]; w.Name != "" && p == nil {
-			r.Open = append(r.Open, Open{What: OpenGone, Workload: w, Count: len(g.kept[w]), Why: "it called, and has no pods now",
-				Risk: "if it comes back, it has the Sidecar of its namespace", Done: "its hosts are kept in the Sidecar of its namespace, if that has one"})
+			r.Open = append(r.Open, Open{Code: OpenGone, Workload: w, Count: len(g.kept[w])})
 		}
 	}
 	for _, w := range callers {
-		s := g.obs.seen[w]
-		if s == nil || len(s.Outside) == 0 {
-			continue
+		if s := g.obs.seen[w]; s != nil && len(s.Outside) > 0 {
+			r.Open = append(r.Open, Open{Code: OpenPassthrough, Workload: w, Hosts: slices.Sorted(maps.Keys(s.Outside))})
 		}
-		r.Open = append(r.Open, Open{What: OpenPassthrough, Workload: w, Hosts: slices.Sorted(maps.Keys(s.Outside)), Why: "calls that went through the passthrough or black hole cluster",
-			Risk: "none from a Sidecar, which knows nothing of them; with outbound policy REGISTRY_ONLY they fail, before and after", Done: "nothing to keep"})
 	}
 	without := map[string]int{}
 	for w, p := range g.inv.workloads {
@@ -112,18 +104,16 @@ func (g *generator) open(callers []Workload) {
 			without[w.Namespace] += p.Number - p.Proxied
 		}
 	}
-	for _, namespace := range slices.Sorted(maps.Keys(without)) {
-		r.Open = append(r.Open, Open{What: OpenProxyless, Workload: Workload{Namespace: namespace}, Count: without[namespace],
-			Why: "pods without a sidecar", Risk: "none: no Sidecar holds for them; once injected, they have that of their namespace, and nobody saw what they call", Done: "nothing"})
+	for namespace, n := range without {
+		r.Open = append(r.Open, Open{Code: OpenProxyless, Workload: Workload{Namespace: namespace}, Count: n})
 	}
-	for _, w := range workloadsOf(g.inv.finished) {
+	for w := range g.inv.finished {
 		if g.inv.workloads[w] == nil {
-			r.Open = append(r.Open, Open{What: OpenGone, Workload: w, Why: "a Job that has ended, which no CronJob made", Risk: "if it runs again, it has the Sidecar of its namespace", Done: "nothing"})
+			r.Open = append(r.Open, Open{Code: OpenFinished, Workload: w})
 		}
 	}
-	for _, namespace := range slices.Sorted(maps.Keys(g.inv.machines)) {
-		r.Open = append(r.Open, Open{What: OpenMachines, Workload: Workload{Namespace: namespace}, Count: g.inv.machines[namespace],
-			Why: "WorkloadEntries that did not register themselves, which may have proxies or not", Risk: "one with a proxy has the Sidecar of its namespace, which was made without it", Done: "nothing"})
+	for namespace, n := range g.inv.machines {
+		r.Open = append(r.Open, Open{Code: OpenMachines, Workload: Workload{Namespace: namespace}, Count: n})
 	}
 	if g.inv.Capture {
 		entries := 0
@@ -131,17 +121,16 @@ func (g *generator) open(callers []Workload) {
 			entries += b2i(s.Entry)
 		}
 		if entries > 0 {
-			r.Open = append(r.Open, Open{What: OpenDNS, Count: entries, Why: "proxies answer DNS (ISTIO_META_DNS_CAPTURE), and no source sees what is only looked up",
-				Risk: "a ServiceEntry's host that only this mesh knows is not found any more by a workload whose Sidecar leaves it out", Done: "only hosts that were called are kept"})
+			r.Open = append(r.Open, Open{Code: OpenDNS, Count: entries})
 		}
 	}
 	sort.SliceStable(r.Open, func(i, j int) bool {
 		a, b := &r.Open[i], &r.Open[j]
-		return cmp.Or(cmp.Compare(a.What, b.What), compareWorkloads(a.Workload, b.Workload)) < 0
+		return cmp.Or(cmp.Compare(a.Code, b.Code), compareWorkloads(a.Workload, b.Workload)) < 0
 	})
 }
 
-// openConnections says what was kept because no source could have seen it.
+// openConnections lists what was kept because no source could have seen it.
 func (g *generator) openConnections(callers []Workload) {
 	blind, unseen, alias := 0, set{}, set{}
 	for _, w := range callers {
@@ -168,53 +157,37 @@ func (g *generator) openConnections(callers []Workload) {
 		return out
 	}
 	if len(unseen) > 0 {
-		g.result.Open = append(g.result.Open, Open{What: OpenConnections, Hosts: list(unseen), Count: blind,
-			Why:  fmt.Sprintf("of %s no source sees connections without requests (TCP), calls to pods of headless Services, which wildcard a host came by, or calls of which proxies forgot the counters (headless Services, ServiceEntries without resolution or by DNS, Services whose pods were all replaced since)", words.Plural(blind, "workload")),
-			Risk: "bytes that may be of no use; metrics (" + MetricConnections + " too), access logs, or, of connections, proxies' counters would tell", Done: "kept for these workloads"})
+		g.result.Open = append(g.result.Open, Open{Code: OpenConnections, Hosts: list(unseen), Count: blind})
 	}
 	if len(alias) > 0 {
-		g.result.Open = append(g.result.Open, Open{What: OpenAlias, Hosts: list(alias), Why: "calls to a Service of type ExternalName count for what it points to",
-			Risk: "some bytes", Done: "kept for every workload that sees them"})
+		g.result.Open = append(g.result.Open, Open{Code: OpenAlias, Hosts: list(alias)})
 	}
 }
 
-// notes say how far the observations reach.
+// notes say how far the observations and the inventory reach.
 func (g *generator) notes() {
-	r, o := g.result, g.obs
-	add := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
+	o := g.obs
+	add := func(n Note) { g.result.Notes = append(g.result.Notes, n) }
 	span := o.span.Last.Sub(o.span.First)
 	switch {
 	case o.sources == Declared:
-		add("Nothing was observed: the scopes are as good as the declared graph.")
+		add(Note{Code: NoteDeclared})
 	case o.sources&^timeless == 0:
-		add("Proxies' counters begin with the proxy and forget endpoints that are gone: a call that comes once a day, or before the last rollout of its server, is not among them. Metrics or access logs of at least a week tell more.")
+		add(Note{Code: NoteCounters})
 	case o.span.First.IsZero():
-		add("No source says from when it is: what happens less often than they reach back may not have been seen.")
+		add(Note{Code: NoteUndated})
 	case span < 7*24*hour:
-		add("The sources with times cover %s: what happens once a week, or less often than that, may not have been seen.", spell(span.Round(hour/60)))
+		add(Note{Code: NoteBrief, For: span})
 	}
 	if o.undated {
-		add("Nobody knows how far back the metrics of a file reach, and so no workload is narrowed that they alone watch, unless --watched is 0. Say how far its query looked with --metrics-window.")
+		add(Note{Code: NoteMetrics})
 	}
-	if !g.inv.Has("Pod") {
-		add("No list of pods was given: workloads that no source names are not known here, and the Sidecars of their namespaces hold for them too. Give one with --inventory.")
-	}
-	if !g.inv.Has("Sidecar") {
-		add("No list of Sidecars was given: those that exist are not known here, and a namespace must not have two without a selector.")
-	}
-	if !g.inv.Has("VirtualService") {
-		add("No list of VirtualServices was given: one that stands in another namespace than its host may be left out, and so may a host from which one leads elsewhere.")
-	}
-	if !g.inv.Has("HTTPRoute") {
-		add("No list of HTTPRoutes was given: a Service from which a route of the Gateway API leads elsewhere may be left out.")
-	}
-	if !g.inv.Has("Deployment") {
-		add("No list of Deployments was given: workloads that have no pods now are not known, and get the Sidecar of their namespace when they run.")
+	for _, kind := range []string{"Pod", "Sidecar", "VirtualService", "HTTPRoute", "Deployment"} {
+		if !g.inv.Has(kind) {
+			add(Note{Code: NoteNoList, Kind: kind})
+		}
 	}
 	if ahead := o.span.Last.Sub(g.newest()); ahead > time.Minute {
-		add("Some observations are %s ahead of this machine's clock; how old the others are is counted from now.", spell(ahead.Round(time.Minute)))
+		add(Note{Code: NoteAhead, For: ahead})
 	}
-	add("A workload that is new, or whose next version calls somebody else, has what the Sidecar of its namespace or of the mesh lets in: generate again, or let its host in by hand, before such a rollout.")
-	risk := g.risk()
-	add("%s%s.", strings.ToUpper(risk[:1]), risk[1:])
 }

@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"sort"
@@ -43,98 +42,115 @@ const (
 	DefaultWatched   = 24 * hour
 )
 
-// Result is what was generated, from what, and what is left open.
+// Result is what was generated, from what, and what is not known.
 type Result struct {
 	Schema   int        `json:"schema"`
-	Rule     []string   `json:"rule"`
+	Rule     Rule       `json:"rule"`
 	Sources  Sources    `json:"sources"`
 	Observed Span       `json:"observed"` // by sources that know times
-	Edges    int        `json:"edges"`    // different pairs of workload and host that are kept
+	Edges    int        `json:"edges"`    // pairs of workload and host that are kept
 	Sidecars []Sidecar  `json:"sidecars"`
 	Rare     []Kept     `json:"rare"`
-	Old      []Edge     `json:"old"`     // not kept: last seen before the window
-	Unknown  []Kept     `json:"unknown"` // hosts that no Service or ServiceEntry has; kept by their names
+	Old      []Edge     `json:"old"`     // last seen before the window, and not kept
+	Unknown  []Kept     `json:"unknown"` // hosts that no Service or ServiceEntry has, kept by name
 	Open     []Open     `json:"uncovered"`
 	Others   []Other    `json:"alternatives"`
 	Saving   Prediction `json:"predicted"`
-	Notes    []string   `json:"notes"`
+	// RegistryOnly says that a call to a host that a Sidecar leaves out fails.
+	RegistryOnly bool   `json:"registry_only"`
+	Notes        []Note `json:"notes"`
 
 	existing map[string]Sidecar
 }
 
 // ResultSchema is the version of Result's JSON.
-const ResultSchema = 1
+const ResultSchema = 2
 
-// Kept is a call that is worth a look.
+// Rule is what was kept.
+type Rule struct {
+	Window    time.Duration `json:"window_ns"`
+	Watched   time.Duration `json:"watched_ns"`
+	Exception float64       `json:"exception_ratio"`
+}
+
+// Kept is a call that deserves a look.
 type Kept struct {
 	Edge
-	To  []Host `json:"to"`
-	Why string `json:"why"`
+	To  []Host   `json:"to"`
+	Why KeptCode `json:"why"`
 }
 
-// Open is what the observations do not cover, and what that means.
+// KeptCode names why a kept call deserves a look.
+type KeptCode string
+
+// The calls that deserve a look.
+const (
+	KeptUnknown KeptCode = "unknown_host"
+	KeptRare    KeptCode = "few_calls"
+	KeptHours   KeptCode = "few_hours"
+	KeptOutside KeptCode = "passthrough" // today's scope leaves the host out
+)
+
+// Open is something that the observations do not cover.
 type Open struct {
-	What string `json:"what"` // of the constants below
+	Code OpenCode `json:"code"`
 	Workload
 	Hosts []string `json:"hosts,omitempty"`
-	Count int      `json:"count,omitempty"` // of hosts, pods or workloads, where not all are named
-	Why   string   `json:"why"`
-	Risk  string   `json:"risk"`
-	Done  string   `json:"done"`
+	Count int      `json:"count,omitempty"` // of hosts, pods or workloads, if not all are named
+	// Why is of OpenUnseen. Sidecar holds for the workload; it may be Fixed.
+	Why     Uncovered `json:"why,omitzero"`
+	Sidecar string    `json:"sidecar,omitempty"`
+	Fixed   bool      `json:"fixed,omitempty"` // it has egress listeners of its own
 }
+
+// OpenCode names what is not covered.
+type OpenCode string
 
 // What may be uncovered.
 const (
-	OpenUnseen      = "not known"
-	OpenOwn         = "Sidecar of its own"
-	OpenProxyless   = "no proxy"
-	OpenConnections = "connections not seen"
-	OpenAlias       = "external name"
-	OpenPassthrough = "outside of the mesh"
-	OpenDNS         = "looked up only"
-	OpenGone        = "gone"
-	OpenOdd         = "no host"
-	OpenByHand      = "let in by hand"
-	OpenMachines    = "machines"
+	OpenUnseen      OpenCode = "not_known"
+	OpenOwn         OpenCode = "own_sidecar"
+	OpenProxyless   OpenCode = "no_proxy"
+	OpenConnections OpenCode = "connections_not_seen"
+	OpenAlias       OpenCode = "external_name"
+	OpenPassthrough OpenCode = "outside_the_mesh"
+	OpenDNS         OpenCode = "looked_up_only"
+	OpenGone        OpenCode = "gone"
+	OpenFinished    OpenCode = "finished_job"
+	OpenUnwritable  OpenCode = "no_host"       // names that no Sidecar can have
+	OpenMadeUp      OpenCode = "made_up_hosts" // that clients may have written
+	OpenManyMadeUp  OpenCode = "many_made_up_hosts"
+	OpenByHand      OpenCode = "let_in_by_hand"
+	OpenMachines    OpenCode = "machines"
 )
 
-// Rule says in words what is kept.
-func (o Options) rule() []string {
-	window := "Every call that any source saw is kept, however rare: one is enough."
-	if o.Window > 0 {
-		window = fmt.Sprintf("Every call that any source saw within %s before the newest observation is kept, however rare: one is enough. What was last seen before that is listed, and not kept.", spell(o.Window))
-	}
-	return []string{
-		window,
-		"What is declared (a service graph), and what proxies' counters have, which do not say when it was, is kept whatever its age.",
-		"A workload that no source watched, or that neither called nor served anybody, keeps the scope that it has." + o.shortest(),
-		fmt.Sprintf("A workload gets a Sidecar of its own where the one of its namespace, or of the mesh, would lose more than %g%% of what its own saves.", 100*o.Exception),
-	}
+// Note is a limitation of the observations or the inventory.
+type Note struct {
+	Code NoteCode      `json:"code"`
+	For  time.Duration `json:"for_ns,omitempty"`
+	Kind string        `json:"kind,omitempty"` // of objects
+	// Workload has no selector of its own; From called To by a host that Kiali does not name.
+	Workload Workload `json:"workload,omitzero"`
+	To       Workload `json:"to,omitzero"`
+	Text     string   `json:"text,omitempty"` // of NoteSource
 }
 
-func (o Options) shortest() string {
-	if o.Watched <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" So does one that was watched for less than %s.", spell(o.Watched))
-}
+// NoteCode names a limitation.
+type NoteCode string
 
-func spell(d time.Duration) string {
-	if d >= 24*hour && d%(24*hour) == 0 {
-		if d == 24*hour {
-			return "24 h"
-		}
-		return fmt.Sprintf("%d days", d/(24*hour))
-	}
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
+// The limitations.
+const (
+	NoteDeclared   NoteCode = "declared_only"
+	NoteCounters   NoteCode = "counters_only"
+	NoteUndated    NoteCode = "undated"
+	NoteBrief      NoteCode = "brief" // the sources cover less than a week
+	NoteMetrics    NoteCode = "metrics_undated"
+	NoteNoList     NoteCode = "no_list" // of objects of a Kind
+	NoteAhead      NoteCode = "clock_ahead"
+	NoteEverything NoteCode = "default_lets_in_everything"
+	NoteKiali      NoteCode = "kiali_without_host"
+	NoteSource     NoteCode = "source" // a file or a server that could not be read completely
+)
 
 // set is a set of hosts.
 type set map[Host]struct{}
@@ -172,8 +188,8 @@ type view struct {
 // Generate makes Sidecars. It fails if the result would not let in a call that
 // is to be kept, which a fault of this program alone could cause.
 func Generate(inv *Inventory, obs *Observations, acc Accounts, o Options) (Result, error) {
-	r := Result{Schema: ResultSchema, Rule: o.rule(), Sources: obs.sources, Observed: obs.span, existing: map[string]Sidecar{},
-		Sidecars: []Sidecar{}, Rare: []Kept{}, Old: []Edge{}, Unknown: []Kept{}, Open: []Open{}, Others: []Other{}, Notes: slices.Clone(obs.notes)}
+	r := Result{Schema: ResultSchema, Rule: Rule{o.Window, o.Watched, o.Exception}, Sources: obs.sources, Observed: obs.span, existing: map[string]Sidecar{},
+		Sidecars: []Sidecar{}, Rare: []Kept{}, Old: []Edge{}, Unknown: []Kept{}, Open: []Open{}, Others: []Other{}, RegistryOnly: inv.Outbound == "REGISTRY_ONLY", Notes: append([]Note{}, obs.notes...)}
 	g := &generator{inv: inv, obs: obs, acc: acc, o: o, kept: map[Workload]set{}, views: map[string]*view{}, result: &r}
 	inv.link()
 	inv.idle()

@@ -3,11 +3,10 @@ package generate
 import (
 	"fmt"
 	"maps"
+	"math/bits"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
 // keep decides which calls are kept, and for whom.
@@ -19,35 +18,27 @@ func (g *generator) keep() {
 			continue
 		}
 		to := g.inv.resolve(e.Host, e.Namespace, e.From.Namespace)
-		if why := g.madeUp(e, to[0]); why != "" {
-			g.odd(e, why)
+		if code := g.madeUp(e, to[0]); code != "" {
+			g.odd(e, code)
 			continue
 		}
 		g.keepHosts(e.From, to)
 		r.Edges++
 		switch {
 		case !g.inv.known(to[0]):
-			r.Unknown = append(r.Unknown, Kept{e, to, "no Service or ServiceEntry has this host now"})
+			r.Unknown = append(r.Unknown, Kept{e, to, KeptUnknown})
 		case e.Sources&Declared != 0:
 		case e.Count <= g.o.Rare:
-			why := fmt.Sprintf("%d calls in all", e.Count)
-			switch e.Count {
-			case 0:
-				why = "only those whom it called know of it"
-			case 1:
-				why = "a single call"
-			}
-			r.Rare = append(r.Rare, Kept{e, to, why})
-		case e.Hours != 0 && g.newest().Sub(g.obs.span.First) >= 24*hour && hoursIn(e.Hours) <= 3:
-			r.Rare = append(r.Rare, Kept{e, to, "only at some hours of the day: " + hours(e.Hours)})
+			r.Rare = append(r.Rare, Kept{e, to, KeptRare})
+		case e.Hours != 0 && g.newest().Sub(g.obs.span.First) >= 24*hour && bits.OnesCount32(e.Hours) <= 3:
+			r.Rare = append(r.Rare, Kept{e, to, KeptHours})
 		}
 	}
 	// What went around the mesh though the mesh knows it: a Sidecar that holds
 	// today leaves it out.
 	for _, w := range g.obs.Workloads() {
 		if n := g.obs.seen[w].beyond[anywhere] + g.obs.seen[w].beyond[beside]; n > 0 {
-			r.Open = append(r.Open, Open{What: OpenOdd, Workload: w, Count: int(n), Risk: "none, if no proxy has such a host", Done: "not kept",
-				Why: fmt.Sprintf("beyond %d names that the mesh does not know, and that clients may have written into lines of a log, others were read over, %s", maxOutside, words.Plural(int(n), "time"))})
+			r.Open = append(r.Open, Open{Code: OpenManyMadeUp, Workload: w, Count: int(n)})
 		}
 		for _, host := range slices.Sorted(maps.Keys(g.obs.seen[w].Outside)) {
 			to := g.inv.resolve(host, "", w.Namespace)
@@ -56,8 +47,7 @@ func (g *generator) keep() {
 			}
 			g.keepHosts(w, to)
 			r.Edges++
-			r.Rare = append(r.Rare, Kept{Edge{From: w, Host: host, Count: g.obs.seen[w].Outside[host], Sources: g.obs.seen[w].Sources}, to,
-				"called through the passthrough or black hole cluster: the scope of today leaves it out"})
+			r.Rare = append(r.Rare, Kept{Edge{From: w, Host: host, Count: g.obs.seen[w].Outside[host], Sources: g.obs.seen[w].Sources}, to, KeptOutside})
 		}
 	}
 }
@@ -69,16 +59,16 @@ var (
 	dnsLabel = regexp.MustCompile(`^(?:\*|[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)$`)
 )
 
-// madeUp says why a host that the mesh does not know is not taken for one, "" if it
-// is: names may come from what clients send.
-func (g *generator) madeUp(e Edge, to Host) string {
+// madeUp returns why a host that the mesh does not know is not kept: names may come from what
+// clients send.
+func (g *generator) madeUp(e Edge, to Host) OpenCode {
 	switch {
 	case g.inv.known(to):
 		return ""
 	case !writable.MatchString(to.Name) || !dnsLabel.MatchString(to.Namespace) || len(to.Name) > 253 || to.Name == "*":
-		return "no Service or ServiceEntry has it, and no Sidecar could name it"
+		return OpenUnwritable
 	case e.loose != firm && g.listed(e.loose):
-		return "no Service or ServiceEntry that is known has it, and it was named in a line of a log where a client may have written it"
+		return OpenMadeUp
 	}
 	return ""
 }
@@ -90,13 +80,13 @@ func (g *generator) listed(l looseness) bool {
 	return g.inv.Has("Service") && (l == beside || g.inv.Has("ServiceEntry"))
 }
 
-// odd lists a name that is not taken for a host, with others of that workload.
-func (g *generator) odd(e Edge, why string) {
+// odd lists a name that is not kept, with others of that workload.
+func (g *generator) odd(e Edge, code OpenCode) {
 	r := g.result
-	i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenOdd && o.Workload == e.From && o.Why == why })
+	i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Code == code && o.Workload == e.From })
 	if i < 0 {
 		i = len(r.Open)
-		r.Open = append(r.Open, Open{What: OpenOdd, Workload: e.From, Why: why, Risk: "none, if no proxy has such a host", Done: "not kept"})
+		r.Open = append(r.Open, Open{Code: code, Workload: e.From})
 	}
 	o := &r.Open[i]
 	if o.Count++; len(o.Hosts) < maxOutside {
@@ -109,21 +99,4 @@ func (g *generator) keepHosts(w Workload, hosts []Host) {
 		g.kept[w] = set{}
 	}
 	g.kept[w].add(hosts...)
-}
-
-func hoursIn(bits uint32) (n int) {
-	for ; bits != 0; bits &= bits - 1 {
-		n++
-	}
-	return n
-}
-
-func hours(bits uint32) string {
-	var out []string
-	for h := range 24 {
-		if bits&(1<<h) != 0 {
-			out = append(out, fmt.Sprintf("%02d:00-%02d:00 UTC", h, (h+1)%24))
-		}
-	}
-	return strings.Join(out, ", ")
 }

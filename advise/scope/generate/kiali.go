@@ -178,7 +178,7 @@ func (o *Observations) kialiEdge(from, to kialiNode, e kialiEdge, seconds int64,
 		if len(o.notes) == maxNotes {
 			return nil
 		}
-		o.notes = append(o.notes, fmt.Sprintf("Kiali does not say by which host %s called %s; no host is kept for it", caller, Workload{to.Namespace, to.Workload}))
+		o.notes = append(o.notes, Note{Code: NoteKiali, Workload: caller, To: Workload{to.Namespace, to.Workload}})
 		return nil
 	}
 	call := o.Call

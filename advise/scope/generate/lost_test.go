@@ -108,7 +108,7 @@ func TestCountersForgetDirectEndpoints(t *testing.T) {
 			}
 		}
 	}
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenConnections }); i < 0 || !slices.Contains(r.Open[i].Hosts, "bank/legacy.example.com") {
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Code == OpenConnections }); i < 0 || !slices.Contains(r.Open[i].Hosts, "bank/legacy.example.com") {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -152,7 +152,7 @@ func TestCountersForgetReplacedEndpoints(t *testing.T) {
 		if lets(r, m, Workload{"shop", "logged"}, Host{"bank", host}) {
 			t.Errorf("%s is let in where a log would have it", host)
 		}
-		i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenConnections })
+		i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Code == OpenConnections })
 		if listed := i >= 0 && slices.Contains(r.Open[i].Hosts, "bank/"+host); listed != want {
 			t.Errorf("%s is listed: %v, want %v", host, listed, want)
 		}
@@ -245,7 +245,7 @@ func TestStrangeClusters(t *testing.T) {
 	if !lets(r, m, Workload{"shop", "named"}, Host{"bank", "audit.bank.svc.cluster.local"}) {
 		t.Error(sidecar(r, "shop/named"))
 	}
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "named" }); i < 0 || !strings.Contains(r.Open[i].Why, "audit.bank.svc.cluster.local_80") {
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "named" }); i < 0 || r.Open[i].Why.Code != UncoveredCluster || !strings.Contains(r.Open[i].Why.Name, "audit.bank.svc.cluster.local_80") {
 		t.Errorf("%+v", r.Open)
 	}
 	// The cluster of an EnvoyFilter is no host of the mesh.
@@ -278,8 +278,8 @@ func TestClockAhead(t *testing.T) {
 	if len(r.Old) != 0 || !lets(r, m, Workload{"shop", "logged"}, Host{"bank", "audit.bank.svc.cluster.local"}) {
 		t.Errorf("%+v\n%s", r.Old, sidecar(r, "shop/logged"))
 	}
-	if !slices.ContainsFunc(r.Notes, func(note string) bool { return strings.Contains(note, "ahead of") }) {
-		t.Errorf("%q", r.Notes)
+	if !slices.ContainsFunc(r.Notes, func(n Note) bool { return n.Code == NoteAhead }) {
+		t.Errorf("%+v", r.Notes)
 	}
 }
 
@@ -305,7 +305,7 @@ func TestWatchedTooShort(t *testing.T) {
 			t.Errorf("%s lets in all: %v; %s", w, got, sidecar(r, "shop/"+w))
 		}
 	}
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "young" }); i < 0 || !strings.Contains(r.Open[i].Why, "1m") {
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "young" }); i < 0 || r.Open[i].Why.For.Round(time.Second) != time.Minute {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -324,11 +324,11 @@ func TestIdleWorkloads(t *testing.T) {
 		if !lets(r, m, Workload{"shop", w}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
 			t.Errorf("%s was narrowed: %s", w, sidecar(r, "shop/default"))
 		}
-		if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.Name == w && o.What == OpenUnseen }) {
+		if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.Name == w && o.Code == OpenUnseen }) {
 			t.Errorf("%s is not listed: %+v", w, r.Open)
 		}
 	}
-	if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.Name == "migrate" && o.What == OpenGone }) || lets(r, m, Workload{"bank", "pay"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+	if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.Name == "migrate" && o.Code == OpenFinished }) || lets(r, m, Workload{"bank", "pay"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
 		t.Errorf("a Job that has ended widens others, or is not listed: %+v", r.Open)
 	}
 	if got := sidecar(r, "shop/bare"); got != "-" {
@@ -347,7 +347,7 @@ func TestOldestHolds(t *testing.T) {
 	m.add(`{"kind":"Sidecar","metadata":{"namespace":"shop","name":"z-old","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"workloadSelector":{"labels":{"app":"cart"}},"egress":[{"hosts":["bank/*"]}]}}`)
 	m.add(`{"kind":"Sidecar","metadata":{"namespace":"istio-system","name":"all"},"spec":{"workloadSelector":{},"egress":[{"hosts":["~/*"]}]}}`)
 	r := m.generate(Options{})
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenOwn && o.Name == "cart" }); i < 0 || !strings.Contains(r.Open[i].Why, "shop/z-old") {
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Code == OpenOwn && o.Name == "cart" }); i < 0 || r.Open[i].Sidecar != "shop/z-old" {
 		t.Errorf("%+v", r.Open)
 	}
 	if got := sidecar(r, "istio-system/default"); got != "create ./* istio-system/*" {
@@ -432,7 +432,7 @@ func TestPassingLabels(t *testing.T) {
 func TestRareByCounters(t *testing.T) {
 	m := shop(t).sees(Edge{From: Workload{"shop", "cart"}, Host: "audit.bank.svc.cluster.local", Count: 1, Sources: Counters})
 	r := m.generate(Options{Rare: 10})
-	if len(r.Rare) != 1 || r.Rare[0].Why != "a single call" {
+	if len(r.Rare) != 1 || r.Rare[0].Why != KeptRare || r.Rare[0].Count != 1 {
 		t.Errorf("%+v", r.Rare)
 	}
 }
@@ -481,7 +481,7 @@ func TestMadeUpHosts(t *testing.T) {
 	}
 	odd := 0
 	for _, o := range r.Open {
-		if o.What == OpenOdd {
+		if o.Code == OpenMadeUp || o.Code == OpenUnwritable {
 			odd += len(o.Hosts)
 		}
 	}
@@ -521,8 +521,11 @@ func TestClientsWriteHosts(t *testing.T) {
 	}
 	names, beyond := 0, 0
 	for _, o := range r.Open {
-		if o.What == OpenOdd {
-			names, beyond = names+len(o.Hosts), beyond+b2i(strings.Contains(o.Why, "540,251 times"))
+		switch o.Code {
+		case OpenMadeUp, OpenUnwritable:
+			names += len(o.Hosts)
+		case OpenManyMadeUp:
+			beyond += b2i(o.Count == 540_251)
 		}
 	}
 	if names != maxOutside || beyond != 1 {
@@ -546,7 +549,7 @@ func TestHostsThatNobodyKnows(t *testing.T) {
 		if lets(r, m, odd, Host{"*", "h49.example.com"}) != true || lets(r, m, odd, Host{"shop", "other.shop.svc.cluster.local"}) == narrowed {
 			t.Errorf("%d hosts: %s", n, sidecar(r, "shop/default"))
 		}
-		if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenUnseen && strings.Contains(o.Why, "more than 50 hosts") }); (i < 0) != narrowed {
+		if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Code == OpenUnseen && o.Why.Code == UncoveredMadeUp }); (i < 0) != narrowed {
 			t.Errorf("%d hosts: %+v", n, r.Open)
 		}
 	}
@@ -582,9 +585,9 @@ func TestLetInByHand(t *testing.T) {
 		m := shop(t).service("billing", "yearly").has("Sidecar", c.namespace, "ours", `{"egress":[{"hosts":[`+c.hosts+`]}]}`)
 		r, gone := m.generate(c.o), ""
 		for _, o := range r.Open {
-			if o.What == OpenByHand {
+			if o.Code == OpenByHand {
 				gone += strings.Join(o.Hosts, " ")
-				if o.Namespace != c.namespace || o.Count != len(o.Hosts) || !strings.Contains(o.Why, c.namespace+"/ours") || !strings.Contains(o.Done, "--always") {
+				if o.Namespace != c.namespace || o.Count != len(o.Hosts) || o.Sidecar != c.namespace+"/ours" {
 					t.Errorf("%s: %+v", name, o)
 				}
 			}
@@ -595,7 +598,7 @@ func TestLetInByHand(t *testing.T) {
 	}
 	// Who keeps what it has loses nothing.
 	m := shop(t).workload("dark", "a").has("Sidecar", "dark", "ours", `{"egress":[{"hosts":["`+yearly+`"]}]}`)
-	if r := m.generate(Options{}); slices.ContainsFunc(r.Open, func(o Open) bool { return o.What == OpenByHand }) {
+	if r := m.generate(Options{}); slices.ContainsFunc(r.Open, func(o Open) bool { return o.Code == OpenByHand }) {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -609,7 +612,7 @@ func TestMachines(t *testing.T) {
 	if !lets(r, m, Workload{"shop", "vm"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
 		t.Error(sidecar(r, "shop/default"))
 	}
-	if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.What == OpenMachines && o.Namespace == "bank" && o.Count == 1 }) {
+	if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.Code == OpenMachines && o.Namespace == "bank" && o.Count == 1 }) {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -719,7 +722,9 @@ func TestCountersOfSomePods(t *testing.T) {
 		if got := lets(r, m, Workload{"shop", "two"}, far); got != all {
 			t.Errorf("after %d: lets in all: %v", i+1, got)
 		}
-		if listed := slices.ContainsFunc(r.Open, func(o Open) bool { return o.Name == "two" && strings.Contains(o.Why, "1 of its 2 proxies") }); listed != all {
+		if listed := slices.ContainsFunc(r.Open, func(o Open) bool {
+			return o.Name == "two" && o.Why.Code == UncoveredPart && o.Why.N == 1 && o.Why.Of == 2
+		}); listed != all {
 			t.Errorf("after %d: %+v", i+1, r.Open)
 		}
 	}
@@ -745,7 +750,7 @@ func TestNewWorkload(t *testing.T) {
 			t.Errorf("%s lets in all: %v, want %v: %s", name, got, all, sidecar(r, "shop/"+name))
 		}
 	}
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "fresh" }); i < 0 || !strings.Contains(r.Open[i].Why, "1h alone") {
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "fresh" }); i < 0 || r.Open[i].Why.For != hour {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -760,14 +765,14 @@ func TestUndatedMetrics(t *testing.T) {
 		at       Span
 		counters time.Time // since when, if at all
 		narrowed bool
-		says     string
+		why      UncoveredCode
 	}{
-		{"alone", 30 * time.Minute, Span{}, time.Time{}, false, "nobody knows how far back its metrics reach"},
+		{"alone", 30 * time.Minute, Span{}, time.Time{}, false, UncoveredUndated},
 		{"by wish", 0, Span{}, time.Time{}, true, ""},
 		{"of an hour", 30 * time.Minute, Between(now.Add(-hour), now), time.Time{}, true, ""},
-		{"of minutes", 30 * time.Minute, Between(now.Add(-5*time.Minute), now), time.Time{}, false, "5m alone"},
+		{"of minutes", 30 * time.Minute, Between(now.Add(-5*time.Minute), now), time.Time{}, false, UncoveredShort},
 		{"beside old counters", 30 * time.Minute, Span{}, now.Add(-hour), true, ""},
-		{"beside young counters", 30 * time.Minute, Span{}, now.Add(-time.Minute), false, "1m alone"},
+		{"beside young counters", 30 * time.Minute, Span{}, now.Add(-time.Minute), false, UncoveredShort},
 	} {
 		m, w := shop(t), Workload{"shop", "scraped"}
 		m.workload("shop", "scraped")
@@ -783,12 +788,12 @@ func TestUndatedMetrics(t *testing.T) {
 		if got := !lets(r, m, w, Host{"shop", "other-03.shop.svc.cluster.local"}); got != c.narrowed {
 			t.Errorf("%s: narrowed: %v, want %v: %s", c.name, got, c.narrowed, sidecar(r, "shop/scraped"))
 		}
-		i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenUnseen && o.Name == "scraped" })
-		if (i >= 0) == c.narrowed || i >= 0 && !strings.Contains(r.Open[i].Why, c.says) {
+		i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Code == OpenUnseen && o.Name == "scraped" })
+		if (i >= 0) == c.narrowed || i >= 0 && r.Open[i].Why.Code != c.why {
 			t.Errorf("%s: %+v", c.name, r.Open)
 		}
-		if noted := slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "--metrics-window") }); noted != c.at.First.IsZero() {
-			t.Errorf("%s: %q", c.name, r.Notes)
+		if noted := slices.ContainsFunc(r.Notes, func(n Note) bool { return n.Code == NoteMetrics }); noted != c.at.First.IsZero() {
+			t.Errorf("%s: %+v", c.name, r.Notes)
 		}
 	}
 }
@@ -815,7 +820,7 @@ func TestMetricsWithoutHosts(t *testing.T) {
 			t.Errorf("%s lets in all: %v, want %v: %s", w, got, all, sidecar(r, "shop/"+w))
 		}
 	}
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "mute" }); i < 0 || !strings.Contains(r.Open[i].Why, "destination_service") {
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "mute" }); i < 0 || r.Open[i].Why.Code != UncoveredLabels {
 		t.Errorf("%+v", r.Open)
 	}
 }

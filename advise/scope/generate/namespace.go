@@ -2,7 +2,6 @@ package generate
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 )
@@ -40,7 +39,7 @@ func (g *generator) meshDefault(callers []Workload) {
 		}
 	}
 	g.mesh = g.on(g.inv.Root, "", nil, tidy(hosts))
-	g.mesh.Reason = "For workloads in namespaces without a Sidecar: their own namespace, the root namespace, and what the mesh's configuration names."
+	g.mesh.Reason = ReasonMesh
 	// The Sidecar of the root namespace is also that of its own workloads.
 	for _, w := range callers {
 		if w.Namespace != g.inv.Root || g.selector(w) != nil && (g.isCovered(w) || g.lasting(g.selector(w)) != nil) {
@@ -48,7 +47,7 @@ func (g *generator) meshDefault(callers []Workload) {
 		}
 		if !g.isCovered(w) {
 			g.mesh.Hosts = []string{"*/*"}
-			g.result.Notes = append(g.result.Notes, fmt.Sprintf("The mesh's default lets in everything: workload %s in the root namespace was not seen, and no label tells its pods from others'.", w))
+			g.result.Notes = append(g.result.Notes, Note{Code: NoteEverything, Workload: w})
 			break
 		}
 		g.mesh.Hosts = tidy(g.widened(g.mesh.Hosts, g.inv.Root, g.needed(w)))
@@ -98,7 +97,7 @@ func (g *generator) namespace(namespace string, workloads []Workload) {
 	base := g.mesh
 	if own := slices.IndexFunc(g.inv.existing, func(e Sidecar) bool {
 		return e.Namespace == namespace && !e.selective() && namespace != g.inv.Root
-	}); own >= 0 && g.inv.existing[own].fixed != "" {
+	}); own >= 0 && g.inv.existing[own].fixed {
 		g.left(all, g.inv.existing[own])
 		return
 	}
@@ -115,12 +114,12 @@ func (g *generator) namespace(namespace string, workloads []Workload) {
 			}
 			continue
 		case !c.covered:
-			g.result.Open = append(g.result.Open, g.unseen(c, "a Sidecar of its own with the hosts that it has"))
+			g.result.Open = append(g.result.Open, g.unseen(c, ""))
 			if slices.Equal(c.now.Hosts, base.Hosts) {
 				continue
 			}
 			s := g.on(namespace, c.Name, c.selector, c.now.Hosts)
-			s.Reason = "Not narrowed: no source saw what " + c.Name + " calls."
+			s.Reason = ReasonUnseen
 			g.out = append(g.out, s)
 		default:
 			own, lost := g.worth(c, weight)
@@ -129,7 +128,7 @@ func (g *generator) namespace(namespace string, workloads []Workload) {
 				continue
 			}
 			s := g.on(namespace, c.Name, c.selector, g.egress(c.needs, namespace))
-			s.Reason = fmt.Sprintf("For %s alone: without it, %.0f%% of what it saves would be lost.", c.Name, 100*lost)
+			s.Reason, s.Lost = ReasonException, lost
 			g.out = append(g.out, s)
 		}
 	}
@@ -170,15 +169,15 @@ func (g *generator) base(namespace string, union set, all []caller) Sidecar {
 	switch {
 	case wide != nil:
 		s.Hosts = g.widened(wide, namespace, union)
-		s.Reason = "Not narrowed: no source saw what workloads here call that no selector can tell apart."
+		s.Reason = ReasonUnseenSome
 		if !covered {
-			s.Reason = "Not narrowed: no source saw what the workloads of this namespace call."
+			s.Reason = ReasonUnseenAll
 		}
 		if !stays && slices.Equal(s.Hosts, g.mesh.Hosts) {
 			return g.mesh
 		}
 	case stays || slices.ContainsFunc(union.sorted(), func(h Host) bool { return !admits(g.mesh.Hosts, namespace, h) }):
-		s.Reason = "What the workloads of this namespace call, and what the mesh's configuration names."
+		s.Reason = ReasonNeeded
 	default:
 		// The default suffices; is it far too much for those who have no
 		// Sidecar of their own?
@@ -189,7 +188,7 @@ func (g *generator) base(namespace string, union set, all []caller) Sidecar {
 		}) {
 			return g.mesh
 		}
-		s.Reason = "Less than the mesh's default: what the workloads of this namespace call, and what the mesh's configuration names."
+		s.Reason = ReasonNarrower
 	}
 	g.out = append(g.out, s)
 	return s
@@ -251,7 +250,7 @@ func (g *generator) callersOf(namespace string, workloads []Workload) (set, []ca
 	return union, all
 }
 
-// left notes workloads whose Sidecar stays as it is.
+// left lists workloads whose Sidecar stays as it is, with the calls that it leaves out.
 func (g *generator) left(all []caller, s Sidecar) {
 	for _, c := range all {
 		var missing []string
@@ -260,22 +259,8 @@ func (g *generator) left(all []caller, s Sidecar) {
 				missing = append(missing, h.String())
 			}
 		}
-		open := Open{What: OpenOwn, Workload: c.Workload, Hosts: missing, Done: "left as it is",
-			Why:  fmt.Sprintf("Sidecar %s holds for it, %s", s, cmp.Or(s.fixed, "which was not generated and selects its pods")),
-			Risk: "none from this: its scope does not change"}
-		if len(missing) > 0 {
-			open.Risk = "it calls hosts that this Sidecar leaves out; " + g.risk()
-		}
-		g.result.Open = append(g.result.Open, open)
+		g.result.Open = append(g.result.Open, Open{Code: OpenOwn, Workload: c.Workload, Hosts: missing, Sidecar: s.String(), Fixed: s.fixed})
 	}
-}
-
-// risk is what happens to a call to a host that a scope leaves out.
-func (g *generator) risk() string {
-	if g.inv.Outbound == "REGISTRY_ONLY" {
-		return "a call to a host that a scope leaves out fails (outbound policy REGISTRY_ONLY)"
-	}
-	return "a call to a host that a scope leaves out goes through as to an address unknown to the mesh: without mutual TLS, routes, retries and balancing, and a server with STRICT mutual TLS refuses it"
 }
 
 // passingLabels are labels that change with every rollout, or that a Sidecar
@@ -350,12 +335,10 @@ func (g *generator) alone(w Workload, labels map[string]string) bool {
 	return true
 }
 
-// unseen is a workload that nobody saw.
-func (g *generator) unseen(c *caller, kept string) Open {
+// unseen is a workload of which nobody knows what it calls. It keeps its scope: in the Sidecar, or
+// in one of its own.
+func (g *generator) unseen(c *caller, sidecar string) Open {
 	why := g.uncovered(c.Workload)
-	if c.pods.idle {
-		why += "; it has no pods now"
-	}
-	return Open{What: OpenUnseen, Workload: c.Workload, Count: c.pods.Proxied, Why: why, Risk: "none from this: it keeps what it has, and costs what it costs",
-		Done: "keeps its scope: " + kept}
+	why.Idle = c.pods.idle
+	return Open{Code: OpenUnseen, Workload: c.Workload, Count: c.pods.Proxied, Why: why, Sidecar: sidecar}
 }

@@ -313,16 +313,12 @@ func (inv *Inventory) readConfigMap(o object) error {
 }
 
 func (inv *Inventory) readSidecar(o object) error {
-	var spec map[string]any
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
-	s, err := existingSidecar(o.Metadata.Namespace, o.Metadata.Name, spec)
+	s, err := existingSidecar(o.Metadata.Namespace, o.Metadata.Name, o.Spec)
 	if err != nil {
 		return err
 	}
 	s.Labels, s.Annotations, s.created = o.Metadata.Labels, maps.Clone(o.Metadata.Annotations), o.Metadata.Created
-	if host := egressProxy(spec); host != "" {
+	if host := egressProxy(s.whole); host != "" {
 		of := o.Metadata.Namespace
 		inv.needs = append(inv.needs, need{namespace: of, host: inv.full(host, of), why: "egress proxy of Sidecar " + s.String()})
 	}

@@ -200,7 +200,7 @@ type Observations struct {
 	callers    map[string]Sources
 	// undated says that there are metrics of which nobody knows how far back they reach.
 	undated bool
-	notes   []string
+	notes   []Note
 }
 
 // NewObservations has none yet.

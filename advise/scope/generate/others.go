@@ -1,12 +1,9 @@
 package generate
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
 // Other is another way to send proxies less, beside Sidecars.
@@ -15,7 +12,8 @@ type Other struct {
 	Namespace string   `json:"namespace,omitempty"`
 	Value     string   `json:"value"`
 	Hosts     []string `json:"hosts,omitempty"`
-	Reason    string   `json:"reason"`
+	Services  int      `json:"services,omitempty"` // of the namespaces that discoverySelectors leave out
+	Unseen    int      `json:"unseen"`             // workloads and gateways that were not seen, and may call them
 }
 
 // maxExports are the namespaces up to which exportTo is worth writing.
@@ -91,27 +89,10 @@ func (g *generator) exports(consumers map[Host]map[string]bool, unseen int) {
 		key := h.Namespace + "\x00" + strings.Join(names, ",")
 		groups[key] = append(groups[key], s.Object)
 	}
-	caution := unseenCalls(unseen, "it too")
 	for _, joined := range slices.Sorted(maps.Keys(groups)) {
 		namespace, value, _ := strings.Cut(joined, "\x00")
-		reason := "called from its own namespace alone"
-		if value != "." {
-			reason = "called from these namespaces alone"
-		}
-		g.result.Others = append(g.result.Others, Other{Kind: "exportTo", Namespace: namespace, Value: value, Hosts: slices.Compact(groups[joined]),
-			Reason: reason + ": exportTo (for a Service the annotation networking.istio.io/exportTo) keeps it from all other proxies, gateways included" + caution})
+		g.result.Others = append(g.result.Others, Other{Kind: "exportTo", Namespace: namespace, Value: value, Hosts: slices.Compact(groups[joined]), Unseen: unseen})
 	}
-}
-
-// unseenCalls says that some workloads may call what nobody was seen to.
-func unseenCalls(unseen int, what string) string {
-	switch unseen {
-	case 0:
-		return ""
-	case 1:
-		return "; one workload or gateway was not seen, which may call " + what
-	}
-	return fmt.Sprintf("; %d workloads and gateways were not seen, which may call %s", unseen, what)
 }
 
 // meshNeeds says whether the mesh's configuration names a host.
@@ -146,7 +127,5 @@ func (g *generator) discovery(consumers map[Host]map[string]bool, unseen int) {
 	if services == 0 {
 		return
 	}
-	caution := unseenCalls(unseen, "them")
-	g.result.Others = append(g.result.Others, Other{Kind: "discoverySelectors", Value: "leave out " + strings.Join(idle, ", "),
-		Reason: fmt.Sprintf("no sidecar runs there and nobody in the mesh calls their %s: with meshConfig.discoverySelectors istiod does not watch them at all%s", words.Plural(services, "Service"), caution)})
+	g.result.Others = append(g.result.Others, Other{Kind: "discoverySelectors", Value: strings.Join(idle, ", "), Services: services, Unseen: unseen})
 }

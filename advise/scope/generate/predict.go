@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,9 +8,8 @@ import (
 
 // Prediction is what the Sidecars save, worked out from what proxies hold now.
 type Prediction struct {
-	Basis   string `json:"basis"`
-	Proxies int    `json:"proxies"` // sidecars that scopes hold for
-	Read    int    `json:"proxies_read"`
+	Proxies int `json:"proxies"`      // sidecars that scopes hold for
+	Read    int `json:"proxies_read"` // 0: only numbers of clusters are known, no bytes
 	// Services are the hosts of the mesh.
 	Services int `json:"services"`
 	// Now is with the Sidecars that exist, After with the generated ones,
@@ -57,10 +55,6 @@ func (s scopes) add(namespace string, hosts []string, proxies int) {
 func (g *generator) predict(callers []Workload) {
 	p := &g.result.Saving
 	p.Read, p.Services, p.Resources = g.acc.Proxies, len(g.inv.services), []Cost{}
-	p.Basis = fmt.Sprintf("the bytes that proxies hold of each Service now (%d were read)", p.Read)
-	if p.Read == 0 {
-		p.Basis = "the number of clusters; no proxy's configuration was read, so that nothing is known of bytes"
-	}
 	now, after, exact := scopes{}, scopes{}, scopes{}
 	then := g.after()
 	for _, w := range callers {

@@ -2,11 +2,13 @@ package generate
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
 	"time"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"sigs.k8s.io/yaml"
 )
 
@@ -32,7 +34,8 @@ type Sidecar struct {
 	Selector  map[string]string `json:"workload_selector,omitempty"`
 	Hosts     []string          `json:"hosts"`  // of the egress listener for all ports
 	Change    string            `json:"change"` // create, change, none or delete
-	Reason    string            `json:"reason,omitempty"`
+	Reason    ReasonCode        `json:"reason,omitempty"`
+	Lost      float64           `json:"lost_ratio,omitempty"` // of ReasonException: what it saves and would be lost without it
 	// Workloads are those that it holds for.
 	Workloads []string `json:"workloads,omitempty"`
 
@@ -44,74 +47,67 @@ type Sidecar struct {
 	// some says that it has a workload selector, be it one of all pods.
 	some    bool
 	created time.Time
-	mesh    bool   // the default of the mesh
-	fixed   string // why it cannot be written anew
+	mesh    bool // the default of the mesh
+	fixed   bool // it has egress listeners of its own, and cannot be written anew
 }
 
-// String names it.
+// ReasonCode names why a Sidecar is what it is.
+type ReasonCode string
+
+// The reasons for Sidecars.
+const (
+	ReasonMesh       ReasonCode = "mesh_default"
+	ReasonNeeded     ReasonCode = "needed"
+	ReasonNarrower   ReasonCode = "narrower_than_default"
+	ReasonException  ReasonCode = "exception"
+	ReasonUnseen     ReasonCode = "unseen_workload"
+	ReasonUnseenSome ReasonCode = "unseen_some"
+	ReasonUnseenAll  ReasonCode = "unseen_all"
+	ReasonUseless    ReasonCode = "of_no_use"
+	ReasonTheirs     ReasonCode = "not_generated"
+)
+
+// String is NAMESPACE/NAME.
 func (s Sidecar) String() string { return s.Namespace + "/" + s.Name }
 
 func (s Sidecar) generated() bool { return s.Labels[Label] == labelValue }
 
-// existingSidecar reads the spec of one that is there.
-func existingSidecar(namespace, name string, spec map[string]any) (Sidecar, error) {
-	s := Sidecar{Namespace: namespace, Name: name, rest: map[string]any{}, whole: spec}
-	wrong := func(field string) (Sidecar, error) {
-		return s, fmt.Errorf("spec.%s: not what belongs there", field)
+// existingSidecar reads the spec of a Sidecar in the mesh.
+func existingSidecar(namespace, name string, raw json.RawMessage) (Sidecar, error) {
+	s := Sidecar{Namespace: namespace, Name: name}
+	var spec struct {
+		WorkloadSelector *struct {
+			Labels map[string]string `json:"labels"`
+		} `json:"workloadSelector"`
+		Egress []map[string]json.RawMessage `json:"egress"`
 	}
-	for key, value := range spec {
-		switch key {
-		case "workloadSelector":
-			if value == nil {
-				continue
-			}
-			s.some = true
-			selector, is := value.(map[string]any)
-			labels, also := selector["labels"].(map[string]any)
-			if !is || !also && selector["labels"] != nil {
-				return wrong("workloadSelector")
-			}
-			for label, value := range labels {
-				text, is := value.(string)
-				if !is {
-					return wrong("workloadSelector.labels." + label)
-				}
-				if s.Selector == nil {
-					s.Selector = map[string]string{}
-				}
-				s.Selector[label] = text
-			}
-		case "egress":
-			listeners, is := value.([]any)
-			if !is {
-				return wrong(key)
-			}
-			for i, l := range listeners {
-				listener, is := l.(map[string]any)
-				if !is {
-					return wrong(fmt.Sprintf("egress[%d]", i))
-				}
-				hosts, is := listener["hosts"].([]any)
-				if !is {
-					return wrong(fmt.Sprintf("egress[%d].hosts", i))
-				}
-				for j, h := range hosts {
-					host, is := h.(string)
-					if !is || strings.Count(host, "/") != 1 {
-						return wrong(fmt.Sprintf("egress[%d].hosts[%d]", i, j))
-					}
-					s.Hosts = append(s.Hosts, host)
-				}
-				if len(listener) > 1 || len(listeners) > 1 {
-					s.fixed = "it has egress listeners with ports, addresses or capture modes of their own"
-				}
-			}
-		default:
-			s.rest[key] = value
+	if err := field(raw, "spec", &spec); err != nil {
+		return s, err
+	}
+	if err := field(raw, "spec", &s.whole); err != nil {
+		return s, err
+	}
+	s.rest = maps.Clone(s.whole)
+	delete(s.rest, "workloadSelector")
+	delete(s.rest, "egress")
+	if spec.WorkloadSelector != nil {
+		s.some, s.Selector = true, spec.WorkloadSelector.Labels
+	}
+	for i, listener := range spec.Egress {
+		var hosts []string
+		if err := field(listener["hosts"], fmt.Sprintf("spec.egress[%d].hosts", i), &hosts); err != nil {
+			return s, err
 		}
+		for j, host := range hosts {
+			if strings.Count(host, "/") != 1 {
+				return s, fmt.Errorf("spec.egress[%d].hosts[%d]: %.100q is not NAMESPACE/HOST", i, j, host)
+			}
+		}
+		s.Hosts = append(s.Hosts, hosts...)
+		s.fixed = s.fixed || len(listener) > 1 || len(spec.Egress) > 1
 	}
 	if len(s.Hosts) == 0 {
-		s.Hosts = []string{"*/*"} // what istiod takes then
+		s.Hosts = []string{"*/*"} // istiod's default
 	}
 	return s, nil
 }
@@ -267,9 +263,9 @@ func (r Result) Manifests() string {
 	var b strings.Builder
 	for _, s := range r.Steps() {
 		if s.After != nil {
-			fmt.Fprintf(&b, "---\n# %s\n%s", s.Reason, s.YAML())
+			fmt.Fprintf(&b, "---\n# %s\n%s", s.Because(), s.YAML())
 		} else {
-			fmt.Fprintf(&b, "# %s; remove it: kubectl delete sidecars.networking.istio.io -n %s %s\n", s.Reason, s.Namespace, s.Name)
+			fmt.Fprintf(&b, "# %s; remove it: kubectl delete sidecars.networking.istio.io -n %s %s\n", s.Because(), s.Namespace, s.Name)
 		}
 	}
 	if b.Len() == 0 {
@@ -278,7 +274,7 @@ func (r Result) Manifests() string {
 	return b.String()
 }
 
-// Diff is what applying the manifests changes, in unified form, whole objects.
+// Diff is what applying the manifests changes, in unified form.
 func (r Result) Diff() string {
 	var b strings.Builder
 	for _, s := range r.Sidecars {
@@ -299,64 +295,7 @@ func (r Result) Diff() string {
 		if after == "" {
 			to = "/dev/null"
 		}
-		old, young := splitLines(before), splitLines(after)
-		fmt.Fprintf(&b, "--- %s\n+++ %s\n@@ -%s +%s @@\n", from, to, lineRange(old), lineRange(young))
-		diffLines(&b, old, young)
+		b.Write(diff.Diff(from, []byte(before), to, []byte(after)))
 	}
 	return b.String()
-}
-
-func splitLines(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-}
-
-func lineRange(lines []string) string {
-	if len(lines) == 0 {
-		return "0,0"
-	}
-	return fmt.Sprintf("1,%d", len(lines))
-}
-
-// diffLines writes the lines of both by their longest common subsequence.
-// Objects with very many lines are taken away and written anew, since the
-// table grows with the square.
-func diffLines(b *strings.Builder, old, young []string) {
-	if len(old)*len(young) > 4<<20 {
-		for _, line := range old {
-			b.WriteString("-" + line + "\n")
-		}
-		for _, line := range young {
-			b.WriteString("+" + line + "\n")
-		}
-		return
-	}
-	common := make([][]int32, len(old)+1)
-	for i := range common {
-		common[i] = make([]int32, len(young)+1)
-	}
-	for i := len(old) - 1; i >= 0; i-- {
-		for j := len(young) - 1; j >= 0; j-- {
-			if old[i] == young[j] {
-				common[i][j] = common[i+1][j+1] + 1
-			} else {
-				common[i][j] = max(common[i+1][j], common[i][j+1])
-			}
-		}
-	}
-	for i, j := 0, 0; i < len(old) || j < len(young); {
-		switch {
-		case i < len(old) && j < len(young) && old[i] == young[j]:
-			b.WriteString(" " + old[i] + "\n")
-			i, j = i+1, j+1
-		case i < len(old) && (j == len(young) || common[i+1][j] >= common[i][j+1]):
-			b.WriteString("-" + old[i] + "\n")
-			i++
-		default:
-			b.WriteString("+" + young[j] + "\n")
-			j++
-		}
-	}
 }
