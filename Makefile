@@ -43,7 +43,7 @@ verify: build ## the rest: what takes long on the lab, the race detector, fuzz t
 	@SHARD="$(SHARD)" RUN="$(RUN)" $(GO) run ./testing/testrun verify
 
 test-unit: ## tests that need neither root nor a lab
-	$(GO) test ./...
+	$(GO) test -skip ^TestSimulation ./...
 
 # The packages of Node.js that a folder's package-lock.json pins.
 %/node_modules/.package-lock.json: %/package-lock.json

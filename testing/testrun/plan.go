@@ -81,11 +81,19 @@ var undisturbed = map[string][]string{
 // wait for those that share their package's lab, and run in a lane beside it.
 var guests = map[string][]string{"cli": {"TestDetachedFaults", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot", "TestZtunnelPushes"}}
 
+// simulated are the packages with tests named TestSimulation..., and how many
+// runs each simulates for a cell of its tables: as many as it takes for a share
+// that misses its target to fail. "verify" runs these tests, "test" does not.
+var simulated = map[string]int{"stat": 1000, "analysis": 150, "advise/tuning": 50}
+
+const simulations = "^TestSimulation"
+
 // goPackage is a package of the repository with tests.
 type goPackage struct {
 	name        string // without the module's
 	integration bool   // it has tests on labs
 	concurrent  bool   // it, or a test of it, starts goroutines
+	simulates   bool   // it has tests of [simulations]
 	verify      []string
 	fuzz        []string
 }
@@ -120,7 +128,7 @@ func makePlan(mode string, packages []goPackage, part share, root bool) ([][]lan
 			plain = append(plain, p.name)
 		}
 	}
-	flags := []string{"-tags", tags(mode)}
+	flags := []string{"-tags", tags(mode), "-skip", simulations}
 	var beside []lane
 	for _, l := range labLanes {
 		if names := inOrder(shared[l.name], l.packages); len(names) > 0 {
@@ -144,6 +152,7 @@ func verifyPlan(packages []goPackage, part share, root bool) [][]lane {
 		components.jobs = []job{{name: "components", command: []string{"bin/meshtrial", "lab", "components", "build"}}}
 	}
 	var together, alone []string
+	var simulate []job
 	for _, p := range packages {
 		switch {
 		case !p.concurrent: // nothing to race
@@ -151,6 +160,9 @@ func verifyPlan(packages []goPackage, part share, root bool) [][]lane {
 			alone = append(alone, p.name)
 		default:
 			together = append(together, p.name)
+		}
+		if p.simulates {
+			simulate = append(simulate, simulationTest(p.name))
 		}
 		if len(p.verify) == 0 {
 			continue
@@ -187,6 +199,7 @@ func verifyPlan(packages []goPackage, part share, root bool) [][]lane {
 	if len(together) > 0 {
 		computes.jobs = []job{raceTest(together, "2")}
 	}
+	computes.jobs = append(computes.jobs, simulate...)
 	for _, p := range packages {
 		for _, target := range p.fuzz {
 			computes.jobs = append(computes.jobs, goTest(target, []string{p.name}, "-run", "^$", "-fuzz", only([]string{target}), "-fuzztime", "6s",
@@ -226,10 +239,17 @@ func goTest(name string, packages []string, flags ...string) job {
 	return job{name: name, command: command, events: true}
 }
 
+// simulationTest is a job that runs a package's simulations.
+func simulationTest(pkg string) job {
+	j := goTest("simulations", []string{pkg}, "-run", simulations)
+	j.command = append([]string{"env", fmt.Sprintf("MESHTRIAL_SIMULATIONS=%d", simulated[pkg])}, j.command...)
+	return j
+}
+
 // raceTest runs them with the race detector, which takes a C compiler. Packages that
 // start no goroutines, most of which simulate for minutes, are left out.
 func raceTest(packages []string, parallel string) job {
-	j := goTest("race detector", packages, "-race", "-p", parallel)
+	j := goTest("race detector", packages, "-race", "-p", parallel, "-skip", simulations)
 	j.command, j.needs = append([]string{"env", "CGO_ENABLED=1"}, j.command...), "gcc"
 	return j
 }
@@ -329,5 +349,6 @@ func (p *goPackage) read(text []byte) {
 		p.verify = append(p.verify, names(testFunc)...)
 	default:
 		p.fuzz = append(p.fuzz, names(fuzzFunc)...)
+		p.simulates = p.simulates || slices.ContainsFunc(names(testFunc), func(name string) bool { return strings.HasPrefix(name, "TestSimulation") })
 	}
 }

@@ -26,7 +26,7 @@ func TestVerifyPlan(t *testing.T) {
 func onceEach(t *testing.T, packages []goPackage, parts ...share) {
 	runs := map[string]int{}
 	targets := map[string]int{}
-	raced, compiled := map[string]int{}, map[string]int{}
+	raced, compiled, simulating := map[string]int{}, map[string]int{}, map[string]int{}
 	var stages [][]lane
 	for _, part := range parts {
 		plan, err := makePlan(modeVerify, packages, part, true)
@@ -58,6 +58,10 @@ func onceEach(t *testing.T, packages []goPackage, parts ...share) {
 				if at < 0 {
 					continue
 				}
+				if j.command[at+1] == simulations {
+					simulating[short(j.command[len(j.command)-1])]++
+					continue
+				}
 				names := strings.TrimSuffix(strings.TrimPrefix(j.command[at+1], "^("), ")$")
 				for name := range strings.SplitSeq(names, "|") {
 					runs[short(j.command[len(j.command)-1])+" "+name]++
@@ -66,6 +70,9 @@ func onceEach(t *testing.T, packages []goPackage, parts ...share) {
 		}
 	}
 	for _, p := range packages {
+		if p.simulates && (simulated[p.name] == 0 || simulating[p.name] != 1) {
+			t.Errorf("%s has simulations of %d runs, run %d times", p.name, simulated[p.name], simulating[p.name])
+		}
 		for _, name := range p.verify {
 			if n := runs[p.name+" "+name]; n != 1 {
 				t.Errorf("%s %s runs %d times", p.name, name, n)

@@ -44,8 +44,8 @@ func shareOf(env func(string) string) (share, error) {
 // whole reports whether nothing is left out.
 func (s share) whole() bool { return s.shards <= 1 && s.only == nil }
 
-// cost is what a shard has to do: one test on a lab, one fuzz target, or a
-// package's tests under the race detector.
+// cost is what a shard has to do: one test on a lab, one fuzz target, a
+// package's simulations, or a package's tests under the race detector.
 type cost struct {
 	pkg, test string
 	kind      costKind
@@ -57,11 +57,12 @@ type costKind int
 const (
 	labTest costKind = iota
 	fuzzTarget
+	simulation
 	raced
 )
 
 // Seconds of what verifySeconds does not list.
-var usual = map[costKind]float64{labTest: 60, fuzzTarget: 15, raced: 20}
+var usual = map[costKind]float64{labTest: 60, fuzzTarget: 15, simulation: 300, raced: 20}
 
 // verifySeconds are the seconds of tests by "package test", and of packages
 // under the race detector by "package -race", as bin/verify-times.json of a
@@ -97,6 +98,9 @@ func (s share) of(packages []goPackage) ([]goPackage, error) {
 		for _, name := range p.fuzz {
 			add(fuzzTarget, p.name, name)
 		}
+		if p.simulates {
+			add(simulation, p.name, simulations)
+		}
 		if p.concurrent {
 			add(raced, p.name, "-race")
 		}
@@ -124,6 +128,8 @@ func (s share) of(packages []goPackage) ([]goPackage, error) {
 			p.verify = append(p.verify, c.test)
 		case fuzzTarget:
 			p.fuzz = append(p.fuzz, c.test)
+		case simulation:
+			p.simulates = true
 		case raced:
 			p.concurrent = true
 		}
