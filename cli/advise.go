@@ -26,7 +26,6 @@ import (
 
 type adviseFlags struct {
 	istiodFlags
-	tableFlags
 	istiod   string
 	cells    []string
 	duration time.Duration
@@ -61,7 +60,6 @@ func newAdviseCommand(env *Env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	f.istiodFlags.register(flags)
-	f.tableFlags.register(flags)
 	flags.DurationVar(&f.duration, "duration", time.Minute, "how long to watch a running istiod")
 	flags.DurationVar(&f.interval, "interval", time.Second, "time between two readings of a running istiod")
 	flags.StringVar(&f.istiod, "istiod", "", istiodUsage+" (default: that of the local lab, if it is of the same version)")
@@ -73,8 +71,7 @@ func newAdviseCommand(env *Env) *cobra.Command {
 }
 
 // ofRunning are the flags for a running istiod.
-var ofRunning = []string{"lab", "kubeconfig", "context", "istio-namespace", "revision", "duration", "interval", "window",
-	"selector", "process-selector", "container-selector"}
+var ofRunning = []string{"lab", "kubeconfig", "context", "istio-namespace", "revision", "duration", "interval"}
 
 func (f *adviseFlags) check(changed func(string) bool, args []string) error {
 	if len(args) == 1 {
@@ -199,10 +196,6 @@ func showAdvice(env *Env, f adviseFlags, all []*advice.Evidence, notes ...string
 
 // adviseLive watches a running istiod; it reads only.
 func adviseLive(ctx context.Context, env *Env, f adviseFlags) (err error) {
-	o, err := f.tableFlags.options()
-	if err != nil {
-		return err
-	}
 	from, err := newIstiods(ctx, &f.istiodFlags, rights.Advise)
 	if err != nil {
 		return err
@@ -240,7 +233,7 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags) (err error) {
 		return err
 	}
 	e.WindowS = last.Sub(first).Seconds()
-	o.Window = last.Sub(first).Truncate(time.Millisecond) + time.Millisecond
+	o := signals.Options{Window: last.Sub(first).Truncate(time.Millisecond) + time.Millisecond}
 	if e.Metrics, err = gather.Metrics(ctx, recorder.Source(), o, last); err != nil {
 		return err
 	}
