@@ -14,7 +14,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/gather"
-	"github.com/meshtrial/meshtrial/advise/advice/variables"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/lab/rights"
@@ -266,38 +265,4 @@ func watchFor(ctx context.Context, env *Env, s *signals.Scraper, interval, lengt
 		err = errs.WithHint(fmt.Errorf("nothing was read twice in %s", length), "give --duration more time")
 	}
 	return first, last, problems, err
-}
-
-// versionOf is the version of the istiod that a run measured; "" without one.
-func versionOf(h record.Header) string {
-	for _, c := range h.Components {
-		if c.Name == istiodComponent {
-			return c.Version
-		}
-	}
-	return ""
-}
-
-// askIstiod asks the istiod that is named, or else that of the local lab if it is of
-// this version. Where there is none to ask, the note says why and what to do.
-func askIstiod(ctx context.Context, named, version, image string) (*variables.Known, string, error) {
-	if named != "" {
-		known, err := askNamed(ctx, named, image)
-		if err != nil || version == "" || known.Version == version {
-			return known, "", err
-		}
-		return known, fmt.Sprintf("istiod %s was asked for its settings, but istiod %s was measured", known.Version, version), nil
-	}
-	if version == "" {
-		return nil, "", nil
-	}
-	cached, path, err := cachedIstiod(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	if path == "" || cached != version {
-		return nil, fmt.Sprintf("the settings of istiod %s are not known: take its program out of its image with --istiod image, or name it with --istiod FILE", version), nil
-	}
-	known, err := variables.Ask(ctx, path)
-	return known, "", err
 }

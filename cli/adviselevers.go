@@ -1,14 +1,9 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
-	"github.com/meshtrial/meshtrial/advise/advice/variables"
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
 )
@@ -48,49 +43,6 @@ func newAdviseLeversCommand(env *Env) *cobra.Command {
 	flags.BoolVar(&others, "all", false, "also list the variables that are no lever")
 	flags.BoolVar(&json, "json", false, "print JSON")
 	return cmd
-}
-
-// istiodAsked asks the named program, or that of the local lab. running says that it must be of
-// the version of the running istiod.
-func istiodAsked(ctx context.Context, f *istiodFlags, program string, running bool) (*variables.Known, error) {
-	if err := f.check(); err != nil {
-		return nil, err
-	}
-	version, image := "", ""
-	if running {
-		from, err := newIstiods(ctx, f, rights.Advise)
-		if err != nil {
-			return nil, err
-		}
-		defer from.close()
-		e := &advice.Evidence{}
-		if version, err = from.settings(ctx, f, e); err != nil {
-			return nil, err
-		}
-		image = e.Levers[study.FactorIstiod]
-	}
-	known, err := askLocal(ctx, program, image)
-	if err == nil && version != "" && known.Version != version {
-		err = errs.WithHint(errs.Usage("istiod %s runs, but %s has version %s", version, known.Source, known.Version),
-			"--istiod image takes the program out of the image that runs, where its registry can be reached")
-	}
-	return known, err
-}
-
-// askLocal asks the named program, or that of the local lab.
-func askLocal(ctx context.Context, program, image string) (*variables.Known, error) {
-	if program != "" {
-		return askNamed(ctx, program, image)
-	}
-	_, cached, err := cachedIstiod(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if cached == "" {
-		return nil, errs.WithHint(errs.Usage("no istiod to ask: that of the local lab has not been built"),
-			"meshtrial lab components build istiod builds it; or take yours out of its image with --istiod oci://IMAGE, or name it with --istiod FILE")
-	}
-	return variables.Ask(ctx, cached)
 }
 
 // shippedStudies are the studies that the program contains.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,38 +14,12 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/gather"
-	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/study"
 )
-
-// istiodComponent is istiod in the table of components, istiodProgram its program there.
-const (
-	istiodComponent = "istiod"
-	istiodProgram   = "pilot-discovery"
-)
-
-// cachedIstiod is the istiod that local labs run: its version, and its program, "" if it has not
-// been built here.
-func cachedIstiod(ctx context.Context) (version, program string, err error) {
-	b, err := components.New(components.Options{})
-	if err != nil {
-		return "", "", err
-	}
-	all, err := b.Status(ctx)
-	if err != nil {
-		return "", "", err
-	}
-	for _, s := range all {
-		if s.Name == istiodComponent && s.Cached {
-			return s.Version, filepath.Join(s.Path, istiodProgram), nil
-		}
-	}
-	return "", "", nil
-}
 
 // settings reads how the running istiod is set up, and returns its version. What
 // cannot be read is a note.

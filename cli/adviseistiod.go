@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/advice/variables"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/lab/components/imagefile"
+	"github.com/meshtrial/meshtrial/lab/rights"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// istiodComponent is istiod in the table of components, istiodProgram its program there.
+const (
+	istiodComponent = "istiod"
+	istiodProgram   = "pilot-discovery"
+)
+
+const (
+	// istiodUsage is what --istiod takes.
+	istiodUsage = "the program that says which settings istiod has: a `FILE` (pilot-discovery); oci://IMAGE, to take it out of an image in its registry; or the word image, for the image of the istiod in question"
+	// ofImage names the image of the istiod in question; imageScheme begins the name of
+	// another.
+	ofImage     = "image"
+	imageScheme = "oci://"
+	// inImage is the program's path in Istio's images.
+	inImage = "usr/local/bin/" + istiodProgram
+)
+
+// askIstiod asks the istiod that is named, or else that of the local lab if it is of
+// this version. Where there is none to ask, the note says why and what to do.
+func askIstiod(ctx context.Context, named, version, image string) (*variables.Known, string, error) {
+	if named != "" {
+		known, err := askNamed(ctx, named, image)
+		if err != nil || version == "" || known.Version == version {
+			return known, "", err
+		}
+		return known, fmt.Sprintf("istiod %s was asked for its settings, but istiod %s was measured", known.Version, version), nil
+	}
+	if version == "" {
+		return nil, "", nil
+	}
+	cached, path, err := cachedIstiod(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if path == "" || cached != version {
+		return nil, fmt.Sprintf("the settings of istiod %s are not known: take its program out of its image with --istiod image, or name it with --istiod FILE", version), nil
+	}
+	known, err := variables.Ask(ctx, path)
+	return known, "", err
+}
+
+// istiodAsked asks the named program, or that of the local lab. running says that it must be of
+// the version of the running istiod.
+func istiodAsked(ctx context.Context, f *istiodFlags, program string, running bool) (*variables.Known, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	version, image := "", ""
+	if running {
+		from, err := newIstiods(ctx, f, rights.Advise)
+		if err != nil {
+			return nil, err
+		}
+		defer from.close()
+		e := &advice.Evidence{}
+		if version, err = from.settings(ctx, f, e); err != nil {
+			return nil, err
+		}
+		image = e.Levers[study.FactorIstiod]
+	}
+	var known *variables.Known
+	var err error
+	if program != "" {
+		known, err = askNamed(ctx, program, image)
+	} else {
+		known, err = askCached(ctx)
+	}
+	if err == nil && version != "" && known.Version != version {
+		err = errs.WithHint(errs.Usage("istiod %s runs, but %s has version %s", version, known.Source, known.Version),
+			"--istiod image takes the program out of the image that runs, where its registry can be reached")
+	}
+	return known, err
+}
+
+// askCached asks the istiod of local labs.
+func askCached(ctx context.Context) (*variables.Known, error) {
+	_, cached, err := cachedIstiod(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if cached == "" {
+		return nil, errs.WithHint(errs.Usage("no istiod to ask: that of the local lab has not been built"),
+			"meshtrial lab components build istiod builds it; or take yours out of its image with"+
+				" --istiod oci://IMAGE, or name it with --istiod FILE")
+	}
+	return variables.Ask(ctx, cached)
+}
+
+// askNamed asks the istiod that --istiod names. image is that of the istiod in question; "" if it
+// is unknown.
+func askNamed(ctx context.Context, named, image string) (known *variables.Known, err error) {
+	ref, isImage := strings.CutPrefix(named, imageScheme)
+	switch {
+	case !isImage && named != ofImage:
+		return variables.Ask(ctx, named)
+	case !isImage && (image == "" || image == study.LevelDefault):
+		return nil, errs.WithHint(errs.Usage("the image of the istiod in question is unknown"), "name it: --istiod oci://docker.io/istio/pilot:VERSION; a file that is called image is ./image")
+	case !isImage:
+		ref = image
+	}
+	dir, err := os.MkdirTemp("", "meshtrial-image-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	program, of, err := imagefile.Take(ctx, ref, inImage, dir)
+	if err != nil {
+		return nil, errs.WithHint(err, "a program that is on this machine can be named as a file: --istiod FILE")
+	}
+	if known, err = variables.Ask(ctx, program); err == nil {
+		known.Source = of
+	}
+	return known, err
+}
+
+// cachedIstiod is the istiod that local labs run: its version, and its program, "" if it has not
+// been built here.
+func cachedIstiod(ctx context.Context) (version, program string, err error) {
+	b, err := components.New(components.Options{})
+	if err != nil {
+		return "", "", err
+	}
+	all, err := b.Status(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	for _, s := range all {
+		if s.Name == istiodComponent && s.Cached {
+			return s.Version, filepath.Join(s.Path, istiodProgram), nil
+		}
+	}
+	return "", "", nil
+}
+
+// versionOf is the version of the istiod that a run measured; "" without one.
+func versionOf(h record.Header) string {
+	for _, c := range h.Components {
+		if c.Name == istiodComponent {
+			return c.Version
+		}
+	}
+	return ""
+}
+
+// imageOf is the image of the istiod that a run measured; "" if its trials recorded none.
+func imageOf(run record.Run) string {
+	for _, t := range run.Trials {
+		refs := []string{t.Cell[study.FactorIstiod]}
+		if t.Control != nil {
+			refs = append(refs, t.Control.Installed[study.FactorIstiod])
+		}
+		for _, ref := range refs {
+			if ref != "" && ref != study.LevelInstalled && ref != study.LevelDefault {
+				return ref
+			}
+		}
+	}
+	return ""
+}
