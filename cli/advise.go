@@ -61,7 +61,8 @@ func newAdviseCommand(env *Env) *cobra.Command {
 	f.istiodFlags.register(flags)
 	flags.DurationVar(&f.duration, "duration", time.Minute, "how long to watch a running istiod")
 	flags.DurationVar(&f.interval, "interval", time.Second, "time between two readings of a running istiod")
-	flags.StringVar(&f.istiod, "istiod", "", istiodUsage+" (default: that of the local lab, if it is of the same version)")
+	flags.StringVar(&f.istiod, "istiod", "",
+		istiodUsage+" (default: that of the local lab, if it is of the same version)")
 	flags.StringArrayVar(&f.cells, "cell", nil, "with a RUN: only the cells with `FACTOR=LEVEL`; may be repeated")
 	flags.BoolVar(&f.all, "all", false, "also show the rules that are ruled out")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
@@ -113,7 +114,8 @@ func adviseRun(ctx context.Context, env *Env, f adviseFlags, dir string) error {
 	if err != nil {
 		return err
 	}
-	all, err := gather.OfRun(ctx, gather.Run{Dir: dir, Record: run, Findings: findings, Series: series, Known: known, Facts: recordedProxies(ctx, dir)})
+	all, err := gather.OfRun(ctx, gather.Run{Dir: dir, Record: run, Findings: findings, Series: series, Known: known,
+		Facts: recordedProxies(ctx, dir)})
 	if err != nil {
 		return err
 	}
@@ -126,7 +128,8 @@ func adviseRun(ctx context.Context, env *Env, f adviseFlags, dir string) error {
 		return false
 	})
 	if len(all) == 0 {
-		return errs.WithHint(errs.Usage("no cell of the run has %s", strings.Join(f.cells, ", ")), "meshtrial report %s shows its cells", dir)
+		return errs.WithHint(errs.Usage("no cell of the run has %s", strings.Join(f.cells, ", ")),
+			"meshtrial report %s shows its cells", dir)
 	}
 	return showAdvice(env, f, all, note)
 }
@@ -136,7 +139,8 @@ func parseCell(pairs []string) (record.Cell, error) {
 	for _, pair := range pairs {
 		factor, level, ok := strings.Cut(pair, "=")
 		if !ok || factor == "" || level == "" {
-			return nil, errs.WithHint(errs.Usage("--cell %q is not FACTOR=LEVEL", pair), "as in --cell debounce_after=100ms")
+			return nil, errs.WithHint(errs.Usage("--cell %q is not FACTOR=LEVEL", pair),
+				"as in --cell debounce_after=100ms")
 		}
 		cell[factor] = level
 	}
@@ -188,7 +192,8 @@ func showAdvice(env *Env, f adviseFlags, all []*advice.Evidence, notes ...string
 		}
 	}
 	if decided == 0 {
-		return errs.WithHint(errs.WithCode(errors.New("no rule could be decided"), errs.CodeInvalid), "the report above says what to measure")
+		return errs.WithHint(errs.WithCode(errors.New("no rule could be decided"), errs.CodeInvalid),
+			"the report above says what to measure")
 	}
 	return nil
 }
@@ -200,7 +205,8 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags) (err error) {
 		return err
 	}
 	defer from.close()
-	e := &advice.Evidence{Source: "istiod of " + f.lab + " lab, namespace " + f.namespace, Facts: map[*advice.Quantity]float64{}}
+	e := &advice.Evidence{Source: "istiod of " + f.lab + " lab, namespace " + f.namespace,
+		Facts: map[*advice.Quantity]float64{}}
 	version, err := from.settings(ctx, &f.istiodFlags, e)
 	if err != nil {
 		return err
@@ -222,7 +228,8 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags) (err error) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop() // ends the watches of writes with this function
 	locks, writes := from.watchLocks(ctx), from.watchWrites(watching)
-	first, last, problems, err := watchFor(ctx, env, &signals.Scraper{Recorder: recorder, Discover: from.targets}, f.interval, f.duration)
+	first, last, problems, err := watchFor(ctx, env, &signals.Scraper{Recorder: recorder, Discover: from.targets},
+		f.interval, f.duration)
 	if err != nil {
 		return err
 	}
@@ -240,7 +247,8 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags) (err error) {
 }
 
 // watchFor scrapes for a time; first and last are its first and last reading.
-func watchFor(ctx context.Context, env *Env, s *signals.Scraper, interval, length time.Duration) (first, last time.Time, problems []string, err error) {
+func watchFor(ctx context.Context, env *Env, s *signals.Scraper, interval, length time.Duration) (
+	first, last time.Time, problems []string, err error) {
 	watching, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	line := newProgress(env.Stderr)

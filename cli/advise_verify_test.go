@@ -31,7 +31,8 @@ blocks: {min: 1, max: 1, limit: 30m}
 
 // plantedRules are the rules that are to name what is planted, by the variant; "" for
 // none.
-var plantedRules = map[string]string{"none": "", "debounce": "debounce_long", "throttle": "throttle", "cpu": "cpu_limit"}
+var plantedRules = map[string]string{"none": "", "debounce": "debounce_long", "throttle": "throttle",
+	"cpu": "cpu_limit"}
 
 // TestAdvicePlanted plants limits in a lab: the first advice names each, and where
 // nothing is planted there is none.
@@ -67,7 +68,8 @@ func TestAdvicePlanted(t *testing.T) {
 		if want == "" {
 			continue
 		}
-		if steps := r.Advice[0].Try; !slices.ContainsFunc(steps, func(s advice.Step) bool { return s.Checked && s.YAML != "" }) {
+		if steps := r.Advice[0].Try; !slices.ContainsFunc(steps,
+			func(s advice.Step) bool { return s.Checked && s.YAML != "" }) {
 			t.Errorf("%v: no step was held against istiod's own settings: %+v", r.Cell, steps)
 		}
 	}

@@ -45,10 +45,14 @@ func TestAdviceOfCAdvisor(t *testing.T) {
 		share float64
 		want  map[string]string
 	}{
-		"held back":     {"500m", true, 0.3, map[string]string{"cpu_limit": advice.Holds, "slow_readers": advice.RuledOut}},
-		"not held back": {"500m", true, 0.001, map[string]string{"cpu_limit": advice.RuledOut, "slow_readers": advice.Holds}},
-		"no limit":      {"none", true, 0, map[string]string{"cpu_limit": advice.RuledOut, "slow_readers": advice.Holds}},
-		"not read":      {"500m", false, 0, map[string]string{"cpu_limit": advice.NotEnough, "slow_readers": advice.NotEnough}},
+		"held back": {"500m", true, 0.3, map[string]string{"cpu_limit": advice.Holds,
+			"slow_readers": advice.RuledOut}},
+		"not held back": {"500m", true, 0.001, map[string]string{"cpu_limit": advice.RuledOut,
+			"slow_readers": advice.Holds}},
+		"no limit": {"none", true, 0, map[string]string{"cpu_limit": advice.RuledOut,
+			"slow_readers": advice.Holds}},
+		"not read": {"500m", false, 0, map[string]string{"cpu_limit": advice.NotEnough,
+			"slow_readers": advice.NotEnough}},
 	} {
 		recorder, err := signals.OpenRecorder(t.TempDir())
 		if err != nil {
@@ -59,32 +63,40 @@ func TestAdviceOfCAdvisor(t *testing.T) {
 			at := begin.Add(time.Duration(second) * time.Second)
 			// 50 turns in a second: they wait 0.3 s and take 0.5 s, most of it to send.
 			page := fmt.Sprintf("process_start_time_seconds 1\nprocess_cpu_seconds_total %g\ngo_sched_gomaxprocs_threads 2\npilot_services 10\npilot_xds{version=\"1.31\"} 100\n", 0.2*float64(second))
-			for metric, of := range map[string][2]float64{"pilot_proxy_queue_time": {50, 0.3}, "pilot_proxy_convergence_time": {50, 0.8}, "pilot_xds_send_time": {50, 0.4},
+			for metric, of := range map[string][2]float64{"pilot_proxy_queue_time": {50, 0.3},
+				"pilot_proxy_convergence_time": {50, 0.8}, "pilot_xds_send_time": {50, 0.4},
 				"pilot_debounce_time": {0.5, 0.1}, "pilot_pushcontext_init_seconds": {0.5, 0.01}} {
-				page += fmt.Sprintf("%s_count %g\n%s_sum %g\n", metric, of[0]*float64(second), metric, of[0]*of[1]*float64(second))
+				page += fmt.Sprintf("%s_count %g\n%s_sum %g\n", metric, of[0]*float64(second), metric,
+					of[0]*of[1]*float64(second))
 			}
-			if err := recorder.AppendPage(at, []byte(page), map[string]string{"app": "istiod", "pod": "istiod-1"}); err != nil {
+			if err := recorder.AppendPage(at, []byte(page), map[string]string{"app": "istiod",
+				"pod": "istiod-1"}); err != nil {
 				t.Fatal(err)
 			}
 			if !c.read {
 				continue
 			}
-			node := kept(throttledPage(c.limit != study.LevelNone, c.share, at, second), keepCAdvisor([]string{"istiod-1"}))
-			if err := recorder.AppendPage(at, node, map[string]string{"job": "kubelet", "instance": "node"}); err != nil {
+			node := kept(throttledPage(c.limit != study.LevelNone, c.share, at, second),
+				keepCAdvisor([]string{"istiod-1"}))
+			if err := recorder.AppendPage(at, node, map[string]string{"job": "kubelet",
+				"instance": "node"}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		metrics, err := gather.Metrics(t.Context(), recorder.Source(), signals.Options{Window: time.Minute + time.Millisecond}, begin.Add(time.Minute))
+		metrics, err := gather.Metrics(t.Context(), recorder.Source(),
+			signals.Options{Window: time.Minute + time.Millisecond}, begin.Add(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := judgements(&advice.Evidence{Metrics: metrics, Levers: map[string]string{study.FactorIstiodCPU: c.limit, study.FactorIstiodReplicas: "1"}})
+		got := judgements(&advice.Evidence{Metrics: metrics,
+			Levers: map[string]string{study.FactorIstiodCPU: c.limit, study.FactorIstiodReplicas: "1"}})
 		for rule, want := range c.want {
 			if got[rule].Outcome != want {
 				t.Errorf("%s: %s is %s, not %s: %+v", name, rule, got[rule].Outcome, want, got[rule])
 			}
 		}
-		if missing := got["cpu_limit"].Missing; !c.read && (len(missing) != 1 || missing[0].Name != advice.Throttled.Name) {
+		if missing := got["cpu_limit"].Missing; !c.read && (len(missing) != 1 ||
+			missing[0].Name != advice.Throttled.Name) {
 			t.Errorf("%s: missing is %v", name, missing)
 		}
 		if err := recorder.Close(); err != nil {

@@ -68,7 +68,12 @@ measures: [latency, cpu, memory]
 	for _, c := range []struct {
 		log, script float64 // microseconds for a request, of 100 without
 		holds       []string
-	}{{40, 80, []string{"access_log", "costly_filter"}}, {40, 5, []string{"access_log"}}, {5, 80, []string{"costly_filter"}}, {4, 5, nil}} {
+	}{
+		{40, 80, []string{"access_log", "costly_filter"}},
+		{40, 5, []string{"access_log"}},
+		{5, 80, []string{"costly_filter"}},
+		{4, 5, nil},
+	} {
 		w := analysistest.Quiet()
 		w.Noise = 0.004
 		w.CPU = func(cell record.Cell, part string, rps float64) float64 {
@@ -89,7 +94,8 @@ measures: [latency, cpu, memory]
 					want = advice.Holds
 				}
 				if got := j[rule]; got.Outcome != want || want == advice.Holds && got.Expect == nil {
-					t.Errorf("log %g, script %g, cell %s: %s is %s: %+v", c.log, c.script, cell, rule, got.Outcome, got)
+					t.Errorf("log %g, script %g, cell %s: %s is %s: %+v", c.log, c.script, cell, rule, got.Outcome,
+						got)
 				}
 			}
 		}
@@ -119,7 +125,8 @@ measures: [cpu, pressure, threads]
 			if i == 0 {
 				of = 0.01
 			}
-			th.Threads = append(th.Threads, record.Thread{Process: "envoy", PID: 20, TID: 20 + i, Name: name, WaitS: wait * seconds, CPU: record.CPU{UserS: of * seconds}, Voluntary: 9})
+			th.Threads = append(th.Threads, record.Thread{Process: "envoy", PID: 20, TID: 20 + i, Name: name,
+				WaitS: wait * seconds, CPU: record.CPU{UserS: of * seconds}, Voluntary: 9})
 			th.CPUS += of * seconds
 		}
 		return th
@@ -264,7 +271,8 @@ func TestAdviceOfSpoiledRecord(t *testing.T) {
 			t.Fatalf("%s: %d cells, %v", rule, len(all), err)
 		}
 		if got := judgements(all[0]); got[""].Rule != rule || got[rule].Expect == nil || len(got[rule].Try) == 0 {
-			t.Errorf("%s is %s, the first is %q: %+v\n%v", rule, got[rule].Outcome, got[""].Rule, got[rule], all[0].Metrics)
+			t.Errorf("%s is %s, the first is %q: %+v\n%v", rule, got[rule].Outcome, got[""].Rule, got[rule],
+				all[0].Metrics)
 		}
 	}
 }
@@ -302,7 +310,8 @@ func TestAdviceOfReplicas(t *testing.T) {
 					page += fmt.Sprintf("pilot_xds{version=\"1.31\"} %d\n", proxies)
 				}
 				labels := map[string]string{"app": "istiod", "pod": fmt.Sprintf("istiod-%d", i)}
-				if err := recorder.AppendPage(at.Add(time.Duration(second)*time.Second), []byte(page), labels); err != nil {
+				if err := recorder.AppendPage(at.Add(time.Duration(second)*time.Second), []byte(page),
+					labels); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -312,16 +321,20 @@ func TestAdviceOfReplicas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		levers := map[string]string{study.FactorIstiodReplicas: fmt.Sprint(len(c.proxies)), study.FactorConnectionAge: "5m"}
+		levers := map[string]string{study.FactorIstiodReplicas: fmt.Sprint(len(c.proxies)),
+			study.FactorConnectionAge: "5m"}
 		got := judgements(&advice.Evidence{Metrics: metrics, Levers: levers})
-		if j := got[""]; c.want == "unbalanced" && (len(j.Try) != 1 || j.Expect == nil || j.Expect.High >= j.Expect.Now) {
+		if j := got[""]; c.want == "unbalanced" && (len(j.Try) != 1 || j.Expect == nil ||
+			j.Expect.High >= j.Expect.Now) {
 			t.Errorf("%s, of connections that live for 5 minutes: %+v", name, j)
 		}
 		if first := got[""].Rule; first != c.want {
 			t.Errorf("%s: the first advice is %q: %+v %v", name, first, got["unbalanced"], metrics)
 		}
-		if c.want == "" && (got["unbalanced"].Outcome != advice.RuledOut || got["reconnects"].Outcome != advice.RuledOut) {
-			t.Errorf("%s: unbalanced is %s, reconnects %s", name, got["unbalanced"].Outcome, got["reconnects"].Outcome)
+		if c.want == "" && (got["unbalanced"].Outcome != advice.RuledOut ||
+			got["reconnects"].Outcome != advice.RuledOut) {
+			t.Errorf("%s: unbalanced is %s, reconnects %s", name, got["unbalanced"].Outcome,
+				got["reconnects"].Outcome)
 		}
 		if err := recorder.Close(); err != nil {
 			t.Fatal(err)
@@ -352,16 +365,19 @@ func TestAdviceOfEarlierRejections(t *testing.T) {
 			if name != "for the first time" || second > 30 {
 				page += strings.Replace(c.page, "%d", fmt.Sprint(3+second), 1)
 			}
-			if err := recorder.AppendPage(at.Add(time.Duration(second)*time.Second), []byte(page), map[string]string{"app": "istiod", "pod": "istiod-0"}); err != nil {
+			if err := recorder.AppendPage(at.Add(time.Duration(second)*time.Second), []byte(page),
+				map[string]string{"app": "istiod", "pod": "istiod-0"}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		metrics, err := gather.Metrics(t.Context(), recorder.Source(), signals.Options{Window: time.Minute + time.Millisecond}, at.Add(time.Minute))
+		metrics, err := gather.Metrics(t.Context(), recorder.Source(),
+			signals.Options{Window: time.Minute + time.Millisecond}, at.Add(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := judgements(&advice.Evidence{Metrics: metrics})["rejected"]
-		if got.Outcome != c.want || c.want == advice.NotEnough && (len(got.Missing) != 1 || got.Missing[0].Name != "rejected_before") {
+		if got.Outcome != c.want || c.want == advice.NotEnough &&
+			(len(got.Missing) != 1 || got.Missing[0].Name != "rejected_before") {
 			t.Errorf("%s: %+v %v", name, got, metrics)
 		}
 		if err := recorder.Close(); err != nil {

@@ -43,7 +43,8 @@ func askIstiod(ctx context.Context, named, version, image string) (*variables.Kn
 		if err != nil || version == "" || known.Version == version {
 			return known, "", err
 		}
-		return known, fmt.Sprintf("istiod %s was asked for its settings, but istiod %s was measured", known.Version, version), nil
+		return known, fmt.Sprintf("istiod %s was asked for its settings, but istiod %s was measured", known.Version,
+			version), nil
 	}
 	if version == "" {
 		return nil, "", nil
@@ -114,7 +115,8 @@ func askNamed(ctx context.Context, named, image string) (known *variables.Known,
 	case !isImage && named != ofImage:
 		return variables.Ask(ctx, named)
 	case !isImage && (image == "" || image == study.LevelDefault):
-		return nil, errs.WithHint(errs.Usage("the image of the istiod in question is unknown"), "name it: --istiod oci://docker.io/istio/pilot:VERSION; a file that is called image is ./image")
+		return nil, errs.WithHint(errs.Usage("the image of the istiod in question is unknown"),
+			"name it: --istiod oci://docker.io/istio/pilot:VERSION; a file that is called image is ./image")
 	case !isImage:
 		ref = image
 	}

@@ -35,7 +35,8 @@ func TestAskImage(t *testing.T) {
 	script := "#!/bin/sh\ncase $1 in\ncollateral) printf '<h2 id=\"envvars\">\\n<tr id=a>\\n<td>PILOT_A</td>\\n<td>String</td>\\n<td></td>\\n<td>a</td>\\n</tr>\\n' >\"$4/pilot.html\" ;;\nversion) echo client version: 9.9 ;;\nesac\n"
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	if err := w.WriteHeader(&tar.Header{Name: inImage, Mode: 0o755, Typeflag: tar.TypeReg, Size: int64(len(script))}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: inImage, Mode: 0o755, Typeflag: tar.TypeReg,
+		Size: int64(len(script))}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Write([]byte(script)); err != nil {
@@ -44,7 +45,9 @@ func TestAskImage(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(b.Bytes())), nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +69,8 @@ func TestAskImage(t *testing.T) {
 		{"image", ref, "9.8", "istiod 9.9 was asked for its settings, but istiod 9.8 was measured"},
 	} {
 		known, note, err := askIstiod(t.Context(), c.named, c.version, c.image)
-		if err != nil || known.Version != "9.9" || !strings.Contains(known.Source, "/istio/pilot@sha256:") || len(known.Variables) != 1 || note != c.note {
+		if err != nil || known.Version != "9.9" || !strings.Contains(known.Source, "/istio/pilot@sha256:") ||
+			len(known.Variables) != 1 || note != c.note {
 			t.Errorf("%+v: %+v, %q, %v", c, known, note, err)
 		}
 	}

@@ -124,7 +124,8 @@ func (i *istiods) mutexes(ctx context.Context) (map[string]*profile.Profile, err
 	out := map[string]*profile.Profile{}
 	for _, t := range targets {
 		pod := t.Labels["pod"]
-		raw, err := observe.FetchProfile(ctx, observe.Replica{Name: pod, HTTP: i.clients[pod]}, observe.ProfileMutex, 0)
+		replica := observe.Replica{Name: pod, HTTP: i.clients[pod]}
+		raw, err := observe.FetchProfile(ctx, replica, observe.ProfileMutex, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -36,7 +36,9 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 		}
 		held, notes := gather.Held{DNS: map[string]int{}}, []string(nil)
 		for _, e := range entries {
-			of := slices.ContainsFunc(trials, func(t *record.Trial) bool { return strings.HasPrefix(e.Name(), t.ID+"-") })
+			of := slices.ContainsFunc(trials, func(t *record.Trial) bool {
+				return strings.HasPrefix(e.Name(), t.ID+"-")
+			})
 			kept := slices.ContainsFunc(scopeFiles, func(end string) bool { return strings.HasSuffix(e.Name(), end) })
 			if !of || !kept || !e.Type().IsRegular() {
 				continue
@@ -120,5 +122,6 @@ func (i *istiods) scoped(ctx context.Context, pods []corev1.Pod) (float64, error
 	if err != nil {
 		return 0, err
 	}
-	return gather.ScopedShare(ctx, objects.Resource(schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}), pods)
+	sidecars := schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
+	return gather.ScopedShare(ctx, objects.Resource(sidecars), pods)
 }
