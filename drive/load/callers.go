@@ -30,7 +30,7 @@ func newCallers(spec *Spec, t target, addr *net.TCPAddr) ([]caller, error) {
 	return callers, nil
 }
 
-// tlsConfig turns the Spec's options into those of crypto/tls.
+// tlsConfig returns the crypto/tls configuration of the Spec.
 func (s *Spec) tlsConfig(t target) (*tls.Config, error) {
 	config := &tls.Config{ServerName: t.host}
 	if t.protocol.ALPN != "" {
@@ -59,13 +59,13 @@ func (s *Spec) tlsConfig(t target) (*tls.Config, error) {
 	return config, nil
 }
 
-// dialer makes connections to the one address of a run.
+// dialer connects to the one address of a run.
 type dialer struct {
 	addr string
 	tls  *tls.Config
 }
 
-// tcp makes a connection without TLS.
+// tcp connects without TLS.
 func (d *dialer) tcp(ctx context.Context) (net.Conn, error) {
 	conn, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", d.addr)
 	if err != nil {
@@ -74,7 +74,7 @@ func (d *dialer) tcp(ctx context.Context) (net.Conn, error) {
 	return &watched{Conn: conn}, nil
 }
 
-// dial makes a connection, with TLS if the target has it.
+// dial connects, with TLS if the target has it.
 func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	conn, err := d.tcp(ctx)
 	if err != nil || d.tls == nil {
@@ -88,7 +88,7 @@ func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	return secure, nil
 }
 
-// kindError is an error whose kind of failure is known.
+// kindError is an error with a known kind of failure.
 type kindError struct {
 	kind failure
 	err  error
@@ -97,7 +97,7 @@ type kindError struct {
 func (e *kindError) Error() string { return e.err.Error() }
 func (e *kindError) Unwrap() error { return e.err }
 
-// kindOf returns the kind of failure that err is.
+// kindOf returns the kind of failure of err.
 func kindOf(ctx context.Context, err error) failure {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		return failTimeout

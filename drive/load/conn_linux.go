@@ -5,7 +5,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connState is where a connection is in its life:
+// connState is the state of a connection:
 //
 //	shut -> connecting -> busy -> idle -> busy ... -> shut
 //	                       busy -> closing -> shut   (no keep-alive)
@@ -15,44 +15,43 @@ const (
 	shut       connState = iota // no socket
 	connecting                  // a request waits for it, except before the start
 	idle                        // open, without a request
-	busy                        // a request is out
+	busy                        // a request is in flight
 	closing                     // answered; waiting for the peer to close
-	held                        // no socket, and none to be made for a moment
+	held                        // no socket, held back for closeGrace
 )
 
-// closeGrace is how long a connection that is not kept waits for the peer to
-// close first, as it has announced, in ns. If it does not, the connection is
-// reset, which leaves no port in TIME_WAIT on this side either. A peer that
-// announced nothing, as a TCP echo, would keep it open for ever: it is reset
-// at once.
+// closeGrace is how long, in ns, a connection without keep-alive waits for the
+// peer to close it as announced. After that the connection is reset, which leaves
+// no port in TIME_WAIT on this side either. If the peer announced no close (a TCP
+// echo), the connection is reset at once.
 //
-// It is also how long a connection that could not be made is held back at
-// rate max, which would otherwise try again at once, for ever.
+// It is also how long a failed connection is held back at rate max, which would
+// otherwise retry at once, for ever.
 const closeGrace = 20_000_000
 
-// conn is one connection. With keep-alive off it is a place for one
-// connection at a time.
+// conn is one connection or, with keep-alive off, a slot for one connection at a
+// time.
 type conn struct {
 	fd         int
 	id         int32
-	generation int32 // of the socket, so that late events find no stranger
+	generation int32 // of the socket, so that late events do not reach its successor
 	state      connState
 	heeded     bool  // counted in loop.attention while busy
 	fresh      bool  // made for its request: no other was answered on it
-	heard      bool  // something of the response has come
+	heard      bool  // part of the response has arrived
 	prev, next int32 // in loop.waiting or loop.resting
 	size       int32 // payload of the request while it connects
 	freeAt     int64
 	written    int64 // bytes, on this socket
-	before     int64 // of these, before the request that is out
+	before     int64 // of these, before the request in flight
 	req        request
 	out        []byte // still to be written
-	in         []byte // read, but not taken by the answer yet
+	in         []byte // read, but not parsed yet
 	scratch    []byte
 	answer     answer
 }
 
-// send acts on a request that is due, on a free connection.
+// send sends a due request on a free connection.
 func (l *loop) send(c *conn, due arrival.Request, free, now int64) {
 	l.rec.admit(&c.req, due.Offset)
 	c.req.rate = due.RateRPS
@@ -69,7 +68,7 @@ func (l *loop) send(c *conn, due arrival.Request, free, now int64) {
 	l.write(c)
 }
 
-// open begins a connection for the request that waits for it.
+// open starts to connect for the request that waits for the connection.
 func (l *loop) open(c *conn, now int64) {
 	c.req.tally.connects++
 	if errno := l.connect(c); errno != 0 {
@@ -77,7 +76,7 @@ func (l *loop) open(c *conn, now int64) {
 	}
 }
 
-// connect begins a connection.
+// connect starts to connect.
 func (l *loop) connect(c *conn) unix.Errno {
 	fd, errno := l.endpoint.dial()
 	if errno != 0 {
@@ -97,7 +96,7 @@ func (l *loop) connect(c *conn) unix.Errno {
 	return 0
 }
 
-// write begins the request on an open connection.
+// write starts to write the request on an open connection.
 func (l *loop) write(c *conn) {
 	c.state, c.heard, c.before = busy, false, c.written
 	b := l.wire.request(&c.scratch, c.size, c.req.n)
@@ -110,8 +109,7 @@ func (l *loop) write(c *conn) {
 	}
 }
 
-// heed notes that a connection is in the middle of something, until it is
-// answered or shut.
+// heed counts the connection as needing attention until it is answered or shut.
 func (l *loop) heed(c *conn) {
 	if !c.heeded {
 		c.heeded = true
@@ -126,8 +124,8 @@ func (l *loop) unheed(c *conn) {
 	}
 }
 
-// flush writes as much as the socket takes. When it takes no more, epoll
-// says when it does again. An error shows when the answer is read.
+// flush writes as much as the socket takes; epoll reports when it takes more. A
+// write error surfaces when the answer is read.
 func (l *loop) flush(c *conn) {
 	for len(c.out) > 0 {
 		n, errno := sysSend(c.fd, c.out)
@@ -145,11 +143,11 @@ func (l *loop) flush(c *conn) {
 	}
 }
 
-// ready handles what epoll says of a connection. It returns the current time
-// if it looked at the clock, or now.
+// ready handles the epoll events of a connection. It returns the current time if it
+// read the clock, else now.
 func (l *loop) ready(c *conn, events uint32, generation int32, now int64) int64 {
 	if generation != c.generation {
-		return now // of a socket closed since
+		return now // an event of a socket closed since
 	}
 	switch c.state {
 	case connecting:
@@ -171,7 +169,7 @@ func (l *loop) ready(c *conn, events uint32, generation int32, now int64) int64 
 		}
 	case idle:
 		if events&^unix.EPOLLOUT != 0 {
-			l.leave(c, true) // closed by the peer, or data nobody asked for
+			l.leave(c, true) // closed by the peer, or unsolicited data
 		}
 	case closing:
 		if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
@@ -181,13 +179,13 @@ func (l *loop) ready(c *conn, events uint32, generation int32, now int64) int64 
 	return now
 }
 
-// read takes what has arrived for a busy connection.
+// read reads the bytes that have arrived for a busy connection.
 func (l *loop) read(c *conn, events uint32, now int64) int64 {
 	ending := events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
 	for {
 		var n int
 		var errno unix.Errno
-		var at int64 // when it came, if the kernel says so
+		var at int64 // when it arrived, if the kernel reports it
 		if l.max {
 			n, errno = sysRecv(c.fd, l.buf)
 		} else {
@@ -239,14 +237,13 @@ func (l *loop) read(c *conn, events uint32, now int64) int64 {
 		l.heed(c)
 		c.in = append(c.in[:0], b[used:]...)
 		if n < len(l.buf) && !ending {
-			return now // drained: the next bytes are an event of their own
+			return now // drained: the next bytes cause another event
 		}
 	}
 }
 
-// answered files a complete response. clean says that nothing is left over
-// that would disturb the next request on the connection; ended, that the peer
-// has closed it.
+// answered records a complete response. clean says that no bytes are left over that
+// would disturb the next request on the connection; ended, that the peer has closed it.
 func (l *loop) answered(c *conn, now int64, clean, ended bool) {
 	if c.answer.ok() {
 		l.rec.complete(&c.req, now, c.answer.status())
@@ -275,7 +272,7 @@ func (l *loop) answered(c *conn, now int64, clean, ended bool) {
 	l.release(c, now)
 }
 
-// rested ends what holds a connection back.
+// rested ends the wait of a closing or held connection.
 func (l *loop) rested(c *conn, now int64, reset bool) {
 	l.resting.remove(l.conns, c.id)
 	if c.state == closing {
@@ -285,9 +282,9 @@ func (l *loop) rested(c *conn, now int64, reset bool) {
 	l.release(c, now)
 }
 
-// lost handles the end of a connection before its response is complete. A
-// request that was sent on a connection which the peer had closed already was
-// read by nobody: it goes on another connection, once.
+// lost handles the end of a connection before its response is complete. A request
+// sent on a connection that the peer had already closed was not read, so it is sent
+// once more, on another connection.
 func (l *loop) lost(c *conn, kind failure, now int64, why error) {
 	if c.fresh || c.heard || kind != failEOF || !unread(c.fd, c.before) {
 		l.failed(c, kind, now, why)
@@ -298,7 +295,7 @@ func (l *loop) lost(c *conn, kind failure, now int64, why error) {
 	l.open(c, now)
 }
 
-// failed files a failure and gives the connection up.
+// failed records a failure and closes the connection.
 func (l *loop) failed(c *conn, kind failure, now int64, why error) {
 	l.rec.fail(&c.req, kind, now, 0)
 	l.why.add(kind, why)

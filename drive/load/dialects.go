@@ -1,11 +1,11 @@
 package load
 
-// dialect is how the generator speaks a protocol: one of its fields is given.
+// dialect is the implementation of a protocol: one of its fields is set.
 type dialect struct {
-	// wire makes the bytes of requests of which a connection carries one at a
-	// time: the event loop sends them in plain text, a wireCaller over TLS.
+	// wire is for protocols with one request at a time on a connection. The event
+	// loop sends its bytes in plaintext, a wireCaller over TLS.
 	wire func(*Spec, target) *wire
-	// caller makes requests over one connection by way of a library.
+	// caller sends requests over one connection with a library.
 	caller func(*Spec, target, *dialer) caller
 }
 

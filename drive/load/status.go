@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// statuses says which HTTP statuses are successes.
+// statuses is the set of HTTP statuses that are successes.
 type statuses [600]bool
 
-// parseStatuses reads statuses and classes of them, such as 200 and 3xx; 2xx
-// if there are none.
+// parseStatuses parses statuses and classes of them, such as 200 and 3xx; an empty
+// list means 2xx.
 func parseStatuses(list []string) (*statuses, error) {
 	if len(list) == 0 {
 		list = []string{"2xx"}
@@ -41,5 +41,5 @@ func (s *Spec) expectedStatuses() *statuses {
 	return out
 }
 
-// ok says whether a status is a success.
+// ok reports whether a status is a success.
 func (s *statuses) ok(status int) bool { return status >= 0 && status < len(s) && s[status] }

@@ -31,8 +31,8 @@ func sysRecv(fd int, b []byte) (int, syscall.Errno) {
 	return int(n), errno
 }
 
-// sysClosed says whether the peer has closed or reset a connection on which
-// nothing is expected, or has sent something all the same.
+// sysClosed reports whether the peer has closed or reset an idle connection, or sent
+// unsolicited data.
 func sysClosed(fd int) bool {
 	var b [1]byte
 	_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b)), 1, unix.MSG_DONTWAIT|unix.MSG_PEEK, 0, 0)
@@ -71,8 +71,8 @@ func (s *stamped) calibrate(own func() int64) {
 	}
 }
 
-// recv reads as sysRecv does; at is when the last byte came, on the loop's
-// clock, or 0 if the kernel does not say.
+// recv reads like sysRecv; at is when the last byte arrived, by the loop's clock, or
+// 0 without a kernel timestamp.
 func (s *stamped) recv(fd int, b []byte) (n int, at int64, errno syscall.Errno) {
 	s.iov.Base = unsafe.SliceData(b)
 	s.iov.SetLen(len(b))
@@ -104,7 +104,7 @@ type poller struct {
 	closed bool
 }
 
-// User data of what is no connection.
+// User data of descriptors that are not connections.
 const (
 	wakeID   = -1 // the poller's own eventfd
 	timerID  = -2 // a timerfd
@@ -138,7 +138,7 @@ func (p *poller) close() {
 	unix.Close(p.wakeFD)
 }
 
-// wake ends a wait that is under way, or the next one.
+// wake ends the current wait, or the next one.
 func (p *poller) wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +155,7 @@ func (p *poller) add(fd int, id, generation int32) error {
 	return unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &ev)
 }
 
-// watch makes events of another poller end this one's waits, or no longer.
+// watch sets whether events of another poller end this one's waits.
 func (p *poller) watch(other *poller, on bool) {
 	op := unix.EPOLL_CTL_DEL
 	if on {
@@ -262,7 +262,7 @@ func bigEndian(port int) uint16 {
 	return *(*uint16)(unsafe.Pointer(&b))
 }
 
-// dial begins a non-blocking connection.
+// dial starts a non-blocking connection.
 func (e *endpoint) dial() (fd int, errno syscall.Errno) {
 	r, _, errno := unix.RawSyscall(unix.SYS_SOCKET, uintptr(e.family), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if errno != 0 {

@@ -15,19 +15,19 @@ func init() {
 	dialects[protocol.TCP] = dialect{wire: newEchoWire}
 }
 
-// wire is a protocol of one request at a time on a connection, as bytes:
-// what to send, and when the answer is complete.
+// wire is a protocol with one request at a time on a connection: the bytes to send,
+// and when the response is complete.
 type wire struct {
 	template *http1.Template // nil for TCP echo
 	payload  []byte
-	fixed    []byte // the request when all are alike
-	own      own    // headers that each request has of its own
+	fixed    []byte // the request if all are alike
+	own      own    // headers that differ by request
 	size     int    // payload bytes of such a request
 	noBody   bool   // requests are HEAD
 	expected *statuses
 }
 
-// newEchoWire returns the wire of a target that sends back what it gets.
+// newEchoWire returns the wire of a TCP echo target.
 func newEchoWire(spec *Spec, _ target) *wire {
 	w := newWire(spec)
 	w.fixed = w.payload[:w.size]
@@ -52,8 +52,8 @@ func newHTTPWire(spec *Spec, t target) *wire {
 	return w
 }
 
-// request returns the bytes of request number n with size payload bytes (-1
-// for the fixed size), in scratch if it must be made.
+// request returns the bytes of request number n with size payload bytes (-1: the
+// fixed size), built in scratch if it is not the fixed request.
 func (w *wire) request(scratch *[]byte, size int32, n int64) []byte {
 	if size < 0 {
 		size = int32(w.size)
@@ -84,8 +84,7 @@ func (s *Spec) method() string {
 	return "GET"
 }
 
-// payloadSize is the size of the payload of requests that a trace does not
-// size itself.
+// payloadSize is the payload size of requests whose size is not set by a trace.
 func (s *Spec) payloadSize() int {
 	if len(s.Body) > 0 {
 		return len(s.Body)
@@ -93,8 +92,8 @@ func (s *Spec) payloadSize() int {
 	return s.PayloadBytes
 }
 
-// payload returns the bytes that payloads are cut from: letters and digits
-// in an order that does not compress.
+// payload returns the bytes from which payloads are taken: incompressible letters
+// and digits.
 func (s *Spec) payload() []byte {
 	if len(s.Body) > 0 {
 		return s.Body
@@ -112,11 +111,11 @@ func (s *Spec) payload() []byte {
 	return b
 }
 
-// answer follows one response.
+// answer is the state of a response.
 type answer struct {
 	http     http1.Parser
 	expected *statuses
-	// TCP echo: what is still to come back.
+	// TCP echo: the bytes still to come back.
 	expect []byte
 	echo   bool
 }
@@ -127,7 +126,7 @@ func (w *wire) newAnswer(cache *http1.Cache) answer {
 
 var errEcho = errors.New("tcp: what came back is not what was sent")
 
-// begin makes the answer ready for the response to req.
+// begin prepares the answer for the response to req.
 func (a *answer) begin(req []byte) {
 	if a.echo {
 		a.expect = req
@@ -136,7 +135,7 @@ func (a *answer) begin(req []byte) {
 	a.http.Reset()
 }
 
-// feed takes bytes of the response; see [http1.Parser.Feed].
+// feed parses bytes of the response; see [http1.Parser.Feed].
 func (a *answer) feed(b []byte) (n int, done bool, err error) {
 	if !a.echo {
 		return a.http.Feed(b)
@@ -149,15 +148,15 @@ func (a *answer) feed(b []byte) (n int, done bool, err error) {
 	return n, len(a.expect) == 0, nil
 }
 
-// eof says whether the end of the connection completes the response.
+// eof reports whether the end of the connection completes the response.
 func (a *answer) eof() bool { return !a.echo && a.http.EOF() }
 
-// ok says whether a complete response is a success.
+// ok reports whether a complete response is a success.
 func (a *answer) ok() bool {
 	return a.echo || a.expected.ok(a.http.Status())
 }
 
-// status is that of a complete response; 0 where the protocol has none.
+// status is the status of a complete response; 0 if the protocol has none.
 func (a *answer) status() int {
 	if a.echo {
 		return 0
@@ -165,7 +164,7 @@ func (a *answer) status() int {
 	return a.http.Status()
 }
 
-// closes says whether the connection is used up by this response.
+// closes reports whether the connection ends with this response.
 func (a *answer) closes() bool { return !a.echo && a.http.Close() }
 
 // explain adds the line at fault to an error of feed, which took n bytes of b.
@@ -176,5 +175,5 @@ func (a *answer) explain(err error, b []byte, n int) error {
 	return fmt.Errorf("%w: %q", err, cut(a.http.Fault(b, n)))
 }
 
-// cut bounds an excerpt of what a peer sent.
+// cut limits an excerpt of what a peer sent.
 func cut(b []byte) []byte { return b[:min(len(b), reasonBytes)] }

@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load/http1"
 )
 
-// wireCaller speaks HTTP/1.1 or TCP echo over a blocking connection: the way
+// wireCaller speaks HTTP/1.1 or TCP echo over a blocking connection. It is used
 // for TLS.
 type wireCaller struct {
 	wire   *wire
@@ -17,7 +17,7 @@ type wireCaller struct {
 	keep   bool
 	answer answer
 	buf    []byte
-	fill   int // bytes of buf that are read but not taken
+	fill   int // bytes of buf that are read but not parsed
 	out    []byte
 
 	mu     sync.Mutex
@@ -25,7 +25,7 @@ type wireCaller struct {
 	closed bool
 }
 
-// overWire returns what makes callers that speak w.
+// overWire returns a constructor of callers that speak w.
 func overWire(w *wire) func(*Spec, target, *dialer) caller {
 	return func(spec *Spec, _ target, d *dialer) caller {
 		return &wireCaller{wire: w, dialer: d, keep: spec.KeepAlive, buf: make([]byte, 16<<10), answer: w.newAnswer(&http1.Cache{})}
@@ -59,14 +59,13 @@ func (c *wireCaller) drop() {
 	if c.conn == nil {
 		return
 	}
-	// Without this a TLS connection would wait for its close alert to be
-	// sent.
+	// Do not wait for the close alert of TLS to be sent.
 	_ = c.conn.SetDeadline(time.Now().Add(10 * time.Millisecond))
 	c.conn.Close()
 	c.conn, c.fill = nil, 0
 }
 
-// open returns the connection, and whether it had to be made.
+// open returns the connection, and whether it is new.
 func (c *wireCaller) open(ctx context.Context) (conn net.Conn, made bool, err error) {
 	for {
 		c.mu.Lock()
@@ -105,7 +104,7 @@ func (c *wireCaller) call(ctx context.Context, job job) outcome {
 			kind := kindOf(ctx, err)
 			if kind == failEOF && !made && below.unread(before) {
 				out.bytesSent, out.bytesRead = 0, 0
-				continue // nobody has read it: on another connection
+				continue // it was not read: retry on another connection
 			}
 			out.fail(kind, err)
 			return out
@@ -118,12 +117,12 @@ func (c *wireCaller) call(ctx context.Context, job job) outcome {
 	}
 }
 
-// writtenFirst is the largest request that is written before its response is
-// read, in bytes: a socket that has nothing else to send takes it at once.
+// writtenFirst is the largest request, in bytes, that is written before its response
+// is read: a socket with nothing else to send takes it at once.
 const writtenFirst = 4 << 10
 
-// exchange sends one request and reads its response, which may come before
-// the request is out. again says whether the connection can carry another.
+// exchange sends a request and reads its response, which may arrive before the request
+// is written. again reports whether the connection can carry another request.
 func (c *wireCaller) exchange(ctx context.Context, conn net.Conn, job job, out *outcome) (again bool, err error) {
 	deadline, _ := ctx.Deadline()
 	_ = conn.SetDeadline(deadline)
@@ -132,7 +131,7 @@ func (c *wireCaller) exchange(ctx context.Context, conn net.Conn, job job, out *
 	if len(b) <= writtenFirst {
 		n, failed := conn.Write(b)
 		out.bytesSent += int64(n)
-		again, err = c.receive(conn, out) // it may have been answered all the same
+		again, err = c.receive(conn, out) // there may be a response all the same
 		return again && failed == nil, err
 	}
 	wrote := make(chan error, 1)
@@ -143,7 +142,7 @@ func (c *wireCaller) exchange(ctx context.Context, conn net.Conn, job job, out *
 		wrote <- err
 	}()
 	again, err = c.receive(conn, out)
-	_ = conn.SetWriteDeadline(time.Unix(1, 0)) // what is not out by now need not go
+	_ = conn.SetWriteDeadline(time.Unix(1, 0)) // the rest of the request is not needed
 	failed := <-wrote
 	out.bytesSent += sent
 	return again && failed == nil, err

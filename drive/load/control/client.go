@@ -14,29 +14,28 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// maxAnswer bounds what a client reads of one answer, in bytes.
+// maxAnswer limits the bytes of a response.
 const maxAnswer = 1 << 30
 
-// Client talks to one [Server]. Its methods may be called at the same time.
+// Client is a client of a [Server], safe for concurrent use.
 type Client struct{ http jsonhttp.Client }
 
 // NewClient returns a client of the server at base, for instance
-// "http://127.0.0.1:15980". With an httpClient whose transport dials through
-// a port-forward the host name in base is of no matter. nil means
-// [http.DefaultClient].
+// "http://127.0.0.1:15980". A nil httpClient means [http.DefaultClient]. If its
+// transport dials through a port-forward, the host name in base is ignored.
 func NewClient(base string, httpClient *http.Client) *Client {
 	return &Client{jsonhttp.Client{HTTPClient: httpClient, BaseURL: base, Name: "load control", MaxAnswer: maxAnswer}}
 }
 
-// Start begins a run and returns its name. It fails if another is under way.
+// Start starts a run and returns its name. It fails if another run is in progress.
 func (c *Client) Start(ctx context.Context, spec load.Spec) (Started, error) {
 	var out Started
 	err := c.http.Do(ctx, http.MethodPost, "/v1/start", spec, &out)
 	return out, err
 }
 
-// Intervals returns how the run stands and the intervals finished, from
-// index from on.
+// Intervals returns the state of the run and its finished intervals from index from
+// on.
 func (c *Client) Intervals(ctx context.Context, run string, from int) (Status, error) {
 	return c.intervals(ctx, url.Values{"run": {run}, "from": {strconv.Itoa(from)}})
 }
@@ -62,9 +61,9 @@ func (c *Client) Stop(ctx context.Context, run string) (Status, error) {
 // endEvery is how often [Client.End] asks whether a run has ended.
 const endEvery = 20 * time.Millisecond
 
-// End ends the run that is under way, if there is one, whoever began it, and waits until
-// the next can start. It is for a role that a trial has left without stopping its run, as
-// when the line to it broke.
+// End stops the run in progress, if there is one, whoever started it, and waits until the
+// next can start. It is for a role whose trial ended without stopping its run, for example
+// because the connection broke.
 func (c *Client) End(ctx context.Context) error {
 	for {
 		status, err := c.Stop(ctx, "")
@@ -95,9 +94,9 @@ func (c *Client) Result(ctx context.Context, run string) (*load.Result, error) {
 	return s.All()
 }
 
-// Stream waits until the run has ended and returns what it recorded, to be read and then
-// closed. Until then nothing else may be asked of a role behind a port-forward: that is
-// one connection, which blocks while an answer is not read.
+// Stream waits until the run has ended and returns what it recorded. Read and close it before
+// any other request to a role behind a port-forward, which is one connection and blocks
+// while a response is not read.
 func (c *Client) Stream(ctx context.Context, run string) (*load.Stream, error) {
 	for {
 		body, err := c.http.Stream(ctx, runPath(run, "result")+"?wait_s=20")
@@ -114,26 +113,26 @@ func (c *Client) Stream(ctx context.Context, run string) (*load.Stream, error) {
 	}
 }
 
-// tooEarly says that a run has not ended yet.
+// tooEarly reports whether err says that the run has not ended yet.
 func tooEarly(err error) bool {
 	var answer *jsonhttp.StatusError
 	return errors.As(err, &answer) && answer.Status == http.StatusTooEarly
 }
 
-// Version asks which program answers: a cheap test that it is up.
+// Version returns the version of the server: a cheap health check.
 func (c *Client) Version(ctx context.Context) (string, error) { return c.http.Version(ctx) }
 
-// Offset is an estimate of how far the role's wall clock is ahead of ours.
+// Offset is an estimate of how far the role's wall clock is ahead of the local one.
 type Offset struct {
 	Offset time.Duration
-	// Uncertainty is half the shortest round trip: the truth is within it.
+	// Uncertainty is half the shortest round trip, the maximum error.
 	Uncertainty time.Duration
-	// Stepped is how far the role's clock was set since its process began.
+	// Stepped is the total step of the role's clock since its process started.
 	Stepped time.Duration
 }
 
-// ClockOffset asks for the role's time several times and takes the answer with
-// the shortest round trip.
+// ClockOffset requests the role's time several times and uses the response with the
+// shortest round trip.
 func (c *Client) ClockOffset(ctx context.Context) (Offset, error) {
 	clock, err := c.http.Clock(ctx)
 	return Offset{Offset: clock.Ahead, Uncertainty: clock.Bound, Stepped: clock.Stepped}, err

@@ -1,7 +1,6 @@
-// Package control drives a load generator from afar: [Server] runs one
-// [load.Spec] at a time on request, [Client] is its typed counterpart. The
-// protocol is JSON over HTTP, meant for a loopback address inside a pod that
-// the caller reaches by port-forward:
+// Package control drives a load generator remotely: [Server] runs one [load.Spec]
+// at a time on request, and [Client] is its client. The protocol is JSON over HTTP,
+// on a loopback address inside a pod that the caller reaches by port-forward:
 //
 //	POST /v1/start               load.Spec              -> Started
 //	GET  /v1/intervals?run=&from=                       -> Status
@@ -14,7 +13,8 @@
 //	GET  /v1/clock                                      -> Clock
 //	GET  /v1/version                                    -> Version
 //
-// A run's result stays until the next run starts. Errors have a status of
-// 400 (bad input), 404 (no such run), 409 (another run is under way, or the
-// time of a change has passed), 425 (no result yet) or 500, and an [Error] as body.
+// A run's result is kept until the next run starts. Errors have a status of
+// 400 (bad input), 404 (no such run), 409 (another run is in progress, or the
+// time of a change has passed), 425 (no result yet) or 500, and a
+// [jsonhttp.Problem] as body.
 package control

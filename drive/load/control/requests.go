@@ -34,7 +34,7 @@ func (s *Server) rate(w http.ResponseWriter, r *http.Request, _ string, running 
 	}
 }
 
-// requests streams the log of a run that has ended.
+// requests sends the request log of an ended run.
 func (s *Server) requests(w http.ResponseWriter, r *http.Request, _ string, running *load.Running) {
 	if !done(running) {
 		jsonhttp.Refuse(w, http.StatusTooEarly, errors.New("the run has not ended yet"))
@@ -55,16 +55,15 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request, _ string, runn
 		return
 	}
 	w.Header().Set("Content-Encoding", "gzip")
-	packed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // a level that there is
+	packed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // fails only for unknown levels
 	if err := result.Requests.Write(packed); err == nil {
 		_ = packed.Close()
 	}
 }
 
-// SetRate makes rps the rate of a run from an instant on, by the role's wall
-// clock; the zero time stands for at once. It returns the change as it is in
-// force. The error wraps [load.ErrLate] if the instant has passed or the run
-// has ended; then nothing has changed.
+// SetRate sets the rate of a run from a time on, by the role's wall clock; the zero
+// time means at once. It returns the change as applied. If the time has passed or the
+// run has ended, nothing changes and the error wraps [load.ErrLate].
 func (c *Client) SetRate(ctx context.Context, run string, rps float64, at time.Time) (load.RateChange, error) {
 	in := Rate{RPS: rps}
 	if !at.IsZero() {
@@ -79,16 +78,16 @@ func (c *Client) SetRate(ctx context.Context, run string, rps float64, at time.T
 	return out, err
 }
 
-// Progress returns how far a run is now: cheap enough to be asked for every
-// few milliseconds.
+// Progress returns the progress of a run. It is cheap enough to be called every few
+// milliseconds.
 func (c *Client) Progress(ctx context.Context, run string) (load.Progress, error) {
 	var out load.Progress
 	err := c.http.Do(ctx, http.MethodGet, runPath(run, "progress"), nil, &out)
 	return out, err
 }
 
-// EachRequest calls each with the log's header and each request of an ended run, by number,
-// until the first error.
+// EachRequest calls each with the log's header and each request of an ended run, ordered by
+// number, until the first error.
 func (c *Client) EachRequest(ctx context.Context, run string, each func(*load.RequestsHeader, load.Request) error) (load.RequestsHeader, error) {
 	path := runPath(run, "requests")
 	body, err := c.http.Stream(ctx, path)

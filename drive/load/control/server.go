@@ -18,11 +18,11 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wallclock"
 )
 
-// maxRequest bounds what the server reads of one request, in bytes: enough
-// for a recorded trace of some million requests.
+// maxRequest limits the bytes of a request: enough for a recorded trace of some
+// million requests.
 const maxRequest = 64 << 20
 
-// maxWait bounds how long a call for a result is held, in seconds.
+// maxWait limits how long a request for a result waits, in seconds.
 const maxWait = 60
 
 // Server runs one load at a time on request.
@@ -36,13 +36,13 @@ type Server struct {
 	busy    bool // a run is being started
 }
 
-// NewServer returns a server whose runs end when ctx does. version is told
-// to whoever asks.
+// NewServer returns a server whose runs end when ctx does. version is the response of
+// /v1/version.
 func NewServer(ctx context.Context, version string) *Server {
 	return &Server{version: version, ctx: ctx}
 }
 
-// Serve answers on l until ctx of the server ends, and then closes l.
+// Serve serves l until the ctx of the server ends, then closes l.
 func (s *Server) Serve(l net.Listener) error {
 	return jsonhttp.Server{Name: "load control", Handler: s.mux(), MaxRequest: maxRequest}.Serve(s.ctx, l)
 }
@@ -168,8 +168,8 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
 	})(w, r)
 }
 
-// stopAny stops what runs, and says whether nothing does any more: a run that is being
-// started can be stopped once it has begun.
+// stopAny stops the run in progress and reports whether none is left: a run that is being
+// started can only be stopped once it has started.
 func (s *Server) stopAny(w http.ResponseWriter) {
 	s.mu.Lock()
 	status, running, busy := Status{Run: s.run, Intervals: []load.Summary{}}, s.running, s.busy
@@ -195,8 +195,8 @@ func (s *Server) stopAfter(w http.ResponseWriter, r *http.Request, run string, r
 	s.intervals(w, r, run, running)
 }
 
-// result sends the result of a run that has ended, as fast as it is read. It waits for
-// the end as long as wait_s says.
+// result sends the result of an ended run, as fast as the client reads. It waits for the
+// end for up to wait_s.
 func (s *Server) result(w http.ResponseWriter, r *http.Request, _ string, running *load.Running) {
 	wait := 0.0
 	if text := r.URL.Query().Get("wait_s"); text != "" {
