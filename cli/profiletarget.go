@@ -74,8 +74,9 @@ func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profil
 	var answer node.Answer
 	var title string
 	err = app.Occupy(ctx, line, claim, func(ctx context.Context, _ *journal.Journal) (err error) {
-		answer, title, err = site.ProfilePod(ctx, l, run, target, node.Request{Hz: f.hz, Seconds: f.length.Seconds(), Graph: f.graph},
-			site.Telling{Going: func(text string) { line.Say("%s", text) }, Note: func(text string) { line.Note("%s", text) }})
+		answer, title, err = site.ProfilePod(ctx, l, site.PodProfile{Run: run, Target: target,
+			Request:  node.Request{Hz: f.hz, Seconds: f.length.Seconds(), Graph: f.graph},
+			Progress: func(text string) { line.Say("%s", text) }, Note: func(text string) { line.Note("%s", text) }})
 		return err
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/mesh"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,22 +39,20 @@ const faultGrace = 10 * time.Second
 //	SYS_ADMIN   enters a pod's network namespace, makes one to try things in
 //	NET_ADMIN   makes packet filter rules and queues there
 func faultSet(namespace string, images lab.Images, run string) *appsv1.DaemonSet {
-	set := nodeRole(RoleFault, namespace, run, images, corev1.Container{
-		Args: []string{"fault", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", tokenFile(RoleFault),
+	set := nodeRole{
+		name: RoleFault,
+		args: []string{"fault", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", tokenFile(RoleFault),
 			"--node-address", "$(NODE_ADDRESSES)", "--alone", Alone.String()},
-		Env: []corev1.EnvVar{{Name: "NODE_ADDRESSES", ValueFrom: &corev1.EnvVarSource{
+		env: []corev1.EnvVar{{Name: "NODE_ADDRESSES", ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.hostIPs"}}}},
-	}, "KILL", "NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE")
+		capabilities: []corev1.Capability{"KILL", "NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE"},
+	}.daemonSet(namespace, run, images)
 	set.Spec.Template.Spec.TerminationGracePeriodSeconds = Ptr(int64(faultGrace / time.Second))
 	return set
 }
 
-// FaultRoles are lines to the fault role of each node.
-type FaultRoles struct {
-	*Site
-	token  string
-	ByNode map[string]node.Client
-}
+// FaultRoles are clients of the fault role of each node.
+type FaultRoles struct{ NodeRoles[node.Client] }
 
 // CreateFaultRoles makes the DaemonSet, and the Secret with a token that only
 // this run knows.
@@ -63,56 +61,29 @@ func (s *Site) CreateFaultRoles(ctx context.Context) (*FaultRoles, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &FaultRoles{Site: s, token: token, ByNode: map[string]node.Client{}}, nil
+	dial := func(ctx context.Context, line *http.Client) (node.Client, error) {
+		client := node.Client{HTTPClient: line, BaseURL: lab.InPod, Token: token}
+		_, err := client.List(ctx)
+		return client, err
+	}
+	return &FaultRoles{NodeRoles[node.Client]{Site: s, ByNode: map[string]node.Client{}, role: RoleFault, port: node.ControlPort, dial: dial}}, nil
 }
 
-// Connect waits until every pod of the DaemonSet is ready, and opens a line
-// to each. It may be called again, after lines broke.
+// Connect waits until every pod of the DaemonSet answers. Call it again after
+// connections broke.
 func (f *FaultRoles) Connect(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, ReadyTimeout)
-	defer cancel()
-	var lost error
-	err := podwait.Until(limited, f.Kube, f.Namespace, "the fault role", func(ctx context.Context) (podwait.Seen, error) {
-		found, err := f.Kube.CoreV1().Pods(f.Namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + RoleFault})
-		if err != nil {
-			return podwait.Seen{}, err
-		}
+	return f.connect(ctx, func(ctx context.Context, pods int) (podwait.Seen, error) {
 		set, err := f.Kube.AppsV1().DaemonSets(f.Namespace).Get(ctx, RoleFault, metav1.GetOptions{})
 		if err != nil {
 			return podwait.Seen{}, err
 		}
 		wanted := int(set.Status.DesiredNumberScheduled)
-		clear(f.ByNode)
-		lost = nil
-		for i := range found.Items {
-			pod := &found.Items[i]
-			if !lab.PodReady(pod) {
-				continue
-			}
-			client := node.Client{HTTPClient: f.HTTP(pod, node.ControlPort), BaseURL: lab.InPod, Token: f.token}
-			if _, lost = client.List(ctx); lost == nil { // it may not listen yet
-				f.ByNode[pod.Spec.NodeName] = client
-			}
-		}
 		return podwait.Seen{Done: wanted > 0 && len(f.ByNode) >= wanted, State: fmt.Sprintf("%d pods of %d answer", len(f.ByNode), wanted),
-			Pods: found.Items, Missing: max(wanted, 1) - len(found.Items)}, nil
+			Missing: max(wanted, 1) - pods}, nil
 	})
-	return roleError(f.Namespace, RoleFault, err, lost)
 }
 
-// roleError is the error of a wait for the role on each node. lost is why the last pod that
-// is ready did not answer.
-func roleError(namespace, role string, err, lost error) error {
-	if err == nil {
-		return nil
-	}
-	if errs.Hint(err) != "" {
-		return err
-	}
-	return errs.WithHint(errors.Join(err, lost), "kubectl -n %s describe daemonset %s", namespace, role)
-}
-
-// At is the line to a node's fault role.
+// At is the client of a node's fault role.
 func (f *FaultRoles) At(name string) (node.Client, error) {
 	if client, ok := f.ByNode[name]; ok {
 		return client, nil

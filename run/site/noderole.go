@@ -3,8 +3,12 @@ package site
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"net/http"
 
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	appsv1 "k8s.io/api/apps/v1"
@@ -19,24 +23,39 @@ const tokenKey = "token"
 // tokenFile is where a node role finds that file.
 func tokenFile(role string) string { return "/etc/meshtrial/" + role + "/" + tokenKey }
 
-// nodeRole is the DaemonSet of a role that acts on its node's processes: as
-// root, with these capabilities, in the node's PID namespace, without a
-// sidecar.
-func nodeRole(role, namespace, run string, images lab.Images, container corev1.Container, capabilities ...corev1.Capability) *appsv1.DaemonSet {
-	container.Name = role
-	container.VolumeMounts = []corev1.VolumeMount{{Name: tokenKey, MountPath: "/etc/meshtrial/" + role, ReadOnly: true}}
-	pod := RolePod(role, run, container, images)
-	c := &pod.Spec.Containers[0]
-	c.SecurityContext.RunAsNonRoot = Ptr(false)
-	c.SecurityContext.RunAsUser = Ptr(int64(0))
-	c.SecurityContext.RunAsGroup = Ptr(int64(0))
-	c.SecurityContext.AllowPrivilegeEscalation = nil // SYS_ADMIN implies it
-	c.SecurityContext.Capabilities.Add = capabilities
+// nodeRole is a role that acts on its node's processes: as root, with these
+// capabilities, in the node's PID namespace, without a sidecar.
+type nodeRole struct {
+	name         string
+	args         []string
+	env          []corev1.EnvVar
+	capabilities []corev1.Capability
+}
+
+// daemonSet is the role's DaemonSet.
+func (r nodeRole) daemonSet(namespace, run string, images lab.Images) *appsv1.DaemonSet {
+	pod := RolePod(r.name, run, corev1.Container{
+		Name:         r.name,
+		Args:         r.args,
+		Env:          r.env,
+		VolumeMounts: []corev1.VolumeMount{{Name: tokenKey, MountPath: "/etc/meshtrial/" + r.name, ReadOnly: true}},
+	}, images)
+	security := pod.Spec.Containers[0].SecurityContext
+	security.RunAsNonRoot = Ptr(false)
+	security.RunAsUser = Ptr(int64(0))
+	security.RunAsGroup = Ptr(int64(0))
+	security.AllowPrivilegeEscalation = nil // SYS_ADMIN implies it
+	security.Capabilities.Add = r.capabilities
 	pod.Labels["sidecar.istio.io/inject"] = "false"
 	pod.Spec.HostPID = true
 	pod.Spec.Volumes = []corev1.Volume{{Name: tokenKey, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: role, DefaultMode: Ptr(int32(0o400))},
+		Secret: &corev1.SecretVolumeSource{SecretName: r.name, DefaultMode: Ptr(int32(0o400))},
 	}}}
+	return roleSet(r.name, namespace, run, pod)
+}
+
+// roleSet is a DaemonSet of a role's pods.
+func roleSet(role, namespace, run string, pod corev1.PodTemplateSpec) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: role, Namespace: namespace, Labels: Labels(run, role)},
 		Spec: appsv1.DaemonSetSpec{
@@ -44,6 +63,50 @@ func nodeRole(role, namespace, run string, images lab.Images, container corev1.C
 			Template: pod,
 		},
 	}
+}
+
+// NodeRoles are clients of a role's pods, one a node.
+type NodeRoles[C any] struct {
+	*Site
+	ByNode map[string]C
+
+	role string
+	port int
+	// dial returns a client of a pod's control server, or why that does not answer.
+	dial func(ctx context.Context, line *http.Client) (C, error)
+}
+
+// connect waits until the role answers on all nodes that are wanted, as complete
+// says given how many pods exist, and fills in ByNode.
+func (r *NodeRoles[C]) connect(ctx context.Context, complete func(ctx context.Context, pods int) (podwait.Seen, error)) error {
+	limited, cancel := context.WithTimeout(ctx, ReadyTimeout)
+	defer cancel()
+	var unanswered error // why the last ready pod did not answer
+	err := podwait.Until(limited, r.Kube, r.Namespace, "the "+r.role+" role", func(ctx context.Context) (podwait.Seen, error) {
+		pods, err := r.Kube.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + r.role})
+		if err != nil {
+			return podwait.Seen{}, err
+		}
+		clear(r.ByNode)
+		unanswered = nil
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			if !lab.PodReady(pod) {
+				continue
+			}
+			client, err := r.dial(ctx, r.HTTP(pod, r.port))
+			if unanswered = err; err == nil { // it may not listen yet
+				r.ByNode[pod.Spec.NodeName] = client
+			}
+		}
+		seen, err := complete(ctx, len(pods.Items))
+		seen.Pods = pods.Items
+		return seen, err
+	})
+	if err == nil || errs.Hint(err) != "" {
+		return err
+	}
+	return errs.WithHint(errors.Join(err, unanswered), "kubectl -n %s describe daemonset %s", r.Namespace, r.role)
 }
 
 // createNodeRole makes a node role's DaemonSet, and the Secret with the token,

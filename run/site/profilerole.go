@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/profile/node"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,10 +43,12 @@ const roleProfile = "profile"
 //	IPC_LOCK         has perf's buffers beside what users may lock
 //	KILL             ends perf
 func ProfileSet(namespace string, images lab.Images, run, only string) *appsv1.DaemonSet {
-	set := nodeRole(roleProfile, namespace, run, images, corev1.Container{
-		Args: []string{"profile-role", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", tokenFile(roleProfile),
+	set := nodeRole{
+		name: roleProfile,
+		args: []string{"profile-role", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", tokenFile(roleProfile),
 			"--root", "/proc/1/root", "--alone", Alone.String()},
-	}, "DAC_OVERRIDE", "DAC_READ_SEARCH", "IPC_LOCK", "KILL", "PERFMON", "SYSLOG", "SYS_ADMIN", "SYS_CHROOT", "SYS_PTRACE")
+		capabilities: []corev1.Capability{"DAC_OVERRIDE", "DAC_READ_SEARCH", "IPC_LOCK", "KILL", "PERFMON", "SYSLOG", "SYS_ADMIN", "SYS_CHROOT", "SYS_PTRACE"},
+	}.daemonSet(namespace, run, images)
 	pod := &set.Spec.Template.Spec
 	// It runs beside what is measured, and what it reads others have made.
 	pod.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Gi")}
@@ -57,12 +59,8 @@ func ProfileSet(namespace string, images lab.Images, run, only string) *appsv1.D
 	return set
 }
 
-// ProfileRoles are lines to the profile role of each node.
-type ProfileRoles struct {
-	*Site
-	token  string
-	ByNode map[string]node.Client
-}
+// ProfileRoles are clients of the profile role of each node.
+type ProfileRoles struct{ NodeRoles[node.Client] }
 
 // CreateProfileRoles makes the DaemonSet, and the Secret with a token that
 // only this run knows.
@@ -71,37 +69,20 @@ func (s *Site) CreateProfileRoles(ctx context.Context, only string) (*ProfileRol
 	if err != nil {
 		return nil, err
 	}
-	return &ProfileRoles{Site: s, token: token, ByNode: map[string]node.Client{}}, nil
+	dial := func(ctx context.Context, line *http.Client) (node.Client, error) {
+		client := node.Client{HTTPClient: line, BaseURL: lab.InPod, Token: token}
+		return client, client.Ready(ctx)
+	}
+	return &ProfileRoles{NodeRoles[node.Client]{Site: s, ByNode: map[string]node.Client{}, role: roleProfile, port: node.ControlPort, dial: dial}}, nil
 }
 
-// Connect waits until the role answers on each of the nodes, and opens a line
-// to each. It may be called again, after lines broke.
+// Connect waits until the role answers on each of the nodes. Call it again after
+// connections broke.
 func (r *ProfileRoles) Connect(ctx context.Context, nodes []string) error {
-	limited, cancel := context.WithTimeout(ctx, ReadyTimeout)
-	defer cancel()
-	var lost error
-	err := podwait.Until(limited, r.Kube, r.Namespace, "the profile role", func(ctx context.Context) (podwait.Seen, error) {
-		pods, err := r.Kube.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + roleProfile})
-		if err != nil {
-			return podwait.Seen{}, err
-		}
-		clear(r.ByNode)
-		lost = nil
-		for i := range pods.Items {
-			pod := &pods.Items[i]
-			if !lab.PodReady(pod) {
-				continue
-			}
-			client := node.Client{HTTPClient: r.HTTP(pod, node.ControlPort), BaseURL: lab.InPod, Token: r.token}
-			if lost = client.Ready(ctx); lost == nil { // it may not listen yet
-				r.ByNode[pod.Spec.NodeName] = client
-			}
-		}
+	return r.connect(ctx, func(_ context.Context, pods int) (podwait.Seen, error) {
 		missing := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return r.ByNode[n].HTTPClient != nil })
-		return podwait.Seen{Done: len(missing) == 0, State: "none answers on node " + strings.Join(missing, ", "),
-			Pods: pods.Items, Missing: len(nodes) - len(pods.Items)}, nil
+		return podwait.Seen{Done: len(missing) == 0, State: "none answers on node " + strings.Join(missing, ", "), Missing: len(nodes) - pods}, nil
 	})
-	return roleError(r.Namespace, roleProfile, err, lost)
 }
 
 // PodTarget names a pod's container to profile.
@@ -111,21 +92,28 @@ type PodTarget struct {
 	Sidecars       []string // names of sidecars
 }
 
-// Telling is how people are told what goes on, and what they should know.
-type Telling struct{ Going, Note func(text string) }
+// PodProfile asks for a profile of a pod's container.
+type PodProfile struct {
+	Run     string // names the profile role's namespace
+	Target  PodTarget
+	Request node.Request
+	// Progress receives each step, Note what the user should know.
+	Progress, Note func(text string)
+}
 
 // ProfilePod takes a profile of a container with the perf of its node. For
-// that it puts the profile role on the node, in a namespace of run's own that is
-// removed afterwards; by a keeper, if run has the cluster's Lease and dies. It
-// returns the profile and the container's name.
-func ProfilePod(ctx context.Context, l lab.Lab, run string, target PodTarget, request node.Request, tell Telling) (answer node.Answer, name string, err error) {
-	s, err := New(l, nil, run)
+// that it runs the profile role on the node, in a namespace of its own that it
+// removes afterwards. If this process dies while it holds the cluster's Lease, a
+// keeper removes the namespace. It returns the profile and the container's name.
+func ProfilePod(ctx context.Context, l lab.Lab, p PodProfile) (answer node.Answer, name string, err error) {
+	s, err := New(l, nil, p.Run)
 	if err != nil {
 		return answer, "", err
 	}
-	s.Note = tell.Note
+	request := p.Request
+	s.Note = p.Note
 	defer s.Dialer.Close()
-	pod, container, err := s.target(ctx, target)
+	pod, container, err := s.target(ctx, p.Target)
 	if err != nil {
 		return answer, "", err
 	}
@@ -138,7 +126,7 @@ func ProfilePod(ctx context.Context, l lab.Lab, run string, target PodTarget, re
 	if err := s.CreateNamespace(ctx, ""); err != nil {
 		return answer, name, err
 	}
-	tell.Going("starting the profile role on node " + pod.Spec.NodeName)
+	p.Progress("starting the profile role on node " + pod.Spec.NodeName)
 	host := pod.Spec.NodeName
 	if n, nodeErr := s.Kube.CoreV1().Nodes().Get(ctx, host, metav1.GetOptions{}); nodeErr == nil {
 		host = cmp.Or(n.Labels[corev1.LabelHostname], host)
@@ -150,7 +138,7 @@ func ProfilePod(ctx context.Context, l lab.Lab, run string, target PodTarget, re
 	if err := roles.Connect(ctx, []string{pod.Spec.NodeName}); err != nil {
 		return answer, name, err
 	}
-	tell.Going(fmt.Sprintf("profile of %s for %g s", name, request.Seconds))
+	p.Progress(fmt.Sprintf("profile of %s for %g s", name, request.Seconds))
 	answer, err = roles.ByNode[pod.Spec.NodeName].Take(ctx, request)
 	return answer, name, err
 }

@@ -25,7 +25,7 @@ func (s *Site) FindProxy(ctx context.Context, proxies mesh.Proxies, node string)
 	return ref, s.askProxy(ctx, &ref, pod, proxies)
 }
 
-// ReadyProxy is that pod without a line to its proxy, which need not answer.
+// ReadyProxy is that pod, whose proxy need not answer.
 func (s *Site) ReadyProxy(ctx context.Context, proxies mesh.Proxies, node string) (Pod, error) {
 	pod, err := s.readyProxy(ctx, proxies, node)
 	if err != nil {

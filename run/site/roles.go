@@ -147,13 +147,7 @@ func ObserveSet(namespace string, images lab.Images, run string) *appsv1.DaemonS
 	pod.Spec.Volumes = []corev1.Volume{{Name: "cgroup", VolumeSource: corev1.VolumeSource{
 		HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup", Type: Ptr(corev1.HostPathDirectory)},
 	}}}
-	return &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: RoleObserve, Namespace: namespace, Labels: Labels(run, RoleObserve)},
-		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: RoleObserve}},
-			Template: pod,
-		},
-	}
+	return roleSet(RoleObserve, namespace, run, pod)
 }
 
 // Requests are what a container asks a node for.
