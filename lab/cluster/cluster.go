@@ -2,9 +2,8 @@
 // reaches: the user's own, or a local lab's taken as a stranger's.
 //
 // [Open] reads the kubeconfig, asks the API server (by
-// SelfSubjectAccessReview) whether this user has the rights that are needed,
-// and says everything that is missing at once. It changes nothing in the
-// cluster.
+// SelfSubjectAccessReview) whether this user has the required rights, and
+// reports all that are missing at once. It changes nothing in the cluster.
 package cluster
 
 import (
@@ -27,15 +26,15 @@ const inCluster = "in-cluster"
 // Options of [Open].
 type Options struct {
 	// Kubeconfig is the path of a kubeconfig. Default: $KUBECONFIG, or
-	// ~/.kube/config, as kubectl reads them; where there is none, the service account of
-	// the pod that this is.
+	// ~/.kube/config, as kubectl reads them; otherwise the service account of this
+	// process's pod.
 	Kubeconfig string
 	// Context is the context to use. Default: the file's current one.
 	Context string
 	// Images are what pods may use; Meshtrial is needed, the mesh's own
 	// images are the ones it was installed with.
 	Images lab.Images
-	// Needs are the rights that [Open] sees to, in their places: see
+	// Needs are the rights that [Open] checks, with their namespaces: see
 	// [rights.Place].
 	Needs []rights.Feature
 }
@@ -44,7 +43,7 @@ type Options struct {
 type Lab struct {
 	config     *rest.Config
 	kubeconfig string
-	files      []string // of which the kubeconfig is
+	files      []string // that make up the kubeconfig
 	context    string
 	version    string
 	images     lab.Images
@@ -65,13 +64,10 @@ func (l *Lab) Kubeconfig() string { return l.kubeconfig }
 // Context is the kubeconfig's context in use.
 func (l *Lab) Context() string { return l.context }
 
-// ServerVersion is the version of the cluster's API server.
-func (l *Lab) ServerVersion() string { return l.version }
-
 // Images are the images given to [Open].
 func (l *Lab) Images() lab.Images { return l.images }
 
-// Notes say what will be lacking for want of rights that are not needed.
+// Notes say what the run goes without because optional rights are missing.
 func (l *Lab) Notes() []string { return l.notes }
 
 // Close leaves the cluster as it is.
@@ -80,23 +76,23 @@ func (l *Lab) Close() error { return nil }
 // Stays is true: a cluster is its user's.
 func (l *Lab) Stays() bool { return true }
 
-// askTime bounds the answers of a cluster before anything is done there: to
-// whether it is there, and to what its user may do.
+// askTime bounds the cluster's answers during the preflight: its version, and
+// what its user may do.
 const askTime = 30 * time.Second
 
-// Found is a cluster that answers.
+// Found is a reachable cluster.
 type Found struct {
 	Kube             kubernetes.Interface
 	Context, Version string // of the kubeconfig, and of the API server
 	lab              *Lab
 }
 
-// Find reads the kubeconfig and sees that the cluster answers. It asks for no
+// Find reads the kubeconfig and checks that the cluster answers. It checks no
 // rights.
 func Find(ctx context.Context, o Options) (*Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	l, err := load(ctx, o)
+	l, err := load(o)
 	if err != nil {
 		return nil, err
 	}
@@ -111,20 +107,17 @@ func Find(ctx context.Context, o Options) (*Found, error) {
 	return &Found{Kube: client, Context: l.context, Version: l.version, lab: l}, nil
 }
 
-// Reach finds the cluster and checks rights as [Open] does: enough for what runs
-// nothing there.
+// Reach finds the cluster and checks rights as [Open] does, for commands that run
+// no pods there.
 func Reach(ctx context.Context, o Options) (*rest.Config, error) {
-	found, err := Find(ctx, o)
+	l, err := Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := found.lab.preflight(ctx, found.Kube, o.Needs); err != nil {
-		return nil, err
-	}
-	return found.lab.config, nil
+	return l.config, nil
 }
 
-// Open finds the cluster and refuses a user who lacks what is needed.
+// Open finds the cluster and refuses a user who lacks a required right.
 func Open(ctx context.Context, o Options) (*Lab, error) {
 	found, err := Find(ctx, o)
 	if err != nil {
@@ -137,8 +130,8 @@ func Open(ctx context.Context, o Options) (*Lab, error) {
 	return l, nil
 }
 
-// preflight refuses a user who lacks what is needed, and notes what else is
-// lacking.
+// preflight refuses a user who lacks a required right, and notes missing optional
+// ones.
 func (l *Lab) preflight(ctx context.Context, client kubernetes.Interface, needs []rights.Feature) error {
 	needs, notes, err := Resolve(ctx, client, needs)
 	if err != nil {

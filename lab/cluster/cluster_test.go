@@ -14,10 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	authorization "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,7 +102,7 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Kind() != lab.KindCluster || l.ServerVersion() != "v1.36.3" || l.Context() != "here" || l.Kubeconfig() != path || l.Images().Meshtrial != "registry/meshtrial:1" || len(l.Notes()) > 0 {
+	if l.Kind() != lab.KindCluster || l.version != "v1.36.3" || l.Context() != "here" || l.Kubeconfig() != path || l.Images().Meshtrial != "registry/meshtrial:1" || len(l.Notes()) > 0 {
 		t.Errorf("%+v", l)
 	}
 	if err := l.Close(); err != nil {
@@ -325,12 +322,12 @@ func TestReachRefused(t *testing.T) {
 		{403, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "forbidden: User \"system:anonymous\" cannot get path \"/version\"", "reason": "Forbidden", "code": 403}`,
 			"does not tell its version to context here of kubeconfig %s: it answers 403 Forbidden: forbidden: User \"system:anonymous\" cannot get path \"/version\"\n", "an administrator or a proxy forbids that"},
 		{403, "this network is for guests", "does not tell its version to context here of kubeconfig %s: it answers 403 Forbidden: this network is for guests\n", "an administrator or a proxy forbids that"},
-		{404, "", "for context here of kubeconfig %s, is no API server, or no healthy one: to /version it answers 404 Not Found\n", "see whether the address is right"},
-		{503, "<html>later</html>", "for context here of kubeconfig %s, is no API server, or no healthy one: to /version it answers 503 Service Unavailable\n", "the cluster is well"},
-		{200, "<html>log in here</html>", "for context here of kubeconfig %s, is no API server: ", "no proxy answers in the cluster's place"},
-		{200, `"ok"`, "for context here of kubeconfig %s, is no API server: ", "no proxy answers in the cluster's place"},
-		{200, "[]", "for context here of kubeconfig %s, is no API server: ", "no proxy answers in the cluster's place"},
-		{200, `{"login": "here"}`, "for context here of kubeconfig %s, is no API server: its answer to /version names none\n", "no proxy answers in the cluster's place"},
+		{404, "", "for context here of kubeconfig %s, is not a healthy API server: to /version it answers 404 Not Found\n", "the address is right"},
+		{503, "<html>later</html>", "for context here of kubeconfig %s, is not a healthy API server: to /version it answers 503 Service Unavailable\n", "the cluster is healthy"},
+		{200, "<html>log in here</html>", "for context here of kubeconfig %s, is not an API server: ", "no proxy answers in the cluster's place"},
+		{200, `"ok"`, "for context here of kubeconfig %s, is not an API server: ", "no proxy answers in the cluster's place"},
+		{200, "[]", "for context here of kubeconfig %s, is not an API server: ", "no proxy answers in the cluster's place"},
+		{200, `{"login": "here"}`, "for context here of kubeconfig %s, is not an API server: its answer to /version has no version\n", "no proxy answers in the cluster's place"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")
@@ -436,62 +433,11 @@ func TestReach(t *testing.T) {
 // A pod's service account is of no kubeconfig, also where there is one that has no contexts.
 func TestInPod(t *testing.T) {
 	l := &Lab{files: []string{kubeconfig(t, "http://127.0.0.1:1")}}
-	l.inPod(&rest.Config{Host: "https://10.0.0.1"})
+	l.useServiceAccount(&rest.Config{Host: "https://10.0.0.1"})
 	err := l.unreached(errors.New("no route to host"))
 	if l.Context() != "in-cluster" || err.Error() != "the cluster of this pod's service account does not answer: no route to host" || strings.Contains(errs.Hint(err), "kubectl") {
 		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}
-}
-
-// A device never ends, and nor may a pipe: none is read until memory is full, and one
-// that says nothing is not waited for longer than the cluster.
-func TestEndlessKubeconfig(t *testing.T) {
-	if _, err := Reach(t.Context(), Options{Kubeconfig: "/dev/zero"}); err == nil || errs.Code(err) != errs.CodeUsage {
-		t.Errorf("%v", err)
-	}
-
-	pipe, write := newPipe(t)
-	var written atomic.Int64
-	go func() {
-		zeros := make([]byte, 1<<16)
-		for written.Load() < 4*maxKubeconfig { // an end to what this test itself may use
-			n, err := write.Write(zeros)
-			if written.Add(int64(n)); err != nil {
-				return
-			}
-		}
-		write.Close()
-	}()
-	if _, err := Reach(t.Context(), Options{Kubeconfig: pipe}); err == nil || errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "larger than") || written.Load() > 2*maxKubeconfig {
-		t.Errorf("%v, after %d bytes", err, written.Load())
-	}
-
-	silent, _ := newPipe(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if _, err := Reach(ctx, Options{Kubeconfig: silent}); err == nil || errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), silent) {
-		t.Errorf("%v", err)
-	}
-	several, _ := newPipe(t)
-	t.Setenv("KUBECONFIG", several+":"+kubeconfig(t, "http://127.0.0.1:1"))
-	if _, err := Reach(t.Context(), Options{}); err == nil || errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), several) {
-		t.Errorf("%v", err)
-	}
-}
-
-// newPipe is a named pipe, open for writing until the test ends.
-func newPipe(t *testing.T) (string, *os.File) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	both, err := os.OpenFile(path, os.O_RDWR, 0) // which waits for nobody
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { both.Close() })
-	return path, both
 }
 
 // A kubeconfig may come from a program that keeps it: --kubeconfig <(PROGRAM).

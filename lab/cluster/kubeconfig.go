@@ -1,17 +1,14 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -21,56 +18,44 @@ import (
 )
 
 // load reads the kubeconfig.
-func load(ctx context.Context, o Options) (*Lab, error) {
+func load(o Options) (*Lab, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	if o.Kubeconfig != "" {
-		rules.ExplicitPath = o.Kubeconfig
+	rules.ExplicitPath = o.Kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context})
+	l := &Lab{images: o.Images, context: o.Context, kubeconfig: rules.GetDefaultFilename(), files: existing(rules.GetLoadingPrecedence())}
+	if len(l.files) > 0 {
+		l.kubeconfig = l.files[0]
 	}
-	piped, err := endless(rules.GetLoadingPrecedence())
-	if err != nil {
-		return nil, err
-	}
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	if piped != "" {
-		config, err := loadPipe(ctx, piped)
-		switch {
-		case errors.Is(err, context.Canceled):
-			return nil, err
-		case err != nil:
-			return nil, errs.WithHint(errs.Usage("kubeconfig: %v", err), nameReadable)
-		}
-		loader = clientcmd.NewNonInteractiveClientConfig(*config, o.Context, overrides, nil)
-	}
-	l := &Lab{images: o.Images, context: o.Context, kubeconfig: kubeconfigPath(rules), files: existing(rules.GetLoadingPrecedence())}
 	raw, err := loader.RawConfig()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, l.none(rules)
+		return nil, l.noContexts(rules)
 	case err != nil:
 		return nil, errs.WithHint(errs.Usage("kubeconfig: %v", err), nameReadable)
 	}
 	if len(raw.Contexts) == 0 && o.Kubeconfig == "" && o.Context == "" {
-		if config, err := rest.InClusterConfig(); err == nil { // a pod with a service account
-			l.inPod(config)
+		if config, err := rest.InClusterConfig(); err == nil {
+			l.useServiceAccount(config)
 			return l, nil
 		}
 	}
 	if len(raw.Contexts) == 0 {
-		return nil, l.none(rules)
+		return nil, l.noContexts(rules)
 	}
 	if err := l.choose(&raw); err != nil {
 		return nil, err
 	}
 	if l.config, err = loader.ClientConfig(); err != nil {
-		return nil, errs.WithHint(errs.Usage("%s cannot be used: %v", l.where(), err), "mend the kubeconfig, or name another context with --context")
+		return nil, errs.WithHint(errs.Usage("%s cannot be used: %v", l.where(), err), "fix the kubeconfig, or name another context with --context")
 	}
 	return l, nil
 }
 
-// inPod takes the service account of the pod that this is; files without contexts have no
-// part in that.
-func (l *Lab) inPod(config *rest.Config) { l.config, l.context, l.files = config, inCluster, nil }
+// useServiceAccount takes the service account of this process's pod. Kubeconfig
+// files without contexts are ignored.
+func (l *Lab) useServiceAccount(config *rest.Config) {
+	l.config, l.context, l.files = config, inCluster, nil
+}
 
 // Hints on which kubeconfig to name.
 const (
@@ -78,8 +63,8 @@ const (
 	nameReadable = "name one that kubectl reads, with --kubeconfig FILE or KUBECONFIG"
 )
 
-// none is the error where no file names a cluster.
-func (l *Lab) none(rules *clientcmd.ClientConfigLoadingRules) error {
+// noContexts is the error where no file names a cluster.
+func (l *Lab) noContexts(rules *clientcmd.ClientConfigLoadingRules) error {
 	why := "there is no file " + strings.Join(rules.GetLoadingPrecedence(), ", nor ")
 	if len(l.files) > 0 {
 		why = strings.Join(l.files, ", ") + " has no contexts"
@@ -87,8 +72,8 @@ func (l *Lab) none(rules *clientcmd.ClientConfigLoadingRules) error {
 	return errs.WithHint(errs.Usage("no kubeconfig: %s", why), nameOne)
 }
 
-// choose takes the context that was asked for or else the current one, and refuses one
-// that names no cluster.
+// choose takes the requested context, or else the current one. The context must
+// name a cluster.
 func (l *Lab) choose(raw *clientcmdapi.Config) error {
 	asked := l.context != ""
 	if !asked {
@@ -120,52 +105,7 @@ func (l *Lab) where() string {
 	return fmt.Sprintf("context %s of kubeconfig %s", l.context, strings.Join(l.files, ", "))
 }
 
-// maxKubeconfig bounds a kubeconfig, in bytes: client-go reads it whole.
-const maxKubeconfig = 16 << 20
-
-// endless refuses files that client-go would read until memory is full. A pipe, of which
-// nobody knows how long it is, it names.
-func endless(paths []string) (piped string, err error) {
-	for _, path := range paths {
-		f, err := os.Stat(path)
-		switch {
-		case err != nil: // client-go says so
-		case f.Mode()&os.ModeDevice != 0 || f.Size() > maxKubeconfig:
-			return "", errs.WithHint(errs.Usage("kubeconfig: %s is a device, or larger than %d bytes", path, maxKubeconfig), "name a kubeconfig with --kubeconfig FILE")
-		case f.Mode()&os.ModeNamedPipe != 0 && len(paths) > 1:
-			return "", errs.WithHint(errs.Usage("kubeconfig: %s is a pipe, and one of several files", path), "a pipe is read if it is the only one: --kubeconfig FILE")
-		case f.Mode()&os.ModeNamedPipe != 0:
-			piped = path
-		}
-	}
-	return piped, nil
-}
-
-// loadPipe reads a kubeconfig from a pipe, until ctx ends at the latest.
-func loadPipe(ctx context.Context, path string) (*clientcmdapi.Config, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	defer context.AfterFunc(ctx, func() { f.Close() })()
-	text, err := io.ReadAll(io.LimitReader(f, maxKubeconfig+1))
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("%s has not come to its end: %w", path, context.Cause(ctx))
-	case err != nil:
-		return nil, err
-	case len(text) > maxKubeconfig:
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxKubeconfig)
-	}
-	config, err := clientcmd.Load(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return config, nil
-}
-
-// existing are those of files that are there, by their whole paths.
+// existing returns the absolute paths of the files that exist.
 func existing(files []string) (out []string) {
 	for _, path := range files {
 		if _, err := os.Stat(path); err == nil {
@@ -176,12 +116,4 @@ func existing(files []string) (out []string) {
 		}
 	}
 	return out
-}
-
-// kubeconfigPath names the first kubeconfig file that exists.
-func kubeconfigPath(rules *clientcmd.ClientConfigLoadingRules) string {
-	if files := existing(rules.GetLoadingPrecedence()); len(files) > 0 {
-		return files[0]
-	}
-	return rules.GetDefaultFilename()
 }

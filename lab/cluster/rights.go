@@ -16,20 +16,20 @@ import (
 	"github.com/meshtrial/meshtrial/lab/rights"
 )
 
-// Answer is what the cluster says of a right.
+// Answer is the cluster's answer about a right.
 type Answer struct {
 	rights.Right
 	// Missing are the verbs that this user lacks.
 	Missing []string `json:"missing"`
 }
 
-// Needed says that a run does not start without what is missing.
+// Needed reports whether a run cannot start without the missing verbs.
 func (a *Answer) Needed() bool { return len(a.Missing) > 0 && !a.Optional() }
 
-// String is what is missing in words.
+// String describes the missing verbs.
 func (a *Answer) String() string { return a.Words(a.Missing) }
 
-// Words name verbs of the right, with where and what for.
+// Words describes verbs of the right, with place and purpose.
 func (a *Answer) Words(verbs []string) string {
 	where := ""
 	switch {
@@ -97,7 +97,7 @@ func Ask(ctx context.Context, client kubernetes.Interface, features []rights.Fea
 	return out, nil
 }
 
-// question is a right to a verb in words that no other has.
+// question is a key of one verb of a right.
 func question(r *rights.Right, verb string) string {
 	return strings.Join([]string{verb, r.Group, r.Resource, r.Subresource, r.URL, r.Namespace}, " ")
 }
@@ -113,9 +113,9 @@ func review(r *rights.Right, verb string) *authorization.SelfSubjectAccessReview
 	return out
 }
 
-// Resolve asks the API server for the resources of objects that a study names
-// by their kind, and takes the namespace from those that have none. A kind that
-// the cluster does not have keeps no resource: the notes name it.
+// Resolve asks the API server for the resources of objects that a study names by
+// kind, and clears the namespace of cluster-scoped ones. It drops kinds that the
+// cluster does not have, and names them in the notes.
 func Resolve(ctx context.Context, client kubernetes.Interface, features []rights.Feature) (known []rights.Feature, notes []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -141,9 +141,9 @@ func Resolve(ctx context.Context, client kubernetes.Interface, features []rights
 	return known, notes, nil
 }
 
-// Grantable is what of features this user can grant a run's pod, with its resources. What a
-// run can go without, the pod goes without if this user lacks it, or may make no role in a
-// namespace of which nothing else is asked: the notes are of the latter.
+// Grantable returns the rights that this user can grant to a run's pod. It leaves out
+// optional rights that the user lacks, and those in a namespace with optional rights
+// alone where the user cannot create roles; the notes name the latter.
 func Grantable(ctx context.Context, client kubernetes.Interface, features []rights.Feature) (out []rights.Feature, notes []string, err error) {
 	features, _, err = Resolve(ctx, client, features)
 	if err != nil {
@@ -181,7 +181,7 @@ func Grantable(ctx context.Context, client kubernetes.Interface, features []righ
 	return out, notes, nil
 }
 
-// granted is the namespace whose role grants a right; "" for the cluster's.
+// granted is the namespace of the role that grants a right; "" is a ClusterRole.
 func granted(r *rights.Right) string {
 	if r.Where == rights.InRun {
 		return ""
@@ -189,8 +189,8 @@ func granted(r *rights.Right) string {
 	return r.Namespace
 }
 
-// closedTo are the namespaces whose roles would grant nothing but what a run can go without,
-// and in which this user may make none.
+// closedTo returns the namespaces with optional rights alone, in which this user
+// cannot create roles.
 func closedTo(ctx context.Context, client kubernetes.Interface, features []rights.Feature) (map[string]bool, error) {
 	needed, optional := map[string]bool{}, map[string]bool{} // by namespace
 	for i := range features {
