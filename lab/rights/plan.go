@@ -10,15 +10,13 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// always is every plan.
 func always(*study.Plan) bool { return true }
 
 func dataPlane(p *study.Plan) bool    { return p.Study.Kind == study.DataPlane }
 func controlPlane(p *study.Plan) bool { return p.Study.Kind == study.ControlPlane }
 func resilience(p *study.Plan) bool   { return p.Study.Kind == study.Resilience }
 
-// Meshes are the meshes that a plan's cells are of, without the one that is
-// none.
+// Meshes are the meshes of a plan's cells, without "none".
 func Meshes(p *study.Plan) []string {
 	found := map[string]bool{}
 	for _, cell := range p.Cells {
@@ -39,11 +37,11 @@ func meshed(p *study.Plan) bool { return len(Meshes(p)) > 0 }
 
 func istio(p *study.Plan) bool { return slices.Contains(Meshes(p), study.MeshIstio) }
 
-// cell says that one of a plan's cells is such.
+// cell: one of the plan's cells fulfils a condition.
 func cell(p *study.Plan, is func(record.Cell) bool) bool { return slices.ContainsFunc(p.Cells, is) }
 
-// set says that a cell has a level of one of the factors beside those that
-// leave all to the mesh; see package mesh/istio, level.
+// set: a cell has a level of one of the factors other than those that leave the
+// setting to the mesh; see package mesh/istio, level.
 func set(p *study.Plan, factors ...string) bool {
 	return cell(p, func(c record.Cell) bool {
 		return slices.ContainsFunc(factors, func(f string) bool {
@@ -66,19 +64,19 @@ func balanced(p *study.Plan) bool {
 	return istio(p) && set(p, study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer, study.FactorLocality)
 }
 
-// sidecars are of the data plane, and of services.
+// sidecars: sidecars of the data plane or of services carry requests.
 func sidecars(p *study.Plan) bool {
 	return istio(p) && (resilience(p) ||
 		dataPlane(p) && cell(p, func(c record.Cell) bool { return len(study.WayOf(c).At(record.PlaceSidecar)) > 0 }))
 }
 
-// ambient says that ztunnel carries requests.
+// ambient: ztunnel carries requests.
 func ambient(p *study.Plan) bool { return istio(p) && cell(p, study.Ambient) }
 
-// waypoint says that one stands before a Service.
+// waypoint: a Service has one.
 func waypoint(p *study.Plan) bool { return istio(p) && cell(p, study.Waypoint) }
 
-// entering says that requests come in by a gateway of the mesh.
+// entering: requests enter through a gateway of the mesh.
 func entering(p *study.Plan) bool { return istio(p) && cell(p, study.Entering) }
 
 func uncaptured(p *study.Plan) bool {
@@ -91,7 +89,7 @@ func ledger(p *study.Plan) bool { return p.Study.Measured(study.MeasureLedger) }
 
 func sidecarLedger(p *study.Plan) bool { return sidecars(p) && ledger(p) }
 
-// part says that a cell switches on a part of such a kind.
+// part: a cell switches on a part of a certain kind.
 func part(p *study.Plan, is func(kind string) bool) bool {
 	return cell(p, func(c record.Cell) bool {
 		parts, _ := study.Parts(c[study.FactorFilters]) // a plan's levels are right
@@ -99,7 +97,7 @@ func part(p *study.Plan, is func(kind string) bool) bool {
 	})
 }
 
-// filtered says that an EnvoyFilter makes a part.
+// filtered: a part is made by an EnvoyFilter.
 func filtered(p *study.Plan) bool {
 	return part(p, func(kind string) bool {
 		switch kind {
@@ -122,23 +120,23 @@ func token(p *study.Plan) bool {
 	return part(p, func(kind string) bool { return kind == study.PartJWT || kind == study.PartJWTToken })
 }
 
-// placed says that it matters on which nodes pods run.
+// placed: pods must run on certain nodes.
 func placed(p *study.Plan) bool {
 	return dataPlane(p) && (p.Placed() || cell(p, study.Scattered))
 }
 
-// renewed says that pods are made anew between blocks.
+// renewed: pods are recreated between blocks.
 func renewed(p *study.Plan) bool { return p.Study.Blocks.Redeploy > 0 }
 
-// traffic says that real requests run beside a control plane's changes.
+// traffic: real requests run during a control plane's changes.
 func traffic(p *study.Plan) bool { return p.Study.Control != nil && p.Study.Control.Traffic != nil }
 
-// counts says that a cell has some of what a factor counts.
+// counts: a cell has more than none of what a factor counts.
 func counts(p *study.Plan, factor string) bool {
 	return cell(p, func(c record.Cell) bool { return c[factor] != "0" && c[factor] != study.NotApplicable })
 }
 
-// scoped says that a Sidecar is a lever of a cell.
+// scoped: a Sidecar is a lever of a cell.
 func scoped(p *study.Plan) bool {
 	return cell(p, func(c record.Cell) bool {
 		v := c[study.FactorSidecarScope]
@@ -146,24 +144,23 @@ func scoped(p *study.Plan) bool {
 	})
 }
 
-// gateway says that a real gateway of the mesh is given routes.
+// gateway: a real gateway of the mesh gets routes.
 func gateway(p *study.Plan) bool { return p.Study.Control != nil && p.Study.Control.Gateway != nil }
 
-// requests says that real ones are sent beside a control plane's changes.
+// requests: real requests are sent during a control plane's changes.
 func requests(p *study.Plan) bool { return traffic(p) || gateway(p) }
 
-// realPods says that real pods stand beside the simulated ones.
+// realPods: real pods run beside the simulated ones.
 func realPods(p *study.Plan) bool {
 	return requests(p) || controlPlane(p) && counts(p, study.FactorRealPods)
 }
 
-// tokens says that simulated proxies show istiod who they are.
+// tokens: simulated proxies authenticate to istiod.
 func tokens(p *study.Plan) bool {
 	return p.Study.Control != nil && p.Study.Control.Security != study.SecurityPlaintext
 }
 
-// changes says that a cell makes changes of one of the kinds, which have spaces
-// between them.
+// changes: a cell makes changes of one of the kinds, which are separated by spaces.
 func changes(p *study.Plan, kinds string) bool {
 	among := strings.Fields(kinds)
 	return p.Study.Control != nil && cell(p, func(c record.Cell) bool {
@@ -177,27 +174,25 @@ func changes(p *study.Plan, kinds string) bool {
 	})
 }
 
-// endpointChanges are those that pods come and go by.
+// endpointChanges add and remove pods.
 const endpointChanges = study.ChangeEndpointsScale + " " + study.ChangeEndpointsReplace + " " + study.ChangeEndpointsFlap + " " +
 	study.ChangeRollingRestart + " " + study.ChangePodLabels
 
-// ownSlices says that changes write EndpointSlices of their own, and
-// byControllers that the cluster's controllers do.
+// ownSlices: changes write EndpointSlices of their own; byControllers: the
+// cluster's controllers write them.
 func ownSlices(p *study.Plan) bool {
 	return p.Study.Control != nil && p.Study.Control.EndpointsBy == study.EndpointsBySlices
 }
 
 func byControllers(p *study.Plan) bool { return !ownSlices(p) || traffic(p) }
 
-// levers says that a plan sets levers of istiod; see kinds/resilience/trial,
-// SetsControl.
+// levers: a plan sets levers of istiod; see kinds/resilience/trial, SetsControl.
 func levers(p *study.Plan) bool {
 	debounce, _ := study.LeverByName(study.FactorDebounceAfter)
 	return controlPlane(p) || resilience(p) && cell(p, func(c record.Cell) bool { return debounce.Sets(c[study.FactorDebounceAfter]) })
 }
 
-// sets says that a cell has a level of one of the levers, other than to leave it
-// as installed.
+// sets: a cell changes one of certain levers.
 func sets(p *study.Plan, one func(study.Factor) bool) bool {
 	return slices.ContainsFunc(study.Levers(), func(f study.Factor) bool {
 		return one(f) && cell(p, func(c record.Cell) bool { return f.Sets(c[f.Name]) })
@@ -221,17 +216,22 @@ func configLevers(p *study.Plan) bool {
 	})
 }
 
-// step says that a step of a timeline is such.
+// step: a step of the timeline fulfils a condition.
 func step(p *study.Plan, is func(fault.Action) bool) bool {
 	return p.Study.Scenario != nil && slices.ContainsFunc(p.Study.Scenario.Timeline.Steps, func(s fault.Step) bool { return is(s.Action) })
+}
+
+// hasStep: a step of the timeline is of this type.
+func hasStep[T fault.Action](p *study.Plan) bool {
+	return step(p, func(a fault.Action) bool { _, ok := a.(T); return ok })
 }
 
 func onNodes(p *study.Plan) bool {
 	return step(p, func(a fault.Action) bool { return len(a.Needs()) > 0 || expires(a) })
 }
 
-// controlPods says that a step is about the control plane's pods, and away that
-// it takes them away.
+// controlPods: a step kills or pauses the control plane's pods; away: it keeps them
+// away.
 func controlPods(p *study.Plan) bool {
 	return step(p, func(a fault.Action) bool { return ofControlPlane(a, fault.DoKill) || ofControlPlane(a, fault.DoPause) })
 }
@@ -250,10 +250,7 @@ func expires(a fault.Action) bool {
 	return ok && c.Do == fault.DoExpire
 }
 
-func drains(p *study.Plan) bool { return p.Drains() }
-
-// shared says that a step acts on proxies that services share: of which kind, and whether
-// it restarts them.
+// shared: a step restarts, or kills, a proxy of this kind that services share.
 func shared(p *study.Plan, of string, restarts bool) bool {
 	return step(p, func(a fault.Action) bool {
 		switch a := a.(type) {
@@ -274,31 +271,15 @@ func ofWaypoint(p *study.Plan) bool {
 	return shared(p, fault.OfWaypoint, true) || shared(p, fault.OfWaypoint, false)
 }
 
-func configures(p *study.Plan) bool {
-	return step(p, func(a fault.Action) bool { _, ok := a.(*fault.Config); return ok })
-}
-
-// disturbs says that a step is about packets.
-func disturbs(p *study.Plan) bool {
-	return step(p, func(a fault.Action) bool { _, ok := a.(*fault.Network); return ok })
-}
-
-// abrupt says that a step removes replicas without their time to end.
+// abrupt: a step removes replicas without a grace period.
 func abrupt(p *study.Plan) bool {
 	return step(p, func(a fault.Action) bool { r, ok := a.(*fault.Remove); return ok && r.Abrupt })
 }
 
-// revised says that steps are about control planes of several revisions, and moves that
-// they move the run's namespace from one to another.
-func revised(p *study.Plan) bool {
-	return moves(p) || step(p, func(a fault.Action) bool { _, ok := a.(*fault.Revision); return ok })
-}
+// revised: steps involve control planes of several revisions.
+func revised(p *study.Plan) bool { return hasStep[*fault.Move](p) || hasStep[*fault.Revision](p) }
 
-func moves(p *study.Plan) bool {
-	return step(p, func(a fault.Action) bool { _, ok := a.(*fault.Move); return ok })
-}
-
-// scales says that steps remove, add or restart replicas.
+// scales: steps remove, add or restart replicas.
 func scales(p *study.Plan) bool {
 	return step(p, func(a fault.Action) bool {
 		switch a.(type) {
@@ -309,8 +290,8 @@ func scales(p *study.Plan) bool {
 	})
 }
 
-// stepObjects are the rights to the objects that steps of a study change: the
-// step itself, and putting back what was there.
+// stepObjects are the rights to change the objects of a study's steps, and to revert
+// the changes.
 func stepObjects(p *study.Plan) []Right {
 	var out []Right
 	add := func(step, version, kind, namespace string) {

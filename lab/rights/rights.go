@@ -1,10 +1,10 @@
-// Package rights says what meshtrial may have to do in a cluster: one table of
-// rights by feature, each with what it is for and what is lost without it, and
-// which of them a study's plan needs.
+// Package rights is one table of the rights in a cluster that each feature of
+// meshtrial needs: what each right is for, what is lost without it, and which
+// plans need it.
 //
-// The table is what the preflight of a run asks for, what `meshtrial cluster
-// check` prints and makes manifests of, and what docs/cluster.md describes. A
-// test on the lab compares it with the audit log of an API server.
+// The preflight of a run checks these rights, `meshtrial cluster check` prints
+// them and writes manifests, and docs/cluster.md lists them. A test on the lab
+// compares the table with the audit log of an API server.
 package rights
 
 import (
@@ -15,16 +15,16 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Where says where a right has to hold.
+// Where is the scope of a right.
 type Where string
 
 // Places of rights.
 const (
 	// Everywhere is in every namespace, or of objects without one.
 	Everywhere Where = "everywhere"
-	// InRun is in the run's own namespace, whose name nobody knows beforehand:
-	// it can be granted everywhere alone, unless whoever makes a namespace gets
-	// rights there.
+	// InRun is in the run's own namespace. Its name is not known beforehand, so
+	// that the right has to be granted everywhere, unless users get rights in the
+	// namespaces they create.
 	InRun Where = "run's namespace"
 	// InMesh is in the namespace of the mesh's control plane.
 	InMesh Where = "mesh's namespace"
@@ -34,7 +34,7 @@ const (
 	InJournal Where = "journal's namespace"
 	// InNamed is in a namespace that the user names.
 	InNamed Where = "namespace named"
-	// OfURL is of a path of the API server that is no object.
+	// OfURL is a path of the API server that is not an object.
 	OfURL Where = "path"
 )
 
@@ -49,22 +49,21 @@ type Right struct {
 	// Namespace is where it has to hold; "" for Everywhere, and until [Place]
 	// has filled it in.
 	Namespace string `json:"namespace,omitempty"`
-	// Version and Kind are of an object that a study names, whose resource the
-	// API server alone knows. Resource is then empty until it has been asked.
+	// Version and Kind are of an object that a study names. Resource is then empty
+	// until the API server has been asked for it.
 	Version string `json:"version,omitempty"`
 	Kind    string `json:"kind,omitempty"`
 	Why     string `json:"why"`
-	// Without says what is lost if the right is refused; "" for one without
-	// which a run does not start.
+	// Without is what is lost if the right is refused; "": a run does not start.
 	Without string `json:"without,omitempty"`
 
 	mesh string // of the one mesh that needs it; "" for any
 }
 
-// when says whether a plan needs a right.
+// when reports whether a plan needs a right.
 type when func(*study.Plan) bool
 
-// Optional says that a run goes on without the right.
+// Optional reports whether a run can do without the right.
 func (r *Right) Optional() bool { return r.Without != "" }
 
 // Name is the resource as kubectl writes it, or the path.
@@ -114,7 +113,7 @@ func (r *row) rights() []Right {
 	return out
 }
 
-// with is a feature with those of its rows that are needed.
+// with is the feature with the needed rows.
 func (f *feature) with(needed func(*row) bool) Feature {
 	out := Feature{Name: f.Name, Doc: f.Doc, Privileged: f.Privileged, Without: f.Without}
 	for _, rows := range [][]row{f.also, f.rows} {
@@ -161,8 +160,7 @@ func Names() []string {
 	return out
 }
 
-// Of is what a plan needs, with the rights that its cells and steps call for
-// and no others.
+// Of returns exactly the features and rights that a plan's cells and steps need.
 func Of(plan *study.Plan) []Feature {
 	var out []Feature
 	for i := range table {
@@ -180,12 +178,12 @@ func Of(plan *study.Plan) []Feature {
 	return out
 }
 
-// OfKubelets is [Of] for a run that asks the nodes' kubelets in place of observers.
+// OfKubelets is [Of] for a run that reads the nodes' kubelets instead of observers.
 func OfKubelets(plan *study.Plan) []Feature {
 	return append(slices.DeleteFunc(Of(plan), func(f Feature) bool { return f.Name == Observe }), For(plan, Kubelets)...)
 }
 
-// For is a feature that a flag asks for, with the rights that a plan then calls for.
+// For is a feature that a flag enables, with the rights that a plan then needs.
 func For(plan *study.Plan, name string) []Feature {
 	var out []Feature
 	for i := range table {
@@ -202,8 +200,7 @@ func neededBy(plan *study.Plan) func(*row) bool {
 	}
 }
 
-// Join puts the features of several plans together: each once, with the rights
-// of all.
+// Join merges the features of several plans: each once, with the rights of all.
 func Join(all ...[]Feature) []Feature {
 	var out []Feature
 	for _, features := range all {
@@ -225,12 +222,12 @@ func Join(all ...[]Feature) []Feature {
 	return out
 }
 
-// same says that two lines are of the same table line and place.
+// same reports whether two rights are of the same row and place.
 func (r *Right) same(o *Right) bool {
 	return r.Name() == o.Name() && r.Version == o.Version && r.Where == o.Where && r.Namespace == o.Namespace && r.Why == o.Why && slices.Equal(r.Verbs, o.Verbs)
 }
 
-// Places are the namespaces that the table names by what they are for.
+// Places are the namespaces that the table names by their purpose.
 type Places struct {
 	// Run is the run's namespace, or one that could be.
 	Run string

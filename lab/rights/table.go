@@ -1,6 +1,9 @@
 package rights
 
-import "github.com/meshtrial/meshtrial/study"
+import (
+	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/study"
+)
 
 // Names of features.
 const (
@@ -65,8 +68,7 @@ const (
 	alone      = "roles of a runner that died stay until somebody deletes the run's namespace"
 )
 
-// feature is a feature as the table has it: only values that are known before
-// the program runs, which cost no code.
+// feature is a feature of the table, built of constants alone.
 type feature struct {
 	Name, Doc, Privileged, Without string
 
@@ -272,8 +274,8 @@ var table = []feature{
 		{verbs: "deletecollection", name: "replicasets.apps", where: InRun, why: "pods that must not come back"},
 		{verbs: "watch deletecollection", name: "pods", where: InRun, why: "when pods come and go"},
 		{verbs: "patch", name: "pods", where: InRun, why: "steps that choose which replicas go", when: scales},
-		{verbs: "list get update", name: "nodes", where: Everywhere, why: "steps that drain a node: it is cordoned; which one is known only then", when: drains},
-		{verbs: "delete", name: "pods", where: InRun, why: "pods that leave a node", when: drains},
+		{verbs: "list get update", name: "nodes", where: Everywhere, why: "steps that drain a node: it is cordoned; which one is known only then", when: (*study.Plan).Drains},
+		{verbs: "delete", name: "pods", where: InRun, why: "pods that leave a node", when: (*study.Plan).Drains},
 		{verbs: "delete", name: "pods", where: InRun, why: "steps that remove replicas at once", when: abrupt},
 		{verbs: "get", name: "pods/log", where: InRun, why: "the ledger of requests", when: ledger},
 		{verbs: "list watch", name: endpointSlice, where: InRun, why: "when endpoints change"},
@@ -294,7 +296,7 @@ var table = []feature{
 		{verbs: "list get patch", name: "deployments.apps", where: InRun, why: "steps that take the waypoint away or restart it", mesh: study.MeshIstio, when: ofWaypoint},
 		{verbs: "delete", name: "pods", where: InRun, why: "a waypoint that is kept away", mesh: study.MeshIstio, when: ofWaypoint},
 		{verbs: open, name: forward, where: InMesh, why: "the policies that Linkerd's proxies are told", mesh: study.MeshLinkerd},
-		{verbs: "get patch", name: "namespaces", where: Everywhere, why: "the label by which the run's own namespace moves to another revision", mesh: study.MeshIstio, when: moves},
+		{verbs: "get patch", name: "namespaces", where: Everywhere, why: "the label by which the run's own namespace moves to another revision", mesh: study.MeshIstio, when: hasStep[*fault.Move]},
 		{verbs: "get", name: "deployments.apps", where: InMesh, why: "whether istiod of another revision is available", mesh: study.MeshIstio, when: revised},
 		{verbs: open, name: forward, where: InMesh, why: "which sidecars are connected to which istiod", mesh: study.MeshIstio, when: revised},
 	}},
@@ -303,14 +305,14 @@ var table = []feature{
 		Without:    "steps process and network, and certificates that expire: leave them out",
 		also:       nodeRole, rows: []row{
 			{verbs: "get", name: "daemonsets.apps", where: InRun, why: "how many nodes have the role"},
-			{verbs: "get", name: "services", where: InRun, why: "the addresses of services whose packets are disturbed", when: disturbs},
+			{verbs: "get", name: "services", where: InRun, why: "the addresses of services whose packets are disturbed", when: hasStep[*fault.Network]},
 		}},
 	{Name: ControlAway, Doc: "The mesh's control plane killed, paused or kept away by a step, and brought back.", when: controlPods, rows: []row{
 		{verbs: "list", name: "pods", where: InMesh, why: "the control plane's pods"},
 		{verbs: "delete", name: "pods", where: InMesh, why: "a control plane kept away", when: away},
 		{verbs: "list get update", name: "deployments.apps", where: InMesh, why: "a control plane kept away", when: away},
 	}},
-	{Name: ConfigSteps, Doc: "Objects of the Kubernetes API that steps of a study change, anywhere; they are put back when the step ends.", when: configures},
+	{Name: ConfigSteps, Doc: "Objects of the Kubernetes API that steps of a study change, anywhere; they are put back when the step ends.", when: hasStep[*fault.Config]},
 	{Name: Journal, Doc: "The cluster's Lease, so that two runs do not change it at once, and the journal of what a run changed outside its namespaces.", when: always, rows: []row{
 		{verbs: "create get delete", name: "namespaces", where: Everywhere, why: "the journal's own namespace"},
 		{verbs: "create get update delete", name: "leases.coordination.k8s.io", where: InJournal, why: "who is at work in the cluster"},
