@@ -3,12 +3,14 @@ package doctor
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -79,12 +81,11 @@ type Busy struct {
 	Nested  bool    // in a PID namespace of its own: a container or a lab
 }
 
-// tools are the programs whose presence Judge looks at.
+// tools are programs that Judge reports on.
 var tools = []string{"make", "chromium", "google-chrome", "chromium-browser", "npm"}
 
-// Gather collects the facts: root is the file system from "/" on. It takes
-// SampleTime and some. What cannot be read is left empty; only ctx makes it
-// fail.
+// Gather collects the facts; root is the file system at "/". It takes a little more
+// than SampleTime. What cannot be read stays empty; it fails only when ctx ends.
 func Gather(ctx context.Context, root fs.FS, host Host) (Facts, error) {
 	f := Facts{
 		Machine:      procfs.Machine(root),
@@ -122,7 +123,7 @@ func Gather(ctx context.Context, root fs.FS, host Host) (Facts, error) {
 			f.WakeErr = err.Error()
 		}
 	} else {
-		sort.Slice(late, func(i, j int) bool { return late[i] < late[j] })
+		slices.Sort(late)
 		f.WakeP50, f.WakeP99 = late[len(late)/2], late[len(late)*99/100]
 	}
 	return f, nil
@@ -182,13 +183,8 @@ func (f *Facts) watch(ctx context.Context, root fs.FS, host Host) error {
 			}
 		}
 	}
-	sort.Strings(f.Engines)
-	sort.Slice(f.Busiest, func(i, j int) bool {
-		if f.Busiest[i].Cores != f.Busiest[j].Cores {
-			return f.Busiest[i].Cores > f.Busiest[j].Cores
-		}
-		return f.Busiest[i].PID < f.Busiest[j].PID
-	})
+	slices.Sort(f.Engines)
+	slices.SortFunc(f.Busiest, func(a, b Busy) int { return cmp.Or(cmp.Compare(b.Cores, a.Cores), a.PID-b.PID) })
 	return nil
 }
 
@@ -240,12 +236,7 @@ func governors(root fs.FS) []string {
 			seen[governor] = true
 		}
 	}
-	out := make([]string, 0, len(seen))
-	for governor := range seen {
-		out = append(out, governor)
-	}
-	sort.Strings(out)
-	return out
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // turbo tells whether CPUs may exceed their base frequency, and the command

@@ -5,9 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // ThisHost is the machine this program runs on.
@@ -26,14 +30,8 @@ func startLimit() (uint64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	var limit uint64
-	for _, c := range out {
-		if c < '0' || c > '9' {
-			break
-		}
-		limit = limit*10 + uint64(c-'0')
-	}
-	return limit, limit > 0
+	limit, err := strconv.ParseUint(strings.TrimSpace(string(out)), 10, 64) // or "unlimited"
+	return limit, err == nil && limit > 0
 }
 
 // FileLimit returns RLIMIT_NOFILE.
@@ -80,12 +78,5 @@ func (ThisHost) WakeLatency(ctx context.Context, n int) ([]time.Duration, error)
 
 // Sleep waits for d, or until ctx ends.
 func (ThisHost) Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return wake.Pause(ctx, d)
 }

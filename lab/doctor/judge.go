@@ -22,15 +22,14 @@ const (
 	busyProcess  = 0.05 // of a core: named in the report
 )
 
-// Judge turns facts into lines, in an order that goes from the machine to what runs on it
-// to the tools. None of them is a failure: what a lab cannot do without, its own package
-// tries (lab/local, Requirements).
+// Judge turns facts into lines: the machine, what runs on it, the tools. None is a
+// failure: package lab/local checks what a lab cannot do without (Requirements).
 func Judge(f Facts) []Line {
 	return slices.Concat(JudgeMachine(f), []Line{f.engines(), f.files(), f.perf()}, f.programs())
 }
 
-// JudgeMachine is the part of [Judge] that says how far figures measured here
-// and now can be trusted; the rest says what can run.
+// JudgeMachine is the part of [Judge] about how far figures measured here and now
+// can be trusted.
 func JudgeMachine(f Facts) []Line {
 	return []Line{f.cores(), f.memory(), f.virtual(), f.clock(), f.scaling(), f.turboLine(), f.smt(), f.wake(),
 		f.steal(), f.pressure(), f.others()}
@@ -215,25 +214,23 @@ func (f Facts) perf() Line {
 func (f Facts) files() Line {
 	limit := max(f.FilesSoft, f.FilesHard)
 	detail := fmt.Sprintf("%d open files (%d before a program raises its limit)", limit, f.FilesSoft)
-	switch {
-	case limit >= enoughFiles:
+	if limit >= enoughFiles {
 		return ok("file limit", detail)
 	}
 	return warn("file limit", detail+": thousands of connections need more", fmt.Sprintf("ulimit -Hn %d", enoughFiles))
 }
 
 func (f Facts) programs() []Line {
-	var lines []Line
-	add := func(present bool, name, detail, missing, mend, status string) {
-		if present {
-			lines = append(lines, ok(name, detail))
-		} else {
-			lines = append(lines, Line{Name: name, Status: status, Detail: missing, Mend: mend})
+	tool := func(found bool, name, missing, mend string) Line {
+		if found {
+			return ok(name, "found")
 		}
+		return warn(name, missing, mend)
 	}
-	add(f.Tools["make"], "make", "found", "not found", "apt-get install make", Warning)
 	browser := f.Tools["chromium"] || f.Tools["google-chrome"] || f.Tools["chromium-browser"]
-	add(browser, "browser", "found", "no Chromium: make test skips looking at the report in a browser", "apt-get install chromium", Warning)
-	add(f.Tools["npm"], "npm", "found", "not found: make test skips the page's own tests", "apt-get install npm", Warning)
-	return lines
+	return []Line{
+		tool(f.Tools["make"], "make", "not found", "apt-get install make"),
+		tool(browser, "browser", "no Chromium: make test skips looking at the report in a browser", "apt-get install chromium"),
+		tool(f.Tools["npm"], "npm", "not found: make test skips the page's own tests", "apt-get install npm"),
+	}
 }
