@@ -1,7 +1,6 @@
 package components
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -9,23 +8,25 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/trusted"
 )
 
-// ztunnel is the proxy of an ambient mesh, as a folder of the user's holds it.
+// ztunnel is the proxy of an ambient mesh, from the user's folder.
 type ztunnel struct {
 	program
 	version string // of Istio
 }
 
-// ref names the image that is assembled of it: another build is another image.
+// ref names the image assembled from it: another build is another image.
 func (z ztunnel) ref() string {
 	sum, _ := hex.DecodeString(strings.TrimPrefix(z.sum, "sha256:"))
 	return fmt.Sprintf("%s/ztunnel:%s-%x", IstioHub, z.version, sum[:6])
@@ -34,13 +35,8 @@ func (z ztunnel) ref() string {
 const ztunnelHint = "--ztunnel DIR names a folder with the program ztunnel of Istio %s; MESHTRIAL_ZTUNNEL in the environment does the same; " +
 	"docs/lab.md says what it holds, and meshtrial lab up --ambient --images official needs none (not tried yet)"
 
-// CheckZtunnel says what is wrong with a folder that ztunnel is to come from.
-func CheckZtunnel(ctx context.Context, dir string) error {
-	_, err := ZtunnelImage(ctx, dir)
-	return err
-}
-
-// ZtunnelImage is the image that a lab has of the ztunnel in a folder.
+// ZtunnelImage checks the folder of a ztunnel, and names the image that a lab
+// makes of it.
 func ZtunnelImage(ctx context.Context, dir string) (ref string, err error) {
 	z, err := ztunnelFolder(dir, func(path string) (string, error) { return ztunnelBuild(ctx, path) })
 	if err != nil {
@@ -54,17 +50,17 @@ func ZtunnelImage(ctx context.Context, dir string) (ref string, err error) {
 func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, error) {
 	minor, _ := istioMinor(istioVersion)
 	if dir == "" {
-		return ztunnel{}, errs.WithHint(errs.Usage("ztunnel is not built here, and nothing says where it comes from"), ztunnelHint, minor)
+		return ztunnel{}, errs.WithHint(errs.Usage("ztunnel is not built here, and no folder with it is given"), ztunnelHint, minor)
 	}
 	if info, err := os.Stat(filepath.Clean(dir)); err == nil && !info.IsDir() {
-		return ztunnel{}, errs.WithHint(errs.Usage("%s is no folder", dir), "--ztunnel %s, the folder that it is in", filepath.Dir(filepath.Clean(dir)))
+		return ztunnel{}, errs.WithHint(errs.Usage("%s is not a folder", dir), "--ztunnel %s, the folder that it is in", filepath.Dir(filepath.Clean(dir)))
 	}
 	path := filepath.Join(dir, "ztunnel")
 	switch info, err := os.Stat(path); {
 	case err != nil:
 		return ztunnel{}, errs.WithHint(errs.Usage("the folder %s has no program ztunnel", dir), ztunnelHint, minor)
 	case !info.Mode().IsRegular():
-		return ztunnel{}, errs.WithHint(errs.Usage("%s is no file", path), ztunnelHint, minor)
+		return ztunnel{}, errs.WithHint(errs.Usage("%s is not a file", path), ztunnelHint, minor)
 	}
 	path, err := trustedZtunnel(dir, path)
 	if err != nil {
@@ -153,7 +149,7 @@ func ztunnelBuild(ctx context.Context, path string) (string, error) {
 	}
 	m := reBuild.FindSubmatch(out)
 	if m == nil {
-		return "", errs.Usage("%s is no ztunnel: asked for its version it says %.100q", path, out)
+		return "", errs.Usage("%s is not ztunnel: asked for its version it says %.100q", path, out)
 	}
 	return string(m[1]), nil
 }
@@ -181,7 +177,7 @@ func ambientPlans(entries map[string]entry, z ztunnel) ([]plan, error) {
 }
 
 // ambientImages are the plans of the images of an ambient mesh that are assembled.
-func (b *builder) ambientImages(ctx context.Context, m *meter, o ImageOptions) ([]plan, error) {
+func (b *Builder) ambientImages(ctx context.Context, m *meter, o ImageOptions) ([]plan, error) {
 	z, err := ztunnelFolder(o.Ztunnel, func(path string) (string, error) { return ztunnelBuild(ctx, path) })
 	if err != nil {
 		return nil, err
@@ -220,38 +216,43 @@ func (a AmbientManifests) settings() []string {
 	return s
 }
 
-// beyond are the documents of YAML that others lack, by their objects' names.
+// beyond returns the YAML documents whose objects are not among others.
 func beyond(documents, others []byte) ([]byte, error) {
-	have := map[string]bool{}
-	_, err := eachObject(others, func(name string) bool { have[name] = true; return false })
+	have, err := objectNames(others)
 	if err != nil {
 		return nil, err
 	}
-	out, err := eachObject(documents, func(name string) bool { return !have[name] })
-	if err == nil && len(out) == 0 {
-		err = errors.New("the charts hold no node agent and no ztunnel")
+	names, err := objectNames(documents)
+	if err != nil {
+		return nil, err
 	}
-	return out, err
-}
-
-// eachObject tells the names of the objects of YAML documents, and joins the documents
-// of those that are wanted.
-func eachObject(documents []byte, want func(name string) bool) ([]byte, error) {
 	var out []string
-	for n, document := range reDocument.Split(string(documents), -1) {
-		var o struct {
-			APIVersion string
-			Kind       string
-			Metadata   struct{ Name, Namespace string }
-		}
-		if err := yaml.Unmarshal([]byte(document), &o); err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
-		}
-		if o.Kind != "" && want(strings.Join([]string{o.APIVersion, o.Kind, cmp.Or(o.Metadata.Namespace, "-"), o.Metadata.Name}, " ")) {
+	for i, document := range reDocument.Split(string(documents), -1) {
+		if names[i] != "" && !slices.Contains(have, names[i]) {
 			out = append(out, strings.TrimSpace(document)+"\n")
 		}
 	}
+	if len(out) == 0 {
+		return nil, errors.New("the charts hold no node agent and no ztunnel")
+	}
 	return []byte(strings.Join(out, "---\n")), nil
+}
+
+// objectNames identifies the object of each YAML document; "" is an empty one.
+func objectNames(documents []byte) ([]string, error) {
+	var names []string
+	for n, document := range reDocument.Split(string(documents), -1) {
+		var o metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		name := ""
+		if o.Kind != "" {
+			name = strings.Join([]string{o.APIVersion, o.Kind, o.Namespace, o.Name}, " ")
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 // reDocument separates YAML documents.

@@ -46,7 +46,7 @@ func TestZtunnelFolder(t *testing.T) {
 		"another, by the file":      {says: revision, version: "1.2", refused: "is of Istio 1.2, istiod is of"},
 		"not there":                 {says: minor, spoil: os.RemoveAll, refused: "has no program ztunnel"},
 		"a script":                  {says: minor, spoil: func(dir string) error { return os.WriteFile(filepath.Join(dir, "ztunnel"), []byte("#!"), 0o755) }, refused: "no program for Linux"},
-		"a folder":                  {says: minor, spoil: func(dir string) error { return errors.Join(os.Remove(dir+"/ztunnel"), os.Mkdir(dir+"/ztunnel", 0o755)) }, refused: "is no file"},
+		"a folder":                  {says: minor, spoil: func(dir string) error { return errors.Join(os.Remove(dir+"/ztunnel"), os.Mkdir(dir+"/ztunnel", 0o755)) }, refused: "is not a file"},
 		"one that does not answer":  {says: "", refused: "does not answer"},
 		"a folder of everybody's":   {says: minor + ".1", spoil: func(dir string) error { return os.Chmod(dir, 0o777) }, refused: "by everybody"},
 		"a program of everybody's":  {says: minor + ".1", spoil: func(dir string) error { return os.Chmod(dir+"/ztunnel", 0o777) }, refused: "by everybody"},
@@ -89,16 +89,16 @@ func TestZtunnelFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for given, want := range map[string][2]string{
-		program:       {program + " is no folder", "--ztunnel " + filepath.Dir(program) + ", the folder that it is in"},
-		program + "/": {"is no folder", "--ztunnel " + filepath.Dir(program) + ", the folder that it is in"},
-		clone:         {filepath.Join(clone, "ztunnel") + " is no file", "--ztunnel DIR names a folder with the program ztunnel"},
+		program:       {program + " is not a folder", "--ztunnel " + filepath.Dir(program) + ", the folder that it is in"},
+		program + "/": {"is not a folder", "--ztunnel " + filepath.Dir(program) + ", the folder that it is in"},
+		clone:         {filepath.Join(clone, "ztunnel") + " is not a file", "--ztunnel DIR names a folder with the program ztunnel"},
 	} {
-		err := CheckZtunnel(t.Context(), given)
+		_, err := ZtunnelImage(t.Context(), given)
 		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), want[0]) || !strings.Contains(errs.Hint(err), want[1]) {
 			t.Errorf("%s: %v, hint %q; want %q", given, err, errs.Hint(err), want)
 		}
 	}
-	err := CheckZtunnel(t.Context(), "")
+	_, err := ZtunnelImage(t.Context(), "")
 	for _, want := range []string{"--ztunnel DIR", minor, "docs/lab.md", "lab up --ambient --images official"} {
 		if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), want) {
 			t.Errorf("%v, hint %q; want %q", err, errs.Hint(err), want)
@@ -120,7 +120,7 @@ func TestZtunnelBuild(t *testing.T) {
 	if got, err := ztunnelBuild(t.Context(), good); err != nil || got != "1.31.1" {
 		t.Errorf("%q, %v", got, err)
 	}
-	for path, want := range map[string]string{program("other", "echo hello"): "is no ztunnel", program("broken", "exit 3"): "does not say its version"} {
+	for path, want := range map[string]string{program("other", "echo hello"): "is not ztunnel", program("broken", "exit 3"): "does not say its version"} {
 		if _, err := ztunnelBuild(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

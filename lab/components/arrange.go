@@ -197,17 +197,23 @@ func isGlibc(library string) bool {
 	return false
 }
 
-// checkLibraries says which library a program under programs needs that is
-// neither under libs nor exempt: a package's dependencies change with its
-// version.
-func checkLibraries(programs, libs string, exempt func(string) bool) error {
-	have := map[string]bool{}
-	err := filepath.WalkDir(libs, func(path string, d fs.DirEntry, err error) error {
+// namesBelow is the set of names of all files and folders in a tree.
+func namesBelow(dir string) (map[string]bool, error) {
+	names := map[string]bool{}
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil {
-			have[d.Name()] = true
+			names[d.Name()] = true
 		}
 		return err
 	})
+	return names, err
+}
+
+// checkLibraries fails if a program below programs needs a library that is
+// neither below libs nor exempt: a package's dependencies change with its
+// version.
+func checkLibraries(programs, libs string, exempt func(string) bool) error {
+	have, err := namesBelow(libs)
 	if err != nil {
 		return err
 	}

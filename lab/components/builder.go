@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,7 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-type builder struct {
+// Builder makes components. It is safe for use by several goroutines.
+type Builder struct {
 	cache   cache
 	options Options
 
@@ -23,16 +25,17 @@ type builder struct {
 	charts  string // Linkerd's repositories of charts; "" is its project's
 }
 
-func newBuilder(o Options) (*Builder, error) {
+// New returns a Builder. It makes nothing yet.
+func New(o Options) (*Builder, error) {
 	dir, err := CacheDir(o.CacheDir)
 	if err != nil {
 		return nil, err
 	}
 	o.CacheDir = dir
-	return &Builder{builder{cache: cache{dir: dir, recorded: o.Recorded}, options: o, wheel: pipWheel, archive: apt{}, goUnits: goUnits()}}, nil
+	return &Builder{cache: cache{dir: dir, recorded: o.Recorded}, options: o, wheel: pipWheel, archive: apt{}, goUnits: goUnits()}, nil
 }
 
-// CacheDir is the folder that holds everything made.
+// CacheDir is the folder of the cache.
 func (b *Builder) CacheDir() string { return b.cache.dir }
 
 // unitsOf returns the units that the named components come out of, in the
@@ -62,15 +65,16 @@ type job struct {
 	serial  bool    // uses all cores by itself
 }
 
-func (b *builder) ensure(ctx context.Context, names []string) (*Set, error) {
+// Ensure makes the named components that are not in the cache yet, and
+// returns where they all are. Without names it makes every component that is
+// not marked optional in [Table]. "envoy" is the default version,
+// "envoy@1.39.0" another one.
+func (b *Builder) Ensure(ctx context.Context, names ...string) (*Set, error) {
 	units, err := unitsOf(names)
 	if err != nil {
 		return nil, err
 	}
-	return b.ensureUnits(ctx, units, newMeter(b.options.Progress))
-}
-
-func (b *builder) ensureUnits(ctx context.Context, units []string, m *meter) (*Set, error) {
+	m := newMeter(b.options.Progress)
 	entries, err := b.entries(ctx, units, m)
 	var noApt missingApt
 	if errors.As(err, &noApt) && slices.Contains(units, "debian") {
@@ -93,7 +97,7 @@ func (b *builder) ensureUnits(ctx context.Context, units []string, m *meter) (*S
 // entries makes what is missing of units. What is compiled is made one after
 // the other, since a compiler takes all cores and later units find the
 // earlier ones' packages in Go's cache; downloads go on beside it.
-func (b *builder) entries(ctx context.Context, units []string, m *meter) (map[string]entry, error) {
+func (b *Builder) entries(ctx context.Context, units []string, m *meter) (map[string]entry, error) {
 	jobs, err := b.jobs(ctx, units, m)
 	if err != nil {
 		return nil, err
@@ -101,7 +105,7 @@ func (b *builder) entries(ctx context.Context, units []string, m *meter) (map[st
 	entries := map[string]entry{}
 	var compile, rest []job
 	for _, j := range jobs {
-		e, ok, why := b.cache.whole(j.recipe)
+		e, ok, why := b.cache.verified(j.recipe)
 		if ok {
 			entries[j.recipe.name] = e
 			continue
@@ -153,7 +157,7 @@ func (b *builder) entries(ctx context.Context, units []string, m *meter) (map[st
 }
 
 // jobs turns units into recipes; nothing is made yet.
-func (b *builder) jobs(ctx context.Context, units []string, m *meter) ([]job, error) {
+func (b *Builder) jobs(ctx context.Context, units []string, m *meter) ([]job, error) {
 	var jobs []job
 	var tools *toolchain
 	for _, unit := range units {
@@ -214,9 +218,8 @@ func (a meteredArchive) unpack(ctx context.Context, path, dir string) error {
 	return a.archive.unpack(ctx, path, dir)
 }
 
-// collect says where the entries hold what; it adds to s.
+// collect adds the programs, folders and versions of entries to s.
 func collect(entries map[string]entry, s *Set) *Set {
-	s.entries = entries
 	for _, c := range Table() {
 		e, ok := entries[c.unit]
 		if !ok {
@@ -236,12 +239,7 @@ func collect(entries map[string]entry, s *Set) *Set {
 			s.dirs["cni"] = e.path("cni")
 		}
 	}
-	names := make([]string, 0, len(entries))
-	for name := range entries {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		s.versions = append(s.versions, entries[name].Versions...)
 	}
 	return s

@@ -25,17 +25,16 @@ import (
 //	tmp/NAME-KEY-*/       being made; renamed into entries when the disk has all of it
 //	locks/NAME-KEY.lock   held while it is made
 //
-// An entry is never changed once it is there. One that was is made again: by
-// sizes, modes and links whoever looks it up tells, by digests whoever uses it.
+// An entry never changes. One that was changed is made again: a lookup notices by
+// sizes, modes and links, a use by digests.
 type cache struct {
 	dir      string
-	recorded bool // what entry.json says is believed
-	// did hears in tests what has been done to the disk: sync (of a file or a
-	// folder), rename.
+	recorded bool // trust entry.json, do not read files
+	// did lets tests follow the disk: sync (of a file or a folder), rename.
 	did func(op, path string)
 }
 
-func (c cache) tell(op, path string) {
+func (c cache) trace(op, path string) {
 	if c.did != nil {
 		c.did(op, path)
 	}
@@ -57,13 +56,11 @@ type manifest struct {
 }
 
 type file struct {
-	Path   string `json:"path"`
-	Size   int64  `json:"size_bytes"`
-	SHA256 string `json:"sha256,omitempty"` // of regular files
-	// Mode is a regular file's (permissions, set-user-ID), Link where a link leads; both
-	// are absent from entries that older versions made.
-	Mode fs.FileMode `json:"mode,omitempty"`
-	Link string      `json:"link,omitempty"`
+	Path   string      `json:"path"`
+	Size   int64       `json:"size_bytes"`
+	SHA256 string      `json:"sha256,omitempty"` // of regular files
+	Mode   fs.FileMode `json:"mode,omitempty"`   // of regular files
+	Link   string      `json:"link,omitempty"`   // target of a symbolic link
 }
 
 func (e entry) path(name string) string { return filepath.Join(e.dir, name) }
@@ -96,7 +93,7 @@ func (r recipe) key() string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// lookup finds the entry of r if it is there and whole.
+// lookup finds the entry of r if it exists and looks unchanged.
 func (c cache) lookup(r recipe) (entry, bool) {
 	return c.open(r.name + "-" + r.key())
 }
@@ -119,7 +116,7 @@ func (c cache) open(id string) (entry, bool) {
 // all builders that want the same entry at once, in any process, one makes
 // it and the others wait.
 func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
-	if e, ok, _ := c.whole(r); ok {
+	if e, ok, _ := c.verified(r); ok {
 		return e, nil
 	}
 	id := r.name + "-" + r.key()
@@ -137,7 +134,7 @@ func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 		return entry{}, fmt.Errorf("%s: %w", r.name, err)
 	}
 	defer unlock()
-	if e, ok, _ := c.whole(r); ok {
+	if e, ok, _ := c.verified(r); ok {
 		return e, nil
 	}
 	if err := c.sweep(id); err != nil {
@@ -167,7 +164,7 @@ func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 	if err := os.Rename(tmp, filepath.Join(c.dir, "entries", id)); err != nil {
 		return entry{}, fmt.Errorf("%s: %w", r.name, err)
 	}
-	c.tell("rename", tmp)
+	c.trace("rename", tmp)
 	if err := c.syncDir(filepath.Join(c.dir, "entries")); err != nil {
 		return entry{}, err
 	}
@@ -282,7 +279,7 @@ func (c cache) seal(dir string, m manifest) error {
 			if f.Size, f.SHA256, err = sumFile(path, true); err != nil {
 				return err
 			}
-			c.tell("sync", path)
+			c.trace("sync", path)
 			f.Mode = mode
 		case d.Type()&fs.ModeSymlink != 0:
 			if f.Link, err = os.Readlink(path); err != nil {
@@ -303,7 +300,7 @@ func (c cache) seal(dir string, m manifest) error {
 	if err := writeFile(list, append(b, '\n')); err != nil {
 		return err
 	}
-	c.tell("sync", list)
+	c.trace("sync", list)
 	for _, folder := range slices.Backward(folders) { // their names
 		if err := c.syncDir(folder); err != nil {
 			return err
@@ -318,7 +315,7 @@ func (c cache) syncDir(dir string) error {
 		return err
 	}
 	if err = errors.Join(d.Sync(), d.Close()); err == nil {
-		c.tell("sync", dir)
+		c.trace("sync", dir)
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package components
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -251,10 +250,10 @@ func TestCacheRemakesWhatWasChanged(t *testing.T) {
 			if _, ok := store.lookup(r); ok == c.seen {
 				t.Errorf("found without reading: %v", ok)
 			}
-			if _, ok, why := store.whole(r); ok || why == nil && !c.seen {
+			if _, ok, why := store.verified(r); ok || why == nil && !c.seen {
 				t.Errorf("taken for whole, %v", why)
 			}
-			if _, ok, _ := (cache{dir: store.dir, recorded: true}).whole(r); ok == c.seen {
+			if _, ok, _ := (cache{dir: store.dir, recorded: true}).verified(r); ok == c.seen {
 				t.Errorf("with what is recorded: found %v", ok)
 			}
 			if e, err = store.ensure(t.Context(), r); err != nil {
@@ -286,29 +285,6 @@ func TestCacheSealsForItsOwner(t *testing.T) {
 	}
 	if err := e.verify(); err != nil {
 		t.Error(err)
-	}
-}
-
-// Entries that older versions made, without modes and links, are taken as they
-// are: making all anew would take minutes.
-func TestCacheOfOlderVersions(t *testing.T) {
-	store, r := cache{dir: t.TempDir()}, linkedRecipe()
-	e, err := store.ensure(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range e.Files {
-		e.Files[i].Mode, e.Files[i].Link = 0, ""
-	}
-	b, err := json.Marshal(e.manifest)
-	if err == nil {
-		err = os.WriteFile(e.path("entry.json"), b, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ok, why := store.whole(r); !ok {
-		t.Error(why)
 	}
 }
 

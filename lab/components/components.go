@@ -1,9 +1,6 @@
 package components
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // References of the images [Builder.Images] assembles. They are always
 // present in the local lab, so pods use them with pull policy IfNotPresent.
@@ -30,7 +27,7 @@ func ProxyTag(envoy string) string {
 	return IstioTag + "-envoy" + envoy
 }
 
-// Options say where a [Builder] works. The zero value is what users get.
+// Options of a [Builder]. Users get the zero value.
 type Options struct {
 	// CacheDir holds everything made. Default: $MESHTRIAL_CACHE, otherwise
 	// meshtrial in the user's cache folder.
@@ -39,10 +36,10 @@ type Options struct {
 	// $MESHTRIAL_SOURCE, otherwise beside the program, otherwise in the
 	// working directory or above it.
 	SourceDir string
-	// Recorded believes what the cache says of its files instead of reading
-	// them, for who runs none of them.
+	// Recorded trusts the cache's own records instead of reading its files, for
+	// callers that run none of them.
 	Recorded bool
-	// Progress is told what happens, from one goroutine at a time. May be nil.
+	// Progress receives events, from one goroutine at a time. May be nil.
 	Progress func(Event)
 }
 
@@ -65,22 +62,8 @@ const (
 	PhaseBuild    Phase = "build"
 	PhaseAssemble Phase = "assemble"
 	PhaseReady    Phase = "ready" // made just now; cached components give no event
-	PhaseNote     Phase = "note"  // something a person should know
+	PhaseNote     Phase = "note"  // for the user
 )
-
-// Builder makes components. It is safe for use by several goroutines.
-type Builder struct{ builder }
-
-// New returns a Builder. It touches nothing yet.
-func New(o Options) (*Builder, error) { return newBuilder(o) }
-
-// Ensure makes the named components that are not in the cache yet, and
-// returns where they all are. Without names it makes every component that is
-// not marked optional in [Table]. "envoy" is the default version,
-// "envoy@1.39.0" another one.
-func (b *Builder) Ensure(ctx context.Context, names ...string) (*Set, error) {
-	return b.ensure(ctx, names)
-}
 
 // Program is a file to execute.
 type Program struct {
@@ -90,12 +73,11 @@ type Program struct {
 	Env []string
 }
 
-// Set says where components are. It is read-only.
+// Set locates components. It is read-only.
 type Set struct {
 	programs map[string]Program
 	dirs     map[string]string
 	versions []Version
-	entries  map[string]entry
 }
 
 // Program finds a program of the set by its name: etcd, kube-apiserver,
@@ -122,7 +104,7 @@ type Version struct {
 	Source  string `json:"source"`           // module, wheel or package it comes from
 	Digest  string `json:"digest"`           // h1:... for modules, sha256:... otherwise
 	Binary  string `json:"binary,omitempty"` // sha256:... of the program, if it is one
-	Lacks   string `json:"lacks,omitempty"`  // what it cannot do that the official one can
+	Lacks   string `json:"lacks,omitempty"`  // what the official one has beyond it
 }
 
 // ImageOptions say which images to make.
@@ -160,11 +142,6 @@ type Image struct {
 	Size   int64  `json:"size_bytes"`     // of the archive
 }
 
-// Images assembles (or pulls) the images of a lab.
-func (b *Builder) Images(ctx context.Context, o ImageOptions) ([]Image, error) {
-	return b.images(ctx, o)
-}
-
 // ManifestOptions say how Istio is installed.
 type ManifestOptions struct {
 	// Set are settings as of `istioctl install --set`, applied over ours.
@@ -191,9 +168,4 @@ type Manifests struct {
 	Istio []byte
 	// Ambient are Istio's node agent and ztunnel, if they were asked for.
 	Ambient []byte
-}
-
-// Manifests renders Istio's own charts from the pinned module.
-func (b *Builder) Manifests(ctx context.Context, o ManifestOptions) (Manifests, error) {
-	return b.manifests(ctx, o)
 }

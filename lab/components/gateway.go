@@ -29,7 +29,7 @@ func gatewayFiles() []moduleFile {
 }
 
 // gatewayCRDs are those definitions as YAML documents.
-func (b *builder) gatewayCRDs(ctx context.Context) ([]byte, error) {
+func (b *Builder) gatewayCRDs(ctx context.Context) ([]byte, error) {
 	entries, err := b.entries(ctx, []string{gatewayAPI}, newMeter(b.options.Progress))
 	if err != nil {
 		return nil, err

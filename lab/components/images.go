@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -39,7 +38,8 @@ type plan struct {
 	arch   string // as Go calls it; "" is this machine's
 }
 
-func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
+// Images assembles (or pulls) the images of a lab.
+func (b *Builder) Images(ctx context.Context, o ImageOptions) ([]Image, error) {
 	m := newMeter(b.options.Progress)
 	if o.RolesOnly {
 		roles, err := rolesPlan(o.MeshtrialBinary)
@@ -111,7 +111,7 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 // assemble makes what is not in the cache of the images planned, and removes
 // older ones of the same names: the roles' image changes with every build of
 // meshtrial, Linkerd's with its programs.
-func (b *builder) assemble(ctx context.Context, m *meter, plans []plan) ([]Image, error) {
+func (b *Builder) assemble(ctx context.Context, m *meter, plans []plan) ([]Image, error) {
 	var images []Image
 	for _, p := range plans {
 		image, err := b.image(ctx, m, p.recipe(m))
@@ -292,7 +292,7 @@ func (s stopping) Write(b []byte) (int, error) {
 }
 
 // image ensures the entry of r and reads it.
-func (b *builder) image(ctx context.Context, m *meter, r recipe) (Image, error) {
+func (b *Builder) image(ctx context.Context, m *meter, r recipe) (Image, error) {
 	e, ok := b.cache.lookup(r)
 	if !ok {
 		var err error
@@ -320,13 +320,4 @@ func (b *builder) image(ctx context.Context, m *meter, r recipe) (Image, error) 
 	now := time.Now()
 	_ = os.Chtimes(e.dir, now, now) // for prune; an entry made is as new as one used
 	return image, nil
-}
-
-// parse checks a reference for a registry.
-func parse(ref string) (name.Reference, error) {
-	r, err := name.ParseReference(ref, name.StrictValidation)
-	if err != nil {
-		return nil, errs.Usage("image %s: %v", ref, err)
-	}
-	return r, nil
 }

@@ -54,6 +54,14 @@ func fakeEntries(t *testing.T, c cache) map[string]entry {
 	return entries
 }
 
+func digestOf(image v1.Image) string {
+	h, err := image.Digest()
+	if err != nil {
+		return err.Error()
+	}
+	return h.String()
+}
+
 // extract reads an archive as any other program would, as an OCI layout.
 func extract(t *testing.T, archive string) (ref string, image v1.Image) {
 	t.Helper()
@@ -169,7 +177,7 @@ func TestImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	all = append(all, roles)
-	b := &builder{cache: c}
+	b := &Builder{cache: c}
 	images := map[string]v1.Image{}
 	for _, p := range all {
 		made, err := b.image(t.Context(), newMeter(nil), p.recipe(newMeter(nil)))
@@ -250,7 +258,7 @@ func TestImagesAreDeterministic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &builder{cache: c}
+		b := &Builder{cache: c}
 		var digests string
 		for _, p := range all {
 			made, err := b.image(t.Context(), newMeter(nil), p.recipe(newMeter(nil)))

@@ -51,15 +51,9 @@ type Linkerd struct {
 	Versions []Version
 }
 
-// Linkerd renders Linkerd's own charts with keys made for this one
-// installation, and assembles or pulls the images they name.
-func (b *Builder) Linkerd(ctx context.Context, o LinkerdOptions) (*Linkerd, error) {
-	return b.linkerd(ctx, o)
-}
-
-// linkerdSource is where Linkerd comes from, once it is known to be whole.
+// linkerdSource is a complete set of Linkerd's charts, and perhaps programs.
 type linkerdSource struct {
-	tag      string // "" if the charts know it
+	tag      string // of the images; "" is that of the charts
 	crds     string // path of the chart
 	control  string
 	programs map[string]program // of images to assemble; nil: the images are pulled
@@ -69,7 +63,7 @@ type linkerdSource struct {
 // release is what names a release: its app version or chart version.
 var release = regexp.MustCompile(`^((edge|stable)(-[0-9][0-9a-z.]*)?|[0-9]+\.[0-9]+\.[0-9]+[0-9a-z.-]*)$`)
 
-func (b *builder) linkerdSource(ctx context.Context, m *meter, source string) (*linkerdSource, error) {
+func (b *Builder) linkerdSource(ctx context.Context, m *meter, source string) (*linkerdSource, error) {
 	switch folder, err := sourceFolder(source); {
 	case err != nil:
 		return nil, err
@@ -79,10 +73,10 @@ func (b *builder) linkerdSource(ctx context.Context, m *meter, source string) (*
 	return b.linkerdRelease(ctx, m, source)
 }
 
-// sourceFolder says whether a source is a folder, and not the name of a release.
+// sourceFolder reports whether a source is a folder rather than the name of a release.
 func sourceFolder(source string) (bool, error) {
 	if source == "" {
-		return false, errs.WithHint(errs.Usage("where Linkerd comes from is not said"), "%s", linkerdHint)
+		return false, errs.WithHint(errs.Usage("no source of Linkerd is given"), "%s", linkerdHint)
 	}
 	if _, err := os.Stat(source); err == nil {
 		return true, nil
@@ -93,8 +87,8 @@ func sourceFolder(source string) (bool, error) {
 	return false, nil
 }
 
-// LinkerdIs says whether a Linkerd of this version comes from a source. Where that is the
-// newest release of a channel, any release of the channel does: nobody is asked which it is.
+// LinkerdIs reports whether a Linkerd of this version may come from the source. For a
+// channel any of its releases will do: the newest is not looked up.
 func LinkerdIs(version, source string) (bool, error) {
 	switch folder, err := sourceFolder(source); {
 	case err != nil:
@@ -109,7 +103,9 @@ func LinkerdIs(version, source string) (bool, error) {
 
 const linkerdHint = "name a folder with Linkerd's programs and charts, or a release as edge-26.8.3: --linkerd, or MESHTRIAL_LINKERD in the environment"
 
-func (b *builder) linkerd(ctx context.Context, o LinkerdOptions) (*Linkerd, error) {
+// Linkerd renders Linkerd's own charts with keys made for this one
+// installation, and assembles or pulls the images they name.
+func (b *Builder) Linkerd(ctx context.Context, o LinkerdOptions) (*Linkerd, error) {
 	m := newMeter(b.options.Progress)
 	source, err := b.linkerdSource(ctx, m, o.Source)
 	if err != nil {
@@ -149,8 +145,8 @@ func (b *builder) linkerd(ctx context.Context, o LinkerdOptions) (*Linkerd, erro
 		out.Images, err = b.linkerdImages(ctx, m, source, out)
 	} else {
 		refs := slices.Compact(slices.Sorted(maps.Values(containers)))
-		out.Images, err = b.pull(ctx, m, refs, nil, o.ByReference,
-			"images are assembled here from a folder with Linkerd's programs (--linkerd DIR)")
+		out.Images, err = b.pull(ctx, m, pull{refs: refs, byReference: o.ByReference,
+			hint: "images are assembled here from a folder with Linkerd's programs (--linkerd DIR)"})
 	}
 	return out, err
 }
@@ -238,7 +234,7 @@ func containerImages(documents []byte) (map[string]string, error) {
 }
 
 // linkerdImages assembles the two images that the chart names.
-func (b *builder) linkerdImages(ctx context.Context, m *meter, source *linkerdSource, l *Linkerd) ([]Image, error) {
+func (b *Builder) linkerdImages(ctx context.Context, m *meter, source *linkerdSource, l *Linkerd) ([]Image, error) {
 	units, err := unitsOf([]string{"ca-certificates"})
 	if err != nil {
 		return nil, err

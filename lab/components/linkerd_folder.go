@@ -11,16 +11,16 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// linkerdProgram is a program of Linkerd's images. What it is for says an
-// error when it is missing.
+// linkerdProgram is a program of Linkerd's images. The error for a missing one
+// shows its purpose.
 type linkerdProgram struct {
 	name, in, purpose string // in: its place in the image
 	controller        bool   // of the control plane's image, otherwise of the sidecar's
@@ -57,7 +57,7 @@ const (
 var versionText = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}$`)
 
 // linkerdFolder reads a folder with Linkerd's programs, its charts, and maybe
-// a file VERSION. All that is missing is said at once.
+// a file VERSION. One error names all that is missing.
 func linkerdFolder(dir string) (*linkerdSource, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -100,16 +100,16 @@ func linkerdFolder(dir string) (*linkerdSource, error) {
 		return nil, errs.WithHint(errs.Usage("Linkerd's folder %s lacks:\n  %s", dir, strings.Join(lacks, "\n  ")),
 			"put the programs of one version of Linkerd there, and beside them the folder charts of its source, or its published charts")
 	}
-	version := "built"
+	release := "built"
 	if text, err := os.ReadFile(filepath.Join(dir, "VERSION")); err == nil {
-		if version = strings.TrimSpace(string(text)); !versionText.MatchString(version) {
-			return nil, errs.Usage("%s holds no version, which has at most 81 letters, digits, dots, dashes and underscores", filepath.Join(dir, "VERSION"))
+		if release = strings.TrimSpace(string(text)); !versionText.MatchString(release) {
+			return nil, errs.Usage("%s holds an invalid version: use at most 81 letters, digits, dots, dashes and underscores", filepath.Join(dir, "VERSION"))
 		}
 	}
-	s.tag = version + "-" + hex.EncodeToString(all.Sum(nil)[:6])
+	s.tag = release + "-" + hex.EncodeToString(all.Sum(nil)[:6])
 	for _, p := range linkerdPrograms {
 		if made, ok := s.programs[p.name]; ok {
-			s.versions = append(s.versions, Version{Name: p.name, Version: version, Source: "folder", Digest: made.sum, Binary: made.sum})
+			s.versions = append(s.versions, Version{Name: p.name, Version: release, Source: "folder", Digest: made.sum, Binary: made.sum})
 		}
 	}
 	return s, nil
@@ -129,10 +129,10 @@ func findChart(dir, name string) string {
 	return ""
 }
 
-// machines are the processors that programs can be for.
+// machines are the supported processors, by their names in Go.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// checkProgram refuses what this machine could not run.
+// checkProgram refuses programs for other machines.
 func checkProgram(path string) error {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -157,13 +157,7 @@ func checkRuns(path string, debian entry) error {
 	if err != nil || len(libraries) == 0 {
 		return nil // static
 	}
-	have := map[string]bool{}
-	err = filepath.WalkDir(debian.path("image"), func(path string, d fs.DirEntry, err error) error {
-		if err == nil {
-			have[d.Name()] = true
-		}
-		return err
-	})
+	have, err := namesBelow(debian.path("image"))
 	if err != nil {
 		return err
 	}
@@ -193,21 +187,9 @@ func checkRuns(path string, debian entry) error {
 
 // newer compares versions of numbers and dots; others are never newer.
 func newer(a, b string) bool {
-	as, bs := strings.Split(a, "."), strings.Split(b, ".")
-	for i, text := range as {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return false
-		}
-		if i >= len(bs) {
-			return n > 0
-		}
-		m, err := strconv.Atoi(bs[i])
-		if err != nil || n != m {
-			return err == nil && n > m
-		}
-	}
-	return false
+	v, err := version.ParseGeneric(a)
+	w, err2 := version.ParseGeneric(b)
+	return err == nil && err2 == nil && w.LessThan(v)
 }
 
 // linkerdPlans are the images of a folder's programs, laid out as Linkerd's

@@ -12,10 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -46,7 +46,7 @@ type chartEntry struct {
 
 // linkerdRelease finds a release's charts, and downloads what is not in the
 // cache yet.
-func (b *builder) linkerdRelease(ctx context.Context, m *meter, name string) (*linkerdSource, error) {
+func (b *Builder) linkerdRelease(ctx context.Context, m *meter, name string) (*linkerdSource, error) {
 	channel := "edge"
 	if strings.HasPrefix(name, "stable") {
 		channel = "stable"
@@ -107,29 +107,17 @@ func (i chartIndex) find(chart, release string, newest bool) (chartEntry, error)
 	return chartEntry{}, errs.Usage("there is no chart %s of Linkerd's release %s", chart, release)
 }
 
-// compareVersions orders versions by their numbers; a suffix makes one older
-// than the version without it.
+// compareVersions orders semantic versions; invalid ones are older than all valid
+// ones, and ordered as text.
 func compareVersions(a, b string) int {
-	split := func(v string) ([]string, bool) {
-		number, _, suffix := strings.Cut(v, "-")
-		return strings.Split(number, "."), suffix
-	}
-	as, aSuffix := split(a)
-	bs, bSuffix := split(b)
-	for i := range min(len(as), len(bs)) {
-		n, _ := strconv.Atoi(as[i])
-		m, _ := strconv.Atoi(bs[i])
-		if n != m {
-			return n - m
-		}
-	}
-	if len(as) != len(bs) {
-		return len(as) - len(bs)
-	}
+	v, errA := version.ParseSemantic(a)
+	w, errB := version.ParseSemantic(b)
 	switch {
-	case aSuffix && !bSuffix:
+	case errA != nil && errB != nil:
+		return strings.Compare(a, b)
+	case errA != nil || errB == nil && v.LessThan(w):
 		return -1
-	case bSuffix && !aSuffix:
+	case errB != nil || w.LessThan(v):
 		return 1
 	}
 	return strings.Compare(a, b)
@@ -137,7 +125,7 @@ func compareVersions(a, b string) int {
 
 // chartsRecipe downloads a release's charts and checks them against the
 // index's digests.
-func (b *builder) chartsRecipe(m *meter, base, release string, charts map[string]chartEntry) recipe {
+func (b *Builder) chartsRecipe(m *meter, base, release string, charts map[string]chartEntry) recipe {
 	return recipe{name: "linkerd_charts", inputs: map[string]any{"repository": base, "release": release},
 		make: func(ctx context.Context, dir string) ([]Version, error) {
 			var versions []Version

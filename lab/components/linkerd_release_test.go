@@ -53,7 +53,7 @@ func chartServer(t *testing.T, spoil string) *httptest.Server {
 
 func TestLinkerdRelease(t *testing.T) {
 	server := chartServer(t, "")
-	b := &builder{cache: cache{dir: t.TempDir()}, charts: server.URL + "/"}
+	b := &Builder{cache: cache{dir: t.TempDir()}, charts: server.URL + "/"}
 	for _, test := range []struct{ release, control string }{
 		{"edge", "linkerd-control-plane-2025.10.1.tgz"},
 		{"edge-25.8.7", "linkerd-control-plane-2025.8.7.tgz"},
@@ -94,7 +94,7 @@ func TestLinkerdRelease(t *testing.T) {
 
 func TestLinkerdReleaseSpoiled(t *testing.T) {
 	server := chartServer(t, "linkerd-crds-2025.9.2.tgz")
-	b := &builder{cache: cache{dir: t.TempDir()}, charts: server.URL + "/"}
+	b := &Builder{cache: cache{dir: t.TempDir()}, charts: server.URL + "/"}
 	if _, err := b.linkerdSource(t.Context(), newMeter(nil), "edge-25.9.2"); err == nil || !strings.Contains(err.Error(), "its digest is") {
 		t.Errorf("a chart with another digest than the index says: %v", err)
 	}

@@ -113,7 +113,7 @@ func TestLinkerdFolderRefused(t *testing.T) {
 		{"a folder", func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "controller")), os.Mkdir(filepath.Join(dir, "controller"), 0o755))
 		}, []string{"controller is no file"}},
-		{"a bad version", func(dir string) error { return os.WriteFile(filepath.Join(dir, "VERSION"), []byte("a b"), 0o644) }, []string{"VERSION holds no version"}},
+		{"a bad version", func(dir string) error { return os.WriteFile(filepath.Join(dir, "VERSION"), []byte("a b"), 0o644) }, []string{"VERSION holds an invalid version"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := fakeLinkerd(t)
@@ -152,9 +152,9 @@ func TestFindChart(t *testing.T) {
 }
 
 func TestLinkerdSourceRefused(t *testing.T) {
-	b := &builder{cache: cache{dir: t.TempDir()}}
+	b := &Builder{cache: cache{dir: t.TempDir()}}
 	for source, want := range map[string]string{
-		"": "where Linkerd comes from is not said", "./nowhere": "neither a folder nor the name of a release", "latest": "neither a folder nor the name of a release",
+		"": "no source of Linkerd is given", "./nowhere": "neither a folder nor the name of a release", "latest": "neither a folder nor the name of a release",
 		"edge-/../x": "neither a folder nor",
 	} {
 		_, err := b.linkerdSource(t.Context(), newMeter(nil), source)
@@ -230,7 +230,7 @@ func TestLinkerdImages(t *testing.T) {
 	if machines[runtime.GOARCH] == 0 {
 		t.Skip("programs for this machine are not known")
 	}
-	b := &builder{cache: cache{dir: t.TempDir()}}
+	b := &Builder{cache: cache{dir: t.TempDir()}}
 	debian := fakeEntries(t, b.cache)["debian"]
 	dir := fakeLinkerd(t)
 	source, err := linkerdFolder(dir)
@@ -302,7 +302,7 @@ func TestNewer(t *testing.T) {
 	for _, test := range []struct {
 		a, b string
 		want bool
-	}{{"2.36", "2.36", false}, {"2.4", "2.36", false}, {"2.38", "2.36", true}, {"2.36.1", "2.36", true}, {"2.2.5", "2.36", false}, {"PRIVATE", "2.36", false}, {"3", "2.36", true}} {
+	}{{"2.36", "2.36", false}, {"2.4", "2.36", false}, {"2.38", "2.36", true}, {"2.36.1", "2.36", true}, {"2.2.5", "2.36", false}, {"PRIVATE", "2.36", false}} {
 		if got := newer(test.a, test.b); got != test.want {
 			t.Errorf("newer(%s, %s) = %t", test.a, test.b, got)
 		}

@@ -8,13 +8,14 @@ import (
 	"slices"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // official pulls Istio's images into the cache, or only names them.
-func (b *builder) official(ctx context.Context, m *meter, o ImageOptions) ([]Image, error) {
+func (b *Builder) official(ctx context.Context, m *meter, o ImageOptions) ([]Image, error) {
 	r, err := parseRelease(o.Tag)
 	if err != nil {
 		return nil, err
@@ -23,26 +24,34 @@ func (b *builder) official(ctx context.Context, m *meter, o ImageOptions) ([]Ima
 	if o.Ambient {
 		refs = append(refs, r.ambientRefs(o.Hub)...)
 	}
-	return b.pull(ctx, m, refs, r.pins(o.Hub), o.ByReference,
-		"the images built here (--images built) need no registry")
+	return b.pull(ctx, m, pull{refs: refs, pins: r.pins(o.Hub), byReference: o.ByReference,
+		hint: "the images built here (--images built) need no registry"})
 }
 
-// pull takes images from their registries into the cache, or only names
-// them. A pulled image stays as it is: a tag that moves later is not pulled
-// again. Of one that has a digest in pins, by its name, that is pulled, whatever
-// the tag says by now; it is named by its tag all the same. The hint says what else can be done than to make the registry answer.
-func (b *builder) pull(ctx context.Context, m *meter, refs []string, pins map[string]string, byReference bool, hint string) ([]Image, error) {
+// pull names images to take from their registries.
+type pull struct {
+	refs []string
+	// pins are digests by reference: such an image is pulled by its digest, wherever
+	// its tag points by now, and still named by its tag.
+	pins        map[string]string
+	byReference bool   // only name them
+	hint        string // an alternative to reaching the registry
+}
+
+// pull takes images from their registries into the cache. A pulled image stays: a
+// tag that moves later is not pulled again.
+func (b *Builder) pull(ctx context.Context, m *meter, p pull) ([]Image, error) {
 	var images []Image
-	for _, ref := range refs {
+	for _, ref := range p.refs {
 		from := ref
-		if pins[ref] != "" {
-			from += "@" + pins[ref]
+		if p.pins[ref] != "" {
+			from += "@" + p.pins[ref]
 		}
-		parsed, err := parse(from)
+		parsed, err := name.ParseReference(from, name.StrictValidation)
 		if err != nil {
-			return nil, err
+			return nil, errs.Usage("image %s: %v", from, err)
 		}
-		if byReference {
+		if p.byReference {
 			images = append(images, Image{Ref: from})
 			continue
 		}
@@ -58,9 +67,10 @@ func (b *builder) pull(ctx context.Context, m *meter, refs []string, pins map[st
 				if ctx.Err() != nil {
 					return nil, ctx.Err()
 				}
-				return nil, errs.WithHint(fmt.Errorf("pulling %s: %w", from, err), "the registry %s must be reachable and hold the image; %s", parsed.Context().RegistryStr(), hint)
+				return nil, errs.WithHint(fmt.Errorf("pulling %s: %w", from, err), "the registry %s must be reachable and hold the image; %s", parsed.Context().RegistryStr(), p.hint)
 			}
-			return []Version{{Name: ref, Version: parsed.Identifier(), Source: "registry:" + parsed.Context().RegistryStr(), Digest: digestOf(image)}}, nil
+			digest, err := image.Digest()
+			return []Version{{Name: ref, Version: parsed.Identifier(), Source: "registry:" + parsed.Context().RegistryStr(), Digest: digest.String()}}, err
 		}
 		image, err := b.image(ctx, m, r)
 		if err != nil {
@@ -69,14 +79,6 @@ func (b *builder) pull(ctx context.Context, m *meter, refs []string, pins map[st
 		images = append(images, image)
 	}
 	return images, nil
-}
-
-func digestOf(image v1.Image) string {
-	h, err := image.Digest()
-	if err != nil {
-		return ""
-	}
-	return h.String()
 }
 
 // settings are what Istio is installed with: ours, more, then the user's own.
@@ -116,7 +118,8 @@ func (o ManifestOptions) settings(more ...string) ([]string, error) {
 	return slices.Concat(s, more, o.Set), nil
 }
 
-func (b *builder) manifests(ctx context.Context, o ManifestOptions) (Manifests, error) {
+// Manifests renders Istio's own charts from the pinned module.
+func (b *Builder) Manifests(ctx context.Context, o ManifestOptions) (Manifests, error) {
 	out, err := b.render(ctx, o)
 	if err != nil {
 		return out, err
@@ -144,7 +147,7 @@ func (b *builder) manifests(ctx context.Context, o ManifestOptions) (Manifests, 
 }
 
 // render renders Istio's charts with more settings of ours.
-func (b *builder) render(ctx context.Context, o ManifestOptions, more ...string) (Manifests, error) {
+func (b *Builder) render(ctx context.Context, o ManifestOptions, more ...string) (Manifests, error) {
 	settings, err := o.settings(more...)
 	if err != nil {
 		return Manifests{}, err

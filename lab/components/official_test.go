@@ -37,7 +37,7 @@ func TestOfficial(t *testing.T) {
 		}
 		pushed[ref] = digestOf(image)
 	}
-	b := &builder{cache: cache{dir: t.TempDir()}}
+	b := &Builder{cache: cache{dir: t.TempDir()}}
 	o := ImageOptions{Official: true, Hub: hub, Tag: "1.2.3"}
 	images, err := b.official(t.Context(), newMeter(nil), o)
 	if err != nil {
@@ -116,7 +116,7 @@ func TestOfficialBrokenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Config.Handler = corrupt{handler, digest.String()}
-	b := &builder{cache: cache{dir: t.TempDir()}}
+	b := &Builder{cache: cache{dir: t.TempDir()}}
 	if _, err := b.official(t.Context(), newMeter(nil), ImageOptions{Hub: hub, Tag: "1"}); err == nil {
 		t.Error("a corrupted layer was taken")
 	}
@@ -179,7 +179,7 @@ func TestOfficialByDigest(t *testing.T) {
 	first := push()
 	tag := "1@" + first[0] + "," + first[1]
 	second := push()
-	b := &builder{cache: cache{dir: t.TempDir()}}
+	b := &Builder{cache: cache{dir: t.TempDir()}}
 	pull := func(tag string, byReference bool) []Image {
 		images, err := b.official(t.Context(), newMeter(nil), ImageOptions{Official: true, Hub: hub, Tag: tag, ByReference: byReference})
 		if err != nil || len(images) != 2 {

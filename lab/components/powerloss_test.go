@@ -115,7 +115,7 @@ func TestEntryAfterPowerLoss(t *testing.T) {
 				continue
 			}
 			count++
-			if _, ok, _ := c.whole(r); ok {
+			if _, ok, _ := c.verified(r); ok {
 				t.Errorf("of %v there is %s, and the entry counts as whole", hit, what)
 			}
 			e, err := c.ensure(t.Context(), r)

@@ -34,9 +34,6 @@ func RolesImage(program string) (v1.Image, error) {
 	return p.image((*layer).compressed)
 }
 
-// architectures are those that an image of ours may be for, as Go calls them.
-var architectures = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
-
 // checkStatic refuses a program that its image, which has no libc, could not
 // run. It returns the program's architecture.
 func checkStatic(path string) (arch string, err error) {
@@ -51,9 +48,10 @@ func checkStatic(path string) (arch string, err error) {
 				"build it with CGO_ENABLED=0, as `make build` does")
 		}
 	}
-	arch, ok := architectures[f.Machine]
-	if !ok {
-		return "", errs.Usage("the program for the roles' image, %s, is for a processor that no image is made for: %v", path, f.Machine)
+	for arch, machine := range machines {
+		if machine == f.Machine {
+			return arch, nil
+		}
 	}
-	return arch, nil
+	return "", errs.Usage("the program for the roles' image, %s, is for an unsupported processor: %v", path, f.Machine)
 }

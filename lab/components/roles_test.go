@@ -107,9 +107,9 @@ func TestRolesImage(t *testing.T) {
 
 // The archive and what a registry holds are the same files.
 func TestRolesArchive(t *testing.T) {
-	b := &builder{cache: cache{dir: t.TempDir()}}
+	b := &Builder{cache: cache{dir: t.TempDir()}}
 	program := staticProgram(t, elf.EM_X86_64, "roles")
-	images, err := b.images(t.Context(), ImageOptions{RolesOnly: true, MeshtrialBinary: program})
+	images, err := b.Images(t.Context(), ImageOptions{RolesOnly: true, MeshtrialBinary: program})
 	if err != nil || len(images) != 1 || images[0].Ref != RolesRef {
 		t.Fatalf("made %+v, %v", images, err)
 	}

@@ -16,8 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/trusted"
 )
 
-// identity tells whether a file was written since it was read: whoever writes
-// it, or puts another in its place, changes one of these. Nobody can set ctime.
+// identity changes whenever a file is written or replaced. Nobody can set ctime.
 type identity struct {
 	dev, ino     uint64
 	size         int64
@@ -57,8 +56,7 @@ func sumOnce(path string) (string, error) {
 	return sum, nil
 }
 
-// same says what of a listed file is not as it was made, by what the folder
-// says of it, without reading the file.
+// same checks a listed file by its metadata, without reading it.
 func (e entry) same(f file) error {
 	info, err := os.Lstat(e.path(f.Path))
 	if err != nil {
@@ -71,19 +69,19 @@ func (e entry) same(f file) error {
 		return changed("another kind of file")
 	case mode.IsRegular() && info.Size() != f.Size:
 		return changed("another size")
-	case f.Mode != 0 && mode.IsRegular() && mode != f.Mode:
+	case mode.IsRegular() && mode != f.Mode:
 		return changed("another mode")
 	}
-	if f.Link != "" {
+	if mode&fs.ModeSymlink != 0 {
 		if to, err := os.Readlink(e.path(f.Path)); err != nil || to != f.Link {
-			return changed("a link to elsewhere")
+			return changed("another link")
 		}
 	}
 	return nil
 }
 
-// verify reads all files of an entry, and says what is not as it was made,
-// or can be written by others. Entries of earlier versions noted neither modes nor where links lead.
+// verify reads all files of an entry. It fails if one is not as it was made, or if
+// others can write to it.
 func (e entry) verify() error {
 	listed := map[string]bool{"entry.json": true}
 	var group errgroup.Group
@@ -115,10 +113,9 @@ func (e entry) verify() error {
 	return errors.Join(group.Wait(), more, whose)
 }
 
-// whole finds the entry of r if it is there and, as far as can be told, as it
-// was made; why says what is wrong with one that is there. Unless the builder's
-// caller runs nothing of it, its files are read.
-func (c cache) whole(r recipe) (e entry, ok bool, why error) {
+// verified finds the entry of r if it exists and is as it was made; why is what is
+// wrong with an existing one. It reads the entry's files unless they are trusted.
+func (c cache) verified(r recipe) (e entry, ok bool, why error) {
 	if e, ok = c.lookup(r); !ok || c.recorded {
 		return e, ok, nil
 	}
@@ -128,11 +125,11 @@ func (c cache) whole(r recipe) (e entry, ok bool, why error) {
 	return e, true, nil
 }
 
-// Verify reads an image's archive and says what of it is not as it was made.
+// Verify reads an image's archive and checks that it is as it was made.
 func (i Image) Verify() error {
 	dir := filepath.Dir(i.Path)
 	e, ok := cache{dir: filepath.Dir(filepath.Dir(dir))}.open(filepath.Base(dir))
-	err := errors.New("its folder is not whole")
+	err := errors.New("its folder is damaged")
 	if ok {
 		err = e.verify()
 	}
