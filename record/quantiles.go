@@ -4,22 +4,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
 
+// A Quantile is a share of a distribution, from 0 to 1: at or below its value so much of it
+// lies. 1 is the maximum.
+type Quantile float64
+
 // percentiles are those that the program reports: documents, findings, assertions and
 // tables have every one of them. A line more here is a percentile more in all of these.
-var percentiles = [...]float64{
+// None of the four can go: checks and sentences ask for them.
+var percentiles = [...]Quantile{
 	0.5,
 	0.9,
 	0.99,
 	0.999,
 }
-
-// A Quantile is a share of a distribution, from 0 to 1: at or below its value so much of it
-// lies. 1 is the maximum.
-type Quantile float64
 
 // Name is the quantile's name in documents, findings and assertions: p50, p999, max.
 func (q Quantile) Name() string { return strings.ReplaceAll(q.Head(), ".", "") }
@@ -57,13 +59,7 @@ func (q Quantile) Needs() int {
 }
 
 // Percentiles lists the percentiles that the program reports, in ascending order.
-func Percentiles() []Quantile {
-	out := make([]Quantile, len(percentiles))
-	for i, q := range percentiles {
-		out[i] = Quantile(q)
-	}
-	return out
-}
+func Percentiles() []Quantile { return slices.Clone(percentiles[:]) }
 
 // WithMax lists the percentiles and the maximum.
 func WithMax() []Quantile { return append(Percentiles(), 1) }
@@ -71,13 +67,7 @@ func WithMax() []Quantile { return append(Percentiles(), 1) }
 // UpTo99 lists the percentiles up to the 99th and the maximum: what short windows and
 // small groups of proxies report, which hold too few observations for more.
 func UpTo99() []Quantile {
-	var out []Quantile
-	for _, q := range WithMax() {
-		if q <= 0.99 || q == 1 {
-			out = append(out, q)
-		}
-	}
-	return out
+	return slices.DeleteFunc(WithMax(), func(q Quantile) bool { return q > 0.99 && q < 1 })
 }
 
 // Quantiles holds the values of a distribution at the quantiles of [WithMax], in their
@@ -110,15 +100,11 @@ func QuantilesAt(pairs ...float64) Quantiles {
 
 // place is where a quantile's value is. It panics for one that the program does not report.
 func place(q Quantile) int {
-	for i, own := range percentiles {
-		if Quantile(own) == q {
-			return i
-		}
-	}
-	if q != 1 {
+	i := slices.Index(WithMax(), q)
+	if i < 0 {
 		panic(fmt.Sprintf("the quantile %v is not reported", float64(q)))
 	}
-	return len(percentiles)
+	return i
 }
 
 // At is the value of a quantile; 0 if it is not known.
@@ -150,26 +136,20 @@ func (l Quantiles) Larger(other Quantiles) Quantiles {
 }
 
 // MarshalJSON writes a member for each quantile by its name, null for one that is not known.
-func (l Quantiles) MarshalJSON() ([]byte, error) {
-	var m members
-	for i, q := range WithMax() {
-		m.add(q.Name(), l[i].value, l[i].known)
-	}
-	return m.object()
-}
+func (l Quantiles) MarshalJSON() ([]byte, error) { return object(l.members(nil)...) }
 
 // UnmarshalJSON reads what MarshalJSON wrote. Members of other quantiles are left out.
 func (l *Quantiles) UnmarshalJSON(data []byte) error {
-	got, err := readMembers(data)
-	if err != nil {
+	var read map[string]*float64
+	if err := json.Unmarshal(data, &read); err != nil {
 		return err
 	}
-	*l = Quantiles{}
-	for _, q := range WithMax() {
-		if v := got[q.Name()]; v != nil {
-			l.Set(q, *v)
+	*l = QuantilesOf(func(q float64) float64 {
+		if v := read[Quantile(q).Name()]; v != nil {
+			return *v
 		}
-	}
+		return math.NaN()
+	})
 	return nil
 }
 
@@ -186,19 +166,13 @@ func LatencyAt(pairs ...float64) Latency { return Latency{Quantiles: QuantilesAt
 
 // MarshalJSON writes the latency as one object.
 func (l Latency) MarshalJSON() ([]byte, error) {
-	var m members
-	m.add("min", l.Min, true)
-	m.addOrZero(l.Quantiles)
-	m.add("mean", l.Mean, true)
-	return m.object()
+	return object(slices.Concat([]member{{"min", l.Min}}, l.members(0), []member{{"mean", l.Mean}})...)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (l *Latency) UnmarshalJSON(data []byte) error {
-	got, err := readMembers(data)
-	if err == nil {
-		*l = Latency{Min: got.value("min"), Quantiles: got.notZero(), Mean: got.value("mean")}
-	}
+	read, err := numbers(data)
+	*l = Latency{Min: read["min"], Quantiles: notZero(read), Mean: read["mean"]}
 	return err
 }
 
@@ -211,74 +185,62 @@ type Counted struct {
 
 // MarshalJSON writes the count and the quantiles as one object.
 func (c Counted) MarshalJSON() ([]byte, error) {
-	var m members
-	m.add("count", float64(c.Count), true)
-	m.addOrZero(c.Quantiles)
-	return m.object()
+	return object(append([]member{{"count", c.Count}}, c.members(0)...)...)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (c *Counted) UnmarshalJSON(data []byte) error {
-	got, err := readMembers(data)
-	if err == nil {
-		*c = Counted{Count: int64(got.value("count")), Quantiles: got.notZero()}
-	}
+	read, err := numbers(data)
+	*c = Counted{Count: int64(read["count"]), Quantiles: notZero(read)}
 	return err
 }
 
-// members are those of a JSON object of numbers, in order.
-type members struct {
-	text []byte
-	err  error
+// A member is one of a JSON object.
+type member struct {
+	name  string
+	value any
 }
 
-func (m *members) add(name string, v float64, known bool) {
-	number := []byte("null")
-	if known {
-		var err error
-		if number, err = json.Marshal(v); err != nil {
-			m.err = err
-		}
-	}
-	m.text = append(fmt.Appendf(m.text, ",%q:", name), number...)
-}
-
-// addOrZero adds the quantiles, with 0 for those that are not known.
-func (m *members) addOrZero(l Quantiles) {
+// members are the quantiles in order; those that are not known have the value unknown.
+func (l Quantiles) members(unknown any) []member {
+	var out []member
 	for i, q := range WithMax() {
-		m.add(q.Name(), l[i].value, true)
+		m := member{q.Name(), unknown}
+		if l[i].known {
+			m.value = l[i].value
+		}
+		out = append(out, m)
 	}
+	return out
 }
 
-func (m *members) object() ([]byte, error) {
-	if m.err != nil {
-		return nil, m.err
+// object writes members in their order, which a map would lose.
+func object(members ...member) ([]byte, error) {
+	out := []byte{'{'}
+	for i, m := range members {
+		value, err := json.Marshal(m.value)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(fmt.Appendf(out, "%q:", m.name), value...)
 	}
-	m.text[0] = '{'
-	return append(m.text, '}'), nil
+	return append(out, '}'), nil
 }
 
-// read is the members of a JSON object, nil for null.
-type read map[string]*float64
-
-func readMembers(data []byte) (read, error) {
-	var out read
+// numbers reads an object of numbers.
+func numbers(data []byte) (map[string]float64, error) {
+	var out map[string]float64
 	err := json.Unmarshal(data, &out)
 	return out, err
 }
 
-func (m read) value(name string) float64 {
-	if v := m[name]; v != nil {
-		return *v
-	}
-	return 0
-}
-
 // notZero has the quantiles that have another value than 0.
-func (m read) notZero() Quantiles {
-	var out Quantiles
+func notZero(read map[string]float64) (out Quantiles) {
 	for _, q := range WithMax() {
-		if v := m.value(q.Name()); v != 0 {
+		if v := read[q.Name()]; v != 0 {
 			out.Set(q, v)
 		}
 	}

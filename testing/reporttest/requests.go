@@ -1,6 +1,7 @@
 package reporttest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -200,23 +201,21 @@ func overheadsOf(c record.CellSummary, before, blocks int, rng *rand.Rand) (out 
 	cell, m := c.Cell, modelOf(c.Cell)
 	against := cell.With(record.Cell{"sidecars": "none"})
 	base := modelOf(against)
-	for _, q := range []struct {
-		name     string
-		at, wide float64
-	}{{"p50", .5, .045}, {"p90", .9, .07}, {"p99", .99, .16}, {"p999", .999, .45}} {
-		extra := m.quantile(q.at) - base.quantile(q.at)
-		half := q.wide*extra*math.Sqrt(12/float64(blocks)) + 2
-		x := record.Finding{Name: "latency_" + q.name + "_overhead", Probe: "latency", Cell: cell, Against: against, Estimate: extra + 0.1*half*rng.NormFloat64(),
+	wide := map[record.Quantile]float64{.5: .045, .9: .07, .99: .16, .999: .45}
+	for _, q := range record.Percentiles() {
+		extra := m.quantile(float64(q)) - base.quantile(float64(q))
+		half := cmp.Or(wide[q], .1)*extra*math.Sqrt(12/float64(blocks)) + 2
+		x := record.Finding{Name: "latency_" + q.Name() + "_overhead", Probe: "latency", Cell: cell, Against: against, Estimate: extra + 0.1*half*rng.NormFloat64(),
 			Unit: "us", Blocks: blocks, Verdict: record.VerdictReal, MDE: 1.4 * half}
 		x.Low, x.High = x.Estimate-0.95*half, x.Estimate+1.05*half
 		switch {
-		case q.name == "p999" && (before+len(out))%3 == 0:
+		case q == .999 && (before+len(out))%3 == 0:
 			x.Verdict, x.Low = record.VerdictInconclusive, -0.2*half
 			x.Warnings = []string{"fewer than 10 requests per trial lie beyond p99.9: its interval is rough"}
-		case q.name == "p99" && cell["sidecars"] == "server" && cell["arrival"] != "burst":
+		case q == .99 && cell["sidecars"] == "server" && cell["arrival"] != "burst":
 			x.Estimate, x.Low, x.High, x.Verdict = 12, -31, 52, record.VerdictNoEffect
 		}
-		value := base.quantile(q.at)
+		value := base.quantile(float64(q))
 		x.Relative = &record.Ratio{Estimate: x.Estimate / value, Low: x.Low / value, High: x.High / value}
 		out = append(out, x)
 	}
