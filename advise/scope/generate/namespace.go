@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // caller is a workload of a namespace, and what is to become of it.
@@ -341,4 +342,50 @@ func (g *generator) unseen(c *caller, sidecar string) Open {
 	why := g.uncovered(c.Workload)
 	why.Idle = c.pods.idle
 	return Open{Code: OpenUnseen, Workload: c.Workload, Count: c.pods.Proxied, Why: why, Sidecar: sidecar}
+}
+
+// egress writes hosts as a Sidecar has them: a namespace as a whole where all
+// of it is needed, its own as ".", and nothing twice.
+func (g *generator) egress(hosts set, namespace string) []string {
+	v := g.view(namespace)
+	number := map[string]int{}
+	for h := range hosts {
+		if g.inv.known(h) {
+			number[h.Namespace]++
+		}
+	}
+	out := slices.Clone(g.o.Always)
+	for _, h := range hosts.sorted() {
+		in := h.Namespace
+		if in == namespace {
+			in = "."
+		}
+		entry := in + "/" + h.Name
+		if number[h.Namespace] > 1 && number[h.Namespace] == v.number[h.Namespace] {
+			entry = in + "/*"
+		}
+		if !admits(g.o.Always, namespace, h) {
+			out = append(out, entry)
+		}
+	}
+	return tidy(out)
+}
+
+// tidy sorts egress hosts, without doubles; "." comes first. Nothing at all is
+// said by ~/*.
+func tidy(hosts []string) []string {
+	if len(hosts) == 0 {
+		return []string{"~/*"}
+	}
+	slices.SortFunc(hosts, func(a, b string) int {
+		return cmp.Or(-cmp.Compare(b2i(strings.HasPrefix(a, "./")), b2i(strings.HasPrefix(b, "./"))), cmp.Compare(a, b))
+	})
+	return slices.Compact(hosts)
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
