@@ -31,7 +31,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 		return nil, err
 	}
 	if o.Ambient && !o.Official {
-		if err := components.CheckZtunnel(ctx, o.Ztunnel); err != nil {
+		if _, err := components.ZtunnelImage(ctx, o.Ztunnel); err != nil {
 			return nil, err
 		}
 	}
