@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 func TestAdviseScripts(t *testing.T) {
@@ -20,4 +24,12 @@ func TestAdviseScripts(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// Without a rule that could be decided the exit code is 4.
+func TestAdviseDecidesNothing(t *testing.T) {
+	err := showAdvice(&Env{Stdout: io.Discard}, adviseFlags{}, []*advice.Evidence{{Source: "nothing"}})
+	if errs.Code(err) != errs.CodeInvalid {
+		t.Errorf("%v has exit code %d", err, errs.Code(err))
+	}
 }
