@@ -224,13 +224,17 @@ func TestDamagedGaps(t *testing.T) {
 		"more bins than any": `{"count":[` + strings.Repeat("1,", 64) + `1],"sum":1,"off":1}`,
 		"a sum below zero":   `{"count":[1],"sum":-1,"off":0}`,
 	} {
-		var r Result
-		err := json.Unmarshal([]byte(`{"schema":2,"spec":{"url":"http://a:1/"},"intervals":[{"index":0,"gaps":`+gaps+`}]}`), &r)
+		var j gapsJSON
+		err := json.Unmarshal([]byte(gaps), &j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := j.in()
 		if (err == nil) != (what == "") {
 			t.Errorf("%s: %v", what, err)
 		}
-		if what == "" && (r.Intervals[0].Gaps.N != 3 || r.Intervals[0].Gaps.Count[2] != 2) {
-			t.Errorf("%+v", r.Intervals[0].Gaps)
+		if what == "" && (g.N != 3 || g.Count[2] != 2) {
+			t.Errorf("%+v", g)
 		}
 	}
 }
