@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // role is a control server and a client of it.
@@ -179,15 +180,13 @@ func TestRoutes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	eventually.Holds(t, "a good response", func() bool {
 		seen, err := c.RoutesSeen(ctx)
-		if err != nil || len(seen) != 1 || time.Now().After(end) {
+		if err != nil || len(seen) != 1 {
 			t.Fatalf("%+v, %v", seen, err)
 		}
-		if seen[0].GoodNS != 0 {
-			break
-		}
-	}
+		return seen[0].GoodNS != 0
+	})
 	seen, err := c.StopRoutes(ctx)
 	if err != nil || len(seen) != 1 || seen[0].Change != 7 || seen[0].Statuses["200"] == 0 || seen[0].Statuses["404"] != 0 {
 		t.Errorf("%+v, %v", seen, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // gateway serves a host from a number of requests on.
@@ -38,13 +39,8 @@ func await(t *testing.T, s routeprobe.Spec, done func([]routeprobe.Seen) bool) [
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); !done(p.Seen()) && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "all routes are done", func() bool { return done(p.Seen()) })
 	p.Stop()
-	if !done(p.Seen()) {
-		t.Fatalf("%+v", p.Seen())
-	}
 	return p.Seen()
 }
 
