@@ -152,7 +152,7 @@ func stored() ([]table.Row, error) {
 		return nil, err
 	}
 	poll, err := json.Marshal(control.Status{Run: "0123456789abcdef", StartUnixNS: 1_790_000_000_123_456_789, Intervals: []load.Summary{{Index: 123, StartNS: 30_750_000_000, DurationNS: 250_000_000, Scheduled: 251, Completed: 251,
-		P50NS: 312_345, P99NS: 912_345, SendP50NS: 302_345, LagP99NS: 52_345, CPUUserS: 0.012345, CPUSystemS: 0.023456}}})
+		P50NS: 312_345, P99NS: 912_345}}})
 	if err != nil {
 		return nil, err
 	}

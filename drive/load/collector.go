@@ -195,7 +195,5 @@ func (c *collector) pack(t *tally) (Interval, Summary) {
 		Scheduled: iv.Scheduled, Completed: iv.Completed, Failed: iv.FailedTotal(), Unfinished: iv.Unfinished,
 		Answered: iv.Within.Answered,
 		P50NS:    quantile(iv.Intended, 50), P99NS: quantile(iv.Intended, 99),
-		SendP50NS: quantile(iv.Send, 50), LagP99NS: quantile(iv.Lag, 99),
-		CPUUserS: iv.CPU.User, CPUSystemS: iv.CPU.System,
 	}
 }

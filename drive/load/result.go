@@ -129,10 +129,6 @@ type Summary struct {
 	Answered   int64   `json:"answered"` // within the interval, whenever they were due
 	P50NS      float64 `json:"p50_ns"`   // intended latency
 	P99NS      float64 `json:"p99_ns"`
-	SendP50NS  float64 `json:"send_p50_ns"`
-	LagP99NS   float64 `json:"lag_p99_ns"`
-	CPUUserS   float64 `json:"cpu_user_s"`
-	CPUSystemS float64 `json:"cpu_system_s"`
 	// Intended is the histogram of intended latency, where it was asked for.
 	Intended Buckets `json:"latency_buckets,omitempty"`
 }

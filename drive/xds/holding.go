@@ -13,15 +13,12 @@ import (
 // Holding is what proxies of one node type in one namespace hold. istiod gives them nearly
 // the same, so the one with the median size represents all.
 type Holding struct {
-	Proxy     int    `json:"proxy"` // its index in the fleet
-	Name      string `json:"name"`  // NAME.NAMESPACE
-	Type      string `json:"type"`
-	Namespace string `json:"namespace"`
-	Proxies   int    `json:"proxies"` // of the kind
-	Bytes     int64  `json:"bytes"`   // of bodies
-	// The least and the most that a proxy of the kind holds.
-	LeastBytes int64 `json:"least_bytes"`
-	MostBytes  int64 `json:"most_bytes"`
+	Proxy     int    // its index in the fleet
+	Name      string // NAME.NAMESPACE
+	Type      string
+	Namespace string
+	Proxies   int   // of the kind
+	Bytes     int64 // of bodies
 }
 
 // Bytes returns how many bytes of bodies each proxy holds.
@@ -55,7 +52,7 @@ func Holdings(proxies []Proxy, held []int64) []Holding {
 		middle := all[len(all)/2]
 		out = append(out, Holding{
 			Proxy: middle.proxy, Name: proxies[middle.proxy].podName(), Type: k.node, Namespace: k.namespace,
-			Proxies: len(all), Bytes: middle.bytes, LeastBytes: all[0].bytes, MostBytes: all[len(all)-1].bytes,
+			Proxies: len(all), Bytes: middle.bytes,
 		})
 	}
 	slices.SortFunc(out, func(a, b Holding) int {

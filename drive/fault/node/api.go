@@ -153,8 +153,6 @@ type Packets struct {
 	Matched int64 `json:"matched"` // between the pod and its peers
 	Dropped int64 `json:"dropped"`
 	Delayed int64 `json:"delayed"`
-	// LateNS is how late the latest delayed packet was released.
-	LateNS int64 `json:"late_max_ns,omitempty"`
 }
 
 // FaultsAnswer lists the faults in force, the oldest first.
@@ -163,7 +161,7 @@ type FaultsAnswer struct {
 	Faults []Fault `json:"faults"`
 }
 
-// Offer says whether a node has an ability.
+// Offer reports whether a node has an ability.
 type Offer struct {
 	What string `json:"what"` // a Need constant of package fault
 	OK   bool   `json:"ok"`

@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
-// maxAnswer bounds the bytes of an answer.
+// maxAnswer limits the bytes of an answer.
 const maxAnswer = 16 << 20
 
 // Client talks to the fault role of one node.

@@ -244,7 +244,7 @@ func (d *disturbance) count() (Packets, error) {
 	matched, done, err := d.rules.counters()
 	p := Packets{Matched: matched, Dropped: done}
 	if d.queue != nil {
-		p.Dropped, p.Delayed, p.LateNS = d.queue.dropped.Load(), d.queue.delayed.Load(), d.queue.late.Load()
+		p.Dropped, p.Delayed = d.queue.dropped.Load(), d.queue.delayed.Load()
 		err = errors.Join(err, d.queue.err())
 	}
 	return p, err

@@ -2,7 +2,7 @@ package node
 
 import "time"
 
-// maxBacklog bounds how long a packet waits for a busy link. Others are dropped, as the
+// maxBacklog limits how long a packet waits for a busy link. Others are dropped, as the
 // buffer of a real link is bounded.
 const maxBacklog = 500 * time.Millisecond
 

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// starveTime bounds how long an OOM kill takes: a process that allocates nothing
+	// starveTime limits how long an OOM kill takes: a process that allocates nothing
 	// survives.
 	starveTime = 20 * time.Second
 	// starveEvery is how often the limit is lowered to what is in use.

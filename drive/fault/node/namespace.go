@@ -87,7 +87,7 @@ type podCache struct {
 	known map[string]int // PID by pod UID
 }
 
-// maxKnown bounds the cache.
+// maxKnown limits the cache.
 const maxKnown = 10_000
 
 func (c *podCache) open(uid string) (*namespace, error) {

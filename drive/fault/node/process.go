@@ -175,7 +175,7 @@ func (p processes) signalOne(one Process, signal unix.Signal) error {
 	return unix.PidfdSendSignal(fd, signal, nil, 0)
 }
 
-// stopTime bounds how long a process takes to stop: it first finishes a system call.
+// stopTime limits how long a process takes to stop: it first finishes a system call.
 const stopTime = 10 * time.Second
 
 // stopped waits until all processes have stopped or ended.

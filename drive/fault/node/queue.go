@@ -43,7 +43,7 @@ const (
 )
 
 const (
-	// maxQueued bounds the packets that the kernel holds for a queue; more
+	// maxQueued limits the packets that the kernel holds for a queue; more
 	// are dropped.
 	maxQueued = 1 << 16
 	// copied is how much of each packet is copied to us: nothing is read but
@@ -71,7 +71,7 @@ type queue struct {
 	ended   sync.WaitGroup
 	failed  atomic.Pointer[error]
 
-	delayed, dropped, late atomic.Int64 // packets, packets, nanoseconds
+	delayed, dropped atomic.Int64 // packets
 }
 
 // heldPacket waits for its release. The last one is no packet.
@@ -217,9 +217,7 @@ func (q *queue) releaseDue(ctx context.Context) {
 	for !next.last {
 		_ = q.timer.Until(ctx, next.due) // cancelled: it leaves at once
 		now := time.Now()
-		if ctx.Err() == nil {
-			q.late.Store(max(q.late.Load(), int64(now.Sub(next.due))))
-		} else {
+		if ctx.Err() != nil {
 			now = now.Add(time.Hour)
 		}
 		id, count := next.id, int64(1)

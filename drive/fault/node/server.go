@@ -23,7 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
-// maxRequestBytes bounds what a request may cost.
+// maxRequestBytes limits what a request may cost.
 const maxRequestBytes = 1 << 20
 
 // Options say how a server works.
