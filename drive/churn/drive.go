@@ -28,14 +28,14 @@ import (
 type Announce func(ctx context.Context, markers []record.Marker) error
 
 const (
-	// inFlight bounds the concurrent requests to the API server.
+	// inFlight limits the concurrent requests to the API server.
 	inFlight = 64
 	// requestTimeout bounds each of them.
 	requestTimeout = 60 * time.Second
 	// lead is how long before its time a change is prepared, and its markers
 	// announced if that was not possible at the start.
 	lead = 300 * time.Millisecond
-	// settle bounds how long the controllers take for a change.
+	// settle limits how long the controllers take for a change.
 	settle = 60 * time.Second
 	// maxErrors is how many failed deletions an error names.
 	maxErrors = 3

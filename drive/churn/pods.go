@@ -215,7 +215,7 @@ func (s *podSight) came(ctx context.Context, e *record.Event, ip string, announc
 	return nil
 }
 
-// commit notes when the change was complete.
+// commit records when the change was complete.
 func (s *podSight) commit(e *record.Event) {
 	e.CommittedNS, e.WatchedNS = s.committed, s.committed
 	for i := range e.Markers {

@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/population"
 )
 
-// Scope says which proxies need a change in their configuration.
+// Scope is the set of proxies that need a change in their configuration.
 type Scope struct {
 	Sidecars bool `json:"sidecars,omitempty"`
 	Gateways bool `json:"gateways,omitempty"`

@@ -58,7 +58,7 @@ const (
 	EndpointsDirect      = "direct"      // EndpointSlices of the driver's own
 )
 
-// Spec says what changes, when and how often.
+// Spec describes what changes, when and how often.
 type Spec struct {
 	// Trial is part of names and markers: at most 20 lower-case letters, digits
 	// and dashes.
@@ -107,7 +107,7 @@ type Gateway struct {
 	Service, Backend population.Service
 }
 
-// MaxChanges bounds a plan: a change may need a port of its own.
+// MaxChanges limits a plan: a change may need a port of its own.
 const MaxChanges = 40_000
 
 var trialName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$`)

@@ -48,7 +48,7 @@ type waiter struct {
 	pods chan *corev1.Pod
 }
 
-// maxWaiting bounds the pods in a waiter's channel.
+// maxWaiting limits the pods in a waiter's channel.
 const maxWaiting = 4096
 
 // watchAll starts the watches that the plan needs and waits until they are synced.
@@ -119,7 +119,7 @@ func handlers(f func(any)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: f, UpdateFunc: func(_, o any) { f(o) }}
 }
 
-// object notes when the watch showed a change of an object.
+// object records when the watch showed a change of an object.
 func (w *watcher) object(o any) {
 	now := time.Now().UnixNano()
 	u, ok := o.(*unstructured.Unstructured)
@@ -138,7 +138,7 @@ func (w *watcher) object(o any) {
 	w.seen[index][population.Key(u)] = append(w.seen[index][population.Key(u)], now)
 }
 
-// watchLag bounds how far the driver's own watch may be behind the answers.
+// watchLag limits how far the driver's own watch may be behind the answers.
 const watchLag = 2 * time.Second
 
 // follow waits until the watch has shown every committed change of the plan's own

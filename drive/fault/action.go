@@ -51,7 +51,7 @@ type Performer interface {
 type Kind struct {
 	Name string
 	Doc  string // a sentence, for the study's reference
-	// Long says that studies write it over several lines.
+	// Long reports whether studies write it over several lines.
 	Long bool
 	New  func() Action
 }
@@ -73,7 +73,7 @@ func KindNames() []string {
 // Reference is a service that a field of an action names.
 type Reference struct {
 	Field, Service string
-	// Clients says that [LoadService] is allowed too.
+	// Clients also allows [LoadService].
 	Clients bool
 }
 

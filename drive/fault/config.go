@@ -11,7 +11,7 @@ type Config struct {
 	usual
 	Apply  []map[string]any // complete objects, which replace existing ones
 	Delete []ObjectRef
-	// Rejected says that proxies are expected to reject the change: that they
+	// Rejected means that proxies are expected to reject the change: that they
 	// did is then its proof.
 	Rejected bool
 }

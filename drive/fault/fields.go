@@ -72,7 +72,7 @@ func (Manifests) value()  {}
 func (Objects) value()    {}
 func (Behaviours) value() {}
 
-// MaxReplicas bounds the pods of a service.
+// MaxReplicas limits the pods of a service.
 const MaxReplicas = 1000
 
 func serviceField(to *string) Field {

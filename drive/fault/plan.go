@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// MaxOccurrences bounds the occurrences of a timeline.
+	// MaxOccurrences limits the occurrences of a timeline.
 	MaxOccurrences = 1000
-	// ProofTime bounds how long an occurrence may take to show its effect.
+	// ProofTime limits how long an occurrence may take to show its effect.
 	ProofTime = 30 * time.Second
 )
 
-// Problem says what is wrong with a timeline, and where: the index of a step
+// Problem is an error in a timeline with its place: the index of a step
 // and the name of its field ("" for the step itself).
 type Problem struct {
 	Step  int

@@ -18,7 +18,7 @@ type Spec struct {
 	Like Service `json:"like"`
 }
 
-// maxMeanVisits bounds the calls beyond those that reach every service: requests
+// maxMeanVisits limits the calls beyond those that reach every service: requests
 // per service, on average, for each one at the entry.
 const maxMeanVisits = 2
 

@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// MaxFile bounds the bytes of a graph's file.
+// MaxFile limits the bytes of a graph's file.
 const MaxFile = 1 << 20
 
 // isotopeFile bounds isotope files; their format nests 6 levels.

@@ -242,7 +242,7 @@ type attempt struct {
 	before, heard   int64
 }
 
-// fromServer says whether the server answered the call at all. Else the status
+// fromServer reports whether the server answered the call at all. Else the status
 // and its text are the library's own.
 func (a *attempt) fromServer() bool { return len(a.header) > 0 || len(a.trailer) > 0 }
 
@@ -254,7 +254,7 @@ const (
 	grpcReset    = "stream terminated by RST_STREAM with error code: "
 )
 
-// unprocessed says whether a call failed without having been processed, as
+// unprocessed reports whether a call failed without having been processed, as
 // that of HTTP/2 does. The library has tried it twice by then.
 func (a *attempt) unprocessed(err error) bool {
 	if a.fromServer() || a.peer.Addr == nil {
@@ -268,7 +268,7 @@ func (a *attempt) unprocessed(err error) bool {
 	return a.below != nil && a.on(a.below) && a.below.ended.Load() != nil && a.below.unread(a.before)
 }
 
-// on says whether the attempt was made on a connection.
+// on reports whether the attempt was made on a connection.
 func (a *attempt) on(w *watched) bool {
 	return w != nil && a.peer.LocalAddr != nil && a.peer.LocalAddr.String() == w.LocalAddr().String()
 }

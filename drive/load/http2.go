@@ -229,7 +229,7 @@ func (c *http2Conn) retire() {
 	}
 }
 
-// unprocessed says whether a request failed without having been processed: it
+// unprocessed reports whether a request failed without having been processed: it
 // waited for a stream of a connection that came to its end, its stream is
 // above the last of a GOAWAY, it was refused (RFC 9113, 8.7), or the peer had
 // closed the connection before it came. before is how much had been written to

@@ -166,7 +166,7 @@ func (l *loop) pause(end int64) int64 {
 	return now
 }
 
-// over says whether there is nothing left to do.
+// over reports whether there is nothing left to do.
 func (l *loop) over(now, end int64) bool {
 	if now < end && end > 0 { // 0: it ended before it began
 		return false

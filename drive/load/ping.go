@@ -96,7 +96,7 @@ func (f *framePlace) advance(b []byte) {
 	}
 }
 
-// between says whether another frame may come here.
+// between reports whether another frame may come here.
 func (f *framePlace) between() bool { return f.begun && f.skip == 0 && f.got == 0 && !f.fields }
 
 // liveness judges whether the peer of a connection is there.
@@ -135,7 +135,7 @@ func (v *liveness) look(conn *pinged, out int, now time.Time, patience time.Dura
 	return false
 }
 
-// longestPatience bounds how long a PING may go unanswered, and how long a
+// longestPatience limits how long a PING may go unanswered, and how long a
 // silence before it.
 const longestPatience = time.Second
 

@@ -110,7 +110,7 @@ func (r *Result) Report() Report {
 	return rep
 }
 
-// Verdict says whether a window is valid, and why not.
+// Verdict reports whether a window is valid, and why not.
 type Verdict struct {
 	Valid    bool
 	Warnings []string // begin with "not valid:" where they make it so

@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// MaxLoggedRequests bounds the request log of a run, and so its memory:
+// MaxLoggedRequests limits the request log of a run, and so its memory:
 // 32 bytes per request, 160 MB in all.
 const MaxLoggedRequests = 5_000_000
 
@@ -80,7 +80,7 @@ func appendRequestID(b []byte, prefix string, n int64) []byte {
 	return append(b, number...)
 }
 
-// maxRequestLine bounds a line of a request log, in bytes.
+// maxRequestLine limits a line of a request log, in bytes.
 const maxRequestLine = 64 << 10
 
 // ReadRequests reads a request log of [RequestLog.Write] and calls each with the header

@@ -84,7 +84,7 @@ type Spec struct {
 	TLS          *TLS   `json:"tls,omitempty"`
 
 	Connections int `json:"connections"`
-	// StreamsPerConnection bounds the requests in flight on a connection of HTTP/2
+	// StreamsPerConnection limits the requests in flight on a connection of HTTP/2
 	// and gRPC; other protocols have one.
 	StreamsPerConnection int `json:"streams_per_connection,omitempty"`
 	// KeepAlive false makes a new connection for each request; the time to
@@ -124,7 +124,7 @@ type Spec struct {
 
 	DurationS float64 `json:"duration_s"` // of the schedule
 	IntervalS float64 `json:"interval_s"` // of the record
-	// TimeoutS bounds a request from when it was sent; then it fails, and its
+	// TimeoutS limits a request from when it was sent; then it fails, and its
 	// connection is closed.
 	TimeoutS float64 `json:"timeout_s"`
 	// DrainS is how long to wait after the schedule for requests queued or in

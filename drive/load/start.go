@@ -260,7 +260,7 @@ func (s *Spec) portion() float64 {
 	return s.fraction()
 }
 
-// maxStartWait bounds how far ahead a run may start.
+// maxStartWait limits how far ahead a run may start.
 const maxStartWait = time.Hour
 
 // epoch returns the instant of the schedule's offset 0.

@@ -20,7 +20,7 @@ import (
 // resultSchema is the version of a Result's encoding.
 const resultSchema = 3
 
-// maxKinds bounds the kinds of failure that are read.
+// maxKinds limits the kinds of failure that are read.
 const maxKinds = 100
 
 // streamHead is the first line of a streamed result. A line for each interval follows.
@@ -122,7 +122,7 @@ func (j *streamLine) bare(i int) (Interval, error) {
 	return iv, nil
 }
 
-// mostBuckets bounds these lengths: two varints per possible bucket.
+// mostBuckets limits these lengths: two varints per possible bucket.
 const mostBuckets = 1 << 20
 
 func (iv *Interval) histograms() [4]*hdrhistogram.PackedHistogram {

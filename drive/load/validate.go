@@ -92,7 +92,7 @@ func (s *Spec) validateMaxConnections(t target) error {
 	return between("max_connections", float64(s.MaxConnections), 0, maxConnections)
 }
 
-// maxRequestID bounds the prefix of request ids, in bytes.
+// maxRequestID limits the prefix of request ids, in bytes.
 const maxRequestID = 128
 
 // validateLog checks ids, key and log of requests.

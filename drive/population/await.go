@@ -112,7 +112,7 @@ func readyEndpoints(slices []discoveryv1.EndpointSlice, pods []corev1.Pod) map[s
 	return out
 }
 
-// whyNot says what a pod waits for.
+// whyNot returns the reason that a pod is not ready.
 func whyNot(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
 		return " is being deleted"

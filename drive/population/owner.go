@@ -21,7 +21,7 @@ func (w *World) Own(owner metav1.OwnerReference) { w.owner = &owner }
 // Label adds labels to the population's namespaces.
 func (w *World) Label(labels map[string]string) { w.labels = labels }
 
-// owners says what owns each object of a population.
+// owners maps each object of a population to its owner.
 type owners struct {
 	owner metav1.OwnerReference
 	// anchor owns the nodes: one of the population's namespaces, which is gone

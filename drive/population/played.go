@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// playedWithin bounds how long a simulated node takes to become ready: with kwok, a
+// playedWithin limits how long a simulated node takes to become ready: with kwok, a
 // second.
 const playedWithin = 30 * time.Second
 

@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Sizes says how large a population is. The zero value is an empty one.
+// Sizes is the size of a population. The zero value is an empty one.
 type Sizes struct {
 	Namespaces          int // of workloads, at least 1 where there are any
 	Services            int // spread over the namespaces

@@ -178,7 +178,7 @@ type active struct {
 	memory []byte // held by configuration
 }
 
-// budget bounds the bytes of request bodies held in memory at once.
+// budget limits the bytes of request bodies held in memory at once.
 type budget struct {
 	left atomic.Int64
 }
@@ -193,7 +193,7 @@ func (b *budget) take(n int64) bool {
 
 func (b *budget) give(n int64) { b.left.Add(n) }
 
-// gate bounds how many requests are served at once and how many wait, in order.
+// gate limits how many requests are served at once and how many wait, in order.
 type gate struct {
 	limit, queue int
 	places       *semaphore.Weighted

@@ -15,7 +15,7 @@ import (
 // stagedTime is how long a staged change blocks others.
 const stagedTime = 30 * time.Second
 
-// maxAhead bounds how far ahead the instant of a commit is.
+// maxAhead limits how far ahead the instant of a commit is.
 const maxAhead = time.Minute
 
 // staged is a change that waits for its commit.

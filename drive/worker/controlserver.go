@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
-// maxConfigBytes bounds a configuration: a million samples and some.
+// maxConfigBytes limits a configuration: a million samples and some.
 const maxConfigBytes = 32 << 20
 
 // routes are the endpoints of the control server, which control.OpenAPI describes.

@@ -22,9 +22,9 @@ import (
 const (
 	// callTimeout bounds attempts without a timeout of their own.
 	callTimeout = 30 * time.Second
-	// maxAtOnce bounds the concurrent calls of one request.
+	// maxAtOnce limits the concurrent calls of one request.
 	maxAtOnce = 256
-	// maxReply bounds how much of another worker's answer is read. A longer
+	// maxReply limits how much of another worker's answer is read. A longer
 	// answer costs its connection.
 	maxReply = control.MaxResponse
 )

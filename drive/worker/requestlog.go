@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxPage bounds the entries of an answer.
+	// maxPage limits the entries of an answer.
 	maxPage = 50_000
-	// maxID bounds the bytes of an id that are kept.
+	// maxID limits the bytes of an id that are kept.
 	maxID = 128
 	// flushEvery is how often the log is written, and maxUnflushed how many
 	// bytes are buffered at most.

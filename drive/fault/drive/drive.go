@@ -39,7 +39,7 @@ type Execution interface {
 const (
 	// lead is how long before its time an occurrence is prepared.
 	lead = 2 * time.Second
-	// RevertTime bounds how long it takes to revert everything.
+	// RevertTime limits how long it takes to revert everything.
 	RevertTime = 60 * time.Second
 	// senseEvery is how often a condition is evaluated.
 	senseEvery = 20 * time.Millisecond
@@ -64,7 +64,7 @@ type Driver struct {
 	Emit func(record.Event)
 }
 
-// timeline is one under way.
+// timeline is a running timeline.
 type timeline struct {
 	Driver
 	start time.Time
@@ -76,7 +76,7 @@ type timeline struct {
 	count    int
 }
 
-// occurrence is one under way.
+// occurrence is a running occurrence.
 type occurrence struct {
 	fault.Occurrence
 	execution Execution

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// MaxTraceRequests bounds a recorded trace and its memory.
+// MaxTraceRequests limits a recorded trace and its memory.
 const MaxTraceRequests = 10_000_000
 
 // maxTraceLine bounds one line of a trace file, in bytes.
 const maxTraceLine = 4096
 
-// maxTracePayload bounds a payload in a trace, in bytes.
+// maxTracePayload limits a payload in a trace, in bytes.
 const maxTracePayload = 64 << 20
 
 // Trace is a recorded schedule.

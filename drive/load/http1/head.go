@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// MaxHead bounds a response's status line and headers, in bytes.
+// MaxHead limits a response's status line and headers, in bytes.
 const MaxHead = 64 << 10
 
 // Errors of responses that break the rules. They are values, made once, so
@@ -21,7 +21,7 @@ var (
 	ErrSwitch        = errors.New("http1: server switches protocols unasked")
 )
 
-// errShort says that the head is not complete yet.
+// errShort is returned while the head is incomplete.
 var errShort = errors.New("http1: short")
 
 // Body lengths of a head that are no number.

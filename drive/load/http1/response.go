@@ -11,7 +11,7 @@ type Cache struct {
 	head  head
 }
 
-// maxCached bounds the heads worth remembering, in bytes.
+// maxCached limits the heads worth remembering, in bytes.
 const maxCached = 4096
 
 func (c *Cache) parse(b []byte) (head, error) {
@@ -55,7 +55,7 @@ type Parser struct {
 	colon     bool // a trailer's name is over
 }
 
-// NewParser returns a parser; noBody says that requests are HEAD, whose
+// NewParser returns a parser; noBody means that requests are HEAD, whose
 // responses have no body whatever their headers say.
 func NewParser(cache *Cache, noBody bool) Parser {
 	return Parser{cache: cache, noBody: noBody}
@@ -69,10 +69,10 @@ func (p *Parser) Reset() {
 // Status is the response's status code, once its head has been parsed.
 func (p *Parser) Status() int { return int(p.status) }
 
-// Close says whether the connection cannot be used after this response.
+// Close reports whether the connection cannot be used after this response.
 func (p *Parser) Close() bool { return p.close }
 
-// Started says whether anything of the response has been consumed.
+// Started reports whether anything of the response has been consumed.
 func (p *Parser) Started() bool { return p.phase != inHead }
 
 // Feed consumes bytes of the response from the start of b. It returns how

@@ -69,7 +69,7 @@ func (c Client) Requests(ctx context.Context, from int64) (Requests, error) {
 	return out, c.do(ctx, http.MethodGet, fmt.Sprintf("/v1/requests?from=%d", from), nil, &out)
 }
 
-// revertTimeout bounds how long it takes to revert a change of all workers.
+// revertTimeout limits how long it takes to revert a change of all workers.
 const revertTimeout = 10 * time.Second
 
 // Pending is a change that several workers have staged.

@@ -13,7 +13,7 @@ import (
 // ErrConflict is wrapped by SetConfig when another change came first.
 var ErrConflict = errors.New("the configuration was changed by someone else")
 
-// maxAnswer bounds the bytes of an answer.
+// maxAnswer limits the bytes of an answer.
 const maxAnswer = 64 << 20
 
 // Client talks to a worker's control server.

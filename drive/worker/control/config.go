@@ -50,7 +50,7 @@ type Config struct {
 	TCPMessageBytes int64       `json:"tcp_message_bytes"`
 	ServiceTime     ServiceTime `json:"service_time"`
 
-	// Concurrency bounds the requests served at once over all protocols, from
+	// Concurrency limits the requests served at once over all protocols, from
 	// the begin of their service time to the last call; 0: no limit. Queue more
 	// may wait in order; others are refused with 503.
 	Concurrency int `json:"concurrency,omitempty"`
@@ -138,11 +138,11 @@ type Call struct {
 	// Retries are further attempts after a failure without an answer or a 5xx.
 	Retries int   `json:"retries,omitempty"`
 	Bytes   int64 `json:"bytes,omitempty"` // of the request's body
-	// Optional says that a failed call does not fail the request.
+	// Optional means that a failed call does not fail the request.
 	Optional bool `json:"optional,omitempty"`
 }
 
-// Drain says how a worker ends (SIGTERM).
+// Drain describes how a worker ends (SIGTERM).
 type Drain struct {
 	// Off cuts off requests in flight.
 	Off bool `json:"off,omitempty"`
