@@ -1,28 +1,26 @@
-// Package loadtest makes records of the generator for tests of other packages.
+// Package loadtest makes results of the load generator for tests of other packages.
 package loadtest
 
 import (
-	"encoding/json"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/meshtrial/meshtrial/drive/load"
 )
 
-// Result is a generator's record of one interval of a second.
+// Result returns a result with one interval of a second and empty histograms.
 func Result(account load.Account, opened, connects int64) *load.Result {
-	text, err := json.Marshal(map[string]any{
-		"schema": 2, "replicas": 1, "spec": load.DefaultSpec("http://server:8080/"), "opened": opened, "end_ns": 1_000_000_000,
-		"intervals": []any{map[string]any{
-			"index": 0, "start_ns": 0, "duration_ns": 1_000_000_000, "connects": connects,
-			"scheduled": account.Scheduled, "completed": account.Completed, "failed": account.Failed, "unfinished": account.Unfinished,
-			"within": load.Within{Answered: account.Completed, Failed: account.FailedTotal()},
+	empty := func() *hdrhistogram.PackedHistogram {
+		like := load.NewHistogram()
+		return hdrhistogram.NewPacked(like.LowestTrackableValue(), like.HighestTrackableValue(), int(like.SignificantFigures()))
+	}
+	return &load.Result{
+		Spec: load.DefaultSpec("http://server:8080/"), Start: time.Unix(0, 0), Replicas: 1, Opened: opened, EndNS: 1e9,
+		Intervals: []load.Interval{{
+			DurationNS: 1e9, Account: account, Connects: connects,
+			Within:   load.Within{Answered: account.Completed, Failed: account.FailedTotal()},
+			Intended: empty(), Send: empty(), Lag: empty(), Wait: empty(),
 		}},
-	})
-	if err != nil {
-		panic(err)
 	}
-	r := &load.Result{}
-	if err := json.Unmarshal(text, r); err != nil {
-		panic(err)
-	}
-	return r
 }
