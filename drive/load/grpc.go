@@ -38,7 +38,7 @@ type grpcCaller struct {
 	keep    bool
 
 	patience time.Duration
-	liveness liveness // of the goroutine that looks
+	liveness liveness // used by the goroutine of watch
 
 	mu     sync.Mutex
 	conn   *grpcConn
@@ -51,15 +51,15 @@ type grpcCaller struct {
 type grpcConn struct {
 	*grpc.ClientConn
 	begun   atomic.Int64            // connections since the last read
-	below   atomic.Pointer[watched] // the connection made last
+	below   atomic.Pointer[watched] // the latest connection
 	pinged  atomic.Pointer[pinged]  // the same, above TLS
-	failed  atomic.Pointer[error]   // why no connection could be made the last time
+	failed  atomic.Pointer[error]   // why the last attempt to connect failed
 	calls   int                     // under way
-	retired bool                    // takes no more; closed by the last call
+	retired bool                    // takes no more calls; the last call closes it
 }
 
-// reconnectWait is how long the library waits before it makes a connection
-// again that could not be made. It is that of the other protocols at rate max.
+// reconnectWait is how long the library waits after a failure to connect, the same
+// as other protocols at rate max.
 const reconnectWait = closeGrace * time.Nanosecond
 
 func newGRPCCaller(spec *Spec, t target, d *dialer) caller {
@@ -89,8 +89,7 @@ func newGRPCCaller(spec *Spec, t target, d *dialer) caller {
 	return c
 }
 
-// dial makes a connection for the library. TLS is done by our dialer, so that
-// it is done alike everywhere.
+// dial connects for the library. The dialer does TLS, as for the other protocols.
 func (c *grpcConn) dial(ctx context.Context, d *dialer) (net.Conn, error) {
 	c.begun.Add(1)
 	conn, err := d.dial(ctx)
@@ -105,8 +104,7 @@ func (c *grpcConn) dial(ctx context.Context, d *dialer) (net.Conn, error) {
 	return p, nil
 }
 
-// open returns the connection for a call, which [grpcCaller.release] gives
-// back.
+// open returns the connection for a call, to be returned with [grpcCaller.release].
 func (c *grpcCaller) open() (*grpcConn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,8 +126,8 @@ func (c *grpcCaller) open() (*grpcConn, error) {
 	return c.conn, nil
 }
 
-// release ends a call's use of a connection, which takes no more calls if
-// retire is set.
+// release ends a call's use of a connection. With retire, the connection takes no
+// more calls.
 func (c *grpcCaller) release(conn *grpcConn, retire bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,7 +168,7 @@ func (c *grpcCaller) connect(ctx context.Context) error {
 		state := conn.GetState()
 		switch state {
 		case connectivity.Ready:
-			conn.begun.Store(0) // it is no request's
+			conn.begun.Store(0) // it was not made for a request
 			return nil
 		case connectivity.TransientFailure:
 			if failed := conn.failed.Load(); failed != nil {
@@ -233,8 +231,8 @@ func (c *grpcCaller) call(ctx context.Context, job job) outcome {
 	}
 }
 
-// attempt is one try of a call: what the library tells of it, and how its
-// connection stood before.
+// attempt is one attempt of a call: what the library reports of it, and the state of
+// its connection before.
 type attempt struct {
 	peer            peer.Peer // without an address if it never had a stream
 	header, trailer metadata.MD
@@ -242,20 +240,20 @@ type attempt struct {
 	before, heard   int64
 }
 
-// fromServer reports whether the server answered the call at all. Else the status
-// and its text are the library's own.
+// fromServer reports whether the server answered the call at all. Otherwise the
+// status and its text are from the library.
 func (a *attempt) fromServer() bool { return len(a.header) > 0 || len(a.trailer) > 0 }
 
-// What the library says of streams that a GOAWAY left unprocessed, whether they were
-// sent or not, and of those that the server reset.
+// Texts of the library about streams that a GOAWAY left unprocessed, sent or not, and
+// about streams that the server reset.
 const (
 	grpcRejected = "the stream is rejected because server is draining the connection"
 	grpcDraining = "the connection is draining"
 	grpcReset    = "stream terminated by RST_STREAM with error code: "
 )
 
-// unprocessed reports whether a call failed without having been processed, as
-// that of HTTP/2 does. The library has tried it twice by then.
+// unprocessed reports whether a call failed without having been processed, like its
+// counterpart for HTTP/2. The library has tried it twice by then.
 func (a *attempt) unprocessed(err error) bool {
 	if a.fromServer() || a.peer.Addr == nil {
 		return false
@@ -264,7 +262,7 @@ func (a *attempt) unprocessed(err error) bool {
 	case grpcRejected, grpcDraining, grpcReset + "REFUSED_STREAM":
 		return true
 	}
-	// Only of the connection there was before is it known what came before.
+	// The bytes read before are known only for the earlier connection.
 	return a.below != nil && a.on(a.below) && a.below.ended.Load() != nil && a.below.unread(a.before)
 }
 
@@ -273,14 +271,14 @@ func (a *attempt) on(w *watched) bool {
 	return w != nil && a.peer.LocalAddr != nil && a.peer.LocalAddr.String() == w.LocalAddr().String()
 }
 
-// kind sorts a status by where it comes from: the server sent it, or the
-// library made it of a lost connection or stream. Why it failed is then that
-// connection's error.
+// kind classifies a status by its origin: sent by the server, or made by the library
+// because of a lost connection or stream. In the second case the error is that of
+// the connection.
 func (a *attempt) kind(ctx context.Context, conn *grpcConn, err error) (failure, error) {
 	s := status.Convert(err)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return failTimeout, ctx.Err() // the server may have said so too
+		return failTimeout, ctx.Err() // the server may have reported it, too
 	case len(a.trailer) > 0:
 		return failStatus, statusText(s)
 	case a.peer.Addr == nil && s.Code() == codes.Unavailable:
@@ -302,7 +300,7 @@ func (a *attempt) kind(ctx context.Context, conn *grpcConn, err error) (failure,
 	return failStatus, statusText(s)
 }
 
-// statusText is a status as a reason.
+// statusText returns a status as a reason for a failure.
 func statusText(s *status.Status) error {
 	if s.Message() == "" {
 		return errors.New(s.Code().String())

@@ -20,8 +20,7 @@ import (
 
 func init() { dialects[protocol.HTTP2] = dialect{caller: newHTTP2Caller} }
 
-// http2Caller makes HTTP/2 requests over one connection, shared by all of
-// its streams.
+// http2Caller sends HTTP/2 requests over one connection shared by all streams.
 type http2Caller struct {
 	dialer    *dialer
 	transport *http2.Transport
@@ -36,14 +35,14 @@ type http2Caller struct {
 	expected  *statuses
 
 	patience time.Duration
-	liveness liveness // of the goroutine that looks
+	liveness liveness // used by the goroutine of watch
 
 	mu     sync.Mutex
 	conn   *http2Conn
 	closed bool
 }
 
-// http2Conn is a connection, and what lies below it.
+// http2Conn is a connection with its lower layers.
 type http2Conn struct {
 	*http2.ClientConn
 	pinged *pinged
@@ -56,8 +55,8 @@ func newHTTP2Caller(spec *Spec, t target, d *dialer) caller {
 	}
 	c := &http2Caller{
 		dialer: d,
-		// A request beyond the server's limit of streams waits for one of them, as it does
-		// in gRPC: it does not make another connection, or fail.
+		// A request beyond the server's limit of streams waits, as in gRPC, and does not
+		// open another connection or fail.
 		transport: &http2.Transport{AllowHTTP: true, DisableCompression: true, StrictMaxConcurrentStreams: true},
 		method:    spec.method(), url: scheme + "://" + t.hostPort + t.path, host: t.hostPort,
 		header: http.Header{"User-Agent": {"meshtrial"}}, payload: spec.payload(), size: spec.payloadSize(),
@@ -78,7 +77,7 @@ func (c *http2Caller) connect(ctx context.Context) error {
 	return err
 }
 
-// open returns the connection, and whether it had to be made.
+// open returns the connection, and whether it is new.
 func (c *http2Caller) open(ctx context.Context) (*http2Conn, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,12 +171,12 @@ func (c *http2Caller) call(ctx context.Context, job job) outcome {
 	return out
 }
 
-// mostTries is how often a request is sent that no server took.
+// mostTries limits the attempts of a request that was not processed.
 const mostTries = 5
 
-// send makes a request on the connection there is, and says how many had to be
-// made. A request that the server has not processed goes on the next one.
-// Without a connection conn is nil.
+// send sends a request on the current connection and returns the number of new
+// connections. A request that the server has not processed is sent again on the next
+// connection. conn is nil if there is none.
 func (c *http2Caller) send(req *http.Request) (conn *http2Conn, resp *http.Response, connections int64, err error) {
 	var refuses *http2Conn
 	for try := 1; ; try++ {
@@ -196,8 +195,8 @@ func (c *http2Caller) send(req *http.Request) (conn *http2Conn, resp *http.Respo
 		}
 		if req.Context().Err() != nil {
 			if conn.pinged.below.heard.Load() == heard {
-				// Not a byte since the request was sent, whatever else is out:
-				// no more requests on it. It ends with those that are.
+				// Nothing arrived since the request was sent, so send no more
+				// requests on this connection. It ends after those in flight.
 				conn.retire()
 			}
 			return conn, resp, connections, err
@@ -206,22 +205,21 @@ func (c *http2Caller) send(req *http.Request) (conn *http2Conn, resp *http.Respo
 			return conn, resp, connections, err
 		}
 		if refused(err) {
-			// Once more on the same, for settings may have come that say how
-			// many streams there may be; then on another.
+			// Try again on the same connection, because settings with another
+			// limit of streams may have arrived, then on a new one.
 			if refuses == conn {
 				conn.retire()
 			}
 			refuses = conn
 		}
 		if req.GetBody != nil {
-			req = req.WithContext(req.Context()) // the library may still read the other
+			req = req.WithContext(req.Context()) // the library may still read the previous body
 			req.Body, _ = req.GetBody()          // of bytes, which does not fail
 		}
 	}
 }
 
-// retire takes no more requests on the connection, which ends with those that
-// are out.
+// retire stops sending requests on the connection, which ends after those in flight.
 func (c *http2Conn) retire() {
 	c.SetDoNotReuse()
 	if s := c.State(); s.StreamsActive+s.StreamsPending == 0 {
@@ -229,11 +227,11 @@ func (c *http2Conn) retire() {
 	}
 }
 
-// unprocessed reports whether a request failed without having been processed: it
-// waited for a stream of a connection that came to its end, its stream is
-// above the last of a GOAWAY, it was refused (RFC 9113, 8.7), or the peer had
-// closed the connection before it came. before is how much had been written to
-// the connection before the request.
+// unprocessed reports whether a request failed without having been processed: the
+// connection ended while it waited for a stream, its stream is above the last of a
+// GOAWAY, it was refused (RFC 9113, 8.7), or the peer had closed the connection before
+// it arrived. before is the number of bytes written to the connection before the
+// request.
 func unprocessed(conn *http2Conn, before int64, err error) bool {
 	if refused(err) || err.Error() == http2Unusable || err.Error() == http2GoneAway {
 		return true
@@ -241,9 +239,9 @@ func unprocessed(conn *http2Conn, before int64, err error) bool {
 	return conn.pinged.below.ended.Load() != nil && conn.pinged.below.unread(before)
 }
 
-// Errors of the library that have no name outside it: the connection takes no more
-// streams; the stream is above the last of a GOAWAY; it is so, is the connection's first,
-// and the GOAWAY says an error.
+// Errors that the library does not export: the connection takes no more streams; the
+// stream is above the last of a GOAWAY; the same for the connection's first stream, with an
+// error in the GOAWAY.
 const (
 	http2Unusable  = "http2: client conn not usable"
 	http2GoneAway  = "http2: Transport received Server's graceful shutdown GOAWAY"
@@ -255,7 +253,7 @@ func refused(err error) bool {
 	return errors.As(err, &stream) && stream.Code == http2.ErrCodeRefusedStream
 }
 
-// http2Kind names the failures that only HTTP/2 has.
+// http2Kind returns the kind of a failure, including those of HTTP/2 only.
 func http2Kind(ctx context.Context, conn *http2Conn, err error) failure {
 	var stream http2.StreamError
 	var connection http2.ConnectionError

@@ -28,29 +28,28 @@ func (d *deadline) lower(ns int64) {
 // readBuffer is how much is read from a socket at once.
 const readBuffer = 64 << 10
 
-// loop is one event loop: a thread with its own connections and its own part
-// of the schedule. Everything happens on that thread, one thing at a time:
+// loop is one event loop: a thread with its own connections and its own part of the
+// schedule, which does one thing at a time:
 //
-//	wait until the next request is due -> send what is due on free
-//	connections, first free first used -> read what has come, complete, free
-//	the connection
+//	wait until the next request is due -> send due requests on free connections,
+//	longest free first -> read what has arrived, complete responses, free their
+//	connections
 //
-// A response need not wake the loop: the kernel notes when it came. So while
-// most connections are free the loop sleeps from one request to the next and
-// finds the responses then, which saves every other wake-up; otherwise
-// responses wake it too. At rate max there is no schedule, and only
-// responses wake it.
+// A response need not wake the loop, because the kernel timestamps it. So while most
+// connections are free, the loop sleeps from one request to the next and reads the
+// responses then, which saves every other wake-up; otherwise responses wake it too.
+// At rate max there is no schedule, and only responses wake it.
 type loop struct {
 	wire     *wire
 	endpoint endpoint
-	poll     *poller // what ends a wait
+	poll     *poller // its events end a wait
 	sockets  *poller // the connections; the same as poll at rate max
 	watching bool    // sockets end waits of poll
 	conns    []conn
 	free     fifo // connections without a request, whether open or not
 	spare    spare
-	waiting  list // requests out, by when they were sent
-	resting  list // connections that closeGrace holds back, by when it began
+	waiting  list // requests in flight, ordered by time of sending
+	resting  list // connections held back for closeGrace, ordered by its start
 	cursor   cursor
 	timers   *timers // nil at rate max
 	stamped  stamped
@@ -61,16 +60,16 @@ type loop struct {
 
 	epoch     time.Time
 	deadline  *deadline
-	change    *change // the last that was looked at
+	change    *change // the last one applied
 	keepAlive bool
-	careful   bool  // look whether a connection is closed before a request is sent on it
+	careful   bool  // check whether a connection is closed before sending a request on it
 	max       bool  // no schedule: send whenever a connection is free
 	timeout   int64 // ns
 	drain     int64
 	nextEdge  int64  // of an interval
 	edges     *edges // samples CPU there; nil except in the first loop
-	// attention counts connections in a state that the next event should not
-	// wait for: connecting, or with a part of a request or response to go.
+	// attention counts connections whose next event should wake the loop: those
+	// connecting, or with part of a request or response outstanding.
 	attention int
 	large     bool // a response was too large to leave in the kernel
 }
@@ -101,8 +100,8 @@ func (l *loop) run() {
 	l.finish(l.now())
 }
 
-// handle acts on events of connections: first on closes of idle ones, so that
-// nothing is sent on these because of another event.
+// handle handles the events of connections, first closes of idle ones, so that nothing
+// is sent on these because of another event.
 func (l *loop) handle(events []unix.EpollEvent, now, end int64) int64 {
 	for i := range events[:max(0, len(events)-1)] {
 		if ev := &events[i+1]; ev.Fd >= 0 {
@@ -114,7 +113,7 @@ func (l *loop) handle(events []unix.EpollEvent, now, end int64) int64 {
 	for i := range events {
 		ev := &events[i]
 		if ev.Fd < 0 {
-			continue // there to end the wait
+			continue // it only ends the wait
 		}
 		now = l.ready(&l.conns[ev.Fd], ev.Events, ev.Pad, now)
 		if l.cursor.head.Offset <= now {
@@ -124,15 +123,14 @@ func (l *loop) handle(events []unix.EpollEvent, now, end int64) int64 {
 	return now
 }
 
-// Bounds of when responses may lie in the kernel until the next request is
-// due.
+// Limits for leaving responses in the kernel until the next request is due.
 const (
 	lazyGap   = 20_000_000 // ns until then
 	lazyBytes = 16 << 10   // of a response; more could fill the socket's buffer
 )
 
-// pause waits until a request is due on a free connection, or something else
-// must be done. It returns the time.
+// pause waits until a request is due on a free connection or something else is to be
+// done, and returns the time.
 func (l *loop) pause(end int64) int64 {
 	now := l.now()
 	l.timers.arm(&l.cursor, now)
@@ -178,8 +176,8 @@ func (l *loop) over(now, end int64) bool {
 	return !backlog && l.rec.inFlight == 0
 }
 
-// wake returns when the loop must act next even if nothing happens on the
-// connections and no request comes due.
+// wake returns when the loop has to act next even without events of connections and
+// due requests.
 func (l *loop) wake(now, end int64) int64 {
 	at := end
 	if now >= end {
@@ -198,8 +196,8 @@ func (l *loop) wake(now, end int64) int64 {
 	return at
 }
 
-// dispatch sends what is due while connections are free, each connection at
-// most once. It returns the current time.
+// dispatch sends due requests while connections are free, at most one per connection,
+// and returns the current time.
 func (l *loop) dispatch(now, end int64) int64 {
 	for n := l.available(); n > 0 && l.available() > 0; n-- {
 		l.changes(now)
@@ -223,8 +221,8 @@ func (l *loop) dispatch(now, end int64) int64 {
 	return now
 }
 
-// bookkeep gives up requests that took too long, samples CPU at the edges of
-// intervals, and hands over finished intervals.
+// bookkeep times out requests, samples CPU at the edges of intervals, and passes on
+// finished intervals.
 func (l *loop) bookkeep(now, end int64) {
 	for l.waiting.first != none {
 		c := &l.conns[l.waiting.first]
@@ -258,7 +256,7 @@ func (l *loop) bookkeep(now, end int64) {
 	}
 }
 
-// finish accounts for what is left, and closes every connection.
+// finish accounts for the remaining requests and closes every connection.
 func (l *loop) finish(now int64) {
 	end := l.deadline.end.Load()
 	for i := range l.conns {
@@ -302,8 +300,8 @@ func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, l
 			pending++
 		}
 		for over := false; pending > 0 && !over; {
-			// Before the look, so that what came in time counts however late
-			// this thread sees it.
+			// Check before polling, so that what happened in time counts however
+			// late this thread sees it.
 			over = !time.Now().Before(until) || ctx.Err() != nil
 			for _, ev := range l.sockets.wait(int64(10 * time.Millisecond)) {
 				if ev.Fd < 0 {
@@ -334,7 +332,7 @@ func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, l
 	return open, last
 }
 
-// close gives back what the loop holds, besides connections.
+// close frees the resources of the loop except connections.
 func (l *loop) close() {
 	if l.timers != nil {
 		l.timers.close()

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// pinged is a client's HTTP/2 connection, above TLS, on which PINGs go out
-// beside the frames of the library that writes to it. Libraries ignore answers
-// to PINGs that are not theirs.
+// pinged is a client's HTTP/2 connection, above TLS, that sends PINGs between the
+// frames of the library that writes to it. Libraries ignore answers to PINGs of
+// others.
 type pinged struct {
 	net.Conn
 	below *watched
@@ -42,12 +42,12 @@ func (p *pinged) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// pingFrame is a PING of ours.
+// pingFrame is the PING frame to send.
 var pingFrame = [...]byte{0, 0, 8, byte(http2.FramePing), 0, 0, 0, 0, 0, 'm', 'e', 's', 'h', 't', 'r', 'i', 'l'}
 
-// ping sends a PING, and reports whether the peer's silence counts from now on. It does
-// not while the library is in the middle of a frame. It does while a write is under way: a
-// socket that takes no more tells as much as a PING.
+// ping sends a PING and reports whether the peer's silence counts from now on. It does not
+// count in the middle of a frame of the library. It counts during a write, because a
+// blocked socket tells as much as a PING.
 func (p *pinged) ping() (asked bool) {
 	if !p.mu.TryLock() {
 		return true
@@ -56,17 +56,17 @@ func (p *pinged) ping() (asked bool) {
 	if !p.place.between() {
 		return false
 	}
-	_, _ = p.Conn.Write(pingFrame[:]) // an error shows when the library reads
+	_, _ = p.Conn.Write(pingFrame[:]) // the library sees an error when it reads
 	return true
 }
 
-// framePlace follows where in the frames of HTTP/2 a stream of bytes is.
+// framePlace tracks the position of a byte stream in HTTP/2 frames.
 type framePlace struct {
 	skip   int  // bytes of the preface, or of a frame's payload, still to come
 	got    int  // bytes of a frame's header
-	length int  // of its payload, as far as is known
+	length int  // of its payload, as far as read
 	begun  bool // the first frame's header is there; it is the library's SETTINGS (RFC 9113, 3.4)
-	fields bool // in a block of header fields, which no other frame may interrupt
+	fields bool // in a header block, which no other frame may interrupt
 	kind   http2.FrameType
 }
 
@@ -96,22 +96,22 @@ func (f *framePlace) advance(b []byte) {
 	}
 }
 
-// between reports whether another frame may come here.
+// between reports whether another frame may be inserted here.
 func (f *framePlace) between() bool { return f.begun && f.skip == 0 && f.got == 0 && !f.fields }
 
-// liveness judges whether the peer of a connection is there.
+// liveness detects that the peer of a connection is gone.
 type liveness struct {
 	conn  *pinged
-	heard int64 // when it was last looked at
-	asked bool  // by a PING since the peer last sent more than answers to it
+	heard int64 // at the last look
+	asked bool  // a PING was sent since the peer last sent anything but answers to it
 	at    int64 // bytes heard when asked
 	since time.Time
 }
 
-// look looks at a connection with a number of requests out, and returns
-// whether its peer has left a PING unanswered for patience. While requests are
-// out and nothing comes it asks once: servers that run gRPC close connections
-// with more than two PINGs between their own frames of data.
+// look checks a connection with a number of requests in flight and reports whether its
+// peer has left a PING unanswered for patience. While requests are in flight and
+// nothing arrives, it sends a single PING, because gRPC servers close connections with
+// more than two PINGs between their own frames of data.
 func (v *liveness) look(conn *pinged, out int, now time.Time, patience time.Duration) (dead bool) {
 	if conn == nil {
 		return false
@@ -139,17 +139,17 @@ func (v *liveness) look(conn *pinged, out int, now time.Time, patience time.Dura
 // silence before it.
 const longestPatience = time.Second
 
-// patience is how long the peer of a multiplexed connection may be silent
-// before it is asked, and how long it may then take to answer.
+// patience is how long the peer of a multiplexed connection may be silent before it
+// gets a PING, and how long it may then take to answer.
 func (s *Spec) patience() time.Duration { return min(seconds(s.TimeoutS)/8, longestPatience) }
 
-// watcher is a caller that can leave a connection whose peer has gone.
+// watcher is a caller that can abandon a connection whose peer is gone.
 type watcher interface {
-	// look is called every so often.
+	// look is called periodically.
 	look(now time.Time)
 }
 
-// watch has callers look at their connections until ctx ends.
+// watch lets a caller check its connection periodically until ctx ends.
 func watch(ctx context.Context, w watcher, every time.Duration) {
 	ticker := time.NewTicker(max(every, time.Millisecond))
 	defer ticker.Stop()

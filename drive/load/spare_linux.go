@@ -4,8 +4,8 @@ package load
 // request, in ns.
 const spareIdle = 5_000_000_000
 
-// spare are the connections beyond those that are kept: opened for requests
-// that find all others busy, and closed when they are no longer needed.
+// spare has the connections in addition to the kept ones. They are opened for requests
+// that find all others busy, and closed when no longer needed.
 type spare struct {
 	base  int     // connections below this number are the kept ones
 	shut  []int32 // without a socket
@@ -13,7 +13,7 @@ type spare struct {
 	count int     // in both
 }
 
-// spareFrom makes all connections from the base-th on additional ones.
+// spareFrom makes all connections from number base on additional ones.
 func spareFrom(base, all int) spare {
 	s := spare{base: base, idle: newList(), count: all - base}
 	for id := all - 1; id >= base; id-- {
@@ -22,12 +22,12 @@ func spareFrom(base, all int) spare {
 	return s
 }
 
-// available is how many requests could be sent now.
+// available returns how many requests could be sent now.
 func (l *loop) available() int { return l.free.n + l.spare.count }
 
-// take returns the connection for the next request: of the kept ones the one
-// that has been free longest, else of the additional ones the one that was
-// used last, so that the others can be closed.
+// take returns the connection for the next request: the kept one that has been free
+// longest, else the additional one that was used last, so that the others can be
+// closed.
 func (l *loop) take() *conn {
 	if l.free.n > 0 {
 		return &l.conns[l.free.pop()]
@@ -67,7 +67,7 @@ func (l *loop) leave(c *conn, reset bool) {
 	}
 }
 
-// expire closes additional connections that nobody needs any more.
+// expire closes additional connections that are no longer needed.
 func (l *loop) expire(now int64) {
 	for l.spare.idle.first != none {
 		c := &l.conns[l.spare.idle.first]
