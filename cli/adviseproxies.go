@@ -94,7 +94,10 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *istiods, e *a
 			asked = sample
 			return sample
 		}}
-	notes, err := labProxies(ctx, env, of, scope.Options{Keep: gather.KeepListeners}, keepIn(&all))
+	notes, err := labProxies(ctx, env, of, scope.Options{Keep: gather.KeepListeners}, func(p scope.Proxy) error {
+		all = append(all, p)
+		return nil
+	})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -21,23 +21,23 @@ import (
 )
 
 type scopeFlags struct {
-	dumps, clusters    []string
-	filters            string
-	run                string
-	lab                string
-	kubeconfig         string
-	context            string
-	namespace          string
-	selector           string
-	stats, json, csv   bool
-	top, proxies, keep int
-	color              string
-	width              int
-	generate           generateFlags
-	applied            applyFlags
-	// each, if set, is given the config dump of each proxy of a lab too, of several at once.
+	dumps, clusters  []string
+	filters          string
+	run              string
+	lab              string
+	kubeconfig       string
+	context          string
+	namespace        string
+	selector         string
+	stats, json, csv bool
+	top, proxies     int
+	color            string
+	width            int
+	generate         generateFlags
+	applied          applyFlags
+	// each, if set, also gets the config dump of each proxy of a lab, of several concurrently.
 	each func(proxy string, dump io.Reader) error
-	// choose, if set, says which pods of a lab are read, of all that have a proxy, in order.
+	// choose, if set, selects the pods of a lab that are read, of all that have a proxy, in order.
 	choose func([]corev1.Pod) []corev1.Pod
 }
 
@@ -88,7 +88,6 @@ func newScopeCommand(env *Env) *cobra.Command {
 	flags.IntVar(&f.proxies, "proxies", 50, "read at most this many proxies of a lab, 0 for all")
 	flags.BoolVar(&f.stats, "stats", false, "with --lab: ask each proxy which clusters it called")
 	flags.IntVar(&f.top, "top", 20, "entries of each list; 0 for all that are kept")
-	flags.IntVar(&f.keep, "keep", scope.DefaultKeep, "largest resources to keep of each proxy")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVar(&f.csv, "csv", false, "print CSV")
 	f.generate.register(flags)
@@ -104,7 +103,7 @@ func runScope(ctx context.Context, env *Env, f scopeFlags) error {
 	if err != nil {
 		return err
 	}
-	o := scope.Options{Keep: f.keep}
+	o := scope.Options{}
 	if f.filters != "" {
 		err := withFile(ctx, env, f.filters, func(r io.Reader) error {
 			o.Filters, err = scope.ReadFilters(r)
@@ -115,20 +114,17 @@ func runScope(ctx context.Context, env *Env, f scopeFlags) error {
 		}
 	}
 	var proxies []scope.Proxy
-	var notes []string
-	switch {
-	case f.lab != "":
-		notes, err = labProxies(ctx, env, f, o, keepIn(&proxies))
-	case f.run != "":
-		proxies, err = runProxies(ctx, f, o)
-	default:
-		proxies, err = fileProxies(ctx, env, f, o)
-	}
+	notes, err := takeProxies(ctx, env, f, o, func(p scope.Proxy) error {
+		proxies = append(proxies, p)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
 	r := scope.Merge(proxies, f.top)
-	r.Notes = append(r.Notes, notes...)
+	for _, text := range notes {
+		r.Notes = append(r.Notes, scope.Note{Code: scope.NoteSource, Text: text})
+	}
 	switch {
 	case f.json:
 		return writeJSON(env.Stdout, r)
@@ -136,14 +132,6 @@ func runScope(ctx context.Context, env *Env, f scopeFlags) error {
 		return report.RenderScopeCSV(env.Stdout, r)
 	}
 	return report.RenderScope(env.Stdout, r, f.top, options)
-}
-
-// keepIn keeps all proxies that are read.
-func keepIn(proxies *[]scope.Proxy) func(scope.Proxy) error {
-	return func(p scope.Proxy) error {
-		*proxies = append(*proxies, p)
-		return nil
-	}
 }
 
 func (f *scopeFlags) check(changed func(string) bool) error {
@@ -166,8 +154,8 @@ func (f *scopeFlags) check(changed func(string) bool) error {
 		return errs.WithHint(errs.Usage("--stats requires --lab"), "for a dump, --clusters takes the answer of /clusters?format=json")
 	case len(f.clusters) > 0 && len(f.clusters) != len(f.dumps):
 		return errs.Usage("%d --clusters for %d dumps: give one for each, in their order", len(f.clusters), len(f.dumps))
-	case f.top < 0 || f.keep < 0 || f.proxies < 0:
-		return errs.Usage("--top, --keep and --proxies must not be negative")
+	case f.top < 0 || f.proxies < 0:
+		return errs.Usage("--top and --proxies must not be negative")
 	case f.json && f.csv:
 		return errs.Usage("--json and --csv are mutually exclusive")
 	}
@@ -205,7 +193,7 @@ func fileProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (
 	return proxies, nil
 }
 
-// noDump says what to name in place of a path where no dump is.
+// noDump adds a hint on what to name instead of a path without a dump.
 func noDump(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errs.WithHint(errs.Usage("there is no config dump %s", path), "%s", scope.TakeDump)
@@ -216,7 +204,7 @@ func noDump(path string, err error) error {
 	return err
 }
 
-// dumpsIn says how to name the dumps that are in a folder, as a shell takes it.
+// dumpsIn is a hint on how to name the dumps in a folder.
 func dumpsIn(folder string) string {
 	has := func(dir, name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
@@ -254,11 +242,10 @@ func dumpsIn(folder string) string {
 	return "name the dumps in it: --dump " + strings.Join(all, " ")
 }
 
-// scopeFiles are the ends of names of files that say what a proxy holds.
+// scopeFiles are the extensions of files with the configuration of a proxy.
 var scopeFiles = []string{confile.Extension, ".json.gz", ".json"}
 
-// runProxies reads what a run recorded: config dumps of Envoys, and what
-// simulated sidecars held.
+// runProxies reads the config dumps and the configuration of simulated proxies that a run recorded.
 func runProxies(ctx context.Context, f scopeFlags, o scope.Options) ([]scope.Proxy, error) {
 	if _, err := os.Stat(f.run); errors.Is(err, fs.ErrNotExist) {
 		return nil, errs.WithHint(errs.Usage("there is no run at %s", f.run), "give the directory that `meshtrial run` printed")

@@ -33,13 +33,12 @@ type generateFlags struct {
 	domain, root, revision                          string
 	window, watched, reach                          time.Duration
 	exception                                       float64
-	rare                                            int64
 	units, model                                    string
 	mesh                                            model.Mesh
 }
 
 // generateNames are the flags that only go with --generate.
-var generateNames = []string{"inventory", "access-log", "istio-metrics", "metrics-window", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "watched", "exception", "rare", "cluster-domain", "root-namespace", "revision", "unit-costs", "model", "change-rate", "istiod-replicas", "istiod-cores"}
+var generateNames = []string{"inventory", "access-log", "istio-metrics", "metrics-window", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "watched", "exception", "cluster-domain", "root-namespace", "revision", "unit-costs", "model", "change-rate", "istiod-replicas", "istiod-cores"}
 
 func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.to, "generate", "", "write Sidecars for what the workloads call to this `DIR`, or to standard output (-), with the report on standard error")
@@ -55,7 +54,6 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.window, "window", generate.DefaultWindow, "how long before the newest observation a call still counts")
 	flags.DurationVar(&f.watched, "watched", generate.DefaultWatched, "narrow no workload that was watched for less than this")
 	flags.Float64Var(&f.exception, "exception", 100*generate.DefaultException, "give a workload a Sidecar of its own where going without would lose more than this `percent` of its saving")
-	flags.Int64Var(&f.rare, "rare", generate.DefaultRare, "list a dependency as rare up to this many calls")
 	f.mesh = model.Default()
 	flags.StringVar(&f.units, "unit-costs", "", "predict the sidecars' memory and CPU by what a cluster cost in this `RUN` of sidecar-size")
 	flags.StringVar(&f.model, "model", "", "predict istiod's memory and CPU by this model, a `FILE` that capacity fit wrote")
@@ -68,7 +66,7 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 }
 
 func (f *generateFlags) options() (generate.Options, error) {
-	o := generate.Options{Window: f.window, Watched: f.watched, Exception: f.exception / 100, Rare: f.rare, Now: time.Now()}
+	o := generate.Options{Window: f.window, Watched: f.watched, Exception: f.exception / 100, Now: time.Now()}
 	switch {
 	case f.window < time.Minute:
 		return o, errs.Usage("--window %s: must be at least 1m", f.window)
@@ -80,8 +78,6 @@ func (f *generateFlags) options() (generate.Options, error) {
 		return o, errs.Usage("--watched must not be negative")
 	case !(f.exception >= 0 && f.exception <= 100):
 		return o, errs.Usage("--exception %g: must be 0 to 100 percent", f.exception)
-	case f.rare < 0:
-		return o, errs.Usage("--rare must not be negative")
 	case f.model != "" && f.mesh.Rate <= 0:
 		return o, errs.WithHint(errs.Usage("--model requires --change-rate: what istiod does follows how often something changes"), "the rate of pilot_xds_pushes{type=\"cds\"} over the number of proxies is near it")
 	case f.model == "" && f.mesh.Rate != 0:
@@ -131,7 +127,7 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 		}
 	}
 	scale := generate.NewScale(inv)
-	more, err := takeProxies(ctx, env, f, func(p scope.Proxy) error {
+	more, err := takeProxies(ctx, env, f, scope.Options{}, func(p scope.Proxy) error {
 		inv.AddProxy(p)
 		scale.Add(p)
 		return addCounters(inv, obs, p)
@@ -166,14 +162,13 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 	return writeGenerated(ctx, env, f, result, text)
 }
 
-// takeProxies has each proxy taken that is named, with what it called. Those of a lab, which
+// takeProxies passes each proxy that is named to take, with what it called. Those of a lab, which
 // may be thousands, are not held.
-func takeProxies(ctx context.Context, env *Env, f scopeFlags, take func(scope.Proxy) error) (notes []string, err error) {
-	o := scope.Options{Keep: f.keep}
+func takeProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, take func(scope.Proxy) error) (notes []string, err error) {
 	var proxies []scope.Proxy
 	switch {
 	case f.lab != "":
-		f.stats = true
+		f.stats = f.stats || f.generate.to != ""
 		return labProxies(ctx, env, f, o, take)
 	case f.run != "":
 		proxies, err = runProxies(ctx, f, o)
@@ -186,7 +181,7 @@ func takeProxies(ctx context.Context, env *Env, f scopeFlags, take func(scope.Pr
 	return nil, err
 }
 
-// addCounters adds what a proxy called, if it was asked.
+// addCounters adds the counters of a proxy, if they were read.
 func addCounters(inv *generate.Inventory, obs *generate.Observations, p scope.Proxy) error {
 	if p.Calls == nil || p.Node == nil {
 		return nil
@@ -198,8 +193,7 @@ func addCounters(inv *generate.Inventory, obs *generate.Observations, p scope.Pr
 	return obs.AddCounters(w, p.Calls)
 }
 
-// observations reads all other sources of who calls whom, and says what of them
-// could not be read.
+// observations reads all other sources of who calls whom. Its notes say what could not be read.
 func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inventory, obs *generate.Observations) ([]string, error) {
 	var notes []string
 	var idle error
@@ -283,14 +277,14 @@ func readAccessLog(ctx context.Context, env *Env, named string, inv *generate.In
 	return notes, err
 }
 
-// What a folder gets.
+// Files of a folder.
 const (
 	fileSidecars = "sidecars.yaml"
 	fileDiff     = "sidecars.diff"
 	fileReport   = "report.json"
 )
 
-// safeName is what an object may be called that is written out.
+// safeName matches the names of objects that are written out.
 var safeName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 
 func writeGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Result, text report.Options) error {
@@ -320,8 +314,7 @@ func writeGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Resu
 	return presentGenerated(ctx, env, env.Stdout, f, r, text)
 }
 
-// presentGenerated shows the report, and applies what was generated if that was
-// asked for.
+// presentGenerated shows the report, and applies what was generated if --apply asks for it.
 func presentGenerated(ctx context.Context, env *Env, to io.Writer, f scopeFlags, r generate.Result, text report.Options) error {
 	if !f.json {
 		if err := report.RenderSidecars(to, r, f.top, text); err != nil {
@@ -347,7 +340,7 @@ func presentGenerated(ctx context.Context, env *Env, to io.Writer, f scopeFlags,
 	return err
 }
 
-// check finds what of the flags does not go together.
+// check rejects flags that do not go together.
 func (f *generateFlags) check(s scopeFlags, changed func(string) bool) error {
 	for _, name := range []string{"yes", "wait"} {
 		if changed(name) && !s.applied.apply {

@@ -34,7 +34,7 @@ func RenderScope(w io.Writer, r scope.Report, top int, opt Options) error {
 			t.table(tb)
 		}
 	}
-	t.list("Notes", r.Notes)
+	t.list("Notes", texts(r.Notes))
 	_, err := io.WriteString(w, t.b.String())
 	return err
 }

@@ -76,7 +76,7 @@ func ReadDump(r io.Reader, name string, o Options) (Proxy, error) {
 	if d.isZtunnel() {
 		p.Kind = NodeZtunnel
 	} else if err == nil && !d.endpoints {
-		p.Notes = append(p.Notes, "the dump has no endpoints; /config_dump?include_eds has them")
+		p.Notes = append(p.Notes, Note{Code: NoteNoEndpoints})
 	}
 	if err == nil {
 		return p, nil

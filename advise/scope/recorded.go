@@ -2,7 +2,6 @@ package scope
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 
 	"github.com/meshtrial/meshtrial/internal/confile"
@@ -42,10 +41,10 @@ func ReadRecorded(r io.Reader, name string, o Options) (Proxy, error) {
 	p := scan.Proxy(name)
 	p.Simulated, p.Kind, p.Alike = true, in.Header.Type, in.Header.Proxies
 	if in.Header.Type == NodeZtunnel {
-		p.Notes = append(p.Notes, fmt.Sprintf("%s is a ztunnel: what it was sent, workloads, Services and authorization policies, is counted by type, and no owners of it are told", name))
+		p.Notes = append(p.Notes, Note{Code: NoteZtunnel, Proxy: name})
 	}
 	if in.Header.Lost > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d resources of %s are not counted: the simulated sidecars hold so many different ones that not all are kept", in.Header.Lost, name))
+		p.Notes = append(p.Notes, Note{Code: NoteLost, Proxy: name, N: in.Header.Lost})
 	}
 	if err != io.EOF {
 		p.Incomplete = true

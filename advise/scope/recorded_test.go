@@ -3,6 +3,7 @@ package scope
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,8 +40,8 @@ func TestReadRecorded(t *testing.T) {
 	if !p.Simulated || p.Kind != "sidecar" || p.Alike != 7 || p.WireBytes != sum || p.DumpBytes <= sum || p.Incomplete {
 		t.Errorf("%d bytes on the wire, want %d; %d as JSON; %+v", p.WireBytes, sum, p.DumpBytes, p)
 	}
-	if notes := strings.Join(p.Notes, " "); !strings.Contains(notes, "2 resources of a are not counted") {
-		t.Errorf("%q", notes)
+	if !slices.Contains(p.Notes, Note{Code: NoteLost, Proxy: "a", N: 2}) {
+		t.Errorf("%+v", p.Notes)
 	}
 	var catalog int64
 	for _, o := range p.Owners {
@@ -96,8 +97,8 @@ func TestReadRecordedZtunnel(t *testing.T) {
 	if got[Owner{Kind: KindUnattributed, Name: "type istio.workload.Address"}] != 10 || got[Owner{Kind: KindUnattributed, Name: "type istio.security.Authorization"}] != 5 {
 		t.Errorf("%v", got)
 	}
-	if notes := strings.Join(p.Notes, " "); !strings.Contains(notes, "meshtrial-0.default is a ztunnel") || !strings.Contains(notes, "no owners") {
-		t.Errorf("%q", notes)
+	if len(p.Notes) != 1 || p.Notes[0].Code != NoteZtunnel {
+		t.Errorf("%+v", p.Notes)
 	}
 }
 

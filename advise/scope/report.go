@@ -6,7 +6,7 @@ import (
 )
 
 // ReportSchema is the version of Report's JSON.
-const ReportSchema = 1
+const ReportSchema = 2
 
 // Report is what several proxies' configuration weighs together.
 type Report struct {
@@ -21,7 +21,7 @@ type Report struct {
 	OtherOwners *Others      `json:"other_owners,omitempty"`
 	// Uncalled is there if proxies were asked for their calls.
 	Uncalled *Uncalled `json:"uncalled,omitempty"`
-	Notes    []string  `json:"notes,omitempty"`
+	Notes    []Note    `json:"notes,omitempty"`
 }
 
 // OwnerTotal is an owner's configuration in all proxies.

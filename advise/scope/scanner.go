@@ -30,12 +30,47 @@ type Proxy struct {
 	Owners     []OwnerSize `json:"owners"`
 	Largest    []Resource  `json:"largest"`            // resources, largest first, as many as were asked for
 	Clusters   []Cluster   `json:"clusters,omitempty"` // outbound clusters, by name
-	Notes      []string    `json:"notes,omitempty"`
+	Notes      []Note      `json:"notes,omitempty"`
 	// Node is whose proxy it is, where its dump says so.
 	Node *Node `json:"node,omitempty"`
 	// Calls are those of all its clusters, inbound ones and istiod's own too;
 	// nil if nobody asked the proxy.
 	Calls map[string]int64 `json:"-"`
+}
+
+// Note is a limitation of a proxy's figures.
+type Note struct {
+	Code  NoteCode `json:"code"`
+	Proxy string   `json:"proxy,omitempty"`
+	N     int      `json:"n,omitempty"` // resources
+	Text  string   `json:"text,omitempty"`
+}
+
+// NoteCode names a limitation.
+type NoteCode string
+
+// The limitations.
+const (
+	NotePartial     NoteCode = "partial_json" // of resources with packed types that are not linked
+	NoteNoEndpoints NoteCode = "no_endpoints"
+	NoteZtunnel     NoteCode = "ztunnel_without_owners"
+	NoteLost        NoteCode = "not_kept"
+	NoteSource      NoteCode = "source" // something could not be read: Text
+)
+
+// String describes a limitation for people.
+func (n Note) String() string {
+	switch n.Code {
+	case NotePartial:
+		return fmt.Sprintf("%d resources hold unknown packed types: their size as JSON is too small, that on the wire is right", n.N)
+	case NoteNoEndpoints:
+		return "the dump has no endpoints; /config_dump?include_eds has them"
+	case NoteZtunnel:
+		return n.Proxy + " is a recorded ztunnel: its workloads, Services and authorization policies are counted by type, without owners"
+	case NoteLost:
+		return fmt.Sprintf("%d resources of %s are not counted: the simulated sidecars hold too many different ones to keep all", n.N, n.Proxy)
+	}
+	return n.Text
 }
 
 // Node is what a proxy told istiod about its pod (the node of its bootstrap).
@@ -110,7 +145,6 @@ type Scanner struct {
 	largest  smallestFirst
 	keep     int
 	total    sizes
-	notes    []string
 	partial  int // resources whose JSON could only be made in part
 }
 
@@ -204,9 +238,9 @@ func (s *Scanner) give(key sizeKey, share sizes) {
 
 // Proxy returns what was added so far, under a name.
 func (s *Scanner) Proxy(name string) Proxy {
-	p := Proxy{Name: name, DumpBytes: s.total.dump, WireBytes: s.total.wire, Resources: s.total.resources, Notes: slices.Clone(s.notes)}
+	p := Proxy{Name: name, DumpBytes: s.total.dump, WireBytes: s.total.wire, Resources: s.total.resources}
 	if s.partial > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d resources hold packed types that this program does not know: their size as JSON is too small, that on the wire is right", s.partial))
+		p.Notes = append(p.Notes, Note{Code: NotePartial, N: s.partial})
 	}
 	for _, t := range s.types {
 		p.Types = append(p.Types, *t)

@@ -280,8 +280,8 @@ func TestUnknownSection(t *testing.T) {
 	if p.DumpBytes != int64(len(text)) || p.Owners[1] != want {
 		t.Errorf("%+v", p)
 	}
-	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "include_eds") {
-		t.Errorf("notes %q", p.Notes)
+	if len(p.Notes) != 1 || p.Notes[0].Code != NoteNoEndpoints {
+		t.Errorf("%+v", p.Notes)
 	}
 }
 

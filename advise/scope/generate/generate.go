@@ -12,33 +12,31 @@ import (
 
 // Options say how to generate.
 type Options struct {
-	// Window is how far before the newest observation a call still counts; 0
-	// is without bound.
+	// Window is how long before the newest observation a call still counts; 0 is unlimited.
 	Window time.Duration
-	// Always are egress hosts (namespace/name) that every Sidecar has. Proxies
-	// reach istiod and their tracers of the bootstrap without.
+	// Always are egress hosts (namespace/name) that every Sidecar has. Proxies reach istiod and the
+	// tracer of their bootstrap without them.
 	Always []string
-	// Only are the namespaces that get Sidecars; nil is all, and the mesh's
-	// default.
+	// Only are the namespaces that get Sidecars; nil is all of them and the mesh's default.
 	Only []string
-	// Exception is the share, 0 to 1, of what a workload's own Sidecar would
-	// save that may be lost by having none.
+	// Exception is the share, 0 to 1, of the saving of a workload's own Sidecar that may be lost by
+	// having none.
 	Exception float64
-	// Rare is the number of calls up to which a dependency counts as rare.
-	Rare int64
-	// Watched is for how long a workload must have been watched to be narrowed.
+	// Watched is how long a workload must have been watched to be narrowed.
 	Watched time.Duration
-	// Now is the time of the inventory; zero if nobody knows.
+	// Now is the time of the inventory; zero is unknown.
 	Now time.Time
 }
 
 const hour = time.Hour
 
+// rare is the number of calls up to which a dependency counts as rare.
+const rare = 10
+
 // Defaults of the command.
 const (
 	DefaultWindow    = 30 * 24 * hour
 	DefaultException = 0.05
-	DefaultRare      = 10
 	DefaultWatched   = 24 * hour
 )
 
@@ -185,8 +183,8 @@ type view struct {
 	weight int64
 }
 
-// Generate makes Sidecars. It fails if the result would not let in a call that
-// is to be kept, which a fault of this program alone could cause.
+// Generate makes Sidecars. It fails if no workload with a sidecar is known. It checks its own
+// result: one that does not let in a call to be kept is an error.
 func Generate(inv *Inventory, obs *Observations, acc Accounts, o Options) (Result, error) {
 	r := Result{Schema: ResultSchema, Rule: Rule{o.Window, o.Watched, o.Exception}, Sources: obs.sources, Observed: obs.span, existing: map[string]Sidecar{},
 		Sidecars: []Sidecar{}, Rare: []Kept{}, Old: []Edge{}, Unknown: []Kept{}, Open: []Open{}, Others: []Other{}, RegistryOnly: inv.Outbound == "REGISTRY_ONLY", Notes: append([]Note{}, obs.notes...)}
@@ -228,12 +226,12 @@ func Generate(inv *Inventory, obs *Observations, acc Accounts, o Options) (Resul
 	return r, nil
 }
 
-// concerns says whether Sidecars are wanted for a namespace.
+// concerns reports whether a namespace gets Sidecars.
 func (g *generator) concerns(namespace string) bool {
 	return len(g.o.Only) == 0 || slices.Contains(g.o.Only, namespace)
 }
 
-// view is what proxies of a namespace may see, by exportTo.
+// view returns what exportTo lets proxies of a namespace see.
 func (g *generator) view(namespace string) *view {
 	if v := g.views[namespace]; v != nil {
 		return v
@@ -251,7 +249,7 @@ func (g *generator) view(namespace string) *view {
 	return v
 }
 
-// weight is what egress hosts let in for a namespace's proxies, bytes.
+// weight returns the bytes that egress hosts let in for a proxy of a namespace.
 func (g *generator) weight(hosts []string, namespace string) int64 {
 	sum := int64(0)
 	for _, h := range g.view(namespace).hosts {
@@ -262,9 +260,9 @@ func (g *generator) weight(hosts []string, namespace string) int64 {
 	return sum
 }
 
-// needed are the hosts that a workload is to keep: those it calls, those that
-// its namespace calls without anybody knowing who, what the mesh's
-// configuration names, what sources cannot see, and what routes lead to.
+// needed returns the hosts that a workload keeps: those that it calls, those that some unknown
+// workload of its namespace calls, those that the mesh's configuration names, those that sources
+// cannot see, and those that routes lead to.
 func (g *generator) needed(w Workload) set {
 	if known, done := g.needs[w]; done {
 		return known
@@ -293,9 +291,8 @@ func (g *generator) needed(w Workload) set {
 	return out
 }
 
-// aliases adds the names of type ExternalName that stand for what is there.
-// istiod looks for them among the hosts of that one's namespace
-// (matchingAliasService), whatever their own.
+// aliases adds the Services of type ExternalName that stand for hosts in the set. istiod looks for
+// them in the namespace of the target (matchingAliasService), whatever their own.
 func (g *generator) aliases(hosts set, caller string) {
 	for _, h := range g.view(caller).hosts {
 		s := g.inv.services[h]

@@ -205,16 +205,16 @@ func TestRareAndOld(t *testing.T) {
 	for i := range 5000 {
 		log("pay.bank.svc.cluster.local", 1, now.Add(-time.Duration(10*24+2)*time.Hour+time.Duration(i)*time.Second/10))
 	}
-	r := m.generate(Options{Window: 30 * 24 * time.Hour, Rare: 10})
+	r := m.generate(Options{Window: 30 * 24 * time.Hour})
 	if got := sidecar(r, "shop/report"); got != "create ./cart.shop.svc.cluster.local bank/audit.bank.svc.cluster.local bank/pay.bank.svc.cluster.local" && got != "-" {
 		t.Error(got)
 	}
-	rare := map[string]Kept{}
+	kept := map[string]Kept{}
 	for _, k := range r.Rare {
-		rare[k.Host] = k
+		kept[k.Host] = k
 	}
-	if k := rare["audit.bank.svc.cluster.local"]; k.Why != KeptRare || k.Count != 1 || rare["pay.bank.svc.cluster.local"].Why != KeptHours || rare["pay.bank.svc.cluster.local"].Hours != 1<<10 {
-		t.Errorf("%v", rare)
+	if k := kept["audit.bank.svc.cluster.local"]; k.Why != KeptRare || k.Count != 1 || kept["pay.bank.svc.cluster.local"].Why != KeptHours || kept["pay.bank.svc.cluster.local"].Hours != 1<<10 {
+		t.Errorf("%v", kept)
 	}
 	if len(r.Old) != 1 || r.Old[0].Host != "yearly.bank.svc.cluster.local" {
 		t.Errorf("%+v", r.Old)

@@ -28,7 +28,7 @@ func (g *generator) keep() {
 		case !g.inv.known(to[0]):
 			r.Unknown = append(r.Unknown, Kept{e, to, KeptUnknown})
 		case e.Sources&Declared != 0:
-		case e.Count <= g.o.Rare:
+		case e.Count <= rare:
 			r.Rare = append(r.Rare, Kept{e, to, KeptRare})
 		case e.Hours != 0 && g.newest().Sub(g.obs.span.First) >= 24*hour && bits.OnesCount32(e.Hours) <= 3:
 			r.Rare = append(r.Rare, Kept{e, to, KeptHours})

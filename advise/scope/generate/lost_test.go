@@ -431,7 +431,7 @@ func TestPassingLabels(t *testing.T) {
 // Rare calls that counters saw are listed as those of any source.
 func TestRareByCounters(t *testing.T) {
 	m := shop(t).sees(Edge{From: Workload{"shop", "cart"}, Host: "audit.bank.svc.cluster.local", Count: 1, Sources: Counters})
-	r := m.generate(Options{Rare: 10})
+	r := m.generate(Options{})
 	if len(r.Rare) != 1 || r.Rare[0].Why != KeptRare || r.Rare[0].Count != 1 {
 		t.Errorf("%+v", r.Rare)
 	}
