@@ -74,7 +74,7 @@ func RenderModel(w io.Writer, m *model.Model, opt Options) error {
 }
 
 func parametersTable(m *model.Model) Table {
-	t := Table{Title: "Parameters", Columns: []Column{{Head: "parameter"}, {"estimate (90% interval)", true, 0}, {"what it is", false, 1}}}
+	t := Table{Title: "Parameters", Columns: []Column{{Head: "parameter"}, {Head: "estimate (90% interval)", Right: true}, {Head: "what it is", Keep: 1}}}
 	for _, p := range m.Parameters {
 		if p.Assumed {
 			continue
@@ -126,7 +126,7 @@ func spanned(unit string, i model.Interval) string {
 
 func residualsTable(m *model.Model) Table {
 	t := Table{Title: "How far off predictions are for cells that the fit was not shown",
-		Columns: []Column{{Head: "what"}, {"cells", true, 0}, {"median error", true, 0}, {"spread of the logarithm", true, 1}}}
+		Columns: []Column{{Head: "what"}, {Head: "cells", Right: true}, {Head: "median error", Right: true}, {Head: "spread of the logarithm", Right: true, Keep: 1}}}
 	for _, r := range m.Residuals {
 		t.Rows = append(t.Rows, []Text{{S: capacityWords[r.Output]}, {S: Count(r.Cells)}, {S: percentText(r.Median)}, {S: Fixed(r.Spread, 3)}})
 	}
@@ -137,7 +137,7 @@ func percentText(share float64) string { return Fixed(100*share, 1) + "%" }
 
 // cellsTable sets what was measured beside what was predicted.
 func cellsTable(title string, cells []model.Cell) Table {
-	t := Table{Title: title, Columns: []Column{{"proxies", true, 0}, {"services", true, 0}, {"changes/s", true, 0}, {Head: "what"}, {"measured", true, 0}, {"predicted", true, 0}, {"off by", true, 0}}}
+	t := Table{Title: title, Columns: []Column{{Head: "proxies", Right: true}, {Head: "services", Right: true}, {Head: "changes/s", Right: true}, {Head: "what"}, {Head: "measured", Right: true}, {Head: "predicted", Right: true}, {Head: "off by", Right: true}}}
 	for _, c := range cells {
 		for _, a := range c.Outputs {
 			s := ScaleFor(unitless(a.Unit), math.Max(a.Measured, a.Predicted))
@@ -210,7 +210,7 @@ func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 		ScaleFor("s", m.DebounceAfter).Value(m.DebounceAfter), ScaleFor("s", m.DebounceMax).Value(m.DebounceMax)))
 	outside(t, p.Outside)
 	t.line("")
-	table := Table{Columns: []Column{{Head: "what"}, {fmt.Sprintf("predicted (%.0f%% interval)", 100*p.Level), true, 0}, {"what it is", false, 1}}}
+	table := Table{Columns: []Column{{Head: "what"}, {Head: fmt.Sprintf("predicted (%.0f%% interval)", 100*p.Level), Right: true}, {Head: "what it is", Keep: 1}}}
 	for _, o := range p.Outputs {
 		value := spanned(o.Unit, o.Interval)
 		if p.Pairs == 0 && (o.Name == model.OutConvergenceP50 || o.Name == model.OutConvergenceP99) {
@@ -319,7 +319,7 @@ func RenderCapacityPublished(w io.Writer, rows []model.Published, opt Options) e
 }
 
 func publishedTable(rows []model.Published) Table {
-	table := Table{Title: "Published, and what the model says of such a mesh", Columns: []Column{{Head: "claim"}, {Head: "what"}, {"published", true, 0}, {"model (90% interval)", true, 0}, {"beyond", true, 2}, {"source", false, 1}}}
+	table := Table{Title: "Published, and what the model says of such a mesh", Columns: []Column{{Head: "claim"}, {Head: "what"}, {Head: "published", Right: true}, {Head: "model (90% interval)", Right: true}, {Head: "beyond", Right: true, Keep: 2}, {Head: "source", Keep: 1}}}
 	for _, r := range rows {
 		table.Rows = append(table.Rows, []Text{{S: r.Claim}, {S: capacityWords[r.Output]}, {S: figure(r.Unit, r.Figure)}, {S: spanned(r.Unit, r.Model)},
 			{S: short(r.Beyond) + " x"}, {S: r.Source}})

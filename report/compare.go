@@ -78,8 +78,8 @@ func comparisonWords(c comparison.Comparison) string {
 func (kinds Kinds) comparisonTable(c comparison.Comparison) Table {
 	t := Table{
 		Title: "Change from A to B, with its 95% interval",
-		Columns: []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {"A", true, 5}, {"B", true, 5},
-			{"change", true, 0}, {"verdict", false, 0}, {"why", false, 1}},
+		Columns: []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {Head: "A", Right: true, Keep: 5}, {Head: "B", Right: true, Keep: 5},
+			{Head: "change", Right: true}, {Head: "verdict"}, {Head: "why", Keep: 1}},
 	}
 	left := 0
 	decides := false

@@ -21,10 +21,10 @@ func conditionsTable(f record.Findings) Table {
 		pods, states = pods || client || server, states || c.Pressure != nil
 	}
 	if pods {
-		t.Columns = append(t.Columns, Column{"client pod", true, 3}, Column{"server pod", true, 3}, Column{"retransmitted", true, 1})
+		t.Columns = append(t.Columns, Column{Head: "client pod", Right: true, Keep: 3}, Column{Head: "server pod", Right: true, Keep: 3}, Column{Head: "retransmitted", Right: true, Keep: 1})
 	}
 	if states {
-		t.Columns = append(t.Columns, Column{"CPUs busy", true, 4}, Column{"CPU pressure (PSI some)", true, 2}, Column{"steal", true, 2})
+		t.Columns = append(t.Columns, Column{Head: "CPUs busy", Right: true, Keep: 4}, Column{Head: "CPU pressure (PSI some)", Right: true, Keep: 2}, Column{Head: "steal", Right: true, Keep: 2})
 	}
 	if !pods && !states || len(f.Cells) > maxConditionRows {
 		return t

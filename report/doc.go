@@ -4,12 +4,13 @@
 //
 // Data passes through it once:
 //
-//	record.Findings -> document (answers, sections of tables) -> text, Markdown, JSON
-//	record.Findings -> page (findings, answers, sections)     -> HTML, see package ui
-//	record.Findings                                           -> CSV, JUnit
+//	record.Findings -> document (answers, sections of tables)      -> text, Markdown, JSON
+//	record.Findings -> page (answers, sections, charts and tables) -> HTML, see package ui
+//	record.Findings                                                -> CSV, JUnit
 //
-// What a report shows of a kind of study its [Kind] says: each [Section] is a
-// value that every format draws.
+// What a report shows of a kind of study its [Kind] says: each [Section] makes values
+// of findings, tables and charts ([Chart]), with their numbers as readers see them.
+// Renderers draw these values; none knows a section or a finding by its name.
 //
 // Names and labels in findings come from study files, which anyone may have
 // written. No format lets them act: control characters are spelled out in

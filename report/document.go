@@ -59,6 +59,8 @@ type Column struct {
 	Head  string `json:"head"`
 	Right bool   `json:"right,omitempty"`
 	Keep  int    `json:"-"`
+	// Factor is that whose levels it has, "" for others.
+	Factor string `json:"-"`
 }
 
 // Text is a table cell and how it should look where colour is wanted.
@@ -93,9 +95,11 @@ func (k Kind) document(f record.Findings) document {
 	}
 	for _, s := range k.Sections {
 		drawn := section{Name: s.Name}
-		for _, t := range s.Tables(f) {
-			if len(t.Rows) > 0 {
-				drawn.Tables = append(drawn.Tables, t)
+		if s.Tables != nil {
+			for _, t := range s.Tables(f) {
+				if len(t.Rows) > 0 {
+					drawn.Tables = append(drawn.Tables, t)
+				}
 			}
 		}
 		if len(drawn.Tables) > 0 {
@@ -179,9 +183,14 @@ func FactorColumns(f record.Findings) []Column {
 	}
 	var columns []Column
 	for _, factor := range f.Factors {
-		columns = append(columns, Column{Head: strings.ReplaceAll(factor.Factor, "_", " "), Right: Numbers(factor.Levels)})
+		columns = append(columns, FactorColumn(factor))
 	}
 	return columns
+}
+
+// FactorColumn is the column of a factor's levels.
+func FactorColumn(l record.FactorLevels) Column {
+	return Column{Head: FactorName(l.Factor), Right: Numbers(l.Levels), Factor: l.Factor}
 }
 
 // FactorTexts are a cell's levels in the order of factorColumns.

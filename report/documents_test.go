@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/invopop/jsonschema"
 
 	"github.com/meshtrial/meshtrial/observe/profile"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/golden"
 )
 
@@ -30,13 +28,8 @@ func documentsSchema(t *testing.T) []byte {
 	names := map[string]reflect.Type{}
 	r := &jsonschema.Reflector{Anonymous: true,
 		Mapper: func(of reflect.Type) *jsonschema.Schema {
-			switch of {
-			case reflect.TypeFor[json.RawMessage](): // lists of them are of views
+			if of == reflect.TypeFor[json.RawMessage]() { // a chart's flame graph
 				return &jsonschema.Schema{Ref: "#/$defs/View"}
-			case reflect.TypeFor[Text](): // encodes itself
-				return &jsonschema.Schema{Type: "string"}
-			case reflect.TypeFor[record.Latency](), reflect.TypeFor[record.Quantiles](): // see addQuantiles
-				return &jsonschema.Schema{Ref: "#/$defs/" + of.Name()}
 			}
 			return nil
 		},
@@ -62,7 +55,6 @@ func documentsSchema(t *testing.T) []byte {
 		}
 		all.AnyOf = append(all.AnyOf, &jsonschema.Schema{Ref: one.Ref})
 	}
-	addQuantiles(all.Definitions, r.CommentMap)
 	n := nulls{defs: all.Definitions, seen: map[reflect.Type]bool{}}
 	for _, of := range pages {
 		n.admit(nil, of)
@@ -75,30 +67,6 @@ func documentsSchema(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
-}
-
-// addQuantiles defines the types that write a member for each quantile.
-func addQuantiles(defs jsonschema.Definitions, comments map[string]string) {
-	number := &jsonschema.Schema{Type: "number"}
-	orNull := &jsonschema.Schema{AnyOf: []*jsonschema.Schema{number, {Type: "null"}}}
-	define := func(name string, member *jsonschema.Schema, before, after []string) {
-		names := slices.Clone(before)
-		for _, q := range record.WithMax() {
-			names = append(names, q.Name())
-		}
-		names = append(names, after...)
-		def := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), Required: names,
-			AdditionalProperties: jsonschema.FalseSchema, Description: comments[module+"/record."+name]}
-		for _, member := range names {
-			def.Properties.Set(member, number)
-		}
-		for _, q := range record.WithMax() {
-			def.Properties.Set(q.Name(), member)
-		}
-		defs[name] = def
-	}
-	define("Latency", number, []string{"min"}, []string{"mean"})
-	define("Quantiles", orNull, nil, nil)
 }
 
 // nameOf is what the page calls a type.
@@ -144,9 +112,6 @@ func (n nulls) admit(s *jsonschema.Schema, of reflect.Type) {
 			return
 		}
 		n.seen[of] = true
-		if of == reflect.TypeFor[record.Latency]() || of == reflect.TypeFor[record.Quantiles]() {
-			return
-		}
 		if s = n.defs[nameOf(of)]; s == nil { // a number or a text by another name
 			return
 		}
@@ -155,10 +120,6 @@ func (n nulls) admit(s *jsonschema.Schema, of reflect.Type) {
 	case reflect.Pointer:
 		n.admit(s, of.Elem())
 	case reflect.Slice, reflect.Array:
-		if of.Elem() == reflect.TypeFor[json.RawMessage]() {
-			n.admit(nil, reflect.TypeFor[profile.View]())
-			return
-		}
 		n.admit(s.Items, of.Elem())
 		s.Items = orNull(s.Items, of.Elem())
 	case reflect.Map:

@@ -10,9 +10,6 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// The rules of this file are also those of ui/web/src/format.ts; both are
-// tested against testdata/format.json.
-
 // Scale says how a group of values of one unit is shown: divided by Div and
 // named Unit. All values of a table column share one scale, so that they can
 // be compared at a glance.

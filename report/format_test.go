@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
-// The same file is the test of ui/web/src/format.ts.
+// Figures and their intervals have as many digits as these deserve.
 func TestFormat(t *testing.T) {
 	var cases []struct {
 		Unit                string

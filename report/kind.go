@@ -31,13 +31,18 @@ type Kind struct {
 	Cases func(suite string, c record.CellSummary) []Case
 }
 
-// A Section is a part of a report: what it shows of findings, whatever the
-// format.
+// A Section is a part of a report: the values that it shows of findings,
+// whatever the format.
 type Section struct {
 	// Name is what definitions of findings call it; see [finding.Def].
 	Name string
-	// Tables are what it shows; those without rows are left out.
+	// Title is its heading on the page, "" for its name; Lead says below it how to
+	// read the charts.
+	Title, Lead string
+	// Tables are drawn by all formats; those without rows are left out.
 	Tables func(f record.Findings) []Table
+	// Charts are drawn by the page, above the tables; nil for none.
+	Charts func(f record.Findings) []Chart
 	// Answers are sentences for the head of a report; nil for none.
 	Answers func(f record.Findings) []string
 	// leads says that they stand before all others.
@@ -47,6 +52,18 @@ type Section struct {
 // One makes a section of one table.
 func One(name string, draw func(f record.Findings) Table) Section {
 	return Section{Name: name, Tables: func(f record.Findings) []Table { return []Table{draw(f)} }}
+}
+
+// Drawn is a section that also has charts, under a heading and a line on how to
+// read them.
+func (s Section) Drawn(title, lead string, charts func(f record.Findings) []Chart) Section {
+	s.Title, s.Lead, s.Charts = title, lead, charts
+	return s
+}
+
+// Charted is a section of charts alone, which only the page has.
+func Charted(name, title, lead string, charts func(f record.Findings) []Chart) Section {
+	return Section{Name: name}.Drawn(title, lead, charts)
 }
 
 // Answering is a section that also has sentences for the head of a report.

@@ -37,7 +37,7 @@ func MoneyTable(f record.Findings) Table {
 			}
 			break
 		}
-		t.Columns = append(t.Columns, Column{head, true, 9 - i})
+		t.Columns = append(t.Columns, Column{Head: head, Right: true, Keep: 9 - i})
 	}
 	if len(found) == 0 {
 		return Table{}

@@ -85,7 +85,7 @@ func ShareInterval(share, low, high float64) string {
 }
 
 func profileBinaries(s profile.Summary) Table {
-	t := Table{Title: "Symbol coverage", Columns: []Column{{"binary", false, 0}, {"of all", true, 0}, {"named", true, 0}, {"its file holds", false, 3}, {"build id", false, 1}}}
+	t := Table{Title: "Symbol coverage", Columns: []Column{{Head: "binary"}, {Head: "of all", Right: true}, {Head: "named", Right: true}, {Head: "its file holds", Keep: 3}, {Head: "build id", Keep: 1}}}
 	for _, b := range s.Binaries {
 		if float64(b.Weight) < 0.005*float64(s.Total) {
 			continue
@@ -111,7 +111,7 @@ func profileBinaries(s profile.Summary) Table {
 }
 
 func profileThreads(s profile.Summary) Table {
-	t := Table{Title: "By thread", Columns: []Column{{"thread", false, 0}, {"threads", true, 1}, {"of all (95% interval)", true, 0}, {"of it in the kernel", true, 2}}}
+	t := Table{Title: "By thread", Columns: []Column{{Head: "thread"}, {Head: "threads", Right: true, Keep: 1}, {Head: "of all (95% interval)", Right: true}, {Head: "of it in the kernel", Right: true, Keep: 2}}}
 	if len(s.Threads) < 2 && (len(s.Threads) == 0 || s.Threads[0].Name == "") {
 		return t
 	}
@@ -136,7 +136,7 @@ func profileThreads(s profile.Summary) Table {
 // ProfileCentres has where the time went. Without names it has little to tell
 // but the kernel.
 func ProfileCentres(s profile.Summary, top int) Table {
-	t := Table{Title: "Cost centres", Columns: []Column{{"group", false, 0}, {"centre", false, 0}, {"of all (95% interval)", true, 0}, {"in the kernel for it", true, 2}, {"in its stacks", true, 1}}}
+	t := Table{Title: "Cost centres", Columns: []Column{{Head: "group"}, {Head: "centre"}, {Head: "of all (95% interval)", Right: true}, {Head: "in the kernel for it", Right: true, Keep: 2}, {Head: "in its stacks", Right: true, Keep: 1}}}
 	if s.Kind != profile.KindCPU {
 		return Table{}
 	}
@@ -182,7 +182,7 @@ func restOfCentres(rest []profile.CentreCost, costs profile.Costs) []Text {
 }
 
 func ProfileFilters(s profile.Summary) Table {
-	t := Table{Title: "Filters of the configuration", Columns: []Column{{"filter", false, 0}, {"kind", false, 2}, {"of all (95% interval)", true, 0}, {"in its stacks", true, 1}, {"chains", true, 1}}}
+	t := Table{Title: "Filters of the configuration", Columns: []Column{{Head: "filter"}, {Head: "kind", Keep: 2}, {Head: "of all (95% interval)", Right: true}, {Head: "in its stacks", Right: true, Keep: 1}, {Head: "chains", Right: true, Keep: 1}}}
 	shared := false
 	if profile.TooFew(s.Kind, s.Samples) != "" {
 		return t
@@ -216,7 +216,7 @@ func ProfileFilters(s profile.Summary) Table {
 
 // profileDiff has the paths whose own share changed most.
 func profileDiff(s profile.Summary, top int) Table {
-	t := Table{Title: "Largest changes, in percentage points", Columns: []Column{{"function", false, 0}, {"itself (95% interval)", true, 0}, {"with calls", true, 2}, {"before", true, 1}, {"after", true, 1}, {"", false, 0}}}
+	t := Table{Title: "Largest changes, in percentage points", Columns: []Column{{Head: "function"}, {Head: "itself (95% interval)", Right: true}, {Head: "with calls", Right: true, Keep: 2}, {Head: "before", Right: true, Keep: 1}, {Head: "after", Right: true, Keep: 1}, {Head: ""}}}
 	if s.Against == nil {
 		return Table{}
 	}
@@ -258,7 +258,7 @@ func points(delta, low, high float64) string {
 }
 
 func profileFunctions(s profile.Summary, title string, costs []record.ProfileCost, top int) Table {
-	t := Table{Title: title, Columns: []Column{{"itself", true, 0}, {"with calls", true, 0}, {"function", false, 0}}}
+	t := Table{Title: title, Columns: []Column{{Head: "itself", Right: true}, {Head: "with calls", Right: true}, {Head: "function"}}}
 	byCalls := title == cumulativeTitle
 	small := 0
 	for i, c := range costs {

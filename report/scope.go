@@ -71,7 +71,7 @@ func wireColumn(r scope.Report) wired {
 
 func (w wired) head(t *Table) {
 	if w.told {
-		t.Columns = append(t.Columns, Column{"wire, " + w.Unit, true, 4})
+		t.Columns = append(t.Columns, Column{Head: "wire, " + w.Unit, Right: true, Keep: 4})
 	}
 }
 
@@ -91,16 +91,16 @@ func scopeProxies(r scope.Report, top int) Table {
 		values = append(values, p.DumpBytes)
 	}
 	s := bytesColumn(values)
-	t := Table{Title: "By proxy, " + s.Unit, Columns: []Column{{"proxy", false, 0}, {"total", true, 0}}}
+	t := Table{Title: "By proxy, " + s.Unit, Columns: []Column{{Head: "proxy"}, {Head: "total", Right: true}}}
 	for _, typ := range r.Types {
-		t.Columns = append(t.Columns, Column{typ.Type, true, 1 + len(r.Types) - len(t.Columns) + 2})
+		t.Columns = append(t.Columns, Column{Head: typ.Type, Right: true, Keep: 1 + len(r.Types) - len(t.Columns) + 2})
 	}
-	t.Columns = append(t.Columns, Column{"resources", true, 1})
+	t.Columns = append(t.Columns, Column{Head: "resources", Right: true, Keep: 1})
 	w := wireColumn(r)
 	w.head(&t)
 	alike := slices.ContainsFunc(r.Proxies, func(p scope.Proxy) bool { return p.Alike > 0 })
 	if alike {
-		t.Columns = append(t.Columns, Column{"stands for", true, 2})
+		t.Columns = append(t.Columns, Column{Head: "stands for", Right: true, Keep: 2})
 	}
 	for i, p := range r.Proxies {
 		if top > 0 && i == top {
@@ -144,7 +144,7 @@ func ofZtunnels(r scope.Report) bool {
 
 func scopeTypes(r scope.Report) Table {
 	s := bytesColumn([]int64{r.DumpBytes})
-	t := Table{Title: "By type, " + s.Unit, Columns: []Column{{"type", false, 0}, {"bytes", true, 0}, {"share", true, 0}, {"resources", true, 2}, {"not sent", true, 1}}}
+	t := Table{Title: "By type, " + s.Unit, Columns: []Column{{Head: "type"}, {Head: "bytes", Right: true}, {Head: "share", Right: true}, {Head: "resources", Right: true, Keep: 2}, {Head: "not sent", Right: true, Keep: 1}}}
 	w := wireColumn(r)
 	w.head(&t)
 	static := int64(0)
@@ -168,7 +168,7 @@ func scopeOwners(r scope.Report) Table {
 		values = append(values, o.DumpBytes)
 	}
 	s := bytesColumn(values)
-	t := Table{Title: "By owner, " + s.Unit, Columns: []Column{{"owner", false, 0}, {"bytes", true, 0}, {"share", true, 0}, {"proxies", true, 3}, {"resources", true, 2}, {"shapes", true, 1}}}
+	t := Table{Title: "By owner, " + s.Unit, Columns: []Column{{Head: "owner"}, {Head: "bytes", Right: true}, {Head: "share", Right: true}, {Head: "proxies", Right: true, Keep: 3}, {Head: "resources", Right: true, Keep: 2}, {Head: "shapes", Right: true, Keep: 1}}}
 	w := wireColumn(r)
 	w.head(&t)
 	for _, o := range r.Owners {
@@ -211,7 +211,7 @@ func scopeResources(r scope.Report, top int) Table {
 		values = append(values, x.DumpBytes)
 	}
 	s := bytesColumn(values)
-	t := Table{Title: "Largest resources, " + s.Unit, Columns: []Column{{"type", false, 0}, {"resource", false, 0}, {"bytes", true, 0}, {"owner", false, 1}}}
+	t := Table{Title: "Largest resources, " + s.Unit, Columns: []Column{{Head: "type"}, {Head: "resource"}, {Head: "bytes", Right: true}, {Head: "owner", Keep: 1}}}
 	for _, x := range largest {
 		t.Rows = append(t.Rows, []Text{{S: x.Type}, {S: x.Name}, s.Kilo(x.DumpBytes), {S: x.Owner.String()}})
 	}
@@ -224,7 +224,7 @@ func scopeUncalled(r scope.Report) Table {
 		return Table{}
 	}
 	s := bytesColumn([]int64{u.DumpBytes})
-	t := Table{Title: "Configured but never called, clusters and endpoints, " + s.Unit, Columns: []Column{{"owner", false, 0}, {"bytes", true, 0}, {"clusters", true, 1}, {"proxies", true, 2}}}
+	t := Table{Title: "Configured but never called, clusters and endpoints, " + s.Unit, Columns: []Column{{Head: "owner"}, {Head: "bytes", Right: true}, {Head: "clusters", Right: true, Keep: 1}, {Head: "proxies", Right: true, Keep: 2}}}
 	for _, o := range u.Owners {
 		t.Rows = append(t.Rows, []Text{{S: o.Owner.String()}, s.Kilo(o.DumpBytes), {S: Count(o.Clusters)}, {S: Count(o.Proxies)}})
 	}

@@ -66,7 +66,7 @@ func few(list []string) string {
 }
 
 func sidecarsTable(r generate.Result, top int) Table {
-	t := Table{Title: "Sidecars", Columns: []Column{{"Sidecar", false, 0}, {"change", false, 0}, {"workloads", true, 0}, {"hosts", true, 0}, {"let in", false, 2}, {"why", false, 1}}}
+	t := Table{Title: "Sidecars", Columns: []Column{{Head: "Sidecar"}, {Head: "change"}, {Head: "workloads", Right: true}, {Head: "hosts", Right: true}, {Head: "let in", Keep: 2}, {Head: "why", Keep: 1}}}
 	for _, s := range r.Sidecars {
 		t.Rows = append(t.Rows, []Text{{S: s.String()}, {S: s.Change}, {S: Count(len(s.Workloads))}, {S: Count(len(s.Hosts))}, {S: few(s.Hosts)}, {S: s.Because()}})
 	}
@@ -76,7 +76,7 @@ func sidecarsTable(r generate.Result, top int) Table {
 func savingTable(r generate.Result) Table {
 	p := r.Saving
 	s, w := bytesColumn([]int64{p.Now.Dump}), bytesColumn([]int64{p.Now.Wire})
-	t := Table{Title: "Predicted, all " + words.Plural(p.Proxies, "sidecar") + " together", Columns: []Column{{"what", false, 0}, {"now", true, 0}, {"after", true, 0}, {"less", true, 0}, {"exact", true, 1}}}
+	t := Table{Title: "Predicted, all " + words.Plural(p.Proxies, "sidecar") + " together", Columns: []Column{{Head: "what"}, {Head: "now", Right: true}, {Head: "after", Right: true}, {Head: "less", Right: true}, {Head: "exact", Right: true, Keep: 1}}}
 	row := func(what string, now, after, exact float64, show func(float64) string) {
 		less := Text{"–", StyleDim}
 		if now > 0 {
@@ -105,7 +105,7 @@ func savingTable(r generate.Result) Table {
 
 // resourcesTable is what memory and CPU come to, with their intervals.
 func resourcesTable(r generate.Result) Table {
-	t := Table{Title: "Predicted memory and CPU", Columns: []Column{{"what", false, 0}, {"now", true, 0}, {"after", true, 0}, {"less", true, 0}}}
+	t := Table{Title: "Predicted memory and CPU", Columns: []Column{{Head: "what"}, {Head: "now", Right: true}, {Head: "after", Right: true}, {Head: "less", Right: true}}}
 	not := map[string][]string{}
 	var reasons []string
 	for _, c := range r.Saving.Resources {
@@ -146,7 +146,7 @@ func namespacesTable(r generate.Result, top int) Table {
 		return Table{}
 	}
 	s := bytesColumn([]int64{r.Saving.Now.Dump})
-	t := Table{Title: "Predicted by namespace, " + s.Unit, Columns: []Column{{"namespace", false, 0}, {"sidecars", true, 1}, {"now", true, 0}, {"after", true, 0}}}
+	t := Table{Title: "Predicted by namespace, " + s.Unit, Columns: []Column{{Head: "namespace"}, {Head: "sidecars", Right: true, Keep: 1}, {Head: "now", Right: true}, {Head: "after", Right: true}}}
 	for _, n := range r.Saving.Namespaces {
 		t.Rows = append(t.Rows, []Text{{S: n.Namespace}, {S: Count(n.Proxies)}, s.Kilo(n.Now.Dump), s.Kilo(n.After.Dump)})
 	}
@@ -178,7 +178,7 @@ func uncovered(r generate.Result, top int) []string {
 }
 
 func keptTable(title string, list []generate.Kept, top int) Table {
-	t := Table{Title: title, Columns: []Column{{"from", false, 0}, {"host", false, 0}, {"calls", true, 1}, {"last seen", false, 2}, {"why", false, 3}}}
+	t := Table{Title: title, Columns: []Column{{Head: "from"}, {Head: "host"}, {Head: "calls", Right: true, Keep: 1}, {Head: "last seen", Keep: 2}, {Head: "why", Keep: 3}}}
 	for _, k := range list {
 		t.Rows = append(t.Rows, []Text{{S: k.From.String()}, {S: k.Host}, {S: Count(int(k.Count))}, lastSeen(k.Edge), {S: k.Because()}})
 	}
@@ -193,7 +193,7 @@ func lastSeen(e generate.Edge) Text {
 }
 
 func oldTable(r generate.Result, top int) Table {
-	t := Table{Title: "Too old, and not kept", Columns: []Column{{"from", false, 0}, {"host", false, 0}, {"calls", true, 1}, {"last seen", false, 0}}}
+	t := Table{Title: "Too old, and not kept", Columns: []Column{{Head: "from"}, {Head: "host"}, {Head: "calls", Right: true, Keep: 1}, {Head: "last seen"}}}
 	for _, e := range r.Old {
 		t.Rows = append(t.Rows, []Text{{S: e.From.String()}, {S: e.Host}, {S: Count(int(e.Count))}, lastSeen(e)})
 	}

@@ -17,13 +17,13 @@ func Other(findings finding.Table, leaveInvalid bool) Section {
 	k := Kind{Findings: findings}
 	return One(finding.SectionOther, func(f record.Findings) Table {
 		return otherTable(k, f, leaveInvalid)
-	})
+	}).Drawn("Other findings", "", nil)
 }
 
 // otherTable has the findings that other sections do not show.
 func otherTable(k Kind, f record.Findings, leaveInvalid bool) Table {
 	t := Table{Title: "Other findings", Columns: append([]Column{{Head: "finding"}}, FactorColumns(f)...)}
-	t.Columns = append(t.Columns, Column{"estimate (95% interval)", true, 0}, Column{"verdict", false, 8})
+	t.Columns = append(t.Columns, Column{Head: "estimate (95% interval)", Right: true}, Column{Head: "verdict", Keep: 8})
 	largest := map[string]float64{}
 	for _, x := range f.Findings {
 		largest[x.Name] = math.Max(largest[x.Name], math.Abs(x.Estimate))
@@ -66,20 +66,25 @@ func (k Kind) publishedTable(f record.Findings) Table {
 				measured.S = WithInterval(s, *m)
 			}
 		}
-		claim := p.Claim
-		if slices.ContainsFunc(f.Published, func(q record.Published) bool { return q.Claim == p.Claim && q.Finding != p.Finding }) {
-			claim += " (" + k.words(p.Finding) + ")"
-		}
-		t.Rows = append(t.Rows, []Text{{S: p.Source}, {S: claim}, {S: ScaleFor(p.Unit, largest).Value(p.Figure)}, measured})
+		t.Rows = append(t.Rows, []Text{{S: p.Source}, {S: k.claim(f, p)}, {S: ScaleFor(p.Unit, largest).Value(p.Figure)}, measured})
 	}
 	return t
+}
+
+// claim is a published claim, with what was measured where several findings stand
+// beside it.
+func (k Kind) claim(f record.Findings, p record.Published) string {
+	if slices.ContainsFunc(f.Published, func(q record.Published) bool { return q.Claim == p.Claim && q.Finding != p.Finding }) {
+		return p.Claim + " (" + k.words(p.Finding) + ")"
+	}
+	return p.Claim
 }
 
 // noiseTable has a row a measure: the noise floor, as a range where several
 // baseline cells have one each.
 func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
 	t := Table{Title: "Noise floor: how much two identical baselines of a block differ"}
-	t.Columns = []Column{{Head: "measure"}, {"floor", true, 0}, {"of its value", true, 5}, {"baselines", true, 2}, {"blocks", true, 1}}
+	t.Columns = []Column{{Head: "measure"}, {Head: "floor", Right: true}, {Head: "of its value", Right: true, Keep: 5}, {Head: "baselines", Right: true, Keep: 2}, {Head: "blocks", Right: true, Keep: 1}}
 	byMeasure := map[string][]record.NoiseFloor{}
 	var order []string
 	for _, n := range f.NoiseFloor {
@@ -93,10 +98,10 @@ func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
 		components, trials = components || n.DeploymentsRatio > 0, trials || n.TrialsRatio > 0
 	}
 	if components {
-		t.Columns = append(t.Columns, Column{"between blocks", true, 3}, Column{"between deployments", true, 4})
+		t.Columns = append(t.Columns, Column{Head: "between blocks", Right: true, Keep: 3}, Column{Head: "between deployments", Right: true, Keep: 4})
 	}
 	if trials {
-		t.Columns = append(t.Columns, Column{"between trials", true, 3})
+		t.Columns = append(t.Columns, Column{Head: "between trials", Right: true, Keep: 3})
 	}
 	same := 0
 	for _, measure := range order {

@@ -121,7 +121,7 @@ func (kinds Kinds) changesTables(trend comparison.Trend) []Table {
 			}
 		}
 		if len(t.Rows) > 0 {
-			t.Columns = []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {"before", true, 2}, {"after", true, 1}, {"change (95% interval)", true, 0}, {Head: "verdict"}}
+			t.Columns = []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {Head: "before", Right: true, Keep: 2}, {Head: "after", Right: true, Keep: 1}, {Head: "change (95% interval)", Right: true}, {Head: "verdict"}}
 			out = append(out, t)
 		}
 	}
@@ -165,7 +165,7 @@ func differsWords(c comparison.LevelChange) string {
 
 func (kinds Kinds) seriesTable(trend comparison.Trend, all bool, opt Options) Table {
 	t := Table{Title: "From run to run", Columns: []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {Head: "lowest to highest"},
-		{"range", true, 2}, {"last run (95% interval)", true, 3}}}
+		{Head: "range", Right: true, Keep: 2}, {Head: "last run (95% interval)", Right: true, Keep: 3}}}
 	decides := slices.ContainsFunc(trend.Series, func(s comparison.Series) bool { return s.Decides })
 	left, marked := 0, false
 	for _, s := range trend.Series {

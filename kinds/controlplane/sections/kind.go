@@ -4,9 +4,13 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/study"
 )
+
+// sectionMemory is on the page alone: memory of all parts, stacked.
+const sectionMemory = "memory"
 
 // Kind is what reports know of studies of the control plane.
 func Kind() report.Kind {
@@ -15,29 +19,42 @@ func Kind() report.Kind {
 		Name:     record.KindControlPlane,
 		Findings: findings,
 		Sections: slices.Concat([]report.Section{
-			{Name: study.SectionTuning, Tables: tuningTables},
+			report.Section{Name: study.SectionTuning, Tables: tuningTables}.Drawn("", "Each mark is a setting that the search tried. A filled one is on the front: "+
+				"no other setting tried is as good in every measure and better in one. The square is in use, the diamond is recommended. Less is better.", frontCharts),
 			{Name: study.SectionSidecars, Tables: sidecarTables},
 			{Name: study.SectionRecovery, Tables: recoveryTables},
 			report.One(study.SectionSoak, soakTable),
-			report.One(study.SectionConvergence, convergenceTable),
+			report.One(study.SectionConvergence, convergenceTable).Drawn("",
+				"From the API server's commit of a change to the proxy's ACK; one sample per change and proxy that needed it.", convergenceCharts),
 			report.One(study.SectionEdges, edgesTable),
 			report.One(study.SectionZtunnels, ztunnelTable),
-			report.One(study.SectionLevers, leversTable),
-			report.One(study.SectionWaterfall, waterfallTable),
+			report.One(study.SectionLevers, leversTable).Drawn("Against the baseline", report.DifferenceLead, func(f record.Findings) []report.Chart {
+				return report.DifferenceCharts(findings, f, func(d finding.Def, x record.Finding) bool {
+					return x.Verdict != record.VerdictInvalid && (d.Section == study.SectionLevers || report.LatencyDifference(d, x))
+				})
+			}),
+			report.One(study.SectionWaterfall, waterfallTable).Drawn("Where the time goes",
+				"The average path of a change, stage by stage. What the stages do not account for is shown as unexplained.", waterfallCharts),
 			report.One(study.SectionSources, secondSources),
 			report.One(study.SectionHidden, hiddenTable),
 			report.One(study.SectionAmplification, amplificationTable),
 			report.One(study.SectionStale, staleTable),
 			report.One(study.SectionRoutes, routesTable),
 			report.One(study.SectionAttached, attachedTable),
-			report.One(study.SectionTraffic, trafficTable),
+			report.One(study.SectionTraffic, trafficTable).Drawn("Requests to stale endpoints",
+				"An endpoint is stale once no EndpointSlice lists it. A proxy that has not been told keeps sending requests there.", trafficCharts),
 			report.One(study.SectionWire, wireTable),
-			report.One(study.SectionConfig, configTable),
-			report.One(study.SectionScopeConfig, scopeConfigTable),
+			report.One(study.SectionConfig, configTable).Drawn("Configuration that a proxy holds", "", func(f record.Findings) []report.Chart {
+				return sizeCharts(f, "Configuration that a proxy holds", func(c *record.ControlSummary) map[string]int64 { return c.ConfigBytes })
+			}),
+			report.One(study.SectionScopeConfig, scopeConfigTable).Drawn("Configuration in the scope's namespace", "", func(f record.Findings) []report.Chart {
+				return sizeCharts(f, "Configuration that a proxy holds in the namespace of the Sidecar", func(c *record.ControlSummary) map[string]int64 { return c.ScopeConfigBytes })
+			}),
 			report.One(study.SectionJoin, joinTable),
 			report.One(study.SectionHoldings, holdingTable),
 			report.One(study.SectionCost, controlCostTable),
 			report.One(study.SectionMachine, machineTable),
+			report.Charted(sectionMemory, "", report.MemoryLead, report.MemoryCharts),
 			report.One(study.SectionRuntime, runtimeTable),
 			report.One(study.SectionMetrics, metricsTable),
 			report.One(study.SectionInstalled, installedTable),

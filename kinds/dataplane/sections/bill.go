@@ -201,3 +201,67 @@ func billAnswers(f record.Findings) []string {
 	}
 	return out
 }
+
+// billCharts draw the parts of each bill, a switch for each figure.
+func billCharts(f record.Findings) []report.Chart {
+	var out []report.Chart
+	for _, c := range billColumns() {
+		if c.name == study.BillShare {
+			continue
+		}
+		for _, b := range f.Bills {
+			of := ""
+			if len(b.Cell) > 0 {
+				of = " (" + report.LevelWords(f, b.Cell) + ")"
+			}
+			var sums []report.IntervalRow
+			if s := b.Together; s != nil && c.name == study.BillCPU {
+				for _, line := range []struct {
+					name string
+					of   record.Priced
+				}{{"sum of the parts", s.Sum}, {"all together", s.Together}, {"beyond the sum", s.Interaction}} {
+					sums = append(sums, pricedRow(line.name, line.of, report.Look{Color: "series-2", Dash: 1}))
+				}
+			}
+			for _, list := range []struct {
+				title string
+				parts []record.BillPart
+				sums  []report.IntervalRow
+			}{{"Cost of each part", b.Parts, sums}, {"Savings from removing each part", b.Removed, nil}} {
+				var rows []report.IntervalRow
+				for _, p := range list.parts {
+					if figure, ok := p.Figures[c.name]; ok && figure.Verdict != record.VerdictInvalid {
+						rows = append(rows, pricedRow(places(p)+"  "+p.Name, figure, report.Look{Color: "series-1"}))
+					}
+				}
+				if len(rows) == 0 {
+					continue
+				}
+				out = append(out, pricedChart(list.title+of+": "+c.head, list.title+of, c.head, report.Option{Switch: "figure", Choice: c.head}, append(rows, list.sums...)))
+			}
+		}
+	}
+	return out
+}
+
+// pricedRow is a figure, whose unit [pricedChart] scales with those of its chart.
+func pricedRow(label string, p record.Priced, look report.Look) report.IntervalRow {
+	return report.IntervalRow{Label: label, Look: look, Estimate: p.Estimate, Low: p.Low, High: p.High,
+		Hollow: p.Verdict != record.VerdictReal && p.Verdict != record.VerdictMeasured, Text: p.Unit}
+}
+
+// pricedChart draws figures of one unit, which stands where their texts will.
+func pricedChart(name, title, measure string, option report.Option, rows []report.IntervalRow) report.Chart {
+	var all []record.Priced
+	for _, r := range rows {
+		all = append(all, record.Priced{Estimate: r.Estimate, Low: r.Low, High: r.High, Unit: r.Text})
+	}
+	largest := farthest(all)
+	s := billScale(largest)
+	for i, p := range all {
+		rows[i].Text = pricedText(p, largest).S
+		rows[i].Estimate, rows[i].Low, rows[i].High = p.Estimate/s.Div, p.Low/s.Div, p.High/s.Div
+	}
+	return report.Chart{Name: name + ", with intervals", Title: title, Options: []report.Option{option},
+		Intervals: &report.Intervals{X: report.Axis{Title: headWithUnit(measure, largest), Scale: report.AxisLinear}, Rows: rows}}
+}

@@ -99,3 +99,35 @@ func hopAnswers(f record.Findings) []string {
 	}
 	return out
 }
+
+// hopCharts draw the parts of each path, a switch for each figure.
+func hopCharts(f record.Findings) []report.Chart {
+	var out []report.Chart
+	for _, c := range hopColumns {
+		for _, h := range f.Hops {
+			title := ""
+			if len(h.Cell) > 0 {
+				title = "At " + report.LevelWords(f, h.Cell)
+			}
+			var rows []report.IntervalRow
+			for i, term := range h.Terms {
+				look := report.Look{Color: report.StackColor(i%5 + 1)}
+				switch term.Name {
+				case "residual":
+					look = report.Look{Color: "series-6", Dash: 1}
+				case "total":
+					look = report.Look{Color: "series-0", Dash: 2}
+				}
+				if p, ok := term.Figures[c.name]; ok && p.Verdict != record.VerdictInvalid {
+					row := pricedRow(hopTermWords(term.Name), p, look)
+					row.Hollow = p.Verdict == record.VerdictInconclusive
+					rows = append(rows, row)
+				}
+			}
+			if len(rows) > 0 {
+				out = append(out, pricedChart("Cost breakdown of the request path: "+c.head, title, c.head, report.Option{Switch: "figure", Choice: c.head}, rows))
+			}
+		}
+	}
+	return out
+}

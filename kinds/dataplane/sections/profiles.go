@@ -80,3 +80,15 @@ func profilingTable(f record.Findings) report.Table {
 	}
 	return t
 }
+
+// profileCharts are the flame graphs of a run's profiles, a switch for each.
+func profileCharts(f record.Findings) []report.Chart {
+	var out []report.Chart
+	for _, raw := range f.Profiles {
+		var v profile.View
+		if json.Unmarshal(raw, &v) == nil {
+			out = append(out, report.Chart{Name: "Flame graph of " + v.Title, Options: []report.Option{{Switch: "profile of", Choice: v.Title}}, Flame: raw})
+		}
+	}
+	return out
+}

@@ -1,11 +1,13 @@
 package sections
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // saturationTable has how far the rate goes, a row a mode: the highest within
@@ -18,7 +20,7 @@ func saturationTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Maximum sustainable rate, requests/s"}
 	factors := slices.DeleteFunc(slices.Clone(f.Factors), func(l record.FactorLevels) bool { return l.Factor == "rate" })
 	for _, l := range factors {
-		t.Columns = append(t.Columns, report.Column{Head: strings.ReplaceAll(l.Factor, "_", " "), Right: report.Numbers(l.Levels)})
+		t.Columns = append(t.Columns, report.FactorColumn(l))
 	}
 	t.Columns = append(t.Columns, report.Column{Head: "meets the bound (95% interval)", Right: true}, report.Column{Head: "knee", Right: true, Keep: 5}, report.Column{Head: "blocks", Right: true, Keep: 1}, report.Column{Head: "limited by", Keep: 3})
 	seen := map[string]bool{}
@@ -60,4 +62,37 @@ func reachText(x record.Finding, ok bool) report.Text {
 		return report.Text{S: report.Amount(x.Low) + "–" + report.Amount(x.High), Style: report.StyleStrong}
 	}
 	return report.Text{S: report.Amount(x.Low) + " or more"}
+}
+
+// saturationCharts draw latency against the rate, where the rate was searched.
+func saturationCharts(f record.Findings) []report.Chart {
+	i := slices.IndexFunc(f.Factors, func(l record.FactorLevels) bool { return l.Factor == study.FactorRate })
+	if i < 0 || len(report.Named(f, "highest_rate"))+len(report.Named(f, "knee_rate")) == 0 {
+		return nil
+	}
+	l := report.LayoutOf(f)
+	cells := slices.DeleteFunc(slices.Clone(f.Cells), func(c record.CellSummary) bool { return c.Valid == 0 || !(report.Number(c.Cell[study.FactorRate]) > 0) })
+	rates := f.Factors[i]
+	rates.Levels = slices.Clone(rates.Levels)
+	slices.SortFunc(rates.Levels, func(a, b string) int { return cmp.Compare(report.Number(a), report.Number(b)) })
+	var out []report.Chart
+	for _, q := range []struct {
+		name string
+		of   func(record.Latency) float64
+	}{{"p99", func(l record.Latency) float64 { return l.P99 }}, {"p90", func(l record.Latency) float64 { return l.P90 }}, {"median", func(l record.Latency) float64 { return l.P50 }}} {
+		lines := report.Lines{X: report.LevelAxis(rates), Y: report.Axis{Title: q.name + " latency, ms", Scale: report.AxisLog}, Markers: true}
+		lines.X.Title = "requests per second"
+		for _, g := range l.Along(study.FactorRate, cells) {
+			series := report.Series{Label: g.Label, Cell: g.Cell, Look: l.Look(g.Cell)}
+			for _, c := range g.Cells {
+				if us := q.of(c.Intended); us > 0 {
+					x := report.Number(c.Cell[study.FactorRate])
+					series.Points = append(series.Points, report.Point{X: x, Y: us / 1000, At: report.Amount(x) + " requests per second", Text: report.ScaleFor("us", us).Value(us)})
+				}
+			}
+			lines.Series = append(lines.Series, series)
+		}
+		out = append(out, report.Chart{Name: "Latency (" + q.name + ") against the rate", Options: []report.Option{{Switch: "percentile", Choice: q.name}}, Lines: &lines})
+	}
+	return out
 }

@@ -209,3 +209,32 @@ func limitAnswers(f record.Findings) []string {
 	}
 	return out
 }
+
+// threadCharts draw the threads of each part: in user space, in the kernel, and
+// ready without a CPU.
+func threadCharts(f record.Findings) []report.Chart {
+	l := report.LayoutOf(f)
+	var out []report.Chart
+	for _, part := range threadParts {
+		words, color := report.PartWords(part), report.PartColor(part)
+		for _, slice := range l.Slices(func(c record.CellSummary) bool { return len(c.Threads[part].Rows) > 0 }) {
+			bars := report.Bars{X: report.Axis{Title: "share of one CPU's time, %", Scale: report.AxisLinear}}
+			for _, c := range slice.Cells {
+				for _, r := range c.Threads[part].Rows {
+					bars.Rows = append(bars.Rows, report.BarRow{
+						Label: l.Label(c.Cell, slice.Cells) + " · " + r.Name, Cell: c.Cell, Text: percentOf(r.BusyRatio()) + ", waited " + percentOf(r.WaitRatio),
+						Pieces: []report.Piece{
+							{Color: color, Value: 100 * r.UserRatio, Text: r.Name + ", user: " + percentOf(r.UserRatio)},
+							{Color: color, Value: 100 * r.SystemRatio, Hatched: true, Text: r.Name + ", kernel: " + percentOf(r.SystemRatio)},
+							{Color: "rule", Value: 100 * r.WaitRatio, Text: r.Name + ", run-queue wait: " + percentOf(r.WaitRatio)},
+						},
+					})
+				}
+			}
+			out = append(out, report.Chart{Name: "Threads of the " + words + ": on-CPU time share, kernel time hatched, and run-queue wait",
+				Options: append([]report.Option{{Switch: "part", Choice: words}}, slice.Options...), Initial: slice.Initial,
+				Legend: []report.Key{{Text: words, Color: color}, {Text: "hatched: in the kernel", Shape: report.KeyHatched}, {Text: "run-queue wait", Color: "rule"}}, Bars: &bars})
+		}
+	}
+	return out
+}

@@ -62,7 +62,7 @@ func memoryTable(f record.Findings) report.Table {
 		t.Title = "Memory, MB (working set)"
 	}
 	for _, factor := range memoryFactors(f) {
-		t.Columns = append(t.Columns, report.Column{Head: strings.ReplaceAll(factor, "_", " ")})
+		t.Columns = append(t.Columns, report.Column{Head: report.FactorName(factor), Factor: factor})
 	}
 	if len(t.Columns) == 0 {
 		t.Columns = []report.Column{{Head: "cell"}}

@@ -1,41 +1,18 @@
-// The page: reads what it was given, and puts the views together. A live
-// page would call show with data from its server instead.
+// The page: reads what it was given, and draws it.
 
 import './style.css';
 import { embedded } from './data';
-import type { Page, View as ProfileView } from './documents';
+import type { View } from './documents';
 import { append, h, visible } from './dom';
-import { Model } from './model';
-import { sections } from './sections';
-import { filters } from './views/filters';
-import { profilePage } from './views/flame';
-import { head } from './views/head';
-import { Slice, type View } from './views/parts';
-
-/** Draws a report into root. */
-export function show(root: HTMLElement, page: Page): void {
-  const model = new Model(page.findings, page.names ?? [], page.proxies ?? []);
-  const all = sections({ model, slice: new Slice(model), page });
-  const update = (selection: Parameters<View['update']>[0]): void => {
-    for (const one of all) if (one && 'update' in one) one.update(selection);
-  };
-  root.replaceChildren();
-  append(root, [
-    h('a', { class: 'skip', href: '#main' }, 'Skip to the charts'),
-    head(page),
-    filters(model, update),
-    h('main', { id: 'main', tabindex: -1 }, all.map((one) => (one && 'update' in one ? one.element : one))),
-    h('footer', {}, `Made by meshtrial ${page.findings.meshtrial} from run ${page.findings.run}. Self-contained: this file makes no network requests.`),
-  ]);
-  update(model.initial());
-}
+import { profile } from './flame';
+import { show } from './page';
 
 /** Draws profiles that belong to no run. */
-export function showProfiles(root: HTMLElement, views: readonly ProfileView[]): void {
+export function showProfiles(root: HTMLElement, views: readonly View[]): void {
   root.replaceChildren();
   append(root, [
     h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshtrial', h('span', { class: 'study' }, 'profile')),
-    profilePage(views),
+    h('main', { id: 'main', tabindex: -1 }, views.map((v, i) => profile(v, `profile-${String(i)}`))),
     h('footer', {}, 'Self-contained: this file makes no network requests.'),
   ]);
 }
@@ -43,12 +20,12 @@ export function showProfiles(root: HTMLElement, views: readonly ProfileView[]): 
 const root = document.getElementById('app');
 if (root) {
   const page = embedded(document);
-  if (page && !('findings' in page)) {
+  if (page && !('sections' in page)) {
     const profiles = page.profiles ?? [];
     document.title = visible(`${profiles[0]?.title ?? 'profile'} · meshtrial`);
     showProfiles(root, profiles);
   } else if (page) {
-    document.title = visible(`${page.findings.study} · meshtrial`);
+    document.title = visible(`${page.title} · meshtrial`);
     show(root, page);
   } else {
     append(root, [h('p', { class: 'empty' }, 'This page was built without a report in it.')]);

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { airy, makeAxis, nines } from '../src/chart/axis';
 
 const axis = (kind: 'linear' | 'log' | 'nines', domain: [number, number], width = 600) =>
-  makeAxis({ kind, title: '', domain, format: String }, [0, width], 72);
+  makeAxis({ scale: kind, title: '', range: domain }, [], [0, width], 72);
 
 test('nines count nines', () => {
   expect(nines(0)).toBeCloseTo(0);
@@ -14,7 +14,7 @@ test('nines count nines', () => {
 test('the tail gets as much room for each nine', () => {
   const a = axis('nines', [0, 99.99]);
   expect(a.at(99) - a.at(90)).toBeCloseTo(a.at(99.9) - a.at(99));
-  expect(a.marks.map((m) => m.text)).toContain('99.9');
+  expect(a.marks.map((m) => m.text)).toContain('p99.9');
 });
 
 test.each(['linear', 'log', 'nines'] as const)('a %s axis keeps order, stays in range, and its labels apart', (kind) => {

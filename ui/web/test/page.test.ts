@@ -1,10 +1,12 @@
 // @vitest-environment happy-dom
-// What every page has, and that of a study of the data plane.
+// Pages draw the values of their documents, whatever these are about.
 
 import { beforeEach, expect, test } from 'vitest';
+import { drawn } from '../src/chart/draw';
+import type { Chart } from '../src/documents';
 import { append, h, visible } from '../src/dom';
-import { show } from '../src/main';
-import { broken, page, press, rows, source, tableOf, texts } from './fixtures';
+import { show } from '../src/page';
+import { broken, first, page, press, sections, source, studies } from './fixtures';
 
 let root: HTMLElement;
 beforeEach(() => {
@@ -23,64 +25,61 @@ test('what hides or reorders text is spelled out', () => {
   expect(visible('two\nlines\t·µ–')).toBe('two\nlines\t·µ–');
 });
 
-test('every section is there, with charts in it', () => {
-  const given = page('data-plane');
+test.each(studies)('%s: every section is drawn in its place, and every table as it was given', (study) => {
+  const given = page(study);
   show(root, given);
-  expect([...root.querySelectorAll('main > section')].map((e) => e.id)).toEqual(
-    ['overhead', 'latency', 'published', 'cpu', 'threads', 'memory', 'money', 'validity', 'drift', 'conditions', 'findings', 'assertions', 'about', 'study']);
-  expect(root.querySelectorAll('svg.plot').length).toBeGreaterThanOrEqual(8);
-  expect(root.querySelector('#profiles h2')?.textContent).toContain('client');
-  expect(root.querySelector('h1')?.textContent).toBe(given.answers?.[0]);
+  const titles = [...root.querySelectorAll('main > section > h2')].map((e) => e.textContent);
+  expect(titles.slice(0, sections(study).length)).toEqual(sections(study).map((s) => s.title));
+  expect(root.querySelector('h1')?.textContent).toBe(first(given.answers));
+  const cells = [...root.querySelectorAll('main table.data[class="data"] tbody tr')].length;
+  const rows = sections(study).flatMap((s) => s.tables ?? []).reduce((n, t) => n + (t.rows ?? []).length, 0);
+  expect(cells).toBeGreaterThanOrEqual(rows);
   expect(source(root)).not.toMatch(broken);
 });
 
-test('a run without anything in it is told, not stumbled over', () => {
-  show(root, page('empty'));
-  expect(root.textContent).toContain('Validity and noise');
-  expect(root.querySelector('h1')?.textContent).toContain('none of 0 trials is valid');
-  expect(source(root)).not.toMatch(broken);
+test.each(studies)('%s: every chart draws its marks', (study) => {
+  for (const chart of sections(study).flatMap((s) => s.charts ?? [])) {
+    const figure = drawn(chart, { has: () => true });
+    if (!figure) throw new Error(`nothing drawn: ${chart.name}`);
+    expect(figure.element.querySelectorAll('svg path, svg rect').length, chart.name).toBeGreaterThan(0);
+    expect(source(figure.element)).not.toMatch(broken);
+  }
 });
 
-test('the kind of study decides what is shown, not what its cells have', () => {
-  const shown = (kind: string): string[] => {
-    show(root, page('control-plane', { kind }));
-    return [...root.querySelectorAll('main > section')].map((e) => e.id);
-  };
-  expect(shown('control-plane')[0]).toBe('convergence');
-  expect(shown('data-plane')).not.toContain('convergence');
-  expect(shown('data-plane')[0]).toBe('overhead');
-  expect(shown('of another program')).toEqual(['validity', 'drift', 'findings', 'about', 'study']);
-});
-
-test('the distribution replaces the percentiles', () => {
+test('a switch shows the charts of its choice', () => {
   show(root, page('data-plane'));
   const before = root.querySelector('#latency svg.plot')?.getAttribute('aria-label');
-  press(root, '#latency input[value=cdf]');
-  expect(root.querySelector('#latency svg.plot')?.getAttribute('aria-label')).not.toBe(before);
+  press(root, '#latency input[value=distribution]');
+  const after = root.querySelector('#latency svg.plot')?.getAttribute('aria-label');
+  expect(after).not.toBe(before);
+  expect(sections('data-plane').flatMap((s) => s.charts ?? []).find((c) => c.name === after)?.options).toContainEqual({ switch: 'curve', choice: 'distribution' });
 });
 
-test('every difference shows its figure and interval, whatever it is called', () => {
+test('a level that is switched off takes its rows and marks away', () => {
   show(root, page('data-plane'));
-  const cells = [...root.querySelectorAll('#overhead table.data tbody td')].map((cell) => cell.textContent).filter((text) => text.includes('('));
-  expect(cells.length).toBeGreaterThan(0);
-  for (const text of cells) expect(text).toMatch(/^[−\d.,]+ \([−\d.,]+(–| to )[−\d.,]+\)/);
+  const rows = (): number => root.querySelectorAll('#latency tbody tr').length;
+  const before = rows();
+  root.querySelector<HTMLInputElement>('.filters input')?.click();
+  expect(rows()).toBeLessThan(before);
+  for (const input of root.querySelectorAll<HTMLInputElement>('.filters fieldset:first-of-type input')) if (input.checked) input.click();
+  expect(root.querySelector('#latency .empty')).not.toBeNull();
 });
 
-test('connections and machine state stand in a table', () => {
-  show(root, page('data-plane'));
-  expect(rows(root.querySelector('#conditions table'))[0]?.slice(-6)).toEqual(['17', '–', '1', '31%', '5%', '1%']);
-  show(root, page('bill'));
-  expect(root.querySelector('#conditions')).toBeNull(); // this run recorded neither
+test('an estimate without a figure has its reason and no mark', () => {
+  const row = { label: 'a', look: { color: 'series-1' }, estimate: 3, low: 2, high: 4, noise: 1, text: '3 (2–4)' };
+  const chart = (rows: readonly typeof row[]): Chart => ({ name: 'rows', intervals: { x: { title: 'added, ms', scale: 'linear' }, rows } });
+  const draw = (c: Chart): Element => drawn(c, { has: () => true })?.element ?? root;
+  const both = draw(chart([row, { ...row, label: 'b', estimate: 0, low: 0, high: 900, empty: true, text: 'too few' } as typeof row]));
+  const [told, empty] = [...both.querySelectorAll('g.row')];
+  expect([...(told?.children ?? [])].map((e) => e.tagName)).toEqual(['rect', 'path', 'path', 'text', 'text']);
+  expect([...(empty?.children ?? [])].map((e) => e.tagName)).toEqual(['text', 'text']);
+  const ticks = (e: Element): string[] => [...e.querySelectorAll('g.axes text')].map((t) => t.textContent);
+  expect(ticks(both)).toEqual(ticks(draw(chart([row]))));
 });
 
-test('threads stand with their switches, and what holds a proxy back', () => {
-  show(root, page('data-plane'));
-  expect(root.querySelector('#threads')?.textContent).toContain('concurrency of 2 limits it');
-  expect(texts(root, '#threads table tbody tr').some((row) => row.includes('95%'))).toBe(true);
-});
-
-test('an invalid trial is counted with its reason', () => {
-  show(root, page('data-plane'));
-  expect(root.querySelector('#validity')?.textContent).toContain('schedule lag');
-  expect(tableOf(root, 'Latency').textContent).toContain('3/4');
+test('a heatmap draws a field for each count, the most in full', () => {
+  const figure = drawn({ name: 'heat', heatmap: { x: { title: 's', scale: 'linear' }, y: { title: 'ms', scale: 'log' }, x_edges: [0, 1, 2], y_edges: [1, 10, 100], counts: [[1, 0], [7, 90]], what: 'requests', x_texts: ['0 s', '1 s'], y_texts: ['1–10 ms', '10–100 ms'] } }, { has: () => true });
+  const fields = [...(figure?.element.querySelectorAll('rect.heat') ?? [])];
+  expect(fields.map((f) => f.textContent)).toEqual(['0 s, 1–10 ms: 1 requests', '0 s, 10–100 ms: 7 requests', '1 s, 10–100 ms: 90 requests']);
+  expect(fields.at(-1)?.getAttribute('opacity')).toBe('1.000');
 });

@@ -1,9 +1,7 @@
 // Axes: scales from values to pixels, their ticks, and the words on them.
 
 import { scaleLinear, scaleLog } from 'd3-scale';
-import { magnitude } from '../format';
-
-export type AxisKind = 'linear' | 'log' | 'nines';
+import type { Axis as Given } from '../documents';
 
 export interface Tick {
   readonly value: number;
@@ -12,16 +10,10 @@ export interface Tick {
   readonly minor?: boolean;
 }
 
-export interface AxisOptions {
-  readonly kind: AxisKind;
+export interface Axis {
   readonly title: string;
+  readonly scale: string;
   readonly domain: readonly [number, number];
-  readonly format: (v: number) => string;
-  /** Fixed ticks, for axes of a factor's levels. */
-  readonly ticks?: readonly Tick[];
-}
-
-export interface Axis extends AxisOptions {
   readonly at: (v: number) => number;
   readonly marks: readonly Tick[];
 }
@@ -36,38 +28,39 @@ export function nines(percentile: number): number {
 
 const PERCENTILES = [0, 50, 75, 90, 99, 99.9, 99.99, 99.999];
 
-/** Makes an axis from a range of pixels. */
-export function makeAxis(options: AxisOptions, range: readonly [number, number], room: number): Axis {
+/** Makes an axis for values, on a range of pixels whose labels need some room each. */
+export function makeAxis(given: Given, values: readonly number[], range: readonly [number, number], room: number): Axis {
+  const { title, scale } = given;
   const many = Math.max(2, Math.floor(Math.abs(range[1] - range[0]) / room));
-  let [low, high] = options.domain;
-  if (options.kind === 'nines') {
+  let [low, high] = given.range ?? (scale === 'nines' ? [Math.min(...values), Math.max(...values)] : airy(values, scale, given.zero));
+  if (scale === 'nines') {
     const [n0, n1] = [nines(low), nines(high)];
     const at = (v: number): number => range[0] + ((nines(v) - n0) / (n1 - n0 || 1)) * (range[1] - range[0]);
-    const marks = PERCENTILES.filter((p) => p >= low && p <= high + 1e-9).map((p) => ({ value: p, text: options.format(p) }));
-    return { ...options, at, marks: spaced(options.ticks ?? marks, at, room * 0.6) };
+    const marks = PERCENTILES.filter((p) => p >= low && p <= high + 1e-9).map((p) => ({ value: p, text: `p${p}` }));
+    return { title, scale, domain: [low, high], at, marks: spaced(marks, at, room * 0.6) };
   }
-  if (options.kind === 'log') {
+  if (scale === 'log') {
     low = Math.max(low, 1e-12);
     if (high <= low) high = low * 10;
-    const scale = scaleLog([low, high], [...range]);
-    return { ...options, domain: [low, high], at: scale, marks: options.ticks ? spaced(options.ticks, scale, FIXED) : logTicks(low, high, many, options.format, scale, room) };
+    const at = scaleLog([low, high], [...range]);
+    return { title, scale, domain: [low, high], at, marks: given.ticks ? spaced(given.ticks, at, FIXED) : logTicks(low, high, many, at, room) };
   }
   if (high <= low) high = low + 1;
-  const scale = scaleLinear([low, high], [...range]);
-  const marks = scale.ticks(many).map((v) => ({ value: v, text: options.format(v) }));
-  return { ...options, domain: [low, high], at: scale, marks: options.ticks ? spaced(options.ticks, scale, FIXED) : marks };
+  const at = scaleLinear([low, high], [...range]);
+  const text = at.tickFormat(many);
+  return { title, scale, domain: [low, high], at, marks: given.ticks ? spaced(given.ticks, at, FIXED) : at.ticks(many).map((v) => ({ value: v, text: text(v) })) };
 }
 
 /** Ticks at 1, 2 and 5 times powers of ten where there is room for them. */
-function logTicks(low: number, high: number, many: number, format: (v: number) => string, at: (v: number) => number, room: number): Tick[] {
+function logTicks(low: number, high: number, many: number, at: (v: number) => number, room: number): Tick[] {
   const steps = Math.log10(high / low) * 3 <= many * 1.5 ? [1, 2, 5] : [1];
   const labelled: Tick[] = [];
   const minor: Tick[] = [];
-  for (let power = magnitude(low) - 1; power <= magnitude(high) + 1; power++) {
+  for (let power = Math.floor(Math.log10(low)) - 1; power <= Math.log10(high) + 1; power++) {
     for (let digit = 1; digit <= 9; digit++) {
       const v = Number(`${digit}e${power}`);
       if (v < low * 0.9999 || v > high * 1.0001) continue;
-      if (steps.includes(digit)) labelled.push({ value: v, text: format(v) });
+      if (steps.includes(digit)) labelled.push({ value: v, text: v.toLocaleString('en', { maximumFractionDigits: 12 }) });
       else minor.push({ value: v, text: '', minor: true });
     }
   }
@@ -85,12 +78,12 @@ export function spaced(ticks: readonly Tick[], at: (v: number) => number, room: 
 }
 
 /** A domain with air around it. */
-export function airy(values: readonly number[], kind: AxisKind, fromZero = false): [number, number] {
-  const usable = values.filter((v) => Number.isFinite(v) && (kind !== 'log' || v > 0));
-  if (usable.length === 0) return kind === 'log' ? [1, 10] : [0, 1];
+export function airy(values: readonly number[], scale: string, fromZero = false): [number, number] {
+  const usable = values.filter((v) => Number.isFinite(v) && (scale !== 'log' || v > 0));
+  if (usable.length === 0) return scale === 'log' ? [1, 10] : [0, 1];
   let low = Math.min(...usable);
   let high = Math.max(...usable);
-  if (kind === 'log') return [low / 1.15, high * 1.15];
+  if (scale === 'log') return [low / 1.15, high * 1.15];
   if (fromZero) {
     low = Math.min(0, low);
     high = Math.max(0, high);

@@ -1,20 +1,16 @@
 // A profile: its flame graph or icicle, and the tables beside it.
 
-import { flame, THIN } from '../chart/flame';
-import { append, h, uniqueId, type Child } from '../dom';
-import { count, fixed, plural, scaleFor, value } from '../format';
-import type { CentreCost, View } from '../documents';
-import { changes, found, frameModule, frameName, layout, matcher, tree, treeBefore, type Box, type Call, type Change, type Space } from '../profile';
-import { choice, folded, notes, section, table, type CellText } from './parts';
+import { flame, THIN } from './chart/flame';
+import { append, h, uniqueId, type Child } from './dom';
+import { amount as weightText, count, fixed, plural } from './format';
+import type { CentreCost, View } from './documents';
+import { changes, found, frameModule, frameName, layout, matcher, tree, treeBefore, type Box, type Call, type Change, type Space } from './profile';
+import { choice, folded, section } from './page';
 
 const percent = (v: number): string => `${fixed(100 * v, v !== 0 && Math.abs(v) < 0.0995 ? 1 : 0)}%`;
 
 /** A weight in the profile's unit. */
-function amount(view: View, weight: number): string {
-  if (view.unit === 'nanoseconds') return value(scaleFor('ns', weight), weight);
-  if (view.unit === 'bytes') return value(scaleFor('bytes', weight), weight);
-  return `${count(weight)} ${view.unit}`;
-}
+const amount = (view: View, weight: number): string => weightText(weight, view.unit);
 
 const span = (share: number, low: number, high: number): string => `${fixed(100 * share, 1)}% (${fixed(100 * low, 1)}–${fixed(100 * high, 1)})`;
 
@@ -200,24 +196,27 @@ function binaries(view: View): HTMLElement | null {
     view.enough && (view.advice ?? []).length > 0 && h('ul', {}, (view.advice ?? []).map((a) => h('li', {}, a))));
 }
 
-/** Profiles of a report, one shown at a time. */
-export function profiles(views: readonly View[]): HTMLElement | null {
-  const first = views[0];
-  if (!first) return null;
-  const place = h('div', { class: 'live' });
-  const show = (i: number): void => {
-    const view = views[i];
-    if (view) place.replaceChildren(profile(view, 'profile'));
-  };
-  show(0);
-  const select = h('select', { id: uniqueId('profile') }, views.map((v, i) => h('option', { value: i }, v.title)));
-  select.addEventListener('change', () => {
-    show(Number(select.value));
-  });
-  return h('div', { id: 'profiles' }, views.length > 1 && h('label', { class: 'field', for: select.id }, h('span', {}, 'profile of'), select), place);
+/** Notes as a list; nothing if there are none. */
+function notes(all: readonly string[]): HTMLElement | null {
+  return all.length === 0 ? null : h('ul', { class: 'warnings', 'aria-label': 'Warnings' }, [...new Set(all)].map((w) => h('li', {}, w)));
 }
 
-/** The page of profiles alone. */
-export function profilePage(views: readonly View[]): HTMLElement {
-  return h('main', { id: 'main', tabindex: -1 }, views.map((v, i) => profile(v, `profile-${String(i)}`)));
+interface Column {
+  readonly head: string;
+  readonly number?: boolean;
+}
+
+type CellText = string | { readonly text: string; readonly tone?: 'dim' | 'bad' | 'good'; readonly note?: string };
+
+/** A table with a caption; rows start with a heading. */
+function table(caption: string, columns: readonly Column[], rows: readonly (readonly CellText[])[]): HTMLElement {
+  const cell = (given: CellText, i: number): HTMLElement => {
+    const c = typeof given === 'string' ? { text: given } : given;
+    const classes = [columns[i]?.number ? 'number' : '', c.tone ?? ''].filter(Boolean).join(' ');
+    return h(i === 0 ? 'th' : 'td', { scope: i === 0 ? 'row' : null, class: classes || null }, c.text, c.note !== undefined && h('span', { class: 'note' }, c.note));
+  };
+  return h('div', { class: 'scroll', role: 'region', 'aria-label': caption, tabindex: 0 }, h('table', { class: 'data' },
+    h('caption', {}, caption),
+    h('thead', {}, h('tr', {}, columns.map((c) => h('th', { scope: 'col', class: c.number ? 'number' : null }, c.head)))),
+    h('tbody', {}, rows.map((row) => h('tr', {}, row.map(cell))))));
 }

@@ -1,83 +1,42 @@
 // A chart of lines or of points with intervals, with a reading line that
 // follows the pointer or the arrow keys.
 
-import { curveMonotoneX, line as pathOf } from 'd3-shape';
+import { line as pathOf } from 'd3-shape';
+import type { Lines, Look, Point, Series } from '../documents';
 import { h, s, uniqueId } from '../dom';
-import type { Look } from '../model';
+import { makeAxis, type Axis } from './axis';
+import { css } from './draw';
 import { textWidth } from './text';
-import { airy, makeAxis, type Axis, type AxisKind, type AxisOptions, type Tick } from './axis';
-import { figure, type Chart } from './figure';
-
-export interface LinePoint {
-  readonly x: number;
-  readonly y: number;
-  readonly low?: number;
-  readonly high?: number;
-  /** Drawn hollow: not told apart from noise, or a repeat. */
-  readonly hollow?: boolean;
-  /** What the reading line says in place of the number. */
-  readonly says?: string;
-}
-
-export interface Series {
-  readonly label: string;
-  readonly look: Look;
-  readonly points: readonly LinePoint[];
-}
-
-export interface LineOptions {
-  readonly name: string;
-  readonly series: readonly Series[];
-  readonly x: { kind: AxisKind; title: string; format: (v: number) => string; ticks?: readonly Tick[]; domain?: readonly [number, number] };
-  readonly y: { kind: AxisKind; title: string; format: (v: number) => string; fromZero?: boolean; domain?: readonly [number, number] };
-  /** How the reading line writes x and y. */
-  readonly readX: (x: number) => string;
-  readonly readY: (y: number) => string;
-  readonly markers?: boolean;
-  readonly smooth?: boolean;
-  readonly height?: number;
-  readonly labels?: boolean;
-}
 
 export const DASHES = ['', '7 4', '2 4', '10 4 2 4', '1 6'];
 
-export function lineChart(options: LineOptions): Chart {
-  return figure({
-    name: options.name,
-    draw: (width) => draw(options, width),
-  });
-}
-
-function draw(o: LineOptions, width: number): SVGSVGElement {
-  const longest = Math.max(0, ...o.series.map((series) => textWidth(series.label, 12.5)));
-  const labels = o.labels !== false && o.series.length > 1 && o.series.length <= 9 && longest < width * 0.22;
-  const right = labels ? longest + 22 : 18;
-  const margin = { top: 30, right, bottom: 44, left: 52 };
-  const height = o.height ?? Math.round(Math.min(400, Math.max(260, width * 0.45)));
+/** Draws the lines of a value. */
+export function lines(o: Lines, width: number): SVGSVGElement {
+  const all = o.series ?? [];
+  const longest = Math.max(0, ...all.map((series) => textWidth(series.label, 12.5)));
+  const labels = all.length > 1 && all.length <= 9 && longest < width * 0.22;
+  const margin = { top: 30, right: labels ? longest + 22 : 18, bottom: 44, left: 52 };
+  const height = Math.round(Math.min(400, Math.max(260, width * 0.45)));
   const inner = { width, left: margin.left, right: width - margin.right, top: margin.top, bottom: height - margin.bottom };
-
-  const xs = o.series.flatMap((series) => series.points.map((p) => p.x));
-  const ys = o.series.flatMap((series) => series.points.flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]));
-  const xOptions: AxisOptions = { ...o.x, domain: o.x.domain ?? (o.x.kind === 'nines' ? [Math.min(...xs), Math.max(...xs)] : airy(xs, o.x.kind)) };
-  const yOptions: AxisOptions = { ...o.y, domain: o.y.domain ?? airy(ys, o.y.kind, o.y.fromZero) };
-  const x = makeAxis(xOptions, [inner.left, inner.right], 72);
-  const y = makeAxis(yOptions, [inner.bottom, inner.top], 44);
+  const points = all.flatMap((series) => series.points ?? []);
+  const x = makeAxis(o.x, points.map((p) => p.x), [inner.left, inner.right], 72);
+  const y = makeAxis(o.y, points.flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]), [inner.bottom, inner.top], 44);
 
   const clip = uniqueId('clip');
   const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, class: 'plot' });
   svg.append(s('defs', {}, s('clipPath', { id: clip }, s('rect', { x: inner.left - 6, y: inner.top - 6, width: Math.max(0, inner.right - inner.left + 12), height: inner.bottom - inner.top + 12 }))));
   svg.append(grid(x, y, inner));
   const marks = s('g', { class: 'marks', 'clip-path': `url(#${clip})` });
-  o.series.forEach((series, i) => {
+  all.forEach((series, i) => {
     // Points of several series at one x stand side by side, not on top of one another.
-    const aside = o.markers ? (i - (o.series.length - 1) / 2) * Math.min(7, 24 / o.series.length) : 0;
-    marks.append(drawSeries(series, { ...x, at: (v) => x.at(v) + aside }, y, o));
+    const aside = o.markers ? (i - (all.length - 1) / 2) * Math.min(7, 24 / all.length) : 0;
+    marks.append(drawSeries(series, { ...x, at: (v) => x.at(v) + aside }, y, o.markers ?? false));
   });
   svg.append(marks);
-  if (labels) svg.append(endLabels(o.series, x, y, inner));
+  if (labels) svg.append(endLabels(all, x, y, inner));
   const reading = s('line', { class: 'reading', y1: inner.top, y2: inner.bottom, visibility: 'hidden' });
   svg.append(reading);
-  follow(svg, reading, o, x, inner);
+  follow(svg, reading, all, x, inner);
   return svg;
 }
 
@@ -112,19 +71,18 @@ export function grid(x: Axis, y: Axis | null, inner: Inner): SVGGElement {
   return g;
 }
 
-function drawSeries(series: Series, x: Axis, y: Axis, o: LineOptions): SVGGElement {
-  const g = s('g', { class: 'series', style: `color:${series.look.color}` });
-  const points = series.points.filter((p) => Number.isFinite(p.y) && (o.y.kind !== 'log' || p.y > 0));
-  const path = pathOf<LinePoint>((p) => x.at(p.x), (p) => y.at(p.y));
-  if (o.smooth) path.curve(curveMonotoneX);
+function drawSeries(series: Series, x: Axis, y: Axis, markers: boolean): SVGGElement {
+  const g = s('g', { class: 'series', style: `color:${css(series.look.color)}` });
+  const points = (series.points ?? []).filter((p) => y.scale !== 'log' || p.y > 0);
+  const path = pathOf<Point>((p) => x.at(p.x), (p) => y.at(p.y));
   const floor = y.domain[0];
   for (const p of points) {
     if (p.low === undefined || p.high === undefined) continue;
-    const [low, high] = [y.at(o.y.kind === 'log' ? Math.max(p.low, floor) : p.low), y.at(p.high)];
+    const [low, high] = [y.at(y.scale === 'log' ? Math.max(p.low, floor) : p.low), y.at(p.high)];
     g.append(s('path', { class: 'whisker', d: `M${x.at(p.x)},${low}V${high}m-4,0h8M${x.at(p.x) - 4},${low}h8` }));
   }
-  g.append(s('path', { class: series.look.dash === 0 ? 'line strong' : 'line', d: path(points) ?? '', 'stroke-dasharray': DASHES[series.look.dash % DASHES.length] ?? '' }));
-  if (o.markers) for (const p of points) g.append(marker(series.look.dash, x.at(p.x), y.at(p.y), p.hollow ?? false));
+  g.append(s('path', { class: dashOf(series.look) === 0 ? 'line strong' : 'line', d: path(points) ?? '', 'stroke-dasharray': DASHES[dashOf(series.look) % DASHES.length] ?? '' }));
+  if (markers) for (const p of points) g.append(marker(dashOf(series.look), x.at(p.x), y.at(p.y), p.hollow ?? false));
   return g;
 }
 
@@ -145,7 +103,7 @@ function endLabels(series: readonly Series[], x: Axis, y: Axis, inner: Inner): S
   const g = s('g', { class: 'labels', 'aria-hidden': 'true' });
   const ends = series
     .flatMap((one) => {
-      const last = one.points.at(-1);
+      const last = (one.points ?? []).at(-1);
       return last && Number.isFinite(y.at(last.y)) ? [{ one, from: [x.at(last.x), y.at(last.y)] as const, at: y.at(last.y) }] : [];
     })
     .sort((a, b) => a.at - b.at);
@@ -164,15 +122,15 @@ function endLabels(series: readonly Series[], x: Axis, y: Axis, inner: Inner): S
   }
   for (const end of ends) {
     const left = inner.right + 14;
-    if (Math.abs(end.at - end.from[1]) > 3) g.append(s('path', { class: 'leader', style: `color:${end.one.look.color}`, d: `M${end.from[0] + 5},${end.from[1]}L${left - 3},${end.at}` }));
-    g.append(s('text', { class: 'end', style: `fill:${end.one.look.color}`, x: left, y: end.at, dy: '0.32em' }, end.one.label));
+    if (Math.abs(end.at - end.from[1]) > 3) g.append(s('path', { class: 'leader', style: `color:${css(end.one.look.color)}`, d: `M${end.from[0] + 5},${end.from[1]}L${left - 3},${end.at}` }));
+    g.append(s('text', { class: 'end', style: `fill:${css(end.one.look.color)}`, x: left, y: end.at, dy: '0.32em' }, end.one.label));
   }
   return g;
 }
 
 /** Shows the values at the x that the pointer or the arrow keys are nearest to. */
-function follow(svg: SVGSVGElement, reading: SVGLineElement, o: LineOptions, x: Axis, inner: Inner): void {
-  const stops = [...new Set(o.series.flatMap((series) => series.points.map((p) => p.x)))].sort((a, b) => a - b);
+function follow(svg: SVGSVGElement, reading: SVGLineElement, all: readonly Series[], x: Axis, inner: Inner): void {
+  const stops = [...new Set(all.flatMap((series) => (series.points ?? []).map((p) => p.x)))].sort((a, b) => a - b);
   if (stops.length === 0) return;
   const box = h('div', { class: 'readout', hidden: true });
   let at = -1;
@@ -184,17 +142,14 @@ function follow(svg: SVGSVGElement, reading: SVGLineElement, o: LineOptions, x: 
     reading.setAttribute('x1', String(px));
     reading.setAttribute('x2', String(px));
     reading.setAttribute('visibility', 'visible');
-    const rows = o.series
-      .flatMap((series) => {
-        const points = series.points.filter((p) => p.x === stop);
-        const nearest = points[0] ?? (o.markers ? undefined : between(series.points, stop));
-        return nearest ? [{ series, p: nearest }] : [];
-      })
-      .sort((a, b) => b.p.y - a.p.y);
+    const rows = all.flatMap((series) => {
+      const p = (series.points ?? []).find((one) => one.x === stop);
+      return p ? [{ series, p }] : [];
+    }).sort((a, b) => b.p.y - a.p.y);
     box.replaceChildren(
-      h('strong', {}, o.readX(stop)),
+      h('strong', {}, rows[0]?.p.at),
       h('table', {}, h('tbody', {}, rows.map(({ series, p }) =>
-        h('tr', {}, h('td', {}, swatch(series.look)), h('th', { scope: 'row' }, series.label), h('td', { class: 'number' }, p.says ?? o.readY(p.y)))))),
+        h('tr', {}, h('td', {}, swatch(series.look)), h('th', { scope: 'row' }, series.label), h('td', { class: 'number' }, p.text))))),
     );
     const host = svg.parentElement;
     if (host && box.parentElement !== host) host.append(box);
@@ -231,22 +186,14 @@ function follow(svg: SVGSVGElement, reading: SVGLineElement, o: LineOptions, x: 
   });
 }
 
-/** The point of a line at x, between its neighbours. */
-function between(points: readonly LinePoint[], x: number): LinePoint | undefined {
-  for (let i = 1; i < points.length; i++) {
-    const [a, b] = [points[i - 1], points[i]];
-    if (!a || !b || a.x > x || b.x < x || a.x === b.x) continue;
-    return { x, y: a.y + ((b.y - a.y) * (x - a.x)) / (b.x - a.x) };
-  }
-  return undefined;
-}
+const dashOf = (look: Look): number => look.dash ?? 0;
 
 /** A short piece of a line as charts draw it, for legends. */
 export function swatch(look: Look, withMarker = false): SVGSVGElement {
   return s(
     'svg',
-    { class: 'swatch', width: 26, height: 10, viewBox: '0 0 26 10', 'aria-hidden': 'true', style: `color:${look.color}` },
-    s('path', { class: look.dash === 0 ? 'line strong' : 'line', d: 'M1,5H25', 'stroke-dasharray': DASHES[look.dash % DASHES.length] ?? '' }),
-    withMarker && marker(look.dash, 13, 5, false),
+    { class: 'swatch', width: 26, height: 10, viewBox: '0 0 26 10', 'aria-hidden': 'true', style: `color:${css(look.color)}` },
+    s('path', { class: dashOf(look) === 0 ? 'line strong' : 'line', d: 'M1,5H25', 'stroke-dasharray': DASHES[dashOf(look) % DASHES.length] ?? '' }),
+    withMarker && marker(dashOf(look), 13, 5, false),
   );
 }
