@@ -93,7 +93,7 @@ func (k Kind) differenceRows(l Layout, d finding.Def, by map[string]record.Findi
 			shown = append(shown, c)
 		}
 	}
-	s, measure := differenceScale(by), strings.TrimSuffix(d.Name, finding.Overhead)
+	s, measure := differenceScale(by), Measure(d.Name)
 	rows := Intervals{X: on(s, "added "+k.MeasureWords(d.Name), AxisLinear)}
 	for _, c := range shown {
 		x := by[c.Cell.Key()]
@@ -163,7 +163,7 @@ func (k Kind) differenceLines(l Layout, d finding.Def, by map[string]record.Find
 		}
 		out = append(out, Chart{
 			Name:  fmt.Sprintf("Added %s against %s, %s, with 95%% intervals", k.MeasureWords(d.Name), FactorName(l.Numeric.Factor), g.Label),
-			Title: UpperFirst(g.Label), Options: []Option{{"measure", k.words(strings.TrimSuffix(d.Name, finding.Overhead))}}, Lines: &lines,
+			Title: UpperFirst(g.Label), Options: []Option{{"measure", k.words(Measure(d.Name))}}, Lines: &lines,
 		})
 	}
 	return out
@@ -257,7 +257,7 @@ func CPUCharts(f record.Findings) []Chart {
 	l := LayoutOf(f)
 	parts := chartParts(f, func(c record.CellSummary) []string { return MapKeys(c.CPUPerRequest) })
 	var out []Chart
-	s := Scale{1, "µs"}
+	s := Scale{Div: 1, Unit: "µs"}
 	for _, part := range parts {
 		if l.Numeric == nil {
 			break

@@ -145,8 +145,15 @@ func side(f record.Finding, s Scale) Text {
 	case f.Verdict == record.VerdictInvalid:
 		return Text{verdictWords(f.Verdict), StyleDim}
 	}
-	s.Unit = strings.TrimSuffix(s.Unit, " per request") // the name says so
-	return Text{S: s.Value(f.Estimate)}
+	return Text{S: named(s, f.Unit).Value(f.Estimate)}
+}
+
+// named is the scale of a figure whose name says that it is of each request.
+func named(s Scale, unit string) Scale {
+	if _, per := SplitUnit(unit); per == "request" {
+		return s.Bare()
+	}
+	return s
 }
 
 // changeWords is a change in percent: "+4% (-1 to +9)".
@@ -172,7 +179,7 @@ func cellWords(cell record.Cell) string {
 	for _, factor := range Keys(cell) {
 		level := cell[factor]
 		if !math.IsNaN(Number(level)) {
-			level += " " + strings.ReplaceAll(factor, "_", " ")
+			level += " " + FactorName(factor)
 		}
 		parts = append(parts, level)
 	}

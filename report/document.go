@@ -168,7 +168,7 @@ func facts(f record.Findings) []fact {
 func validityWords(v record.ValiditySummary) string {
 	s := fmt.Sprintf("%s of %s valid, in %s", Count(v.Valid), words.Plural(v.Trials, "trial"), words.Plural(v.Blocks, "block"))
 	for _, r := range v.Reasons {
-		s += fmt.Sprintf("; %s failed in %s", strings.ReplaceAll(r.Check, "_", " "), words.Plural(r.Trials, "trial"))
+		s += fmt.Sprintf("; %s failed in %s", FactorName(r.Check), words.Plural(r.Trials, "trial"))
 		if r.Example != "" {
 			s += " (" + r.Example + ")"
 		}

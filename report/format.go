@@ -12,72 +12,84 @@ import (
 
 // Scale says how a group of values of one unit is shown: divided by Div and
 // named Unit. All values of a table column share one scale, so that they can
-// be compared at a glance.
+// be compared at a glance. Base is the unit without what it is for: of "µs per
+// request", "µs".
 type Scale struct {
-	Div  float64
-	Unit string
+	Div        float64
+	Unit, Base string
 }
+
+// Bare is the scale by its base unit, for where words say what it is for.
+func (s Scale) Bare() Scale { return Scale{Div: s.Div, Unit: s.Base, Base: s.Base} }
 
 // timeUnits maps the units of time in findings to microseconds.
 var timeUnits = map[string]float64{"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}
+
+// SplitUnit divides a finding's unit: "us/request" into "us" and "request".
+func SplitUnit(unit string) (base, per string) {
+	base, per, _ = strings.Cut(unit, "/")
+	return base, per
+}
 
 // ScaleFor chooses the scale for values of a unit whose largest magnitude is
 // largest: times in µs below 0.2 ms, in ms below 10 s; bytes in kB, MB or GB;
 // ratios in percent; cores of which none is used whole in thousandths. A
 // "/request" suffix stays.
 func ScaleFor(unit string, largest float64) Scale {
-	base, per, found := strings.Cut(unit, "/")
+	base, per := SplitUnit(unit)
 	suffix := ""
-	if found {
+	switch per {
+	case "":
+	case "s", "h":
+		suffix = "/" + per
+	default:
 		suffix = " per " + per
-		if per == "s" || per == "h" {
-			suffix = "/" + per
-		}
 	}
+	of := func(div float64, base string) Scale { return Scale{Div: div, Unit: base + suffix, Base: base} }
 	if us, ok := timeUnits[base]; ok {
 		switch largest *= us; {
 		case largest < 200:
-			return Scale{1 / us, "µs" + suffix}
+			return of(1/us, "µs")
 		case largest < 1e7:
-			return Scale{1e3 / us, "ms" + suffix}
+			return of(1e3/us, "ms")
 		default:
-			return Scale{1e6 / us, "s" + suffix}
+			return of(1e6/us, "s")
 		}
 	}
 	switch base {
 	case "bytes":
 		switch {
 		case largest < 1e6:
-			return Scale{1e3, "kB" + suffix}
+			return of(1e3, "kB")
 		case largest < 1e10:
-			return Scale{1e6, "MB" + suffix}
+			return of(1e6, "MB")
 		default:
-			return Scale{1e9, "GB" + suffix}
+			return of(1e9, "GB")
 		}
 	case "ratio":
-		return Scale{0.01, "%" + suffix}
+		return of(0.01, "%")
 	case "rps":
-		return Scale{1, "requests/s"}
+		return Scale{Div: 1, Unit: "requests/s", Base: "requests/s"}
 	case "packets":
-		return Scale{1, "packets" + suffix}
+		return of(1, "packets")
 	case "cores":
 		if largest < 1 {
-			return Scale{1e-3, "mCPU"}
+			return Scale{Div: 1e-3, Unit: "mCPU", Base: "mCPU"}
 		}
 	}
-	return Scale{1, unit}
+	return Scale{Div: 1, Unit: unit, Base: base}
 }
 
 // inMicroseconds returns findings whose times are all in microseconds, so
 // that values of one table can be compared.
 func inMicroseconds(f record.Findings) record.Findings {
 	ratio := func(unit string) (float64, string) {
-		base, per, found := strings.Cut(unit, "/")
+		base, per := SplitUnit(unit)
 		us, ok := timeUnits[base]
 		switch {
 		case !ok:
 			return 1, unit
-		case found:
+		case per != "":
 			return us, "us/" + per
 		}
 		return us, "us"
@@ -229,6 +241,14 @@ func (s Scale) counts() bool {
 	return finding.Counts(s.Unit)
 }
 
+// Ends are those of an interval in as many digits as these deserve, without unit.
+func (s Scale) Ends(estimate, low, high float64) (from, to string) {
+	estimate, low, high = estimate/s.Div, low/s.Div, high/s.Div
+	d := Decimals(estimate, low, high)
+	return Fixed(low, d), Fixed(high, d)
+}
+
+// Join writes a number with its unit.
 func Join(number, unit string) string {
 	switch {
 	case unit == "":

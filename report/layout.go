@@ -181,7 +181,7 @@ func (l Layout) Along(factor string, cells []record.CellSummary) []Group {
 
 // LevelAxis is an axis of the levels of a factor that are numbers.
 func LevelAxis(factor record.FactorLevels) Axis {
-	a := Axis{Title: factor.Unit, Scale: AxisLog}
+	a := Axis{Title: ScaleFor(factor.Unit, 0).Unit, Scale: AxisLog}
 	if a.Title == "" {
 		a.Title = FactorName(factor.Factor)
 	}

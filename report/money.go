@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -94,12 +93,15 @@ func WithoutRate(cell record.Cell) record.Cell {
 }
 
 // monthWords are a unit of money in a sentence: "USD per month".
-func monthWords(unit string) string { return strings.Replace(unit, "/", " per ", 1) }
+func monthWords(unit string) string {
+	currency, per := SplitUnit(unit)
+	return currency + " per " + per
+}
 
 // WholeInterval writes money and cores, of which fractions say nothing.
 func WholeInterval(x record.Finding) string {
 	if math.Abs(x.Estimate) < 100 {
-		return Scale{1, ""}.Interval(x.Estimate, x.Low, x.High)
+		return Scale{Div: 1}.Interval(x.Estimate, x.Low, x.High)
 	}
 	dash := "–"
 	if x.Low < 0 {

@@ -11,21 +11,25 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Subject names what is compared with the baseline, and says whether the
-// name is a plural.
-func Subject(finding record.Finding) (name string, many bool) {
-	var parts []string
-	for _, factor := range Keys(finding.Cell) {
-		level := finding.Cell[factor]
-		if finding.Against[factor] == level {
+// Subjects name what is compared with the baseline, a name for each factor in
+// which it differs, and say whether they are plural.
+func Subjects(x record.Finding) (names []string, many bool) {
+	for _, factor := range Keys(x.Cell) {
+		level := x.Cell[factor]
+		if x.Against[factor] == level {
 			continue
 		}
 		name, plural := factorOf(factor).Subject(level)
 		many = many || plural
-		parts = append(parts, name)
+		names = append(names, name)
 	}
-	many = many || len(parts) > 1
-	return UpperFirst(strings.Join(parts, " and ")), many
+	return names, many || len(names) > 1
+}
+
+// Subject is those names in a sentence.
+func Subject(x record.Finding) (name string, many bool) {
+	names, many := Subjects(x)
+	return strings.Join(names, " and "), many
 }
 
 // FactorWords puts a factor's level in words: "at 16 connections".
@@ -39,14 +43,28 @@ func factorOf(name string) study.Factor {
 	return study.Factor{Name: name}
 }
 
-// MeasureWords says what a finding of a kind measures: "to the median
-// latency".
-func (k Kind) MeasureWords(name string) string {
-	name = strings.TrimSuffix(name, finding.Overhead)
+// Measure is the measure that a difference is of, by name; other names are
+// their own.
+func Measure(name string) string { return strings.TrimSuffix(name, finding.Overhead) }
+
+// Phrase says what a finding of a kind measures in a sentence: "the median latency".
+func (k Kind) Phrase(name string) string {
+	name = Measure(name)
 	if d, ok := k.Findings.Find(name); ok && d.Phrase != "" {
-		return "to " + d.Phrase
+		return d.Phrase
 	}
-	return "to " + k.words(name)
+	return k.words(name)
+}
+
+// MeasureWords says what a difference adds to: "to the median latency".
+func (k Kind) MeasureWords(name string) string { return "to " + k.Phrase(name) }
+
+// LevelLabel names a level by itself: "64 connections".
+func LevelLabel(l record.FactorLevels, level string) string {
+	if label := factorOf(l.Factor).Label(level); label != level {
+		return label
+	}
+	return Join(Amount(Number(level)), LevelAxis(l).Title)
 }
 
 // findingWords are the words of a definition, or else of the finding's name.

@@ -164,7 +164,7 @@ func ProfileCentres(s profile.Summary, top int) Table {
 		t.Rows = append(t.Rows, restOfCentres(rest, s.Costs))
 	}
 	if left > 0 && len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%d more are not shown; --top 0 or --format json has them.", left))
+		t.Notes = append(t.Notes, fmt.Sprintf("%d more are in JSON (--format json).", left))
 	}
 	t.Notes = append(t.Notes, "Each sample counts towards one centre: that of the innermost known function, or the kernel's. Intervals: "+s.Costs.Method+".")
 	return t

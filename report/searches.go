@@ -33,9 +33,11 @@ func SearchAnswers(f record.Findings) []string {
 		}
 		unit := x.Unit
 		if unit == "" {
-			unit = strings.ReplaceAll(factor, "_", " ")
+			unit = FactorName(factor)
 		}
-		unit = strings.Replace(unit, "/s", " per second", 1)
+		if base, per := SplitUnit(unit); per == "s" {
+			unit = base + " per second"
+		}
 		low, high := Amount(x.Low), Amount(x.High)
 		switch {
 		case x.Reason == record.ReasonOneBlock:

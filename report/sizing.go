@@ -98,7 +98,7 @@ func sizedCurrency(z record.Sizing) string {
 	for _, w := range z.Ways {
 		for _, u := range w.Uses {
 			if u.Of == record.SizedMonth {
-				currency, _, _ := strings.Cut(u.Total.Unit, "/")
+				currency, _ := SplitUnit(u.Total.Unit)
 				return currency
 			}
 		}
@@ -218,7 +218,7 @@ func LevelWords(f record.Findings, cell record.Cell) string {
 	var words []string
 	for _, factor := range f.Factors {
 		if level, ok := cell[factor.Factor]; ok {
-			words = append(words, strings.ReplaceAll(factor.Factor, "_", " ")+" "+level)
+			words = append(words, FactorName(factor.Factor)+" "+level)
 		}
 	}
 	return strings.Join(words, ", ")

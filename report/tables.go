@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
@@ -124,8 +123,8 @@ func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
 		floor, relative := s.Value(high), Percent(relHigh)
 		if len(all) > 1 {
 			floor = s.Plain(low) + "–" + floor
-			if p := Percent(relLow); p != relative {
-				relative = strings.TrimSuffix(p, "%") + "–" + relative
+			if Percent(relLow) != relative {
+				relative = Fixed(100*relLow, 0) + "–" + relative
 			}
 		}
 		row := []Text{{S: k.words(measure)}, {S: floor}, {S: relative}, {S: Count(len(all))}, {S: Count(int(blocks))}}
@@ -260,7 +259,7 @@ func Relative(finding record.Finding) Text {
 	if finding.Relative == nil || finding.Verdict == record.VerdictInvalid {
 		return Text{"–", StyleDim}
 	}
-	e, span := Scale{0.01, "%"}.Parts(finding.Relative.Estimate, finding.Relative.Low, finding.Relative.High)
+	e, span := Scale{Div: 0.01, Unit: "%"}.Parts(finding.Relative.Estimate, finding.Relative.Low, finding.Relative.High)
 	if finding.Relative.Estimate > 0 {
 		e = "+" + e
 	}

@@ -101,8 +101,7 @@ func (kinds Kinds) changesTables(trend comparison.Trend) []Table {
 				if c.At != at {
 					continue
 				}
-				scale := ScaleFor(s.Unit, math.Max(math.Abs(c.Before), math.Abs(c.After)))
-				scale.Unit = strings.TrimSuffix(scale.Unit, " per request") // the name says so
+				scale := named(ScaleFor(s.Unit, math.Max(math.Abs(c.Before), math.Abs(c.After))), s.Unit)
 				verdict := Verdict(c.Verdict)
 				switch {
 				case c.Verdict == record.VerdictSame:
@@ -178,8 +177,7 @@ func (kinds Kinds) seriesTable(trend comparison.Trend, all bool, opt Options) Ta
 		row := []Text{decidesMark(s), {S: kinds.words(s.Name)}, {S: cellWords(s.Cell)}, {S: blocks(s, opt)}}
 		if len(values) > 0 {
 			low, high := slices.Min(values), slices.Max(values)
-			scale := ScaleFor(s.Unit, math.Max(math.Abs(low), math.Abs(high)))
-			scale.Unit = strings.TrimSuffix(scale.Unit, " per request")
+			scale := named(ScaleFor(s.Unit, math.Max(math.Abs(low), math.Abs(high))), s.Unit)
 			row = append(row, Text{S: Join(scale.Plain(low)+"–"+scale.Plain(high), scale.Unit)}, Text{S: lastWords(s, scale)})
 		}
 		t.Rows = append(t.Rows, row)

@@ -8,7 +8,6 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 // warnings are the run's warnings and those of its findings, each once.
@@ -110,7 +109,7 @@ func (g *warningGroup) names(words func(string) string) []string {
 	var order []string
 	cells := map[string][]string{}
 	for _, x := range g.of {
-		name := words(strings.TrimSuffix(x.Name, finding.Overhead))
+		name := words(Measure(x.Name))
 		if x.Against != nil {
 			name = "difference of " + name
 		}
@@ -138,7 +137,7 @@ func levelsOf(x record.Finding) string {
 	for _, factor := range Keys(x.Cell) {
 		level := x.Cell[factor]
 		if factor != "variant" && factor != "sidecars" {
-			level = strings.ReplaceAll(factor, "_", " ") + " " + level
+			level = FactorName(factor) + " " + level
 		}
 		parts = append(parts, level)
 	}

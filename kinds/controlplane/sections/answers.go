@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
 )
 
@@ -89,44 +90,46 @@ func leverAnswers(f record.Findings) []string {
 	var levers []lever
 	var idle []string // cells that change neither
 	plain := report.OwnValues(f)
-	pushes, p50, cpu := report.Differences(f, "pushes_overhead"), report.Differences(f, "convergence_p50_overhead"), report.Differences(f, "istiod_cpu_per_change_overhead")
+	parts := []struct {
+		name, what string
+		saves      bool // levers are in the order of what they save of it
+		real       bool // told only where it is real: CPU is noisy
+	}{
+		{name: "pushes", what: "pushes", saves: true},
+		{name: "convergence_p50", what: "the median time from commit to ACK"},
+		{name: "istiod_cpu_per_change", what: "istiod's CPU time", saves: true, real: true},
+	}
+	differences := make([]map[string]record.Finding, len(parts))
+	for i, p := range parts {
+		differences[i] = report.Differences(f, p.name+finding.Overhead)
+	}
 	for _, c := range f.Cells {
-		var parts []string
-		saved := 0.0
+		var said []string
+		saved, moved := 0.0, false
 		var about record.Finding
-		if x, ok := pushes[c.Cell.Key()]; ok {
+		for i, p := range parts {
+			x, ok := differences[i][c.Cell.Key()]
+			if !ok || p.real && x.Verdict != record.VerdictReal {
+				continue
+			}
 			about = x
-			if part, share := leverPart(plain, x, "pushes"); part != "" {
-				parts, saved = append(parts, part), 1-share
+			part := leverPart(plain, p.name, x, p.what)
+			if part.text == "" {
+				continue
+			}
+			said, moved = append(said, part.text), moved || part.moved
+			if p.saves && saved == 0 {
+				saved = 1 - part.left
 			}
 		}
-		if x, ok := p50[c.Cell.Key()]; ok {
-			about = x
-			if part, _ := leverPart(plain, x, "the median time from commit to ACK"); part != "" {
-				parts = append(parts, part)
-			}
-		}
-		// Of CPU what is not real says little: a change costs as much as it is noisy.
-		if x, ok := cpu[c.Cell.Key()]; ok && x.Verdict == record.VerdictReal {
-			about = x
-			if part, share := leverPart(plain, x, "istiod's CPU time"); part != "" {
-				if parts = append(parts, part); saved == 0 {
-					saved = 1 - share
-				}
-			}
-		}
-		if len(parts) == 0 || about.Against == nil {
-			continue
-		}
-		if strings.Count(strings.Join(parts, " "), "leaves ") == len(parts) {
+		switch {
+		case len(said) == 0 || about.Against == nil:
+		case !moved:
 			idle = append(idle, c.Label)
-			continue
+		default:
+			names, _ := report.Subjects(about)
+			levers = append(levers, lever{fmt.Sprintf("%s %s.", report.UpperFirst(strings.Join(names, ", ")), report.Sequence(said)), saved})
 		}
-		who, many := report.Subject(about)
-		if many {
-			who = strings.ReplaceAll(who, " and ", ", ")
-		}
-		levers = append(levers, lever{fmt.Sprintf("%s %s.", who, report.Sequence(parts)), saved})
 	}
 	slices.SortStableFunc(levers, func(a, b lever) int {
 		switch {
@@ -147,33 +150,38 @@ func leverAnswers(f record.Findings) []string {
 	return out
 }
 
-// leverPart says what became of one figure: "cuts pushes from 514 to 70";
-// nothing if it cannot be told. share is what is left of the baseline's.
-func leverPart(plain map[string]record.Finding, x record.Finding, what string) (part string, share float64) {
-	name := strings.TrimSuffix(x.Name, "_overhead")
-	own, ok := plain[name+"\x00"+x.Cell.Key()]
-	base, okBase := plain[name+"\x00"+x.Against.Key()]
+// leverChange is what became of one figure: "cuts pushes from 514 to 70".
+type leverChange struct {
+	text  string  // "" if it cannot be told
+	moved bool    // it is not the baseline's
+	left  float64 // the share of the baseline's that is left
+}
+
+// leverPart says what became of a measure.
+func leverPart(plain map[string]record.Finding, measure string, x record.Finding, what string) leverChange {
+	own, ok := plain[measure+"\x00"+x.Cell.Key()]
+	base, okBase := plain[measure+"\x00"+x.Against.Key()]
 	if !ok || !okBase || own.Verdict != record.VerdictMeasured || base.Verdict != record.VerdictMeasured {
-		return "", 1
+		return leverChange{left: 1}
 	}
 	// The verdict is of the blocks that have both, in which the two differ by the
 	// estimate; all valid trials may differ otherwise.
 	after := base.Estimate + x.Estimate
 	s := report.ScaleFor(x.Unit, math.Max(after, base.Estimate))
 	value := s.Value
-	if s.Unit == "pushes" { // the sentence says so
+	if x.Unit == finding.UnitPushes { // the sentence says so
 		value = s.Plain
 	}
-	from, to := s.Plain(base.Estimate), value(after)
+	verb := "raises"
 	switch {
 	case x.Verdict == record.VerdictNoEffect:
-		return "leaves " + what + " at " + value(base.Estimate), 1
+		return leverChange{"leaves " + what + " at " + value(base.Estimate), false, 1}
 	case x.Verdict != record.VerdictReal || base.Estimate <= 0 || after < 0:
-		return "", 1
+		return leverChange{left: 1}
 	case x.Estimate < 0:
-		return fmt.Sprintf("cuts %s from %s to %s", what, from, to), after / base.Estimate
+		verb = "cuts"
 	}
-	return fmt.Sprintf("raises %s from %s to %s", what, from, to), after / base.Estimate
+	return leverChange{fmt.Sprintf("%s %s from %s to %s", verb, what, s.Plain(base.Estimate), value(after)), true, after / base.Estimate}
 }
 
 // cellAnswers tells how long changes take in one cell, where the time goes,
@@ -185,7 +193,7 @@ func cellAnswers(f record.Findings, c record.CellSummary) []string {
 		if len(out) == 0 && len(f.Cells) > 1 { // no sentence before this one says which cell
 			with = "With " + c.Label + ", "
 		}
-		out = append(out, report.UpperFirst(fmt.Sprintf("%sa change costs istiod %s of CPU time.", with, quantityOf(report.ScaleOf(x), x))))
+		out = append(out, report.UpperFirst(fmt.Sprintf("%sa change costs istiod %s of CPU time.", with, report.WithInterval(report.ScaleOf(x).Bare(), x))))
 	}
 	return out
 }
@@ -260,13 +268,6 @@ func firstBucketWords(k *record.ControlSummary) string {
 	default:
 		return fmt.Sprintf(" on average, though in %d of %d trials it falls into the first histogram bucket", n, k.ReportedTrials)
 	}
-}
-
-// quantityOf writes a finding's estimate with its interval, the unit without
-// what it is for.
-func quantityOf(s report.Scale, x record.Finding) string {
-	s.Unit = strings.TrimSuffix(s.Unit, " per change")
-	return report.WithInterval(s, x)
 }
 
 // stageWords names a stage in a sentence.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
@@ -36,11 +34,21 @@ func tooFewPairs(name string, c record.CellSummary) bool {
 	if c.Control == nil || c.Valid == 0 {
 		return false
 	}
-	kind, percentile, _ := strings.Cut(name, "_")
-	if !slices.ContainsFunc(record.Percentiles(), func(q record.Quantile) bool { return q.Name() == percentile && q.Needs() > 0 }) {
-		return name == "hidden_convergence_p99" && c.Control.Acknowledged > 0 && c.Control.ReportedTrials > 0
+	if name == "hidden_convergence_p99" {
+		return c.Control.Acknowledged > 0 && c.Control.ReportedTrials > 0
 	}
-	return kind == "convergence" && c.Control.Acknowledged > 0 || kind == "applied" && c.Control.Applied != nil
+	for _, q := range record.Percentiles() {
+		if q.Needs() == 0 {
+			continue
+		}
+		switch name {
+		case "convergence_" + q.Name():
+			return c.Control.Acknowledged > 0
+		case "applied_" + q.Name():
+			return c.Control.Applied != nil
+		}
+	}
+	return false
 }
 
 // unreached reports whether a difference is not valid because there are too few changes,

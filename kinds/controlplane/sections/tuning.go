@@ -69,7 +69,7 @@ func costAnswers(t *record.Tuning) []string {
 	var costs []string
 	for _, d := range t.Confirmed[min(1, len(t.Confirmed)):] {
 		if d.Verdict == record.VerdictReal && d.Estimate > 0 && d.Before.Known && d.After.Known && len(costs) < mostCosts {
-			costs = append(costs, fmt.Sprintf("%s %s (now %s)", strings.ReplaceAll(strings.TrimSuffix(d.Name, "_overhead"), "_", " "), words.Quantity(d.After.Estimate, d.Unit), words.Quantity(d.Before.Estimate, d.Unit)))
+			costs = append(costs, fmt.Sprintf("%s %s (now %s)", report.FactorName(report.Measure(d.Name)), words.Quantity(d.After.Estimate, d.Unit), words.Quantity(d.Before.Estimate, d.Unit)))
 		}
 	}
 	if len(costs) == 0 {
@@ -91,7 +91,7 @@ func recommendation(t *record.Tuning) string {
 		return "The search recommends " + setting + "; no comparison has confirmed it yet."
 	}
 	d := t.Confirmed[0]
-	what := strings.ReplaceAll(strings.TrimSuffix(d.Name, "_overhead"), "_", " ")
+	what := report.FactorName(report.Measure(d.Name))
 	change := ""
 	if d.Relative != nil {
 		change = fmt.Sprintf("%s of %s (%s to %s)", lessOrMore(d.Relative.Estimate), what, words.Percent(d.Relative.Low), words.Percent(d.Relative.High))
@@ -166,7 +166,7 @@ func confirmedTable(t *record.Tuning) report.Table {
 	out := report.Table{Title: fmt.Sprintf("Recommended against in use, in %s that the search did not see (95%% interval)", words.Plural(t.ConfirmBlocks, "block")),
 		Columns: []report.Column{{Head: "finding"}, {Head: "in use", Right: true}, {Head: "recommended", Right: true}, {Head: "difference", Right: true}, {Head: "verdict"}}}
 	for _, d := range t.Confirmed {
-		name := strings.TrimSuffix(d.Name, "_overhead")
+		name := report.Measure(d.Name)
 		difference := ""
 		switch {
 		case d.Verdict == record.VerdictInvalid && d.Reason == record.ReasonNotReached:
@@ -227,9 +227,9 @@ func frontTable(f record.Findings) report.Table {
 		}
 		shown = append(shown, i)
 		if m.NoiseRatio > 0 {
-			scatter = append(scatter, fmt.Sprintf("%s in %s", words.Percent(m.NoiseRatio), strings.ReplaceAll(m.Finding, "_", " ")))
+			scatter = append(scatter, fmt.Sprintf("%s in %s", words.Percent(m.NoiseRatio), report.FactorName(m.Finding)))
 		}
-		out.Columns = append(out.Columns, report.Column{Head: strings.ReplaceAll(m.Finding, "_", " "), Right: true})
+		out.Columns = append(out.Columns, report.Column{Head: report.FactorName(m.Finding), Right: true})
 	}
 	out.Columns = append(out.Columns, report.Column{Head: "why tried", Keep: 1})
 	for _, c := range t.Cells {
@@ -274,7 +274,7 @@ func moved(f record.Findings, cell record.Cell) string {
 	var parts []string
 	for _, factor := range f.Factors {
 		if level := cell[factor.Factor]; i < 0 || level != f.Tuning.Cells[i].Cell[factor.Factor] {
-			parts = append(parts, strings.ReplaceAll(factor.Factor, "_", " ")+" "+level)
+			parts = append(parts, report.FactorName(factor.Factor)+" "+level)
 		}
 	}
 	if len(parts) == 0 {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
@@ -13,7 +12,7 @@ import (
 
 // stageNames are what tables call the stages.
 var stageNames = map[string]string{
-	record.StageWatch: "watch", record.StageDebounce: "debounce", record.StagePushContext: "push context", record.StageQueue: "queue",
+	record.StageWatch: "watch", record.StageDebounce: "debounce", record.StagePushContext: "context", record.StageQueue: "queue",
 	record.StageGenerate: "generate", record.StageWire: "wire", record.StageAck: "ack",
 }
 
@@ -53,7 +52,7 @@ func waterfallTable(f record.Findings) report.Table {
 	}
 	for _, name := range record.Stages() {
 		if present[name] {
-			t.Columns = append(t.Columns, report.Column{Head: strings.TrimPrefix(stageNames[name], "push "), Right: true})
+			t.Columns = append(t.Columns, report.Column{Head: stageNames[name], Right: true})
 		}
 	}
 	t.Columns = append(t.Columns, report.Column{Head: "unexplained", Right: true}, report.Column{Head: "whole", Right: true, Keep: 1})
@@ -155,8 +154,8 @@ func secondSources(f record.Findings) report.Table {
 		if apart > 0 {
 			cells = report.Text{S: report.Count(apart) + " of " + report.Count(of), Style: report.StyleBad}
 		}
-		t.Rows = append(t.Rows, []report.Text{{S: stageNames[stage.Name]}, {S: report.Fixed(stage.MeanUS/s.Div, digits)}, {S: brief(stage.Source)},
-			{S: report.Fixed(*stage.CheckUS/s.Div, digits)}, {S: brief(stage.CheckSource)}, cells})
+		t.Rows = append(t.Rows, []report.Text{{S: stageNames[stage.Name]}, {S: report.Fixed(stage.MeanUS/s.Div, digits)}, {S: stage.Source},
+			{S: report.Fixed(*stage.CheckUS/s.Div, digits)}, {S: stage.CheckSource}, cells})
 	}
 	if len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, "Apart: by more than "+record.ResidualRule("the whole")+", whichever is larger.")
@@ -182,11 +181,4 @@ func stagesApart(f record.Findings, name string) (apart, of int) {
 		}
 	}
 	return apart, of
-}
-
-// brief is the first of several sources.
-func brief(source string) string {
-	first, _, _ := strings.Cut(source, ";")
-	first, _, _ = strings.Cut(first, " (")
-	return first
 }

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
 )
 
@@ -27,7 +27,7 @@ func dataAnswers(f record.Findings) []string {
 	switch {
 	case a.name == "":
 		latency = plainAnswers(f)
-	case a.numeric == "" && len(a.others) == 0:
+	case a.Numeric == nil && len(a.others) == 0:
 		latency = append(a.flat(), waitingAnswers(f, a.top)...)
 	default:
 		latency = append(a.varied(), contentionAnswers(f, a.top)...)
@@ -65,70 +65,60 @@ func plainAnswers(f record.Findings) []string {
 		if high.Intended.At(0.99) == 0 {
 			return []string{fmt.Sprintf("The median latency is %s.", s.Value(high.Intended.At(0.5)))}
 		}
-		return []string{fmt.Sprintf("The median latency is %s, and 1 in 100 requests takes over %s.", s.Value(high.Intended.At(0.5)), s.Value(high.Intended.At(0.99)))}
+		return []string{fmt.Sprintf("The median latency is %s, and 1 in 100 requests takes over %s.",
+			s.Value(high.Intended.At(0.5)), s.Value(high.Intended.At(0.99)))}
 	}
-	return []string{fmt.Sprintf("The median latency lies between %s (%s) and %s (%s).", s.Value(low.Intended.At(0.5)), low.Label, s.Value(high.Intended.At(0.5)), high.Label)}
+	return []string{fmt.Sprintf("The median latency lies between %s (%s) and %s (%s).",
+		s.Value(low.Intended.At(0.5)), low.Label, s.Value(high.Intended.At(0.5)), high.Label)}
 }
+
+// Names of the differences that headlines are about.
+const (
+	overheadP50 = "latency_p50" + finding.Overhead
+	overheadP99 = "latency_p99" + finding.Overhead
+)
 
 // answering is how the overhead findings of a study are laid out.
 type answering struct {
-	f        record.Findings
-	name     string                    // the primary finding
-	by       map[string]record.Finding // overhead findings by name and cell
-	compared []string                  // factors in which a cell differs from its baseline
-	numeric  string                    // a varying factor whose levels are numbers, or ""
-	others   []string                  // the remaining varying factors
-	tops     []record.Cell
-	top      record.Cell // levels of the compared factors that the headline is about
-	against  record.Cell // a baseline of those
+	report.Layout
+	name    string                    // the primary finding
+	by      map[string]record.Finding // overhead findings by name and cell
+	others  []string                  // factors that vary, neither compared nor the numeric one
+	tops    []record.Cell
+	top     record.Cell // levels of the compared factors that the headline is about
+	against record.Cell // a baseline of those
 }
 
 func newAnswering(f record.Findings) *answering {
-	a := &answering{f: f, by: map[string]record.Finding{}}
-	for _, finding := range f.Findings {
-		if finding.Against == nil || !strings.HasSuffix(finding.Name, "_overhead") {
+	a := &answering{Layout: report.LayoutOf(f), by: map[string]record.Finding{}}
+	table := Kind().Findings
+	for _, x := range f.Findings {
+		if d, ok := table.Find(x.Name); x.Against == nil || !ok || !d.Difference {
 			continue
 		}
-		if a.name == "" || finding.Name == "latency_p50_overhead" {
-			a.name = finding.Name
+		if a.name == "" || x.Name == overheadP50 {
+			a.name = x.Name
 		}
-		a.by[finding.Name+"\x00"+finding.Cell.Key()] = finding
+		a.by[x.Name+"\x00"+x.Cell.Key()] = x
 	}
-	differs := map[string]bool{}
-	seen := map[string]bool{}
-	for _, finding := range f.Findings {
-		if finding.Name != a.name {
-			continue
-		}
-		for factor, level := range finding.Cell {
-			if finding.Against[factor] != level {
-				differs[factor] = true
-				a.against = finding.Against
-			}
-		}
-	}
-	for _, factor := range f.Factors {
-		switch {
-		case differs[factor.Factor]:
-			a.compared = append(a.compared, factor.Factor)
-		case len(factor.Levels) < 2:
-		case a.numeric == "" && report.Numbers(factor.Levels):
-			a.numeric = factor.Factor
-		default:
+	for _, factor := range a.Factors {
+		if !slices.Contains(a.Compared, factor.Factor) && (a.Numeric == nil || factor.Factor != a.Numeric.Factor) {
 			a.others = append(a.others, factor.Factor)
 		}
 	}
+	seen := map[string]bool{}
 	for _, cell := range f.Cells { // in the plan's order
-		if _, ok := a.by[a.name+"\x00"+cell.Cell.Key()]; !ok {
+		x, ok := a.find(a.name, cell.Cell)
+		if !ok {
 			continue
 		}
-		top := report.Pick(cell.Cell, a.compared)
-		if !seen[top.Key()] {
+		top := report.Pick(cell.Cell, a.Compared)
+		if a.against = x.Against; !seen[top.Key()] {
 			seen[top.Key()] = true
 			a.tops = append(a.tops, top)
 		}
 	}
-	if len(a.tops) > 0 && len(a.compared) > 0 {
+	if len(a.tops) > 0 && len(a.Compared) > 0 {
 		a.top = a.tops[len(a.tops)-1]
 	} else {
 		a.name = ""
@@ -153,13 +143,12 @@ func (a *answering) flat() []string {
 		if !ok {
 			continue
 		}
-		of := ""
-		if top.Key() == a.top.Key() {
-			of = a.from(p50)
+		if top.Key() != a.top.Key() {
+			answers = append(answers, a.sentence(p50, ""))
+			continue
 		}
-		answers = append(answers, a.sentence(p50, of))
-		p99, ok := a.find(strings.Replace(a.name, "p50", "p99", 1), top)
-		if ok && p99.Name != p50.Name && top.Key() == a.top.Key() {
+		answers = append(answers, a.sentence(p50, a.from(p50)))
+		if p99, ok := a.find(overheadP99, top); ok && a.name == overheadP50 {
 			answers = append(answers, a.sentence(p99, ""))
 		}
 	}
@@ -168,23 +157,23 @@ func (a *answering) flat() []string {
 
 // label is a cell's name in legends.
 func (a *answering) label(cell record.Cell) string {
-	for _, c := range a.f.Cells {
+	for _, c := range a.Findings.Cells {
 		if c.Cell.Key() == cell.Key() && c.Label != "" {
 			return c.Label
 		}
 	}
 	who, _ := report.Subject(record.Finding{Cell: cell, Against: a.against})
-	return who
+	return report.UpperFirst(who)
 }
 
 // from says what the baseline's own median is: " of 0.101 ms".
-func (a *answering) from(f record.Finding) string {
-	if f.Name != "latency_p50_overhead" || f.Verdict != record.VerdictReal {
+func (a *answering) from(x record.Finding) string {
+	if x.Name != overheadP50 || x.Verdict != record.VerdictReal {
 		return ""
 	}
-	for _, c := range a.f.Cells {
-		if c.Cell.Key() == f.Against.Key() && c.Valid > 0 {
-			s := report.ScaleOf(f)
+	for _, c := range a.Findings.Cells {
+		if c.Cell.Key() == x.Against.Key() && c.Valid > 0 {
+			s := report.ScaleOf(x)
 			v := c.Intended.At(0.5) / s.Div
 			return " of " + report.Join(report.Fixed(v, report.Clamp(1-report.Magnitude(v), 0, 6)), s.Unit)
 		}
@@ -192,76 +181,75 @@ func (a *answering) from(f record.Finding) string {
 	return ""
 }
 
-// sentence says what one finding found.
-func (a *answering) sentence(finding record.Finding, context string) string {
-	who, many := report.Subject(finding)
-	adds := "adds"
+// adds is the verb of what is compared with a baseline.
+func adds(many bool) string {
 	if many {
-		adds = "add"
+		return "add"
 	}
-	s := report.ScaleOf(finding)
-	where := " " + a.beside(finding) + context
-	switch finding.Verdict {
-	case record.VerdictInvalid:
-		return fmt.Sprintf("What %s %s %s%s is unknown: %s.", report.LowerFirst(who), adds, a.words(finding.Name), context, report.WhyInvalid(finding))
-	case record.VerdictNoEffect:
-		_, span := s.Parts(finding.Estimate, finding.Low, finding.High)
-		return fmt.Sprintf("%s %s no overhead%s beyond %s (95%% interval %s).", who, adds, where, s.Value(finding.Margin), span)
-	case record.VerdictInconclusive:
-		if finding.Reason != record.ReasonIncludesZero && finding.Reason != "" {
-			e, span := s.Parts(finding.Estimate, finding.Low, finding.High)
-			return fmt.Sprintf("What %s %s%s is inconclusive: %s (95%% interval %s)%s", report.LowerFirst(who), adds, where, report.Join(e, s.Unit), span, objection(finding.Warnings[0]))
-		}
-		_, span := s.Parts(finding.Estimate, finding.Low, finding.High)
-		return fmt.Sprintf("%s %s between %s%s: too wide to call.", who, adds, strings.Replace(strings.Replace(span, "–", " and ", 1), " to ", " and ", 1)+" "+s.Unit, where) + missed(finding, s)
-	}
-	if finding.High < 0 {
+	return "adds"
+}
+
+// sentence says what one finding found. Context follows what was measured: where,
+// or of how much.
+func (a *answering) sentence(x record.Finding, context string) string {
+	who, many := report.Subject(x)
+	verb, what := adds(many), Kind().Phrase(x.Name)+context
+	s := report.ScaleOf(x).Bare() // what is measured says what for
+	e, span := s.Parts(x.Estimate, x.Low, x.High)
+	figure := fmt.Sprintf("%s (95%% interval %s)", report.Join(e, s.Unit), span)
+	switch {
+	case x.Verdict == record.VerdictInvalid:
+		return fmt.Sprintf("What %s %s to %s is unknown: %s.", who, verb, what, report.WhyInvalid(x))
+	case x.Verdict == record.VerdictNoEffect:
+		return report.UpperFirst(fmt.Sprintf("%s %s no overhead to %s beyond %s (95%% interval %s).", who, verb, what, s.Value(x.Margin), span))
+	case x.Verdict == record.VerdictInconclusive && (x.Reason == "" || x.Reason == record.ReasonIncludesZero):
+		from, to := s.Ends(x.Estimate, x.Low, x.High)
+		return report.UpperFirst(fmt.Sprintf("%s %s between %s and %s to %s: too wide to call.%s", who, verb, from, report.Join(to, s.Unit), what, missed(x, s)))
+	case x.Verdict == record.VerdictInconclusive:
+		return fmt.Sprintf("What %s %s to %s is inconclusive: %s. %s.", who, verb, what, figure, report.UpperFirst(x.Warnings[0]))
+	case x.High < 0:
+		e, span := s.Parts(-x.Estimate, -x.High, -x.Low)
 		takes := "takes"
 		if many {
 			takes = "take"
 		}
-		e, span := s.Parts(-finding.Estimate, -finding.High, -finding.Low)
-		return fmt.Sprintf("%s %s %s (95%% interval %s) off%s.", who, takes, report.Join(e, s.Unit), span, strings.TrimPrefix(where, " to"))
+		return report.UpperFirst(fmt.Sprintf("%s %s %s (95%% interval %s) off %s.", who, takes, report.Join(e, s.Unit), span, what))
 	}
-	e, span := s.Parts(finding.Estimate, finding.Low, finding.High)
-	return fmt.Sprintf("%s %s %s (95%% interval %s)%s.", who, adds, report.Join(e, s.Unit), span, where)
-}
-
-// objection ends a sentence with a warning: as part of it, or as a sentence of its own where
-// the warning has a "but" itself.
-func objection(warning string) string {
-	if strings.Contains(warning, ", but ") {
-		return ". " + report.UpperFirst(warning) + "."
-	}
-	return ", but " + warning + "."
+	return report.UpperFirst(fmt.Sprintf("%s %s %s to %s.", who, verb, figure, what))
 }
 
 // missed says how small an effect the run would have found.
-func missed(finding record.Finding, s report.Scale) string {
-	if finding.MDE <= 0 {
+func missed(x record.Finding, s report.Scale) string {
+	if x.MDE <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Minimum detectable effect at 80%% power: %s.", s.Value(finding.MDE))
+	return fmt.Sprintf(" Minimum detectable effect at 80%% power: %s.", s.Value(x.MDE))
 }
 
 // varied answers a study in which other factors vary beside the compared
 // ones.
 func (a *answering) varied() []string {
 	var sentences, growth []string
-	levels := a.levels(a.numeric)
-	for _, other := range a.combinations() {
-		context := ""
+	levels := []string{""}
+	if a.Numeric != nil {
+		levels = slices.SortedFunc(slices.Values(a.Numeric.Levels), func(x, y string) int {
+			return int(math.Copysign(1, report.Number(x)-report.Number(y)))
+		})
+	}
+	combinations := a.combinations()
+	for _, other := range combinations {
+		var context []string
 		for _, factor := range a.others {
-			context += " " + report.FactorWords(factor, other[factor])
+			context = append(context, report.FactorWords(factor, other[factor]))
 		}
 		var ends []record.Finding
 		for _, level := range levels {
 			cell := a.top.With(other)
-			if a.numeric != "" {
-				cell[a.numeric] = level
+			if a.Numeric != nil {
+				cell[a.Numeric.Factor] = level
 			}
-			if finding, ok := a.find(a.name, cell); ok {
-				ends = append(ends, finding)
+			if x, ok := a.find(a.name, cell); ok {
+				ends = append(ends, x)
 			}
 		}
 		if len(ends) == 0 {
@@ -269,55 +257,48 @@ func (a *answering) varied() []string {
 		}
 		first, last := ends[0], ends[len(ends)-1]
 		if len(ends) == 1 || first.Verdict != record.VerdictReal || last.Verdict != record.VerdictReal || first.Estimate <= 0 {
-			for _, end := range slices.CompactFunc([]record.Finding{first, last}, func(x, y record.Finding) bool { return x.Cell.Key() == y.Cell.Key() }) {
-				at := context
-				if a.numeric != "" {
-					at += " " + report.FactorWords(a.numeric, end.Cell[a.numeric])
+			for i, end := range []record.Finding{first, last} {
+				if i == 0 || len(ends) > 1 {
+					sentences = append(sentences, a.sentence(end, a.at(context, end)))
 				}
-				sentences = append(sentences, a.sentence(end, at))
 			}
 			continue
 		}
-		who, many := report.Subject(first)
-		adds := "adds"
-		if many {
-			adds = "add"
-		}
-		s := report.ScaleFor(first.Unit, math.Max(first.Estimate, last.Estimate))
-		sentences = append(sentences, report.UpperFirst(strings.TrimSpace(fmt.Sprintf("%s, %s %s %s %s %s and %s %s.",
-			strings.TrimSpace(context), report.LowerFirst(who), adds,
-			s.Quantity(first.Estimate, first.Low, first.High), a.beside(first), report.FactorWords(a.numeric, first.Cell[a.numeric]),
-			s.Quantity(last.Estimate, last.Low, last.High), report.FactorWords(a.numeric, last.Cell[a.numeric])))))
-		growth = append(growth, growthWords(first, last)+context)
+		sentences = append(sentences, a.both(context, first, last))
+		growth = append(growth, strings.Join(append([]string{growthWords(first, last)}, context...), " "))
 	}
-	for i := range sentences {
-		sentences[i] = strings.TrimPrefix(sentences[i], ", ")
-		sentences[i] = report.UpperFirst(sentences[i])
-	}
-	if len(growth) > 0 && len(growth) == len(a.combinations()) && len(levels) > 1 {
-		who, many := report.Subject(record.Finding{Cell: a.top, Against: report.Pick(a.against, a.compared)})
-		verb := "adds"
-		if many {
-			verb = "add"
-		}
-		end := report.FactorWords(a.numeric, levels[len(levels)-1])
-		head := fmt.Sprintf("From %s to %s, what %s %s %s %s.", levels[0],
-			strings.TrimPrefix(strings.TrimPrefix(end, "at "), "with "), report.LowerFirst(who), verb, a.words(a.name), report.Sequence(growth))
+	if len(growth) > 0 && len(growth) == len(combinations) && len(levels) > 1 {
+		who, many := report.Subject(record.Finding{Cell: a.top, Against: report.Pick(a.against, a.Compared)})
+		head := fmt.Sprintf("From %s to %s, what %s %s to %s %s.", levels[0], report.LevelLabel(*a.Numeric, levels[len(levels)-1]),
+			who, adds(many), Kind().Phrase(a.name), report.Sequence(growth))
 		sentences = append([]string{head}, sentences...)
 	}
 	return sentences
 }
 
-// words say what a finding measures: "to the median latency".
-func (a *answering) words(name string) string { return Kind().MeasureWords(name) }
-
-// beside are these words beside a figure of the finding, whose unit says by itself that it is
-// of each request.
-func (a *answering) beside(f record.Finding) string {
-	if strings.HasSuffix(f.Unit, "/request") {
-		return strings.TrimSuffix(a.words(f.Name), " for each request")
+// at says where a finding is from.
+func (a *answering) at(context []string, x record.Finding) string {
+	words := context
+	if a.Numeric != nil {
+		words = append(slices.Clone(words), report.FactorWords(a.Numeric.Factor, x.Cell[a.Numeric.Factor]))
 	}
-	return a.words(f.Name)
+	if len(words) == 0 {
+		return ""
+	}
+	return " " + strings.Join(words, " ")
+}
+
+// both says what is added at both ends of the numeric factor.
+func (a *answering) both(context []string, first, last record.Finding) string {
+	who, many := report.Subject(first)
+	s := report.ScaleFor(first.Unit, math.Max(first.Estimate, last.Estimate)).Bare()
+	out := fmt.Sprintf("%s %s %s to %s %s and %s %s.", who, adds(many),
+		s.Quantity(first.Estimate, first.Low, first.High), Kind().Phrase(a.name), report.FactorWords(a.Numeric.Factor, first.Cell[a.Numeric.Factor]),
+		s.Quantity(last.Estimate, last.Low, last.High), report.FactorWords(a.Numeric.Factor, last.Cell[a.Numeric.Factor]))
+	if len(context) > 0 {
+		out = strings.Join(context, " ") + ", " + out
+	}
+	return report.UpperFirst(out)
 }
 
 // growthWords says in words how an overhead changes from one end of a factor
@@ -340,7 +321,7 @@ func growthWords(first, last record.Finding) string {
 func (a *answering) combinations() []record.Cell {
 	var all []record.Cell
 	seen := map[string]bool{}
-	for _, cell := range a.f.Cells {
+	for _, cell := range a.Findings.Cells {
 		other := report.Pick(cell.Cell, a.others)
 		if key := other.Key(); !seen[key] {
 			seen[key] = true
@@ -348,17 +329,4 @@ func (a *answering) combinations() []record.Cell {
 		}
 	}
 	return all
-}
-
-// levels are a numeric factor's levels in ascending order; one empty level
-// if there is no such factor.
-func (a *answering) levels(factor string) []string {
-	for _, f := range a.f.Factors {
-		if f.Factor == factor {
-			levels := slices.Clone(f.Levels)
-			sort.Slice(levels, func(i, j int) bool { return report.Number(levels[i]) < report.Number(levels[j]) })
-			return levels
-		}
-	}
-	return []string{""}
 }

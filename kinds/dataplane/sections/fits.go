@@ -41,7 +41,7 @@ func varyingWords(f record.Findings, cell record.Cell) string {
 	var out []string
 	for _, l := range f.Factors {
 		if level, ok := cell[l.Factor]; ok && len(l.Levels) > 1 {
-			out = append(out, strings.ReplaceAll(l.Factor, "_", " ")+" "+level)
+			out = append(out, report.FactorName(l.Factor)+" "+level)
 		}
 	}
 	if out == nil {

@@ -18,7 +18,7 @@ func (a *answering) grouped() []string {
 	var answers []string
 	var more []record.Finding     // real, and costs something
 	rest := map[string][]string{} // labels by verdict
-	margin, beyond := 0.0, ""     // the widest that shows no effect, of what
+	margin := 0.0                 // the widest that shows no effect
 	var s report.Scale
 	for _, top := range slices.Backward(a.tops) {
 		p50, ok := a.find(a.name, top)
@@ -31,28 +31,28 @@ func (a *answering) grouped() []string {
 		default:
 			rest[p50.Verdict] = append(rest[p50.Verdict], a.label(p50.Cell))
 			if p50.Verdict == record.VerdictNoEffect && p50.Margin > margin {
-				margin, beyond, s = p50.Margin, a.beside(p50), report.ScaleFor(p50.Unit, p50.Margin)
+				margin, s = p50.Margin, report.ScaleFor(p50.Unit, p50.Margin).Bare()
 			}
 		}
 	}
 	answers = append(a.costly(more), answers...)
-	what := a.words(a.name)
-	adds := func(labels []string) string {
+	what := Kind().MeasureWords(a.name)
+	adding := func(labels []string) string {
 		if len(labels) == 1 {
 			return labels[0] + " adds"
 		}
 		return report.Sequence(labels) + " add"
 	}
 	if labels := rest[record.VerdictNoEffect]; len(labels) > 0 && margin == 0 {
-		answers = append(answers, fmt.Sprintf("%s no overhead %s.", adds(labels), what))
+		answers = append(answers, fmt.Sprintf("%s no overhead %s.", adding(labels), what))
 	} else if len(labels) > 0 {
-		answers = append(answers, fmt.Sprintf("%s no overhead %s beyond %s.", adds(labels), beyond, s.Value(margin)))
+		answers = append(answers, fmt.Sprintf("%s no overhead %s beyond %s.", adding(labels), what, s.Value(margin)))
 	}
 	if labels := rest[record.VerdictInconclusive]; len(labels) > 0 {
-		answers = append(answers, fmt.Sprintf("What %s %s is inconclusive.", adds(labels), what))
+		answers = append(answers, fmt.Sprintf("What %s %s is inconclusive.", adding(labels), what))
 	}
 	if labels := rest[record.VerdictInvalid]; len(labels) > 0 {
-		answers = append(answers, fmt.Sprintf("What %s %s is unknown: too few valid trials or requests.", adds(labels), what))
+		answers = append(answers, fmt.Sprintf("What %s %s is unknown: too few valid trials or requests.", adding(labels), what))
 	}
 	return answers
 }
@@ -70,11 +70,11 @@ func (a *answering) costly(all []record.Finding) []string {
 	}
 	least := slices.MinFunc(all, func(x, y record.Finding) int { return cmp.Compare(x.Estimate, y.Estimate) })
 	most := slices.MaxFunc(all, func(x, y record.Finding) int { return cmp.Compare(x.Estimate, y.Estimate) })
-	s := report.ScaleFor(most.Unit, most.Estimate)
+	s := report.ScaleFor(most.Unit, most.Estimate).Bare()
 	end := func(f record.Finding) string {
 		e, span := s.Parts(f.Estimate, f.Low, f.High)
 		return fmt.Sprintf("%s (%s, %s)", report.Join(e, s.Unit), a.label(f.Cell), span)
 	}
 	return []string{fmt.Sprintf("%d of %d cells add overhead %s%s, from %s to %s, with 95%% intervals.",
-		len(all), len(a.tops), a.beside(most), a.from(most), end(least), end(most))}
+		len(all), len(a.tops), Kind().MeasureWords(most.Name), a.from(most), end(least), end(most))}
 }

@@ -1,8 +1,6 @@
 package sections
 
 import (
-	"strings"
-
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -79,7 +77,7 @@ func hopTermWords(name string) string {
 	case "total":
 		return "in all"
 	}
-	return strings.ReplaceAll(name, "_", " ")
+	return report.FactorName(name)
 }
 
 // hopAnswers says how a request's cost splits.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
@@ -27,7 +26,7 @@ func latencyTable(f record.Findings) report.Table {
 	for _, q := range record.Percentiles() {
 		t.Columns = append(t.Columns, report.Column{Head: q.Head(), Right: true, Keep: keepLatency(q)})
 	}
-	name, findings := "latency_p50_overhead", report.Differences(f, "latency_p50_overhead")
+	findings := report.Differences(f, overheadP50)
 	if len(findings) > 0 {
 		t.Columns = append(t.Columns, report.Column{Head: "p50 overhead (95% interval)", Right: true}, report.Column{Head: "of baseline", Right: true, Keep: 2}, report.Column{Head: "verdict", Keep: 8})
 	}
@@ -69,7 +68,7 @@ func latencyTable(f record.Findings) report.Table {
 		t.Notes = append(t.Notes, lostWords(failed, unfinished)+"; they count as infinitely late in every percentile.")
 	}
 	if len(findings) > 0 {
-		t.Notes = append(t.Notes, overheadNote(f, name))
+		t.Notes = append(t.Notes, overheadNote(f, overheadP50))
 	}
 	return t
 }
@@ -125,24 +124,22 @@ func overheadTable(f record.Findings) report.Table {
 		}
 		found = append(found, m)
 		t.Columns = append(t.Columns, report.Column{Head: q.Head(), Right: true, Keep: 9 - len(found)})
-		for _, finding := range m {
-			largest = math.Max(largest, math.Abs(finding.Estimate))
+		for _, x := range m {
+			largest = math.Max(largest, math.Abs(x.Estimate))
 		}
 	}
 	s := report.ScaleFor("us", largest)
 	t.Title = "Tail latency overhead, " + s.Unit + " (95% interval)"
+	doubt := false
 	t.Rows = differenceRows(f, found, func(x record.Finding) report.Text {
 		cell := report.Figure(x, s)
 		if x.Verdict == record.VerdictInconclusive {
-			cell.S += " ?"
+			cell.S, doubt = cell.S+" ?", true
 		}
 		return cell
 	})
-	for _, row := range t.Rows {
-		if slices.ContainsFunc(row, func(c report.Text) bool { return strings.HasSuffix(c.S, " ?") }) {
-			t.Notes = append(t.Notes, report.DoubtNote)
-			break
-		}
+	if doubt {
+		t.Notes = append(t.Notes, report.DoubtNote)
 	}
 	return t
 }

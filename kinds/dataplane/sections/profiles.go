@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Bounds of the tables of a run's profiles.
@@ -33,14 +34,12 @@ func profilesTables(f record.Findings) []report.Table {
 		}
 		s := profile.Summary{Title: v.Title, Kind: v.Kind, Unit: v.Unit, Total: v.Total, Samples: v.Samples, Trust: v.Trust, Enough: v.Enough, Advice: v.Advice, Costs: *v.Costs}
 		t := report.ProfileCentres(s, maxCentres)
-		t.Title = "Where the CPU time goes: " + strings.TrimSuffix(v.Title, ", "+profile.TooFew(v.Kind, v.Samples)) + ", " + words.Plural(v.Samples, "sample")
-		for n, note := range t.Notes {
-			t.Notes[n] = strings.Replace(note, "--top 0 or --format json has them", "the page has them", 1)
-		}
-		if profile.TooFew(s.Kind, s.Samples) != "" {
+		t.Title = "Where the CPU time goes: " + v.Title
+		if profile.TooFew(s.Kind, s.Samples) != "" { // the title says so
 			out = append(out, t)
 			continue
 		}
+		t.Title += ", " + words.Plural(v.Samples, "sample")
 		if !s.Enough {
 			missing := "Symbols are missing: only " + report.SharePercent(s.Trust) + " of user-space time has a function name."
 			if advice := strings.Join(s.Advice, ". "); advice != "" && !told[advice] {
@@ -64,16 +63,17 @@ func profilesTables(f record.Findings) []report.Table {
 // profilingTable is what profiling added to the CPU of what was profiled.
 func profilingTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Profiling overhead", Columns: append(report.FactorColumns(f), report.Column{Head: "proxy"}, report.Column{Head: "extra CPU vs. the window (95% interval)", Right: true}, report.Column{Head: "verdict", Keep: 2})}
-	for _, finding := range f.Findings {
-		part, ok := strings.CutPrefix(finding.Name, "profile_cost_")
-		if !ok {
-			continue
+	for _, part := range record.ProxyParts() {
+		for _, x := range f.Findings {
+			if x.Name != study.FindingProfileCost+"_"+part {
+				continue
+			}
+			value := report.Text{S: report.ShareInterval(x.Estimate, x.Low, x.High)}
+			if x.Verdict == record.VerdictInvalid {
+				value = report.Text{S: "too few blocks", Style: report.StyleDim}
+			}
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, x.Cell), report.Text{S: report.PartWords(part)}, value, report.Verdict(x.Verdict)))
 		}
-		value := report.Text{S: report.ShareInterval(finding.Estimate, finding.Low, finding.High)}
-		if finding.Verdict == record.VerdictInvalid {
-			value = report.Text{S: "too few blocks", Style: report.StyleDim}
-		}
-		t.Rows = append(t.Rows, append(report.FactorTexts(f, finding.Cell), report.Text{S: strings.TrimSuffix(part, "_proxy")}, value, report.Verdict(finding.Verdict)))
 	}
 	if len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, "Profiles were taken in a separate run of the same load, so they affect no other figure.")

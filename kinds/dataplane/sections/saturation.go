@@ -78,14 +78,14 @@ func saturationCharts(f record.Findings) []report.Chart {
 	var out []report.Chart
 	for _, q := range []struct {
 		name string
-		of   func(record.Latency) float64
-	}{{"p99", func(l record.Latency) float64 { return l.P99 }}, {"p90", func(l record.Latency) float64 { return l.P90 }}, {"median", func(l record.Latency) float64 { return l.P50 }}} {
+		q    record.Quantile
+	}{{"p99", 0.99}, {"p90", 0.9}, {"median", 0.5}} {
 		lines := report.Lines{X: report.LevelAxis(rates), Y: report.Axis{Title: q.name + " latency, ms", Scale: report.AxisLog}, Markers: true}
 		lines.X.Title = "requests per second"
 		for _, g := range l.Along(study.FactorRate, cells) {
 			series := report.Series{Label: g.Label, Cell: g.Cell, Look: l.Look(g.Cell)}
 			for _, c := range g.Cells {
-				if us := q.of(c.Intended); us > 0 {
+				if us := c.Intended.At(q.q); us > 0 {
 					x := report.Number(c.Cell[study.FactorRate])
 					series.Points = append(series.Points, report.Point{X: x, Y: us / 1000, At: report.Amount(x) + " requests per second", Text: report.ScaleFor("us", us).Value(us)})
 				}

@@ -3,7 +3,6 @@ package sections
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -20,7 +19,7 @@ func cpuTable(f record.Findings) report.Table {
 	var shown []string
 	for _, part := range report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return report.MapKeys(c.CPUPerRequest) }) {
 		shown = append(shown, part)
-		t.Columns = append(t.Columns, report.Column{Head: strings.ReplaceAll(report.PartWords(part), "'s", ""), Right: true, Keep: max(1, keep[part])})
+		t.Columns = append(t.Columns, report.Column{Head: report.PartWords(part), Right: true, Keep: max(1, keep[part])})
 	}
 	if len(shown) == 0 {
 		return t
@@ -71,7 +70,7 @@ func memoryTable(f record.Findings) report.Table {
 		return t
 	}
 	for i, part := range shown {
-		t.Columns = append(t.Columns, report.Column{Head: strings.ReplaceAll(report.PartWords(part), "'s", ""), Right: true, Keep: 9 - min(i, 8)})
+		t.Columns = append(t.Columns, report.Column{Head: report.PartWords(part), Right: true, Keep: 9 - min(i, 8)})
 	}
 	s := report.Scale{Div: 1e6, Unit: "MB"}
 	type span struct{ low, high float64 }
@@ -121,7 +120,7 @@ func memoryTable(f record.Findings) report.Table {
 // a small study, and of a large one those that make other cells than the
 // baseline's (a range then spans the others).
 func memoryFactors(f record.Findings) []string {
-	compared := newAnswering(f).compared
+	compared := report.LayoutOf(f).Compared
 	if len(f.Cells) > 12 && len(compared) > 0 {
 		return compared
 	}

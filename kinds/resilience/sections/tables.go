@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -359,16 +360,15 @@ func trialTable(f record.Findings, title string, columns []trialColumn) report.T
 			shown[i] = report.Text{S: "–", Style: report.StyleDim}
 			switch {
 			case ok && x.Verdict != record.VerdictInvalid && x.Low < x.High:
-				shown[i] = report.Text{S: report.ScaleOf(x).Quantity(x.Estimate, x.Low, x.High)}
+				shown[i] = report.Text{S: trialScale(x, report.Extent(x)).Quantity(x.Estimate, x.Low, x.High)}
 			case ok && x.Verdict != record.VerdictInvalid:
-				shown[i] = report.Text{S: report.ScaleOf(x).Value(x.Estimate)}
+				shown[i] = report.Text{S: trialScale(x, x.Estimate).Value(x.Estimate)}
 			case ok && (x.Reason == record.ReasonTooFew || x.Reason == record.ReasonNotReached):
 				shown[i] = report.Figure(x, report.ScaleOf(x))
 			case ok && own:
-				shown[i] = report.Text{S: report.ScaleFor(x.Unit, v).Value(v) + " *"}
+				shown[i] = report.Text{S: trialScale(x, v).Value(v) + " *"}
 				single = true
 			}
-			shown[i].S = strings.Replace(shown[i].S, " attempts/request", "", 1) // the head says it
 			any = any || shown[i].Style != report.StyleDim
 		}
 		if !any {
@@ -386,4 +386,13 @@ func trialTable(f record.Findings, title string, columns []trialColumn) report.T
 		t.Rows = nil
 	}
 	return t
+}
+
+// trialScale is the scale of a trial's figure; the head of attempts says their unit.
+func trialScale(x record.Finding, largest float64) report.Scale {
+	s := report.ScaleFor(x.Unit, largest)
+	if x.Unit == finding.UnitAttempts {
+		s.Unit = ""
+	}
+	return s
 }
