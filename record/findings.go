@@ -237,12 +237,24 @@ type CellSummary struct {
 	// Blocks has the cell's median latency in each valid block, for the
 	// picture of drift; in control-plane studies its median convergence.
 	BlockP50US []BlockValue `json:"block_p50_us"`
+	// Heat is the cell's latency over the run; absent where trials send no requests.
+	Heat *LatencyByBlock `json:"latency_by_block,omitempty"`
 	// Control is what the trials of a control-plane study measured, in
 	// place of latency and CPU per request; nil in others.
 	Control *ControlSummary `json:"control,omitempty"`
 	// Scenario is what the trials of a study of resilience showed; nil in
 	// others.
 	Scenario *ScenarioSummary `json:"scenario,omitempty"`
+}
+
+// LatencyByBlock counts a cell's answered requests by the block that they were sent
+// in, and by their latency, from intended send time.
+type LatencyByBlock struct {
+	Blocks []int `json:"blocks"` // with a valid trial, ascending
+	// EdgesUS are the ends of the ranges of latency, ascending; Counts has a number
+	// for each range in each block.
+	EdgesUS []float64 `json:"edges_us"`
+	Counts  [][]int64 `json:"counts"`
 }
 
 // ControlSummary is what a control-plane cell's valid trials measured. Sums

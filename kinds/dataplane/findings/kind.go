@@ -42,7 +42,7 @@ func Kind() analysis.Kind {
 			{Of: finding.FromSearch, Add: func(o *analysis.Observations, f *record.Findings) { f.Findings = append(f.Findings, knees(o)...) }},
 		},
 		Summarize: func(o *analysis.Observations, cell int, _ []*record.Trial, s *record.CellSummary) {
-			s.Threads = threads(o, cell)
+			s.Threads, s.Heat = threads(o, cell), latencyByBlock(o, cell)
 		},
 		Finish: func(s *study.Study, f *record.Findings) {
 			shared := slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return c.Way.Shared() })
@@ -54,6 +54,51 @@ func Kind() analysis.Kind {
 		},
 		Search: analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
 	}
+}
+
+// heatSteps is how many ranges of latency a factor of ten has.
+const heatSteps = 12
+
+// latencyByBlock counts a cell's requests by block and latency; nil without any.
+func latencyByBlock(o *analysis.Observations, cell int) *record.LatencyByBlock {
+	out := &record.LatencyByBlock{}
+	step := func(ns int64) int {
+		return int(math.Floor(heatSteps * math.Log10(math.Max(1, float64(ns)*analysis.NsToUS))))
+	}
+	var counts []map[int]int64 // of each block, by step
+	first, last := math.MaxInt, math.MinInt
+	for _, block := range o.Blocks {
+		in := map[int]int64{}
+		for _, t := range o.ValidIn(cell, block) {
+			h := o.Run.Hist[t.ID].Intended
+			if h == nil {
+				continue
+			}
+			for _, bar := range h.Distribution() {
+				if bar.Count > 0 {
+					i := step(bar.From + (bar.To-bar.From)/2)
+					in[i], first, last = in[i]+bar.Count, min(first, i), max(last, i)
+				}
+			}
+		}
+		if len(in) > 0 {
+			out.Blocks, counts = append(out.Blocks, block), append(counts, in)
+		}
+	}
+	if len(counts) == 0 {
+		return nil
+	}
+	for i := first; i <= last+1; i++ {
+		out.EdgesUS = append(out.EdgesUS, math.Pow(10, float64(i)/heatSteps))
+	}
+	for _, in := range counts {
+		row := make([]int64, last-first+1)
+		for i, n := range in {
+			row[i-first] = n
+		}
+		out.Counts = append(out.Counts, row)
+	}
+	return out
 }
 
 // dataMeasures lists what data-plane studies measure.

@@ -23,6 +23,7 @@ func Kind() report.Kind {
 			report.One(study.SectionSaturation, saturationTable).Drawn("Latency against the rate",
 				"Over all valid trials at each rate measured. Where a curve turns up, queueing starts to dominate.", saturationCharts),
 			report.One(study.SectionLatency, latencyTable).Drawn("", report.LatencyLead, report.LatencyCharts),
+			report.Charted(sectionHeat, "", "How many requests of each block took how long: the darker, the more.", heatCharts),
 			report.One(study.SectionTail, overheadTable).Drawn("Overhead", report.DifferenceLead, func(f record.Findings) []report.Chart {
 				return report.DifferenceCharts(findings, f, report.LatencyDifference)
 			}),
