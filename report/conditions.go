@@ -41,9 +41,6 @@ func conditionsTable(f record.Findings) Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	if states {
-		t.Notes = append(t.Notes, "CPUs busy: share of all CPU time; CPU pressure (PSI some): share of the time in which a runnable task waited for a CPU; steal: CPU time the hypervisor gave to others.")
-	}
 	return t
 }
 

@@ -115,10 +115,8 @@ func profileThreads(s profile.Summary) Table {
 	if len(s.Threads) < 2 && (len(s.Threads) == 0 || s.Threads[0].Name == "") {
 		return t
 	}
-	rest := 0
 	for _, c := range s.Threads {
 		if c.Share < 0.001 {
-			rest++
 			continue
 		}
 		name := c.Name
@@ -126,9 +124,6 @@ func profileThreads(s profile.Summary) Table {
 			name = "?"
 		}
 		t.Rows = append(t.Rows, []Text{{S: name}, {S: Count(c.Threads)}, {S: profileShare(s, c.Weight, true)}, {S: SharePercent(float64(c.Kernel) / float64(max(c.Weight, 1)))}})
-	}
-	if rest > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%d more threads have less than 0.1%% each.", rest))
 	}
 	return t
 }
@@ -260,7 +255,6 @@ func points(delta, low, high float64) string {
 func profileFunctions(s profile.Summary, title string, costs []record.ProfileCost, top int) Table {
 	t := Table{Title: title, Columns: []Column{{Head: "itself", Right: true}, {Head: "with calls", Right: true}, {Head: "function"}}}
 	byCalls := title == cumulativeTitle
-	small := 0
 	for i, c := range costs {
 		if top > 0 && i >= top {
 			break
@@ -270,16 +264,12 @@ func profileFunctions(s profile.Summary, title string, costs []record.ProfileCos
 			weight = c.Cumulative
 		}
 		if s.Kind == profile.KindCPU && !profile.Tells(weight, s.Total, s.Samples) {
-			small++
-			continue
+			continue // its share cannot be told
 		}
 		t.Rows = append(t.Rows, []Text{{S: profileShare(s, c.Flat, !byCalls)}, {S: profileShare(s, c.Cumulative, byCalls)}, {S: strings.TrimSpace(c.Function)}})
 	}
 	if s.Kind == profile.KindCPU {
 		t.Columns[map[bool]int{true: 1}[byCalls]].Head += " (95% interval)"
-	}
-	if small > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%s with fewer than five samples each: their shares cannot be told.", words.Plural(small, "more function")))
 	}
 	return t
 }

@@ -102,7 +102,6 @@ func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
 	if trials {
 		t.Columns = append(t.Columns, Column{Head: "between trials", Right: true, Keep: 3})
 	}
-	same := 0
 	for _, measure := range order {
 		all := byMeasure[measure]
 		floors := func(value func(record.NoiseFloor) float64) (low, high float64) {
@@ -116,7 +115,6 @@ func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
 		relLow, relHigh := floors(func(n record.NoiseFloor) float64 { return n.RelativeRatio })
 		_, blocks := floors(func(n record.NoiseFloor) float64 { return float64(n.Blocks) })
 		if high == 0 && leaveZero {
-			same++
 			continue
 		}
 		s := ScaleFor(all[0].Unit, high)
@@ -142,9 +140,6 @@ func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
 	}
 	if components && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, componentsNote(trials))
-	}
-	if same > 0 && len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%s with identical baselines are omitted.", words.Plural(same, "measure")))
 	}
 	return t
 }

@@ -137,7 +137,6 @@ func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, b
 		}
 		return t
 	}
-	small := 0
 	for _, c := range costs[:min(len(costs), profiledFunctions)] {
 		if c.Cumulative <= 0 || p.Total <= 0 {
 			continue
@@ -149,8 +148,7 @@ func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, b
 				weight, shown = c.Cumulative, &cumulative
 			}
 			if !profile.Tells(weight, p.Total, samples) {
-				small++
-				continue
+				continue // too few samples for a share
 			}
 			if samples < manySamples {
 				low, high := profile.Wilson(float64(weight)/float64(p.Total), samples)
@@ -159,9 +157,6 @@ func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, b
 		}
 		t.Rows = append(t.Rows, []report.Text{{S: flat}, {S: cumulative}, {S: shortFunction(c.Function)}})
 	}
-	if small > 0 && len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("Of the top %d functions, %s fewer than five samples: too few for a share.", profiledFunctions, hasOrHave(small)))
-	}
 	if samples > 0 && samples < fewSamples && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Only %s: one sample is %s of the total, so small counts mean little.", words.Plural(samples, "sample"), report.Percent(1/float64(samples))))
 	}
@@ -169,13 +164,6 @@ func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, b
 		t.Notes = append(t.Notes, "Flame graph: profiles/"+p.Flame)
 	}
 	return t
-}
-
-func hasOrHave(n int) string {
-	if n == 1 {
-		return "1 has"
-	}
-	return fmt.Sprintf("%d have", n)
 }
 
 // Go's runtime looks at what runs once in each 10 ms of CPU time that a

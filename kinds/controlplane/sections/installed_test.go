@@ -22,7 +22,7 @@ func TestInstalledTable(t *testing.T) {
 	delete(f.Cells[1].Control.Installed, "debounce_after") // a cell that names it
 	f.Cells[2].Control.Installed["istiod_replicas"] = "2"
 	text := rendered(t, installedTable(f))
-	says(t, text, "Levers as installed", "debounce_after", "1s", "istiod_replicas  3; 2", "xds_cache", "they stayed there")
+	says(t, text, "Levers as installed", "debounce_after", "1s", "istiod_replicas  3; 2", "xds_cache")
 	if strings.Index(text, "debounce_after") > strings.Index(text, "xds_cache") || strings.Count(text, "debounce_after") != 1 || strings.Contains(text, "istiod_cpu") {
 		t.Errorf("%s", text)
 	}

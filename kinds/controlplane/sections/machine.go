@@ -82,9 +82,6 @@ func machineTable(f record.Findings) report.Table {
 	if present[record.PartUnattributed] {
 		t.Notes = append(t.Notes, "Unattributed: processes outside the study.")
 	}
-	if states {
-		t.Notes = append(t.Notes, "CPUs busy: share of all CPU time; CPU pressure (PSI some): share of the time in which a runnable task waited for a CPU; steal: CPU time the hypervisor gave to others.")
-	}
 	return t
 }
 

@@ -21,9 +21,6 @@ func sidecarTables(f record.Findings) []report.Table {
 		{"idle", "sidecar_memory_idle", 9, nil}, {"Envoy idle", "envoy_memory_idle", 6, nil}, {"agent idle", "agent_memory_idle", 5, nil},
 		{"after changes", "sidecar_memory_changing", 8, nil}, {"Envoy after changes", "envoy_memory_changing", 4, nil}, {"agent after changes", "agent_memory_changing", 3, nil},
 	})
-	if len(idle.Rows) > 0 {
-		idle.Notes = append(idle.Notes, "Means over the real sidecars of a cell, whose pods are made anew for each trial.")
-	}
 	if len(memory.Rows) > 0 {
 		memory.Notes = append(memory.Notes, "PSS: pages that the sidecars of a node share, such as their programs' code, are divided among them.")
 	}

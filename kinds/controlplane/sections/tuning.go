@@ -181,9 +181,6 @@ func confirmedTable(t *record.Tuning) report.Table {
 		}
 		out.Rows = append(out.Rows, []report.Text{{S: name}, {S: tunedValue(d.Before, d.Unit)}, {S: tunedValue(d.After, d.Unit)}, {S: difference}, report.Verdict(d.Verdict)})
 	}
-	if len(out.Rows) > 0 {
-		out.Notes = append(out.Notes, "The first row is what was asked for, judged by itself; the others share one error rate.")
-	}
 	return out
 }
 
@@ -219,29 +216,26 @@ func frontTable(f record.Findings) report.Table {
 		out.Columns = append(out.Columns, report.Column{Head: "constraints met", Right: true, Keep: 9})
 	}
 	var shown []int
-	var scatter []string
 	for i, m := range t.Measures {
 		if m.Missing != "" {
 			out.Notes = append(out.Notes, fmt.Sprintf("%s is not on an axis: %s.", m.Finding, m.Missing))
 			continue
 		}
 		shown = append(shown, i)
-		if m.NoiseRatio > 0 {
-			scatter = append(scatter, fmt.Sprintf("%s in %s", words.Percent(m.NoiseRatio), report.FactorName(m.Finding)))
-		}
 		out.Columns = append(out.Columns, report.Column{Head: report.FactorName(m.Finding), Right: true})
 	}
 	out.Columns = append(out.Columns, report.Column{Head: "why tried", Keep: 1})
 	for _, c := range t.Cells {
-		front, style := "", report.StyleDim
+		var marks []string
+		style := report.StyleDim
 		if c.Front {
-			front, style = "front", report.StyleNone
+			marks, style = append(marks, "front"), report.StyleNone
 		}
 		if c.Present {
-			front = strings.TrimPrefix(front+", in use", ", ")
+			marks = append(marks, "in use")
 		}
 		if c.Recommended {
-			front, style = strings.TrimPrefix(front+", recommended", ", "), report.StyleStrong
+			marks, style = append(marks, "recommended"), report.StyleStrong
 		}
 		row := []report.Text{{S: moved(f, c.Cell)}}
 		objective, allowed := "no valid trial", "-"
@@ -249,7 +243,7 @@ func frontTable(f record.Findings) report.Table {
 			objective = fmt.Sprintf("%s (%s to %s)", words.Percent(c.Objective.Estimate), words.Percent(c.Objective.Low), words.Percent(c.Objective.High))
 			allowed = words.Percent(math.Round(100*c.Allowed) / 100)
 		}
-		row = append(row, report.Text{S: front, Style: style}, report.Text{S: fmt.Sprint(c.Trials)}, report.Text{S: objective})
+		row = append(row, report.Text{S: strings.Join(marks, ", "), Style: style}, report.Text{S: fmt.Sprint(c.Trials)}, report.Text{S: objective})
 		if len(t.Constraints) > 0 {
 			row = append(row, report.Text{S: allowed})
 		}
@@ -261,9 +255,6 @@ func frontTable(f record.Findings) report.Table {
 	if len(out.Rows) > 0 {
 		out.Notes = append(out.Notes, "Values are estimates from all trials of the search together. A cell is on the front if no other one that was tried is as good in everything and better in something; cells that were not tried may be.",
 			"objective: the geometric mean of "+strings.Join(t.Objectives, ", ")+", against the setting in use.")
-		if len(scatter) > 0 {
-			out.Notes = append(out.Notes, "Trials of one cell scatter by "+report.Sequence(scatter)+".")
-		}
 	}
 	return out
 }

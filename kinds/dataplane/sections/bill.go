@@ -54,7 +54,7 @@ func billTables(f record.Findings) []report.Table {
 				row[len(row)-1] = report.Verdict(line.of.Verdict)
 				added.Rows = append(added.Rows, row)
 			}
-			added.Notes = append([]string{s.Says}, append(added.Notes, "The last three rows have a 95% interval each.")...)
+			added.Notes = append([]string{s.Says}, added.Notes...)
 		}
 		removed, _ := billTable("Savings from removing each part"+of, b.Removed)
 		out = append(out, added, removed)

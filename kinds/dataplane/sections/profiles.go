@@ -75,9 +75,6 @@ func profilingTable(f record.Findings) report.Table {
 			t.Rows = append(t.Rows, append(report.FactorTexts(f, x.Cell), report.Text{S: report.PartWords(part)}, value, report.Verdict(x.Verdict)))
 		}
 	}
-	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Profiles were taken in a separate run of the same load, so they affect no other figure.")
-	}
 	return t
 }
 

@@ -78,7 +78,7 @@ func versionsTable(list []pairing) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Blocks are paired: both versions ran within minutes of each other. Above 0 the newer uses more, or is slower. The intervals of a measure are simultaneous over all pairs of versions; verdicts allow for all measures.")
+		t.Notes = append(t.Notes, "Above 0 the newer uses more, or is slower. The intervals of a measure are simultaneous over all pairs of versions; verdicts allow for all measures.")
 	}
 	return t
 }
@@ -121,7 +121,7 @@ func filtersTable(f record.Findings, list []pairing) report.Table {
 		t.Rows[i][3+at] = p.share()
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Shares of what the proxy with the filters uses, or of the latency with it. Blocks are paired, and the intervals of a column are simultaneous. \"no effect\": the whole interval lies within the study's margin.")
+		t.Notes = append(t.Notes, "Shares of what the proxy with the filters uses, or of the latency with it. The intervals of a column are simultaneous. \"no effect\": the whole interval lies within the study's margin.")
 	}
 	if slices.ContainsFunc(list, func(p pairing) bool { return p.Verdict == record.VerdictInconclusive }) {
 		t.Notes = append(t.Notes, report.DoubtNote)
