@@ -52,7 +52,8 @@ func LatencyDifference(_ finding.Def, x record.Finding) bool { return x.Probe ==
 // DifferenceCharts draw what cells add to their baselines, of the findings that
 // want picks: against the numeric factor as lines, a switch for each measure;
 // without one as intervals, a chart for each.
-func DifferenceCharts(findings finding.Table, f record.Findings, want func(finding.Def, record.Finding) bool) []Chart {
+func DifferenceCharts(findings finding.Table, f record.Findings,
+	want func(finding.Def, record.Finding) bool) []Chart {
 	k, l := Kind{Findings: findings}, LayoutOf(f)
 	var out []Chart
 	for _, d := range findings.All() {
@@ -99,11 +100,14 @@ func (k Kind) differenceRows(l Layout, d finding.Def, by map[string]record.Findi
 		x := by[c.Cell.Key()]
 		rows.Rows = append(rows.Rows, IntervalRow{
 			Label: l.Label(c.Cell, shown), Cell: c.Cell, Look: l.Look(c.Cell), Estimate: x.Estimate / s.Div, Low: x.Low / s.Div, High: x.High / s.Div,
-			Hollow: !significant(x.Verdict), Empty: x.Verdict == record.VerdictInvalid, Text: figureText(x, s), Noise: noiseFloor(l.Findings, measure, x) / s.Div,
+			Hollow: !significant(x.Verdict), Empty: x.Verdict == record.VerdictInvalid,
+			Text: figureText(x, s), Noise: noiseFloor(l.Findings, measure, x) / s.Div,
 		})
 	}
-	return Chart{Name: "Added " + k.MeasureWords(d.Name) + " by cell, with 95% intervals and the noise floor", Title: "Added " + k.MeasureWords(d.Name),
-		Legend: []Key{{Text: "noise floor: how much two identical baselines differ", Shape: KeyBand}}, Intervals: &rows}
+	return Chart{Name: "Added " + k.MeasureWords(d.Name) + " by cell, with 95% intervals and the noise floor",
+		Title:     "Added " + k.MeasureWords(d.Name),
+		Legend:    []Key{{Text: "noise floor: how much two identical baselines differ", Shape: KeyBand}},
+		Intervals: &rows}
 }
 
 // noiseFloor is that which a difference was judged by; 0 for none.
@@ -153,16 +157,18 @@ func (k Kind) differenceLines(l Layout, d finding.Def, by map[string]record.Find
 	for _, g := range groups {
 		lines := Lines{X: LevelAxis(*l.Numeric), Y: on(s, "added "+k.MeasureWords(d.Name), AxisLinear), Markers: true}
 		lines.Y.Zero, lines.Y.Range = true, &[2]float64{low, high + air}
-		for _, one := range l.Along(l.Numeric.Factor, g.Cells) {
-			series := Series{Label: strings.TrimSuffix(strings.TrimPrefix(one.Label, g.Label+" · "), " · "+g.Label), Cell: one.Cell, Look: l.Look(one.Cell)}
+		for _, one := range l.Along(l.Numeric.Factor, g.Cells, l.Compared...) {
+			series := Series{Label: one.Label, Cell: one.Cell, Look: l.Look(one.Cell)}
 			for _, c := range one.Cells {
 				x := by[c.Cell.Key()]
-				series.Points = append(series.Points, levelPoint(l, c, x.Estimate, x.Low, x.High, s, figureText(x, s), !significant(x.Verdict)))
+				series.Points = append(series.Points, levelPoint(l, c, x.Estimate, x.Low, x.High, s, figureText(x, s),
+					!significant(x.Verdict)))
 			}
 			lines.Series = append(lines.Series, series)
 		}
 		out = append(out, Chart{
-			Name:  fmt.Sprintf("Added %s against %s, %s, with 95%% intervals", k.MeasureWords(d.Name), FactorName(l.Numeric.Factor), g.Label),
+			Name: fmt.Sprintf("Added %s against %s, %s, with 95%% intervals", k.MeasureWords(d.Name),
+				FactorName(l.Numeric.Factor), g.Label),
 			Title: UpperFirst(g.Label), Options: []Option{{"measure", k.words(Measure(d.Name))}}, Lines: &lines,
 		})
 	}
@@ -173,7 +179,8 @@ func (k Kind) differenceLines(l Layout, d finding.Def, by map[string]record.Find
 func levelPoint(l Layout, c record.CellSummary, y, low, high float64, s Scale, text string, hollow bool) Point {
 	x := Number(c.Cell[l.Numeric.Factor])
 	low, high = low/s.Div, high/s.Div
-	return Point{X: x, Y: y / s.Div, Low: &low, High: &high, Hollow: hollow, At: Join(Amount(x), LevelAxis(*l.Numeric).Title), Text: text}
+	return Point{X: x, Y: y / s.Div, Low: &low, High: &high, Hollow: hollow,
+		At: Join(Amount(x), LevelAxis(*l.Numeric).Title), Text: text}
 }
 
 // LatencyCharts draw the distribution of each cell's latency, as a curve over
@@ -213,24 +220,29 @@ func DistributionCharts(l Layout, slice Slice, timed, samples string, of func(re
 	}
 	s := ScaleFor("us", slices.Max(all)/4)
 	curve := Lines{X: Axis{Title: "percentile of " + samples, Scale: AxisNines}, Y: on(s, timed, scaleOfAxis(all))}
-	shares := Lines{X: on(s, timed, AxisLog), Y: Axis{Title: "share of " + samples + ", %", Scale: AxisLinear, Range: &[2]float64{0, 100}}}
+	shares := Lines{X: on(s, timed, AxisLog), Y: Axis{Title: "share of " + samples + ", %", Scale: AxisLinear,
+		Range: &[2]float64{0, 100}}}
 	for _, c := range slice.Cells {
 		one, two := Series{Label: l.Label(c.Cell, slice.Cells), Cell: c.Cell, Look: l.Look(c.Cell)}, Series{}
 		two = one
 		for _, p := range supported(of(c)) {
-			one.Points = append(one.Points, Point{X: p.X, Y: p.Y / s.Div, At: percentileName(p.X), Text: s.Value(p.Y)})
+			one.Points = append(one.Points, Point{X: p.X, Y: p.Y / s.Div, At: percentileName(p.X),
+				Text: s.Value(p.Y)})
 		}
 		for _, p := range of(c).CDF {
 			if p.X > 0 {
-				two.Points = append(two.Points, Point{X: p.X / s.Div, Y: 100 * p.Y, At: ScaleFor("us", p.X).Value(p.X), Text: Fixed(100*p.Y, 1) + "%"})
+				two.Points = append(two.Points, Point{X: p.X / s.Div, Y: 100 * p.Y,
+					At: ScaleFor("us", p.X).Value(p.X), Text: Fixed(100*p.Y, 1) + "%"})
 			}
 		}
 		curve.Series, shares.Series = append(curve.Series, one), append(shares.Series, two)
 	}
 	option := func(name string) []Option { return append([]Option{{"curve", name}}, slice.Options...) }
-	out := []Chart{{Name: UpperFirst(timed) + " by percentile, a curve for each cell; the axis spreads the slowest", Options: option("percentiles"), Initial: slice.Initial, Lines: &curve}}
+	out := []Chart{{Name: UpperFirst(timed) + " by percentile, a curve for each cell; the axis spreads the slowest",
+		Options: option("percentiles"), Initial: slice.Initial, Lines: &curve}}
 	if len(largest) > 0 {
-		out = append(out, Chart{Name: UpperFirst("share of "+samples) + " by " + timed + ", a curve for each cell", Options: option("distribution"), Lines: &shares})
+		out = append(out, Chart{Name: UpperFirst("share of "+samples) + " by " + timed + ", a curve for each cell",
+			Options: option("distribution"), Lines: &shares})
 	}
 	return out
 }
@@ -262,21 +274,28 @@ func CPUCharts(f record.Findings) []Chart {
 		if l.Numeric == nil {
 			break
 		}
-		cells := slices.DeleteFunc(slices.Clone(f.Cells), func(c record.CellSummary) bool { _, ok := c.CPUPerRequest[part]; return !ok })
+		cells := slices.DeleteFunc(slices.Clone(f.Cells), func(c record.CellSummary) bool {
+			_, ok := c.CPUPerRequest[part]
+			return !ok
+		})
 		lines := Lines{X: LevelAxis(*l.Numeric), Y: on(s, "CPU per request", AxisLinear), Markers: true}
 		lines.Y.Zero = true
 		for _, g := range l.Along(l.Numeric.Factor, cells) {
 			series := Series{Label: g.Label, Cell: g.Cell, Look: l.Look(g.Cell)}
 			for _, c := range g.Cells {
 				cpu := c.CPUPerRequest[part]
-				series.Points = append(series.Points, levelPoint(l, c, cpu.UserUS+cpu.SystemUS, cpu.LowUS, cpu.HighUS, s, s.Quantity(cpu.UserUS+cpu.SystemUS, cpu.LowUS, cpu.HighUS), false))
+				series.Points = append(series.Points, levelPoint(l, c, cpu.UserUS+cpu.SystemUS, cpu.LowUS, cpu.HighUS,
+					s, s.Quantity(cpu.UserUS+cpu.SystemUS, cpu.LowUS, cpu.HighUS), false))
 			}
 			lines.Series = append(lines.Series, series)
 		}
-		out = append(out, Chart{Name: fmt.Sprintf("CPU time per request of the %s against %s, with 95%% intervals", PartWords(part), FactorName(l.Numeric.Factor)),
+		out = append(out, Chart{Name: fmt.Sprintf("CPU time per request of the %s against %s, with 95%% intervals",
+			PartWords(part), FactorName(l.Numeric.Factor)),
 			Options: []Option{{"part", PartWords(part)}}, Lines: &lines})
 	}
-	stacked := slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return part == record.PartMachine || part == record.PartUnattributed })
+	stacked := slices.DeleteFunc(slices.Clone(parts), func(part string) bool {
+		return part == record.PartMachine || part == record.PartUnattributed
+	})
 	for _, slice := range l.Slices(func(c record.CellSummary) bool { return len(c.CPUPerRequest) > 0 }) {
 		bars, legend := Bars{X: on(s, "CPU per request", AxisLinear)}, partKeys(stacked)
 		machine, kernel := false, false
@@ -292,17 +311,20 @@ func CPUCharts(f record.Findings) []Chart {
 				if !cpu.Whole {
 					words += ", user"
 				}
-				row.Pieces = append(row.Pieces, Piece{PartColor(part), cpu.UserUS, false, words + ": " + s.Value(cpu.UserUS)})
+				row.Pieces = append(row.Pieces, Piece{PartColor(part), cpu.UserUS, false,
+					words + ": " + s.Value(cpu.UserUS)})
 				if cpu.SystemUS > 0 {
 					kernel = true
-					row.Pieces = append(row.Pieces, Piece{PartColor(part), cpu.SystemUS, true, PartWords(part) + ", kernel: " + s.Value(cpu.SystemUS)})
+					row.Pieces = append(row.Pieces, Piece{PartColor(part), cpu.SystemUS, true,
+						PartWords(part) + ", kernel: " + s.Value(cpu.SystemUS)})
 				}
 			}
 			row.Text = s.Value(sum)
 			if m, ok := c.CPUPerRequest[record.PartMachine]; ok {
 				total := m.UserUS + m.SystemUS
 				row.Text, machine = s.Plain(sum)+" of "+s.Value(total), true
-				row.Mark = &BarMark{total, m.LowUS, m.HighUS, "whole machine: " + s.Quantity(total, m.LowUS, m.HighUS)}
+				row.Mark = &BarMark{total, m.LowUS, m.HighUS,
+					"whole machine: " + s.Quantity(total, m.LowUS, m.HighUS)}
 			}
 			bars.Rows = append(bars.Rows, row)
 		}
@@ -312,14 +334,16 @@ func CPUCharts(f record.Findings) []Chart {
 		if machine {
 			legend = append(legend, Key{Text: "whole machine", Shape: KeyMark})
 		}
-		out = append(out, Chart{Name: "CPU time per request by cell, stacked by part, kernel time hatched", Options: slice.Options, Initial: slice.Initial, Legend: legend, Bars: &bars})
+		out = append(out, Chart{Name: "CPU time per request by cell, stacked by part, kernel time hatched",
+			Options: slice.Options, Initial: slice.Initial, Legend: legend, Bars: &bars})
 	}
 	return out
 }
 
 // chartParts are the parts of trials that any cell has, in the order of reports.
 func chartParts(f record.Findings, of func(record.CellSummary) []string) []string {
-	return WithRest(slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartControl, record.PartMachine}), f.Cells, of)
+	return WithRest(slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator,
+		record.PartControl, record.PartMachine}), f.Cells, of)
 }
 
 // partKeys explain the colours of parts.
@@ -349,13 +373,15 @@ func MemoryCharts(f record.Findings) []Chart {
 			for _, part := range parts {
 				if bytes, ok := c.MemoryBytes[part]; ok {
 					sum += float64(bytes)
-					row.Pieces = append(row.Pieces, Piece{PartColor(part), float64(bytes) / s.Div, false, PartWords(part) + ": " + s.Value(float64(bytes))})
+					row.Pieces = append(row.Pieces, Piece{PartColor(part), float64(bytes) / s.Div, false,
+						PartWords(part) + ": " + s.Value(float64(bytes))})
 				}
 			}
 			row.Text = s.Value(sum)
 			bars.Rows = append(bars.Rows, row)
 		}
-		out = append(out, Chart{Name: "Memory by cell, stacked by part", Options: slice.Options, Initial: slice.Initial, Legend: partKeys(parts), Bars: &bars})
+		out = append(out, Chart{Name: "Memory by cell, stacked by part", Options: slice.Options,
+			Initial: slice.Initial, Legend: partKeys(parts), Bars: &bars})
 	}
 	return out
 }
@@ -372,7 +398,8 @@ func driftCharts(f record.Findings) []Chart {
 			}
 		}
 		s := ScaleFor("us", slices.Max(values))
-		lines, blocks := Lines{X: Axis{Title: "block", Scale: AxisLinear}, Y: on(s, "p50", AxisLog), Markers: true}, map[int]bool{}
+		lines, blocks := Lines{X: Axis{Title: "block", Scale: AxisLinear}, Y: on(s, "p50", AxisLog),
+			Markers: true}, map[int]bool{}
 		for _, c := range slice.Cells {
 			for repeat := 0; ; repeat++ {
 				series := Series{Label: l.Label(c.Cell, slice.Cells), Cell: c.Cell, Look: l.Look(c.Cell)}
@@ -382,7 +409,9 @@ func driftCharts(f record.Findings) []Chart {
 				for _, b := range c.BlockP50US {
 					if b.Repeat == repeat && b.Value > 0 {
 						blocks[b.Block+1] = true
-						series.Points = append(series.Points, Point{X: float64(b.Block + 1), Y: b.Value / s.Div, Hollow: repeat > 0, At: fmt.Sprintf("block %d", b.Block+1), Text: s.Value(b.Value)})
+						series.Points = append(series.Points,
+							Point{X: float64(b.Block + 1), Y: b.Value / s.Div, Hollow: repeat > 0,
+								At: fmt.Sprintf("block %d", b.Block+1), Text: s.Value(b.Value)})
 					}
 				}
 				if len(series.Points) == 0 {
@@ -397,7 +426,8 @@ func driftCharts(f record.Findings) []Chart {
 		}
 		slices.SortFunc(lines.X.Ticks, func(a, b Tick) int { return int(a.Value - b.Value) })
 		if len(lines.Series) > 0 {
-			out = append(out, Chart{Name: "The median of each cell in each block", Options: slice.Options, Initial: slice.Initial, Lines: &lines})
+			out = append(out, Chart{Name: "The median of each cell in each block", Options: slice.Options,
+				Initial: slice.Initial, Lines: &lines})
 		}
 	}
 	return out
@@ -435,7 +465,8 @@ func (k Kind) publishedCharts(f record.Findings) []Chart {
 	}
 	var out []Chart
 	for _, unit := range units {
-		out = append(out, Chart{Name: "Published figures and measured ones with 95% intervals", Legend: []Key{{Text: "published", Shape: KeyMark}}, Intervals: rows[unit]})
+		out = append(out, Chart{Name: "Published figures and measured ones with 95% intervals",
+			Legend: []Key{{Text: "published", Shape: KeyMark}}, Intervals: rows[unit]})
 	}
 	return out
 }

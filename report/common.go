@@ -25,7 +25,8 @@ func Common(findings finding.Table, exactly, leaveInvalid bool) []Section {
 	k := Kind{Findings: findings}
 	return []Section{
 		Other(findings, leaveInvalid),
-		One(sectionNoise, func(f record.Findings) Table { return k.noiseTable(f, exactly) }).Drawn("Noise floor", "", nil),
+		One(sectionNoise, func(f record.Findings) Table { return k.noiseTable(f, exactly) }).Drawn("Noise floor", "",
+			nil),
 		One(sectionPublished, k.publishedTable).Drawn("Published vs. measured",
 			"Published figures come from other machines: expect directions and ratios to agree, not absolute values.", k.publishedCharts),
 		One(sectionAssertions, assertionTable),

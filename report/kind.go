@@ -102,7 +102,8 @@ type Kinds []Kind
 func (kinds Kinds) of(f record.Findings) (Kind, error) {
 	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == f.Kind })
 	if i < 0 {
-		return Kind{}, fmt.Errorf("findings of run %s are of kind %q, which this program does not know", f.Run, f.Kind)
+		return Kind{}, fmt.Errorf("findings of run %s are of kind %q, which this program does not know", f.Run,
+			f.Kind)
 	}
 	return kinds[i], nil
 }

@@ -152,8 +152,9 @@ type Group struct {
 	Cells []record.CellSummary
 }
 
-// Along groups cells that differ only in a factor, in whose order they are.
-func (l Layout) Along(factor string, cells []record.CellSummary) []Group {
+// Along groups cells that differ only in a factor, in whose order they are. Labels
+// name neither it nor the factors that are said elsewhere.
+func (l Layout) Along(factor string, cells []record.CellSummary, said ...string) []Group {
 	var out []Group
 	for _, c := range cells {
 		rest := c.Cell.With(nil)
@@ -163,7 +164,7 @@ func (l Layout) Along(factor string, cells []record.CellSummary) []Group {
 			i = len(out)
 			var parts []string
 			for _, other := range l.Factors {
-				if other.Factor != factor {
+				if other.Factor != factor && !slices.Contains(said, other.Factor) {
 					parts = append(parts, factorOf(other.Factor).Label(c.Cell[other.Factor]))
 				}
 			}
@@ -213,7 +214,8 @@ func scaleOfAxis(values []float64) string {
 }
 
 // partColors are the parts of trials in the order of their colours.
-var partColors = []string{record.PartClientProxy, record.PartServerProxy, record.PartWorker, record.PartGenerator, record.PartControl,
+var partColors = []string{record.PartClientProxy, record.PartServerProxy, record.PartWorker, record.PartGenerator,
+	record.PartControl,
 	record.PartMachine, record.PartNode, record.PartWaypoint, record.PartGateway}
 
 // PartColor is a part's colour in every chart.

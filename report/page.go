@@ -101,8 +101,10 @@ func (kinds Kinds) Page(f record.Findings) (Page, error) {
 func (k Kind) page(f record.Findings) Page {
 	d := k.document(f)
 	f = inMicroseconds(f)
-	out := Page{Title: d.Title, Question: d.Question, Story: d.Story, Answers: d.Answers, Warnings: d.Warnings, Study: d.Study,
-		Footer: fmt.Sprintf("Made by meshtrial %s from run %s. Self-contained: this file makes no network requests.", f.Meshtrial, f.Run)}
+	out := Page{Title: d.Title, Question: d.Question, Story: d.Story, Answers: d.Answers, Warnings: d.Warnings,
+		Study: d.Study,
+		Footer: fmt.Sprintf("Made by meshtrial %s from run %s. Self-contained: this file makes no network requests.",
+			f.Meshtrial, f.Run)}
 	for _, one := range d.Facts {
 		out.Facts = append(out.Facts, PageFact(one))
 	}
@@ -160,13 +162,15 @@ func tableOf(t Table) PageTable {
 
 // drift is a section of the page alone: how the machine drifted.
 func drift() Section {
-	return Charted("drift", "", "The median of every cell in every block. Machines drift: differences are taken within a block, where drift affects both sides alike.", driftCharts)
+	return Charted("drift", "",
+		"The median of every cell in every block. Machines drift: differences are taken within a block, where drift affects both sides alike.", driftCharts)
 }
 
 // components is a section of the page alone: what was measured, by digest.
 func components() Section {
 	return One("components", func(f record.Findings) Table {
-		t := Table{Title: "Components measured", Columns: []Column{{Head: "component"}, {Head: "version"}, {Head: "lacks"}, {Head: "from"}, {Head: "digest"}}}
+		t := Table{Title: "Components measured", Columns: []Column{{Head: "component"}, {Head: "version"},
+			{Head: "lacks"}, {Head: "from"}, {Head: "digest"}}}
 		for _, c := range f.Parts {
 			lacks := Text{"–", StyleDim}
 			if len(c.Lacks) > 0 {

@@ -128,7 +128,8 @@ func leverAnswers(f record.Findings) []string {
 			idle = append(idle, c.Label)
 		default:
 			names, _ := report.Subjects(about)
-			levers = append(levers, lever{fmt.Sprintf("%s %s.", report.UpperFirst(strings.Join(names, ", ")), report.Sequence(said)), saved})
+			levers = append(levers, lever{fmt.Sprintf("%s %s.", report.UpperFirst(strings.Join(names, ", ")),
+				report.Sequence(said)), saved})
 		}
 	}
 	slices.SortStableFunc(levers, func(a, b lever) int {
@@ -181,19 +182,22 @@ func leverPart(plain map[string]record.Finding, measure string, x record.Finding
 	case x.Estimate < 0:
 		verb = "cuts"
 	}
-	return leverChange{fmt.Sprintf("%s %s from %s to %s", verb, what, s.Plain(base.Estimate), value(after)), true, after / base.Estimate}
+	return leverChange{fmt.Sprintf("%s %s from %s to %s", verb, what, s.Plain(base.Estimate), value(after)), true,
+		after / base.Estimate}
 }
 
 // cellAnswers tells how long changes take in one cell, where the time goes,
 // what istiod says of it, and what they cost; of that, what was measured.
 func cellAnswers(f record.Findings, c record.CellSummary) []string {
 	out := convergenceAnswers(f, c)
-	if x, ok := report.OwnValues(f)["istiod_cpu_per_change\x00"+c.Cell.Key()]; ok && x.Verdict == record.VerdictMeasured {
+	if x, ok := report.OwnValues(f)["istiod_cpu_per_change\x00"+c.Cell.Key()]; ok &&
+		x.Verdict == record.VerdictMeasured {
 		with := ""
 		if len(out) == 0 && len(f.Cells) > 1 { // no sentence before this one says which cell
 			with = "With " + c.Label + ", "
 		}
-		out = append(out, report.UpperFirst(fmt.Sprintf("%sa change costs istiod %s of CPU time.", with, report.WithInterval(report.ScaleOf(x).Bare(), x))))
+		out = append(out, report.UpperFirst(fmt.Sprintf("%sa change costs istiod %s of CPU time.", with,
+			report.WithInterval(report.ScaleOf(x).Bare(), x))))
 	}
 	return out
 }
@@ -232,7 +236,8 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 	}
 	if longest.MeanUS > 0 && k.MeanUS > 0 {
 		s := report.ScaleFor("us", k.MeanUS)
-		out = append(out, fmt.Sprintf("Of %s on average, %s takes %s (%s).", s.Value(k.MeanUS), stageWords(longest.Name), s.Value(longest.MeanUS), report.Percent(longest.MeanUS/k.MeanUS)))
+		out = append(out, fmt.Sprintf("Of %s on average, %s takes %s (%s).", s.Value(k.MeanUS),
+			stageWords(longest.Name), s.Value(longest.MeanUS), report.Percent(longest.MeanUS/k.MeanUS)))
 	}
 	reported, ok := plain["reported_convergence_p99\x00"+c.Cell.Key()]
 	hidden, okHidden := plain["hidden_convergence_p99\x00"+c.Cell.Key()]
@@ -266,7 +271,8 @@ func firstBucketWords(k *record.ControlSummary) string {
 	case n >= k.ReportedTrials:
 		return ", which only says that it falls into the first histogram bucket"
 	default:
-		return fmt.Sprintf(" on average, though in %d of %d trials it falls into the first histogram bucket", n, k.ReportedTrials)
+		return fmt.Sprintf(" on average, though in %d of %d trials it falls into the first histogram bucket", n,
+			k.ReportedTrials)
 	}
 }
 

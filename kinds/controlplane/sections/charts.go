@@ -19,9 +19,11 @@ func convergenceCharts(f record.Findings) []report.Chart {
 	for _, slice := range l.Slices(func(c record.CellSummary) bool {
 		return c.Valid > 0 && c.Control != nil && len(c.Control.Percentiles) > 0
 	}) {
-		out = append(out, report.DistributionCharts(l, slice, "convergence", "changes and proxies", func(c record.CellSummary) report.Curves {
-			return report.Curves{Cell: c.Cell, Percentiles: c.Control.Percentiles, CDF: c.Control.CDF, Samples: c.Control.Acknowledged}
-		})...)
+		out = append(out, report.DistributionCharts(l, slice, "convergence", "changes and proxies",
+			func(c record.CellSummary) report.Curves {
+				return report.Curves{Cell: c.Cell, Percentiles: c.Control.Percentiles, CDF: c.Control.CDF,
+					Samples: c.Control.Acknowledged}
+			})...)
 		for _, c := range slice.Cells {
 			if len(c.Control.Changes) > 0 {
 				out = append(out, changesChart(l, slice, c))
@@ -39,23 +41,32 @@ func changesChart(l report.Layout, slice report.Slice, c record.CellSummary) rep
 		largest = math.Max(largest, p.LastUS)
 	}
 	s := report.ScaleFor("us", largest/2)
-	lines := report.Lines{X: report.Axis{Title: "seconds after the first change", Scale: report.AxisLinear, Zero: true},
+	lines := report.Lines{X: report.Axis{Title: "seconds after the first change", Scale: report.AxisLinear,
+		Zero: true},
 		Y: report.Axis{Title: "convergence, " + s.Unit, Scale: report.AxisLinear, Zero: true}, Markers: true}
 	for i, edge := range []struct {
 		label string
 		of    func(record.ChangePoint) float64
-	}{{"last proxy", func(p record.ChangePoint) float64 { return p.LastUS }}, {"median", func(p record.ChangePoint) float64 { return p.MedianUS }}, {"first", func(p record.ChangePoint) float64 { return p.FirstUS }}} {
-		series := report.Series{Label: edge.label, Cell: c.Cell, Look: report.Look{Color: report.StackColor(i + 1), Dash: i}}
+	}{
+		{"last proxy", func(p record.ChangePoint) float64 { return p.LastUS }},
+		{"median", func(p record.ChangePoint) float64 { return p.MedianUS }},
+		{"first", func(p record.ChangePoint) float64 { return p.FirstUS }},
+	} {
+		series := report.Series{Label: edge.label, Cell: c.Cell,
+			Look: report.Look{Color: report.StackColor(i + 1), Dash: i}}
 		for _, p := range c.Control.Changes {
 			if us := edge.of(p); us >= 0 { // else never
-				series.Points = append(series.Points, report.Point{X: p.AtS, Y: us / s.Div, At: report.Fixed(p.AtS, 1) + " s", Text: report.ScaleFor("us", us).Value(us) + " " + p.Kind})
+				series.Points = append(series.Points, report.Point{X: p.AtS, Y: us / s.Div,
+					At: report.Fixed(p.AtS, 1) + " s", Text: report.ScaleFor("us", us).Value(us) + " " + p.Kind})
 			}
 		}
 		lines.Series = append(lines.Series, series)
 	}
 	label := l.Label(c.Cell, slice.Cells)
-	return report.Chart{Name: "Each change of one trial, " + label + ": until the first, the median and the last proxy had acknowledged it", Title: label,
-		Options: append([]report.Option{{Switch: "curve", Choice: "change by change"}}, slice.Options...), Lines: &lines}
+	return report.Chart{Name: "Each change of one trial, " + label +
+		": until the first, the median and the last proxy had acknowledged it", Title: label,
+		Options: append([]report.Option{{Switch: "curve", Choice: "change by change"}},
+			slice.Options...), Lines: &lines}
 }
 
 // apart is how many times longer a cell's way may be than another's on one axis.
@@ -70,10 +81,13 @@ func waterfallCharts(f record.Findings) []report.Chart {
 		return c.Valid > 0 && c.Control != nil && len(c.Control.Stages) > 0 && c.Control.MeanUS > 0
 	}) {
 		place := func(c record.CellSummary) int {
-			return slices.IndexFunc(slice.Cells, func(o record.CellSummary) bool { return o.Cell.Key() == c.Cell.Key() })
+			return slices.IndexFunc(slice.Cells,
+				func(o record.CellSummary) bool { return o.Cell.Key() == c.Cell.Key() })
 		}
 		cells := slices.Clone(slice.Cells)
-		slices.SortStableFunc(cells, func(a, b record.CellSummary) int { return cmp.Compare(a.Control.MeanUS, b.Control.MeanUS) })
+		slices.SortStableFunc(cells, func(a, b record.CellSummary) int {
+			return cmp.Compare(a.Control.MeanUS, b.Control.MeanUS)
+		})
 		for len(cells) > 0 {
 			n := 1
 			for n < len(cells) && cells[n].Control.MeanUS <= apart*cells[0].Control.MeanUS {
@@ -93,22 +107,27 @@ func waterfallChart(l report.Layout, slice report.Slice, group []record.CellSumm
 		largest = math.Max(largest, c.Control.MeanUS)
 	}
 	s := report.ScaleFor("us", largest)
-	bars, present, unexplained := report.Bars{X: report.Axis{Title: "mean, " + s.Unit, Scale: report.AxisLinear}}, map[string]bool{}, false
+	bars, present, unexplained := report.Bars{X: report.Axis{Title: "mean, " + s.Unit,
+		Scale: report.AxisLinear}}, map[string]bool{}, false
 	for _, c := range group {
 		k := c.Control
-		row := report.BarRow{Label: l.Label(c.Cell, slice.Cells), Cell: c.Cell, Text: s.Value(k.MeanUS) + ", " + report.Percent(k.ResidualUS/k.MeanUS) + " unexplained",
-			Mark: &report.BarMark{Value: k.MeanUS / s.Div, Low: k.MeanUS / s.Div, High: k.MeanUS / s.Div, Text: "measured: " + s.Value(k.MeanUS)}}
+		row := report.BarRow{Label: l.Label(c.Cell, slice.Cells), Cell: c.Cell,
+			Text: s.Value(k.MeanUS) + ", " + report.Percent(k.ResidualUS/k.MeanUS) + " unexplained",
+			Mark: &report.BarMark{Value: k.MeanUS / s.Div, Low: k.MeanUS / s.Div, High: k.MeanUS / s.Div,
+				Text: "measured: " + s.Value(k.MeanUS)}}
 		for i, name := range record.Stages() {
 			at := slices.IndexFunc(k.Stages, func(s record.Stage) bool { return s.Name == name })
 			if at < 0 || k.Stages[at].MeanUS <= 0 {
 				continue
 			}
 			present[name] = true
-			row.Pieces = append(row.Pieces, report.Piece{Color: report.StackColor(i), Value: k.Stages[at].MeanUS / s.Div, Text: stageNames[name] + ": " + s.Value(k.Stages[at].MeanUS)})
+			row.Pieces = append(row.Pieces, report.Piece{Color: report.StackColor(i),
+				Value: k.Stages[at].MeanUS / s.Div, Text: stageNames[name] + ": " + s.Value(k.Stages[at].MeanUS)})
 		}
 		if k.ResidualUS > 0 {
 			unexplained = true
-			row.Pieces = append(row.Pieces, report.Piece{Color: "ink-3", Value: k.ResidualUS / s.Div, Hatched: true, Text: "unexplained: " + s.Value(k.ResidualUS)})
+			row.Pieces = append(row.Pieces, report.Piece{Color: "ink-3", Value: k.ResidualUS / s.Div, Hatched: true,
+				Text: "unexplained: " + s.Value(k.ResidualUS)})
 		}
 		bars.Rows = append(bars.Rows, row)
 	}
@@ -121,8 +140,9 @@ func waterfallChart(l report.Layout, slice report.Slice, group []record.CellSumm
 	if unexplained {
 		legend = append(legend, report.Key{Text: "unexplained", Shape: report.KeyHatched})
 	}
-	return report.Chart{Name: "Mean time from commit to ACK by cell, stacked by stage", Options: slice.Options, Initial: slice.Initial,
-		Legend: append(legend, report.Key{Text: "measured mean", Shape: report.KeyMark}), Bars: &bars}
+	return report.Chart{Name: "Mean time from commit to ACK by cell, stacked by stage", Options: slice.Options,
+		Initial: slice.Initial,
+		Legend:  append(legend, report.Key{Text: "measured mean", Shape: report.KeyMark}), Bars: &bars}
 }
 
 // sizeCharts stack the bytes of each type of resource.
@@ -136,19 +156,23 @@ func sizeCharts(f record.Findings, title string, of func(*record.ControlSummary)
 		return sum
 	}
 	var out []report.Chart
-	for _, slice := range l.Slices(func(c record.CellSummary) bool { return c.Valid > 0 && c.Control != nil && total(c) > 0 }) {
+	for _, slice := range l.Slices(func(c record.CellSummary) bool {
+		return c.Valid > 0 && c.Control != nil && total(c) > 0
+	}) {
 		largest := 0.0
 		for _, c := range slice.Cells {
 			largest = math.Max(largest, total(c))
 		}
 		s := report.ScaleFor("bytes", largest)
-		bars, present := report.Bars{X: report.Axis{Title: "bytes on the wire, " + s.Unit, Scale: report.AxisLinear}}, map[string]bool{}
+		bars, present := report.Bars{X: report.Axis{Title: "bytes on the wire, " + s.Unit,
+			Scale: report.AxisLinear}}, map[string]bool{}
 		for _, c := range slice.Cells {
 			row := report.BarRow{Label: l.Label(c.Cell, slice.Cells), Cell: c.Cell, Text: s.Value(total(c))}
 			for i, kind := range types {
 				if bytes := float64(of(c.Control)[kind]); bytes > 0 {
 					present[kind] = true
-					row.Pieces = append(row.Pieces, report.Piece{Color: report.StackColor(i), Value: bytes / s.Div, Text: strings.ToUpper(kind) + ": " + s.Value(bytes)})
+					row.Pieces = append(row.Pieces, report.Piece{Color: report.StackColor(i), Value: bytes / s.Div,
+						Text: strings.ToUpper(kind) + ": " + s.Value(bytes)})
 				}
 			}
 			bars.Rows = append(bars.Rows, row)
@@ -159,7 +183,8 @@ func sizeCharts(f record.Findings, title string, of func(*record.ControlSummary)
 				legend = append(legend, report.Key{Text: strings.ToUpper(kind), Color: report.StackColor(i)})
 			}
 		}
-		out = append(out, report.Chart{Name: title + ", by cell, stacked by type", Options: slice.Options, Initial: slice.Initial, Legend: legend, Bars: &bars})
+		out = append(out, report.Chart{Name: title + ", by cell, stacked by type", Options: slice.Options,
+			Initial: slice.Initial, Legend: legend, Bars: &bars})
 	}
 	return out
 }
@@ -171,21 +196,26 @@ func trafficCharts(f record.Findings) []report.Chart {
 		words string
 		of    func(*record.Traffic) int64
 	}{
-		{"failed for the caller", func(t *record.Traffic) int64 { return t.PhantomFailures }}, {"saved by a retry", func(t *record.Traffic) int64 { return t.PhantomHidden }},
-		{"served by a terminating pod", func(t *record.Traffic) int64 { return t.PhantomServed }}, {"unknown outcome", func(t *record.Traffic) int64 { return t.PhantomOpen }},
+		{"failed for the caller", func(t *record.Traffic) int64 { return t.PhantomFailures }},
+		{"saved by a retry", func(t *record.Traffic) int64 { return t.PhantomHidden }},
+		{"served by a terminating pod", func(t *record.Traffic) int64 { return t.PhantomServed }},
+		{"unknown outcome", func(t *record.Traffic) int64 { return t.PhantomOpen }},
 	}
 	var out []report.Chart
 	for _, slice := range l.Slices(func(c record.CellSummary) bool {
 		return c.Valid > 0 && c.Control != nil && c.Control.Traffic != nil && c.Control.Traffic.Requests > 0
 	}) {
-		bars, present := report.Bars{X: report.Axis{Title: "of all requests, %", Scale: report.AxisLinear}}, map[int]bool{}
+		bars, present := report.Bars{X: report.Axis{Title: "of all requests, %",
+			Scale: report.AxisLinear}}, map[int]bool{}
 		for _, c := range slice.Cells {
 			t := c.Control.Traffic
-			row := report.BarRow{Label: l.Label(c.Cell, slice.Cells), Cell: c.Cell, Text: fmt.Sprintf("%s of %s requests", report.Count(t.PhantomRequests), report.Count(t.Requests))}
+			row := report.BarRow{Label: l.Label(c.Cell, slice.Cells), Cell: c.Cell,
+				Text: fmt.Sprintf("%s of %s requests", report.Count(t.PhantomRequests), report.Count(t.Requests))}
 			for i, fate := range fates {
 				if n := fate.of(t); n > 0 {
 					present[i] = true
-					row.Pieces = append(row.Pieces, report.Piece{Color: report.StackColor(i), Value: 100 * float64(n) / float64(t.Requests), Text: fate.words + ": " + report.Count(n)})
+					row.Pieces = append(row.Pieces, report.Piece{Color: report.StackColor(i),
+						Value: 100 * float64(n) / float64(t.Requests), Text: fate.words + ": " + report.Count(n)})
 				}
 			}
 			bars.Rows = append(bars.Rows, row)
@@ -197,7 +227,8 @@ func trafficCharts(f record.Findings) []report.Chart {
 			}
 		}
 		if len(legend) > 0 {
-			out = append(out, report.Chart{Name: "Requests sent to stale endpoints, by cell, stacked by outcome", Options: slice.Options, Initial: slice.Initial, Legend: legend, Bars: &bars})
+			out = append(out, report.Chart{Name: "Requests sent to stale endpoints, by cell, stacked by outcome",
+				Options: slice.Options, Initial: slice.Initial, Legend: legend, Bars: &bars})
 		}
 	}
 	return out
@@ -231,7 +262,8 @@ func frontCharts(f record.Findings) []report.Chart {
 			}
 			sx, sy := scale(across), scale(up)
 			wx, wy := words(t.Measures[across]), words(t.Measures[up])
-			dots := report.Scatter{X: report.Axis{Title: report.UpperFirst(wx) + ", " + sx.Unit, Scale: report.AxisLog}, Y: report.Axis{Title: report.UpperFirst(wy) + ", " + sy.Unit, Scale: report.AxisLog}}
+			dots := report.Scatter{X: report.Axis{Title: report.UpperFirst(wx) + ", " + sx.Unit,
+				Scale: report.AxisLog}, Y: report.Axis{Title: report.UpperFirst(wy) + ", " + sy.Unit, Scale: report.AxisLog}}
 			for _, c := range t.Cells {
 				x, y := c.Values[across], c.Values[up]
 				if !x.Known || !y.Known {
@@ -252,11 +284,15 @@ func frontCharts(f record.Findings) []report.Chart {
 				case c.Front:
 					look = report.Look{Color: "series-3"}
 				}
-				dots.Dots = append(dots.Dots, report.Dot{X: [3]float64{x.Estimate / sx.Div, x.Low / sx.Div, x.High / sx.Div}, Y: [3]float64{y.Estimate / sy.Div, y.Low / sy.Div, y.High / sy.Div},
-					Look: look, Hollow: !c.Front, Text: fmt.Sprintf("%s: %s %s, %s %s", c.Label, wx, sx.Quantity(x.Estimate, x.Low, x.High), wy, sy.Quantity(y.Estimate, y.Low, y.High))})
+				dots.Dots = append(dots.Dots, report.Dot{
+					X:    [3]float64{x.Estimate / sx.Div, x.Low / sx.Div, x.High / sx.Div},
+					Y:    [3]float64{y.Estimate / sy.Div, y.Low / sy.Div, y.High / sy.Div},
+					Look: look, Hollow: !c.Front, Text: fmt.Sprintf("%s: %s %s, %s %s", c.Label, wx,
+						sx.Quantity(x.Estimate, x.Low, x.High), wy, sy.Quantity(y.Estimate, y.Low, y.High))})
 			}
 			if len(dots.Dots) > 0 {
-				out = append(out, report.Chart{Name: "Settings that were tried: " + wy + " against " + wx + ", with 95% intervals",
+				out = append(out, report.Chart{Name: "Settings that were tried: " + wy + " against " + wx +
+					", with 95% intervals",
 					Options: []report.Option{{Switch: "measures", Choice: wy + " against " + wx}}, Scatter: &dots})
 			}
 		}

@@ -19,8 +19,9 @@ func Kind() report.Kind {
 		Name:     record.KindControlPlane,
 		Findings: findings,
 		Sections: slices.Concat([]report.Section{
-			report.Section{Name: study.SectionTuning, Tables: tuningTables}.Drawn("", "Each mark is a setting that the search tried. A filled one is on the front: "+
-				"no other setting tried is as good in every measure and better in one. The square is in use, the diamond is recommended. Less is better.", frontCharts),
+			report.Section{Name: study.SectionTuning, Tables: tuningTables}.Drawn("",
+				"Each mark is a setting that the search tried. A filled one is on the front: "+
+					"no other setting tried is as good in every measure and better in one. The square is in use, the diamond is recommended. Less is better.", frontCharts),
 			{Name: study.SectionSidecars, Tables: sidecarTables},
 			{Name: study.SectionRecovery, Tables: recoveryTables},
 			report.One(study.SectionSoak, soakTable),
@@ -28,11 +29,13 @@ func Kind() report.Kind {
 				"From the API server's commit of a change to the proxy's ACK; one sample per change and proxy that needed it.", convergenceCharts),
 			report.One(study.SectionEdges, edgesTable),
 			report.One(study.SectionZtunnels, ztunnelTable),
-			report.One(study.SectionLevers, leversTable).Drawn("Against the baseline", report.DifferenceLead, func(f record.Findings) []report.Chart {
-				return report.DifferenceCharts(findings, f, func(d finding.Def, x record.Finding) bool {
-					return x.Verdict != record.VerdictInvalid && (d.Section == study.SectionLevers || report.LatencyDifference(d, x))
-				})
-			}),
+			report.One(study.SectionLevers, leversTable).Drawn("Against the baseline", report.DifferenceLead,
+				func(f record.Findings) []report.Chart {
+					return report.DifferenceCharts(findings, f, func(d finding.Def, x record.Finding) bool {
+						return x.Verdict != record.VerdictInvalid &&
+							(d.Section == study.SectionLevers || report.LatencyDifference(d, x))
+					})
+				}),
 			report.One(study.SectionWaterfall, waterfallTable).Drawn("Where the time goes",
 				"The average path of a change, stage by stage. What the stages do not account for is shown as unexplained.", waterfallCharts),
 			report.One(study.SectionSources, secondSources),
@@ -44,12 +47,16 @@ func Kind() report.Kind {
 			report.One(study.SectionTraffic, trafficTable).Drawn("Requests to stale endpoints",
 				"An endpoint is stale once no EndpointSlice lists it. A proxy that has not been told keeps sending requests there.", trafficCharts),
 			report.One(study.SectionWire, wireTable),
-			report.One(study.SectionConfig, configTable).Drawn("Configuration that a proxy holds", "", func(f record.Findings) []report.Chart {
-				return sizeCharts(f, "Configuration that a proxy holds", func(c *record.ControlSummary) map[string]int64 { return c.ConfigBytes })
-			}),
-			report.One(study.SectionScopeConfig, scopeConfigTable).Drawn("Configuration in the scope's namespace", "", func(f record.Findings) []report.Chart {
-				return sizeCharts(f, "Configuration that a proxy holds in the namespace of the Sidecar", func(c *record.ControlSummary) map[string]int64 { return c.ScopeConfigBytes })
-			}),
+			report.One(study.SectionConfig, configTable).Drawn("Configuration that a proxy holds", "",
+				func(f record.Findings) []report.Chart {
+					return sizeCharts(f, "Configuration that a proxy holds",
+						func(c *record.ControlSummary) map[string]int64 { return c.ConfigBytes })
+				}),
+			report.One(study.SectionScopeConfig, scopeConfigTable).Drawn("Configuration in the scope's namespace", "",
+				func(f record.Findings) []report.Chart {
+					return sizeCharts(f, "Configuration that a proxy holds in the namespace of the Sidecar",
+						func(c *record.ControlSummary) map[string]int64 { return c.ScopeConfigBytes })
+				}),
 			report.One(study.SectionJoin, joinTable),
 			report.One(study.SectionHoldings, holdingTable),
 			report.One(study.SectionCost, controlCostTable),

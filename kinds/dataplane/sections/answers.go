@@ -201,19 +201,23 @@ func (a *answering) sentence(x record.Finding, context string) string {
 	case x.Verdict == record.VerdictInvalid:
 		return fmt.Sprintf("What %s %s to %s is unknown: %s.", who, verb, what, report.WhyInvalid(x))
 	case x.Verdict == record.VerdictNoEffect:
-		return report.UpperFirst(fmt.Sprintf("%s %s no overhead to %s beyond %s (95%% interval %s).", who, verb, what, s.Value(x.Margin), span))
+		return report.UpperFirst(fmt.Sprintf("%s %s no overhead to %s beyond %s (95%% interval %s).", who, verb, what,
+			s.Value(x.Margin), span))
 	case x.Verdict == record.VerdictInconclusive && (x.Reason == "" || x.Reason == record.ReasonIncludesZero):
 		from, to := s.Ends(x.Estimate, x.Low, x.High)
-		return report.UpperFirst(fmt.Sprintf("%s %s between %s and %s to %s: too wide to call.%s", who, verb, from, report.Join(to, s.Unit), what, missed(x, s)))
+		return report.UpperFirst(fmt.Sprintf("%s %s between %s and %s to %s: too wide to call.%s", who, verb, from,
+			report.Join(to, s.Unit), what, missed(x, s)))
 	case x.Verdict == record.VerdictInconclusive:
-		return fmt.Sprintf("What %s %s to %s is inconclusive: %s. %s.", who, verb, what, figure, report.UpperFirst(x.Warnings[0]))
+		return fmt.Sprintf("What %s %s to %s is inconclusive: %s. %s.", who, verb, what, figure,
+			report.UpperFirst(x.Warnings[0]))
 	case x.High < 0:
 		e, span := s.Parts(-x.Estimate, -x.High, -x.Low)
 		takes := "takes"
 		if many {
 			takes = "take"
 		}
-		return report.UpperFirst(fmt.Sprintf("%s %s %s (95%% interval %s) off %s.", who, takes, report.Join(e, s.Unit), span, what))
+		return report.UpperFirst(fmt.Sprintf("%s %s %s (95%% interval %s) off %s.", who, takes,
+			report.Join(e, s.Unit), span, what))
 	}
 	return report.UpperFirst(fmt.Sprintf("%s %s %s to %s.", who, verb, figure, what))
 }
@@ -256,7 +260,8 @@ func (a *answering) varied() []string {
 			continue
 		}
 		first, last := ends[0], ends[len(ends)-1]
-		if len(ends) == 1 || first.Verdict != record.VerdictReal || last.Verdict != record.VerdictReal || first.Estimate <= 0 {
+		if len(ends) == 1 || first.Verdict != record.VerdictReal || last.Verdict != record.VerdictReal ||
+			first.Estimate <= 0 {
 			for i, end := range []record.Finding{first, last} {
 				if i == 0 || len(ends) > 1 {
 					sentences = append(sentences, a.sentence(end, a.at(context, end)))
@@ -269,7 +274,8 @@ func (a *answering) varied() []string {
 	}
 	if len(growth) > 0 && len(growth) == len(combinations) && len(levels) > 1 {
 		who, many := report.Subject(record.Finding{Cell: a.top, Against: report.Pick(a.against, a.Compared)})
-		head := fmt.Sprintf("From %s to %s, what %s %s to %s %s.", levels[0], report.LevelLabel(*a.Numeric, levels[len(levels)-1]),
+		head := fmt.Sprintf("From %s to %s, what %s %s to %s %s.", levels[0],
+			report.LevelLabel(*a.Numeric, levels[len(levels)-1]),
 			who, adds(many), Kind().Phrase(a.name), report.Sequence(growth))
 		sentences = append([]string{head}, sentences...)
 	}
@@ -293,8 +299,10 @@ func (a *answering) both(context []string, first, last record.Finding) string {
 	who, many := report.Subject(first)
 	s := report.ScaleFor(first.Unit, math.Max(first.Estimate, last.Estimate)).Bare()
 	out := fmt.Sprintf("%s %s %s to %s %s and %s %s.", who, adds(many),
-		s.Quantity(first.Estimate, first.Low, first.High), Kind().Phrase(a.name), report.FactorWords(a.Numeric.Factor, first.Cell[a.Numeric.Factor]),
-		s.Quantity(last.Estimate, last.Low, last.High), report.FactorWords(a.Numeric.Factor, last.Cell[a.Numeric.Factor]))
+		s.Quantity(first.Estimate, first.Low, first.High), Kind().Phrase(a.name), report.FactorWords(a.Numeric.Factor,
+			first.Cell[a.Numeric.Factor]),
+		s.Quantity(last.Estimate, last.Low, last.High), report.FactorWords(a.Numeric.Factor,
+			last.Cell[a.Numeric.Factor]))
 	if len(context) > 0 {
 		out = strings.Join(context, " ") + ", " + out
 	}

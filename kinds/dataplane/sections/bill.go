@@ -48,7 +48,11 @@ func billTables(f record.Findings) []report.Table {
 			for _, line := range []struct {
 				name string
 				of   record.Priced
-			}{{"sum of " + words.Plural(len(s.Parts), "part"), s.Sum}, {"all together", s.Together}, {"beyond the sum", s.Interaction}} {
+			}{
+				{"sum of " + words.Plural(len(s.Parts), "part"), s.Sum},
+				{"all together", s.Together},
+				{"beyond the sum", s.Interaction},
+			} {
 				row := make([]report.Text, len(added.Columns))
 				row[1], row[2] = report.Text{S: line.name, Style: report.StyleStrong}, pricedText(line.of, largest)
 				row[len(row)-1] = report.Verdict(line.of.Verdict)
@@ -85,7 +89,8 @@ func billTable(title string, parts []record.BillPart, sums ...record.Priced) (re
 			figures = append(figures, sums...)
 		}
 		names, largest[c.name] = append(names, c.name), farthest(figures)
-		t.Columns = append(t.Columns, report.Column{Head: headWithUnit(c.head, largest[c.name]), Right: true, Keep: c.keep})
+		t.Columns = append(t.Columns, report.Column{Head: headWithUnit(c.head, largest[c.name]), Right: true,
+			Keep: c.keep})
 	}
 	t.Columns = append(t.Columns, report.Column{Head: "verdict", Keep: 1})
 	for _, p := range parts {
@@ -237,7 +242,8 @@ func billCharts(f record.Findings) []report.Chart {
 				if len(rows) == 0 {
 					continue
 				}
-				out = append(out, pricedChart(list.title+of+": "+c.head, list.title+of, c.head, report.Option{Switch: "figure", Choice: c.head}, append(rows, list.sums...)))
+				out = append(out, pricedChart(list.title+of+": "+c.head, list.title+of, c.head,
+					report.Option{Switch: "figure", Choice: c.head}, append(rows, list.sums...)))
 			}
 		}
 	}
@@ -263,5 +269,6 @@ func pricedChart(name, title, measure string, option report.Option, rows []repor
 		rows[i].Estimate, rows[i].Low, rows[i].High = p.Estimate/s.Div, p.Low/s.Div, p.High/s.Div
 	}
 	return report.Chart{Name: name + ", with intervals", Title: title, Options: []report.Option{option},
-		Intervals: &report.Intervals{X: report.Axis{Title: headWithUnit(measure, largest), Scale: report.AxisLinear}, Rows: rows}}
+		Intervals: &report.Intervals{X: report.Axis{Title: headWithUnit(measure, largest), Scale: report.AxisLinear},
+			Rows: rows}}
 }

@@ -52,7 +52,8 @@ func (a *answering) grouped() []string {
 		answers = append(answers, fmt.Sprintf("What %s %s is inconclusive.", adding(labels), what))
 	}
 	if labels := rest[record.VerdictInvalid]; len(labels) > 0 {
-		answers = append(answers, fmt.Sprintf("What %s %s is unknown: too few valid trials or requests.", adding(labels), what))
+		answers = append(answers, fmt.Sprintf("What %s %s is unknown: too few valid trials or requests.",
+			adding(labels), what))
 	}
 	return answers
 }

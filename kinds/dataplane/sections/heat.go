@@ -21,7 +21,8 @@ func heatCharts(f record.Findings) []report.Chart {
 		}
 		edges := c.Heat.EdgesUS
 		s := report.ScaleFor("us", edges[len(edges)-1]/4)
-		heat := report.Heatmap{X: report.Axis{Title: "block", Scale: report.AxisLinear}, Y: report.Axis{Title: "latency, " + s.Unit, Scale: report.AxisLog}, What: "requests"}
+		heat := report.Heatmap{X: report.Axis{Title: "block", Scale: report.AxisLinear},
+			Y: report.Axis{Title: "latency, " + s.Unit, Scale: report.AxisLog}, What: "requests"}
 		heat.Counts = make([][]int64, len(edges)-1)
 		for i, us := range edges {
 			heat.YEdges = append(heat.YEdges, us/s.Div)
@@ -32,9 +33,11 @@ func heatCharts(f record.Findings) []report.Chart {
 		heat.XEdges = []float64{0.5}
 		next := 0
 		for block := range c.Heat.Blocks[len(c.Heat.Blocks)-1] + 1 { // those without a valid trial stay empty
-			heat.XEdges, heat.XTexts = append(heat.XEdges, float64(block)+1.5), append(heat.XTexts, fmt.Sprintf("block %d", block+1))
+			heat.XEdges, heat.XTexts = append(heat.XEdges, float64(block)+1.5), append(heat.XTexts,
+				fmt.Sprintf("block %d", block+1))
 			if every := math.Ceil(float64(len(c.Heat.Blocks)) / 20); math.Mod(float64(block), every) == 0 {
-				heat.X.Ticks = append(heat.X.Ticks, report.Tick{Value: float64(block + 1), Text: report.Count(block + 1)})
+				heat.X.Ticks = append(heat.X.Ticks, report.Tick{Value: float64(block + 1),
+					Text: report.Count(block + 1)})
 			}
 			has := c.Heat.Blocks[next] == block
 			for i := range heat.Counts {
@@ -48,7 +51,8 @@ func heatCharts(f record.Findings) []report.Chart {
 				next++
 			}
 		}
-		out = append(out, report.Chart{Name: "Requests by block and latency, " + c.Label, Options: []report.Option{{Switch: "cell", Choice: c.Label}}, Heatmap: &heat})
+		out = append(out, report.Chart{Name: "Requests by block and latency, " + c.Label,
+			Options: []report.Option{{Switch: "cell", Choice: c.Label}}, Heatmap: &heat})
 	}
 	return out
 }

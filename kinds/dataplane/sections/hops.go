@@ -39,7 +39,8 @@ func hopTables(f record.Findings) []report.Table {
 				continue
 			}
 			names, largest[c.name] = append(names, c.name), farthest(figures)
-			t.Columns = append(t.Columns, report.Column{Head: headWithUnit(c.head, largest[c.name]), Right: true, Keep: c.keep})
+			t.Columns = append(t.Columns, report.Column{Head: headWithUnit(c.head, largest[c.name]), Right: true,
+				Keep: c.keep})
 		}
 		t.Columns = append(t.Columns, report.Column{Head: "what it is", Keep: 1})
 		for i, term := range h.Terms {
@@ -123,7 +124,8 @@ func hopCharts(f record.Findings) []report.Chart {
 				}
 			}
 			if len(rows) > 0 {
-				out = append(out, pricedChart("Cost breakdown of the request path: "+c.head, title, c.head, report.Option{Switch: "figure", Choice: c.head}, rows))
+				out = append(out, pricedChart("Cost breakdown of the request path: "+c.head, title, c.head,
+					report.Option{Switch: "figure", Choice: c.head}, rows))
 			}
 		}
 	}

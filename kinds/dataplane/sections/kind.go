@@ -16,29 +16,36 @@ func Kind() report.Kind {
 		Name:     record.KindDataPlane,
 		Findings: findings,
 		Sections: slices.Concat([]report.Section{
-			report.Section{Name: study.SectionBill, Tables: billTables}.Drawn("The bill", "A part's cost is the within-block difference to the same pods without it. "+
-				"The number before each name is its rank by CPU; parts that cannot be ranked share one. Hollow marks are not significant.", billCharts),
+			report.Section{Name: study.SectionBill, Tables: billTables}.Drawn("The bill",
+				"A part's cost is the within-block difference to the same pods without it. "+
+					"The number before each name is its rank by CPU; parts that cannot be ranked share one. Hollow marks are not significant.", billCharts),
 			report.Section{Name: study.SectionHops, Tables: hopTables}.Drawn("Cost breakdown of the request path",
 				"Each part is the within-block difference between cells with and without it. Hollow marks are not significant.", hopCharts),
 			report.One(study.SectionSaturation, saturationTable).Drawn("Latency against the rate",
 				"Over all valid trials at each rate measured. Where a curve turns up, queueing starts to dominate.", saturationCharts),
 			report.One(study.SectionLatency, latencyTable).Drawn("", report.LatencyLead, report.LatencyCharts),
-			report.Charted(sectionHeat, "", "How many requests of each block took how long: the darker, the more.", heatCharts),
-			report.One(study.SectionTail, overheadTable).Drawn("Overhead", report.DifferenceLead, func(f record.Findings) []report.Chart {
-				return report.DifferenceCharts(findings, f, report.LatencyDifference)
-			}),
+			report.Charted(sectionHeat, "", "How many requests of each block took how long: the darker, the more.",
+				heatCharts),
+			report.One(study.SectionTail, overheadTable).Drawn("Overhead", report.DifferenceLead,
+				func(f record.Findings) []report.Chart {
+					return report.DifferenceCharts(findings, f, report.LatencyDifference)
+				}),
 			report.One(study.SectionWaiting, waitingTable),
 			report.One(study.SectionCPU, cpuTable).Drawn("CPU per request", report.CPULead, report.CPUCharts),
 			report.One(study.SectionNodes, nodesTable),
-			report.One(study.SectionThreads, threadsTable).Drawn("", "Per-thread CPU time from just before the window to just after it, as the kernel accounts it; "+
-				"a thread at 100% is saturated.", threadCharts),
+			report.One(study.SectionThreads, threadsTable).Drawn("",
+				"Per-thread CPU time from just before the window to just after it, as the kernel accounts it; "+
+					"a thread at 100% is saturated.", threadCharts),
 			report.One(study.SectionLimits, limitsTable),
 			report.One(study.SectionMemory, memoryTable).Drawn("", report.MemoryLead, report.MemoryCharts),
 			report.One(study.SectionFits, fitsTable),
 			report.One(study.SectionMoney, report.MoneyTable).Answering(report.MoneyAnswers),
 			report.Section{Name: study.SectionSizing, Tables: report.SizingTables}.Leading(report.SizingAnswers),
-			report.One(study.SectionVersions, func(f record.Findings) report.Table { return versionsTable(pairings(f)) }),
-			report.One(study.SectionFilters, func(f record.Findings) report.Table { return filtersTable(f, filterPairings(f)) }),
+			report.One(study.SectionVersions,
+				func(f record.Findings) report.Table { return versionsTable(pairings(f)) }),
+			report.One(study.SectionFilters, func(f record.Findings) report.Table {
+				return filtersTable(f, filterPairings(f))
+			}),
 			report.Section{Name: study.SectionProfiles, Tables: profilesTables}.Drawn("", "", profileCharts),
 			report.Conditions(),
 		}, report.Common(findings, false, false)),

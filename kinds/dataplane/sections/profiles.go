@@ -32,7 +32,8 @@ func profilesTables(f record.Findings) []report.Table {
 		if json.Unmarshal(raw, &v) != nil || v.Costs == nil {
 			continue
 		}
-		s := profile.Summary{Title: v.Title, Kind: v.Kind, Unit: v.Unit, Total: v.Total, Samples: v.Samples, Trust: v.Trust, Enough: v.Enough, Advice: v.Advice, Costs: *v.Costs}
+		s := profile.Summary{Title: v.Title, Kind: v.Kind, Unit: v.Unit, Total: v.Total, Samples: v.Samples,
+			Trust: v.Trust, Enough: v.Enough, Advice: v.Advice, Costs: *v.Costs}
 		t := report.ProfileCentres(s, maxCentres)
 		t.Title = "Where the CPU time goes: " + v.Title
 		if profile.TooFew(s.Kind, s.Samples) != "" { // the title says so
@@ -62,7 +63,9 @@ func profilesTables(f record.Findings) []report.Table {
 
 // profilingTable is what profiling added to the CPU of what was profiled.
 func profilingTable(f record.Findings) report.Table {
-	t := report.Table{Title: "Profiling overhead", Columns: append(report.FactorColumns(f), report.Column{Head: "proxy"}, report.Column{Head: "extra CPU vs. the window (95% interval)", Right: true}, report.Column{Head: "verdict", Keep: 2})}
+	t := report.Table{Title: "Profiling overhead", Columns: append(report.FactorColumns(f),
+		report.Column{Head: "proxy"}, report.Column{Head: "extra CPU vs. the window (95% interval)",
+			Right: true}, report.Column{Head: "verdict", Keep: 2})}
 	for _, part := range record.ProxyParts() {
 		for _, x := range f.Findings {
 			if x.Name != study.FindingProfileCost+"_"+part {
@@ -72,7 +75,8 @@ func profilingTable(f record.Findings) report.Table {
 			if x.Verdict == record.VerdictInvalid {
 				value = report.Text{S: "too few blocks", Style: report.StyleDim}
 			}
-			t.Rows = append(t.Rows, append(report.FactorTexts(f, x.Cell), report.Text{S: report.PartWords(part)}, value, report.Verdict(x.Verdict)))
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, x.Cell), report.Text{S: report.PartWords(part)},
+				value, report.Verdict(x.Verdict)))
 		}
 	}
 	return t
@@ -84,7 +88,8 @@ func profileCharts(f record.Findings) []report.Chart {
 	for _, raw := range f.Profiles {
 		var v profile.View
 		if json.Unmarshal(raw, &v) == nil {
-			out = append(out, report.Chart{Name: "Flame graph of " + v.Title, Options: []report.Option{{Switch: "profile of", Choice: v.Title}}, Flame: raw})
+			out = append(out, report.Chart{Name: "Flame graph of " + v.Title,
+				Options: []report.Option{{Switch: "profile of", Choice: v.Title}}, Flame: raw})
 		}
 	}
 	return out

@@ -18,11 +18,14 @@ func saturationTable(f record.Findings) report.Table {
 		return report.Table{}
 	}
 	t := report.Table{Title: "Maximum sustainable rate, requests/s"}
-	factors := slices.DeleteFunc(slices.Clone(f.Factors), func(l record.FactorLevels) bool { return l.Factor == "rate" })
+	factors := slices.DeleteFunc(slices.Clone(f.Factors),
+		func(l record.FactorLevels) bool { return l.Factor == "rate" })
 	for _, l := range factors {
 		t.Columns = append(t.Columns, report.FactorColumn(l))
 	}
-	t.Columns = append(t.Columns, report.Column{Head: "meets the bound (95% interval)", Right: true}, report.Column{Head: "knee", Right: true, Keep: 5}, report.Column{Head: "blocks", Right: true, Keep: 1}, report.Column{Head: "limited by", Keep: 3})
+	t.Columns = append(t.Columns, report.Column{Head: "meets the bound (95% interval)", Right: true},
+		report.Column{Head: "knee", Right: true, Keep: 5}, report.Column{Head: "blocks", Right: true,
+			Keep: 1}, report.Column{Head: "limited by", Keep: 3})
 	seen := map[string]bool{}
 	for _, c := range f.Cells {
 		cell := report.WithoutRate(c.Cell)
@@ -40,7 +43,8 @@ func saturationTable(f record.Findings) report.Table {
 		if haveH {
 			blocks = report.Text{S: report.Count(h.Blocks)}
 		}
-		t.Rows = append(t.Rows, append(row, reachText(h, haveH), reachText(k, haveK), blocks, report.Text{S: strings.Join(h.Warnings, "; ")}))
+		t.Rows = append(t.Rows, append(row, reachText(h, haveH), reachText(k, haveK), blocks,
+			report.Text{S: strings.Join(h.Warnings, "; ")}))
 	}
 	t.Notes = append(t.Notes, "The interval goes from a rate that meets the bound to one that does not. "+
 		"Knee: from the highest rate at which p99 stays within twice its value at the lowest rate, by medians over blocks, to the next rate measured; it has no confidence interval. "+
@@ -71,7 +75,9 @@ func saturationCharts(f record.Findings) []report.Chart {
 		return nil
 	}
 	l := report.LayoutOf(f)
-	cells := slices.DeleteFunc(slices.Clone(f.Cells), func(c record.CellSummary) bool { return c.Valid == 0 || !(report.Number(c.Cell[study.FactorRate]) > 0) })
+	cells := slices.DeleteFunc(slices.Clone(f.Cells), func(c record.CellSummary) bool {
+		return c.Valid == 0 || !(report.Number(c.Cell[study.FactorRate]) > 0)
+	})
 	rates := f.Factors[i]
 	rates.Levels = slices.Clone(rates.Levels)
 	slices.SortFunc(rates.Levels, func(a, b string) int { return cmp.Compare(report.Number(a), report.Number(b)) })
@@ -87,12 +93,14 @@ func saturationCharts(f record.Findings) []report.Chart {
 			for _, c := range g.Cells {
 				if us := c.Intended.At(q.q); us > 0 {
 					x := report.Number(c.Cell[study.FactorRate])
-					series.Points = append(series.Points, report.Point{X: x, Y: us / 1000, At: report.Amount(x) + " requests per second", Text: report.ScaleFor("us", us).Value(us)})
+					series.Points = append(series.Points, report.Point{X: x, Y: us / 1000,
+						At: report.Amount(x) + " requests per second", Text: report.ScaleFor("us", us).Value(us)})
 				}
 			}
 			lines.Series = append(lines.Series, series)
 		}
-		out = append(out, report.Chart{Name: "Latency (" + q.name + ") against the rate", Options: []report.Option{{Switch: "percentile", Choice: q.name}}, Lines: &lines})
+		out = append(out, report.Chart{Name: "Latency (" + q.name + ") against the rate",
+			Options: []report.Option{{Switch: "percentile", Choice: q.name}}, Lines: &lines})
 	}
 	return out
 }

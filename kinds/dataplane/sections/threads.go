@@ -16,14 +16,18 @@ import (
 const maxThreadRows = 48
 
 // threadParts are the parts whose threads are shown, proxies first.
-var threadParts = slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartControl})
+var threadParts = slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator,
+	record.PartControl})
 
 // threadsTable has what the threads of proxies did, one row for each that
 // matters; where there is room also those of the other parts, and where there is
 // none a row for all workers of a proxy.
 func threadsTable(f record.Findings) report.Table {
-	t := report.Table{Title: "Threads: on-CPU time share", Columns: append(report.FactorColumns(f), report.Column{Head: "part"}, report.Column{Head: "thread"}, report.Column{Head: "user", Right: true, Keep: 8}, report.Column{Head: "kernel", Right: true, Keep: 8},
-		report.Column{Head: "run-queue wait", Right: true, Keep: 6}, report.Column{Head: "involuntary ctx switches/s", Right: true, Keep: 2}, report.Column{Head: "connections", Right: true, Keep: 4}, report.Column{Head: "threads", Right: true, Keep: 1})}
+	t := report.Table{Title: "Threads: on-CPU time share", Columns: append(report.FactorColumns(f),
+		report.Column{Head: "part"}, report.Column{Head: "thread"}, report.Column{Head: "user", Right: true,
+			Keep: 8}, report.Column{Head: "kernel", Right: true, Keep: 8},
+		report.Column{Head: "run-queue wait", Right: true, Keep: 6}, report.Column{Head: "involuntary ctx switches/s",
+			Right: true, Keep: 2}, report.Column{Head: "connections", Right: true, Keep: 4}, report.Column{Head: "threads", Right: true, Keep: 1})}
 	n := countThreadRows(f, threadParts)
 	parts := threadParts
 	if n > maxThreadRows {
@@ -47,7 +51,8 @@ func threadsTable(f record.Findings) report.Table {
 		}
 	}
 	t.Notes = append(t.Notes, fmt.Sprintf("Share of one CPU, mean over trials. Connections: accepted per trial. "+
-		"In each trial the threads add up to the CPU time of their cgroups, within %s or 1 ms.", percentOf(max(worst, 0.0001))))
+		"In each trial the threads add up to the CPU time of their cgroups, within %s or 1 ms.", percentOf(max(worst,
+		0.0001))))
 	t.Notes = append(t.Notes, busiestNotes(f)...)
 	return t
 }
@@ -77,8 +82,11 @@ func workersOf(s record.ThreadsSummary) (busiest record.ThreadRow, mean float64,
 
 // workersTable has a row for the workers of each proxy of each cell.
 func workersTable(f record.Findings) report.Table {
-	t := report.Table{Title: "Worker threads: on-CPU time share", Columns: append(report.FactorColumns(f), report.Column{Head: "part"}, report.Column{Head: "workers", Right: true, Keep: 3}, report.Column{Head: "busiest", Right: true, Keep: 9},
-		report.Column{Head: "in the kernel", Right: true, Keep: 4}, report.Column{Head: "mean of all", Right: true, Keep: 6}, report.Column{Head: "run-queue wait of busiest", Right: true, Keep: 7}, report.Column{Head: "limit", Keep: 5})}
+	t := report.Table{Title: "Worker threads: on-CPU time share",
+		Columns: append(report.FactorColumns(f), report.Column{Head: "part"},
+			report.Column{Head: "workers", Right: true, Keep: 3}, report.Column{Head: "busiest", Right: true, Keep: 9},
+			report.Column{Head: "in the kernel", Right: true, Keep: 4}, report.Column{Head: "mean of all", Right: true,
+				Keep: 6}, report.Column{Head: "run-queue wait of busiest", Right: true, Keep: 7}, report.Column{Head: "limit", Keep: 5})}
 	for _, c := range f.Cells {
 		for _, part := range record.ProxyParts() {
 			s := c.Threads[part]
@@ -90,7 +98,8 @@ func workersTable(f record.Findings) report.Table {
 			if s.Limit != "" {
 				limit = report.Text{S: limitWords(s.Limit), Style: report.StyleBad}
 			}
-			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: report.PartWords(part)}, report.Text{S: strconv.Itoa(n)}, report.Text{S: percentOf(top.BusyRatio())},
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: report.PartWords(part)},
+				report.Text{S: strconv.Itoa(n)}, report.Text{S: percentOf(top.BusyRatio())},
 				report.Text{S: percentOf(top.SystemRatio)}, report.Text{S: percentOf(mean)}, report.Text{S: percentOf(top.WaitRatio)}, limit))
 		}
 	}
@@ -143,8 +152,10 @@ func threadTexts(part string, s record.ThreadsSummary, r record.ThreadRow) []rep
 		connections = report.Text{S: report.Count(*n)}
 	}
 	return []report.Text{
-		{S: report.PartWords(part)}, {S: r.Name}, {S: percentOf(r.UserRatio), Style: busy}, {S: percentOf(r.SystemRatio), Style: busy},
-		{S: percentOf(r.WaitRatio)}, {S: report.Fixed(r.InvoluntaryPerS, 0)}, connections, {S: strconv.Itoa(r.Threads)},
+		{S: report.PartWords(part)}, {S: r.Name}, {S: percentOf(r.UserRatio),
+			Style: busy}, {S: percentOf(r.SystemRatio), Style: busy},
+		{S: percentOf(r.WaitRatio)}, {S: report.Fixed(r.InvoluntaryPerS,
+			0)}, connections, {S: strconv.Itoa(r.Threads)},
 	}
 }
 
@@ -158,11 +169,13 @@ func percentOf(ratio float64) string {
 
 // limitsTable has what holds proxies back, where anything does.
 func limitsTable(f record.Findings) report.Table {
-	t := report.Table{Title: "Proxy bottlenecks", Columns: append(report.FactorColumns(f), report.Column{Head: "part"}, report.Column{Head: "limit"}, report.Column{Head: "evidence"})}
+	t := report.Table{Title: "Proxy bottlenecks", Columns: append(report.FactorColumns(f),
+		report.Column{Head: "part"}, report.Column{Head: "limit"}, report.Column{Head: "evidence"})}
 	for _, c := range f.Cells {
 		for _, part := range threadParts {
 			if s := c.Threads[part]; s.Limit != "" {
-				t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: report.PartWords(part)}, report.Text{S: limitWords(s.Limit), Style: report.StyleBad}, report.Text{S: s.Says}))
+				t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: report.PartWords(part)},
+					report.Text{S: limitWords(s.Limit), Style: report.StyleBad}, report.Text{S: s.Says}))
 			}
 		}
 	}
@@ -224,16 +237,23 @@ func threadCharts(f record.Findings) []report.Chart {
 					bars.Rows = append(bars.Rows, report.BarRow{
 						Label: l.Label(c.Cell, slice.Cells) + " · " + r.Name, Cell: c.Cell, Text: percentOf(r.BusyRatio()) + ", waited " + percentOf(r.WaitRatio),
 						Pieces: []report.Piece{
-							{Color: color, Value: 100 * r.UserRatio, Text: r.Name + ", user: " + percentOf(r.UserRatio)},
-							{Color: color, Value: 100 * r.SystemRatio, Hatched: true, Text: r.Name + ", kernel: " + percentOf(r.SystemRatio)},
-							{Color: "rule", Value: 100 * r.WaitRatio, Text: r.Name + ", run-queue wait: " + percentOf(r.WaitRatio)},
+							{Color: color, Value: 100 * r.UserRatio,
+								Text: r.Name + ", user: " + percentOf(r.UserRatio)},
+							{Color: color, Value: 100 * r.SystemRatio, Hatched: true,
+								Text: r.Name + ", kernel: " + percentOf(r.SystemRatio)},
+							{Color: "rule", Value: 100 * r.WaitRatio,
+								Text: r.Name + ", run-queue wait: " + percentOf(r.WaitRatio)},
 						},
 					})
 				}
 			}
-			out = append(out, report.Chart{Name: "Threads of the " + words + ": on-CPU time share, kernel time hatched, and run-queue wait",
-				Options: append([]report.Option{{Switch: "part", Choice: words}}, slice.Options...), Initial: slice.Initial,
-				Legend: []report.Key{{Text: words, Color: color}, {Text: "hatched: in the kernel", Shape: report.KeyHatched}, {Text: "run-queue wait", Color: "rule"}}, Bars: &bars})
+			out = append(out, report.Chart{Name: "Threads of the " + words +
+				": on-CPU time share, kernel time hatched, and run-queue wait",
+				Options: append([]report.Option{{Switch: "part", Choice: words}},
+					slice.Options...), Initial: slice.Initial,
+				Legend: []report.Key{{Text: words, Color: color},
+					{Text: "hatched: in the kernel", Shape: report.KeyHatched}, {Text: "run-queue wait",
+						Color: "rule"}}, Bars: &bars})
 		}
 	}
 	return out

@@ -11,7 +11,8 @@ import (
 )
 
 // failureColors are those of kinds of failure, the most frequent first.
-var failureColors = []string{"series-3", "series-4", "series-5", "series-7", "series-1", "series-8", "series-6", "series-0"}
+var failureColors = []string{"series-3", "series-4", "series-5", "series-7", "series-1", "series-8", "series-6",
+	"series-0"}
 
 // timelineCharts draw what happened in one trial of each cell.
 func timelineCharts(f record.Findings) []report.Chart {
@@ -49,8 +50,10 @@ func initialCell(f record.Findings) string {
 
 func timelineChart(s *record.ScenarioSummary) report.Chart {
 	bin := s.Series.BinS
-	t := report.Timeline{Step: bin, X: report.Axis{Title: "seconds after the first request", Scale: report.AxisLinear, Range: &[2]float64{0, s.Seconds}}}
-	t.Counts.Y = report.Axis{Title: "requests per second, those that failed in colour", Scale: report.AxisLinear, Zero: true}
+	t := report.Timeline{Step: bin, X: report.Axis{Title: "seconds after the first request", Scale: report.AxisLinear,
+		Range: &[2]float64{0, s.Seconds}}}
+	t.Counts.Y = report.Axis{Title: "requests per second, those that failed in colour", Scale: report.AxisLinear,
+		Zero: true}
 	for _, n := range s.Series.Requests {
 		t.Counts.All = append(t.Counts.All, float64(n)/bin)
 	}
@@ -70,7 +73,8 @@ func timelineChart(s *record.ScenarioSummary) report.Chart {
 				all = s.Series.Requests[at]
 			}
 			kind.Values = append(kind.Values, float64(n)/bin)
-			kind.Texts = append(kind.Texts, fmt.Sprintf("%s s: %s of %s failed, %s", report.Fixed(float64(at)*bin, 1), report.Count(n), report.Count(all), name))
+			kind.Texts = append(kind.Texts, fmt.Sprintf("%s s: %s of %s failed, %s", report.Fixed(float64(at)*bin, 1),
+				report.Count(n), report.Count(all), name))
 		}
 		t.Counts.Kinds = append(t.Counts.Kinds, kind)
 		legend = append(legend, report.Key{Text: name + ": " + report.Count(total[name]), Color: kind.Color})
@@ -82,12 +86,14 @@ func timelineChart(s *record.ScenarioSummary) report.Chart {
 		}
 	}
 	us := report.ScaleFor("us", largest/2)
-	t.Y = report.Axis{Title: fmt.Sprintf("latency of answered requests, %s, of each %s ms", us.Unit, report.Fixed(1000*bin, 0)), Scale: report.AxisLog}
+	t.Y = report.Axis{Title: fmt.Sprintf("latency of answered requests, %s, of each %s ms", us.Unit,
+		report.Fixed(1000*bin, 0)), Scale: report.AxisLog}
 	for i, curve := range []struct {
 		label  string
 		values []float64
 	}{{"largest", s.Series.MaxUS}, {"p99", s.Series.P99US}, {"median", s.Series.P50US}} {
-		one := report.Curve{Label: curve.label, Look: report.Look{Color: []string{"series-0", "series-2", "series-1"}[i], Dash: []int{0, 1, 0}[i]}, Dots: i == 0}
+		one := report.Curve{Label: curve.label, Look: report.Look{Color: []string{"series-0", "series-2",
+			"series-1"}[i], Dash: []int{0, 1, 0}[i]}, Dots: i == 0}
 		for _, v := range curve.values {
 			one.Values = append(one.Values, v/us.Div)
 		}
@@ -103,7 +109,8 @@ func timelineChart(s *record.ScenarioSummary) report.Chart {
 				text += ": " + more
 			}
 		}
-		t.Events = append(t.Events, report.Event{Name: one.Name, Begin: one.BeginS, End: one.EndS, Bad: one.Error != "", Text: text})
+		t.Events = append(t.Events, report.Event{Name: one.Name, Begin: one.BeginS, End: one.EndS,
+			Bad: one.Error != "", Text: text})
 	}
 	return report.Chart{Legend: legend, Timeline: &t}
 }
@@ -120,8 +127,10 @@ func graphCharts(f record.Findings) []report.Chart {
 		}
 		label := l.Label(c.Cell, f.Cells)
 		for i, w := range append([]record.ScenarioWindow{s.Total}, s.Windows...) {
-			out = append(out, report.Chart{Name: "The service graph in " + w.Name + " with " + label + ": rate, errors and latency on each edge",
-				Options: []report.Option{{Switch: "cell", Choice: label}, {Switch: "window", Choice: w.Name}}, Initial: i == 0 && c.Label == initial, Graph: graphOf(s, w)})
+			out = append(out, report.Chart{Name: "The service graph in " + w.Name + " with " + label +
+				": rate, errors and latency on each edge",
+				Options: []report.Option{{Switch: "cell", Choice: label},
+					{Switch: "window", Choice: w.Name}}, Initial: i == 0 && c.Label == initial, Graph: graphOf(s, w)})
 		}
 	}
 	return out
@@ -159,7 +168,10 @@ func graphOf(s *record.ScenarioSummary, w record.ScenarioWindow) *report.Graph {
 		for _, via := range line.Via {
 			edge.Via = append(edge.Via, [2]float64{via[0] + 1, via[1]})
 		}
-		i := slices.IndexFunc(w.Edges, func(e record.ScenarioEdge) bool { return e.From == line.From && e.To == line.To })
+		i := slices.IndexFunc(w.Edges, func(e record.ScenarioEdge) bool {
+			return e.From == line.From &&
+				e.To == line.To
+		})
 		if i >= 0 {
 			passed(&edge, w, w.Edges[i], most)
 		}
@@ -194,7 +206,8 @@ func passed(edge *report.GraphEdge, w record.ScenarioWindow, e record.ScenarioEd
 	}
 	perSecond := report.Scale{Div: 1}.Plain(rate) + "/s" + extra
 	edge.Lines = []report.GraphLine{{Text: perSecond, Short: perSecond}, share,
-		{Text: "p50 " + latency(e.P50US), Short: latency(e.P50US), Style: "dim"}, {Text: "p99 " + latency(e.P99US), Short: latency(e.P99US), Style: "dim"}}
+		{Text: "p50 " + latency(e.P50US), Short: latency(e.P50US), Style: "dim"}, {Text: "p99 " + latency(e.P99US),
+			Short: latency(e.P99US), Style: "dim"}}
 	edge.Text = fmt.Sprintf("%s to %s: %s requests, %s attempts, %s failed, p50 %s, p99 %s in %s", e.From, e.To,
 		report.Count(e.Requests), report.Count(e.Attempts), report.Count(e.Failed), latency(e.P50US), latency(e.P99US), w.Name)
 }

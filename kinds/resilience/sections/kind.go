@@ -17,9 +17,11 @@ func Kind() report.Kind {
 		Sections: slices.Concat([]report.Section{
 			report.One(study.SectionVerdicts, verdictTable),
 			report.One(study.SectionExpected, scenarioAssertions),
-			report.Charted("timeline", "", "One trial of each cell, from the first request on. Steps are marked where they happened.", timelineCharts),
-			report.Charted("service graph", "", "On each edge: requests per second (with attempts per request where there were more), the share that failed, "+
-				"median and p99 latency, by the caller's proxy.", graphCharts),
+			report.Charted("timeline", "",
+				"One trial of each cell, from the first request on. Steps are marked where they happened.", timelineCharts),
+			report.Charted("service graph", "",
+				"On each edge: requests per second (with attempts per request where there were more), the share that failed, "+
+					"median and p99 latency, by the caller's proxy.", graphCharts),
 			report.One(study.SectionWindows, windowTable),
 			report.One(study.SectionSteps, stepTable),
 			report.One(study.SectionArithmetic, expectationTable),
@@ -32,9 +34,10 @@ func Kind() report.Kind {
 			}),
 			report.Charted("latency", "", report.LatencyLead, report.LatencyCharts),
 			report.One(study.SectionWhole, wholeTable),
-			report.One(study.SectionUse, scenarioCost).Drawn("", report.CPULead, func(f record.Findings) []report.Chart {
-				return append(report.CPUCharts(f), report.MemoryCharts(f)...)
-			}),
+			report.One(study.SectionUse, scenarioCost).Drawn("", report.CPULead,
+				func(f record.Findings) []report.Chart {
+					return append(report.CPUCharts(f), report.MemoryCharts(f)...)
+				}),
 			report.One(study.SectionMoney, report.MoneyTable),
 			report.Section{Name: study.SectionSizing, Tables: report.SizingTables}.Leading(report.SizingAnswers),
 			report.Conditions(),

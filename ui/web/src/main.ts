@@ -11,7 +11,8 @@ import { show } from './page';
 export function showProfiles(root: HTMLElement, views: readonly View[]): void {
   root.replaceChildren();
   append(root, [
-    h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshtrial', h('span', { class: 'study' }, 'profile')),
+    h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshtrial',
+      h('span', { class: 'study' }, 'profile')),
     h('main', { id: 'main', tabindex: -1 }, views.map((v, i) => profile(v, `profile-${String(i)}`))),
     h('footer', {}, 'Self-contained: this file makes no network requests.'),
   ]);

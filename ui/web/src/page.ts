@@ -34,21 +34,27 @@ function head(page: Page): HTMLElement {
   return h(
     'header',
     { class: 'head' },
-    h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshtrial', h('span', { class: 'study' }, page.title)),
+    h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshtrial',
+      h('span', { class: 'study' }, page.title)),
     page.question !== '' && h('p', { class: 'question' }, page.question),
     h('h1', { class: (headline ?? '').length > 100 ? 'long' : null }, headline ?? page.title),
     more.length > 0 && h('ul', { class: 'answers' }, more.map((answer) => h('li', {}, answer))),
-    h('dl', { class: 'facts' }, (page.facts ?? []).map((f) => h('div', {}, h('dt', {}, f.name), h('dd', {}, f.text)))),
+    h('dl', { class: 'facts' }, (page.facts ?? []).map((f) => h('div', {}, h('dt', {}, f.name),
+      h('dd', {}, f.text)))),
     page.failed !== undefined && h('p', { class: 'callout bad' }, page.failed),
-    warnings.length > 0 && h('div', { class: 'callout' }, h('p', {}, h('strong', {}, 'Keep in mind')), list(warnings.slice(0, MOST)),
-      warnings.length > MOST && h('details', {}, h('summary', {}, `${warnings.length - MOST} more`), list(warnings.slice(MOST)))),
-    paragraphs.length > 0 && h('details', { class: 'story' }, h('summary', {}, 'About this study'), paragraphs.map((p) => h('p', {}, p))),
+    warnings.length > 0 && h('div', { class: 'callout' }, h('p', {}, h('strong', {}, 'Keep in mind')),
+      list(warnings.slice(0, MOST)),
+      warnings.length > MOST && h('details', {}, h('summary', {}, `${warnings.length - MOST} more`),
+        list(warnings.slice(MOST)))),
+    paragraphs.length > 0 && h('details', { class: 'story' }, h('summary', {}, 'About this study'),
+      paragraphs.map((p) => h('p', {}, p))),
   );
 }
 
 function study(yaml: string): HTMLElement | null {
   if (yaml.trim() === '') return null;
-  return section('study', 'Study', folded('Resolved study, with all defaults', h('pre', { tabindex: 0, 'aria-label': 'Resolved study, YAML' }, h('code', {}, yaml))));
+  return section('study', 'Study', folded('Resolved study, with all defaults',
+    h('pre', { tabindex: 0, 'aria-label': 'Resolved study, YAML' }, h('code', {}, yaml))));
 }
 
 /** Which levels of the factors are shown. */
@@ -78,7 +84,8 @@ export class Selection {
       changed();
     };
     const inputs: HTMLInputElement[] = [];
-    const groups = this.factors.map((factor) => h('fieldset', { class: 'chips' }, h('legend', {}, factor.name), (factor.levels ?? []).map((level) => {
+    const groups = this.factors.map((factor) => h('fieldset', { class: 'chips' }, h('legend', {}, factor.name),
+      (factor.levels ?? []).map((level) => {
       const input = h('input', { type: 'checkbox', checked: true });
       inputs.push(input);
       input.addEventListener('change', () => {
@@ -97,7 +104,8 @@ export class Selection {
       apply();
     });
     status.textContent = `${cells.length} of ${cells.length} cells shown`;
-    return h('form', { class: 'filters', 'aria-label': 'Cells shown' }, groups, h('div', { class: 'summary' }, status, reset));
+    return h('form', { class: 'filters', 'aria-label': 'Cells shown' }, groups,
+      h('div', { class: 'summary' }, status, reset));
   }
 }
 
@@ -117,10 +125,12 @@ class Section {
   constructor(private readonly given: PageSection) {
     this.charts = given.charts ?? [];
     const first = this.charts.find((c) => c.initial) ?? this.charts[0];
-    for (const { switch: name, choice: value } of [...(first?.options ?? []), ...this.charts.flatMap((c) => c.options ?? [])]) {
+    for (const { switch: name, choice: value } of [...(first?.options ?? []),
+      ...this.charts.flatMap((c) => c.options ?? [])]) {
       if (!this.chosen.has(name)) this.chosen.set(name, value);
     }
-    this.element = section(slug(given.name), given.title, (given.lead ?? '') !== '' && h('p', { class: 'lead' }, given.lead), this.controls(), this.body);
+    this.element = section(slug(given.name), given.title, (given.lead ?? '') !== '' &&
+      h('p', { class: 'lead' }, given.lead), this.controls(), this.body);
   }
 
   draw(selection: Selection): void {
@@ -133,18 +143,24 @@ class Section {
     this.body.replaceChildren();
     append(this.body, [
       this.charts.length > 0 && panels.length === 0 && nothing(),
-      h('div', { class: panels.length > 1 && panels.every(({ chart }) => (chart.title ?? '') !== '') ? 'panels two' : 'panels' }, panels.map(({ chart, figure }) =>
-        h('div', { class: 'panel' }, (chart.title ?? '') !== '' && h('h3', {}, chart.title), figure?.element ?? nothing()))),
-      tables.length > 0 && (this.charts.length > 0 || tables.some((t) => t.querySelectorAll('tr').length > LONG)) ? folded('As a table', tables) : tables,
+      h('div', { class: panels.length > 1 &&
+        panels.every(({ chart }) => (chart.title ?? '') !== '') ? 'panels two' : 'panels' }, panels.map(({ chart,
+        figure }) =>
+        h('div', { class: 'panel' }, (chart.title ?? '') !== '' && h('h3', {}, chart.title),
+          figure?.element ?? nothing()))),
+      tables.length > 0 && (this.charts.length > 0 ||
+        tables.some((t) => t.querySelectorAll('tr').length > LONG)) ? folded('As a table', tables) : tables,
     ]);
   }
 
   /** A choice for each switch that has several positions. */
   private controls(): HTMLElement | null {
     const names = [...this.chosen.keys()];
-    const choices = names.map((name) => ({ name, values: [...new Set(this.charts.flatMap((c) => (c.options ?? []).filter((o) => o.switch === name).map((o) => o.choice)))] })).filter((c) => c.values.length > 1);
+    const choices = names.map((name) => ({ name,
+      values: [...new Set(this.charts.flatMap((c) => (c.options ?? []).filter((o) => o.switch === name).map((o) => o.choice)))] })).filter((c) => c.values.length > 1);
     if (choices.length === 0) return null;
-    return h('div', { class: 'controls' }, choices.map(({ name, values }) => choice(name, values.map((v) => ({ id: v, text: v })), this.chosen.get(name) ?? '', (value) => {
+    return h('div', { class: 'controls' }, choices.map(({ name, values }) => choice(name,
+      values.map((v) => ({ id: v, text: v })), this.chosen.get(name) ?? '', (value) => {
       this.chosen.set(name, value);
       if (this.selection) this.draw(this.selection);
     })));
@@ -169,9 +185,11 @@ export function folded(summary: string, ...content: Child[]): HTMLElement {
 const BUTTONS = 8;
 
 /** One choice of a few, as a row of buttons that are radio buttons; of many, as a list. */
-export function choice(legend: string, options: readonly { readonly id: string; readonly text: string }[], initial: string, chosen: (id: string) => void): HTMLElement {
+export function choice(legend: string, options: readonly { readonly id: string; readonly text: string }[],
+  initial: string, chosen: (id: string) => void): HTMLElement {
   if (options.length > BUTTONS) {
-    const select = h('select', { id: uniqueId('choice') }, options.map((o) => h('option', { value: o.id, selected: o.id === initial }, o.text)));
+    const select = h('select', { id: uniqueId('choice') }, options.map((o) => h('option',
+      { value: o.id, selected: o.id === initial }, o.text)));
     select.addEventListener('change', () => {
       chosen(select.value);
     });
@@ -195,19 +213,24 @@ function table(given: PageTable, selection: Selection): HTMLElement {
   const columns = given.columns ?? [];
   let last = true;
   const rows = (given.rows ?? []).map((row) => row ?? []).filter((row) => {
-    const levels = columns.flatMap((c, i) => (c.factor === undefined ? [] : [[c.factor, row[i]?.text ?? ''] as const]));
+    const levels = columns.flatMap((c, i) => (c.factor === undefined ? [] : [[c.factor,
+      row[i]?.text ?? ''] as const]));
     if (levels.every(([, text]) => text === '')) return last;
     last = levels.every(([factor, text]) => selection.shows(factor, text));
     return last;
   });
   if (rows.length === 0) return nothing();
   const prose = columns.map((c, i) => !c.right && rows.some((row) => (row[i]?.text ?? '').length > PROSE));
-  const classes = (i: number, style = ''): string | null => [columns[i]?.right ? 'number' : '', prose[i] ? 'prose' : '', style].filter(Boolean).join(' ') || null;
+  const classes = (i: number, style = ''): string | null => [columns[i]?.right ? 'number' : '',
+    prose[i] ? 'prose' : '', style].filter(Boolean).join(' ') || null;
   return h('div', {},
-    h('div', { class: 'scroll', role: 'region', 'aria-label': given.title, tabindex: 0 }, h('table', { class: 'data' },
+    h('div', { class: 'scroll', role: 'region', 'aria-label': given.title, tabindex: 0 },
+      h('table', { class: 'data' },
       h('caption', {}, given.title),
       h('thead', {}, h('tr', {}, columns.map((c, i) => h('th', { scope: 'col', class: classes(i) }, c.head)))),
-      h('tbody', {}, rows.map((row) => h('tr', {}, row.map((cell, i) => h(i === 0 ? 'th' : 'td', { scope: i === 0 ? 'row' : null, class: classes(i, cell.style) }, cell.text))))))),
+      h('tbody', {}, rows.map((row) => h('tr', {}, row.map((cell, i) => h(i === 0 ? 'th' : 'td',
+        { scope: i === 0 ? 'row' : null, class: classes(i, cell.style) }, cell.text))))))),
     (given.notes ?? []).map((note) => h('p', { class: 'key' }, note)),
-    (given.texts ?? []).map((text) => [h('p', {}, text.name), h('pre', { tabindex: 0, 'aria-label': text.name }, h('code', {}, text.text))]));
+    (given.texts ?? []).map((text) => [h('p', {}, text.name),
+      h('pre', { tabindex: 0, 'aria-label': text.name }, h('code', {}, text.text))]));
 }

@@ -31,7 +31,8 @@ export function drawn(c: Chart, shown: Shown): Figure | null {
   if (c.lines) {
     const { lines: value } = c;
     const series = of(value.series);
-    if (series.length > 1) keys.unshift(...series.map((one) => h('li', {}, swatch(one.look, value.markers), one.label)));
+    if (series.length > 1) keys.unshift(...series.map((one) => h('li', {}, swatch(one.look, value.markers),
+      one.label)));
     if (series.some((one) => (one.points ?? []).length > 0)) draw = (width) => lines({ ...value, series }, width);
   } else if (c.intervals) {
     const value = { ...c.intervals, rows: of(c.intervals.rows) };
@@ -55,7 +56,8 @@ export function drawn(c: Chart, shown: Shown): Figure | null {
   }
   if (!draw) return null;
   const chart = figure({ name: c.name, draw });
-  return { element: h('div', {}, keys.length > 0 && h('div', { class: 'legend' }, h('ul', {}, keys)), chart.element), charts: [chart] };
+  return { element: h('div', {}, keys.length > 0 && h('div', { class: 'legend' }, h('ul', {}, keys)), chart.element),
+    charts: [chart] };
 }
 
 /** A colour of the style sheet. */
@@ -64,5 +66,6 @@ export const css = (color: string): string => `var(--${color})`;
 const SHAPES: Readonly<Record<string, string>> = { hatched: 'box kernel', mark: 'tickmark', band: 'noise-key' };
 
 function legendEntry(key: Key): HTMLElement {
-  return h('li', {}, h('span', { class: SHAPES[key.shape ?? ''] ?? 'box', style: key.color === undefined ? null : `background:${css(key.color)}`, 'aria-hidden': 'true' }), key.text);
+  return h('li', {}, h('span', { class: SHAPES[key.shape ?? ''] ?? 'box',
+    style: key.color === undefined ? null : `background:${css(key.color)}`, 'aria-hidden': 'true' }), key.text);
 }

@@ -23,7 +23,8 @@ export function graph(o: Graph, width: number): SVGSVGElement {
   for (const edge of edges) {
     const [a, b] = [spots.get(edge.from), spots.get(edge.to)];
     if (!a || !b) continue;
-    const points: Spot[] = [[a[0] + box.w / 2, a[1]], ...(edge.via ?? []).map(([x, y]) => place(x, y)), [b[0] - box.w / 2 - 5, b[1]]];
+    const points: Spot[] = [[a[0] + box.w / 2, a[1]], ...(edge.via ?? []).map(([x, y]) => place(x, y)),
+      [b[0] - box.w / 2 - 5, b[1]]];
     ways.append(way(points, edge));
     // Words stand where edges are apart: at the far end where a node has more edges out than that end has in.
     const near = edges.filter((e) => e.from === edge.from).length >= edges.filter((e) => e.to === edge.to).length ? 0.66 : 0.34;
@@ -66,5 +67,6 @@ function beside(points: readonly Spot[], near: number, edge: GraphEdge, room: nu
   const y = a[1] + (b[1] - a[1]) * (3 * near * near - 2 * near * near * near); // about where the curve is
   const above = [-20, -6, 17, 30];
   return s('g', { class: 'says' }, (edge.lines ?? []).map((line, i) =>
-    s('text', { class: `figure ${line.style ?? ''}`, x, y: y + (above[i] ?? 0), 'text-anchor': 'middle' }, room > 96 ? line.text : line.short)));
+    s('text', { class: `figure ${line.style ?? ''}`, x, y: y + (above[i] ?? 0), 'text-anchor': 'middle' },
+      room > 96 ? line.text : line.short)));
 }

@@ -25,7 +25,8 @@ export function heatmap(o: Heatmap, width: number): SVGSVGElement {
       const [bottom, top] = [y.at(ys[i] ?? 0), y.at(ys[i + 1] ?? 0)];
       // Counts spread over orders of magnitude: one request must show beside thousands.
       const strength = (1 + Math.log(n)) / (1 + Math.log(most));
-      marks.append(s('rect', { class: 'heat', x: left, width: Math.max(0.5, right - left), y: top, height: Math.max(0.5, bottom - top), opacity: strength.toFixed(3) },
+      marks.append(s('rect', { class: 'heat', x: left, width: Math.max(0.5, right - left), y: top,
+        height: Math.max(0.5, bottom - top), opacity: strength.toFixed(3) },
         s('title', {}, `${o.x_texts?.[j] ?? ''}, ${o.y_texts?.[i] ?? ''}: ${String(n)} ${o.what}`)));
     });
   });
