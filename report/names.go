@@ -167,14 +167,6 @@ func UpperFirst(s string) string {
 	return strings.ToUpper(string(r[0])) + string(r[1:])
 }
 
-func LowerFirst(s string) string {
-	if s == "" {
-		return s
-	}
-	r := []rune(s)
-	return strings.ToLower(string(r[0])) + string(r[1:])
-}
-
 // Sequence joins words: "a", "a and b", "a, b and c".
 func Sequence(words []string) string {
 	if len(words) < 2 {
