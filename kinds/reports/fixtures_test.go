@@ -366,3 +366,25 @@ func sizedFindings(t *testing.T) record.Findings {
 		trial.Memory[record.PartNodeAgent] = record.Memory{PSSBytes: 78e6}
 	}))
 }
+
+// A heatmap counts every request of the valid trials' histograms, 400 in each, once,
+// in the ranges that its edges say.
+func TestLatencyByBlockHasEveryRequest(t *testing.T) {
+	for _, c := range dataFindings(t).Cells {
+		counted := int64(0)
+		for i, row := range c.Heat.Counts {
+			if len(row) != len(c.Heat.EdgesUS)-1 {
+				t.Errorf("%s: block %d has %d ranges of %d", c.Label, c.Heat.Blocks[i], len(row), len(c.Heat.EdgesUS)-1)
+			}
+			for _, n := range row {
+				counted += n
+			}
+		}
+		if want := 400 * int64(c.Valid); counted != want {
+			t.Errorf("%s: counts %d requests of %d", c.Label, counted, want)
+		}
+		if first := c.Heat.EdgesUS[0]; first > c.Intended.Min || c.Heat.EdgesUS[len(c.Heat.EdgesUS)-1] < c.Intended.Max {
+			t.Errorf("%s: ranges from %v leave out %v or %v", c.Label, first, c.Intended.Min, c.Intended.Max)
+		}
+	}
+}
