@@ -86,7 +86,7 @@ func (g *warningGroup) line(say func(string) string) string {
 	switch {
 	case len(g.texts) > 1 && g.general != "": // their figures have several units
 		w = g.general
-	case !namesOne(w): // figures of different trials make no range
+	case len(g.of) > 0: // of the run's own the first is an example: figures of different trials make no range
 		w = analysis.Spread(g.texts)
 	}
 	names := g.names(say)
@@ -150,12 +150,6 @@ var calls = map[string]string{
 	record.ReasonIncludesZero: "the interval includes zero and reaches beyond the margin",
 	record.ReasonWithinFloor:  "identical baselines differ by as much",
 	record.ReasonMany:         "the interval excludes zero, but of so many differences some do by chance",
-}
-
-// namesOne says whether a warning is about one trial, as an example or alone,
-// or counts trials.
-func namesOne(w string) bool {
-	return strings.Contains(w, "trial b") || strings.Contains(w, " trials ")
 }
 
 // shapeOf is a text without its figures.
