@@ -10,14 +10,14 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// measuredPrograms are those whose versions a report of the local lab names.
+// measuredPrograms are the programs of a local lab whose versions a report names.
 var measuredPrograms = []string{"pilot-discovery", "pilot-agent", "envoy", "kube-apiserver", "kubelet", "containerd", "runc", "coredns"}
 
-// reported are the components among them that a reader wants to know of.
+// reported are the components of these programs that a report names.
 var reported = []string{"istiod", "pilot-agent", "envoy", "kubernetes", "etcd", "containerd", "runc", "cni", "coredns"}
 
-// measuredComponents names the binaries of a local lab. What a user's
-// cluster runs is found by the mesh and the running sidecars.
+// measuredComponents are the components of a local lab. In a user's cluster the mesh and the
+// running sidecars tell their versions.
 func measuredComponents(ctx context.Context, where lab.Lab) ([]record.Component, error) {
 	if where.Kind() != lab.KindLocal {
 		return nil, nil

@@ -47,3 +47,47 @@ func TestVerdictsGiveExitCodes(t *testing.T) {
 		t.Errorf("%v, code %d", err, errs.Code(err))
 	}
 }
+
+// TestJudgement: a run whose valid trials leave every comparison without a
+// figure answers nothing, and its exit code says so.
+func TestJudgement(t *testing.T) {
+	against := record.Cell{"sidecars": "none"}
+	run := func(valid int, verdicts ...string) record.Findings {
+		f := record.Findings{Validity: record.ValiditySummary{Trials: 15, Valid: valid}}
+		f.Findings = append(f.Findings, record.Finding{Verdict: record.VerdictMeasured})
+		for _, v := range verdicts {
+			f.Findings = append(f.Findings, record.Finding{Verdict: v, Against: against})
+		}
+		return f
+	}
+	tuned := func(t record.Tuning) record.Findings {
+		f := run(15, record.VerdictReal)
+		f.Tuning = &t
+		return f
+	}
+	set := record.Cell{"debounce_after": "1s"}
+	failed := run(15, record.VerdictReal)
+	failed.Assertions = []record.Assertion{{Expr: "false"}}
+	for _, c := range []struct {
+		findings record.Findings
+		want     int
+	}{
+		{run(15, record.VerdictReal, record.VerdictInvalid), errs.CodeOK},
+		{run(15, record.VerdictNoEffect), errs.CodeOK},
+		{run(15), errs.CodeOK}, // compares nothing
+		{run(10, record.VerdictInvalid, record.VerdictInvalid), errs.CodeInvalid},
+		{run(0), errs.CodeInvalid},
+		{failed, errs.CodeAssertion},
+		{tuned(record.Tuning{}), errs.CodeInvalid}, // not at its end
+		{tuned(record.Tuning{Stop: "x"}), errs.CodeOK},
+		{tuned(record.Tuning{Stop: "x", Lacking: "staleness"}), errs.CodeInvalid},
+		{tuned(record.Tuning{Stop: "x", Recommended: set, Verdict: record.VerdictReal}), errs.CodeOK},
+		{tuned(record.Tuning{Stop: "x", Recommended: set, Verdict: record.VerdictInconclusive}), errs.CodeInvalid},
+		{tuned(record.Tuning{Stop: "x", Recommended: set, Verdict: record.VerdictInconclusive, Kept: []record.TunedBound{{Constraint: "cpu<=-5%", Verdict: record.TunedMet, Present: record.TunedBroken}}}), errs.CodeOK},
+		{tuned(record.Tuning{Stop: "x", Recommended: set, Verdict: record.VerdictReal, Kept: []record.TunedBound{{Verdict: record.TunedBroken}}}), errs.CodeAssertion},
+	} {
+		if got := errs.Code(Judgement(c.findings)); got != c.want {
+			t.Errorf("%+v: exit code %d, want %d", c.findings, got, c.want)
+		}
+	}
+}

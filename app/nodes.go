@@ -3,14 +3,15 @@ package app
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// startedNodes are how many nodes a lab has that is started for a plan, and
-// their zones: those of the flags, or what the plan needs.
+// startedNodes are the number of nodes, and their zones, of a lab that is started for a plan:
+// those of the options, or what the plan needs.
 func (o *RunOptions) startedNodes(plan *study.Plan) (nodes int, zones []string) {
 	nodes, zones = o.Nodes, o.Zones
 	needed, apart := 1, 1
@@ -60,21 +61,17 @@ func (o *RunOptions) localNodes(plan *study.Plan) (nodes []local.Node, running b
 
 // nodeWords lists nodes with their zones.
 func nodeWords(nodes []local.Node) string {
-	words := ""
-	for i, n := range nodes {
-		if i > 0 {
-			words += ", "
-		}
-		words += n.Name
+	var words []string
+	for _, n := range nodes {
 		if n.Zone != "" {
-			words += " (" + n.Region + "/" + n.Zone + ")"
+			n.Name += " (" + n.Region + "/" + n.Zone + ")"
 		}
+		words = append(words, n.Name)
 	}
-	return words
+	return strings.Join(words, ", ")
 }
 
-// fitsLocal says why a plan cannot be run in the lab on this machine that a run
-// would use.
+// fitsLocal refuses a plan that does not fit the lab on this machine that a run would use.
 func (o *RunOptions) fitsLocal(plan *study.Plan) error {
 	nodes, running, err := o.localNodes(plan)
 	if err != nil {

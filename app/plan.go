@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// CheckedPlan is a study's plan, with whatever is wrong with it that can be
-// found without starting anything.
+// CheckedPlan plans a study, and finds whatever is wrong with it that can be found without
+// starting anything.
 func CheckedPlan(s *study.Study, seed uint64) (*study.Plan, error) {
 	p, err := study.NewPlan(s, seed)
 	if err != nil {
@@ -24,14 +24,12 @@ func CheckedPlan(s *study.Study, seed uint64) (*study.Plan, error) {
 	return p, kinds.Of(s).Trial.Check(p)
 }
 
-// otherPods is how many pods the lab and a run have beside those that a study
-// asks for: DNS, the observer, the simulated sidecars, a load generator and
-// those that are on their way out.
+// otherPods is how many pods the lab and a run have besides those of the study: DNS, the
+// observer, the simulated sidecars, a load generator, and pods that are terminating.
 const otherPods = 20
 
-// fitsNodes says that a study of the control plane has more real pods than
-// the nodes of the lab on this machine take. What a cluster takes is not
-// known before it is asked.
+// fitsNodes refuses a study of the control plane with more real pods than the nodes of the lab
+// on this machine take.
 func fitsNodes(p *study.Plan, nodes int) error {
 	if p.Study.Kind != study.ControlPlane {
 		return nil
@@ -60,6 +58,7 @@ func fitsNodes(p *study.Plan, nodes int) error {
 // PlanNeed is a mesh or CRDs that a plan needs and that not every lab or cluster has.
 type PlanNeed struct{ Name, Words string }
 
+// PlanNeeds are those of a plan.
 func PlanNeeds(p *study.Plan) (out []PlanNeed) {
 	if planAmbient(p) {
 		out = append(out, PlanNeed{"ambient", "an ambient mesh: --ztunnel DIR in a lab on this machine"})

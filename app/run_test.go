@@ -2,15 +2,20 @@ package app
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/studies"
 )
 
 func TestLeftoverWarning(t *testing.T) {
@@ -81,6 +86,39 @@ func TestEnvoyVersions(t *testing.T) {
 		}
 		if got := strings.Join(envoyVersions(plan), " "); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// What is wrong is found before anything is started.
+func TestRunRefuses(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // there is no lab
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	data, err := studies.Read("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := study.Parse(data, "quick.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*RunOptions){
+		"an unknown lab":             func(o *RunOptions) { o.Lab = "moon" },
+		"an unknown source of CPU":   func(o *RunOptions) { o.Observe = "guess" },
+		"a cluster without an image": func(o *RunOptions) { o.Lab = lab.KindCluster },
+		"too many nodes":             func(o *RunOptions) { o.Nodes = 17 },
+		"an unknown limit":           func(o *RunOptions) { o.Limits = []string{"patience=1"} },
+		"a directory in use":         func(o *RunOptions) { o.Out = full },
+		"no run to resume":           func(o *RunOptions) { o.Resume = filepath.Join(full, "run") },
+	} {
+		p := &told{}
+		o := RunOptions{Study: s, Source: data, Lab: lab.KindLocal, Observe: record.ObservedCgroup, Progress: p}
+		change(&o)
+		if err := Run(t.Context(), o); errs.Code(err) != errs.CodeUsage || len(p.said) > 0 {
+			t.Errorf("%s: %v (code %d), after %q", name, err, errs.Code(err), p.said)
 		}
 	}
 }

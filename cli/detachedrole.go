@@ -41,6 +41,9 @@ func newDetachedRunCommand(env *Env) *cobra.Command {
 				if err == nil {
 					_, err = fmt.Fprintf(env.Stdout, "\nreport and trials: meshtrial runs fetch %s\n", run)
 				}
+				if unread(err) {
+					return nil
+				}
 				return err
 			}
 			return app.RunAttempt(cmd.Context(), f.RunOptions, namespace, run)
