@@ -26,7 +26,8 @@ import (
 func RunAttempt(ctx context.Context, o RunOptions, namespace, run string) error {
 	config, err := rest.InClusterConfig()
 	if err != nil {
-		return errs.WithHint(errs.WithCode(fmt.Errorf("detached-run: %w", err), errs.CodeUsage), "it runs in a pod that has a service account")
+		return errs.WithHint(errs.WithCode(fmt.Errorf("detached-run: %w", err), errs.CodeUsage),
+			"it runs in a pod that has a service account")
 	}
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -43,7 +44,8 @@ func RunAttempt(ctx context.Context, o RunOptions, namespace, run string) error 
 	case report.PutsBack():
 		err = o.lastRevert(ctx, hopeless)
 	default:
-		err = errs.WithHint(hopeless, "%s; meshtrial cluster restore puts back what is left in the cluster", errs.Hint(hopeless))
+		err = errs.WithHint(hopeless, "%s; meshtrial cluster restore puts back what is left in the cluster",
+			errs.Hint(hopeless))
 	}
 	report.End(ctx, err)
 	return err

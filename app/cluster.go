@@ -40,7 +40,8 @@ func OpenCluster(ctx context.Context, p Progress, o cluster.Options) (lab.Lab, e
 // control planes, one that a run could have, and one that the user names ("" for
 // all).
 func Places(meshes []string, named string) rights.Places {
-	places := rights.Places{Journal: journal.Namespace, Run: site.NamespacePrefix + "check", Meshes: map[string]string{}, Named: named}
+	places := rights.Places{Journal: journal.Namespace, Run: site.NamespacePrefix + "check",
+		Meshes: map[string]string{}, Named: named}
 	for _, name := range meshes {
 		places.Meshes[name], _ = Mesh(name, lab.Images{}).ControlPlane()
 	}
@@ -91,7 +92,8 @@ func Occupy(ctx context.Context, p Progress, c Claim, work func(context.Context,
 	working, release := j.Context(ctx)
 	defer release()
 	err = work(working, j)
-	if lost := context.Cause(working); errors.Is(lost, journal.ErrLost) && !errors.Is(err, lost) { // nobody interrupted it
+	if lost := context.Cause(working); errors.Is(lost, journal.ErrLost) && !errors.Is(err, lost) {
+		// Nobody interrupted it.
 		err = errs.WithHint(errors.Join(lost, err), "meshtrial cluster status says whose the cluster is")
 	}
 	return err
@@ -119,7 +121,8 @@ func (c Claim) take(ctx context.Context, p Progress) (*journal.Journal, error) {
 	return journal.Enter(ctx, journal.Options{
 		Gone:   gone,
 		Config: c.Config, Open: applier, Wait: c.Wait, Keep: c.OwnLab,
-		Holder: journal.Holder{Run: c.Run, Study: c.Study, Host: host, Since: time.Now().UTC(), Process: string(process)},
+		Holder: journal.Holder{Run: c.Run, Study: c.Study, Host: host, Since: time.Now().UTC(),
+			Process: string(process)},
 		Dead: func(text string) bool {
 			var other procfs.Identity
 			return json.Unmarshal([]byte(text), &other) == nil && procfs.LifeOf(other, me) == procfs.Dead
@@ -133,7 +136,8 @@ func revertDead(ctx context.Context, p Progress, j *journal.Journal) error {
 	done, err := j.Restore(ctx, nil)
 	for _, o := range done {
 		if o.Err == nil && len(o.Left) == 0 { // the journal has told the others
-			p.Note("%s, changed by run %s, which has ended without putting it back: %s", o.Entry.Object, o.Entry.Run, o.Text)
+			p.Note("%s, changed by run %s, which has ended without putting it back: %s",
+				o.Entry.Object, o.Entry.Run, o.Text)
 		}
 	}
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 )
 
 // Compare compares the runs in the directories after with those before.
-func Compare(ctx context.Context, before, after []string, how comparison.CompareOptions, warn func(string)) (comparison.Comparison, error) {
+func Compare(ctx context.Context, before, after []string, how comparison.CompareOptions,
+	warn func(string)) (comparison.Comparison, error) {
 	a, err := loadFigures(ctx, warn, before...)
 	if err != nil {
 		return comparison.Comparison{}, err
@@ -69,7 +70,8 @@ func inconclusive(c comparison.Comparison, before, after []string) error {
 	lacking := "RUN"
 	switch {
 	case c.Lacking == "" && c.Basis == comparison.BasisRuns:
-		return errs.WithHint(err, "more runs narrow the intervals (%s); a wider --margin is easier to meet", comparison.Takes)
+		return errs.WithHint(err, "more runs narrow the intervals (%s); a wider --margin is easier to meet",
+			comparison.Takes)
 	case c.Lacking == "":
 		return errs.WithHint(err, "more blocks narrow the intervals; a wider --margin is easier to meet")
 	case c.Lacking == comparison.LackingA && len(before) == 1:

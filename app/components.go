@@ -11,7 +11,8 @@ import (
 )
 
 // measuredPrograms are the programs of a local lab whose versions a report names.
-var measuredPrograms = []string{"pilot-discovery", "pilot-agent", "envoy", "kube-apiserver", "kubelet", "containerd", "runc", "coredns"}
+var measuredPrograms = []string{"pilot-discovery", "pilot-agent", "envoy", "kube-apiserver", "kubelet", "containerd",
+	"runc", "coredns"}
 
 // reported are the components of these programs that a report names.
 var reported = []string{"istiod", "pilot-agent", "envoy", "kubernetes", "etcd", "containerd", "runc", "cni", "coredns"}

@@ -22,7 +22,8 @@ func (r *prepared) confirm(ctx context.Context, connected func(context.Context) 
 
 // confirmChanges asks for consent to changes. What affects other people's proxies needs
 // MeshWide as well. A local lab is the program's own.
-func (o *RunOptions) confirmChanges(ctx context.Context, changes []journal.Planned, connected func(context.Context) (int, error)) error {
+func (o *RunOptions) confirmChanges(ctx context.Context, changes []journal.Planned,
+	connected func(context.Context) (int, error)) error {
 	if o.Lab == lab.KindLocal || len(changes) == 0 {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -39,7 +40,8 @@ func Detach(ctx context.Context, o RunOptions, results Results) (begun Detached,
 		return begun, err
 	}
 	defer r.Progress.Clear()
-	spec := detached.Spec{Run: runner.NewRunID(time.Now()), Study: r.Study.Name, Source: r.Source, Resolved: r.Study.Marshal()}
+	spec := detached.Spec{Run: runner.NewRunID(time.Now()), Study: r.Study.Name, Source: r.Source,
+		Resolved: r.Study.Marshal()}
 	where, err := r.openDetached(ctx, results, &spec)
 	if err != nil {
 		return begun, err
@@ -65,7 +67,8 @@ func Detach(ctx context.Context, o RunOptions, results Results) (begun Detached,
 	if err := r.confirm(ctx, connected); err != nil {
 		return begun, err
 	}
-	begun = Detached{Run: spec.Run, Study: spec.Study, Namespace: spec.Namespace, Flags: LabFlags(r.OwnLab, r.Kubeconfig, r.Context)}
+	begun = Detached{Run: spec.Run, Study: spec.Study, Namespace: spec.Namespace,
+		Flags: LabFlags(r.OwnLab, r.Kubeconfig, r.Context)}
 	if !r.OwnLab { // whoever has rights in that namespace alone finds it too
 		begun.Flags += " -n " + spec.Namespace
 	}
@@ -108,11 +111,13 @@ func (r *prepared) openDetached(ctx context.Context, results Results, spec *deta
 			}
 		}
 		// To the pod it is a cluster as any other; nothing in it is anybody else's.
-		r.Lab, r.Kubeconfig, r.Image, r.OwnLab, r.MeshWide = lab.KindCluster, running.Kubeconfig(), running.Images().Meshtrial, true, true
+		r.Lab, r.Kubeconfig, r.Image = lab.KindCluster, running.Kubeconfig(), running.Images().Meshtrial
+		r.OwnLab, r.MeshWide = true, true
 		r.Progress.Note("the run and its results are in the lab %s, and end with it (meshtrial lab down, or a reboot)", running.ID())
 	}
 	needs := r.rights(r.plan)
-	where, err := OpenCluster(ctx, r.Progress, r.cluster(append(needs, Rights(Places(nil, spec.Namespace), rights.Detached)...)))
+	all := append(slices.Clone(needs), Rights(Places(nil, spec.Namespace), rights.Detached)...)
+	where, err := OpenCluster(ctx, r.Progress, r.cluster(all))
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +148,8 @@ func lastingLab() (*local.Lab, error) {
 		return nil, err
 	}
 	if owner := running.Owner(); owner != nil {
-		return nil, errs.WithHint(errs.Usage("the running lab goes down when the run that started it ends (%s)", owner), "wait for that, and start one that stays: meshtrial lab up")
+		return nil, errs.WithHint(errs.Usage("the running lab goes down when the run that started it ends (%s)", owner),
+			"wait for that, and start one that stays: meshtrial lab up")
 	}
 	return running, nil
 }
@@ -159,5 +165,6 @@ func (o *RunOptions) unoccupied(ctx context.Context, where lab.Lab) error {
 		return err
 	}
 	return errs.WithHint(errs.Usage("%v", &journal.HeldError{Holder: *holder}),
-		"--wait 24h makes the detached run wait that long for it; if it is dead: meshtrial cluster restore%s", ClusterFlags(o.Kubeconfig, o.Context))
+		"--wait 24h makes the detached run wait that long for it; if it is dead: meshtrial cluster restore%s",
+		ClusterFlags(o.Kubeconfig, o.Context))
 }

@@ -70,7 +70,8 @@ func UninstallMesh(ctx context.Context, p Progress, m MeshOptions) (lab.Changed,
 }
 
 // occupy takes the cluster for some work that has a time limit.
-func (m *MeshOptions) occupy(ctx context.Context, p Progress, command string, work func(context.Context, *rest.Config) (lab.Changed, error)) (changed lab.Changed, took time.Duration, err error) {
+func (m *MeshOptions) occupy(ctx context.Context, p Progress, command string,
+	work func(context.Context, *rest.Config) (lab.Changed, error)) (changed lab.Changed, took time.Duration, err error) {
 	config, err := cluster.Reach(ctx, m.Cluster)
 	if err != nil {
 		return changed, 0, err
@@ -104,7 +105,8 @@ func (m *MeshOptions) installation(ctx context.Context, b *components.Builder) (
 		installation, err := linkerd.Installation(l)
 		return installation, images, err
 	}
-	o := components.ManifestOptions{Set: append(istio.ManifestSettings(), m.Set...), Official: m.Official, Hub: m.Hub, Tag: m.Tag, ByReference: true}
+	o := components.ManifestOptions{Set: append(istio.ManifestSettings(), m.Set...), Official: m.Official, Hub: m.Hub,
+		Tag: m.Tag, ByReference: true}
 	manifests, err := b.Manifests(ctx, o)
 	if err != nil {
 		return lab.Installation{}, nil, err
@@ -132,7 +134,8 @@ func checkNodes(ctx context.Context, config *rest.Config, images []string) error
 	}
 	missing := lacking(nodes.Items, images)
 	if len(missing) > 0 {
-		return errs.WithHint(errs.WithCode(errors.Join(missing...), errs.CodeUsage), "use images from a registry: --images official, or a release of Linkerd (--linkerd edge)")
+		return errs.WithHint(errs.WithCode(errors.Join(missing...), errs.CodeUsage),
+			"use images from a registry: --images official, or a release of Linkerd (--linkerd edge)")
 	}
 	return nil
 }

@@ -69,7 +69,8 @@ func (o *RunOptions) openLab(ctx context.Context, plan *study.Plan) (lab.Lab, er
 	}
 	options := local.Options{EnvoyVersions: envoyVersions(plan), DownOnClose: !o.KeepLab}
 	options.Nodes, options.Zones = o.startedNodes(plan)
-	meshes := LabMeshes{Names: rights.Meshes(plan), Linkerd: o.Linkerd, Ambient: planAmbient(plan), Ztunnel: o.Ztunnel, GatewayAPI: plan.GatewayAPI()}
+	meshes := LabMeshes{Names: rights.Meshes(plan), Linkerd: o.Linkerd, Ambient: planAmbient(plan),
+		Ztunnel: o.Ztunnel, GatewayAPI: plan.GatewayAPI()}
 	if err := meshes.Resolve(false); err != nil {
 		return nil, err
 	}
@@ -82,7 +83,8 @@ func (o *RunOptions) openLab(ctx context.Context, plan *study.Plan) (lab.Lab, er
 
 // cluster is the user's cluster, with the rights that are needed there.
 func (o *RunOptions) cluster(needs []rights.Feature) cluster.Options {
-	return cluster.Options{Kubeconfig: o.Kubeconfig, Context: o.Context, Images: ClusterImages(o.Image, o.PullSecret), Needs: needs}
+	return cluster.Options{Kubeconfig: o.Kubeconfig, Context: o.Context, Images: ClusterImages(o.Image, o.PullSecret),
+		Needs: needs}
 }
 
 // rights are those that a plan needs in a cluster, in their places.
@@ -210,13 +212,16 @@ func StartLab(ctx context.Context, p Progress, o local.Options, meshes LabMeshes
 }
 
 // installation is what a mesh's charts come to in a local lab.
-func (m *LabMeshes) installation(ctx context.Context, l *local.Lab, o local.Options, name string) (lab.Installation, error) {
+func (m *LabMeshes) installation(ctx context.Context, l *local.Lab, o local.Options,
+	name string) (lab.Installation, error) {
 	switch name {
 	case study.MeshIstio:
 		set := append(istio.ManifestSettings(), m.IstioSet...)
-		how := components.ManifestOptions{Set: set, Official: o.Official, Hub: o.Hub, Tag: o.Tag, GatewayAPI: m.GatewayAPI}
+		how := components.ManifestOptions{Set: set, Official: o.Official, Hub: o.Hub, Tag: o.Tag,
+			GatewayAPI: m.GatewayAPI}
 		if m.Ambient {
-			how.Ambient = &components.AmbientManifests{Ztunnel: l.Images().Ztunnel, CNIBinDir: local.CNIBinDir, CNIConfDir: local.CNIConfDir}
+			how.Ambient = &components.AmbientManifests{Ztunnel: l.Images().Ztunnel, CNIBinDir: local.CNIBinDir,
+				CNIConfDir: local.CNIConfDir}
 		}
 		manifests, err := l.Builder().Manifests(ctx, how)
 		if err != nil {

@@ -80,13 +80,15 @@ func (o *RunOptions) headerLab() string {
 func (o *RunOptions) CheckLab() error {
 	switch o.Lab {
 	case lab.KindLocal:
-		for _, flag := range [][2]string{{"--kubeconfig", o.Kubeconfig}, {"--context", o.Context}, {"--image", o.Image}, {"--pull-secret", o.PullSecret}} {
+		for _, flag := range [][2]string{{"--kubeconfig", o.Kubeconfig}, {"--context", o.Context},
+			{"--image", o.Image}, {"--pull-secret", o.PullSecret}} {
 			if flag[1] != "" {
 				return errs.WithHint(errs.Usage("%s requires --lab cluster", flag[0]), "add --lab cluster")
 			}
 		}
 		if o.MeshWide {
-			return errs.WithHint(errs.Usage("--mesh-wide requires --lab cluster"), "add --lab cluster, or leave it out: in a lab on this machine no proxies are other people's")
+			return errs.WithHint(errs.Usage("--mesh-wide requires --lab cluster"),
+				"add --lab cluster, or leave it out: in a lab on this machine no proxies are other people's")
 		}
 	case lab.KindCluster:
 		if o.Nodes > 0 || len(o.Zones) > 0 {
@@ -122,7 +124,8 @@ func (o *RunOptions) checkImage() error {
 	}
 	namespace, secret, _ := strings.Cut(qualified(o.PullSecret), "/")
 	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(secret)) > 0 {
-		return errs.WithHint(errs.Usage("--pull-secret %s is not the name of a Secret", o.PullSecret), "it is NAME, or NAMESPACE/NAME")
+		return errs.WithHint(errs.Usage("--pull-secret %s is not the name of a Secret", o.PullSecret),
+			"it is NAME, or NAMESPACE/NAME")
 	}
 	return nil
 }

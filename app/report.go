@@ -97,10 +97,12 @@ func restate(run record.Run, sets []string) (record.Run, error) {
 	for _, set := range sets {
 		path, value, _ := strings.Cut(set, "=")
 		if section, _, _ := strings.Cut(strings.TrimSpace(path), "."); section != "sizing" && section != "money" {
-			return run, errs.WithHint(errs.Usage("--set %s: a report cannot change what was measured", set), "--set sizing.FIELD=VALUE states another mesh, --set money.FIELD=VALUE other prices")
+			return run, errs.WithHint(errs.Usage("--set %s: a report cannot change what was measured", set),
+				"--set sizing.FIELD=VALUE states another mesh, --set money.FIELD=VALUE other prices")
 		}
 		if strings.TrimSpace(value) == "" {
-			return run, errs.WithHint(errs.Usage("--set %s: a field, = and a value are expected", set), "as --set sizing.pods=200, or --set money.core_month=25 --set money.gb_month=3")
+			return run, errs.WithHint(errs.Usage("--set %s: a field, = and a value are expected", set),
+				"as --set sizing.pods=200, or --set money.core_month=25 --set money.gb_month=3")
 		}
 	}
 	s, err := study.ParseStored(run.StudyYAML, "the run's study.yaml", sets)

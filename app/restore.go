@@ -73,7 +73,8 @@ type restorer interface {
 
 // settle reverts what is selected, and forgets the notes that may go. Changes that somebody
 // asked to keep are reverted only by their run's name, and stay for good once forgotten.
-func (o *RestoreOptions) settle(ctx context.Context, j restorer) (done []journal.Outcome, forgotten int, failed, err error) {
+func (o *RestoreOptions) settle(ctx context.Context,
+	j restorer) (done []journal.Outcome, forgotten int, failed, err error) {
 	restore := j.Restore
 	if o.Run != "" && !o.Forget {
 		restore = j.TakeBack

@@ -92,7 +92,8 @@ func (o *RunOptions) chooseRevision(ctx context.Context, plan *study.Plan, run *
 
 // fitsIstio finds the Istio of a revision, and refuses a plan that it cannot carry as it
 // stands. Notes say what of others' will be in the study's figures.
-func fitsIstio(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, revision string, plan *study.Plan) (istio.Revision, []string, error) {
+func fitsIstio(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, revision string,
+	plan *study.Plan) (istio.Revision, []string, error) {
 	asked, err := kinds.Asks(plan, study.MeshIstio)
 	if err != nil {
 		return istio.Revision{}, nil, err
@@ -118,7 +119,8 @@ func ofRevisions(plan *study.Plan) bool {
 
 // missingRevisions are the revisions that steps bring up and that are not there yet. An
 // error says why the plan's steps cannot be carried out with those that are.
-func missingRevisions(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, m *istio.Mesh, kind string, plan *study.Plan) ([]string, error) {
+func missingRevisions(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, m *istio.Mesh,
+	kind string, plan *study.Plan) ([]string, error) {
 	if _, err := m.Plane(ctx, kube, ""); err != nil {
 		return nil, err
 	}
@@ -153,7 +155,8 @@ func lacksRevision(name string, there []string, kind string, made bool) error {
 		return errs.WithHint(errs.Usage("a step needs Istio revision %s, but this cluster has the revisions %s: in a cluster a run installs none", name, strings.Join(there, ", ")),
 			"install it beside the other, as `istioctl install --set revision=%s` does; or name an existing one in the steps of a copy of the study", name)
 	case !made:
-		return errs.WithHint(errs.Usage("a step moves the namespace to revision %s, but the lab has the revisions %s", name, strings.Join(there, ", ")),
+		return errs.WithHint(errs.Usage("a step moves the namespace to revision %s, but the lab has the revisions %s",
+			name, strings.Join(there, ", ")),
 			"have an earlier step bring it up: {name: second, at: 1s, revision: {name: %s}}", name)
 	}
 	return nil
@@ -168,7 +171,8 @@ func istioBeside(ctx context.Context, where lab.Lab, revision string) (mesh.Addi
 	}
 	images := where.Images()
 	official := len(images.Proxies) == 0 // a registry has but the Envoy that Istio ships
-	options := components.ManifestOptions{Set: append(istio.ManifestSettings(), istio.RevisionSettings(revision)...), Official: official}
+	options := components.ManifestOptions{Set: append(istio.ManifestSettings(), istio.RevisionSettings(revision)...),
+		Official: official}
 	if official {
 		options.Hub, options.Tag = images.Hub, images.IstioTag
 	}

@@ -61,14 +61,16 @@ func CheckRights(ctx context.Context, o cluster.Options, features []rights.Featu
 		return ClusterRights{}, err
 	}
 	checked, err := cluster.Ask(ctx, found.Kube, features)
-	out := ClusterRights{Schema: 1, Context: found.Context, Kubernetes: found.Version, Features: checked, Notes: append([]string{}, notes...)}
+	out := ClusterRights{Schema: 1, Context: found.Context, Kubernetes: found.Version, Features: checked,
+		Notes: append([]string{}, notes...)}
 	out.count()
 	return out, err
 }
 
 // RightsManifests are the roles and bindings that grant the rights of features, and notes on
 // them.
-func RightsManifests(ctx context.Context, o cluster.Options, features []rights.Feature, to rights.Subject) ([]byte, []string, error) {
+func RightsManifests(ctx context.Context, o cluster.Options, features []rights.Feature,
+	to rights.Subject) ([]byte, []string, error) {
 	found, err := cluster.Find(ctx, o)
 	if err != nil {
 		return nil, nil, err

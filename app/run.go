@@ -95,7 +95,8 @@ func (o *RunOptions) prepare(ctx context.Context) (*prepared, error) {
 		if err := r.fitsLocal(r.plan); err != nil {
 			return nil, err
 		}
-		if err := r.fitsMeshes(r.plan, func(dir string) (string, error) { return components.ZtunnelImage(ctx, dir) }); err != nil {
+		image := func(dir string) (string, error) { return components.ZtunnelImage(ctx, dir) }
+		if err := r.fitsMeshes(r.plan, image); err != nil {
 			return nil, err
 		}
 	}
@@ -110,7 +111,8 @@ func (o *RunOptions) prepare(ctx context.Context) (*prepared, error) {
 		// Another study, other rules, or another process at work in the directory.
 		dir, contents, err := store.Resume(r.Resume, s.Marshal(), s.Seed)
 		if err == nil {
-			err = errors.Join(r.resumable(contents.Header), runner.SameRules(r.Resume, contents.Header, rules), dir.Close())
+			err = errors.Join(r.resumable(contents.Header), runner.SameRules(r.Resume, contents.Header, rules),
+				dir.Close())
 		}
 		if err != nil && r.detachedRun != "" {
 			err = errs.WithHint(err, "%s", r.fetchHint())
@@ -126,7 +128,8 @@ func (o *RunOptions) prepare(ctx context.Context) (*prepared, error) {
 	for _, n := range levelNotes(r.plan) {
 		r.Progress.Note("%s", n)
 	}
-	r.runner = runner.Options{Study: s, Kind: kind.Trial, Rules: rules, Source: r.Source, Observed: r.Observe, LabKind: r.headerLab(), Kept: r.Kept}
+	r.runner = runner.Options{Study: s, Kind: kind.Trial, Rules: rules, Source: r.Source, Observed: r.Observe,
+		LabKind: r.headerLab(), Kept: r.Kept}
 	return r, nil
 }
 
@@ -164,7 +167,8 @@ func (r *prepared) run(ctx context.Context) (err error) {
 	}
 	outcome, runErr := runner.Run(ctx, r.runner)
 	if lost := context.Cause(ctx); errors.Is(lost, journal.ErrLost) { // nobody interrupted it
-		runErr = errs.WithHint(fmt.Errorf("%w (%v)", lost, runErr), "meshtrial cluster status says whose the cluster is; meshtrial cluster restore puts back what is left")
+		runErr = errs.WithHint(fmt.Errorf("%w (%v)", lost, runErr),
+			"meshtrial cluster status says whose the cluster is; meshtrial cluster restore puts back what is left")
 	}
 	r.Progress.Clear()
 	if outcome.Dir == "" || outcome.Trials == 0 {
@@ -186,7 +190,8 @@ func (r *prepared) run(ctx context.Context) (err error) {
 // complete fills in what the runner needs to know of the lab. It opens the control plane, if
 // the run needs it, for closePlane to close; connected counts the proxies of others there, and
 // is nil without it.
-func (r *prepared) complete(ctx context.Context) (closePlane func() error, connected func(context.Context) (int, error), err error) {
+func (r *prepared) complete(ctx context.Context) (
+	closePlane func() error, connected func(context.Context) (int, error), err error) {
 	o := &r.runner
 	if o.Components, err = measuredComponents(ctx, o.Lab); err != nil {
 		return nil, nil, err

@@ -59,7 +59,8 @@ func ReadClusterStatus(ctx context.Context, config *rest.Config) (ClusterStatus,
 		return out, err
 	}
 	for _, e := range entries {
-		change := ClusterChange{Object: e.Object.String(), Run: e.Run, Since: e.At, Done: e.Done, Why: e.Why, Left: e.Left, Kept: e.Kept}
+		change := ClusterChange{Object: e.Object.String(), Run: e.Run, Since: e.At, Done: e.Done, Why: e.Why,
+			Left: e.Left, Kept: e.Kept}
 		for _, field := range e.Fields {
 			if field.Order == nil && e.Done == journal.Changed {
 				change.Fields = append(change.Fields, field.String())
@@ -76,7 +77,8 @@ func ReadClusterStatus(ctx context.Context, config *rest.Config) (ClusterStatus,
 		return out, err
 	}
 	for _, l := range made {
-		out.Namespaces = append(out.Namespaces, ClusterNamespace{Name: l.Namespace, Run: l.Run, Since: l.Since, Owner: l.Owner})
+		out.Namespaces = append(out.Namespaces, ClusterNamespace{Name: l.Namespace, Run: l.Run, Since: l.Since,
+			Owner: l.Owner})
 	}
 	return out, nil
 }

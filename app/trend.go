@@ -59,7 +59,8 @@ func TrendJudgement(trend comparison.Trend) error {
 
 // read reads runs one after the other, those of one study if it is named,
 // and says which cannot be read.
-func (o *TrendOptions) read(ctx context.Context, dirs []string) (runs []*analysis.RunFigures, left []comparison.LeftOut, err error) {
+func (o *TrendOptions) read(ctx context.Context, dirs []string) (runs []*analysis.RunFigures,
+	left []comparison.LeftOut, err error) {
 	var others []string // studies of runs that are left out
 	for _, dir := range dirs {
 		if o.Study != "" {
@@ -81,7 +82,8 @@ func (o *TrendOptions) read(ctx context.Context, dirs []string) (runs []*analysi
 		runs = append(runs, figures...)
 	}
 	if len(runs) == 0 && len(others) > 0 {
-		return nil, nil, errs.WithHint(errs.Usage("none of %s is of study %q", words.Plural(len(dirs), "run"), o.Study), "%s", errs.Suggest(o.Study, others))
+		return nil, nil, errs.WithHint(errs.Usage("none of %s is of study %q", words.Plural(len(dirs), "run"), o.Study),
+			"%s", errs.Suggest(o.Study, others))
 	}
 	return runs, left, nil
 }
@@ -107,7 +109,8 @@ var runFiles = []string{store.FileHeader, store.FileTrials, store.FileResolved}
 // are none themselves.
 func runsIn(dir string) ([]string, error) {
 	if isRun(dir) {
-		return nil, errs.WithHint(errs.Usage("%s is a run, not a folder of runs", dir), "give the folder that the runs are in: %s", filepath.Dir(filepath.Clean(dir)))
+		return nil, errs.WithHint(errs.Usage("%s is a run, not a folder of runs", dir),
+			"give the folder that the runs are in: %s", filepath.Dir(filepath.Clean(dir)))
 	}
 	var out []string
 	below, err := folders(dir)

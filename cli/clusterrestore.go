@@ -87,7 +87,8 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) error {
 		}
 	}
 	if len(done.Left) > 0 {
-		return errs.WithCode(errs.WithHint(fmt.Errorf("changed by somebody else, and left alone at least in part: %s", words.Plural(len(done.Left), "object")),
+		return errs.WithCode(errs.WithHint(fmt.Errorf("changed by somebody else, and left alone at least in part: %s",
+			words.Plural(len(done.Left), "object")),
 			"look at them; if they may stay: meshtrial cluster restore --forget"), errs.CodeAssertion)
 	}
 	return nil
@@ -96,9 +97,11 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) error {
 // presentRestored prints what became of the cluster.
 func presentRestored(w io.Writer, asJSON bool, done *app.Restored) error {
 	if asJSON {
-		out := restored{Schema: 1, Objects: []restoredEntry{}, Namespaces: append([]string{}, done.Namespaces...), Forgotten: done.Forgotten, Kept: []string{}}
+		out := restored{Schema: 1, Objects: []restoredEntry{}, Namespaces: append([]string{}, done.Namespaces...),
+			Forgotten: done.Forgotten, Kept: []string{}}
 		for _, o := range done.Outcomes {
-			one := restoredEntry{Object: o.Entry.Object.String(), Run: o.Entry.Run, Text: o.Text, Back: o.Back, Left: o.Left}
+			one := restoredEntry{Object: o.Entry.Object.String(), Run: o.Entry.Run, Text: o.Text, Back: o.Back,
+				Left: o.Left}
 			if o.Err != nil {
 				one.Error = o.Err.Error()
 			}
