@@ -1,8 +1,7 @@
 package local
 
-// auditPolicy has the API server write a line for each request that has been
-// answered: who, which verb, of what, and whether it was allowed. The node's own
-// programs and controllers are left out: they ask all the time.
+// auditPolicy has the API server log who made which request, and whether it was
+// allowed. Requests of the node's own programs and controllers are left out.
 // See audit.k8s.io/v1, Policy.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -15,12 +14,3 @@ rules:
 
 // auditLog is the component's name in `lab logs`.
 const auditLog = "audit"
-
-// audits adds the API server's arguments for the audit log, if there is to be
-// one.
-func (s *spec) audits(p process) process {
-	if s.Audit {
-		p.args = append(p.args, "--audit-policy-file="+s.Dir.conf("audit.yaml"), "--audit-log-path="+s.Dir.log(auditLog), "--audit-log-mode=blocking")
-	}
-	return p
-}

@@ -7,9 +7,8 @@ import (
 	"os"
 )
 
-// StartedByOther says whether the lab was started by another program than the
-// one at path: its pods' roles are that one, and may speak another version of
-// what this one says to them.
+// StartedByOther reports whether another program than the one at path started the lab:
+// its roles are that program, and may speak another version of the protocol.
 func (l *Lab) StartedByOther(path string) (bool, error) {
 	running := fmt.Sprintf("/proc/%d/exe", l.record.InitPID)
 	a, err := os.Stat(running)
@@ -31,7 +30,7 @@ func (l *Lab) StartedByOther(path string) (bool, error) {
 	return started != now, err
 }
 
-// Digest names what a program is by its file: "sha256:" and the sum.
+// Digest is "sha256:" and the sum of a file.
 func Digest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -76,7 +76,7 @@ func machineCgroups() (cgroups, error) {
 	return findCgroups(f)
 }
 
-// unified tells whether the machine has only the unified hierarchy.
+// unified reports whether the machine has only the unified hierarchy.
 func (c cgroups) unified() bool {
 	return len(c) > 0 && !slices.ContainsFunc(c, func(h hierarchy) bool { return !h.v2 })
 }
@@ -136,17 +136,17 @@ func (c cgroups) create(name string, share int) error {
 	return nil
 }
 
-// Shares of the CPU, in units of an ordinary group's. A group counts as one
-// process beside those of the host, and a whole lab is more than that; inside
-// it, the node's own programs must not starve when many pods start. One of several
-// nodes weighs what their control plane does.
+// Shares of the CPU, in units of an ordinary group's. A group counts as one process
+// beside the host's, and a lab is more than that; inside it, the node's own programs
+// must not starve when many pods start. Each of several nodes has the control plane's
+// share.
 const (
 	labShare    = 20
 	systemShare = 4
 	nodeShare   = 4
 )
 
-// setShare sets a group's part of the CPU if this is the hierarchy for it.
+// setShare sets a group's share of the CPU, if this hierarchy controls it.
 func (h hierarchy) setShare(dir string, share int) error {
 	if !slices.Contains(h.controllers, "cpu") {
 		return nil
@@ -161,8 +161,8 @@ func (h hierarchy) setShare(dir string, share int) error {
 	return nil
 }
 
-// delegate hands the controllers of a unified group to its children: those
-// that a kubelet needs, and of the others what the kernel lets it.
+// delegate enables the controllers of a unified group for its children: those that a
+// kubelet needs, and of the others what the kernel allows.
 func (h hierarchy) delegate(dir string) error {
 	for _, controller := range h.controllers {
 		err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
@@ -195,9 +195,9 @@ func (c cgroups) join(name string, pid int) error {
 	return nil
 }
 
-// remove ends whatever still runs in the group and removes it with all below
-// it from each hierarchy, trying again until the context ends: a group can
-// only go when its last process is gone.
+// remove kills what runs in the group and removes it with all groups below it from each
+// hierarchy. It retries until ctx ends: a group can be removed only after its last
+// process is gone.
 func (c cgroups) remove(ctx context.Context, name string) error {
 	for {
 		var last error
@@ -215,8 +215,8 @@ func (c cgroups) remove(ctx context.Context, name string) error {
 	}
 }
 
-// removeGroup removes a group and those below it. What still runs in it is
-// killed; then the group can go a little later.
+// removeGroup removes a group and those below it. It kills what still runs there, after
+// which a retry can remove the group.
 func removeGroup(dir string) error {
 	err := unix.Rmdir(dir) // works unless it has processes or groups
 	if err == nil || errors.Is(err, unix.ENOENT) {

@@ -11,9 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
-// Folders inside the lab's mount namespace. All of them are mounts of the
-// lab's own, so that nothing of the host's is touched, and their paths are
-// short, as socket paths must be.
+// Folders inside the lab's mount namespace. All are mounts of the lab's own, so that
+// nothing of the host is touched. Paths of sockets must be short.
 const (
 	runDir       = "/run/meshtrial"
 	imageDir     = runDir + "/images" // containerd's kept root
@@ -25,9 +24,8 @@ const (
 	ordersSocket = runDir + "/orders.sock"
 )
 
-// CNIBinDir and CNIConfDir are where each node of a lab with an ambient mesh has the
-// plugins of its network and their configuration: folders of its own, to which the
-// mesh's node agent adds.
+// CNIBinDir and CNIConfDir are the folders of CNI plugins and their configuration on each
+// node with an ambient mesh, whose node agent adds to them.
 const (
 	CNIBinDir  = runDir + "/cni-bin"
 	CNIConfDir = runDir + "/cni-conf"
@@ -44,20 +42,20 @@ type spec struct {
 	CNI        string                        `json:"cni"` // folder of plugins
 	Images     []components.Image            `json:"images"`
 	Pause      string                        `json:"pause"` // reference of the sandbox image
-	Keep       []string                      `json:"keep"`  // folders that must stay visible inside
+	Keep       []string                      `json:"keep"`  // folders to keep visible inside
 	Audit      bool                          `json:"audit"` // the API server writes an audit log
 
 	MetricsServer bool `json:"metrics_server"`
-	Ambient       bool `json:"ambient"` // nodes have folders for network plugins that others add to
+	Ambient       bool `json:"ambient"` // nodes have folders for a mesh's CNI plugin
 
-	// Self is the node that this is about. The spec of a lab of several nodes has
-	// none: its init holds the control plane, and the Nodes have specs of their own.
+	// Self is the node of this spec. The spec of a lab of several nodes has none: its
+	// init runs the control plane, and the Nodes have specs of their own.
 	Self  Node   `json:"self,omitzero"`
 	Nodes []Node `json:"nodes,omitempty"` // none in the spec of one of several nodes
 }
 
-// files are the configuration files of a lab, by path below its folder: those of
-// the lab itself, of a node, or, of a lab of one node, both.
+// files are the configuration files by path below the folder: the lab's, a node's, or
+// both for a lab of one node.
 func (s *spec) files() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	if len(s.Nodes) > 0 {
@@ -87,8 +85,7 @@ func (s *spec) files() (map[string][]byte, error) {
 	return out, nil
 }
 
-// containerdTOML configures containerd; for importing it runs without its
-// Kubernetes side.
+// containerdTOML configures containerd; without CRI for importing.
 func (s *spec) containerdTOML(importing bool) string {
 	disabled := []string{"io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.aufs",
 		"io.containerd.snapshotter.v1.devmapper", "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp"}
@@ -123,7 +120,7 @@ func (s *spec) containerdTOML(importing bool) string {
 	return b.String()
 }
 
-// MaxPods is how many pods a node takes: fewer than its range of addresses has.
+// MaxPods is the limit of pods on a node, below the size of its address range.
 const MaxPods = 250
 
 func (s *spec) kubeletConfig() map[string]any {
@@ -145,12 +142,12 @@ func (s *spec) kubeletConfig() map[string]any {
 		"maxPods": MaxPods, "oomScoreAdj": 0,
 		"serializeImagePulls": false, "registryPullQPS": 0,
 		"kubeAPIQPS": 500, "kubeAPIBurst": 1000, "eventRecordQPS": 0,
-		// The host's disk is the host's business: no eviction, no image is
-		// removed, since the kept image store must stay complete.
+		// No eviction for the host's disk, and no removal of images: the kept image
+		// store must stay complete.
 		"evictionHard": map[string]string{}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
 		"localStorageCapacityIsolation": true,
-		// The default, 10Mi, cuts off the start of access logs that trials read
-		// at their end.
+		// The default, 10Mi, would lose the start of access logs, which are read after
+		// a trial.
 		"containerLogMaxSize": "100Mi",
 		"volumePluginDir":     kubeletDir + "/volumeplugins",
 		"failSwapOn":          false,
@@ -170,9 +167,9 @@ func (s *spec) proxyConfig() map[string]any {
 	}
 }
 
-// cniConfig connects each pod by a link of its own to the node, which routes
-// between them: unlike on a bridge, every packet passes the node's rules, so
-// that Services work between pods of one node without br_netfilter.
+// cniConfig connects each pod by a link of its own to the node, which routes between
+// them: every packet passes the node's rules, so that Services work between pods of one
+// node without br_netfilter.
 func (s *spec) cniConfig() map[string]any {
 	return map[string]any{"cniVersion": "0.4.0", "name": "lab", "plugins": []any{map[string]any{
 		"type": "ptp", "ipMasq": false,
@@ -184,8 +181,8 @@ func (s *spec) cniConfig() map[string]any {
 	}}}
 }
 
-// writeFiles makes the folder of a lab or a node: configuration, certificates,
-// and links to the tools that components look up by name.
+// writeFiles makes the folder of a lab or a node: configuration, certificates, and links
+// to tools that components find by name.
 func (s *spec) writeFiles(keys keySet) error {
 	for _, dir := range []string{"pki", "conf/cni", "log", "log/pods", "log/containers", "etcd", "kubelet", "tmp", "bin", "tools"} {
 		if err := os.MkdirAll(s.Dir.join(dir), 0o700); err != nil {
@@ -234,8 +231,8 @@ func (s *spec) writeWrapper(name string) error {
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// keep lists the folders that must stay visible where the lab mounts its own
-// file systems: those of programs, of state and of images.
+// keep lists the folders of programs, state and images, which must stay visible below
+// the lab's own mounts.
 func (s *spec) keep() []string {
 	seen := map[string]bool{}
 	var out []string

@@ -16,16 +16,15 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// How long init may take to end by itself, and how long what is left of a
-// lab may take to go.
+// Limits on the end of init by itself, and on the removal of a lab's leftovers.
 const (
 	termGrace  = time.Second
 	sweepLimit = time.Minute
 )
 
-// Down ends the lab of a state folder ("" is the default one), if one runs,
-// and removes everything that it, or an earlier one that crashed, left. It
-// tells whether a lab was running. Calling it again is not an error.
+// Down ends the running lab of a state folder ("" is the default one), if any, and
+// removes everything that it, or a crashed one, left. It reports whether a lab was
+// running. It may be called again.
 func Down(ctx context.Context, dir string) (wasRunning bool, err error) {
 	p, err := stateDir(dir)
 	if err != nil {
@@ -69,9 +68,8 @@ func (p paths) end(ctx context.Context) (*os.File, error) {
 	}
 }
 
-// unrecorded finds the init that holds the lock, whatever has become of its
-// record: a process called so that has this very file open. It returns nil
-// if there is none.
+// unrecorded finds the init that holds the lock without its record: a process with
+// init's name that has this file open. It returns nil if there is none.
 func (p paths) unrecorded() *record {
 	lock, err := os.Stat(p.lock())
 	if err != nil {
@@ -103,8 +101,8 @@ func (p paths) unrecorded() *record {
 	return nil
 }
 
-// endInit ends the record's init, and no process that got its PID since, and
-// waits until every process of its PID namespace is gone, or ctx ends.
+// endInit ends the record's init, but no later process with its PID, and waits until
+// every process of its PID namespace is gone, or ctx ends.
 func (r *record) endInit(ctx context.Context) {
 	fd, err := unix.PidfdOpen(r.InitPID, 0)
 	if err != nil {
@@ -140,8 +138,8 @@ func waitPidfd(ctx context.Context, fd int, limit time.Duration) bool {
 	}
 }
 
-// sweep removes whatever labs of this state folder left outside their
-// namespaces. The caller holds the lock, so none of them runs.
+// sweep removes what labs of this state folder left outside their namespaces. The
+// caller holds the lock, so that none of them runs.
 func sweep(ctx context.Context, p paths) error {
 	entries, err := os.ReadDir(p.base)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -150,8 +148,8 @@ func sweep(ctx context.Context, p paths) error {
 	if err != nil {
 		return err
 	}
-	// The folder of each lab bears its id, as do its interface and its
-	// cgroup: even with its record lost or torn, nothing of it is missed.
+	// A lab's folder, interface and cgroup are named after its id, so that all are
+	// found even without its record.
 	ids := map[string]bool{}
 	var all []error
 	r, err := p.readRecord()
@@ -177,7 +175,7 @@ func sweep(ctx context.Context, p paths) error {
 			groups.remove(ctx, "/meshtrial-"+id),
 			os.RemoveAll(string(p.dir(id))))
 	}
-	// After its link: of labs that end at once the last one sees no other.
+	// After its link: of labs that end together, the last one must see no other.
 	if r != nil && r.ImageStore != "" {
 		pending := filepath.Join(filepath.Dir(r.ImageStore), "sysctls.json")
 		all = append(all, restoreControls(ctx, r.Sysctls, pending, ids))

@@ -25,28 +25,27 @@ import (
 // the lab's own network namespace.
 const egressAddress = "127.0.0.1:3128"
 
-// egressPatience bounds reaching a registry, so that a pod's event says soon
-// that it cannot be reached.
+// egressPatience bounds connecting to a registry, so that a pod's event soon reports an
+// unreachable one.
 const egressPatience = 10 * time.Second
 
-// egress is an HTTP proxy that connects from the host's network: through it
-// containerd pulls images from registries, though the lab's network has no
-// way out and the host neither forwards nor translates addresses for it.
+// egress is an HTTP proxy that connects from the host's network. containerd pulls images
+// through it, since the lab's network has no route out and the host neither forwards
+// nor translates addresses for it.
 type egress struct {
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	upstream func(*url.URL) (*url.URL, error) // the host's own proxy, if it has one
 }
 
-// hostNetwork dials from another network namespace. A socket belongs to the
-// namespace of the thread that makes it, so each dial takes a thread of its
-// own there.
+// hostNetwork dials from another network namespace. A socket belongs to the namespace
+// of its thread, so that each dial uses a thread of its own.
 type hostNetwork struct {
 	namespace   int      // file descriptor
 	nameservers []string // addresses with ports
 }
 
-// hostNameservers reads the host's resolver configuration, which is out of
-// sight once the lab has its own /run.
+// hostNameservers reads the host's resolver configuration, which may be hidden once
+// the lab has its own /run.
 func hostNameservers(path string) []string {
 	data, _ := os.ReadFile(path)
 	var servers []string
@@ -58,8 +57,7 @@ func hostNameservers(path string) []string {
 	return servers
 }
 
-// DialContext connects to an address, whose name the host's name servers
-// resolve.
+// DialContext connects to an address, resolving its name with the host's name servers.
 func (h hostNetwork) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -125,8 +123,8 @@ func (e *egress) serve(listener net.Listener) error {
 	return server.Serve(listener)
 }
 
-// connect makes a tunnel. The reason of a failure stands in the status line,
-// which is what containerd tells of it.
+// connect makes a tunnel. The status line has the reason of a failure, which containerd
+// reports.
 func (e *egress) connect(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), egressPatience, fmt.Errorf("%s does not answer", r.Host))
 	defer cancel()

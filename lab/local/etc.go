@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 )
 
-// etcFiles are files of /etc that a node's programs read, and what they are on a machine
-// that has none. Without hosts containerd makes no sandbox, and the kubelet no pod with the
-// node's network; without passwd and group Go programs, the kubelet among them, look up no
-// user; containerd copies resolv.conf into pods that say nothing of DNS.
+// etcFiles are files of /etc that a node's programs need, with defaults. containerd needs
+// hosts for a sandbox, and the kubelet for a pod with the node's network; Go programs,
+// such as the kubelet, need passwd and group to look up users; containerd copies
+// resolv.conf into pods without DNS settings.
 var etcFiles = map[string]string{
 	"hosts":       "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
 	"resolv.conf": "",
@@ -19,9 +19,9 @@ var etcFiles = map[string]string{
 	"group":       "root:x:0:\nnogroup:x:65534:\n",
 }
 
-// supplyEtc gives the mount namespace the files of etcFiles that a folder lacks, by an
-// overlay whose changes are in scratch: the machine's own folder stays as it is. It mounts
-// nothing if there is nothing to supply.
+// supplyEtc supplies the files of etcFiles that a folder lacks, by an overlay whose changes
+// are in scratch: the machine's own folder stays unchanged. It mounts nothing if the folder
+// lacks none.
 func supplyEtc(etc, scratch string) error {
 	upper, work := filepath.Join(scratch, "upper"), filepath.Join(scratch, "work")
 	files, lacks := map[string][]byte{}, false

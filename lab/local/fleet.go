@@ -21,9 +21,9 @@ import (
 // nodeComponent is what status calls the first process of a node.
 const nodeComponent = "node"
 
-// fleet is the nodes of a lab of several, in the hands of its init: it starts
-// each in namespaces of its own, gives it its network, its cgroup and its images,
-// and takes these away when the node ends, however that comes.
+// fleet is the several nodes of a lab, as its init manages them: it starts each in
+// namespaces of its own, sets up its network, cgroup and images, and removes these
+// however the node ends.
 type fleet struct {
 	init     *node
 	groups   cgroups
@@ -77,8 +77,8 @@ func (f *fleet) find(name string) (*member, error) {
 	return nil, errs.Usage("the lab has no node %q; it has %q", name, names)
 }
 
-// launch makes what a node needs, starts its first process and lets it go. The
-// channel gets nil when the node is up, or what it says ails it.
+// launch sets a node up, and starts its first process. The channel receives nil when
+// the node is up, or its error.
 func (m *member) launch() (<-chan error, error) {
 	s, f := m.spec, m.fleet
 	name := s.Self.Name
@@ -135,8 +135,8 @@ func (m *member) launch() (<-chan error, error) {
 	return up, nil
 }
 
-// connect gives a node that waits to go its cgroup and its network. What listens
-// is the node's way to registries.
+// connect gives a new node its cgroup and its network. It returns the listener of the
+// node's proxy for registries.
 func (m *member) connect(pid int) (registry net.Listener, err error) {
 	s, f := m.spec, m.fleet
 	if err := f.groups.join(s.Cgroup, pid); err != nil {
@@ -160,7 +160,7 @@ func (m *member) connect(pid int) (registry net.Listener, err error) {
 	return registry, nil
 }
 
-// follow reads what a node says until it is up or fails.
+// follow reads a node's events until it is up or fails.
 func follow(control *os.File, up chan<- error) {
 	lines := bufio.NewReader(control)
 	for {
@@ -184,8 +184,8 @@ func follow(control *os.File, up chan<- error) {
 	}
 }
 
-// await waits for a node's end and takes away what it had. The first process of
-// the node's PID namespace ends after all others of it.
+// await waits for a node's end and removes what it had. The first process of the
+// node's PID namespace ends last.
 func (m *member) await(ended <-chan unix.WaitStatus, control *os.File, registry net.Listener, gone chan struct{}) {
 	how := describeStatus(<-ended)
 	control.Close()
@@ -208,7 +208,7 @@ func (m *member) await(ended <-chan unix.WaitStatus, control *os.File, registry 
 	close(gone)
 }
 
-// enterBy has the host reach cluster IPs by the first node that runs.
+// enterBy routes the host's traffic for cluster IPs through the first running node.
 func (f *fleet) enterBy() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

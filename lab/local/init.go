@@ -23,8 +23,8 @@ type event struct {
 	Text  string `json:"text,omitempty"`
 }
 
-// Events. Up says go when the namespaces are ready for init to use, and stay
-// when init may live on without it.
+// Events. Up sends go when the namespaces are ready for init, and stay when init may
+// outlive Up.
 const (
 	eventGo     = "go"
 	eventStay   = "stay"
@@ -59,28 +59,23 @@ func Init(ctx context.Context, specFile string) error {
 	if os.Getpid() != 1 {
 		return errors.New("lab-init is started by `meshtrial lab up`, as the first process of new namespaces")
 	}
-	unix.CloseOnExec(fdControl)
-	unix.CloseOnExec(fdLabLock)
-	unix.CloseOnExec(fdStoreLock)
-	unix.CloseOnExec(fdHostNet)
+	for _, fd := range []int{fdControl, fdLabLock, fdStoreLock, fdHostNet} {
+		unix.CloseOnExec(fd)
+	}
 	control := os.NewFile(fdControl, "control")
 	lines := bufio.NewReader(control)
 	if err := expect(lines, eventGo); err != nil {
 		return err
 	}
-	data, err := os.ReadFile(specFile)
+	s, err := readSpec(specFile)
 	if err != nil {
 		return err
-	}
-	s := &spec{}
-	if err := json.Unmarshal(data, s); err != nil {
-		return fmt.Errorf("%s: %w", specFile, err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	n := &node{spec: s, sup: newSupervisor(s.Dir.log), control: control}
 
-	// Until Up says stay, the lab lives and dies with it.
+	// Until Up sends stay, the lab ends with it.
 	go func() { // ends with Up
 		if err := expect(lines, eventStay); err != nil {
 			fmt.Fprintln(os.Stderr, "lab-init: the command that started the lab is gone")
@@ -92,6 +87,19 @@ func Init(ctx context.Context, specFile string) error {
 	return err
 }
 
+func readSpec(path string) (*spec, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &spec{}
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// expect reads events until the one that is wanted.
 func expect(lines *bufio.Reader, want string) error {
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -121,9 +129,9 @@ func (n *node) say(format string, args ...any) {
 	n.send(event{Event: eventSay, Text: text})
 }
 
-// raiseFileLimit lets this process and its children open as many files as they
-// may. Pods inherit the limit; the usual soft one is too low for a proxy, and Go
-// gives it back to children unless it is set here.
+// raiseFileLimit raises the soft limit of open files to the hard one. Pods inherit it;
+// the usual soft limit is too low for a proxy, and Go restores it for children unless
+// it is set here.
 func raiseFileLimit() {
 	limit := syscall.Rlimit{}
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
@@ -132,7 +140,7 @@ func raiseFileLimit() {
 	}
 }
 
-// run brings the lab up and keeps it until it is told to end.
+// run starts the lab, and returns when it is told to end.
 func (n *node) run(ctx context.Context) error {
 	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
 	raiseFileLimit()
@@ -166,13 +174,13 @@ func (n *node) run(ctx context.Context) error {
 		return err
 	}
 	n.send(event{Event: eventUp})
-	// Nothing of a lab is kept, so nothing needs time to end well: the
-	// kernel ends every process of the namespace when init returns.
+	// Nothing of a lab is kept, so that nothing needs a graceful end: the kernel
+	// kills every process of the namespace when init returns.
 	<-ctx.Done()
 	return nil
 }
 
-// leadFleet makes ready for several nodes, and for orders about them.
+// leadFleet prepares several nodes, and serves orders about them.
 func (n *node) leadFleet(life context.Context, outside hostNetwork) error {
 	orders, err := net.Listen("unix", ordersSocket)
 	if err != nil {
@@ -210,7 +218,7 @@ func (n *node) serveStatus() {
 	}
 }
 
-// insidePath is a path of an init's as whoever sees its process does.
+// insidePath is a path in an init's mount namespace, as seen from outside.
 func insidePath(initPID int, path string) string {
 	return filepath.Join("/proc", fmt.Sprint(initPID), "root", path)
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
-// feature is a part of the kernel that a lab uses. It is tried, not looked up in a list of
-// what is loaded: the use of it has the kernel load its module.
+// feature is a part of the kernel that a lab uses. It is tried, since its use has the
+// kernel load its module.
 type feature struct {
 	name    string // of the line that reports it
 	works   string // what was tried
-	modules string // that have it where it is no part of the kernel itself
+	modules string // that have it, unless it is built in
 	// try uses it, in mount and network namespaces that end with the call. dir is an empty
 	// folder of the cache's file system.
 	try func(dir string) error
@@ -28,17 +28,17 @@ type feature struct {
 // features are those of every lab.
 var features = []feature{
 	{"overlayfs", "it mounts on the cache folder's file system", "overlay", tryOverlay},
-	{"veth links", "they can be made", "veth", func(string) error { return tryVeth() }},
-	{"nftables", "it takes the rules of Services", "nf_tables nft_chain_nat nft_numgen nft_masq nft_fib_ipv4 nft_ct nft_reject_ipv4", func(string) error { return tryServiceRules() }},
+	{"veth links", "they can be made", "veth", tryVeth},
+	{"nftables", "it takes the rules of Services", "nf_tables nft_chain_nat nft_numgen nft_masq nft_fib_ipv4 nft_ct nft_reject_ipv4", tryServiceRules},
 	{"iptables", "rules have what redirects to sidecars", "nft_compat xt_owner xt_REDIRECT xt_tcpudp", func(string) error { return tryExtensions(sidecarExtensions) }},
 }
 
 // ambientFeature is what an ambient mesh needs beside them.
-var ambientFeature = feature{"ambient mesh", "sets of addresses can be made, and rules have what its node agent asks of them", ambientModules, func(string) error { return tryAmbient() }}
+var ambientFeature = feature{"ambient mesh", "sets of addresses can be made, and rules have what its node agent asks of them", ambientModules, tryAmbient}
 
-// mend says how to get a feature that does not work.
+// mend is advice on getting a feature that does not work.
 func (f feature) mend() string {
-	return "modprobe -a " + f.modules + " says what is missing (apt-get install kmod has modprobe); without the modules use another kernel, such as a distribution's own"
+	return "modprobe -a " + f.modules + " shows what is missing (apt-get install kmod has modprobe); without the modules use another kernel, such as a distribution's own"
 }
 
 // tryFeature tries one feature on a folder's file system.
@@ -80,7 +80,7 @@ func tryOverlay(dir string) error {
 	return errors.Join(err, unix.Unmount(merged, 0))
 }
 
-func tryVeth() error {
+func tryVeth(string) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = "meshtrial-try"
 	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "meshtrial-peer"}); err != nil {
@@ -90,7 +90,7 @@ func tryVeth() error {
 }
 
 // tryServiceRules makes the kinds of rules that kube-proxy makes of Services.
-func tryServiceRules() error {
+func tryServiceRules(string) error {
 	c, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("the kernel has no netfilter: %w", err)

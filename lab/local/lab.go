@@ -16,20 +16,14 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
-// ErrRunning says that a lab runs already; one state folder has one lab.
+// ErrRunning reports that a lab runs already; one state folder has one lab.
 var ErrRunning = errors.New("a lab is running already")
 
-// ErrNotRunning says that no lab runs.
+// ErrNotRunning reports that no lab runs.
 var ErrNotRunning = errors.New("no lab is running")
 
 // Options of [Up]. The zero value is what users get.
 type Options struct {
-	// StateDir holds the lab's state. Default: meshtrial/lab in the user's
-	// state folder ($XDG_STATE_HOME, or ~/.local/state).
-	StateDir string
-	// CacheDir holds components and images. Default: $MESHTRIAL_CACHE, or
-	// meshtrial in the user's cache folder.
-	CacheDir string
 	// EnvoyVersions are the sidecar images wanted beside the default one.
 	EnvoyVersions []string
 	// Official takes Istio's images from a registry instead of assembling
@@ -51,15 +45,13 @@ type Options struct {
 	// OnAPI, if set, runs as soon as the API answers, beside the rest of the
 	// start; its error fails Up. A mesh is installed here.
 	OnAPI func(ctx context.Context, l *Lab) error
-	// Progress is told what happens, one line at a time, from one goroutine
-	// at a time. May be nil.
+	// Progress receives lines of progress, from one goroutine at a time. May be nil.
 	Progress func(line string)
-	// BuildProgress is told of components being made. May be nil.
+	// BuildProgress receives the progress of components. May be nil.
 	BuildProgress func(components.Event)
-	// Audit has the API server write a log of who asked it for what, which
-	// [LogFiles] calls audit.
+	// Audit has the API server write an audit log, which [LogFiles] calls audit.
 	Audit bool
-	// MetricsServer starts metrics-server, which gives `kubectl top` its figures.
+	// MetricsServer starts metrics-server, for `kubectl top`.
 	MetricsServer bool
 	// Nodes is how many nodes the lab has; 0 is one.
 	Nodes int
@@ -78,7 +70,7 @@ type Lab struct {
 	builder *components.Builder
 	linkerd *components.Linkerd
 	down    bool
-	paid    func() // of what it owes while it is to be taken down
+	paid    func() // called once the lab that this process must take down is down
 }
 
 var _ lab.Lab = (*Lab)(nil)
@@ -114,7 +106,7 @@ func (l *Lab) ResultsDir() (string, error) {
 func (l *Lab) Process() int { return l.record.InitPID }
 
 // Size is how many nodes the lab has, those that ended among them.
-func (l *Lab) Size() int { return len(l.record.nodes()) }
+func (l *Lab) Size() int { return len(l.record.Nodes) }
 
 // Images are those in the lab's image store.
 func (l *Lab) Images() lab.Images { return l.record.Images }
@@ -123,7 +115,7 @@ func (l *Lab) Images() lab.Images { return l.record.Images }
 func (l *Lab) UpTime() time.Duration { return time.Duration(l.record.UpSeconds * float64(time.Second)) }
 
 // Nodes are the lab's real nodes, those that kwok plays left out.
-func (l *Lab) Nodes() []Node { return l.record.nodes() }
+func (l *Lab) Nodes() []Node { return l.record.Nodes }
 
 // MetricsServer says whether metrics-server runs in the lab.
 func (l *Lab) MetricsServer() bool { return l.record.MetricsServer }
@@ -152,7 +144,7 @@ func (l *Lab) Close() error {
 	return err
 }
 
-// owe notes that a lab is there which this process takes down.
+// owe notes that this process must take the lab down.
 func owe(ctx context.Context) (paid func()) {
 	return ending.Owe(ctx, "the local lab", "meshtrial lab down")
 }

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// kwokStages say how kwok plays nodes and pods: a node becomes ready when it
-// appears, a pod of such a node runs at once, ends if it belongs to a Job,
-// and goes when it is deleted.
+// kwokStages simulate nodes and pods: a new node becomes ready, a pod on such a node
+// runs at once, completes if it belongs to a Job, and disappears when it is deleted.
 const kwokStages = `
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
@@ -121,11 +120,11 @@ spec:
   next: {delete: true}
 `
 
-// coreDNS are the objects of the cluster's DNS. Outside names never leave
-// the lab: every one has a fixed answer; names below slow.test are answered
-// after a delay, names below fail.test with SERVFAIL. They have blocks of
-// their own because the template plugin would run before kubernetes. Of several
-// nodes two have it, so that names are found when one dies.
+// coreDNS are the objects of the cluster's DNS. Every outside name has a fixed answer
+// from inside the lab; names below slow.test are answered after a delay, names below
+// fail.test with SERVFAIL. They have blocks of their own because the template plugin
+// would run before kubernetes. With several nodes it runs on two, so that DNS survives
+// the loss of one.
 func coreDNS(image, clusterIP string, nodes int) []byte {
 	replicas, affinity := "1", "{}"
 	if nodes > 1 {
@@ -135,9 +134,8 @@ func coreDNS(image, clusterIP string, nodes int) []byte {
 		"REPLICAS", replicas, "AFFINITY", affinity).Replace(coreDNSYAML))
 }
 
-// outsideAddress is what the lab's DNS answers for names outside the
-// cluster: an address of a range kept for documentation, which is
-// unreachable from the lab at once.
+// outsideAddress is the DNS answer for names outside the cluster: an address reserved
+// for documentation, which is unreachable from the lab at once.
 const (
 	outsideAddress = "203.0.113.1"
 	slowDelay      = "2s"

@@ -3,7 +3,6 @@ package local
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,9 +15,9 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// InitNode is the main of PID 1 of one of a lab's several nodes. It returns when
-// it is told to end or cannot start, and every process of the node ends with it.
-// The lab's init has made its network.
+// InitNode is the main of PID 1 of one of several nodes. It returns when it is told to
+// end or cannot start, and every process of the node ends with it. The lab's init has
+// set up its network.
 func InitNode(ctx context.Context, specFile string) error {
 	if os.Getpid() != 1 {
 		return errors.New("lab-node is started by a lab's init, as the first process of new namespaces")
@@ -29,15 +28,11 @@ func InitNode(ctx context.Context, specFile string) error {
 	if err := expect(lines, eventGo); err != nil {
 		return err
 	}
-	// It was started by a link that has another name.
+	// It was started through a link with another name.
 	os.WriteFile("/proc/self/comm", []byte("meshtrial"), 0)
-	data, err := os.ReadFile(specFile)
+	s, err := readSpec(specFile)
 	if err != nil {
 		return err
-	}
-	s := &spec{}
-	if err := json.Unmarshal(data, s); err != nil {
-		return fmt.Errorf("%s: %w", specFile, err)
 	}
 	n := &node{spec: s, sup: newSupervisor(s.Dir.log), control: control}
 	api := make(chan struct{})
@@ -94,16 +89,16 @@ type member struct {
 	lastExit string
 }
 
-// running is the node's first process, 0 if it has none, and what is closed once
-// the node is gone with all that it had.
+// running is the node's first process, 0 if it does not run, and a channel that is
+// closed once the node and all that it had is gone.
 func (m *member) running() (pid int, gone <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.pid, m.gone
 }
 
-// start starts the node and returns when its kubelet has been started. A node
-// that fails to start is dead, as one that was killed.
+// start starts the node and returns when its kubelet has been started. A node that
+// fails to start is dead, like a killed one.
 func (m *member) start(ctx context.Context) error {
 	m.turn.Lock()
 	defer m.turn.Unlock()
@@ -132,8 +127,8 @@ func (m *member) start(ctx context.Context) error {
 	return nil
 }
 
-// kill ends the node as a machine ends that loses its power: all its processes
-// at once, without a word to anybody. It returns when nothing of it is left.
+// kill ends all processes of the node at once, like a power failure. It returns when
+// nothing of the node is left.
 func (m *member) kill() error {
 	m.turn.Lock()
 	defer m.turn.Unlock()

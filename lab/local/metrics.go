@@ -16,22 +16,21 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 )
 
-// metrics-server gives `kubectl top` its figures: it asks the kubelet every
-// metricsEvery and serves the API metrics.k8s.io, to which the API server
-// passes requests on. It is there if [Options.MetricsServer] says so.
+// metrics-server provides the figures of `kubectl top`: it reads the kubelets every
+// metricsEvery, and serves the API metrics.k8s.io behind the API server. See
+// [Options.MetricsServer].
 const (
 	metricsServer = "metrics-server" // the program, its user, its Service
 	metricsPort   = 4443             // on the node's address
 	metricsEvery  = 15 * time.Second // metrics-server's default
 )
 
-// metricsName is what the API server calls metrics-server, and looks for in its
-// certificate.
+// metricsName is the name that the API server expects in metrics-server's certificate.
 const metricsName = metricsServer + ".kube-system.svc"
 
-// metrics is metrics-server's process. The kubelet's certificate is of the lab's
-// authority, as all are, so it is verified. Nodes that kwok plays have the
-// address of a real one: metrics-server would show its figures for them.
+// metrics is metrics-server's process. It verifies the kubelet's certificate, which the
+// lab's authority signed. It selects real nodes: simulated ones have the address of a
+// real one, whose figures it would show.
 func (s *spec) metrics() process {
 	kubeconfig, address := s.Dir.conf(metricsServer+".kubeconfig"), s.Network.Node.Addr().String()
 	return s.command(metricsServer,
@@ -57,8 +56,8 @@ func selected(nodes []Node) string {
 	return " in (" + strings.Join(names, ",") + ")"
 }
 
-// addMetrics adds what metrics-server needs to a lab's keys: the certificate it
-// serves with, and the kubeconfig of its user.
+// addMetrics adds metrics-server's serving certificate and its user's kubeconfig to a
+// lab's keys.
 func addMetrics(addresses network, ca *authority, files, kubeconfigs map[string][]byte) error {
 	node, err := addresses.node()
 	if err != nil {
@@ -76,9 +75,8 @@ func addMetrics(addresses network, ca *authority, files, kubeconfigs map[string]
 	return err
 }
 
-// metricsRoles is what metrics-server may do: read figures of nodes, know which
-// nodes and pods there are, and have the API server say who asks for the figures
-// and whether he may.
+// metricsRoles lets metrics-server read figures of nodes, list nodes and pods, and have
+// the API server authenticate and authorize its clients.
 func metricsRoles() []byte {
 	return []byte(strings.ReplaceAll(`
 apiVersion: rbac.authorization.k8s.io/v1
@@ -108,8 +106,8 @@ subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: USER}]
 `, "USER", metricsServer))
 }
 
-// metricsService tells the API server who serves metrics.k8s.io: a process on the
-// node, so that the Service has its address without a pod.
+// metricsService registers metrics.k8s.io: its server is a process on the node, so that
+// the Service has its address without a pod.
 func metricsService(node string, ca []byte) []byte {
 	return []byte(strings.NewReplacer("NAME", metricsServer, "ADDRESS", node, "PORT", strconv.Itoa(metricsPort),
 		"AUTHORITY", base64.StdEncoding.EncodeToString(ca)).Replace(`
@@ -138,8 +136,8 @@ spec:
 `))
 }
 
-// startMetrics starts metrics-server once its user may read what it cannot start
-// without: how the API server shows whom it asks for.
+// startMetrics starts metrics-server once its user may read the authentication
+// configuration, without which it does not start.
 func (n *node) startMetrics(ctx, life context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", n.spec.Dir.conf(metricsServer+".kubeconfig"))
 	if err != nil {
@@ -153,9 +151,8 @@ func (n *node) startMetrics(ctx, life context.Context) error {
 	return nil
 }
 
-// installMetrics gives metrics-server its rights, waits for it, and makes it part
-// of the API. Not before it answers: while a part of the API does not, clients
-// cannot list what the API has.
+// installMetrics gives metrics-server its rights, waits for it, and then registers its
+// API. While a registered API does not answer, clients cannot list the API's resources.
 func (u *starter) installMetrics(ctx context.Context, applier *lab.Applier, config *rest.Config) error {
 	if err := applier.Apply(ctx, metricsRoles()); err != nil {
 		return err
@@ -178,7 +175,7 @@ func (u *starter) installMetrics(ctx context.Context, applier *lab.Applier, conf
 	return nil
 }
 
-// metricsFailing says that metrics-server keeps ending, and how.
+// metricsFailing returns an error if metrics-server keeps ending.
 func (u *starter) metricsFailing() error {
 	all, err := queryInit(u.record.InitPID)
 	if err != nil {

@@ -10,13 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// masked are folders that get a file system of the lab's own, so that what
-// the node's programs leave there dies with the lab.
+// masked are folders that get a file system of the lab's own, which ends with the lab.
 var masked = []string{"/run", "/var/lib", "/var/log"}
 
-// mountNode makes the mount namespace a node's: private to the lab, with its
-// own /proc and fresh folders in place of the masked ones. Folders in keep
-// stay visible even below masked ones.
+// mountNode sets up a node's mount namespace: private to the lab, with its own /proc and
+// empty folders in place of the masked ones. Folders in Keep stay visible below them.
 func mountNode(s *spec) error {
 	hidden, err := openHidden(s.Keep)
 	if err != nil {
@@ -63,8 +61,8 @@ func mountNode(s *spec) error {
 	return nil
 }
 
-// layNetwork gives the node the folders of [CNIBinDir] and [CNIConfDir] as a new
-// machine has them: with the plugins and the configuration of the lab alone.
+// layNetwork sets up [CNIBinDir] and [CNIConfDir] with the lab's own plugins and
+// configuration.
 func (s *spec) layNetwork() error {
 	disk := s.Dir.join("cni")
 	plugins, networks := filepath.Join(disk, "bin"), filepath.Join(disk, "conf")

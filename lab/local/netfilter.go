@@ -29,9 +29,9 @@ var sidecarExtensions = []extension{{"owner", false}, {"tcp", false}, {"REDIRECT
 // ambientModules have these, and sets of addresses, where they are no part of the kernel.
 const ambientModules = "ip_set ip_set_hash_ip xt_set nft_compat xt_owner xt_mark xt_connmark xt_CT xt_REDIRECT xt_nat"
 
-// tryAmbient tries what the node agent of an ambient mesh does in a node's network and
-// in pods': sets of addresses for the kubelet's probes, and what its rules are made of.
-func tryAmbient() error {
+// tryAmbient tries what the node agent of an ambient mesh does in the networks of nodes
+// and pods: sets of addresses for the kubelet's probes, and the extensions of its rules.
+func tryAmbient(string) error {
 	var all []error
 	for name, family := range map[string]uint8{"meshtrial-try": unix.AF_INET, "meshtrial-try6": unix.AF_INET6} {
 		if err := netlink.IpsetCreate(name, "hash:ip", netlink.IpsetCreateOptions{Family: family}); err != nil {
@@ -45,15 +45,13 @@ func tryAmbient() error {
 func tryExtensions(extensions []extension) error {
 	var all []error
 	for _, e := range extensions {
-		if err := tryExtension(e); err != nil {
-			all = append(all, err)
-		}
+		all = append(all, tryExtension(e))
 	}
 	return errors.Join(all...)
 }
 
-// tryExtension asks whether rules may have a match or a target. The node agent's iptables
-// puts them into nftables, which asks the kernel in the same way.
+// tryExtension asks the kernel for a match or a target, as iptables does when it puts
+// one into nftables.
 func tryExtension(e extension) error {
 	kind, what := uint32(0), "match"
 	if e.target {
@@ -73,8 +71,8 @@ func tryExtension(e extension) error {
 	return fmt.Errorf("ask for the %s %q of iptables in nftables: %w", what, e.name, err)
 }
 
-// askNetfilter asks the kernel's packet filter something, and returns the error that it
-// answers with.
+// askNetfilter sends a request to the kernel's packet filter, and returns the error of its
+// answer. The netlink library would wait for an acknowledgement that does not come.
 func askNetfilter(kind uint16, family uint8, attributes []byte) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
 	if err != nil {
@@ -107,8 +105,8 @@ func askNetfilter(kind uint16, family uint8, attributes []byte) error {
 	return nil
 }
 
-// appendAttribute appends an attribute of netlink's: its length and type, then its value,
-// filled up to four bytes.
+// appendAttribute appends a netlink attribute: its length and type, then its value, padded
+// to four bytes.
 func appendAttribute(to []byte, kind uint16, value []byte) []byte {
 	to = binary.NativeEndian.AppendUint16(to, uint16(4+len(value)))
 	to = binary.NativeEndian.AppendUint16(to, kind)

@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// nodeName is the lab's one node, and the host name inside. Several nodes are
-// called so with a number.
+// nodeName is the name of a single node, and the host name inside. Several nodes have a
+// number appended.
 const nodeName = "lab"
 
 // nodeInterface is the node's end of the link to the host.
@@ -59,12 +59,12 @@ func (n network) dns() netip.Addr {
 
 func (n network) apiURL() string { return "https://" + n.Node.Addr().String() + ":6443" }
 
-// hostInterface names the host's end of the link of lab id. Linux takes names
-// of at most 15 bytes.
+// hostInterface names the host's end of the link of lab id. Linux limits names to 15
+// bytes.
 func hostInterface(id string) string { return "mtrial-" + id }
 
-// chooseNetwork picks ranges that overlap none of the taken ones: the usual
-// ranges of Kubernetes where they are free, the next ones where not.
+// chooseNetwork picks ranges that overlap none of the taken ones: the usual ranges of
+// Kubernetes if they are free, otherwise the next ones.
 func chooseNetwork(taken []netip.Prefix, nodes int) (network, error) {
 	free := func(p netip.Prefix) bool {
 		for _, t := range taken {
@@ -107,8 +107,7 @@ func chooseNetwork(taken []netip.Prefix, nodes int) (network, error) {
 	return n, err
 }
 
-// takenRanges lists the addresses and routes of this machine, default routes
-// left out.
+// takenRanges lists this machine's addresses and routes, without default routes.
 func takenRanges() ([]netip.Prefix, error) {
 	var taken []netip.Prefix
 	add := func(n *net.IPNet) {
@@ -121,14 +120,14 @@ func takenRanges() ([]netip.Prefix, error) {
 			taken = append(taken, netip.PrefixFrom(a, ones).Masked())
 		}
 	}
-	addrs, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
+	addrs, err := listAll(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("list the machine's addresses: %w", err)
 	}
 	for _, a := range addrs {
 		add(a.IPNet)
 	}
-	routes, err := whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
+	routes, err := listAll(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("list the machine's routes: %w", err)
 	}
@@ -138,8 +137,8 @@ func takenRanges() ([]netip.Prefix, error) {
 	return taken, nil
 }
 
-// whole lists again what changed while it was listed, as where labs come and go.
-func whole[T any](list func() ([]T, error)) (all []T, err error) {
+// listAll retries a listing that changed meanwhile, as labs come and go.
+func listAll[T any](list func() ([]T, error)) (all []T, err error) {
 	for range 100 {
 		if all, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break
@@ -199,9 +198,9 @@ func unlinkHost(name string) error {
 	return fmt.Errorf("remove the interface %s: %w", name, err)
 }
 
-// configureNode sets up the network inside the namespace: the link to the
-// host, forwarding, and nothing else to reach. What lies beyond the lab is
-// unreachable at once rather than after a timeout.
+// configureNode sets up the network inside the namespace: the link to the host and
+// forwarding. What lies beyond the lab is unreachable at once rather than after a
+// timeout.
 func configureNode(ctx context.Context, s *spec) error {
 	if err := waitLink(ctx, nodeInterface, 30*time.Second); err != nil {
 		return err
@@ -218,9 +217,9 @@ func configureNode(ctx context.Context, s *spec) error {
 	return routeAlone()
 }
 
-// routeAPI has the node's own programs reach the API server by its cluster IP, as the
-// network plugin of an ambient mesh does: kube-proxy's rules are asked only about
-// packets that have a route.
+// routeAPI lets the node's own programs reach the API server by its cluster IP, as the
+// network plugin of an ambient mesh does: kube-proxy's rules apply only to packets with
+// a route.
 func routeAPI(n network, link netlink.Link) error {
 	api, err := n.apiService()
 	if err != nil {
@@ -233,8 +232,8 @@ func routeAPI(n network, link netlink.Link) error {
 	return nil
 }
 
-// linkUp brings up the loopback and the link out of a network namespace, which
-// has the address then.
+// linkUp brings up the loopback and the link out of a network namespace, with the
+// address.
 func linkUp(address netip.Prefix) (netlink.Link, error) {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -253,8 +252,8 @@ func linkUp(address netip.Prefix) (netlink.Link, error) {
 	return link, netlink.LinkSetUp(link)
 }
 
-// routeAlone has a network namespace forward, and reach nothing that it has no
-// route to.
+// routeAlone enables forwarding in a network namespace, and makes everything else
+// unreachable.
 func routeAlone() error {
 	everything := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}
 	if err := netlink.RouteAdd(&netlink.Route{Dst: everything, Type: unix.RTN_UNREACHABLE, Priority: 4096}); err != nil {

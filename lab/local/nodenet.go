@@ -13,14 +13,13 @@ import (
 	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
-// The network of several nodes: each has a link of its own to the lab's init,
-// which routes between them and out to the host, as a router in a rack does. It
-// rewrites nothing and has no rules. A node's end has the node's address and no
-// subnet; init's end has none, and answers for init's own. These functions run
-// in init's network namespace.
+// The network of several nodes: each has a link of its own to the lab's init, which
+// routes between them and to the host, without translation or rules. A node's end has
+// the node's address without a subnet; init's end has none, and answers for init's own.
+// These functions run in init's network namespace.
 
-// linkNode makes the link of a node whose first process is pid, and init's routes
-// to the node and its pods in place of those that led nowhere.
+// linkNode makes the link of a node whose first process is pid, and replaces init's
+// routes to the node and its pods.
 func linkNode(n Node, own netip.Addr, pid int) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = n.Name
@@ -47,8 +46,8 @@ func linkNode(n Node, own netip.Addr, pid int) error {
 	return nil
 }
 
-// unlinkNode takes a node's link away and has what is sent to it vanish, as what
-// is sent to a machine without power does: nobody says that it is gone.
+// unlinkNode removes a node's link and drops packets for it silently, as for a machine
+// without power.
 func unlinkNode(n Node) error {
 	all := []error{unlinkHost(n.Name)}
 	for _, to := range []netip.Prefix{netip.PrefixFrom(n.Address, 32), n.Pods} {
@@ -59,8 +58,7 @@ func unlinkNode(n Node) error {
 	return errors.Join(all...)
 }
 
-// routeServices has what comes from the host for a cluster IP enter the cluster
-// by a node that is up.
+// routeServices routes the host's traffic for cluster IPs through a running node.
 func routeServices(services netip.Prefix, by Node) error {
 	link, err := netlink.LinkByName(by.Name)
 	if err == nil {
@@ -72,9 +70,9 @@ func routeServices(services netip.Prefix, by Node) error {
 	return nil
 }
 
-// configureMember sets up the network namespace of one of several nodes, in
-// which it runs. Everything of the lab is reached through init, but for the node's
-// own pods: one of them that is not there is unreachable at once.
+// configureMember sets up the network namespace of one of several nodes, in which it
+// runs. Everything is reached through init, except the node's own pods: missing ones are
+// unreachable at once.
 func configureMember(s *spec) error {
 	link, err := linkUp(netip.PrefixFrom(s.Self.Address, 32))
 	if err != nil {

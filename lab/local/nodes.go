@@ -1,9 +1,12 @@
 package local
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
@@ -53,7 +56,7 @@ func placesOf(nodes int, zones []string) ([]place, error) {
 			region, zone = defaultRegion, text
 		}
 		for _, name := range []string{region, zone} {
-			if !validLabel(name) {
+			if name == "" || len(validation.IsValidLabelValue(name)) > 0 {
 				return nil, errs.WithHint(errs.Usage("zone %q: %q cannot be a label's value", text, name), "ZONE or REGION/ZONE, of letters, digits, - and _")
 			}
 		}
@@ -72,17 +75,8 @@ func placesOf(nodes int, zones []string) ([]place, error) {
 	return dealt, nil
 }
 
-// validLabel says that a text can be a label's value, of at most 63 bytes.
-func validLabel(text string) bool {
-	within := func(c rune) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.'
-	}
-	return text != "" && len(text) <= 63 && strings.IndexFunc(text, func(c rune) bool { return !within(c) }) < 0 &&
-		!strings.ContainsAny(text[:1]+text[len(text)-1:], "-_.")
-}
-
-// PlannedNodes are those of a lab of so many nodes in these zones (see [Options])
-// before there is one: they have no addresses.
+// PlannedNodes are the nodes that a lab of so many nodes in these zones would have
+// (see [Options]), without addresses.
 func PlannedNodes(nodes int, zones []string) ([]Node, error) {
 	places, err := placesOf(nodes, zones)
 	if err != nil {
@@ -123,10 +117,9 @@ func (n network) nodesAt(places []place) []Node {
 
 // following is the range of the same size after an IPv4 range.
 func following(p netip.Prefix) netip.Prefix {
-	b := p.Masked().Addr().As4()
-	at := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
-	at += 1 << (32 - p.Bits())
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(at >> 24), byte(at >> 16), byte(at >> 8), byte(at)}), p.Bits())
+	first := p.Masked().Addr().As4()
+	next := binary.BigEndian.Uint32(first[:]) + 1<<(32-p.Bits())
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, next))), p.Bits())
 }
 
 // labels are those of the node's place, as --node-labels of the kubelet; "" for
@@ -138,7 +131,7 @@ func (n Node) labels() string {
 	return labelRegion + "=" + n.Region + "," + labelZone + "=" + n.Zone
 }
 
-// several says that the lab's nodes are processes of their own below its init.
+// several reports whether the lab's nodes are processes of their own below its init.
 func (s *spec) several() bool { return len(s.Nodes) > 1 }
 
 // hostname is what the machine of a spec calls itself.
@@ -166,8 +159,8 @@ func (s *spec) of(n Node) *spec {
 	return &out
 }
 
-// nodeObjects are the nodes as Kubernetes knows them before their kubelets say
-// the rest: which addresses their pods have. Of a single node nobody asks.
+// nodeObjects are the Node objects to create before their kubelets register, with the
+// addresses of their pods. A single node needs none.
 func nodeObjects(nodes []Node) []byte {
 	if len(nodes) < 2 {
 		return nil

@@ -94,9 +94,6 @@ func TestNodesAt(t *testing.T) {
 	if got := testNetwork.nodesAt(make([]place, 1)); len(got) != 1 || got[0] != (Node{Name: "lab", Address: testNetwork.Node.Addr(), Pods: testNetwork.Pods}) {
 		t.Errorf("a single node: %+v", got)
 	}
-	if got := (&record{Network: testNetwork}).nodes(); len(got) != 1 || got[0].Name != "lab" {
-		t.Errorf("a record that names no nodes: %+v", got)
-	}
 }
 
 // A node's files are about itself, and no key of the lab's authority is among them.

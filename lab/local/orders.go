@@ -18,21 +18,22 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// KillNode ends a node of the running lab of a state folder ("" is the default
-// one) as a machine ends that loses its power.
+// KillNode ends a node of the running lab of a state folder ("" is the default one)
+// like a power failure.
 func KillNode(ctx context.Context, dir, name string) error {
 	_, err := tell(ctx, dir, order{doKill, name})
 	return err
 }
 
-// StartNode starts a node that was killed, with an empty disk but for the images,
-// and waits until Kubernetes says that it is ready.
+// StartNode starts a killed node, with an empty disk except for images, and waits until
+// Kubernetes reports it ready.
 func StartNode(ctx context.Context, dir, name string) error {
 	said, err := lastSaid(ctx, dir, name)
 	if err != nil {
 		return err
 	}
-	// Kubernetes keeps times by the second: what the kubelet says next is to be later.
+	// Kubernetes' times have a resolution of a second: the kubelet's next report must
+	// be later.
 	if err := wake.Pause(ctx, time.Until(said.Add(time.Second))); err != nil {
 		return err
 	}
@@ -45,8 +46,8 @@ func StartNode(ctx context.Context, dir, name string) error {
 	return l.awaitNodes(limited, said, name)
 }
 
-// lastSaid is when the kubelet of a node last said how it is; zero if Kubernetes
-// knows no such node.
+// lastSaid is the time of a kubelet's last heartbeat; zero if Kubernetes does not know
+// the node.
 func lastSaid(ctx context.Context, dir, name string) (time.Time, error) {
 	l, err := Open(dir)
 	if err != nil {
@@ -68,14 +69,14 @@ func lastSaid(ctx context.Context, dir, name string) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// tell has the init of a running lab carry out an order, and waits for it.
+// tell sends an order to the init of a running lab, and waits until it is done.
 func tell(ctx context.Context, dir string, o order) (*Lab, error) {
 	l, err := Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	if len(l.Nodes()) == 1 {
-		return nil, errs.WithHint(errs.Usage("the lab has one node, which is the lab"), "`meshtrial lab down` ends it; `meshtrial lab up --nodes 3` has nodes that can be killed and started")
+		return nil, errs.WithHint(errs.Usage("the lab has only one node"), "`meshtrial lab down` ends it; `meshtrial lab up --nodes 3` has nodes that can be killed and started")
 	}
 	failed := func(err error) error { return fmt.Errorf("%s node %s: %w", o.Do, o.Node, err) }
 	conn, err := (&net.Dialer{Timeout: answerTime}).DialContext(ctx, "unix", insidePath(l.record.InitPID, ordersSocket))
@@ -105,8 +106,8 @@ func tell(ctx context.Context, dir string, o order) (*Lab, error) {
 // readyLimit bounds the wait for a node whose kubelet was started.
 const readyLimit = 2 * time.Minute
 
-// awaitNodes waits until nodes are ready by what their kubelets have said after a
-// moment: until it is missed, one that was killed counts as it was.
+// awaitNodes waits until nodes are ready according to heartbeats after a time: a killed
+// node counts as ready until its heartbeats are missed.
 func (l *Lab) awaitNodes(ctx context.Context, after time.Time, names ...string) error {
 	client, err := kubernetes.NewForConfig(l.config)
 	if err != nil {
@@ -129,7 +130,7 @@ func (l *Lab) awaitNodes(ctx context.Context, after time.Time, names ...string) 
 	return nil
 }
 
-// notReady says why a node is not ready; "" if it is.
+// notReady is why a node is not ready; "" if it is.
 func notReady(node *corev1.Node, after time.Time) string {
 	for _, c := range node.Status.Conditions {
 		switch {
@@ -157,7 +158,7 @@ const (
 	doStart = "start"
 )
 
-// answer is what init says to an order when it is carried out, or refused.
+// answer is init's answer to an order.
 type answer struct {
 	Error string `json:"error,omitempty"`
 	Usage bool   `json:"usage,omitempty"` // it was the caller's mistake

@@ -13,12 +13,12 @@ import (
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
-// Owner is the process that a lab was started for, and that takes it down at
-// its end; nil for a lab that stays until somebody takes it down.
+// Owner is the process that a lab was started for and that takes it down at its end;
+// nil for a lab that stays.
 func (l *Lab) Owner() *procfs.Identity { return l.record.ForRun }
 
-// Orphaned says that the lab was started for a process that has ended without
-// taking it down, as a run does that is killed.
+// Orphaned reports whether the lab's owner has ended without taking it down, as a
+// killed run does.
 func (l *Lab) Orphaned() bool {
 	orphaned, err := l.record.orphaned()
 	return err == nil && orphaned
@@ -32,10 +32,9 @@ func (r *record) orphaned() (bool, error) {
 	return err == nil && procfs.LifeOf(*r.ForRun, me) == procfs.Dead, err
 }
 
-// Adopt makes an orphaned lab this process's: Close takes it down, or with keep
-// it stays until somebody takes it down. Of several processes that want the
-// same lab one gets it, and the others are told that it is not theirs; so are
-// all while its owner lives.
+// Adopt makes this process the owner of an orphaned lab: Close takes it down, or with
+// keep it stays. Of several processes only one gets the lab, and none while its owner
+// lives.
 func (l *Lab) Adopt(ctx context.Context, keep bool) (mine bool, err error) {
 	defer func() {
 		if err != nil {
@@ -72,9 +71,8 @@ func (l *Lab) Adopt(ctx context.Context, keep bool) (mine bool, err error) {
 	return true, nil
 }
 
-// turn waits until no other process is at work on the record of a lab that is
-// up, and keeps others from it until end. It is a lock of the folder itself:
-// the file lock is init's as long as the lab is up.
+// turn locks the record of a running lab until end is called. It locks the folder
+// itself, since init holds the lock file while the lab is up.
 func (p paths) turn(ctx context.Context) (end func(), err error) {
 	folder, err := os.Open(p.base)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// validity of a lab's certificates. A lab lives for hours; its keys are made
-// anew for each.
+// validity of a lab's certificates. Each lab has new keys, and lives for hours.
 const validity = 365 * 24 * time.Hour
 
 // authority is a certificate authority with its key.
@@ -103,8 +102,7 @@ func certPEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// keyPEM writes a key in the one form that every Kubernetes program reads,
-// service account keys included.
+// keyPEM encodes a key in the form that every Kubernetes program reads.
 func keyPEM(key *ecdsa.PrivateKey) ([]byte, error) {
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
@@ -134,13 +132,12 @@ const (
 	kwokUser          = "kwok-controller"
 )
 
-// keySet is what one machine of a lab has of its keys: files by name, and
-// kubeconfigs by user.
+// keySet is the keys of one machine of a lab: files by name, and kubeconfigs by user.
 type keySet struct{ files, kubeconfigs map[string][]byte }
 
 // pkiFiles makes all keys and certificates of a lab: its own, with those of
-// metrics-server if it is asked for, and those of each node by name. A single
-// node's are among the lab's; of several, each has no others'.
+// metrics-server if requested, and those of each node by name. A single node's are among
+// the lab's; several nodes have only their own.
 func pkiFiles(addresses network, nodes []Node, now time.Time, metrics bool) (own keySet, ofNodes map[string]keySet, err error) {
 	ca, err := newAuthority("meshtrial lab", now)
 	if err != nil {
@@ -172,7 +169,7 @@ func pkiFiles(addresses network, nodes []Node, now time.Time, metrics bool) (own
 	return own, ofNodes, nil
 }
 
-// nodeKeys are what a node's kubelet serves with, and who it is to the API.
+// nodeKeys are a kubelet's serving certificate and its identity for the API.
 func (a *authority) nodeKeys(n Node, apiURL string) (keySet, error) {
 	server, err := a.server("kubelet", []string{n.Name}, []net.IP{n.Address.AsSlice()})
 	if err != nil {
@@ -253,7 +250,7 @@ var (
 	apiNames = []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost", nodeName}
 )
 
-// kubeconfigYAML is a kubeconfig that holds all it needs.
+// kubeconfigYAML is a self-contained kubeconfig.
 func kubeconfigYAML(server string, ca []byte, user string, pair keyPair) ([]byte, error) {
 	b64 := base64.StdEncoding.EncodeToString
 	return yaml.Marshal(map[string]any{

@@ -4,7 +4,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 // programNames are the programs a lab is made of.
@@ -19,8 +18,8 @@ func programsOf(metrics bool) []string {
 	return programNames
 }
 
-// nodeGOGC lets the node's own programs use more memory and less CPU: they
-// start sooner, and disturb trials less.
+// nodeGOGC trades the memory of the node's own programs for CPU: they start sooner, and
+// disturb trials less.
 const nodeGOGC = "200"
 
 // process is one supervised program.
@@ -34,11 +33,6 @@ type process struct {
 	flags uintptr    // namespaces of its own
 }
 
-// attributes detach a process from its parent's terminal and signals.
-func (p process) attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setsid: true, Cloneflags: p.flags}
-}
-
 // command makes the process of a component.
 func (s *spec) command(name string, args ...string) process {
 	program := s.Programs[name]
@@ -46,11 +40,9 @@ func (s *spec) command(name string, args ...string) process {
 	return process{name: name, path: program.Path, args: args, env: env}
 }
 
-// path is PATH inside the lab: the lab's own tools, then the host's for what
-// every Linux has (mount, umount).
+// path is PATH inside the lab: the lab's own tools, then the host's (mount, umount).
 func (s *spec) path() string {
-	dirs := []string{s.Dir.join("bin")}
-	return strings.Join(append(dirs, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"), ":")
+	return s.Dir.join("bin") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
 func (s *spec) etcd() process {
@@ -62,7 +54,7 @@ func (s *spec) etcd() process {
 }
 
 func (s *spec) apiserver() process {
-	return s.audits(s.command("kube-apiserver",
+	p := s.command("kube-apiserver",
 		"--etcd-servers=unix://"+etcdSocket,
 		"--bind-address="+s.Network.Node.Addr().String(), "--advertise-address="+s.Network.Node.Addr().String(), "--secure-port=6443",
 		"--tls-cert-file="+s.Dir.pki("apiserver.crt"), "--tls-private-key-file="+s.Dir.pki("apiserver.key"),
@@ -80,7 +72,11 @@ func (s *spec) apiserver() process {
 		"--enable-aggregator-routing=true",     // reach webhooks through their endpoints
 		"--enable-priority-and-fairness=false", // one user, no need to queue
 		"--profiling=false",
-	))
+	)
+	if s.Audit {
+		p.args = append(p.args, "--audit-policy-file="+s.Dir.conf("audit.yaml"), "--audit-log-path="+s.Dir.log(auditLog), "--audit-log-mode=blocking")
+	}
+	return p
 }
 
 func (s *spec) controllers() process {
@@ -102,8 +98,8 @@ func (s *spec) scheduler() process {
 		"--leader-elect=false", "--secure-port=0", "--profiling=false", "--kube-api-qps=2000", "--kube-api-burst=4000")
 }
 
-// containerd pulls images through the lab's way out; what lies in the lab it
-// reaches by itself.
+// containerd pulls images through the lab's proxy; addresses in the lab it reaches
+// directly.
 func (s *spec) containerd() process {
 	p := s.command("containerd", "--config="+s.Dir.conf("containerd.toml"))
 	inside := []string{"localhost", "127.0.0.0/8", ".cluster.local", s.Network.Host.Masked().String(), s.Network.Services.String(), s.Network.Pods.String()}

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/doctor"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // What a lab needs at least.
@@ -30,7 +29,7 @@ const (
 	needMinor  = 13
 )
 
-// machine answers what the requirements ask; tests have one of their own.
+// machine is what the requirements are checked against; tests replace it.
 type machine struct {
 	root       string // of /proc and /sys
 	uid        int
@@ -46,10 +45,9 @@ type machine struct {
 	ambient    bool                              // the lab is to have an ambient mesh
 }
 
-// Requirements says line by line whether this machine can run a local lab, and what mends
-// what it lacks. [Up] refuses a machine with a failure among the lines, and `doctor` prints
-// the same lines, so that neither knows of a requirement that the other does not check. It
-// changes nothing that outlives the call, apart from modules that the kernel loads.
+// Requirements checks whether this machine can run a local lab, with advice on what it
+// lacks. [Up] refuses a machine with a failure among the lines, and `doctor` prints them.
+// Nothing it changes outlives the call, apart from modules that the kernel loads.
 func Requirements(ctx context.Context, o Options) []doctor.Line {
 	m := machine{
 		root: "/", nodes: max(o.Nodes, 1), uid: os.Geteuid(), release: kernelRelease, free: freeBytes, files: fileLimit, lookPath: exec.LookPath,
@@ -62,18 +60,18 @@ func Requirements(ctx context.Context, o Options) []doctor.Line {
 			return err
 		},
 		components: func() ([]components.Need, error) {
-			builder, err := components.New(components.Options{CacheDir: o.CacheDir})
+			builder, err := components.New(components.Options{})
 			if err != nil {
 				return nil, err
 			}
 			return builder.Needs(ctx, o.componentNames()...)
 		},
 	}
-	state, err := stateDir(o.StateDir)
+	state, err := stateDir("")
 	if err != nil {
 		return []doctor.Line{{Name: "state folder", Status: doctor.Failure, Detail: err.Error(), Mend: "set XDG_STATE_HOME"}}
 	}
-	cache, err := components.CacheDir(o.CacheDir)
+	cache, err := components.CacheDir("")
 	if err != nil {
 		return []doctor.Line{{Name: "cache folder", Status: doctor.Failure, Detail: err.Error(), Mend: errs.Hint(err)}}
 	}
@@ -202,7 +200,7 @@ func (m machine) folders() error {
 			return err
 		}
 		if !info.IsDir() {
-			return fmt.Errorf("%s is no folder", dir)
+			return fmt.Errorf("%s is not a folder", dir)
 		}
 	}
 	return nil
@@ -230,23 +228,15 @@ func (m machine) memory() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, line := range bytes.Split(data, []byte("\n")) {
-		fields := strings.Fields(string(line))
-		if len(fields) < 2 || fields[0] != "MemAvailable:" {
-			continue
-		}
-		kb, err := strconv.ParseUint(fields[1], 10, 64)
-		if err != nil {
-			return "", fmt.Errorf("MemAvailable: %w", err)
-		}
-		text := fmt.Sprintf("%.1f GB available", float64(kb)/(1<<20))
-		need := uint64(needMemory + (m.nodes-1)*nodeMemory)
-		if kb<<10 < need {
-			return "", fmt.Errorf("%s, %.3g GB needed", text, float64(need)/(1<<30))
-		}
-		return text, nil
+	available := procfs.ParseMeminfo(data)["MemAvailable"]
+	if available == 0 {
+		return "", errors.New("/proc/meminfo has no MemAvailable")
 	}
-	return "", errors.New("/proc/meminfo does not say how much memory is available")
+	text := fmt.Sprintf("%.1f GB available", float64(available)/(1<<30))
+	if need := int64(needMemory + (m.nodes-1)*nodeMemory); available < need {
+		return "", fmt.Errorf("%s, %.3g GB needed", text, float64(need)/(1<<30))
+	}
+	return text, nil
 }
 
 func kernelRelease() string {

@@ -73,7 +73,7 @@ func TestRequirements(t *testing.T) {
 			m.nodes = 3
 			put(t, m.root+"/proc/meminfo", "MemAvailable: 4000000 kB\n")
 		}, "memory", "4 GB needed"},
-		{"odd memory", func(m *machine) { put(t, m.root+"/proc/meminfo", "") }, "memory", "does not say"},
+		{"odd memory", func(m *machine) { put(t, m.root+"/proc/meminfo", "") }, "memory", "MemAvailable"},
 		{"few files", func(m *machine) { m.files = func() uint64 { return 256 } }, "file limit", "256"},
 	} {
 		m := fitMachine(t)

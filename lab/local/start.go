@@ -26,14 +26,14 @@ func (n *node) startContainerd(ctx, life context.Context) error {
 	return n.waitSocket(ctx, "containerd", criSocket)
 }
 
-// startKubelet has the node join the cluster.
+// startKubelet lets the node join the cluster.
 func (n *node) startKubelet(life context.Context) {
 	n.sup.keep(life, n.spec.kubelet())
 	n.sup.keep(life, n.spec.kubeProxy())
 }
 
-// startAll starts the components in the order in which they need each other;
-// what needs nothing of another starts beside it.
+// startAll starts the components in the order of their dependencies; independent ones
+// start concurrently.
 func (n *node) startAll(life context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(life, startLimit, errors.New("the node did not come up within five minutes"))
 	defer cancel()
@@ -122,8 +122,8 @@ func (n *node) importAll(ctx context.Context, images []components.Image) error {
 		p.name = name
 		return n.sup.run(ctx, p)
 	}
-	// One after the other: containerd keeps one writer for the index of all
-	// archives, and several would wait for each other longer than they work.
+	// One after the other: containerd has one writer for the index of all archives,
+	// and concurrent imports would mostly wait for each other.
 	for _, image := range images {
 		if err := image.Verify(); err != nil {
 			return err
@@ -133,9 +133,8 @@ func (n *node) importAll(ctx context.Context, images []components.Image) error {
 		}
 		n.say("imported %s", image.Ref)
 	}
-	// What the imports replaced or used on the way is garbage now; deleting
-	// an image and waiting for it collects it, so that what is saved is what
-	// stays.
+	// Deleting an image synchronously collects the garbage of the imports, so that
+	// it is not saved.
 	const marker = "docker.io/meshtrial/collect:garbage"
 	if err := ctr("import", "tag", "--force", images[0].Ref, marker); err != nil {
 		return err
@@ -171,8 +170,8 @@ func (n *node) waitAPI(ctx context.Context) error {
 	return nil
 }
 
-// awaitOK asks a server for a path until it answers with success; failing says
-// when there is no use in asking on.
+// awaitOK requests a path until the server answers with success, or failing returns an
+// error.
 func awaitOK(ctx context.Context, config *rest.Config, path string, failing func() error) error {
 	transport, err := rest.TransportFor(config)
 	if err != nil {

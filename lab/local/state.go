@@ -17,8 +17,8 @@ import (
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
-// recordSchema is the version of lab.json; a record of another version is
-// still cleaned up by the fields it shares.
+// recordSchema is the version of lab.json. Shared fields suffice to clean up after a
+// record of another version.
 const recordSchema = 1
 
 // Phases of a lab in its record.
@@ -27,8 +27,8 @@ const (
 	phaseReady    = "ready"    // Up is done; init lives on by itself
 )
 
-// record is what lab.json says: everything that a lab leaves, or may have
-// left, outside its namespaces. It is written before any of that is made.
+// record is lab.json: everything that a lab may leave outside its namespaces. It is
+// written before any of that is made.
 type record struct {
 	Schema    int       `json:"schema"`
 	ID        string    `json:"id"`
@@ -53,14 +53,6 @@ type record struct {
 	MetricsServer bool `json:"metrics_server,omitempty"`
 
 	Nodes []Node `json:"nodes,omitempty"`
-}
-
-// nodes are the lab's; a record of an older program names none and has one.
-func (r *record) nodes() []Node {
-	if len(r.Nodes) == 0 && r.Network.Node.IsValid() {
-		return r.Network.nodesAt(make([]place, 1))
-	}
-	return r.Nodes
 }
 
 // paths of the state folder.
@@ -102,8 +94,7 @@ func (d labDir) log(name string) string  { return d.join("log", name+".log") }
 func (d labDir) pki(name string) string  { return d.join("pki", name) }
 func (d labDir) conf(name string) string { return d.join("conf", name) }
 
-// errNoRecord says that no lab was ever started from this folder, or that it
-// was taken down.
+// errNoRecord reports that this folder has no lab.
 var errNoRecord = errors.New("no lab has been started")
 
 func (p paths) readRecord() (*record, error) {
@@ -126,8 +117,7 @@ func (p paths) readRecord() (*record, error) {
 
 func (p paths) writeRecord(r *record) error { return writeJSON(p.record(), r) }
 
-// writeJSON replaces a file of the owner's at once: a reader, or a crash at
-// any moment, leaves the old or the new text.
+// writeJSON replaces a file atomically, readable by its owner alone.
 func writeJSON(path string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
@@ -163,7 +153,7 @@ func bootID() string {
 	return id
 }
 
-// errLocked says that another process holds a lock.
+// errLocked reports that another process holds a lock.
 var errLocked = errors.New("locked")
 
 // lockFile takes an exclusive lock without waiting. The lock lasts until
@@ -198,7 +188,7 @@ func startTicks(pid int) uint64 {
 	return process.StartTime
 }
 
-// initAlive tells whether the init that the record names still runs.
+// initAlive reports whether the record's init still runs.
 func (r *record) initAlive() bool {
 	return r.InitPID > 0 && r.BootID == bootID() && startTicks(r.InitPID) == r.InitStart && r.InitStart != 0
 }

@@ -24,8 +24,7 @@ const (
 	StateDead     = "dead" // its init was killed; Down removes what is left
 )
 
-// Status says how a lab is. Its JSON is what `meshtrial lab status --json`
-// prints.
+// Status is the status of a lab, as `meshtrial lab status --json` prints it.
 type Status struct {
 	Schema     int       `json:"schema"`
 	State      string    `json:"state"`
@@ -49,14 +48,14 @@ type Status struct {
 	Components []ComponentStatus `json:"components,omitempty"` // those of several nodes too
 }
 
-// NodeStatus says how a node is.
+// NodeStatus is the status of a node.
 type NodeStatus struct {
 	Node
 	State string `json:"state"` // StateRunning, StateDead, or StateStarting before it first ran
 }
 
-// nodeStates tells how nodes are by the components of a lab that runs: a single
-// node as the lab, each of several by its first process.
+// nodeStates derives the states of nodes from the components of a running lab: a single
+// node has the lab's state, each of several that of its first process.
 func nodeStates(nodes []Node, lab string, components []ComponentStatus) []NodeStatus {
 	var all []NodeStatus
 	for _, n := range nodes {
@@ -77,7 +76,7 @@ func nodeStates(nodes []Node, lab string, components []ComponentStatus) []NodeSt
 	return all
 }
 
-// GetStatus tells how the lab of a state folder ("" is the default one) is.
+// GetStatus returns the status of the lab of a state folder ("" is the default one).
 func GetStatus(dir string) (*Status, error) {
 	p, err := stateDir(dir)
 	if err != nil {
@@ -102,7 +101,7 @@ func GetStatus(dir string) (*Status, error) {
 	switch {
 	case !r.initAlive():
 		status.State = StateDead
-		status.Nodes = nodeStates(r.nodes(), StateDead, nil)
+		status.Nodes = nodeStates(r.Nodes, StateDead, nil)
 		return status, nil
 	case r.Phase == phaseReady:
 		status.State = StateRunning
@@ -113,12 +112,11 @@ func GetStatus(dir string) (*Status, error) {
 	if err != nil && status.State == StateRunning {
 		return status, fmt.Errorf("ask the lab's init: %w", err)
 	}
-	status.Nodes = nodeStates(r.nodes(), status.State, status.Components)
+	status.Nodes = nodeStates(r.Nodes, status.State, status.Components)
 	return status, nil
 }
 
-// answerTime is how long an init may take to answer: it does at once, unless
-// the machine is busy with something else.
+// answerTime bounds an init's answer, which takes long only on a busy machine.
 const answerTime = 10 * time.Second
 
 // queryInit asks a running init for its components.
@@ -133,9 +131,8 @@ func queryInit(pid int) ([]ComponentStatus, error) {
 	return components, json.NewDecoder(conn).Decode(&components)
 }
 
-// LogFiles lists the log files of the lab's components by name, with that of the
-// node before it where there are several; those of the last start that failed if
-// no lab runs.
+// LogFiles lists the log files of the lab's components by name, as NODE/NAME for several
+// nodes; without a lab, those of the last failed start.
 func LogFiles(dir string) (map[string]string, error) {
 	p, err := stateDir(dir)
 	if err != nil {

@@ -19,13 +19,11 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
-// imageStore is containerd's root, kept between labs so that images are
-// imported once.
+// imageStore is containerd's root, kept between labs so that images are imported once.
 //
-// A lab always starts from the store as it was after the last import:
-// containerd's databases are kept twice, and what a lab added since (its
-// containers, however it died) is dropped before the next one starts. A
-// store that is not what was saved is thrown away and filled anew.
+// A lab always starts from the store as it was after the last import: containerd's
+// databases are saved, and what a lab has added since is dropped before the next one
+// starts. A store that differs from what was saved is discarded and refilled.
 type imageStore struct{ dir string }
 
 // saved is what saved/contents.json says of the store.
@@ -61,10 +59,9 @@ func (s imageStore) node(lab, name string) imageStore {
 	return imageStore{filepath.Join(s.nodes(lab), name)}
 }
 
-// clone makes a store of its own for a node, with all that this one holds, in
-// the time that it takes to make links: blobs are the same files, unpacked layers
-// the same folders. Nobody writes to either; what the node's containerd adds, or
-// removes, is in its own folders.
+// clone makes a node's store with the content of this one, by links: blobs are the same
+// files, unpacked layers the same folders. Nobody writes to either; what the node's
+// containerd adds or removes is in its own folders.
 func (s imageStore) clone(to imageStore) error {
 	if err := os.RemoveAll(to.dir); err != nil {
 		return err
@@ -117,9 +114,8 @@ func lockImageStore(cache string) (imageStore, *os.File, error) {
 	return imageStore{}, nil, fmt.Errorf("all image stores below %s are in use", cache)
 }
 
-// restore brings the store back to what was saved and tells which images it
-// holds; a store that cannot be brought back is emptied, and why says what
-// was wrong with it.
+// restore resets the store to what was saved, and returns its images. A store that
+// cannot be reset is emptied, and why is what was wrong with it.
 func (s imageStore) restore() (images map[string]string, why error, err error) {
 	state, why := s.check()
 	if why == nil {
@@ -131,7 +127,7 @@ func (s imageStore) restore() (images map[string]string, why error, err error) {
 	return map[string]string{}, why, s.wipe()
 }
 
-// errStoreEmpty says that nothing was saved yet.
+// errStoreEmpty reports that nothing was saved yet.
 var errStoreEmpty = errors.New("the image store is empty")
 
 // check verifies that everything saved is still there and unchanged. The
@@ -203,8 +199,8 @@ func list(dir string) ([]string, error) {
 	return names, nil
 }
 
-// save notes the store's present state as the one to start from. containerd
-// must not be running.
+// save records the store's present state as the one to start from. containerd must not
+// be running.
 func (s imageStore) save(images map[string]string) error {
 	if err := os.MkdirAll(filepath.Join(s.dir, "saved"), 0o700); err != nil {
 		return err
@@ -299,8 +295,8 @@ func copyFile(from, to string) error {
 	return err
 }
 
-// missing lists the images that a store with the given contents lacks.
-// Images without an archive are left to the cluster to pull.
+// missing lists the images that a store lacks. The cluster pulls images without an
+// archive.
 func missing(want []components.Image, have map[string]string) []components.Image {
 	var lacks []components.Image
 	for _, image := range want {
@@ -311,9 +307,8 @@ func missing(want []components.Image, have map[string]string) []components.Image
 	return lacks
 }
 
-// fill imports what the store lacks, all images at once, by a containerd
-// without its Kubernetes side, and saves the result. A store that cannot be
-// filled is emptied and filled once more.
+// fill imports the images that the store lacks with a containerd without CRI, and saves
+// the result. A store that cannot be filled is emptied and filled once more.
 func (n *node) fill(ctx context.Context) error {
 	store := imageStore{imageDir}
 	have, why, err := store.restore()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,10 +20,10 @@ const (
 	restartMost  = 5 * time.Second
 	restartReset = 10 * time.Second // a run this long starts over with the first delay
 
-	restartsFailing = 5 // as often it was no accident
+	restartsFailing = 5 // then a component counts as failing
 )
 
-// ComponentStatus is what status tells of one supervised process.
+// ComponentStatus is the status of one supervised process.
 type ComponentStatus struct {
 	Name     string    `json:"name"`
 	PID      int       `json:"pid,omitempty"` // in the lab's PID namespace; 0 while it does not run
@@ -32,8 +33,8 @@ type ComponentStatus struct {
 	LastExit string    `json:"last_exit,omitempty"` // how it ended last
 }
 
-// supervisor owns every process of the lab: as PID 1 it starts them, starts
-// them again when they die, and reaps what others leave behind.
+// supervisor owns every process of the lab: as PID 1 it starts and restarts them, and
+// reaps orphans.
 type supervisor struct {
 	logs func(name string) string // path of a component's log
 
@@ -78,8 +79,8 @@ func (s *supervisor) reap(ctx context.Context) {
 	}
 }
 
-// start runs a process with its output appended to its log. The channel gets
-// its status when it ends.
+// start runs a process with its output appended to its log. The channel receives its
+// status when it ends.
 func (s *supervisor) start(p process) (int, <-chan unix.WaitStatus, error) {
 	log, err := os.OpenFile(s.logs(p.name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -95,7 +96,8 @@ func (s *supervisor) start(p process) (int, <-chan unix.WaitStatus, error) {
 	s.mu.Lock() // so that reap knows the child before it can collect it
 	defer s.mu.Unlock()
 	child, err := os.StartProcess(p.path, append([]string{p.path}, p.args...), &os.ProcAttr{
-		Dir: "/", Env: p.env, Files: append([]*os.File{null, log, log}, p.files...), Sys: p.attributes(),
+		Dir: "/", Env: p.env, Files: append([]*os.File{null, log, log}, p.files...),
+		Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: p.flags}, // apart from our terminal and its signals
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("start %s: %w", p.name, err)
@@ -125,8 +127,8 @@ func (s *supervisor) run(ctx context.Context, p process) error {
 	}
 }
 
-// keep starts a component and starts it again whenever it ends, until the
-// context does; what runs then ends with init.
+// keep starts a component and restarts it whenever it ends, until ctx ends; the
+// process then ends with init.
 func (s *supervisor) keep(ctx context.Context, p process) {
 	s.mu.Lock()
 	status := &ComponentStatus{Name: p.name, Since: time.Now()}

@@ -15,18 +15,17 @@ import (
 	"strings"
 )
 
-// inotifyInstances is a limit of the whole machine, counted by user: every
-// sidecar needs three instances, and all sidecars run as one user, so that
-// the usual 128 are gone after some forty pods. It is the one setting of the
-// host that a lab raises; the record keeps the old value, and Down puts it
-// back, unless somebody else has set it since.
+// inotifyInstances is a limit of the whole machine, counted by user: every sidecar
+// needs three instances, and all sidecars run as one user, so that the usual 128 last
+// for some forty pods. It is the only setting of the host that a lab raises; the record
+// keeps the old value, and Down restores it unless somebody else has set it since.
 const (
 	inotifyInstances = "fs/inotify/max_user_instances"
 	needInotify      = 8192
 )
 
-// raisable are the settings that are ever put back, with what labs raise them to; a
-// test adds one that no other program of the machine minds.
+// raisable are the settings that are restored, with the values that labs raise them to.
+// Tests add a harmless one.
 var raisable = map[string]int{inotifyInstances: needInotify}
 
 // sysctls reads and writes system controls below a folder, /proc/sys.
@@ -60,10 +59,9 @@ func (s sysctls) set(values map[string]int) error {
 	return nil
 }
 
-// restore puts controls back to what they were before a lab raised them, where
-// they still are what labs raise them to. As long as another lab runs that may
-// need them, it only notes the values in the file pending; the last lab to end
-// puts them back.
+// restore reverts controls that still have the value that labs raise them to. While
+// another lab runs, it only records the values in the file pending; the last lab to
+// end reverts them.
 func (s sysctls) restore(values map[string]int, pending string, othersRun bool) error {
 	all, noted := map[string]int{}, map[string]int{}
 	if data, err := os.ReadFile(pending); err == nil {
@@ -94,8 +92,8 @@ func (s sysctls) restore(values map[string]int, pending string, othersRun bool) 
 	return nil
 }
 
-// restoreControls is restore for this machine, of which the labs ids end. A lab
-// that is starting has no link yet by which it would be seen to run.
+// restoreControls is restore for this machine when the labs ids end. It takes a turn,
+// since a starting lab has no link yet that shows it.
 func restoreControls(ctx context.Context, values map[string]int, pending string, ids map[string]bool) error {
 	endTurn, err := takeTurn(ctx, turnSocket)
 	if err != nil {

@@ -13,18 +13,16 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// turnSocket is the abstract socket that a lab holds while it takes what the
-// machine has once: it chooses addresses that are free and gives its link
-// them, or looks which other labs run and sets the machine's controls by that.
-// Such a socket belongs to a network namespace, as addresses do, and ends with
-// its process, whatever becomes of that.
+// turnSocket is the abstract socket that a lab holds while it changes what labs share:
+// while it chooses free addresses and assigns them to its link, or checks for other
+// labs and sets the machine's controls. Such a socket belongs to a network namespace,
+// like addresses, and ends with its process.
 const turnSocket = "@meshtrial-lab-turn"
 
 // turnLimit bounds the wait for another lab: it starts a process meanwhile.
 const turnLimit = time.Minute
 
-// takeTurn waits until no other lab is at that; the returned function, which
-// may be called again, ends the turn.
+// takeTurn waits for other labs' turns; end, which may be called again, ends this one.
 func takeTurn(ctx context.Context, socket string) (end func(), err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, turnLimit, fmt.Errorf("not done after %v", turnLimit))
 	defer cancel()

@@ -52,7 +52,7 @@ func TestTurns(t *testing.T) {
 
 func TestListsAreWhole(t *testing.T) {
 	asked := 0
-	all, err := whole(func() ([]int, error) {
+	all, err := listAll(func() ([]int, error) {
 		if asked++; asked < 3 {
 			return []int{1}, fmt.Errorf("list: %w", netlink.ErrDumpInterrupted)
 		}
@@ -62,7 +62,7 @@ func TestListsAreWhole(t *testing.T) {
 		t.Errorf("%v, %v after %d", all, err, asked)
 	}
 	asked = 0
-	if _, err := whole(func() ([]int, error) { asked++; return nil, errors.ErrUnsupported }); asked != 1 || !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := listAll(func() ([]int, error) { asked++; return nil, errors.ErrUnsupported }); asked != 1 || !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("%v after %d", err, asked)
 	}
 }

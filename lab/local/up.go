@@ -21,9 +21,8 @@ import (
 )
 
 // Up starts a lab and returns when its API, its DNS and what OnAPI does are
-// ready. When it fails, nothing of the lab is left but the logs of its
-// components; when ctx ends, nothing at all. A machine that lacks something is told all of it at
-// once, before anything is built or started.
+// ready. When it fails, only the logs of the components are left; when ctx ends, nothing.
+// Before anything is built or started, one error names all that the machine lacks.
 func Up(ctx context.Context, o Options) (*Lab, error) {
 	o.Nodes = max(o.Nodes, 1)
 	places, err := placesOf(o.Nodes, o.Zones)
@@ -96,11 +95,11 @@ type starter struct {
 }
 
 func newStarter(o Options) (*starter, error) {
-	p, err := stateDir(o.StateDir)
+	p, err := stateDir("")
 	if err != nil {
 		return nil, err
 	}
-	cache, err := components.CacheDir(o.CacheDir)
+	cache, err := components.CacheDir("")
 	if err != nil {
 		return nil, err
 	}
@@ -120,19 +119,16 @@ func newStarter(o Options) (*starter, error) {
 }
 
 func (u *starter) alreadyRunning() error {
-	err := ErrRunning
-	r, failed := u.paths.readRecord()
-	if failed != nil || r.Phase == phaseStarting {
-		return errs.WithHint(errs.Usage("another meshtrial command is at work on this lab, starting or ending it"),
+	r, err := u.paths.readRecord()
+	if err != nil || r.Phase == phaseStarting {
+		return errs.WithHint(errs.Usage("another meshtrial command is starting or ending this lab"),
 			"wait until it is done: meshtrial lab status\nor end the lab: meshtrial lab down")
 	}
-	if failed == nil {
-		err = fmt.Errorf("%w: lab %s, %s since %s", ErrRunning, r.ID, r.Phase, r.Started.Local().Format(time.DateTime))
-	}
+	err = fmt.Errorf("%w: lab %s, %s since %s", ErrRunning, r.ID, r.Phase, r.Started.Local().Format(time.DateTime))
 	return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "use it: eval \"$(meshtrial lab env)\"\nor end it: meshtrial lab down")
 }
 
-// refuse makes one error of all requirements that fail.
+// refuse is the error of all failed requirements.
 func refuse(lines []doctor.Line) error {
 	var what, mend []string
 	for _, line := range lines {
@@ -150,7 +146,7 @@ func refuse(lines []doctor.Line) error {
 	return errs.WithHint(err, "%s", strings.Join(mend, "\n"))
 }
 
-// gather makes what the lab is made of.
+// gather makes the lab's components and images.
 func (u *starter) gather(ctx context.Context) error {
 	var err error
 	if u.set, err = u.builder.Ensure(ctx, append([]string{"cni"}, programsOf(u.o.MetricsServer)...)...); err != nil {
@@ -171,7 +167,7 @@ func (u *starter) gather(ctx context.Context) error {
 	return nil
 }
 
-// imagesOf says what pods may use.
+// imagesOf names the images for pods.
 func (u *starter) imagesOf() lab.Images {
 	images := lab.Images{Meshtrial: components.RolesRef, Proxies: map[string]string{}, PullPolicy: corev1.PullIfNotPresent}
 	for _, image := range u.images {

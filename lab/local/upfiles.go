@@ -9,8 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
-// note writes down what the lab will consist of, and raises the machine's
-// limits that are too low for it.
+// note writes the record of the lab, and raises the machine's limits that are too low.
 func (u *starter) note() (err error) {
 	host := sysctls{"/proc/sys"}
 	if u.record.Sysctls, err = host.toRaise(inotifyInstances, needInotify); err != nil {
@@ -27,7 +26,7 @@ func (u *starter) note() (err error) {
 	return nil
 }
 
-// spec says what init makes the lab of.
+// spec is what init makes the lab from.
 func (u *starter) spec() (*spec, error) {
 	s := &spec{
 		ID: u.record.ID, Dir: u.paths.dir(u.record.ID), ImageStore: u.record.ImageStore, Network: u.record.Network, Cgroup: u.record.Cgroup,
@@ -48,8 +47,8 @@ func (u *starter) spec() (*spec, error) {
 	return s, nil
 }
 
-// writeFiles writes what init reads, and the kubeconfig by which everybody
-// reaches the lab, as a configuration of clients too.
+// writeFiles writes init's files and the administrator's kubeconfig, which it also
+// returns as a client configuration.
 func (u *starter) writeFiles(s *spec) (*rest.Config, error) {
 	keys, ofNodes, err := pkiFiles(s.Network, s.Nodes, u.began, s.MetricsServer)
 	if err != nil {

@@ -38,8 +38,8 @@ func (p *initProcess) kill() {
 	<-p.gone
 }
 
-// controlPair is the line between Up and init. Up's end has deadlines, which files have
-// that do not block.
+// controlPair is the connection between Up and init. Up's end does not block, so that it
+// has deadlines.
 func controlPair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -55,8 +55,7 @@ func controlPair() (ours, theirs *os.File, err error) {
 	return ours, theirs, nil
 }
 
-// startInit starts init in its namespaces, gives it its cgroup and its link,
-// and lets it go.
+// startInit starts init in its namespaces, and gives it its cgroup and its link.
 func (u *starter) startInit(s *spec, groups cgroups, lock, storeLock *os.File) (*initProcess, error) {
 	ours, theirs, err := controlPair()
 	if err != nil {
@@ -125,8 +124,8 @@ func initEnv() []string {
 	return env
 }
 
-// await follows init until everything is up. Once the API answers, DNS and
-// what the caller wants are installed while the node still starts.
+// await follows init until everything is up. Once the API answers, it installs DNS and
+// runs OnAPI while the node is still starting.
 func (u *starter) await(ctx context.Context, l *Lab, in *initProcess) error {
 	group, ctx := errgroup.WithContext(ctx)
 	stop := context.AfterFunc(ctx, func() { in.control.SetReadDeadline(time.Now()) }) // ends follow

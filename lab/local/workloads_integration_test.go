@@ -239,8 +239,8 @@ func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Kind() != lab.KindCluster || c.ServerVersion() == "" {
-		t.Errorf("kind %s, version %s", c.Kind(), c.ServerVersion())
+	if c.Kind() != lab.KindCluster {
+		t.Errorf("kind %s", c.Kind())
 	}
 	_, err = cluster.Open(ctx, cluster.Options{Kubeconfig: l.Kubeconfig(), Context: "nowhere"})
 	if errs.Code(err) != errs.CodeUsage {
