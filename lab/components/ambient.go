@@ -45,8 +45,8 @@ func ZtunnelImage(ctx context.Context, dir string) (ref string, err error) {
 	return z.ref(), nil
 }
 
-// ztunnelFolder reads a folder with the program ztunnel, and where that was not built
-// under a release's name, a file VERSION. ask runs a program to say what it is.
+// ztunnelFolder reads a folder with the program ztunnel and, if that was not built
+// under a release's name, a file VERSION. ask runs the program for its version.
 func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, error) {
 	minor, _ := istioMinor(istioVersion)
 	if dir == "" {
@@ -87,8 +87,8 @@ func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, 
 	return ztunnel{program: program{path, "sha256:" + sum}, version: version}, nil
 }
 
-// trustedZtunnel refuses a program that others than the folder's owner, the user and root may
-// write, or put another in place of, as it is run here. It resolves links.
+// trustedZtunnel refuses a program that others than the folder's owner, the user and root
+// may write or replace, since it is run here. It resolves links.
 func trustedZtunnel(dir, path string) (string, error) {
 	owner, err := trusted.Owner(dir)
 	if err == nil {
@@ -103,8 +103,8 @@ func trustedZtunnel(dir, path string) (string, error) {
 	return path, nil
 }
 
-// ztunnelVersion is the version of Istio that a ztunnel belongs to: its own if it was
-// built under a release's name, else that of the file VERSION beside it.
+// ztunnelVersion is a ztunnel's version of Istio: its own if it was built under a
+// release's name, otherwise that of the file VERSION beside it.
 func ztunnelVersion(dir, says string) (string, error) {
 	lacks := "which names no version of Istio"
 	if _, ok := istioMinor(says); ok {
@@ -128,7 +128,7 @@ func ztunnelVersion(dir, says string) (string, error) {
 
 var reMinor = regexp.MustCompile(`^v?([0-9]+\.[0-9]+)([.-].*)?$`)
 
-// istioMinor is the part of a version that says which istiod goes with which ztunnel.
+// istioMinor is the part of a version in which istiod and ztunnel must agree.
 func istioMinor(version string) (string, bool) {
 	m := reMinor.FindStringSubmatch(version)
 	if m == nil {
@@ -154,7 +154,7 @@ func ztunnelBuild(ctx context.Context, path string) (string, error) {
 	return string(m[1]), nil
 }
 
-// ambientPlans are the images of Istio's node agent and of a ztunnel, laid out as
+// ambientPlans are the images of Istio's node agent and of ztunnel, laid out like
 // Istio's own.
 func ambientPlans(entries map[string]entry, z ztunnel) ([]plan, error) {
 	debian, cni := entries["debian"], entries["istio-cni"]
@@ -176,7 +176,7 @@ func ambientPlans(entries map[string]entry, z ztunnel) ([]plan, error) {
 	}, nil
 }
 
-// ambientImages are the plans of the images of an ambient mesh that are assembled.
+// ambientImages plans the assembled images of an ambient mesh.
 func (b *Builder) ambientImages(ctx context.Context, m *meter, o ImageOptions) ([]plan, error) {
 	z, err := ztunnelFolder(o.Ztunnel, func(path string) (string, error) { return ztunnelBuild(ctx, path) })
 	if err != nil {
@@ -193,8 +193,8 @@ func (b *Builder) ambientImages(ctx context.Context, m *meter, o ImageOptions) (
 	return ambientPlans(entries, z)
 }
 
-// AmbientManifests say how the parts of an ambient mesh are installed that run on
-// nodes: Istio's node agent and ztunnel.
+// AmbientManifests configure the parts of an ambient mesh on nodes: Istio's node agent
+// and ztunnel.
 type AmbientManifests struct {
 	Ztunnel string // its image; "" is that of Istio's hub and tag
 	// CNIBinDir and CNIConfDir are the nodes' folders of network plugins and their
@@ -202,8 +202,8 @@ type AmbientManifests struct {
 	CNIBinDir, CNIConfDir string
 }
 
-// settings are those beside Istio's. The requests of the charts take a good part of a
-// lab's node.
+// settings in addition to Istio's. The charts' own requests would take a good part of
+// a lab's node.
 func (a AmbientManifests) settings() []string {
 	s := []string{"components.cni.enabled=true", "components.ztunnel.enabled=true", "values.cni.ambient.enabled=true",
 		"values.cni.cniBinDir=" + a.CNIBinDir, "values.cni.cniConfDir=" + a.CNIConfDir,

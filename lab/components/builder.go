@@ -18,7 +18,7 @@ type Builder struct {
 	cache   cache
 	options Options
 
-	// Where things come from; tests set their own.
+	// Sources; tests replace them.
 	wheel   fetchWheel
 	archive archive
 	goUnits []goUnit
@@ -94,9 +94,9 @@ func (b *Builder) Ensure(ctx context.Context, names ...string) (*Set, error) {
 	return collect(entries, &Set{programs: map[string]Program{}, dirs: map[string]string{}}), nil
 }
 
-// entries makes what is missing of units. What is compiled is made one after
-// the other, since a compiler takes all cores and later units find the
-// earlier ones' packages in Go's cache; downloads go on beside it.
+// entries makes the missing units. Units are compiled one after the other, since a
+// compiler uses all cores and later units find the packages of earlier ones in Go's
+// cache. Downloads run at the same time.
 func (b *Builder) entries(ctx context.Context, units []string, m *meter) (map[string]entry, error) {
 	jobs, err := b.jobs(ctx, units, m)
 	if err != nil {
@@ -156,7 +156,7 @@ func (b *Builder) entries(ctx context.Context, units []string, m *meter) (map[st
 	return entries, err
 }
 
-// jobs turns units into recipes; nothing is made yet.
+// jobs returns the recipes of units.
 func (b *Builder) jobs(ctx context.Context, units []string, m *meter) ([]job, error) {
 	var jobs []job
 	var tools *toolchain

@@ -7,22 +7,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/trusted"
 )
 
-// cache keeps entries under names that say what they were made from.
+// cache keeps entries under names with a hash of what they were made from.
 //
 //	entries/NAME-KEY/     what was made, and entry.json
-//	tmp/NAME-KEY-*/       being made; renamed into entries when the disk has all of it
+//	tmp/NAME-KEY-*/       being made; renamed into entries once synced to disk
 //	locks/NAME-KEY.lock   held while it is made
 //
 // An entry never changes. One that was changed is made again: a lookup notices by
@@ -74,7 +79,7 @@ func (e entry) digest(path string) string {
 	return ""
 }
 
-// recipe says how an entry is made.
+// recipe makes an entry.
 type recipe struct {
 	name   string
 	inputs map[string]any
@@ -112,9 +117,8 @@ func (c cache) open(id string) (entry, bool) {
 	return e, e.Name+"-"+e.Key == id
 }
 
-// ensure returns the entry of r, and makes it first if it is not there. Of
-// all builders that want the same entry at once, in any process, one makes
-// it and the others wait.
+// ensure returns the entry of r, making it if necessary. If several builders, in
+// any process, want the same entry, one makes it and the others wait.
 func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 	if e, ok, _ := c.verified(r); ok {
 		return e, nil
@@ -175,8 +179,8 @@ func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 	return e, nil
 }
 
-// sweep removes what an interrupted builder left of id, and an entry that is
-// no longer whole. The caller holds the entry's lock, so nobody works there.
+// sweep removes an interrupted builder's leftovers of id, and a damaged entry. The
+// caller holds the entry's lock.
 func (c cache) sweep(id string) error {
 	left, err := filepath.Glob(filepath.Join(c.dir, "tmp", id+"-*"))
 	if err != nil {
@@ -194,9 +198,8 @@ func (c cache) sweep(id string) error {
 	return c.sweepOthers()
 }
 
-// sweepOthers removes what interrupted builders left of entries that may
-// never be asked for again, since what they are made from has changed. Whose
-// lock is free has no builder.
+// sweepOthers removes interrupted builders' leftovers of other entries, which may
+// never be wanted again. An entry whose lock is free has no builder.
 func (c cache) sweepOthers() error {
 	dirs, err := filepath.Glob(filepath.Join(c.dir, "tmp", "*-*"))
 	if err != nil {
@@ -247,8 +250,8 @@ func (c cache) prune(name string, keep int) error {
 	return nil
 }
 
-// seal writes entry.json for what dir holds, and has the disk hold it too. The
-// right to write is its owner's alone, whatever the umask was.
+// seal writes entry.json for the files in dir, and syncs all to disk. Only the owner
+// may write to them, whatever the umask was.
 func (c cache) seal(dir string, m manifest) error {
 	var folders []string // the outer before the inner
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -318,4 +321,200 @@ func (c cache) syncDir(dir string) error {
 		c.trace("sync", dir)
 	}
 	return err
+}
+
+// sumFile returns a file's size and SHA-256, and syncs it if asked.
+func sumFile(path string, sync bool) (int64, string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err == nil && sync {
+		err = f.Sync()
+	}
+	return n, hex.EncodeToString(h.Sum(nil)), err
+}
+
+func writeFile(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(b); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// removeAll is os.RemoveAll for trees that hold folders without write
+// permission, as unpacked packages may.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
+// lock takes path's lock, which ends with this process. It calls waiting once if the
+// lock is taken.
+func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+	for first := true; ; first = false {
+		unlock, err := tryLock(path)
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return unlock, err
+		}
+		if first && waiting != nil {
+			waiting()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func tryLock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// identity changes whenever a file is written or replaced. Nobody can set ctime.
+type identity struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime syscall.Timespec
+}
+
+func identify(info fs.FileInfo) (identity, bool) {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return identity{}, false
+	}
+	return identity{uint64(s.Dev), s.Ino, s.Size, s.Mtim, s.Ctim}, true
+}
+
+// summed holds the SHA-256 of files that this process has read, by identity.
+var summed sync.Map
+
+// sumOnce is [sumFile] of a file that this process may have read before.
+func sumOnce(path string) (string, error) {
+	before, err := os.Lstat(path)
+	if err != nil {
+		return "", err
+	}
+	id, known := identify(before)
+	if sum, ok := summed.Load(id); known && ok {
+		return sum.(string), nil
+	}
+	_, sum, err := sumFile(path, false)
+	if err != nil {
+		return "", err
+	}
+	if after, err := os.Lstat(path); known && err == nil {
+		if now, _ := identify(after); now == id {
+			summed.Store(id, sum)
+		}
+	}
+	return sum, nil
+}
+
+// same checks a listed file by its metadata, without reading it.
+func (e entry) same(f file) error {
+	info, err := os.Lstat(e.path(f.Path))
+	if err != nil {
+		return err
+	}
+	mode := info.Mode()
+	changed := func(what string) error { return fmt.Errorf("%s is not as it was made: %s", e.path(f.Path), what) }
+	switch {
+	case mode.IsRegular() != (f.SHA256 != ""):
+		return changed("another kind of file")
+	case mode.IsRegular() && info.Size() != f.Size:
+		return changed("another size")
+	case mode.IsRegular() && mode != f.Mode:
+		return changed("another mode")
+	}
+	if mode&fs.ModeSymlink != 0 {
+		if to, err := os.Readlink(e.path(f.Path)); err != nil || to != f.Link {
+			return changed("another link")
+		}
+	}
+	return nil
+}
+
+// verify reads all files of an entry. It fails if one is not as it was made, or if
+// others can write to it.
+func (e entry) verify() error {
+	listed := map[string]bool{"entry.json": true}
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, f := range e.Files {
+		listed[f.Path] = true
+		group.Go(func() error {
+			if err := e.same(f); err != nil || f.SHA256 == "" {
+				return err
+			}
+			sum, err := sumOnce(e.path(f.Path))
+			if err == nil && sum != f.SHA256 {
+				err = fmt.Errorf("%s is not as it was made: SHA-256 %s, made as %s", e.path(f.Path), sum, f.SHA256)
+			}
+			return err
+		})
+	}
+	_, whose := trusted.Tree(e.dir)
+	more := filepath.WalkDir(e.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(e.dir, path)
+		if err == nil && !listed[rel] {
+			err = fmt.Errorf("%s was not made with the rest of its folder", path)
+		}
+		return err
+	})
+	return errors.Join(group.Wait(), more, whose)
+}
+
+// verified finds the entry of r if it exists and is as it was made; why is what is
+// wrong with an existing one. It reads the entry's files unless they are trusted.
+func (c cache) verified(r recipe) (e entry, ok bool, why error) {
+	if e, ok = c.lookup(r); !ok || c.recorded {
+		return e, ok, nil
+	}
+	if err := e.verify(); err != nil {
+		return entry{}, false, err
+	}
+	return e, true, nil
+}
+
+// Verify reads an image's archive and checks that it is as it was made.
+func (i Image) Verify() error {
+	dir := filepath.Dir(i.Path)
+	e, ok := cache{dir: filepath.Dir(filepath.Dir(dir))}.open(filepath.Base(dir))
+	err := errors.New("its folder is damaged")
+	if ok {
+		err = e.verify()
+	}
+	if err != nil {
+		return errs.WithHint(fmt.Errorf("image %s: %w", i.Ref, err), "remove %s: the next `meshtrial lab up` makes it again", dir)
+	}
+	return nil
 }

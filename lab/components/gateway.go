@@ -10,15 +10,14 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// The Gateway API's definitions, by which a waypoint is asked for and a gateway is given
-// routes.
+// The Gateway API's definitions, for waypoints and for routes of gateways.
 const (
 	gatewayAPI    = "gateway-api"
 	gatewayModule = "sigs.k8s.io/gateway-api"
 )
 
 // gatewayFiles are the definitions of the Gateway API's standard channel that istiod
-// watches to make a proxy of a Gateway, and to route by it.
+// watches.
 func gatewayFiles() []moduleFile {
 	var out []moduleFile
 	for _, kind := range []string{"gatewayclasses", "gateways", "httproutes", "grpcroutes", "tlsroutes", "tcproutes", "udproutes", "referencegrants", "backendtlspolicies", "listenersets"} {
@@ -45,9 +44,9 @@ func (b *Builder) gatewayCRDs(ctx context.Context) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// upstreamBootstrap is Istio's bootstrap template for an Envoy without Istio's own
-// extensions. pilot-agent has a waypoint always discover what is known of its peers, by
-// such an extension, and an Envoy without it does not start.
+// upstreamBootstrap is Istio's bootstrap template without Istio's own extensions.
+// pilot-agent always enables the discovery of peers for a waypoint, an extension
+// without which an upstream Envoy does not start.
 func upstreamBootstrap(template string) (string, error) {
 	const begin, end = "{{- if .metadata_discovery }}", "{{- end }}"
 	_, list, ok := strings.Cut(template, `"bootstrap_extensions": [`)

@@ -21,10 +21,9 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// goUnit is one invocation of go build in lab/components/src: programs that
-// share build tags and stamps, so that what they have in common is compiled
-// once. What units have in common comes out of Go's own build cache. A unit
-// without packages is files of a module.
+// goUnit is one invocation of go build in lab/components/src, for programs with the
+// same build tags and stamps. Packages that units share come from Go's build cache. A
+// unit without packages consists of files of a module.
 type goUnit struct {
 	name     string
 	modfile  string // requirements other than go.mod's; "" is go.mod
@@ -40,11 +39,10 @@ type goUnit struct {
 // moduleFile is a file taken from a module as it is.
 type moduleFile struct{ module, path, as string }
 
-// commonTags are how packages are compiled that units, or a unit and meshtrial
-// itself, have in common; the Makefile's are the same. They are the tags of
-// istiod's release (vtprotobuf, disable_pgv) and of Kubernetes' (notest,
-// grpcnotrace): neither changes what the other's programs do, and without them
-// 300 packages of Kubernetes' clients are compiled twice.
+// commonTags are the build tags of packages that units, or a unit and meshtrial, share;
+// the Makefile has the same. They are the tags of istiod's release (vtprotobuf,
+// disable_pgv) and of Kubernetes' (notest, grpcnotrace). Neither changes the other's
+// programs, and without them 300 packages of Kubernetes' clients are compiled twice.
 const commonTags = "notest,grpcnotrace,vtprotobuf,disable_pgv"
 
 const bootstrapTemplate = "envoy_bootstrap_tmpl.json"
@@ -82,7 +80,7 @@ func goUnits() []goUnit {
 	}
 }
 
-// modules are the files that say of which modules the unit is built, and their sums.
+// modules are the unit's module file and its sums.
 func (u goUnit) modules() []string {
 	mod := cmp.Or(u.modfile, "go.mod")
 	return []string{mod, strings.TrimSuffix(mod, "mod") + "sum"}
@@ -106,8 +104,8 @@ type toolchain struct {
 	version map[string]string // what go env says of the compiler
 }
 
-// environment makes the result independent of how the user builds their own
-// programs; proxies, caches and the like stay theirs.
+// environment makes the result independent of the user's build settings, but keeps
+// proxies and caches.
 func (t toolchain) environment() []string {
 	return append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GO111MODULE=on", "GOOS=linux", "GOARCH="+runtime.GOARCH)
 }
@@ -118,9 +116,8 @@ func (t toolchain) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// command is a program in a process group of its own that ends with its
-// context, and with this process: go build starts compilers, which must not
-// outlive it.
+// command runs a program in a process group of its own, which ends with its context
+// and with this process: go build's compilers must not outlive it.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
@@ -142,7 +139,7 @@ func findToolchain(ctx context.Context, source string) (toolchain, error) {
 	return t, json.Unmarshal(out, &t.version)
 }
 
-// recipe says how u is made from the source at hand.
+// recipe makes u from the source.
 func (t toolchain) recipe(u goUnit, progress func(compiled int, pkg string)) (recipe, error) {
 	inputs := map[string]any{"go": t.version, "flags": u.flags(), "packages": u.packages, "links": u.links}
 	files := u.modules()
@@ -255,8 +252,8 @@ func (t toolchain) compile(ctx context.Context, u goUnit, dir string, progress f
 	return nil
 }
 
-// folder is where a module that is required lies. One that nothing was compiled of
-// may have to be downloaded.
+// folder is a required module's folder. A module of which nothing was compiled may
+// have to be downloaded.
 func (t toolchain) folder(ctx context.Context, module string) (string, error) {
 	for _, args := range [][]string{{"list", "-m", "-json", module}, {"mod", "download", "-json", module}} {
 		out, err := t.command(ctx, args...).Output()

@@ -3,6 +3,7 @@ package components
 import (
 	"cmp"
 	"context"
+	"debug/elf"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components/push"
 )
@@ -29,7 +31,7 @@ const (
 	userIstio = "1337:1337" // the uid whose traffic is not redirected
 )
 
-// plan says what an image is made of.
+// plan is what an image is made of.
 type plan struct {
 	ref    string
 	name   string // of the cache's entry; "" makes one of ref
@@ -108,9 +110,9 @@ func (b *Builder) Images(ctx context.Context, o ImageOptions) ([]Image, error) {
 	return images, nil
 }
 
-// assemble makes what is not in the cache of the images planned, and removes
-// older ones of the same names: the roles' image changes with every build of
-// meshtrial, Linkerd's with its programs.
+// assemble makes the planned images that are not in the cache, and removes older ones
+// of the same names: the roles' image changes with every build of meshtrial,
+// Linkerd's with its programs.
 func (b *Builder) assemble(ctx context.Context, m *meter, plans []plan) ([]Image, error) {
 	var images []Image
 	for _, p := range plans {
@@ -172,8 +174,7 @@ func plans(entries map[string]entry, o ImageOptions, envoys []string) ([]plan, e
 	return all, nil
 }
 
-// baseLayer is what every program may look for: users, folders, and what else
-// is given.
+// baseLayer has users, folders and more files that programs expect.
 func baseLayer(more ...content) *layer {
 	return newLayer(append(more,
 		content{Name: "etc/passwd", Mode: 0o644, Data: "root:x:0:0:root:/:/sbin/nologin\nistio-proxy:x:1337:1337::/home/istio-proxy:/sbin/nologin\n" +
@@ -185,7 +186,7 @@ func baseLayer(more ...content) *layer {
 	)...)
 }
 
-// authorities are the certificates by which a program knows the world's.
+// authorities is the bundle of the world's certificate authorities.
 func (e entry) authorities() content {
 	return e.content("ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt", 0o644)
 }
@@ -233,7 +234,7 @@ func (p plan) environment() v1.Config {
 	return config
 }
 
-// image puts the image together; pack says how its layers are stored.
+// image assembles the image; pack stores its layers.
 func (p plan) image(pack func(*layer) (v1.Layer, error)) (v1.Image, error) {
 	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
 	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
@@ -320,4 +321,52 @@ func (b *Builder) image(ctx context.Context, m *meter, r recipe) (Image, error) 
 	now := time.Now()
 	_ = os.Chtimes(e.dir, now, now) // for prune; an entry made is as new as one used
 	return image, nil
+}
+
+// rolesPlan is the image of the roles: meshtrial alone, without certificate
+// authorities, since it verifies no certificates by them.
+func rolesPlan(program string) (plan, error) {
+	arch, err := checkStatic(program)
+	if err != nil {
+		return plan{}, err
+	}
+	_, sum, err := sumFile(program, false)
+	if err != nil {
+		return plan{}, err
+	}
+	file := content{Name: "usr/local/bin/meshtrial", Mode: 0o755, From: program, Sum: "sha256:" + sum}
+	return plan{ref: RolesRef, arch: arch, layers: []*layer{baseLayer(), newLayer(file)},
+		config: v1.Config{Entrypoint: []string{"/usr/local/bin/meshtrial"}, User: userRoles}}, nil
+}
+
+// RolesImage is the image of the roles for a registry, with compressed layers. The
+// program must be static; its architecture is the image's.
+func RolesImage(program string) (v1.Image, error) {
+	p, err := rolesPlan(program)
+	if err != nil {
+		return nil, err
+	}
+	return p.image((*layer).compressed)
+}
+
+// checkStatic refuses a dynamically linked program, which the image could not run
+// without a libc. It returns the program's architecture.
+func checkStatic(path string) (arch string, err error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return "", errs.Usage("the program for the roles' image, %s: %v", path, err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return "", errs.WithHint(errs.Usage("the program for the roles' image, %s, is linked dynamically, and the image holds no libraries", path),
+				"build it with CGO_ENABLED=0, as `make build` does")
+		}
+	}
+	for arch, machine := range machines {
+		if machine == f.Machine {
+			return arch, nil
+		}
+	}
+	return "", errs.Usage("the program for the roles' image, %s, is for an unsupported processor: %v", path, f.Machine)
 }

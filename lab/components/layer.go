@@ -31,10 +31,9 @@ type content struct {
 	Sum  string      `json:"sum,omitempty"` // its digest, for the cache's key
 }
 
-// layer is a layer of an image whose archive comes out the same wherever and
-// whenever it is written. It is stored as it is, not compressed: it goes
-// from one disk folder to another on the same machine, and containerd takes
-// several times longer to inflate it than to copy it.
+// layer is a layer of an image, with a reproducible archive. It is not compressed: it
+// stays on this machine, and containerd takes several times longer to inflate it than
+// to copy it.
 type layer struct {
 	contents []content
 
@@ -160,11 +159,11 @@ func (l *layer) DiffID() (v1.Hash, error) { return l.Digest() }
 // Size implements [v1.Layer].
 func (l *layer) Size() (int64, error) { err := l.measure(); return l.size, err }
 
-// asIs is the layer as it is stored on this machine.
+// asIs is the uncompressed layer.
 func (l *layer) asIs() (v1.Layer, error) { return l, nil }
 
-// compressed is the layer for a registry: it travels, and some registries
-// take no other. It is compressed once and kept in memory.
+// compressed is the layer for a registry; some registries accept no other. It is
+// compressed once and kept in memory.
 func (l *layer) compressed() (v1.Layer, error) {
 	return tarball.LayerFromOpener(l.Uncompressed, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
 }
@@ -172,7 +171,7 @@ func (l *layer) compressed() (v1.Layer, error) {
 // MediaType implements [v1.Layer].
 func (l *layer) MediaType() (types.MediaType, error) { return types.OCIUncompressedLayer, nil }
 
-// Compressed implements [v1.Layer]; this layer is kept as it is.
+// Compressed implements [v1.Layer], without compression.
 func (l *layer) Compressed() (io.ReadCloser, error) { return l.Uncompressed() }
 
 // Uncompressed implements [v1.Layer].

@@ -1,11 +1,20 @@
 package components
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,14 +31,14 @@ import (
 // its own tools' default.
 const LinkerdNamespace = "linkerd"
 
-// LinkerdOptions say which Linkerd is wanted, and how it is installed.
+// LinkerdOptions select a Linkerd and configure its installation.
 type LinkerdOptions struct {
-	// Source is a folder with Linkerd's programs and charts, of which images
-	// are assembled here, or the name of a release (edge-26.8.3), whose
-	// charts and images are pulled. "edge" is the newest edge release.
+	// Source is a folder with Linkerd's programs and charts, from which images are
+	// assembled, or the name of a release (edge-26.8.3), whose charts and images are
+	// pulled. "edge" is the newest edge release.
 	Source string
-	// Set are values of the chart of the control plane, NAME=VALUE as of
-	// helm install --set, applied over ours.
+	// Set has values of the control plane's chart, NAME=VALUE as for helm install
+	// --set, applied over ours.
 	Set []string
 	// ByReference leaves the pulling of a release's images to the cluster:
 	// the images returned have no Path.
@@ -39,15 +48,14 @@ type LinkerdOptions struct {
 // Linkerd is one installation of Linkerd, ready to apply.
 type Linkerd struct {
 	Version string  // tag of its images
-	Images  []Image // all that its control plane and its sidecars run
-	// Controller and Proxy are the references of the image of the control
-	// plane's programs and of the image of a sidecar.
+	Images  []Image // of its control plane and its sidecars
+	// Controller and Proxy are the references of the control plane's image and of the
+	// sidecar's.
 	Controller, Proxy string
-	// CRDs and ControlPlane are YAML documents to apply: CRDs first. The
-	// latter holds the private keys of this installation, made for it: it
-	// belongs into no file.
+	// CRDs and ControlPlane are YAML documents to apply, CRDs first. The latter holds
+	// the private keys of this installation: never write it to a file.
 	CRDs, ControlPlane []byte
-	// Versions say what it was made from.
+	// Versions identify its sources.
 	Versions []Version
 }
 
@@ -151,8 +159,7 @@ func (b *Builder) Linkerd(ctx context.Context, o LinkerdOptions) (*Linkerd, erro
 	return out, err
 }
 
-// values are what Linkerd's control plane is installed with, before the
-// user's own.
+// values of Linkerd's control plane, before the user's.
 func (s *linkerdSource) values(keys linkerdKeys) map[string]any {
 	not := func(key string, values ...string) any {
 		m := map[string]any{"key": key, "operator": "DoesNotExist"}
@@ -165,20 +172,19 @@ func (s *linkerdSource) values(keys linkerdKeys) map[string]any {
 		"identityTrustAnchorsPEM": keys.anchor,
 		"identity":                map[string]any{"issuer": map[string]any{"tls": map[string]any{"crtPEM": keys.issuer, "keyPEM": keys.issuerKey}}},
 		"imagePullPolicy":         "IfNotPresent",
-		"disableHeartBeat":        true, // it tells the project about the installation
+		"disableHeartBeat":        true, // it reports the installation to the project
 		// The images assembled here carry no file capabilities, which the
 		// program that redirects a pod's traffic needs otherwise.
 		"proxyInit": map[string]any{"runAsRoot": true, "iptablesMode": "nft"},
-		// A sidecar that starts before its application and ends after it, as
-		// Istio's; the kubelet, not a program in the image, awaits it.
+		// The sidecar starts before its application and ends after it, like Istio's;
+		// the kubelet waits for it, not a program in the image.
 		"proxy": map[string]any{"nativeSidecar": true, "await": true},
-		// A pod that was to get a sidecar must not start without one.
+		// A pod must not start without its sidecar.
 		"webhookFailurePolicy": "Fail",
 		"proxyInjector": map[string]any{
-			// The chart's own two of each, and what is Istio's: its control
-			// plane, and simulated pods that carry its sidecar, of which there
-			// are thousands. Studies of Istio in the same lab would wait for
-			// Linkerd's injector.
+			// The chart's own exclusions, and Istio's control plane and thousands
+			// of simulated pods with its sidecar: studies of Istio in the same lab
+			// would wait for Linkerd's injector.
 			"namespaceSelector": map[string]any{"matchExpressions": []any{
 				not("config.linkerd.io/admission-webhooks", "disabled"),
 				not("kubernetes.io/metadata.name", "kube-system", "cert-manager", "istio-system"),
@@ -252,4 +258,110 @@ func (b *Builder) linkerdImages(ctx context.Context, m *meter, source *linkerdSo
 		return nil, err
 	}
 	return b.assemble(ctx, m, plans)
+}
+
+// linkerdKeys are the certificates and key of one installation, as PEM. Linkerd
+// requires ECDSA on P-256. The trust anchor's key is discarded once it has signed the
+// issuer.
+type linkerdKeys struct {
+	anchor            string
+	issuer, issuerKey string
+}
+
+// linkerdKeysLast is how long an installation's certificates are valid.
+const linkerdKeysLast = 365 * 24 * time.Hour
+
+func newLinkerdKeys(now time.Time) (linkerdKeys, error) {
+	root, rootKey, err := authority("root.linkerd.cluster.local", now, nil, nil)
+	if err != nil {
+		return linkerdKeys{}, fmt.Errorf("Linkerd's trust anchor: %w", err)
+	}
+	issuer, issuerKey, err := authority("identity.linkerd.cluster.local", now, root, rootKey)
+	if err != nil {
+		return linkerdKeys{}, fmt.Errorf("Linkerd's issuer: %w", err)
+	}
+	key, err := x509.MarshalECPrivateKey(issuerKey)
+	if err != nil {
+		return linkerdKeys{}, err
+	}
+	text := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	return linkerdKeys{anchor: text("CERTIFICATE", root.Raw), issuer: text("CERTIFICATE", issuer.Raw), issuerKey: text("EC PRIVATE KEY", key)}, nil
+}
+
+// authority makes the certificate of an authority, signed by parent or by itself.
+func authority(name string, now time.Time, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: now.Add(-time.Minute), NotAfter: now.Add(linkerdKeysLast), // clocks of a cluster's nodes differ
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	if parent == nil {
+		parent, parentKey = template, key
+	} else {
+		template.MaxPathLen, template.MaxPathLenZero = 0, true
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	certificate, err := x509.ParseCertificate(der)
+	return certificate, key, err
+}
+
+// chartRequests is what lab/components/src/charts reads.
+type chartRequests struct {
+	KubeVersion string         `json:"kube_version"`
+	Charts      []chartRequest `json:"charts"`
+}
+
+type chartRequest struct {
+	Path      string         `json:"path"`
+	Release   string         `json:"release"`
+	Namespace string         `json:"namespace"`
+	Values    map[string]any `json:"values"`
+	Set       []string       `json:"set,omitempty"`
+}
+
+// renderedChart is one of its answers.
+type renderedChart struct {
+	Name       string `json:"name"`
+	Version    string `json:"version"`
+	AppVersion string `json:"app_version"`
+	Manifests  string `json:"manifests"`
+}
+
+// renderCharts runs the renderer. Nothing is written to disk: values and manifests may
+// hold keys.
+func renderCharts(ctx context.Context, renderer string, r chartRequests) ([]renderedChart, error) {
+	in, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	var out, log bytes.Buffer
+	cmd := command(ctx, renderer)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &log
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, withOutput(err, log.Bytes())
+	}
+	var answer []renderedChart
+	if err := json.Unmarshal(out.Bytes(), &answer); err != nil {
+		return nil, fmt.Errorf("answer of the renderer of charts: %w", err)
+	}
+	if len(answer) != len(r.Charts) {
+		return nil, fmt.Errorf("the renderer of charts rendered %d of %d", len(answer), len(r.Charts))
+	}
+	return answer, nil
 }

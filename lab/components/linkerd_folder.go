@@ -27,8 +27,8 @@ type linkerdProgram struct {
 	optional          bool
 }
 
-// linkerdPrograms are the programs of Linkerd's two images, by the names that
-// Linkerd's own image files give them.
+// linkerdPrograms are the programs of Linkerd's two images, by their names in
+// Linkerd's own image files.
 var linkerdPrograms = []linkerdProgram{
 	{name: "controller", in: "controller", purpose: "destination, identity and proxy injector of the control plane", controller: true},
 	{name: "linkerd-policy-controller", in: "linkerd-policy-controller", purpose: "policies of the control plane", controller: true},
@@ -48,7 +48,7 @@ const (
 	linkerdControlChart = "linkerd-control-plane"
 )
 
-// Users in Linkerd's images; its chart names others where it wants them.
+// Users in Linkerd's images; its chart overrides them where needed.
 const (
 	userLinkerdController = "65534"
 	userLinkerdProxy      = "2102"
@@ -115,8 +115,7 @@ func linkerdFolder(dir string) (*linkerdSource, error) {
 	return s, nil
 }
 
-// findChart finds a chart by its name in dir/charts or dir: a folder, or the
-// only archive.
+// findChart finds a chart by name in dir/charts or dir: a folder, or a single archive.
 func findChart(dir, name string) string {
 	for _, in := range []string{filepath.Join(dir, "charts"), dir} {
 		if exists(filepath.Join(in, name, "Chart.yaml")) {
@@ -145,8 +144,8 @@ func checkProgram(path string) error {
 	return nil
 }
 
-// checkRuns refuses a program that needs a library, or a version of the C
-// library, that the image does not hold.
+// checkRuns refuses a program that needs a library, or a newer C library, than its
+// image holds.
 func checkRuns(path string, debian entry) error {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -192,8 +191,7 @@ func newer(a, b string) bool {
 	return err == nil && err2 == nil && w.LessThan(v)
 }
 
-// linkerdPlans are the images of a folder's programs, laid out as Linkerd's
-// own.
+// linkerdPlans are the images of a folder's programs, laid out like Linkerd's own.
 func linkerdPlans(debian entry, source *linkerdSource, l *Linkerd) ([]plan, error) {
 	tree, err := debian.tree("image")
 	if err != nil {

@@ -21,11 +21,11 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// linkerdCharts is where Linkerd's project publishes its charts, a
-// repository as of `helm repo add` for each channel.
+// linkerdCharts is where Linkerd's project publishes its charts, a Helm repository
+// for each channel.
 const linkerdCharts = "https://helm.linkerd.io/"
 
-// Bounds of what a repository of charts may send.
+// Limits on answers of a chart repository.
 const (
 	maxChartIndex = 64 << 20
 	maxChart      = 16 << 20
@@ -44,8 +44,7 @@ type chartEntry struct {
 	URLs       []string `json:"urls"`
 }
 
-// linkerdRelease finds a release's charts, and downloads what is not in the
-// cache yet.
+// linkerdRelease finds a release's charts in the cache, or downloads them.
 func (b *Builder) linkerdRelease(ctx context.Context, m *meter, name string) (*linkerdSource, error) {
 	channel := "edge"
 	if strings.HasPrefix(name, "stable") {
@@ -53,8 +52,8 @@ func (b *Builder) linkerdRelease(ctx context.Context, m *meter, name string) (*l
 	}
 	base := cmp.Or(b.charts, linkerdCharts) + channel + "/"
 	if name != channel {
-		// A release's charts never change: once in the cache, the repository
-		// is not asked.
+		// A release's charts never change: with these in the cache, the repository is
+		// not needed.
 		r := b.chartsRecipe(m, base, name, nil)
 		if e, ok := b.cache.lookup(r); ok {
 			return releaseOf(e), nil
@@ -75,8 +74,8 @@ func (b *Builder) linkerdRelease(ctx context.Context, m *meter, name string) (*l
 	}
 	crds, err := index.find(linkerdCRDsChart, cmp.Or(control.AppVersion, control.Version), false)
 	if err != nil {
-		// Charts of stable releases have versions of their own, and the one
-		// of the CRDs no app version in some: the same version will do.
+		// Charts of stable releases have versions of their own, and some CRD charts
+		// no app version: the same chart version will do.
 		if crds, err = index.find(linkerdCRDsChart, control.Version, false); err != nil {
 			return nil, err
 		}
@@ -123,8 +122,7 @@ func compareVersions(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// chartsRecipe downloads a release's charts and checks them against the
-// index's digests.
+// chartsRecipe downloads a release's charts and checks their digests.
 func (b *Builder) chartsRecipe(m *meter, base, release string, charts map[string]chartEntry) recipe {
 	return recipe{name: "linkerd_charts", inputs: map[string]any{"repository": base, "release": release},
 		make: func(ctx context.Context, dir string) ([]Version, error) {

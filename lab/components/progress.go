@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// meter turns steps into events with an estimate of the time left: each
-// piece of work has a weight, its cold duration on two cores, and what is
-// left of the weights is scaled by how this machine has done so far.
+// meter turns steps into events with an estimate of the time left. Each piece of
+// work has a weight, its cold duration on two cores; the remaining weights are
+// scaled by this machine's pace so far.
 type meter struct {
 	mu     sync.Mutex
 	tell   func(Event)
@@ -16,7 +16,7 @@ type meter struct {
 	latest map[string]time.Time
 }
 
-// titles are what people call units that hold several components.
+// titles of units with several components.
 var titles = map[string]string{
 	"node": "coredns, kwok, pause", "istio": "istiod", "agent": "pilot-agent", "debian": "Debian packages",
 }
@@ -40,7 +40,7 @@ func (m *meter) expect(name string, seconds float64) {
 	m.work[name] = &piece{seconds: seconds}
 }
 
-// every is how often a component is heard of at most while it goes on.
+// every is the least interval between two events of a component's phase.
 const every = 200 * time.Millisecond
 
 // step reports how far a piece of work is (0..1).

