@@ -4,15 +4,19 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 )
 
-// FindAgents finds the agents of nodes, by node. It waits for none, as no request passes them:
-// the error says why that of some node is not known.
+// FindAgents returns the nodes' agents, by node. It does not wait, since no request passes
+// them; the error says why a node's agent is unknown.
 func (s *Site) FindAgents(ctx context.Context, agents mesh.Agents, nodes []string) (map[string]Pod, error) {
 	pods, err := s.Kube.CoreV1().Pods(agents.Namespace).List(ctx, metav1.ListOptions{LabelSelector: agents.Selector})
 	if err != nil {
@@ -44,7 +48,71 @@ func (s *Site) FindAgents(ctx context.Context, agents mesh.Agents, nodes []strin
 	return out, nil
 }
 
-// AgentsUnread says in words that it is not known what agents use.
+// AgentsUnread describes why the agents' usage was not measured.
 func AgentsUnread(agents mesh.Agents, why error) string {
 	return fmt.Sprintf("CPU and memory of %s, which no request passes, were not measured: %v", cmp.Or(agents.Noun, "the mesh's agents"), why)
+}
+
+// AwaitBrought polls this many times at this interval. It counts polls instead of time:
+// while a machine stands still, its agents do too.
+const (
+	broughtLooks = 60
+	broughtEvery = 500 * time.Millisecond
+)
+
+// AwaitBrought waits until agents have enrolled each ready pod of the run's namespace with
+// its node's proxy. Most are enrolled before they are ready; otherwise an agent retries
+// within five seconds.
+func (s *Site) AwaitBrought(ctx context.Context, agents mesh.Agents) error {
+	if agents.Mark == "" {
+		return nil
+	}
+	for look := 1; ; look++ {
+		left, err := s.unbrought(ctx, agents)
+		switch {
+		case err == nil && len(left) == 0:
+			return nil
+		case look == broughtLooks && err == nil:
+			return s.neverBrought(ctx, agents, left)
+		case look == broughtLooks:
+			return err
+		}
+		if late := wake.Pause(ctx, broughtEvery); late != nil {
+			return fmt.Errorf("wait until %s has brought pods to the proxies of their nodes: %w", agents.Noun, late)
+		}
+	}
+}
+
+// unbrought returns the ready pods that are not enrolled yet.
+func (s *Site) unbrought(ctx context.Context, agents mesh.Agents) ([]*corev1.Pod, error) {
+	pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: agents.Brought})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods %s of namespace %s: %w", agents.Brought, s.Namespace, err)
+	}
+	var out []*corev1.Pod
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; lab.PodReady(pod) && pod.Annotations[agents.Mark] != agents.Marked {
+			out = append(out, pod)
+		}
+	}
+	return out, nil
+}
+
+// neverBrought names the pods that are still not enrolled, and where to look.
+func (s *Site) neverBrought(ctx context.Context, agents mesh.Agents, left []*corev1.Pod) error {
+	first, others := left[0], ""
+	if len(left) > 1 {
+		others = fmt.Sprintf("; nor %d more", len(left)-1)
+	}
+	err := fmt.Errorf("%s on node %s has not brought pod %s to the node's proxy in %d looks: its annotation %s is %q, not %q%s",
+		agents.Noun, first.Spec.NodeName, first.Name, broughtLooks, agents.Mark, first.Annotations[agents.Mark], agents.Marked, others)
+	look := fmt.Sprintf("kubectl -n %s get pods -l %s -o wide has none that is ready on the node", agents.Namespace, agents.Selector)
+	if pods, listErr := s.Kube.CoreV1().Pods(agents.Namespace).List(ctx, metav1.ListOptions{LabelSelector: agents.Selector}); listErr == nil {
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; pod.Spec.NodeName == first.Spec.NodeName && lab.PodReady(pod) {
+				look = fmt.Sprintf("kubectl -n %s logs %s", pod.Namespace, pod.Name)
+			}
+		}
+	}
+	return errs.WithHint(err, "%s; %s", look, agents.Hint)
 }

@@ -16,22 +16,20 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 )
 
-// Alone is for how long a role goes on that hears nothing of the runner: long
-// enough for a line that broke and an API server that starts again.
+// Alone is how long a role goes on without hearing from the runner: long enough
+// for a broken connection and a restarted API server.
 const Alone = 45 * time.Second
 
-// How often the runner tells its roles that it is still there, and how long
-// it waits for one to say that it heard. A beat is a request without a body
-// on a connection that is kept: no more than what a port-forward says of its
-// own accord, every 10 s too.
+// How often the runner sends its roles a heartbeat, and how long it waits for the
+// answer. A beat is a request without a body on a kept connection: no more than
+// what a port-forward itself sends every 10 s.
 const (
 	beatEvery = 10 * time.Second
 	beatTime  = 5 * time.Second
 )
 
-// heartbeat tells the pods of roles that the runner is still there. It follows
-// the pods by itself, whatever else becomes of the lines to them: while the
-// others of a study are waited for, and while lines are looked for again.
+// heartbeat tells the roles' pods that the runner is alive. It follows the pods
+// itself, so that beats go on while the runner waits for other pods or reconnects.
 type heartbeat struct {
 	beat   func(ctx context.Context, line *http.Client, role listener) error
 	hangUp func(dialer *lab.Dialer, namespace, pod string)
@@ -45,7 +43,7 @@ type heartbeat struct {
 	done   sync.WaitGroup
 }
 
-// listener is where the pods of a role hear of the runner.
+// listener is where a role's pods receive heartbeats.
 type listener struct {
 	port  int
 	token string // "": none is wanted
@@ -62,11 +60,10 @@ func newHeartbeat(dialer *lab.Dialer) *heartbeat {
 	}
 }
 
-// KeepAlive has the pods of a role in the run's namespace hear every 10 s, at
-// a port of their loopback, that the run is still under way, until
-// [Site.Remove]. A beat that goes astray is no failure: a role that misses
-// four of them ends, and its line is hung up, as whoever needs it then sees. With
-// an observer's go those to the namespace's other pods on its node, which may be dead.
+// KeepAlive sends a role's pods in the run's namespace a heartbeat every 10 s, to a
+// port of their loopback, until [Site.Remove]. A lost beat is harmless: a role that
+// misses four of them ends, and its connection is closed. With an observer's, the
+// connections to the other pods of its node, which may be dead, are closed too.
 func (s *Site) KeepAlive(app string, port int, token string) {
 	h := s.beats
 	h.mu.Lock()
@@ -104,8 +101,8 @@ func (h *heartbeat) run(ctx context.Context, pods cache.Store) {
 	}
 }
 
-// excuse takes a round that comes late off all silence, if it is so late that this process
-// stood still: a round never takes as long as the time between two.
+// excuse discounts the silence during which this process itself stood still, as a very
+// late round shows.
 func (h *heartbeat) excuse(late time.Duration) {
 	if late < beatTime {
 		return
@@ -161,7 +158,7 @@ func (h *heartbeat) round(ctx context.Context, pods cache.Store) {
 	beats.Wait()
 }
 
-// divide tells the pods of roles that run from others that do, these by node.
+// divide separates the running pods of roles from other running pods, by node.
 func (h *heartbeat) divide(all []any) (listening []*corev1.Pod, others map[string][]*corev1.Pod) {
 	others = map[string][]*corev1.Pod{}
 	for _, o := range all {
@@ -178,10 +175,10 @@ func (h *heartbeat) divide(all []any) (listening []*corev1.Pod, others map[strin
 	return listening, others
 }
 
-// note hangs the line to the first of some pods up that has not answered for as long as roles
-// go on alone: what else it is asked would be waited for until TCP gives its node up, a
-// quarter of an hour, and a role that is there all the same has ended what it did. The lines
-// to all others, which hear no beats, go with it: an observer's to the pods of its node.
+// note records an answer of the first pod. Once it has been silent for as long as roles go
+// on alone, the connections to all the pods are closed: requests would otherwise wait a
+// quarter of an hour until TCP gives up a dead node, and a role that is still alive has
+// ended its work. The others are pods without beats on the node of a silent observer.
 func (h *heartbeat) note(dialer *lab.Dialer, pods []*corev1.Pod, err error) {
 	answer := (*jsonhttp.StatusError)(nil)
 	h.mu.Lock()
@@ -200,14 +197,14 @@ func (h *heartbeat) note(dialer *lab.Dialer, pods []*corev1.Pod, err error) {
 	}
 }
 
-// redial has the next beats go by another dialer.
+// redial sends the next beats by another dialer.
 func (h *heartbeat) redial(dialer *lab.Dialer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.dialer, h.lines = dialer, map[string]*http.Client{}
 }
 
-// stop ends the beats and waits for their end.
+// stop ends the beats, and waits for the last.
 func (h *heartbeat) stop() {
 	h.mu.Lock()
 	if h.cancel != nil {

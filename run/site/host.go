@@ -8,21 +8,20 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// hosted is a lab whose nodes are processes of this machine; where they are several,
-// each has descendants of its own.
+// hosted is a lab whose nodes are processes of this machine.
 type hosted interface {
 	Process() int
 	Size() int
 }
 
-// here is the lab as processes of this machine, if it is that.
+// here returns the lab if its nodes are processes of this machine.
 func (s *Site) here() (hosted, bool) {
 	l, ok := s.lab.(hosted)
 	return l, ok && l.Process() > 0
 }
 
-// Host reads the processes of the machine that the lab's nodes are processes of,
-// at the beginning of a window; nil where the lab is no process of this machine.
+// Host reads this machine's processes at the beginning of a window; nil if the lab's
+// nodes are not among them.
 func (s *Site) Host() *observe.Host {
 	l, ok := s.here()
 	if !ok {
@@ -44,8 +43,8 @@ func (s *Site) HostAfter(h *observe.Host) *observe.Host {
 	return &out
 }
 
-// WithNodesHere adds the nodes that share this machine to targets by node: whoever
-// accounts for the machine must look at all of them.
+// WithNodesHere adds the nodes that share this machine to the targets: all of them
+// account for the machine's CPU.
 func (s *Site) WithNodesHere(targets map[string][]observe.Target) {
 	if l, ok := s.here(); !ok || l.Size() == 1 {
 		return
@@ -60,10 +59,9 @@ func (s *Site) WithNodesHere(targets map[string][]observe.Target) {
 // Shots are a node's snapshots at the edges of a window.
 type Shots struct{ Before, After observe.Snapshot }
 
-// Unattributed is what the machine of a lab's nodes did in a window beside the
-// study's parts, and adds the part of it that nobody of the study used to them; nil
-// where that is not known: where nobody read the machine's processes, or those of one of
-// its nodes, or where the nodes, which have all parts, are several machines.
+// Unattributed returns what the nodes' machine did in a window beside the study's parts,
+// and adds the unattributed CPU to the parts. It is nil if unknown: the processes of the
+// machine or of one of its nodes were not read, or the nodes are several machines.
 func Unattributed(cpu map[string]record.CPU, seconds float64, nodes []Shots, beside *observe.Host) *record.Others {
 	machine, ok := cpu[record.PartMachine]
 	if !ok || seconds <= 0 || len(nodes) == 0 || beside != nil && len(nodes) < beside.Nodes {

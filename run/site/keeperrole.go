@@ -17,13 +17,11 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// roleKeeper is the role that takes the run's namespace away when the runner
-// has died, with all that belongs to it.
+// roleKeeper is the role that deletes the run's namespace when the runner has died.
 const roleKeeper = "meshtrial-keeper"
 
-// owned is what the keeper may do, and whoever it is, in the order in which it
-// is made. What is not in the run's namespace belongs to it, so that the
-// cluster's garbage collector takes it along.
+// owned is an object of the keeper's identity or rights. Objects outside the run's
+// namespace are owned by it, so that the garbage collector deletes them with it.
 type owned struct {
 	resource schema.GroupVersionResource
 	object   *unstructured.Unstructured
@@ -36,8 +34,8 @@ func keeperRights(namespace, run string, owner metav1.OwnerReference) []owned {
 	rbac := func(resource string) schema.GroupVersionResource {
 		return schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
 	}
-	// A run that is taken up again has a namespace of the same name while what
-	// belonged to the one before may still be there.
+	// A resumed run has a namespace of the same name, while objects owned by the
+	// previous one may still exist.
 	name := namespace + "-keeper-" + string(owner.UID)[:min(8, len(owner.UID))]
 	entry := func(resource schema.GroupVersionResource, kind, in, name string, fields map[string]any) owned {
 		o := &unstructured.Unstructured{Object: fields}
@@ -70,8 +68,8 @@ func keeperRights(namespace, run string, owner metav1.OwnerReference) []owned {
 	}
 }
 
-// keeperDeployment is the keeper's: one pod, that the cluster makes anew where
-// it is lost. It has no rights on its node, and none of the mesh's sidecars.
+// keeperDeployment is the keeper's Deployment: one pod without rights on its node
+// and without a sidecar.
 func (s *Site) keeperDeployment(uid types.UID) *appsv1.Deployment {
 	pod := RolePod(roleKeeper, s.Run, corev1.Container{
 		Name: "keeper",
@@ -91,8 +89,7 @@ func (s *Site) keeperDeployment(uid types.UID) *appsv1.Deployment {
 }
 
 // createKeeper makes the keeper of the run's namespace, if the run holds the
-// cluster's Lease. Where that cannot be, the run goes on without one, and
-// [Site.Note] is told what that means.
+// cluster's Lease. If it fails, the run goes on without, and [Site.Note] is told.
 func (s *Site) createKeeper(ctx context.Context) error {
 	err := s.tryKeeper(ctx)
 	if err == nil || ctx.Err() != nil {
@@ -129,8 +126,8 @@ func (s *Site) tryKeeper(ctx context.Context) error {
 	return nil
 }
 
-// Owner is the reference by which what a run makes outside its namespace goes
-// with that. It holds once the namespace is there.
+// Owner is the owner reference of what a run makes outside its namespace. It is
+// valid once the namespace exists.
 func (s *Site) Owner() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: s.Namespace, UID: s.uid}
 }

@@ -4,16 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/observe/procfs"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // NamespacePrefix begins the name of every run's namespace.
@@ -30,7 +32,7 @@ const KindAnnotation = "meshtrial.dev/kind"
 // the cluster's Lease. Under another's Lease its run is dead.
 const leaseAnnotation = "meshtrial.dev/leased"
 
-// annotate notes in a namespace whose it is.
+// annotate records a namespace's owner.
 func annotate(ns *corev1.Namespace, owner procfs.Identity) error {
 	text, err := json.Marshal(owner)
 	if err != nil {
@@ -47,19 +49,19 @@ func annotate(ns *corev1.Namespace, owner procfs.Identity) error {
 type Leftover struct {
 	Namespace string
 	Since     time.Time
-	// Owner says which process made it, for people; "" if that is not noted.
+	// Owner describes the process that made it; "" if unknown.
 	Owner string
-	// Dead says that the run is certainly over. Otherwise it may be at work on
-	// another machine.
+	// Dead: the run is certainly over. Otherwise it may be running on another
+	// machine.
 	Dead bool
 	// Run is the run's name.
 	Run string
-	// Kind names the kind of its study; "" for what is no study's.
+	// Kind is the kind of its study; "" without a study.
 	Kind string
 }
 
-// Leftovers lists the namespaces of runs that are not known to be under way, as
-// the one sees it who has the cluster's Lease.
+// Leftovers lists the namespaces of runs that are not known to be under way. The
+// caller holds the cluster's Lease.
 func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, error) {
 	me, err := procfs.Self()
 	if err != nil {
@@ -94,11 +96,10 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 	return out, nil
 }
 
-// RestoreTimeout bounds how long it may take to put back what a run changed
-// outside its namespace.
+// RestoreTimeout bounds the reverting of a run's changes outside its namespace.
 const RestoreTimeout = 5 * time.Minute
 
-// SlicesTime is how long EndpointSlices without pods may take to go, each with its
+// SlicesTime bounds the deletion of EndpointSlices without pods, each with its
 // Service, before that: 30,000 took some three minutes on two cores.
 func SlicesTime(slices int) time.Duration {
 	if slices == 0 {
@@ -160,4 +161,49 @@ func RemoveNamespace(ctx context.Context, kube kubernetes.Interface, namespace s
 		return errs.WithHint(fmt.Errorf("remove namespace %s: %w", namespace, err), "kubectl delete namespace %s", namespace)
 	}
 	return nil
+}
+
+// endingTimeout bounds the wait for pods of earlier runs: most pods that ignore
+// SIGTERM end within it.
+const endingTimeout = time.Minute
+
+// AwaitEnding waits until the pods of finished runs are gone. A run removes its
+// namespace without waiting, but a hundred ending pods take seconds of a node's
+// CPU, which the next run would measure. It calls begins if it has to wait, and
+// returns the namespaces that may still have pods after a minute.
+func AwaitEnding(ctx context.Context, kube kubernetes.Interface, begins func(namespaces []string)) ([]string, error) {
+	list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: RunLabel})
+	if err != nil {
+		return nil, fmt.Errorf("look for what earlier runs left: %w", err)
+	}
+	var ending []string
+	for _, ns := range list.Items {
+		if ns.DeletionTimestamp != nil && strings.HasPrefix(ns.Name, NamespacePrefix) {
+			ending = append(ending, ns.Name)
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, endingTimeout)
+	defer cancel()
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	for first := true; ; first = false {
+		ending = slices.DeleteFunc(ending, func(namespace string) bool {
+			pods, err := kube.CoreV1().Pods(namespace).List(limited, metav1.ListOptions{Limit: 1})
+			return err == nil && len(pods.Items) == 0 // who cannot be asked is asked again
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case len(ending) == 0:
+			return nil, nil
+		case limited.Err() != nil:
+			return ending, nil
+		case first:
+			begins(ending)
+		}
+		select {
+		case <-limited.Done():
+		case <-ticker.C:
+		}
+	}
 }

@@ -18,10 +18,9 @@ import (
 // besideTime bounds the wait for observers that no trial depends on.
 const besideTime = 30 * time.Second
 
-// AwaitObservers waits until an observer is ready on every node that has one
-// of the workloads' pods, and for a while for those on their way to nodes that trials
-// read beside these: one that does not come costs that once, until it is ready after all.
-// Other nodes do not matter, nor do observers where the kubelets do their work.
+// AwaitObservers waits until an observer is ready on every node with pods of workloads.
+// For a while it also waits for starting observers of other nodes that trials read; once
+// it has given one up, it does not wait for that again until the observer has been ready.
 func (s *Site) AwaitObservers(ctx context.Context) error {
 	if s.Kubelets {
 		return nil
@@ -55,7 +54,7 @@ func (s *Site) AwaitObservers(ctx context.Context) error {
 	})
 }
 
-// giveUp has nobody wait for the observers of these nodes any more, and says so.
+// giveUp ends the waits for the observers of these nodes, and notes it.
 func (s *Site) giveUp(nodes []string) {
 	if s.missed == nil {
 		s.missed = map[string]bool{}
@@ -87,9 +86,8 @@ func Unobserved(pods []corev1.Pod) []string {
 	return out
 }
 
-// coming are the nodes whose observer is on its way, of those that trials read beside the
-// workloads': the control plane's, and all of a machine that nodes share. Those that were
-// given up are not among them.
+// coming returns the nodes with a starting observer that trials read beside the workloads'
+// nodes: the control plane's, and all nodes of a shared machine, except those given up.
 func (s *Site) coming(ctx context.Context, pods []corev1.Pod) ([]string, error) {
 	beside := map[string]bool{}
 	if s.mesh != nil {

@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 
+	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -66,7 +71,7 @@ func (s *Site) readyProxy(ctx context.Context, proxies mesh.Proxies, node string
 	return nil, &notReadyError{fmt.Sprintf("no proxy %s is ready%s: %s", proxies.Selector, where, strings.Join(why, "; ")), coming}
 }
 
-// notReadyError says that a proxy is not ready, and keeps the pods that may become it.
+// notReadyError reports that no proxy is ready, with the pods that may become one.
 type notReadyError struct {
 	text string
 	pods []corev1.Pod
@@ -74,8 +79,8 @@ type notReadyError struct {
 
 func (e *notReadyError) Error() string { return e.text }
 
-// WatchProxy returns the watch of a wait for a proxy: it is given the error of each look
-// for it, and returns one where waiting on does not help.
+// WatchProxy returns a function that takes the error of each failed FindProxy, and
+// returns an error once waiting is futile.
 func (s *Site) WatchProxy(proxies mesh.Proxies) func(ctx context.Context, looked error) error {
 	watch := podwait.New(s.Kube, proxies.Namespace, "the proxy "+proxies.Selector)
 	return func(ctx context.Context, looked error) error {
@@ -85,4 +90,44 @@ func (s *Site) WatchProxy(proxies mesh.Proxies) func(ctx context.Context, looked
 		}
 		return watch.Look(ctx, seen)
 	}
+}
+
+// statusTime bounds reading an object's status after the wait for its proxy has ended.
+const statusTime = 10 * time.Second
+
+// Unready adds to the error of a wait for a proxy the status of the object that it is made
+// of, and a hint.
+func (s *Site) Unready(ctx context.Context, proxies mesh.Proxies, err error) error {
+	if proxies.Of != nil && s.lab != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		ctx, cancel := ending.Within(ctx, statusTime)
+		defer cancel()
+		err = fmt.Errorf("%w; %s", err, s.statusOf(ctx, proxies))
+	}
+	if proxies.Hint != "" {
+		err = errs.WithHint(err, "%s", proxies.Hint)
+	}
+	return err
+}
+
+// statusOf describes the status of the object that proxies are made of.
+func (s *Site) statusOf(ctx context.Context, proxies mesh.Proxies) string {
+	client, err := dynamic.NewForConfig(s.lab.RESTConfig())
+	var object *unstructured.Unstructured
+	if err == nil {
+		object, err = client.Resource(proxies.Of.Resource).Namespace(proxies.Namespace).Get(ctx, proxies.Of.Name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return fmt.Sprintf("%s %s is not known: %v", proxies.Of.Resource.Resource, proxies.Of.Name, err)
+	}
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	var said []string
+	for _, one := range conditions {
+		if c, ok := one.(map[string]any); ok {
+			said = append(said, fmt.Sprintf("%v is %v (%v: %v)", c["type"], c["status"], c["reason"], c["message"]))
+		}
+	}
+	if len(said) == 0 {
+		said = []string{"nothing"}
+	}
+	return fmt.Sprintf("the status of %s %s says: %s", object.GetKind(), object.GetName(), strings.Join(said, ", "))
 }

@@ -1,3 +1,8 @@
+// Package site holds together what a run has in the cluster: its namespace,
+// which says whose it is; the pods of its roles and the lines to their control
+// servers; an observer on each node; and what is left of runs that died.
+//
+// It knows nothing of studies. The trials of every kind build on it.
 package site
 
 import (
@@ -10,6 +15,10 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
@@ -19,9 +28,6 @@ import (
 	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Site is what every kind of study has in the cluster: a namespace that says
@@ -34,14 +40,13 @@ type Site struct {
 	// Observers by node name.
 	Observers map[string]observe.Client
 	Control   []Pod // istiod's pods on observed nodes, whose CPU is measured too
-	// unseen are istiod's pods elsewhere, each with its node.
+	// unseen are istiod's pods on other nodes, each with its node.
 	unseen []string
-	// missed are the nodes whose observer was waited for in vain.
+	// missed are the nodes whose observer was given up.
 	missed map[string]bool
-	// Kubelets says that CPU and memory come from the nodes' kubelets: there are no
-	// observers then.
+	// Kubelets: CPU and memory come from the nodes' kubelets, without observers.
 	Kubelets bool
-	// Note tells people what they should know; nil: nobody is told.
+	// Note receives what the user should know. May be nil.
 	Note func(text string)
 
 	Kube   kubernetes.Interface
@@ -66,7 +71,7 @@ func New(l lab.Lab, m mesh.Mesh, run string) (*Site, error) {
 	}, nil
 }
 
-// Redial forgets all lines and pods, after something broke.
+// Redial closes all connections and forgets all pods, after something broke.
 func (s *Site) Redial() {
 	s.Dialer.Close()
 	config := s.lab.RESTConfig()
@@ -112,7 +117,7 @@ func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
 	return awaitRoot(ctx, s.Kube, s.mesh, name)
 }
 
-// Observed says that CPU and memory of a node's containers can be read.
+// Observed reports whether CPU and memory of a node's containers can be read.
 func (s *Site) Observed(node string) bool { return s.Kubelets || s.Observers[node].HTTPClient != nil }
 
 // CreateObservers makes the DaemonSet of the observe role, unless the kubelets do
@@ -137,7 +142,7 @@ type Pod struct {
 	Containers      map[string]string // name to container ID, of those that have not ended
 	Proxy           mesh.Admin        // nil: it has no proxy
 	State           *mesh.ProxyState
-	// Redirected says that the mesh's agent on the node leads its requests to its sidecar.
+	// Redirected: the mesh's agent on the node redirects its requests to its sidecar.
 	Redirected bool
 }
 
@@ -217,16 +222,16 @@ func (s *Site) FindControlPlane(ctx context.Context, m mesh.Mesh) (serving []str
 	return serving, nil
 }
 
-// Elsewhere names a pod that nobody observes.
+// Elsewhere names a pod on an unobserved node.
 func Elsewhere(pod *corev1.Pod) string {
 	return fmt.Sprintf("%s on node %s", pod.Name, pod.Spec.NodeName)
 }
 
-// ControlUnseen says in words why it is not known what the control plane uses, where some
-// of its pods cannot be read: what the others use would pass for all of it. "" where it is.
+// ControlUnseen describes why the control plane's usage is unknown: some of its pods cannot
+// be read. It is "" if all can.
 func (s *Site) ControlUnseen() string { return Unread("the control plane", s.unseen) }
 
-// Unread says in words why it is not known what something with these pods elsewhere uses.
+// Unread describes why usage is unknown of something with pods on unobserved nodes.
 func Unread(what string, elsewhere []string) string {
 	if len(elsewhere) == 0 {
 		return ""
@@ -273,7 +278,7 @@ func (s *Site) askProxy(ctx context.Context, ref *Pod, pod *corev1.Pod, proxies 
 	return nil
 }
 
-// ErrUnobserved says that nobody can read what a node's pods use.
+// ErrUnobserved reports that the usage of a node's pods cannot be read.
 var ErrUnobserved = errors.New("no observer runs there")
 
 // CPULimit is a container's CPU limit as Kubernetes writes it, "none"
@@ -289,13 +294,11 @@ func CPULimit(pod *corev1.Pod, container string) string {
 	return study.CPULimitNone
 }
 
-// ErrTakenAway says that the run's namespace is gone, or on its way out, while the run
-// is at work.
+// ErrTakenAway reports that the run's namespace was deleted during the run.
 var ErrTakenAway = errors.New("was taken away")
 
-// TakenAway says whether somebody takes the run's namespace away, or has; nil also
-// where that cannot be told. Its keeper does, where this process stood still for so long
-// that it was taken for dead, and the API server did not.
+// TakenAway returns an error if the run's namespace was deleted, nil if that is unknown.
+// The keeper deletes it when this process stood still so long that it seemed dead.
 func (s *Site) TakenAway(ctx context.Context) error {
 	list, err := s.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: RunLabel + "=" + s.Run})
 	if err != nil {
@@ -310,7 +313,7 @@ func (s *Site) TakenAway(ctx context.Context) error {
 		s.Namespace, ErrTakenAway, journal.Lapse)
 }
 
-// AwaitGone waits until the run's namespace is gone with all that is in it.
+// AwaitGone waits until the run's namespace is gone.
 func (s *Site) AwaitGone(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
-// Options say what a keeper keeps.
+// Options of a keeper.
 type Options struct {
 	Kube      kubernetes.Interface
 	Run       string    // whose Lease it is
@@ -65,7 +65,7 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// look asks once, and returns whether the namespace is on its way out.
+// look reads the Lease once, and reports whether the namespace is being deleted.
 func (k *keeper) look(ctx context.Context) (done bool) {
 	ctx, cancel := context.WithTimeout(ctx, Every)
 	defer cancel()
@@ -89,7 +89,7 @@ func (k *keeper) look(ctx context.Context) (done bool) {
 	return false
 }
 
-// say logs trouble when it begins, changes or ends.
+// say logs a problem when it begins, changes or ends.
 func (k *keeper) say(what string, err error) {
 	text := ""
 	if err != nil {

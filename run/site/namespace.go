@@ -4,11 +4,16 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 // pullSecret is the name of the Secret by which pods of the roles pull their
@@ -47,11 +52,50 @@ func (s *Site) GivePullSecret(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// SeeEvents adds to an error what else says why pods do not come, unless it says
-// what to do already.
+// SeeEvents adds a hint to look at the events, unless the error has a hint.
 func (s *Site) SeeEvents(err error) error {
 	if errs.Hint(err) != "" {
 		return err
 	}
 	return errs.WithHint(err, "kubectl -n %s get events --sort-by=.lastTimestamp", s.Namespace)
+}
+
+const (
+	// rootTime bounds the wait for a control plane that has just been restarted:
+	// Istio writes to namespaces once it is elected, and the lease of a killed
+	// predecessor lasts 30 s.
+	rootTime = time.Minute
+	rootLook = 100 * time.Millisecond
+)
+
+// awaitRoot waits until the control plane has put its root certificate into a new
+// namespace. The kubelet looks for a missing ConfigMap at intervals that double up
+// to two minutes, so that pods created too early start long after it has arrived.
+// It does not wait if the control plane gives namespaces none, or if reading is
+// forbidden. A certificate that does not arrive is not an error here: the pods'
+// events report it.
+func awaitRoot(ctx context.Context, kube kubernetes.Interface, m mesh.Mesh, namespace string) error {
+	rooted, ok := m.(mesh.Rooted)
+	if !ok {
+		return nil
+	}
+	name := rooted.RootConfigMap()
+	all, err := kube.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name, Limit: 1})
+	// Where the control plane watches some namespaces only, ours may be the first.
+	if apierrors.IsForbidden(err) || err == nil && len(all.Items) == 0 && len(mesh.NamespaceLabels(m)) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for the mesh's root certificates: %w", err)
+	}
+	for begin := time.Now(); time.Since(begin) < rootTime; {
+		_, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil || apierrors.IsForbidden(err) {
+			return nil
+		}
+		if err := wake.Pause(ctx, rootLook); err != nil {
+			return fmt.Errorf("wait for the mesh's root certificate in namespace %s: %w", namespace, err)
+		}
+	}
+	return nil
 }
