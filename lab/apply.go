@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -95,8 +97,8 @@ func NewApplier(config *rest.Config) (*Applier, error) {
 
 // Apply applies every object of the YAML documents: namespaces and CRDs
 // first, then the rest, several at a time. An object whose kind, namespace
-// or admission webhook is not there yet is tried again until the context
-// ends; any other refusal ends the call.
+// or admission webhook does not exist yet is retried until the context ends; any
+// other refusal ends the call.
 func (a *Applier) Apply(ctx context.Context, documents []byte) error {
 	objects, err := ParseObjects(documents)
 	if err != nil {
@@ -105,7 +107,7 @@ func (a *Applier) Apply(ctx context.Context, documents []byte) error {
 	return a.ApplyObjects(ctx, objects)
 }
 
-// ApplyObjects is [Applier.Apply] for objects already parsed.
+// ApplyObjects is [Applier.Apply] for parsed objects.
 func (a *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unstructured) error {
 	var first, second []*unstructured.Unstructured
 	for _, object := range objects {
@@ -163,8 +165,8 @@ func (a *Applier) patch(ctx context.Context, object *unstructured.Unstructured, 
 	return err
 }
 
-// Delete deletes every object of the YAML documents, in the background and
-// in reverse order; what is not there counts as deleted.
+// Delete deletes every object of the YAML documents, in the background and in
+// reverse order. Missing objects count as deleted.
 func (a *Applier) Delete(ctx context.Context, documents []byte) error {
 	objects, err := ParseObjects(documents)
 	if err != nil {
@@ -173,8 +175,8 @@ func (a *Applier) Delete(ctx context.Context, documents []byte) error {
 	return a.DeleteObjects(ctx, objects)
 }
 
-// DeleteObjects is [Applier.Delete] for objects already parsed. Of one that was
-// read it deletes that one, none that has come in its place.
+// DeleteObjects is [Applier.Delete] for parsed objects. An object with a UID is not
+// confused with a successor of the same name.
 func (a *Applier) DeleteObjects(ctx context.Context, objects []*unstructured.Unstructured) error {
 	background := metav1.DeletePropagationBackground
 	var all []error
@@ -197,8 +199,8 @@ func (a *Applier) DeleteObjects(ctx context.Context, objects []*unstructured.Uns
 	return errors.Join(all...)
 }
 
-// Missing are those of the objects that the cluster does not have, or not for long: what
-// has the label of a run is gone once that run has ended, or has been cleaned up after.
+// Missing returns the objects that the cluster does not have, or not for long: those with
+// the label of a run disappear with that run.
 func (a *Applier) Missing(ctx context.Context, objects []*unstructured.Unstructured, label string) ([]*unstructured.Unstructured, error) {
 	there, err := a.present(ctx, objects, func(live *unstructured.Unstructured) bool { return stays(live, label) })
 	if err != nil {
@@ -207,14 +209,14 @@ func (a *Applier) Missing(ctx context.Context, objects []*unstructured.Unstructu
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return slices.Contains(there, refer(o)) }), nil
 }
 
-// stays says that an object is not being deleted and has no label of a run's.
+// stays reports whether an object is not being deleted and has no label of a run.
 func stays(live *unstructured.Unstructured, label string) bool {
 	_, ofRun := live.GetLabels()[label]
 	return !ofRun && live.GetDeletionTimestamp() == nil
 }
 
-// Open finds where objects of a kind are in the API, for one object: one
-// without a namespace, of a kind that has them, is put into the given one.
+// Open finds the API endpoint for an object, and sets the namespace of a namespaced object
+// without one.
 func (a *Applier) Open(ctx context.Context, object *unstructured.Unstructured, namespace string) (dynamic.ResourceInterface, error) {
 	at, err := a.kinds.find(ctx, object.GroupVersionKind())
 	if err != nil {
@@ -242,8 +244,8 @@ func (a *Applier) resource(ctx context.Context, object *unstructured.Unstructure
 	return a.client.Resource(at.resource).Namespace(namespace), nil
 }
 
-// temporary tells whether a refusal goes away by itself while a cluster or a
-// mesh comes up.
+// temporary reports whether an error disappears by itself while a cluster or a mesh
+// starts.
 func temporary(err error) bool {
 	if meta.IsNoMatchError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsConflict(err) ||
@@ -254,8 +256,7 @@ func temporary(err error) bool {
 	if apierrors.IsNotFound(err) { // the namespace, or a resource not served yet
 		return true
 	}
-	// A webhook whose server does not answer yet, or an etcd that has no time or
-	// is starting.
+	// A webhook whose server does not answer yet, or an etcd that is busy or starting.
 	return apierrors.IsInternalError(err) && (strings.Contains(err.Error(), "failed calling webhook") || strings.Contains(err.Error(), "etcdserver: "))
 }
 
@@ -265,4 +266,59 @@ func describe(object *unstructured.Unstructured) string {
 		name = namespace + "/" + name
 	}
 	return object.GetKind() + " " + name
+}
+
+// relookAfter is how long a missing kind counts as unknown.
+const relookAfter = 250 * time.Millisecond
+
+// kinds maps kinds to API endpoints. It asks the server once for each group version,
+// and again for missing kinds: a CustomResourceDefinition may add them.
+type kinds struct {
+	server kubernetes.Discovery
+
+	mu    sync.Mutex
+	known map[schema.GroupVersionKind]endpoint
+	asked map[schema.GroupVersion]time.Time
+}
+
+// endpoint is a resource of the API.
+type endpoint struct {
+	resource   schema.GroupVersionResource
+	namespaced bool
+}
+
+func newKinds(server kubernetes.Discovery) *kinds {
+	return &kinds{server: server, known: map[schema.GroupVersionKind]endpoint{}, asked: map[schema.GroupVersion]time.Time{}}
+}
+
+// find returns the resource of a kind, or an error that
+// [meta.IsNoMatchError] knows if the server has none now.
+func (k *kinds) find(ctx context.Context, kind schema.GroupVersionKind) (endpoint, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e, ok := k.known[kind]; ok {
+		return e, nil
+	}
+	missing := &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
+	version := kind.GroupVersion()
+	if time.Since(k.asked[version]) < relookAfter {
+		return endpoint{}, missing
+	}
+	served, err := k.server.ServerResourcesForGroupVersion(ctx, version.String())
+	k.asked[version] = time.Now()
+	if apierrors.IsNotFound(err) {
+		return endpoint{}, missing
+	}
+	if err != nil {
+		return endpoint{}, err
+	}
+	for _, r := range served.APIResources {
+		if !strings.Contains(r.Name, "/") { // not a part of another resource
+			k.known[version.WithKind(r.Kind)] = endpoint{version.WithResource(r.Name), r.Namespaced}
+		}
+	}
+	if e, ok := k.known[kind]; ok {
+		return e, nil
+	}
+	return endpoint{}, missing
 }

@@ -88,23 +88,20 @@ func (d *Dialer) Client(namespace, pod string, port int) *http.Client {
 	return &http.Client{Transport: d.Transport(namespace, pod, port)}
 }
 
-// startTime is how long a container that runs may take until its server
-// listens.
+// startTime bounds the time from a container's start until its server listens.
 const startTime = 15 * time.Second
 
-// refusalTime is how long a connection that brought nothing more may take to
-// say why. The node says it before it ends the connection: what is waited for
-// is this process, which may be kept from reading.
+// refusalTime bounds the wait for the reason of a closed connection. The node sends it
+// before it closes the connection, but this process may be slow to read it.
 const refusalTime = 5 * time.Second
 
-// Role returns a client as [Dialer.Client] does, for a server of our own that
-// is expected to be there: where nothing listens yet, a request is made again
-// for some seconds. It is none that was served already, since nobody took it.
+// Role is [Dialer.Client] for a server of our own that may still be starting: it retries
+// a request for some seconds while nothing listens. Such a request has reached nobody.
 func (d *Dialer) Role(namespace, pod string, port int) *http.Client {
 	return &http.Client{Transport: patient{next: d.Transport(namespace, pod, port), wait: 100 * time.Millisecond, limit: startTime}}
 }
 
-// patient makes requests again that nobody was there to take.
+// patient retries requests while nothing listens.
 type patient struct {
 	next        http.RoundTripper
 	wait, limit time.Duration
@@ -133,8 +130,8 @@ func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// refused says whether a connection through the port-forward found nobody
-// listening; the node tells so in words only.
+// refused reports whether nothing listened at the end of a port-forward. The node has
+// no code for that, only words.
 func refused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(err.Error(), "connection refused")
 }
@@ -146,9 +143,8 @@ func (p patient) CloseIdleConnections() {
 	}
 }
 
-// Close ends every connection that the Dialer made. An API server that no
-// longer answers keeps it for seconds at the most; what it was still asked for
-// ends by itself, within upgradeTime.
+// Close ends every connection of the Dialer. An API server that does not answer delays
+// it by seconds at most; pending upgrades end within upgradeTime.
 func (d *Dialer) Close() error {
 	d.mu.Lock()
 	tunnels := d.tunnel
@@ -162,8 +158,7 @@ func (d *Dialer) Close() error {
 	return ending.Wait()
 }
 
-// HangUp ends the connection to a pod, if there is one, and with it whatever waits for an
-// answer through it.
+// HangUp ends the connection to a pod, if there is one, and all requests on it.
 func (d *Dialer) HangUp(namespace, pod string) {
 	key := namespace + "/" + pod
 	d.mu.Lock()
@@ -179,14 +174,14 @@ func (d *Dialer) HangUp(namespace, pod string) {
 	}
 }
 
-// drop forgets a tunnel that is ready, and ends it.
+// drop removes a tunnel that is ready, and ends it.
 func (d *Dialer) drop(key string, t *tunnel) {
 	d.mu.Lock()
 	if d.tunnel[key] == t {
 		delete(d.tunnel, key)
 	}
 	d.mu.Unlock()
-	go t.hangUp() // whoever waits here would wait for what is broken
+	go t.hangUp() // it may take closeTime
 }
 
 // tunnelTo returns the kept connection to a pod, or makes it; fresh tells
@@ -206,8 +201,8 @@ func (d *Dialer) tunnelTo(ctx context.Context, namespace, pod string) (t *tunnel
 		made := &tunnel{ready: make(chan struct{})}
 		t, fresh = made, true
 		d.tunnel[key] = made
-		// The connection is everybody's, so that no caller's context ends its
-		// making; the Dialer's does, or else a deadline.
+		// The connection is shared, so that no caller's context ends the upgrade, only
+		// the Dialer's or a deadline.
 		go func() {
 			limited, cancel := context.WithTimeout(d.life, upgradeTime)
 			defer cancel()
@@ -291,13 +286,13 @@ func newStreamConn(conn httpstream.Connection, data, errorStream httpstream.Stre
 func (c *streamConn) LocalAddr() net.Addr  { return c.addr }
 func (c *streamConn) RemoteAddr() net.Addr { return c.addr }
 
-// Read names the pod's refusal where there was one.
+// Read returns the pod's refusal, if any.
 func (c *streamConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	return n, c.explain(err)
 }
 
-// Write names the pod's refusal where there was one.
+// Write returns the pod's refusal, if any.
 func (c *streamConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	return n, c.explain(err)

@@ -2,6 +2,8 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,7 +48,7 @@ func (i Installation) Apply(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// apply leaves out the objects that are to stay as they are.
+// apply leaves out the objects in stay.
 func (i Installation) apply(ctx context.Context, config *rest.Config, applier *Applier, stay []reference) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -82,18 +84,17 @@ func (i Installation) apply(ctx context.Context, config *rest.Config, applier *A
 	return nil
 }
 
-// Changed is what [Installation.Add] or [Remove] did to a cluster.
+// Changed is what [Installation.Add] or [Remove] changed.
 type Changed struct {
 	Objects int // made, or deleted
 	// Kept are objects left as they were, each with why.
 	Kept []string
 }
 
-// Add installs into a cluster that has nothing of the mesh, such as a user's
-// own, and notes there what it made. Anything of the mesh that is there
-// already is an error, found before the cluster is changed; custom resource
-// definitions that are there are used as they are, and what [Remove] would not
-// take away is not made.
+// Add installs into a cluster without the mesh, such as a user's own, and records
+// there what it made. Existing objects of the mesh are an error, found before the
+// cluster is changed, except custom resource definitions, which are used as they are.
+// It makes nothing that [Remove] would not delete.
 func (i Installation) Add(ctx context.Context, config *rest.Config) (Changed, error) {
 	i = i.labelled()
 	applier, err := NewApplier(config)
@@ -151,8 +152,8 @@ func (i Installation) Add(ctx context.Context, config *rest.Config) (Changed, er
 	return done, nil
 }
 
-// present returns those of the objects that the cluster has and that count as they
-// are there. What is of an unknown kind is not there.
+// present returns the objects that the cluster has and that counts accepts. Objects of
+// unknown kinds are absent.
 func (a *Applier) present(ctx context.Context, objects []*unstructured.Unstructured, counts func(live *unstructured.Unstructured) bool) ([]reference, error) {
 	found := make([]bool, len(objects))
 	group, ctx := errgroup.WithContext(ctx)
@@ -186,9 +187,8 @@ func (a *Applier) present(ctx context.Context, objects []*unstructured.Unstructu
 	return out, nil
 }
 
-// Remove takes away what [Installation.Add] made of a mesh, and waits until
-// its namespace is gone. Definitions of kinds of which somebody else's objects
-// are left stay, with those.
+// Remove deletes what [Installation.Add] made of a mesh, and waits until its
+// namespace is gone. Definitions that are still used by others' objects stay.
 func Remove(ctx context.Context, config *rest.Config, mesh, namespace string) (Changed, error) {
 	applier, err := NewApplier(config)
 	if err != nil {
@@ -246,10 +246,9 @@ func Remove(ctx context.Context, config *rest.Config, mesh, namespace string) (C
 	return done, applier.waitGone(ctx, reference{APIVersion: "v1", Kind: "Namespace", Name: namespace})
 }
 
-// removalOrder sorts objects into waves: webhooks first, since they would be
-// asked about what follows while their servers go; then the rest; then the
-// definitions, whose own objects are gone by then; the namespace last, since
-// it holds the note.
+// removalOrder sorts objects into waves: webhooks first, before their servers are
+// gone; then the rest; then definitions, after their objects; the namespace last,
+// since it holds the note.
 func removalOrder(made []reference) [][]reference {
 	waves := make([][]reference, 4)
 	for _, r := range made {
@@ -267,8 +266,8 @@ func removalOrder(made []reference) [][]reference {
 	return waves
 }
 
-// used names an object of the kind that a definition defines; "" if there is
-// none, or no such definition.
+// used names an object of a definition's kind; "" if there is none, or no such
+// definition.
 func (a *Applier) used(ctx context.Context, definition reference) (string, error) {
 	resource, err := a.resource(ctx, definition.object())
 	if err != nil {
@@ -330,4 +329,214 @@ func some(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more of its objects", strings.Join(names[:few], ", "), len(names)-few)
+}
+
+// noteName is the ConfigMap, in a control plane's namespace, that lists what
+// [Installation.Add] made: [Remove] deletes nothing else. Others may be able to write
+// it, so it is trusted only for kinds that an installation makes (see
+// [reference.installs]) and for objects with installedLabel, which only those can set
+// who may change the objects.
+const noteName = "meshtrial-installation"
+
+// installedLabel is on every object that [Installation.Add] made; its value is
+// the mesh.
+const installedLabel = "meshtrial.dev/installed"
+
+// reference names an object.
+type reference struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+}
+
+func refer(o *unstructured.Unstructured) reference {
+	return reference{o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName()}
+}
+
+func (r reference) object() *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(r.APIVersion)
+	o.SetKind(r.Kind)
+	o.SetNamespace(r.Namespace)
+	o.SetName(r.Name)
+	return o
+}
+
+func (r reference) String() string { return describe(r.object()) }
+
+// isDefinition reports whether the object defines a kind, which others may use.
+func (r reference) isDefinition() bool { return r.Kind == "CustomResourceDefinition" }
+
+// Kinds that the charts of meshes make, by group. Kinds of the meshes' own
+// groups (see meshGroups) are none of these.
+var (
+	inCluster = map[string][]string{
+		"":                             {"Namespace"},
+		"rbac.authorization.k8s.io":    {"ClusterRole", "ClusterRoleBinding"},
+		"admissionregistration.k8s.io": {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
+		"apiextensions.k8s.io":         {"CustomResourceDefinition"},
+	}
+	inNamespace = map[string][]string{
+		"":                          {"ServiceAccount", "ConfigMap", "Secret", "Service", "ResourceQuota"},
+		"apps":                      {"Deployment", "DaemonSet"},
+		"batch":                     {"CronJob", "Job"},
+		"rbac.authorization.k8s.io": {"Role", "RoleBinding"},
+		"autoscaling":               {"HorizontalPodAutoscaler"},
+		"policy":                    {"PodDisruptionBudget"},
+		"networking.k8s.io":         {"NetworkPolicy"},
+	}
+	// meshGroups end the groups of the meshes' own kinds, and the names of the
+	// definitions of these.
+	meshGroups = []string{".istio.io", ".linkerd.io", ".gateway.networking.k8s.io", ".gateway.networking.x-k8s.io"}
+)
+
+// readsAPIServer is the only namespace in which an extension API server gets the right
+// to authenticate its clients.
+const readsAPIServer = "kube-system"
+
+// installs returns nil if an installation into namespace may make the object,
+// otherwise why not.
+func (r reference) installs(namespace string) error {
+	group, _, found := strings.Cut(r.APIVersion, "/")
+	if !found {
+		group = ""
+	}
+	ofMesh := func(name string) bool {
+		return slices.ContainsFunc(meshGroups, func(g string) bool { return strings.HasSuffix("."+name, g) })
+	}
+	switch {
+	case slices.Contains(inCluster[group], r.Kind):
+		switch {
+		case r.Kind == "Namespace" && r.Name != namespace:
+			return errors.New("that namespace is not the mesh's")
+		case r.isDefinition() && !ofMesh(r.Name):
+			return errors.New("the kind it defines is no mesh's")
+		}
+		return nil
+	case slices.Contains(inNamespace[group], r.Kind) || ofMesh(group):
+		if r.Namespace != namespace && (r.Kind != "RoleBinding" || r.Namespace != readsAPIServer) {
+			return fmt.Errorf("it is not in the mesh's namespace %s", namespace)
+		}
+		return nil
+	}
+	return fmt.Errorf("no installation makes objects of kind %s of %s", r.Kind, r.APIVersion)
+}
+
+// labelled is the installation with installedLabel on every object.
+func (i Installation) labelled() Installation {
+	label := func(o *unstructured.Unstructured) *unstructured.Unstructured {
+		o = o.DeepCopy()
+		labels := o.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[installedLabel] = i.Mesh
+		o.SetLabels(labels)
+		return o
+	}
+	i.Namespace = label(i.Namespace)
+	i.Stages = slices.Clone(i.Stages)
+	for n, objects := range i.Stages {
+		i.Stages[n] = nil
+		for _, o := range objects {
+			i.Stages[n] = append(i.Stages[n], label(o))
+		}
+	}
+	return i
+}
+
+// owned reads the objects that exist. It fails if one lacks installedLabel: somebody
+// else made it.
+func (a *Applier) owned(ctx context.Context, mesh string, made []reference) (map[reference]*unstructured.Unstructured, error) {
+	own := map[reference]*unstructured.Unstructured{}
+	var foreign []string
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for _, r := range made {
+		group.Go(func() error {
+			resource, err := a.resource(ctx, r.object())
+			if meta.IsNoMatchError(err) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			there, err := resource.Get(ctx, r.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("look whose %s is: %w", r, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if there.GetLabels()[installedLabel] != mesh {
+				foreign = append(foreign, r.String())
+				return nil
+			}
+			own[r] = there
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if len(foreign) > 0 {
+		slices.Sort(foreign)
+		err := errs.Usage("%s noted as installed, but without the label %s=%s that everything installed has: nothing is deleted", some(foreign), installedLabel, mesh)
+		return nil, errs.WithHint(err, "if a meshtrial that sets no labels installed it, `kubectl label KIND NAME %s=%s` says so", installedLabel, mesh)
+	}
+	return own, nil
+}
+
+// note is the ConfigMap that lists what is made.
+func (i Installation) note(made []reference) (*unstructured.Unstructured, error) {
+	list, err := json.Marshal(made)
+	if err != nil {
+		return nil, err
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": noteName, "namespace": i.Namespace.GetName()},
+		"data":     map[string]any{"mesh": i.Mesh, "objects": string(list)}}}, nil
+}
+
+// readNote reads the note of a mesh.
+func (a *Applier) readNote(ctx context.Context, mesh, namespace string) ([]reference, error) {
+	resource, err := a.resource(ctx, reference{"v1", "ConfigMap", namespace, noteName}.object())
+	if err != nil {
+		return nil, err
+	}
+	note, err := resource.Get(ctx, noteName, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	data, _, err := unstructured.NestedStringMap(note.Object, "data")
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %s/%s: %w", namespace, noteName, err)
+	}
+	if data["mesh"] != mesh {
+		return nil, fmt.Errorf("ConfigMap %s/%s is of the mesh %q", namespace, noteName, data["mesh"])
+	}
+	return parseNote([]byte(data["objects"]), namespace)
+}
+
+// parseNote reads the list of a note of the mesh in namespace. A note with objects
+// that no installation makes was changed by others.
+func parseNote(text []byte, namespace string) ([]reference, error) {
+	var made []reference
+	if err := json.Unmarshal(text, &made); err != nil {
+		return nil, fmt.Errorf("ConfigMap %s, key objects: %w", noteName, err)
+	}
+	for n, r := range made {
+		if r.APIVersion == "" || r.Kind == "" || r.Name == "" {
+			return nil, fmt.Errorf("ConfigMap %s, key objects: object %d has no apiVersion, kind or name", noteName, n+1)
+		}
+		if err := r.installs(namespace); err != nil {
+			err = fmt.Errorf("ConfigMap %s, key objects: object %d, %s: %w", noteName, n+1, r, err)
+			return nil, errs.WithHint(err, "somebody changed the note; nothing is deleted: take the mesh away by its own tool or kubectl")
+		}
+	}
+	return made, nil
 }

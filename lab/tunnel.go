@@ -28,10 +28,10 @@ import (
 )
 
 const (
-	// upgradeTime is how long an API server may take to make a connection to
-	// a pod, and so how long one that is dead can keep a goroutine.
+	// upgradeTime bounds an upgrade, and so the time that a dead API server can hold a
+	// goroutine.
 	upgradeTime = 30 * time.Second
-	// closeTime is how long the end of a connection may take to be sent.
+	// closeTime bounds sending the end of a connection.
 	closeTime = 2 * time.Second
 )
 
@@ -39,15 +39,14 @@ const (
 type tunnel struct {
 	ready chan struct{} // closed when conn or err is set
 	conn  httpstream.Connection
-	raw   io.Closer // what carries conn, if it is known: its end ends all that waits for conn
+	raw   io.Closer // carries conn; closing it ends everything on conn. May be nil
 	err   error
 
 	mu   sync.Mutex
 	next int // request ID
 }
 
-// broken tells whether a tunnel is of no more use; one that is still being
-// made is not broken.
+// broken reports whether a tunnel is unusable; one that is being made is not.
 func (t *tunnel) broken() bool {
 	select {
 	case <-t.ready:
@@ -65,9 +64,8 @@ func (t *tunnel) broken() bool {
 	}
 }
 
-// hangUp ends a tunnel that is ready. Its farewell is written to the API
-// server, which may no longer read: it waits closeTime for that, then cuts the
-// connection off.
+// hangUp ends a tunnel that is ready. If the API server does not read its end within
+// closeTime, it cuts the connection off.
 func (t *tunnel) hangUp() error {
 	if t.conn == nil {
 		return nil
@@ -83,13 +81,12 @@ func (t *tunnel) hangUp() error {
 	}
 	err := fmt.Errorf("the API server did not take the end of a port-forward within %v", closeTime)
 	if t.raw != nil {
-		go t.raw.Close() // it tries to say good-bye too
+		go t.raw.Close() // it may block too
 	}
 	return err
 }
 
-// end ends a tunnel that is perhaps still being made; then whoever makes it
-// ends it.
+// end ends a tunnel. One that is not made within closeTime is ended by its maker.
 func (t *tunnel) end() error {
 	timer := time.NewTimer(closeTime)
 	defer timer.Stop()
@@ -101,8 +98,8 @@ func (t *tunnel) end() error {
 	}
 }
 
-// dial makes one connection to a port, as open does, until ctx ends: what
-// comes of it later is closed, and lost hears of a failure.
+// dial is open until ctx ends; a connection that is made later is closed. It calls lost
+// on a failure.
 func (t *tunnel) dial(ctx context.Context, pod string, port int, lost func()) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
@@ -156,11 +153,10 @@ func (t *tunnel) open(pod string, port int) (net.Conn, error) {
 	return newStreamConn(t.conn, dataStream, errorStream, podAddr{pod, port}), nil
 }
 
-// upgrade asks the API server for a port-forward connection, by WebSocket
-// first, by SPDY where a server or a proxy before it knows no better. By
-// WebSocket it returns what carries the connection besides, and takes until
-// ctx's deadline at the most. SPDY heeds the context in its dial alone, but it
-// is asked only of a server that has just answered.
+// upgrade makes a port-forward connection, by WebSocket, or by SPDY if the server or a
+// proxy does not support that. For WebSocket it also returns the underlying connection,
+// and respects ctx. SPDY respects it only for dialling, but is tried only with a server
+// that has just answered.
 func upgrade(ctx context.Context, config *rest.Config, namespace, pod string) (httpstream.Connection, io.Closer, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -183,15 +179,13 @@ func upgrade(ctx context.Context, config *rest.Config, namespace, pod string) (h
 	return conn, raw, nil
 }
 
-// overWebSocket is what [portforward.NewSPDYOverWebsocketDialer] does, with a
-// context.
+// overWebSocket is [portforward.NewSPDYOverWebsocketDialer] with a context.
 func overWebSocket(ctx context.Context, config *rest.Config, target *url.URL) (httpstream.Connection, io.Closer, string, error) {
 	transport, holder, err := websocket.RoundTripperFor(config)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	// The handshake itself heeds a deadline and no cancellation: that cuts its
-	// connection off.
+	// The handshake respects deadlines but not cancellation: close its connection.
 	kept := func() bool { return true }
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(got httptrace.GotConnInfo) {

@@ -16,9 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/podwait"
 )
 
-// WaitDeployment waits until a Deployment's newest version has all its
-// replicas updated and available, and no more than those. Waits end early where they
-// cannot succeed: see internal/podwait.
+// WaitDeployment waits until all replicas of a Deployment's newest version are available,
+// and no others exist. Futile waits end early: see internal/podwait.
 func WaitDeployment(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
 	maker := podstate.Object{Kind: "Deployment", Namespace: namespace, Name: name}
 	return podwait.Until(ctx, client, namespace, maker.String(), func(ctx context.Context) (podwait.Seen, error) {
@@ -41,7 +40,7 @@ func WaitDeployment(ctx context.Context, client kubernetes.Interface, namespace,
 	})
 }
 
-// unseen is what a look saw whose read failed: nothing, if the next one may succeed.
+// unseen is the result of a failed read: nothing seen, if a retry may succeed.
 func unseen(err error) (podwait.Seen, error) {
 	if passing(err) {
 		return podwait.Seen{State: err.Error()}, nil
@@ -49,8 +48,7 @@ func unseen(err error) (podwait.Seen, error) {
 	return podwait.Seen{}, err
 }
 
-// podsOf returns the pods of a selector. Where pods may not be read, what their controller
-// says is all there is.
+// podsOf returns the pods of a selector, or none if they may not be read.
 func podsOf(ctx context.Context, client kubernetes.Interface, namespace string, selector *metav1.LabelSelector) []corev1.Pod {
 	if selector == nil {
 		return nil
@@ -69,8 +67,8 @@ func wanted(d *appsv1.Deployment) int {
 	return 1
 }
 
-// NewestPods returns the pods of a Deployment's newest version, and how many are missing. A
-// rollout leaves those of the version before until these are ready, even if they never were.
+// NewestPods returns the pods of a Deployment's newest version, and how many are missing.
+// During a rollout pods of older versions exist as well.
 func NewestPods(ctx context.Context, client kubernetes.Interface, d *appsv1.Deployment) (pods []corev1.Pod, missing int) {
 	if d.Status.UpdatedReplicas == 0 || d.Status.ObservedGeneration < d.Generation {
 		return nil, wanted(d)
@@ -93,7 +91,7 @@ func deploymentDone(d *appsv1.Deployment) (bool, string) {
 }
 
 // WaitDaemonSet waits until the newest version of a DaemonSet is ready on each of its
-// nodes, of which there is one at least.
+// nodes, of which there must be at least one.
 func WaitDaemonSet(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
 	return podwait.Until(ctx, client, namespace, fmt.Sprintf("DaemonSet %s/%s", namespace, name), func(ctx context.Context) (podwait.Seen, error) {
 		set, err := client.AppsV1().DaemonSets(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -116,9 +114,8 @@ func daemonSetDone(set *appsv1.DaemonSet) (bool, string) {
 	return s.ObservedGeneration >= set.Generation && want > 0 && s.UpdatedNumberScheduled == want && s.NumberReady == want, state
 }
 
-// WaitPods waits until the selected pods of a namespace number at least
-// count and all are ready, but for those that are [PodLost]. It fails at once
-// when a pod has ended or was refused by its node.
+// WaitPods waits until at least count selected pods of a namespace exist and all are ready,
+// ignoring those that are [PodLost]. It fails at once when a pod has failed.
 func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selector string, count int) error {
 	what := fmt.Sprintf("%d ready pods of %q in namespace %s", count, selector, namespace)
 	return podwait.Until(ctx, client, namespace, what, func(ctx context.Context) (podwait.Seen, error) {
@@ -144,9 +141,9 @@ func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selec
 	})
 }
 
-// PodSilent says since when a pod's node is not heard of any more, as the cluster notes in
-// the pod's condition Ready within a minute, and there alone: what the node said last is
-// that all containers are ready. (One that is not, or a readiness gate, is no dead node.)
+// PodSilent reports since when a pod's node has been silent. The cluster then sets the pod's
+// condition Ready to false within a minute, while the node's last report still has all
+// containers ready. (Containers that are not ready, or readiness gates, are no dead node.)
 func PodSilent(pod *corev1.Pod) (since time.Time, silent bool) {
 	all := pod.Status.ContainerStatuses
 	if pod.Status.Phase != corev1.PodRunning || len(pod.Spec.ReadinessGates) > 0 || len(all) == 0 || slices.ContainsFunc(all, func(s corev1.ContainerStatus) bool { return !s.Ready }) {
@@ -160,18 +157,18 @@ func PodSilent(pod *corev1.Pod) (since time.Time, silent bool) {
 	return since, false
 }
 
-// PodLost says that a pod has been given up with its node: it was told to end, of which
-// nobody will hear until the node is back, and another one takes its place.
+// PodLost reports whether a pod was deleted on a silent node: it stays until the node is
+// back, and another pod replaces it.
 func PodLost(pod *corev1.Pod) bool {
 	_, silent := PodSilent(pod)
 	return silent && pod.DeletionTimestamp != nil
 }
 
-// deadNode is how long a pod that may run on any stays on a node that is not heard of: it
-// must be back, on another, within the time that pods have to become ready.
+// deadNode is how long a movable pod stays on a silent node: its replacement must be ready
+// within the time that pods have to become ready.
 const deadNode = 30 * time.Second
 
-// LeaveDeadNodes has pods that are lost with their node made anew on another.
+// LeaveDeadNodes lets pods be replaced soon after their node has died.
 func LeaveDeadNodes(pod *corev1.PodTemplateSpec) {
 	seconds := int64(deadNode / time.Second)
 	for _, dead := range []string{corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady} {
@@ -180,7 +177,7 @@ func LeaveDeadNodes(pod *corev1.PodTemplateSpec) {
 	}
 }
 
-// PodReady tells whether a pod is ready and not being deleted.
+// PodReady reports whether a pod is ready and not being deleted.
 func PodReady(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return false
@@ -193,7 +190,7 @@ func PodReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// WhyNotReady says in a few words what a pod waits for.
+// WhyNotReady describes briefly what a pod waits for.
 func WhyNotReady(pod *corev1.Pod) string {
 	statuses := append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
 	for _, status := range statuses {
@@ -212,5 +209,5 @@ func WhyNotReady(pod *corev1.Pod) string {
 	return string(pod.Status.Phase)
 }
 
-// passing tells whether a failed read is worth repeating.
+// passing reports whether a failed read is worth repeating.
 func passing(err error) bool { return temporary(err) || apierrors.IsNotFound(err) }
