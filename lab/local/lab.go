@@ -2,18 +2,23 @@ package local
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // ErrRunning reports that a lab runs already; one state folder has one lab.
@@ -175,4 +180,122 @@ func Open(dir string) (*Lab, error) {
 	}
 	config.QPS, config.Burst = -1, -1 // the server decides how fast
 	return &Lab{record: r, paths: p, config: config}, nil
+}
+
+// StartedByOther reports whether another program than the one at path started the lab:
+// its roles are that program, and may speak another version of the protocol.
+func (l *Lab) StartedByOther(path string) (bool, error) {
+	running := fmt.Sprintf("/proc/%d/exe", l.record.InitPID)
+	a, err := os.Stat(running)
+	if err != nil {
+		return false, err
+	}
+	b, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	if os.SameFile(a, b) {
+		return false, nil
+	}
+	started, err := Digest(running)
+	if err != nil {
+		return false, err
+	}
+	now, err := Digest(path)
+	return started != now, err
+}
+
+// Digest is "sha256:" and the sum of a file.
+func Digest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("sha256:%x", sum.Sum(nil)), nil
+}
+
+// Owner is the process that a lab was started for and that takes it down at its end;
+// nil for a lab that stays.
+func (l *Lab) Owner() *procfs.Identity { return l.record.ForRun }
+
+// Orphaned reports whether the lab's owner has ended without taking it down, as a
+// killed run does.
+func (l *Lab) Orphaned() bool {
+	orphaned, err := l.record.orphaned()
+	return err == nil && orphaned
+}
+
+func (r *record) orphaned() (bool, error) {
+	if r.ForRun == nil {
+		return false, nil
+	}
+	me, err := procfs.Self()
+	return err == nil && procfs.LifeOf(*r.ForRun, me) == procfs.Dead, err
+}
+
+// Adopt makes this process the owner of an orphaned lab: Close takes it down, or with
+// keep it stays. Of several processes only one gets the lab, and none while its owner
+// lives.
+func (l *Lab) Adopt(ctx context.Context, keep bool) (mine bool, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("take over lab %s: %w", l.record.ID, err)
+		}
+	}()
+	end, err := l.paths.turn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer end()
+	r, err := l.paths.readRecord() // as it is now that nobody else changes it
+	if err != nil {
+		return false, err
+	}
+	orphaned, err := r.orphaned()
+	if err != nil || !orphaned || r.ID != l.record.ID {
+		return false, err
+	}
+	r.ForRun = nil
+	paid := func() {}
+	if !keep {
+		me, err := procfs.Self()
+		if err != nil {
+			return false, err
+		}
+		r.ForRun, paid = &me, owe(ctx)
+	}
+	if err := l.paths.writeRecord(r); err != nil {
+		paid()
+		return false, err
+	}
+	l.record, l.down, l.paid = r, !keep, paid
+	return true, nil
+}
+
+// turn locks the record of a running lab until end is called. It locks the folder
+// itself, since init holds the lock file while the lab is up.
+func (p paths) turn(ctx context.Context) (end func(), err error) {
+	folder, err := os.Open(p.base)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = wake.Pause(ctx, 10*time.Millisecond)
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			folder.Close()
+			return nil, err
+		}
+		return func() { folder.Close() }, nil
+	}
 }
