@@ -2,7 +2,6 @@ package components
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -74,24 +73,11 @@ func (b *Builder) Ensure(ctx context.Context, names ...string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := newMeter(b.options.Progress)
-	entries, err := b.entries(ctx, units, m)
-	var noApt missingApt
-	if errors.As(err, &noApt) && slices.Contains(units, "debian") {
-		fallback, err := fromPath(noApt)
-		if err != nil {
-			return nil, err
-		}
-		m.note("debian", "no apt-get here: containerd, runc, nft and the CNI plugins are those in PATH")
-		if entries, err = b.entries(ctx, slices.DeleteFunc(units, func(u string) bool { return u == "debian" }), m); err != nil {
-			return nil, err
-		}
-		return collect(entries, fallback), nil
-	}
+	entries, err := b.entries(ctx, units, newMeter(b.options.Progress))
 	if err != nil {
-		return nil, err
+		return nil, aptHint(err)
 	}
-	return collect(entries, &Set{programs: map[string]Program{}, dirs: map[string]string{}}), nil
+	return newSet(entries), nil
 }
 
 // entries makes the missing units. Units are compiled one after the other, since a
@@ -218,8 +204,9 @@ func (a meteredArchive) unpack(ctx context.Context, path, dir string) error {
 	return a.archive.unpack(ctx, path, dir)
 }
 
-// collect adds the programs, folders and versions of entries to s.
-func collect(entries map[string]entry, s *Set) *Set {
+// newSet returns the programs, folders and versions of entries.
+func newSet(entries map[string]entry) *Set {
+	s := &Set{programs: map[string]Program{}, dirs: map[string]string{}}
 	for _, c := range Table() {
 		e, ok := entries[c.unit]
 		if !ok {

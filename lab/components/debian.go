@@ -29,9 +29,16 @@ import (
 //
 // The host's own packages, indexes and caches are neither used nor touched.
 
-// missingApt reports that this machine has no apt-get; the node's programs may
-// still be in PATH.
+// missingApt reports that this machine has no apt-get.
 type missingApt struct{ error }
+
+// aptHint adds a hint to a missingApt.
+func aptHint(err error) error {
+	if apt := (missingApt{}); errors.As(err, &apt) {
+		return errs.WithHint(err, "containerd, runc, CNI plugins and files of images come from Debian packages: use Debian or Ubuntu, or a cluster of yours (--lab cluster)")
+	}
+	return err
+}
 
 // archive is where packages come from; tests have one of their own.
 type archive interface {
@@ -236,42 +243,6 @@ func (apt) unpack(ctx context.Context, path, dir string) error {
 		return cmp.Or(ctx.Err(), fmt.Errorf("unpacking %s: %w", filepath.Base(path), withOutput(err, out)))
 	}
 	return nil
-}
-
-// fromPath replaces the Debian unit on a machine without apt-get by the programs that
-// its user has installed.
-func fromPath(cause error) (*Set, error) {
-	s := &Set{programs: map[string]Program{}, dirs: map[string]string{}}
-	var missing []string
-	for _, p := range debianPackages {
-		for _, program := range p.programs {
-			path, err := exec.LookPath(program)
-			if err != nil {
-				missing = append(missing, program)
-				continue
-			}
-			_, sum, err := sumFile(path, false)
-			if err != nil {
-				return nil, err
-			}
-			s.programs[program] = Program{Path: path}
-			s.versions = append(s.versions, Version{Name: program, Version: "unknown", Source: "path:" + path, Binary: "sha256:" + sum})
-		}
-	}
-	for _, dir := range []string{"/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"} {
-		if _, err := os.Stat(filepath.Join(dir, "bridge")); err == nil {
-			s.dirs["cni"] = dir
-			break
-		}
-	}
-	if s.dirs["cni"] == "" {
-		missing = append(missing, "the CNI plugins (in /opt/cni/bin)")
-	}
-	if len(missing) > 0 {
-		return nil, errs.WithHint(fmt.Errorf("not found: %s; and they cannot be fetched as Debian packages: %w", strings.Join(missing, ", "), cause),
-			"install this system's packages of containerd, runc, nftables and the CNI plugins (containernetworking-plugins)")
-	}
-	return s, nil
 }
 
 // arrange lays out unpacked packages (root/PACKAGE/...) in dir as the Debian unit.

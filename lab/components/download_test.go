@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -226,7 +225,7 @@ func TestDebian(t *testing.T) {
 	if len(notes) != len(debianPackages) || !strings.Contains(notes[0], debianPackages[0].version) {
 		t.Errorf("other versions than tried should be noted; got %q", notes)
 	}
-	set := collect(map[string]entry{"debian": e}, &Set{programs: map[string]Program{}, dirs: map[string]string{}})
+	set := newSet(map[string]entry{"debian": e})
 	p, ok := set.Program("nft")
 	if !ok || p.Path != e.path("bin/nft") || len(p.Env) != 1 || p.Env[0] != "LD_LIBRARY_PATH="+e.path("lib") {
 		t.Errorf("nft is %+v", p)
@@ -311,25 +310,7 @@ func TestWithoutApt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.Ensure(t.Context(), "containerd")
-	if err == nil || !strings.Contains(err.Error(), "containerd, containerd-shim-runc-v2, ctr, runc, nft") || !strings.Contains(errs.Hint(err), "containernetworking-plugins") {
-		t.Errorf("error %v (hint %q) does not name what is missing", err, errs.Hint(err))
-	}
-	for _, p := range debianPackages {
-		for _, program := range p.programs {
-			if err := os.WriteFile(filepath.Join(bin, program), []byte(fmt.Sprint(program)), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	set, err := b.Ensure(t.Context(), "containerd")
-	if err != nil { // only the plugins have fixed places
-		if !strings.Contains(err.Error(), "not found: the CNI plugins") {
-			t.Errorf("error %v", err)
-		}
-		return
-	}
-	if p, ok := set.Program("runc"); !ok || p.Path != filepath.Join(bin, "runc") {
-		t.Errorf("runc is %+v", p)
+	if _, err := b.Ensure(t.Context(), "containerd"); !errors.As(err, new(missingApt)) || errs.Hint(err) == "" {
+		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}
 }

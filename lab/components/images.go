@@ -5,7 +5,6 @@ import (
 	"context"
 	"debug/elf"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -77,12 +76,8 @@ func (b *Builder) Images(ctx context.Context, o ImageOptions) ([]Image, error) {
 		return nil, err
 	}
 	entries, err := b.entries(ctx, units, m)
-	if noApt := (missingApt{}); errors.As(err, &noApt) {
-		return nil, errs.WithHint(fmt.Errorf("images hold files of Debian packages, which cannot be fetched here: %w", noApt),
-			"assemble them on Debian or Ubuntu (meshtrial lab components images), or use a cluster of yours (--lab cluster)")
-	}
 	if err != nil {
-		return nil, err
+		return nil, aptHint(err)
 	}
 	plans, err := plans(entries, o, envoys)
 	if err != nil {

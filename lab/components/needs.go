@@ -56,7 +56,7 @@ func (b *Builder) Needs(ctx context.Context, names ...string) ([]Need, error) {
 	var out []Need
 	for _, tool := range []string{"go", "apt-get"} {
 		if err, asked := needs[tool]; asked {
-			out = append(out, Need{tool, "found", toolError(err)})
+			out = append(out, Need{tool, "found", aptHint(err)})
 		}
 	}
 	if wheels {
@@ -68,14 +68,6 @@ func (b *Builder) Needs(ctx context.Context, names ...string) ([]Need, error) {
 		detail += "; to be made: " + strings.Join(missing, ", ")
 	}
 	return append(out, Need{Name: "components", Detail: detail}), nil
-}
-
-// toolError adds a hint to the error of a tool's recipes.
-func toolError(err error) error {
-	if apt := (missingApt{}); errors.As(err, &apt) {
-		return errs.WithHint(err, "containerd, runc, CNI plugins and files of images come from Debian packages: use Debian or Ubuntu, or a cluster of yours (--lab cluster)")
-	}
-	return err
 }
 
 // findPip reports whether pip can run.
