@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// waiting is one that wants the Lease.
+// waiting is an attempt to take the Lease.
 type waiting struct {
 	Options
 	kube     dynamic.Interface
@@ -24,10 +24,9 @@ type waiting struct {
 	answered bool   // the API server has answered
 }
 
-// acquire takes the Lease, once nobody holds it. A holder that is certainly dead
-// is taken over at once, one that does not renew for the time of [Lapse] after
-// that. One that renews is waited for as long as o says, and so is an API server
-// that has answered before, unless it is gone for good.
+// acquire takes the Lease once it is free. It takes over a dead holder at once, and one
+// that has not renewed for [Lapse]. It waits for a live holder as long as o says, and for
+// an API server that has answered before, unless that is gone for good.
 func acquire(ctx context.Context, kube dynamic.Interface, o Options) (*unstructured.Unstructured, error) {
 	w := &waiting{Options: o, kube: kube, began: time.Now()}
 	for {
@@ -54,7 +53,7 @@ func (w *waiting) tell(who string, what any) {
 	}
 }
 
-// try looks at the Lease and takes it if nobody has it; nil: not yet.
+// try takes the Lease if it is free; nil: not yet.
 func (w *waiting) try(ctx context.Context) (*unstructured.Unstructured, error) {
 	if err := ensureNamespace(ctx, w.kube, w.say); err != nil {
 		return nil, err
@@ -83,11 +82,10 @@ func (w *waiting) try(ctx context.Context) (*unstructured.Unstructured, error) {
 	return nil, nil
 }
 
-// shutOut keeps a former holder that fell silent from doing harm when it wakes: it may
-// have found nothing noted, and be about to remove the namespace. That is done here
-// and now, while the Lease is held, so that the next namespace is another one; nil:
-// the Lease went with it, and is to be taken again. One that is certainly dead does
-// not wake, and where something is noted it had no such thing in hand.
+// shutOut protects against a silent former holder that wakes up: it may be about to remove
+// an empty namespace. Removing it here, while the Lease is held, makes the next namespace
+// another object; nil: the Lease went with it, and must be taken again. A dead holder does
+// not wake up, and one with entries does not remove the namespace.
 func (w *waiting) shutOut(ctx context.Context, former Holder, taken *unstructured.Unstructured) *unstructured.Unstructured {
 	if former.Run == "" || w.Keep || former.Process != "" && w.Dead != nil && w.Dead(former.Process) {
 		return taken
@@ -102,7 +100,7 @@ func (w *waiting) shutOut(ctx context.Context, former Holder, taken *unstructure
 	return nil
 }
 
-// unheardError is of a request that the API server has not answered.
+// unheardError is the error of a request that the API server has not answered.
 type unheardError struct{ error }
 
 func (e *unheardError) Unwrap() error { return e.error }
@@ -116,7 +114,7 @@ func heard(err error) error {
 	return &unheardError{err}
 }
 
-// passed is a Lease that was taken; nil where that is worth another try.
+// passed is a taken Lease; nil if another try is worthwhile.
 func passed(taken *unstructured.Unstructured, err error) (*unstructured.Unstructured, error) {
 	switch {
 	case err == nil:
@@ -131,7 +129,7 @@ func sayLease(err error) error {
 	return errs.WithHint(fmt.Errorf("take Lease %s/%s, which says who works in the cluster: %w", Namespace, LeaseName, heard(err)), "meshtrial cluster check")
 }
 
-// passing says that a request is worth another try.
+// passing reports whether a request is worth a retry.
 func passing(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsTooManyRequests(err) || apierrors.HasStatusCause(err, "NamespaceTerminating")

@@ -12,10 +12,9 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Apply makes an object, or gives the fields that object names to one that is
-// there, as server-side apply does. It returns the fields that it changed, and
-// whether it made the object; with an error too, as far as that has happened all the
-// same, or may have.
+// Apply creates an object, or sets the fields that it names on an existing one, like
+// server-side apply. It returns the changed fields, and whether it created the object;
+// with an error too, as far as that was done or may have been.
 func (j *Journal) Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -77,7 +76,7 @@ func (j *Journal) applyOnce(ctx context.Context, object *unstructured.Unstructur
 	return step, false, j.noteWritten(ctx, e, written)
 }
 
-// make makes an object, and says whether it is there by that, or may be.
+// make creates an object, and reports whether it exists because of that, or may.
 func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object *unstructured.Unstructured, why string) (made bool, err error) {
 	o := ObjectOf(object)
 	e, err := find(ctx, j.kube, o)
@@ -113,7 +112,7 @@ func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object
 	return true, fresh.save(ctx, j.kube)
 }
 
-// Remove removes an object; one that is not there is fine.
+// Remove removes an object; a missing one is fine.
 func (j *Journal) Remove(ctx context.Context, o Object, why string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -177,7 +176,7 @@ func (j *Journal) removeOnce(ctx context.Context, o Object, why string) error {
 	return j.landed(ctx, o, unremoved(at, live, e.Whole))
 }
 
-// restorable is an object as it can be made again.
+// restorable is an object in a form that can be created again.
 func restorable(live map[string]any) map[string]any {
 	out := &unstructured.Unstructured{Object: live}
 	out = out.DeepCopy()

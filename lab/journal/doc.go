@@ -1,19 +1,17 @@
-// Package journal keeps, in a cluster that is somebody else's, what a run
-// changes outside of its own namespaces, so that whoever comes next can put it
-// back: the run itself, the next one, or `meshtrial cluster restore`.
+// Package journal records, in a cluster that belongs to others, what a run changes outside
+// its own namespaces, so that the run itself, the next one, or `meshtrial cluster restore`
+// can revert it.
 //
-// A cluster has one Lease. Whoever holds it is the only one that changes
-// anything; so what another left in the journal is left by the dead. Before an
-// object is changed its entry says which fields had which values and which they
-// are about to have. To put an object back is to compare: a field that is
-// neither as written nor as it was has been changed by somebody else, and is
-// left alone.
+// A cluster has one Lease, and only its holder changes anything: entries of another run
+// belong to a dead one. Before an object is changed, its entry records the fields with
+// their old and new values. Reverting compares: a field that has neither of the two was
+// changed by somebody else, and is left alone.
 //
-// What somebody asked to stay ([Journal.Keep]) is put back on request alone, and
-// whoever comes next is told of it.
+// Changes that a user asked to keep ([Journal.Keep]) are reverted only on request, and
+// later runs report them.
 //
-// Lease and entries live in a namespace of their own ([Namespace]). It goes when
-// the last entry does.
+// Lease and entries live in a namespace of their own ([Namespace]), which is removed with
+// the last entry.
 package journal
 
 import (

@@ -28,7 +28,7 @@ type Object struct {
 	Name       string `json:"name"`
 }
 
-// ObjectOf names an object that is at hand.
+// ObjectOf names an object.
 func ObjectOf(o *unstructured.Unstructured) Object {
 	return Object{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
 }
@@ -41,10 +41,10 @@ func (o Object) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// Same says that two name one object, which all API versions of its group show.
+// Same reports whether two name the same object, in any API version of its group.
 func (o Object) Same(other Object) bool { return o.sum() == other.sum() }
 
-// Bare is an object that is but a name.
+// Bare is an object with nothing but its name.
 func (o Object) Bare() *unstructured.Unstructured {
 	out := &unstructured.Unstructured{}
 	out.SetAPIVersion(o.APIVersion)
@@ -63,7 +63,7 @@ const (
 	Removed Done = "removed" // there is none
 )
 
-// Entry is what the journal knows of one object.
+// Entry is the record of one object.
 type Entry struct {
 	Schema int       `json:"schema"`
 	Number int       `json:"number"` // the order in which objects were first changed
@@ -103,8 +103,8 @@ const (
 	maxEntry = 900 << 10
 )
 
-// secretName is that of the entry's Secret: an object has one entry of the run
-// that is at work, and one of each run whose change stays.
+// secretName is the name of the entry's Secret: an object has one entry of the active
+// run, and one of each run whose change is kept.
 func (e *Entry) secretName() string {
 	if e.Kept == "" {
 		return e.Object.secretName()
@@ -124,7 +124,7 @@ func (o Object) sum() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// secret is the entry as it is kept.
+// secret encodes the entry.
 func (e *Entry) secret() (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -177,13 +177,13 @@ func parseEntry(s *unstructured.Unstructured) (*Entry, error) {
 	return &e, nil
 }
 
-// UnreadableError says which entries cannot be read.
+// UnreadableError names the entries that cannot be read.
 type UnreadableError struct{ error }
 
 func (e *UnreadableError) Unwrap() error { return e.error }
 
-// Entries reads the journal, in the order in which it was written. A cluster
-// without one has none. With an [UnreadableError] come those that can be read.
+// Entries reads the journal in the order of writing; without a journal there are none.
+// With an [UnreadableError] it returns the readable ones.
 func Entries(ctx context.Context, kube dynamic.Interface) ([]*Entry, error) {
 	list, err := kube.Resource(secrets).Namespace(Namespace).List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + entryLabel})
 	if apierrors.IsNotFound(err) {
@@ -209,8 +209,8 @@ func Entries(ctx context.Context, kube dynamic.Interface) ([]*Entry, error) {
 	return out, nil
 }
 
-// settled says that there is nothing of the entry to put back; somebody may
-// still have to decide about what was left alone.
+// settled reports that the entry has nothing to revert, though a decision about what was
+// left alone may be pending.
 func (e *Entry) settled() bool {
 	return e.LeftWhole || e.Left != "" && e.Done == Changed && len(e.Fields) == 0
 }
@@ -227,7 +227,7 @@ func find(ctx context.Context, kube dynamic.Interface, o Object) (*Entry, error)
 	return parseEntry(s)
 }
 
-// save writes an entry, so that it is there before its object is changed.
+// save writes an entry before its object is changed.
 func (e *Entry) save(ctx context.Context, kube dynamic.Interface) error {
 	s, err := e.secret()
 	if err != nil {
@@ -247,8 +247,8 @@ func (e *Entry) save(ctx context.Context, kube dynamic.Interface) error {
 	return nil
 }
 
-// forget takes an entry out of the journal, as it was last read or written: one that
-// another run has made for the same object meanwhile stays.
+// forget removes an entry as it was last read or written, but not one that another run
+// has since made for the same object.
 func (e *Entry) forget(ctx context.Context, kube dynamic.Interface) error {
 	err := kube.Resource(secrets).Namespace(Namespace).Delete(ctx, e.secretName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &e.version}})
 	if err != nil && !apierrors.IsNotFound(err) {

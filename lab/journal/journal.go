@@ -43,8 +43,8 @@ func (o Options) say(format string, args ...any) {
 	}
 }
 
-// Journal is a cluster's, in the hands of the one who has its Lease. It may be
-// used from several goroutines.
+// Journal is the journal of a cluster whose Lease this process holds. It may be used
+// from several goroutines.
 type Journal struct {
 	kube  dynamic.Interface
 	open  Opener
@@ -61,8 +61,8 @@ type Journal struct {
 	unheard bool
 }
 
-// Enter takes the cluster's Lease, which [Journal.Leave] gives back. A
-// [HeldError] says who has it.
+// Enter takes the cluster's Lease, which [Journal.Leave] returns. A [HeldError] names
+// the current holder.
 func Enter(ctx context.Context, o Options) (*Journal, error) {
 	kube, err := dynamic.NewForConfig(unlimited(o.Config))
 	if err != nil {
@@ -71,9 +71,8 @@ func Enter(ctx context.Context, o Options) (*Journal, error) {
 	return enter(ctx, kube, o)
 }
 
-// unlimited is a configuration of clients that ask as fast as the server lets them: five
-// requests a second, the default, are some seconds for each ten objects, and the
-// Lease's renewals wait among them.
+// unlimited is a client configuration without client-side rate limits: the default of
+// five requests a second would delay changes, and the Lease's renewals with them.
 func unlimited(c *rest.Config) *rest.Config {
 	c = rest.CopyConfig(c)
 	c.QPS, c.Burst = -1, -1
@@ -103,7 +102,7 @@ func enter(ctx context.Context, kube dynamic.Interface, o Options) (*Journal, er
 	return j, nil
 }
 
-// Context is ctx, which ends with [ErrLost] too when the Lease is lost.
+// Context is ctx, which also ends with [ErrLost] when the Lease is lost.
 func (j *Journal) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(j.ended, func() { cancel(context.Cause(j.ended)) })
@@ -116,8 +115,8 @@ func (j *Journal) say(format string, args ...any) {
 	}
 }
 
-// Held says whether the Lease is this journal's, after having taken it up again
-// if that was possible; else [ErrLost].
+// Held returns [ErrLost] unless this journal holds the Lease; it tries to retake a
+// lapsed one.
 func (j *Journal) Held(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -127,8 +126,7 @@ func (j *Journal) Held(ctx context.Context) error {
 // Run is the holder's run.
 func (j *Journal) Run() string { return j.run }
 
-// Leave gives the Lease back, and takes the journal's namespace away once it is
-// empty.
+// Leave returns the Lease, and removes the journal's namespace if it is empty.
 func (j *Journal) Leave(ctx context.Context) error {
 	if j.lease.held() == nil && !j.keep {
 		entries, err := Entries(ctx, j.kube)
@@ -143,20 +141,18 @@ func (j *Journal) Leave(ctx context.Context) error {
 	return j.lease.release(ctx)
 }
 
-// tries is how often a change is begun anew when somebody else was faster.
+// tries is how often a change is retried after a conflict.
 const tries = 10
 
-// Edit makes of an object what it is to be, and returns it. original is the
-// object without the changes of this journal, live as it is; both may be
-// changed.
+// Edit returns the wanted state of an object. original is the object without this
+// journal's changes, live its current state; Edit may change both.
 type Edit func(original, live *unstructured.Unstructured) (wanted *unstructured.Unstructured, err error)
 
-// Change changes an object that exists, and returns the fields that it changed
-// of the object as it was just before: none where it was as wanted. With an error
-// come those that are changed all the same, or may be: of a write whose answer is
-// lost nobody knows whether it landed, and [Journal.Revert] takes it back either
-// way. texts are paths of texts that are YAML. An object that is back to how it was
-// leaves the journal.
+// Change changes an existing object, and returns the fields that it changed. With an
+// error, it returns the fields that were changed or may have been: whether a write
+// without an answer was applied is unknown, and [Journal.Revert] reverts it either way.
+// texts are paths of fields that contain YAML. An object that is back in its original
+// state leaves the journal.
 func (j *Journal) Change(ctx context.Context, o Object, why string, edit Edit, texts ...[]fields.Step) (step []fields.Field, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -172,8 +168,7 @@ func (j *Journal) Change(ctx context.Context, o Object, why string, edit Edit, t
 	return step, nil
 }
 
-// Original is an object as it is without the changes of this journal. It changes
-// nothing.
+// Original is an object without this journal's changes. It changes nothing.
 func (j *Journal) Original(ctx context.Context, o Object) (*unstructured.Unstructured, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -188,8 +183,8 @@ func (j *Journal) Original(ctx context.Context, o Object) (*unstructured.Unstruc
 	return &unstructured.Unstructured{Object: e.original(live)}, nil
 }
 
-// original is an object without the entry's changes. What was made was not there at
-// all, and stays as it is.
+// original is an object without the entry's changes. An object that the run made is
+// returned as it is.
 func (e *Entry) original(live *unstructured.Unstructured) map[string]any {
 	if e.Done != Changed {
 		return live.Object
@@ -198,9 +193,8 @@ func (e *Entry) original(live *unstructured.Unstructured) map[string]any {
 	return base
 }
 
-// Revert takes back what one [Journal.Change] or [Journal.Apply] changed,
-// whatever else this journal has changed of the object. What somebody else
-// changed meanwhile is left alone, and told.
+// Revert reverts one [Journal.Change] or [Journal.Apply], whatever else this journal
+// has changed of the object. It leaves and reports what others have changed since.
 func (j *Journal) Revert(ctx context.Context, o Object, why string, step []fields.Field) error {
 	var left []string
 	_, err := j.Change(ctx, o, why, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -265,16 +259,15 @@ func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edi
 	return step, j.noteWritten(ctx, e, written)
 }
 
-// refused says of the error of a write that nothing was written: the API server would
-// not have it. One that does not answer, or says that something went wrong, may have
-// carried it out.
+// refused reports whether the API server rejected a write. Without an answer, or after
+// an internal error, the write may have been applied.
 func refused(err error) bool {
 	var told apierrors.APIStatus
 	return errors.As(err, &told) && told.Status().Code/100 == 4
 }
 
-// done takes an entry out of the journal of whose object nothing is changed any
-// more; what was left alone of it stays noted.
+// done removes the entry of an object without remaining changes; fields that were left
+// alone stay recorded.
 func (j *Journal) done(ctx context.Context, e *Entry) error {
 	if e.Left == "" {
 		return e.forget(ctx, j.kube)
@@ -283,8 +276,8 @@ func (j *Journal) done(ctx context.Context, e *Entry) error {
 	return e.save(ctx, j.kube)
 }
 
-// noteWritten adds what the API server made of the values that were written:
-// defaults, and what admission changed.
+// noteWritten records the values that the API server made of what was written, after
+// defaulting and admission.
 func (j *Journal) noteWritten(ctx context.Context, e *Entry, written *unstructured.Unstructured) error {
 	if seen, differ := fields.Seen(e.Fields, written.Object); differ {
 		e.Fields = seen
@@ -303,9 +296,9 @@ func (j *Journal) read(ctx context.Context, o Object) (dynamic.ResourceInterface
 	return at, live, err
 }
 
-// entryFor is the entry of an object that exists, a new one if it has none. It goes by
-// fields, as [Journal.putBack] does: an object that somebody made anew keeps the entry of
-// the one before it, so that what was written of that is taken back.
+// entryFor is the entry of an existing object, or a new one. Like [Journal.putBack] it
+// goes by fields: a recreated object keeps the entry of its predecessor, so that changes
+// carried over are reverted.
 func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured, why string) (*Entry, error) {
 	o := ObjectOf(live)
 	fresh := &Entry{Object: o, UID: string(live.GetUID()), Done: Changed, Why: why}
@@ -336,15 +329,14 @@ func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured,
 	return e, nil
 }
 
-// undecided refuses to change an object of which an earlier run's note would be
-// lost.
+// undecided refuses to change an object if that would lose an earlier run's entry.
 func undecided(e *Entry) error {
 	return errs.WithHint(fmt.Errorf("run %s left %s alone, since somebody else had changed it: %s", e.Run, e.Object, e.Left),
 		"look at it; if it may stay: meshtrial cluster restore --forget")
 }
 
-// note writes an entry of what is about to be changed. Its error says that the Lease
-// is lost, and nothing may be changed.
+// note writes the entry of a change before the change. Its error means that the Lease
+// is lost and nothing may be changed.
 func (j *Journal) note(ctx context.Context, e *Entry) error {
 	if err := j.lease.await(ctx); err != nil {
 		return err

@@ -19,15 +19,14 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// What a run changed may be asked to stay. Its entries are kept then, beside those of
-// runs at work: nobody puts them back unasked, and a run that changes the same
-// object comes on top of them. Whether a run's changes stay is decided at one
-// moment, by a Secret that says so: before it, whoever comes next puts all back;
-// after it, whoever comes next keeps the rest.
+// A user may ask for a run's changes to stay. Its entries are then kept beside those of
+// active runs: they are reverted only on request, and a run that changes the same object
+// adds its own on top. A Secret decides the moment: before it exists, the next run reverts
+// everything; afterwards, the next run keeps the rest.
 
 const keepLabel = "keep"
 
-// keepName is the Secret that says that a run's changes stay.
+// keepName is the Secret that records that a run's changes stay.
 func keepName(run string) string { return "keep-" + shortSum(run) }
 
 func shortSum(text string) string {
@@ -35,8 +34,8 @@ func shortSum(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// StaysError says that what was changed stays, and that this is not noted to the end:
-// whoever comes next does that.
+// StaysError reports that the changes stay, though recording that is unfinished: the next
+// run finishes it.
 type StaysError struct{ Err error }
 
 func (e *StaysError) Error() string {
@@ -45,10 +44,9 @@ func (e *StaysError) Error() string {
 
 func (e *StaysError) Unwrap() error { return e.Err }
 
-// Keep has all that the holder's run has changed stay as it is, until somebody asks
-// for it back ([Journal.TakeBack]). why says by whom it was asked for. It returns
-// how many objects that are. After an error it is still the caller's to put all
-// back, unless that is a [StaysError].
+// Keep makes all changes of the holder's run stay until [Journal.TakeBack]. why says who
+// asked for it. It returns the number of objects. After an error the caller must still
+// revert everything, unless it is a [StaysError].
 func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -73,9 +71,8 @@ func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
 	return n, nil
 }
 
-// unkeep takes back that what this run has changed stays, where nobody knows whether
-// that was noted: before anything is put back, so that whoever comes next keeps all or
-// nothing.
+// unkeep withdraws a Keep whose recording is uncertain, before anything is reverted: the
+// next run must keep all or nothing.
 func (j *Journal) unkeep(ctx context.Context) error {
 	err := j.kube.Resource(secrets).Namespace(Namespace).Delete(ctx, keepName(j.run), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -86,7 +83,7 @@ func (j *Journal) unkeep(ctx context.Context) error {
 	return nil
 }
 
-// finishKeeping keeps what dead runs had decided to keep.
+// finishKeeping keeps the entries that dead runs had decided to keep.
 func (j *Journal) finishKeeping(ctx context.Context) error {
 	list, err := j.kube.Resource(secrets).Namespace(Namespace).List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + keepLabel})
 	if apierrors.IsNotFound(err) {
@@ -112,7 +109,7 @@ func (j *Journal) finishKeeping(ctx context.Context) error {
 	return nil
 }
 
-// keepAll keeps the entries of a run, and takes the note away that says so.
+// keepAll keeps the entries of a run, and removes the Secret that says so.
 func (j *Journal) keepAll(ctx context.Context, run, why string) (int, error) {
 	entries, err := Entries(ctx, j.kube)
 	var unreadable *UnreadableError
@@ -139,8 +136,8 @@ func (j *Journal) keepAll(ctx context.Context, run, why string) (int, error) {
 	return n, nil
 }
 
-// keepOne makes a kept entry of one of a run at work. What that run left alone of
-// the object stays noted where it was.
+// keepOne turns an entry of an active run into a kept one. Fields that the run left alone
+// stay recorded.
 func keepOne(ctx context.Context, kube dynamic.Interface, e *Entry, why string) error {
 	kept := *e
 	kept.Kept, kept.version, kept.Left, kept.LeftFields, kept.LeftWhole = why, "", "", nil, false
@@ -154,7 +151,7 @@ func keepOne(ctx context.Context, kube dynamic.Interface, e *Entry, why string) 
 	return e.save(ctx, kube)
 }
 
-// Kept are the entries of what stays because somebody asked for it.
+// Kept are the entries of changes that stay on request.
 func (j *Journal) Kept(ctx context.Context) ([]*Entry, error) {
 	entries, err := Entries(ctx, j.kube)
 	var unreadable *UnreadableError
@@ -164,13 +161,13 @@ func (j *Journal) Kept(ctx context.Context) ([]*Entry, error) {
 	return slices.DeleteFunc(entries, func(e *Entry) bool { return e.Kept == "" }), nil
 }
 
-// TakeBack is [Journal.Restore], of what was asked to stay too.
+// TakeBack is [Journal.Restore] including kept changes.
 func (j *Journal) TakeBack(ctx context.Context, which func(*Entry) bool) ([]Outcome, error) {
 	return j.restore(ctx, which)
 }
 
-// underneath refuses to put back what one entry says while another run's change of the
-// object lies on top and is not put back too: that would be taken for somebody else's.
+// underneath refuses to revert an entry below another run's change of the object, unless
+// that is reverted too: its fields would count as changed by others.
 func underneath(e *Entry, entries, todo []*Entry) error {
 	for _, top := range slices.Backward(entries) {
 		if top.Object == e.Object && top.Number > e.Number && !top.settled() && !slices.Contains(todo, top) {
@@ -180,8 +177,8 @@ func underneath(e *Entry, entries, todo []*Entry) error {
 	return nil
 }
 
-// added says what else there is of an object that was made, of which rest is what is left
-// without that. Labels and annotations do not count: controllers and tools write them.
+// added is what else a created object has, where rest is what is left without the run's
+// fields. Labels and annotations do not count: controllers and tools write them.
 func added(o Object, rest map[string]any) (out []string) {
 	for _, f := range fields.Diff(nil, rest) {
 		if path := f.String(); !strings.HasPrefix(path, "metadata.") {

@@ -16,13 +16,12 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// backLimit bounds how long a write that came too late may take to be taken back.
+// backLimit bounds the reverting of a write that came too late.
 const backLimit = goneLimit + 30*time.Second
 
-// landed says, of a write that has just been made of an object, that the Lease was
-// held until then. A machine may have slept before the write arrived: then another
-// run may have the Lease, which has found nothing to put back and thrown the note
-// away. Such a write is taken back at once.
+// landed checks after a write that the Lease was held until then. The machine may have
+// slept before the write: another run may hold the Lease, and have discarded the entry
+// since nothing had changed. Such a write is reverted at once.
 func (j *Journal) landed(ctx context.Context, o Object, back func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backLimit)
 	defer cancel()
@@ -37,8 +36,8 @@ func (j *Journal) landed(ctx context.Context, o Object, back func(context.Contex
 	return fmt.Errorf("%w; what was written of %s after that has been taken back", lost, o)
 }
 
-// unchanged gives an object that was just written its fields of before, if nobody
-// else has written those since.
+// unchanged resets the fields of an object that was just written, unless others have
+// written them since.
 func unchanged(at dynamic.ResourceInterface, written *unstructured.Unstructured, step []fields.Field) func(context.Context) error {
 	return latest(at, written, func(ctx context.Context, live *unstructured.Unstructured) error {
 		before, answers := fields.Undo(live.Object, step)
@@ -50,7 +49,7 @@ func unchanged(at dynamic.ResourceInterface, written *unstructured.Unstructured,
 	})
 }
 
-// unmade removes an object that was just made, if nobody else has written its fields
+// unmade removes an object that was just created, unless others have written its fields
 // since.
 func unmade(at dynamic.ResourceInterface, written *unstructured.Unstructured) func(context.Context) error {
 	e := &Entry{Object: ObjectOf(written), UID: string(written.GetUID()), Fields: fields.Diff(nil, written.Object)}
@@ -63,9 +62,8 @@ func unmade(at dynamic.ResourceInterface, written *unstructured.Unstructured) fu
 	})
 }
 
-// latest calls back with an object as it was just written, and again with what it is now
-// as long as somebody else is faster, such as a controller that reports its status. An
-// object that is gone needs nothing.
+// latest calls back with an object as it was just written, and on conflicts again with its
+// current state. A missing object needs nothing.
 func latest(at dynamic.ResourceInterface, written *unstructured.Unstructured, back func(context.Context, *unstructured.Unstructured) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := back(ctx, written)
@@ -85,8 +83,8 @@ func latest(at dynamic.ResourceInterface, written *unstructured.Unstructured, ba
 	}
 }
 
-// unremoved makes an object again that was just removed, once it is gone; not where
-// somebody has done that already.
+// unremoved recreates an object that was just removed, once it is gone, unless somebody
+// has done so.
 func unremoved(at dynamic.ResourceInterface, removed *unstructured.Unstructured, whole map[string]any) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {

@@ -13,9 +13,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// removeNamespace removes the journal's namespace if a run has made it: one that
-// somebody prepared, with the rights of guests in it, stays. held says why it may
-// not be removed any more, and is asked last.
+// removeNamespace removes the journal's namespace if a run has made it; one that was
+// prepared with rights for guests stays. held, checked last, is why it may not be removed.
 func removeNamespace(ctx context.Context, kube dynamic.Interface, held func() error) (removed bool, err error) {
 	found, err := kube.Resource(namespaces).Get(ctx, Namespace, metav1.GetOptions{})
 	switch {
@@ -36,14 +35,13 @@ func removeNamespace(ctx context.Context, kube dynamic.Interface, held func() er
 	return true, nil
 }
 
-// partOf is the label of what was prepared for this program.
+// partOf is the label of prepared objects.
 const partOf = "app.kubernetes.io/part-of"
 
-// endLimit bounds the wait for a namespace to end that a run has removed.
+// endLimit bounds the wait for the end of a removed namespace.
 const endLimit = 2 * time.Minute
 
-// ensureNamespace makes the journal's namespace, and waits for the end of one
-// that is on its way out.
+// ensureNamespace creates the journal's namespace, waiting for the end of a terminating one.
 func ensureNamespace(ctx context.Context, kube dynamic.Interface, say func(format string, args ...any)) error {
 	api := kube.Resource(namespaces)
 	told := false

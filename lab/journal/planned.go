@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 )
 
-// Planned is what a run is going to do to an object outside of its namespace.
+// Planned is what a run will change outside its namespace.
 type Planned struct {
 	Object string          `json:"object"` // Kind namespace/name, or several in words
 	Done   Done            `json:"done"`
@@ -19,16 +19,16 @@ type Planned struct {
 	Wide []string `json:"wide,omitempty"`
 }
 
-// PlannedChange is a field that is to change: from what, and to which values
-// while the run lasts, in the order of its cells.
+// PlannedChange is a field that will change: its current value, and its values during the
+// run in the order of cells.
 type PlannedChange struct {
 	Field string   `json:"field"`
 	From  string   `json:"from"`
 	To    []string `json:"to"`
 }
 
-// Plan is what versions of an object, one after the other, change of it as it
-// is; nothing where none differs.
+// Plan returns the changes that successive versions make to an object; nothing if none
+// differs.
 func Plan(o Object, live map[string]any, versions []map[string]any, texts ...[]fields.Step) (Planned, bool) {
 	out := Planned{Object: o.String(), Done: Changed}
 	for _, v := range versions {
@@ -47,7 +47,7 @@ func Plan(o Object, live map[string]any, versions []map[string]any, texts ...[]f
 	return out, len(out.Fields) > 0
 }
 
-// flat opens the fields of texts.
+// flat expands fields that contain YAML.
 func flat(path []fields.Step, all []fields.Field) (out []fields.Field) {
 	for _, f := range all {
 		f.Path = slices.Concat(path, f.Path)
@@ -62,7 +62,7 @@ func flat(path []fields.Step, all []fields.Field) (out []fields.Field) {
 	return out
 }
 
-// Text says what is planned, a line for each object and field.
+// Text describes the plan, a line for each object and field.
 func Text(all []Planned) string {
 	var b strings.Builder
 	for _, p := range all {

@@ -13,12 +13,10 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// putBack makes an object what its entry says it was. It goes by the object's fields: a
-// name stands for one object, whatever its UID. One that somebody deleted and made again
-// from its live state (kubectl replace --force, a backup, an operator) still has what was
-// written, and would keep it for good. The UID decides one thing alone: of an object that
-// the run did not make, and that merely holds all that the run's did, nobody knows
-// whether it may go.
+// putBack reverts an object to its entry. It goes by the object's fields, not its UID: an
+// object that was deleted and recreated from its live state (kubectl replace --force, a
+// backup, an operator) still has what was written. The UID decides only whether an object
+// with all fields of one that the run made is that object, and may be removed.
 func (j *Journal) putBack(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	switch {
 	case live == nil && e.Done == Changed:
@@ -37,13 +35,13 @@ func (j *Journal) putBack(ctx context.Context, at dynamic.ResourceInterface, e *
 	return j.restoreMade(ctx, at, e, live, out)
 }
 
-// another says that an object is not the one that the entry's run last saw under its name.
+// another reports whether an object is not the one that the entry's run last saw under its
+// name.
 func (e *Entry) another(live *unstructured.Unstructured) bool { return string(live.GetUID()) != e.UID }
 
-// restoreStanding is for an object that was removed and is there. Either it was not
-// removed after all, or somebody has made it again: as it was, as the run had changed it
-// before that, or otherwise. Then it is somebody else's, but for the fields that are as
-// the run wrote them.
+// restoreStanding reverts the removal of an object that exists: it was not removed after
+// all, or somebody recreated it. A recreated object with other content is somebody else's,
+// except fields that are as the run wrote them.
 func (j *Journal) restoreStanding(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	otherwise, whole := e.otherwise(live), e.Whole
 	if err := j.restoreChanged(ctx, at, e, live, out); err != nil {
@@ -67,8 +65,7 @@ func (e *Entry) otherwise(live *unstructured.Unstructured) bool {
 	return e.another(live) && !fields.Equal(rest, e.Whole)
 }
 
-// restoreChanged puts back the fields of an object that are as they were
-// written.
+// restoreChanged reverts the fields that are as they were written.
 func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	out.Back, out.Left = nil, nil
 	restored, answers := fields.Undo(live.Object, e.Fields)
@@ -100,7 +97,7 @@ func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterfa
 	return nil
 }
 
-// foreign says of each field of an object that somebody else changed what it is.
+// foreign describes the fields that somebody else changed.
 func foreign(o Object, answers []fields.Answer) (out []string) {
 	for _, a := range answers {
 		if a.State == fields.Foreign {
@@ -119,8 +116,7 @@ func words(o Object, a fields.Answer) string {
 	return fmt.Sprintf("%s is %s; it was %s, this program wrote %s", a.Field, shown(o, a.Field, a.Now), shown(o, a.Field, a.Field.Before), shown(o, a.Field, wrote))
 }
 
-// shown is a value of an object's field for people, who read it in terminals and
-// in logs: of a Secret nothing is shown but its type and its labels.
+// shown is a field's value for terminals and logs; of a Secret only its type and labels.
 func shown(o Object, f fields.Field, v json.RawMessage) string {
 	text, path := short(v), f.String()
 	if o.Kind != "Secret" || text == notSet || path == "type" || path == "immutable" || strings.HasPrefix(path, "metadata.labels") {
@@ -129,10 +125,10 @@ func shown(o Object, f fields.Field, v json.RawMessage) string {
 	return "(hidden)"
 }
 
-// notSet stands for a value that is not there.
+// notSet stands for a missing value.
 const notSet = "not set"
 
-// short is a value in few words.
+// short abbreviates a value.
 func short(v json.RawMessage) string {
 	const most = 60
 	switch {
@@ -144,8 +140,8 @@ func short(v json.RawMessage) string {
 	return string(v)
 }
 
-// restoreRemoved makes an object again that was removed. One that was made, and
-// has gone by itself, needs nothing, unless it stood in the place of another.
+// restoreRemoved recreates a removed object. One that the run made and that is gone needs
+// nothing, unless it replaced another.
 func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterface, e *Entry, out *Outcome) error {
 	if e.Whole == nil {
 		out.Text = "already gone"
@@ -164,7 +160,7 @@ func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterfa
 	return nil
 }
 
-// restoreMade removes an object that was made, unless somebody has changed it.
+// restoreMade removes an object that the run made, unless somebody has changed it.
 func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	if out.Left = e.others(live); len(out.Left) > 0 {
 		out.Text = "left alone: somebody else changed it"

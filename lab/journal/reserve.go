@@ -11,12 +11,12 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// reservedAnnotation marks a namespace that [Reserve] keeps and [Unreserve] may
-// give back; one that somebody prepared has none.
+// reservedAnnotation marks a namespace kept by [Reserve], which [Unreserve] may release. A
+// prepared namespace has none.
 const reservedAnnotation = "meshtrial.dev/reserved"
 
-// Reserve has the journal's namespace be there and stay when the last note goes:
-// rights are in it of somebody who has yet to come.
+// Reserve creates the journal's namespace, and keeps it after the last entry is gone: it
+// holds rights for a later run.
 func Reserve(ctx context.Context, kube dynamic.Interface) error {
 	if err := ensureNamespace(ctx, kube, func(string, ...any) {}); err != nil {
 		return err
@@ -31,8 +31,8 @@ func Reserve(ctx context.Context, kube dynamic.Interface) error {
 	return mark(ctx, kube, found.GetUID(), map[string]any{Label: nil, partOf: "meshtrial"}, "true")
 }
 
-// Unreserve takes back what [Reserve] did: the next one who leaves removes the
-// namespace once nothing is noted there. It says whether there was anything to do.
+// Unreserve reverts [Reserve]: the next run removes the namespace once it is empty. It
+// reports whether there was a reservation.
 func Unreserve(ctx context.Context, kube dynamic.Interface) (bool, error) {
 	found, err := kube.Resource(namespaces).Get(ctx, Namespace, metav1.GetOptions{})
 	switch {

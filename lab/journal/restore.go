@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Outcome is what became of one entry.
+// Outcome is the result for one entry.
 type Outcome struct {
 	Entry Entry
 	// Back are the fields that have their values of before again; of an object
@@ -37,11 +37,10 @@ type Outcome struct {
 // OfRun selects the entries of one run.
 func OfRun(run string) func(*Entry) bool { return func(e *Entry) bool { return e.Run == run } }
 
-// Restore puts back what the entries that which selects (nil: all) say, the
-// latest first, and takes them out of the journal. What somebody else changed
-// meanwhile stays as it is, and its entry stays with a word on it. The error
-// joins those of entries that could not be put back. What was asked to stay
-// ([Journal.Keep]) is not touched.
+// Restore reverts the selected entries (nil: all), the latest first, and removes them from
+// the journal. It leaves what others have changed, and keeps such entries with a remark.
+// The error joins those of entries that could not be reverted. Kept changes
+// ([Journal.Keep]) are not touched.
 func (j *Journal) Restore(ctx context.Context, which func(*Entry) bool) ([]Outcome, error) {
 	return j.restore(ctx, func(e *Entry) bool { return e.Kept == "" && (which == nil || which(e)) })
 }
@@ -92,8 +91,7 @@ func (j *Journal) restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 	return out, errors.Join(all...)
 }
 
-// Forget takes entries out of the journal of which somebody decided that what
-// is there may stay.
+// Forget removes entries whose current state may stay, as somebody has decided.
 func (j *Journal) Forget(ctx context.Context, which func(*Entry) bool) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -115,7 +113,7 @@ func (j *Journal) Forget(ctx context.Context, which func(*Entry) bool) (int, err
 	return n, nil
 }
 
-// Left are the entries of which something was left alone.
+// Left are the entries with something left alone.
 func (j *Journal) Left(ctx context.Context, which func(*Entry) bool) ([]*Entry, error) {
 	entries, err := Entries(ctx, j.kube)
 	var unreadable *UnreadableError
@@ -125,9 +123,8 @@ func (j *Journal) Left(ctx context.Context, which func(*Entry) bool) ([]*Entry, 
 	return slices.DeleteFunc(entries, func(e *Entry) bool { return e.Left == "" || which != nil && !which(e) }), nil
 }
 
-// inOrder sorts entries as they are put back: the latest first, but autoscalers
-// before all, since one that is still held to another number would set that
-// again.
+// inOrder sorts entries for reverting: the latest first, but autoscalers before all, since
+// one with other limits would change replicas again.
 func inOrder(entries []*Entry) []*Entry {
 	out := slices.Clone(entries)
 	scaler := func(e *Entry) int {
@@ -152,7 +149,7 @@ const (
 	goneLook     = 500 * time.Millisecond
 )
 
-// errEnding says that an object is on its way out, and is not gone yet.
+// errEnding reports that an object is being deleted.
 var errEnding = errors.New("it was removed, and is still on its way out")
 
 // look reads the object of an entry; nil if there is none. It waits for as long as
@@ -218,7 +215,7 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Durati
 	return j.settle(ctx, e, out)
 }
 
-// leave adds to what was left alone of an entry.
+// leave records what was left alone of an entry.
 func (e *Entry) leave(what ...string) {
 	if e.Left != "" {
 		what = append([]string{e.Left}, what...)
@@ -226,8 +223,7 @@ func (e *Entry) leave(what ...string) {
 	e.Left = strings.Join(what, "; ")
 }
 
-// settle takes an entry out of the journal that was put back; what was left alone
-// of it stays noted.
+// settle removes a reverted entry; what was left alone stays recorded.
 func (j *Journal) settle(ctx context.Context, e *Entry, out Outcome) Outcome {
 	e.leave(out.Left...)
 	if e.Left != "" {

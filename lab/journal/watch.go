@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awake is the time since the machine's start, sleep included: after it the
-// Lease may be another's.
+// awake is the time since boot, including sleep, during which the Lease may have been lost.
 func awake() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
@@ -16,7 +15,7 @@ func awake() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// state is what can be told of a Lease's holder.
+// state is what is known of a Lease's holder.
 type state int
 
 const (
@@ -25,7 +24,7 @@ const (
 	free
 )
 
-// watched is a Lease as it was last seen, to tell whether its holder lives.
+// watched is a Lease as last seen.
 type watched struct {
 	version string
 	since   time.Duration // the last look, by awake
@@ -33,8 +32,7 @@ type watched struct {
 	renewed bool
 }
 
-// silentMost is how much of the time between two looks counts as silence of the
-// holder.
+// silentMost limits the time between two looks that counts as silence of the holder.
 const silentMost = 5 * lookEvery
 
 // look tells what is known of the holder, of whose Lease version is seen now.
