@@ -155,36 +155,51 @@ func (i Installation) Add(ctx context.Context, config *rest.Config) (Changed, er
 // present returns the objects that the cluster has and that counts accepts. Objects of
 // unknown kinds are absent.
 func (a *Applier) present(ctx context.Context, objects []*unstructured.Unstructured, counts func(live *unstructured.Unstructured) bool) ([]reference, error) {
-	found := make([]bool, len(objects))
+	var all, out []reference
+	for _, o := range objects {
+		all = append(all, refer(o))
+	}
+	live, err := a.read(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range all {
+		if o := live[r]; o != nil && counts(o) {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// read reads the objects that the cluster has. Objects of unknown kinds are absent.
+func (a *Applier) read(ctx context.Context, all []reference) (map[reference]*unstructured.Unstructured, error) {
+	live := map[reference]*unstructured.Unstructured{}
+	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
-	for n, o := range objects {
+	for _, r := range all {
 		group.Go(func() error {
-			resource, err := a.resource(ctx, o)
+			resource, err := a.resource(ctx, r.object())
 			if meta.IsNoMatchError(err) {
 				return nil
 			}
-			var live *unstructured.Unstructured
+			var object *unstructured.Unstructured
 			if err == nil {
-				live, err = resource.Get(ctx, o.GetName(), metav1.GetOptions{})
+				object, err = resource.Get(ctx, r.Name, metav1.GetOptions{})
 			}
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
-			found[n] = err == nil && counts(live)
-			return err
+			if err != nil {
+				return fmt.Errorf("read %s: %w", r, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			live[r] = object
+			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	var out []reference
-	for n, o := range objects {
-		if found[n] {
-			out = append(out, refer(o))
-		}
-	}
-	return out, nil
+	return live, group.Wait()
 }
 
 // Remove deletes what [Installation.Add] made of a mesh, and waits until its
@@ -209,33 +224,22 @@ func Remove(ctx context.Context, config *rest.Config, mesh, namespace string) (C
 	var done Changed
 	for _, wave := range removalOrder(made) {
 		var gone []*unstructured.Unstructured
-		var mu sync.Mutex
-		group, looking := errgroup.WithContext(ctx)
-		group.SetLimit(16)
 		for _, r := range wave {
 			object := own[r]
 			if object == nil {
 				continue
 			}
-			group.Go(func() error {
-				if r.isDefinition() {
-					if left, err := applier.used(looking, r); left != "" || err != nil {
-						mu.Lock()
-						defer mu.Unlock()
-						if left != "" {
-							done.Kept = append(done.Kept, fmt.Sprintf("%s: in use by %s", r, left))
-						}
-						return err
-					}
+			if r.isDefinition() {
+				user, err := applier.used(ctx, r)
+				if err != nil {
+					return done, fmt.Errorf("%s: %w", mesh, err)
 				}
-				mu.Lock()
-				defer mu.Unlock()
-				gone = append(gone, object)
-				return nil
-			})
-		}
-		if err := group.Wait(); err != nil {
-			return done, fmt.Errorf("%s: %w", mesh, err)
+				if user != "" {
+					done.Kept = append(done.Kept, fmt.Sprintf("%s: in use by %s", r, user))
+					continue
+				}
+			}
+			gone = append(gone, object)
 		}
 		if err := applier.DeleteObjects(ctx, gone); err != nil {
 			return done, fmt.Errorf("%s: %w", mesh, err)
@@ -449,39 +453,15 @@ func (i Installation) labelled() Installation {
 // owned reads the objects that exist. It fails if one lacks installedLabel: somebody
 // else made it.
 func (a *Applier) owned(ctx context.Context, mesh string, made []reference) (map[reference]*unstructured.Unstructured, error) {
-	own := map[reference]*unstructured.Unstructured{}
-	var foreign []string
-	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(16)
-	for _, r := range made {
-		group.Go(func() error {
-			resource, err := a.resource(ctx, r.object())
-			if meta.IsNoMatchError(err) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			there, err := resource.Get(ctx, r.Name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			if err != nil {
-				return fmt.Errorf("look whose %s is: %w", r, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if there.GetLabels()[installedLabel] != mesh {
-				foreign = append(foreign, r.String())
-				return nil
-			}
-			own[r] = there
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
+	own, err := a.read(ctx, made)
+	if err != nil {
 		return nil, err
+	}
+	var foreign []string
+	for r, live := range own {
+		if live.GetLabels()[installedLabel] != mesh {
+			foreign = append(foreign, r.String())
+		}
 	}
 	if len(foreign) > 0 {
 		slices.Sort(foreign)

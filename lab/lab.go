@@ -14,7 +14,6 @@
 package lab
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -86,9 +85,4 @@ func (i Images) ProxyFor(envoy string) (string, error) {
 	have := slices.Sorted(maps.Keys(i.Proxies))
 	return "", errs.WithHint(errs.Usage("this lab has no sidecar image with Envoy %s", envoy),
 		"it has %v; a local lab gets more with `meshtrial lab up --envoy VERSION`", have)
-}
-
-// String lists the images in a stable order.
-func (i Images) String() string {
-	return fmt.Sprintf("meshtrial=%s istiod=%s proxy=%s", i.Meshtrial, i.Istiod, i.Proxy)
 }
