@@ -311,23 +311,33 @@ func TestKubeconfigErrors(t *testing.T) {
 	}
 }
 
-// An API server that answers and refuses is not one that does not answer.
+// Every reason has words and a hint.
+func TestReasons(t *testing.T) {
+	for _, r := range []Reason{NoAnswer, NoCredentials, Rejected, Forbidden, Untrusted, NotTLS, OnlyTLS, NotAPIServer, Unhealthy} {
+		if reasons[r].text == "" || reasons[r].hint == "" {
+			t.Errorf("%s lacks words", r)
+		}
+	}
+}
+
+// An API server that answers and refuses is told from one that does not answer.
 func TestReachRefused(t *testing.T) {
 	for _, tt := range []struct {
-		status      int
-		body        string
-		error, hint string
+		status int
+		body   string
+		reason Reason
+		detail string // "": any
 	}{
-		{401, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "Unauthorized", "reason": "Unauthorized", "code": 401}`, "rejects the credentials of context here of kubeconfig %s: it answers 401 Unauthorized\n", "log in to the cluster again"},
+		{401, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "Unauthorized", "reason": "Unauthorized", "code": 401}`, Rejected, "401 Unauthorized"},
 		{403, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "forbidden: User \"system:anonymous\" cannot get path \"/version\"", "reason": "Forbidden", "code": 403}`,
-			"does not tell its version to context here of kubeconfig %s: it answers 403 Forbidden: forbidden: User \"system:anonymous\" cannot get path \"/version\"\n", "an administrator or a proxy forbids that"},
-		{403, "this network is for guests", "does not tell its version to context here of kubeconfig %s: it answers 403 Forbidden: this network is for guests\n", "an administrator or a proxy forbids that"},
-		{404, "", "for context here of kubeconfig %s, is not a healthy API server: to /version it answers 404 Not Found\n", "the address is right"},
-		{503, "<html>later</html>", "for context here of kubeconfig %s, is not a healthy API server: to /version it answers 503 Service Unavailable\n", "the cluster is healthy"},
-		{200, "<html>log in here</html>", "for context here of kubeconfig %s, is not an API server: ", "no proxy answers in the cluster's place"},
-		{200, `"ok"`, "for context here of kubeconfig %s, is not an API server: ", "no proxy answers in the cluster's place"},
-		{200, "[]", "for context here of kubeconfig %s, is not an API server: ", "no proxy answers in the cluster's place"},
-		{200, `{"login": "here"}`, "for context here of kubeconfig %s, is not an API server: its answer to /version has no version\n", "no proxy answers in the cluster's place"},
+			Forbidden, "403 Forbidden: forbidden: User \"system:anonymous\" cannot get path \"/version\""},
+		{403, "this network is for guests", Forbidden, "403 Forbidden: this network is for guests"},
+		{404, "", Unhealthy, "404 Not Found"},
+		{503, "<html>later</html>", Unhealthy, "503 Service Unavailable"},
+		{200, "<html>log in here</html>", NotAPIServer, ""},
+		{200, `"ok"`, NotAPIServer, ""},
+		{200, "[]", NotAPIServer, ""},
+		{200, `{"login": "here"}`, NotAPIServer, errNoVersion.Error()},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")
@@ -340,10 +350,11 @@ func TestReachRefused(t *testing.T) {
 		path := kubeconfig(t, server.URL)
 		_, err := Reach(t.Context(), Options{Kubeconfig: path})
 		server.Close()
-		if errs.Code(err) != errs.CodeFailure || !strings.Contains(err.Error(), "at "+server.URL) || !strings.Contains(err.Error()+"\n", fmt.Sprintf(tt.error, path)) {
-			t.Errorf("%d %s: %v", tt.status, tt.body, err)
+		var e *UnreachedError
+		if !errors.As(err, &e) || errs.Code(err) != errs.CodeFailure || e.Reason != tt.reason || e.Host != server.URL || !strings.HasSuffix(e.Where, path) || tt.detail != "" && e.Detail != tt.detail {
+			t.Errorf("%d %s: %+v", tt.status, tt.body, err)
 		}
-		if hint := errs.Hint(err); !strings.Contains(hint, tt.hint) || !strings.Contains(hint, "kubectl --kubeconfig "+path+" --context here version") {
+		if hint := errs.Hint(err); !strings.Contains(hint, "kubectl --kubeconfig "+path+" --context here version") {
 			t.Errorf("%d: hint %q", tt.status, hint)
 		}
 	}
@@ -367,14 +378,13 @@ func TestReachUntrusted(t *testing.T) {
 	}
 	plain, secured := serve((*httptest.Server).Start), serve((*httptest.Server).StartTLS)
 	for name, tt := range map[string]struct {
-		url, user   string
-		error, hint string
+		url, user string
+		reason    Reason
 	}{
-		"a certificate of nobody": {secured, "", "has a certificate that cannot be trusted: ", "this machine's clock is right"},
-		"http to https":           {strings.Replace(secured, "https:", "http:", 1), "", "speaks only TLS: it answers 400 Bad Request: Client sent an HTTP request to an HTTPS server.", "begins with https://"},
-		"https to http":           {strings.Replace(plain, "http:", "https:", 1), "", "does not speak TLS: ", "address and port"},
-		"a login that ran out": {secured, "exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', interactiveMode: Never}",
-			"the login program for context here of kubeconfig ", "log in to the cluster again"},
+		"a certificate of nobody": {secured, "", Untrusted},
+		"http to https":           {strings.Replace(secured, "https:", "http:", 1), "", OnlyTLS},
+		"https to http":           {strings.Replace(plain, "http:", "https:", 1), "", NotTLS},
+		"a login that ran out":    {secured, "exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', interactiveMode: Never}", NoCredentials},
 	} {
 		path := kubeconfig(t, tt.url)
 		text, err := os.ReadFile(path)
@@ -385,8 +395,9 @@ func TestReachUntrusted(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = Reach(t.Context(), Options{Kubeconfig: path})
-		if errs.Code(err) != errs.CodeFailure || !strings.Contains(err.Error(), tt.error) || strings.Contains(err.Error(), "does not answer") || !strings.Contains(errs.Hint(err), tt.hint) {
-			t.Errorf("%s: %v (hint %q)", name, err, errs.Hint(err))
+		var e *UnreachedError
+		if !errors.As(err, &e) || errs.Code(err) != errs.CodeFailure || e.Reason != tt.reason {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

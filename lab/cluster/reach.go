@@ -32,50 +32,97 @@ func (l *Lab) reach(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
+// Reason is why a cluster does not tell its version.
+type Reason string
+
+// Reasons.
+const (
+	NoAnswer      Reason = "no-answer"
+	NoCredentials Reason = "no-credentials" // the kubeconfig's login program failed
+	Rejected      Reason = "credentials-rejected"
+	Forbidden     Reason = "forbidden"
+	Untrusted     Reason = "certificate-untrusted"
+	NotTLS        Reason = "not-tls"
+	OnlyTLS       Reason = "only-tls"
+	NotAPIServer  Reason = "not-an-api-server"
+	Unhealthy     Reason = "unhealthy" // any other HTTP status
+)
+
+// reasons are the words of each reason: the text is given the host, the context with
+// its files, and the detail.
+var reasons = map[Reason]struct{ text, hint string }{
+	NoAnswer: {"the cluster of %[2]s does not answer: %[3]s",
+		"check that the cluster runs and that this machine reaches it, or name another context with --context"},
+	NoCredentials: {"the login program for %[2]s gave no credentials, so nothing was asked of the cluster: %[3]s",
+		"log in to the cluster again, see what that program says (it is under exec in the kubeconfig), or name another context with --context"},
+	Rejected: {"the API server at %[1]s rejects the credentials of %[2]s: it answers %[3]s",
+		"they may have expired: log in to the cluster again, or name another context with --context"},
+	Forbidden: {"the API server at %[1]s does not tell its version to %[2]s: it answers %[3]s",
+		"Kubernetes tells it to everybody unless an administrator or a proxy forbids that: ask there, log in to the cluster again, or name another context with --context"},
+	Untrusted: {"the server at %[1]s, for %[2]s, has a certificate that cannot be trusted: %[3]s",
+		"check that the kubeconfig belongs to this cluster, that no proxy answers in its place, and that this machine's clock is right; another context is named with --context"},
+	NotTLS: {"the server at %[1]s, for %[2]s, does not speak TLS: %[3]s",
+		"check that address and port are those of the API server; another context is named with --context"},
+	OnlyTLS: {"the server at %[1]s, for %[2]s, speaks only TLS: it answers %[3]s",
+		"the address of an API server begins with https://; another context is named with --context"},
+	NotAPIServer: {"the server at %[1]s, for %[2]s, is not an API server: %[3]s",
+		"check that the address is right, and that no proxy answers in the cluster's place; another context is named with --context"},
+	Unhealthy: {"the server at %[1]s, for %[2]s, is not a healthy API server: to /version it answers %[3]s",
+		"check that the address is right and the cluster is healthy; another context is named with --context"},
+}
+
+// UnreachedError reports that a cluster did not tell its version.
+type UnreachedError struct {
+	Reason Reason
+	Host   string
+	Where  string // the context and its files
+	Detail string // the HTTP status with the server's message, or the error
+	Err    error
+}
+
+func (e *UnreachedError) Error() string {
+	return fmt.Sprintf(reasons[e.Reason].text, e.Host, e.Where, e.Detail)
+}
+
+func (e *UnreachedError) Unwrap() error { return e.Err }
+
 // unreached explains why the request for the version failed, with a hint.
 func (l *Lab) unreached(err error) error {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		return l.answered(status.Status())
-	}
+	reason, detail := diagnose(err)
+	return errs.WithHint(&UnreachedError{Reason: reason, Host: l.config.Host, Where: l.where(), Detail: detail, Err: err},
+		"%s%s", reasons[reason].hint, l.try())
+}
+
+func diagnose(err error) (reason Reason, detail string) {
+	var answer apierrors.APIStatus
 	var untrusted *tls.CertificateVerificationError
 	var garbled *json.SyntaxError
 	var other *json.UnmarshalTypeError
-	try := l.try()
 	switch {
-	case strings.Contains(err.Error(), "getting credentials: "): // client-go's plugin/pkg/client/auth/exec says so in words alone
-		return errs.WithHint(fmt.Errorf("the login program for %s gave no credentials, so nothing was asked of the cluster: %w", l.where(), err),
-			"log in to the cluster again, see what that program says (it is under exec in the kubeconfig), or name another context with --context%s", try)
+	case errors.As(err, &answer):
+		status := answer.Status()
+		detail = fmt.Sprintf("%d %s", status.Code, http.StatusText(int(status.Code))) + message(status)
+		switch {
+		case status.Code == http.StatusUnauthorized:
+			return Rejected, detail
+		case status.Code == http.StatusForbidden:
+			return Forbidden, detail
+		case strings.Contains(detail, "HTTP request to an HTTPS server"): // the words of net/http's Server
+			return OnlyTLS, detail
+		}
+		return Unhealthy, detail
+	case strings.Contains(err.Error(), "getting credentials: "): // client-go's plugin/pkg/client/auth/exec has no type for it
+		reason = NoCredentials
 	case errors.As(err, &untrusted):
-		return errs.WithHint(fmt.Errorf("the server at %s, for %s, has a certificate that cannot be trusted: %w", l.config.Host, l.where(), err),
-			"check that the kubeconfig belongs to this cluster, that no proxy answers in its place, and that this machine's clock is right; another context is named with --context%s", try)
+		reason = Untrusted
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return errs.WithHint(fmt.Errorf("the server at %s, for %s, does not speak TLS: %w", l.config.Host, l.where(), err),
-			"check that address and port are those of the API server; another context is named with --context%s", try)
+		reason = NotTLS
 	case errors.As(err, &garbled), errors.As(err, &other), errors.Is(err, errNoVersion):
-		return errs.WithHint(fmt.Errorf("the server at %s, for %s, is not an API server: %w", l.config.Host, l.where(), err),
-			"check that the address is right, and that no proxy answers in the cluster's place; another context is named with --context%s", try)
+		reason = NotAPIServer
+	default:
+		reason = NoAnswer
 	}
-	return errs.WithHint(fmt.Errorf("the cluster of %s does not answer: %w", l.where(), err),
-		"check that the cluster runs and that this machine reaches it, or name another context with --context%s", try)
-}
-
-// answered is [Lab.unreached] for an HTTP status other than success.
-func (l *Lab) answered(status metav1.Status) error {
-	says, try := fmt.Sprintf("%d %s", status.Code, http.StatusText(int(status.Code)))+message(status), l.try()
-	switch {
-	case status.Code == http.StatusUnauthorized:
-		return errs.WithHint(fmt.Errorf("the API server at %s rejects the credentials of %s: it answers %s", l.config.Host, l.where(), says),
-			"they may have expired: log in to the cluster again, or name another context with --context%s", try)
-	case status.Code == http.StatusForbidden:
-		return errs.WithHint(fmt.Errorf("the API server at %s does not tell its version to %s: it answers %s", l.config.Host, l.where(), says),
-			"Kubernetes tells it to everybody unless an administrator or a proxy forbids that: ask there, log in to the cluster again, or name another context with --context%s", try)
-	case strings.Contains(says, "HTTP request to an HTTPS server"): // net/http's Server
-		return errs.WithHint(fmt.Errorf("the server at %s, for %s, speaks only TLS: it answers %s", l.config.Host, l.where(), says),
-			"the address of an API server begins with https://; another context is named with --context%s", try)
-	}
-	return errs.WithHint(fmt.Errorf("the server at %s, for %s, is not a healthy API server: to /version it answers %s", l.config.Host, l.where(), says),
-		"check that the address is right and the cluster is healthy; another context is named with --context%s", try)
+	return reason, err.Error()
 }
 
 // message is what the server itself said, unless that is a web page or repeats
