@@ -144,7 +144,7 @@ func applySidecars(ctx context.Context, j sidecarWriter, open journal.Opener, st
 	return err
 }
 
-// asPlanned says whether an object is still what the plan began with.
+// asPlanned reports whether an object is still what the plan began with.
 func asPlanned(ctx context.Context, open journal.Opener, s generate.Step) error {
 	o := sidecarObject(s)
 	at, err := open.Open(ctx, o.Bare(), o.Namespace)

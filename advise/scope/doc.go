@@ -1,20 +1,15 @@
-// Package scope says what the configuration of a proxy weighs and who brought
-// it: which Service, VirtualService, DestinationRule, ServiceEntry, Gateway,
-// AuthorizationPolicy... is behind how many bytes.
+// Package scope measures the configuration of proxies and attributes its bytes to the Services,
+// VirtualServices, DestinationRules, ServiceEntries, Gateways, AuthorizationPolicies... behind it.
 //
 //	config dump of an Envoy or a ztunnel -> [ReadDump] \
 //	what a simulated sidecar was sent -> [ReadRecorded] -> Proxy -> [Merge] -> Report
 //	/clusters of the admin interface -> [ReadCalls]     -> Proxy.SetCalls
 //
-// Every byte is counted once. A resource is cut where Istio writes who an
-// inner part is for (virtual hosts and routes, filter chains, authorization
-// policies); what lies around the parts goes to the owner of the resource.
-// Owners come from the names and metadata that istiod gives to resources; the
-// rules are in rules.go. An EnvoyFilter leaves no name behind; what it adds is
-// known from its own text ([ReadFilters]). What istiod makes for itself is kind
-// "mesh", what no rule explains is kind "unattributed", and both are shown like
-// any other, so that the sums by type, by resource and by owner are the total.
+// Every byte is counted once, so the sums by type, resource and owner are the total. A resource is
+// divided where Istio writes whom an inner part is for (virtual hosts, routes, filter chains,
+// policies); the rest goes to the owner of the resource. Owners follow from the names and metadata
+// that istiod writes (rules.go). An EnvoyFilter leaves no name; its own text says what it adds
+// ([ReadFilters]). Istiod's own parts are kind "mesh", unexplained ones "unattributed".
 //
-// A dump says what a proxy holds, not what it uses. Whether a cluster was
-// called takes the proxy's counters.
+// A dump shows what a proxy holds, not what it uses: that takes its counters.
 package scope

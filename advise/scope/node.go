@@ -11,9 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// node is a value of a resource, in JSON or in protobuf, so that the rules of
-// attribution are written once. A missing value is a node that is empty in
-// every respect, never nil.
+// node is a value of a resource in JSON or protobuf, so that the attribution rules are written once.
+// A missing value is an empty node, never nil.
 type node interface {
 	// get returns the field of that (proto) name. Through a packed message
 	// (google.protobuf.Any) it looks into the message.

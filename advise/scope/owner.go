@@ -102,7 +102,7 @@ func SplitCluster(name string) (direction, port, subset, host string, ok bool) {
 	return parts[0], parts[1], parts[2], parts[3], true
 }
 
-// OwnCluster says whether a cluster is one that istiod gives to proxies for the
+// OwnCluster reports whether a cluster is one that istiod gives to proxies for the
 // mesh itself, and that leads to no service.
 func OwnCluster(name string) bool { return meshClusters[name] }
 
@@ -185,9 +185,8 @@ func gatewayOwner(route string) (Owner, bool) {
 	return Owner{Kind: "Gateway", Namespace: parts[4], Name: parts[3]}, true
 }
 
-// claim says whose some bytes are, in the words of the resource they stand
-// in. What a name means may follow in another resource (a host is described
-// by its cluster), so claims are resolved when everything has been read.
+// claim names the owner of bytes as their resource does. Another resource may define the name (a
+// cluster describes its host), so claims are resolved when everything has been read.
 type claim struct {
 	kind     claimKind
 	name     string
@@ -225,8 +224,7 @@ type routeUsers struct {
 	more  bool // and others
 }
 
-// maxNames bounds how many different names and owners are told apart. A proxy
-// with more has other worries; its further bytes are unattributed.
+// maxNames bounds how many names and owners are distinguished; further bytes are unattributed.
 const maxNames = 200_000
 
 func newNames() names {

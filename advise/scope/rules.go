@@ -231,7 +231,7 @@ func (n names) extension(name string, filter node, what string) claim {
 	return n.otherwise(name, what)
 }
 
-// istioFilter says whether istiod itself writes an HTTP filter of this name;
+// istioFilter reports whether istiod itself writes an HTTP filter of this name;
 // others come from EnvoyFilters, which leave no trace of their name but what
 // their own text adds ([Filters]).
 func istioFilter(name string) bool {

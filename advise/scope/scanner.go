@@ -8,23 +8,20 @@ import (
 	"strings"
 )
 
-// Proxy is what one proxy's configuration weighs. The bytes of Types, and
-// those of Owners, add up to DumpBytes and WireBytes.
+// Proxy is the size of one proxy's configuration. Types, and Owners, add up to DumpBytes and
+// WireBytes.
 type Proxy struct {
 	Name      string `json:"name"`
 	DumpBytes int64  `json:"dump_bytes"`           // as JSON in a config dump
 	WireBytes int64  `json:"wire_bytes,omitempty"` // as protobuf; 0 from a dump, which does not tell
 	Resources int    `json:"resources"`
-	// Simulated says that these resources were sent to a simulated proxy:
-	// sizes as JSON are worked out from them, and there is no bootstrap. Kind
-	// is the type of its node (sidecar, router, ztunnel), and Alike how many
-	// proxies it stands for; 0 if nobody counted. Of dumps only a ztunnel's has
-	// a Kind.
+	// Simulated says that the resources were sent to a simulated proxy: sizes as JSON are derived,
+	// and there is no bootstrap. Kind is the type of its node (sidecar, router, ztunnel), and Alike
+	// how many proxies it stands for; 0 is unknown. Of dumps only a ztunnel's has a Kind.
 	Simulated bool   `json:"simulated,omitempty"`
 	Kind      string `json:"kind,omitempty"`
 	Alike     int    `json:"alike,omitempty"`
-	// Incomplete says that reading ended with an error, and that the figures
-	// are only of what came before.
+	// Incomplete says that reading ended with an error; the figures are of what came before.
 	Incomplete bool        `json:"incomplete,omitempty"`
 	Types      []TypeSize  `json:"types"`
 	Owners     []OwnerSize `json:"owners"`
@@ -134,8 +131,7 @@ type sizeKey struct {
 	claim claim
 }
 
-// Scanner adds up the resources of one proxy. The zero value is not ready:
-// use [NewScanner].
+// Scanner adds up the resources of one proxy. Use [NewScanner].
 type Scanner struct {
 	names    names
 	types    map[string]*TypeSize

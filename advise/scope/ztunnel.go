@@ -33,7 +33,7 @@ var ztunnelMembers = map[string]func(key string, entry node) (typ string, j judg
 	},
 }
 
-// isZtunnel says whether the dump is a ztunnel's: it has workloads and
+// isZtunnel reports whether the dump is a ztunnel's: it has workloads and
 // Services, be it none, and nothing of an Envoy.
 func (d *dumpReader) isZtunnel() bool {
 	return d.sections == 0 && d.members["workloads"] && d.members["services"]

@@ -22,7 +22,7 @@ type Options struct {
 	Disturbed bool
 }
 
-// holdsOut tells whether a trial is not to be shown to the fit.
+// holdsOut reports whether a trial is not to be shown to the fit.
 func (o Options) holdsOut(cell record.Cell) bool {
 	for factor, level := range o.HoldOut {
 		if cell[factor] != level {

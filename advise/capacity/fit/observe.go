@@ -297,7 +297,7 @@ func (o *Observation) readConvergence(events []*record.Event) {
 	o.P50, o.P99 = counts.Quantile(0.5), counts.Quantile(0.99)
 }
 
-// calm tells whether a trial's pushes did not overlap: one was over before the
+// calm reports whether a trial's pushes did not overlap: one was over before the
 // next began, so that times are those of a push, not of waiting for CPUs.
 func (o *Observation) calm() bool {
 	return o.Waited*o.Contexts/float64(o.Replicas)/o.Replay.Window < mostOverlap

@@ -64,7 +64,7 @@ func BytesPerServiceOf(t push.Type) Parameter {
 	return firstOfTypes + Parameter(perType*int(t)+typeBytesPerService)
 }
 
-// ByDifference tells whether istiod sends a type by difference: what changed,
+// ByDifference reports whether istiod sends a type by difference: what changed,
 // and not all that a proxy has of it (pilot/pkg/xds: only CDS and EDS have delta
 // generators for sidecars).
 func ByDifference(t push.Type) bool { return t == push.CDS || t == push.EDS }

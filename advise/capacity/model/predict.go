@@ -244,7 +244,7 @@ func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 	return out, nil
 }
 
-// ofPairs tells whether an output is of pairs of a change and a proxy that needs it.
+// ofPairs reports whether an output is of pairs of a change and a proxy that needs it.
 func ofPairs(output string) bool {
 	return output == OutConvergenceP50 || output == OutConvergenceP99
 }

@@ -354,17 +354,17 @@ func textEntry(line []byte) (e entry, ok bool) {
 	return e, true
 }
 
-// isAddress says whether a word is what stands for an address in a log.
+// isAddress reports whether a word is what stands for an address in a log.
 func isAddress(word []byte) bool {
 	return string(word) == "-" || bytes.ContainsRune(word, ':') && !bytes.ContainsAny(word, "|\"")
 }
 
-// isCluster says whether a word may be the name of a cluster.
+// isCluster reports whether a word may be the name of a cluster.
 func isCluster(word string) bool {
 	return word == "" || word == "-" || len(word) <= longestCluster && !strings.ContainsAny(word, "\" \t{}")
 }
 
-// isHost says whether a word may be the host of a Service or ServiceEntry.
+// isHost reports whether a word may be the host of a Service or ServiceEntry.
 func isHost(word string) bool {
 	if strings.Trim(word, ".") == "" || len(word) > 253 {
 		return false

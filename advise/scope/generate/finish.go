@@ -246,7 +246,7 @@ type scoped struct {
 	hosts     []string
 }
 
-// loses says whether a host that was let in by name, and that nobody calls, is not any more.
+// loses reports whether a host that was let in by name, and that nobody calls, is not any more.
 func (s scoped) loses(namespace, name string, called set) bool {
 	if namespace == "." {
 		namespace = s.namespace

@@ -11,18 +11,17 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
-// Host is what a Sidecar lets in: a Service by its full name or a
-// ServiceEntry's host, in the namespace that it belongs to; * if nobody knows
-// in which.
+// Host is what a Sidecar lets in: the full name of a Service or a host of a ServiceEntry, with its
+// namespace; * if that is unknown.
 type Host struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"host"`
 }
 
-// String is as an egress host names it.
+// String is NAMESPACE/HOST, as in an egress listener.
 func (h Host) String() string { return h.Namespace + "/" + h.Name }
 
-// hostsOf are the keys of a map, in order.
+// hostsOf returns the sorted keys of a map.
 func hostsOf[V any](m map[Host]V) []Host {
 	out := make([]Host, 0, len(m))
 	for h := range m {
@@ -48,11 +47,11 @@ type Service struct {
 	Ports    int
 	TCP      bool // has a port whose requests the mesh cannot tell apart
 	Headless bool
-	// Direct: its endpoints are wherever callers turn to (ORIGINAL_DST) or DNS says,
-	// and proxies forget the counters of those that are none any more.
+	// Direct says that its endpoints are wherever callers connect to (ORIGINAL_DST) or what DNS
+	// returns: proxies drop the counters of those that are gone.
 	Direct   bool
 	Selector map[string]string // of the pods that are its endpoints
-	// Since is when the endpoint that is there for longest came; At says that it is known.
+	// Since is when the oldest endpoint came; At says that it is known.
 	Since    time.Time
 	At       bool
 	External bool   // of type ExternalName
@@ -60,7 +59,7 @@ type Service struct {
 	ExportTo []string
 }
 
-// visibleTo says whether a namespace sees what exportTo exports from its own.
+// visibleTo reports whether exportTo of an object in the namespace own includes another namespace.
 func visibleTo(exportTo []string, own, namespace string) bool {
 	if len(exportTo) == 0 {
 		return true
@@ -73,7 +72,7 @@ func visibleTo(exportTo []string, own, namespace string) bool {
 	return false
 }
 
-// Pods are those of a workload.
+// Pods summarises the pods of a workload.
 type Pods struct {
 	Number  int
 	Proxied int               // with a sidecar
@@ -91,11 +90,11 @@ type end struct {
 	since  time.Time // when it became one; zero if nobody knows
 }
 
-// controller is what makes pods.
+// controller is a Deployment, StatefulSet, DaemonSet or CronJob.
 type controller struct {
 	Workload
 	labels map[string]string
-	inject string // what its template says of sidecars
+	inject string // sidecar.istio.io/inject of its template
 }
 
 // Inventory is what is in the mesh.
@@ -138,14 +137,14 @@ type need struct {
 	ifKnown   bool // none if the mesh does not know it
 }
 
-// NewInventory is an empty mesh.
+// NewInventory returns an empty mesh.
 func NewInventory() *Inventory {
 	return &Inventory{Domain: "cluster.local", Root: "istio-system", Outbound: "ALLOW_ANY",
 		namespaces: map[string]map[string]string{}, services: map[Host]*Service{}, byName: map[string][]Host{}, workloads: map[Workload]*Pods{},
 		within: map[string][]Workload{}, pods: map[Workload]Workload{}, ends: map[string][]end{}, rules: map[scope.Owner]string{}, read: map[string]bool{}, added: map[string]bool{}, machines: map[string]int{}, finished: map[Workload]bool{}, born: map[Workload]time.Time{}}
 }
 
-// Has says whether objects of a kind were read; of ConfigMaps, whether the mesh's was.
+// Has reports whether objects of a kind were read; for ConfigMap, whether the mesh's was.
 func (inv *Inventory) Has(kind string) bool {
 	if kind == "ConfigMap" {
 		return inv.configured
@@ -153,8 +152,8 @@ func (inv *Inventory) Has(kind string) bool {
 	return inv.read[kind]
 }
 
-// AddProxy adds what a proxy's own dump says: its workload, and the hosts
-// that it was sent.
+// AddProxy adds a proxy's workload and the hosts in its configuration, unless lists of pods and
+// services were read.
 func (inv *Inventory) AddProxy(p scope.Proxy) {
 	if n := p.Node; n != nil && !inv.Has("Pod") {
 		inv.addPod(Workload{n.Namespace, n.Workload}, p.Name, n.Labels, true, n.Type != "sidecar")
@@ -175,7 +174,7 @@ func (inv *Inventory) AddProxy(p scope.Proxy) {
 	}
 }
 
-// addPod counts a pod, once however often it is listed.
+// addPod counts a pod once, however often it is listed.
 func (inv *Inventory) addPod(w Workload, name string, labels map[string]string, proxied, gateway bool) {
 	if _, known := inv.pods[Workload{w.Namespace, name}]; known {
 		return
@@ -202,7 +201,7 @@ func (inv *Inventory) addPod(w Workload, name string, labels map[string]string, 
 	inv.pods[Workload{w.Namespace, name}] = w
 }
 
-// addIdle notes a workload that has no pods now, unless it has.
+// addIdle adds a workload without pods, unless it has some.
 func (inv *Inventory) addIdle(w Workload, labels map[string]string) {
 	if inv.workloads[w] == nil {
 		p := &Pods{Labels: maps.Clone(labels), any: map[[2]string]bool{}, idle: true}
@@ -214,8 +213,8 @@ func (inv *Inventory) addIdle(w Workload, labels map[string]string) {
 	}
 }
 
-// idle notes workloads without pods that will have sidecars, as istiod's
-// webhook decides: by the template, or by the namespace.
+// idle adds workloads without pods that will have sidecars, by the rules of istiod's webhook: the
+// template's label, or the namespace's.
 func (inv *Inventory) idle() {
 	for _, c := range inv.controllers {
 		labels := inv.namespaces[c.Namespace]
@@ -227,13 +226,13 @@ func (inv *Inventory) idle() {
 	inv.controllers = nil
 }
 
-// generatedName is how a Deployment's pods are called.
+// generatedName matches the names of a Deployment's pods.
 var generatedName = regexp.MustCompile(`^(.+)-[bcdf0-9-hj-np-tv-xz2-9]{6,10}-[a-z0-9]{5}$`)
 
-// numberedName is how those of a StatefulSet or DaemonSet are.
+// numberedName matches those of a StatefulSet or DaemonSet.
 var numberedName = regexp.MustCompile(`^(.+)-(?:[0-9]+|[a-z0-9]{5})$`)
 
-// WorkloadOf is whose pod it is: of a pod that is gone, by its name.
+// WorkloadOf returns the workload of a pod; for one that is gone, by its name.
 func (inv *Inventory) WorkloadOf(namespace, pod string) Workload {
 	if w, known := inv.pods[Workload{namespace, pod}]; known {
 		return w
@@ -258,9 +257,8 @@ func (inv *Inventory) addService(s Service) {
 	inv.services[s.Host] = &s
 }
 
-// resolve finds what a host may mean for a caller: one, or several ServiceEntries
-// of that host in different namespaces. A host that is nowhere is kept by its
-// name.
+// resolve returns what a host may mean for a caller: one host, or the ServiceEntries of several
+// namespaces. An unknown host is returned by name.
 func (inv *Inventory) resolve(host, namespace, caller string) []Host {
 	for _, name := range inv.spellings(strings.ToLower(host), caller) {
 		var found []Host
@@ -283,7 +281,7 @@ func (inv *Inventory) resolve(host, namespace, caller string) []Host {
 	return []Host{{cmp.Or(namespace, "*"), host}}
 }
 
-// visible says whether a namespace sees a host, by exportTo.
+// visible reports whether exportTo lets a namespace see a host.
 func (inv *Inventory) visible(h Host, namespace string) bool {
 	to := inv.services[h].ExportTo
 	if len(to) == 0 {
@@ -292,15 +290,14 @@ func (inv *Inventory) visible(h Host, namespace string) bool {
 	return visibleTo(to, h.Namespace, namespace)
 }
 
-// Knows says whether the mesh has a host that is called from a namespace.
+// Knows reports whether the mesh has a host that a namespace calls.
 func (inv *Inventory) Knows(host, caller string) bool {
 	return inv.known(inv.resolve(host, "", caller)[0])
 }
 
-// known says whether there is such a host.
 func (inv *Inventory) known(h Host) bool { return inv.services[h] != nil }
 
-// spellings are the full names that a host may be short for.
+// spellings returns the full names that a host may abbreviate.
 func (inv *Inventory) spellings(host, caller string) []string {
 	names := []string{host}
 	switch parts := strings.Split(host, "."); {
@@ -314,7 +311,7 @@ func (inv *Inventory) spellings(host, caller string) []string {
 	return names
 }
 
-// wildcards are a host and the wildcards that hold it, the longest first.
+// wildcards returns a host and the wildcards that include it, the longest first.
 func wildcards(host string) []string {
 	out := []string{host}
 	for rest := strings.TrimPrefix(host, "*."); ; {
@@ -327,10 +324,10 @@ func wildcards(host string) []string {
 	}
 }
 
-// hosts are all that are known, in a fixed order.
+// hosts returns all known hosts, sorted.
 func (inv *Inventory) hosts() []Host { return hostsOf(inv.services) }
 
-// callers are the workloads that Sidecars concern, in a fixed order.
+// callers returns the workloads that have sidecars, sorted.
 func (inv *Inventory) callers() []Workload {
 	var out []Workload
 	for w, p := range inv.workloads {

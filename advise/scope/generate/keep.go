@@ -73,7 +73,7 @@ func (g *generator) madeUp(e Edge, to Host) OpenCode {
 	return ""
 }
 
-// listed says whether enough of the mesh's hosts is known to take others for made up.
+// listed reports whether enough of the mesh's hosts is known to take others for made up.
 // Beside the field that has the cluster, a real one stands only if a client has shifted
 // the fields by the name of a server.
 func (g *generator) listed(l looseness) bool {

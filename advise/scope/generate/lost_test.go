@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// lets says whether the Sidecar that will hold for a workload lets in a host.
+// lets reports whether the Sidecar that will hold for a workload lets in a host.
 func lets(r Result, m *mesh, w Workload, h Host) bool {
 	after := slices.DeleteFunc(slices.Clone(r.Sidecars), func(s Sidecar) bool { return s.Change == Delete })
 	return admits(effective(after, m.inv.Root, w.Namespace, m.inv.workloads[w].Labels).Hosts, w.Namespace, h)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// caller is a workload of a namespace, and what is to become of it.
+// caller is a workload of a namespace whose scope is decided.
 type caller struct {
 	Workload
 	pods     *Pods
@@ -18,8 +18,8 @@ type caller struct {
 	covered  bool
 }
 
-// meshDefault makes the Sidecar of the root namespace: what a workload has
-// that nobody knows yet, in a namespace without a Sidecar.
+// meshDefault makes the Sidecar of the root namespace. It governs workloads that are not known yet
+// in namespaces without a Sidecar.
 func (g *generator) meshDefault(callers []Workload) {
 	if len(g.o.Only) > 0 { // it would hold for others too
 		g.mesh = effective(g.inv.existing, g.inv.Root, g.inv.Root, nil)
@@ -56,8 +56,8 @@ func (g *generator) meshDefault(callers []Workload) {
 	g.out = append(g.out, g.mesh)
 }
 
-// on is a Sidecar in the place of the one that exists there, with what else
-// that says; otherwise it takes over what the next in line says.
+// on returns a Sidecar that replaces the existing one and takes over the rest of its spec;
+// without one, the rest of the next that governs the pods.
 func (g *generator) on(namespace, workload string, selector map[string]string, hosts []string) Sidecar {
 	s := Sidecar{Namespace: namespace, Selector: selector, Hosts: hosts, Name: "default", Labels: map[string]string{Label: labelValue}}
 	names := map[string]bool{}
@@ -90,9 +90,8 @@ func (g *generator) on(namespace, workload string, selector map[string]string, h
 	return s
 }
 
-// namespace makes the Sidecars of a namespace: its own where the mesh's default
-// lets in too little or far too much, and those of workloads that it would cost
-// too much, or that must keep what they have.
+// namespace makes the Sidecars of a namespace: its own if the mesh's default lets in too little or
+// far too much, and those of workloads that would lose too much or must keep their scope.
 func (g *generator) namespace(namespace string, workloads []Workload) {
 	union, all := g.callersOf(namespace, workloads)
 	base := g.mesh
@@ -135,8 +134,8 @@ func (g *generator) namespace(namespace string, workloads []Workload) {
 	}
 }
 
-// worth says whether a workload shall have a Sidecar of its own, and the share
-// of its saving that would be lost without.
+// worth reports whether a workload gets a Sidecar of its own, and the share of its saving that
+// would be lost without.
 func (g *generator) worth(c *caller, base int64) (bool, float64) {
 	saves := g.view(c.Namespace).weight - c.weight
 	if saves <= 0 || base <= c.weight {
@@ -146,7 +145,7 @@ func (g *generator) worth(c *caller, base int64) (bool, float64) {
 	return lost > g.o.Exception, lost
 }
 
-// base is the Sidecar of a namespace, or the mesh's default if that will do.
+// base returns the Sidecar of a namespace, or the mesh's default if that suffices.
 func (g *generator) base(namespace string, union set, all []caller) Sidecar {
 	wide, covered := []string(nil), false
 	for _, c := range all {
@@ -195,7 +194,7 @@ func (g *generator) base(namespace string, union set, all []caller) Sidecar {
 	return s
 }
 
-// widened are egress hosts with those that they lack.
+// widened adds the hosts that egress hosts lack.
 func (g *generator) widened(hosts []string, namespace string, by set) []string {
 	out := slices.Clone(hosts)
 	for _, h := range by.sorted() {
@@ -209,9 +208,8 @@ func (g *generator) widened(hosts []string, namespace string, by set) []string {
 	return out
 }
 
-// callersOf are the workloads of a namespace that are not under a Sidecar of
-// the user's own, with what they need, and all of that together with what
-// workloads called that are gone.
+// callersOf returns the workloads of a namespace that no Sidecar of the user selects, and all that
+// they and workloads that are gone need.
 func (g *generator) callersOf(namespace string, workloads []Workload) (set, []caller) {
 	union := set{}
 	union.merge(g.kept[Workload{Namespace: namespace}])
@@ -264,18 +262,16 @@ func (g *generator) left(all []caller, s Sidecar) {
 	}
 }
 
-// passingLabels are labels that change with every rollout, or that a Sidecar
-// cannot count on.
+// passingLabels change with every rollout, or are not reliable.
 var passingLabels = []string{"pod-template-hash", "controller-revision-hash", "pod-template-generation", "statefulset.kubernetes.io/pod-name",
 	"apps.kubernetes.io/pod-index", "controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name",
 	"rollouts-pod-template-hash", "deployment", "batch.kubernetes.io/job-completion-index",
 	"security.istio.io/tlsMode", "service.istio.io/canonical-name", "service.istio.io/canonical-revision", "istio.io/rev", "topology.istio.io/network"}
 
-// versionLabels change with a release: a workload that must keep what it has is
-// not selected by them.
+// versionLabels change with a release. A workload that must keep its scope is not selected by them.
 var versionLabels = []string{"version", "app.kubernetes.io/version", "helm.sh/chart", "chart"}
 
-// lasting is a selector, unless it takes a label that the next release changes.
+// lasting returns a selector, unless the next release changes one of its labels.
 func (g *generator) lasting(selector map[string]string) map[string]string {
 	for _, name := range versionLabels {
 		if _, has := selector[name]; has {
@@ -285,9 +281,8 @@ func (g *generator) lasting(selector map[string]string) map[string]string {
 	return selector
 }
 
-// selector finds labels that a workload's pods have and no others' of the
-// namespace: one label if that suffices, the usual ones first. nil if nothing
-// tells them apart.
+// selector finds labels that only this workload's pods have in the namespace: one label if that
+// suffices, common ones first; nil if nothing tells them apart.
 func (g *generator) selector(w Workload) map[string]string {
 	labels := maps.Clone(g.inv.workloads[w].Labels)
 	for _, name := range passingLabels {
@@ -321,8 +316,7 @@ func (g *generator) selector(w Workload) map[string]string {
 	return nil
 }
 
-// alone says whether labels select the pods of one workload and none of
-// another's.
+// alone reports whether labels select the pods of no other workload.
 func (g *generator) alone(w Workload, labels map[string]string) bool {
 	for _, other := range g.inv.within[w.Namespace] {
 		hit := other != w
@@ -336,16 +330,16 @@ func (g *generator) alone(w Workload, labels map[string]string) bool {
 	return true
 }
 
-// unseen is a workload of which nobody knows what it calls. It keeps its scope: in the Sidecar, or
-// in one of its own.
+// unseen describes a workload whose calls are unknown. It keeps its scope in the Sidecar, or, if
+// that is "", in one of its own.
 func (g *generator) unseen(c *caller, sidecar string) Open {
 	why := g.uncovered(c.Workload)
 	why.Idle = c.pods.idle
 	return Open{Code: OpenUnseen, Workload: c.Workload, Count: c.pods.Proxied, Why: why, Sidecar: sidecar}
 }
 
-// egress writes hosts as a Sidecar has them: a namespace as a whole where all
-// of it is needed, its own as ".", and nothing twice.
+// egress writes hosts as egress hosts: NAMESPACE/* if all of a namespace is needed, the own
+// namespace as ".".
 func (g *generator) egress(hosts set, namespace string) []string {
 	v := g.view(namespace)
 	number := map[string]int{}
@@ -371,8 +365,7 @@ func (g *generator) egress(hosts set, namespace string) []string {
 	return tidy(out)
 }
 
-// tidy sorts egress hosts, without doubles; "." comes first. Nothing at all is
-// said by ~/*.
+// tidy sorts egress hosts and removes duplicates; "." comes first. No host at all is ~/*.
 func tidy(hosts []string) []string {
 	if len(hosts) == 0 {
 		return []string{"~/*"}

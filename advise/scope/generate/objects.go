@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// object is an object of the API as far as it is read.
+// object is the part of an API object that is read.
 type object struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -56,7 +56,7 @@ type containerStatus struct {
 	} `json:"state"`
 }
 
-// readers are the kinds of objects that matter.
+// readers are by kind.
 var readers = map[string]func(*Inventory, object) error{
 	"Namespace": (*Inventory).readNamespace, "Pod": (*Inventory).readPod,
 	"Service": (*Inventory).readService, "ServiceEntry": (*Inventory).readEntry,
@@ -69,15 +69,14 @@ var readers = map[string]func(*Inventory, object) error{
 	"WorkloadEntry": (*Inventory).readWorkloadEntry,
 }
 
-// Kinds are those that matter, as kubectl lists them.
+// Kinds are those that are read, as kubectl lists them.
 const Kinds = "namespaces,pods,deployments,statefulsets,daemonsets,cronjobs,workloadentries,services,serviceentries,virtualservices,destinationrules,sidecars,envoyfilters,wasmplugins,requestauthentications"
 
 // Routes are those of the Gateway API, which not every cluster has.
 const Routes = "httproutes,grpcroutes,tcproutes,tlsroutes"
 
-// Read reads a list of objects, or one, as `kubectl get -o json` and the API
-// server write them. kind is theirs where they do not say it, "" otherwise.
-// Kinds that do not matter are read over.
+// Read reads a list of objects, or one, as kubectl and the API server write them. kind is for lists
+// whose objects do not name theirs. Other kinds are skipped.
 func (inv *Inventory) Read(r io.Reader, kind string) error {
 	err := scope.ReadObjects(r, func(listed string, raw json.RawMessage) error {
 		var o object

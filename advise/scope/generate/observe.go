@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Workload is who calls: what a Deployment, a StatefulSet... runs. Without a
-// name it is some workload of the namespace, nobody knows which.
+// Workload is a caller: what a Deployment, a StatefulSet... runs. Without a name it is an unknown
+// workload of the namespace.
 type Workload struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"workload,omitempty"`
@@ -122,7 +122,7 @@ func (s *Span) add(o Span) {
 	s.Hours |= o.Hours
 }
 
-// Edge is that a workload calls a host.
+// Edge is a workload that calls a host.
 type Edge struct {
 	From Workload `json:"from"`
 	// Host is as the source names it, without a port. Namespace is that of
@@ -138,7 +138,7 @@ type Edge struct {
 	loose looseness
 }
 
-// looseness is how easily a client may have made a name up that a log has.
+// looseness is how easily a client may have made up a name in a log.
 type looseness int
 
 // In order; the least of those of a name counts.
@@ -149,7 +149,7 @@ const (
 	loosest
 )
 
-// Seen is what is known of a workload beside whom it calls.
+// Seen is what is known of a workload besides its calls.
 type Seen struct {
 	Sources Sources // that watch its proxy
 	Served  int64   // requests or connections it served
@@ -187,7 +187,7 @@ type edgeKey struct {
 	namespace, host string
 }
 
-// Observations are who was seen to call whom.
+// Observations record who calls whom.
 type Observations struct {
 	edges   map[edgeKey]*Edge
 	seen    map[Workload]*Seen
@@ -203,15 +203,15 @@ type Observations struct {
 	notes   []Note
 }
 
-// NewObservations has none yet.
+// NewObservations returns an empty set.
 func NewObservations() *Observations {
 	return &Observations{edges: map[edgeKey]*Edge{}, seen: map[Workload]*Seen{}, callers: map[string]Sources{}}
 }
 
-// Call adds calls of which the caller's own proxy told, or whoever declares them.
+// Call adds calls that the caller's own proxy reports, or that are declared.
 func (o *Observations) Call(e Edge) error { return o.call(e, true) }
 
-// Heard adds calls of which only those know who were called.
+// Heard adds calls that only the called side reports.
 func (o *Observations) Heard(e Edge) error { return o.call(e, false) }
 
 func (o *Observations) call(e Edge, own bool) error {
@@ -241,9 +241,8 @@ func (o *Observations) call(e Edge, own bool) error {
 	return err
 }
 
-// room says whether a host is kept that the mesh does not know and that a client may
-// have made up: the first of a workload are, of each looseness, and others are
-// counted, so that no client fills the memory.
+// room reports whether an unknown host that a client may have made up is kept: the first
+// maxOutside of a workload are, of each looseness. Others are counted, which bounds the memory.
 func (o *Observations) room(w Workload, host string, l looseness, at Span) (bool, error) {
 	s, err := o.watch(w, AccessLog, at)
 	if err != nil {
@@ -260,7 +259,7 @@ func (o *Observations) room(w Workload, host string, l looseness, at Span) (bool
 	return true, nil
 }
 
-// Strange adds a call to a cluster whose name tells no host.
+// Strange adds a call to a cluster without a host in its name.
 func (o *Observations) Strange(w Workload, cluster string, source Sources, at Span) error {
 	s, err := o.watch(w, source, at)
 	if err != nil {
@@ -276,14 +275,13 @@ func (o *Observations) Strange(w Workload, cluster string, source Sources, at Sp
 	return nil
 }
 
-// Empty says whether no source saw anybody.
+// Empty reports whether no source saw anything.
 func (o *Observations) Empty() bool { return o.sources == 0 }
 
-// Whole says that a source was asked for all callers of the mesh, and not for those
-// of some namespaces.
+// Whole marks a source that was asked for the callers of all namespaces.
 func (o *Observations) Whole(source Sources) { o.whole |= source }
 
-// tells are the sources that tell of calls from a namespace, if there are any.
+// tells returns the sources that would report calls from a namespace.
 func (o *Observations) tells(namespace string) Sources {
 	out := o.callers[namespace]
 	for _, some := range o.callers {
@@ -292,12 +290,12 @@ func (o *Observations) tells(namespace string) Sources {
 	return out
 }
 
-// sees says whether sources see connections without requests.
+// sees reports whether a workload's sources see connections without requests.
 func (o *Observations) sees(s *Seen) bool {
 	return s != nil && (s.Sources&(Counters|Declared) != 0 || s.Sources&o.tcp != 0)
 }
 
-// watch notes that a source watches a workload's proxy.
+// watch records that a source watches a workload's proxy.
 func (o *Observations) watch(w Workload, source Sources, at Span) (*Seen, error) {
 	o.sources |= source
 	if source&timeless != source {
@@ -316,8 +314,7 @@ func (o *Observations) watch(w Workload, source Sources, at Span) (*Seen, error)
 	return s, nil
 }
 
-// Served adds requests that a workload served: it is there, and its proxy is
-// watched.
+// Served adds requests that a workload served.
 func (o *Observations) Served(w Workload, n int64, source Sources, at Span) error {
 	s, err := o.watch(w, source, at)
 	if err == nil {
@@ -327,7 +324,7 @@ func (o *Observations) Served(w Workload, n int64, source Sources, at Span) erro
 	return err
 }
 
-// Left adds calls that left the mesh: to hosts that it does not know.
+// Left adds calls to hosts outside the mesh.
 func (o *Observations) Left(w Workload, host string, n int64, source Sources, at Span) error {
 	s, err := o.watch(w, source, at)
 	if err != nil || n == 0 {
@@ -344,7 +341,7 @@ func (o *Observations) Left(w Workload, host string, n int64, source Sources, at
 	return nil
 }
 
-// Edges are all calls, in a fixed order.
+// Edges returns all calls, sorted.
 func (o *Observations) Edges() []Edge {
 	out := make([]Edge, 0, len(o.edges))
 	for _, e := range o.edges {
@@ -357,7 +354,7 @@ func (o *Observations) Edges() []Edge {
 	return out
 }
 
-// Workloads are all that were seen, in a fixed order.
+// Workloads returns all workloads that were seen, sorted.
 func (o *Observations) Workloads() []Workload {
 	return workloadsOf(o.seen)
 }

@@ -95,7 +95,7 @@ func (g *generator) exports(consumers map[Host]map[string]bool, unseen int) {
 	}
 }
 
-// meshNeeds says whether the mesh's configuration names a host.
+// meshNeeds reports whether the mesh's configuration names a host.
 func (g *generator) meshNeeds(h Host) bool {
 	return admits(g.o.Always, "", h) || slices.ContainsFunc(g.inv.needs, func(n need) bool { return slices.Contains(g.needHosts(n, n.namespace), h) })
 }

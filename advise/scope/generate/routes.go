@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// virtualService is what of a VirtualService, or of a route of the Gateway API for
-// a Service, matters to scopes.
+// virtualService is the part of a VirtualService, or of a Gateway API route for a Service, that
+// matters to scopes.
 type virtualService struct {
 	namespace, name string
 	hosts, to       []string // full names
@@ -57,8 +57,7 @@ func (inv *Inventory) readVirtual(o object) error {
 	return nil
 }
 
-// full is the name that istiod makes of a short one: it is of the namespace of
-// the object that it stands in.
+// full expands a short name as istiod does, in the namespace of the object that has it.
 func (inv *Inventory) full(host, namespace string) string {
 	if !strings.ContainsAny(host, ".*") {
 		return serviceHost(strings.ToLower(host), namespace, inv.Domain)
@@ -161,8 +160,8 @@ func (inv *Inventory) backends(tree any, namespace string, found map[string]bool
 	}
 }
 
-// link completes routes by what others say: a delegate's routes are those of the
-// VirtualService that names it, and a ServiceEntry's hosts those of its routes.
+// link adds the destinations of delegates to the VirtualServices that name them, and the hosts of
+// ServiceEntries to their routes.
 func (inv *Inventory) link() {
 	of := map[Workload]int{}
 	for i, v := range inv.virtual {
@@ -191,11 +190,11 @@ func (inv *Inventory) link() {
 	}
 }
 
-// overlap says whether two hosts, which may be wildcards, have names in common
+// overlap reports whether two hosts, which may be wildcards, have names in common
 // (pkg/config/host, Name.Matches).
 func overlap(a, b string) bool { return strings.EqualFold(a, b) || subset(a, b) || subset(b, a) }
 
-// has says whether one of the hosts, and which of its own, a VirtualService is for.
+// has returns the hosts of a VirtualService that overlap a set.
 func (v virtualService) has(hosts set) (own []Host) {
 	for _, mine := range v.hosts {
 		for h := range hosts {
@@ -211,7 +210,7 @@ func (v virtualService) has(hosts set) (own []Host) {
 	return own
 }
 
-// leads says whether a VirtualService leads to one of the hosts.
+// leads reports whether a VirtualService leads to one of the hosts.
 func (v virtualService) leads(hosts set) bool {
 	for h := range hosts {
 		if slices.ContainsFunc(v.to, func(to string) bool { return overlap(to, h.Name) }) {
@@ -221,10 +220,9 @@ func (v virtualService) leads(hosts set) bool {
 	return false
 }
 
-// routes adds the VirtualServices that hold for what is called, and what they
-// lead to. Counters name where a request went, not what was asked for: that may be
-// any host of a VirtualService that leads there. Routes are not applied one after
-// the other, so that two steps find all.
+// routes adds the VirtualServices that apply to what is called, and their destinations. Counters
+// name where a request went; the app may have asked for any host of a VirtualService that leads
+// there. Routes are not chained, so two steps find all.
 func (g *generator) routes(hosts set, caller string) {
 	asked := set{}
 	asked.merge(hosts)

@@ -16,7 +16,6 @@ import (
 // Label marks Sidecars that were generated; a later one may take their place.
 const Label = "meshtrial.dev/generated"
 
-// labelValue is what it has.
 const labelValue = "scope"
 
 // What becomes of a Sidecar.
@@ -113,7 +112,7 @@ func existingSidecar(namespace, name string, raw json.RawMessage) (Sidecar, erro
 	return s, nil
 }
 
-// admits says whether egress hosts let in a host, for proxies of a namespace
+// admits reports whether egress hosts let in a host, for proxies of a namespace
 // (pilot/pkg/model/sidecar.go, hostClassification).
 func admits(hosts []string, own string, h Host) bool {
 	admitted := false
@@ -137,7 +136,7 @@ func admits(hosts []string, own string, h Host) bool {
 	return admitted
 }
 
-// subset says whether all that a host stands for is within another, which may
+// subset reports whether all that a host stands for is within another, which may
 // be a wildcard (pkg/config/host, Name.SubsetOf).
 func subset(host, of string) bool {
 	if host == of || of == "*" {
@@ -147,13 +146,11 @@ func subset(host, of string) bool {
 	return wild && strings.HasSuffix(strings.TrimPrefix(host, "*"), suffix)
 }
 
-// selective says whether it holds for the pods that it selects: those of a
-// namespace are looked for first, and one in the root namespace is no mesh
-// default.
+// selective reports whether a Sidecar has a workload selector. istiod looks for these first; one in
+// the root namespace is not the mesh's default.
 func (s Sidecar) selective() bool { return s.some || len(s.Selector) > 0 }
 
-// egressProxy is the host of the proxy through which a Sidecar's workloads leave
-// the mesh.
+// egressProxy returns the host of a Sidecar's outboundTrafficPolicy.egressProxy.
 func egressProxy(spec map[string]any) string {
 	policy, _ := spec["outboundTrafficPolicy"].(map[string]any)
 	proxy, _ := policy["egressProxy"].(map[string]any)
@@ -161,8 +158,8 @@ func egressProxy(spec map[string]any) string {
 	return host
 }
 
-// older says which of two Sidecars istiod looks at first; one that is yet to be
-// made is the youngest.
+// older reports whether istiod prefers a Sidecar to another: the older one; one that does not exist
+// yet is the youngest.
 func (s Sidecar) older(than Sidecar) bool {
 	switch {
 	case s.created.Equal(than.created):
@@ -173,15 +170,14 @@ func (s Sidecar) older(than Sidecar) bool {
 	return s.created.Before(than.created)
 }
 
-// selects says whether a Sidecar without or with a selector holds for pods of
-// these labels.
+// selects reports whether a Sidecar's selector, or its lack, matches pods with these labels.
 func (s Sidecar) selects(labels map[string]string) bool {
 	return within(s.Selector, labels)
 }
 
-// effective is the one of several Sidecars that holds for pods with these
-// labels in a namespace, as istiod chooses: by selector, of the namespace, of
-// the root namespace. Without one, all there is.
+// effective returns the Sidecar that governs pods with these labels in a namespace, as istiod
+// chooses: by selector, then of the namespace, then of the root namespace. Without one, a Sidecar
+// that lets in everything.
 func effective(all []Sidecar, root, namespace string, labels map[string]string) Sidecar {
 	var selecting, own, mesh *Sidecar
 	first := func(at **Sidecar, s *Sidecar) {
@@ -212,7 +208,7 @@ func effective(all []Sidecar, root, namespace string, labels map[string]string) 
 	return Sidecar{Hosts: []string{"*/*"}}
 }
 
-// object is the resource as its manifest has it.
+// object is the manifest of a Sidecar with a spec.
 func (s Sidecar) object(spec map[string]any) map[string]any {
 	metadata := map[string]any{"name": s.Name, "namespace": s.Namespace}
 	if len(s.Labels) > 0 {
@@ -224,7 +220,7 @@ func (s Sidecar) object(spec map[string]any) map[string]any {
 	return map[string]any{"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": metadata, "spec": spec}
 }
 
-// spec is what is to be.
+// spec is the generated spec.
 func (s Sidecar) spec() map[string]any {
 	spec := maps.Clone(s.rest)
 	if spec == nil {
@@ -258,8 +254,8 @@ func (s Sidecar) before() string {
 	return string(text)
 }
 
-// Manifests writes the Sidecars that are to be created or changed, each with
-// its reason, and names those to delete, in the order in which to apply them.
+// Manifests writes the Sidecars to create or change, each with its reason, and names those to
+// delete, in the order in which to apply them.
 func (r Result) Manifests() string {
 	var b strings.Builder
 	for _, s := range r.Steps() {
@@ -308,7 +304,7 @@ type Step struct {
 	Before, After map[string]any
 }
 
-// plain is an object of JSON's own types alone, as clients of the API want it.
+// plain converts an object to JSON types, as clients of the API require.
 func plain(object map[string]any) map[string]any {
 	text, err := json.Marshal(object)
 	var out map[string]any
@@ -321,9 +317,8 @@ func plain(object map[string]any) map[string]any {
 	return out
 }
 
-// Steps are the changes in an order in which no workload has less than what it
-// needs in between: Sidecars of workloads first, then those of namespaces, then the
-// mesh's, whose scopes are narrower than none; those that go last.
+// Steps returns the changes in an order in which no workload lacks what it needs in between:
+// Sidecars of workloads, then of namespaces, then the mesh's, then deletions.
 func (r Result) Steps() []Step {
 	var out []Step
 	for _, s := range r.Sidecars {

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
-// readPod finds whose pod it is as istiod does for its workload's name.
+// readPod reads a pod, with its workload's name as istiod finds it.
 func (inv *Inventory) readPod(o object) error {
 	var spec struct {
 		Containers     []container `json:"containers"`
@@ -80,7 +80,7 @@ func (inv *Inventory) readPod(o object) error {
 	return nil
 }
 
-// addEnd notes a pod as an endpoint of Services: since it is ready, if that is known.
+// addEnd adds a pod as an endpoint of Services, since it became ready.
 func (inv *Inventory) addEnd(o object) {
 	e := end{labels: o.Metadata.Labels, since: o.Status.Start}
 	for _, c := range o.Status.Conditions {
@@ -97,7 +97,7 @@ func (inv *Inventory) addEnd(o object) {
 	inv.ends[o.Metadata.Namespace] = append(inv.ends[o.Metadata.Namespace], e)
 }
 
-// age finds since when Services have an endpoint.
+// age sets how long Services have had an endpoint.
 func (inv *Inventory) age() {
 	for _, s := range inv.services {
 		if s.At = len(s.Selector) > 0 && inv.Has("Pod"); !s.At {
@@ -118,13 +118,13 @@ func (inv *Inventory) age() {
 	}
 }
 
-// NotSidecar says whether the arguments of a container istio-proxy make it a
+// NotSidecar reports whether the arguments of a container istio-proxy make it a
 // proxy that no Sidecar concerns: a gateway, a waypoint or a ztunnel.
 func NotSidecar(args []string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool { return arg == "router" || arg == "waypoint" || arg == scope.NodeZtunnel })
 }
 
-// within says whether all of some labels are among others.
+// within reports whether all of some labels are among others.
 func within(some, labels map[string]string) bool {
 	for key, value := range some {
 		if labels[key] != value {
@@ -134,8 +134,7 @@ func within(some, labels map[string]string) bool {
 	return true
 }
 
-// readWorkloadEntry reads a machine that registered itself, whose proxy has a scope
-// as pods have. Others may be endpoints without a proxy.
+// readWorkloadEntry reads a machine. One that registered itself has a proxy; others may not.
 func (inv *Inventory) readWorkloadEntry(o object) error {
 	var spec struct {
 		Labels map[string]string `json:"labels"`
@@ -157,8 +156,8 @@ func (inv *Inventory) readWorkloadEntry(o object) error {
 	return nil
 }
 
-// readController reads what makes pods: whoever has none now, since it is scaled to
-// none or runs by the clock, has a scope when they come.
+// readController reads a controller: if it has no pods now (scaled to none, or scheduled), its pods
+// will need a scope.
 func (inv *Inventory) readController(o object) error {
 	type template struct {
 		Metadata struct {
@@ -191,7 +190,7 @@ func (inv *Inventory) readController(o object) error {
 	return nil
 }
 
-// jobNumber is what a CronJob gives its Jobs' names.
+// jobNumber matches the suffix of the Jobs of a CronJob.
 var jobNumber = regexp.MustCompile(`-[0-9]{8,}$`)
 
 type container struct {
