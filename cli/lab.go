@@ -274,17 +274,6 @@ func newLabEnvCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// shellWord is a word as a shell takes it, in quotes if it needs them.
-func shellWord(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_@%+=:,./-", r)
-	}
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
-		return s
-	}
-	return app.ShellQuote(s)
-}
-
 // parseMeshes parses --mesh.
 func parseMeshes(text string) ([]string, error) {
 	var names []string

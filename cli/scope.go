@@ -193,53 +193,15 @@ func fileProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (
 	return proxies, nil
 }
 
-// noDump adds a hint on what to name instead of a path without a dump.
+// noDump adds a hint to the error of a path without a dump.
 func noDump(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errs.WithHint(errs.Usage("there is no config dump %s", path), "%s", scope.TakeDump)
 	}
 	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
-		return errs.WithHint(err, "%s", dumpsIn(path))
+		return errs.WithHint(err, "name the dumps in it (--dump DIR/*.json), or the directory of a run with --run")
 	}
 	return err
-}
-
-// dumpsIn is a hint on how to name the dumps in a folder.
-func dumpsIn(folder string) string {
-	has := func(dir, name string) bool {
-		_, err := os.Stat(filepath.Join(dir, name))
-		return err == nil
-	}
-	const ofRun = "the dumps of a run are read with --run "
-	parent := filepath.Join(folder, "..")
-	switch {
-	case has(folder, store.DirConfigs):
-		return ofRun + shellWord(folder)
-	case has(parent, store.FileHeader) && has(parent, store.DirConfigs):
-		return ofRun + shellWord(parent)
-	case has(folder, store.FileHeader), has(parent, store.FileHeader):
-		return "this run has no configuration of proxies: a study records it with the measure config"
-	}
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return scope.TakeDump
-	}
-	dir := ""
-	if clean := filepath.Clean(folder); clean != "." {
-		dir = shellWord(clean) + "/"
-	}
-	var all []string
-	for _, end := range scopeFiles {
-		if slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-			return strings.HasSuffix(e.Name(), end) && !strings.HasPrefix(e.Name(), ".") // which * leaves out
-		}) {
-			all = append(all, dir+"*"+end)
-		}
-	}
-	if len(all) == 0 {
-		return scope.TakeDump
-	}
-	return "name the dumps in it: --dump " + strings.Join(all, " ")
 }
 
 // scopeFiles are the extensions of files with the configuration of a proxy.

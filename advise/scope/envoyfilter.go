@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
@@ -29,9 +28,6 @@ const maxFilters = 64 << 20
 // adds are the operations that bring something new
 // (istio.io/api/networking/v1alpha3, EnvoyFilter_Patch_Operation).
 var adds = map[string]bool{"ADD": true, "INSERT_BEFORE": true, "INSERT_AFTER": true, "INSERT_FIRST": true, "REPLACE": true}
-
-// kinds are JSON's kinds of values as encoding/json calls them.
-var kinds = map[string]string{"array": "a list", "object": "an object", "string": "a text", "bool": "true or false", "number": "a number"}
 
 // ReadFilters reads what `kubectl get envoyfilters -A -o json` prints, or one
 // EnvoyFilter as JSON. Patches that change what is there (MERGE, REMOVE) add
@@ -67,8 +63,7 @@ func ReadFilters(r io.Reader) (Filters, error) {
 	}
 	err = json.Unmarshal(data, &list)
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		kind, _, _ := strings.Cut(wrong.Value, " ") // a number stands with its text
-		err = fmt.Errorf("byte %d: %s is not what belongs there", wrong.Offset, kinds[kind])
+		err = fmt.Errorf("byte %d: unexpected %s", wrong.Offset, wrong.Value)
 	}
 	if err != nil {
 		return nil, errs.WithHint(errs.Usage("EnvoyFilters: %v", err), "list them with: kubectl get envoyfilters -A -o json")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -110,7 +109,11 @@ func parse(data []byte) (Request, error) {
 	var f file
 	d := json.NewDecoder(bytes.NewReader(document))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+	err = d.Decode(&f)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return r, fmt.Errorf("%s: unexpected %s", wrong.Field, wrong.Value)
+	}
+	if err != nil {
 		return r, err
 	}
 	switch {

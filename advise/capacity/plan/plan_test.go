@@ -57,7 +57,7 @@ func TestParseErrors(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", "proxies is missing"},
 		{"proxies: 5\n", "services is missing"},
-		{"proxies: many\nservices: 1\nchanges: {rate: 1}\n", "proxies"},
+		{"proxies: many\nservices: 1\nchanges: {rate: 1}\n", "proxies: unexpected string"},
 		{mesh + "changes: {rate: 0}\n", "changes.rate is 0: must be from 0.0001"},
 		{mesh + "changes: {rate: 1, mix: {endpoint: 1}}\n", `changes.mix: unknown kind of change "endpoint": did you mean`},
 		{mesh + "changes: {rate: 1}\ntarget: {cpu: 5%}\n", `unknown field "target"`},
