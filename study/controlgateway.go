@@ -149,7 +149,7 @@ func gatewayFindings() []finding.Def {
 		compared(us("route_acked", "until a route is acknowledged", "From a route's commit until the last of the simulated gateways has acknowledged it: median over the changes that requests ask for.", SectionRoutes), SectionLevers),
 		after, resolution,
 		count("routes_unserved", finding.UnitRoutes, "routes never served", "Routes that were never served to the end, per trial.", SectionRoutes),
-		count("route_errors", finding.UnitRequests, "requests to routes that failed", "Requests to routes that had neither 200 nor, before the first good one, 404, per trial.", SectionRoutes),
+		count("route_errors", finding.UnitRequests, "requests to routes that failed", "Requests to routes that failed: not answered by 200 or, before the first good one, 404, per trial.", SectionRoutes),
 		compared(us("attached_all", "until a Gateway's status has all routes", "From the last route's commit until the Gateway's status has all of them in attachedRoutes.", SectionAttached), SectionLevers),
 		us("attached_all_since_first", "until a Gateway's status has all routes, from the first", "The same from the first route's commit.", SectionAttached),
 		compared(us("attached_none", "until a Gateway's status has no route left", "From the answer to the last deletion of a route until attachedRoutes has none of them.", SectionAttached), SectionLevers),

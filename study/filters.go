@@ -297,9 +297,9 @@ func filtersPattern() string {
 // filtersDoc describes the factor; [writeParts] has the parts.
 const filtersDoc = "Parts of the server's sidecar that are switched on in addition to what other factors say: none, or some joined by +, as lua+authz-allow-100. docs/study.md has a table of them."
 
-// writeParts is the table of parts for the documentation.
+// writeParts lists the parts for the documentation.
 func writeParts(b *strings.Builder) {
-	b.WriteString("\n### Parts of the factor filters\n\n| part | what it is | N is the number of |\n|---|---|---|\n")
+	b.WriteString("\n### Parts of the factor filters\n\n")
 	for _, k := range partKinds {
 		name, number := k.Name, ""
 		switch {
@@ -307,8 +307,8 @@ func writeParts(b *strings.Builder) {
 			name += "-NAME"
 		case k.Number != "":
 			name += "-N"
-			number = fmt.Sprintf("%s, from %d to %d", k.Number, k.Low, k.High)
+			number = fmt.Sprintf(" (%d to %d %s)", k.Low, k.High, k.Number)
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, k.Doc, number)
+		fmt.Fprintf(b, "- `%s`%s: %s\n", name, number, brief(k.Doc))
 	}
 }

@@ -2,24 +2,27 @@ package study
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/invopop/jsonschema"
 
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// Reference returns the documentation of study files in Markdown, made from
-// the same tables as the parser: docs/study.md.
+// Reference returns the documentation of study files in Markdown, made from the same tables
+// as the parser: docs/study.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceHead)
-	b.WriteString("## Fields\n\n")
-	s := defaults()
-	writeFields(&b, root(s), "")
-	b.WriteString("\n## Measures\n\n| studies of | names for `measures` |\n|---|---|\n")
-	for _, p := range Kinds() {
-		fmt.Fprintf(&b, "| %s | `%s` |\n", p.About(), strings.Join(p.Measures(), "`, `"))
+	b.WriteString("## Fields\n\nEach with its type or values, and its default.\n\n")
+	writeFields(&b, root(defaults()).schema(), defaultTrees(), "")
+	b.WriteString("\n## Measures\n\n")
+	for _, k := range Kinds() {
+		fmt.Fprintf(&b, "- Of %s: `%s`\n", k.About(), strings.Join(k.Measures(), "`, `"))
 	}
-	b.WriteString("\n## Factors\n\n")
+	b.WriteString("\n## Factors\n\nEach with its levels, or examples of them, and its default.\n\n")
 	writeFactors(&b, dataFactors)
 	writeParts(&b)
 	b.WriteString(referenceData)
@@ -31,97 +34,240 @@ func Reference() string {
 	b.WriteString(referenceResilience)
 	b.WriteString(referenceSections)
 	b.WriteString(referenceFindings)
-	for _, p := range Kinds() {
-		writeFindings(&b, p)
+	listed := map[string]bool{}
+	for _, k := range Kinds() {
+		writeFindings(&b, k, listed)
 	}
 	return b.String()
 }
 
-func writeFindings(b *strings.Builder, p Kind) {
-	fmt.Fprintf(b, "\nOf studies of %s:\n\n| finding | what it is | unit |\n|---|---|---|\n", p.About())
-	var run []finding.Def
-	for _, d := range p.Findings().All() {
-		if !reached(d) {
+// brief is the first phrase of a description.
+func brief(doc string) string {
+	const enough = 4 // words before a comma that are a phrase
+	depth := 0
+	for i, r := range doc {
+		switch r {
+		case '(', '{':
+			depth++
+		case ')', '}':
+			depth--
+		case '.', ';', ':', ',':
+			phrase := doc[:i]
+			words := len(strings.Fields(phrase))
+			end := i+1 == len(doc) || doc[i+1] == ' '
+			if depth == 0 && end && (r == '.' || words > 1 && r != ',' || words >= enough) {
+				return phrase
+			}
+		}
+	}
+	return doc
+}
+
+// defaultTrees are studies of each kind with every section at its defaults.
+func defaultTrees() []*node {
+	var out []*node
+	for _, text := range []string{
+		"{hops: {}, money: {}, sizing: {}, profile: {}}",
+		"{control: {traffic: {}, gateway: {}}, tune: {}}",
+		"{timeline: {}}",
+	} {
+		tree, err := readTree([]byte(text), "", true)
+		if err != nil { // it is YAML
+			panic(err)
+		}
+		d := &decoder{root: tree, kind: kindOf(tree)}
+		s := defaultsOf(d.kind)
+		root(s).decode(d, tree)
+		out = append(out, root(s).encode())
+	}
+	return out
+}
+
+// defaultAt is the value at a path in the first tree that has one, "" for none.
+func defaultAt(trees []*node, path string) string {
+	for _, n := range trees {
+		for step := range strings.SplitSeq(path, ".") {
+			if n != nil {
+				n = n.get(step)
+			}
+		}
+		if n != nil && n.kind == scalar && n.text != "" {
+			return n.text
+		}
+	}
+	return ""
+}
+
+// writeFields lists the fields of a mapping and of those below it, from its schema.
+func writeFields(b *strings.Builder, s *jsonschema.Schema, defaults []*node, prefix string) {
+	for p := s.Properties.Oldest(); p != nil; p = p.Next() {
+		path, words := prefix+p.Key, []string{typeOf(p.Value)}
+		if slices.Contains([]string{"mapping", "list", "text"}, words[0]) {
+			words = nil
+		}
+		if def := defaultAt(defaults, path); def != "" {
+			words = append(words, def)
+		} else if slices.Contains(s.Required, p.Key) {
+			words = append(words, "required")
+		}
+		of := ""
+		if len(words) > 0 {
+			of = " (" + strings.Join(words, ", ") + ")"
+		}
+		fmt.Fprintf(b, "- `%s`%s: %s\n", path, of, brief(p.Value.Description))
+		if path == "graph" || path == "timeline" || path == "tune" { // docs/scenarios.md and docs/tuning.md have them
 			continue
 		}
-		if d.Named() {
-			fmt.Fprintf(b, "| `%s` | %s | %s |\n", d.Name, d.Doc, d.Unit)
-		} else {
-			run = append(run, d)
+		if inner, step := mappingOf(p.Value), "."; inner != nil && !ofLevels(inner) {
+			if p.Value.Items != nil {
+				step = "[]."
+			}
+			writeFields(b, inner, defaults, path+step)
 		}
 	}
-	b.WriteString("\nOf a run, for `assert` alone:\n\n| finding | what it is | unit |\n|---|---|---|\n")
-	for _, d := range run {
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", strings.Replace(d.Name, "*", "...", 1), d.Doc, d.Unit)
+}
+
+// mappingOf is the schema of a value's fields, or of its entries' fields; nil if it has none.
+func mappingOf(s *jsonschema.Schema) *jsonschema.Schema {
+	for _, one := range append([]*jsonschema.Schema{s, s.Items}, s.AnyOf...) {
+		if one != nil && one.Properties != nil && one.Properties.Len() > 0 {
+			return one
+		}
 	}
+	return nil
+}
+
+// ofLevels reports whether a mapping's fields are factors.
+func ofLevels(s *jsonschema.Schema) bool {
+	first := s.Properties.Oldest().Value
+	return first.Ref != "" || first.Items != nil && first.Items.Ref != ""
+}
+
+// typeOf is a field's type in a word or two, or its values.
+func typeOf(s *jsonschema.Schema) string {
+	if len(s.AnyOf) > 0 {
+		var words []string
+		for _, one := range s.AnyOf {
+			words = append(words, typeOf(one))
+		}
+		return strings.Join(words, " or ")
+	}
+	switch {
+	case s.Const != nil:
+		return fmt.Sprint(s.Const)
+	case len(s.Enum) > 0 && len(s.Enum) <= 10:
+		words := make([]string, len(s.Enum))
+		for i, one := range s.Enum {
+			words[i] = fmt.Sprint(one)
+		}
+		return strings.Join(words, "|")
+	case s.Type == "object":
+		return "mapping"
+	case s.Type == "array":
+		return "list"
+	case s.Type == "string" && s.Pattern == durationPattern:
+		return "time"
+	case s.Type == "string" && s.Pattern == (ratioValue{}).schema().Pattern:
+		return "per cent"
+	case s.Type == "string" && len(s.Enum) > 0:
+		return "name"
+	case s.Type == "string":
+		return "text"
+	}
+	return s.Type
 }
 
 func writeFactors(b *strings.Builder, table []Factor) {
-	b.WriteString("| factor | what it is | levels | default |\n|---|---|---|---|\n")
 	for _, f := range table {
-		levels := strings.Join(f.Levels, ", ")
+		levels := strings.Join(f.Levels, "|")
 		if f.Levels == nil {
-			levels = "as " + strings.Join(f.Examples, ", ")
+			levels = strings.Join(f.Examples, "|") + "|..."
 		}
-		if f.Unit != "" {
-			levels += " (" + f.Unit + ")"
+		def := f.Default
+		if f.Usual != "" {
+			def = "usually " + f.Usual
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Name, strings.ReplaceAll(f.Doc, "|", "\\|"), strings.ReplaceAll(levels, "|", "\\|"), f.defaultWords())
+		fmt.Fprintf(b, "- `%s` (%s; %s): %s\n", f.Name, levels, def, brief(f.Doc))
 	}
 }
 
-// writeFields lists the fields of an object and of those below it.
-func writeFields(b *strings.Builder, o object, prefix string) {
-	if prefix == "" {
-		b.WriteString("| field | what it means | default |\n|---|---|---|\n")
+// generic is a finding's name with words for what it has in common with others: the part, the
+// percentile, the type or the term.
+func generic(name string) string {
+	for _, one := range []struct{ pattern, word string }{
+		{`_(p50|p90|p99|p999|max)(_|$)`, "_PCT$2"},
+		{`_(cds|eds|lds|rds|sds|nds|ecds|wds|wads)(_|$)`, "_TYPE$2"},
+		{`_((client_|server_|idle_)?node_proxy|(client|server|entry|last)_proxy)(_|$)`, "_PART$4"},
+		{`_(waypoint|gateway|generator|worker|machine)(_|$)`, "_PART$2"},
+		{`^saved_`, "bill_"},
+		{`_(control|second_control_plane|control_plane|unattributed|node_agent)(_|$)`, "_PART$2"},
+		{`_saved_by_(none|lua)$`, "_saved_by_..."},
+		{`_per_(connection|cluster|listener|route)$`, "_per_THING"},
+		{`^(envoy|agent)_(cpu|memory)_`, "sidecar_${2}_"},
+		{`_since_first$`, ""},
+		{`^stage_(watch|debounce|push_context|queue|generate|wire|ack)$`, "stage_STAGE"},
+		{`^hop_.*_(latency_PCT|cpu_[a-z]+|cpu_PART)$`, "hop_TERM_MEASURE"},
+		{`\*`, "..."},
+	} {
+		name = regexp.MustCompile(one.pattern).ReplaceAllString(name, one.word)
 	}
-	for _, f := range o.fields {
-		def := ""
-		switch v := f.value.(type) {
-		case object, factorsValue, cellValue, controlValue:
-		case stopValue:
-			def = "none"
-		default:
-			if n := v.encode(); n != nil && n.kind == scalar {
-				def = n.text
-			}
+	return name
+}
+
+// writeFindings lists the findings of a kind; those that differ only in a part, a percentile
+// or the like have one line, and those listed for another kind none.
+func writeFindings(b *strings.Builder, k Kind, listed map[string]bool) {
+	fmt.Fprintf(b, "\nOf studies of %s:\n\n", k.About())
+	overhead := map[string]bool{}
+	var names []string
+	first := map[string]finding.Def{}
+	for _, d := range k.Findings().All() {
+		if !reached(d) {
+			continue
 		}
-		if f.required {
-			def = "required"
+		name, differs := strings.CutSuffix(d.Name, "_overhead")
+		name = generic(name)
+		if stem, ok := strings.CutSuffix(name, "_PCT"); ok && first[stem].Name != "" {
+			continue // a percentile over changes
 		}
-		fmt.Fprintf(b, "| `%s%s` | %s | %s |\n", prefix, f.name, f.doc, def)
-		switch v := f.value.(type) {
-		case object:
-			writeFields(b, v, prefix+f.name+".")
-		case controlValue:
-			writeFields(b, v.section(), prefix+f.name+".")
-		case trafficValue:
-			writeFields(b, v.section(), prefix+f.name+".")
-		case gatewayValue:
-			writeFields(b, v.section(), prefix+f.name+".")
-		case tuneValue:
-			t := defaultTune()
-			writeFields(b, v.object(&t), prefix+f.name+".")
-		case stopValue:
-			writeFields(b, v.object(&Stop{}), prefix+f.name+".")
-		case interface{ presets() object }: // what the study states
-			writeFields(b, v.presets(), prefix+f.name+".")
-		case profileValue:
-			p := DefaultProfiling()
-			writeFields(b, v.object(&p), prefix+f.name+".")
-		case listValue[Search]:
-			if inner, ok := v.element(&Search{}).(object); ok {
-				writeFields(b, inner, prefix+f.name+"[].")
-			}
-		case billValue:
-			writeFields(b, v.object(&Bill{}), prefix+f.name+".")
-		case hopsValue:
-			writeFields(b, v.object(&Hops{Interception: true}), prefix+f.name+".")
-		case listValue[Published]:
-			if inner, ok := v.element(&Published{}).(object); ok {
-				writeFields(b, inner, prefix+f.name+"[].")
-			}
+		if overhead[name] = overhead[name] || differs; differs {
+			continue
 		}
+		if _, seen := first[name]; !seen {
+			names, first[name] = append(names, name), d
+		}
+	}
+	var lines, again []string
+	for _, name := range names {
+		d, marks := first[name], ""
+		if overhead[name] {
+			marks = "*"
+		}
+		if !d.Named() {
+			marks += "†"
+		}
+		doc := d.Doc
+		if strings.Contains(name, "PART") {
+			part := partDoc(d.Part)
+			doc = strings.NewReplacer("For "+part+": ", "", "the pod of "+part, "the part's pod", part, "the part").Replace(doc)
+		}
+		doc, _, _ = strings.Cut(brief(doc), " (")
+		doc = strings.TrimSuffix(doc, " for each answered request")
+		text := fmt.Sprintf(" (%s): %s\n", d.Unit, doc)
+		if listed[name+text] {
+			again = append(again, "`"+name+"`")
+			continue
+		}
+		listed[name+text] = true
+		if last := len(lines) - 1; last >= 0 && strings.HasSuffix(lines[last], text) {
+			lines[last] = strings.TrimSuffix(lines[last], text) + ", `" + name + "`" + marks + text
+			continue
+		}
+		lines = append(lines, "- `"+name+"`"+marks+text)
+	}
+	b.WriteString(strings.Join(lines, ""))
+	if len(again) > 0 {
+		b.WriteString("- As above: " + strings.Join(again, ", ") + "\n")
 	}
 }
 
@@ -129,9 +275,8 @@ const referenceHead = `# Study files
 
 <!-- Made from the program's own tables: make documents -->
 
-A study is a YAML file that asks one question: what varies, what each
-combination is compared with, and how long to measure. This one asks for a
-sidecar's cost at two rates:
+A study is a YAML file that asks one question: what varies, what each combination is compared
+with, and how long to measure. This one asks for a sidecar's cost at two rates:
 
     # yaml-language-server: $schema=study.schema.json
     name: my-study
@@ -145,33 +290,22 @@ sidecar's cost at two rates:
     blocks: {min: 4, max: 12, limit: 5m}
     stop: {finding: latency_p50_overhead, half_width: 7.5%, of: {sidecars: both}}
 
-- ` + "`meshtrial study schema > study.schema.json`" + ` gives editors what they need to complete and
-  check a study.
-- ` + "`meshtrial study check FILE`" + ` says what is wrong and where.
-- ` + "`meshtrial study plan FILE`" + ` prints the cells, what each is compared with, what the lab must
-  have, and the time it takes.
-- ` + "`meshtrial study show quick --source`" + ` prints a shipped study as a template for your own.
+Every combination of levels is a cell. A block is one pass over all cells in random order. Baseline
+cells run twice in a block: the difference between the two is the noise floor. Times, sizes and
+percentages carry their unit (` + "`250ms`, `1KiB`, `7.5%`" + `).
 
-Every combination of levels is a cell. A block is one pass over all cells in random order.
-Baseline cells run twice in a block: the difference between the two is the noise floor. The
-same seed gives the same order.
+| command | what it does |
+|---|---|
+| ` + "`meshtrial study schema > study.schema.json`" + ` | lets editors complete and check studies; the schema has the full text of each field and factor |
+| ` + "`meshtrial study check FILE`" + ` | says what is wrong, and where |
+| ` + "`meshtrial study plan FILE`" + ` | prints cells, comparisons, time, and notes about levels without effect |
+| ` + "`meshtrial study show quick --source`" + ` | prints a shipped study to begin with |
 
-Times, sizes and percentages carry their unit (` + "`250ms`, `1KiB`, `7.5%`" + `). A fault is reported
-with its position, and nothing is started.
+` + "`--set path=value`" + ` overrides a part of the file: ` + "`--set window=1s`, `--set blocks.max=6`" + `. A factor
+is set by its name alone: ` + "`--set rate=2000`" + ` fixes it, ` + "`--set connections=[8,16]`" + ` varies it.
 
-` + "`--set path=value`" + ` overrides a part of the file: ` + "`--set window=1s`, `--set blocks.max=6`" + `. A
-factor is set by its name alone, whichever it was before: ` + "`--set rate=2000`" + ` fixes it to a
-level, ` + "`--set connections=[8,16]`" + ` varies it.
-
-Levels without effect are reported:
-
-- ` + "`meshtrial study plan`" + ` and runs say where a flag changes nothing, as with a factor that every
-  variant sets, and where no cell has the flag's level.
-- They and ` + "`meshtrial study check`" + ` say which levels of the file mean nothing in any cell, not
-  even in those of a variant that is left out.
-- A factor that varies but means nothing in any cell is refused, because the study would not
-  answer what it asks. It is not refused if flags have left out the cells or variants in which
-  it means something.
+A factor that varies without effect in any cell is refused, unless flags or left-out variants have
+narrowed the study down.
 
 `
 
@@ -187,22 +321,12 @@ recorded as the ` + "`permissive`" + ` that it is, and refused if ` + "`mtls`" +
 const referenceControl = `
 A study is one of the control plane if it has the section ` + "`control`, be it `{}`" + `. It has these
 factors and no others, and the fields ` + "`workload`, `load`, `warmup`, `window` and `interval`" + `
-have no place in it. Some factors mean nothing in some cells:
+have no place in it. ` + "`sidecar_hosts`" + ` means nothing without a Sidecar resource, ` + "`xds` and `clients`" + ` without
+simulated proxies, ` + "`change_rate` and `change_arrival`" + ` where a trace says when.
 
-| factor | means nothing |
-|---|---|
-| ` + "`sidecar_hosts`" + ` | without a Sidecar resource |
-| ` + "`endpoints`" + ` | without Services |
-| ` + "`slice_namespaces`" + ` | without EndpointSlices |
-| ` + "`xds`, `clients`" + ` | without simulated proxies |
-| ` + "`change_rate`, `change_arrival`" + ` | where a trace says when |
-
-The factors from ` + "`sidecar_scope`" + ` on are levers: settings of istiod and of the mesh. The default
-of each is ` + "`installed`" + `, which leaves a lever as the mesh was installed. Trials set only levers
-that a study gives another level; the run puts them back when it ends. What the other levers
-were is read from the running istiod and kept in the record. Before anything runs, the plan
-and its warnings assume istiod's own levels for them. Levels that mean what istiod has built
-in (` + "`push_throttle: default`, `debounce_after: 100ms`" + `) are set like any other.
+The factors from ` + "`sidecar_scope`" + ` on are levers: settings of istiod and of the mesh. ` + "`installed`" + `
+leaves a lever as it is. Trials set only levers that a study gives another level, and the run
+reverts them when it ends. What the others were is read from the running istiod and recorded.
 `
 
 const referenceResilience = `
@@ -210,89 +334,51 @@ A study is one of resilience if it has the section ` + "`timeline`" + `. It has 
 others, and the fields ` + "`workload`, `window` and `interval`" + ` have no place in it.
 [scenarios.md](scenarios.md) says what stands in ` + "`graph` and `timeline`" + `.
 
-A mesh's levers mean nothing without a mesh. None is set where ztunnel or a waypoint carries the
-requests (` + "`sidecars: ambient`, `waypoint`" + `): ztunnel has no levers, and a waypoint does what Istio
-does by default, retries included. ` + "`meshtrial study plan`" + ` says where such a cell is compared
-with one that has levers. If the timeline has steps, the retries that Istio's sidecars make by
-default count as a lever beside ztunnel. ` + "`retry_on` and `per_try_timeout`" + ` mean nothing where
-` + "`retries`" + ` is off.
+Levers mean nothing without a mesh, nor where ztunnel or a waypoint carries the requests; ` + "`meshtrial study plan`" + `
+notes where such a cell is compared with one that has levers. ` + "`retry_on` and `per_try_timeout`" + ` mean
+nothing where ` + "`retries`" + ` is off.
 `
 
 const referenceSections = `
 ## Variants
 
-Where a study compares a few settings by name rather than every combination, it
-lists them:
+Named sets of levels, for a few settings rather than every combination:
 
 ` + "```yaml" + `
 control: {changes: 10}
 settings: {proxies: 11, gateways: 2}
 variants:
   none: {}
-  sidecar: {sidecar_scope: mesh, sidecar_hosts: "istio-system/*,prometheus/*", outbound_policy: REGISTRY_ONLY}
-  sidecar-debounce: {sidecar_scope: mesh, sidecar_hosts: "istio-system/*,prometheus/*", outbound_policy: REGISTRY_ONLY, debounce_after: 2500ms}
+  sidecar: {sidecar_scope: mesh, sidecar_hosts: "istio-system/*,prometheus/*"}
+  sidecar-debounce: {sidecar_scope: mesh, sidecar_hosts: "istio-system/*,prometheus/*", debounce_after: 2500ms}
 baseline: {variant: none}
 ` + "```" + `
 
-A variant's levels override the settings. The variants are the levels of a factor called
-` + "`variant`" + `. It can be combined with other factors, narrowed down
-(` + "`--set variant=[none,sidecar]`" + `) and named wherever cells are. When variants are left out, a
-factor that only they set can be varied, and what they alone need, such as a gateway or
-recorded changes, may stay. Studies of all kinds can have variants.
+A variant's levels override the settings. The variants are the levels of a factor ` + "`variant`" + `, which
+can be combined with other factors, narrowed down (` + "`--set variant=[none,sidecar]`" + `), and named
+wherever cells are. What only left-out variants need may stay in the file.
 
 ## Search
 
-` + "`search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]`" + ` asks for the
-highest number of proxies at which p99 convergence stays within 2 s, for every
-combination of the other factors. Each block climbs the given levels to the first that
-breaks the bound; higher ones need not be measured.
+` + "`search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]`" + ` asks for the highest number of
+proxies at which p99 convergence stays within 2 s, for every combination of the other factors. Each
+block climbs the given levels to the first that breaks the bound. With ` + "`tolerance: 10%`" + ` the search
+halves the gap between the last level that held and the first that broke until they are within a
+tenth of each other.
 
-With ` + "`tolerance: 10%`" + ` the search goes on between the last level that held and the first that
-broke. It halves their interval by the geometric mean until they are within a tenth of each
-other. Later blocks measure the levels on both sides of the limit again, until each side is
-sure. Where these levels are too near the bound to tell, later blocks also measure levels
-further out.
+The finding ` + "`highest_proxies`" + ` has a 95% interval, from the highest level that surely holds to the
+lowest that surely breaks; it takes three blocks or more. An end that is not known makes it ` + "`open`" + `
+(` + "`high`, `low` or `both`" + `), and an assertion on it fails. Only istiod's own failures break a bound.
+See [method.md](method.md#searches).
 
-The finding ` + "`highest_proxies`" + ` has a 95% interval, from the highest level that holds for sure to
-the lowest that breaks for sure. Its estimate is the highest level that held on balance. An end
-may not be known, as when every level holds. Then the finding has ` + "`open` (`high`, `low`" + ` or
-` + "`both`" + `), reports say "or more" or "below", and an assertion on an upper end that is open fails.
+In studies of the data plane the factor is ` + "`rate`" + `, with levels that double. If the generator or the
+machine saturates before the sidecars, ` + "`highest_rate`" + ` is open above.
 
-The interval needs three blocks or more. Two leave it wide, with one open end in a third of all
-runs or more; a single block gives none. Of ` + "`blocks`, `max`" + ` bounds how far a search goes, and
-the run ends when every search has its answer. See [method.md](method.md#searches).
-
-Only istiod's own failures break a bound: the finding exceeds it, changes never arrived or were
-never acknowledged, or istiod's own failure made the trial invalid. A level without a valid
-trial for any other reason says nothing.
-
-In studies of the data plane the factor is ` + "`rate`" + `, as in
-` + "`search: [{factor: rate, finding: latency_p99, bound: 10 ms, tolerance: 15%}]`" + `, with levels that
-double. A rate breaks the bound only because of the sidecars. If the generator or the machine
-saturates first, or if the same load exceeds the bound without sidecars, the finding
-` + "`highest_rate`" + ` ends at the highest level that surely holds. It is then open above, and
-inconclusive.
-
-Such studies also have ` + "`knee_rate`" + `: the highest rate at which p99 latency stays within twice its
-value at the lowest rate, by medians over blocks. Rates at which the generator or the machine
-gave out do not end it.
-
-` + "`at: {change_rate: 2}`" + ` confines a search to some levels of the other factors, so
-that two searches need not measure all combinations:
-
-` + "```yaml" + `
-control: {}
-factors:
-  proxies: [250, 500, 1000, 2000]
-  change_rate: [2, 8, 32]
-search:
-  - {factor: proxies, finding: convergence_p99, bound: 2 s, at: {change_rate: 2}, tolerance: 25%}
-  - {factor: change_rate, finding: convergence_p99, bound: 2 s, at: {proxies: 250}, tolerance: 50%}
-` + "```" + `
+` + "`at: {change_rate: 2}`" + ` confines a search to some levels of the other factors.
 
 ## Bill
 
-` + "`bill`" + ` prices the parts of a sidecar, one by one:
+` + "`bill`" + ` prices the parts of a sidecar, one by one ([bill.md](bill.md)):
 
 ` + "```yaml" + `
 settings: {sidecars: both, mtls: "off"}
@@ -303,98 +389,54 @@ bill:
 measures: [latency, cpu, memory]
 ` + "```" + `
 
-It generates variants:
-
-- ` + "`base`" + `;
-- one of each part over the base;
-- ` + "`together`" + `: all parts, or those named in ` + "`together`" + `, which must name them where two parts are
-  levels of one factor;
-- with ` + "`direct: remove` or `both`, one `without-PART`" + ` for each part of ` + "`together`" + `.
-
-Factors in ` + "`factors`" + ` vary beside the variants: there is one bill for each of their combinations.
-All figures are within-block differences, with Student's t over blocks. The intervals of a bill
-are simultaneous at 95%, so that of many parts none looks expensive by chance.
-
-Each part gets CPU and latency per request, memory, its share of the CPU of the proxies that have
-it (` + "`bill_cpu`, `bill_cpu_client_proxy`, `bill_latency_p50`, `bill_memory`, `bill_share`" + `..., and
-` + "`bill_money`" + ` with the section money), and a rank. Parts that cannot be ranked share one.
-` + "`bill_sum`" + ` is the sum of the parts that are on together, ` + "`bill_interaction`" + ` what all together
-cost beyond it. The saving from removing a part is reported only if it was measured, by
-` + "`saved_cpu`" + ` and the like.
+It generates the variants ` + "`base`" + `, one of each part over the base, ` + "`together`" + ` (all parts, or those
+named there: two levels of one factor exclude each other) and, with ` + "`direct: remove` or `both`" + `,
+` + "`without-PART`" + ` for each part of ` + "`together`" + `. There is one bill for each combination of ` + "`factors`" + `.
 
 ## Hops
 
-` + "`hops: {}`" + ` splits the cost of a request through two sidecars: the path without any, the client's
-and the server's sidecar in plain text, mutual TLS between them, and the redirection of
-connections to them. It generates variants, each of which adds one element (` + "`bare`, `client`" + `,
-` + "`server`, `both`, `tls`, `redirect`" + `). Each term is a difference of two variants within blocks
-(` + "`hop_client_proxy_latency_p50`" + ` and the like). The residual (` + "`hop_residual_`" + `...) is reported
-with the terms, with its interval.
+` + "`hops: {}`" + ` splits the cost of a request through two sidecars by the variants ` + "`bare`, `client`" + `,
+` + "`server`, `both`, `tls` and `redirect`" + `, each of which adds one element.
 
 ## Money
 
-` + "`money: {rps: 1000000, proxies: 2000, core_month: 40, gb_month: 4}`" + ` states a mesh and its prices.
-Findings then say what the mesh's proxies would need and cost if each request used as much of
-them as in a trial: ` + "`money_cores`, `money_cpu`, `money_memory` and `money_month`" + `, each with its
-interval, and with ` + "`_overhead`" + ` what a cell costs or saves against its baseline.
-
-- **Sidecars.** Each of the mesh's proxies counts as an average proxy of the cell, whether the
-  cell has them at both ends of a call or at one. ` + "`proxies_per_hop`" + ` says how many each call
-  passes.
-- **Proxies that pods share** (ztunnel, a waypoint, a gateway). A call costs what it took of all
-  that it passed, whatever ` + "`proxies_per_hop`" + ` says. Their memory has no price here, because the
-  mesh does not say how many there are; section [sizing](#sizing) prices it.
-
-Where the rate varies and ` + "`proxies`" + ` is given, ` + "`money_cpu_fit`" + ` prices each request at the slope and
-each proxy at what the line has without requests, so that the measured rate does not matter. What
-a mesh costs beyond its proxies (interrupts, the control plane) is not included.
+` + "`money: {rps: 1000000, proxies: 2000, core_month: 40, gb_month: 4}`" + ` states a mesh and its prices, and
+findings say what its proxies would need and cost at the use of a trial. A sidecar counts as an
+average proxy of the cell, ` + "`proxies_per_hop`" + ` of them for each call. Where pods share a proxy, a call
+costs what it took of all that it passed; their memory is priced by [sizing](#sizing) alone. Where
+the rate varies and ` + "`proxies`" + ` is given, ` + "`money_cpu_fit`" + ` does not depend on the measured rate.
 
 ## Sizing
 
-` + "`sizing: {pods: 1000, nodes: 50, rps: 20000, l7: 20%, waypoints: 10}`" + ` states a mesh. The report
-then begins with which way of carrying the mesh's requests takes less CPU and memory: sidecars in
-pods, ztunnel on nodes, or ztunnel with waypoints for the share of requests that need L7. Its
-section *Where each wins* has the figures.
+` + "`sizing: {pods: 1000, nodes: 50, rps: 20000, l7: 20%, waypoints: 10}`" + ` states a mesh. The report begins
+with which way of carrying its requests takes less CPU and memory: sidecars, ztunnel, or ztunnel
+with waypoints for the share of requests that need L7. The study needs cells of each way at two
+rates or more (` + "`sidecars: [none, both, ambient]`, `rate: [20, 200, 1000]`" + `), from what a sidecar of your
+mesh carries to what a node's proxy does.
 
-The study needs cells of each way at two rates or more (` + "`sidecars: [none, both, ambient]`" + `,
-` + "`rate: [20, 200, 1000]`" + `). Each proxy of the stated mesh takes what was measured at the rate that it
-would carry there, on straight lines between a block's rates. So let the rates reach from what a
-sidecar of your mesh carries to what a node's proxy does. Two ways are compared inside blocks. The
-border between them is looked for along the requests per second of each pod, the pods on each node
-and the share of L7, with the others as stated.
+A graph in which nothing happens can be sized too. With ` + "`replicas: [1, 5, 10]`" + ` in place of rates,
+sizing tells what each pod adds, of a mesh without requests (` + "`rps: 0`" + `) and waypoints. With prices
+(` + "`money: {core_month: 40, gb_month: 4}`" + `) the report also says which way costs less (` + "`sized_month`" + `).
 
-A graph of services in which nothing happens can be sized too, with ` + "`mesh: [none, istio, linkerd]`" + `
-beside it. A request is then a call between two of its services. With ` + "`replicas: [1, 5, 10]`" + ` in
-place of rates, sizing tells what each pod adds, of a mesh without requests (` + "`rps: 0`" + `) and without
-waypoints.
-
-| flag | what it does |
-|---|---|
-| ` + "`meshtrial report RUN --set sizing.pods=200`" + ` | states another mesh of a run that was made |
-| ` + "`--set sizing=none`" + ` | leaves the section out, so that one rate will do |
-| ` + "`--set money=none`" + ` | leaves out section money, and published figures in money; a flag that sets another currency leaves out the latter |
-
-With the prices of a core and of a gigabyte beside it (` + "`money: {core_month: 40, gb_month: 4}`" + `) the
-report says first which way costs less, CPU and memory together (` + "`sized_month`" + `). Only the prices,
-` + "`utilisation` and `currency`" + ` of section money count there: the mesh is that of ` + "`sizing`" + `. The
-findings of section money appear beside it only if that section states a mesh of its own (` + "`rps`" + `,
-` + "`hops`, `proxies_per_hop` or `proxies`" + `).
-` + "`meshtrial report RUN --set money.core_month=25 --set money.gb_month=3`" + ` prices a run that was made.
+` + "`meshtrial report RUN --set sizing.pods=200`" + ` states another mesh, or other prices, of a run that was
+made; ` + "`--set sizing=none` and `--set money=none`" + ` leave the sections out.
 
 ## When changes come
 
-` + "`change_rate`" + ` is a number of changes per second, or a schedule as the load generator's flags have
-it: ` + "`ramp:1:20:30s`" + ` goes evenly from 1 to 20 per second in 30 s, ` + "`steps:1:10s,8:5s,1:10s`" + ` holds
-one rate after the other. The last rate stays.
-
-` + "`change_arrival: burst:10`" + ` makes changes in bursts of ten at once, as often as gives the rate on
-the whole; ` + "`burst`" + ` makes all at once. Recorded changes come from ` + "`control.trace`" + ` or from a file
-beside the study, with ` + "`change: trace`" + `.
+` + "`change_rate`" + ` is a number of changes per second, or a schedule: ` + "`ramp:1:20:30s`" + ` goes from 1 to 20 per
+second in 30 s, ` + "`steps:1:10s,8:5s,1:10s`" + ` holds one rate after the other, and the last stays.
+` + "`change_arrival: burst:10`" + ` makes ten at once, as often as the rate asks; ` + "`burst`" + ` makes all at once.
+Recorded changes come from ` + "`control.trace`" + ` or a file, with ` + "`change: trace`" + `.
 `
 
 const referenceFindings = `
 ## Findings
 
-Names for ` + "`stop`, `published`, `search` and `assert`" + `. In names that end in
-` + "`...`" + ` a run says what follows.
+Names for ` + "`stop`, `published`, `search` and `assert`" + `; those with † are of a whole run, for
+` + "`assert`" + ` alone. Those with * have a second one whose name ends in ` + "`_overhead`" + `: the difference
+to the baseline. In names, PART is a part of the request path or of the machine
+(` + "`client_proxy`, `node_proxy`, `worker`, `control_plane`, `machine`" + ` and so on), PCT is a percentile or ` + "`max`" + `, TYPE
+an xDS type, THING a connection, cluster, listener or route, and TERM and MEASURE are those of hops. What ` + "`...`" + `
+stands for a run says. There are also ` + "`saved_`" + `... beside ` + "`bill_`..., `envoy_`... and `agent_`... beside `sidecar_`" + `...,
+and ` + "`attached_`..." + "`_since_first`" + `. Not every combination exists; the schema has all names.
 `

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
-	"github.com/invopop/jsonschema"
 	validation "github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
@@ -86,30 +85,6 @@ func TestReferenceExample(t *testing.T) {
 	}
 	if s := parseOK(t, strings.Join(example, "")); len(s.Factors) != 2 {
 		t.Errorf("%+v", s)
-	}
-}
-
-// Every field of the sections of a control plane's study has a line of its own in the
-// reference.
-func TestReferenceListsFieldsOfSections(t *testing.T) {
-	reference := Reference()
-	var walk func(path string, s *jsonschema.Schema)
-	walk = func(path string, s *jsonschema.Schema) {
-		if s.Properties == nil {
-			return
-		}
-		for p := s.Properties.Oldest(); p != nil; p = p.Next() {
-			at := path + "." + p.Key
-			if !strings.Contains(reference, "| `"+at+"` |") {
-				t.Errorf("%s has no line", at)
-			}
-			walk(at, p.Value)
-		}
-	}
-	for _, f := range root(defaults()).fields {
-		if f.name == "control" || f.name == "tune" {
-			walk(f.name, f.value.schema())
-		}
 	}
 }
 
