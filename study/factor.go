@@ -1,10 +1,17 @@
 package study
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
+
+	"github.com/invopop/jsonschema"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 // NotApplicable stands in a cell for a factor that means nothing there, as the
@@ -165,4 +172,332 @@ func effective(table []Factor, cell record.Cell) record.Cell {
 		}
 	}
 	return out
+}
+
+// NewInteger is a factor of another package's kind of study, whose levels are whole
+// numbers of a unit, from low to high; docs/extending has one.
+func NewInteger(kind Kind, name, unit, def, doc string, low, high int64) Factor {
+	return Factor{Name: name, Kind: kind, Scope: ScopeLoad, Unit: unit, Default: def, Doc: doc, Numeric: true,
+		Pattern: `^[0-9]+$`, Examples: []string{def}, parse: integerLevel(low, high), integer: true, low: low, plain: &plainNumber{}}.
+		labelled(says(name + " %s"))
+}
+
+// What a table of factors adds to one, besides what it is.
+
+func (f Factor) labelled(say func(string) string) Factor { f.label = say; return f }
+
+func (f Factor) phrased(say func(string) string) Factor { f.phrase = say; return f }
+
+func (f Factor) subjected(say func(string) (string, bool)) Factor { f.subject = say; return f }
+
+func (f Factor) shortened(say func(string) string) Factor { f.short = say; return f }
+
+func (f Factor) idleWhere(idle func(record.Cell) bool) Factor { f.idle = idle; return f }
+
+func (f Factor) becoming(level func(record.Cell) string) Factor { f.becomes = level; return f }
+
+func (f Factor) bound(to func(any, Factor, string) error) Factor { f.bind = to; return f }
+
+// numeric makes a factor one of numbers in a unit; value reads them where they
+// are no plain numbers.
+func (f Factor) numeric(unit string, value func(string) (float64, bool)) Factor {
+	f.Numeric, f.Unit, f.value = true, unit, value
+	return f
+}
+
+// orPlain lets files write levels as plain numbers too.
+func (f Factor) orPlain() Factor { f.plain = &plainNumber{}; return f }
+
+// env says which variable of istiod's environment holds the level.
+func (f Factor) env(name string) Factor { f.Lever.Env = name; return f }
+
+// flag says which flag of istiod's command line holds the level.
+func (f Factor) flag(name string) Factor { f.Lever.Flag = name; return f }
+
+// metadata says which field of all sidecars' metadata holds the level.
+func (f Factor) metadata(name string) Factor { f.Lever.ProxyMetadata = name; return f }
+
+// idleAt says that a factor means nothing where another has this level.
+func idleAt(factor, level string) func(record.Cell) bool {
+	return func(cell record.Cell) bool { return cell[factor] == level }
+}
+
+// Label names a level for legends: "16 connections".
+func (f Factor) Label(level string) string {
+	if f.label == nil {
+		return level
+	}
+	return f.label(level)
+}
+
+// Phrase puts a level in a sentence: "at 16 connections".
+func (f Factor) Phrase(level string) string {
+	if f.phrase == nil {
+		return "with " + f.words() + " " + level
+	}
+	return f.phrase(level)
+}
+
+// Subject names what a level is compared with the baseline for, "both
+// sidecars", and says whether that is a plural.
+func (f Factor) Subject(level string) (name string, many bool) {
+	if f.subject == nil {
+		return f.words() + " " + level, false
+	}
+	return f.subject(level)
+}
+
+// words are the factor's name as people write it.
+func (f Factor) words() string { return strings.ReplaceAll(f.Name, "_", " ") }
+
+// says puts a level where pattern has %s. Levels that stand in of, each before
+// its words, have words of their own.
+func says(pattern string, of ...string) func(string) string {
+	return func(level string) string {
+		for i := 0; i+1 < len(of); i += 2 {
+			if level == of[i] {
+				return of[i+1]
+			}
+		}
+		return strings.ReplaceAll(pattern, "%s", level)
+	}
+}
+
+// counts writes a number of things: "1 retry", "3 retries".
+func counts(what string) func(string) string {
+	return func(level string) string {
+		if level == "1" {
+			return "1 " + what
+		}
+		if stem, ok := strings.CutSuffix(what, "ry"); ok {
+			return level + " " + stem + "ries"
+		}
+		return level + " " + what + "s"
+	}
+}
+
+// after puts a word before what another function says.
+func after(word string, say func(string) string) func(string) string {
+	return func(level string) string { return word + " " + say(level) }
+}
+
+// onOff says whether something is on.
+func onOff(what string) func(string) string {
+	return says(what+" off", "true", what+" on")
+}
+
+// grouped gives another function numbers with a comma between thousands.
+func grouped(say func(string) string) func(string) string {
+	return func(level string) string {
+		v, err := strconv.ParseFloat(level, 64)
+		if err != nil {
+			return say(level)
+		}
+		whole, rest, _ := strings.Cut(strconv.FormatFloat(v, 'f', -1, 64), ".")
+		for i := len(whole) - 3; i > 0; i -= 3 {
+			whole = whole[:i] + "," + whole[i:]
+		}
+		if rest != "" {
+			whole += "." + rest
+		}
+		return say(whole)
+	}
+}
+
+// shortName is a level's part of a pod's name.
+func (f Factor) shortName(level string) string {
+	if f.short != nil {
+		return f.short(level)
+	}
+	return strings.ReplaceAll(f.Name, "_", "-") + "-" + strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(level)), "-")
+}
+
+// label names a cell by the level of one factor.
+func (k Kind) label(factor, level string) string {
+	f, ok := k.Factor(factor)
+	if !ok { // the factor that chooses a variant
+		return level
+	}
+	return f.Label(level)
+}
+
+func (f Factor) description() string {
+	out := f.Doc
+	if f.Unit != "" {
+		out += " Unit: " + f.Unit + "."
+	}
+	if f.Default == "" {
+		return out
+	}
+	return out + " Default: " + f.defaultWords() + "."
+}
+
+// defaultWords are the default, and of levers what that usually is.
+func (f Factor) defaultWords() string {
+	if f.Usual == "" {
+		return f.Default
+	}
+	return f.Default + " (usually " + f.Usual + ")"
+}
+
+// schema describes one level of a factor.
+func (f Factor) schema() *jsonschema.Schema {
+	s := &jsonschema.Schema{Title: f.Name, Description: f.description()}
+	lever := f.Default == LevelInstalled
+	switch {
+	case has(f.Levels, "true") && lever:
+		s.AnyOf = orInstalled(&jsonschema.Schema{Type: "boolean"})
+		s.Default = f.Default
+	case has(f.Levels, "true"):
+		s.Type = "boolean"
+		s.Default = f.Default == "true"
+	case f.integer && lever:
+		s.AnyOf = orInstalled(&jsonschema.Schema{Type: "integer", Minimum: json.Number(strconv.FormatInt(f.low, 10))})
+		s.Default = f.Default
+	case f.integer:
+		s.Type = "integer"
+		s.Minimum = json.Number(strconv.FormatInt(f.low, 10))
+		s.Default = json.Number(f.Default)
+	case f.plain != nil:
+		s.AnyOf = f.plain.schema(f.Pattern)
+		s.Default = f.Default
+		if reNumber.MatchString(f.Default) {
+			s.Default = json.Number(f.Default)
+		}
+	default:
+		s.Type = "string"
+		for _, level := range f.Levels {
+			s.Enum = append(s.Enum, level)
+		}
+		if f.Levels == nil {
+			s.Pattern = f.Pattern
+		}
+		if f.Default != "" {
+			s.Default = f.Default
+		}
+	}
+	for _, e := range f.Examples {
+		if s.Type != "string" && reNumber.MatchString(e) {
+			s.Examples = append(s.Examples, json.Number(e))
+		} else {
+			s.Examples = append(s.Examples, e)
+		}
+	}
+	return s
+}
+
+// orInstalled describes a level that may be as installed too.
+func orInstalled(level *jsonschema.Schema) []*jsonschema.Schema {
+	return []*jsonschema.Schema{level, {Const: LevelInstalled}}
+}
+
+// schema describes a number, and what else may stand in its place.
+func (p plainNumber) schema(pattern string) []*jsonschema.Schema {
+	number := &jsonschema.Schema{Type: "number", ExclusiveMinimum: "0"}
+	if p.max > 0 {
+		number.Maximum = json.Number(strconv.FormatInt(p.max, 10))
+	}
+	if p.word != "" {
+		return []*jsonschema.Schema{number, {Const: p.word}}
+	}
+	return []*jsonschema.Schema{number, {Type: "string", Pattern: pattern}}
+}
+
+// bind fills the struct of levels that trials of a kind act on. It fails only
+// for a cell that did not come from a plan.
+func bind(table []Factor, cell record.Cell, to any) error {
+	for _, f := range table {
+		level := cell[f.Name]
+		if level == "" && f.Implied {
+			level = f.Default
+		}
+		if level != NotApplicable {
+			var err error
+			if level, err = f.Canonical(level); err != nil {
+				return fmt.Errorf("cell %s: %s: %w", cell.Key(), f.Name, err)
+			}
+		}
+		if f.bind == nil {
+			continue
+		}
+		if level == LevelInstalled {
+			level = f.Usual
+		}
+		if err := f.bind(to, f, level); err != nil {
+			return fmt.Errorf("cell %s: %s: %w", cell.Key(), f.Name, err)
+		}
+	}
+	return nil
+}
+
+// into binds a level to a field. Numbers are in the factor's unit, and 0 for
+// levels that are words; texts are the level itself.
+func into[L any](field func(*L) any) func(any, Factor, string) error {
+	return func(to any, f Factor, level string) error {
+		l, ok := to.(*L)
+		if !ok {
+			return fmt.Errorf("levels of %T have no such field", to)
+		}
+		v, _ := f.Value(level)
+		switch field := field(l).(type) {
+		case *string:
+			*field = level
+		case *bool:
+			*field = level == "true"
+		case *int:
+			*field = int(v)
+		case *int64:
+			*field = int64(v)
+		case *float64:
+			*field = v
+		case *rate.Rate:
+			r, err := rate.Parse(level)
+			if err != nil {
+				return err
+			}
+			*field = r
+		case *time.Duration:
+			d, c := parseDuration(level)
+			if c == nil {
+				*field = d
+			}
+		default:
+			return fmt.Errorf("no level can be a %T", field)
+		}
+		return nil
+	}
+}
+
+// asSet binds a level to a text, which is empty where the level leaves things
+// as they are.
+func asSet[L any](field func(*L) *string) func(any, Factor, string) error {
+	return read(field, func(level string) string { return level })
+}
+
+// read binds what a level says, and leaves the field alone where it leaves
+// things as they are.
+func read[L, T any](field func(*L) *T, say func(string) T) func(any, Factor, string) error {
+	return func(to any, _ Factor, level string) error {
+		l, ok := to.(*L)
+		if !ok {
+			return fmt.Errorf("levels of %T have no such field", to)
+		}
+		switch level {
+		case NotApplicable, LevelNone, LevelDefault:
+		default:
+			*field(l) = say(level)
+		}
+		return nil
+	}
+}
+
+func parseSelector(level string) *Selector {
+	key, value, _ := strings.Cut(level, "=")
+	key, not := strings.CutSuffix(key, "!")
+	return &Selector{Key: key, Value: value, Not: not}
 }
