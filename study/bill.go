@@ -307,10 +307,12 @@ func billNames(bill *node) []string {
 	return out
 }
 
-// billValue is the section bill.
-type billValue struct{ to **Bill }
+// billSection is the section bill.
+func billSection(to **Bill) value {
+	return statedValue[Bill]{to, func() Bill { return Bill{Direct: DirectAdd, Base: record.Cell{}} }, billFields}
+}
 
-func (v billValue) object(b *Bill) object {
+func billFields(b *Bill) object {
 	return object{name: "bill", fields: []field{
 		{name: "base", doc: "Levels over the settings in every cell of the bill.", value: cellValue{to: &b.Base, name: "base", empty: true}},
 		{name: "parts", required: true, doc: "Parts to price: names, each with the levels that it changes.", value: partsValue{&b.Parts}},
@@ -322,25 +324,6 @@ func (v billValue) object(b *Bill) object {
 			value: textValue{to: &b.Direct, oneOf: []string{DirectAdd, DirectRemove, DirectBoth}}},
 	}}
 }
-
-func (v billValue) decode(d *decoder, n *node) {
-	b := &Bill{Direct: DirectAdd, Base: record.Cell{}}
-	before := len(d.errs)
-	v.object(b).decode(d, n)
-	if len(d.errs) == before {
-		*v.to = b
-	}
-}
-
-func (v billValue) encode() *node {
-	if *v.to == nil {
-		return nil
-	}
-	b := **v.to
-	return v.object(&b).encode()
-}
-
-func (v billValue) schema() *jsonschema.Schema { return v.object(&Bill{Direct: DirectAdd}).schema() }
 
 // partsValue is the mapping of a bill's parts to their levels.
 type partsValue struct{ to *[]NamedLevels }

@@ -1,8 +1,6 @@
 package study
 
 import (
-	"github.com/invopop/jsonschema"
-
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -155,30 +153,13 @@ func (d *decoder) checkHopCells(p *Plan) {
 	}
 }
 
-// hopsValue is the section hops.
-type hopsValue struct{ to **Hops }
+// hopsSection is the section hops.
+func hopsSection(to **Hops) value {
+	return statedValue[Hops]{to, func() Hops { return Hops{Interception: true} }, hopsFields}
+}
 
-func (v hopsValue) object(h *Hops) object {
+func hopsFields(h *Hops) object {
 	return object{name: "hops", flow: true, fields: []field{
 		{name: "interception", doc: "Whether to measure redirection separately; if so, all cells but the last go without it.", value: boolValue{&h.Interception}},
 	}}
 }
-
-func (v hopsValue) decode(d *decoder, n *node) {
-	h := &Hops{Interception: true}
-	before := len(d.errs)
-	v.object(h).decode(d, n)
-	if len(d.errs) == before {
-		*v.to = h
-	}
-}
-
-func (v hopsValue) encode() *node {
-	if *v.to == nil {
-		return nil
-	}
-	h := **v.to
-	return v.object(&h).encode()
-}
-
-func (v hopsValue) schema() *jsonschema.Schema { return v.object(&Hops{Interception: true}).schema() }

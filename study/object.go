@@ -243,8 +243,7 @@ func (v listValue[T]) schema() *jsonschema.Schema {
 	return s
 }
 
-// statedValue is a section in which a study states something of figures that have
-// presets, as the mesh that it is to be priced for.
+// statedValue is an optional section whose fields have defaults once it is there.
 type statedValue[T any] struct {
 	to     **T
 	preset func() T
@@ -268,10 +267,7 @@ func (v statedValue[T]) encode() *node {
 	return v.fields(&m).encode()
 }
 
-func (v statedValue[T]) schema() *jsonschema.Schema { return v.presets().schema() }
-
-// presets is the section as it is where the study states nothing in it.
-func (v statedValue[T]) presets() object {
+func (v statedValue[T]) schema() *jsonschema.Schema {
 	m := v.preset()
-	return v.fields(&m)
+	return v.fields(&m).schema()
 }

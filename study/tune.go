@@ -83,14 +83,14 @@ func (v parsedValue[T]) schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Examples: []any{v.example}}
 }
 
-// tuneValue is the section tune.
-type tuneValue struct{ to **Tune }
+// tuneSection is the section tune.
+func tuneSection(to **Tune) value { return statedValue[Tune]{to, defaultTune, tuneFields} }
 
 func defaultTune() Tune {
 	return Tune{Confirm: 4, Better: 0.05, Doubt: 0.1, Gain: 0.005}
 }
 
-func (v tuneValue) object(t *Tune) object {
+func tuneFields(t *Tune) object {
 	return object{name: "tune", fields: []field{
 		{name: "objectives", required: true, doc: "What to reduce: findings, or the short names convergence, staleness, cpu, memory, bytes, pushes. With several, the geometric mean of their ratios to the setting in use counts; pushes*2 counts twice.",
 			value: listValue[TuneGoal]{to: &t.Objectives, least: 1, flow: true, element: func(g *TuneGoal) value {
@@ -113,25 +113,6 @@ func (v tuneValue) object(t *Tune) object {
 				}}
 			}}},
 	}}
-}
-
-func (v tuneValue) decode(d *decoder, n *node) {
-	t := defaultTune()
-	v.object(&t).decode(d, n)
-	*v.to = &t
-}
-
-func (v tuneValue) encode() *node {
-	if *v.to == nil {
-		return nil
-	}
-	t := **v.to
-	return v.object(&t).encode()
-}
-
-func (v tuneValue) schema() *jsonschema.Schema {
-	t := defaultTune()
-	return v.object(&t).schema()
 }
 
 // trialsValue is a number of trials, or nothing.
