@@ -447,9 +447,9 @@ export interface GraphLine {
     readonly style?: string;
 }
 /**
- * View is a profile as the page draws it: every path once, weights by thread
- * and path. The page makes trees of it, whole, of one thread, of the kernel.
- * Lists that belong together are columns, since there may be thousands.
+ * View is a profile as the page draws it: each path once, and weights by thread
+ * and path. The page makes trees of it, of all, of a thread, or of the kernel.
+ * Lists are columns, since there may be thousands of rows.
  */
 export interface View {
     readonly title: string;
@@ -482,16 +482,16 @@ export interface View {
     readonly sample_path: (readonly number[] | null);
     readonly sample_weight: (readonly number[] | null);
     /**
-     * Folded is the weight whose innermost functions were too small to be
-     * drawn: it is their callers'.
+     * Folded is the weight that was added to callers, since paths were too thin
+     * to be drawn.
      */
     readonly folded?: number;
     /**
-     * share of samples in user space that have a name
+     * share of samples in user space with a name
      */
     readonly trust: number;
     /**
-     * whether functions can be told
+     * whether there are enough names to show functions
      */
     readonly enough: boolean;
     readonly advice?: readonly string[];
@@ -501,7 +501,7 @@ export interface View {
     readonly against?: ViewDiff;
 }
 /**
- * Binary is a program or library that frames lie in.
+ * Binary is a program or library with frames.
  */
 export interface Binary {
     readonly path: string;
@@ -511,24 +511,26 @@ export interface Binary {
     readonly build_id?: string;
     /**
      * Type is what its file holds: [TypeFull], [TypeExports], [TypeStripped],
-     * or "" where nobody looked.
+     * [TypeDebug], [TypeGo], or "" if it was not read.
      */
     readonly type?: string;
     /**
      * Resolved is the share of the weight of its innermost frames that have
-     * a name; Weight is that of samples whose innermost frame lies in it.
+     * a name; Weight is that of samples whose innermost frame is in it.
      */
     readonly resolved: number;
     readonly weight: number;
     readonly text?: Segment;
     /**
-     * Why says why its names were taken away; "" if they were not.
+     * Doubt is why its names were taken away: [DoubtBuild], [DoubtDeleted],
+     * [DoubtGuessed], or "" if they were not. Why says it in words.
      */
+    readonly doubt?: string;
     readonly why?: string;
 }
 /**
- * Segment is the part of a binary that the kernel maps to run it: so many
- * bytes of the file from Offset on, at Address as it was linked.
+ * Segment is the part of a binary that the kernel maps to run it: Size bytes
+ * of the file from Offset, linked at Address.
  */
 export interface Segment {
     readonly offset: number;
@@ -552,14 +554,14 @@ export interface Costs {
     readonly method: string;
     readonly centres: (readonly CentreCost[] | null);
     /**
-     * Filters are those of the configuration, with what was seen of them;
-     * absent where no configuration was given.
+     * Filters are those of the configuration, if one was given, with what was
+     * seen of them.
      */
     readonly filters?: readonly FilterCost[];
 }
 /**
- * CentreCost is a cost centre's part. Weights of all centres add up to the
- * total: each sample belongs to one.
+ * CentreCost is a cost centre's cost. Each sample belongs to one centre, so that
+ * weights add up to the total.
  */
 export interface CentreCost {
     readonly group: string;
@@ -572,13 +574,13 @@ export interface CentreCost {
     readonly low: number;
     readonly high: number;
     /**
-     * Kernel is the weight of samples in the kernel that the centre's
-     * functions called for; it stands in the kernel's own centres too.
+     * Kernel is the weight of samples in the kernel on behalf of the centre;
+     * the kernel's own centres have it too.
      */
     readonly kernel?: number;
     /**
      * Within is the weight of samples with the centre anywhere in their
-     * stack, each once.
+     * stack.
      */
     readonly within: number;
 }
@@ -595,7 +597,7 @@ export interface FilterCost {
      */
     readonly name: string;
     /**
-     * Centre is the cost centre's name that its functions have.
+     * Centre is the name of its functions' cost centre.
      */
     readonly centre: string;
     /**
@@ -608,20 +610,20 @@ export interface FilterCost {
     readonly plugin?: string;
     readonly runtime?: string;
     /**
-     * filter chains it stands in
+     * filter chains with it
      */
     readonly places: number;
     readonly share: number;
     readonly low: number;
     readonly high: number;
     /**
-     * Within is the share of samples that have it anywhere in their stack.
+     * Within is the share of samples with it anywhere in their stack.
      */
     readonly within: number;
     readonly seen: boolean;
     /**
-     * Shared says that other filters of the configuration have the same
-     * functions, so that the share is of all of them.
+     * Shared says that other configured filters have the same functions, so
+     * that the share is theirs too.
      */
     readonly shared?: boolean;
 }
@@ -641,7 +643,7 @@ export interface ViewDiff {
     readonly warnings?: readonly string[];
 }
 /**
- * DiffSide is one of the two profiles, or several that are blocks of one.
+ * DiffSide is one of the two measurements.
  */
 export interface DiffSide {
     readonly total: number;
