@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"cmp"
 	"io"
 	"slices"
 	"testing"
@@ -46,17 +45,6 @@ func TestFindingsOfOneNameHaveOneName(t *testing.T) {
 			words[d.Name] = says
 		}
 	}
-}
-
-// answersOf are those of findings of any kind; those made by hand are of the
-// data plane if they do not say.
-func answersOf(f record.Findings) []string {
-	f.Kind = cmp.Or(f.Kind, record.KindDataPlane)
-	page, err := kinds.Reports().Page(f)
-	if err != nil {
-		panic(err)
-	}
-	return page.Answers
 }
 
 // pageOf is the page's document of findings of any kind.
