@@ -1,9 +1,10 @@
 package profile
 
 import (
+	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 )
@@ -56,12 +57,12 @@ func ReadELF(r io.ReaderAt) (out ELF, err error) {
 		out.Type = TypeFull
 		return out, nil
 	}
-	symbols, err := f.DynamicSymbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return out, fmt.Errorf("ELF: %w (%w)", err, ErrFormat)
+	symbols, err := functions(f, elf.SHT_DYNSYM)
+	if err != nil {
+		return out, err
 	}
 	for _, s := range symbols {
-		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Section != elf.SHN_UNDEF && s.Name != "" {
+		if elf.ST_TYPE(s.Info) == elf.STT_FUNC {
 			if out.Exports == nil {
 				out.Type, out.Exports = TypeExports, map[string]uint64{}
 			}
@@ -72,21 +73,129 @@ func ReadELF(r io.ReaderAt) (out ELF, err error) {
 	return out, nil
 }
 
-// maxSection bounds a table that is read of a binary, in bytes. Containers
-// bring their own binaries, whose headers may claim any size.
-const maxSection = 512 << 20
+// Bounds on what is read of a binary. Containers bring their own, whose headers
+// may claim any size, in a sparse file or compressed a thousandfold, and whose
+// names may overlap, so that copies of them fill any memory.
+const (
+	maxSections     = 1 << 10
+	maxSectionNames = 64 << 10  // bytes
+	maxSymbols      = 64 << 20  // bytes of a symbol table
+	maxNames        = 256 << 20 // bytes of the names of symbols
+)
 
 func openELF(r io.ReaderAt) (*elf.File, error) {
+	err := boundHeaders(r)
+	if err != nil {
+		return nil, err
+	}
 	f, err := elf.NewFile(r)
 	if err != nil {
 		return nil, fmt.Errorf("ELF: %w (%w)", err, ErrFormat)
 	}
-	for _, s := range f.Sections {
-		if s.Size > maxSection && s.Type != elf.SHT_NOBITS && s.Type != elf.SHT_PROGBITS {
-			return nil, fmt.Errorf("ELF: section %.40q is larger than %d MiB: %w", s.Name, maxSection>>20, ErrFormat)
+	return f, nil
+}
+
+// boundHeaders refuses headers of which elf.NewFile would make more than it
+// should: it has no bounds of its own. What cannot be read it leaves to
+// elf.NewFile.
+func boundHeaders(r io.ReaderAt) error {
+	var ident [elf.EI_NIDENT]byte
+	if _, err := r.ReadAt(ident[:], 0); err != nil {
+		return fmt.Errorf("ELF: %w (%w)", err, ErrFormat)
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if elf.Data(ident[elf.EI_DATA]) == elf.ELFDATA2MSB {
+		order = binary.BigEndian
+	}
+	read := func(at int64, into any) {
+		_ = binary.Read(io.NewSectionReader(r, at, int64(binary.Size(into))), order, into)
+	}
+	var h elf.Header64
+	var names elf.Section64 // the section with the names of sections
+	if elf.Class(ident[elf.EI_CLASS]) == elf.ELFCLASS32 {
+		var h32 elf.Header32
+		var s elf.Section32
+		read(0, &h32)
+		read(int64(h32.Shoff)+int64(h32.Shstrndx)*int64(h32.Shentsize), &s)
+		h = elf.Header64{Shoff: uint64(h32.Shoff), Shnum: h32.Shnum, Shentsize: h32.Shentsize, Phentsize: h32.Phentsize}
+		names = elf.Section64{Flags: uint64(s.Flags), Size: uint64(s.Size)}
+	} else {
+		read(0, &h)
+		read(int64(h.Shoff)+int64(h.Shstrndx)*int64(h.Shentsize), &names)
+	}
+	switch {
+	case h.Phentsize > 64, h.Shentsize > 64: // more than any ELF's
+		return fmt.Errorf("ELF: entries of its headers are larger than 64 bytes: %w", ErrFormat)
+	case h.Shoff > 0 && h.Shnum == 0, h.Shnum > maxSections: // 0: more than fit into the field
+		return fmt.Errorf("ELF: more than %d sections: %w", maxSections, ErrFormat)
+	case names.Size > maxSectionNames, elf.SectionFlag(names.Flags)&elf.SHF_COMPRESSED != 0:
+		return fmt.Errorf("ELF: the names of its sections are compressed, or larger than %d KiB: %w",
+			maxSectionNames>>10, ErrFormat)
+	}
+	return nil
+}
+
+// sectionData reads a section that is not compressed and has at most so many
+// bytes.
+func sectionData(s *elf.Section, most uint64) ([]byte, error) {
+	if s.Flags&elf.SHF_COMPRESSED != 0 || s.FileSize > most {
+		return nil, fmt.Errorf("ELF: section %.40q is compressed, or larger than %d bytes: %w", s.Name, most, ErrFormat)
+	}
+	data, err := s.Data()
+	if err != nil {
+		return nil, fmt.Errorf("ELF: %w (%w)", err, ErrFormat)
+	}
+	return data, nil
+}
+
+// functions reads the functions that a symbol table defines. debug/elf would
+// copy all names, and those of versions, without a bound.
+func functions(f *elf.File, kind elf.SectionType) ([]elf.Symbol, error) {
+	table := f.SectionByType(kind)
+	if table == nil || int64(table.Link) >= int64(len(f.Sections)) {
+		return nil, nil
+	}
+	data, err := sectionData(table, maxSymbols)
+	if err != nil {
+		return nil, err
+	}
+	names, err := sectionData(f.Sections[table.Link], maxNames)
+	if err != nil {
+		return nil, err
+	}
+	size := elf.Sym64Size
+	if f.Class == elf.ELFCLASS32 {
+		size = elf.Sym32Size
+	}
+	var out []elf.Symbol
+	for room := maxNames; len(data) >= size; data = data[size:] {
+		s := decodeSymbol(f, data)
+		kind := elf.ST_TYPE(s.Info)
+		if kind != elf.STT_FUNC && kind != elf.STT_GNU_IFUNC || elf.SectionIndex(s.Shndx) == elf.SHN_UNDEF ||
+			int64(s.Name) >= int64(len(names)) {
+			continue
+		}
+		name, _, ended := bytes.Cut(names[s.Name:], []byte{0})
+		if room -= len(name); room < 0 {
+			return nil, fmt.Errorf("ELF: the names of its symbols take more than %d MiB: %w", maxNames>>20, ErrFormat)
+		}
+		if ended && len(name) > 0 {
+			out = append(out, elf.Symbol{Name: string(name), Info: s.Info, Value: s.Value, Size: s.Size})
 		}
 	}
-	return f, nil
+	return out, nil
+}
+
+func decodeSymbol(f *elf.File, data []byte) elf.Sym64 {
+	var wide elf.Sym64
+	var narrow elf.Sym32
+	if f.Class == elf.ELFCLASS32 {
+		_, _ = binary.Decode(data, f.ByteOrder, &narrow)
+		return elf.Sym64{Name: narrow.Name, Info: narrow.Info, Shndx: narrow.Shndx,
+			Value: uint64(narrow.Value), Size: uint64(narrow.Size)}
+	}
+	_, _ = binary.Decode(data, f.ByteOrder, &wide)
+	return wide
 }
 
 // recoverFormat turns a panic into an error that wraps [ErrFormat]: the

@@ -1,9 +1,11 @@
 package profile
 
 import (
+	"bytes"
 	"cmp"
 	"debug/elf"
 	"debug/gosym"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -39,16 +41,11 @@ func readSymbols(r io.ReaderAt) (out *symbols, err error) {
 		return nil, err
 	}
 	out = &symbols{buildID: buildID(f), text: textSegment(f)}
-	all, err := f.Symbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return nil, fmt.Errorf("ELF: %w (%w)", err, ErrFormat)
+	all, err := functions(f, elf.SHT_SYMTAB)
+	if err != nil {
+		return nil, err
 	}
-	for _, s := range all {
-		kind := elf.ST_TYPE(s.Info)
-		if (kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC) && s.Section != elf.SHN_UNDEF && s.Size > 0 && s.Name != "" {
-			out.functions = append(out.functions, s)
-		}
-	}
+	out.functions = slices.DeleteFunc(all, func(s elf.Symbol) bool { return s.Size == 0 })
 	if len(out.functions) == 0 {
 		out.table, err = goTable(f)
 		return out, err
@@ -73,12 +70,15 @@ func goTable(f *elf.File) (*gosym.Table, error) {
 		section = f.Section(".data.rel.ro.gopclntab") // in position-independent programs
 	}
 	text := f.Section(".text")
-	if section == nil || section.Type == elf.SHT_NOBITS || section.Size > maxSection || text == nil {
+	if section == nil || section.Type == elf.SHT_NOBITS || text == nil {
 		return nil, ErrNoSymbols
 	}
-	data, err := section.Data()
+	data, err := sectionData(section, maxGoTable)
 	if err != nil {
-		return nil, fmt.Errorf("ELF: %w (%w)", err, ErrFormat)
+		return nil, err
+	}
+	if err := boundGoTable(data, f.ByteOrder); err != nil {
+		return nil, err
 	}
 	table, err := gosym.NewTable(nil, gosym.NewLineTable(data, text.Addr))
 	if err != nil {
@@ -88,6 +88,41 @@ func goTable(f *elf.File) (*gosym.Table, error) {
 		return nil, ErrNoSymbols
 	}
 	return table, nil
+}
+
+// Bounds of Go's table: gosym makes some 300 bytes of each function.
+const (
+	maxGoTable     = 128 << 20 // bytes
+	maxGoFunctions = 1 << 20
+)
+
+// boundGoTable refuses a table of which gosym would make too much: it copies
+// names, which may overlap. It panics if the table refers to what is beyond
+// its end. The layout is that of runtime/symtab.go since Go 1.18.
+func boundGoTable(data []byte, order binary.ByteOrder) error {
+	const magic118, magic120 = 0xfffffff0, 0xfffffff1
+	if magic := order.Uint32(data); magic != magic118 && magic != magic120 {
+		return ErrNoSymbols
+	}
+	word := func(i int) uint64 {
+		if data[7] == 4 {
+			return uint64(order.Uint32(data[8+4*i:]))
+		}
+		return order.Uint64(data[8+8*i:])
+	}
+	count, names, funcs := word(0), data[word(3):], data[word(7):]
+	if count > maxGoFunctions {
+		return fmt.Errorf("ELF: more than %d functions in Go's table: %w", maxGoFunctions, ErrFormat)
+	}
+	room := maxNames
+	for i := range count {
+		function := funcs[order.Uint32(funcs[8*i+4:]):] // begins with the address and the place of the name
+		name, _, _ := bytes.Cut(names[order.Uint32(function[4:]):], []byte{0})
+		if room -= len(name); room < 0 {
+			return fmt.Errorf("ELF: the names in Go's table take more than %d MiB: %w", maxNames>>20, ErrFormat)
+		}
+	}
+	return nil
 }
 
 // find names the function at an address as it was linked. It names no address
