@@ -1,11 +1,14 @@
 package plan
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/yamltree"
 )
 
 // Request is a mesh file: a mesh, and the targets and bounds of its control plane.
@@ -88,33 +92,33 @@ type file struct {
 
 const hint = "a mesh file is as\nproxies: 5000\nservices: 2000\nchanges: {rate: 1, mix: {endpoints: 9, configuration: 1}}\ntargets: {convergence_p99: 5s, survives: 1}"
 
-// Parse reads a mesh file. Errors name the field.
+// format bounds a mesh file.
+var format = yamltree.Format{What: "mesh file", Bytes: MaxFile, Tokens: 4000, Values: 2000, Depth: 8}
+
+// Parse reads a mesh file. Errors name the field, and where it is wrong in itself the place.
 func Parse(data []byte, name string) (Request, error) {
 	r, err := parse(data)
-	if err != nil {
-		return r, errs.WithHint(errs.Usage("%s: %v", name, err), "%s", hint)
+	if err == nil {
+		return r, nil
 	}
-	return r, nil
+	var at *yamltree.Error
+	if errors.As(err, &at) && at.Line > 0 {
+		return r, errs.WithHint(errs.Usage("%s:%v", name, err), "%s", cmp.Or(at.Hint, hint))
+	}
+	return r, errs.WithHint(errs.Usage("%s: %v", name, err), "%s", hint)
 }
 
 func parse(data []byte) (Request, error) {
 	r := Default()
-	if len(data) > MaxFile {
-		return r, fmt.Errorf("more than %d bytes", MaxFile)
-	}
-	document, err := yaml.YAMLToJSONStrict(data)
-	if err != nil {
-		return r, err
+	tree, failed := yamltree.Read(data, format)
+	if failed != nil {
+		return r, failed
 	}
 	var f file
-	d := json.NewDecoder(bytes.NewReader(document))
-	d.DisallowUnknownFields()
-	err = d.Decode(&f)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		return r, fmt.Errorf("%s: unexpected %s", wrong.Field, wrong.Value)
-	}
-	if err != nil {
-		return r, err
+	if tree != nil {
+		if err := f.read(tree, data); err != nil {
+			return r, err
+		}
 	}
 	switch {
 	case f.Proxies == nil:
@@ -126,6 +130,55 @@ func parse(data []byte) (Request, error) {
 	}
 	f.fill(&r)
 	return r, r.check()
+}
+
+// read decodes a file, whose tree says where errors are.
+func (f *file) read(tree *yamltree.Node, data []byte) error {
+	fail := func(n *yamltree.Node, format string, args ...any) error {
+		return &yamltree.Error{Line: n.Line, Column: n.Column, Msg: fmt.Sprintf(format, args...)}
+	}
+	if key, names := unknown(tree, reflect.TypeOf(*f)); key != nil {
+		return fail(key, "unknown field %.40q: %s", key.Text, errs.Suggest(key.Text, names))
+	}
+	err := yaml.UnmarshalStrict(data, f)
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return fail(find(tree, wrong.Field), "%s: unexpected %s", cmp.Or(wrong.Field, "the file"), wrong.Value)
+	}
+	return err
+}
+
+// unknown finds a key that a struct has no field for, and the names of its fields.
+func unknown(n *yamltree.Node, t reflect.Type) (key *yamltree.Node, names []string) {
+	if t.Kind() != reflect.Struct {
+		return nil, nil
+	}
+	fields := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		fields[t.Field(i).Tag.Get("json")] = t.Field(i).Type
+	}
+	for i, key := range n.Keys {
+		inner, ok := fields[key.Text]
+		if !ok {
+			return key, slices.Sorted(maps.Keys(fields))
+		}
+		if key, names := unknown(n.Values[i], inner); key != nil {
+			return key, names
+		}
+	}
+	return nil, nil
+}
+
+// find follows a path of keys as far as it goes.
+func find(n *yamltree.Node, path string) *yamltree.Node {
+	for name := range strings.SplitSeq(path, ".") {
+		i := slices.IndexFunc(n.Keys, func(key *yamltree.Node) bool { return key.Text == name })
+		if i < 0 {
+			break
+		}
+		n = n.Values[i]
+	}
+	return n
 }
 
 // fill sets in a request what the file has.
@@ -204,7 +257,7 @@ func (s *share) UnmarshalJSON(data []byte) error {
 	number, percent := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil {
-		return fmt.Errorf("%s is not a share, such as 20%% or 0.2", text)
+		return &json.UnmarshalTypeError{Value: fmt.Sprintf("%.40q: a share is as 20%% or 0.2", text)}
 	}
 	if percent {
 		v /= 100
@@ -221,7 +274,7 @@ func (s *seconds) UnmarshalJSON(data []byte) error {
 	text := strings.Trim(string(data), `"`)
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return fmt.Errorf("%s is not a duration, such as 5s or 100ms", text)
+		return &json.UnmarshalTypeError{Value: fmt.Sprintf("%.40q: a duration is as 5s or 100ms", text)}
 	}
 	*s = seconds(d.Seconds())
 	return nil

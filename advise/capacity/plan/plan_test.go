@@ -51,23 +51,30 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Errors name the field.
+// Errors name the field, and the place where it is wrong in itself.
 func TestParseErrors(t *testing.T) {
 	const mesh = "proxies: 5\nservices: 1\n"
 	for _, test := range []struct{ text, want string }{
-		{"", "proxies is missing"},
+		{"", "mesh.yaml: proxies is missing"},
 		{"proxies: 5\n", "services is missing"},
-		{"proxies: many\nservices: 1\nchanges: {rate: 1}\n", "proxies: unexpected string"},
-		{mesh + "changes: {rate: 0}\n", "changes.rate is 0: must be from 0.0001"},
+		{"proxies: many\nservices: 1\nchanges: {rate: 1}\n", "mesh.yaml:1:10: proxies: "},
+		{"proxies: 5.5\nservices: 1\nchanges: {rate: 1}\n", "mesh.yaml:1:10: proxies: "},
+		{"Proxies: 5\nservices: 1\nchanges: {rate: 1}\n", `mesh.yaml:1:1: unknown field "Proxies"`},
+		{mesh + "changes: {rate: 0}\n", "mesh.yaml: changes.rate is 0: must be from 0.0001"},
+		{mesh + "changes: {rte: 1}\n", `mesh.yaml:3:11: unknown field "rte": did you mean`},
 		{mesh + "changes: {rate: 1, mix: {endpoint: 1}}\n", `changes.mix: unknown kind of change "endpoint": did you mean`},
-		{mesh + "changes: {rate: 1}\ntarget: {cpu: 5%}\n", `unknown field "target"`},
+		{mesh + "changes: {rate: 1, mix: {endpoints: few}}\n", "mesh.yaml:3:"},
+		{mesh + "changes: {rate: 1}\ntarget: {cpu: 5%}\n", `mesh.yaml:4:1: unknown field "target"`},
 		{mesh + "changes: {rate: 1}\ntargets: {cpu: 500%}\n", "targets.cpu is 5"},
-		{mesh + "changes: {rate: 1}\nvisible: some\n", "some is not a share"},
-		{mesh + "changes: {rate: 1}\nistiod: {debounce_after: 5}\n", "5 is not a duration"},
-		{mesh + "changes: [1]\n", "changes"},
+		{mesh + "changes: {rate: 1}\nvisible: some\n", "mesh.yaml:4:10: visible: "},
+		{mesh + "changes: {rate: 1}\nistiod: {debounce_after: 5}\n", "mesh.yaml:4:26: istiod.debounce_after: "},
+		{mesh + "changes: [1]\n", "mesh.yaml:3:10: changes: "},
+		{"- proxies\n", "mesh.yaml:1:"},
+		{mesh + "changes: {rate: 1}\n---\nproxies: 6\n", "mesh.yaml:5:"},
+		{mesh + "changes: {rate: 1}\nproxies: 6\n", "mesh.yaml:4:1: "},
 		{mesh + "changes: {rate: 1}\nistiod: {min_replicas: 9, max_replicas: 2}\n", "fewer than min_replicas"},
 		{mesh + "changes: {rate: 1}\nistiod: {max_replicas: 2}\ntargets: {survives: 2}\n", "none would be left"},
-		{"proxies: [\n", "mesh.yaml: "},
+		{"proxies: [\n", "mesh.yaml:"},
 		{mesh + "changes: {rate: 1}\nistiod: {max_cores: 0.25}\n", "istiod.max_cores is 0.25: must be from 0.5 to 64"},
 		{mesh + "changes: {rate: 1, mix: {endpoints: 0}}\n", "changes.mix has no kind of change"},
 		{mesh + "changes: {rate: 1}\nslow: {share: 1%}\n", "slow.bytes_per_second is missing"},
