@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // packed is data as gzip packs it.
@@ -44,12 +46,12 @@ func TestPprofBounds(t *testing.T) {
 		return append(append([]byte{0x12}, length(len(inner))...), inner...)
 	}
 	for name, data := range map[string][]byte{
-		"samples":      bytes.Repeat([]byte("\x12\x00"), 1<<22),
-		"locations":    bytes.Repeat([]byte("\x22\x00"), 1<<22),
+		"samples":      bytes.Repeat([]byte("\x12\x00"), 1<<23),
+		"locations":    bytes.Repeat([]byte("\x22\x00"), 1<<23),
 		"strings":      bytes.Repeat([]byte("\x32\x00"), 1<<23),
 		"labels":       bytes.Repeat([]byte("\x12\x08\x1a\x00\x1a\x00\x1a\x00\x1a\x00"), 1<<22),
 		"lines":        bytes.Repeat([]byte("\x22\x08\x22\x00\x22\x00\x22\x00\x22\x00"), 1<<22),
-		"values":       bytes.Repeat(list(2, 1<<20), 65),
+		"values":       bytes.Repeat(list(2, 1<<20), 130),
 		"packed twice": packed(t, bytes.Repeat([]byte{0}, 1<<26)),
 	} {
 		if name != "packed twice" {
@@ -182,5 +184,43 @@ func TestAlike(t *testing.T) {
 	p, err := ReadFolded(&numbered{line: func(n int) string { return "a;b 1\n" }, of: 1 << 16})
 	if err != nil || p.Len() != 1<<16 || p.Total() != 1<<16 || len(slices.Collect(p.Samples())) != 1 {
 		t.Errorf("%v, %v", p, err)
+	}
+}
+
+// A recording of an hour of five busy CPUs can be read again.
+func TestLongRecordingIsWithinPprofsBounds(t *testing.T) {
+	p := New(KindCPU, UnitNanoseconds)
+	var stack StackID
+	for i := range 15 {
+		stack, _ = p.Push(stack, p.Frame(Frame{Name: strconv.Itoa(i), Module: "/bin/server"}))
+	}
+	p.Add(Sample{Stack: stack, Thread: p.Thread(Thread{Name: "worker", PID: 1, TID: 2}), Weight: 10_101_010, TimeNS: 1 << 40})
+	var packed bytes.Buffer
+	if err := p.WritePprof(&packed); err != nil {
+		t.Fatal(err)
+	}
+	unpacked, err := gzip.NewReader(&packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(unpacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sample []byte
+	for rest := data; sample == nil; {
+		field, _, tag := protowire.ConsumeTag(rest)
+		value, n := protowire.ConsumeBytes(rest[tag:])
+		if n < 0 {
+			t.Fatal("no sample")
+		}
+		if field == fieldSample {
+			sample = protowire.AppendBytes(protowire.AppendTag(nil, field, protowire.BytesType), value)
+		}
+		rest = rest[tag+n:]
+	}
+	const samples = 5 * 3600 * 99
+	if err := boundPprof(bytes.Repeat(sample, samples)); err != nil {
+		t.Error(err)
 	}
 }

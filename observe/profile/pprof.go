@@ -18,10 +18,12 @@ import (
 const maxPprofValue = 1e17
 
 // Bounds of a file, in bytes. What pprof's library makes of it takes far more
-// memory than the file: an empty message of two bytes becomes a hundred.
+// memory than the file: an empty message of two bytes becomes a hundred. Two
+// million samples with their threads, times and stacks are within the bounds: an
+// hour of five busy CPUs.
 const (
 	maxPprof       = 256 << 20 // unpacked
-	maxPprofMemory = 1 << 30   // of what it becomes, about
+	maxPprofMemory = 2 << 30   // of what it becomes, about
 	maxLegacyPprof = 16 << 20  // in gperftools' form: each four bytes become two hundred
 )
 
@@ -140,7 +142,7 @@ const (
 // boundPprof refuses a file that would become more than [maxPprofMemory].
 func boundPprof(data []byte) error {
 	const number, message, innerMessage = 16, 256, 128 // bytes of memory, about
-	memory := 0
+	var memory int64
 	var walk func(data []byte, parent protowire.Number) error
 	walk = func(data []byte, parent protowire.Number) error {
 		for len(data) > 0 {
@@ -159,14 +161,14 @@ func boundPprof(data []byte) error {
 				memory += number
 			case parent == fieldSample && field <= 2, parent == 0 && field == fieldComments:
 				for _, b := range value {
-					memory += number * int(1-b>>7) // the last byte of a number
+					memory += number * int64(1-b>>7) // the last byte of a number
 				}
 			case parent != 0:
 				memory += innerMessage
 			default:
 				memory += message
 				if field == fieldStrings {
-					memory += len(value)
+					memory += int64(len(value))
 				} else if err := walk(value, field); err != nil {
 					return err
 				}
