@@ -80,6 +80,11 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, a
 	if f.against != "" && f.published {
 		return errs.Usage("--against and --published are mutually exclusive")
 	}
+	if f.against != "" || f.published {
+		if given := f.given(args); given != "" {
+			return errs.Usage("%s describes a mesh: leave it out with --against or --published", given)
+		}
+	}
 	if f.bound <= 0 {
 		return errs.Usage("--bound %v: must be more than 0", f.bound)
 	}
@@ -109,6 +114,25 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, a
 		return quiet(errs.CodeAssertion)
 	}
 	return err
+}
+
+// given is what describes a mesh, as it was given; "" for nothing.
+func (f capacityPredictFlags) given(args []string) string {
+	switch {
+	case len(args) > 0:
+		return args[0]
+	case f.mesh.Proxies != 0:
+		return "--proxies"
+	case f.mesh.Services != 0:
+		return "--services"
+	case f.mesh.Rate != 0:
+		return "--rate"
+	case f.mesh.Replicas != 0:
+		return "--replicas"
+	case f.mesh.Cores != 0:
+		return "--cores"
+	}
+	return ""
 }
 
 func (f capacityPredictFlags) showAgainst(ctx context.Context, env *Env, m *model.Model, o model.Options, options report.Options) error {
