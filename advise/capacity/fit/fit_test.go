@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -314,6 +315,10 @@ func TestUnreached(t *testing.T) {
 	} {
 		if o.P50 != 0.1 || !math.IsInf(o.P99, 1) {
 			t.Errorf("%s: p50 is %v, p99 %v", what, o.P50, o.P99)
+		}
+		notes := notesOf(&shown{all: []*Observation{&o, {P99: 1}}}, 0, machines{})
+		if want := (model.Note{Code: model.NoteNoP99, N: 1, Of: 2}); len(notes) != 1 || !reflect.DeepEqual(notes[0], want) {
+			t.Errorf("%s: %+v, want %+v", what, notes, want)
 		}
 	}
 	late := with(func(e *record.Event) { e.Missed = []int32{1, 2, 3} })

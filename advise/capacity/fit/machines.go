@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"math"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
@@ -119,14 +120,21 @@ func notesOf(s *shown, apart int, most machines) (notes []model.Note) {
 	if slices.ContainsFunc(s.sources, func(r model.Source) bool { return r.Istiod != s.sources[0].Istiod }) {
 		notes = append(notes, model.Note{Code: model.NoteIstiodsVary})
 	}
-	all, disturbed := slices.Concat(s.all, s.others, s.heldOut), 0
+	all := slices.Concat(s.all, s.others, s.heldOut)
+	disturbed, noP99 := 0, 0
 	for _, o := range all {
 		if o.Disturbed {
 			disturbed++
 		}
+		if math.IsInf(o.P99, 1) {
+			noP99++
+		}
 	}
 	if disturbed > 0 {
 		notes = append(notes, model.Note{Code: model.NoteDisturbed, N: disturbed, Of: len(all)})
+	}
+	if noP99 > 0 {
+		notes = append(notes, model.Note{Code: model.NoteNoP99, N: noP99, Of: len(all)})
 	}
 	return notes
 }
