@@ -21,10 +21,10 @@ func (r *prepared) confirm(ctx context.Context, connected func(context.Context) 
 }
 
 // confirmChanges asks for consent to changes. What affects other people's proxies needs
-// MeshWide as well. A local lab is the program's own.
+// MeshWide as well. A local lab is the program's own, also to a detached run in it.
 func (o *RunOptions) confirmChanges(ctx context.Context, changes []journal.Planned,
 	connected func(context.Context) (int, error)) error {
-	if o.Lab == lab.KindLocal || len(changes) == 0 {
+	if o.headerLab() == lab.KindLocal || len(changes) == 0 {
 		return nil
 	}
 	text := "outside its own namespace this run changes, and puts back when it ends (if it is killed, meshtrial cluster restore does):\n" + journal.Text(changes)

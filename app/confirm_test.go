@@ -20,25 +20,27 @@ func TestConfirmChanges(t *testing.T) {
 	refused := errors.New("no")
 	for name, c := range map[string]struct {
 		kind      string
+		ownLab    bool
 		changes   []journal.Planned
 		connected int
 		meshWide  bool
 		asked     string // part of the text
 		code      int
 	}{
-		"proxies of others":          {lab.KindCluster, wide, 12, false, "", errs.CodeUsage},
-		"and mesh-wide":              {lab.KindCluster, wide, 12, true, "12 proxies of others", errs.CodeFailure},
-		"no proxies of others":       {lab.KindCluster, wide, 0, false, "mesh-wide: 0 proxies", errs.CodeFailure},
-		"nothing mesh-wide":          {lab.KindCluster, narrow, unknown, false, "Deployment istio-system/istiod", errs.CodeFailure},
-		"istiod does not answer":     {lab.KindCluster, wide, unknown, true, "", errs.CodeFailure},
-		"not counted":                {lab.KindCluster, wide, uncounted, false, "", errs.CodeUsage},
-		"not counted, and mesh-wide": {lab.KindCluster, wide, uncounted, true, "all proxies", errs.CodeFailure},
-		"nothing to change":          {lab.KindCluster, nil, 12, false, "", errs.CodeOK},
-		"a local lab":                {lab.KindLocal, wide, unknown, false, "", errs.CodeOK},
+		"proxies of others":          {lab.KindCluster, false, wide, 12, false, "", errs.CodeUsage},
+		"and mesh-wide":              {lab.KindCluster, false, wide, 12, true, "12 proxies of others", errs.CodeFailure},
+		"no proxies of others":       {lab.KindCluster, false, wide, 0, false, "mesh-wide: 0 proxies", errs.CodeFailure},
+		"nothing mesh-wide":          {lab.KindCluster, false, narrow, unknown, false, "Deployment istio-system/istiod", errs.CodeFailure},
+		"istiod does not answer":     {lab.KindCluster, false, wide, unknown, true, "", errs.CodeFailure},
+		"not counted":                {lab.KindCluster, false, wide, uncounted, false, "", errs.CodeUsage},
+		"not counted, and mesh-wide": {lab.KindCluster, false, wide, uncounted, true, "all proxies", errs.CodeFailure},
+		"nothing to change":          {lab.KindCluster, false, nil, 12, false, "", errs.CodeOK},
+		"a local lab":                {lab.KindLocal, false, wide, unknown, false, "", errs.CodeOK},
+		"detached in a local lab":    {lab.KindCluster, true, wide, unknown, false, "", errs.CodeOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := ""
-			o := RunOptions{Lab: c.kind, MeshWide: c.meshWide, Confirm: func(_ context.Context, text string) error {
+			o := RunOptions{Lab: c.kind, OwnLab: c.ownLab, MeshWide: c.meshWide, Confirm: func(_ context.Context, text string) error {
 				asked = text
 				return refused
 			}}

@@ -112,7 +112,7 @@ func (r *prepared) openDetached(ctx context.Context, results Results, spec *deta
 		}
 		// To the pod it is a cluster as any other; nothing in it is anybody else's.
 		r.Lab, r.Kubeconfig, r.Image = lab.KindCluster, running.Kubeconfig(), running.Images().Meshtrial
-		r.OwnLab, r.MeshWide = true, true
+		r.OwnLab = true
 		r.Progress.Note("the run and its results are in the lab %s, and end with it (meshtrial lab down, or a reboot)", running.ID())
 	}
 	needs := r.rights(r.plan)

@@ -222,7 +222,6 @@ func detach(ctx context.Context, env *Env, f runFlags, p *progress) error {
 			return err
 		}
 	}
-	f.yes = f.yes || f.Lab == lab.KindLocal
 	begun, err := app.Detach(ctx, f.RunOptions, results)
 	if err != nil {
 		return err
