@@ -179,10 +179,10 @@ func (r *prepared) run(ctx context.Context) (err error) {
 		err = r.Present(outcome.Dir, findings)
 	}
 	switch {
-	case err != nil:
-		return errors.Join(runErr, err)
 	case runErr != nil:
-		return r.unfinished(runErr, outcome)
+		return r.unfinished(runErr, err, outcome)
+	case err != nil:
+		return err
 	}
 	return Judgement(findings)
 }
@@ -232,9 +232,9 @@ func condition(expr string) (func(record.Moment) (bool, error), error) {
 	return c.Holds, nil
 }
 
-// unfinished is the error of a run that has trials and ended before it was done. It adds to
-// the hint how to continue.
-func (o *RunOptions) unfinished(err error, outcome runner.Outcome) error {
+// unfinished is the error of a run that has trials and ended before it was done, with that of
+// its report, which a full disk fails too. It adds to the hint how to continue.
+func (o *RunOptions) unfinished(err, reportErr error, outcome runner.Outcome) error {
 	hint := "continue with: meshtrial run --resume " + outcome.Dir
 	if o.detachedRun != "" {
 		hint = o.fetchHint()
@@ -242,7 +242,8 @@ func (o *RunOptions) unfinished(err error, outcome runner.Outcome) error {
 	if own := errs.Hint(err); own != "" {
 		hint = own + "; " + hint
 	}
-	return errs.WithHint(fmt.Errorf("the run did not finish (%d trials are kept): %w", outcome.Trials, err), "%s", hint)
+	err = fmt.Errorf("the run did not finish (%d trials are kept): %w", outcome.Trials, err)
+	return errs.WithHint(errors.Join(err, reportErr), "%s", hint)
 }
 
 // ReportFile is the name of the page in a run directory.

@@ -49,7 +49,7 @@ func TestKeptNotes(t *testing.T) {
 // A run that ends early says how to continue it, after what else there is to do. Only its pod
 // knows where a detached run's directory is.
 func TestUnfinished(t *testing.T) {
-	why, outcome := errors.New("no waypoint"), runner.Outcome{Dir: "runs/one", Trials: 3}
+	why, full, outcome := errors.New("no waypoint"), errors.New("the report does not fit"), runner.Outcome{Dir: "runs/one", Trials: 3}
 	fetch := (&RunOptions{detachedRun: "r"}).fetchHint()
 	for _, c := range []struct{ own, detached, want string }{
 		{"", "", "continue with: meshtrial run --resume runs/one"},
@@ -62,8 +62,11 @@ func TestUnfinished(t *testing.T) {
 			err = errs.WithHint(err, "%s", c.own)
 		}
 		o := RunOptions{detachedRun: c.detached}
-		if err = o.unfinished(err, outcome); !errors.Is(err, why) || errs.Hint(err) != c.want {
-			t.Errorf("hint %q, want %q: %v", errs.Hint(err), c.want, err)
+		for _, reportErr := range []error{nil, full} {
+			got := o.unfinished(err, reportErr, outcome)
+			if !errors.Is(got, why) || errors.Is(got, full) != (reportErr != nil) || errs.Hint(got) != c.want {
+				t.Errorf("hint %q, want %q: %v", errs.Hint(got), c.want, got)
+			}
 		}
 	}
 }
