@@ -254,6 +254,9 @@ func (d *decoder) checkTimes(s *Study) {
 	}
 }
 
+// stopNone ends the hints about a stop rule that a flag can take away.
+const stopNone = ", or leave the rule out (--set stop=none)"
+
 // checkStop makes sure that the stop rule can be met.
 func (d *decoder) checkStop(s *Study, p *Plan) {
 	if s.Stop == nil {
@@ -261,10 +264,10 @@ func (d *decoder) checkStop(s *Study, p *Plan) {
 	}
 	switch {
 	case len(p.Matching(s.Stop.Of)) == 0:
-		d.fail(d.pos("stop", "of"), CodeNoCell, "name levels that the factors and settings give, or none in place of the rule",
+		d.fail(d.pos("stop", "of"), CodeNoCell, "name levels that the factors and settings give"+stopNone,
 			"stop.of matches no cell of this study")
 	case len(p.StopCells()) == 0:
-		d.fail(d.pos("stop", "finding"), CodeNoCell, "name a cell that has a baseline, a finding without _overhead, or none in place of the rule",
+		d.fail(d.pos("stop", "finding"), CodeNoCell, "name a cell that has a baseline, or a finding without _overhead"+stopNone,
 			"%s needs a cell that is compared with another", s.Stop.Finding)
 	}
 }

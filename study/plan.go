@@ -158,7 +158,7 @@ func (p *Plan) compare() error {
 		wanted := p.Study.over(p.requested[i], p.Study.Baseline)
 		k, ok := p.index[p.effective(wanted).Key()]
 		if !ok {
-			return planFault(CodeNoCell, "give factors or settings these levels and do not exclude them, or set baseline: {} to compare nothing",
+			return planFault(CodeNoCell, "give factors or settings these levels and do not exclude them, or compare nothing (--set baseline={})",
 				"cell %s would be compared with one that has %s, which is not measured", p.Label(cell), flowText(p.Study.Baseline)).at("baseline")
 		}
 		p.baseline[i] = k
