@@ -190,7 +190,7 @@ func (t *textWriter) table(tb Table) {
 	t.after(tb)
 	if len(left) > 0 {
 		slices.Sort(left)
-		t.wrap("  ", clean("Columns omitted for width: "+strings.Join(left, "; ")+"."))
+		t.wrap("  ", clean("Columns omitted for width: "+strings.Join(slices.Compact(left), "; ")+"."))
 	}
 }
 

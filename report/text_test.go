@@ -16,3 +16,13 @@ func TestColumnsLeftOut(t *testing.T) {
 		t.Errorf("%q is not in %q", want, got)
 	}
 }
+
+// Two omitted columns of one head are named once.
+func TestColumnsOfOneHeadLeftOut(t *testing.T) {
+	w := &textWriter{opt: Options{Width: 20}}
+	w.table(Table{Title: "Sources", Columns: []Column{{Head: "stage"}, {Head: "from", Keep: 1}, {Head: "from", Keep: 2}},
+		Rows: [][]Text{{{S: "debounce"}, {S: "istiod's log of changes"}, {S: "pilot_debounce_time"}}}})
+	if got := strings.Join(strings.Fields(w.b.String()), " "); !strings.Contains(got, "omitted for width: from.") {
+		t.Errorf("%q", got)
+	}
+}
