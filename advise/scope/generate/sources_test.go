@@ -408,7 +408,8 @@ func TestObjectErrors(t *testing.T) {
 	for text, says := range map[string]string{
 		``:   "EOF",
 		`[]`: "no object",
-		`{"items":[{"kind":"Service","metadata":{"name":"a","namespace":"b"},"spec":{"ports":7}}]}`:                     "items[0]: Service b/a: spec",
+		`{"items":[{"kind":"Service","metadata":{"name":"a","namespace":"b"},"spec":{"ports":7}}]}`:                     "items[0]: Service b/a: spec.ports: unexpected number",
+		`{"items":[{"kind":"Sidecar","metadata":{"name":"a","namespace":"b"},"spec":7}]}`:                               "items[0]: Sidecar b/a: spec: unexpected number",
 		`{"items":[{},{"kind":"Sidecar","metadata":{"name":"a","namespace":"b"},"spec":{"egress":[{"hosts":["x"]}]}}]}`: "items[1]: Sidecar b/a: spec.egress[0].hosts[0]",
 		`{"kind":"ConfigMap","metadata":{"name":"istio"},"data":{"mesh":"a: ["}}`:                                       "data.mesh",
 		`{"items":[{"kind":"Pod"`: "EOF",
