@@ -49,7 +49,7 @@ type MeasuredBy struct {
 // Levers lists the levers with what an istiod has of each, and the studies and rules that
 // use it; others adds the variables of its environment that are no lever.
 func Levers(known *variables.Known, shipped []*study.Study, others bool) LeverList {
-	out := LeverList{Schema: 1, Istiod: known.Version, Source: known.Source, Levers: []LeverLine{}}
+	out := LeverList{Schema: 2, Istiod: known.Version, Source: known.Source, Levers: []LeverLine{}}
 	used := map[string]bool{}
 	for _, f := range study.Levers() {
 		line := LeverLine{Name: f.Name, Usual: f.Usual, Doc: f.Doc, Sets: settingsOf(f), Rules: advisedBy(f)}
