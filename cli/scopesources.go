@@ -35,23 +35,37 @@ func costBases(ctx context.Context, env *Env, f generateFlags) (b generate.Bases
 // maxMetrics bounds a file with an answer of Prometheus, bytes.
 const maxMetrics = 256 << 20
 
-func readMetrics(r io.Reader, reach time.Duration, obs *generate.Observations) error {
+func readMetrics(r io.Reader, name string, reach time.Duration, obs *generate.Observations) ([]string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxMetrics+1))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(data) > maxMetrics {
-		return errs.Usage("longer than %d MB", maxMetrics>>20)
+		return nil, errs.Usage("longer than %d MB", maxMetrics>>20)
 	}
 	samples, at, err := signals.ReadAnswer(data)
 	if err != nil {
-		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "take one with: curl -s 'http://PROMETHEUS/api/v1/query' --data-urlencode 'query=max_over_time(istio_requests_total[30d])', and give --metrics-window 720h")
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "take one with: curl -s 'http://PROMETHEUS/api/v1/query' --data-urlencode 'query=max_over_time(istio_requests_total[30d])', and give --metrics-window 720h")
 	}
 	var span generate.Span
 	if reach > 0 && !at.IsZero() {
 		span = generate.Between(at.Add(-reach), at)
 	}
-	return addSamples(obs, samples, "", span)
+	return narrowed(name, samples), addSamples(obs, samples, "", span)
+}
+
+// narrowed says that all series of an answer lead to one namespace, as those of a
+// query that asks for that do.
+func narrowed(name string, samples []signals.Sample) []string {
+	to := map[string]bool{}
+	for _, s := range samples {
+		to[s.Labels["destination_service_namespace"]] = true
+	}
+	if len(to) != 1 || len(samples) == 1 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: all %d series lead to namespace %s: if the query asked for that, what workloads call elsewhere is not in it and is left out. Ask without conditions.",
+		name, len(samples), samples[0].Labels["destination_service_namespace"])}
 }
 
 // addSamples adds series. An expression takes the names of metrics away: they

@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/meshtrial/meshtrial/observe/signals"
+)
+
+// A query that asks for one namespace hides what workloads call elsewhere:
+// Sidecars generated from its answer would cut that off.
+func TestNarrowedMetrics(t *testing.T) {
+	to := func(namespaces ...string) (out []signals.Sample) {
+		for _, n := range namespaces {
+			out = append(out, signals.Sample{Labels: map[string]string{"destination_service_namespace": n}})
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name    string
+		samples []signals.Sample
+		noted   bool
+	}{
+		{"none", nil, false},
+		{"one series", to("shop"), false},
+		{"two to one namespace", to("shop", "shop"), true},
+		{"two namespaces", to("shop", "pay"), false},
+	} {
+		if got := narrowed("metrics.json", c.samples); (len(got) == 1) != c.noted || len(got) > 1 {
+			t.Errorf("%s: notes %q", c.name, got)
+		}
+	}
+}
