@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/meshtrial/meshtrial/observe/procfs"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 )
 
 // maxCgroups and maxCgroupDepth bound the search for a target. Kubernetes

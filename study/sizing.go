@@ -91,7 +91,7 @@ func (d *decoder) checkSizing(s *Study) {
 	fail := func(hint, text string) { d.fail(d.pos("sizing"), CodeConflict, hint+sizingNone, "%s", text) }
 	switch {
 	case single(FactorReplicas) && single(FactorRate):
-		fail("set factors: {rate: [20, 200, 1000]}", "sizing separates what a proxy takes without requests from what each request adds: "+
+		fail("run the study at two rates or more (factors: {rate: [20, 200, 1000]})", "sizing separates what a proxy takes without requests from what each request adds: "+
 			"the study needs two rates that are numbers")
 	case pods > 1 && rates > 1:
 		fail("keep one of them at one level", "sizing follows the rate or the number of pods, and the study varies both")

@@ -10,7 +10,7 @@ import (
 // each output: with a coverage of 0.9 fewer happen in 3% of such draws, of 0.5 in 93%. The
 // worlds are always the same, so that the same program always has the same result; `go run
 // ./bench/capacity -only coverage` tries more of them.
-func TestCoverage(t *testing.T) {
+func TestSimulationCoverage(t *testing.T) {
 	const worlds, least = 12, 9
 	got, err := coverage(t.Context(), designs()[1], 1, worlds)
 	if err != nil {
