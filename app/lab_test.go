@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // labFor leaves the state of a lab that is up for a process that has died, with

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // maxCgroups and maxCgroupDepth bound the search for a target. Kubernetes

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // burnEnv makes the test binary burn CPU, half of it in the kernel, instead

@@ -15,5 +15,5 @@
 // ([FetchProfile]) and follows the log ([IstiodLog]).
 //
 // Reading is split from parsing: parsers of Envoy's and Prometheus' formats
-// take bytes, and those of the kernel's files are in internal/procfs.
+// take bytes, and those of the kernel's files are in observe/procfs.
 package observe

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/record/probe"
 	"golang.org/x/sys/unix"
 )

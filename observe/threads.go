@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 	"golang.org/x/sys/unix"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/labs"
 	"github.com/meshtrial/meshtrial/bench/internal/programs"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
-	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // ticks are those of processors' accounts in a second (USER_HZ, which is 100

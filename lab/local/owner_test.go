@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/ending"
-	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // upFor writes the files of a lab that is up for a process, nil for one that

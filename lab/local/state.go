@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // recordSchema is the version of lab.json. Shared fields suffice to clean up after a

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // States of a lab.
