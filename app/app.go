@@ -11,9 +11,9 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
-// Progress is told what goes on. Its methods may be called from several goroutines.
+// Progress shows what a command is doing. Its methods must be safe for concurrent use.
 type Progress interface {
-	// Say replaces what was said last: this goes on now.
+	// Say replaces the current status line.
 	Say(format string, args ...any)
 	// Note adds a line that stays.
 	Note(format string, args ...any)

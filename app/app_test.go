@@ -7,19 +7,19 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
-// told is a [Progress] that keeps what it is told.
-type told struct {
+// recorder is a [Progress] that records its calls.
+type recorder struct {
 	said  []string
 	notes strings.Builder
 	going bool
 }
 
-func (p *told) Say(format string, args ...any) {
+func (p *recorder) Say(format string, args ...any) {
 	p.said, p.going = append(p.said, fmt.Sprintf(format, args...)), true
 }
 
-func (p *told) Note(format string, args ...any) { fmt.Fprintf(&p.notes, format+"\n", args...) }
+func (p *recorder) Note(format string, args ...any) { fmt.Fprintf(&p.notes, format+"\n", args...) }
 
-func (p *told) Component(components.Event) {}
+func (p *recorder) Component(components.Event) {}
 
-func (p *told) Clear() { p.going = false }
+func (p *recorder) Clear() { p.going = false }

@@ -21,8 +21,8 @@ import (
 )
 
 // RunAttempt is what the pod of a detached run does: it runs the study, or resumes what an
-// earlier pod left of it, and reports to namespace how far it is. The options are those of
-// [Detach], with somebody to tell.
+// earlier pod left, and reports its progress in namespace. The options are those passed to
+// [Detach], plus Progress.
 func RunAttempt(ctx context.Context, o RunOptions, namespace, run string) error {
 	config, err := rest.InClusterConfig()
 	if err != nil {

@@ -48,7 +48,7 @@ func labFor(t *testing.T) (me, dead procfs.Identity, record string) {
 func TestOpenLabOfAKilledRun(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		me, dead, record := labFor(t)
-		said := &told{}
+		said := &recorder{}
 		open := func() lab.Lab {
 			o := RunOptions{Lab: lab.KindLocal, KeepLab: keep, Progress: said}
 			l, err := o.openLab(t.Context(), nil)
@@ -125,7 +125,7 @@ func (c *closing) Close() error {
 // Only a lab that ends is said to end.
 func TestCloseLab(t *testing.T) {
 	for _, stays := range []bool{true, false} {
-		p := &told{}
+		p := &recorder{}
 		l := &closing{stays: stays}
 		if err := closeLab(l, p); err != nil || l.closed != 1 {
 			t.Errorf("stays %v: closed %d times, %v", stays, l.closed, err)
@@ -138,7 +138,7 @@ func TestCloseLab(t *testing.T) {
 
 // The line about the machine ends with the check: what comes next may be somebody else's.
 func TestMachineRemarksEndTheirLine(t *testing.T) {
-	p := &told{}
+	p := &recorder{}
 	o := RunOptions{Lab: lab.KindLocal, Progress: p}
 	if _, err := o.machineRemarks(t.Context()); err != nil {
 		t.Fatal(err)

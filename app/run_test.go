@@ -117,7 +117,7 @@ func TestRunRefuses(t *testing.T) {
 		"a directory in use":         func(o *RunOptions) { o.Out = full },
 		"no run to resume":           func(o *RunOptions) { o.Resume = filepath.Join(full, "run") },
 	} {
-		p := &told{}
+		p := &recorder{}
 		o := RunOptions{Study: s, Source: data, Lab: lab.KindLocal, Observe: record.ObservedCgroup, Progress: p}
 		change(&o)
 		if err := Run(t.Context(), o); errs.Code(err) != errs.CodeUsage || len(p.said) > 0 {

@@ -5,7 +5,7 @@ import "math"
 // Truth is the value of a condition in three-valued logic.
 type Truth int
 
-// Values of conditions. The zero value is that nobody knows.
+// Values of conditions. The zero value is Unknown.
 const (
 	Unknown Truth = iota
 	False
@@ -67,7 +67,7 @@ func not(c Truth) Truth {
 	return Unknown
 }
 
-// unknown is the value of a quantity that nobody knows: arithmetic carries it on.
+// unknown is the value of a quantity without evidence. It propagates through arithmetic.
 var unknown = math.NaN()
 
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

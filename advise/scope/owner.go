@@ -197,9 +197,9 @@ type claimKind int
 
 const (
 	claimOwner   claimKind = iota
-	claimCluster           // whoever owns the cluster of this name
-	claimHost              // the Service or ServiceEntry of this host
-	claimRoutes            // whoever the routes of this configuration serve
+	claimCluster           // the owner of the cluster with this name
+	claimHost              // the Service or ServiceEntry with this host
+	claimRoutes            // the owner of the destinations of these routes
 )
 
 func by(o Owner) claim            { return claim{fallback: o} }

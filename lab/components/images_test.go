@@ -430,7 +430,7 @@ func TestCheckStatic(t *testing.T) {
 		t.Errorf("another processor: %v", err)
 	}
 	if _, err := os.Stat("/bin/ls"); err != nil {
-		t.Skip("no dynamic program at /bin/ls")
+		t.Skip("/bin/ls is not dynamically linked")
 	}
 	if _, err := checkStatic("/bin/ls"); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "CGO_ENABLED=0") {
 		t.Errorf("dynamic program: %v", err)

@@ -17,7 +17,7 @@ import (
 // whatever others added to them.
 func TestLayNetwork(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("mounts take root")
+		t.Skip("mounting needs root")
 	}
 	s := testSpec(t)
 	s.CNI = t.TempDir()
@@ -64,7 +64,7 @@ func laidOut(t *testing.T, s *spec) error {
 // What a machine lacks is there for the node and nowhere else; what it has is as it was.
 func TestSupplyEtc(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("mounts take root")
+		t.Skip("mounting needs root")
 	}
 	dir := t.TempDir()
 	etc := filepath.Join(dir, "etc")

@@ -169,7 +169,7 @@ func (p *Plan) YAML() string {
 	value(4, "memory", mebibytes(p.MemoryRequest), memory)
 	line("  limits:")
 	value(4, "cpu", cores(p.Cores), cpuLimit)
-	value(4, "memory", mebibytes(p.MemoryLimit), "half as much again: at the limit the kernel ends istiod, and all of its proxies connect anew at once")
+	value(4, "memory", mebibytes(p.MemoryLimit), "half as much again: at the limit the kernel kills istiod, and all of its proxies reconnect at once")
 	p.settings(line)
 	for _, worth := range []bool{true, false} {
 		title := map[bool]string{true: "Levers that would improve this:", false: "Levers that bring little here, or miss the target:"}[worth]

@@ -48,7 +48,7 @@ type Sidecar struct {
 	some    bool
 	created time.Time
 	mesh    bool // the default of the mesh
-	fixed   bool // it has egress listeners of its own, and cannot be written anew
+	fixed   bool // it has egress listeners of its own, so it cannot be replaced
 }
 
 // ReasonCode names why a Sidecar is what it is.

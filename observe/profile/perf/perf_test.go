@@ -104,7 +104,7 @@ func TestRecord(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.root != "/" && os.Geteuid() != 0 {
-				t.Skip("only root enters a mount namespace")
+				t.Skip("entering a mount namespace needs root")
 			}
 			tool.Root = tt.root
 			// There may be ten recordings, and perf may start slowly.
