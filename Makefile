@@ -67,7 +67,7 @@ bench: build ## speed and truth targets, as ratios in one run (wants an idle mac
 	MESHTRIAL_SIMULATIONS=1000 $(GO) test ./stat -run 'TestSimulation(Compare|Trend)' -count=1 -v
 	MESHTRIAL_SIMULATIONS=300 $(GO) test ./analysis -run TestSimulationSearch -count=1 -v -timeout 60m
 	MESHTRIAL_SIMULATIONS=$(SIMULATIONS) $(GO) test ./analysis -run TestSimulationStudy -count=1 -v
-	MESHTRIAL_SIMULATIONS=100 $(GO) test ./advise/tuning -run TestSimulationTuning -count=1 -v -timeout 60m
+	MESHTRIAL_SIMULATIONS=100 $(GO) test ./stat/tuning -run TestSimulationTuning -count=1 -v -timeout 60m
 	$(GO) run ./bench
 	$(GO) run ./bench/overload
 	$(GO) run ./bench/merge

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/meshtrial/meshtrial/analysis/money"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/stat/money"
 )
 
 // MoneyWords says which mesh findings in money are about, and at which prices;

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/analysis/money"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/stat/money"
 	"github.com/meshtrial/meshtrial/study"
 )
 

@@ -54,7 +54,7 @@ type SizedBorder struct {
 	Along   string   `json:"along"`
 	Low     float64  `json:"low"` // the ends of what was looked at
 	High    float64  `json:"high"`
-	// Outcome is lies, none, between, beyond or unknown; see package analysis/sizing.
+	// Outcome is lies, none, between, beyond or unknown; see package stat/sizing.
 	Outcome string `json:"outcome"`
 	// First and Last are the ways that take less at the low and the high end; "" where
 	// that cannot be said.

@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/meshtrial/meshtrial/advise/tuning"
+	"github.com/meshtrial/meshtrial/stat/tuning"
 )
 
 // switchTime is what a trial costs beside warm-up and window: commands to

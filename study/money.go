@@ -1,8 +1,8 @@
 package study
 
 import (
-	"github.com/meshtrial/meshtrial/analysis/money"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/stat/money"
 )
 
 // Findings in money, of studies that name a mesh and its prices. Each has a

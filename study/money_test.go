@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/analysis/money"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/stat/money"
 )
 
 const withMoney = `

@@ -5,7 +5,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Profiling says how proxies are profiled.
@@ -74,8 +74,8 @@ func (v profileValue) decode(d *decoder, n *node) {
 	p := DefaultProfiling()
 	before := len(d.errs)
 	v.object(&p).decode(d, n)
-	if taken := p.Taken(); len(d.errs) == before && p.Graph == GraphDwarf && profile.CopiesOfStacks(p.Hz, taken) > profile.MaxRecording {
-		d.fail(n.pos, CodeConflict, "lower hz or length, or take graph: fp", "profile: %s", profile.TooManyCopies(p.Hz, taken))
+	if taken := p.Taken(); len(d.errs) == before && p.Graph == GraphDwarf && record.CopiesOfStacks(p.Hz, taken) > record.MaxRecording {
+		d.fail(n.pos, CodeConflict, "lower hz or length, or take graph: fp", "profile: %s", record.TooManyCopies(p.Hz, taken))
 	}
 	if len(d.errs) == before {
 		*v.to = &p

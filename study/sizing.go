@@ -3,10 +3,10 @@ package study
 import (
 	"slices"
 
-	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/stat/sizing"
 )
 
 // Findings of what the proxies of the mesh in section sizing take.

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshtrial/meshtrial/analysis/money"
-	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/probe"
+	"github.com/meshtrial/meshtrial/stat/money"
+	"github.com/meshtrial/meshtrial/stat/sizing"
 )
 
 // Study is a parsed study file with every default filled in.

@@ -9,11 +9,11 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshtrial/meshtrial/advise/tuning"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/stat/tuning"
 )
 
 // Tune asks for the best setting of the study's levers: cells are chosen one block

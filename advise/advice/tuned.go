@@ -5,10 +5,10 @@ import (
 	"math"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/advise/tuning"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat/tuning"
 	"github.com/meshtrial/meshtrial/study"
 )
 

@@ -3,10 +3,10 @@ package carrying
 import (
 	"strings"
 
-	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/stat/sizing"
 	"github.com/meshtrial/meshtrial/study"
 )
 

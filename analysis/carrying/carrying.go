@@ -2,7 +2,7 @@
 // states: sidecars, proxies on nodes, those with waypoints. A kind of study says what its
 // trials have of each way ([Way], by [Way.Measure]); what a stated mesh takes, where two
 // ways change places, and the words for both are made here, from the arithmetic of
-// package analysis/sizing. It is pure.
+// package stat/sizing. It is pure.
 package carrying
 
 import (
@@ -10,10 +10,10 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/stat/sizing"
 	"github.com/meshtrial/meshtrial/study"
 )
 

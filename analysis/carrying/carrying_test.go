@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/stat/sizing"
 )
 
 // points are of two rates in three units, on lines whose idle part is each unit's own.

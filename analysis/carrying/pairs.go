@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/meshtrial/meshtrial/analysis/sizing"
+	"github.com/meshtrial/meshtrial/stat/sizing"
 )
 
 // pairs are the ways that are compared, two by two. A way that carries not all that the

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat/sizing"
 	"github.com/meshtrial/meshtrial/study"
 )
 

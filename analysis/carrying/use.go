@@ -2,9 +2,9 @@ package carrying
 
 import (
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/stat/sizing"
 )
 
 // MeasurePods takes in what trials used of something, in cores or bytes, by the number of

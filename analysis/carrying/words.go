@@ -5,10 +5,10 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/stat/sizing"
 	"github.com/meshtrial/meshtrial/study"
 )
 

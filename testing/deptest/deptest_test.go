@@ -19,7 +19,7 @@ var folders = []string{"cmd", "bench", "testing", "cli", "app", "kinds", "run", 
 
 // upward are the imports that point up all the same: study has the sections of every kind.
 var upward = map[string][]string{
-	"study": {"advise/tuning", "analysis/money", "analysis/sizing", "drive/fault", "drive/graph", "observe/profile"},
+	"study": {"drive/fault", "drive/graph"},
 }
 
 // peers are packages, with what is below them, that must not import each other.
@@ -30,10 +30,10 @@ var peers = [][]string{
 }
 
 // pure packages take values and return values.
-var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "report/plot", "advise/scope", "advise/scope/generate", "drive/xds/wire", "drive/fault", "drive/graph", "observe/ledger", "analysis/money", "analysis/sizing", "advise/capacity/push", "advise/capacity/model", "advise/capacity/fit", "advise/capacity/plan",
+var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "report/plot", "advise/scope", "advise/scope/generate", "drive/xds/wire", "drive/fault", "drive/graph", "observe/ledger", "stat/money", "stat/sizing", "advise/capacity/push", "advise/capacity/model", "advise/capacity/fit", "advise/capacity/plan",
 	"observe/profile", "run/verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "drive/load/arrival", "internal/yamltree", "record/finding", "study/protocol", "record/probe", "internal/accesslog",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
-	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "record/rate", "lab/journal/fields", "lab/rights", "advise/advice", "advise/tuning"}
+	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "record/rate", "lab/journal/fields", "lab/rights", "advise/advice", "stat/tuning"}
 
 // terminal are imports that only the command line has a use for.
 var terminal = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "os/signal", "text/tabwriter"}

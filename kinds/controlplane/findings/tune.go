@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
-	"github.com/meshtrial/meshtrial/advise/tuning"
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat/tuning"
 	"github.com/meshtrial/meshtrial/study"
 )
 

@@ -6,12 +6,12 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
-	"github.com/meshtrial/meshtrial/advise/tuning"
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/stat/tuning"
 	"github.com/meshtrial/meshtrial/study"
 )
 

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/advise/tuning"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/stat/tuning"
 	"github.com/meshtrial/meshtrial/study"
 )
 

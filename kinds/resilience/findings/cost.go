@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/analysis/money"
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat/money"
 	"github.com/meshtrial/meshtrial/study"
 )
 

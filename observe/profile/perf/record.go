@@ -18,6 +18,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/record"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,7 +37,7 @@ const (
 	maxPIDs    = 1000
 	// DefaultMaxBytes bounds perf's file, which is on the node's own disk:
 	// where that is full, pods are evicted.
-	DefaultMaxBytes = profile.MaxRecording
+	DefaultMaxBytes = record.MaxRecording
 )
 
 // Options say what to record.
@@ -69,8 +70,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("%d samples per second, it must be 1 to %d", o.Hz, MaxHz)
 	case o.Length <= 0 || o.Length > MaxSeconds*time.Second:
 		return fmt.Errorf("a profile of %v, it must be above 0 and at most %d s", o.Length, MaxSeconds)
-	case o.Graph == GraphDwarf && profile.CopiesOfStacks(o.Hz, o.Length) > DefaultMaxBytes:
-		return errors.New(profile.TooManyCopies(o.Hz, o.Length))
+	case o.Graph == GraphDwarf && record.CopiesOfStacks(o.Hz, o.Length) > DefaultMaxBytes:
+		return errors.New(record.TooManyCopies(o.Hz, o.Length))
 	case o.Graph != GraphFP && o.Graph != GraphDwarf && o.Graph != GraphNone:
 		return fmt.Errorf("call graph %q, it must be fp, dwarf or none", o.Graph)
 	}
@@ -183,7 +184,7 @@ func (o Options) arguments(file string, wide bool) []string {
 	case GraphFP:
 		args = append(args, "--call-graph", "fp")
 	case GraphDwarf:
-		args = append(args, "--call-graph", "dwarf,"+strconv.Itoa(profile.StackCopy))
+		args = append(args, "--call-graph", "dwarf,"+strconv.Itoa(record.StackCopy))
 	}
 	return append(args, "--", "sleep", strconv.Itoa(int(math.Ceil((o.Length + startTime).Seconds()))))
 }
