@@ -2,6 +2,7 @@ package study
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -47,6 +48,12 @@ type Selector struct {
 	Not        bool // namespaces that lack the label are selected
 }
 
+func parseSelector(level string) *Selector {
+	key, value, _ := strings.Cut(level, "=")
+	key, not := strings.CutSuffix(key, "!")
+	return &Selector{Key: key, Value: value, Not: not}
+}
+
 // Connected is how many simulated proxies there are, gateways and ztunnels included.
 func (l ControlLevels) Connected() int { return l.Proxies + l.Gateways + l.Ztunnels }
 
@@ -54,8 +61,29 @@ func (l ControlLevels) Connected() int { return l.Proxies + l.Gateways + l.Ztunn
 // counts as its usual level; [Known] puts in what was found. It fails only for a
 // cell that did not come from such a plan.
 func ControlOf(cell record.Cell) (ControlLevels, error) {
-	var out ControlLevels
-	return out, bind(controlFactors, cell, &out)
+	r := ReadCell(controlFactors, cell)
+	out := ControlLevels{
+		Proxies: r.Int(FactorProxies), Gateways: r.Int(FactorGateways), Ztunnels: r.Int(FactorZtunnels), RealPods: r.Int(FactorRealPods),
+		Services: r.Int(FactorServices), Endpoints: r.Int(FactorEndpoints), Namespaces: r.Int(FactorNamespaces),
+		ServiceEntries: r.Int(FactorServiceEntries), VirtualServices: r.Int(FactorVirtualServices), DestinationRules: r.Int(FactorDestinationRules),
+		GatewayResources: r.Int(FactorGatewayResources), AuthorizationPolicies: r.Int(FactorAuthorizationPolicies),
+		EndpointSlices: r.Int(FactorEndpointSlices), SliceNamespaces: r.Int(FactorSliceNamespaces),
+		XDS: r.Text(FactorXDS), Clients: r.Text(FactorClients), Simulators: r.Int(FactorSimulators),
+		Change: r.Text(FactorChange), ChangeArrival: r.Text(FactorChangeArrival),
+		SidecarScope: r.Text(FactorSidecarScope), ExportTo: r.Text(FactorExportTo), DNSCapture: r.Bool(FactorDNSCapture), HBONE: r.Bool(FactorHBONE),
+		DebounceAfter: r.Duration(FactorDebounceAfter), DebounceMax: r.Duration(FactorDebounceMax), EDSDebounce: r.Bool(FactorEDSDebounce),
+		IstiodReplicas: r.Int(FactorIstiodReplicas), ConnectionAge: r.Duration(FactorConnectionAge),
+	}
+	if level := r.Set(FactorChangeRate); level != "" {
+		out.ChangeRate, _ = parseChangeRate(level)
+	}
+	if level := r.Set(FactorDisruption); level != "" {
+		out.Disruption = parseDisruption(level)
+	}
+	if level := r.Set(FactorDiscoverySelectors); level != "" {
+		out.DiscoverySelectors = parseSelector(level)
+	}
+	return out, r.Err()
 }
 
 // SimulatorsIn is how many pods have a cell's simulated proxies.

@@ -70,7 +70,6 @@ var dataFactors = []Factor{
 		"Which of the two pods has a sidecar. ambient: neither; ztunnel on their nodes carries the requests. waypoint: the same, by way of a waypoint of the server's Service. gateway: neither; requests pass an ingress gateway of the mesh, in a pod of its own.",
 		carrierLevels("")...).
 		amongst(func() []string { return carrierLevels("") }).
-		bound(into(func(l *Levels) any { return &l.Sidecars })).
 		subjected(carrierSubject),
 	Factor{
 		Name: FactorConnections, Kind: DataPlane, Scope: ScopeLoad, Unit: "connections", Default: "16", Numeric: true,
@@ -78,48 +77,41 @@ var dataFactors = []Factor{
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"2", "16", "64"},
 		parse:    integerLevel(1, 10_000), integer: true, low: 1,
-	}.labelled(counts("connection")).phrased(after("at", counts("connection"))).
-		bound(into(func(l *Levels) any { return &l.Connections })),
+	}.labelled(counts("connection")).phrased(after("at", counts("connection"))),
 	Factor{
 		Name: FactorGenerators, Kind: DataPlane, Scope: ScopeLoad, Unit: "generators", Default: "1", Numeric: true, Implied: true,
 		Doc:      "Load generators, each in a client pod of its own. They share the connections, and send together exactly the requests that one would.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"1", "2", "4"},
 		parse:    integerLevel(1, MaxGenerators), integer: true, low: 1,
-	}.labelled(counts("generator")).phrased(after("with", counts("generator"))).
-		bound(into(func(l *Levels) any { return &l.Generators })),
+	}.labelled(counts("generator")).phrased(after("with", counts("generator"))),
 	Factor{
 		Name: FactorRate, Kind: DataPlane, Scope: ScopeLoad, Unit: "requests/s", Default: "1000", Numeric: true,
 		Doc:      "Requests scheduled per second over all connections (open loop); max sends as fast as the connections allow.",
 		Pattern:  `^(max|[0-9]+(\.[0-9]+)?)$`,
 		Examples: []string{"1000", "max"},
 		parse:    rateLevel, plain: &plainNumber{max: maxRate, word: rate.Word},
-	}.labelled(says("%s rps", rate.Word, "max rate")).phrased(grouped(says("at %s requests per second", rate.Word, "as fast as possible"))).
-		bound(into(func(l *Levels) any { return &l.Rate })),
+	}.labelled(says("%s rps", rate.Word, "max rate")).phrased(grouped(says("at %s requests per second", rate.Word, "as fast as possible"))),
 	choice(FactorArrival, ScopeLoad, ArrivalPoisson,
 		arrivalDoc+" Means nothing at rate max.",
 		ArrivalPoisson, ArrivalUniform, ArrivalBurst).
 		phrased(says("with %s arrivals", ArrivalPoisson, "with Poisson arrivals")).
-		idleWhere(func(cell record.Cell) bool { return cell[FactorRate] == rate.Word }).
-		bound(into(func(l *Levels) any { return &l.Arrival })),
+		idleWhere(func(cell record.Cell) bool { return cell[FactorRate] == rate.Word }),
 	choice(FactorProtocol, ScopeLoad, protocol.HTTP1,
 		"What the generator speaks to the worker.",
 		protocol.Names(nil)...).
-		phrased(says("over %s")).
-		bound(into(func(l *Levels) any { return &l.Protocol })),
+		phrased(says("over %s")),
 	Factor{
 		Name: FactorPayload, Kind: DataPlane, Scope: ScopeLoad, Unit: "bytes", Default: "1KiB", Numeric: true,
 		Doc:      "Request body size, with its unit: 1KiB is 1,024 bytes, 1kB is 1,000.",
 		Pattern:  `^[0-9]+(\.[0-9]+)?(B|kB|KiB|MB|MiB)$`,
 		Examples: []string{"0B", "1KiB", "64KiB"},
 		parse:    payloadLevel, value: bytesValue,
-	}.phrased(says("with payloads of %s bytes")).
-		bound(into(func(l *Levels) any { return &l.PayloadBytes })),
+	}.phrased(says("with payloads of %s bytes")),
 	choice(FactorKeepAlive, ScopeLoad, "true",
 		"Whether connections live on after a request; false opens a new one for each.",
 		"true", "false").
-		labelled(says("new connections", "true", "keep-alive")).
-		bound(into(func(l *Levels) any { return &l.KeepAlive })),
+		labelled(says("new connections", "true", "keep-alive")),
 	ofServer(choice(FactorMTLS, ScopeServer, MTLSStrict,
 		"What the server's sidecar accepts: strict mutual TLS only, permissive also plain text, off plain text only. A client without a sidecar speaks plain text, so strict becomes permissive there.",
 		MTLSStrict, MTLSPermissive, MTLSOff).

@@ -39,8 +39,7 @@ func (d Disruption) Restarts() bool { return d.Kind == DisruptionRestart || d.Ki
 var disruptionFactor = controlText(FactorDisruption, ScopeChanges, LevelNone,
 	"What happens once the window is over, when everything is quiet (measure recovery tells what follows): all simulated proxies lose their connections at once (drop); istiod's pods are replaced as a rollout does (restart), or deleted without their grace period, so that istiod is told to end and killed two seconds later at most, and others come (kill); or istiod is scaled to that many replicas (scale:N) while the proxies stay connected. From then on a simulated proxy that has no connection tries again by itself, after Envoy's back-off.",
 	`^(none|drop|restart|kill|scale:[1-9][0-9]*)$`, disruptionLevel, LevelNone, DisruptionDrop, DisruptionRestart, DisruptionKill, "scale:3").
-	labelled(disruptionLabel).
-	bound(read(func(l *ControlLevels) *Disruption { return &l.Disruption }, parseDisruption))
+	labelled(disruptionLabel)
 
 func disruptionLevel(s string) (string, *Error) {
 	number, scaled := strings.CutPrefix(s, DisruptionScale+":")

@@ -2,16 +2,13 @@ package study
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/invopop/jsonschema"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 // NotApplicable stands in a cell for a factor that means nothing there, as the
@@ -86,9 +83,6 @@ type Factor struct {
 	idle func(record.Cell) bool
 	// becomes is the level that takes effect in a cell; nil: the cell's own.
 	becomes func(record.Cell) string
-	// bind puts a level into the struct of levels that the kind's trials act
-	// on; nil: they read the cell. See [into].
-	bind func(to any, f Factor, level string) error
 }
 
 // plainNumber describes levels that are numbers above 0, up to max if that is
@@ -195,8 +189,6 @@ func (f Factor) shortened(say func(string) string) Factor { f.short = say; retur
 func (f Factor) idleWhere(idle func(record.Cell) bool) Factor { f.idle = idle; return f }
 
 func (f Factor) becoming(level func(record.Cell) string) Factor { f.becomes = level; return f }
-
-func (f Factor) bound(to func(any, Factor, string) error) Factor { f.bind = to; return f }
 
 // numeric makes a factor one of numbers in a unit; value reads them where they
 // are no plain numbers.
@@ -406,98 +398,4 @@ func (p plainNumber) schema(pattern string) []*jsonschema.Schema {
 		return []*jsonschema.Schema{number, {Const: p.word}}
 	}
 	return []*jsonschema.Schema{number, {Type: "string", Pattern: pattern}}
-}
-
-// bind fills the struct of levels that trials of a kind act on. It fails only
-// for a cell that did not come from a plan.
-func bind(table []Factor, cell record.Cell, to any) error {
-	for _, f := range table {
-		level := cell[f.Name]
-		if level == "" && f.Implied {
-			level = f.Default
-		}
-		if level != NotApplicable {
-			var err error
-			if level, err = f.Canonical(level); err != nil {
-				return fmt.Errorf("cell %s: %s: %w", cell.Key(), f.Name, err)
-			}
-		}
-		if f.bind == nil {
-			continue
-		}
-		if level == LevelInstalled {
-			level = f.Usual
-		}
-		if err := f.bind(to, f, level); err != nil {
-			return fmt.Errorf("cell %s: %s: %w", cell.Key(), f.Name, err)
-		}
-	}
-	return nil
-}
-
-// into binds a level to a field. Numbers are in the factor's unit, and 0 for
-// levels that are words; texts are the level itself.
-func into[L any](field func(*L) any) func(any, Factor, string) error {
-	return func(to any, f Factor, level string) error {
-		l, ok := to.(*L)
-		if !ok {
-			return fmt.Errorf("levels of %T have no such field", to)
-		}
-		v, _ := f.Value(level)
-		switch field := field(l).(type) {
-		case *string:
-			*field = level
-		case *bool:
-			*field = level == "true"
-		case *int:
-			*field = int(v)
-		case *int64:
-			*field = int64(v)
-		case *float64:
-			*field = v
-		case *rate.Rate:
-			r, err := rate.Parse(level)
-			if err != nil {
-				return err
-			}
-			*field = r
-		case *time.Duration:
-			d, c := parseDuration(level)
-			if c == nil {
-				*field = d
-			}
-		default:
-			return fmt.Errorf("no level can be a %T", field)
-		}
-		return nil
-	}
-}
-
-// asSet binds a level to a text, which is empty where the level leaves things
-// as they are.
-func asSet[L any](field func(*L) *string) func(any, Factor, string) error {
-	return read(field, func(level string) string { return level })
-}
-
-// read binds what a level says, and leaves the field alone where it leaves
-// things as they are.
-func read[L, T any](field func(*L) *T, say func(string) T) func(any, Factor, string) error {
-	return func(to any, _ Factor, level string) error {
-		l, ok := to.(*L)
-		if !ok {
-			return fmt.Errorf("levels of %T have no such field", to)
-		}
-		switch level {
-		case NotApplicable, LevelNone, LevelDefault:
-		default:
-			*field(l) = say(level)
-		}
-		return nil
-	}
-}
-
-func parseSelector(level string) *Selector {
-	key, value, _ := strings.Cut(level, "=")
-	key, not := strings.CutSuffix(key, "!")
-	return &Selector{Key: key, Value: value, Not: not}
 }

@@ -200,8 +200,9 @@ type Levels struct {
 // LevelsOf reads the generator's part of a cell. It fails only for a cell
 // that did not come from a plan.
 func LevelsOf(cell record.Cell) (Levels, error) {
-	var out Levels
-	return out, bind(dataFactors, cell, &out)
+	r := ReadCell(dataFactors, cell)
+	return Levels{Sidecars: r.Text(FactorSidecars), Connections: r.Int(FactorConnections), Rate: r.Rate(FactorRate), Arrival: r.Text(FactorArrival),
+		Protocol: r.Text(FactorProtocol), PayloadBytes: int64(r.Number(FactorPayload)), KeepAlive: r.Bool(FactorKeepAlive), Generators: r.Int(FactorGenerators)}, r.Err()
 }
 
 func bytesValue(level string) (float64, bool) {

@@ -30,8 +30,7 @@ var namedLevers = asInstalled([]Factor{
 	controlChoice(FactorSidecarScope, ScopeMesh, SidecarScopeNone,
 		"Which Sidecar resource there is: none, one for the mesh in its root namespace, one in control.scope_namespace, or one for a workload there.",
 		SidecarScopeNone, SidecarScopeMesh, SidecarScopeNamespace, SidecarScopeWorkload).
-		labelled(says("Sidecar of %s", SidecarScopeNone, "no Sidecar")).
-		bound(into(func(l *ControlLevels) any { return &l.SidecarScope })),
+		labelled(says("Sidecar of %s", SidecarScopeNone, "no Sidecar")),
 	controlText(FactorSidecarHosts, ScopeMesh, usualHosts,
 		"Egress hosts of the Sidecar resource, as namespace/name, with a comma between them; ./*,istio-system/* where only sidecar_scope is named.",
 		`^[^/, ]+/[^/, ]+(,[^/, ]+/[^/, ]+)*$`, hostsLevel, usualHosts, "istio-system/*,prometheus/*").
@@ -41,34 +40,27 @@ var namedLevers = asInstalled([]Factor{
 		OutboundAllowAny, OutboundRegistryOnly),
 	controlChoice(FactorExportTo, ScopeMesh, "*",
 		"Where Services, VirtualServices and DestinationRules without exportTo are visible: everywhere (*), in their own namespace (.), nowhere (~).",
-		"*", ".", "~").labelled(says("exportTo %s")).
-		bound(into(func(l *ControlLevels) any { return &l.ExportTo })),
+		"*", ".", "~").labelled(says("exportTo %s")),
 	controlText(FactorDiscoverySelectors, ScopeMesh, LevelNone,
 		"Namespaces that istiod watches, by a label they have (key=value) or do not have (key!=value); none for all.",
 		`^(none|[^=! ]+!?=[^=! ]*)$`, selectorLevel, "none", "istio-discovery=enabled", "team!=other").
-		labelled(says("namespaces with %s", LevelNone, "all namespaces")).
-		bound(read(func(l *ControlLevels) **Selector { return &l.DiscoverySelectors }, parseSelector)),
+		labelled(says("namespaces with %s", LevelNone, "all namespaces")),
 	controlChoice(FactorDNSCapture, ScopeMesh, "false",
 		"Whether sidecars answer DNS themselves, for which istiod sends them a table of names.", "true", "false").
-		metadata("ISTIO_META_DNS_CAPTURE").labelled(onOff("DNS capture")).
-		bound(into(func(l *ControlLevels) any { return &l.DNSCapture })),
+		metadata("ISTIO_META_DNS_CAPTURE").labelled(onOff("DNS capture")),
 	impliedly(controlChoice(FactorHBONE, ScopeMesh, "false",
 		"ISTIO_META_ENABLE_HBONE: whether sidecars speak HBONE with the pods of an ambient mesh, as Istio's ambient profile has them. Their Envoys then subscribe to all workloads of the mesh.", "true", "false").
-		metadata("ISTIO_META_ENABLE_HBONE").labelled(onOff("sidecars' HBONE")).
-		bound(into(func(l *ControlLevels) any { return &l.HBONE }))),
+		metadata("ISTIO_META_ENABLE_HBONE").labelled(onOff("sidecars' HBONE"))),
 
 	controlText(FactorDebounceAfter, ScopeIstiod, "100ms",
 		"PILOT_DEBOUNCE_AFTER: how long istiod waits for more changes after one.", durationPattern, debounceLevel, "100ms", "2500ms").
-		numeric("s", secondsValue).env("PILOT_DEBOUNCE_AFTER").labelled(says("debounce %s")).
-		bound(into(func(l *ControlLevels) any { return &l.DebounceAfter })),
+		numeric("s", secondsValue).env("PILOT_DEBOUNCE_AFTER").labelled(says("debounce %s")),
 	controlText(FactorDebounceMax, ScopeIstiod, "10s",
 		"PILOT_DEBOUNCE_MAX: how long istiod waits at most while more changes come. Proved by the environment of the running istiod alone.", durationPattern, debounceLevel, "10s").
-		numeric("s", secondsValue).env("PILOT_DEBOUNCE_MAX").labelled(says("debounce at most %s")).
-		bound(into(func(l *ControlLevels) any { return &l.DebounceMax })),
+		numeric("s", secondsValue).env("PILOT_DEBOUNCE_MAX").labelled(says("debounce at most %s")),
 	controlChoice(FactorEDSDebounce, ScopeIstiod, "true",
 		"PILOT_ENABLE_EDS_DEBOUNCE: whether changes of endpoints are debounced too.", "true", "false").
-		env("PILOT_ENABLE_EDS_DEBOUNCE").labelled(onOff("EDS debounce")).
-		bound(into(func(l *ControlLevels) any { return &l.EDSDebounce })),
+		env("PILOT_ENABLE_EDS_DEBOUNCE").labelled(onOff("EDS debounce")),
 	controlText(FactorPushThrottle, ScopeIstiod, LevelDefault,
 		"PILOT_PUSH_THROTTLE: proxies pushed to at a time; default is istiod's built-in number. Proved only by the environment of the running istiod, which shows it nowhere else.", `^(default|[1-9][0-9]*)$`, orInteger(LevelDefault, 1, 10_000), "default", "100").
 		numeric("", nil).orPlain().env("PILOT_PUSH_THROTTLE").labelled(says("push throttle %s")),
@@ -76,13 +68,11 @@ var namedLevers = asInstalled([]Factor{
 		"PILOT_MAX_REQUESTS_PER_SECOND: new streams and requests istiod accepts per second; default is istiod's built-in number. Proved only by the environment of the running istiod, which shows it nowhere else.", `^(default|[0-9]+(\.[0-9]+)?)$`, orNumber(LevelDefault, 1_000_000), "default", "100").
 		numeric("requests/s", nil).orPlain().env("PILOT_MAX_REQUESTS_PER_SECOND").labelled(says("request limit %s")),
 	count(FactorIstiodReplicas, ScopeIstiod, "1", "replicas", "Replicas of istiod.", 1, "1", "2").
-		labelled(counts("replica")).
-		bound(into(func(l *ControlLevels) any { return &l.IstiodReplicas })),
+		labelled(counts("replica")),
 	controlText(FactorConnectionAge, ScopeIstiod, "30m",
 		"--keepaliveMaxServerConnectionAge: how old istiod lets a proxy's connection become, give or take a random tenth; then it has the proxy reconnect, perhaps to another replica, and ends the connection 10 s later. none for any age. Proved by the command line of istiod's pods.",
 		timeOrNone, ageLevel, "30m", "1m", LevelNone).
-		numeric("s", secondsValue).flag("keepaliveMaxServerConnectionAge").labelled(says("connections of up to %s", LevelNone, "connections of any age")).
-		bound(into(func(l *ControlLevels) any { return &l.ConnectionAge })),
+		numeric("s", secondsValue).flag("keepaliveMaxServerConnectionAge").labelled(says("connections of up to %s", LevelNone, "connections of any age")),
 	controlText(FactorIstiodCPU, ScopeIstiod, LevelNone,
 		"CPU limit of istiod as Kubernetes writes it, or none.", `^(none|[0-9]+(\.[0-9]+)?m?)$`, cpuLevel, "none", "1", "500m").
 		numeric("CPUs", cpuValue).orPlain().labelled(says("istiod CPU %s")),

@@ -46,20 +46,15 @@ const HashKeys = 1000
 // reports use.
 var scenarioFactors = []Factor{
 	resilient(choice(FactorMesh, ScopeTopology, MeshIstio, "The mesh whose sidecars the pods have.", Meshes()...).
-		labelled(says("%s", MeshNone, "no mesh")).
-		bound(into(func(l *ScenarioLevels) any { return &l.Mesh }))),
+		labelled(says("%s", MeshNone, "no mesh"))),
 	graphCarrier(),
 	replicasFactor,
 	sharedRate(),
-	shared(dataFactors, FactorConnections, "Connections each client keeps.", "8").
-		bound(into(func(l *ScenarioLevels) any { return &l.Connections })),
-	shared(dataFactors, FactorArrival, arrivalDoc, "").
-		bound(into(func(l *ScenarioLevels) any { return &l.Arrival })),
+	shared(dataFactors, FactorConnections, "Connections each client keeps.", "8"),
+	shared(dataFactors, FactorArrival, arrivalDoc, ""),
 	resilient(choice(FactorProtocol, ScopeLoad, protocol.HTTP1, "What the clients speak to the first service.", protocol.Names(protocol.Calls)...).
-		phrased(says("over %s")).
-		bound(into(func(l *ScenarioLevels) any { return &l.Protocol }))),
-	shared(dataFactors, FactorPayload, "", "0B").
-		bound(into(func(l *ScenarioLevels) any { return &l.Payload })),
+		phrased(says("over %s"))),
+	shared(dataFactors, FactorPayload, "", "0B"),
 	meshLever(FactorRetries, LevelDefault,
 		"Attempts that the mesh makes after one that failed: its own default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3").
 		labelled(retriesLabel),
@@ -89,12 +84,10 @@ var scenarioFactors = []Factor{
 		labelled(says("%s", LevelDefault, "default locality", LocalityPrefer, "own zone first", LocalityIgnore, "all zones alike"))),
 	meshed(choice(FactorMTLS, ScopeServer, MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar follow.",
 		MTLSStrict, MTLSPermissive, MTLSOff).
-		labelled(says("mTLS %s")).
-		bound(asSet(func(l *ScenarioLevels) *string { return &l.MTLS }))),
+		labelled(says("mTLS %s"))),
 	resilient(choice(FactorDrain, ScopeServer, "true", "Whether workers drain when they are told to end: they serve on for a while, not ready, then finish what is under way. Otherwise they end at once.", "true", "false").
-		labelled(onOff("drain")).
-		bound(into(func(l *ScenarioLevels) any { return &l.Drain }))),
-	shared(controlFactors, FactorDebounceAfter, "", "").bound(nil).
+		labelled(onOff("drain"))),
+	shared(controlFactors, FactorDebounceAfter, "", "").
 		idleWhere(func(cell record.Cell) bool { return cell[FactorMesh] == MeshNone || cell[FactorMesh] == MeshLinkerd }),
 	resilient(controlText(FactorSkip, ScopeTimeline, LevelNone,
 		"Steps of the timeline that do not happen: none, or their names separated by commas. With it variants differ in what happens.",
@@ -162,7 +155,7 @@ func sharedRate() Factor {
 		}
 		return rateLevel(s)
 	}
-	return f.bound(into(func(l *ScenarioLevels) any { return &l.Rate }))
+	return f
 }
 
 func retriesLabel(level string) string {
@@ -356,6 +349,7 @@ type ScenarioLevels struct {
 // ScenarioOf reads a cell of a study of resilience. It fails only for a cell
 // that did not come from such a plan.
 func ScenarioOf(cell record.Cell) (ScenarioLevels, error) {
-	var out ScenarioLevels
-	return out, bind(scenarioFactors, cell, &out)
+	r := ReadCell(scenarioFactors, cell)
+	return ScenarioLevels{Mesh: r.Text(FactorMesh), Rate: r.Rate(FactorRate), Connections: r.Int(FactorConnections), Arrival: r.Text(FactorArrival),
+		Protocol: r.Text(FactorProtocol), Payload: int64(r.Number(FactorPayload)), Drain: r.Bool(FactorDrain), MTLS: r.Set(FactorMTLS)}, r.Err()
 }
