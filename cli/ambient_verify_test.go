@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
@@ -102,11 +103,7 @@ func TestAmbient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); len(probed(t, status.InitPID)) > 0; time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the run is over, and the node's sets have %q of its pods", probed(t, status.InitPID))
-		}
-	}
+	eventually.Holds(t, "the run is over, and the node's sets have none of its pods", func() bool { return len(probed(t, status.InitPID)) == 0 })
 	captured(t, l, status)
 	inZtunnel(t, l)
 	killed(t, m, l, status, clean, leaks)
@@ -328,11 +325,7 @@ func captured(t *testing.T, l *local.Lab, status *local.Status) {
 	if len(l.Nodes()) > 1 {
 		first = labtest.PIDs(status.ID+"/"+node, "exe")[0]
 	}
-	for end := time.Now().Add(time.Minute); len(probed(t, first)) != 1; time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the node's sets have %q, and a pod is in the mesh", probed(t, first))
-		}
-	}
+	eventually.Holds(t, "the node's sets have the pod in the mesh", func() bool { return len(probed(t, first)) == 1 })
 }
 
 // probed are the addresses in the node agent's sets in the network of a process: those of

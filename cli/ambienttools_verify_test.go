@@ -3,6 +3,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
@@ -44,18 +46,16 @@ func withRules(t *testing.T) leakcheck.Options {
 func inZtunnel(t *testing.T, l *local.Lab) {
 	t.Helper()
 	istioctl := toolOf(t, "istioctl", "istioctl")
-	for end := time.Now().Add(time.Minute); ; time.Sleep(500 * time.Millisecond) {
+	eventually.Succeeds(t, time.Minute, "ztunnel knows the pod in the mesh", func() error {
 		cmd := exec.CommandContext(t.Context(), istioctl.Path, "--kubeconfig", l.Kubeconfig(), "ztunnel-config", "workloads")
 		cmd.Env = append(os.Environ(), istioctl.Env...)
 		out, err := cmd.CombinedOutput()
 		for line := range strings.Lines(string(out)) {
 			// NAMESPACE, POD NAME, ADDRESS, NODE, WAYPOINT, PROTOCOL
 			if f := strings.Fields(line); err == nil && len(f) == 6 && f[0] == "captured" && f[1] == "captured" && f[5] == "HBONE" {
-				return
+				return nil
 			}
 		}
-		if time.Now().After(end) {
-			t.Fatalf("istioctl ztunnel-config workloads does not name the pod in the mesh: %v\n%s", err, out)
-		}
-	}
+		return fmt.Errorf("istioctl ztunnel-config workloads: %v\n%s", err, out)
+	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
@@ -133,17 +134,14 @@ func (g guests) grant(t *testing.T, name, kubeconfig string, args ...string) {
 
 // eventually has a command end with a code, within the moment that the API
 // server takes to learn of rights.
-func (g guests) eventually(t *testing.T, code int, args ...string) string {
+func (g guests) eventually(t *testing.T, code int, args ...string) {
 	t.Helper()
-	for begin := time.Now(); ; time.Sleep(200 * time.Millisecond) {
-		got, said := g.machine.Run(t, args...)
-		if got == code {
-			return said
+	eventually.Succeeds(t, time.Minute, strings.Join(args, " "), func() error {
+		if got, said := g.machine.Run(t, args...); got != code {
+			return fmt.Errorf("exit code %d, not %d\n%s", got, code, said)
 		}
-		if time.Since(begin) > time.Minute {
-			t.Fatalf("%v: exit code %d, not %d\n%s", args, got, code, said)
-		}
-	}
+		return nil
+	})
 }
 
 func (g guests) dataPlane(t *testing.T) {

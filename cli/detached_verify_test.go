@@ -5,6 +5,7 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/run/detached"
 	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -169,16 +171,12 @@ func runNamespaces(t *testing.T, l *local.Lab) string {
 // has yet to take.
 func nothingDetached(t *testing.T, l *local.Lab) {
 	t.Helper()
-	left := ""
-	for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(500 * time.Millisecond) {
-		left = labtest.Kubectl(t, l, "", "get", "namespaces,jobs,pods,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings", "-A", "-l", detached.Label, "-o", "name")
-		if left == "" {
-			break
+	eventually.Succeeds(t, 2*time.Minute, "nothing detached is left", func() error {
+		if left := labtest.Kubectl(t, l, "", "get", "namespaces,jobs,pods,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings", "-A", "-l", detached.Label, "-o", "name"); left != "" {
+			return errors.New(left)
 		}
-	}
-	if left != "" {
-		t.Errorf("left in the cluster:\n%s", left)
-	}
+		return nil
+	})
 	results, err := l.ResultsDir()
 	if err != nil {
 		t.Fatal(err)
@@ -194,11 +192,7 @@ func nothingDetached(t *testing.T, l *local.Lab) {
 // waitFor waits until something is so.
 func waitFor(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for begin := time.Now(); !is(); time.Sleep(500 * time.Millisecond) {
-		if time.Since(begin) > 10*time.Minute {
-			t.Fatalf("%s does not come", what)
-		}
-	}
+	eventually.Within(t, 10*time.Minute, what, is)
 }
 
 // TestDetachedDeleted: a run that is at work is removed on request alone, and puts back

@@ -23,6 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/run/detached"
 	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -128,16 +129,14 @@ func (f *faulted) evict(t *testing.T, namespace, name string) {
 // hears waits until attach says something.
 func (f *faulted) hears(t *testing.T, text string) {
 	t.Helper()
-	for begin := time.Now(); !f.attached.next(text); time.Sleep(200 * time.Millisecond) {
+	eventually.Within(t, 3*time.Minute, "attach says "+text, func() bool {
 		select {
 		case <-f.ended:
 			t.Fatalf("attach has ended with exit code %d, and did not say %q:\n%s", f.code(), text, f.attached)
 		default:
 		}
-		if time.Since(begin) > 3*time.Minute {
-			t.Fatalf("attach does not say %q:\n%s", text, f.attached)
-		}
-	}
+		return f.attached.next(text)
+	})
 }
 
 // now is how the run stands.

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -58,24 +59,16 @@ func TestOneAtATime(t *testing.T) {
 
 	const waits = "waiting for the cluster: run somebody of theirs"
 	var output lockedBuffer
-	left := make(chan error, 1)
+	ended := make(chan error, 1)
 	go func() {
-		for end := time.Now().Add(4 * time.Minute); !strings.Contains(output.String(), waits) && time.Now().Before(end); {
-			time.Sleep(100 * time.Millisecond)
-		}
-		time.Sleep(12 * time.Second) // it renews, and is seen to be alive
-		left <- j.Leave(t.Context())
+		ended <- Run(t.Context(), append(test, "--wait", "5m"), &Env{Stdin: strings.NewReader(""), Stdout: &output, Stderr: &output})
 	}()
-	err = Run(t.Context(), append(test, "--wait", "5m"), &Env{Stdin: strings.NewReader(""), Stdout: &output, Stderr: &output})
-	said := output.String()
-	if !strings.Contains(said, waits) {
-		t.Errorf("it does not say whom it waits for: %v\n%s", err, said)
-	}
-	if !strings.Contains(said, "pushes") {
-		t.Errorf("once its turn has come: %v\n%s", err, said)
-	}
-	if err := <-left; err != nil {
+	eventually.Within(t, 4*time.Minute, waits, func() bool { return strings.Contains(output.String(), waits) })
+	if err := j.Leave(t.Context()); err != nil {
 		t.Error(err)
+	}
+	if err := <-ended; !strings.Contains(output.String(), "pushes") {
+		t.Errorf("once its turn has come: %v\n%s", err, output.String())
 	}
 	if holder, err := app.ReadClusterStatus(t.Context(), l.RESTConfig()); err != nil || holder.Holder != nil {
 		t.Errorf("the Lease is not given back: %+v, %v", holder.Holder, err)

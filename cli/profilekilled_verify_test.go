@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -47,11 +48,6 @@ func TestProfileKilled(t *testing.T) {
 	_ = cmd.Process.Kill()
 	<-ended
 	killed := time.Now()
-	for remains() != "" && time.Since(killed) < 5*time.Minute {
-		time.Sleep(500 * time.Millisecond)
-	}
+	eventually.Within(t, 5*time.Minute, "all is gone, though nobody came", func() bool { return remains() == "" })
 	t.Logf("%.1f s after the program was killed all is gone", time.Since(killed).Seconds())
-	if left := remains(); left != "" {
-		t.Errorf("nobody came, and there are still\n%s", left)
-	}
 }

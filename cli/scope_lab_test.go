@@ -5,6 +5,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -105,38 +107,27 @@ func (s scopedShop) read() (scope.Report, map[scope.Owner]scope.OwnerTotal) {
 // older configuration. It names those that have not after a minute.
 func (s scopedShop) known(owners ...scope.Owner) (scope.Report, map[scope.Owner]scope.OwnerTotal) {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(500 * time.Millisecond) {
-		r, total := s.read()
-		lacks := slices.DeleteFunc(slices.Clone(owners), func(o scope.Owner) bool { return total[o].DumpBytes > 0 })
-		if len(lacks) == 0 {
-			return r, total
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("nothing was brought by %v", lacks)
-		}
-	}
+	var r scope.Report
+	var total map[scope.Owner]scope.OwnerTotal
+	eventually.Within(s.t, time.Minute, fmt.Sprintf("each of %v brings something", owners), func() bool {
+		r, total = s.read()
+		return !slices.ContainsFunc(owners, func(o scope.Owner) bool { return total[o].DumpBytes == 0 })
+	})
+	return r, total
 }
 
 // narrowed gives the sidecar a scope of its own namespace and reads until what
-// holds is true; it fails with what istiod's Services still have then.
+// holds is true.
 func (s scopedShop) narrowed(limit time.Duration, holds func(r scope.Report, owners map[scope.Owner]scope.OwnerTotal) bool) {
 	s.t.Helper()
 	s.kubectl(scopeSidecar, "apply", "-f", "-")
-	for deadline := time.Now().Add(limit); ; time.Sleep(500 * time.Millisecond) {
+	eventually.Succeeds(s.t, limit, "the scope is narrowed", func() error {
 		after, owners := s.read()
 		if holds(after, owners) {
-			return
+			return nil
 		}
-		if time.Now().After(deadline) {
-			var left []scope.Resource
-			for _, x := range after.Proxies[0].Largest {
-				if x.Owner == istiodService {
-					left = append(left, x)
-				}
-			}
-			s.t.Fatalf("istiod's services are still there: %d of %d bytes: %+v", owners[istiodService].DumpBytes, after.DumpBytes, left)
-		}
-	}
+		return fmt.Errorf("istiod's services have %d of %d bytes", owners[istiodService].DumpBytes, after.DumpBytes)
+	})
 }
 
 var istiodService = scope.Owner{Kind: "Service", Namespace: "istio-system", Name: "istiod"}

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -116,17 +117,15 @@ func (n *tenant) await(t *testing.T) {
 	t.Helper()
 	spec := load.DefaultSpec("http://ingress.shop.svc.cluster.local/")
 	spec.Rate, spec.Connections, spec.DurationS = rate.Rate(20), 1, 1
-	for began := time.Now(); ; time.Sleep(time.Second) {
-		if started, err := n.customers.Start(t.Context(), spec); err == nil {
-			time.Sleep(1500 * time.Millisecond)
-			if p, err := n.customers.Progress(t.Context(), started.Run); err == nil && p.Failed == 0 && p.Completed > 0 {
-				return
-			}
+	eventually.Within(t, time.Minute, "requests of the tenant's come through", func() bool {
+		started, err := n.customers.Start(t.Context(), spec)
+		if err != nil {
+			return false
 		}
-		if time.Since(began) > time.Minute {
-			t.Fatal("no request of the tenant's comes through")
-		}
-	}
+		time.Sleep(1500 * time.Millisecond) // a schedule of a second, and its answers
+		p, err := n.customers.Progress(t.Context(), started.Run)
+		return err == nil && p.Failed == 0 && p.Completed > 0
+	})
 }
 
 // begin notes how the tenant is, and held says what a run did to it.

@@ -91,15 +91,3 @@ func tryKubectl(stdin string, args ...string) (string, error) {
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
-
-// eventually repeats check until it succeeds.
-func eventually(t *testing.T, limit time.Duration, what string, check func() error) {
-	t.Helper()
-	var err error
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if err = check(); err == nil {
-			return
-		}
-	}
-	t.Fatalf("%s: not within %s: %v", what, limit, err)
-}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // serverYAML is a Deployment and Service that answer "hello" on port 8080:
@@ -88,7 +89,7 @@ func names(t *testing.T, ctx context.Context) {
 	} {
 		// A busy machine may keep the answer from arriving in the resolver's
 		// time, and the rules of the cluster IP may come a moment after the lab.
-		eventually(t, time.Minute, name, func() error {
+		eventually.Succeeds(t, time.Minute, name, func() error {
 			began := time.Now()
 			got, err := resolver.LookupNetIP(ctx, "ip4", name)
 			if err == nil && (len(got) != 1 || got[0].Unmap().String() != want) {

@@ -21,6 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
@@ -71,7 +72,7 @@ func killNode(t *testing.T) {
 	if err := unix.Kill(status.InitPID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, "the status says that the lab is dead", func() error {
+	eventually.Succeeds(t, time.Minute, "the status says that the lab is dead", func() error {
 		if status, err := local.GetStatus(""); err != nil || status.State != local.StateDead {
 			return fmt.Errorf("%+v, %v", status, err)
 		}
@@ -162,7 +163,7 @@ func mended(t *testing.T, l *local.Lab) {
 	}
 	// Deployments stay available for a while without what was killed last.
 	var status *local.Status
-	eventually(t, time.Minute, "all components run", func() error {
+	eventually.Succeeds(t, time.Minute, "all components run", func() error {
 		var err error
 		if status, err = local.GetStatus(""); err != nil {
 			return err
@@ -182,7 +183,7 @@ func mended(t *testing.T, l *local.Lab) {
 	}
 	// The mended node starts pods. What was killed last runs again, but may not
 	// answer yet.
-	eventually(t, 2*time.Minute, "the mended API server takes a restart", func() error {
+	eventually.Succeeds(t, 2*time.Minute, "the mended API server takes a restart", func() error {
 		out, err := tryKubectl("", "rollout", "restart", "-n", "killed", "deploy/app")
 		if err != nil {
 			err = fmt.Errorf("%w\n%s", err, out)

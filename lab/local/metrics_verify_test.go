@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // busyYAML is a pod that may use 0.3 of a CPU, and uses them: it asks another as
@@ -104,7 +105,7 @@ func TestKubectlTop(t *testing.T) {
 // figures holds what kubectl shows against what cgroups counted.
 func figures(t *testing.T, used *counter) {
 	var m podMetrics
-	eventually(t, 2*time.Minute, "figures of the pod over a time in which it was followed", func() error {
+	eventually.Succeeds(t, 2*time.Minute, "figures of the pod over a time in which it was followed", func() error {
 		out, err := tryKubectl("", "get", "--raw", "/apis/metrics.k8s.io/v1beta1/namespaces/top/pods/busy")
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)

@@ -26,6 +26,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/thread"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -75,7 +76,7 @@ func TestNodes(t *testing.T) {
 	t.Run("a node's first process is killed", func(t *testing.T) { memberDies(t, b, status) })
 	t.Run("all nodes die with the lab", func(t *testing.T) {
 		killNode(t)
-		eventually(t, 10*time.Second, "no process is left", func() error {
+		eventually.Succeeds(t, 10*time.Second, "no process is left", func() error {
 			if pids := labtest.PIDs(status.ID, "kubelet"); len(pids) > 0 {
 				return fmt.Errorf("kubelets %v", pids)
 			}
@@ -207,7 +208,7 @@ func podsMeet(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes
 	for _, caller := range callers.Items {
 		on[caller.Spec.NodeName] = true
 		for host, port := range map[string]int{servers.Items[0].Status.PodIP: 8080, service.Spec.ClusterIP: 80, "server.default.svc.cluster.local": 80} {
-			eventually(t, 30*time.Second, "a call from "+caller.Spec.NodeName, func() error { return get(ctx, status, &caller, host, port) })
+			eventually.Succeeds(t, 30*time.Second, "a call from "+caller.Spec.NodeName, func() error { return get(ctx, status, &caller, host, port) })
 		}
 	}
 	if len(on) != 3 {
@@ -241,7 +242,7 @@ func nodeDies(t *testing.T, b *bench, client kubernetes.Interface, status *local
 	if _, out := b.Run(t, "lab", "status"); !strings.Contains(out, victim+"  dead") {
 		t.Errorf("status:\n%s", out)
 	}
-	eventually(t, 3*time.Minute, "Kubernetes misses the node", func() error {
+	eventually.Succeeds(t, 3*time.Minute, "Kubernetes misses the node", func() error {
 		n, err := client.CoreV1().Nodes().Get(ctx, victim, metav1.GetOptions{})
 		if err == nil && nodeReady(n) {
 			err = errors.New("it is ready")
@@ -258,7 +259,7 @@ func nodeDies(t *testing.T, b *bench, client kubernetes.Interface, status *local
 	if err != nil || !nodeReady(n) {
 		t.Errorf("after its start: %v, %v", n.Status.Conditions, err)
 	}
-	eventually(t, 2*time.Minute, "its pod runs again", func() error {
+	eventually.Succeeds(t, 2*time.Minute, "its pod runs again", func() error {
 		pods, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=caller"})
 		if err != nil {
 			return err
@@ -283,7 +284,7 @@ func memberDies(t *testing.T, b *bench, status *local.Status) {
 	if err := unix.Kill(pids[0], unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, "the node is dead", func() error {
+	eventually.Succeeds(t, 20*time.Second, "the node is dead", func() error {
 		now, err := local.GetStatus("")
 		if err == nil && now.Nodes[2].State != local.StateDead {
 			err = fmt.Errorf("it is %s", now.Nodes[2].State)

@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -54,7 +55,7 @@ func TestStandstill(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers := func() error { return hello("http://" + server.Spec.ClusterIP + "/") }
-	eventually(t, time.Minute, "the server answers", answers)
+	eventually.Succeeds(t, time.Minute, "the server answers", answers)
 	before := residents(t, ctx, client, status)
 	for _, c := range []struct {
 		name string
@@ -71,8 +72,8 @@ func TestStandstill(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			labtest.StandStill(t, standstill, c.pids)
 			began := time.Now()
-			eventually(t, time.Minute, "the server answers again", answers)
-			eventually(t, time.Minute, "the node is as it was", func() error { return asNew(ctx, client) })
+			eventually.Succeeds(t, time.Minute, "the server answers again", answers)
+			eventually.Succeeds(t, time.Minute, "the node is as it was", func() error { return asNew(ctx, client) })
 			kubectl(t, "", "run", "fresh", "-n", "killed", "--image=docker.io/meshtrial/pause:1", "--image-pull-policy=IfNotPresent", "--restart=Never")
 			kubectl(t, "", "wait", "-n", "killed", "--for=condition=Ready", "pod/fresh", "--timeout=120s")
 			kubectl(t, "", "delete", "-n", "killed", "pod/fresh", "--grace-period=1", "--timeout=60s")

@@ -28,6 +28,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/lab/rights"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 func workloads(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes.Interface) {
@@ -37,7 +38,7 @@ func workloads(t *testing.T, ctx context.Context, l *local.Lab, client kubernete
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, "the cluster IP answers from the host", func() error {
+	eventually.Succeeds(t, time.Minute, "the cluster IP answers from the host", func() error {
 		return wantBody("http://" + service.Spec.ClusterIP + "/")
 	})
 	kubectl(t, "", "scale", "deploy/server", "--replicas=3")
@@ -47,7 +48,7 @@ func workloads(t *testing.T, ctx context.Context, l *local.Lab, client kubernete
 	if out := kubectl(t, "", "exec", pods[0].Name, "--", "/usr/local/bin/envoy", "--version"); !strings.Contains(out, "version") {
 		t.Errorf("exec: %s", out)
 	}
-	eventually(t, time.Minute, "what the pod writes is its log", func() error {
+	eventually.Succeeds(t, time.Minute, "what the pod writes is its log", func() error {
 		out, err := tryKubectl("", "logs", pods[0].Name)
 		if err == nil && !strings.Contains(out, "starting main dispatch loop") {
 			err = fmt.Errorf("logs: %.500s", out)
@@ -111,7 +112,7 @@ spec: {containers: [{name: c, image: "registry.invalid/nothing:1"}]}
 	if out := kubectl(t, "", "logs", "job/once"); !strings.Contains(out, "version") {
 		t.Errorf("the job's log: %s", out)
 	}
-	eventually(t, 2*time.Minute, "an image that cannot be pulled shows in events", func() error {
+	eventually.Succeeds(t, 2*time.Minute, "an image that cannot be pulled shows in events", func() error {
 		out, err := tryKubectl("", "get", "events", "--field-selector", "involvedObject.name=nowhere")
 		if err == nil && (!strings.Contains(out, "ErrImagePull") && !strings.Contains(out, "Failed to pull image")) {
 			err = errors.New(out)
@@ -127,7 +128,7 @@ spec: {containers: [{name: c, image: "registry.invalid/nothing:1"}]}
 func staying(t *testing.T, ctx context.Context, client kubernetes.Interface, namespace string) []corev1.Pod {
 	t.Helper()
 	var left []corev1.Pod
-	eventually(t, time.Minute, "a pod that stays", func() error {
+	eventually.Succeeds(t, time.Minute, "a pod that stays", func() error {
 		pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=server"})
 		if err != nil {
 			return err
@@ -189,7 +190,7 @@ func proxyStatus(t *testing.T, ctx context.Context, l *local.Lab) {
 		t.Fatal(err)
 	}
 	program, _ := set.Program("istioctl")
-	eventually(t, time.Minute, "istioctl proxy-status", func() error {
+	eventually.Succeeds(t, time.Minute, "istioctl proxy-status", func() error {
 		out, err := exec.CommandContext(ctx, program.Path, "--kubeconfig", l.Kubeconfig(), "proxy-status").CombinedOutput()
 		if err != nil || !strings.Contains(string(out), ".meshed") {
 			return fmt.Errorf("%v\n%s", err, out)
@@ -262,7 +263,7 @@ func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
 		kubectl(t, "", append([]string{"--kubeconfig=" + guest}, args...)...)
 	}
 	// The API server learns of the account and of its rights a moment later.
-	eventually(t, time.Minute, "a user without rights", func() error {
+	eventually.Succeeds(t, time.Minute, "a user without rights", func() error {
 		_, err := cluster.Open(ctx, cluster.Options{Kubeconfig: guest, Needs: needs})
 		if errs.Code(err) != errs.CodeUsage || !strings.Contains(fmt.Sprint(err), "data plane: create deployments.apps in the run's namespace") || !strings.Contains(fmt.Sprint(err), "every run: create, delete namespaces") {
 			return fmt.Errorf("said was: %v", err)

@@ -2,12 +2,10 @@
 package eventually
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
-
-// every is how often a condition is checked.
-const every = time.Millisecond
 
 // Holds waits until a condition holds, and fails the test if it does not within a minute.
 func Holds(t testing.TB, what string, condition func() bool) {
@@ -18,9 +16,30 @@ func Holds(t testing.TB, what string, condition func() bool) {
 // Within waits until a condition holds, and fails the test if it does not in time.
 func Within(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(limit); !condition(); time.Sleep(every) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", limit, what)
+	Succeeds(t, limit, what, func() error {
+		if condition() {
+			return nil
 		}
+		return errNotYet
+	})
+}
+
+var errNotYet = errors.New("it does not hold")
+
+// Succeeds waits until check returns no error, and fails the test with its last one if it does
+// not in time. It is asked every millisecond at first, and less often the longer it takes,
+// down to five times a second.
+func Succeeds(t testing.TB, limit time.Duration, what string, check func() error) {
+	t.Helper()
+	var err error
+	for began := time.Now(); ; {
+		if err = check(); err == nil {
+			return
+		}
+		took := time.Since(began)
+		if took > limit {
+			t.Fatalf("not within %v: %s: %v", limit, what, err)
+		}
+		time.Sleep(min(max(took/20, time.Millisecond), 200*time.Millisecond))
 	}
 }
