@@ -25,6 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -68,6 +69,75 @@ func (b *bench) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(b.program, args...)
 	cmd.Env, cmd.Dir = b.env, b.dir
 	return cmd
+}
+
+// going is a run in the background, into a folder.
+type going struct {
+	cmd   *exec.Cmd
+	out   string
+	said  *bytes.Buffer // to be read once it has ended
+	ended <-chan struct{}
+}
+
+// start starts a run in the background.
+func (b *bench) start(t *testing.T, out string, args ...string) *going {
+	t.Helper()
+	cmd := b.command(append([]string{"run"}, args...)...)
+	said, ended := labtest.Background(t, cmd)
+	return &going{cmd, out, said, ended}
+}
+
+// await waits until a condition holds, which it must before the run ends.
+func (g *going) await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	eventually.Within(t, 5*time.Minute, what, func() bool {
+		select {
+		case <-g.ended:
+			t.Fatalf("the run ended before its time: %s", what)
+		default:
+		}
+		return holds()
+	})
+}
+
+// trials waits until so many trials are on disk.
+func (g *going) trials(t *testing.T, n int) {
+	t.Helper()
+	g.await(t, fmt.Sprintf("%d trials", n), func() bool {
+		data, _ := os.ReadFile(filepath.Join(g.out, store.FileTrials)) // it is not there at first
+		return bytes.Count(data, []byte("\n")) >= n
+	})
+}
+
+// logged waits until the run's log has a text.
+func (g *going) logged(t *testing.T, text string) {
+	t.Helper()
+	g.await(t, text, func() bool {
+		data, _ := os.ReadFile(filepath.Join(g.out, store.FileLog)) // it is not there at first
+		return strings.Contains(string(data), text)
+	})
+}
+
+// end sends signals, and waits for the end of the run.
+func (g *going) end(t *testing.T, signals ...os.Signal) (code int, said string) {
+	t.Helper()
+	for _, signal := range signals {
+		if err := g.cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-g.ended
+	return g.cmd.ProcessState.ExitCode(), g.said.String()
+}
+
+// loaded is a run as it is on disk, of which everything can be read.
+func loaded(t *testing.T, out string) record.Run {
+	t.Helper()
+	run, notes, err := store.Load(t.Context(), out)
+	if err != nil || len(notes) > 0 {
+		t.Fatalf("%s: %v, %v", out, err, notes)
+	}
+	return run
 }
 
 func (b *bench) meshtrial(t *testing.T, args ...string) (int, string) {
@@ -210,13 +280,7 @@ func spoiltBy(run record.Run) string {
 // it, and findings.
 func verify(t *testing.T, out string, blocks int) record.Run {
 	t.Helper()
-	run, notes, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(notes) > 0 {
-		t.Errorf("notes: %q", notes)
-	}
+	run := loaded(t, out)
 	plan := complete(t, run, blocks)
 	for i, trial := range run.Trials {
 		name := fmt.Sprintf("trial %s, %s", trial.ID, trial.Cell.Key())
@@ -342,13 +406,9 @@ func partsOf(cell record.Cell) []string {
 // which on a busy machine may be several times.
 func (b *bench) gone(t *testing.T, but ...string) {
 	t.Helper()
-	var left []string
-	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if left = slices.DeleteFunc(b.namespaces(t), func(n string) bool { return slices.Contains(but, n) }); len(left) == 0 {
-			return
-		}
-	}
-	t.Errorf("namespaces left: %v", left)
+	eventually.Within(t, 5*time.Minute, "no namespace of a run is left", func() bool {
+		return !slices.ContainsFunc(b.namespaces(t), func(n string) bool { return !slices.Contains(but, n) })
+	})
 }
 
 func (b *bench) namespaces(t *testing.T) []string {

@@ -7,12 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/run/store"
 )
 
 // tinyControl is a study of the control plane: 10 Services, 8 proxies.
@@ -32,10 +30,7 @@ func (b *bench) controlStudy(t *testing.T, name string, changes, blocks int) str
 // verifyControl reads a run of the control plane and checks its accounts.
 func (b *bench) verifyControl(t *testing.T, out string, trials, changes int) record.Run {
 	t.Helper()
-	run, notes, err := store.Load(t.Context(), out)
-	if err != nil || len(notes) > 0 {
-		t.Fatalf("%v, %v", err, notes)
-	}
+	run := loaded(t, out)
 	if len(run.Trials) != trials || len(run.Events) != trials*changes {
 		t.Fatalf("%d trials of %d, %d changes of %d", len(run.Trials), trials, len(run.Events), trials*changes)
 	}
@@ -72,25 +67,16 @@ func (b *bench) verifyControl(t *testing.T, out string, trials, changes int) rec
 	return run
 }
 
-// changed waits until a trial has made a number of changes, of a run that must
-// not end before.
-func (b *bench) changed(t *testing.T, count int, ended <-chan struct{}) {
+// changed waits until a trial of a run has made a number of changes.
+func (b *bench) changed(t *testing.T, g *going, count int) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		select {
-		case <-ended:
-			t.Fatalf("the run ended before %d changes were seen", count)
-		default:
-		}
+	g.await(t, fmt.Sprintf("%d changes", count), func() bool {
 		list, err := b.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{LabelSelector: "meshtrial.dev/churn"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(list.Items) >= count {
-			return
-		}
-	}
-	t.Fatalf("no trial has made %d changes", count)
+		return len(list.Items) >= count
+	})
 }
 
 // undone checks that a run left nothing: no namespace, no simulated pods, and

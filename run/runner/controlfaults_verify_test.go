@@ -39,7 +39,8 @@ blocks: {min: 1, max: 1}
 // happened.
 func TestControlFaults(t *testing.T) {
 	b := newBench(t)
-	t.Run("a replica dies", b.testReplicaDies)
+	t.Run("istiod dies", func(t *testing.T) { b.testReplicaDies(t, 1) })
+	t.Run("a replica dies", func(t *testing.T) { b.testReplicaDies(t, 2) })
 	t.Run("the API server stands still, and half of the sidecars read slowly", b.testAPIServerStops)
 }
 
@@ -50,19 +51,11 @@ func TestControlFaults(t *testing.T) {
 func (b *bench) disturbed(t *testing.T, name, setting string, fault func()) (record.Trial, []record.Event) {
 	t.Helper()
 	text := fmt.Sprintf(strings.TrimLeft(faultStudy, "\n"), name, faultChanges, faultProxies, setting)
-	path, out := b.file(t, name, text), filepath.Join(b.dir, name)
-	cmd := b.command("run", path, "--out", out)
-	said, ended := labtest.Background(t, cmd)
-	defer func() {
-		if t.Failed() {
-			_ = cmd.Process.Kill()
-			<-ended
-			t.Logf("%s", said)
-		}
-	}()
-	b.changed(t, faultChanges/4, ended)
+	path, out := b.file(t, name, text), filepath.Join(t.TempDir(), name)
+	g := b.start(t, out, path, "--out", out)
+	b.changed(t, g, faultChanges/4)
 	fault()
-	<-ended
+	g.end(t)
 	run := b.verifyControl(t, out, 1, faultChanges)
 	for _, e := range run.Events {
 		if e.Error != "" || e.Expected != faultProxies || len(e.Seen.Proxy) != faultProxies {
@@ -83,17 +76,17 @@ func says(t *testing.T, trial record.Trial, name string) record.Check {
 	return trial.Validity.Checks[i]
 }
 
-// testReplicaDies kills one of two istiods: its sidecars go to the other.
-func (b *bench) testReplicaDies(t *testing.T) {
+// testReplicaDies kills one of so many istiods: its sidecars go to another, or wait for the next.
+func (b *bench) testReplicaDies(t *testing.T, replicas int) {
 	dead := ""
-	trial, _ := b.disturbed(t, "replica", ", istiod_replicas: 2", func() {
+	trial, _ := b.disturbed(t, "replica", fmt.Sprintf(", istiod_replicas: %d", replicas), func() {
 		pods, err := b.kube.CoreV1().Pods("istio-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app=istiod"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		// Those that the study's levers replaced may still be ending.
 		stay := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
-		if len(stay) != 2 {
+		if len(stay) != replicas {
 			t.Fatalf("%d istiods, of %d pods", len(stay), len(pods.Items))
 		}
 		dead = stay[0].Name
@@ -111,8 +104,8 @@ func (b *bench) testReplicaDies(t *testing.T) {
 			lost += n
 		}
 	}
-	// Chance gave the dead one some of the sidecars, not all.
-	if c := says(t, trial, "connected"); lost == 0 || lost >= faultProxies || c.OK || !strings.HasPrefix(c.Detail, fmt.Sprintf("%d of %[1]d proxies are connected at the end", faultProxies)) {
+	// Chance gave one of two some of the sidecars, not all.
+	if c := says(t, trial, "connected"); lost == 0 || (lost >= faultProxies) != (replicas == 1) || c.OK || !strings.HasPrefix(c.Detail, fmt.Sprintf("%d of %[1]d proxies are connected at the end", faultProxies)) {
 		t.Errorf("%d streams were lost: %s", lost, c.Detail)
 	}
 }

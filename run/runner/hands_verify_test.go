@@ -3,13 +3,10 @@
 package runner_test
 
 import (
-	"bytes"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -160,9 +157,8 @@ factors: {payload: [1KiB, 2KiB]}
 baseline: {payload: 1KiB}
 blocks: {min: 6, max: 6, limit: 20m, redeploy: 3}
 `)
-	cmd := b.command("run", file, "--out", out)
-	output, ended := labtest.Background(t, cmd)
-	b.awaitTrials(t, filepath.Join(out, store.FileTrials), ended)
+	g := b.start(t, out, file, "--out", out)
+	g.trials(t, 4)
 	pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=client-plain"})
 	if err != nil {
 		t.Fatal(err)
@@ -171,8 +167,8 @@ blocks: {min: 6, max: 6, limit: 20m, redeploy: 3}
 		t.Fatalf("%d load pods", len(pods.Items))
 	}
 	lose(pods.Items)
-	<-ended
-	measured(t, cmd.ProcessState.ExitCode(), output.String())
+	code, output := g.end(t)
+	measured(t, code, output)
 	run, _, err := store.Load(t.Context(), out)
 	if err != nil {
 		t.Fatal(err)
@@ -190,24 +186,5 @@ blocks: {min: 6, max: 6, limit: 20m, redeploy: 3}
 	}
 	if repeated != 1 {
 		t.Errorf("%d trials say that they were repeated\n%s", repeated, output)
-	}
-}
-
-// awaitTrials waits until a run has measured some.
-func (b *bench) awaitTrials(t *testing.T, trials string, ended <-chan struct{}) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		data, _ := os.ReadFile(trials)
-		if bytes.Count(data, []byte("\n")) >= 4 {
-			return
-		}
-		select {
-		case <-ended:
-			t.Fatal("the run ended before its time")
-		default:
-		}
-		if time.Now().After(end) {
-			t.Fatal("no four trials in five minutes")
-		}
 	}
 }

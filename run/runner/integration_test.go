@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,7 +44,10 @@ func TestRuns(t *testing.T) {
 			t.Parallel()
 			b.testCluster(t, foreign)
 		})
-		b.testModes(t)
+		t.Run("in every mode", func(t *testing.T) {
+			t.Parallel()
+			b.testModes(t)
+		})
 	})
 	b.gone(t, foreign)
 	if !slices.Contains(b.namespaces(t), foreign) {
@@ -62,7 +64,7 @@ func (b *bench) testCluster(t *testing.T, foreign string) {
 	file := b.study(t, "cluster", `
 settings: {rate: 200, connections: 4}
 factors: {sidecars: [none, both]}
-blocks: {min: 2, max: 2, limit: 20m}
+blocks: {min: 1, max: 1, limit: 20m}
 `)
 	var stdout, stderr bytes.Buffer
 	_, out := b.unspoilt(t, "cluster", func(out string) string {
@@ -79,7 +81,7 @@ blocks: {min: 2, max: 2, limit: 20m}
 		measured(t, cmd.ProcessState.ExitCode(), stderr.String())
 		return stderr.String()
 	})
-	run := verify(t, out, 2)
+	run := verify(t, out, 1)
 	if run.Header.Lab != "cluster" {
 		t.Errorf("the lab is called %q", run.Header.Lab)
 	}
@@ -96,13 +98,13 @@ blocks: {min: 2, max: 2, limit: 20m}
 // lets the third attempt finish it. There are trials enough that some are
 // still to come however late a signal is.
 func (b *bench) testInterruptions(t *testing.T) {
-	const blocks = 6
+	const blocks = 4
 	file, out := b.study(t, "broken", `
 mesh: none
 settings: {sidecars: none, rate: 200}
 factors: {connections: [1, 4]}
 baseline: {connections: 1}
-blocks: {min: 6, max: 6, limit: 20m}
+blocks: {min: 4, max: 4, limit: 20m}
 seed: 11
 `), filepath.Join(b.dir, "broken")
 	trials := filepath.Join(out, store.FileTrials)
@@ -110,39 +112,14 @@ seed: 11
 	// what was there when the program had ended.
 	attempt := func(count int, signal os.Signal, args ...string) (text string, kept []byte, code int) {
 		t.Helper()
-		cmd := b.command(append([]string{"run"}, args...)...)
-		var output bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &output, &output
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		for end := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-			data, _ := os.ReadFile(trials)
-			if bytes.Count(data, []byte("\n")) >= count {
-				break
-			}
-			select {
-			case err := <-ended:
-				t.Fatalf("ended before its time: %v\n%s", err, &output)
-			default:
-			}
-			if time.Now().After(end) {
-				_ = cmd.Process.Kill()
-				<-ended
-				t.Fatalf("no %d trials in five minutes\n%s", count, &output)
-			}
-		}
-		if err := cmd.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
-		<-ended
+		g := b.start(t, out, args...)
+		g.trials(t, count)
+		code, text = g.end(t, signal)
 		kept, err := os.ReadFile(trials)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return output.String(), kept, cmd.ProcessState.ExitCode()
+		return text, kept, code
 	}
 	text, first, code := attempt(2, os.Interrupt, file, "--out", out)
 	if code != errs.CodeInterrupted || !strings.Contains(text, "--resume "+out) {
@@ -168,18 +145,12 @@ seed: 11
 	if kept := second[:bytes.LastIndexByte(second, '\n')+1]; !bytes.HasPrefix(whole, kept) {
 		t.Error("a completed trial was lost or changed")
 	}
-	loaded, _, err := store.Load(t.Context(), out)
+	run, _, err := store.Load(t.Context(), out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := study.NewPlan(mustParse(t, loaded.StudyYAML), 11)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := plan.CheckTrials(loaded.Trials); err != nil || len(loaded.Trials) != blocks*plan.BlockSize() {
-		t.Errorf("%d trials, want %d; %v", len(loaded.Trials), blocks*plan.BlockSize(), err)
-	}
-	for i, trial := range loaded.Trials {
+	plan := complete(t, run, blocks)
+	for i, trial := range run.Trials {
 		if want := study.TrialID(i/plan.BlockSize(), i%plan.BlockSize()); trial.ID != want || trial.Hist == "" {
 			t.Errorf("trial %s with histograms %q stands at the place of %s", trial.ID, trial.Hist, want)
 		}
@@ -187,35 +158,27 @@ seed: 11
 	b.gone(t)
 }
 
-// testModes goes through the levels of every factor that changes what
-// passes between the pods, or how.
+// testModes has one cell, and so one set of pods, for each way in which requests pass
+// between the pods. TestModes of "verify" crosses the factors.
 func (b *bench) testModes(t *testing.T) {
-	const once = "\nblocks: {min: 1, max: 1, limit: 20m}\n"
-	for _, tt := range []struct{ name, text string }{
-		{"protocols", `
+	said := b.measure(t, "modes", `
 settings: {sidecars: both, rate: 100, connections: 4, payload: 100B}
-factors: {protocol: [http1, http2, grpc, tcp], keep_alive: [true, false]}
-`},
-		{"tls", `
-settings: {sidecars: both, rate: 50, connections: 4, payload: 100B}
-factors: {protocol: [http1, http2, grpc, tcp], keep_alive: [true, false]}
-load: {tls: true}
-`},
-		{"mtls", `
-settings: {rate: 100, connections: 4}
-factors: {mtls: [strict, permissive, off], sidecars: [client, server, both]}
-exclude: [{mtls: strict, sidecars: server}]
-`},
-		{"proxies", `
-settings: {sidecars: both, rate: 100, connections: 4, concurrency: 1, cpu_limit: 500m, envoy: ` + otherEnvoy + `}
-factors: {telemetry: [off, access-log-text, access-log-json, access-log-text+stats, access-log-json+stats]}
-`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			if said := b.measure(t, tt.name, tt.text+once, 1); !strings.Contains(said, "report: "+filepath.Join(b.dir, tt.name)) {
-				t.Errorf("the report's place is not told:\n%s", said)
-			}
-		})
+variants:
+  http1: {}
+  http1-closing: {keep_alive: false}
+  http2: {protocol: http2}
+  grpc: {protocol: grpc}
+  tcp: {protocol: tcp}
+  tcp-closing: {protocol: tcp, keep_alive: false}
+  client: {sidecars: client, mtls: permissive}
+  server: {sidecars: server, mtls: permissive}
+  plain: {mtls: off}
+  logs: {telemetry: access-log-json+stats, concurrency: 1, cpu_limit: 500m, envoy: `+otherEnvoy+`}
+factors: {variant: [http1, http1-closing, http2, grpc, tcp, tcp-closing, client, server, plain, logs]}
+baseline: {variant: http1}
+blocks: {min: 1, max: 1, limit: 20m}
+`, 1)
+	if !strings.Contains(said, "report: "+filepath.Join(b.dir, "modes")) {
+		t.Errorf("the report's place is not told:\n%s", said)
 	}
 }

@@ -4,6 +4,7 @@ package runner_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // remains lists what runs have in the cluster beside what they changed of
@@ -48,14 +49,9 @@ func (b *bench) remains(t *testing.T) (out []string) {
 
 // oldEnough waits until a run's roles have run for longer than they would alone,
 // none of which may have been started again.
-func (b *bench) oldEnough(t *testing.T, ended <-chan struct{}) {
+func (b *bench) oldEnough(t *testing.T, g *going) {
 	t.Helper()
-	for {
-		select {
-		case <-ended:
-			t.Fatal("the run ended before its roles were a minute old")
-		case <-time.After(time.Second):
-		}
+	g.await(t, "its roles are a minute old", func() bool {
 		pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: site.RunLabel})
 		if err != nil {
 			t.Fatal(err)
@@ -71,10 +67,8 @@ func (b *bench) oldEnough(t *testing.T, ended <-chan struct{}) {
 				}
 			}
 		}
-		if len(pods.Items) > 0 && young == 0 {
-			return
-		}
-	}
+		return len(pods.Items) > 0 && young == 0
+	})
 }
 
 // TestNobodyComesNext kills a run of the control plane. What it made goes by
@@ -83,34 +77,19 @@ func (b *bench) oldEnough(t *testing.T, ended <-chan struct{}) {
 func TestNobodyComesNext(t *testing.T) {
 	b := newBench(t)
 	out := filepath.Join(b.dir, "killed")
-	cmd := b.command("run", b.controlStudy(t, "killed", 300, 1), "--out", out)
-	text, ended := labtest.Background(t, cmd)
-	b.changed(t, 2, ended)
-	b.oldEnough(t, ended)
+	g := b.start(t, out, b.controlStudy(t, "killed", 300, 1), "--out", out)
+	b.changed(t, g, 2)
+	b.oldEnough(t, g)
 	made := strings.Join(b.remains(t), "\n")
-	_ = cmd.Process.Kill()
-	<-ended
+	_, text := g.end(t, os.Kill)
 	killed := time.Now()
 	for _, part := range []string{"pods meshtrial-", "/meshtrial-keeper-", "/observe-", "roles meshtrial-journal/", "clusterroles meshtrial-", "clusterrolebindings meshtrial-", "nodes mm-node-0"} {
 		if !strings.Contains(made, part) {
 			t.Errorf("a run at work has no %q:\n%s\n%s", part, made, text)
 		}
 	}
-	last := made
-	for time.Since(killed) < 5*time.Minute {
-		left := strings.Join(b.remains(t), "\n")
-		if left != last {
-			t.Logf("%.1f s after the runner was killed there are %d objects of the run", time.Since(killed).Seconds(), strings.Count(left, "\n")+1)
-		}
-		if last = left; left == "" {
-			break
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
+	eventually.Within(t, 5*time.Minute, "nothing of the run is left", func() bool { return len(b.remains(t)) == 0 })
 	t.Logf("%.1f s after the runner was killed all is gone", time.Since(killed).Seconds())
-	if last != "" {
-		t.Errorf("nobody came, and there are still\n%s", last)
-	}
 	code, said := b.meshtrial(t, "run", b.controlStudy(t, "next", 2, 1), "--out", filepath.Join(b.dir, "next"))
 	measured(t, code, said)
 	b.undone(t)

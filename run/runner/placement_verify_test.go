@@ -38,10 +38,10 @@ baseline: {sidecars: none}
 blocks: {min: 1, max: 1}
 `)
 	out := filepath.Join(b.dir, "placed")
-	command := b.command("run", file, "--out", out, "--set", "window=1s", "--keep-lab")
-	said, ended := labtest.Background(t, command)
-	seen := watchPlaces(t, m, ended)
-	measured(t, command.ProcessState.ExitCode(), said.String())
+	g := b.start(t, out, file, "--out", out, "--set", "window=1s", "--keep-lab")
+	seen := watchPlaces(t, m, g.ended)
+	code, said := g.end(t)
+	measured(t, code, said)
 	run := verify(t, out, 1)
 	nodes := map[string]bool{}
 	for _, trial := range run.Trials {

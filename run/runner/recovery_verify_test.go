@@ -3,11 +3,7 @@
 package runner_test
 
 import (
-	"slices"
 	"testing"
-
-	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // TestShippedReconnectStorm: all sidecars lose istiod and have it again, whether their
@@ -18,17 +14,8 @@ func TestShippedReconnectStorm(t *testing.T) {
 	_, out := b.attempt(t, "reconnect-storm", "--set", "blocks.min=2", "--set", "blocks.max=2", "--set", "blocks.limit=20m", "--set", "proxies=80", "--set", "services=40",
 		"--set", "variant=[dropped,killed,request-limit-10,request-limit-1000]")
 	f := readFindings(t, out)
-	value := func(name, variant string) float64 {
-		t.Helper()
-		i := slices.IndexFunc(f.Findings, func(x record.Finding) bool {
-			return x.Name == name && x.Against == nil && x.Cell[study.FactorVariant] == variant
-		})
-		if i < 0 || !(f.Findings[i].Estimate > 0) {
-			t.Fatalf("no %s of %s", name, variant)
-		}
-		t.Logf("%s of %s: %.4g %s", name, variant, f.Findings[i].Estimate, f.Findings[i].Unit)
-		return f.Findings[i].Estimate
-	}
+	value := func(name, variant string) float64 { return plain(t, f, name, variant) }
+
 	for _, variant := range []string{"dropped", "killed"} {
 		if half, last := value("recovery_p50", variant), value("recovery_last", variant); half > last {
 			t.Errorf("%s: half after %v, all after %v", variant, half, last)

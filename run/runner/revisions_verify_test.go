@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -118,19 +117,11 @@ func TestCanaryUpgradeKilled(t *testing.T) {
 	all := theIstio(t, b)
 	before := all.Now(t)
 	out := filepath.Join(b.dir, "killed")
-	cmd := b.command("run", "canary-upgrade", "--out", out, "--set", "variant=drain", "--set", "expect={}")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	log := ""
-	for since := time.Now(); !strings.Contains(log, "step moved: move") && time.Since(since) < 5*time.Minute; time.Sleep(100 * time.Millisecond) {
-		data, _ := os.ReadFile(filepath.Join(out, store.FileLog)) // not there yet
-		log = string(data)
-	}
-	_ = cmd.Process.Kill() // it may have ended
-	_ = cmd.Wait()
-	if !strings.Contains(log, "step moved: move") || !strings.Contains(labtest.Kubectl(t, b.lab, "", "-n", "istio-system", "get", "deployments", "-o", "name"), ofCanary) {
-		t.Fatalf("there was no second istiod when the run was killed:\n%s", log)
+	g := b.start(t, out, "canary-upgrade", "--out", out, "--set", "variant=drain", "--set", "expect={}")
+	g.logged(t, "step moved: move")
+	g.end(t, os.Kill)
+	if !strings.Contains(labtest.Kubectl(t, b.lab, "", "-n", "istio-system", "get", "deployments", "-o", "name"), ofCanary) {
+		t.Fatal("there was no second istiod when the run was killed")
 	}
 	if code, said := b.meshtrial(t, "run", "outlier-detection", "--out", filepath.Join(b.dir, "next"), "--set", "variant=ejects", "--set", "expect={}"); code != errs.CodeAssertion {
 		measured(t, code, said)

@@ -138,20 +138,6 @@ func TestSameOfTheCluster(t *testing.T) {
 	}
 }
 
-// The program that a header without a digest was written by is known by its
-// version alone.
-func TestSameOfOlderBuilds(t *testing.T) {
-	was, now := measured(), measured()
-	was.MeshtrialDigest = ""
-	if err := Same("a", was, now); err != nil {
-		t.Error(err)
-	}
-	now.Meshtrial = "v8"
-	if err := Same("a", was, now); err == nil {
-		t.Error("another version was taken for the same program")
-	}
-}
-
 // What one side does not know is no difference, whichever fields these are, and
 // each text field that both know is one.
 func TestSameOfWhatIsKnown(t *testing.T) {

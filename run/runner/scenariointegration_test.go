@@ -26,7 +26,7 @@ graph:
 load: {to: bar, clients: 2, timeout: 3s}
 settings: {rate: 100, arrival: poisson, connections: 2}
 timeline:
-  duration: 20s
+  duration: 16s
   steps:
   - {name: quick, at: 500ms, every: 250ms, times: 4, for: 120ms, worker: {service: bar, set: {service_time: {mean: 6ms}}}}
   - {name: gone, at: 2s, remove: {service: bar, replicas: 1}}
@@ -44,7 +44,7 @@ timeline:
           - fault: {abort: {percentage: {value: 50}, httpStatus: 418}}
             route: [{destination: {host: bar}}]
   - {name: reaction, at: 3s, when: error_share > 0.2, worker: {service: bar, set: {service_time: {mean: 6ms}}}}
-  - {name: sale, at: 14s, for: 2s, load: {rate: 200}}
+  - {name: sale, at: 13s, for: 1s, load: {rate: 200}}
 blocks: {min: 1, max: 1}
 stop: none
 assert:

@@ -184,6 +184,19 @@ func TestShippedScenarios(t *testing.T) {
 	}
 }
 
+// plain is a variant's figure, which there must be.
+func plain(t *testing.T, f record.Findings, name, variant string) float64 {
+	t.Helper()
+	i := slices.IndexFunc(f.Findings, func(x record.Finding) bool {
+		return x.Name == name && x.Against == nil && x.Cell[study.FactorVariant] == variant
+	})
+	if i < 0 || !(f.Findings[i].Estimate > 0) {
+		t.Fatalf("no %s of %s", name, variant)
+	}
+	t.Logf("%s of %s: %.4g %s", name, variant, f.Findings[i].Estimate, f.Findings[i].Unit)
+	return f.Findings[i].Estimate
+}
+
 // TestShippedIdleSidecars: Envoy and its agent have their CPU and memory, apart
 // and together, and pushes cost a sidecar that sees all Services more than one
 // that sees none.
@@ -191,17 +204,8 @@ func TestShippedIdleSidecars(t *testing.T) {
 	b := newBench(t)
 	_, out := b.attempt(t, "idle-sidecars", "--set", "blocks.min=2", "--set", "blocks.max=2", "--set", "blocks.limit=20m", "--set", "real_pods=4", "--set", "services=100")
 	f := readFindings(t, out)
-	value := func(name, variant string) float64 {
-		t.Helper()
-		i := slices.IndexFunc(f.Findings, func(x record.Finding) bool {
-			return x.Name == name && x.Against == nil && x.Cell[study.FactorVariant] == variant
-		})
-		if i < 0 || !(f.Findings[i].Estimate > 0) {
-			t.Fatalf("no %s of %s", name, variant)
-		}
-		t.Logf("%s of %s: %.4g %s", name, variant, f.Findings[i].Estimate, f.Findings[i].Unit)
-		return f.Findings[i].Estimate
-	}
+	value := func(name, variant string) float64 { return plain(t, f, name, variant) }
+
 	for _, variant := range []string{"whole-mesh", "own-namespace", "istio-system-only"} {
 		for _, when := range []string{"idle", "changing"} {
 			for _, what := range []string{"cpu", "memory"} {

@@ -79,16 +79,8 @@ func (b *bench) loseSimulator(t *testing.T, lose func(pods []corev1.Pod) corev1.
 	t.Helper()
 	const changes = 16
 	out := filepath.Join(b.dir, "lost-simulator-out")
-	cmd := b.command("run", b.simulatorStudy(t, "lost-simulator", changes, ", simulators: 3}\nblocks: {min: 1, max: 1}\n"), "--out", out)
-	said, ended := labtest.Background(t, cmd)
-	defer func() {
-		if t.Failed() {
-			_ = cmd.Process.Kill()
-			<-ended
-			t.Logf("%s", said)
-		}
-	}()
-	b.changed(t, changes/4, ended)
+	g := b.start(t, out, b.simulatorStudy(t, "lost-simulator", changes, ", simulators: 3}\nblocks: {min: 1, max: 1}\n"), "--out", out)
+	b.changed(t, g, changes/4)
 	pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + site.RoleXDS})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +89,7 @@ func (b *bench) loseSimulator(t *testing.T, lose func(pods []corev1.Pod) corev1.
 		t.Fatalf("%d pods of simulated proxies", len(pods.Items))
 	}
 	lost := lose(pods.Items)
-	<-ended
+	g.end(t)
 	run := b.verifyControl(t, out, 1, changes)
 	checkSimulators(t, run)
 	trial := run.Trials[0]

@@ -3,7 +3,6 @@
 package runner_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,27 +39,26 @@ func TestRunStandsStill(t *testing.T) {
 	}{{"alone", false, 1, true}, {"with its lab", true, 2, false}} {
 		t.Run(c.name, func(t *testing.T) {
 			out := filepath.Join(b.dir, strings.ReplaceAll(c.name, " ", "-"))
-			cmd := b.command("run", b.study(t, filepath.Base(out), `
+			g := b.start(t, out, b.study(t, filepath.Base(out), `
 mesh: none
 settings: {sidecars: none, rate: 300, connections: 4}
 factors: {payload: [1KiB, 2KiB]}
 baseline: {payload: 1KiB}
 blocks: {min: 6, max: 6, limit: 20m, redeploy: 0}
 `), "--out", out)
-			said, ended := labtest.Background(t, cmd)
-			b.trialsDone(t, out, 4, ended)
+			g.trials(t, 4)
 			before := b.runPods(t)
 			labtest.StandStill(t, journal.Lapse+10*time.Second, func() []int {
-				pids := []int{cmd.Process.Pid}
+				pids := []int{g.cmd.Process.Pid}
 				if c.lab {
 					pids = append(pids, labtest.PIDs(status.ID, "")...)
 				}
 				return pids
 			})
-			b.trialsDone(t, out, 9, ended)
+			g.trials(t, 9)
 			after := b.runPods(t)
-			<-ended
-			measured(t, cmd.ProcessState.ExitCode(), said.String())
+			code, said := g.end(t)
+			measured(t, code, said)
 			log, err := os.ReadFile(filepath.Join(out, store.FileLog))
 			if err != nil {
 				t.Fatal(err)
@@ -96,25 +94,6 @@ func lostTrials(run record.Run) (out []string) {
 		}
 	}
 	return out
-}
-
-// trialsDone waits until a run has so many trials on disk.
-func (b *bench) trialsDone(t *testing.T, out string, n int, ended <-chan struct{}) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); ; {
-		data, _ := os.ReadFile(filepath.Join(out, store.FileTrials)) // it is not there at first
-		if bytes.Count(data, []byte("\n")) >= n {
-			return
-		}
-		select {
-		case <-ended:
-			t.Fatalf("the run ended before it had %d trials", n)
-		case <-time.After(50 * time.Millisecond):
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the run has no %d trials in five minutes", n)
-		}
-	}
 }
 
 // runPods are the pods of runs, with the starts of their containers.

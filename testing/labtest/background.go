@@ -8,7 +8,7 @@ import (
 
 // Background starts a command that the test goes on beside. ended is closed when
 // the command has ended, however; said holds what it said, to be read after that.
-// A test that ends first kills it.
+// A test that ends first kills it; one that failed shows what it said.
 func Background(t testing.TB, cmd *exec.Cmd) (said *bytes.Buffer, ended <-chan struct{}) {
 	t.Helper()
 	said = &bytes.Buffer{}
@@ -24,6 +24,9 @@ func Background(t testing.TB, cmd *exec.Cmd) (said *bytes.Buffer, ended <-chan s
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-done
+		if t.Failed() {
+			t.Logf("%v:\n%s", cmd.Args, said)
+		}
 	})
 	return said, done
 }
