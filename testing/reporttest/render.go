@@ -2,6 +2,8 @@ package reporttest
 
 import (
 	"bytes"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -30,4 +32,59 @@ func (o Of) Answers(f record.Findings) []string {
 		panic(err)
 	}
 	return page.Answers
+}
+
+// TextOf is tables as a terminal of so many columns shows them.
+func TextOf(t *testing.T, width int, tables ...report.Table) string {
+	t.Helper()
+	return Of{Kind: report.Kind{Name: "tables", Answers: func(record.Findings) []string { return nil },
+		Sections: []report.Section{{Name: "tables", Tables: func(record.Findings) []report.Table { return tables }}}}}.Render(t, record.Findings{}, "text", report.Options{Width: width})
+}
+
+// Words are what sections say, case by case, for a golden file.
+type Words struct{ bytes.Buffer }
+
+// Add adds what is said in a case: strings, or tables of one cell a column.
+func (w *Words) Add(name string, said ...any) {
+	fmt.Fprintf(w, "## %s\n", name)
+	for _, s := range said {
+		switch s := s.(type) {
+		case string:
+			fmt.Fprintln(w, s)
+		case []string:
+			for _, line := range s {
+				fmt.Fprintln(w, line)
+			}
+		case []report.Table:
+			for _, table := range s {
+				w.table(table)
+			}
+		case report.Table:
+			w.table(s)
+		default:
+			panic(fmt.Sprintf("what is said is a %T", s))
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+func (w *Words) table(t report.Table) {
+	var heads []string
+	for _, c := range t.Columns {
+		heads = append(heads, c.Head)
+	}
+	fmt.Fprintf(w, "%s\n%s\n", t.Title, strings.Join(heads, " | "))
+	for _, row := range t.Rows {
+		var cells []string
+		for _, cell := range row {
+			cells = append(cells, cell.S)
+		}
+		fmt.Fprintln(w, strings.Join(cells, " | "))
+	}
+	for _, note := range t.Notes {
+		fmt.Fprintln(w, note)
+	}
+	for _, listing := range t.Texts {
+		fmt.Fprintf(w, "%s:\n%s\n", listing.Name, listing.Text)
+	}
 }
