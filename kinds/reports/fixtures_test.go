@@ -13,11 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
@@ -82,42 +80,6 @@ func sixDigits(t *testing.T, document any) []byte {
 	return append(data, '\n')
 }
 
-// madeUp is a run of a study whose trials fill makes.
-func madeUp(t *testing.T, text string, blocks int, fill func(run *record.Run, trial *record.Trial, r *rand.Rand)) record.Run {
-	t.Helper()
-	s, err := study.Parse([]byte(text), "study.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := study.NewPlan(s, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	run := record.Run{StudyYAML: s.Marshal(), Hist: map[string]record.TrialHist{},
-		Header: record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "20261121-100000-" + s.Name, Study: s.Name, Started: start, Seed: 3, Lab: "local", Meshtrial: "0.1.0",
-			Machine: record.Machine{CPUModel: "Xeon", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.8.0", OS: "Debian 13"}}}
-	r := rand.New(rand.NewPCG(5, 6))
-	for block := range blocks {
-		for order, slot := range plan.Block(block) {
-			trial := record.Trial{Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: plan.Cells[slot.Cell], Repeat: slot.Repeat,
-				Started: start, Ended: start.Add(3 * time.Second), Window: record.Window{Start: start, Seconds: 2, Intervals: 8}, Validity: record.Validity{Valid: true}}
-			fill(&run, &trial, r)
-			run.Trials = append(run.Trials, trial)
-		}
-	}
-	return run
-}
-
-func analysed(t *testing.T, run record.Run) record.Findings {
-	t.Helper()
-	f, err := analyses.All().Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
 // sendRequests gives a trial 2,000 requests of a median latency, and each
 // proxy CPU for them, all in microseconds.
 func sendRequests(t *testing.T, run *record.Run, trial *record.Trial, r *rand.Rand, median, cpu float64) {
@@ -172,7 +134,7 @@ assert:
 func dataFindings(t *testing.T) record.Findings {
 	t.Helper()
 	profiles := map[string][]byte{}
-	run := madeUp(t, dataText, 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
+	run := reporttest.MadeUp(reporttest.PlanOf(t, dataText, 3), 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
 		both := trial.Cell[study.FactorSidecars] == study.SidecarsBoth
 		median := 100.0
 		if both {
@@ -192,7 +154,7 @@ func dataFindings(t *testing.T) record.Findings {
 		}
 	})
 	run.Profile = func(file string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(profiles[file])), nil }
-	return analysed(t, run)
+	return reporttest.Analysed(t, run)
 }
 
 // fullWorkers are threads of a proxy whose two workers have no time left.
@@ -221,7 +183,7 @@ measures: [latency, cpu]
 // cell with TLS is not valid, so that TLS has no figure.
 func hopsFindings(t *testing.T) record.Findings {
 	t.Helper()
-	return analysed(t, madeUp(t, hopsText, 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
+	return reporttest.Analysed(t, reporttest.MadeUp(reporttest.PlanOf(t, hopsText, 3), 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
 		median := 150.0
 		if study.HasClientProxy(trial.Cell) {
 			median += 100
@@ -342,7 +304,7 @@ sizing: {pods: 200, nodes: 40, rps: 4000, l7: 20%}
 // a node's proxy of 20 mCPU that a request takes 120 us of, and a node's agent of 1 mCPU.
 func sizedFindings(t *testing.T) record.Findings {
 	t.Helper()
-	return analysed(t, madeUp(t, sizedText, 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
+	return reporttest.Analysed(t, reporttest.MadeUp(reporttest.PlanOf(t, sizedText, 3), 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
 		rps := report.Number(trial.Cell[study.FactorRate])
 		n := int64(rps * trial.Window.Seconds)
 		trial.Load = &record.Load{Rate: rate.Rate(rps), Scheduled: n, Completed: n, AchievedRPS: rps, Lag: record.LatencyAt(0.99, 20)}

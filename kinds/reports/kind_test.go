@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"io"
 	"slices"
 	"testing"
 
@@ -55,11 +54,4 @@ func pageOf(t *testing.T, f record.Findings) report.Page {
 		t.Fatal(err)
 	}
 	return page
-}
-
-func TestUnknownKind(t *testing.T) {
-	err := kinds.Reports().Render(io.Discard, record.Findings{Run: "r", Kind: "of another time"}, "text", report.Options{})
-	if err == nil || err.Error() != `findings of run r are of kind "of another time", which this program does not know` {
-		t.Errorf("got %v", err)
-	}
 }

@@ -3,14 +3,11 @@ package reports
 import (
 	"bytes"
 	"encoding/csv"
-	"encoding/json"
-	"encoding/xml"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -66,16 +63,6 @@ func TestGolden(t *testing.T) {
 			got := render(t, c.f, c.format, c.opt)
 			golden.File(t, filepath.Join("testdata", c.file), []byte(got))
 		})
-	}
-}
-
-func TestUnknownFormat(t *testing.T) {
-	err := kinds.Reports().Render(&bytes.Buffer{}, reporttest.Quick(), "openmetrics", report.Options{})
-	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), `unknown report format "openmetrics"`) {
-		t.Errorf("got %v, code %d", err, errs.Code(err))
-	}
-	if !strings.Contains(errs.Hint(err), "text, markdown, json, csv, html, junit") {
-		t.Errorf("hint %q names no formats", errs.Hint(err))
 	}
 }
 
@@ -185,29 +172,6 @@ func TestNoFigures(t *testing.T) {
 	text := render(t, f, "text", report.Options{Width: 200})
 	if !strings.Contains(text, "60 + 40") || !strings.Contains(text, "100 µs of CPU, 40% of it") || strings.Contains(text, "100–100") {
 		t.Errorf("CPU of a single block:\n%s", text)
-	}
-}
-
-func TestJSONIsTheFindings(t *testing.T) {
-	var f record.Findings
-	if err := json.Unmarshal([]byte(render(t, reporttest.TwoPod(), "json", report.Options{})), &f); err != nil {
-		t.Fatal(err)
-	}
-	if len(f.Cells) != 54 || f.Cells[3].Intended != reporttest.TwoPod().Cells[3].Intended {
-		t.Error("JSON loses findings")
-	}
-}
-
-func TestJUnitCountsFailures(t *testing.T) {
-	var suite struct {
-		Tests    int `xml:"tests,attr"`
-		Failures int `xml:"failures,attr"`
-	}
-	if err := xml.Unmarshal([]byte(render(t, reporttest.Quick(), "junit", report.Options{})), &suite); err != nil {
-		t.Fatal(err)
-	}
-	if suite.Tests != 3 || suite.Failures != 1 {
-		t.Errorf("got %+v", suite)
 	}
 }
 

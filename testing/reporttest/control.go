@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
@@ -20,41 +19,22 @@ func ControlPlane(t *testing.T, name string, blocks int, spoil func(*record.Tria
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := study.Parse(data, name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := study.NewPlan(s, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	run := record.Run{StudyYAML: s.Marshal(), Header: record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "20261121-100000-" + name, Study: name, Started: start, Seed: 7, Lab: "local",
-		Meshtrial: "0.1.0", Machine: record.Machine{CPUModel: "Xeon", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.8.0", OS: "Debian 13"},
-		Components: []record.Component{{Name: "istiod", Version: "1.31.0"}}}}
-	r := rand.New(rand.NewPCG(5, 6))
-	at := start
-	for block := range blocks {
-		for order, slot := range plan.Block(block) {
-			trial := record.Trial{Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: plan.Cells[slot.Cell], Repeat: slot.Repeat,
-				Started: at, Ended: at.Add(37 * time.Second), Window: record.Window{Start: at, Seconds: 26}, Validity: record.Validity{Valid: true}}
-			at = trial.Ended
-			l, err := study.ControlOf(trial.Cell)
-			if err != nil {
-				t.Fatal(err)
-			}
-			events := FillControl(&trial, l, s.ChangesIn(trial.Cell), r)
-			if spoil != nil {
-				spoil(&trial, events)
-			}
-			run.Trials, run.Events = append(run.Trials, trial), append(run.Events, events...)
+	plan, at := PlanOf(t, string(data), 7), began
+	run := MadeUp(plan, blocks, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
+		trial.Started, trial.Ended, trial.Window = at, at.Add(37*time.Second), record.Window{Start: at, Seconds: 26}
+		at = trial.Ended
+		l, err := study.ControlOf(trial.Cell)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	f, err := analyses.All().Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+		events := FillControl(trial, l, plan.Study.ChangesIn(trial.Cell), r)
+		if spoil != nil {
+			spoil(trial, events)
+		}
+		run.Events = append(run.Events, events...)
+	})
+	run.Header.Components = []record.Component{{Name: "istiod", Version: "1.31.0"}}
+	return Analysed(t, run)
 }
 
 // FillControl makes up a trial: proxies without a scope see each change, with

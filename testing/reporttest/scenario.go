@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -68,57 +67,40 @@ type shop struct {
 // Resilience are what analysis finds in a made-up run of a study.
 func Resilience(t *testing.T, spoil func(*record.Trial, []record.Event)) record.Findings {
 	t.Helper()
-	s, err := study.Parse([]byte(TenServersText), "ten-servers.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := study.NewPlan(s, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	run := record.Run{StudyYAML: s.Marshal(), Header: record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "20261121-100000-ten-servers", Study: s.Name, Started: start, Seed: 7, Lab: "local",
-		Meshtrial: "0.1.0", Machine: record.Machine{CPUModel: "Xeon", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.8.0", OS: "Debian 13"}, Components: []record.Component{{Name: "istiod", Version: "1.31.0"}}}}
 	files := map[string][]byte{}
-	at := start
-	r := rand.New(rand.NewPCG(3, 4))
-	for block := range 2 {
-		for order, slot := range plan.Block(block) {
-			cell := plan.Cells[slot.Cell]
-			trial := record.Trial{Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: slot.Repeat,
-				Started: at, Ended: at.Add(40 * time.Second), Validity: record.Validity{Valid: true}}
-			m := &shop{r: r, book: ledger.New(ledger.Options{}), zero: at.UnixNano(), trial: trial.ID, tries: 3, detects: cell[study.FactorOutlierDetection] != study.LevelOff, noise: 1 + 0.02*r.NormFloat64(), phantomEnd: 5600 * milli}
-			if cell[study.FactorRetries] == study.LevelOff {
-				m.tries = 1
-			}
-			if m.sickUntil = 12000 * milli; m.detects {
-				m.sickUntil = 8900 * milli
-			}
-			m.fill(&trial)
-			events := m.events()
-			if spoil != nil {
-				spoil(&trial, events)
-			}
-			var b bytes.Buffer
-			if err := m.book.Write(&b); err != nil {
-				t.Fatal(err)
-			}
-			files[trial.ID] = b.Bytes()
-			run.Trials, run.Events = append(run.Trials, trial), append(run.Events, events...)
-			at = trial.Ended
+	at := began
+	random := rand.New(rand.NewPCG(3, 4))
+	run := MadeUp(PlanOf(t, TenServersText, 7), 2, func(run *record.Run, trial *record.Trial, _ *rand.Rand) {
+		trial.Started, trial.Ended, trial.Window = at, at.Add(40*time.Second), record.Window{}
+		m := &shop{r: random, book: ledger.New(ledger.Options{}), zero: at.UnixNano(), trial: trial.ID, tries: 3, detects: trial.Cell[study.FactorOutlierDetection] != study.LevelOff,
+			noise: 1 + 0.02*random.NormFloat64(), phantomEnd: 5600 * milli}
+		if trial.Cell[study.FactorRetries] == study.LevelOff {
+			m.tries = 1
 		}
-	}
+		if m.sickUntil = 12000 * milli; m.detects {
+			m.sickUntil = 8900 * milli
+		}
+		m.fill(trial)
+		events := m.events()
+		if spoil != nil {
+			spoil(trial, events)
+		}
+		var b bytes.Buffer
+		if err := m.book.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		files[trial.ID] = b.Bytes()
+		run.Events = append(run.Events, events...)
+		at = trial.Ended
+	})
+	run.Hist, run.Header.Components = nil, []record.Component{{Name: "istiod", Version: "1.31.0"}}
 	run.Requests = func(trial string) (io.ReadCloser, error) {
 		if _, ok := files[trial]; !ok {
 			return nil, fs.ErrNotExist
 		}
 		return io.NopCloser(bytes.NewReader(files[trial])), nil
 	}
-	f, err := analyses.All().Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return Analysed(t, run)
 }
 
 // fill makes a trial's counts and requests.
