@@ -33,17 +33,3 @@ func TestRemarks(t *testing.T) {
 	}
 	said("")
 }
-
-// What istiod pushed is the sum over its types, and unknown where it has no such
-// series.
-func TestPushedBytes(t *testing.T) {
-	series := map[string]float64{`pilot_xds_config_size_bytes_sum{type="a"}`: 1, `pilot_xds_config_size_bytes_sum{type="b"}`: 2, `pilot_xds_config_size_bytes_count{type="a"}`: 4}
-	if got := pushedBytes(series); got != 3 {
-		t.Errorf("%v, want 3", got)
-	}
-	delete(series, `pilot_xds_config_size_bytes_sum{type="a"}`)
-	delete(series, `pilot_xds_config_size_bytes_sum{type="b"}`)
-	if got := pushedBytes(series); got == got {
-		t.Errorf("%v of nothing", got)
-	}
-}

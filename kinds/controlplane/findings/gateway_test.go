@@ -7,7 +7,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 const routesStudy = `
@@ -131,22 +130,6 @@ func TestRouteFindingsOfNone(t *testing.T) {
 	for _, name := range []string{"route_served", "route_served_max", "route_acked"} {
 		if x := found(f, name); x.Verdict == record.VerdictMeasured || x.Reason != record.ReasonNotReached {
 			t.Errorf("%s: %+v", name, x)
-		}
-	}
-}
-
-// Studies without a real gateway have none of it.
-func TestNoRouteFindings(t *testing.T) {
-	f := analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned))
-	s, err := study.Parse([]byte(analysistest.ControlStudy), "control.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range f.Findings {
-		for _, m := range gatewayMeasures(s) {
-			if x.Name == m.Name {
-				t.Errorf("%+v", x)
-			}
 		}
 	}
 }

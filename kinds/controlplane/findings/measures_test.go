@@ -155,46 +155,6 @@ func TestDifferencesBelowTheStep(t *testing.T) {
 	}
 }
 
-func TestControlSummary(t *testing.T) {
-	f := analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned))
-	none := f.Cells[0].Control
-	if none == nil || none.Proxies != 11 || none.Gateways != 2 || none.Committed != 60 || none.Pairs != 6*10*13 || none.Missed != 0 {
-		t.Fatalf("%+v", none)
-	}
-	if math.Abs(none.Convergence.At(0.5)-127_000) > 3000 || none.Received.At(0.5) >= none.Convergence.At(0.5) || none.Applied != nil {
-		t.Errorf("%+v %+v", none.Convergence, none.Received)
-	}
-	if l := none.Convergence; l.At(0.99) == 0 || l.At(0.999) != 0 || none.Received.At(0.999) != 0 {
-		t.Errorf("780 pairs have a p99.9: %+v", l)
-	}
-	// 60 changes carry a p90, not a p99.
-	if e := none.Edges; e == nil || e.Changes != 60 || e.Lacking != 0 || !e.First.Known(0.9) || e.First.Known(0.99) || e.Last.Known(0.999) || e.First.Max() >= e.Median.At(0.5) || e.Last.Max() < e.Last.At(0.5) {
-		t.Errorf("%+v", none.Edges)
-	}
-	if len(none.Stages) != 2 || none.Stages[0].Source != "pilot_debounce_time" || math.Abs(none.ResidualUS-1000) > 1 {
-		t.Errorf("stages %+v, residual %g", none.Stages, none.ResidualUS)
-	}
-	sum := none.ResidualUS
-	for _, s := range none.Stages {
-		sum += s.MeanUS
-	}
-	if math.Abs(sum-none.MeanUS) > 1 {
-		t.Errorf("stages and residual add up to %g of %g", sum, none.MeanUS)
-	}
-	if none.Pushes["cds"] != 260 || none.Wire["cds"].Bytes != 6*300_000 || none.ConfigBytes["lds"] != 40_000 || none.WindowSeconds != 150 {
-		t.Errorf("%v %v %v", none.Pushes, none.Wire, none.ConfigBytes)
-	}
-	if len(none.Changes) != 10 || none.Changes[9].AtS != 22.5 || none.Changes[0].Proxies != 13 || none.Changes[0].FirstUS > none.Changes[0].LastUS {
-		t.Errorf("%+v", none.Changes)
-	}
-	if none.ReportedP99US == nil || none.ReportedTrials != 6 || none.ReportedFirstTrials != 6 || math.Abs(none.IdleCores-0.04) > 1e-9 || none.APIServerCPU.UserS != 6*0.3 {
-		t.Errorf("%+v", none)
-	}
-	if len(f.Cells[0].BlockP50US) != 6 || len(none.Percentiles) < 5 {
-		t.Errorf("%d blocks, %d points", len(f.Cells[0].BlockP50US), len(none.Percentiles))
-	}
-}
-
 // A change that proxies never saw, one that the API server refused and a
 // waterfall that does not add up are told, even by a single block.
 func TestControlFaults(t *testing.T) {

@@ -94,15 +94,3 @@ func TestHistogramQuantileProperty(t *testing.T) {
 		}
 	})
 }
-
-func TestPushes(t *testing.T) {
-	series := map[string]float64{`pilot_xds_pushes{type="cds"}`: 3, `pilot_xds_pushes{type="eds",pod="b"}`: 4, `pilot_xds_pushes{type="eds_senderr"}`: 9, `pilot_xds{type="cds"}`: 100}
-	for kind, want := range map[string]float64{"": 7, "cds": 3, "eds": 4} {
-		if got := pushes(series, kind); got != want {
-			t.Errorf("%q: %g, want %g", kind, got, want)
-		}
-	}
-	if got := pushes(series, "rds"); !math.IsNaN(got) {
-		t.Errorf("what istiod does not count is %g", got)
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
@@ -49,36 +48,5 @@ func TestUnexplainedPairs(t *testing.T) {
 	}
 	if f.Cells[2].Control.Unexplained != nil {
 		t.Errorf("%+v", f.Cells[2].Control.Unexplained)
-	}
-}
-
-// That istiod's own percentile hides something is said only where the interval
-// tells it from nothing.
-func TestHiddenWords(t *testing.T) {
-	for _, tt := range []struct {
-		low, high float64
-		want, not string
-	}{
-		{10_000, 20_000, "15 ms of it hidden", "inconclusive"},
-		{-20_000, 50_000, "Whether istiod's figure hides any of it is inconclusive here: the two differ by -20 ms to 50 ms.", "of it hidden"},
-		{-50_000, 20_000, "is inconclusive here", "less than"},
-		{-50_000, -20_000, "less than istiod's figure", "inconclusive"},
-	} {
-		cell := record.Cell{"variant": "none"}
-		var beside []record.Finding
-		add := func(name string, low, high float64) {
-			beside = append(beside, record.Finding{Name: name, Cell: cell, Estimate: (low + high) / 2, Low: low, High: high, Unit: finding.UnitMicroseconds, Verdict: record.VerdictMeasured})
-		}
-		run := analysistest.SimulateControl(t, analysistest.ControlStudy, 1, analysistest.Tuned)
-		o, err := kinds.Observe(run)
-		if err != nil {
-			t.Fatal(err)
-		}
-		add("convergence_p99", 100_000, 120_000)
-		add("hidden_convergence_p99", tt.low, tt.high)
-		got := strings.Join(hiddenWords(analysis.NewBeside(o, beside), 0), " ")
-		if !strings.Contains(got, tt.want) || strings.Contains(got, tt.not) {
-			t.Errorf("%g to %g: %s", tt.low, tt.high, got)
-		}
 	}
 }

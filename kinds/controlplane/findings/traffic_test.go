@@ -10,17 +10,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Of traffic the smallest latency of all trials stays the smallest.
-func TestAddTrafficMin(t *testing.T) {
-	s := &record.ControlSummary{}
-	for _, least := range []float64{300, 200, 500} {
-		addTraffic(s, &record.Traffic{Latency: record.Latency{Min: least, Quantiles: record.QuantilesAt(1, least+100)}})
-	}
-	if l := s.Traffic.Latency; l.Min != 200 || l.Max() != 600 {
-		t.Errorf("%+v", l)
-	}
-}
-
 // Where more than 1% of the requests failed none of those answered is at the 99th
 // percentile of all.
 func TestTrafficLatencyOfFailed(t *testing.T) {

@@ -300,24 +300,6 @@ func TestStagesWithoutDebounce(t *testing.T) {
 	}
 }
 
-// A change of several steps counts from its last: neither the push that
-// carried its first ones, nor when that began, is its own.
-func TestStagesOfSteps(t *testing.T) {
-	var istiod istiodAt
-	push := func(stable int64, quiet, delay int64) {
-		istiod.line(stable, fmt.Sprintf("Push debounce stable[1] 3 for config ServiceEntry/a/b and 2 more configs: %dms since last change, %dms since last push, forced=false", quiet, delay))
-		istiod.line(stable+ms, "XDS: Pushing Services:4 ConnectedEndpoints:1 Version:x")
-	}
-	push(epoch-200*ms, 100, 250) // of the first steps
-	push(epoch+103*ms, 100, 230) // the last came 3 ms after it was committed
-	e := record.Event{SentNS: epoch - 500*ms, CommittedNS: epoch, WatchedNS: epoch, Markers: []record.Marker{{Type: "eds"}},
-		Seen: record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{105_000}, AckedUS: []int64{106_000}}}
-	w := Make(Input{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []observe.IstiodLines{istiod.log(t)}})
-	if meanOf(w, record.StageWatch) != 3000 || meanOf(w, record.StageDebounce) != 100_000 || w.Stages[0].CheckUS != nil {
-		t.Errorf("%+v", w)
-	}
-}
-
 // Each proxy's lines come from the replica it is connected to.
 func TestStagesOfReplicas(t *testing.T) {
 	s := truth{2 * ms, 100 * ms, ms, 0, 2 * ms, ms, ms}
@@ -360,19 +342,6 @@ func TestStagesWithLittle(t *testing.T) {
 	}
 	if w := Make(Input{}); w.Pairs != 0 || w.Stages != nil || !w.Within() {
 		t.Errorf("nothing: %+v", w)
-	}
-}
-
-// After a restart nobody knows what istiod's timers counted: their stages are
-// missing, and those of its log remain.
-func TestStagesWithoutTimers(t *testing.T) {
-	s := truth{2 * ms, 100 * ms, ms, 3 * ms, 2 * ms, ms, ms}
-	var istiod istiodAt
-	names := []string{"p.a"}
-	e := istiod.change(epoch, s, []int32{0}, names, "rds")
-	w := Make(Input{Events: []record.Event{e}, Proxies: names, Logs: []observe.IstiodLines{istiod.log(t)}})
-	if !slices.Equal(w.Missing, []string{record.StageQueue, record.StageGenerate}) || math.Abs(w.ResidualUS-5000) > 1 || meanOf(w, record.StageDebounce) != 100000 || meanOf(w, record.StagePushContext) != 1000 {
-		t.Errorf("%+v", w)
 	}
 }
 

@@ -41,10 +41,3 @@ func TestErrorsThatCancelAreCounted(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 }
-
-// Without acknowledgements there is nothing to say of pairs.
-func TestNoPairsNothingUnexplained(t *testing.T) {
-	if w := Make(Input{}); w.Unexplained != nil {
-		t.Errorf("%+v", w)
-	}
-}

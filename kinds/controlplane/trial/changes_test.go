@@ -42,15 +42,6 @@ func TestPlanIstiod(t *testing.T) {
 	}
 }
 
-// Slices without pods come to every proxy without a scope.
-func TestPlanOfSlicesIsMeshWide(t *testing.T) {
-	for _, p := range populationPlan(population.Sizes{EndpointSlices: 500}) {
-		if is := strings.HasSuffix(p.Object, population.SlicesNamespace); is != (len(p.Wide) == 1 && strings.HasPrefix(p.Wide[0], "endpoint_slices 500: every proxy")) {
-			t.Errorf("%+v", p)
-		}
-	}
-}
-
 // What a population has others told of, and what comes to its nodes, is said, and asked
 // about by --yes alone.
 func TestPlanOfPopulationSaysWhatOthersAreTold(t *testing.T) {

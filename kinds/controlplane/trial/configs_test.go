@@ -44,18 +44,6 @@ func TestChosenHoldings(t *testing.T) {
 	}
 }
 
-func TestFileNameOfAKind(t *testing.T) {
-	for kind, want := range map[xds.Holding]string{
-		{Type: "sidecar", Namespace: "test-1"}:                   "sidecar-test-1.xds.gz",
-		{Type: "router", Namespace: "a_B/..c"}:                   "router-a-b-c.xds.gz",
-		{Type: "sidecar", Namespace: strings.Repeat("long", 30)}: "sidecar-" + strings.Repeat("long", 10) + "lo.xds.gz",
-	} {
-		if got := fileName(kind); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
-}
-
 // What a record keeps of a proxy adds up.
 func TestHoldingAddsUp(t *testing.T) {
 	p := scope.Proxy{Name: "a.b", DumpBytes: 0, Resources: 40, Types: []scope.TypeSize{{Type: scope.TypeEndpoint, DumpBytes: 77}, {Type: scope.TypeCluster, DumpBytes: 5}}}

@@ -1,16 +1,11 @@
 package trial
 
 import (
-	"context"
-	"errors"
-	"io"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -44,45 +39,6 @@ func TestAPIServerIsNetOfReadings(t *testing.T) {
 		tt.costAPIServer(&c)
 		if c.APIServerIdle != nil || (c.APIServer != nil) != (name == "no idle time") {
 			t.Errorf("%s: %+v, idle %+v", name, c.APIServer, c.APIServerIdle)
-		}
-	}
-}
-
-// What could not be read while series were recorded is told.
-func TestSeriesProblemsAreTold(t *testing.T) {
-	recorder, err := signals.OpenRecorder(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer recorder.Close()
-	n := 0
-	w := &seriesWatch{cancel: func() {}, scraper: &signals.Scraper{Recorder: recorder, Discover: func(context.Context) ([]signals.Target, error) {
-		return []signals.Target{{Labels: map[string]string{"pod": "istiod-1"}, Fetch: func(context.Context) (io.ReadCloser, error) {
-			if n++; n == 2 {
-				return nil, errors.New("connection refused")
-			}
-			return io.NopCloser(strings.NewReader("# TYPE a counter\na 1\n")), nil
-		}}}, nil
-	}}}
-	w.scrape(t.Context())
-	if err := w.stop(); err != nil {
-		t.Errorf("all was read: %v", err)
-	}
-	w.scrape(t.Context())
-	w.scrape(t.Context())
-	if err := w.stop(); err == nil || !strings.Contains(err.Error(), "1 of 3 times") || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("%v", err)
-	}
-}
-
-// A log that would be turned over within the window is followed.
-func TestLongLogsAreFollowed(t *testing.T) {
-	for _, tt := range []struct {
-		proxies, changes int
-		want             bool
-	}{{13, 30, false}, {100, 10, false}, {500, 60, true}, {0, 1000, false}} {
-		if got := manyLines(tt.proxies, tt.changes); got != tt.want {
-			t.Errorf("%d proxies, %d changes: %v", tt.proxies, tt.changes, got)
 		}
 	}
 }

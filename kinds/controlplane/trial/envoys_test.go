@@ -89,16 +89,6 @@ func TestEnvoyWatch(t *testing.T) {
 	}
 }
 
-func TestDumpQuery(t *testing.T) {
-	q := dumpQuery("eds", "dynamic_endpoint_configs", []record.Marker{{Resource: "outbound|80||a"}, {Resource: "b.c"}})
-	if got := q.Get("name_regex"); got != `^(outbound\|80\|\|a|b\.c)$` || !q.Has("include_eds") {
-		t.Errorf("asks %v", q)
-	}
-	if q := dumpQuery("rds", "dynamic_route_configs", []record.Marker{{Resource: "80"}, {}}); q.Has("name_regex") {
-		t.Errorf("a marker in any resource: asks %v", q)
-	}
-}
-
 // The first changes that are outstanding are looked for, and the newest: one
 // that never comes hides none.
 func TestEnvoyWatchNext(t *testing.T) {
@@ -132,20 +122,6 @@ func TestEnvoyWatchWants(t *testing.T) {
 	}
 }
 
-func TestEnvoyWatchEnds(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	w := &envoyWatch{cancel: cancel, seen: []map[int]int64{{}}}
-	w.announce([]record.Marker{{Type: "cds", Text: "a"}})
-	w.done.Go(func() { w.poll(ctx, 0, admin{"dynamic_active_clusters": `{"cluster": {"name": "a"}}`}.get) })
-	for end := time.Now().Add(time.Minute); len(w.sightings(0)) == 0; time.Sleep(envoyEvery) {
-		if time.Now().After(end) {
-			t.Fatal("not seen")
-		}
-	}
-	w.stop()
-	w.stop()
-}
-
 func FuzzResourcesIn(f *testing.F) {
 	f.Add([]byte(`{"configs": [{"name": "a", "active_state": {}}, {"cluster": {"name": "b"}}]}`))
 	f.Add([]byte(`{"configs": [1, null, {"endpoint_config": {"cluster_name": "c"}}]}`))
@@ -157,21 +133,4 @@ func FuzzResourcesIn(f *testing.F) {
 			_ = holds(resource, strings.TrimSpace(name)+"x")
 		}
 	})
-}
-
-func TestServing(t *testing.T) {
-	endpoint := func(address, health string) string {
-		return `{"endpoint":{"address":{"socket_address":{"address":"` + address + `","port_value":80}}},"health_status":"` + health + `"}`
-	}
-	body := serving([]byte(`{"endpoint_config":{"cluster_name":"outbound|80||a","endpoints":[{"lb_endpoints":[` +
-		endpoint("240.0.0.1", "HEALTHY") + "," + endpoint("240.0.0.2", "UNHEALTHY") + `]},{"lb_endpoints":[` +
-		endpoint("240.0.0.3", "DRAINING") + "," + endpoint("240.0.0.4", "DEGRADED") + `,{"endpoint":{}}]},{}]}}`))
-	for address, want := range map[string]bool{"240.0.0.1": true, "240.0.0.2": false, "240.0.0.3": false, "240.0.0.4": true} {
-		if holds(body, address) != want {
-			t.Errorf("%s serves: %v, want %v", address, !want, want)
-		}
-	}
-	if got := serving([]byte(`{"endpoint_config":{}}`)); len(got) != 0 {
-		t.Errorf("no endpoints: %s", got)
-	}
 }

@@ -257,21 +257,6 @@ func TestASimulatorIsLost(t *testing.T) {
 	}
 }
 
-// What a clock is found ahead is taken off also where the error may be larger: it is the
-// best that is known, and what the check of the clocks supposes.
-func TestFleetTakesOffWhatItFound(t *testing.T) {
-	var right atomic.Int64
-	a, b := httptest.NewServer(roleAhead(t.Context(), &right)), httptest.NewServer(roleAhead(t.Context(), &right))
-	defer a.Close()
-	defer b.Close()
-	f := fleetAt(a.URL, b.URL)
-	f.clocks[1] = hands.Clock{Ahead: 900 * time.Microsecond, Bound: time.Millisecond}
-	said, err := ask(f, func(c *xdscontrol.Client) (string, error) { return c.Version(t.Context()) })
-	if err != nil || said[0].AheadNS != 0 || said[1].AheadNS != 900_000 {
-		t.Errorf("%+v, %v", said, err)
-	}
-}
-
 // Of several pods one that is lost with its node is back before the time is up that pods
 // have to become ready; a single one stays where it is.
 func TestPodsOfALostNode(t *testing.T) {
@@ -291,28 +276,6 @@ func TestPodsOfALostNode(t *testing.T) {
 
 // noticed is how long it takes a cluster to notice that a node has died.
 const noticed = 50 * time.Second
-
-// A pod that refuses its share is there: to begin the trial anew would not help.
-func TestASimulatorRefuses(t *testing.T) {
-	_, spec := discovery(t)
-	var right atomic.Int64
-	a, role := httptest.NewServer(roleAhead(t.Context(), &right)), roleAhead(t.Context(), &right)
-	defer a.Close()
-	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/start" {
-			jsonhttp.Refuse(w, http.StatusBadRequest, errors.New("no such mode"))
-			return
-		}
-		role.ServeHTTP(w, r)
-	}))
-	defer b.Close()
-	f := fleetAt(a.URL, b.URL)
-	defer f.stop(t.Context())
-	err := f.asLost(t.Context(), f.start(t.Context(), spec))
-	if err == nil || errors.Is(err, hands.ErrLost) || !strings.Contains(err.Error(), "no such mode") {
-		t.Errorf("a pod refused: %v", err)
-	}
-}
 
 // Where no line to a pod was there to stop its proxies, they are stopped when it is
 // reached again, and the next trial can start.

@@ -17,7 +17,6 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
-	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/studytest"
@@ -35,28 +34,6 @@ func TestGatewayPlan(t *testing.T) {
 	}
 	if planned := gatewayPlan(studytest.Plan(t, controlText)); planned != nil {
 		t.Errorf("without a gateway: %+v", planned)
-	}
-}
-
-// The Gateways of trials select the real gateway, and those of others do not.
-func TestGatewayPod(t *testing.T) {
-	if labels := gatewayPod("r").Labels; labels[population.GatewayLabel] != "true" || labels[mesh.AppLabel] != roleGateway || labels["istio"] != "" {
-		t.Errorf("labels %v", labels)
-	}
-}
-
-// A real gateway takes requests, so that others' policies matter; HTTPRoutes need the
-// Gateway API.
-func TestAsksForGateway(t *testing.T) {
-	for sets, want := range map[string][2]bool{
-		"": {false, false},
-		"change=gateway-route control.gateway.probes=3": {true, false},
-		"change=httproute control.gateway.probes=0":     {true, true},
-	} {
-		asked, err := Asks(studytest.Plan(t, controlText, strings.Fields(sets)...))
-		if got := [2]bool{asked.Served, asked.GatewayAPI}; err != nil || got != want || asked.Sent || (len(asked.Proxies) > 0) != asked.Served {
-			t.Errorf("%s: %+v, %v", sets, asked, err)
-		}
 	}
 }
 

@@ -3,19 +3,15 @@ package trial
 import (
 	"cmp"
 	"math"
-	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
@@ -39,18 +35,6 @@ func controlCell(t *testing.T, sets ...string) (*study.Study, record.Cell, study
 		t.Fatal(err)
 	}
 	return plan.Study, plan.Cells[0], l
-}
-
-func TestNamespaceName(t *testing.T) {
-	c := &study.Control{Namespace: "test"}
-	for in, want := range map[string]string{
-		"test-1": population.Namespace(0), "test-12": population.Namespace(11), "test-0": "test-0", "test-01": "test-01",
-		"istio-system": "istio-system", "*": "*", ".": ".", "test-": "test-", "test-x": "test-x", "best-1": "best-1",
-	} {
-		if got := namespaceName(c, in); got != want {
-			t.Errorf("%s is %s, want %s", in, got, want)
-		}
-	}
 }
 
 func TestLeversOfCell(t *testing.T) {
@@ -111,18 +95,6 @@ func TestFleetSpec(t *testing.T) {
 	for _, level := range []string{study.ClientsSlowReader, study.ClientsNeverAcks, study.ClientsRejects, study.ClientsReconnectStorm} {
 		if !slices.Contains(xds.Behaviours(), level) {
 			t.Errorf("no simulated sidecar behaves like %s", level)
-		}
-	}
-}
-
-// One replica of istiod has what the study says; several get enough
-// connections for chance to be fair.
-func TestShared(t *testing.T) {
-	for _, tt := range []struct{ want, proxies, replicas, shared int }{
-		{50, 20, 1, 50}, {50, 2000, 1, 50}, {50, 20, 2, 1}, {50, 0, 2, 1}, {50, 320, 2, 10}, {50, 2000, 2, 50}, {1, 2000, 4, 1},
-	} {
-		if got := shared(tt.want, tt.proxies, tt.replicas); got != tt.shared {
-			t.Errorf("%d a connection of %d proxies at %d replicas: %d, want %d", tt.want, tt.proxies, tt.replicas, got, tt.shared)
 		}
 	}
 }
@@ -257,34 +229,5 @@ func TestChurnTimes(t *testing.T) {
 	s, cell, l = controlCell(t, "change=endpoints-scale", "control.endpoints_by=slices")
 	if plan, err = churn.NewPlan(churnSpec(s, cell, l, "t", 1)); err != nil || plan.Changes[0].Late || len(plan.Changes[0].Markers) == 0 {
 		t.Errorf("slices of the driver's own: %+v, %v", plan, err)
-	}
-}
-
-func TestAudience(t *testing.T) {
-	levers := mesh.Levers{Levels: record.Cell{study.FactorExportTo: "*", study.FactorSidecarScope: "workload", study.FactorSidecarHosts: "./*,mm-2/*"},
-		Namespaces: []string{"mm-1"}, Workload: map[string]string{population.AppLabel: "svc-1"}}
-	trial := &controlTrial{c: &controlPlane{study: &study.Study{Control: &study.Control{}}, reals: []site.Pod{{Name: "real-1", Namespace: "mm-1"}}}, levers: levers, known: levers,
-		levels: study.ControlLevels{ExportTo: "*", SidecarScope: "workload"},
-		ids:    []population.Identity{{Type: population.Router, Name: "g", Namespace: "gateways", Workload: "gateway"}},
-		plan:   &churn.Plan{Changes: []churn.Change{{Scope: churn.Scope{Sidecars: true, Owner: "mm-2"}}}}}
-	want := verdict.Audience{Simulated: 1, ExportTo: "*", SidecarScope: "workload", EgressHosts: []string{"./*", "mm-2/*"}, Namespaces: []string{"mm-1"}, Workload: "svc-1",
-		Proxies: []verdict.Proxy{{Type: population.Router, Name: "g", Namespace: "gateways", Workload: "gateway"},
-			{Type: population.Sidecar, Name: "real-1", Namespace: "mm-1", Workload: site.RoleReal}},
-		Scopes: []churn.Scope{{Sidecars: true, Owner: "mm-2"}}}
-	if got := trial.audience(); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v", got)
-	}
-	// As endpoints of a Service they are of its workload.
-	trial.c.study.Control.RealEndpoints, trial.levels.Services = true, 2
-	want.Proxies[1].Workload = "svc-1"
-	if got := trial.audience(); !reflect.DeepEqual(got, want) {
-		t.Errorf("real endpoints: %+v", got)
-	}
-}
-
-func TestCheckControl(t *testing.T) {
-	plan := studytest.Plan(t, controlText, "change=endpoints-replace", "services=0")
-	if err := Kind.Check(plan); err == nil || !strings.Contains(err.Error(), "cell ") {
-		t.Errorf("endpoints of no Service: %v", err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // An istiod that turns out not to be in ambient mode is asked by no ztunnel.
@@ -25,28 +24,5 @@ func TestFleetOfZtunnels(t *testing.T) {
 	spec, err := fleetSpec(s.Control, l, ids, d, 3)
 	if err != nil || spec.Proxies[0].Type != xds.NodeZtunnel || !spec.HBONE {
 		t.Errorf("%+v, %v", spec, err)
-	}
-}
-
-// Where a cell leaves ambient mode as installed, its ztunnels are asked of the
-// installation.
-func TestAsksForZtunnels(t *testing.T) {
-	for sets, want := range map[string]bool{"": false, "ztunnels=1": true, "ztunnels=1 istiod_env=PILOT_ENABLE_AMBIENT=true": false, "ztunnels=1 istiod_env=PILOT_ENABLE_CDS_CACHE=false": true} {
-		asked, err := Asks(studytest.Plan(t, controlText, strings.Fields(sets)...))
-		if err != nil || asked.Ztunnels != want {
-			t.Errorf("%s: %v, %v", sets, asked.Ztunnels, err)
-		}
-	}
-}
-
-// HBONE of real sidecars and of a real gateway is asked of the installation, that of
-// simulated ones of nobody.
-func TestAsksForHBONE(t *testing.T) {
-	for sets, want := range map[string]bool{"hbone=true": false, "real_pods=2": false, "hbone=true real_pods=2": true, "hbone=false real_pods=2": false,
-		"change=gateway-route control.gateway.probes=3": false, "change=gateway-route control.gateway.probes=3 hbone=true": true} {
-		asked, err := Asks(studytest.Plan(t, controlText, strings.Fields(sets)...))
-		if err != nil || asked.HBONE != want {
-			t.Errorf("%s: %v, %v", sets, asked.HBONE, err)
-		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 const moneyStudy = analysistest.RateStudy + `
@@ -94,15 +93,6 @@ func TestMoneyWithoutMemory(t *testing.T) {
 	}
 }
 
-// A figure of a proxy that others share says so, which a waypoint of the run's own is not.
-func TestSharedPartsSaySo(t *testing.T) {
-	for part, shared := range map[string]bool{record.PartWaypoint: false, record.PartGateway: false, record.PartNode: true, record.PartClientNode: true, record.PartServerProxy: false, record.PartWorker: false} {
-		if m := ofPart(finding.Def{Part: part}, nil); (m.Warn != nil) != shared || shared && !strings.Contains(m.Warn(nil, 0)[0], "share") {
-			t.Errorf("%s: %+v", part, m)
-		}
-	}
-}
-
 // What a lever saves is a paired difference, priced.
 func TestMoneySaved(t *testing.T) {
 	text := `
@@ -127,17 +117,5 @@ money: {rps: 100000, core_month: 30}
 	x := analysistest.Get(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, w)), "money_month_overhead", record.Cell{"telemetry": "off"})
 	if want := -100_000 * 40e-6 * 30; math.Abs(x.Estimate-want) > 30 || x.Low > want || x.High < want || x.High >= 0 || x.Verdict != record.VerdictReal || x.Unit != "USD/month" {
 		t.Errorf("%+v, want %g", x, want)
-	}
-}
-
-func TestStudiesWithoutMoneyHaveNone(t *testing.T) {
-	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.RateStudy, 2, 5, analysistest.Quiet()))
-	for _, x := range f.Findings {
-		if strings.HasPrefix(x.Name, "money") {
-			t.Errorf("%+v", x)
-		}
-	}
-	if f.Money != "" {
-		t.Error(f.Money)
 	}
 }

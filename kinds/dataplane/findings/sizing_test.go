@@ -322,15 +322,3 @@ func TestSizingOfSidecarsInPlainText(t *testing.T) {
 		}
 	}
 }
-
-func TestStudiesThatStateNoMeshHaveNone(t *testing.T) {
-	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.RateStudy, 2, 5, analysistest.Quiet()))
-	for _, x := range f.Findings {
-		if strings.HasPrefix(x.Name, "sized_") {
-			t.Errorf("%+v", x)
-		}
-	}
-	if f.Sizings != nil {
-		t.Errorf("%+v", f.Sizings)
-	}
-}

@@ -207,11 +207,3 @@ func TestEdges(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
-
-// Counters of probes that fell, or that one edge lacks, say nothing.
-func TestProbed(t *testing.T) {
-	got := probed(map[string]uint64{"rose": 5, "fell": 9, "gone": 1}, map[string]uint64{"rose": 7, "fell": 2, "new": 4})
-	if !maps.Equal(got, map[string]uint64{"rose": 2}) {
-		t.Errorf("%v", got)
-	}
-}

@@ -1,16 +1,12 @@
 package trial
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -355,78 +351,6 @@ func TestNextAhead(t *testing.T) {
 	}
 }
 
-// handEnv has this test's program be a load role whose clock is so far ahead.
-const handEnv = "MESHTRIAL_TEST_HAND_AHEAD"
-
-// TestBeAHand is the other process of TestHandsInProcesses.
-func TestBeAHand(t *testing.T) {
-	text, ok := os.LookupEnv(handEnv)
-	if !ok {
-		t.Skip("it is the other process of another test")
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ahead atomic.Int64
-	ahead.Store(int64(d))
-	server := httptest.NewServer(withClock(t.Context(), &ahead))
-	defer server.Close()
-	fmt.Println("at " + server.URL)
-	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent ends
-}
-
-// The same between processes.
-func TestHandsInProcesses(t *testing.T) {
-	address := func(ahead string) string {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestBeAHand$")
-		cmd.Env = append(os.Environ(), handEnv+"="+ahead)
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			in.Close()
-			_ = cmd.Wait()
-		})
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			if at, ok := strings.CutPrefix(lines.Text(), "at "); ok {
-				return at
-			}
-		}
-		t.Fatal("the other process said nothing")
-		return ""
-	}
-	plan := studytest.Plan(t, twoHands)
-	trial := handsAt(t, plan, 0, address("0s"), address("5ms"))
-	if err := trial.measureSkew(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	h := trial.hands[1]
-	if off := h.before.Ahead - 5*time.Millisecond; off.Abs() > h.before.Bound {
-		t.Errorf("the clock is %v ahead, within %v", h.before.Ahead, h.before.Bound)
-	}
-	t.Logf("a clock that is 5 ms ahead: %v, within %v", h.before.Ahead, h.before.Bound)
-	if err := trial.start(t.Context(), trial.spec); err != nil {
-		t.Fatal(err)
-	}
-	out, err := trial.measured(t.Context(), 0, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := trial.spec.Planned(0, 5e8); out.Load.Scheduled != want || failed(out.Validity) != "" && out.Hands[1].After.ErrorUS < 500 {
-		t.Errorf("%d requests of %d; %+v, %+v", out.Load.Scheduled, want, out.Validity, out.Hands)
-	}
-}
-
 // Two pods on one node have one clock, whatever exchanges say.
 func TestHandsOnOneNode(t *testing.T) {
 	var right, ahead atomic.Int64
@@ -447,22 +371,6 @@ func TestHandsOnOneNode(t *testing.T) {
 	trial.hands = append(trial.hands, &hand{loadRole: &loadRole{pod: site.Pod{Name: "client-2", Node: trial.hands[1].pod.Node}, api: loadcontrol.NewClient(silent.URL, nil)}})
 	if err := trial.measureSkew(t.Context()); err != nil || trial.hands[2].before != trial.hands[1].before || trial.hands[2].before.Ahead < time.Second/2 {
 		t.Errorf("%+v, %+v, %v", trial.hands[1].before, trial.hands[2].before, err)
-	}
-}
-
-// What the generators' intervals say together of how steady they are.
-func TestTogether(t *testing.T) {
-	a := []load.Summary{{Scheduled: 3, Completed: 2, Failed: 1, Answered: 4, P50NS: 100}, {Scheduled: 1, Completed: 1, P50NS: 50}, {Scheduled: 9}}
-	b := []load.Summary{{Scheduled: 6, Completed: 6, Answered: 5, P50NS: 200}, {Scheduled: 1, Unfinished: 1}}
-	got := together([][]load.Summary{a, b})
-	if len(got) != 2 || got[0].Scheduled != 9 || got[0].Completed != 8 || got[0].Failed != 1 || got[0].Answered != 9 || got[0].P50NS != 175 || got[1].P50NS != 50 || got[1].Unfinished != 1 {
-		t.Errorf("%+v", got)
-	}
-	if a[0].Scheduled != 3 {
-		t.Error("what was added up has changed")
-	}
-	if one := together([][]load.Summary{a}); len(one) != 3 {
-		t.Errorf("%+v", one)
 	}
 }
 
@@ -538,22 +446,6 @@ func TestPodsOfHands(t *testing.T) {
 	trial := &trialRun{d: &deployed{}, cell: plan.Cells[len(plan.Cells)-1], server: &workerRole{}}
 	if err := trial.setHands(make([]*loadRole, 2)); err == nil {
 		t.Error("a trial of three generators has two")
-	}
-}
-
-// A node's proxy that carries the requests of several hands is counted once.
-func TestHandsShareANodesProxy(t *testing.T) {
-	trial := &trialRun{d: &deployed{onNodes: map[string]site.Pod{"a": {UID: "on-a"}, "b": {UID: "on-b"}, "c": {UID: "on-c"}}},
-		cell: record.Cell{study.FactorSidecars: study.SidecarsAmbient, study.FactorGenerators: "3"}, server: &workerRole{pod: site.Pod{Node: "c"}}}
-	var roles []*loadRole
-	for _, node := range []string{"a", "b", "b"} {
-		roles = append(roles, &loadRole{pod: site.Pod{Node: node}})
-	}
-	if err := trial.setHands(roles); err != nil {
-		t.Fatal(err)
-	}
-	if got := trial.more[record.OfHand(record.PartClientNode, 1)].UID; len(trial.more) != 1 || got != "on-b" || trial.proxies[record.PartClientNode].UID != "on-a" {
-		t.Errorf("proxies %+v, and of more hands %+v", trial.proxies, trial.more)
 	}
 }
 

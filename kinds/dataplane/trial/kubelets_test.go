@@ -313,12 +313,3 @@ func TestUnpassedSampledSeldom(t *testing.T) {
 		})
 	}
 }
-
-func TestIntervalAt(t *testing.T) {
-	begin := time.Unix(1000, 0)
-	for ms, want := range map[int]int{0: 0, 1: 1, 99: 1, 100: 1, 101: 2, 1000: 10} {
-		if got := intervalAt(begin, begin.Add(time.Duration(ms)*time.Millisecond), 100*time.Millisecond); got != want {
-			t.Errorf("%d ms: %d, want %d", ms, got, want)
-		}
-	}
-}

@@ -5,13 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const placedStudy = `
@@ -95,31 +92,6 @@ func TestSpread(t *testing.T) {
 		if several == 0 {
 			t.Errorf("%s: no workload has several pods", place)
 		}
-	}
-}
-
-// aNode is one that is ready, with what is done to it.
-func aNode(change func(*corev1.Node)) *corev1.Node {
-	n := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelHostname: "h", corev1.LabelTopologyRegion: "eu", corev1.LabelTopologyZone: "a", corev1.LabelInstanceTypeStable: "m5"}},
-		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-			Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}, NodeInfo: corev1.NodeSystemInfo{Architecture: "amd64", KernelVersion: "6.1"}},
-	}
-	if change != nil {
-		change(n)
-	}
-	return n
-}
-
-func TestNodeAt(t *testing.T) {
-	if got, want := nodeAt(aNode(nil)), (study.NodeAt{Name: "n", Host: "h", Zone: "eu/a", Kind: "m5, amd64, 8 CPUs, Linux 6.1"}); got != want {
-		t.Errorf("%+v", got)
-	}
-	if got := site.Zone(aNode(func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyRegion) })); got != "a" {
-		t.Errorf("without a region: %q", got)
-	}
-	if got := site.Zone(aNode(func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyZone) })); got != "" {
-		t.Errorf("without a zone: %q", got)
 	}
 }
 

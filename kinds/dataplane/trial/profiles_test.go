@@ -2,10 +2,8 @@ package trial
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/profile/node"
@@ -35,28 +33,6 @@ func TestProfileRole(t *testing.T) {
 	}
 	if all := site.ProfileSet("ns", lab.Images{}, "run", ""); all.Spec.Template.Spec.NodeSelector != nil {
 		t.Error("of all nodes it is on one")
-	}
-}
-
-func TestContainerOf(t *testing.T) {
-	pod := &corev1.Pod{}
-	pod.Name = "p"
-	pod.Spec.InitContainers = []corev1.Container{{Name: "istio-init"}, {Name: "istio-proxy"}}
-	pod.Spec.Containers = []corev1.Container{{Name: "app"}, {Name: "other"}}
-	for _, tt := range []struct {
-		container string
-		sidecars  []string
-		want      string
-	}{
-		{"", []string{"istio-proxy"}, "istio-proxy"}, {"", nil, "app"}, {"other", []string{"istio-proxy"}, "other"}, {"none", nil, ""},
-	} {
-		got, err := site.ContainerOf(pod, site.PodTarget{Container: tt.container, Sidecars: tt.sidecars})
-		if got != tt.want || (err == nil) != (tt.want != "") {
-			t.Errorf("%+v: %q, %v", tt, got, err)
-		}
-		if err != nil && (errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "istio-proxy")) {
-			t.Errorf("%v", err)
-		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -33,23 +32,6 @@ func TestCPUShare(t *testing.T) {
 	} {
 		if got := cpuShare(before, tt.after); math.Abs(got-tt.want) > 1e-9 || math.IsNaN(got) != math.IsNaN(tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
-		}
-	}
-}
-
-func TestMedianOfAnIntervalWithoutRequests(t *testing.T) {
-	if got := median(load.Summary{P50NS: 0}); !math.IsNaN(got) {
-		t.Errorf("nothing completed, and its median is %v", got)
-	}
-	if got := median(load.Summary{Completed: 1, P50NS: 5}); got != 5 {
-		t.Errorf("median %v", got)
-	}
-}
-
-func TestPartOf(t *testing.T) {
-	for target, want := range map[string]string{"control-0": "control", "control-12": "control", "worker": "worker", "client_proxy": "client_proxy", "": ""} {
-		if got := partOf(target); got != want {
-			t.Errorf("%s belongs to %s, want %s", target, got, want)
 		}
 	}
 }

@@ -346,14 +346,3 @@ func TestSilentProxies(t *testing.T) {
 		t.Errorf("on the way: %v", err)
 	}
 }
-
-// A gateway is injected as a sidecar is, and others' policies hold for the requests that
-// come to it.
-func TestAsksForGateway(t *testing.T) {
-	for level, want := range map[string]bool{study.SidecarsNone: false, study.SidecarsGateway: true} {
-		asked := Asks(studytest.Plan(t, "name: x\nquestion: y?\nsettings: {sidecars: "+level+"}\n"))
-		if asked.Served != want || asked.Sent || asked.Ambient || (len(asked.Proxies) == 1) != want {
-			t.Errorf("%s: %+v", level, asked)
-		}
-	}
-}

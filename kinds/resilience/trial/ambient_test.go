@@ -265,32 +265,3 @@ func few(rise map[string]float64, bytes float64) {
 		}
 	}
 }
-
-// A scenario behind a waypoint has a ledger of clients and workers too, in whose place the
-// waypoint may answer.
-func TestLedgerOfWaypoint(t *testing.T) {
-	plan := studytest.Plan(t, strings.NewReplacer("sidecars: ambient", "sidecars: waypoint", ", {to: old}", "", ", old: {sidecar: false}", "", "measures: [latency, cpu]", "").Replace(ambientServices))
-	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o := s.ledgerOptions(nil); s.ledgerSide() != record.LedgerEnds || !o.Carried || !o.Answering || o.ClientProxy || o.Services["front"].Sidecar {
-		t.Errorf("the ledger is of %q, %+v", s.ledgerSide(), o)
-	}
-}
-
-// A ledger of an ambient mesh is of clients and workers.
-func TestLedgerOfAmbient(t *testing.T) {
-	plan := studytest.Plan(t, strings.Replace(ambientServices, "measures: [latency, cpu]", "", 1))
-	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o := s.ledgerOptions(nil); s.ledgerSide() != record.LedgerEnds || !o.Carried || o.Answering || o.ClientProxy || o.Services["front"].Sidecar || len(o.Services) != 3 {
-		t.Errorf("the ledger is of %q, %+v", s.ledgerSide(), o)
-	}
-	pod, err := s.workerPod(&s.scenario.Graph.Services[0])
-	if err != nil || !strings.Contains(strings.Join(pod.Spec.Containers[0].Args, " "), "--log-requests") {
-		t.Errorf("workers write nothing: %v, %v", pod.Spec.Containers, err)
-	}
-}

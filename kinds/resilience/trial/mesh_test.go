@@ -55,18 +55,6 @@ func TestFitMesh(t *testing.T) {
 	}
 }
 
-// A move needs a sidecar that goes with it.
-func TestFitMove(t *testing.T) {
-	for says, sidecar := range map[string]string{"": "true", "no service has a sidecar": "false"} {
-		plan := studytest.Plan(t, strings.NewReplacer("mesh: linkerd", "mesh: istio", "retries: 2", "connections: 2", "{replicas: 2}", "{replicas: 2, sidecar: "+sidecar+"}",
-			"remove: {service: bar, replicas: 1}", "move: {to: installed}").Replace(oneService))
-		err := fitMesh(plan, plan.Cells[0], sitetest.Istio())
-		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
-			t.Errorf("sidecar %s: %v", sidecar, err)
-		}
-	}
-}
-
 // Services carry Linkerd's levers, and a ledger knows which proxies write.
 func TestSceneOfLinkerd(t *testing.T) {
 	plan := studytest.Plan(t, oneService)

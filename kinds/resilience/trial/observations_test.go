@@ -48,22 +48,6 @@ func TestMachineOfSeveralNodes(t *testing.T) {
 	}
 }
 
-// Of nodes that share a machine, and were not all read for the whole timeline, the one that
-// was for longest says what that used.
-func TestMachineOfNodesThatComeAndGo(t *testing.T) {
-	for range 20 { // a map's order is another each time
-		l := &looks{machine: [2]map[string]observe.MachineSample{{}, {}}}
-		for node, read := range map[string][2]int64{"came": {25, 45}, "left": {0, 20}, "stayed": {0, 45}} {
-			for i, at := range read {
-				l.machine[i][node] = observe.MachineSample{AtUnixNS: at*1e9 + 1, BootID: "1", UserNS: uint64(at) * 1e9}
-			}
-		}
-		if got := l.cpu()[record.PartMachine].TotalS(); got != 45 {
-			t.Fatalf("the machine used %v s, want 45", got)
-		}
-	}
-}
-
 // CPU is counted from when the last of several nodes was read first, however late, but for
 // one that came while the timeline ran, and to its end, also where a node lost its last pod
 // long before, or one without any answered late. Clocks of nodes differ.

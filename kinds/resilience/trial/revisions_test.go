@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
@@ -25,7 +23,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -220,85 +217,5 @@ func TestMovesOverlap(t *testing.T) {
 	}
 	if got := trial.evidence.Revisions; len(got) != 1 || got[0].When != "back" || got[0].To != fault.Installed || got[0].Revision != "default" {
 		t.Errorf("noted: %+v", got)
-	}
-}
-
-// A trial begins with the labels that its pods' sidecars come by, whatever one before left.
-func TestTrialBeginsOnTheFirst(t *testing.T) {
-	trial := movedTrial(t, nil)
-	trial.scene.scenario.Timeline.Steps = []fault.Step{{Name: "moved", Action: &fault.Move{To: "canary"}}}
-	if err := trial.label(t.Context(), trial.revisions.planes["canary"].Labels); err != nil {
-		t.Fatal(err)
-	}
-	if err := trial.labelFirst(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	n, err := trial.Kube.CoreV1().Namespaces().Get(t.Context(), trial.Namespace, metav1.GetOptions{})
-	if err != nil || !maps.Equal(n.Labels, map[string]string{"injection": "enabled", "mine": "yes"}) {
-		t.Errorf("the namespace has %v, %v", n.Labels, err)
-	}
-}
-
-// The pods of a control plane that was made are waited for, also if it never served.
-func TestMadeIsGone(t *testing.T) {
-	trial := movedTrial(t, nil)
-	deployment := func(revision string) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment",
-			"metadata": map[string]any{"name": "istiod-" + revision, "namespace": "istio-system"},
-			"spec":     map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"rev": revision}}}}}
-	}
-	trial.revisions.made = []*unstructured.Unstructured{deployment("gone")}
-	if err := trial.madeIsGone(t.Context()); err != nil {
-		t.Errorf("it has no pods: %v", err)
-	}
-	trial.revisions.made = append(trial.revisions.made, deployment("canary"))
-	limited, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := trial.madeIsGone(limited); err == nil || !strings.Contains(err.Error(), "1 pods of Deployment istio-system/istiod-canary do not end") {
-		t.Errorf("it has a pod: %v", err)
-	}
-}
-
-// The CPU of every control plane is read, and told apart.
-func TestPlanesAreTargets(t *testing.T) {
-	trial := movedTrial(t, nil)
-	if err := trial.findPlane(t.Context(), "canary"); err != nil {
-		t.Fatal(err)
-	}
-	if err := trial.findPlane(t.Context(), "canary"); err != nil { // again: it is one pod
-		t.Fatal(err)
-	}
-	trial.Control = []site.Pod{{UID: "istiod-default", Node: "node"}}
-	targets, parts := trial.targets()
-	if parts["istiod-default"] != partControlPlane || parts["istiod-canary"] != partSecond {
-		t.Errorf("parts %v", parts)
-	}
-	n := 0
-	for _, target := range targets["node"] {
-		if slices.Contains([]string{"istiod-default", "istiod-canary"}, target.PodUID) {
-			n++
-		}
-	}
-	if n != 2 {
-		t.Errorf("targets %+v", targets)
-	}
-}
-
-// What is read of some pods of a control plane does not pass for all of it.
-func TestWholePlanes(t *testing.T) {
-	trial := movedTrial(t, nil)
-	delete(trial.Observers, "node")
-	for range 2 { // again: it is one pod
-		if err := trial.findPlane(t.Context(), "canary"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	out := &record.Scenario{CPU: map[string]record.CPU{partControlPlane: {UserS: 1}, partSecond: {UserS: 1}}, Memory: map[string]int64{partControlPlane: 1, partSecond: 1}}
-	trial.wholeControl(out)
-	if out.CPU[partControlPlane].UserS != 1 || out.Memory[partControlPlane] != 1 || len(out.CPU) != 1 || len(out.Memory) != 1 {
-		t.Errorf("CPU %v, memory %v", out.CPU, out.Memory)
-	}
-	if want := []string{"CPU and memory of the other revision's control plane were not measured: no observer runs beside istiod-canary on node node"}; !slices.Equal(trial.evidence.Unmeasured, want) {
-		t.Errorf("told %q", trial.evidence.Unmeasured)
 	}
 }

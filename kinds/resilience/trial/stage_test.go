@@ -269,20 +269,6 @@ func TestSceneLoad(t *testing.T) {
 	}
 }
 
-// A client may have as many connections as its part of the highest load needs
-// while nothing is answered.
-func TestSceneConnections(t *testing.T) {
-	plan := studytest.Plan(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http1}", 1))
-	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec, err := s.loadSpec(0)
-	if want := 3 + 300*3/2 + 1; err != nil || spec.Connections != 3 || spec.MaxConnections != want {
-		t.Errorf("from %d to %d connections, want %d; %v", spec.Connections, spec.MaxConnections, want, err)
-	}
-}
-
 // Levers of the control plane are set only by runs that name any, be it at the
 // level that istiod usually has, and refused where nothing can set them.
 func TestScenarioSetsControl(t *testing.T) {
@@ -340,25 +326,6 @@ func TestAnnounced(t *testing.T) {
 	}
 	if len(s.scenario.Timeline.Steps) != 2 {
 		t.Error("the study's own timeline was changed")
-	}
-}
-
-func TestChangeBehaviour(t *testing.T) {
-	c := control.Config{Concurrency: 4, Queue: 8, Failures: []control.Failure{{Share: 1}}, ServiceTime: control.ServiceTime{Distribution: control.Fixed, MeanUS: 10}}
-	changeBehaviour(&c, fault.Behaviour{}, 1)
-	if c.Concurrency != 4 || c.Queue != 8 || len(c.Failures) != 1 || c.ServiceTime.MeanUS != 10 {
-		t.Errorf("nothing was said, and it is %+v", c)
-	}
-	changeBehaviour(&c, fault.Behaviour{ServiceTime: &graph.ServiceTime{Mean: time.Millisecond}}, 1)
-	if c.ServiceTime.Distribution != control.Fixed || c.ServiceTime.MeanUS != 1000 {
-		t.Errorf("%+v", c.ServiceTime)
-	}
-	changeBehaviour(&c, fault.Behaviour{Concurrency: site.Ptr(0), Failures: []graph.Failure{}, Ready: site.Ptr(false), ServiceTime: &graph.ServiceTime{}}, 1)
-	if c.Concurrency != 0 || c.Queue != 0 || len(c.Failures) != 0 || !c.NotReady || c.ServiceTime.Distribution != control.None {
-		t.Errorf("%+v", c)
-	}
-	if err := c.Validate(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -580,20 +547,6 @@ func TestScenarioUpgrades(t *testing.T) {
 	}
 	if err := sceneOf(t, "drain").fitUpgrades(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestDescribeStep(t *testing.T) {
-	zero := time.Unix(1000, 0)
-	at := func(seconds float64) int64 { return zero.Add(time.Duration(seconds * 1e9)).UnixNano() }
-	for want, e := range map[string]record.Event{
-		"  2.00 s: step gone: remove bar-1: it is gone": {Step: "gone", Op: "remove", Object: "bar-1", PlannedNS: at(1.9), SentNS: at(2), Proof: "it is gone"},
-		"  1.90 s: step gone: remove bar: nobody to go": {Step: "gone", Op: "remove", Object: "bar", PlannedNS: at(1.9), Error: "nobody to go"},
-		" 12.50 s: step gone: end remove bar":           {Step: "gone", Op: "end remove", Object: "bar", PlannedNS: at(12), SentNS: at(12.5)},
-	} {
-		if got := describeStep(e, zero); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }
 

@@ -299,17 +299,6 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// A limit has one name and says what it bounds.
-func TestLimits(t *testing.T) {
-	seen := map[string]bool{}
-	for _, l := range Limits {
-		if seen[l.Name] || l.Unit == "" || l.Doc == "" || l.Default <= 0 {
-			t.Errorf("%+v", l)
-		}
-		seen[l.Name] = true
-	}
-}
-
 // Where proxies on nodes should carry the requests, their counters must have been looked at.
 func TestCarried(t *testing.T) {
 	j := good()
