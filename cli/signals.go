@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/run/store"
@@ -104,47 +106,36 @@ func newSignalsCommand(env *Env) *cobra.Command {
 }
 
 // check finds what is wrong before anything is asked.
-func (f *signalsFlags) check(changed func(string) bool) (signals.Options, error) {
-	fail := func(format string, args ...any) (signals.Options, error) {
-		return signals.Options{}, errs.Usage(format, args...)
-	}
-	if f.run != "" && f.prometheus != "" {
-		return fail("--run and --prometheus-url are mutually exclusive: give one of them")
-	}
-	if f.run != "" || f.prometheus != "" {
-		for _, name := range []string{"lab", "kubeconfig", "context", "istio-namespace", "record"} {
-			if changed(name) {
-				return fail("--%s is for reading istiod itself: leave it out with --run and --prometheus-url", name)
-			}
+func (f *signalsFlags) check(changed func(string) bool) (o signals.Options, err error) {
+	given := func(names ...string) string {
+		if i := slices.IndexFunc(names, changed); i >= 0 {
+			return names[i]
 		}
+		return ""
 	}
-	if f.run != "" {
-		for _, name := range []string{"once", "duration", "interval"} {
-			if changed(name) {
-				return fail("--%s is for watching: a run is shown as it was", name)
-			}
-		}
-	}
-	if len(f.headers) > 0 && f.prometheus == "" {
-		return fail("--prometheus-header requires --prometheus-url")
-	}
-	if f.interval < 100*time.Millisecond || f.interval > 5*time.Minute {
-		return fail("--interval %s: must be 100ms to 5m", f.interval)
-	}
-	if changed("timeout") && f.prometheus == "" {
-		return fail("--timeout requires --prometheus-url")
-	}
-	if f.timeout < 100*time.Millisecond || f.timeout > 10*time.Minute {
-		return fail("--timeout %s: must be 100ms to 10m", f.timeout)
-	}
-	if f.duration < 0 || f.once && changed("duration") {
-		return fail("--duration takes a time above zero, and not together with --once")
-	}
-	if f.prometheus != "" && !changed("interval") {
+	ofIstiod, watching := given("lab", "kubeconfig", "context", "istio-namespace", "record"), given("once", "duration", "interval")
+	switch {
+	case f.run != "" && f.prometheus != "":
+		return o, errs.Usage("--run and --prometheus-url are mutually exclusive: give one of them")
+	case f.run+f.prometheus != "" && ofIstiod != "":
+		return o, errs.Usage("--%s is for reading istiod itself: leave it out with --run and --prometheus-url", ofIstiod)
+	case f.run != "" && watching != "":
+		return o, errs.Usage("--%s is for watching: a run is shown as it was", watching)
+	case len(f.headers) > 0 && f.prometheus == "":
+		return o, errs.Usage("--prometheus-header requires --prometheus-url")
+	case f.interval < 100*time.Millisecond || f.interval > 5*time.Minute:
+		return o, errs.Usage("--interval %s: must be 100ms to 5m", f.interval)
+	case changed("timeout") && f.prometheus == "":
+		return o, errs.Usage("--timeout requires --prometheus-url")
+	case f.timeout < 100*time.Millisecond || f.timeout > 10*time.Minute:
+		return o, errs.Usage("--timeout %s: must be 100ms to 10m", f.timeout)
+	case f.duration < 0 || f.once && changed("duration"):
+		return o, errs.Usage("--duration takes a time above zero, and not together with --once")
+	case f.prometheus != "" && !changed("interval"):
 		f.interval = 5 * time.Second
 	}
 	if err := f.istiodFlags.check(); err != nil {
-		return signals.Options{}, err
+		return o, err
 	}
 	return f.tableFlags.options()
 }
@@ -214,11 +205,9 @@ func showReading(env *Env, asJSON bool, r signals.Reading) error {
 }
 
 // firing tells by exit code whether an alert fires.
-func firing(alerts []signals.Alert) error {
-	for _, a := range alerts {
-		if a.State == signals.StateFiring {
-			return quiet(errs.CodeAssertion)
-		}
+func firing(w *signals.Watch) error {
+	if w.Firing() {
+		return quiet(errs.CodeAssertion)
 	}
 	return nil
 }
@@ -240,40 +229,20 @@ func signalsOfPrometheus(ctx context.Context, env *Env, f signalsFlags, o signal
 		return err
 	}
 	view := newSignalsView(env, f)
-	read := func(at time.Time) error {
-		r, err := signals.Read(ctx, s, o, at)
-		if err == nil {
-			err = w.Step(ctx, at)
-		}
-		if err != nil {
-			return err
-		}
-		r.Alerts = w.Alerts()
-		return view.show(r)
-	}
 	ctx, cancel := limited(ctx, f.duration)
 	defer cancel()
-	ticker := time.NewTicker(f.interval)
-	defer ticker.Stop()
 	for {
-		if err := read(time.Now()); err != nil {
-			if ctx.Err() != nil {
-				break
-			}
+		r, err := w.Read(ctx, o, time.Now())
+		if err == nil {
+			err = view.show(r)
+		}
+		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		if f.once {
-			break
-		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
-		if ctx.Err() != nil {
-			break
+		if err != nil || f.once || wake.Pause(ctx, f.interval) != nil {
+			return errors.Join(view.end(), firing(w))
 		}
 	}
-	return errors.Join(view.end(), firing(w.Alerts()))
 }
 
 // limited bounds a watch that has a duration.
@@ -310,8 +279,7 @@ func signalsLive(ctx context.Context, env *Env, f signalsFlags, o signals.Option
 	ctx, cancel := limited(ctx, f.duration)
 	defer cancel()
 	view := newSignalsView(env, f)
-	s := recorder.Source()
-	w := signals.NewWatch(s, o)
+	w := signals.NewWatch(recorder.Source(), o)
 	scraper := &signals.Scraper{Recorder: recorder, Discover: from.targets}
 	var first time.Time
 	readings := 0
@@ -323,17 +291,14 @@ func signalsLive(ctx context.Context, env *Env, f signalsFlags, o signals.Option
 		seen := o
 		// A rate over more time than was watched would be too low.
 		seen.Window = min(o.Window, time.Duration(at.UnixMilli()-first.UnixMilli()+1)*time.Millisecond)
-		r, err := signals.Read(ctx, s, seen, at)
-		if err == nil {
-			err = w.Step(ctx, at)
+		r, err := w.Read(ctx, seen, at)
+		if ctx.Err() != nil {
+			return nil
 		}
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
 			return err
 		}
-		r.Source, r.Problems, r.Alerts = "istiod of "+f.lab+" lab, namespace "+f.namespace, problems, w.Alerts()
+		r.Source, r.Problems = "istiod of "+f.lab+" lab, namespace "+f.namespace, problems
 		readings++
 		if err := view.show(r); err != nil {
 			return err
@@ -349,7 +314,7 @@ func signalsLive(ctx context.Context, env *Env, f signalsFlags, o signals.Option
 	if readings == 0 && f.duration > 0 {
 		return errs.WithHint(fmt.Errorf("nothing was read twice in %s", f.duration), "give --duration at least two intervals")
 	}
-	return errors.Join(view.end(), firing(w.Alerts()))
+	return errors.Join(view.end(), firing(w))
 }
 
 // errEnough ends a scrape loop.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -35,7 +36,7 @@ type Rule struct {
 // pilot_proxy_convergence_time stays over 1 s for 10 s, critical over 2 s.
 func Rules(o Options) []Rule {
 	o = o.withDefaults()
-	expr := quantileOf(0.99, MetricLatency).expand(o).either()
+	expr := o.expand(Quantile(0.99, MetricLatency, "{$i}", "$w"))
 	rule := func(name, severity string, above float64) Rule {
 		return Rule{name, severity, expr, above, 10 * time.Second,
 			fmt.Sprintf("The p99 of istiod's convergence time has been over %g s for 10 s.", above)}
@@ -174,6 +175,16 @@ func (w *Watch) Step(ctx context.Context, at time.Time) error {
 	return nil
 }
 
+// Read makes a reading, with the state that every rule has then.
+func (w *Watch) Read(ctx context.Context, o Options, at time.Time) (Reading, error) {
+	r, err := Read(ctx, w.source, o, at)
+	if err == nil {
+		err = w.Step(ctx, at)
+	}
+	r.Alerts = w.Alerts()
+	return r, err
+}
+
 // Alerts returns the state of every rule.
 func (w *Watch) Alerts() []Alert {
 	var out []Alert
@@ -181,4 +192,9 @@ func (w *Watch) Alerts() []Alert {
 		out = append(out, a.Alert())
 	}
 	return out
+}
+
+// Firing tells whether a rule fires now.
+func (w *Watch) Firing() bool {
+	return slices.ContainsFunc(w.alarms, func(a *Alarm) bool { return a.state == StateFiring })
 }

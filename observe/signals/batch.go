@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -44,6 +45,17 @@ func (b *batch) sample(s *stored, l labels.Labels, ms int64, v float64) (*stored
 	}
 	b.pending = append(b.pending, sampleOf{s, ms, v})
 	return s, nil
+}
+
+// samples adds samples of one moment.
+func (b *batch) samples(ms int64, samples []Sample) error {
+	for _, s := range samples {
+		of := labels.NewBuilder(labels.FromMap(s.Labels)).Set(metricName, s.Name).Labels()
+		if _, err := b.sample(nil, of, ms, s.Value); err != nil {
+			return fmt.Errorf("%s: %w", of, err)
+		}
+	}
+	return nil
 }
 
 // find returns the series of these labels; it is fresh if there is none.

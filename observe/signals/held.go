@@ -2,11 +2,7 @@ package signals
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"time"
-
-	"github.com/prometheus/prometheus/model/labels"
 )
 
 // Moment is what was read at one time.
@@ -21,16 +17,8 @@ func Held(name string, moments []Moment) (*Series, error) {
 	m := newMemory()
 	for _, moment := range moments {
 		b := newBatch(m)
-		for _, s := range moment.Samples {
-			of := labels.NewScratchBuilder(len(s.Labels) + 1)
-			of.Add(metricName, s.Name)
-			for _, label := range slices.Sorted(maps.Keys(s.Labels)) {
-				of.Add(label, s.Labels[label])
-			}
-			of.Sort()
-			if _, err := b.sample(nil, of.Labels(), moment.At.UnixMilli(), s.Value); err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", name, of.Labels(), err)
-			}
+		if err := b.samples(moment.At.UnixMilli(), moment.Samples); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		_, samples := b.records()
 		for _, s := range b.fresh {

@@ -2,6 +2,7 @@ package signals
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -103,6 +104,13 @@ func (s *stored) add(ms int64, v float64) error {
 	return nil
 }
 
+// has tells whether a metric has samples in a span.
+func (m *memory) has(name string, from, to int64) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.ContainsFunc(m.byName[name], func(s *stored) bool { return len(s.between(from, to)) > 0 })
+}
+
 // between copies what a reader needs of the chunks that overlap a span: full
 // ones never change, the one that still grows is copied.
 func (s *stored) between(from, to int64) []chunkenc.Iterable {
@@ -168,39 +176,14 @@ func (m *memory) each(matchers []*labels.Matcher, f func(*stored)) {
 	}
 }
 
-// values collects texts of the series in the span, sorted, each once.
-func (q *querier) values(matchers []*labels.Matcher, of func(s *stored, collect func(string))) []string {
-	seen := map[string]bool{}
-	var out []string
-	q.memory.each(matchers, func(s *stored) {
-		if len(s.between(q.from, q.to)) == 0 {
-			return
-		}
-		of(s, func(v string) {
-			if !seen[v] {
-				seen[v] = true
-				out = append(out, v)
-			}
-		})
-	})
-	slices.Sort(out)
-	return out
+// LabelValues implements [storage.LabelQuerier]; the engine never asks.
+func (q *querier) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, errors.ErrUnsupported
 }
 
-// LabelValues implements [storage.LabelQuerier].
-func (q *querier) LabelValues(_ context.Context, name string, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return q.values(matchers, func(s *stored, collect func(string)) {
-		if v := s.labels.Get(name); v != "" {
-			collect(v)
-		}
-	}), nil, nil
-}
-
-// LabelNames implements [storage.LabelQuerier].
-func (q *querier) LabelNames(_ context.Context, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return q.values(matchers, func(s *stored, collect func(string)) {
-		s.labels.Range(func(l labels.Label) { collect(l.Name) })
-	}), nil, nil
+// LabelNames implements [storage.LabelQuerier]; the engine never asks.
+func (q *querier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, errors.ErrUnsupported
 }
 
 // Close implements [storage.LabelQuerier].

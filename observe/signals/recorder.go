@@ -3,9 +3,7 @@ package signals
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,10 +19,7 @@ import (
 type Sample struct {
 	Name   string
 	Labels map[string]string
-	Value  float64 // NaN for a native histogram
-	// Histogram is what a server answers with where the series is a native
-	// histogram; nil for a number. A [Recorder] keeps numbers only.
-	Histogram *Histogram
+	Value  float64
 }
 
 // Recorder writes metrics into a folder, such as the folder series of a run
@@ -71,20 +66,7 @@ func OpenRecorder(dir string) (*Recorder, error) {
 
 // Append records samples of one moment. Times of one series must rise.
 func (r *Recorder) Append(at time.Time, samples []Sample) error {
-	return r.write(at, func(add *batch, ms int64) error {
-		for _, s := range samples {
-			b := labels.NewScratchBuilder(len(s.Labels) + 1)
-			b.Add(metricName, s.Name)
-			for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
-				b.Add(name, s.Labels[name])
-			}
-			b.Sort()
-			if _, err := add.sample(nil, b.Labels(), ms, s.Value); err != nil {
-				return fmt.Errorf("%s: %w", b.Labels(), err)
-			}
-		}
-		return nil
-	})
+	return r.write(at, func(add *batch, ms int64) error { return add.samples(ms, samples) })
 }
 
 // AppendPage records a metrics page (Prometheus' text format) that was read

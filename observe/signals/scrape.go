@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -89,7 +90,7 @@ func (s *Scraper) Scrape(ctx context.Context) (at time.Time, problems []string, 
 		}
 		if pages[i].err != nil {
 			up = 0
-			problems = append(problems, fmt.Sprintf("%s: %v", spell(MetricUp, t.Labels), pages[i].err))
+			problems = append(problems, fmt.Sprintf("%s: %v", MetricUp+key(t.Labels), pages[i].err))
 			s.discovered = time.Time{}
 			if err := s.Recorder.Gone(at, t.Labels); err != nil {
 				return at, problems, err
@@ -140,15 +141,7 @@ func fetch(ctx context.Context, t Target) ([]byte, error) {
 // unfinished last line stays too, so that it is seen as such.
 func keepLines(page []byte, keep func([]byte) bool) []byte {
 	out := page[:0:0]
-	for len(page) > 0 {
-		line := page
-		for i, c := range page {
-			if c == '\n' {
-				line = page[:i+1]
-				break
-			}
-		}
-		page = page[len(line):]
+	for line := range bytes.Lines(page) {
 		if line[0] == '#' || line[len(line)-1] != '\n' || keep(line) {
 			out = append(out, line...)
 		}

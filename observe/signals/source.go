@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/storage"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
@@ -151,20 +150,10 @@ func (s *Series) Range(ctx context.Context, expr string, from, to time.Time, ste
 }
 
 // Has implements [Source].
-func (s *Series) Has(ctx context.Context, names []string, from, to time.Time) (map[string]bool, error) {
-	q, err := s.memory.Querier(from.UnixMilli(), to.UnixMilli())
-	if err != nil {
-		return nil, err
-	}
-	defer q.Close()
+func (s *Series) Has(_ context.Context, names []string, from, to time.Time) (map[string]bool, error) {
 	has := make(map[string]bool, len(names))
 	for _, name := range names {
-		found, _, err := q.LabelValues(ctx, metricName, &storage.LabelHints{Limit: 1},
-			labels.MustNewMatcher(labels.MatchEqual, metricName, name))
-		if err != nil {
-			return nil, fmt.Errorf("names of metrics: %w", err)
-		}
-		has[name] = len(found) > 0
+		has[name] = s.memory.has(name, from.UnixMilli(), to.UnixMilli())
 	}
 	return has, nil
 }
