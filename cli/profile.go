@@ -90,7 +90,7 @@ func newProfileCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.admin, "admin", "",
 		"profile an Envoy through its admin interface at this `URL`, if its build supports it")
 	flags.StringVar(&f.kind, "kind", observe.ProfileCPU,
-		"with --pprof or a pod: cpu, heap, mutex or block; with --admin or a pod of Envoy: cpu, heap, peak-heap or alloc")
+		"with --pprof or a pod: cpu, heap, mutex or block; with --admin or a pod of Envoy: heap, peak-heap or alloc")
 	flags.IntVar(&f.port, "port", 0, "with a pod, for kinds other than cpu: where it serves pprof or "+
 		"Envoy's admin interface (default 15000 for an Istio sidecar, otherwise 8080)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the pod")

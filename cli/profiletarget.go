@@ -175,11 +175,10 @@ func takeHTTP(ctx context.Context, env *Env, f profileFlags, client *http.Client
 	empty := "profile it while it works, or for longer: --length; " +
 		"mutex and block profiles must be switched on in the program"
 	var data []byte
-	var notes []string
 	var err error
 	if admin {
 		empty = "Envoy samples an allocation for each 2 MB or so: give it more to do, or for longer: --length"
-		data, notes, err = observe.FetchEnvoyProfile(ctx, server, f.kind, f.length)
+		data, err = observe.FetchEnvoyProfile(ctx, server, f.kind, f.length)
 	} else {
 		data, err = observe.FetchProfile(ctx, server, f.kind, f.length)
 	}
@@ -199,7 +198,6 @@ func takeHTTP(ctx context.Context, env *Env, f profileFlags, client *http.Client
 	if p.Len() == 0 {
 		return profiled{}, errs.WithHint(fmt.Errorf("%s: it is empty", title), "%s", empty)
 	}
-	p.Notes = append(p.Notes, notes...)
 	f.settle(p, nil)
 	return profiled{title, []*profile.Profile{p}}, nil
 }

@@ -24,9 +24,9 @@ const (
 // Target is a container, or with an empty ContainerID a whole pod, on the
 // observed node.
 type Target struct {
-	Name        string `json:"name"`              // the key of its sample in answers
-	PodUID      string `json:"pod_uid,omitempty"` // metadata.uid
-	ContainerID string `json:"container_id,omitempty"`
+	Name        string `json:"name"`                   // the key of its sample in answers
+	PodUID      string `json:"pod_uid,omitempty"`      // metadata.uid
+	ContainerID string `json:"container_id,omitempty"` // as the API has it, with or without its "containerd://"
 	// MayEnd says that it may have ended: then its samples have an Error, where another
 	// that is not there has the whole request refused.
 	MayEnd bool `json:"may_end,omitempty"`
@@ -34,8 +34,6 @@ type Target struct {
 	// "" for the whole pod.
 	Pod       string `json:"-"`
 	Container string `json:"-"`
-	// ContainerID is the API's status.containerStatuses[].containerID, with
-	// or without its "containerd://".
 }
 
 // SnapshotsRequest asks for samples at given instants.
@@ -162,9 +160,6 @@ type NetSample struct {
 	ActiveOpens uint64 `json:"active_opens"`  // connections it opened
 	PassiveOpen uint64 `json:"passive_opens"` // connections it accepted
 	Retransmits uint64 `json:"retransmits"`   // segments
-	InSegments  uint64 `json:"in_segments"`
-	OutSegments uint64 `json:"out_segments"`
-	TimeWait    uint64 `json:"time_wait"` // sockets
 }
 
 // MachineSample is the whole node's counters.

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// maxAnswer bounds what a client reads of an answer.
+// maxAnswer bounds what is read of an observer's answer, or a proxy's.
 const maxAnswer = 256 << 20
 
 // Client talks to the observe role of one node.

@@ -34,32 +34,28 @@ func ParseEnvoyStatsJSON(data []byte) (map[string]float64, error) {
 	return out, nil
 }
 
-// ParseEnvoyServerInfo parses an answer of /server_info.
-func ParseEnvoyServerInfo(data []byte) (EnvoyInfo, error) {
+// envoyInfo is what /server_info says.
+type envoyInfo struct {
+	version string        // "1.40.0"
+	uptime  time.Duration // of the process
+}
+
+func parseEnvoyServerInfo(data []byte) (info envoyInfo, err error) {
 	var doc struct {
 		Version string `json:"version"`
-		State   string `json:"state"`
 		Uptime  string `json:"uptime_current_epoch"`
-		Options struct {
-			Concurrency int `json:"concurrency"`
-		} `json:"command_line_options"`
-		Node struct {
-			ID string `json:"id"`
-		} `json:"node"`
 	}
 	if err := json.Unmarshal(data, &doc); err != nil {
-		return EnvoyInfo{}, fmt.Errorf("envoy server info: %w", err)
+		return info, fmt.Errorf("envoy server info: %w", err)
 	}
-	info := EnvoyInfo{Build: doc.Version, State: doc.State, Concurrency: doc.Options.Concurrency, Node: doc.Node.ID}
 	// commit/version/status/build type/TLS library
 	parts := strings.Split(doc.Version, "/")
 	if len(parts) != 5 {
-		return EnvoyInfo{}, fmt.Errorf("envoy server info: version %.100q is not commit/version/status/type/library", doc.Version)
+		return info, fmt.Errorf("envoy server info: version %.100q is not commit/version/status/type/library", doc.Version)
 	}
-	info.Version = parts[1]
-	var err error
-	if info.Uptime, err = parseProtoDuration(doc.Uptime); err != nil {
-		return EnvoyInfo{}, fmt.Errorf("envoy server info: uptime_current_epoch: %w", err)
+	info.version = parts[1]
+	if info.uptime, err = parseProtoDuration(doc.Uptime); err != nil {
+		return info, fmt.Errorf("envoy server info: uptime_current_epoch: %w", err)
 	}
 	return info, nil
 }

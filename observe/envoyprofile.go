@@ -1,21 +1,19 @@
 package observe
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Profiles that Envoy's admin interface offers beside [ProfileCPU] and
-// [ProfileHeap], where its build has them.
+// Profiles that Envoy's admin interface offers beside [ProfileHeap], where its build has
+// them.
 const (
 	ProfilePeakHeap = "peak-heap" // memory in use when there was most of it
 	ProfileAlloc    = "alloc"     // memory allocated over some seconds
@@ -24,38 +22,30 @@ const (
 // ErrNoProfiler is the error of an Envoy whose build lacks what was asked for.
 var ErrNoProfiler = errors.New("this Envoy does not offer it")
 
-// FetchEnvoyProfile takes a profile from Envoy's admin interface, in pprof's
-// form, and notes that belong to it. Which there are depends on the build:
-// upstream's, with TCMalloc, samples allocations, and has no CPU profiler.
-// Addresses in it have no names. What it refuses comes back with what it said;
-// the error wraps [ErrNoProfiler].
+// FetchEnvoyProfile takes a profile of memory from Envoy's admin interface, in pprof's
+// form. Which there are depends on the build: those with TCMalloc, as upstream's, sample
+// allocations. Addresses in it have no names. What it refuses comes back with what it
+// said; the error wraps [ErrNoProfiler].
 //
 // The endpoints are those of source/server/admin/profiling_handler.cc.
-func FetchEnvoyProfile(ctx context.Context, proxy Replica, kind string, length time.Duration) (data []byte, notes []string, err error) {
+func FetchEnvoyProfile(ctx context.Context, proxy Replica, kind string, length time.Duration) ([]byte, error) {
 	switch kind {
 	case ProfileHeap:
-		data, err = proxy.envoy(ctx, http.MethodGet, "/heap_dump", kind)
+		return proxy.memory(ctx, http.MethodGet, "/heap_dump", kind)
 	case ProfilePeakHeap:
-		data, err = proxy.envoy(ctx, http.MethodGet, "/peak_heap_dump", kind)
-	case ProfileAlloc, ProfileCPU:
-		data, err = proxy.switched(ctx, kind, length)
-	default:
-		return nil, nil, errs.Usage("Envoy's admin interface has no %s profile: it takes %s, %s, %s or %s", kind, ProfileCPU, ProfileHeap, ProfilePeakHeap, ProfileAlloc)
+		return proxy.memory(ctx, http.MethodGet, "/peak_heap_dump", kind)
+	case ProfileAlloc:
+		return proxy.allocations(ctx, length)
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return data, proxy.memoryNotes(ctx), nil
+	return nil, errs.WithHint(errs.Usage("Envoy's admin interface has no %s profile: it takes %s, %s or %s", kind, ProfileHeap, ProfilePeakHeap, ProfileAlloc),
+		"perf takes CPU profiles: meshtrial profile POD, or --pid")
 }
 
-// switched takes a profile that is switched on and off again.
-func (r Replica) switched(ctx context.Context, kind string, length time.Duration) ([]byte, error) {
-	path := "/allocprofiler?enable="
-	if kind == ProfileCPU {
-		path = "/cpuprofiler?enable="
-	}
-	if _, err := r.envoy(ctx, http.MethodPost, path+"y", kind); err != nil {
-		return nil, err
+// allocations switches the profiler on and off again.
+func (r Replica) allocations(ctx context.Context, length time.Duration) ([]byte, error) {
+	const path = "/allocprofiler?enable="
+	if _, err := fetch(ctx, r.HTTP, http.MethodPost, r.url(path+"y"), "alloc profile of "+r.Name, maxProfile); err != nil {
+		return nil, noProfiler(err)
 	}
 	timer := time.NewTimer(length)
 	defer timer.Stop()
@@ -68,74 +58,23 @@ func (r Replica) switched(ctx context.Context, kind string, length time.Duration
 	// Also when nobody waits any more: it would go on for ever.
 	off, cancel := ending.Within(ctx, 10*time.Second)
 	defer cancel()
-	data, err := r.envoy(off, http.MethodPost, path+"n", kind)
-	if err = errors.Join(waited, err); err != nil {
-		return nil, err
-	}
-	if kind == ProfileCPU {
-		return nil, errs.WithHint(errors.New("Envoy has taken a CPU profile, and written it into a file of its own: admin.profile_path of its bootstrap, by default /var/log/envoy/envoy.prof"),
-			"copy the file, make it pprof's form by `pprof -proto ENVOY FILE`, and read that; or take the profile by perf: meshtrial profile POD")
-	}
-	return data, nil
+	data, err := r.memory(off, http.MethodPost, path+"n", ProfileAlloc)
+	return data, errors.Join(waited, err)
 }
 
-// envoy asks the admin interface for something.
-func (r Replica) envoy(ctx context.Context, method, path, kind string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, r.url(path), nil)
-	if err != nil {
-		return nil, err
+// memory reads a profile. What is none may be a sentence that came with 200.
+func (r Replica) memory(ctx context.Context, method, path, kind string) ([]byte, error) {
+	what := kind + " profile of " + r.Name
+	data, err := fetch(ctx, r.HTTP, method, r.url(path), what, maxProfile)
+	if err == nil && !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		err = &StatusError{http.StatusOK, fmt.Sprintf("%s: %.200s", what, bytes.TrimSpace(data))}
 	}
-	answer, err := r.HTTP.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("%s profile of %s: %w", kind, r.Name, err)
-	}
-	defer answer.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(answer.Body, maxProfile+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s profile of %s: %w", kind, r.Name, err)
-	}
-	if len(data) > maxProfile {
-		return nil, fmt.Errorf("%s profile of %s: more than %d MiB", kind, r.Name, maxProfile>>20)
-	}
-	// What is no profile may be a sentence that came with 200.
-	packed := len(data) > 1 && data[0] == 0x1f && data[1] == 0x8b
-	if answer.StatusCode == http.StatusOK && (packed || !isProfile(path)) {
-		return data, nil
-	}
-	err = fmt.Errorf("%s profile of %s: %s %s answered %d: %.200s: %w", kind, r.Name, method, path, answer.StatusCode, strings.TrimSpace(string(data)), ErrNoProfiler)
-	if kind == ProfileCPU {
-		return nil, errs.WithHint(err, "take it by perf: meshtrial profile POD, or --pid")
-	}
-	return nil, errs.WithHint(err, "builds with TCMalloc offer heap, peak-heap and alloc; upstream's are some")
+	return data, noProfiler(err)
 }
 
-// isProfile tells the endpoints that answer a profile.
-func isProfile(path string) bool {
-	return strings.HasSuffix(path, "heap_dump") || path == "/allocprofiler?enable=n"
-}
-
-// memoryNotes is what /memory and /contention say, for people.
-func (r Replica) memoryNotes(ctx context.Context) (notes []string) {
-	if data, err := r.envoy(ctx, http.MethodGet, "/memory", "memory"); err == nil {
-		var m struct {
-			Allocated int64 `json:"allocated,string"`
-			Heap      int64 `json:"heap_size,string"`
-			Physical  int64 `json:"total_physical_bytes,string"`
-		}
-		if json.Unmarshal(data, &m) == nil && m.Allocated > 0 {
-			notes = append(notes, fmt.Sprintf("Envoy's /memory: %.1f MB allocated of a heap of %.1f MB, %.1f MB of it resident. The profile has samples of them, one for each 2 MB or so", float64(m.Allocated)/1e6, float64(m.Heap)/1e6, float64(m.Physical)/1e6))
-		}
+func noProfiler(err error) error {
+	if status := (*StatusError)(nil); errors.As(err, &status) {
+		return errs.WithHint(fmt.Errorf("%w: %w", err, ErrNoProfiler), "builds with TCMalloc offer heap, peak-heap and alloc; upstream's are some")
 	}
-	if data, err := r.envoy(ctx, http.MethodGet, "/contention", "contention"); err == nil {
-		var c struct {
-			Contentions int64 `json:"num_contentions,string"`
-			Cycles      int64 `json:"lifetime_wait_cycles,string"`
-		}
-		if json.Unmarshal(data, &c) == nil {
-			notes = append(notes, fmt.Sprintf("Envoy's /contention: threads waited for each other's locks %d times, %d CPU cycles in all", c.Contentions, c.Cycles))
-		} else {
-			notes = append(notes, "Envoy's /contention: "+strings.TrimSpace(string(data[:min(len(data), 200)])))
-		}
-	}
-	return notes
+	return err
 }

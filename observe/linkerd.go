@@ -27,24 +27,10 @@ const (
 	linkerdBuild = "proxy_build_info"
 )
 
-// metrics reads the page.
-func (l LinkerdAdmin) metrics(ctx context.Context) ([]Metric, time.Time, error) {
-	taken := time.Now()
-	body, err := l.Get(ctx, "/metrics", nil)
-	if err != nil {
-		return nil, taken, err
-	}
-	metrics, err := ParsePrometheus(body)
-	if err != nil {
-		return nil, taken, fmt.Errorf("linkerd admin: %w", err)
-	}
-	return metrics, taken, nil
-}
-
 // Version is the proxy's release, or where it is none, the start of the commit
 // that it was built from.
 func (l LinkerdAdmin) Version(ctx context.Context) (string, error) {
-	metrics, _, err := l.metrics(ctx)
+	metrics, err := l.page().metrics(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -74,15 +60,7 @@ func LinkerdVersion(metrics []Metric) (string, error) {
 // Stats reads the series whose names with labels, as [Metric.Key] spells them,
 // match filter, a regular expression ("" is all).
 func (l LinkerdAdmin) Stats(ctx context.Context, filter string) (ProxyStats, error) {
-	wanted, err := regexp.Compile(filter)
-	if err != nil {
-		return ProxyStats{}, fmt.Errorf("linkerd admin: filter: %w", err)
-	}
-	metrics, taken, err := l.metrics(ctx)
-	if err != nil {
-		return ProxyStats{}, err
-	}
-	return LinkerdStats(metrics, taken, wanted)
+	return l.page().stats(ctx, filter, LinkerdStats)
 }
 
 // Gauges is Stats: the page is always whole.
@@ -106,16 +84,17 @@ func LinkerdStats(metrics []Metric, taken time.Time, wanted *regexp.Regexp) (Pro
 // that it tells: a JSON object of names and values.
 func (l LinkerdAdmin) Config(ctx context.Context) ([]byte, error) {
 	body, err := l.Get(ctx, "/env.json", nil)
-	if err != nil {
-		return nil, err
+	if err == nil && !json.Valid(body) {
+		err = fmt.Errorf("linkerd admin: /env.json answered no JSON: %.100q", body)
 	}
-	if !json.Valid(body) {
-		return nil, fmt.Errorf("linkerd admin: /env.json answered no JSON: %.100q", body)
-	}
-	return body, nil
+	return body, err
+}
+
+func (l LinkerdAdmin) page() adminPage {
+	return adminPage{"linkerd admin", l.HTTPClient, cmp.Or(l.BaseURL, "http://127.0.0.1:4191")}
 }
 
 // Get reads a path of the admin interface.
 func (l LinkerdAdmin) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
-	return adminPage{"linkerd admin", l.HTTPClient, cmp.Or(l.BaseURL, "http://127.0.0.1:4191"), maxPage}.get(ctx, path, query)
+	return l.page().get(ctx, path, query)
 }

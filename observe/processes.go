@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"path/filepath"
@@ -172,8 +173,9 @@ func Others(beyond, seconds float64, cpus int, nodes []Host, beside *Host) recor
 	if cpus > 0 && seconds > 0 {
 		out.UnattributedRatio = out.UnattributedS / (float64(cpus) * seconds)
 	}
-	for _, command := range slices.SortedFunc(maps.Keys(who), func(a, b string) int { return compareUse(who, a, b) }) {
-		if who[command] >= 0.01*seconds && len(out.Who) < mostOthers {
+	commands := slices.SortedFunc(maps.Keys(who), func(a, b string) int { return cmp.Or(cmp.Compare(who[b], who[a]), cmp.Compare(a, b)) })
+	for _, command := range commands[:min(len(commands), mostOthers)] {
+		if who[command] >= 0.01*seconds {
 			out.Who = append(out.Who, record.ProcessUse{Command: command, CPUS: who[command]})
 		}
 	}
@@ -182,14 +184,3 @@ func Others(beyond, seconds float64, cpus int, nodes []Host, beside *Host) recor
 
 // mostOthers is how many names of others are kept.
 const mostOthers = 5
-
-// compareUse orders commands by use, most first, then by name.
-func compareUse(who map[string]float64, a, b string) int {
-	switch {
-	case who[a] > who[b]:
-		return -1
-	case who[a] < who[b]:
-		return 1
-	}
-	return strings.Compare(a, b)
-}

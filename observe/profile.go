@@ -3,7 +3,6 @@ package observe
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 )
@@ -16,9 +15,6 @@ const (
 	ProfileHeap  = "heap"  // memory in use
 )
 
-// maxProfile bounds what is read of a profile, in bytes.
-const maxProfile = 64 << 20
-
 // FetchProfile takes a profile of a server, in pprof's own gzipped form. A CPU
 // profile takes the seconds asked for, and costs the server about 100 samples
 // a second; mutex and block profiles count from the server's start, so that
@@ -28,24 +24,5 @@ func FetchProfile(ctx context.Context, server Replica, kind string, length time.
 	if kind == ProfileCPU {
 		path = fmt.Sprintf("/debug/pprof/profile?seconds=%d", max(1, int(length.Round(time.Second).Seconds())))
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.url(path), nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := server.HTTP.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("%s profile of %s: %w", kind, server.Name, err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, &StatusError{Code: answer.StatusCode, What: kind + " profile of " + server.Name}
-	}
-	data, err := io.ReadAll(io.LimitReader(answer.Body, maxProfile+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s profile of %s: %w", kind, server.Name, err)
-	}
-	if len(data) > maxProfile {
-		return nil, fmt.Errorf("%s profile of %s: more than %d MiB", kind, server.Name, maxProfile>>20)
-	}
-	return data, nil
+	return fetch(ctx, server.HTTP, http.MethodGet, server.url(path), kind+" profile of "+server.Name, maxProfile)
 }

@@ -183,21 +183,13 @@ func (r *reader) net(procRoot string) *NetSample {
 		return nil
 	}
 	for _, pid := range pids {
-		dir := filepath.Join(procRoot, strconv.Itoa(pid), "net")
-		data, err := os.ReadFile(filepath.Join(dir, "snmp"))
+		data, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "net", "snmp"))
 		if err != nil {
 			continue
 		}
 		snmp := procfs.ParseSNMP(data)
 		value := func(name string) uint64 { return uint64(max(snmp["Tcp."+name], 0)) }
-		sample := &NetSample{
-			Established: value("CurrEstab"), ActiveOpens: value("ActiveOpens"), PassiveOpen: value("PassiveOpens"),
-			Retransmits: value("RetransSegs"), InSegments: value("InSegs"), OutSegments: value("OutSegs"),
-		}
-		if data, err := os.ReadFile(filepath.Join(dir, "sockstat")); err == nil {
-			sample.TimeWait = uint64(max(procfs.ParseSockstat(data)["TCP.tw"], 0))
-		}
-		return sample
+		return &NetSample{Established: value("CurrEstab"), ActiveOpens: value("ActiveOpens"), PassiveOpen: value("PassiveOpens"), Retransmits: value("RetransSegs")}
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -14,52 +13,17 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// maxPage bounds what is read of a page of metrics, in bytes. kube-apiserver's
-// is some megabytes on a large cluster.
-const maxPage = 64 << 20
-
 // Fetch reads a page of metrics in the Prometheus text format.
 func Fetch(ctx context.Context, client *http.Client, url string) ([]Metric, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	page, err := fetch(ctx, client, http.MethodGet, url, "metrics of "+url, maxPage)
 	if err != nil {
 		return nil, err
-	}
-	request.Header.Set("Accept", "text/plain;version=0.0.4")
-	answer, err := client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, &StatusError{Code: answer.StatusCode, What: "metrics of " + url}
-	}
-	page, err := io.ReadAll(io.LimitReader(answer.Body, maxPage+1))
-	if err != nil {
-		return nil, fmt.Errorf("metrics of %s: %w", url, err)
-	}
-	if len(page) > maxPage {
-		return nil, fmt.Errorf("metrics of %s: more than %d MiB", url, maxPage>>20)
 	}
 	metrics, err := ParsePrometheus(page)
 	if err != nil {
 		return nil, fmt.Errorf("metrics of %s: %w", url, err)
 	}
 	return metrics, nil
-}
-
-// StatusError is an HTTP answer that is no success.
-type StatusError struct {
-	Code int
-	What string
-}
-
-func (e *StatusError) Error() string {
-	return fmt.Sprintf("%s: %d %s", e.What, e.Code, http.StatusText(e.Code))
-}
-
-// Forbidden tells whether the answer was a refusal to this user.
-func (e *StatusError) Forbidden() bool {
-	return e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden
 }
 
 // Replica is one process of a replicated server, and the way to its metrics.
@@ -211,7 +175,7 @@ func ProcessCPU(before, after []Metric) (cpu record.CPU, ok bool, err error) {
 func APIServer(ctx context.Context, client *http.Client, base string) (page []Metric, ok bool, err error) {
 	page, err = Fetch(ctx, client, strings.TrimSuffix(base, "/")+"/metrics")
 	var refused *StatusError
-	if errors.As(err, &refused) && (refused.Forbidden() || refused.Code == http.StatusNotFound) {
+	if errors.As(err, &refused) && refused.refused() {
 		return nil, false, nil
 	}
 	if err != nil {

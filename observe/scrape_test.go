@@ -158,7 +158,7 @@ func TestFetchRefusals(t *testing.T) {
 	if _, ok, err := APIServer(t.Context(), server.Client(), server.URL+"/none"); ok || err != nil {
 		t.Errorf("no such page: %v, %v", ok, err)
 	}
-	for name, says := range map[string]string{"broken": "500", "garbage": "prometheus page", "endless": "more than 64 MiB"} {
+	for name, says := range map[string]string{"broken": "500", "garbage": "prometheus page", "endless": "larger than 67108864 bytes"} {
 		_, _, err := APIServer(t.Context(), server.Client(), server.URL+"/"+name)
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", name, err)

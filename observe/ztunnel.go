@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -22,23 +21,9 @@ type ZtunnelAdmin struct {
 // ztunnelBuild is the series that names the Istio that a ztunnel was released with.
 const ztunnelBuild = "istio_build"
 
-// metrics reads the page.
-func (z ZtunnelAdmin) metrics(ctx context.Context) ([]Metric, time.Time, error) {
-	taken := time.Now()
-	body, err := z.Get(ctx, "/metrics", nil)
-	if err != nil {
-		return nil, taken, err
-	}
-	metrics, err := ParsePrometheus(body)
-	if err != nil {
-		return nil, taken, fmt.Errorf("ztunnel: %w", err)
-	}
-	return metrics, taken, nil
-}
-
 // Version is that of the Istio that the ztunnel says it belongs to.
 func (z ZtunnelAdmin) Version(ctx context.Context) (string, error) {
-	metrics, _, err := z.metrics(ctx)
+	metrics, err := z.page().metrics(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -53,17 +38,11 @@ func (z ZtunnelAdmin) Version(ctx context.Context) (string, error) {
 // Stats reads the series whose names with labels, as [Metric.Key] spells them,
 // match filter, a regular expression ("" is all).
 func (z ZtunnelAdmin) Stats(ctx context.Context, filter string) (ProxyStats, error) {
-	wanted, err := regexp.Compile(filter)
-	if err != nil {
-		return ProxyStats{}, fmt.Errorf("ztunnel: filter: %w", err)
-	}
-	metrics, taken, err := z.metrics(ctx)
-	if err != nil {
-		return ProxyStats{}, err
-	}
-	stats := seriesOf(metrics, wanted)
-	stats.Taken, stats.NoUptime = taken, true
-	return stats, nil
+	return z.page().stats(ctx, filter, func(metrics []Metric, taken time.Time, wanted *regexp.Regexp) (ProxyStats, error) {
+		stats := seriesOf(metrics, wanted)
+		stats.Taken, stats.NoUptime = taken, true
+		return stats, nil
+	})
 }
 
 // Gauges is Stats: the page is always whole.
@@ -75,7 +54,11 @@ func (z ZtunnelAdmin) Gauges(ctx context.Context, filter string) (map[string]flo
 // Config is nil: the port has nothing of it.
 func (ZtunnelAdmin) Config(context.Context) ([]byte, error) { return nil, nil }
 
+func (z ZtunnelAdmin) page() adminPage {
+	return adminPage{"ztunnel", z.HTTPClient, cmp.Or(z.BaseURL, "http://127.0.0.1:15020")}
+}
+
 // Get reads a path of the port.
 func (z ZtunnelAdmin) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
-	return adminPage{"ztunnel", z.HTTPClient, cmp.Or(z.BaseURL, "http://127.0.0.1:15020"), maxPage}.get(ctx, path, query)
+	return z.page().get(ctx, path, query)
 }

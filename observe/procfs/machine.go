@@ -42,7 +42,7 @@ func ParseCPUInfo(data []byte) CPUInfo {
 
 // Mount is a line of /proc/mounts.
 type Mount struct {
-	Device, Path, Type, Options string
+	Path, Type, Options string
 }
 
 // ParseMounts parses /proc/mounts.
@@ -54,7 +54,7 @@ func ParseMounts(data []byte) []Mount {
 		if len(fields) < 4 {
 			continue
 		}
-		out = append(out, Mount{fields[0], Unescape(fields[1]), fields[2], fields[3]})
+		out = append(out, Mount{Unescape(fields[1]), fields[2], fields[3]})
 	}
 	return out
 }
@@ -152,7 +152,7 @@ func Machine(root fs.FS) record.Machine {
 		return data
 	}
 	info := ParseCPUInfo(read("proc/cpuinfo"))
-	m := record.Machine{
+	return record.Machine{
 		CPUModel:    info.Model,
 		CPUs:        info.CPUs,
 		MemoryBytes: ParseMeminfo(read("proc/meminfo"))["MemTotal"],
@@ -164,7 +164,6 @@ func Machine(root fs.FS) record.Machine {
 		CgroupMode:  CgroupMode(ParseMounts(read("proc/mounts"))),
 		NodeArch:    runtime.GOARCH,
 	}
-	return m
 }
 
 // osName is PRETTY_NAME of os-release.

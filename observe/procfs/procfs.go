@@ -24,7 +24,6 @@ type Stat struct {
 	User, Nice, System, Idle, IOWait, IRQ, SoftIRQ, Steal uint64
 	CPUs                                                  int
 	ContextSwitches                                       uint64
-	Running                                               uint64 // runnable tasks now
 }
 
 // ParseStat parses /proc/stat.
@@ -56,8 +55,6 @@ func ParseStat(data []byte) (Stat, error) {
 			s.CPUs++
 		case fields[0] == "ctxt":
 			s.ContextSwitches, _ = strconv.ParseUint(fields[1], 10, 64)
-		case fields[0] == "procs_running":
-			s.Running, _ = strconv.ParseUint(fields[1], 10, 64)
 		}
 	}
 	if !seen {
@@ -66,48 +63,26 @@ func ParseStat(data []byte) (Stat, error) {
 	return s, nil
 }
 
-// Pressure is a file of /proc/pressure: how long tasks waited for a resource.
+// Pressure is a file of /proc/pressure: how long some task waited for a resource.
 type Pressure struct {
-	SomeUS, FullUS       uint64  // microseconds since boot
-	SomeAvg10, FullAvg10 float64 // percent of the last 10 s
+	SomeUS uint64 // microseconds since boot
 }
 
-// ParsePressure parses a pressure file. The line "full" may be missing.
+// ParsePressure parses a pressure file.
 func ParsePressure(data []byte) (Pressure, error) {
-	var p Pressure
-	seen := false
 	for line := range bytes.Lines(data) {
 		fields := strings.Fields(string(line))
-		if len(fields) == 0 {
-			continue
-		}
-		total, average := &p.SomeUS, &p.SomeAvg10
-		switch fields[0] {
-		case "some":
-			seen = true
-		case "full":
-			total, average = &p.FullUS, &p.FullAvg10
-		default:
+		if len(fields) == 0 || fields[0] != "some" {
 			continue
 		}
 		for _, field := range fields[1:] {
-			key, value, _ := strings.Cut(field, "=")
-			var err error
-			switch key {
-			case "total":
-				*total, err = strconv.ParseUint(value, 10, 64)
-			case "avg10":
-				*average, err = strconv.ParseFloat(value, 64)
-			}
-			if err != nil {
-				return Pressure{}, fmt.Errorf("pressure: %s: %w", key, err)
+			if value, ok := strings.CutPrefix(field, "total="); ok {
+				us, err := strconv.ParseUint(value, 10, 64)
+				return Pressure{us}, err
 			}
 		}
 	}
-	if !seen {
-		return Pressure{}, fmt.Errorf("pressure: no line \"some\"")
-	}
-	return p, nil
+	return Pressure{}, fmt.Errorf("pressure: no line \"some\" with a total")
 }
 
 // ParseKeys parses lines of "key value", as in cpu.stat, cpuacct.stat and
@@ -216,34 +191,14 @@ func ParseSNMP(data []byte) map[string]int64 {
 	return out
 }
 
-// ParseSockstat parses /proc/net/sockstat into values by "TCP.inuse" and the
-// like.
-func ParseSockstat(data []byte) map[string]int64 {
-	out := map[string]int64{}
-	for line := range bytes.Lines(data) {
-		protocol, rest, ok := strings.Cut(string(line), ":")
-		if !ok {
-			continue
-		}
-		fields := strings.Fields(rest)
-		for i := 0; i+1 < len(fields); i += 2 {
-			if value, err := strconv.ParseInt(fields[i+1], 10, 64); err == nil {
-				out[protocol+"."+fields[i]] = value
-			}
-		}
-	}
-	return out
-}
-
 // Process is /proc/PID/stat.
 type Process struct {
-	PID           int
-	Command       string // up to 15 bytes
-	State         byte
-	Parent        int
-	User, System  uint64 // ticks
-	StartTime     uint64 // ticks since boot
-	ResidentPages int64
+	PID          int
+	Command      string // up to 15 bytes
+	State        byte
+	Parent       int
+	User, System uint64 // ticks
+	StartTime    uint64 // ticks since boot
 }
 
 // ParseProcess parses /proc/PID/stat. The command stands in parentheses and
@@ -261,7 +216,7 @@ func ParseProcess(data []byte) (Process, error) {
 	}
 	p.Command = text[open+1 : end]
 	fields := strings.Fields(text[end+1:])
-	if len(fields) < 22 {
+	if len(fields) < 20 {
 		return Process{}, fmt.Errorf("process stat: %d fields after the command", len(fields))
 	}
 	p.State = fields[0][0]
@@ -270,9 +225,6 @@ func ParseProcess(data []byte) (Process, error) {
 		if err == nil {
 			*into, err = strconv.ParseUint(fields[i], 10, 64)
 		}
-	}
-	if err == nil {
-		p.ResidentPages, err = strconv.ParseInt(fields[21], 10, 64)
 	}
 	if err != nil {
 		return Process{}, fmt.Errorf("process stat: %w", err)
