@@ -220,7 +220,7 @@ func (c *Control) IsZtunnel(proxy int32) bool {
 }
 
 // Profile says where one replica of istiod spent what, while changes were
-// made. Whole, as pprof reads it, it is under profiles/.
+// made.
 type Profile struct {
 	Replica int    `json:"replica"`
 	Kind    string `json:"kind"` // cpu, mutex, block, heap
@@ -228,8 +228,8 @@ type Profile struct {
 	Total   int64  `json:"total"`
 	// Seconds is how long it was taken for.
 	Seconds float64 `json:"s"`
-	// Flame is the name of the flame graph under profiles/; "" without one.
-	Flame string `json:"flame,omitempty"`
+	// File is the profile's name under profiles/; "" where it is empty.
+	File string `json:"file,omitempty"`
 	// Flat and Cumulative have the top functions by self cost, and
 	// with all that they call.
 	Flat       []ProfileCost `json:"flat"`

@@ -3,10 +3,8 @@ package profile
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -221,36 +219,6 @@ func TestPprof(t *testing.T) {
 	}
 }
 
-// A flame graph is well-formed, with labels, shares and colours.
-func TestFlame(t *testing.T) {
-	p := pprofRead(t, map[string]int64{
-		"istio.io/istio/pilot/pkg/xds.(*DiscoveryServer).Push<main.main": 750, "runtime.mallocgc<main.main": 250,
-		"tiny<main.main": 0, "a<b>&\"c<main.main": 1,
-	})
-	svg := p.Flame("istiod & <friends>")
-	decoder := xml.NewDecoder(strings.NewReader(svg))
-	for {
-		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatalf("%v in\n%s", err, svg)
-		}
-	}
-	for _, want := range []string{"istiod &amp; &lt;friends&gt;", "xds.(*DiscoveryServer).Push", "74.93%",
-		"runtime.mallocgc: 0.0 ms, 24.98%", "b&gt;&amp;"} {
-		if !strings.Contains(svg, want) {
-			t.Errorf("no %q in\n%s", want, svg)
-		}
-	}
-	if svg != p.Flame("istiod & <friends>") {
-		t.Error("it is not the same twice")
-	}
-	empty := New(KindCPU, UnitSamples).Flame("nothing")
-	if !strings.Contains(empty, "</svg>") || strings.Contains(empty, "NaN") {
-		t.Error(empty)
-	}
-}
-
 func TestSince(t *testing.T) {
 	before := pprofRead(t, map[string]int64{"a<main": 10, "b<main": 5})
 	after := pprofRead(t, map[string]int64{"a<main": 10, "b<main": 9, "c<main": 2})
@@ -260,22 +228,6 @@ func TestSince(t *testing.T) {
 	}
 	if _, err := Since(after, before); !errors.Is(err, ErrReset) {
 		t.Errorf("a profile that lost something: %v", err)
-	}
-}
-
-func TestTree(t *testing.T) {
-	p := script(t, scriptOf(1, 10, "tcp_sendmsg_[k]", "do_syscall_64_[k]", "write", "main")+scriptOf(2, 5, "read", "main"))
-	var got strings.Builder
-	var walk func(n *Node)
-	walk = func(n *Node) {
-		fmt.Fprintf(&got, "%s %d ", n.Frame.Label(), n.Total)
-		for _, c := range n.Calls {
-			walk(c)
-		}
-	}
-	walk(p.Tree())
-	if want := "all 15 main 15 read 5 write 10 do_syscall_64 10 tcp_sendmsg 10 "; got.String() != want {
-		t.Errorf("%q, want %q", got.String(), want)
 	}
 }
 

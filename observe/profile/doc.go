@@ -6,10 +6,10 @@
 // stack and thread kept once, so that gigabytes of text become megabytes.
 // [Profile.Distrust] takes away names that cannot be believed: in a binary
 // without a symbol table perf may name the nearest function that the binary
-// exports. What is left gives the most expensive functions ([Profile.Top]), a
-// picture ([Profile.Flame]), what the page draws ([NewView]), the difference of
-// two profiles with intervals ([Compare]), and shares by cost centre, joined to
-// the filters that a proxy was configured with ([Cost]).
+// exports. What is left gives the most expensive functions ([Profile.Top]), what
+// the page draws ([NewView]), the difference of two profiles with intervals
+// ([Compare]), and shares by cost centre, joined to the filters that a proxy was
+// configured with ([Cost]).
 //
 // perf resolves names, debug/elf and debug/gosym read symbols, and pprof's
 // library reads its own files. [Profile.Symbolise] does what perf cannot: it

@@ -97,33 +97,19 @@ func openELF(r io.ReaderAt) (*elf.File, error) {
 
 // boundHeaders refuses headers of which elf.NewFile would make more than it
 // should: it has no bounds of its own. What cannot be read it leaves to
-// elf.NewFile.
+// elf.NewFile. Files of other machines than 64-bit little-endian ones, none of
+// which runs a mesh, are refused too.
 func boundHeaders(r io.ReaderAt) error {
-	var ident [elf.EI_NIDENT]byte
-	if _, err := r.ReadAt(ident[:], 0); err != nil {
-		return fmt.Errorf("ELF: %w (%w)", err, ErrFormat)
-	}
-	var order binary.ByteOrder = binary.LittleEndian
-	if elf.Data(ident[elf.EI_DATA]) == elf.ELFDATA2MSB {
-		order = binary.BigEndian
-	}
-	read := func(at int64, into any) {
-		_ = binary.Read(io.NewSectionReader(r, at, int64(binary.Size(into))), order, into)
-	}
 	var h elf.Header64
 	var names elf.Section64 // the section with the names of sections
-	if elf.Class(ident[elf.EI_CLASS]) == elf.ELFCLASS32 {
-		var h32 elf.Header32
-		var s elf.Section32
-		read(0, &h32)
-		read(int64(h32.Shoff)+int64(h32.Shstrndx)*int64(h32.Shentsize), &s)
-		h = elf.Header64{Shoff: uint64(h32.Shoff), Shnum: h32.Shnum, Shentsize: h32.Shentsize, Phentsize: h32.Phentsize}
-		names = elf.Section64{Flags: uint64(s.Flags), Size: uint64(s.Size)}
-	} else {
-		read(0, &h)
-		read(int64(h.Shoff)+int64(h.Shstrndx)*int64(h.Shentsize), &names)
+	read := func(at int64, into any) {
+		_ = binary.Read(io.NewSectionReader(r, at, int64(binary.Size(into))), binary.LittleEndian, into)
 	}
+	read(0, &h)
+	read(int64(h.Shoff)+int64(h.Shstrndx)*int64(h.Shentsize), &names)
 	switch {
+	case h.Ident[elf.EI_CLASS] != byte(elf.ELFCLASS64), h.Ident[elf.EI_DATA] != byte(elf.ELFDATA2LSB):
+		return fmt.Errorf("ELF: not a file of a 64-bit little-endian machine: %w", ErrFormat)
 	case h.Phentsize > 64, h.Shentsize > 64: // more than any ELF's
 		return fmt.Errorf("ELF: entries of its headers are larger than 64 bytes: %w", ErrFormat)
 	case h.Shoff > 0 && h.Shnum == 0, h.Shnum > maxSections: // 0: more than fit into the field
@@ -163,13 +149,10 @@ func functions(f *elf.File, kind elf.SectionType) ([]elf.Symbol, error) {
 	if err != nil {
 		return nil, err
 	}
-	size := elf.Sym64Size
-	if f.Class == elf.ELFCLASS32 {
-		size = elf.Sym32Size
-	}
 	var out []elf.Symbol
-	for room := maxNames; len(data) >= size; data = data[size:] {
-		s := decodeSymbol(f, data)
+	for room := maxNames; len(data) >= elf.Sym64Size; data = data[elf.Sym64Size:] {
+		var s elf.Sym64
+		_, _ = binary.Decode(data, f.ByteOrder, &s)
 		kind := elf.ST_TYPE(s.Info)
 		if kind != elf.STT_FUNC && kind != elf.STT_GNU_IFUNC || elf.SectionIndex(s.Shndx) == elf.SHN_UNDEF ||
 			int64(s.Name) >= int64(len(names)) {
@@ -184,18 +167,6 @@ func functions(f *elf.File, kind elf.SectionType) ([]elf.Symbol, error) {
 		}
 	}
 	return out, nil
-}
-
-func decodeSymbol(f *elf.File, data []byte) elf.Sym64 {
-	var wide elf.Sym64
-	var narrow elf.Sym32
-	if f.Class == elf.ELFCLASS32 {
-		_, _ = binary.Decode(data, f.ByteOrder, &narrow)
-		return elf.Sym64{Name: narrow.Name, Info: narrow.Info, Shndx: narrow.Shndx,
-			Value: uint64(narrow.Value), Size: uint64(narrow.Size)}
-	}
-	_, _ = binary.Decode(data, f.ByteOrder, &wide)
-	return wide
 }
 
 // recoverFormat turns a panic into an error that wraps [ErrFormat]: the

@@ -104,12 +104,7 @@ func boundGoTable(data []byte, order binary.ByteOrder) error {
 	if magic := order.Uint32(data); magic != magic118 && magic != magic120 {
 		return ErrNoSymbols
 	}
-	word := func(i int) uint64 {
-		if data[7] == 4 {
-			return uint64(order.Uint32(data[8+4*i:]))
-		}
-		return order.Uint64(data[8+8*i:])
-	}
+	word := func(i int) uint64 { return order.Uint64(data[8+8*i:]) }
 	count, names, funcs := word(0), data[word(3):], data[word(7):]
 	if count > maxGoFunctions {
 		return fmt.Errorf("ELF: more than %d functions in Go's table: %w", maxGoFunctions, ErrFormat)

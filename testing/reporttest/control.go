@@ -120,11 +120,11 @@ func Faulty(t *testing.T) record.Findings {
 func MadeUpProfiles() []record.Profile {
 	const xds = "istio.io/istio/pilot/pkg/xds."
 	return []record.Profile{
-		{Kind: "cpu", Unit: "nanoseconds", Total: 2_000_000_000, Seconds: 27, Flame: "b000-t00-istiod-0-cpu.svg",
+		{Kind: "cpu", Unit: "nanoseconds", Total: 2_000_000_000, Seconds: 27, File: "b000-t00-istiod-0-cpu.pb.gz",
 			Flat:       []record.ProfileCost{{Function: "runtime.scanobject", Flat: 300_000_000, Cumulative: 420_000_000}, {Function: "runtime.mallocgc", Flat: 180_000_000, Cumulative: 500_000_000}},
 			Cumulative: []record.ProfileCost{{Function: xds + "(*DiscoveryServer).pushDeltaXds", Flat: 2_000_000, Cumulative: 1_400_000_000}, {Function: "google.golang.org/protobuf/proto.MarshalOptions.marshal[...]", Cumulative: 700_000_000}}},
 		{Kind: "mutex", Unit: "nanoseconds", Seconds: 27},
-		{Kind: "block", Unit: "nanoseconds", Total: 90_000_000_000, Seconds: 27, Flame: "b000-t00-istiod-0-block.svg",
+		{Kind: "block", Unit: "nanoseconds", Total: 90_000_000_000, Seconds: 27, File: "b000-t00-istiod-0-block.pb.gz",
 			Flat: []record.ProfileCost{{Function: "runtime.selectgo", Flat: 80_000_000_000, Cumulative: 80_000_000_000}}},
 	}
 }

@@ -132,9 +132,6 @@ func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, b
 		if by == "self" {
 			t.Rows = append(t.Rows, []report.Text{{S: "–"}, {S: "–"}, {S: few}})
 		}
-		if p.Flame != "" && len(t.Rows) > 0 {
-			t.Notes = append(t.Notes, "Flame graph, of so few samples: profiles/"+p.Flame)
-		}
 		return t
 	}
 	for _, c := range costs[:min(len(costs), profiledFunctions)] {
@@ -160,8 +157,8 @@ func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, b
 	if samples > 0 && samples < fewSamples && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Only %s: one sample is %s of the total, so small counts mean little.", words.Plural(samples, "sample"), report.Percent(1/float64(samples))))
 	}
-	if p.Flame != "" && len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Flame graph: profiles/"+p.Flame)
+	if p.File != "" && len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "Flame graph: meshtrial profile profiles/"+p.File+" --format html")
 	}
 	return t
 }

@@ -121,8 +121,8 @@ func profileReplica(ctx context.Context, server observe.Replica, length time.Dur
 
 // profileFiles are the files of one profile, and its dearest functions.
 func (t *controlTrial) profileFiles(replica int, kind string, p replicaProfiles) ([]runner.Artefact, *record.Profile, error) {
-	name := fmt.Sprintf("istiod-%d-%s", replica, kind)
-	files := []runner.Artefact{{Profile: true, Name: name + ".pb.gz", Data: p.raw[kind]}}
+	name := fmt.Sprintf("istiod-%d-%s.pb.gz", replica, kind)
+	files := []runner.Artefact{{Profile: true, Name: name, Data: p.raw[kind]}}
 	stacks, err := profile.ReadPprof(bytes.NewReader(p.raw[kind]))
 	if before := p.before[kind]; before != nil && err == nil {
 		var had *profile.Profile
@@ -135,13 +135,15 @@ func (t *controlTrial) profileFiles(replica int, kind string, p replicaProfiles)
 	}
 	out := &record.Profile{Replica: replica, Kind: kind, Unit: stacks.Unit, Total: stacks.Total(), Seconds: p.seconds,
 		Flat: stacks.Top(profileTop), Cumulative: stacks.TopCumulative(profileTop)}
-	if out.Total > 0 {
-		title := fmt.Sprintf("istiod %d, %s: %s", replica, kind, t.c.label(t.job.Cell))
-		if few := profile.TooFew(kind, stacks.Taken()); few != "" {
-			title += ", " + few
+	if p.before[kind] != nil { // of the window alone
+		var window bytes.Buffer
+		if err := stacks.WritePprof(&window); err != nil {
+			return files, out, err
 		}
-		files = append(files, runner.Artefact{Profile: true, Name: name + ".svg", Data: []byte(stacks.Flame(title))})
-		out.Flame = t.job.ID + "-" + name + ".svg"
+		files[0].Data = window.Bytes()
+	}
+	if out.Total > 0 {
+		out.File = t.job.ID + "-" + name
 	}
 	return files, out, nil
 }

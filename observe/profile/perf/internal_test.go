@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -42,25 +41,6 @@ func TestOnlyPlainFilesAreOpened(t *testing.T) {
 	}
 	if _, err := readELF(root, "/none"); !os.IsNotExist(err) {
 		t.Errorf("no file: %v", err)
-	}
-}
-
-// TestTail: two goroutines write, and only the beginning is kept.
-func TestTail(t *testing.T) {
-	var kept tail
-	var writers sync.WaitGroup
-	for range 2 {
-		writers.Go(func() {
-			for range 100 {
-				if n, err := kept.Write(make([]byte, 1000)); n != 1000 || err != nil {
-					t.Error(n, err)
-				}
-			}
-		})
-	}
-	writers.Wait()
-	if kept.b.Len() != maxStderr {
-		t.Errorf("%d bytes are kept, the limit is %d", kept.b.Len(), maxStderr)
 	}
 }
 
