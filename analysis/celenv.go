@@ -29,7 +29,7 @@ func newEnv(find lookup) (*cel.Env, error) {
 		if err != nil {
 			return types.WrapErr(err)
 		}
-		return findingValue(env.CELTypeAdapter(), found)
+		return env.CELTypeAdapter().NativeToValue(found)
 	}
 	env, err := cel.NewEnv(
 		cel.CrossTypeNumericComparisons(true),

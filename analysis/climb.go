@@ -127,8 +127,9 @@ func failed(trials []*record.Trial, ownChecks map[string]bool) (why string, own 
 	return why, false
 }
 
-// verdict is what a block's own trials of a cell say of a search's bound.
-func (o *Observations) verdict(s study.Search, cell, block int) Verdict {
+// Answer is what a block's trials of a cell say of a search's bound, and whose doing it
+// is if they lie beyond.
+func (o *Observations) Answer(s study.Search, cell, block int) Verdict {
 	if len(o.Tried[cell][block]) == 0 {
 		return Verdict{Score: math.NaN()}
 	}
@@ -144,13 +145,7 @@ func (o *Observations) verdict(s study.Search, cell, block int) Verdict {
 	return v
 }
 
-// Answer is what a block's trials of a cell say of a bound on a finding, and whose
-// doing it is if they lie beyond.
-func (o *Observations) Answer(s study.Search, cell, block int) Verdict {
-	return o.verdict(s, cell, block)
-}
-
-// judge is verdict where there are trials.
+// judge is Answer where there are trials.
 func (o *Observations) judge(s study.Search, cell, block int) Verdict {
 	m, overhead, ok := o.measure(s)
 	if !ok {
@@ -218,7 +213,7 @@ func (o *Observations) lost(trials []*record.Trial, m Measure) float64 {
 func (o *Observations) verdicts(c study.Climb, block int) []Verdict {
 	out := make([]Verdict, len(c.Cells))
 	for i, cell := range c.Cells {
-		out[i] = o.verdict(c.Search, cell, block)
+		out[i] = o.Answer(c.Search, cell, block)
 		if out[i].Answer != Untried {
 			continue
 		}
@@ -238,7 +233,7 @@ func (o *Observations) broken(block int) []brokenCell {
 	out := []brokenCell{}
 	for _, c := range o.climbs() {
 		for _, cell := range c.Cells {
-			if v := o.verdict(c.Search, cell, block); v.Answer == Broke {
+			if v := o.Answer(c.Search, cell, block); v.Answer == Broke {
 				out = append(out, brokenCell{cell, v.Score})
 			}
 		}

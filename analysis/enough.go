@@ -58,7 +58,7 @@ func (o *Observations) look(n int) (stat.Look, []int) {
 			look.Floors = append(look.Floors, floor)
 			cells = append(cells, cell)
 		case !overhead:
-			if e, ok := short.estimate(cell, m); ok {
+			if e, ok := short.Value(cell, m); ok {
 				look.Estimates = append(look.Estimates, e)
 				cells = append(cells, cell)
 			}

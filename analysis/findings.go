@@ -25,7 +25,7 @@ func (o *Observations) findings(measures []Measure) []record.Finding {
 	var out []record.Finding
 	var family Family
 	for _, m := range measures {
-		if !m.Compared || o.unread(m) {
+		if !m.Compared || o.Unread(m) {
 			continue
 		}
 		for cell := range o.Plan.Cells {
@@ -49,9 +49,9 @@ func (o *Observations) findings(measures []Measure) []record.Finding {
 	return out
 }
 
-// unread says that no valid trial has a number of a measure, though there are
+// Unread says that no valid trial has a number of a measure, though there are
 // such trials: nobody read it. Of a percentile, few are a number too.
-func (o *Observations) unread(m Measure) bool {
+func (o *Observations) Unread(m Measure) bool {
 	valid := false
 	for cell := range o.Plan.Cells {
 		for _, t := range o.Valid(cell) {
@@ -144,7 +144,7 @@ func (o *Observations) added(cell, base int, m Measure) (record.Finding, Differe
 // Plain is the finding of a cell's own value; false if the cell has none.
 func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
 	f := record.Finding{Name: m.Name, Probe: m.Probe, Unit: m.Unit, Cell: o.Short(cell), Verdict: record.VerdictMeasured}
-	e, ok := o.estimate(cell, m)
+	e, ok := o.Value(cell, m)
 	if !ok {
 		return f, false
 	}
@@ -179,8 +179,8 @@ func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
 	return f, true
 }
 
-// estimate is that of a cell's own value; false if no trial has one.
-func (o *Observations) estimate(cell int, m Measure) (stat.Estimate, bool) {
+// Value is a cell's own value; false if no trial has one.
+func (o *Observations) Value(cell int, m Measure) (stat.Estimate, bool) {
 	options := stat.Options{Say: m.Say}
 	if m.Quantile > 0 {
 		e := stat.PooledQuantile(o.latencies(cell, bothTurns), m.Quantile, options)

@@ -148,11 +148,10 @@ func (o *Observations) oneDeployment() []string {
 
 // until returns the observations of the first n blocks alone.
 func (o *Observations) until(n int) *Observations {
-	short := *o
-	short.Blocks = o.Blocks[:min(n, len(o.Blocks))]
-	short.Units, _ = short.units() // as many pods as the run has
-	short.pseudo, short.merged = map[pooled][]float64{}, map[turns][]stat.Counts{}
-	return &short
+	first := o.Blocks[:min(n, len(o.Blocks))]
+	short := o.Within(func(block int) bool { return slices.Contains(first, block) })
+	short.onePods = o.onePods // as many pods as the run has
+	return short
 }
 
 // Latency is the trial's distribution of latency by intended time, in

@@ -150,7 +150,7 @@ func (o *Observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
 	measure := func(of func(record.CPU) float64) Measure {
 		return Measure{Level: true, Of: func(_ *Observations, t *record.Trial) float64 { return CPUPerRequest(t, part, of) }}
 	}
-	total, _ := o.estimate(cell, measure(record.CPU.TotalS))
+	total, _ := o.Value(cell, measure(record.CPU.TotalS))
 	if !stat.Finite(total.Value) {
 		return record.CPUPerRequest{}, false
 	}

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -39,15 +40,7 @@ func (o *Observations) unattributed() []string {
 	if above == 0 {
 		return nil
 	}
-	slices.SortStableFunc(commands, func(a, b string) int {
-		switch {
-		case used[a] > used[b]:
-			return -1
-		case used[a] < used[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(commands, func(a, b string) int { return cmp.Compare(used[b], used[a]) })
 	who := ""
 	if n := min(len(commands), 3); n > 0 {
 		who = ": most by " + strings.Join(commands[:n], ", ")

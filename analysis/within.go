@@ -28,9 +28,3 @@ func (o *Observations) Added(cell, base int, measures []Measure) []record.Findin
 	family.Judge(out)
 	return out
 }
-
-// Value is a cell's own value; false if no trial has one.
-func (o *Observations) Value(cell int, m Measure) (stat.Estimate, bool) { return o.estimate(cell, m) }
-
-// Unread says that nobody read a measure, though there are valid trials.
-func (o *Observations) Unread(m Measure) bool { return o.unread(m) }
