@@ -1,8 +1,7 @@
-// Package queueing knows what a queue should answer: closed formulas, a
-// simulator of a queue on given arrivals and service times, and the arithmetic
-// of an open-loop schedule that meets a stall. Tests hold the load engine and
-// the worker against it; package graph works out by it how long requests wait
-// for a free place. It is pure.
+// Package queueing knows what a queue should answer: closed formulas, and a
+// simulator of a queue on given arrivals and service times. Tests hold the load
+// engine against it; package graph works out by it how long requests wait for a
+// free place. It is pure.
 //
 // Times are plain numbers in any one unit; rates are per that unit.
 //
@@ -25,19 +24,6 @@ func MM1Sojourn(lambda, mu, q float64) float64 {
 	return -math.Log1p(-q) / (mu - lambda)
 }
 
-// MM1Wait returns the q-quantile of the waiting time of an M/M/1 queue: none
-// with probability 1 - lambda/mu.
-func MM1Wait(lambda, mu, q float64) float64 {
-	if lambda >= mu {
-		return math.Inf(1)
-	}
-	rho := lambda / mu
-	if q <= 1-rho {
-		return 0
-	}
-	return math.Log(rho/(1-q)) / (mu - lambda)
-}
-
 // MG1MeanWait returns the mean waiting time of an M/G/1 queue whose service
 // times have the given mean and variance (Pollaczek and Khinchine). Variance 0
 // is M/D/1.
@@ -47,26 +33,6 @@ func MG1MeanWait(lambda, mean, variance float64) float64 {
 		return math.Inf(1)
 	}
 	return lambda * (variance + mean*mean) / (2 * (1 - rho))
-}
-
-// MD1WaitCDF returns the probability that the wait in an M/D/1 queue with
-// service time d is at most t (Erlang's sum). Its terms alternate in sign and
-// lose all precision for t/d beyond about 20.
-func MD1WaitCDF(lambda, d, t float64) float64 {
-	rho := lambda * d
-	if rho >= 1 || t < 0 {
-		return 0
-	}
-	var sum float64
-	for k := 0; k <= int(t/d); k++ {
-		x := lambda * (float64(k)*d - t) // not above zero
-		term := math.Exp(-x)
-		for i := 1; i <= k; i++ {
-			term *= x / float64(i)
-		}
-		sum += term
-	}
-	return (1 - rho) * sum
 }
 
 // Sojourns returns the time in system of each of a sequence of requests at a
@@ -101,32 +67,4 @@ func (t *times) Pop() any {
 	x := old[len(old)-1]
 	*t = old[:len(old)-1]
 	return x
-}
-
-// Stall is an open-loop schedule that meets one stall: Rate requests per second
-// at even distances for Duration seconds, each answered after Base seconds,
-// except that from some moment on nothing is answered for Stop seconds, and
-// what gathered in that time is answered all at once after it.
-//
-// A request intended at u seconds before the stall's end takes u + Base. So
-// the latencies of the Rate*Stop requests hit spread evenly over Base to
-// Base + Stop, and all others take Base. A closed loop would have seen one
-// slow request a connection: the coordinated omission this arithmetic guards
-// against.
-type Stall struct {
-	Rate, Duration, Base, Stop float64
-}
-
-// Quantile returns the q-quantile of latency from intended time, in seconds.
-func (s Stall) Quantile(q float64) float64 {
-	hit := math.Min(1, s.Stop/s.Duration)
-	if q <= 1-hit || s.Stop <= 0 {
-		return s.Base
-	}
-	return s.Base + s.Stop*(q-(1-hit))/hit
-}
-
-// Mean returns the mean latency from intended time, in seconds.
-func (s Stall) Mean() float64 {
-	return s.Base + math.Min(1, s.Stop/s.Duration)*s.Stop/2
 }

@@ -43,32 +43,14 @@ func TestFormulasAgainstSimulation(t *testing.T) {
 		exponential[i], fixed[i] = r.ExpFloat64()/mu, 1/mu
 	}
 	sojourn := Sojourns(arrivals, exponential, 1)
-	wait := make([]float64, n)
-	for i := range wait {
-		wait[i] = sojourn[i] - exponential[i]
-	}
 	for _, q := range []float64{0.5, 0.9, 0.99} {
 		if got, want := quantile(sojourn, q), MM1Sojourn(lambda, mu, q); math.Abs(got/want-1) > 0.04 {
 			t.Errorf("M/M/1 time in system at q%g: %.3f simulated, %.3f by formula", q, got, want)
-		}
-		if got, want := quantile(wait, q), MM1Wait(lambda, mu, q); math.Abs(got-want) > 0.05*(want+0.1) {
-			t.Errorf("M/M/1 wait at q%g: %.3f simulated, %.3f by formula", q, got, want)
 		}
 	}
 	deterministic := Sojourns(arrivals, fixed, 1)
 	if got, want := meanOf(deterministic)-1/mu, MG1MeanWait(lambda, 1/mu, 0); math.Abs(got/want-1) > 0.03 {
 		t.Errorf("M/D/1 mean wait: %.4f simulated, %.4f by formula", got, want)
-	}
-	for _, at := range []float64{0, 0.5, 1, 3} {
-		below := 0
-		for _, v := range deterministic {
-			if v-1/mu <= at+1e-9 {
-				below++
-			}
-		}
-		if got, want := float64(below)/n, MD1WaitCDF(lambda, 1/mu, at); math.Abs(got-want) > 0.01 {
-			t.Errorf("M/D/1: P(wait <= %g) = %.4f simulated, %.4f by formula", at, got, want)
-		}
 	}
 }
 
@@ -102,27 +84,4 @@ func TestSojournsProperties(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestStall: the arithmetic against requests counted one by one.
-func TestStall(t *testing.T) {
-	s := Stall{Rate: 1000, Duration: 10, Base: 0.0005, Stop: 1}
-	const start = 4.0
-	var latencies []float64
-	for i := range int(s.Rate * s.Duration) {
-		intended := float64(i) / s.Rate
-		answered := intended
-		if intended >= start && intended < start+s.Stop {
-			answered = start + s.Stop
-		}
-		latencies = append(latencies, answered-intended+s.Base)
-	}
-	for _, q := range []float64{0.1, 0.5, 0.89, 0.91, 0.95, 0.99, 0.999} {
-		if got, want := s.Quantile(q), quantile(latencies, q); math.Abs(got-want) > 0.002 {
-			t.Errorf("q%g: %.4f by arithmetic, %.4f counted", q, got, want)
-		}
-	}
-	if got, want := s.Mean(), meanOf(latencies); math.Abs(got-want) > 0.001 {
-		t.Errorf("mean %.4f by arithmetic, %.4f counted", got, want)
-	}
 }
