@@ -1,13 +1,12 @@
-// Command merge measures what it takes that many generators, nodes and simulated proxies
-// measure as one:
+// Command merge measures what it takes that many generators measure as one:
 //
 //	100, 1000, 5000
 //	          the share of a core that keeps pace with all of 1,000 generators' intervals as
 //	          they end, read from the streams in which a run collects them; made-up ones, of
 //	          so many requests per second each
 //	recorded  the same with what real generators recorded, each its share of the load of all
-//	units     what one generator, node or proxy more costs: objects, bytes, CPU and memory of
-//	          the run's process (docs/scale.md multiplies these)
+//	units     what one generator or pod more costs: CPU and memory of the run's process
+//	          (docs/scale.md multiplies these)
 package main
 
 import (
