@@ -3,7 +3,6 @@ package record
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
 	"strconv"
 )
@@ -39,33 +38,9 @@ func (t Times) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (t *Times) UnmarshalJSON(data []byte) error {
-	data = bytes.TrimSpace(data)
-	if string(data) == "null" {
+	if data = bytes.TrimSpace(data); string(data) == "null" {
 		*t = nil
 		return nil
 	}
-	if len(data) < 2 || data[0] != '[' || data[len(data)-1] != ']' {
-		return fmt.Errorf("times: want a list of whole numbers and null, got %.40s", data)
-	}
-	data = bytes.TrimSpace(data[1 : len(data)-1])
-	out := make(Times, 0, bytes.Count(data, []byte(","))+1)
-	for len(data) > 0 {
-		one, rest, more := bytes.Cut(data, []byte(","))
-		switch one = bytes.TrimSpace(one); {
-		case string(one) == "null":
-			out = append(out, Never)
-		default:
-			at, err := strconv.ParseInt(string(one), 10, 64)
-			if err != nil || at == Never {
-				return fmt.Errorf("times: want whole numbers and null, got %.40s", one)
-			}
-			out = append(out, at)
-		}
-		if rest = bytes.TrimSpace(rest); more && len(rest) == 0 {
-			return &json.SyntaxError{Offset: int64(len(data))}
-		}
-		data = rest
-	}
-	*t = out
-	return nil
+	return json.Unmarshal(bytes.ReplaceAll(data, []byte("null"), strconv.AppendInt(nil, Never, 10)), (*[]int64)(t))
 }

@@ -15,7 +15,7 @@ func TestTimes(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"[1.5]", `["1"]`, "{}", "5", "[-9223372036854775808]", "[[1]]", "[true]", `"null"`} {
+	for _, text := range []string{"[1.5]", `["1"]`, "{}", "5", "[[1]]", "[true]", `"null"`} {
 		var got Times
 		if err := json.Unmarshal([]byte(text), &got); err == nil {
 			t.Errorf("%s is taken for %v", text, got)
