@@ -274,7 +274,7 @@ func readProfile(ctx context.Context, env *Env, f profileFlags, name string) (*p
 	if err != nil {
 		if errors.Is(err, profile.ErrFormat) {
 			err = errs.WithHint(errs.WithCode(err, errs.CodeUsage),
-				"profile reads the output of perf script, perf.data, folded stacks and pprof; pprof -proto converts others")
+				"profile reads the output of perf script, perf.data, folded stacks, and profiles of pprof and gperftools")
 		}
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -83,11 +84,17 @@ func TestPerfScript(t *testing.T) {
 		{name: "lines of something else",
 			in:   "x 1 2.0: 3 cpu-clock: \n\t 1 a (/bin/x)\n\nwhat is this\n",
 			want: "x;a 1\n", note: "1 lines are not perf script's"},
+		{name: "neither time, nor CPU, nor period",
+			in:   "java 12 cycles:\n\t ffffffff81000000 do_idle ([kernel.kallsyms])\n\t 55aa main (/usr/bin/java)\n\njava 12 cycles:\n\t 55aa main (/usr/bin/java)\n\n",
+			want: "java;main 1\njava;main;do_idle_[k] 1\n"},
+		{name: "no time, but CPU, period and PID; a name with spaces",
+			in:   "V8 Worker 2  12/14 [003]     250000 cpu-clock:u: \n\t    7f3a leaf+0x1f (/usr/bin/node)\n\n",
+			want: "V8 Worker 2;leaf 1\n"},
 		{name: "frames without their indentation",
-			in:   "java 12 1.9: cycles:\nffffffff81000000 do_idle ([kernel.kallsyms])\n55aa f(int (*)(char), long) (/a b/c)\n\njava 12 2.0: cycles:\n55aa g (/a b/c)\n\n",
+			in:   "java 12 cycles:\nffffffff81000000 do_idle ([kernel.kallsyms])\n55aa f(int (*)(char), long) (/a b/c)\n\njava 12 2.0: cycles:\n55aa g (/a b/c)\n\n",
 			want: "java;f(int (*)(char), long);do_idle_[k] 1\njava;g 1\n"},
 		{name: "threads whose names are numbers, and no call graph",
-			in:   "  dd 12 2.0: 3 cpu-clock:  41a3 vfs_read+0x1 (/bin/x)\n  dd 12 2.1: 3 cpu-clock:  41a4 vfs_read+0x2 (/bin/x)\ncc 12 2.2: cycles:  41a4 f (/bin/x)\n",
+			in:   "  dd 12 2.0: 3 cpu-clock:  41a3 vfs_read+0x1 (/bin/x)\n  dd 12 2.1: 3 cpu-clock:  41a4 vfs_read+0x2 (/bin/x)\ncc 12 cycles:  41a4 f (/bin/x)\n",
 			want: "dd;vfs_read 2\n", note: "1 samples of other events than cpu-clock"},
 		{name: "no event",
 			in:   "x 12/14 [001] 2.0: \n\t 12 f+0x1 (/bin/x)\n\nx 12/14 [001] 2.1:  12 f+0x1 (/bin/x)\n",
@@ -95,8 +102,11 @@ func TestPerfScript(t *testing.T) {
 		{name: "no modules",
 			in:   "x 12 2.0: cycles: \n\t     5512 f(int)+0x1\n\t     55ab [unknown]\n\n",
 			want: "x;f(int) 1\n"},
+		{name: "a tracepoint, without time",
+			in:   "x 12 [001] sched:sched_switch: prev_comm=x prev_pid=12 ==> next_comm=y\n\t 12 f+0x1 (/bin/x)\n\n",
+			want: "x;f 1\n"},
 		{name: "frames of other events, with indentation and without",
-			in:   "x 1 2.0: cycles:\n\t 1 a (/bin/x)\n\nx 1 2.1: faults:\n\t 1 b (/bin/x)\n\nx 1 2.2: faults:\n1 b (/bin/x)\n\n",
+			in:   "x 1 cycles:\n\t 1 a (/bin/x)\n\nx 1 faults:\n\t 1 b (/bin/x)\n\nx 1 faults:\n1 b (/bin/x)\n\n",
 			want: "x;a 1\n", note: "2 samples of other events than cycles"},
 		{name: "the kernel by its file, at addresses in it",
 			in:   "x 1 2.0: cycles: \n\t 41a3 vfs_read (/lib/modules/4.1.0/build/vmlinux)\n\t 7d8 helper+0x7f ([some_module])\n\t 9 f ([vdso])\n\t 55aa main (/bin/x)\n\n",
@@ -168,6 +178,7 @@ func TestRead(t *testing.T) {
 		total int64
 	}{
 		"perf script":                {string(recorded(t, "kernel.perf.txt")), "cpu-clock", 600000},
+		"perf script without times":  {"# captured on: some day\n#\njava  3244 cpu-clock: \n\t 12 f (/bin/x)\n\n", "cpu-clock", 1},
 		"folded stacks":              {"main;a b;c 12\n", "", 12},
 		"folded stacks, a long line": {strings.Repeat("main;", 1<<15) + "a 7\n", "", 7},
 		"pprof":                      {string(pprofOf(t, map[string]int64{"leaf<main": 30})), "", 30},
@@ -319,6 +330,10 @@ func FuzzFolded(f *testing.F) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("PERFILE2h\x00"))
 	f.Add([]byte("\x0a\x04\x08\x01\x10\x02"))
+	f.Add(legacyCPU(8, binary.LittleEndian, 10_000, []uint64{5, 0x401010, 0x402021}))
+	f.Add(legacyCPU(4, binary.BigEndian, 10_000, []uint64{5, 0x401010, 0x402021}))
+	f.Add([]byte("heap profile: 1: 8 [1: 8] @ heap_v2/524288\n1: 8 [1: 8] @ 0x401011\n\nMAPPED_LIBRARIES:\n" + legacyMaps))
+	f.Add([]byte("--- contentionz 1 ---\ncycles/second = 1000\nsampling period = 1\n5 1 @ 0x401011\n"))
 	f.Add(recorded(f, "meshtrial.perf.txt")[:500])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := Read(bytes.NewReader(data))

@@ -30,8 +30,8 @@ var ErrFormat = errors.New("not a profile")
 //	ADDRESS SYMBOL+0xOFFSET (MODULE)
 //
 // Without a call graph the only frame is in the sample's line. CPU, PERIOD,
-// EVENT, MODULE and PID may be missing (-F). Frames need no indentation, which
-// copies may have lost.
+// MODULE, PID, and one of SECONDS and EVENT may be missing (-F). Frames need no
+// indentation, which copies may have lost.
 type scriptReader struct {
 	p    *Profile
 	keep func(module string) bool // whether to keep offsets; may be nil
@@ -49,6 +49,7 @@ type scriptReader struct {
 	stack   []FrameID // of the open sample, innermost first
 	inlined []string  // names whose module the next frame says
 
+	timed  bool  // a header had a time
 	others int64 // samples of other events
 	broken int64 // lines that are not perf script's
 	lost   int64 // PERF_RECORD_LOST
@@ -95,7 +96,7 @@ func ReadPerfScriptOffsets(r io.Reader, keep func(module string) bool) (*Profile
 
 func (s *scriptReader) finish(cut bool) (*Profile, error) {
 	p := s.p
-	if p.count == 0 {
+	if p.count == 0 || !s.timed && len(p.frames) == 0 { // prose may look like headers without a time
 		return nil, fmt.Errorf("perf script: no sample in the file (%d lines are of another form): %w", s.broken, ErrFormat)
 	}
 	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
@@ -165,6 +166,7 @@ func (s *scriptReader) header(line []byte) bool {
 		return false
 	}
 	s.end()
+	s.timed = s.timed || h.timeNS != NoTime
 	address, symbol, module, alone := parseFrame(h.rest)
 	s.skipped, s.alone = false, alone
 	if bytes.HasPrefix(h.event, recordPrefix) {
@@ -319,18 +321,19 @@ type scriptHeader struct {
 	who      []byte // name and numbers of the thread
 	comm     []byte
 	pid, tid int
-	timeNS   int64
+	timeNS   int64 // NoTime for none
 	period   int64 // 0 for none
 	event    []byte
 	rest     []byte
 }
 
 // parseScriptHeader parses a sample's line. Names of threads may contain
-// spaces, so it looks for the time and goes on from there to both sides.
+// spaces, so it looks for the time and goes on from there to both sides. In a
+// line without a time, an event follows the thread's number.
 func parseScriptHeader(line []byte) (h scriptHeader, ok bool) {
 	at, timeLen := findTime(line)
 	if at < 0 {
-		return h, false
+		return parseTimeless(line)
 	}
 	if h.timeNS, ok = parseSeconds(line[at : at+timeLen-1]); !ok {
 		return h, false
@@ -356,6 +359,36 @@ func parseScriptHeader(line []byte) (h scriptHeader, ok bool) {
 	h.period, h.event, h.rest = 0, nil, right // there may be no event
 	_, _, _, framed := parseFrame(right)
 	return h, framed || len(right) == 0
+}
+
+// parseTimeless parses a sample's line without a time. Prose may look like one:
+// a frame or a tracepoint's fields must follow the event, and the thread's name
+// must be short.
+func parseTimeless(line []byte) (h scriptHeader, ok bool) {
+	h.timeNS = NoTime
+	for at := 1; at < min(len(line), maxWho); at++ {
+		if line[at] < '0' || line[at] > '9' || !blank(line[at-1]) {
+			continue
+		}
+		end := at
+		for end < len(line) && !blank(line[end]) {
+			end++
+		}
+		right := bytes.TrimLeft(line[end:], " \t")
+		if len(right) > 0 && right[0] == '[' { // CPU
+			if n := 1 + countDigits(right[1:]); n > 1 && n < len(right) && right[n] == ']' {
+				right = right[n+1:]
+			}
+		}
+		if !h.setTask(line[:end], at) || len(h.comm) == 0 || !h.setEvent(right) {
+			continue
+		}
+		_, _, _, framed := parseFrame(h.rest)
+		if framed || len(h.rest) == 0 || bytes.IndexByte(h.event, ':') > 0 {
+			return h, true
+		}
+	}
+	return h, false
 }
 
 // setTask reads the thread's numbers from an index on, and its name before it.

@@ -24,6 +24,7 @@ const maxPprofValue = 1e17
 const (
 	maxPprof       = 256 << 20 // unpacked
 	maxPprofMemory = 2 << 30   // of what it becomes, about
+	maxLegacyPprof = 16 << 20  // in gperftools' form: each four bytes become two hundred
 )
 
 // Labels of samples. The first is what Go programs use too.
@@ -34,7 +35,7 @@ const (
 	labelTime   = "time_ns"
 )
 
-// ReadPprof reads a profile in pprof's form, packed or not. Of
+// ReadPprof reads a profile in pprof's form or in gperftools', packed or not. Of
 // several values it takes the one that the file names, or the last, which is time
 // for CPU, mutex and block profiles, and memory in use for heap profiles.
 func ReadPprof(r io.Reader) (*Profile, error) {
@@ -90,8 +91,14 @@ func parsePprof(r io.Reader) (p *profile.Profile, err error) {
 			data, err = readBounded(packed)
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case isLegacyPprof(data):
+		if len(data) > maxLegacyPprof {
+			return nil, fmt.Errorf("more than %d MiB in gperftools' form", maxLegacyPprof>>20)
+		}
+		return profile.ParseData(data)
 	}
 	if err := boundPprof(data); err != nil {
 		return nil, err
@@ -111,6 +118,18 @@ func readBounded(r io.Reader) ([]byte, error) {
 		err = fmt.Errorf("more than %d MiB", maxPprof>>20)
 	}
 	return data, err
+}
+
+// isLegacyPprof reports whether a file begins as those of gperftools and of
+// older Go programs do: CPU profiles with a word of zero, where the others'
+// first byte is a field's number; heap and contention profiles as text.
+func isLegacyPprof(head []byte) bool {
+	for _, start := range []string{"\x00", "heap profile:", "--- contention", "--- mutex:"} {
+		if bytes.HasPrefix(head, []byte(start)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Fields of profile.proto that are not messages.

@@ -42,7 +42,7 @@ func readerFor(head []byte) (func(io.Reader) (*Profile, error), error) {
 		return nil, fmt.Errorf("the file is empty: %w", ErrFormat)
 	case starts("PERFILE2"), starts("PERFFILE"):
 		return nil, ErrPerfData
-	case bytes.HasPrefix(head, gzipMagic), starts("\n") && bytes.IndexByte(head, 0) >= 0:
+	case bytes.HasPrefix(head, gzipMagic), isLegacyPprof(head), starts("\n") && bytes.IndexByte(head, 0) >= 0:
 		return ReadPprof, nil // unpacked, it begins with field 1, which looks like a new line
 	case bytes.IndexByte(head, 0) >= 0, head[0] < '\t':
 		return nil, fmt.Errorf("the file is binary, and neither perf.data nor pprof: %w", ErrFormat)
