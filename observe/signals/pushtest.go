@@ -52,15 +52,26 @@ type Stage struct {
 // MeasurePushTest reads the figures of a span from a source that has samples
 // of both its ends.
 func MeasurePushTest(ctx context.Context, s Source, o Options, from, to time.Time) (PushTest, error) {
-	t := PushTest{FromMS: from.UnixMilli(), ToMS: to.UnixMilli(), PushesByType: map[string]float64{}, Warnings: []string{}, Valid: true}
+	t := PushTest{FromMS: from.UnixMilli(), ToMS: to.UnixMilli(), PushesByType: map[string]float64{}, Missing: []string{}, Warnings: []string{}, Valid: true}
 	q := spanQuery{ctx: ctx, s: s, selector: braces(o.Selector), from: from, to: to}
 	names := []string{"pilot_xds_pushes", "pilot_xds", "pilot_services", MetricLatency + "_bucket", "pilot_debounce_time_bucket",
 		"pilot_pushcontext_init_seconds_bucket", "pilot_proxy_queue_time_bucket", "pilot_xds_config_size_bytes_sum"}
-	has, err := s.Has(ctx, names, from.Add(-lookback), to)
+	asked := slices.Clone(names)
+	for _, name := range names {
+		if histogram := histogramOf(name); histogram != name {
+			asked = append(asked, histogram)
+		}
+	}
+	has, err := s.Has(ctx, asked, from.Add(-lookback), to)
 	if err != nil {
 		return t, err
 	}
-	t.Missing = slices.DeleteFunc(names, func(name string) bool { return has[name] })
+	q.has = has
+	for _, name := range names {
+		if !has[name] && !has[histogramOf(name)] {
+			t.Missing = append(t.Missing, name)
+		}
+	}
 	for _, part := range q.rises("pilot_xds_pushes", "type") {
 		if part.Value != 0 {
 			t.PushesByType[part.Labels["type"]] = part.Value
@@ -71,7 +82,7 @@ func MeasurePushTest(ctx context.Context, s Source, o Options, from, to time.Tim
 	t.Debounce, _, _ = q.stage("pilot_debounce_time")
 	t.PushContext, _, _ = q.stage("pilot_pushcontext_init_seconds")
 	t.Queue, _, _ = q.stage("pilot_proxy_queue_time")
-	t.ConfigBytes = q.rise("pilot_xds_config_size_bytes_sum")
+	t.ConfigBytes = q.histogramRise("pilot_xds_config_size_bytes", "sum")
 	t.Proxies = q.one("sum(pilot_xds" + q.selector + ")")
 	restarts := q.rises("process_start_time_seconds", "pod, instance")
 	if q.err != nil {
@@ -113,6 +124,7 @@ type spanQuery struct {
 	s        Source
 	selector string
 	from, to time.Time
+	has      map[string]bool // metrics
 	err      error
 }
 
@@ -134,32 +146,58 @@ func (q *spanQuery) one(expr string) float64 {
 	return samples[0].Value
 }
 
-// difference is how far a metric rose between the ends of the span, by labels, exactly:
+// at pins a metric to a moment (PromQL's @ modifier).
+func (q *spanQuery) at(metric string, t time.Time) string {
+	return metric + q.selector + " @ " + unixSeconds(t)
+}
+
+// difference is how far an expression rose between the ends of the span, exactly:
 // increase() would extrapolate. What was not there at the beginning was zero.
-func (q *spanQuery) difference(metric, by string) string {
-	at := func(t time.Time) string { // PromQL's @ modifier
-		return fmt.Sprintf("sum by (%s) (%s%s @ %s)", by, metric, q.selector, unixSeconds(t))
-	}
+func (q *spanQuery) difference(at func(time.Time) string) string {
 	end := at(q.to)
 	return fmt.Sprintf("%s - (%s or 0 * %s)", end, at(q.from), end)
 }
 
-func (q *spanQuery) rises(metric, by string) []Sample { return q.ask(q.difference(metric, by)) }
+// sum is a metric, summed up by labels.
+func (q *spanQuery) sum(metric, by string) func(time.Time) string {
+	return func(t time.Time) string { return fmt.Sprintf("sum by (%s) (%s)", by, q.at(metric, t)) }
+}
 
-func (q *spanQuery) rise(metric string) float64 { return q.one(q.difference(metric, "")) }
+func (q *spanQuery) rises(metric, by string) []Sample { return q.ask(q.difference(q.sum(metric, by))) }
+
+// native tells that a histogram is stored as a native one, and not as series.
+func (q *spanQuery) native(metric string) bool {
+	return q.has[metric] && !q.has[metric+"_bucket"] && !q.has[metric+"_sum"]
+}
+
+// histogramRise is how far the sum or the count of a histogram rose.
+func (q *spanQuery) histogramRise(metric, part string) float64 {
+	at := q.sum(metric+"_"+part, "")
+	if q.native(metric) {
+		at = func(t time.Time) string { return fmt.Sprintf("sum(histogram_%s(%s))", part, q.at(metric, t)) }
+	}
+	return q.one(q.difference(at))
+}
 
 // stage reads a histogram of the span, with its first bucket's bound and the
 // share of what lies in it.
 func (q *spanQuery) stage(metric string) (s Stage, bound, share float64) {
-	if s.Count = q.rise(metric + "_count"); s.Count <= 0 {
+	s.Count = q.histogramRise(metric, "count")
+	if s.Count <= 0 {
 		return s, 0, 0
 	}
-	mean := q.rise(metric+"_sum") / s.Count
-	p99 := q.one("histogram_quantile(0.99, " + q.difference(metric+"_bucket", "le") + ")")
+	of := q.sum(metric+"_bucket", "le")
+	if q.native(metric) {
+		of = q.sum(metric, "")
+	}
+	mean := q.histogramRise(metric, "sum") / s.Count
+	p99 := q.one("histogram_quantile(0.99, " + q.difference(of) + ")")
 	s.MeanS, s.P99S = &mean, &p99
 	bound = math.Inf(1)
-	for _, bucket := range q.rises(metric+"_bucket", "le") {
-		if le, err := strconv.ParseFloat(bucket.Labels["le"], 64); err == nil && le < bound {
+	for _, bucket := range q.ask(q.difference(of)) {
+		if bucket.Histogram != nil {
+			bound, share = bucket.Histogram.first()
+		} else if le, err := strconv.ParseFloat(bucket.Labels["le"], 64); err == nil && le < bound {
 			bound, share = le, bucket.Value/s.Count
 		}
 	}

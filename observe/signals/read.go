@@ -69,37 +69,38 @@ func Read(ctx context.Context, s Source, o Options, at time.Time) (Reading, erro
 	o = o.withDefaults()
 	table := Table(o)
 	r := Reading{Schema: 1, Source: s.String(), AtMS: at.UnixMilli(), WindowS: o.Window.Seconds(), Missing: []string{}}
-	has, err := s.Has(ctx, metricsOf(table), at.Add(-max(o.Window, lookback)), at)
+	has, err := s.Has(ctx, namesOf(table), at.Add(-max(o.Window, lookback)), at)
 	if err != nil {
 		return r, err
 	}
-	bounds := map[string][]float64{}
+	shapes := map[string]shape{}
 	for _, signal := range table {
-		v := Value{Key: signal.Key, Group: signal.Group, Title: signal.Title, Unit: signal.Unit, Note: signal.Note, Expr: signal.Expr}
-		for _, name := range signal.Metrics {
-			if !has[name] {
-				v.Status, v.Missing = StatusMissing, append(v.Missing, name)
+		v := Value{Key: signal.Key, Group: signal.Group, Title: signal.Title, Unit: signal.Unit, Note: signal.Note}
+		v.Expr, v.Missing = signal.choose(has)
+		if v.Missing != nil {
+			v.Status = StatusMissing
+			r.Signals = append(r.Signals, v)
+			for _, name := range v.Missing {
 				if !slices.Contains(r.Missing, name) {
 					r.Missing = append(r.Missing, name)
 				}
 			}
+			continue
 		}
-		if v.Status == "" {
-			samples, err := s.Instant(ctx, v.Expr, at)
-			if err != nil {
-				return r, err
-			}
-			v.fill(signal, samples)
+		samples, err := s.Instant(ctx, v.Expr, at)
+		if err != nil {
+			return r, err
 		}
+		v.fill(signal, samples)
 		if signal.Quantile > 0 && v.Status == StatusOK {
-			known, ok := bounds[signal.Family]
-			if !ok {
-				if known, err = bucketBounds(ctx, s, o, signal.Family, at); err != nil {
+			b, known := shapes[signal.Family]
+			if !known {
+				if b, err = shapeOf(ctx, s, o, signal.Family, at); err != nil {
 					return r, err
 				}
-				bounds[signal.Family] = known
+				shapes[signal.Family] = b
 			}
-			v.place(known)
+			b.judge(&v)
 		}
 		r.Signals = append(r.Signals, v)
 	}
@@ -145,30 +146,50 @@ func (v *Value) fill(signal Signal, samples []Sample) {
 	v.Value = &total
 }
 
-// bucketBounds are the upper bounds of a histogram's buckets in the window, rising, without
-// the infinite one.
-func bucketBounds(ctx context.Context, s Source, o Options, metric string, at time.Time) (out []float64, err error) {
-	samples, err := s.Instant(ctx, o.expand("sum by (le) (rate("+metric+"_bucket{$i}[$w]))"), at)
+// shape is where a histogram's observations of the window can be: its buckets, rising.
+// Of a native histogram they are those with observations.
+type shape []Bucket
+
+func shapeOf(ctx context.Context, s Source, o Options, metric string, at time.Time) (shape, error) {
+	samples, err := s.Instant(ctx, o.expand("sum by (le) (rate("+metric+"_bucket{$i}[$w])) or sum(rate("+metric+"{$i}[$w]))"), at)
+	var bounds []float64
+	var native shape
 	for _, sample := range samples {
-		if le, err := strconv.ParseFloat(sample.Labels["le"], 64); err == nil && !math.IsInf(le, 0) {
-			out = append(out, le)
+		if sample.Histogram != nil {
+			native = sample.Histogram.Buckets
+			continue
+		}
+		le, err := strconv.ParseFloat(sample.Labels["le"], 64)
+		if err == nil && !math.IsInf(le, 0) {
+			bounds = append(bounds, le)
 		}
 	}
-	slices.Sort(out)
-	return out, err
+	if len(bounds) == 0 {
+		return native, err
+	}
+	// Where a server has both, quantiles are of the series (see [forms.either]).
+	slices.Sort(bounds)
+	b := shape{{High: bounds[0]}}
+	for i := range bounds[1:] {
+		b = append(b, Bucket{Low: bounds[i], High: bounds[i+1]})
+	}
+	return append(b, Bucket{Low: bounds[len(bounds)-1], High: math.Inf(1)}), err
 }
 
-// place notes in which bucket a quantile fell. What lies beyond all bounds is given as
+// judge notes in which bucket a quantile fell. What lies beyond all bounds is given as
 // the highest of them.
-func (v *Value) place(bounds []float64) {
-	switch i, _ := slices.BinarySearch(bounds, *v.Value); {
-	case len(bounds) == 0:
-	case *v.Value >= bounds[len(bounds)-1]:
-		v.Bucket, v.LowS = BeyondLast, bounds[len(bounds)-1]
-	case i == 0:
-		v.Bucket, v.HighS = WithinFirst, bounds[0]
+func (b shape) judge(v *Value) {
+	if n := len(b); n > 0 && math.IsInf(b[n-1].High, 1) && *v.Value >= b[n-1].Low {
+		v.Bucket, v.LowS = BeyondLast, b[n-1].Low
+		return
+	}
+	i, _ := slices.BinarySearchFunc(b, *v.Value, func(one Bucket, value float64) int { return cmp.Compare(one.High, value) })
+	switch {
+	case i == len(b): // none has it
+	case i == 0 && b[0].Low <= 0:
+		v.Bucket, v.HighS = WithinFirst, b[0].High
 	default:
-		v.LowS, v.HighS = bounds[i-1], bounds[i]
+		v.LowS, v.HighS = b[i].Low, b[i].High
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -98,11 +99,12 @@ func (r *Remote) Close() error {
 }
 
 // Instant implements [Source].
-func (r *Remote) Instant(ctx context.Context, expr string, at time.Time) (samples []Sample, err error) {
+func (r *Remote) Instant(ctx context.Context, expr string, at time.Time) ([]Sample, error) {
 	data, err := r.ask(ctx, "query", url.Values{"query": {expr}, "time": {unixSeconds(at)}})
-	if err == nil {
-		samples, _, err = parseInstant(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
 	}
+	samples, _, err := parseInstant(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
 	}
@@ -110,12 +112,13 @@ func (r *Remote) Instant(ctx context.Context, expr string, at time.Time) (sample
 }
 
 // Range implements [Source].
-func (r *Remote) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) (tracks []Track, err error) {
+func (r *Remote) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]Track, error) {
 	data, err := r.ask(ctx, "query_range", url.Values{"query": {expr}, "start": {unixSeconds(from)}, "end": {unixSeconds(to)},
 		"step": {strconv.FormatFloat(step.Seconds(), 'f', -1, 64)}})
-	if err == nil {
-		tracks, err = parseRange(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
 	}
+	tracks, err := parseRange(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
 	}
@@ -254,11 +257,33 @@ func (p *point) UnmarshalJSON(text []byte) error {
 	if err := errors.Join(json.Unmarshal(pair[0], &seconds), json.Unmarshal(pair[1], &value)); err != nil {
 		return err
 	}
-	v, err := strconv.ParseFloat(value, 64)
+	v, err := number(value)
 	if err != nil {
-		return fmt.Errorf("a value that is no number: %q", value)
+		return err
 	}
 	*p = point{int64(seconds*1000 + 0.5), v}
+	return nil
+}
+
+// histogramPoint is [seconds, histogram].
+type histogramPoint struct {
+	MS    int64
+	Value Histogram
+}
+
+func (p *histogramPoint) UnmarshalJSON(text []byte) error {
+	var pair []json.RawMessage
+	if err := json.Unmarshal(text, &pair); err != nil {
+		return err
+	}
+	if len(pair) != 2 {
+		return fmt.Errorf("a histogram of %d parts, not 2", len(pair))
+	}
+	var seconds float64
+	if err := errors.Join(json.Unmarshal(pair[0], &seconds), json.Unmarshal(pair[1], &p.Value)); err != nil {
+		return err
+	}
+	p.MS = int64(seconds*1000 + 0.5)
 	return nil
 }
 
@@ -298,20 +323,26 @@ func parseInstant(data json.RawMessage) (samples []Sample, newest int64, err err
 		return []Sample{{Value: p.Value}}, p.MS, nil
 	case "vector":
 		var vector []struct {
-			Metric map[string]string `json:"metric"`
-			Value  *point            `json:"value"`
+			Metric    map[string]string `json:"metric"`
+			Value     *point            `json:"value"`
+			Histogram *histogramPoint   `json:"histogram"`
 		}
 		if err := json.Unmarshal(typed.Result, &vector); err != nil {
 			return nil, 0, fmt.Errorf("result: %w", err)
 		}
 		samples = make([]Sample, 0, len(vector))
 		for _, s := range vector {
-			if s.Value == nil {
+			sample := Sample{Name: s.Metric["__name__"], Labels: s.Metric, Value: math.NaN()}
+			delete(s.Metric, "__name__")
+			switch {
+			case s.Value != nil:
+				sample.Value, newest = s.Value.Value, max(newest, s.Value.MS)
+			case s.Histogram != nil:
+				sample.Histogram, newest = &s.Histogram.Value, max(newest, s.Histogram.MS)
+			default:
 				return nil, 0, errors.New("result: a series without a value")
 			}
-			name := s.Metric[metricName]
-			delete(s.Metric, metricName)
-			samples, newest = append(samples, Sample{Name: name, Labels: s.Metric, Value: s.Value.Value}), max(newest, s.Value.MS)
+			samples = append(samples, sample)
 		}
 		return samples, newest, nil
 	}
@@ -322,8 +353,9 @@ func parseRange(data json.RawMessage) ([]Track, error) {
 	var typed struct {
 		Type   string `json:"resultType"`
 		Result []struct {
-			Metric map[string]string `json:"metric"`
-			Values []point           `json:"values"`
+			Metric     map[string]string `json:"metric"`
+			Values     []point           `json:"values"`
+			Histograms []histogramPoint  `json:"histograms"`
 		} `json:"result"`
 	}
 	if err := json.Unmarshal(data, &typed); err != nil {
@@ -334,7 +366,10 @@ func parseRange(data json.RawMessage) ([]Track, error) {
 	}
 	out := make([]Track, 0, len(typed.Result))
 	for _, s := range typed.Result {
-		delete(s.Metric, metricName)
+		delete(s.Metric, "__name__")
+		if len(s.Histograms) > 0 {
+			return nil, errors.New("result: a series of native histograms, not of numbers")
+		}
 		t := Track{Labels: s.Metric}
 		for _, p := range s.Values {
 			t.Points = append(t.Points, Point(p))

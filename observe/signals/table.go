@@ -39,7 +39,11 @@ type Signal struct {
 	// Metrics are the names that the expression needs. The signal is missing
 	// where one of them is.
 	Metrics []string
-	Expr    string // PromQL
+	// Expr is PromQL. Over a histogram it holds for both ways in which a server may
+	// store one: its series are Metrics, or it is a native histogram.
+	Expr string
+	// forms are the two parts of Expr; nil where Expr reads no histogram.
+	forms *forms
 	// By is the label by which the expression's values are told apart; "" for
 	// an expression that gives one value.
 	By string
@@ -147,17 +151,21 @@ func Table(o Options) []Signal {
 			all = append(all, Signal{
 				Key: f.key + "_" + q.Name(), Group: GroupLatency, Title: f.title + " " + q.Head(),
 				Unit: UnitSeconds, Family: f.metric, Quantile: q, Metrics: []string{f.metric + "_bucket"}, Note: f.note,
-				Expr: Quantile(float64(q), f.metric, "{$i}", "$w"),
+				forms: quantileOf(float64(q), f.metric),
 			})
 		}
 		all = append(all, Signal{
 			Key: f.key + "_mean", Group: GroupLatency, Title: f.title + " mean", Unit: UnitSeconds, Family: f.metric,
-			Metrics: []string{f.metric + "_sum", f.metric + "_count"}, Note: f.note,
-			Expr: fmt.Sprintf("sum(rate(%[1]s_sum{$i}[$w])) / sum(rate(%[1]s_count{$i}[$w]))", f.metric),
+			Metrics: []string{f.metric + "_sum", f.metric + "_count"}, Note: f.note, forms: meanOf(f.metric),
 		})
 	}
 	all = append(all, others...)
 	for i := range all {
+		if f := all[i].forms; f != nil {
+			all[i].forms = f.expand(o)
+			all[i].Expr = all[i].forms.either()
+			continue
+		}
 		all[i].Expr = o.expand(all[i].Expr)
 	}
 	return all
@@ -191,7 +199,7 @@ var others = []Signal{
 	{Key: "xds_proxies", Group: GroupOut, Title: "proxies connected (pilot_xds)", Unit: UnitCount,
 		Metrics: []string{"pilot_xds"}, Expr: `sum(pilot_xds{$i})`},
 	{Key: "config_bytes", Group: GroupOut, Title: "configuration sent (pilot_xds_config_size_bytes)", Unit: UnitBytes, By: "type",
-		Metrics: []string{"pilot_xds_config_size_bytes_sum"}, Expr: `sum by (type) (rate(pilot_xds_config_size_bytes_sum{$i}[$w]))`,
+		Metrics: []string{"pilot_xds_config_size_bytes_sum"}, forms: sumsOf("pilot_xds_config_size_bytes", "type"),
 		Note: "bodies of resources alone, before encryption"},
 	{Key: "network_bytes", Group: GroupOut, Title: "bytes sent by the pod", Unit: UnitBytes, By: "pod",
 		Metrics: []string{"container_network_transmit_bytes_total"}, Expr: `sum by (pod) (rate(container_network_transmit_bytes_total{$d}[$w]))`,
@@ -219,12 +227,6 @@ var others = []Signal{
 }
 
 const sinceStart = "counted since istiod started; istiod shows it only after the first one"
-
-// Quantile is an expression in PromQL for a quantile of a histogram over a window. A
-// selector is in braces, or "".
-func Quantile(q float64, metric, selector, window string) string {
-	return fmt.Sprintf("histogram_quantile(%g, sum by (le) (rate(%s_bucket%s[%s])))", q, metric, selector, window)
-}
 
 // Check finds selectors that PromQL does not take.
 func (o Options) Check() error {
