@@ -19,7 +19,10 @@ import (
 type Sample struct {
 	Name   string
 	Labels map[string]string
-	Value  float64
+	Value  float64 // NaN for a native histogram
+	// Histogram is what a server answers with where the series is a native
+	// histogram; nil for a number. A [Recorder] keeps numbers only.
+	Histogram *Histogram
 }
 
 // Recorder writes metrics into a folder, such as the folder series of a run
