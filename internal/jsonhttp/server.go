@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 	"time"
 
@@ -211,19 +210,13 @@ func Read(w http.ResponseWriter, r *http.Request, out any) bool {
 	return false
 }
 
-// Index returns the number of a query, 0 without it. It has answered if ok is
-// false.
+// Index is [Query] that has answered if ok is false.
 func Index(w http.ResponseWriter, r *http.Request, name string) (n int, ok bool) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return 0, true
+	n, err := Query(r, name)
+	if err != nil {
+		Reject(w, err)
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		Refuse(w, http.StatusBadRequest, fmt.Errorf("%s %.40q: want an index, from 0 on", name, text))
-		return 0, false
-	}
-	return n, true
+	return n, err == nil
 }
 
 // clock is a role's idea of the time.

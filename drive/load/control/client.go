@@ -27,35 +27,30 @@ func NewClient(base string, httpClient *http.Client) *Client {
 	return &Client{jsonhttp.Client{HTTPClient: httpClient, BaseURL: base, Name: "load control", MaxAnswer: maxAnswer}}
 }
 
+func call[T any](ctx context.Context, c *Client, method, path string, in any) (out T, err error) {
+	err = c.http.Do(ctx, method, path, in, &out)
+	return out, err
+}
+
 // Start starts a run and returns its name. It fails if another run is in progress.
 func (c *Client) Start(ctx context.Context, spec load.Spec) (Started, error) {
-	var out Started
-	err := c.http.Do(ctx, http.MethodPost, "/v1/start", spec, &out)
-	return out, err
+	return call[Started](ctx, c, http.MethodPost, "/v1/start", spec)
 }
 
 // Intervals returns the state of the run and its finished intervals from index from
 // on.
 func (c *Client) Intervals(ctx context.Context, run string, from int) (Status, error) {
-	return c.intervals(ctx, url.Values{"run": {run}, "from": {strconv.Itoa(from)}})
+	return call[Status](ctx, c, http.MethodGet, "/v1/intervals?"+url.Values{"run": {run}, "from": {strconv.Itoa(from)}}.Encode(), nil)
 }
 
 // IntervalsWithLatency is Intervals with each interval's histogram of intended latency.
 func (c *Client) IntervalsWithLatency(ctx context.Context, run string, from int) (Status, error) {
-	return c.intervals(ctx, url.Values{"run": {run}, "from": {strconv.Itoa(from)}, "latency": {""}})
-}
-
-func (c *Client) intervals(ctx context.Context, query url.Values) (Status, error) {
-	var out Status
-	err := c.http.Do(ctx, http.MethodGet, "/v1/intervals?"+query.Encode(), nil, &out)
-	return out, err
+	return call[Status](ctx, c, http.MethodGet, "/v1/intervals?"+url.Values{"run": {run}, "from": {strconv.Itoa(from)}, "latency": {""}}.Encode(), nil)
 }
 
 // Stop ends the run's schedule now.
 func (c *Client) Stop(ctx context.Context, run string) (Status, error) {
-	var out Status
-	err := c.http.Do(ctx, http.MethodPost, "/v1/stop?"+url.Values{"run": {run}}.Encode(), struct{}{}, &out)
-	return out, err
+	return call[Status](ctx, c, http.MethodPost, "/v1/stop?"+url.Values{"run": {run}}.Encode(), nil)
 }
 
 // endEvery is how often [Client.End] asks whether a run has ended.
@@ -78,13 +73,10 @@ func (c *Client) End(ctx context.Context) error {
 
 // StopAfter ends the run's schedule at the end of an interval.
 func (c *Client) StopAfter(ctx context.Context, run string, interval int) (Status, error) {
-	var out Status
-	err := c.http.Do(ctx, http.MethodPost, "/v1/stop-after?"+url.Values{"run": {run}}.Encode(), StopAfter{Interval: interval}, &out)
-	return out, err
+	return call[Status](ctx, c, http.MethodPost, "/v1/stop-after?"+url.Values{"run": {run}}.Encode(), StopAfter{Interval: interval})
 }
 
-// Result waits until the run has ended and returns everything it recorded. Its Spec lacks
-// a trace.
+// Result waits until the run has ended and returns everything it recorded.
 func (c *Client) Result(ctx context.Context, run string) (*load.Result, error) {
 	s, err := c.Stream(ctx, run)
 	if err != nil {
@@ -107,17 +99,52 @@ func (c *Client) Stream(ctx context.Context, run string) (*load.Stream, error) {
 			}
 			return out, err
 		}
-		if !tooEarly(err) {
+		if !answered(err, http.StatusTooEarly) {
 			return nil, err
 		}
 	}
 }
 
-// tooEarly reports whether err says that the run has not ended yet.
-func tooEarly(err error) bool {
+// answered reports whether err is an answer with a status.
+func answered(err error, status int) bool {
 	var answer *jsonhttp.StatusError
-	return errors.As(err, &answer) && answer.Status == http.StatusTooEarly
+	return errors.As(err, &answer) && answer.Status == status
 }
+
+// SetRate sets the rate of a run from a time on, by the role's wall clock; the zero
+// time means at once. It returns the change as applied. If the time has passed or the
+// run has ended, nothing changes and the error wraps [load.ErrLate].
+func (c *Client) SetRate(ctx context.Context, run string, rps float64, at time.Time) (load.RateChange, error) {
+	in := Rate{RPS: rps}
+	if !at.IsZero() {
+		in.AtUnixNS = at.UnixNano()
+	}
+	out, err := call[load.RateChange](ctx, c, http.MethodPost, runPath(run, "rate"), in)
+	if answered(err, http.StatusConflict) {
+		err = fmt.Errorf("%w: %w", load.ErrLate, err)
+	}
+	return out, err
+}
+
+// Progress returns the progress of a run. It is cheap enough to be called every few
+// milliseconds.
+func (c *Client) Progress(ctx context.Context, run string) (load.Progress, error) {
+	return call[load.Progress](ctx, c, http.MethodGet, runPath(run, "progress"), nil)
+}
+
+// EachRequest calls each with the log's header and each request of an ended run, ordered by
+// number, until the first error.
+func (c *Client) EachRequest(ctx context.Context, run string, each func(*load.RequestsHeader, load.Request) error) (load.RequestsHeader, error) {
+	path := runPath(run, "requests")
+	body, err := c.http.Stream(ctx, path)
+	if err != nil {
+		return load.RequestsHeader{}, err
+	}
+	defer body.Close()
+	return load.ReadRequests("load control: GET "+path, body, each)
+}
+
+func runPath(run, what string) string { return "/v1/runs/" + url.PathEscape(run) + "/" + what }
 
 // Version returns the version of the server: a cheap health check.
 func (c *Client) Version(ctx context.Context) (string, error) { return c.http.Version(ctx) }

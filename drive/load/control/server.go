@@ -1,14 +1,15 @@
 package control
 
 import (
+	"cmp"
+	"compress/gzip"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,8 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wallclock"
 )
 
-// maxRequest limits the bytes of a request: enough for a recorded trace of some
-// million requests.
+// maxRequest limits the bytes of a request.
 const maxRequest = 64 << 20
 
 // maxWait limits how long a request for a result waits, in seconds.
@@ -30,10 +30,9 @@ type Server struct {
 	version string
 	ctx     context.Context // of every run
 
-	mu      sync.Mutex
-	run     string
-	running *load.Running
-	busy    bool // a run is being started
+	mu   sync.Mutex
+	run  *run // the latest; nil: none
+	busy bool // a run is being started
 }
 
 // NewServer returns a server whose runs end when ctx does. version is the response of
@@ -53,18 +52,30 @@ func (s *Server) Handler() http.Handler { return jsonhttp.Protect(s.mux(), maxRe
 func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/start", s.start)
-	mux.HandleFunc("GET /v1/intervals", s.withRun(s.intervals))
-	mux.HandleFunc("POST /v1/stop", s.stop)
-	mux.HandleFunc("POST /v1/stop-after", s.withRun(s.stopAfter))
-	mux.HandleFunc("POST /v1/runs/{run}/rate", s.withRun(s.rate))
-	mux.HandleFunc("GET /v1/runs/{run}/progress", s.withRun(func(w http.ResponseWriter, _ *http.Request, _ string, running *load.Running) {
-		jsonhttp.Answer(w, running.Progress())
+	jsonhttp.Handle(mux, "GET /v1/intervals", with(s, intervals[jsonhttp.None]))
+	jsonhttp.Handle(mux, "POST /v1/stop", s.stop)
+	jsonhttp.Handle(mux, "POST /v1/stop-after", with(s, func(r *http.Request, run *run, in StopAfter) (Status, error) {
+		if in.Interval < 0 {
+			return Status{}, errs.Usage("interval %d: want the index of one", in.Interval)
+		}
+		run.StopAfter(in.Interval)
+		return intervals(r, run, in)
 	}))
-	mux.HandleFunc("GET /v1/runs/{run}/requests", s.withRun(s.requests))
-	mux.HandleFunc("GET /v1/runs/{run}/result", s.withRun(s.result))
+	jsonhttp.Handle(mux, "POST /v1/runs/{run}/rate", with(s, rate))
+	jsonhttp.Handle(mux, "GET /v1/runs/{run}/progress", with(s, func(_ *http.Request, run *run, _ jsonhttp.None) (load.Progress, error) {
+		return run.Progress(), nil
+	}))
+	mux.HandleFunc("GET /v1/runs/{run}/requests", s.requests)
+	mux.HandleFunc("GET /v1/runs/{run}/result", s.result)
 	jsonhttp.HandleClock(mux)
 	jsonhttp.HandleVersion(mux, s.version)
 	return mux
+}
+
+// run is a run with its name.
+type run struct {
+	name string
+	*load.Running
 }
 
 func (s *Server) start(w http.ResponseWriter, r *http.Request) {
@@ -73,12 +84,11 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	spec, err := load.ParseSpec(data)
-	if err != nil {
-		jsonhttp.Refuse(w, http.StatusBadRequest, err)
-		return
+	if err == nil {
+		err = s.reserve()
 	}
-	if err := s.reserve(); err != nil {
-		jsonhttp.Refuse(w, http.StatusConflict, err)
+	if err != nil {
+		jsonhttp.Reject(w, err)
 		return
 	}
 	running, err := load.Start(s.ctx, spec)
@@ -90,24 +100,22 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 		jsonhttp.Fail(w, err)
 		return
 	}
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails
-	s.run, s.running = hex.EncodeToString(id[:]), running
-	jsonhttp.Answer(w, Started{Run: s.run, StartUnixNS: running.Epoch.UnixNano(), SteppedNS: stepped})
+	s.run = &run{rand.Text(), running}
+	jsonhttp.Answer(w, Started{Run: s.run.name, StartUnixNS: running.Epoch.UnixNano(), SteppedNS: stepped})
 }
 
 // reserve makes sure that only one run starts.
 func (s *Server) reserve() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.busy || (s.running != nil && !done(s.running)) {
-		return errs.WithHint(errors.New("another run is under way"), "stop it first, or wait for its end")
+	if s.busy || s.run != nil && !done(s.run) {
+		return jsonhttp.WithStatus(http.StatusConflict, errs.WithHint(errors.New("another run is under way"), "stop it first, or wait for its end"))
 	}
 	s.busy = true
 	return nil
 }
 
-func done(r *load.Running) bool {
+func done(r *run) bool {
 	select {
 	case <-r.Done():
 		return true
@@ -116,111 +124,137 @@ func done(r *load.Running) bool {
 	}
 }
 
-type runHandler func(w http.ResponseWriter, r *http.Request, run string, running *load.Running)
+// find returns the run that a request names.
+func (s *Server) find(r *http.Request) (*run, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := cmp.Or(r.PathValue("run"), r.URL.Query().Get("run"))
+	if s.run == nil || asked != s.run.name {
+		return nil, jsonhttp.WithStatus(http.StatusNotFound, fmt.Errorf("no run %.40q here", asked))
+	}
+	return s.run, nil
+}
 
-// withRun finds the run that a request names.
-func (s *Server) withRun(next runHandler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		run, running := s.run, s.running
-		s.mu.Unlock()
-		asked := r.PathValue("run")
-		if asked == "" {
-			asked = r.URL.Query().Get("run")
+// with answers about the run that a request names.
+func with[In, Out any](s *Server, do func(*http.Request, *run, In) (Out, error)) func(*http.Request, In) (Out, error) {
+	return func(r *http.Request, in In) (out Out, err error) {
+		run, err := s.find(r)
+		if err != nil {
+			return out, err
 		}
-		if running == nil || asked != run {
-			jsonhttp.Refuse(w, http.StatusNotFound, fmt.Errorf("no run %.40q here", asked))
-			return
-		}
-		next(w, r, run, running)
+		return do(r, run, in)
 	}
 }
 
-func (s *Server) intervals(w http.ResponseWriter, r *http.Request, run string, running *load.Running) {
-	from, ok := jsonhttp.Index(w, r, "from")
-	if !ok {
-		return
+func intervals[In any](r *http.Request, run *run, _ In) (Status, error) {
+	from, err := jsonhttp.Query(r, "from")
+	if err != nil {
+		return Status{}, err
 	}
-	status := Status{Run: run, StartUnixNS: running.Epoch.UnixNano(), Done: done(running)}
+	status := Status{Run: run.name, StartUnixNS: run.Epoch.UnixNano(), Done: done(run)}
 	if status.Done {
-		if _, err := running.Result(r.Context()); err != nil {
+		if _, err := run.Result(r.Context()); err != nil {
 			status.Error = err.Error()
 		}
 	}
-	status.Intervals = running.Intervals(from)
+	status.Intervals = run.Intervals(from)
 	if r.URL.Query().Has("latency") {
-		status.Intervals = running.IntervalsWithLatency(from)
+		status.Intervals = run.IntervalsWithLatency(from)
 	}
 	if status.Intervals == nil {
 		status.Intervals = []load.Summary{}
 	}
-	jsonhttp.Answer(w, status)
+	return status, nil
 }
 
-func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
+func (s *Server) stop(r *http.Request, in jsonhttp.None) (Status, error) {
 	if r.URL.Query().Get("run") == "" {
-		s.stopAny(w)
-		return
+		return s.stopAny(), nil
 	}
-	s.withRun(func(w http.ResponseWriter, r *http.Request, run string, running *load.Running) {
-		running.Stop()
-		s.intervals(w, r, run, running)
-	})(w, r)
+	return with(s, func(r *http.Request, run *run, in jsonhttp.None) (Status, error) {
+		run.Stop()
+		return intervals(r, run, in)
+	})(r, in)
 }
 
 // stopAny stops the run in progress and reports whether none is left: a run that is being
 // started can only be stopped once it has started.
-func (s *Server) stopAny(w http.ResponseWriter) {
+func (s *Server) stopAny() Status {
 	s.mu.Lock()
-	status, running, busy := Status{Run: s.run, Intervals: []load.Summary{}}, s.running, s.busy
+	run, busy := s.run, s.busy
 	s.mu.Unlock()
-	if running != nil {
-		running.Stop()
-		status.StartUnixNS = running.Epoch.UnixNano()
+	status := Status{Done: !busy, Intervals: []load.Summary{}}
+	if run != nil {
+		run.Stop()
+		status.Run, status.StartUnixNS, status.Done = run.name, run.Epoch.UnixNano(), !busy && done(run)
 	}
-	status.Done = !busy && (running == nil || done(running))
-	jsonhttp.Answer(w, status)
+	return status
 }
 
-func (s *Server) stopAfter(w http.ResponseWriter, r *http.Request, run string, running *load.Running) {
-	var in StopAfter
-	if !jsonhttp.Read(w, r, &in) {
-		return
+func rate(_ *http.Request, run *run, in Rate) (load.RateChange, error) {
+	at := time.Time{}
+	if in.AtUnixNS != 0 {
+		at = time.Unix(0, in.AtUnixNS)
 	}
-	if in.Interval < 0 {
-		jsonhttp.Refuse(w, http.StatusBadRequest, fmt.Errorf("interval %d: want the index of one", in.Interval))
-		return
+	made, err := run.SetRate(in.RPS, at)
+	if errors.Is(err, load.ErrLate) || errors.Is(err, load.ErrEnded) {
+		err = jsonhttp.WithStatus(http.StatusConflict, err)
 	}
-	running.StopAfter(in.Interval)
-	s.intervals(w, r, run, running)
+	return made, err
+}
+
+// ended returns the result of the run that a request names, for whose end it waits.
+func (s *Server) ended(r *http.Request, wait time.Duration) (*load.Result, error) {
+	run, err := s.find(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	select {
+	case <-run.Done():
+	case <-ctx.Done():
+	}
+	if !done(run) {
+		return nil, jsonhttp.WithStatus(http.StatusTooEarly, errors.New("the run has not ended yet"))
+	}
+	return run.Result(context.Background())
 }
 
 // result sends the result of an ended run, as fast as the client reads. It waits for the
 // end for up to wait_s.
-func (s *Server) result(w http.ResponseWriter, r *http.Request, _ string, running *load.Running) {
-	wait := 0.0
-	if text := r.URL.Query().Get("wait_s"); text != "" {
-		var err error
-		if wait, err = strconv.ParseFloat(text, 64); err != nil || !(wait >= 0 && wait <= maxWait) {
-			jsonhttp.Refuse(w, http.StatusBadRequest, fmt.Errorf("wait_s %.40q: want seconds, at most %d", text, maxWait))
-			return
-		}
+func (s *Server) result(w http.ResponseWriter, r *http.Request) {
+	wait, err := jsonhttp.Query(r, "wait_s")
+	var result *load.Result
+	if err == nil {
+		result, err = s.ended(r, time.Duration(min(wait, maxWait))*time.Second)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(wait*float64(time.Second)))
-	defer cancel()
-	select {
-	case <-running.Done():
-	case <-ctx.Done():
-	}
-	if !done(running) {
-		jsonhttp.Refuse(w, http.StatusTooEarly, errors.New("the run has not ended yet"))
-		return
-	}
-	result, err := running.Result(context.Background())
 	if err != nil {
-		jsonhttp.Refuse(w, http.StatusInternalServerError, err)
+		jsonhttp.Reject(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	_ = result.WriteStream(w) // the client notices a broken answer
+}
+
+// requests sends the request log of an ended run.
+func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
+	result, err := s.ended(r, 0)
+	if err == nil && result.Requests == nil {
+		err = jsonhttp.WithStatus(http.StatusNotFound, errors.New("the run kept no log of its requests (request_log)"))
+	}
+	if err != nil {
+		jsonhttp.Reject(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		_ = result.Requests.Write(w) // the client has gone; it will ask again
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	packed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // fails only for unknown levels
+	if err := result.Requests.Write(packed); err == nil {
+		_ = packed.Close()
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -45,6 +46,16 @@ type Holdings struct {
 type Configuration struct {
 	// File is a gzipped file of package confile.
 	File []byte `json:"file"`
+}
+
+// OutageRequest is the body of POST /v1/outage.
+type OutageRequest struct {
+	Drop bool `json:"drop"` // end all connections
+}
+
+// Routes is the response about requests through a gateway: their outcomes by route.
+type Routes struct {
+	Routes []routeprobe.Seen `json:"routes"`
 }
 
 // maxAnswer limits the bytes of a response: enough for sightings of a thousand
@@ -127,7 +138,25 @@ func (c *Client) Join(ctx context.Context, spec xds.Spec) (*record.Join, error) 
 
 // Stop ends the fleet and returns its last account.
 func (c *Client) Stop(ctx context.Context) (xds.Account, error) {
-	return call[xds.Account](ctx, c, http.MethodPost, "/v1/stop", struct{}{})
+	return call[xds.Account](ctx, c, http.MethodPost, "/v1/stop", nil)
+}
+
+// AskRoutes starts requests for routes through a gateway, in place of earlier ones.
+func (c *Client) AskRoutes(ctx context.Context, spec routeprobe.Spec) error {
+	_, err := call[Routes](ctx, c, http.MethodPost, "/v1/routes", spec)
+	return err
+}
+
+// RoutesSeen returns the outcomes of these requests so far.
+func (c *Client) RoutesSeen(ctx context.Context) ([]routeprobe.Seen, error) {
+	out, err := call[Routes](ctx, c, http.MethodGet, "/v1/routes", nil)
+	return out.Routes, err
+}
+
+// StopRoutes ends the requests and returns their outcomes.
+func (c *Client) StopRoutes(ctx context.Context) ([]routeprobe.Seen, error) {
+	out, err := call[Routes](ctx, c, http.MethodPost, "/v1/routes/stop", nil)
+	return out.Routes, err
 }
 
 // Version returns the version of the server: a cheap health check.

@@ -1,7 +1,10 @@
 package control
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -10,15 +13,19 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
+	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // maxRequest limits the bytes of a request: enough for a fleet of a hundred
 // thousand proxies.
 const maxRequest = 128 << 20
 
-// Server runs one fleet at a time on request.
+// Server runs one fleet at a time on request and, independently of it, sends requests for
+// routes through a gateway.
 type Server struct {
 	// Alive is notified of requests; may be nil.
 	Alive *jsonhttp.Alive
@@ -26,10 +33,9 @@ type Server struct {
 	version string
 	ctx     context.Context // of every fleet
 
-	mu    sync.Mutex
-	fleet *xds.Fleet
-
-	routes routes
+	mu     sync.Mutex
+	fleet  *xds.Fleet
+	prober *routeprobe.Prober
 
 	announcing sync.Mutex
 	announced  []keyed // the latest announcements with a key, at most keptKeys
@@ -55,9 +61,9 @@ func NewServer(ctx context.Context, version string) *Server {
 // fleet to end.
 func (s *Server) Serve(l net.Listener) error {
 	err := jsonhttp.Server{Name: "xds control", Handler: s.mux(), MaxRequest: maxRequest, Alive: s.Alive}.Serve(s.ctx, l)
-	s.routes.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.endRoutes()
 	if s.fleet != nil {
 		s.fleet.Stop()
 		s.fleet = nil
@@ -70,84 +76,92 @@ func (s *Server) Handler() http.Handler { return jsonhttp.Protect(s.mux(), maxRe
 
 func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/start", s.start)
-	mux.HandleFunc("POST /v1/markers", s.withFleet(s.markers))
-	mux.HandleFunc("POST /v1/join", s.join)
-	mux.HandleFunc("POST /v1/outage", s.withFleet(beginOutage))
-	mux.HandleFunc("GET /v1/outage", s.withFleet(outage))
-	mux.HandleFunc("POST /v1/stop", s.stop)
-	mux.HandleFunc("GET /v1/status", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { jsonhttp.Answer(w, f.Status()) }))
-	mux.HandleFunc("GET /v1/account", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { jsonhttp.Answer(w, f.Account()) }))
-	mux.HandleFunc("GET /v1/sightings", s.withFleet(sightings))
-	mux.HandleFunc("GET /v1/holdings", s.withFleet(s.holdings))
-	mux.HandleFunc("GET /v1/configuration", s.withFleet(s.configuration))
-	mux.HandleFunc("POST /v1/routes", s.askRoutes)
-	mux.HandleFunc("GET /v1/routes", s.routesSeen)
-	mux.HandleFunc("POST /v1/routes/stop", s.stopRoutes)
+	jsonhttp.Handle(mux, "POST /v1/start", s.start)
+	jsonhttp.Handle(mux, "GET /v1/status", with(s, func(f *xds.Fleet) (xds.Status, error) { return f.Status(), nil }))
+	jsonhttp.Handle(mux, "POST /v1/markers", s.markers)
+	jsonhttp.Handle(mux, "GET /v1/account", with(s, func(f *xds.Fleet) (xds.Account, error) { return f.Account(), nil }))
+	jsonhttp.Handle(mux, "GET /v1/holdings", with(s, func(f *xds.Fleet) (Holdings, error) { return Holdings{Bytes: f.Bytes()}, nil }))
+	jsonhttp.Handle(mux, "GET /v1/configuration", s.configuration)
+	jsonhttp.Handle(mux, "POST /v1/outage", func(_ *http.Request, in OutageRequest) (xds.Outage, error) {
+		f, err := s.running()
+		if err != nil {
+			return xds.Outage{}, err
+		}
+		return f.BeginOutage(in.Drop), nil
+	})
+	jsonhttp.Handle(mux, "GET /v1/outage", with(s, func(f *xds.Fleet) (xds.Outage, error) {
+		o, ok := f.Outage()
+		if !ok {
+			return o, jsonhttp.WithStatus(http.StatusNotFound, errors.New("no outage has begun"))
+		}
+		return o, nil
+	}))
+	jsonhttp.Handle(mux, "POST /v1/join", func(r *http.Request, spec xds.Spec) (*record.Join, error) {
+		return xds.Join(r.Context(), spec) // which ends with the server
+	})
+	jsonhttp.Handle(mux, "POST /v1/stop", s.stop)
+	mux.HandleFunc("GET /v1/sightings", s.sightings)
+	jsonhttp.Handle(mux, "POST /v1/routes", s.askRoutes)
+	jsonhttp.Handle(mux, "GET /v1/routes", func(*http.Request, jsonhttp.None) (Routes, error) { return s.routesSeen((*Server).routes) })
+	jsonhttp.Handle(mux, "POST /v1/routes/stop", func(*http.Request, jsonhttp.None) (Routes, error) { return s.routesSeen((*Server).endRoutes) })
 	jsonhttp.HandleClock(mux)
 	jsonhttp.HandleVersion(mux, s.version)
 	return mux
 }
 
-func (s *Server) start(w http.ResponseWriter, r *http.Request) {
-	var spec xds.Spec
-	if !jsonhttp.Read(w, r, &spec) {
-		return
+// running returns the fleet that runs.
+func (s *Server) running() (*xds.Fleet, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fleet == nil {
+		return nil, jsonhttp.WithStatus(http.StatusNotFound, errors.New("no fleet runs here"))
 	}
+	return s.fleet, nil
+}
+
+// with answers about the fleet that runs.
+func with[Out any](s *Server, do func(*xds.Fleet) (Out, error)) func(*http.Request, jsonhttp.None) (Out, error) {
+	return func(*http.Request, jsonhttp.None) (out Out, err error) {
+		f, err := s.running()
+		if err != nil {
+			return out, err
+		}
+		return do(f)
+	}
+}
+
+func (s *Server) start(_ *http.Request, spec xds.Spec) (Started, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.ctx.Err() != nil:
-		jsonhttp.Refuse(w, http.StatusInternalServerError, errors.New("the server is ending"))
-		return
+		return Started{}, errors.New("the server is ending")
 	case s.fleet != nil:
-		jsonhttp.Refuse(w, http.StatusConflict, errs.WithHint(errors.New("another fleet runs"), "stop it first"))
-		return
+		return Started{}, jsonhttp.WithStatus(http.StatusConflict, errs.WithHint(errors.New("another fleet runs"), "stop it first"))
 	}
 	fleet, err := xds.Start(s.ctx, spec)
 	if err != nil {
-		jsonhttp.Fail(w, err)
-		return
+		return Started{}, err
 	}
 	s.fleet = fleet
-	jsonhttp.Answer(w, Started{Proxies: len(spec.Proxies), StartUnixNS: time.Now().UnixNano()})
+	return Started{Proxies: len(spec.Proxies), StartUnixNS: time.Now().UnixNano()}, nil
 }
 
-type fleetHandler func(w http.ResponseWriter, r *http.Request, f *xds.Fleet)
-
-// errNoFleet is the error if no fleet runs.
-var errNoFleet = errors.New("no fleet runs here")
-
-func (s *Server) withFleet(next fleetHandler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		fleet := s.fleet
-		s.mu.Unlock()
-		if fleet == nil {
-			jsonhttp.Refuse(w, http.StatusNotFound, errNoFleet)
-			return
-		}
-		next(w, r, fleet)
-	}
-}
-
-func (s *Server) markers(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
-	var in Announcement
-	if !jsonhttp.Read(w, r, &in) {
-		return
+func (s *Server) markers(_ *http.Request, in Announcement) (Announced, error) {
+	f, err := s.running()
+	if err != nil {
+		return Announced{}, err
 	}
 	s.announcing.Lock()
 	defer s.announcing.Unlock()
 	if in.Key != "" {
 		if i := slices.IndexFunc(s.announced, func(k keyed) bool { return k.fleet == f && k.key == in.Key }); i >= 0 {
-			jsonhttp.Answer(w, s.announced[i].answer)
-			return
+			return s.announced[i].answer, nil
 		}
 	}
 	first, err := f.Announce(in.Markers)
 	if err != nil {
-		jsonhttp.Refuse(w, http.StatusBadRequest, err)
-		return
+		return Announced{}, err
 	}
 	answer := Announced{First: first, Total: first + len(in.Markers)}
 	if in.Key != "" {
@@ -156,36 +170,102 @@ func (s *Server) markers(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
 		}
 		s.announced = append(s.announced, keyed{f, in.Key, answer})
 	}
-	jsonhttp.Answer(w, answer)
+	return answer, nil
 }
 
-// join connects an additional proxy, independently of the fleet.
-func (s *Server) join(w http.ResponseWriter, r *http.Request) {
-	var spec xds.Spec
-	if !jsonhttp.Read(w, r, &spec) {
-		return
-	}
-	out, err := xds.Join(r.Context(), spec) // which ends with the server
+// configuration returns what one proxy holds.
+func (s *Server) configuration(r *http.Request, _ jsonhttp.None) (Configuration, error) {
+	f, err := s.running()
 	if err != nil {
-		jsonhttp.Fail(w, err)
-		return
+		return Configuration{}, err
 	}
-	jsonhttp.Answer(w, out)
+	proxy, err := jsonhttp.Query(r, "proxy")
+	proxies, err2 := jsonhttp.Query(r, "proxies")
+	if err = errors.Join(err, err2); err != nil {
+		return Configuration{}, err
+	}
+	var file bytes.Buffer
+	z := gzip.NewWriter(&file)
+	err = errors.Join(f.WriteConfiguration(z, proxy, confile.Header{Proxies: proxies}), z.Close())
+	return Configuration{File: file.Bytes()}, err
 }
 
-func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	fleet := s.fleet
-	s.fleet = nil
-	s.mu.Unlock()
-	if fleet == nil {
-		jsonhttp.Refuse(w, http.StatusNotFound, errNoFleet)
+// sightings sends the sightings marker by marker, as fast as the client reads.
+func (s *Server) sightings(w http.ResponseWriter, r *http.Request) {
+	f, err := s.running()
+	from, err2 := jsonhttp.Query(r, "from")
+	if err = errors.Join(err, err2); err != nil {
+		jsonhttp.Reject(w, err)
 		return
+	}
+	count, each := f.SightingsFrom(from)
+	w.Header().Set("Content-Type", "application/json")
+	out := json.NewEncoder(w)
+	err = out.Encode(sightingsHead{count})
+	for m := range each {
+		if err != nil { // the client sees the truncated document
+			return
+		}
+		err = out.Encode(m)
+	}
+}
+
+func (s *Server) stop(*http.Request, jsonhttp.None) (xds.Account, error) {
+	fleet, err := s.running()
+	if err != nil {
+		return xds.Account{}, err
+	}
+	s.mu.Lock()
+	mine := s.fleet == fleet
+	if mine {
+		s.fleet = nil
+	}
+	s.mu.Unlock()
+	if !mine { // a concurrent request was first
+		return xds.Account{}, jsonhttp.WithStatus(http.StatusNotFound, errors.New("the fleet has just ended"))
 	}
 	s.announcing.Lock()
 	s.announced = nil
 	s.announcing.Unlock()
 	account := fleet.Account()
 	fleet.Stop()
-	jsonhttp.Answer(w, account)
+	return account, nil
+}
+
+// askRoutes starts requests through a gateway, in place of earlier ones.
+func (s *Server) askRoutes(_ *http.Request, spec routeprobe.Spec) (Routes, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return Routes{}, errors.New("the server is ending")
+	}
+	s.endRoutes()
+	prober, err := routeprobe.Start(s.ctx, spec)
+	if err != nil {
+		return Routes{}, err
+	}
+	s.prober = prober
+	return s.routes(), nil
+}
+
+// routesSeen returns what look does of the requests through a gateway.
+func (s *Server) routesSeen(look func(*Server) Routes) (Routes, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.prober == nil {
+		return Routes{}, jsonhttp.WithStatus(http.StatusNotFound, errors.New("no requests go through a gateway from here"))
+	}
+	return look(s), nil
+}
+
+// routes returns the outcomes so far. s.mu is held.
+func (s *Server) routes() Routes { return Routes{Routes: s.prober.Seen()} }
+
+// endRoutes stops the requests, if any, and returns their outcomes. s.mu is held.
+func (s *Server) endRoutes() (out Routes) {
+	if s.prober != nil {
+		s.prober.Stop()
+		out, s.prober = s.routes(), nil
+	}
+	return out
 }

@@ -6,34 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
 // sightingsHead is the first document of the sightings; one for each marker follows.
 type sightingsHead struct {
 	Markers int `json:"markers"`
-}
-
-// sightings sends the sightings marker by marker, as fast as the client reads.
-func sightings(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
-	from, ok := jsonhttp.Index(w, r, "from")
-	if !ok {
-		return
-	}
-	count, each := f.SightingsFrom(from)
-	w.Header().Set("Content-Type", "application/json")
-	out := json.NewEncoder(w)
-	err := out.Encode(sightingsHead{count})
-	for m := range each {
-		if err != nil { // the client sees the truncated document
-			return
-		}
-		err = out.Encode(m)
-	}
 }
 
 // Sightings reads the sightings of markers one by one, in the order of announcement.
