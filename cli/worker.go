@@ -25,8 +25,6 @@ const off = "off"
 type workerFlags struct {
 	options    worker.Options
 	listen     map[string]*string // by listener
-	service    string
-	seed       uint64
 	configFile string
 	tokenFile  string
 
@@ -43,11 +41,11 @@ func newWorkerCommand(env *Env) *cobra.Command {
 			"once, failing as it is told. It counts what it served. It serves until it is\n" +
 			"interrupted, then finishes what is under way, unless it is told not to.\n\n" +
 			"Its behaviour is one document, given at the start (--config) or changed at run\n" +
-			"time over its control server, which describes itself at /openapi.json. That has\n" +
-			"no access control and stays on a loopback address, unless a token is given.",
+			"time over its control server. That has no access control and stays on a loopback\n" +
+			"address, unless a token is given.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			options, err := f.read(cmd, env)
+			options, err := f.read(cmd.Context(), env)
 			if err != nil {
 				return err
 			}
@@ -74,11 +72,7 @@ func (f *workerFlags) add(cmd *cobra.Command) {
 		}
 		address(f.listen[e.Listener], e.Flag, preset, usage)
 	}
-	flags.Int64Var(&f.options.Config.ResponseBytes, "response-bytes", control.EchoBody, "`size` of each answer's body in bytes; -1 echoes the request's")
-	flags.Int64Var(&f.options.Config.TCPMessageBytes, "tcp-message-bytes", 0, "how many `bytes` make a TCP request; 0: whatever arrives at once")
-	flags.StringVar(&f.service, "service-time", control.None, "none, fixed:1ms, exponential:1ms, lognormal:1ms,0.5 (mean, sigma) or recorded:FILE (microseconds a line)")
-	flags.Uint64Var(&f.seed, "seed", 1, "`seed` of the service times")
-	flags.StringVar(&f.configFile, "config", "", "`FILE` with the whole behaviour, a document as GET /v1/config answers it; or the document itself, which begins with {")
+	flags.StringVar(&f.configFile, "config", "", "`FILE` with the whole behaviour, a document as GET /v1/config answers it; or the document itself, which begins with { (default: echo requests)")
 	flags.StringVar(&f.tokenFile, "control-token-file", "", "`FILE` with a token that callers of the control server must send; it may then listen for others")
 	flags.IntVar(&f.options.MaxConnections, "max-connections", 10_000, "connections to keep; further ones are closed")
 	flags.DurationVar(&f.options.DrainTimeout, "drain-timeout", 10*time.Second, "how long requests under way may take after an interrupt")
@@ -88,8 +82,8 @@ func (f *workerFlags) add(cmd *cobra.Command) {
 }
 
 // read makes a worker's options of the flags as they were given.
-func (f *workerFlags) read(cmd *cobra.Command, env *Env) (worker.Options, error) {
-	ctx, o := cmd.Context(), f.options
+func (f *workerFlags) read(ctx context.Context, env *Env) (worker.Options, error) {
+	o := f.options
 	o.Listen = map[string]string{}
 	for listener, address := range f.listen {
 		if *address != off {
@@ -102,16 +96,8 @@ func (f *workerFlags) read(cmd *cobra.Command, env *Env) (worker.Options, error)
 		}
 	}
 	var err error
-	if o.Config.ServiceTime, err = parseService(ctx, f.service); err != nil {
-		return o, err
-	}
-	o.Config.ServiceTime.Seed = f.seed
+	o.Config.ResponseBytes = control.EchoBody
 	if f.configFile != "" {
-		for _, name := range []string{"service-time", "response-bytes", "tcp-message-bytes", "seed"} {
-			if cmd.Flags().Changed(name) {
-				return o, errs.Usage("--%s and --config are mutually exclusive", name)
-			}
-		}
 		if o.Config, err = readWorkerConfig(ctx, f.configFile); err != nil {
 			return o, err
 		}
@@ -202,25 +188,6 @@ func readToken(ctx context.Context, path string) (string, error) {
 		return "", errs.Usage("%s: a token must have at least 16 characters", path)
 	}
 	return token, nil
-}
-
-// parseService parses the flag --service-time, reading recorded times from
-// their file.
-func parseService(ctx context.Context, text string) (control.ServiceTime, error) {
-	path, recorded := strings.CutPrefix(text, control.Recorded+":")
-	if !recorded {
-		return control.ParseServiceTime(text)
-	}
-	file, err := openInput(ctx, path)
-	if err != nil {
-		return control.ServiceTime{}, errs.WithHint(err, "recorded:FILE takes a text file with a number of microseconds per line")
-	}
-	defer file.Close()
-	samples, err := control.ParseSamples(file)
-	if err != nil {
-		return control.ServiceTime{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return control.ServiceTime{Distribution: control.Recorded, SamplesUS: samples}, nil
 }
 
 func printServed(env *Env, c control.Counters) {

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -615,47 +614,6 @@ func TestTokenIsAsked(t *testing.T) {
 	c.Token = "secret"
 	if _, err := c.Config(t.Context()); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestOpenAPIIsWhatIsServed(t *testing.T) {
-	w := start(t, nil)
-	resp, err := http.Get("http://" + w.addr["control"] + "/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var doc struct {
-		OpenAPI    string                    `json:"openapi"`
-		Paths      map[string]map[string]any `json:"paths"`
-		Components struct {
-			Schemas map[string]struct {
-				Properties map[string]any `json:"properties"`
-			} `json:"schemas"`
-		} `json:"components"`
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
-		t.Fatal(err)
-	}
-	var described []string
-	for path, methods := range doc.Paths {
-		for method := range methods {
-			described = append(described, strings.ToUpper(method)+" "+path)
-		}
-	}
-	served := []string{"GET /v1/clock"}
-	for pattern := range w.routes() {
-		served = append(served, pattern)
-	}
-	slices.Sort(described)
-	slices.Sort(served)
-	if !slices.Equal(described, served) || doc.OpenAPI != "3.1.0" {
-		t.Errorf("described %q, served %q", described, served)
-	}
-	for name, property := range map[string]string{"Config": "failures", "Counters": "planted_failures", "Change": "config", "Problem": "hint", "Requests": "requests"} {
-		if doc.Components.Schemas[name].Properties[property] == nil {
-			t.Errorf("schema %s lacks %s", name, property)
-		}
 	}
 }
 

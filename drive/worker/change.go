@@ -26,7 +26,7 @@ type staged struct {
 }
 
 var (
-	errConflict = errors.New("another change came first")
+	errConflict = errors.New("the configuration in force has another version")
 	errStaged   = errors.New("another change is waiting for its commit")
 	errUnknown  = errors.New("no such change is waiting")
 )
@@ -38,9 +38,6 @@ func (w *Worker) configure(config control.Config) (control.Config, error) {
 	defer w.configMu.Unlock()
 	next, err := w.prepare(config)
 	if err != nil {
-		if old := w.active.Load(); old != nil && errors.Is(err, errConflict) {
-			return old.config, err
-		}
 		return control.Config{}, err
 	}
 	return next.config, w.activate(next)

@@ -16,36 +16,34 @@ import (
 // maxConfigBytes limits a configuration: a million samples and some.
 const maxConfigBytes = 32 << 20
 
-// routes are the endpoints of the control server, which control.OpenAPI describes.
-func (w *Worker) routes() map[string]http.HandlerFunc {
-	return map[string]http.HandlerFunc{
-		"GET /v1/counters":  func(rw http.ResponseWriter, _ *http.Request) { jsonhttp.Answer(rw, w.Counters()) },
-		"GET /v1/config":    func(rw http.ResponseWriter, _ *http.Request) { jsonhttp.Answer(rw, w.active.Load().config) },
-		"POST /v1/config":   w.postConfig,
-		"PATCH /v1/config":  w.patchConfig,
-		"GET /v1/requests":  w.getRequests,
-		"POST /v1/changes":  w.postChange,
-		"GET /openapi.json": func(rw http.ResponseWriter, _ *http.Request) { jsonhttp.Answer(rw, control.OpenAPI()) },
-		"POST /v1/changes/{id}/commit": func(rw http.ResponseWriter, r *http.Request) {
-			var in control.Commit
-			if !jsonhttp.Read(rw, r, &in) {
-				return
-			}
-			done, err := w.commit(r.Context(), r.PathValue("id"), time.Unix(0, in.AtNS))
-			answerChange(rw, done, err)
-		},
-		"DELETE /v1/changes/{id}": func(rw http.ResponseWriter, r *http.Request) {
-			answerChange(rw, struct{}{}, w.discard(r.PathValue("id")))
-		},
-	}
-}
-
 func (w *Worker) controlServer(l net.Listener) (server, error) {
 	mux := w.health(http.NewServeMux())
-	for pattern, handler := range w.routes() {
-		mux.HandleFunc(pattern, handler)
-	}
 	jsonhttp.HandleClock(mux)
+	handle(mux, "GET /v1/counters", func(*http.Request, jsonhttp.None) (control.Counters, error) { return w.Counters(), nil })
+	handle(mux, "GET /v1/config", func(*http.Request, jsonhttp.None) (control.Config, error) { return w.active.Load().config, nil })
+	mux.HandleFunc("POST /v1/config", w.setConfig(control.ParseConfig))
+	mux.HandleFunc("PATCH /v1/config", w.setConfig(func(data []byte) (control.Config, error) { return merged(w.active.Load().config, data) }))
+	handle(mux, "POST /v1/changes", func(_ *http.Request, change control.Change) (jsonhttp.None, error) {
+		if schema := change.Config.Schema; schema != 0 && schema != control.Schema {
+			return jsonhttp.None{}, errs.Usage("schema %d, this worker speaks %d", schema, control.Schema)
+		}
+		return jsonhttp.None{}, w.stage(change)
+	})
+	handle(mux, "POST /v1/changes/{id}/commit", func(r *http.Request, in control.Commit) (control.Committed, error) {
+		return w.commit(r.Context(), r.PathValue("id"), time.Unix(0, in.AtNS))
+	})
+	handle(mux, "DELETE /v1/changes/{id}", func(r *http.Request, _ jsonhttp.None) (jsonhttp.None, error) {
+		return jsonhttp.None{}, w.discard(r.PathValue("id"))
+	})
+	handle(mux, "GET /v1/requests", func(r *http.Request, _ jsonhttp.None) (control.Requests, error) {
+		from, err := jsonhttp.Query(r, "from")
+		if err != nil {
+			return control.Requests{}, err
+		}
+		page := w.log.page(int64(from))
+		page.StartedNS = w.counters.started.UnixNano()
+		return page, nil
+	})
 	s, err := jsonhttp.Server{Name: "worker control", Handler: mux, MaxRequest: maxConfigBytes, Token: w.options.Token, Log: w.options.Log}.HTTP(l)
 	if err != nil {
 		return server{}, err
@@ -54,52 +52,48 @@ func (w *Worker) controlServer(l net.Listener) (server, error) {
 	return httpServer(s, func() error { return s.Serve(l) }), nil
 }
 
-// answerChange answers with out, or with the error of a change.
-func answerChange(rw http.ResponseWriter, out any, err error) {
+// handle is [jsonhttp.Handle] with the status of a change's errors.
+func handle[In, Out any](mux *http.ServeMux, pattern string, do func(*http.Request, In) (Out, error)) {
+	jsonhttp.Handle(mux, pattern, func(r *http.Request, in In) (Out, error) {
+		out, err := do(r, in)
+		return out, withStatus(err)
+	})
+}
+
+// withStatus gives the error of a change its status and a hint.
+func withStatus(err error) error {
+	status, hint := 0, ""
 	switch {
-	case err == nil:
-		jsonhttp.Answer(rw, out)
 	case errors.Is(err, errConflict):
-		err := errors.New("the configuration in force has another version")
-		jsonhttp.Refuse(rw, http.StatusConflict, errs.WithHint(err, "read /v1/config again and repeat the change on it"))
+		status, hint = http.StatusConflict, "read /v1/config again and repeat the change on it"
 	case errors.Is(err, errStaged):
-		jsonhttp.Refuse(rw, http.StatusConflict, errs.WithHint(err, "commit or delete it, or wait %v", stagedTime))
+		status, hint = http.StatusConflict, fmt.Sprintf("commit or delete it, or wait %v", stagedTime)
 	case errors.Is(err, errUnknown):
-		jsonhttp.Refuse(rw, http.StatusNotFound, errs.WithHint(err, "a change waits %v for its commit; stage it again", stagedTime))
+		status, hint = http.StatusNotFound, fmt.Sprintf("a change waits %v for its commit; stage it again", stagedTime)
 	default:
-		jsonhttp.Refuse(rw, http.StatusBadRequest, err)
+		return err
 	}
+	return jsonhttp.WithStatus(status, errs.WithHint(err, "%s", hint))
 }
 
-func (w *Worker) postConfig(rw http.ResponseWriter, r *http.Request) {
-	data, ok := jsonhttp.ReadBody(rw, r)
-	if !ok {
-		return
-	}
-	config, err := control.ParseConfig(data)
-	w.answerConfig(rw, config, err)
-}
-
-// patchConfig applies a merge patch (RFC 7396) to the configuration in force. It must
-// name the version.
-func (w *Worker) patchConfig(rw http.ResponseWriter, r *http.Request) {
-	data, ok := jsonhttp.ReadBody(rw, r)
-	if !ok {
-		return
-	}
-	config, err := merged(w.active.Load().config, data)
-	w.answerConfig(rw, config, err)
-}
-
-// answerConfig configures the worker, unless the request was invalid, and answers.
-func (w *Worker) answerConfig(rw http.ResponseWriter, config control.Config, err error) {
-	if err == nil {
-		config, err = w.configure(config)
-	}
-	if err == nil {
+// setConfig configures the worker as a request says.
+func (w *Worker) setConfig(parse func([]byte) (control.Config, error)) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		data, ok := jsonhttp.ReadBody(rw, r)
+		if !ok {
+			return
+		}
+		config, err := parse(data)
+		if err == nil {
+			config, err = w.configure(config)
+		}
+		if err != nil {
+			jsonhttp.Reject(rw, withStatus(err))
+			return
+		}
 		w.options.Log.Info("configuration changed", "version", config.Version)
+		jsonhttp.Answer(rw, config)
 	}
-	answerChange(rw, config, err)
 }
 
 // merged applies a merge patch to a configuration.
@@ -138,25 +132,5 @@ func mergeInto(target, patch map[string]any) {
 		default:
 			target[key] = value
 		}
-	}
-}
-
-func (w *Worker) postChange(rw http.ResponseWriter, r *http.Request) {
-	var change control.Change
-	if !jsonhttp.Read(rw, r, &change) {
-		return
-	}
-	if schema := change.Config.Schema; schema != 0 && schema != control.Schema {
-		jsonhttp.Refuse(rw, http.StatusBadRequest, fmt.Errorf("schema %d, this worker speaks %d", schema, control.Schema))
-		return
-	}
-	answerChange(rw, struct{}{}, w.stage(change))
-}
-
-func (w *Worker) getRequests(rw http.ResponseWriter, r *http.Request) {
-	if from, ok := jsonhttp.Index(rw, r, "from"); ok {
-		page := w.log.page(int64(from))
-		page.StartedNS = w.counters.started.UnixNano()
-		jsonhttp.Answer(rw, page)
 	}
 }

@@ -161,29 +161,6 @@ func TestPacerFollowsTheMedian(t *testing.T) {
 	}
 }
 
-// BenchmarkHeld reports how exactly requests are held: the error of a held
-// time against the one asked for.
-func BenchmarkHeld(b *testing.B) {
-	timer, err := wake.New()
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer timer.Close()
-	p := &pacer{timer: timer}
-	errorsUS := make([]float64, 0, b.N)
-	for b.Loop() {
-		at := time.Now().Add(time.Millisecond)
-		_ = p.until(context.Background(), at)
-		errorsUS = append(errorsUS, float64(time.Since(at))/1e3)
-	}
-	slices.Sort(errorsUS)
-	at := func(q float64) float64 { return errorsUS[int(q*float64(len(errorsUS)-1))] }
-	b.ReportMetric(at(0.1), "p10-us")
-	b.ReportMetric(at(0.5), "p50-us")
-	b.ReportMetric(at(0.9), "p90-us")
-	b.ReportMetric(at(0.99), "p99-us")
-}
-
 // A page that a user's browser shows must not change the workload.
 func TestPagesOfOthersAreRefused(t *testing.T) {
 	jsonhttptest.RefusesStrangers(t, "http://"+start(t, nil).addr["control"], "/v1/config")

@@ -43,43 +43,6 @@ func TestParseConfigRefuses(t *testing.T) {
 	}
 }
 
-func TestParseServiceTime(t *testing.T) {
-	for text, want := range map[string]ServiceTime{
-		"none":               {Distribution: None},
-		"fixed:1ms":          {Distribution: Fixed, MeanUS: 1000},
-		"exponential:250us":  {Distribution: Exponential, MeanUS: 250},
-		"lognormal:1.5s,0.5": {Distribution: Lognormal, MeanUS: 1.5e6, Sigma: 0.5},
-	} {
-		got, err := ParseServiceTime(text)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "fixed", "fixed:", "fixed:5", "fixed:-1ms", "fixed:0s", "fixed:2h", "none:1ms", "lognormal:1ms",
-		"lognormal:1ms,x", "lognormal:1ms,NaN", "recorded:file", "uniform:1ms"} {
-		if _, err := ParseServiceTime(text); errs.Code(err) != errs.CodeUsage {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-}
-
-func TestParseSamples(t *testing.T) {
-	got, err := ParseSamples(strings.NewReader("# recorded in May\n\n 1.5 \n2\r\n0\n"))
-	if err != nil || !reflect.DeepEqual(got, []float64{1.5, 2, 0}) {
-		t.Errorf("%v, %v", got, err)
-	}
-	for text, says := range map[string]string{
-		"": "none", "# only\n": "none", "1\nx\n": "line 2", "-1": "line 1", "NaN": "line 1", "1e9": "line 1", "Inf": "line 1",
-	} {
-		if _, err := ParseSamples(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-	if _, err := ParseSamples(strings.NewReader(strings.Repeat("1", 70_000))); errs.Code(err) != errs.CodeUsage {
-		t.Errorf("a line of 70,000 bytes: %v", err)
-	}
-}
-
 func TestCountersSince(t *testing.T) {
 	before := Counters{StartedNS: 1, Protocols: map[string]ProtocolCounters{protocol.HTTP1: {Requests: 10, Status: map[string]int64{"200": 10}}}}
 	after := Counters{StartedNS: 1, Protocols: map[string]ProtocolCounters{
@@ -142,26 +105,6 @@ func FuzzParseConfig(f *testing.F) {
 		}
 		if err != nil && errs.Code(err) != errs.CodeUsage {
 			t.Errorf("exit code %d for %v", errs.Code(err), err)
-		}
-	})
-}
-
-func FuzzParseServiceTime(f *testing.F) {
-	f.Add("lognormal:1ms,0.5")
-	f.Add("fixed:1us")
-	f.Fuzz(func(t *testing.T, text string) {
-		if s, err := ParseServiceTime(text); err == nil && s.Validate() != nil {
-			t.Errorf("took %q", text)
-		}
-	})
-}
-
-func FuzzParseSamples(f *testing.F) {
-	f.Add("1\n2.5\n# x\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		samples, err := ParseSamples(strings.NewReader(text))
-		if err == nil && (ServiceTime{Distribution: Recorded, SamplesUS: samples}).Validate() != nil {
-			t.Errorf("took %q", text)
 		}
 	})
 }

@@ -10,7 +10,6 @@
 //	DELETE /v1/changes/{id}         forgets it
 //	GET    /v1/requests?from=N      Requests: the log of requests
 //	GET    /v1/clock                Clock
-//	GET    /openapi.json            all of this as OpenAPI 3.1
 //	GET    /healthz                 200 while serving, 503 while draining
 //	GET    /readyz                  the same, and 503 if not_ready is set
 //
