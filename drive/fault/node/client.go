@@ -76,8 +76,7 @@ func (c Client) Undo(ctx context.Context, id string) (Fault, error) {
 	return do[Fault](ctx, c, http.MethodDelete, "/v1/faults/"+url.PathEscape(id), nil)
 }
 
-// Offers has the node try its abilities, which takes about a second, longer on a busy
-// node.
+// Offers has the node try its abilities.
 func (c Client) Offers(ctx context.Context) ([]Offer, error) {
 	out, err := do[OffersAnswer](ctx, c, http.MethodGet, "/v1/offers", nil)
 	return out.Offers, err

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/observe/procfs"
@@ -220,27 +219,6 @@ func (m *Memory) until(ctx context.Context, g memoryGroup, before int64) error {
 			return err
 		}
 	}
-}
-
-// offerMemory tries to limit the memory of a scratch cgroup and to read its kills.
-func (s *Server) offerMemory() Offer {
-	o := Offer{What: fault.NeedMemory}
-	root, err := memoryRoot(s.options.Cgroups)
-	if err == nil {
-		var g memoryGroup
-		if g, err = root.scratch(); err == nil {
-			err = g.bound("0")
-			if err == nil {
-				_, err = g.kills()
-			}
-			err = errors.Join(err, os.Remove(g.dir))
-		}
-	}
-	o.OK, o.Detail = err == nil, "a cgroup's memory is bounded, and the kernel counts whom it kills for that"
-	if err != nil {
-		o.Detail = err.Error()
-	}
-	return o
 }
 
 // kubepods begins the name of the kubelet's cgroup for pods.

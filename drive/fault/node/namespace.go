@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/thread"
@@ -163,42 +162,4 @@ func (p processes) namespaces() ([]*namespace, error) {
 		out = append(out, ns)
 	}
 	return out, nil
-}
-
-// scratch makes a network namespace that has only a loopback interface with the given
-// addresses, and is gone once it is closed.
-func scratch(addresses ...string) (*namespace, error) {
-	var made *namespace
-	err := thread.Apart(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("make a network namespace: %w", err)
-		}
-		if err := raiseLoopback(addresses); err != nil {
-			return err
-		}
-		var err error
-		made, err = openNamespace("/proc/thread-self/ns/net")
-		return err
-	})
-	return made, err
-}
-
-func raiseLoopback(addresses []string) error {
-	lo, err := netlink.LinkByName("lo")
-	if err != nil {
-		return fmt.Errorf("loopback interface: %w", err)
-	}
-	for _, text := range addresses {
-		address, err := netlink.ParseAddr(text)
-		if err == nil {
-			err = netlink.AddrAdd(lo, address)
-		}
-		if err != nil {
-			return fmt.Errorf("address %s: %w", text, err)
-		}
-	}
-	if err := netlink.LinkSetUp(lo); err != nil {
-		return fmt.Errorf("loopback interface: %w", err)
-	}
-	return nil
 }

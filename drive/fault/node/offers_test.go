@@ -32,7 +32,7 @@ func TestOffers(t *testing.T) {
 	asRoot(t)
 	leakcheck.Goroutines(t)
 	s := newServer(t)
-	offers := s.offers(t.Context())
+	offers := s.offers()
 	if len(offers) == 0 {
 		t.Error("nothing is offered")
 	}

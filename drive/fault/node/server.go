@@ -106,70 +106,55 @@ func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	jsonhttp.HandleClock(mux)
-	mux.HandleFunc("POST /v1/processes", handle(func(_ *http.Request, c Container) (any, error) {
+	handle(mux, "POST /v1/processes", func(_ *http.Request, c Container) (ProcessesAnswer, error) {
 		all, err := s.processes.container(c)
 		return ProcessesAnswer{Schema: Schema, Processes: all}, err
-	}))
-	mux.HandleFunc("POST /v1/prepare", handle(func(_ *http.Request, p PrepareRequest) (any, error) {
+	})
+	handle(mux, "POST /v1/prepare", func(_ *http.Request, p PrepareRequest) (PrepareRequest, error) {
 		ns, err := s.pods.open(p.PodUID)
 		if err == nil {
 			err = ns.Close()
 		}
-		return PrepareRequest{PodUID: p.PodUID}, err
-	}))
-	mux.HandleFunc("POST /v1/look", handle(func(_ *http.Request, l LookRequest) (any, error) {
-		return ProcessesAnswer{Schema: Schema, Processes: s.processes.look(l.Processes)}, nil
-	}))
-	mux.HandleFunc("POST /v1/signal", handle(func(r *http.Request, in SignalRequest) (any, error) { return s.signal(r.Context(), in) }))
-	mux.HandleFunc("POST /v1/network", handle(func(_ *http.Request, in NetworkRequest) (any, error) { return s.network(in) }))
-	mux.HandleFunc("POST /v1/extend", handle(func(_ *http.Request, in ExtendRequest) (any, error) { return s.extend(in) }))
-	mux.HandleFunc("GET /v1/faults", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, FaultsAnswer{Schema: Schema, Faults: s.list()}, nil)
+		return p, err
 	})
-	mux.HandleFunc("GET /v1/faults/{id}", func(w http.ResponseWriter, r *http.Request) {
+	handle(mux, "POST /v1/look", func(_ *http.Request, l LookRequest) (ProcessesAnswer, error) {
+		return ProcessesAnswer{Schema: Schema, Processes: s.processes.look(l.Processes)}, nil
+	})
+	handle(mux, "POST /v1/signal", func(r *http.Request, in SignalRequest) (Fault, error) { return s.signal(r.Context(), in) })
+	handle(mux, "POST /v1/network", func(_ *http.Request, in NetworkRequest) (Fault, error) { return s.network(in) })
+	handle(mux, "POST /v1/extend", func(_ *http.Request, in ExtendRequest) (FaultsAnswer, error) { return s.extend(in) })
+	handle(mux, "GET /v1/faults", func(*http.Request, jsonhttp.None) (FaultsAnswer, error) {
+		return FaultsAnswer{Schema: Schema, Faults: s.list()}, nil
+	})
+	handle(mux, "GET /v1/faults/{id}", func(r *http.Request, _ jsonhttp.None) (Fault, error) {
 		f, err := s.find(r.PathValue("id"))
 		if err != nil {
-			answer(w, nil, err)
-			return
+			return Fault{}, err
 		}
-		now, err := f.now()
-		answer(w, now, err)
+		return f.now()
 	})
-	mux.HandleFunc("DELETE /v1/faults/{id}", func(w http.ResponseWriter, r *http.Request) {
-		f, err := s.undo(r.PathValue("id"), nil)
-		answer(w, f, err)
-	})
-	mux.HandleFunc("GET /v1/offers", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, OffersAnswer{Schema: Schema, Offers: s.offers(r.Context())}, nil)
+	handle(mux, "DELETE /v1/faults/{id}", func(r *http.Request, _ jsonhttp.None) (Fault, error) { return s.undo(r.PathValue("id"), nil) })
+	handle(mux, "GET /v1/offers", func(*http.Request, jsonhttp.None) (OffersAnswer, error) {
+		return OffersAnswer{Schema: Schema, Offers: s.offers()}, nil
 	})
 	return mux
 }
 
-// handle answers a request with a body.
-func handle[T any](do func(*http.Request, T) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var in T
-		if jsonhttp.Read(w, r, &in) {
-			out, err := do(r, in)
-			answer(w, out, err)
+// handle is [jsonhttp.Handle] with the status of this package's errors.
+func handle[In, Out any](mux *http.ServeMux, pattern string, do func(*http.Request, In) (Out, error)) {
+	jsonhttp.Handle(mux, pattern, func(r *http.Request, in In) (Out, error) {
+		out, err := do(r, in)
+		switch {
+		case errors.Is(err, errNotFound):
+			err = jsonhttp.WithStatus(http.StatusNotFound, err)
+		case errors.Is(err, errBusy):
+			err = jsonhttp.WithStatus(http.StatusConflict, err)
+		case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+			err = jsonhttp.WithStatus(http.StatusInternalServerError,
+				errs.WithHint(err, "the role needs CAP_KILL, CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_SYS_PTRACE"))
 		}
-	}
-}
-
-func answer(w http.ResponseWriter, out any, err error) {
-	switch {
-	case errors.Is(err, errNotFound):
-		jsonhttp.Refuse(w, http.StatusNotFound, err)
-	case errors.Is(err, errBusy):
-		jsonhttp.Refuse(w, http.StatusConflict, err)
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		err = errs.WithHint(err, "the role needs CAP_KILL, CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_SYS_PTRACE")
-		jsonhttp.Refuse(w, http.StatusInternalServerError, err)
-	case err != nil:
-		jsonhttp.Fail(w, err)
-	default:
-		jsonhttp.Answer(w, out)
-	}
+		return out, err
+	})
 }
 
 // errBusy is wrapped when another fault prevents one.
