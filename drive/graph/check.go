@@ -19,17 +19,9 @@ type Problem struct {
 	Path string
 	Msg  string
 	Hint string // "" if the message says what to do
-	// Line and Column count from 1; 0 for a graph that no file was read for.
-	Line, Column int
 }
 
 func (p Problem) Error() string {
-	switch {
-	case p.Line > 0:
-		return fmt.Sprintf("%d:%d: %s: %s", p.Line, p.Column, p.Path, p.Msg)
-	case p.Path == "":
-		return p.Msg
-	}
 	return p.Path + ": " + p.Msg
 }
 

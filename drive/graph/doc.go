@@ -13,5 +13,5 @@
 // it leaves out.
 //
 // Problems name their field ("services.front.calls[0].to"), so that whoever read
-// the graph from a file can point to the line.
+// the graph from a study can point to the line.
 package graph
