@@ -83,7 +83,7 @@ func wds(namespace, host string) record.Marker {
 
 // service creates a Service that selects nothing, or changes its port: its cluster
 // is named after both.
-func (b *builder) service(n int) {
+func (b *builder) service(_ string, n int) {
 	name, namespace, first := b.slot(n)
 	port := int64(population.ServicePort)
 	if b.spec.Objects > 0 {
@@ -103,7 +103,7 @@ func (b *builder) serviceObject(first bool, namespace, name string, port int64) 
 
 // published creates the three objects of the published test. The Gateway itself is
 // not visible: all of them share a listener, whose routes come from VirtualServices.
-func (b *builder) published(n int) {
+func (b *builder) published(_ string, n int) {
 	namespace, text := b.namespace(n), b.text()
 	host := text + "." + population.Domain
 	b.serviceObject(true, namespace, text, population.ServicePort)
@@ -128,7 +128,7 @@ func routeTo(host string) map[string]any {
 // virtualService routes a host that does not exist: it gets a virtual host in the
 // route of port 80.
 // See istio.io/istio/pilot/pkg/networking/core/route, separateVSHostsAndServices.
-func (b *builder) virtualService(n int) {
+func (b *builder) virtualService(_ string, n int) {
 	name, namespace, first := b.slot(n)
 	host := b.text() + "." + population.Domain
 	b.put(first, b.object(networking, "VirtualService", namespace, name, map[string]any{
@@ -151,7 +151,7 @@ func (b *builder) target(n int) population.Service {
 }
 
 // destinationRule gives a Service a subset, which has its own cluster.
-func (b *builder) destinationRule(n int) {
+func (b *builder) destinationRule(_ string, n int) {
 	name, _, first := b.slot(n)
 	k := n
 	if b.spec.Objects > 0 {
@@ -166,7 +166,7 @@ func (b *builder) destinationRule(n int) {
 // gateway opens a new port on the gateways.
 // See istio.io/istio/pilot/pkg/model, resolvePorts: a port that the gateway's Service
 // lacks is used as it is.
-func (b *builder) gateway(n int) {
+func (b *builder) gateway(_ string, n int) {
 	name, namespace, first := b.slot(n)
 	listener := fmt.Sprintf("0.0.0.0_%d", b.number())
 	b.put(first, b.object(networking, "Gateway", namespace, name, gatewaySpec(b.number(), b.text()+"."+population.Domain)),
@@ -174,7 +174,7 @@ func (b *builder) gateway(n int) {
 }
 
 // serviceEntry adds an external host.
-func (b *builder) serviceEntry(n int) {
+func (b *builder) serviceEntry(_ string, n int) {
 	name, namespace, first := b.slot(n)
 	host := b.text() + "." + population.Domain
 	b.put(first, b.object(networking, "ServiceEntry", namespace, name, map[string]any{
@@ -196,7 +196,7 @@ const sidecarPort = 7080
 
 // sidecar gives the sidecars of a namespace an egress listener on a new address. They
 // still reach everything else.
-func (b *builder) sidecar(n int) {
+func (b *builder) sidecar(_ string, n int) {
 	name, namespace, first := b.one(n)
 	service := population.Service{Namespace: b.spec.Namespaces[0], Name: name + "-egress"}
 	if n == 0 {
@@ -218,7 +218,7 @@ func inbound(text string) record.Marker {
 }
 
 // authorizationPolicy denies a principal that does not exist.
-func (b *builder) authorizationPolicy(n int) {
+func (b *builder) authorizationPolicy(_ string, n int) {
 	name, namespace, first := b.slot(n)
 	text := b.text()
 	b.put(first, b.object(security, "AuthorizationPolicy", namespace, name, map[string]any{
@@ -228,7 +228,7 @@ func (b *builder) authorizationPolicy(n int) {
 }
 
 // telemetry logs requests to a path that nobody requests.
-func (b *builder) telemetry(n int) {
+func (b *builder) telemetry(_ string, n int) {
 	name, namespace, first := b.one(n)
 	text := b.text()
 	b.put(first, b.object(telemetry, "Telemetry", namespace, name, map[string]any{"accessLogging": []any{map[string]any{
@@ -240,7 +240,7 @@ func (b *builder) telemetry(n int) {
 // namespaceLabels labels a namespace. Where istiod selects namespaces by a label,
 // each change selects a namespace of the plan's own with one Service. Elsewhere the
 // label has no effect.
-func (b *builder) namespaceLabels(n int) {
+func (b *builder) namespaceLabels(_ string, n int) {
 	key, value, in := b.spec.selector()
 	if key == "" {
 		namespace := population.Object{APIVersion: core, Kind: "Namespace", Name: b.namespace(n)}.Unstructured()
@@ -278,7 +278,7 @@ func (b *builder) restore(o *unstructured.Unstructured, patch map[string]any) {
 
 // noOp writes an annotation without meaning, to a Service and to a VirtualService in
 // turn.
-func (b *builder) noOp(n int) {
+func (b *builder) noOp(_ string, n int) {
 	if n%2 == 1 {
 		o := b.object(networking, "VirtualService", b.spec.Namespaces[0], "mm-"+b.spec.Trial+"-noop", map[string]any{
 			"hosts": []any{"mm-" + b.spec.Trial + "-noop." + population.Domain}, "http": []any{routeTo(b.target(0).Host())}})

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/drive/population"
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -27,9 +26,13 @@ const (
 // change is complete long before the same endpoint changes again.
 const maxTargets = 64
 
-// endpoints adds a change through the cluster's controllers. Its markers are addresses
-// that the cluster assigns.
+// endpoints adds a change of endpoints. Through the cluster's controllers, its markers are
+// addresses that the cluster assigns.
 func (b *builder) endpoints(kind string, n int) {
+	if b.spec.Endpoints == EndpointsDirect {
+		b.endpointsDirect(kind, n)
+		return
+	}
 	target, again := b.endpointsOf(kind, n)
 	var service population.Service
 	if b.spec.On != nil {
@@ -72,7 +75,7 @@ func (b *builder) endpointsOf(kind string, n int) (service int, again int) {
 // podLabels gives a pod another canonical revision, which appears in the metadata of
 // its endpoint.
 // See istio.io/istio/pilot/pkg/networking/util, AppendLbEndpointMetadata.
-func (b *builder) podLabels(n int) {
+func (b *builder) podLabels(_ string, n int) {
 	target, _ := b.endpointsOf(KindPodLabels, n)
 	service := b.spec.Population.Service(target)
 	b.append(Change{Op: "patch", Object: "Deployment/" + service.Namespace + "/" + service.Name, Scope: visible(service.Namespace),
@@ -148,10 +151,7 @@ func (b *builder) address() string {
 }
 
 // endpointsDirect adds a change of an EndpointSlice of the plan's own.
-func (b *builder) endpointsDirect(kind string, n int) error {
-	if 156*156*156 < b.slots["address"]+directEndpoints {
-		return errs.Usage("churn: the endpoints of so many changes have no addresses")
-	}
+func (b *builder) endpointsDirect(kind string, n int) {
 	target, again := b.endpointsOf(kind, n)
 	d := b.slice(target)
 	var markers []record.Marker
@@ -190,5 +190,4 @@ func (b *builder) endpointsDirect(kind string, n int) error {
 		}
 	}
 	b.append(Change{Op: "patch", Object: population.Key(d.object), Scope: visible(d.service.Namespace), writes: writes}, markers...)
-	return nil
 }

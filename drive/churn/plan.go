@@ -176,38 +176,10 @@ func (b *builder) add(kind string) error {
 	}
 	n := b.slots[kind]
 	b.slots[kind]++
-	switch kind {
-	case KindPublished:
-		b.published(n)
-	case KindService:
-		b.service(n)
-	case KindVirtualService:
-		b.virtualService(n)
-	case KindDestinationRule:
-		b.destinationRule(n)
-	case KindGateway:
-		b.gateway(n)
-	case KindServiceEntry:
-		b.serviceEntry(n)
-	case KindSidecar:
-		b.sidecar(n)
-	case KindAuthorizationPolicy:
-		b.authorizationPolicy(n)
-	case KindTelemetry:
-		b.telemetry(n)
-	case KindNamespaceLabels:
-		b.namespaceLabels(n)
-	case KindPodLabels:
-		b.podLabels(n)
-	case KindGatewayRoute, KindHTTPRoute:
-		b.realRoute(kind, n)
-	case KindNoOp:
-		b.noOp(n)
-	default:
-		if b.spec.Endpoints == EndpointsDirect {
-			return b.endpointsDirect(kind, n)
+	for _, k := range kinds {
+		if k.name == kind {
+			k.add(b, kind, n)
 		}
-		b.endpoints(kind, n)
 	}
 	return nil
 }

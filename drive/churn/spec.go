@@ -38,11 +38,26 @@ const (
 	KindMixed               = "mixed"
 )
 
+// kinds has each kind of change and how the n-th of a plan is made; mixed is none of its own.
+var kinds = []struct {
+	name string
+	add  func(b *builder, kind string, n int)
+}{
+	{KindPublished, (*builder).published}, {KindService, (*builder).service}, {KindVirtualService, (*builder).virtualService},
+	{KindDestinationRule, (*builder).destinationRule}, {KindGateway, (*builder).gateway}, {KindServiceEntry, (*builder).serviceEntry},
+	{KindSidecar, (*builder).sidecar}, {KindAuthorizationPolicy, (*builder).authorizationPolicy}, {KindTelemetry, (*builder).telemetry},
+	{KindEndpointsScale, (*builder).endpoints}, {KindEndpointsReplace, (*builder).endpoints}, {KindEndpointsFlap, (*builder).endpoints},
+	{KindRollingRestart, (*builder).endpoints}, {KindNamespaceLabels, (*builder).namespaceLabels}, {KindPodLabels, (*builder).podLabels},
+	{KindGatewayRoute, (*builder).realRoute}, {KindHTTPRoute, (*builder).realRoute}, {KindNoOp, (*builder).noOp}, {KindMixed, nil},
+}
+
 // Kinds lists all kinds of change.
 func Kinds() []string {
-	return []string{KindPublished, KindService, KindVirtualService, KindDestinationRule, KindGateway, KindServiceEntry, KindSidecar,
-		KindAuthorizationPolicy, KindTelemetry, KindEndpointsScale, KindEndpointsReplace, KindEndpointsFlap, KindRollingRestart,
-		KindNamespaceLabels, KindPodLabels, KindGatewayRoute, KindHTTPRoute, KindNoOp, KindMixed}
+	var out []string
+	for _, k := range kinds {
+		out = append(out, k.name)
+	}
+	return out
 }
 
 // Arrivals of changes.
