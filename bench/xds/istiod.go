@@ -37,10 +37,10 @@ type mesh struct {
 	istiod string // IP
 }
 
-// openMesh takes the lab that runs, or starts one with these arguments.
-func openMesh(ctx context.Context, args ...string) (m *mesh, err error) {
+// openMesh takes the lab that runs, or starts one.
+func openMesh(ctx context.Context) (m *mesh, err error) {
 	m = &mesh{}
-	if m.Lab, err = labs.Take(ctx, args...); err != nil {
+	if m.Lab, err = labs.Take(ctx); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -114,36 +114,14 @@ func (m *mesh) metric(ctx context.Context, name string) (float64, error) {
 
 // fleetBeside starts a process for sidecars beside istiod; leave ends it.
 func (m *mesh) fleetBeside(ctx context.Context) (f *fleet, leave func() error, err error) {
-	fleets, leave, err := m.fleetsBeside(ctx, 1, 1)
-	if err != nil {
+	if f, err = newFleet(ctx); err != nil {
 		return nil, nil, err
 	}
-	return fleets[0], leave, nil
-}
-
-// fleetsBeside starts n of them, which have together the part of the CPU that so many pods have.
-func (m *mesh) fleetsBeside(ctx context.Context, n, pods int) (fleets []*fleet, leave func() error, err error) {
-	out := func() error { return nil }
-	leave = func() error {
-		var errs []error
-		for _, f := range fleets {
-			errs = append(errs, f.close())
-		}
-		return errors.Join(append(errs, out())...)
+	remove, err := m.besideIstiod(ctx, f.process.PID)
+	if err != nil {
+		return nil, nil, errors.Join(err, f.close())
 	}
-	for range n {
-		f, err := newFleet(ctx)
-		if err != nil {
-			return nil, nil, errors.Join(err, leave())
-		}
-		fleets = append(fleets, f)
-		remove, err := m.besideIstiod(ctx, f.process.PID, ofPods(pods))
-		if err != nil {
-			return nil, nil, errors.Join(err, leave())
-		}
-		out = remove
-	}
-	return fleets, leave, nil
+	return f, func() error { return errors.Join(f.close(), remove()) }, nil
 }
 
 // istiod measures sidecars at a real istiod.

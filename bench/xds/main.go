@@ -9,14 +9,6 @@
 //	limit    10,000 sidecars at our own discovery server, which serves what the
 //	         part istiod recorded (or -recording FILE): memory, how fast they
 //	         connect, pushes a second
-//	ztunnels
-//	         real ztunnels in pods that carry nothing, and as many simulated ones,
-//	         in turns at the local lab's istiod: what the same changes cost it in
-//	         CPU, pushes and bytes; only if asked for, with a folder with ztunnel
-//	         in MESHTRIAL_ZTUNNEL (four blocks take a quarter of an hour)
-//	waterfall
-//	         of the run that -run names: what of each cell's convergence its
-//	         stages leave unexplained; only if asked for
 //
 // The sidecars always run in a process of their own (this program again), so
 // that its memory and CPU are theirs alone. Everything shares the machine's
@@ -33,8 +25,8 @@
 // How long studies take is measured by the studies themselves: meshtrial run
 // control-plane-tuning, and sidecar-scope.
 //
-// The parts istiod and ztunnels take the lab that runs, or start one with
-// bin/meshtrial in the working directory and end it afterwards; they need root.
+// The part istiod takes the lab that runs, or starts one with bin/meshtrial in the
+// working directory and ends it afterwards; it needs root.
 package main
 
 import (
@@ -58,22 +50,16 @@ const (
 	admitTarget   = 0.9  // of the streams a second that istiod admits
 	lagTarget     = 0.1  // of what is measured
 	timingTarget  = 1.0  // ms
-	cpuBand       = 0.1  // of istiod's CPU with real ztunnels: how far that with simulated ones may be
-	pushBand      = 0.01 // likewise of its pushes and bytes
 )
 
 // options are what the parts are run with.
 type options struct {
-	proxies   int // at our own server
-	services  int
-	sidecars  int // at istiod
-	pushes    int
-	ztunnels  int // of either kind
-	processes int // of the simulated ones
-	blocks    int
-	progress  io.Writer
+	proxies  int // at our own server
+	services int
+	sidecars int // at istiod
+	pushes   int
+	progress io.Writer
 
-	run       string                  // directory that the part waterfall reads
 	recording string                  // file to write, or to read where the part istiod is not run
 	recorded  xdsserver.Configuration // by the part istiod
 }
@@ -91,24 +77,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("xds", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	o := options{progress: stderr}
-	only := flags.String("only", "timing,istiod,limit", "which parts to run: timing, istiod, limit, ztunnels, waterfall")
-	flags.StringVar(&o.run, "run", "", "run directory whose waterfalls the part waterfall reads")
+	only := flags.String("only", "timing,istiod,limit", "which parts to run: timing, istiod, limit")
 	flags.StringVar(&o.recording, "recording", "", "file to keep in what istiod sent a sidecar; without the part istiod, the file that is served")
 	jsonFile := flags.String("json", "", "also write the results to this file")
 	flags.IntVar(&o.proxies, "proxies", 10_000, "sidecars at our own server")
 	flags.IntVar(&o.services, "services", 1000, "services in the configuration")
 	flags.IntVar(&o.sidecars, "sidecars", 2000, "sidecars at istiod")
 	flags.IntVar(&o.pushes, "pushes", 5, "pushes measured")
-	flags.IntVar(&o.ztunnels, "ztunnels", 16, "ztunnels in the part ztunnels, real and simulated")
-	flags.IntVar(&o.processes, "processes", 0, "processes that share the simulated ztunnels of the part ztunnels; 0: one each, which answer as apart as real ones do, and alone have a target for istiod's CPU")
-	flags.IntVar(&o.blocks, "blocks", 4, "blocks of the part ztunnels, each with a turn of either and one of neither")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	part := func(name string, do func(context.Context, *options) ([]table.Row, error)) table.Part {
 		return table.Part{Name: name, Run: func(ctx context.Context) ([]table.Row, error) { return do(ctx, &o) }}
 	}
-	rows, err := table.Run(ctx, *only, []table.Part{part("timing", timing), part("istiod", istiod), part("limit", limit), part("ztunnels", ztunnels), part("waterfall", waterfall)})
+	rows, err := table.Run(ctx, *only, []table.Part{part("timing", timing), part("istiod", istiod), part("limit", limit)})
 	return table.Report(stdout, "simulated sidecars", rows, err, *jsonFile, struct {
 		Schema  int         `json:"schema"`
 		Results []table.Row `json:"results"`

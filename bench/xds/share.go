@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,37 +15,15 @@ import (
 // shareGroup is the cgroup of the sidecars' process, beside istiod's pod.
 const shareGroup = "bench-xds"
 
-// podMilliCPU is what the pod of simulated proxies asks for in a study.
-const podMilliCPU = 300
-
-// part is one of the CPU: in a cgroup's shares, and in the weight of the unified hierarchy.
-type part struct{ shares, weight int }
-
-// ofPods is what the kubelet gives n pods together that share out that request, each by what
-// it asks for, in whole thousandths of a CPU.
-func ofPods(n int) part {
-	shares := max(eachMilliCPU(n)*1024/1000, 2)
-	return part{n * shares, n * weightOf(shares)}
-}
-
-// eachMilliCPU is what each of n pods asks for.
-func eachMilliCPU(n int) int { return max(podMilliCPU/n, 1) }
-
-// weightOf turns shares into a weight as kubelets do (github.com/opencontainers/cgroups,
-// ConvertCPUSharesToCgroupV2Value).
-func weightOf(shares int) int {
-	if shares <= 2 {
-		return 1
-	}
-	l := math.Log2(float64(shares))
-	return int(math.Ceil(math.Pow(10, (l*l+125*l)/612-7.0/34)))
-}
+// What the kubelet gives the pod of simulated proxies of a study, which asks for 0.3 CPUs: in a
+// cgroup's shares, and in the weight of the unified hierarchy.
+const podShares, podWeight = 307, 40
 
 // besideIstiod moves a process into a cgroup beside that of istiod's pod, with
-// a part of the CPU as pods have. Outside the lab's group it would get a twentieth
+// a part of the CPU as a study's pod has. Outside the lab's group it would get a twentieth
 // of what the lab gets on a busy machine, and its lag would be that of no study.
 // leave removes the group when the process has ended.
-func (m *mesh) besideIstiod(ctx context.Context, pid int, has part) (leave func() error, err error) {
+func (m *mesh) besideIstiod(ctx context.Context, pid int) (leave func() error, err error) {
 	pods, err := m.kube.CoreV1().Pods("istio-system").List(ctx, metav1.ListOptions{LabelSelector: "app=istiod"})
 	if err != nil {
 		return nil, err
@@ -59,9 +36,9 @@ func (m *mesh) besideIstiod(ctx context.Context, pid int, has part) (leave func(
 		if err != nil {
 			continue
 		}
-		file, value := "cpu.shares", has.shares
+		file, value := "cpu.shares", podShares
 		if _, err := os.Stat(filepath.Join(pod, file)); err != nil {
-			file, value = "cpu.weight", has.weight
+			file, value = "cpu.weight", podWeight
 		}
 		dir := filepath.Join(filepath.Dir(pod), shareGroup)
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
