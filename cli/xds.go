@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,7 +46,6 @@ type xdsFlags struct {
 	streams        int
 	dnsCapture     bool
 	hbone          bool
-	onDemand       bool
 	duration       time.Duration
 	patience       time.Duration
 	alone          time.Duration
@@ -127,7 +125,6 @@ func (f *xdsFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.clusterID, "cluster-id", "", "istiod's cluster ID (default Kubernetes)")
 	fs.StringVar(&f.istioVersion, "istio-version", "", "`version` that the proxies say they have (default 1.31.0)")
 	fs.BoolVar(&f.dnsCapture, "dns-capture", false, "sidecars also ask for the table of DNS names")
-	fs.BoolVar(&f.onDemand, "on-demand", false, "ztunnels ask only for addresses that their traffic needs, as with XDS_ON_DEMAND")
 	fs.BoolVar(&f.hbone, "hbone", false, "sidecars and gateways also ask for all workloads, as with ISTIO_META_ENABLE_HBONE")
 }
 
@@ -145,20 +142,13 @@ func (f *xdsFlags) spec(ctx context.Context) (xds.Spec, error) {
 	if len(f.addresses) == 0 {
 		return spec, errs.WithHint(errs.Usage("no --address"), "meshtrial xds --address HOST:15010 --proxies 100")
 	}
-	spec.Mode, spec.StreamsPerConnection, spec.DNSCapture, spec.HBONE, spec.OnDemand = f.mode, f.streams, f.dnsCapture, f.hbone, f.onDemand
+	spec.Mode, spec.StreamsPerConnection, spec.DNSCapture, spec.HBONE = f.mode, f.streams, f.dnsCapture, f.hbone
 	spec.Mesh = xds.Mesh{ClusterID: f.clusterID, IstioVersion: f.istioVersion}
 	if f.proxies < 0 || f.gateways < 0 || f.ztunnels < 0 || !(f.share >= 0 && f.share <= 1) {
 		return spec, errs.Usage("--proxies, --gateways and --ztunnels must not be negative, --share must be 0 to 1")
 	}
 	if n := f.proxies + f.gateways + f.ztunnels; n > 1_000_000 {
 		return spec, errs.Usage("%d proxies: want at most 1000000", n)
-	}
-	for _, a := range f.addresses {
-		if _, port, err := net.SplitHostPort(a); err == nil {
-			if n, err := strconv.Atoi(port); err == nil && (n < 1 || n > 65535) {
-				return spec, errs.Usage("--address %s: a port is from 1 to 65535", a)
-			}
-		}
 	}
 	if err := f.addProxies(ctx, &spec); err != nil {
 		return spec, err

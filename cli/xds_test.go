@@ -82,7 +82,7 @@ func TestXDSDurationEnds(t *testing.T) {
 			if e := json.Unmarshal([]byte(stdout), &report); e != nil {
 				t.Fatalf("%v: %s%s", e, stdout, stderr)
 			}
-			if report.EverSynced != test.ever || report.LagSource == "" || (report.SyncedAfterS > 0) != (test.err == "") {
+			if report.Status.EverSynced != test.ever || report.Account.LagSource == "" || (report.SyncedAfterS > 0) != (test.err == "") {
 				t.Errorf("%+v", report)
 			}
 			if (err == nil) != (test.err == "") || err != nil && (!strings.Contains(err.Error(), test.err) || errs.Code(err) == 0) {

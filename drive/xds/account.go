@@ -47,7 +47,6 @@ func (f *Fleet) Account() Account {
 	}
 	a.Sizes, a.ZtunnelSizes = f.sizes()
 	a.medians()
-	a.Behind = f.behind()
 	for k := range kinds { // two of them have the same name
 		a.Wire[k.String()] = plus(a.Wire[k.String()], f.wire[k].record())
 	}

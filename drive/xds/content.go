@@ -14,13 +14,12 @@ import (
 
 // content is one distinct resource: a body under a name with a version.
 type content struct {
-	kind     kind
-	workload bool // of wds, which has Services too
-	name     uint32
-	id       uint64 // unique in the catalogue
-	sum      uint64 // digest of the body
-	size     int    // bytes of the body
-	version  string
+	kind    kind
+	name    uint32
+	id      uint64 // unique in the catalogue
+	sum     uint64 // digest of the body
+	size    int    // bytes of the body
+	version string
 	// start is when the latest change of the name to this content began: when a proxy
 	// first got it since the name last had another, ns since 1970.
 	start atomic.Int64
@@ -120,8 +119,6 @@ func (c *catalogue) refer(out *content, body []byte) {
 		for _, name := range listener.Extensions {
 			out.exts = append(out.exts, c.nameID(ecds, name))
 		}
-	case wds:
-		out.workload = wire.IsWorkload(body)
 	}
 }
 

@@ -1,13 +1,13 @@
 package xds
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -140,15 +140,10 @@ func (f *Fleet) Announce(markers []record.Marker) (first int, err error) {
 // lost notes the end of a stream and reconnects the proxy.
 func (f *Fleet) lost(p *proxy, status *stream.Status) {
 	reason := status.Code.String()
-	switch {
-	case status.Local && strings.HasPrefix(status.Message, reasonMalformed):
-		reason = reasonMalformed
-	case status.Local && status.Message == reasonStorm:
-		reason = reasonStorm
-	case status.Local && status.Code == stream.Unavailable:
+	if status.Local && status.Code == stream.Unavailable {
 		reason = reasonConnection
 	}
-	f.failed(p, reason, status)
+	f.failed(p, cmp.Or(p.ends, reason), status)
 }
 
 func (f *Fleet) failed(p *proxy, reason string, err error) {

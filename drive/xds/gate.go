@@ -231,7 +231,7 @@ func (g *gate) do(a action) {
 			case warmProxy:
 				p.overdue()
 			default:
-				p.stream.Cancel(reasonStorm)
+				p.end(reasonStorm, reasonStorm)
 			}
 		})
 		if !done {

@@ -18,6 +18,7 @@ type proxy struct {
 
 	link     *link
 	stream   *stream.Stream
+	ends     string        // why the proxy itself ends the stream; "" if it does not
 	epoch    uint32        // counts streams, so that late timers of earlier streams do nothing
 	attempts int           // failed since it was last connected
 	rests    time.Duration // of a ztunnel: its latest back-off
@@ -71,7 +72,7 @@ func (p *proxy) open(conn *stream.Conn) error {
 	if err != nil {
 		return err
 	}
-	p.stream, p.epoch = s, p.epoch+1
+	p.stream, p.ends, p.epoch = s, "", p.epoch+1
 	p.asked, p.answered = 0, 0
 	p.nonces = [kinds]string{}
 	p.giveUp()
@@ -124,9 +125,6 @@ func (p *proxy) ask(k kind, node []byte) {
 	}
 	if p.fleet.spec.Mode == ModeDelta {
 		r := wire.DeltaRequest{Node: node, TypeURL: kindURLs[k], Subscribe: names}
-		if k == wds && p.fleet.spec.OnDemand { // the way to express a subscription to nothing in delta xDS
-			r.Subscribe, r.Unsubscribe = everything, everything
-		}
 		if table.count > 0 {
 			r.Initial = p.fleet.catalogue.initial(table)
 		}
@@ -157,7 +155,7 @@ func (p *proxy) Message(message []byte, at int64) {
 	r, head, err := f.catalogue.read(message, at)
 	if err != nil {
 		f.malformed.Add(1)
-		p.stream.Cancel(reasonMalformed + ": " + err.Error())
+		p.end(reasonMalformed, reasonMalformed+": "+err.Error())
 		return
 	}
 	p.taking = true
@@ -360,6 +358,12 @@ func (p *proxy) advance(at int64) {
 	if p.spec.behaviour() == BehaviourStopsReading {
 		p.link.stopReading()
 	}
+}
+
+// end ends the proxy's stream.
+func (p *proxy) end(reason, message string) {
+	p.ends = reason
+	p.stream.Cancel(message)
 }
 
 // Closed handles the end of a stream.

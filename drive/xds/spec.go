@@ -70,10 +70,6 @@ type Spec struct {
 	// HBONE makes sidecars and gateways speak HBONE with the pods of an ambient
 	// mesh, for which their Envoys subscribe to all workloads. It requires delta.
 	HBONE bool `json:"hbone,omitempty"`
-	// OnDemand makes ztunnels subscribe to no addresses at the start, like
-	// XDS_ON_DEMAND. As there is no traffic, they do not subscribe later either and
-	// hold only what istiod sends in any case: the pods of their own nodes.
-	OnDemand bool `json:"on_demand,omitempty"`
 	// MaxConnecting limits the streams waiting for their first response. The
 	// fleet starts with one and increases it as istiod admits them.
 	MaxConnecting int `json:"max_connecting"`

@@ -140,9 +140,6 @@ type Account struct {
 	ZtunnelWire   map[string]record.Wire `json:"ztunnel_wire,omitempty"`
 	ZtunnelConfig map[string]int64       `json:"ztunnel_config_bytes,omitempty"`
 	ZtunnelSizes  sizesOfAll             `json:"ztunnel_sizes,omitempty"`
-	// Behind compares the workloads of sidecars and ztunnels; nil unless there are
-	// both.
-	Behind *Behind `json:"workloads_behind,omitempty"`
 
 	CPU      record.CPU `json:"cpu"` // of the whole process
 	RSSBytes int64      `json:"rss_bytes"`

@@ -67,7 +67,7 @@ func StatusOf(parts []Part[Status]) Status {
 // AccountOf merges the accounts of several fleets: counts are summed, and lag quantiles
 // are the maximum over the fleets. A fleet that received nothing is left out of the lag if
 // another received something. Convergence is measured from the first proxy of each fleet
-// and is not merged. Sidecars are compared with the ztunnels of their own fleet.
+// and is not merged.
 func AccountOf(parts []Part[Account]) Account {
 	if len(parts) == 1 {
 		out := parts[0].Said
@@ -99,7 +99,6 @@ func AccountOf(parts []Part[Account]) Account {
 		out.Turn, out.TimerLag = out.Turn.Larger(a.Turn), out.TimerLag.Larger(a.TimerLag)
 		out.Sizes.merge(a.Sizes)
 		out.ZtunnelSizes.merge(a.ZtunnelSizes)
-		out.Behind = out.Behind.plus(a.Behind)
 	}
 	out.medians()
 	out.Sizes, out.ZtunnelSizes = nil, nil

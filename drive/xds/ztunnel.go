@@ -24,14 +24,8 @@ func (s *Spec) ztunnelNode(p *Proxy) ([]byte, error) {
 			"CLUSTER_ID": cmp.Or(s.Mesh.ClusterID, "Kubernetes"), "ISTIO_VERSION": s.Mesh.version(),
 		},
 	}
-	if s.OnDemand { // ztunnel refuses on-demand mode together with its DNS proxy
-		n.Metadata["DNS_CAPTURE"] = "false"
-	}
 	return n.Append(nil)
 }
-
-// everything are the names of a subscription to all resources.
-var everything = []string{"*"}
 
 // Bounds of a ztunnel's back-off, which has no jitter (run_loop in
 // src/xds/client.rs).

@@ -152,19 +152,6 @@ func TestMarkersOfZtunnels(t *testing.T) {
 	}
 }
 
-// On demand a ztunnel subscribes to nothing, in the one way that delta xDS has for it.
-func TestZtunnelOnDemand(t *testing.T) {
-	s := ofZtunnels(t)
-	spec := ztunnels(s.address, 1)
-	spec.OnDemand = true
-	f := start(t, spec)
-	synced(t, f)
-	got := lines(s.live()[0].requests())
-	if got[0] != `wds sub=[*] unsub=[*] nonce="" initial=0 reject=false` || got[1] != `wads sub=[] unsub=[] nonce="" initial=0 reject=false` {
-		t.Errorf("%v", got)
-	}
-}
-
 func TestZtunnelsSpeakDelta(t *testing.T) {
 	spec := ztunnels("127.0.0.1:1", 1)
 	spec.Mode = xds.ModeSotW

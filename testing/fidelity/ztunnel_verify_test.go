@@ -54,12 +54,6 @@ import (
 // versions that they say they hold.
 func TestSimulatedZtunnelIsLikeARealOne(t *testing.T) {
 	dir := labtest.Folder(t, "MESHTRIAL_ZTUNNEL")
-	t.Run("everything", func(t *testing.T) { likeARealZtunnel(t, dir, false) })
-	t.Run("on demand", func(t *testing.T) { likeARealZtunnel(t, dir, true) })
-}
-
-func likeARealZtunnel(t *testing.T, dir string, onDemand bool) {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	held := &held{of: map[string][]string{}}
@@ -76,14 +70,9 @@ func likeARealZtunnel(t *testing.T, dir string, onDemand bool) {
 	}
 	at := serve(t, recorder.Serve, func() { recorder.Close() })
 
-	var more []string
-	if onDemand { // which does without its DNS proxy, and wants to serve something
-		more = []string{"XDS_ON_DEMAND=true", "ISTIO_META_DNS_CAPTURE=false", "ENABLE_PROXY=true"}
-	}
-	ctx = realZtunnel(t, ctx, dir, at, root, more...)
+	ctx = realZtunnel(t, ctx, dir, at, root)
 	still(t, ctx, recorder, 1, quiet)
 	spec := xds.DefaultSpec(at)
-	spec.OnDemand = onDemand
 	spec.Security = xds.Security{Mode: xds.SecurityToken, RootCA: root, ServerName: recorderName, Tokens: map[string]string{"": "token"}}
 	spec.Proxies = []xds.Proxy{{Type: xds.NodeZtunnel, Name: "simulated", Namespace: "fidelity", IP: "192.0.2.1", Node: "lab"}}
 	fleet, err := xds.Start(ctx, spec)
@@ -122,7 +111,7 @@ func likeARealZtunnel(t *testing.T, dir string, onDemand bool) {
 	for i, what := range []string{"connect", "reconnect"} {
 		recorded := of["real"][i].Normalise(map[string]string{"real": "POD"})
 		compare(t, what, recorded, of["simulated"][i].Normalise(map[string]string{"simulated": "POD"}), nil, fidelity.Ztunnel...)
-		if golden.Updating() && !onDemand {
+		if golden.Updating() {
 			keep(t, recorded, "ztunnel-"+what)
 		}
 	}
@@ -227,7 +216,7 @@ func valueOf(t *testing.T, c corev1.Container, e corev1.EnvVar) string {
 
 // realZtunnel runs ztunnel as it is installed, but without any traffic of its own and against
 // this server, until the test ends. The context that it returns ends when it does.
-func realZtunnel(t *testing.T, ctx context.Context, dir, at, root string, more ...string) context.Context {
+func realZtunnel(t *testing.T, ctx context.Context, dir, at, root string) context.Context {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "root.pem")
 	if err := os.WriteFile(file, []byte(root), 0o644); err != nil {
@@ -242,7 +231,6 @@ func realZtunnel(t *testing.T, ctx context.Context, dir, at, root string, more .
 	cmd.Dir, cmd.Stdout, cmd.Stderr = t.TempDir(), log, log
 	cmd.Env = append(asInstalled(t), "XDS_ADDRESS=https://"+at, "XDS_ROOT_CA="+file, "AUTH_TOKEN=token", "CA_ADDRESS=https://127.0.0.1:1", "CA_ROOT_CA="+file, "PROXY_MODE=dedicated", "ENABLE_PROXY=false", "IPV6_ENABLED=false",
 		"PROXY_WORKLOAD_INFO=fidelity/real/default")
-	cmd.Env = append(cmd.Env, more...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,17 +10,6 @@ const (
 	statusUnhealthy = 1
 )
 
-// IsWorkload reports whether a body of type Address is a workload; otherwise it is a
-// Service.
-func IsWorkload(body []byte) bool {
-	is := false
-	err := each("address", body, func(f field) error {
-		is = is || f.num == addressWorkload
-		return nil
-	})
-	return err == nil && is
-}
-
 // Healthy reports whether a body of type Address is a workload with this address (the
 // bytes of an IP) that may get traffic. Istiod also sends workloads that are not ready,
 // marked unhealthy.

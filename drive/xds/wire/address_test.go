@@ -44,14 +44,6 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-func TestIsWorkload(t *testing.T) {
-	service := protowire.AppendString(protowire.AppendTag(nil, 2, protowire.BytesType), "svc")
-	pod := address(0, "\x0a\x00\x00\x07")
-	if !IsWorkload(pod) || IsWorkload(service) || IsWorkload(nil) || IsWorkload(pod[:len(pod)-2]) {
-		t.Error("workloads and Services are not told apart")
-	}
-}
-
 func FuzzHealthy(f *testing.F) {
 	f.Add(address(statusUnhealthy, "\x0a\x00\x00\x07"), []byte("\x0a\x00\x00\x07"))
 	f.Add([]byte{0x0a, 0x80}, []byte{})

@@ -211,9 +211,6 @@ func (r *ruling) missing() {
 	if sum.unneeded > 0 {
 		r.Warn("%d times a proxy was sent a change that its scope keeps from it", sum.unneeded)
 	}
-	if b := r.seen.AccountAfter.Behind; b != nil && b.Behind > 0 {
-		r.Warn("%d of %d proxies that subscribe to all workloads differ from ztunnels, by up to %d of %d workloads, which they lack, hold outdated or hold though deleted: istiod did not tell them", b.Behind, b.Proxies, b.Most, b.Workloads)
-	}
 	if bound := r.seen.Clock.Bound; bound > r.lasting(clockBound) {
 		r.Warn("the simulated sidecars' clock is known to within %v", bound.Round(time.Microsecond))
 	}
