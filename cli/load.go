@@ -20,8 +20,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// defaultLoadDuration is how long a load lasts unless a flag, a trace or
-// steps say.
+// defaultLoadDuration is how long a load lasts unless a flag or steps say.
 const defaultLoadDuration = 10 * time.Second
 
 func newLoadCommand(env *Env) *cobra.Command {

@@ -24,7 +24,7 @@ type loadFlags struct {
 	keepAlive, insecure, json          bool
 	duration, timeout, drain, interval time.Duration
 	headers, expectStatus              []string
-	body, ramp, steps, trace           string
+	body, ramp, steps                  string
 	ca, cert, key, serverName, log     string
 	control                            string
 	requestLog, requestID, headerKey   string
@@ -36,7 +36,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.IntVarP(&f.connections, "connections", "c", d.Connections, "number of `connections`")
 	flags.IntVar(&f.maxConnections, "max-connections", 0, "open more `connections` while all are busy, up to this total (plain http1 and tcp; default: --connections)")
 	flags.StringVarP(&f.rate, "rate", "r", d.Rate.String(), "requests per second, or max")
-	flags.DurationVarP(&f.duration, "duration", "d", defaultLoadDuration, "length of the schedule; traces and steps have their own")
+	flags.DurationVarP(&f.duration, "duration", "d", defaultLoadDuration, "length of the schedule; steps have their own")
 	flags.StringVar(&f.arrival, "arrival", d.Arrival, "poisson, uniform, or burst (all connections at one instant)")
 	flags.StringVar(&f.protocol, "protocol", "", protocol.List(protocol.Names(nil))+" (default: by the URL's scheme)")
 	flags.StringVar(&f.method, "method", "", "HTTP `method` (default GET, or POST with a payload)")
@@ -51,7 +51,6 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.threads, "threads", 1, "event loops for plain http1 and tcp")
 	flags.StringVar(&f.ramp, "ramp", "", "instead of a rate, `FROM:TO` rps over the duration, or FROM:TO:TIME")
 	flags.StringVar(&f.steps, "steps", "", "instead of a rate, `RATE:TIME,RATE:TIME,...`")
-	flags.StringVar(&f.trace, "trace", "", "instead of a rate, replay a `FILE`: a line per request, offset in seconds, and optionally payload bytes")
 	flags.Uint64Var(&f.seed, "seed", d.Seed, "seed of the schedule: the same seed sends at the same times")
 	flags.DurationVar(&f.timeout, "timeout", secondsOf(d.TimeoutS), "request timeout")
 	flags.DurationVar(&f.drain, "drain", secondsOf(d.DrainS), "how long to wait for outstanding requests at the end")
@@ -92,13 +91,13 @@ func (f *loadFlags) spec(url string, changed func(string) bool) (load.Spec, erro
 
 func (f *loadFlags) setRate(s *load.Spec, changed func(string) bool) error {
 	given := 0
-	for _, name := range []string{"rate", "ramp", "steps", "trace"} {
+	for _, name := range []string{"rate", "ramp", "steps"} {
 		if changed(name) {
 			given++
 		}
 	}
 	if given > 1 {
-		return errs.WithHint(errs.Usage("--rate, --ramp, --steps and --trace are mutually exclusive"), "give one of them")
+		return errs.WithHint(errs.Usage("--rate, --ramp and --steps are mutually exclusive"), "give one of them")
 	}
 	var err error
 	switch {
@@ -111,15 +110,6 @@ func (f *loadFlags) setRate(s *load.Spec, changed func(string) bool) error {
 		s.Shape, length, err = parseSteps(f.steps)
 		if !changed("duration") {
 			s.DurationS = length
-		}
-	case changed("trace"):
-		if changed("arrival") {
-			return errs.Usage("--trace and --arrival are mutually exclusive")
-		}
-		s.Rate, s.Arrival = 0, load.Recorded
-		if s.Trace, err = readTrace(f.trace); err == nil && !changed("duration") {
-			last := s.Trace.OffsetsNS[len(s.Trace.OffsetsNS)-1]
-			s.DurationS = max(0.001, float64(last+1)/1e9)
 		}
 	default:
 		if s.Rate, err = rate.Parse(f.rate); err != nil {
@@ -166,15 +156,6 @@ func parseSteps(text string) (*arrival.Shape, float64, error) {
 		length += d.Seconds()
 	}
 	return shape, length, nil
-}
-
-func readTrace(path string) (*arrival.Trace, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, errs.WithHint(err, "--trace takes a text file: a line per request, its offset in seconds, and optionally its payload in bytes")
-	}
-	defer file.Close()
-	return arrival.ParseTrace(path, file)
 }
 
 func (f *loadFlags) setRequest(s *load.Spec, changed func(string) bool) error {

@@ -218,7 +218,7 @@ func drawn(seed uint64, rps int) *load.Result {
 			return hdrhistogram.NewPacked(h.LowestTrackableValue(), h.HighestTrackableValue(), int(h.SignificantFigures()))
 		}
 		iv := load.Interval{Index: i, StartNS: int64(float64(i) * interval * 1e9), DurationNS: int64(interval * 1e9),
-			Intended: empty(), Send: empty(), Lag: empty(), Wait: empty(), Account: load.Account{Failed: map[string]int64{}}}
+			Intended: empty(), Send: empty(), Lag: empty(), Wait: empty(), Counts: load.Counts{Account: load.Account{Failed: map[string]int64{}}}}
 		for range int(float64(rps) * interval) {
 			iv.Scheduled++
 			iv.Completed++

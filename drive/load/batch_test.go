@@ -84,7 +84,7 @@ func TestUnread(t *testing.T) {
 	for limit := time.Now().Add(time.Minute); l.rec.inFlight > 0 && time.Now().Before(limit); {
 		l.handle(l.sockets.wait(int64(time.Millisecond)), l.now(), one)
 	}
-	if made := l.conns[0].req.tally.connects; l.rec.done.completed.Load() != 1 || l.rec.done.failed.Load() != 0 || made != 1 {
+	if made := l.conns[0].req.tally.Connects; l.rec.done.completed.Load() != 1 || l.rec.done.failed.Load() != 0 || made != 1 {
 		t.Errorf("%d completed, %d failed, %d connections made", l.rec.done.completed.Load(), l.rec.done.failed.Load(), made)
 	}
 }

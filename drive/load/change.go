@@ -163,7 +163,7 @@ func (r *Running) changeAt(rps float64, at int64) (RateChange, error) {
 
 // cut ends the schedule at an instant, which at returns for a minimum lead. A schedule that
 // can change has no request from then on, however late an event loop learns of the end.
-// Others (rate max, traces) may send requests that were due when it learned.
+// Rate max may send requests that were due when it learned.
 func (r *Running) cut(d *deadline, at func(lead time.Duration) int64) {
 	r.changer.mu.Lock()
 	defer r.changer.mu.Unlock()
@@ -172,7 +172,7 @@ func (r *Running) cut(d *deadline, at func(lead time.Duration) int64) {
 		return
 	default:
 	}
-	changing := !r.spec.Rate.IsMax() && r.spec.Trace == nil
+	changing := !r.spec.Rate.IsMax()
 	for lead := changeLead; changing && lead <= maxChangeLead; lead *= 2 {
 		end := at(lead)
 		if end >= d.end.Load() {
@@ -199,8 +199,6 @@ func (r *Running) mayChange(rps float64) error {
 	switch {
 	case r.spec.Rate.IsMax():
 		return errors.New("rate_rps: a run at rate max has no schedule that could change")
-	case r.spec.Trace != nil:
-		return errors.New("rate_rps: a run that replays a trace has no rate that could change")
 	case !(rps >= 0 && rps <= maxRateRPS) || math.Signbit(rps):
 		return fmt.Errorf("rate_rps %v: want requests per second, between 0 and %.0f", rps, maxRateRPS)
 	}
@@ -227,10 +225,8 @@ func (e *every) Next() (arrival.Request, bool) {
 	return req, ok
 }
 
-// Change implements [arrival.Changing], as long as the schedule does.
-func (e *every) Change(at int64, rps float64) { e.schedule.(arrival.Changing).Change(at, rps) }
+// Change implements [arrival.Schedule].
+func (e *every) Change(at int64, rps float64) { e.schedule.Change(at, rps) }
 
-// Again implements [arrival.Changing].
-func (e *every) Again(r arrival.Request) (arrival.Request, bool) {
-	return e.schedule.(arrival.Changing).Again(r)
-}
+// Again implements [arrival.Schedule].
+func (e *every) Again(r arrival.Request) (arrival.Request, bool) { return e.schedule.Again(r) }

@@ -75,7 +75,7 @@ func TestChangedSchedule(t *testing.T) {
 		schedule := func() arrival.Schedule {
 			return &every{schedule: spec.schedule(), n: threads, skip: loop}
 		}
-		want := schedule().(arrival.Changing)
+		want := schedule()
 		for _, c := range changes {
 			want.Change(c.AtNS, c.RPS*spec.portion())
 		}
@@ -289,7 +289,6 @@ func TestSetRateRefusals(t *testing.T) {
 		rps    float64
 	}{
 		"max":      {func(s *Spec) { s.Rate = rate.Max }, 5},
-		"trace":    {func(s *Spec) { s.Rate, s.Arrival, s.Trace = 0, Recorded, &arrival.Trace{OffsetsNS: []int64{0, 5e9}} }, 5},
 		"negative": {func(*Spec) {}, -1},
 		"NaN":      {func(*Spec) {}, math.NaN()},
 		"too many": {func(*Spec) {}, 1e7},

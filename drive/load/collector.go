@@ -149,18 +149,10 @@ func (c *collector) recycle(t *tally) {
 }
 
 func (t *tally) add(u *tally) {
-	t.scheduled += u.scheduled
-	t.completed += u.completed
+	t.Counts.add(&u.Counts)
 	for k := range t.failed {
 		t.failed[k] += u.failed[k]
 	}
-	t.unfinished += u.unfinished
-	t.within.add(u.within)
-	t.clamped += u.clamped
-	t.maxInFlight += u.maxInFlight
-	t.bytesSent += u.bytesSent
-	t.bytesRead += u.bytesRead
-	t.connects += u.connects
 	t.intended.merge(&u.intended)
 	t.send.merge(&u.send)
 	t.lag.merge(&u.lag)
@@ -176,15 +168,11 @@ func (c *collector) pack(t *tally) (Interval, Summary) {
 	}
 	iv := Interval{
 		Index: t.index, StartNS: int64(t.index) * c.interval, DurationNS: c.interval,
-		Account: Account{
-			Scheduled: t.scheduled, Completed: t.completed, Unfinished: t.unfinished, Failed: map[string]int64{},
-		},
-		Within:   t.within,
+		Counts:   t.Counts,
 		Intended: t.intended.pack(), Send: send.pack(), Lag: t.lag.pack(), Wait: t.wait.pack(),
-		Clamped: t.clamped, MaxInFlight: t.maxInFlight,
-		BytesSent: t.bytesSent, BytesRead: t.bytesRead, Connects: t.connects,
-		CPU: c.edges.between(t.index), Gaps: t.gaps, Serial: t.serial,
+		Gaps: t.gaps, Serial: t.serial,
 	}
+	iv.CPU, iv.Failed = c.edges.between(t.index), map[string]int64{}
 	for k, n := range t.failed {
 		if n > 0 {
 			iv.Failed[kinds[k]] = n

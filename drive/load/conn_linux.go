@@ -40,7 +40,6 @@ type conn struct {
 	fresh      bool  // made for its request: no other was answered on it
 	heard      bool  // part of the response has arrived
 	prev, next int32 // in loop.waiting or loop.resting
-	size       int32 // payload of the request while it connects
 	freeAt     int64
 	written    int64 // bytes, on this socket
 	before     int64 // of these, before the request in flight
@@ -57,7 +56,6 @@ func (l *loop) send(c *conn, due arrival.Request, free, now int64) {
 	c.req.rate = due.RateRPS
 	l.rec.sent(&c.req, free, now)
 	l.waiting.push(l.conns, c.id)
-	c.size = due.PayloadBytes
 	if l.careful && !l.watching && c.state == idle && sysClosed(c.fd) {
 		l.shut(c, true) // it would have been noticed if the loop had not slept
 	}
@@ -70,7 +68,7 @@ func (l *loop) send(c *conn, due arrival.Request, free, now int64) {
 
 // open starts to connect for the request that waits for the connection.
 func (l *loop) open(c *conn, now int64) {
-	c.req.tally.connects++
+	c.req.tally.Connects++
 	if errno := l.connect(c); errno != 0 {
 		l.failed(c, failConnect, now, errno)
 	}
@@ -99,10 +97,10 @@ func (l *loop) connect(c *conn) unix.Errno {
 // write starts to write the request on an open connection.
 func (l *loop) write(c *conn) {
 	c.state, c.heard, c.before = busy, false, c.written
-	b := l.wire.request(&c.scratch, c.size, c.req.n)
+	b := l.wire.request(&c.scratch, c.req.n)
 	c.answer.begin(b)
 	c.out = b
-	c.req.tally.bytesSent += int64(len(b))
+	c.req.tally.BytesSent += int64(len(b))
 	l.flush(c)
 	if len(c.out) > 0 {
 		l.heed(c)
@@ -211,7 +209,7 @@ func (l *loop) read(c *conn, events uint32, now int64) int64 {
 		}
 		now = l.now()
 		c.heard = true
-		c.req.tally.bytesRead += int64(n)
+		c.req.tally.BytesRead += int64(n)
 		l.large = l.large || n > lazyBytes
 		b := l.buf[:n]
 		if len(c.in) > 0 {
@@ -290,7 +288,7 @@ func (l *loop) lost(c *conn, kind failure, now int64, why error) {
 		l.failed(c, kind, now, why)
 		return
 	}
-	c.req.tally.bytesSent -= int64(len(l.wire.request(&c.scratch, c.size, c.req.n)))
+	c.req.tally.BytesSent -= int64(len(l.wire.request(&c.scratch, c.req.n)))
 	l.shut(c, true)
 	l.open(c, now)
 }

@@ -3,18 +3,15 @@ package load
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/record/rate"
 )
 
@@ -135,7 +132,7 @@ func checkResult(t *testing.T, r *Result) {
 	var times []int64
 	if s := r.Spec.schedule(); s != nil {
 		for _, c := range r.Changes {
-			s.(arrival.Changing).Change(c.AtNS, c.RPS*r.Spec.portion())
+			s.Change(c.AtNS, c.RPS*r.Spec.portion())
 		}
 		for {
 			req, ok := s.Next()
@@ -459,25 +456,5 @@ func TestTCPEcho(t *testing.T) {
 	spec.URL = "tcp://" + liar
 	if w := mustRun(t, spec).Total(); w.Failed[FailProtocol] != w.Scheduled {
 		t.Errorf("a changed echo passed: %+v", w.Account)
-	}
-}
-
-func TestTraceSizes(t *testing.T) {
-	var sum atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n, _ := io.Copy(io.Discard, r.Body)
-		sum.Add(n)
-		if r.Method != "POST" {
-			w.WriteHeader(400)
-		}
-	}))
-	defer server.Close()
-	spec, err := ParseSpec([]byte(fmt.Sprintf(`{"url": %q, "connections": 2, "duration_s": 0.1, "drain_s": 30, "trace": {"offsets_ns": [0, 0, 1000000, 20000000, 99000000, 5000000000], "payload_bytes": [5, 0, 70000, 1, 3, 100]}}`, server.URL)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := mustRun(t, spec).Total()
-	if w.Scheduled != 5 || w.Completed != 5 || sum.Load() != 70009 {
-		t.Errorf("%+v, the server read %d bytes", w.Account, sum.Load())
 	}
 }

@@ -364,7 +364,7 @@ func TestNoServerTakes(t *testing.T) {
 				if err := c.connect(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				out := c.call(t.Context(), job{size: -1})
+				out := c.call(t.Context(), 0)
 				if !out.failed || out.kind != failReset || out.connections > 2*mostTries {
 					t.Errorf("%s after %d connections (%v)", kinds[out.kind], out.connections, out.why)
 				}

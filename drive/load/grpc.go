@@ -32,7 +32,6 @@ type grpcCaller struct {
 	dialer  *dialer
 	method  string
 	payload []byte
-	size    int
 	header  metadata.MD
 	own     own
 	keep    bool
@@ -65,7 +64,7 @@ const reconnectWait = closeGrace * time.Nanosecond
 func newGRPCCaller(spec *Spec, t target, d *dialer) caller {
 	c := &grpcCaller{
 		dialer: d, method: t.path,
-		payload: spec.payload(), size: spec.payloadSize(), header: metadata.MD{}, own: newOwn(spec), keep: spec.KeepAlive,
+		payload: spec.payload(), header: metadata.MD{}, own: newOwn(spec), keep: spec.KeepAlive,
 		patience: spec.patience(),
 	}
 	for _, h := range spec.Headers {
@@ -191,13 +190,9 @@ func (c *grpcCaller) close() {
 	}
 }
 
-func (c *grpcCaller) call(ctx context.Context, job job) outcome {
+func (c *grpcCaller) call(ctx context.Context, number int64) outcome {
 	out := outcome{}
-	n := c.size
-	if job.size >= 0 {
-		n = int(job.size)
-	}
-	if md := c.own.metadata(c.header, job.n); len(md) > 0 {
+	if md := c.own.metadata(c.header, number); len(md) > 0 {
 		ctx = metadata.NewOutgoingContext(ctx, md)
 	}
 	for try := 1; ; try++ {
@@ -211,9 +206,9 @@ func (c *grpcCaller) call(ctx context.Context, job job) outcome {
 			a.before, a.heard = a.below.written.Load(), a.below.heard.Load()
 		}
 		reply := rawgrpc.Message{SizeOnly: true}
-		err = conn.Invoke(ctx, c.method, &rawgrpc.Message{Body: c.payload[:n]}, &reply,
+		err = conn.Invoke(ctx, c.method, &rawgrpc.Message{Body: c.payload}, &reply,
 			grpc.Peer(&a.peer), grpc.Header(&a.header), grpc.Trailer(&a.trailer))
-		out.bytesSent, out.bytesRead = int64(n), reply.Size
+		out.bytesSent, out.bytesRead = int64(len(c.payload)), reply.Size
 		out.connections += conn.begun.Swap(0)
 		silent := ctx.Err() != nil && conn.below.Load() == a.below && (a.below == nil || a.below.heard.Load() == a.heard)
 		c.release(conn, !c.keep || silent)

@@ -73,7 +73,7 @@ func TestGRPCKinds(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
-			out := c.call(ctx, job{size: -1})
+			out := c.call(ctx, 0)
 			if !out.failed || out.kind != tt.kind || out.status != int(tt.status) {
 				t.Errorf("%s, status %d (%v)", kinds[out.kind], out.status, out.why)
 			}
@@ -88,7 +88,7 @@ func TestGRPCKinds(t *testing.T) {
 		l.Close()
 		c := newGRPCCaller(&Spec{KeepAlive: true, TimeoutS: 30}, target{hostPort: addr, path: "/a.B/C"}, &dialer{addr: addr})
 		defer c.close()
-		if out := c.call(t.Context(), job{size: -1}); !out.failed || out.kind != failConnect {
+		if out := c.call(t.Context(), 0); !out.failed || out.kind != failConnect {
 			t.Errorf("%s (%v)", kinds[out.kind], out.why)
 		}
 	})

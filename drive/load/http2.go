@@ -30,7 +30,6 @@ type http2Caller struct {
 	header    http.Header
 	own       own
 	payload   []byte
-	size      int
 	keep      bool
 	expected  *statuses
 
@@ -59,7 +58,7 @@ func newHTTP2Caller(spec *Spec, t target, d *dialer) caller {
 		// open another connection or fail.
 		transport: &http2.Transport{AllowHTTP: true, DisableCompression: true, StrictMaxConcurrentStreams: true},
 		method:    spec.method(), url: scheme + "://" + t.hostPort + t.path, host: t.hostPort,
-		header: http.Header{"User-Agent": {"meshtrial"}}, payload: spec.payload(), size: spec.payloadSize(),
+		header: http.Header{"User-Agent": {"meshtrial"}}, payload: spec.payload(),
 		keep: spec.KeepAlive, patience: spec.patience(), own: newOwn(spec), expected: spec.expectedStatuses(),
 	}
 	for _, h := range spec.Headers {
@@ -126,22 +125,18 @@ func (c *http2Caller) look(now time.Time) {
 	}
 }
 
-func (c *http2Caller) call(ctx context.Context, job job) outcome {
+func (c *http2Caller) call(ctx context.Context, n int64) outcome {
 	out := outcome{}
-	n := c.size
-	if job.size >= 0 {
-		n = int(job.size)
-	}
 	var body io.Reader
-	if n > 0 {
-		body = bytes.NewReader(c.payload[:n])
+	if len(c.payload) > 0 {
+		body = bytes.NewReader(c.payload)
 	}
 	req, err := http.NewRequestWithContext(ctx, c.method, c.url, body)
 	if err != nil {
 		out.fail(failOther, err)
 		return out
 	}
-	req.Header, req.Host = c.own.header(c.header, job.n), c.host
+	req.Header, req.Host = c.own.header(c.header, n), c.host
 	conn, resp, made, err := c.send(req)
 	out.connections = made
 	if conn == nil {
@@ -149,7 +144,7 @@ func (c *http2Caller) call(ctx context.Context, job job) outcome {
 		return out
 	}
 	if err == nil {
-		out.bytesSent = int64(n)
+		out.bytesSent = int64(len(c.payload))
 		out.bytesRead, err = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}

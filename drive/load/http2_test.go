@@ -86,7 +86,7 @@ func TestHTTP2WaitsOnTheNext(t *testing.T) {
 	}
 	until("the server's settings", func(s http2.ClientConnState) bool { return s.MaxConcurrentStreams == 1 })
 	done := make(chan outcome, 2)
-	ask := func() { done <- c.call(ctx, job{size: -1}) }
+	ask := func() { done <- c.call(ctx, 0) }
 	go ask()
 	until("a request on its way", func(s http2.ClientConnState) bool { return s.StreamsActive == 1 })
 	go ask()

@@ -14,7 +14,7 @@ import (
 
 // drawResult draws a result with n intervals.
 func drawResult(t *rapid.T, n int) *Result {
-	r := &Result{Spec: DefaultSpec("http://h/"), Version: "v", Start: time.UnixMilli(1_790_000_000_000), Replicas: 1, EndNS: int64(n) * 250e6}
+	r := &Result{Spec: DefaultSpec("http://h/"), Start: time.UnixMilli(1_790_000_000_000), Replicas: 1, EndNS: int64(n) * 250e6}
 	value := rapid.Int64Range(0, histHighest)
 	for i := range n {
 		iv := emptyInterval(&Interval{Index: i, StartNS: int64(i) * 250e6})

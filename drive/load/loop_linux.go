@@ -203,7 +203,7 @@ func (l *loop) dispatch(now, end int64) int64 {
 		l.changes(now)
 		head := l.cursor.head
 		if l.max {
-			head.Offset, head.PayloadBytes = max(now, 0), -1
+			head.Offset = max(now, 0)
 		}
 		if head.Offset > now || head.Offset >= end {
 			break

@@ -2,10 +2,8 @@ package load
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -198,43 +196,12 @@ func TestScheduleOfRuns(t *testing.T) {
 	}
 }
 
-// At rate max and of traces there is no process to keep.
+// At rate max there is no process to keep.
 func TestNoSchedule(t *testing.T) {
 	fast := tcpServer(t, answering(func(int64) string { return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" }))
-	maximal, traced := DefaultSpec("http://"+fast+"/"), DefaultSpec("http://"+fast+"/")
-	maximal.Rate = rate.Max
-	traced.Rate, traced.Arrival, traced.Trace = 0, Recorded, &arrival.Trace{OffsetsNS: []int64{0, 1e6, 5e6, 9e6}}
-	for name, spec := range map[string]Spec{"max": maximal, "trace": traced} {
-		spec.DurationS, spec.IntervalS = 0.1, 0.05
-		r, err := Run(context.Background(), spec, nil)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if s := r.Total().Schedule(); s != nil {
-			t.Errorf("%s: %+v", name, s)
-		}
-	}
-}
-
-// Gaps that no generator wrote are no result.
-func TestDamagedGaps(t *testing.T) {
-	for what, gaps := range map[string]string{
-		"":                   `{"count":[1,0,2],"sum":2.5,"off":1}`,
-		"a bin below zero":   `{"count":[1,-1],"sum":0,"off":0}`,
-		"more bins than any": `{"count":[` + strings.Repeat("1,", 64) + `1],"sum":1,"off":1}`,
-		"a sum below zero":   `{"count":[1],"sum":-1,"off":0}`,
-	} {
-		var j gapsJSON
-		err := json.Unmarshal([]byte(gaps), &j)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g, err := j.in()
-		if (err == nil) != (what == "") {
-			t.Errorf("%s: %v", what, err)
-		}
-		if what == "" && (g.N != 3 || g.Count[2] != 2) {
-			t.Errorf("%+v", g)
-		}
+	spec := DefaultSpec("http://" + fast + "/")
+	spec.Rate, spec.DurationS, spec.IntervalS = rate.Max, 0.1, 0.05
+	if s := mustRun(t, spec).Total().Schedule(); s != nil {
+		t.Errorf("%+v", s)
 	}
 }

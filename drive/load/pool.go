@@ -16,9 +16,9 @@ type caller interface {
 	// connect opens the connection if it is not open. The error has a kind of
 	// failure where that is known.
 	connect(ctx context.Context) error
-	// call makes one request, which fails once ctx ends. It opens a closed
+	// call makes request number n, which fails once ctx ends. It opens a closed
 	// connection.
-	call(ctx context.Context, job job) outcome
+	call(ctx context.Context, n int64) outcome
 	// close closes the connection; a call in flight fails.
 	close()
 }
@@ -40,16 +40,10 @@ func (o *outcome) fail(kind failure, why error) { o.failed, o.kind, o.why = true
 type slot struct {
 	id     int32
 	caller caller
-	jobs   chan job
+	jobs   chan int64 // numbers of the requests to make
 	freeAt int64
 	req    request
 	busy   bool
-}
-
-// job is a request to make.
-type job struct {
-	size int32 // payload bytes, -1 for the fixed size
-	n    int64 // number of the request
 }
 
 // pool sends a schedule over libraries that block. One goroutine paces: it waits with
@@ -121,7 +115,7 @@ func newPool(parts setup) (*pool, error) {
 	}
 	for i := range p.slots {
 		// Successive slots use different connections.
-		p.slots[i] = slot{id: int32(i), caller: callers[i%len(callers)], jobs: make(chan job, 1)}
+		p.slots[i] = slot{id: int32(i), caller: callers[i%len(callers)], jobs: make(chan int64, 1)}
 		p.free.push(int32(i))
 	}
 	return p, nil
@@ -212,16 +206,16 @@ func (p *pool) run() {
 
 // serve makes the requests of one slot.
 func (p *pool) serve(s *slot) {
-	for job := range s.jobs {
-		for p.one(s, job) {
-			job.size, job.n = -1, s.req.n
+	for n := range s.jobs {
+		for p.one(s, n) {
+			n = s.req.n
 		}
 	}
 }
 
-// one makes one request. It reports whether the slot has another one already, as at
+// one makes request number n. It reports whether the slot has another one already, as at
 // rate max.
-func (p *pool) one(s *slot, job job) (again bool) {
+func (p *pool) one(s *slot, n int64) (again bool) {
 	sent := p.now()
 	ctx, cancel := context.WithDeadline(p.ctx, p.epoch.Add(time.Duration(sent)+p.timeout))
 	defer cancel()
@@ -233,7 +227,7 @@ func (p *pool) one(s *slot, job job) (again bool) {
 	p.rec.sent(&s.req, s.freeAt, sent)
 	p.mu.Unlock()
 
-	out := s.caller.call(ctx, job)
+	out := s.caller.call(ctx, n)
 
 	done := p.now()
 	p.mu.Lock()
@@ -242,9 +236,9 @@ func (p *pool) one(s *slot, job job) (again bool) {
 		return false
 	}
 	t := s.req.tally
-	t.bytesSent += out.bytesSent
-	t.bytesRead += out.bytesRead
-	t.connects += out.connections
+	t.BytesSent += out.bytesSent
+	t.BytesRead += out.bytesRead
+	t.Connects += out.connections
 	if out.failed {
 		p.rec.fail(&s.req, out.kind, done, out.status)
 		p.why.add(out.kind, out.why)
@@ -316,7 +310,7 @@ func (p *pool) dispatch(now, end int64) (sent int) {
 	for n := p.free.n; n > 0; n-- {
 		head := p.cursor.head
 		if p.max {
-			head.Offset, head.PayloadBytes = max(now, 0), -1
+			head.Offset = max(now, 0)
 		}
 		if head.Offset > now || head.Offset >= end {
 			break
@@ -326,7 +320,7 @@ func (p *pool) dispatch(now, end int64) (sent int) {
 		p.rec.admit(&s.req, head.Offset)
 		s.req.rate = head.RateRPS
 		s.busy = true
-		s.jobs <- job{head.PayloadBytes, s.req.n} // has room: the slot was free
+		s.jobs <- s.req.n // has room: the slot was free
 		if !p.max {
 			p.cursor.advance()
 		}

@@ -48,17 +48,9 @@ func classify(err error) failure {
 type tally struct {
 	index       int
 	end         int64 // ns
-	scheduled   int64
-	completed   int64
-	failed      [len(kinds)]int64
-	unfinished  int64
 	outstanding int64
-	clamped     int64
-	maxInFlight int
-	within      Within
-	bytesSent   int64
-	bytesRead   int64
-	connects    int64
+	Counts      // but for Failed, which is failed
+	failed      [len(kinds)]int64
 
 	intended, send, lag, wait durations
 
@@ -80,7 +72,7 @@ func (t *tally) reset() {
 // record adds ns to d. Values above the range are counted and recorded as its end.
 func (t *tally) record(d *durations, ns int64) {
 	if ns > histHighest {
-		t.clamped++
+		t.Clamped++
 		ns = histHighest
 	}
 	d.add(max(ns, 0))
@@ -148,12 +140,10 @@ func (r *recorder) admit(req *request, intended int64) {
 	if r.log != nil {
 		req.entry = r.log.add(intended)
 	}
-	t.scheduled++
+	t.Scheduled++
 	t.outstanding++
 	r.inFlight++
-	if r.inFlight > t.maxInFlight {
-		t.maxInFlight = r.inFlight
-	}
+	t.MaxInFlight = max(t.MaxInFlight, r.inFlight)
 }
 
 // sent records when an admitted request was sent, and since when a connection was free.
@@ -179,7 +169,7 @@ func (r *recorder) within(now int64) *Within {
 	if r.deadline != nil && now >= r.deadline.end.Load() {
 		return &r.late
 	}
-	return &r.at(now).within
+	return &r.at(now).Within
 }
 
 // complete records a complete response and its status at time now.
@@ -188,7 +178,7 @@ func (r *recorder) complete(req *request, now int64, status int) {
 	r.done.completed.Add(1)
 	r.within(now).Answered++
 	t := req.tally
-	t.completed++
+	t.Completed++
 	t.outstanding--
 	t.record(&t.intended, now-req.intended)
 	if !r.closed {
@@ -220,7 +210,7 @@ func (r *recorder) fail(req *request, kind failure, now int64, status int) {
 
 // abandon records a request that is in flight at the end.
 func (r *recorder) abandon(req *request) {
-	req.tally.unfinished++
+	req.tally.Unfinished++
 	req.tally.outstanding--
 	r.inFlight--
 }
@@ -228,8 +218,8 @@ func (r *recorder) abandon(req *request) {
 // missed records a request that was due but never sent.
 func (r *recorder) missed(intended int64) {
 	t := r.at(intended)
-	t.scheduled++
-	t.unfinished++
+	t.Scheduled++
+	t.Unfinished++
 	r.n += r.stride
 	if r.log != nil {
 		r.log.add(intended)

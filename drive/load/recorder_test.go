@@ -1,9 +1,7 @@
 package load
 
 import (
-	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -80,13 +78,13 @@ func TestRecorder(t *testing.T) {
 			if got.index != i {
 				t.Fatalf("interval %d at place %d", got.index, i)
 			}
-			if got.within != within[i] {
-				t.Fatalf("interval %d: %+v ended within it, want %+v", i, got.within, within[i])
+			if got.Within != within[i] {
+				t.Fatalf("interval %d: %+v ended within it, want %+v", i, got.Within, within[i])
 			}
-			if g := [4]int64{got.scheduled, got.completed, got.failed[failReset], got.unfinished}; g != want[i] {
+			if g := [4]int64{got.Scheduled, got.Completed, got.failed[failReset], got.Unfinished}; g != want[i] {
 				t.Fatalf("interval %d: %v, want %v", i, g, want[i])
 			}
-			if got.scheduled != got.completed+got.failed[failReset]+got.unfinished {
+			if got.Scheduled != got.Completed+got.failed[failReset]+got.Unfinished {
 				t.Fatalf("interval %d does not balance", i)
 			}
 			slices.Sort(latency[i])
@@ -158,39 +156,13 @@ func buckets(h *hdrhistogram.PackedHistogram) (out [][2]int64) {
 	return out
 }
 
-// BenchmarkInterval is what filing the requests of one interval costs, and to pack it.
-func BenchmarkInterval(b *testing.B) {
-	for _, n := range []int{25, 125, 500, 4000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			const interval = 100e6
-			c := newCollector(1, interval, false, newEdges(interval), func(Interval, Summary) {})
-			rec := c.recorder(0)
-			rec.seal = func(t *tally) {
-				c.pack(t)
-				c.recycle(t)
-			}
-			var req request
-			r := rand.New(rand.NewPCG(1, 2))
-			for i := range int64(b.N) {
-				for k := range int64(n) {
-					at := i*interval + k*interval/int64(n)
-					rec.admit(&req, at)
-					rec.sent(&req, at-1000, at+r.Int64N(60_000))
-					rec.complete(&req, at+60_000+int64(r.ExpFloat64()*1e5), 200)
-				}
-				rec.sealUpTo((i + 1) * interval)
-			}
-		})
-	}
-}
-
 func TestClamping(t *testing.T) {
 	tl := newTally()
 	tl.record(&tl.intended, 3*histHighest)
 	tl.record(&tl.intended, -5)
 	h := tl.intended.pack()
-	if tl.clamped != 1 || h.TotalCount() != 2 {
-		t.Errorf("clamped %d of %d", tl.clamped, h.TotalCount())
+	if tl.Clamped != 1 || h.TotalCount() != 2 {
+		t.Errorf("clamped %d of %d", tl.Clamped, h.TotalCount())
 	}
 	if got := float64(h.Max()); math.Abs(got-histHighest) > 0.001*histHighest {
 		t.Errorf("max %v", got)
@@ -279,7 +251,7 @@ func TestCollectorAddsShards(t *testing.T) {
 	for _, shard := range [][]int{{0, 1, 2}, {0, 1}} { // one shard went on alone
 		for _, i := range shard {
 			x := c.fresh()
-			x.index, x.scheduled, x.completed = i, 2, 1
+			x.index, x.Scheduled, x.Completed = i, 2, 1
 			x.failed[failEOF] = 1
 			x.record(&x.intended, int64(50+i))
 			c.seal(x)

@@ -187,7 +187,7 @@ const maxBacklog = 0.01
 // only growth over the second half counts. Where the rate changes, so does the backlog.
 func (r *Result) overloadWarning() string {
 	half := len(r.Intervals) / 2
-	if half == 0 || r.Spec.Rate.IsMax() || r.Spec.Arrival == Recorded || r.Spec.shape().Kind != arrival.Constant || len(r.Changes) > 0 {
+	if half == 0 || r.Spec.Rate.IsMax() || r.Spec.shape().Kind != arrival.Constant || len(r.Changes) > 0 {
 		return ""
 	}
 	w, err := r.Window(half, len(r.Intervals))

@@ -2,7 +2,6 @@ package load
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -258,57 +257,5 @@ func BenchmarkRecorder(b *testing.B) {
 				rec.sealUpTo(at)
 			}
 		})
-	}
-}
-
-// BenchmarkRequestBytes is what an id costs to write.
-func BenchmarkRequestBytes(b *testing.B) {
-	for _, id := range []string{"", "mm-b0-c12-3"} {
-		b.Run("id="+id, func(b *testing.B) {
-			spec := DefaultSpec("http://localhost:80/path")
-			spec.RequestID = id
-			t, err := spec.parseTarget()
-			if err != nil {
-				b.Fatal(err)
-			}
-			w := newHTTPWire(&spec, t)
-			var scratch []byte
-			n := 0
-			for i := range int64(b.N) {
-				n += len(w.request(&scratch, -1, i))
-			}
-			b.SetBytes(int64(n / b.N))
-		})
-	}
-}
-
-// BenchmarkLogStream is what writing and reading one request of a log costs.
-func BenchmarkLogStream(b *testing.B) {
-	store := newLogStore(1, MaxLoggedRequests)
-	go store.fill()
-	defer store.close()
-	s := &shardLog{store: store}
-	n := min(b.N, MaxLoggedRequests)
-	for i := range int64(n) {
-		e := s.add(i * 1_000_000)
-		e.sent, e.done, e.outcome, e.status = e.intended+2000, e.intended+1_234_567, entryOK, 200
-	}
-	var packed bytes.Buffer
-	b.ResetTimer()
-	z, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
-	if err := newRequestLog(&Spec{RequestID: "mm-1"}, time.Now(), []*shardLog{s}).Write(z); err != nil {
-		b.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "write-ns/request")
-	b.ReportMetric(float64(packed.Len())/float64(n), "packed-B/request")
-	r, err := gzip.NewReader(&packed)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := ReadRequests("log", r, func(*RequestsHeader, Request) error { return nil }); err != nil {
-		b.Fatal(err)
 	}
 }

@@ -53,7 +53,7 @@ func (a *Account) add(b Account) {
 	a.Scheduled += b.Scheduled
 	a.Completed += b.Completed
 	a.Unfinished += b.Unfinished
-	if a.Failed == nil {
+	if a.Failed == nil && len(b.Failed) > 0 {
 		a.Failed = map[string]int64{}
 	}
 	for kind, n := range b.Failed {
@@ -85,35 +85,51 @@ func (c CPU) Total() float64 { return c.User + c.System }
 func (c CPU) sub(d CPU) CPU { return CPU{c.User - d.User, c.System - d.System} }
 func (c CPU) add(d CPU) CPU { return CPU{c.User + d.User, c.System + d.System} }
 
+// Counts is what happened to the requests due in a period.
+type Counts struct {
+	Account
+	Within Within `json:"within"`
+	// Clamped counts values above the histograms' 60 s, recorded as 60 s.
+	Clamped int64 `json:"clamped"`
+	// MaxInFlight is the largest number of requests outstanding at once
+	// while requests of an interval were being sent.
+	MaxInFlight int   `json:"max_in_flight"`
+	BytesSent   int64 `json:"bytes_sent"`
+	BytesRead   int64 `json:"bytes_read"`
+	Connects    int64 `json:"connects"` // connections begun for them
+	// CPU is the process's own CPU time between the period's wall-clock edges.
+	CPU CPU `json:"cpu_s"`
+}
+
+func (c *Counts) add(d *Counts) {
+	c.Account.add(d.Account)
+	c.Within.add(d.Within)
+	c.Clamped += d.Clamped
+	c.MaxInFlight += d.MaxInFlight
+	c.BytesSent += d.BytesSent
+	c.BytesRead += d.BytesRead
+	c.Connects += d.Connects
+	c.CPU = c.CPU.add(d.CPU)
+}
+
 // Interval is what happened to the requests due in one interval. Latencies are of completed
 // requests; lag and wait of all that were sent.
 type Interval struct {
-	Index      int
-	StartNS    int64 // since the run's start
-	DurationNS int64
-	Account
-	Within   Within
-	Intended *hdrhistogram.PackedHistogram // done - intended, ns
-	Send     *hdrhistogram.PackedHistogram // done - sent, ns
-	Lag      *hdrhistogram.PackedHistogram // sent - max(intended, free), ns
-	Wait     *hdrhistogram.PackedHistogram // max(0, free - intended), ns
-	// Clamped counts values above the histograms' 60 s, recorded as 60 s.
-	Clamped int64
-	// MaxInFlight is the largest number of requests outstanding at once
-	// while requests of this interval were being sent.
-	MaxInFlight int
-	BytesSent   int64 // for the requests due in the interval
-	BytesRead   int64 // likewise
-	Connects    int64 // connections begun for them
-	// CPU is the process's own CPU time between the interval's wall-clock
-	// edges.
-	CPU CPU
+	Index      int   `json:"index"`
+	StartNS    int64 `json:"start_ns"` // since the run's start
+	DurationNS int64 `json:"duration_ns"`
+	Counts
 	// Gaps are the gaps between the generator's actions on due requests, each
-	// counted with the later one; empty at rate max and for traces.
-	Gaps arrival.Gaps
+	// counted with the later one; empty at rate max.
+	Gaps arrival.Gaps `json:"gaps,omitzero"`
 	// Serial has pairs of successive intended latencies of a thread's requests,
 	// as natural logarithms of nanoseconds, in order of intended time.
-	Serial stat.Serial
+	Serial stat.Serial `json:"latency_pairs,omitzero"`
+
+	Intended *hdrhistogram.PackedHistogram `json:"-"` // done - intended, ns
+	Send     *hdrhistogram.PackedHistogram `json:"-"` // done - sent, ns
+	Lag      *hdrhistogram.PackedHistogram `json:"-"` // sent - max(intended, free), ns
+	Wait     *hdrhistogram.PackedHistogram `json:"-"` // max(0, free - intended), ns
 }
 
 // Summary is a finished interval without its histograms: by intended time, except
@@ -135,33 +151,33 @@ type Summary struct {
 
 // Result is everything a run recorded.
 type Result struct {
-	Spec    Spec
-	Version string    // of this program
-	Start   time.Time // wall clock at offset 0
+	Spec  Spec      `json:"spec"`
+	Start time.Time `json:"start"` // wall clock at offset 0
 	// Intervals are in order and without gaps, the first at index 0.
-	Intervals []Interval
+	Intervals []Interval `json:"-"`
 	// EndNS is when the schedule ended, since the start: the duration, or
 	// earlier if the run was stopped.
-	EndNS int64
+	EndNS int64 `json:"end_ns"`
 	// Interrupted says that the run was cancelled before its schedule ended.
-	Interrupted bool
+	Interrupted bool `json:"interrupted"`
 	// Replicas is how many results were merged into this one, at least 1.
-	Replicas int
+	Replicas int `json:"replicas"`
 	// CPUs is how many CPUs the engine could use: one for each event loop, or for the pool
 	// those that Go's scheduler has; of all generators together.
-	CPUs int
+	CPUs int `json:"cpus"`
 	// Opened is how many connections were open before the first request;
 	// the intervals count those made later. Probes is how many were made to
 	// find an address that answers, and closed without a byte.
-	Opened, Probes int64
+	Opened int64 `json:"opened"`
+	Probes int64 `json:"probes"`
 	// Changes of the rate while the run was under way, in the order in which
 	// they were made.
-	Changes []RateChange
+	Changes []RateChange `json:"rate_changes,omitempty"`
 	// Reasons are the first few different reasons of each kind of failure.
-	Reasons map[string][]string
+	Reasons map[string][]string `json:"failure_reasons,omitempty"`
 	// Requests is the request log, if the Spec asked for one. Streams do not
 	// include it.
-	Requests *RequestLog
+	Requests *RequestLog `json:"-"`
 	// dealt is how many generators divided one schedule, if this is the result of
 	// all of them; else 0.
 	dealt int
@@ -170,26 +186,19 @@ type Result struct {
 // Window is a range of whole intervals, taken together.
 type Window struct {
 	From, To int // intervals From..To-1
-	Account
-	Within Within
+	Counts
 	// BacklogStart and BacklogEnd count requests that were due before the window's
 	// start and end and had not ended by then.
 	BacklogStart, BacklogEnd int64
 
-	StartNS     int64
-	DurationNS  int64
-	Intended    *hdrhistogram.Histogram // ns
-	Send        *hdrhistogram.Histogram
-	Lag         *hdrhistogram.Histogram
-	Wait        *hdrhistogram.Histogram
-	Clamped     int64
-	MaxInFlight int
-	BytesSent   int64
-	BytesRead   int64
-	Connects    int64
-	CPU         CPU
-	Gaps        arrival.Gaps
-	Serial      stat.Serial
+	StartNS    int64
+	DurationNS int64
+	Intended   *hdrhistogram.Histogram // ns
+	Send       *hdrhistogram.Histogram
+	Lag        *hdrhistogram.Histogram
+	Wait       *hdrhistogram.Histogram
+	Gaps       arrival.Gaps
+	Serial     stat.Serial
 	// Reasons are the run's first few reasons of the kinds of failure in the
 	// window; they may be of earlier failures.
 	Reasons map[string][]string
@@ -238,7 +247,7 @@ func (r *Result) Window(from, to int) (*Window, error) {
 		return nil, fmt.Errorf("window of intervals %d..%d: the run has %d", from, to, len(r.Intervals))
 	}
 	w := &Window{
-		From: from, To: to, Account: Account{Failed: map[string]int64{}},
+		From: from, To: to, Counts: Counts{Account: Account{Failed: map[string]int64{}}},
 		Intended: NewHistogram(), Send: NewHistogram(), Lag: NewHistogram(), Wait: NewHistogram(),
 		law: r.law(),
 	}
@@ -254,18 +263,13 @@ func (r *Result) Window(from, to int) (*Window, error) {
 			w.StartNS = iv.StartNS
 		}
 		w.DurationNS += iv.DurationNS
-		w.Account.add(iv.Account)
-		w.Within.add(iv.Within)
+		most := max(w.MaxInFlight, iv.MaxInFlight)
+		w.Counts.add(&iv.Counts)
+		w.MaxInFlight = most
 		iv.Intended.MergeInto(w.Intended)
 		iv.Send.MergeInto(w.Send)
 		iv.Lag.MergeInto(w.Lag)
 		iv.Wait.MergeInto(w.Wait)
-		w.Clamped += iv.Clamped
-		w.MaxInFlight = max(w.MaxInFlight, iv.MaxInFlight)
-		w.BytesSent += iv.BytesSent
-		w.BytesRead += iv.BytesRead
-		w.Connects += iv.Connects
-		w.CPU = w.CPU.add(iv.CPU)
 		w.Gaps.Merge(&iv.Gaps)
 		w.Serial.Merge(&iv.Serial)
 	}
@@ -282,7 +286,7 @@ func Merge(results ...*Result) (*Result, error) {
 		return nil, fmt.Errorf("merge: no results")
 	}
 	first := results[0]
-	out := &Result{Spec: first.Spec, Version: first.Version, Start: first.Start, Changes: first.Changes}
+	out := &Result{Spec: first.Spec, Start: first.Start, Changes: first.Changes}
 	for i, r := range results {
 		if r.Spec.IntervalS != first.Spec.IntervalS {
 			return nil, fmt.Errorf("merge: result %d has intervals of %v s, the first of %v s", i, r.Spec.IntervalS, first.Spec.IntervalS)
@@ -315,25 +319,18 @@ func Merge(results ...*Result) (*Result, error) {
 
 func emptyInterval(like *Interval) Interval {
 	return Interval{
-		Index: like.Index, StartNS: like.StartNS,
+		Index: like.Index, StartNS: like.StartNS, Counts: Counts{Account: Account{Failed: map[string]int64{}}},
 		Intended: newPacked(), Send: newPacked(), Lag: newPacked(), Wait: newPacked(),
 	}
 }
 
 func (iv *Interval) merge(other *Interval) {
 	iv.DurationNS = max(iv.DurationNS, other.DurationNS)
-	iv.Account.add(other.Account)
-	iv.Within.add(other.Within)
+	iv.Counts.add(&other.Counts)
 	iv.Intended.Merge(other.Intended)
 	iv.Send.Merge(other.Send)
 	iv.Lag.Merge(other.Lag)
 	iv.Wait.Merge(other.Wait)
-	iv.Clamped += other.Clamped
-	iv.MaxInFlight += other.MaxInFlight
-	iv.BytesSent += other.BytesSent
-	iv.BytesRead += other.BytesRead
-	iv.Connects += other.Connects
-	iv.CPU = iv.CPU.add(other.CPU)
 	iv.Gaps.Merge(&other.Gaps)
 	iv.Serial.Merge(&other.Serial)
 }

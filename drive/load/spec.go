@@ -24,8 +24,6 @@ const (
 	// Connections/Rate seconds, like closed-loop tools that pace each connection
 	// separately and start all together.
 	Burst = "burst"
-	// Recorded replays a trace.
-	Recorded = "trace"
 )
 
 // Header is one header line of a request.
@@ -43,7 +41,7 @@ type HeaderKey struct {
 
 // Share makes a generator number Index, from 0, of Of generators with otherwise equal Specs
 // that give the rate together, 1/Of each. With Poisson arrivals each has its own seed; with
-// uniform arrivals and traces they take turns; bursts coincide.
+// uniform arrivals they take turns; bursts coincide.
 type Share struct {
 	Index int `json:"index"`
 	Of    int `json:"of"`
@@ -110,7 +108,6 @@ type Spec struct {
 	Rate    rate.Rate      `json:"rate_rps,omitempty"`
 	Arrival string         `json:"arrival"`
 	Shape   *arrival.Shape `json:"shape,omitempty"` // how the rate changes; constant if nil
-	Trace   *arrival.Trace `json:"trace,omitempty"` // for Recorded
 	Seed    uint64         `json:"seed"`
 	// RepeatS repeats Poisson arrivals of a constant rate after that many seconds,
 	// so that all windows of that length have the same ones. 0: never.
@@ -146,7 +143,7 @@ func DefaultSpec(url string) Spec {
 // get their defaults. The Spec is validated.
 func ParseSpec(data []byte) (Spec, error) {
 	spec := DefaultSpec("")
-	spec.Rate = 0 // a shape or a trace excludes it
+	spec.Rate = 0 // a shape excludes it
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&spec); err != nil {
@@ -155,11 +152,8 @@ func ParseSpec(data []byte) (Spec, error) {
 	if dec.More() {
 		return Spec{}, errs.Usage("load spec: at byte %d: more than one JSON value", dec.InputOffset())
 	}
-	if spec.Rate == 0 && spec.Shape == nil && spec.Trace == nil {
+	if spec.Rate == 0 && spec.Shape == nil {
 		spec.Rate = DefaultSpec("").Rate
-	}
-	if spec.Trace != nil && spec.Arrival == Poisson {
-		spec.Arrival = Recorded
 	}
 	return spec, spec.Validate()
 }

@@ -29,7 +29,6 @@ func TestSpecErrors(t *testing.T) {
 		"timeout_s -1":           func(s *Spec) { s.TimeoutS = -1 },
 		"drain_s":                func(s *Spec) { s.DrainS = 1e9 },
 		"arrival \"often\"":      func(s *Spec) { s.Arrival = "often" },
-		"need each other":        func(s *Spec) { s.Arrival = Recorded },
 		"rate_rps -3":            func(s *Spec) { s.Rate = -3 },
 		"exactly one":            func(s *Spec) { s.Shape = &arrival.Shape{Kind: arrival.Ramp, ToRPS: 1, OverS: 1} },
 		"shape: kind":            func(s *Spec) { s.Rate = 0; s.Shape = &arrival.Shape{Kind: "x"} },
@@ -89,7 +88,6 @@ func TestParseSpec(t *testing.T) {
 		`{"url": "http://h/", "rate_rps": -2}`:     "rate_rps -2",
 		`{"url": 3}`:                               "at byte",
 		``:                                         "at byte 0",
-		`{"url": "http://h/", "trace": {"offsets_ns": [2, 1]}}`: "must not decrease",
 	} {
 		if _, err := ParseSpec([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -104,7 +102,7 @@ func FuzzParseSpec(f *testing.F) {
 		`{"url": "http://h:80/", "rate_rps": "max"}`,
 		`{"url": "http://h/", "rate_rps": 5, "arrival": "uniform", "share": {"index": 1, "of": 2}, "request_log": true, "request_id": "mm", "header_key": {"name": "a", "values": 3}, "max_connections": 40, "start_at_unix_ns": 1}`,
 		`{"url": "grpc://h:80", "shape": {"kind": "ramp", "from_rps": 1, "to_rps": 9, "over_s": 2}}`,
-		`{"url": "tcp://h:80", "payload_bytes": 3, "trace": {"offsets_ns": [1, 2]}}`,
+		`{"url": "tcp://h:80", "payload_bytes": 3}`,
 		`{"url": "https://h/", "shape": {"kind": "steps", "steps": [{"rate_rps": 1, "duration_s": 2}]}, "headers": [{"name": "a", "value": "b"}]}`,
 	} {
 		f.Add([]byte(seed))

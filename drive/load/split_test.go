@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"pgregory.net/rapid"
@@ -35,11 +34,8 @@ func TestSplitMakesTheWhole(t *testing.T) {
 		spec.Connections = rapid.IntRange(1, 40).Draw(t, "connections")
 		spec.Threads = rapid.IntRange(1, min(3, spec.Connections)).Draw(t, "threads")
 		spec.Rate = rate.Rate(rapid.Float64Range(0.5, 5000).Draw(t, "rate"))
-		spec.Arrival = rapid.SampledFrom([]string{Poisson, Uniform, Burst, Recorded}).Draw(t, "arrival")
-		switch {
-		case spec.Arrival == Recorded:
-			spec.Rate, spec.Trace = 0, &arrival.Trace{OffsetsNS: []int64{0, 5, 5, 1e6, 2e8, 2e9}}
-		case spec.Arrival == Poisson && rapid.Bool().Draw(t, "repeats"):
+		spec.Arrival = rapid.SampledFrom([]string{Poisson, Uniform, Burst}).Draw(t, "arrival")
+		if spec.Arrival == Poisson && rapid.Bool().Draw(t, "repeats") {
 			spec.RepeatS = rapid.Float64Range(spec.IntervalS, 2).Draw(t, "period")
 		}
 		n := rapid.IntRange(1, spec.Connections).Draw(t, "generators")

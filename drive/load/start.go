@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"syscall"
@@ -63,7 +62,7 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	interval := int64(seconds(spec.IntervalS))
 	r := &Running{
 		Epoch: time.Time{}, spec: spec, done: make(chan struct{}),
-		result: &Result{Spec: spec, Version: version(), Replicas: 1, CPUs: spec.cpus()},
+		result: &Result{Spec: spec, Replicas: 1, CPUs: spec.cpus()},
 	}
 	d := &deadline{}
 	d.end.Store(int64(seconds(spec.DurationS)))
@@ -197,9 +196,6 @@ func (r *Running) finish(d *deadline) {
 
 // schedule returns the requests of a Spec; nil at rate max.
 func (s *Spec) schedule() arrival.Schedule {
-	if s.Trace != nil {
-		return s.takeTurns(s.Trace.Replay(s.DurationS))
-	}
 	if s.Rate.IsMax() {
 		return nil
 	}
@@ -324,18 +320,4 @@ func enoughFiles(connections, threads int) error {
 			"raise the limit (ulimit -n) or use fewer connections")
 	}
 	return nil
-}
-
-// version names this program's build.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return info.Main.Version
 }

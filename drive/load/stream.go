@@ -11,115 +11,31 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
 )
 
 // resultSchema is the version of a Result's encoding.
-const resultSchema = 3
+const resultSchema = 4
 
 // maxKinds limits the kinds of failure that are read.
 const maxKinds = 100
 
 // streamHead is the first line of a streamed result. A line for each interval follows.
 type streamHead struct {
-	Schema      int          `json:"schema"`
-	Version     string       `json:"version"`
-	Spec        Spec         `json:"spec"`
-	StartUnixNS int64        `json:"start_unix_ns"`
-	EndNS       int64        `json:"end_ns"`
-	Interrupted bool         `json:"interrupted"`
-	Replicas    int          `json:"replicas"`
-	CPUs        int          `json:"cpus"`
-	Opened      int64        `json:"opened"`
-	Probes      int64        `json:"probes"`
-	Changes     []RateChange `json:"rate_changes,omitempty"`
-
-	Reasons map[string][]string `json:"failure_reasons,omitempty"`
-	Count   int                 `json:"interval_count"`
+	Schema int `json:"schema"`
+	Count  int `json:"interval_count"`
+	*Result
 }
 
 // streamLine is an interval in a stream. Its histograms are encoded in a form that takes a
 // fraction of the time to read of HdrHistogram's own, compressed one.
 type streamLine struct {
-	Index      int   `json:"index"`
-	StartNS    int64 `json:"start_ns"`
-	DurationNS int64 `json:"duration_ns"`
-	Account
-	Within      Within `json:"within"`
-	Clamped     int64  `json:"clamped"`
-	MaxInFlight int    `json:"max_in_flight"`
-	BytesSent   int64  `json:"bytes_sent"`
-	BytesRead   int64  `json:"bytes_read"`
-	Connects    int64  `json:"connects"`
-	CPU         CPU    `json:"cpu_s"`
-	// Absent where there are none.
-	Gaps   *gapsJSON   `json:"gaps,omitempty"`
-	Serial *serialJSON `json:"latency_pairs,omitempty"`
+	*Interval
 	// Buckets has the lengths of the histograms intended, send, lag and wait, which
 	// follow the line.
 	Buckets [4]int `json:"bucket_bytes"`
-}
-
-// head returns the result without its intervals.
-func (r *Result) head() streamHead {
-	out := streamHead{
-		Schema: resultSchema, Version: r.Version, Spec: r.Spec, StartUnixNS: r.Start.UnixNano(),
-		EndNS: r.EndNS, Interrupted: r.Interrupted, Replicas: r.Replicas, CPUs: r.CPUs, Opened: r.Opened, Probes: r.Probes, Changes: r.Changes,
-		Reasons: r.Reasons, Count: len(r.Intervals),
-	}
-	out.Spec.Trace = nil // it can be large, and whoever started the run has it
-	return out
-}
-
-// bare returns the interval without its histograms.
-func (iv *Interval) bare() streamLine {
-	return streamLine{
-		Index: iv.Index, StartNS: iv.StartNS, DurationNS: iv.DurationNS, Account: iv.Account, Within: iv.Within,
-		Clamped: iv.Clamped, MaxInFlight: iv.MaxInFlight,
-		BytesSent: iv.BytesSent, BytesRead: iv.BytesRead, Connects: iv.Connects, CPU: iv.CPU,
-		Gaps: gapsOut(&iv.Gaps), Serial: serialOut(&iv.Serial),
-	}
-}
-
-// setHead sets everything but the intervals.
-func (r *Result) setHead(in *streamHead) error {
-	if in.Schema != resultSchema {
-		return fmt.Errorf("load result: schema %d, want %d", in.Schema, resultSchema)
-	}
-	if len(in.Reasons) > maxKinds {
-		return fmt.Errorf("load result: reasons of %d kinds of failure", len(in.Reasons))
-	}
-	*r = Result{
-		Spec: in.Spec, Version: in.Version, Start: time.Unix(0, in.StartUnixNS),
-		EndNS: in.EndNS, Interrupted: in.Interrupted, Replicas: in.Replicas, CPUs: in.CPUs, Opened: in.Opened, Probes: in.Probes, Changes: in.Changes,
-	}
-	r.Reasons = mergeReasons(in.Reasons)
-	return nil
-}
-
-// bare returns the interval, which must be number i, with empty histograms.
-func (j *streamLine) bare(i int) (Interval, error) {
-	if j.Index != i {
-		return Interval{}, fmt.Errorf("load result: interval %d stands at place %d", j.Index, i)
-	}
-	if len(j.Failed) > maxKinds {
-		return Interval{}, fmt.Errorf("load result: interval %d: %d kinds of failure", i, len(j.Failed))
-	}
-	iv := Interval{
-		Index: j.Index, StartNS: j.StartNS, DurationNS: j.DurationNS, Account: j.Account, Within: j.Within,
-		Clamped: j.Clamped, MaxInFlight: j.MaxInFlight,
-		BytesSent: j.BytesSent, BytesRead: j.BytesRead, Connects: j.Connects, CPU: j.CPU, Serial: j.Serial.in(),
-		Intended: newPacked(), Send: newPacked(), Lag: newPacked(), Wait: newPacked(),
-	}
-	gaps, err := j.Gaps.in()
-	if err != nil {
-		return Interval{}, fmt.Errorf("load result: gaps of interval %d: %w", i, err)
-	}
-	iv.Gaps = gaps
-	return iv, nil
 }
 
 // mostBuckets limits these lengths: two varints per possible bucket.
@@ -201,14 +117,14 @@ func (b Buckets) each(do func(bucket, count int64) error) error {
 func (r *Result) WriteStream(out io.Writer) error {
 	buffered := bufio.NewWriter(out)
 	lines := json.NewEncoder(buffered)
-	if err := lines.Encode(r.head()); err != nil {
+	if err := lines.Encode(streamHead{resultSchema, len(r.Intervals), r}); err != nil {
 		return fmt.Errorf("load result: %w", err)
 	}
 	var buckets []byte
 	for i := range r.Intervals {
-		line := r.Intervals[i].bare()
+		line := streamLine{Interval: &r.Intervals[i]}
 		buckets = buckets[:0]
-		for k, h := range r.Intervals[i].histograms() {
+		for k, h := range line.histograms() {
 			before := len(buckets)
 			buckets = appendBuckets(buckets, h)
 			line.Buckets[k] = len(buckets) - before
@@ -242,16 +158,21 @@ type Stream struct {
 // NewStream reads the head of a result.
 func NewStream(in io.Reader) (*Stream, error) {
 	s := &Stream{lines: bufio.NewReader(in), in: in}
-	var head streamHead
-	if err := s.line(&head); err != nil {
+	head := streamHead{Result: &s.Result}
+	err := s.line(&head)
+	switch {
+	case err != nil:
+	case head.Schema != resultSchema:
+		err = fmt.Errorf("schema %d, want %d", head.Schema, resultSchema)
+	case head.Count < 0 || head.Count > maxIntervals:
+		err = fmt.Errorf("%d intervals are more than %d, or less than none", head.Count, maxIntervals)
+	case len(s.Reasons) > maxKinds:
+		err = fmt.Errorf("reasons of %d kinds of failure", len(s.Reasons))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("load result: %w", err)
 	}
-	if err := s.setHead(&head); err != nil {
-		return nil, err
-	}
-	if s.Count = head.Count; s.Count < 0 || s.Count > maxIntervals {
-		return nil, fmt.Errorf("load result: %d intervals are more than %d, or less than none", s.Count, maxIntervals)
-	}
+	s.Count, s.Reasons = head.Count, mergeReasons(s.Reasons)
 	return s, nil
 }
 
@@ -285,13 +206,20 @@ func (s *Stream) Next() (*Interval, error) {
 	if s.next == s.Count {
 		return nil, io.EOF
 	}
-	var line streamLine
-	if err := s.line(&line); err != nil {
-		return nil, fmt.Errorf("load result: interval %d of %d: %w", s.next, s.Count, err)
+	iv := emptyInterval(&Interval{})
+	line := streamLine{Interval: &iv}
+	err := s.line(&line)
+	switch {
+	case err != nil:
+	case iv.Index != s.next:
+		err = fmt.Errorf("number %d stands in its place", iv.Index)
+	case len(iv.Failed) > maxKinds:
+		err = fmt.Errorf("%d kinds of failure", len(iv.Failed))
+	default:
+		err = iv.Gaps.Check()
 	}
-	iv, err := line.bare(s.next)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("load result: interval %d of %d: %w", s.next, s.Count, err)
 	}
 	for k, h := range iv.histograms() {
 		n := line.Buckets[k]

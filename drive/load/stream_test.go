@@ -105,7 +105,7 @@ func TestBrokenStreams(t *testing.T) {
 	for name, in := range map[string]io.Reader{
 		"nothing":           strings.NewReader(""),
 		"half a head":       strings.NewReader(lines[0][:20]),
-		"another schema":    strings.NewReader(strings.Replace(text.String(), `"schema":3`, `"schema":9`, 1)),
+		"another schema":    strings.NewReader(strings.Replace(text.String(), `"schema":4`, `"schema":9`, 1)),
 		"too many":          strings.NewReader(strings.Replace(text.String(), `"interval_count":3`, `"interval_count":2000000`, 1)),
 		"fewer than none":   strings.NewReader(strings.Replace(text.String(), `"interval_count":3`, `"interval_count":-1`, 1)),
 		"one is missing":    strings.NewReader(lines[0] + lines[1] + lines[3]),

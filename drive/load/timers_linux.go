@@ -134,16 +134,15 @@ func (c *cursor) settle() {
 }
 
 // change makes the rate rps from offset at on; requests in the ring get their
-// new times. The schedule must be an [arrival.Changing].
+// new times.
 func (c *cursor) change(at int64, rps float64) {
-	s := c.schedule.(arrival.Changing)
-	s.Change(at, rps)
+	c.schedule.Change(at, rps)
 	for i := c.first; i < c.first+c.known; i++ {
 		req := &c.ring[i%lookahead]
 		if req.Offset < at {
 			continue
 		}
-		again, ok := s.Again(*req)
+		again, ok := c.schedule.Again(*req)
 		if !ok { // it stays in the ring: another change may bring it back
 			again = *req
 			again.Offset = never

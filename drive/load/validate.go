@@ -134,9 +134,6 @@ func (s *Spec) validateLog(t target) error {
 
 // expected returns how many requests this generator sends at most, with near certainty.
 func (s *Spec) expected() float64 {
-	if s.Trace != nil {
-		return float64(len(s.Trace.OffsetsNS)) * s.fraction()
-	}
 	mean := s.shape().Expected(s.DurationS) * s.fraction()
 	return mean + 6*math.Sqrt(mean)
 }
@@ -151,12 +148,9 @@ func between(field string, v, low, high float64) error {
 
 func (s *Spec) validateSchedule() error {
 	switch s.Arrival {
-	case Poisson, Uniform, Burst, Recorded:
+	case Poisson, Uniform, Burst:
 	default:
-		return fmt.Errorf("arrival %q: want poisson, uniform, burst or trace", s.Arrival)
-	}
-	if (s.Arrival == Recorded) != (s.Trace != nil) {
-		return fmt.Errorf("arrival %q: arrival trace and a recorded trace need each other", s.Arrival)
+		return fmt.Errorf("arrival %q: want poisson, uniform or burst", s.Arrival)
 	}
 	if s.Share != nil && (s.Share.Of < 1 || s.Share.Of > maxShares || s.Share.Index < 0 || s.Share.Index >= s.Share.Of) {
 		return fmt.Errorf("share: index %d of %d: want an index from 0 on, of at most %d generators", s.Share.Index, s.Share.Of, maxShares)
@@ -178,23 +172,9 @@ func (s *Spec) validateSchedule() error {
 			return fmt.Errorf("repeat_s %v: want at least an interval, %v s", s.RepeatS, s.IntervalS)
 		}
 	}
-	sources := 0
-	for _, given := range []bool{s.Rate != 0, s.Shape != nil, s.Trace != nil} {
-		if given {
-			sources++
-		}
-	}
-	if sources != 1 {
-		return fmt.Errorf("rate: give exactly one of a rate, a shape (ramp, steps) and a trace")
-	}
 	switch {
-	case s.Trace != nil:
-		if err := s.Trace.Validate(); err != nil {
-			return fmt.Errorf("trace: %w", err)
-		}
-		if t, err := s.parseTarget(); err == nil && s.Trace.PayloadBytes != nil && (len(s.Body) > 0 || t.protocol.Echo && s.PayloadBytes > 0) {
-			return fmt.Errorf("trace: it gives payload sizes itself; leave body and payload_bytes out")
-		}
+	case (s.Rate != 0) == (s.Shape != nil):
+		return fmt.Errorf("rate: give exactly one of a rate and a shape (ramp, steps)")
 	case s.Shape != nil:
 		if err := s.Shape.Validate(); err != nil {
 			return fmt.Errorf("shape: %w", err)
@@ -232,7 +212,7 @@ func (s *Spec) validateRequest(t target) error {
 	if !t.protocol.Headers && len(s.Headers) > 0 {
 		return fmt.Errorf("headers: %s has none", t.protocol.Name)
 	}
-	if t.protocol.Echo && len(s.Body) == 0 && s.PayloadBytes == 0 && (s.Trace == nil || s.Trace.PayloadBytes == nil) {
+	if t.protocol.Echo && len(s.Body) == 0 && s.PayloadBytes == 0 {
 		return fmt.Errorf("payload_bytes: %s echo needs at least one byte to echo", t.protocol.Name)
 	}
 	size := 0

@@ -19,58 +19,37 @@ func init() {
 // and when the response is complete.
 type wire struct {
 	template *http1.Template // nil for TCP echo
-	payload  []byte
-	fixed    []byte // the request if all are alike
-	own      own    // headers that differ by request
-	size     int    // payload bytes of such a request
-	noBody   bool   // requests are HEAD
+	fixed    []byte          // the request if all are alike
+	own      own             // headers that differ by request
+	noBody   bool            // requests are HEAD
 	expected *statuses
 }
 
 // newEchoWire returns the wire of a TCP echo target.
 func newEchoWire(spec *Spec, _ target) *wire {
-	w := newWire(spec)
-	w.fixed = w.payload[:w.size]
-	return w
-}
-
-func newWire(spec *Spec) *wire {
-	return &wire{payload: spec.payload(), size: spec.payloadSize(), own: newOwn(spec), expected: spec.expectedStatuses()}
+	return &wire{fixed: spec.payload()}
 }
 
 // newHTTPWire returns the wire of an HTTP/1.1 target.
 func newHTTPWire(spec *Spec, t target) *wire {
-	w := newWire(spec)
 	headers := make([]http1.Header, len(spec.Headers))
 	for i, h := range spec.Headers {
 		headers[i] = http1.Header(h)
 	}
 	method := spec.method()
-	w.noBody = method == "HEAD"
-	w.template = http1.NewTemplate(http1.Request{Method: method, Path: t.path, Host: t.hostPort, Headers: headers, Payload: w.payload, Close: !spec.KeepAlive})
-	w.fixed = w.template.Append(nil, w.size)
-	return w
+	template := http1.NewTemplate(http1.Request{Method: method, Path: t.path, Host: t.hostPort, Headers: headers, Payload: spec.payload(), Close: !spec.KeepAlive})
+	return &wire{template: template, fixed: template.Append(nil), own: newOwn(spec), noBody: method == "HEAD", expected: spec.expectedStatuses()}
 }
 
-// request returns the bytes of request number n with size payload bytes (-1: the
-// fixed size), built in scratch if it is not the fixed request.
-func (w *wire) request(scratch *[]byte, size int32, n int64) []byte {
-	if size < 0 {
-		size = int32(w.size)
-	}
-	switch {
-	case w.template == nil:
-		return w.payload[:size]
-	case w.own.any():
-		b := w.own.lines(w.template.AppendHead((*scratch)[:0]), n)
-		*scratch = w.template.AppendRest(b, int(size))
-		return *scratch
-	case int(size) == w.size:
+// request returns the bytes of request number n, built in scratch if it has headers of its
+// own.
+func (w *wire) request(scratch *[]byte, n int64) []byte {
+	if !w.own.any() {
 		return w.fixed
-	default:
-		*scratch = w.template.Append((*scratch)[:0], int(size))
-		return *scratch
 	}
+	b := w.own.lines(w.template.AppendHead((*scratch)[:0]), n)
+	*scratch = w.template.AppendRest(b)
+	return *scratch
 }
 
 // method is the HTTP method of the requests.
@@ -78,33 +57,21 @@ func (s *Spec) method() string {
 	switch {
 	case s.Method != "":
 		return s.Method
-	case s.payloadSize() > 0 || s.Trace != nil && s.Trace.PayloadBytes != nil:
+	case len(s.Body)+s.PayloadBytes > 0:
 		return "POST"
 	}
 	return "GET"
 }
 
-// payloadSize is the payload size of requests whose size is not set by a trace.
-func (s *Spec) payloadSize() int {
-	if len(s.Body) > 0 {
-		return len(s.Body)
-	}
-	return s.PayloadBytes
-}
-
-// payload returns the bytes from which payloads are taken: incompressible letters
-// and digits.
+// payload returns the body of all requests: the given one, or incompressible letters and
+// digits.
 func (s *Spec) payload() []byte {
 	if len(s.Body) > 0 {
 		return s.Body
 	}
-	n := s.PayloadBytes
-	if s.Trace != nil {
-		n = max(n, s.Trace.MaxPayload())
-	}
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	rng := rand.New(rand.NewPCG(1, 2))
-	b := make([]byte, n)
+	b := make([]byte, s.PayloadBytes)
 	for i := range b {
 		b[i] = alphabet[rng.Uint32()%uint32(len(alphabet))]
 	}

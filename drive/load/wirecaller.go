@@ -81,7 +81,7 @@ func (c *wireCaller) open(ctx context.Context) (conn net.Conn, made bool, err er
 	}
 }
 
-func (c *wireCaller) call(ctx context.Context, job job) outcome {
+func (c *wireCaller) call(ctx context.Context, n int64) outcome {
 	out := outcome{}
 	for {
 		conn, made, err := c.open(ctx)
@@ -94,7 +94,7 @@ func (c *wireCaller) call(ctx context.Context, job job) outcome {
 		}
 		below := watchedOf(conn)
 		before := below.written.Load()
-		again, err := c.exchange(ctx, conn, job, &out)
+		again, err := c.exchange(ctx, conn, n, &out)
 		if err != nil || !again || !c.keep {
 			c.mu.Lock()
 			c.drop()
@@ -123,10 +123,10 @@ const writtenFirst = 4 << 10
 
 // exchange sends a request and reads its response, which may arrive before the request
 // is written. again reports whether the connection can carry another request.
-func (c *wireCaller) exchange(ctx context.Context, conn net.Conn, job job, out *outcome) (again bool, err error) {
+func (c *wireCaller) exchange(ctx context.Context, conn net.Conn, n int64, out *outcome) (again bool, err error) {
 	deadline, _ := ctx.Deadline()
 	_ = conn.SetDeadline(deadline)
-	b := c.wire.request(&c.out, job.size, job.n)
+	b := c.wire.request(&c.out, n)
 	c.answer.begin(b)
 	if len(b) <= writtenFirst {
 		n, failed := conn.Write(b)

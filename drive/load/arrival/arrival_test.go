@@ -3,7 +3,6 @@ package arrival
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -170,64 +169,6 @@ func TestShapeErrors(t *testing.T) {
 			t.Errorf("%+v passes", s)
 		}
 	}
-}
-
-func TestParseTrace(t *testing.T) {
-	trace, err := ParseTrace("t", strings.NewReader("# comment\n0\n0.001, \n 0.5\r\n\n1.25\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []int64
-	for _, r := range all(trace.Replay(1)) {
-		if r.PayloadBytes != -1 {
-			t.Errorf("payload %d, want none", r.PayloadBytes)
-		}
-		got = append(got, r.Offset)
-	}
-	if len(got) != 3 || got[0] != 0 || got[1] != 1e6 || got[2] != 5e8 {
-		t.Errorf("offsets %v", got)
-	}
-	sized, err := ParseTrace("t", strings.NewReader("0 10\n1\t20\n"))
-	if err != nil || sized.MaxPayload() != 20 || sized.PayloadBytes[0] != 10 {
-		t.Errorf("%+v, %v", sized, err)
-	}
-	for text, want := range map[string]string{
-		"":                                "t: no requests",
-		"1\n0.5\n":                        "t:2: offset 0.5: the request before it is later",
-		"x\n":                             `t:1: offset "x": want seconds`,
-		"-1\n":                            `t:1: offset "-1"`,
-		"NaN\n":                           `t:1: offset "NaN"`,
-		"1 2 3\n":                         "t:1: want OFFSET_SECONDS",
-		"1 2\n\n2\n":                      "t:3: either every line has a payload size or none",
-		"1\n2 3\n":                        "t:2: either every line",
-		"1 -2\n":                          `t:1: payload size "-2"`,
-		"0\n" + strings.Repeat("1", 5000): "t:2: the line is longer",
-	} {
-		if _, err := ParseTrace("t", strings.NewReader(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%.20q: %v, want %s", text, err, want)
-		}
-	}
-}
-
-func FuzzParseTrace(f *testing.F) {
-	for _, seed := range []string{"0\n1\n", "0 1\n0.5,2\n", "# x\n\n1e-3\n", "1\n0\n"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		trace, err := ParseTrace("t", strings.NewReader(text))
-		if err != nil {
-			if !strings.HasPrefix(err.Error(), "t:") {
-				t.Fatalf("error without a position: %v", err)
-			}
-			return
-		}
-		if err := trace.Validate(); err != nil {
-			t.Fatalf("parsed, but not valid: %v", err)
-		}
-		if got := all(trace.Replay(2e9)); len(got) != len(trace.OffsetsNS) {
-			t.Fatalf("%d of %d requests replayed", len(got), len(trace.OffsetsNS))
-		}
-	})
 }
 
 // TestAnnouncedSale: steps known ahead give exactly what they say: 100 rps,

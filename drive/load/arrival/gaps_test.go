@@ -132,3 +132,22 @@ func TestByChance(t *testing.T) {
 		}
 	}
 }
+
+// Gaps that no generator wrote are refused.
+func TestDamagedGaps(t *testing.T) {
+	good := Gaps{Count: [gapBins]int64{1, 0, 2}, N: 3, Sum: 2.5, Off: 1}
+	if err := good.Check(); err != nil {
+		t.Error(err)
+	}
+	for what, change := range map[string]func(*Gaps){
+		"a bin below zero":  func(g *Gaps) { g.Count[1] = -1 },
+		"another number":    func(g *Gaps) { g.N = 2 },
+		"a sum below zero":  func(g *Gaps) { g.Sum = -1 },
+		"a sum without end": func(g *Gaps) { g.Off = math.Inf(1) },
+	} {
+		g := good
+		if change(&g); g.Check() == nil {
+			t.Error(what)
+		}
+	}
+}

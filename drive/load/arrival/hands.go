@@ -34,7 +34,7 @@ func (d *dealer) mine() bool {
 }
 
 // PoissonOf returns a hand's share of [Poisson].
-func PoissonOf(h Hand, shape Shape, durationS float64, seed uint64) Changing {
+func PoissonOf(h Hand, shape Shape, durationS float64, seed uint64) Schedule {
 	rng, deal := rand.New(rand.NewPCG(seed, poissonStream)), newDealer(h, seed)
 	at := 0.0
 	return newTimed(shape, durationS, func() float64 {
@@ -78,7 +78,7 @@ func RepeatingOf(h Hand, rateRPS, periodS, durationS float64, seed uint64) Sched
 }
 
 // BurstOf returns a hand's share of [Burst]: of each group, the requests from..to-1.
-func BurstOf(from, to int, shape Shape, durationS float64, size int) Changing {
+func BurstOf(from, to int, shape Shape, durationS float64, size int) Schedule {
 	k := from - 1
 	return newTimed(shape, durationS, func() float64 {
 		k++

@@ -6,21 +6,18 @@ import "math"
 type Request struct {
 	// Offset is its intended time, in nanoseconds since the start.
 	Offset int64
-	// PayloadBytes is the size of its payload, or -1 for the run's own.
-	PayloadBytes int32
-	// RateRPS is the schedule's rate at that time, in requests per second; 0 for a
-	// trace, which has none.
+	// RateRPS is the schedule's rate at that time, in requests per second.
 	RateRPS float64
 	// count is the cumulative count at which it is due, if a shape decides.
 	count float64
 }
 
-// Changing is a Schedule whose rate can be changed during iteration.
-//
-// Changes and the seed determine the times: a schedule that is changed during iteration
-// yields what it would have yielded had it been changed before its first request.
-type Changing interface {
-	Schedule
+// Schedule yields requests in order of their offsets, which never decrease. The same arguments
+// and changes give the same requests: a schedule that is changed during iteration yields what
+// it would have yielded had it been changed before its first request.
+type Schedule interface {
+	// Next reports false at the end.
+	Next() (Request, bool)
 	// Change replaces the planned rate by rateRPS, which may be 0, from offset at
 	// on.
 	Change(at int64, rateRPS float64)
@@ -28,12 +25,6 @@ type Changing interface {
 	// change; false if it is beyond the schedule's duration. The request must not
 	// be before at of the last change.
 	Again(Request) (Request, bool)
-}
-
-// Schedule yields requests in order of their offsets, which never decrease. Next reports
-// false at the end. The same arguments give the same requests.
-type Schedule interface {
-	Next() (Request, bool)
 }
 
 // process yields the cumulative counts at which arrivals happen: for a Poisson process of
@@ -71,31 +62,31 @@ func (t *timed) place(i *int, count float64) (Request, bool) {
 			if !(ns < float64(t.end)) {
 				return Request{}, false
 			}
-			return Request{Offset: int64(ns), PayloadBytes: -1, RateRPS: seg.rate + seg.slope*(at-seg.start), count: count}, true
+			return Request{Offset: int64(ns), RateRPS: seg.rate + seg.slope*(at-seg.start), count: count}, true
 		}
 		*i++
 	}
 }
 
-// Change implements [Changing].
+// Change implements [Schedule].
 func (t *timed) Change(at int64, rateRPS float64) {
 	t.segments = changed(t.segments, float64(at)/1e9, rateRPS)
 	t.i = min(t.i, max(0, len(t.segments)-2))
 }
 
-// Again implements [Changing].
+// Again implements [Schedule].
 func (t *timed) Again(r Request) (Request, bool) {
 	i := max(0, len(t.segments)-2) // the one that the change cut
 	return t.place(&i, r.count)
 }
 
-func newTimed(shape Shape, durationS float64, next process) Changing {
+func newTimed(shape Shape, durationS float64, next process) Schedule {
 	return &timed{next: next, segments: shape.segments(), end: int64(math.Round(durationS * 1e9))}
 }
 
 // Poisson returns a Poisson process of the shape's rate over durationS seconds: gaps are
 // exponential where the rate is constant. The same seed gives the same schedule.
-func Poisson(shape Shape, durationS float64, seed uint64) Changing {
+func Poisson(shape Shape, durationS float64, seed uint64) Schedule {
 	return PoissonOf(Hand{Of: 1}, shape, durationS, seed)
 }
 
@@ -104,7 +95,7 @@ const poissonStream = 0x6d6573686d61726b
 
 // Uniform returns evenly spaced requests, the first at 0: request k is due when the shape's
 // cumulative count reaches k.
-func Uniform(shape Shape, durationS float64) Changing {
+func Uniform(shape Shape, durationS float64) Schedule {
 	k := -1.0
 	return newTimed(shape, durationS, func() float64 {
 		k++
@@ -114,6 +105,6 @@ func Uniform(shape Shape, durationS float64) Changing {
 
 // Burst returns simultaneous requests in groups of size, the first at 0: group g is due when
 // the shape's cumulative count reaches g*size, so the mean rate is the shape's.
-func Burst(shape Shape, durationS float64, size int) Changing {
+func Burst(shape Shape, durationS float64, size int) Schedule {
 	return BurstOf(0, size, shape, durationS, size)
 }

@@ -18,7 +18,7 @@ type Request struct {
 	Close   bool   // ask to close the connection after the response
 }
 
-// Template encodes requests that differ only in the size of their payload.
+// Template encodes requests that differ only in some headers.
 type Template struct {
 	head    []byte // up to Content-Length
 	payload []byte
@@ -56,24 +56,21 @@ func NewTemplate(r Request) *Template {
 	return &Template{head: b, payload: r.Payload, length: length}
 }
 
-// Append appends the request with the first n bytes of the payload to dst; n
-// is at most the payload's length.
-func (t *Template) Append(dst []byte, n int) []byte {
-	return t.AppendRest(t.AppendHead(dst), n)
-}
+// Append appends a request to dst.
+func (t *Template) Append(dst []byte) []byte { return t.AppendRest(t.AppendHead(dst)) }
 
 // AppendHead appends what comes before header lines of a single request.
 func (t *Template) AppendHead(dst []byte) []byte { return append(dst, t.head...) }
 
 // AppendRest appends what follows them; see [Template.Append].
-func (t *Template) AppendRest(dst []byte, n int) []byte {
-	if n > 0 || t.length {
+func (t *Template) AppendRest(dst []byte) []byte {
+	if len(t.payload) > 0 || t.length {
 		dst = append(dst, "Content-Length: "...)
-		dst = strconv.AppendInt(dst, int64(n), 10)
+		dst = strconv.AppendInt(dst, int64(len(t.payload)), 10)
 		dst = append(dst, "\r\n"...)
 	}
 	dst = append(dst, "\r\n"...)
-	return append(dst, t.payload[:n]...)
+	return append(dst, t.payload...)
 }
 
 // equalFold compares ASCII without regard to case; lower is in lower case.

@@ -248,7 +248,7 @@ func TestTemplate(t *testing.T) {
 		n      int
 		close  bool
 	}{{"GET", 0, false}, {"GET", 5, true}, {"POST", 0, false}, {"PUT", 11, false}} {
-		b := NewTemplate(Request{Method: tt.method, Path: "/a?b=c", Host: "host:80", Headers: headers, Payload: payload, Close: tt.close}).Append(nil, tt.n)
+		b := NewTemplate(Request{Method: tt.method, Path: "/a?b=c", Host: "host:80", Headers: headers, Payload: payload[:tt.n], Close: tt.close}).Append(nil)
 		req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b)))
 		if err != nil {
 			t.Fatalf("%q: %v", b, err)

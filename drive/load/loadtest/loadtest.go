@@ -18,8 +18,9 @@ func Result(account load.Account, opened, connects int64) *load.Result {
 	return &load.Result{
 		Spec: load.DefaultSpec("http://server:8080/"), Start: time.Unix(0, 0), Replicas: 1, Opened: opened, EndNS: 1e9,
 		Intervals: []load.Interval{{
-			DurationNS: 1e9, Account: account, Connects: connects,
-			Within:   load.Within{Answered: account.Completed, Failed: account.FailedTotal()},
+			DurationNS: 1e9,
+			Counts: load.Counts{Account: account, Connects: connects,
+				Within: load.Within{Answered: account.Completed, Failed: account.FailedTotal()}},
 			Intended: empty(), Send: empty(), Lag: empty(), Wait: empty(),
 		}},
 	}
