@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -156,85 +157,37 @@ var (
 	reChangeID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 )
 
+// within is an error unless a value lies in low..high; NaN does not.
+func within[N int | int64 | float64](name string, value, low, high N) error {
+	if value >= low && value <= high {
+		return nil
+	}
+	return errs.Usage("%s is %v, it must lie in %v..%v", name, value, low, high)
+}
+
 // Validate checks the configuration.
 func (c Config) Validate() error {
-	switch {
-	case c.ResponseBytes < EchoBody || c.ResponseBytes > MaxResponse:
-		return errs.Usage("response_bytes is %d, it must lie in 0..%d, or be %d to echo", c.ResponseBytes, MaxResponse, EchoBody)
-	case c.TCPMessageBytes < 0 || c.TCPMessageBytes > MaxMessage:
-		return errs.Usage("tcp_message_bytes is %d, it must lie in 0..%d", c.TCPMessageBytes, MaxMessage)
-	}
 	if err := c.ServiceTime.Validate(); err != nil {
 		return fmt.Errorf("service_time: %w", err)
 	}
-	return c.validateBehaviour()
-}
-
-// Validate checks the service time.
-func (s ServiceTime) Validate() error {
-	inRange := func(us float64) bool { return us >= 0 && us <= MaxServiceUS } // false for NaN
-	if !inRange(s.MaxUS) {
-		return errs.Usage("max_us is %v, it must lie in 0..%v", s.MaxUS, MaxServiceUS)
-	}
-	switch s.Distribution {
-	case "", None:
-		if s.MeanUS != 0 {
-			return errs.Usage("mean_us is %v but the distribution is none", s.MeanUS)
-		}
-	case Fixed, Exponential, Lognormal:
-		if !inRange(s.MeanUS) || s.MeanUS == 0 {
-			return errs.Usage("mean_us is %v, it must lie above 0 and up to %v", s.MeanUS, MaxServiceUS)
-		}
-	case Recorded:
-		if len(s.SamplesUS) == 0 || len(s.SamplesUS) > MaxSamples {
-			return errs.Usage("samples_us has %d values, it must have 1 to %d", len(s.SamplesUS), MaxSamples)
-		}
-		for i, us := range s.SamplesUS {
-			if !inRange(us) {
-				return errs.Usage("samples_us[%d] is %v, it must lie in 0..%v", i, us, MaxServiceUS)
-			}
-		}
-	default:
-		return errs.Usage("distribution is %q, it must be %s, %s, %s, %s or %s",
-			s.Distribution, None, Fixed, Exponential, Lognormal, Recorded)
-	}
-	if s.Distribution != Recorded && len(s.SamplesUS) > 0 {
-		return errs.Usage("samples_us is set but the distribution is %s", s.Distribution)
-	}
-	if s.Distribution == Lognormal {
-		if !(s.Sigma > 0 && s.Sigma <= MaxSigma) {
-			return errs.Usage("sigma is %v, it must lie above 0 and up to %d", s.Sigma, MaxSigma)
-		}
-	} else if s.Sigma != 0 {
-		return errs.Usage("sigma is set but the distribution is %s", s.Distribution)
-	}
-	return nil
-}
-
-func (c Config) validateBehaviour() error {
-	within := func(name string, value, high float64) error {
-		if !(value >= 0 && value <= high) { // also NaN
-			return errs.Usage("%s is %v, it must lie in 0..%v", name, value, high)
-		}
-		return nil
-	}
-	for _, err := range []error{
-		within("concurrency", float64(c.Concurrency), MaxConcurrency), within("queue", float64(c.Queue), MaxQueue),
-		within("burn_us", c.BurnUS, MaxServiceUS), within("memory_bytes", float64(c.MemoryBytes), MaxMemory),
-		within("drain.delay_ms", c.Drain.DelayMS, MaxServiceUS/1e3), within("log_requests", float64(c.LogRequests), MaxLogRequests),
-	} {
-		if err != nil {
-			return err
-		}
-	}
-	if c.Queue > 0 && c.Concurrency == 0 {
+	err := cmp.Or(
+		within("response_bytes", c.ResponseBytes, EchoBody, MaxResponse),
+		within("tcp_message_bytes", c.TCPMessageBytes, 0, MaxMessage),
+		within("concurrency", c.Concurrency, 0, MaxConcurrency),
+		within("queue", c.Queue, 0, MaxQueue),
+		within("burn_us", c.BurnUS, 0, MaxServiceUS),
+		within("memory_bytes", c.MemoryBytes, 0, MaxMemory),
+		within("drain.delay_ms", c.Drain.DelayMS, 0, MaxServiceUS/1e3),
+		within("log_requests", c.LogRequests, 0, MaxLogRequests),
+		within("the number of calls", len(c.Calls), 0, MaxCalls),
+	)
+	switch {
+	case err != nil:
+		return err
+	case c.Queue > 0 && c.Concurrency == 0:
 		return errs.Usage("queue is %d but concurrency bounds nothing, so nobody would wait", c.Queue)
-	}
-	if c.Drain.Off && c.Drain.DelayMS > 0 {
+	case c.Drain.Off && c.Drain.DelayMS > 0:
 		return errs.Usage("drain.delay_ms is %v but drain.off ends the worker at once", c.Drain.DelayMS)
-	}
-	if len(c.Calls) > MaxCalls {
-		return errs.Usage("there are %d calls, at most %d are possible", len(c.Calls), MaxCalls)
 	}
 	for i, call := range c.Calls {
 		if err := call.validate(); err != nil {
@@ -254,24 +207,56 @@ func (c Config) validateBehaviour() error {
 	return nil
 }
 
-func (f Failure) validate() error {
+// Validate checks the service time.
+func (s ServiceTime) Validate() error {
+	const least = 1e-3 // microseconds
+	err := within("max_us", s.MaxUS, 0, MaxServiceUS)
+	switch s.Distribution {
+	case "", None:
+		if s.MeanUS != 0 {
+			return errs.Usage("mean_us is %v but the distribution is none", s.MeanUS)
+		}
+	case Fixed, Exponential, Lognormal:
+		err = cmp.Or(err, within("mean_us", s.MeanUS, least, MaxServiceUS))
+	case Recorded:
+		if len(s.SamplesUS) == 0 || len(s.SamplesUS) > MaxSamples {
+			return errs.Usage("samples_us has %d values, it must have 1 to %d", len(s.SamplesUS), MaxSamples)
+		}
+		for i, us := range s.SamplesUS {
+			err = cmp.Or(err, within(fmt.Sprintf("samples_us[%d]", i), us, 0, MaxServiceUS))
+		}
+	default:
+		return errs.Usage("distribution is %q, it must be %s, %s, %s, %s or %s",
+			s.Distribution, None, Fixed, Exponential, Lognormal, Recorded)
+	}
 	switch {
-	case !(f.Share >= 0 && f.Share <= 1):
-		return errs.Usage("share is %v, it must lie in 0..1", f.Share)
-	case f.How == FailStatus && (f.Status < 400 || f.Status > 599):
-		return errs.Usage("status is %d, it must lie in 400..599", f.Status)
-	case f.How != FailStatus && f.Status != 0:
-		return errs.Usage("status is set but the failure is %s", f.How)
-	case f.How != FailSlowBody && f.BytesPerSecond != 0:
-		return errs.Usage("bytes_per_s is set but the failure is %s", f.How)
-	case f.BytesPerSecond < 0:
-		return errs.Usage("bytes_per_s is negative")
+	case s.Distribution != Recorded && len(s.SamplesUS) > 0:
+		return errs.Usage("samples_us is set but the distribution is %s", s.Distribution)
+	case s.Distribution == Lognormal:
+		err = cmp.Or(err, within("sigma", s.Sigma, least, MaxSigma))
+	case s.Sigma != 0:
+		return errs.Usage("sigma is set but the distribution is %s", s.Distribution)
 	}
+	return err
+}
+
+func (f Failure) validate() error {
 	switch f.How {
-	case FailStatus, FailReset, FailHang, FailSlowBody, FailCrash:
-		return nil
+	case FailStatus:
+		if f.Status < 400 || f.Status > 599 {
+			return errs.Usage("status is %d, it must lie in 400..599", f.Status)
+		}
+	case FailReset, FailHang, FailSlowBody, FailCrash:
+		if f.Status != 0 {
+			return errs.Usage("status is set but the failure is %s", f.How)
+		}
+	default:
+		return errs.Usage("how is %.40q, it must be %s, %s, %s, %s or %s", f.How, FailStatus, FailReset, FailHang, FailSlowBody, FailCrash)
 	}
-	return errs.Usage("how is %.40q, it must be %s, %s, %s, %s or %s", f.How, FailStatus, FailReset, FailHang, FailSlowBody, FailCrash)
+	if f.How != FailSlowBody && f.BytesPerSecond != 0 {
+		return errs.Usage("bytes_per_s is set but the failure is %s", f.How)
+	}
+	return cmp.Or(within("share", f.Share, 0, 1), within("bytes_per_s", f.BytesPerSecond, 0, MaxResponse))
 }
 
 func (c Call) validate() error {
@@ -282,19 +267,18 @@ func (c Call) validate() error {
 	if err != nil || target.Scheme != "http" || target.Host == "" || target.User != nil || len(c.URL) > 2048 {
 		return errs.Usage("url is %.80q, it must be as http://host:port/path", c.URL)
 	}
-	switch {
-	case c.Protocol != "" && !protocol.Of(c.Protocol).Calls:
+	if c.Protocol != "" && !protocol.Of(c.Protocol).Calls {
 		return errs.Usage("protocol is %.40q, it must be %s", c.Protocol, protocol.List(protocol.Names(protocol.Calls)))
-	case c.Probability != nil && !(*c.Probability >= 0 && *c.Probability <= 1):
-		return errs.Usage("probability is %v, it must lie in 0..1", *c.Probability)
-	case c.Times < 0 || c.Times > MaxTimes:
-		return errs.Usage("times is %d, it must lie in 0..%d", c.Times, MaxTimes)
-	case c.Retries < 0 || c.Retries > MaxRetries:
-		return errs.Usage("retries is %d, it must lie in 0..%d", c.Retries, MaxRetries)
-	case !(c.TimeoutMS >= 0 && c.TimeoutMS <= MaxServiceUS/1e3):
-		return errs.Usage("timeout_ms is %v, it must lie in 0..%v", c.TimeoutMS, MaxServiceUS/1e3)
-	case c.Bytes < 0 || c.Bytes > MaxCallBytes:
-		return errs.Usage("bytes is %d, it must lie in 0..%d", c.Bytes, MaxCallBytes)
 	}
-	return nil
+	probability := 1.0
+	if c.Probability != nil {
+		probability = *c.Probability
+	}
+	return cmp.Or(
+		within("probability", probability, 0, 1),
+		within("times", c.Times, 0, MaxTimes),
+		within("retries", c.Retries, 0, MaxRetries),
+		within("timeout_ms", c.TimeoutMS, 0, MaxServiceUS/1e3),
+		within("bytes", c.Bytes, 0, MaxCallBytes),
+	)
 }
