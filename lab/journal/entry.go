@@ -209,6 +209,15 @@ func Entries(ctx context.Context, kube dynamic.Interface) ([]*Entry, error) {
 	return out, nil
 }
 
+// readable are the entries that can be read; [Journal.Restore] tells of the others.
+func (j *Journal) readable(ctx context.Context) ([]*Entry, error) {
+	entries, err := Entries(ctx, j.kube)
+	if unreadable := (*UnreadableError)(nil); errors.As(err, &unreadable) {
+		err = nil
+	}
+	return entries, err
+}
+
 // settled reports that the entry has nothing to revert, though a decision about what was
 // left alone may be pending.
 func (e *Entry) settled() bool {

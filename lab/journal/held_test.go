@@ -24,22 +24,34 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-var services = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+var (
+	services   = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+)
+
+// fakeAPI is an API server for Services, ConfigMaps and the journal's own objects.
+type fakeAPI struct {
+	*dynamicfake.FakeDynamicClient
+	versions int // that were given out
+}
+
+func newFakeAPI(objects ...runtime.Object) *fakeAPI {
+	f := &fakeAPI{FakeDynamicClient: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		services: "ServiceList", configMaps: "ConfigMapList", secrets: "SecretList", leases: "LeaseList", namespaces: "NamespaceList"}, objects...)}
+	f.PrependReactor("*", "*", f.serve)
+	return f
+}
 
 // fakeJournal is a journal whose Lease is held for good, until its clock is moved
 // by slept; nobody renews it.
 type fakeJournal struct {
 	*Journal
-	kube  *dynamicfake.FakeDynamicClient
+	kube  *fakeAPI
 	slept time.Duration
-	// versions counts those that were given out.
-	versions int
 }
 
 func newFakeJournal(objects ...runtime.Object) *fakeJournal {
-	f := &fakeJournal{kube: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		services: "ServiceList", secrets: "SecretList", leases: "LeaseList", namespaces: "NamespaceList"}, objects...)}
-	f.kube.PrependReactor("*", "*", f.serve)
+	f := &fakeJournal{kube: newFakeAPI(objects...)}
 	done := make(chan struct{})
 	close(done)
 	held := leaseOf(Holder{Run: "r"}, nil)
@@ -50,9 +62,9 @@ func newFakeJournal(objects ...runtime.Object) *fakeJournal {
 
 // serve does what an API server does and the fake one leaves undone: dry runs,
 // versions, what deletions and updates take for granted, and applying a Service.
-func (f *fakeJournal) serve(a clienttesting.Action) (bool, runtime.Object, error) {
+func (f *fakeAPI) serve(a clienttesting.Action) (bool, runtime.Object, error) {
 	stored := func(name string) (version, uid string) {
-		if o, err := f.kube.Tracker().Get(a.GetResource(), a.GetNamespace(), name); err == nil {
+		if o, err := f.Tracker().Get(a.GetResource(), a.GetNamespace(), name); err == nil {
 			return o.(*unstructured.Unstructured).GetResourceVersion(), string(o.(*unstructured.Unstructured).GetUID())
 		}
 		return "", ""
@@ -87,7 +99,7 @@ func (f *fakeJournal) serve(a clienttesting.Action) (bool, runtime.Object, error
 		if a.PatchType != types.ApplyPatchType {
 			break
 		}
-		live, err := f.kube.Tracker().Get(a.Resource, a.Namespace, a.Name)
+		live, err := f.Tracker().Get(a.Resource, a.Namespace, a.Name)
 		asked := &unstructured.Unstructured{}
 		if err = errors.Join(err, asked.UnmarshalJSON(a.Patch)); err != nil {
 			return true, nil, err
@@ -98,7 +110,7 @@ func (f *fakeJournal) serve(a clienttesting.Action) (bool, runtime.Object, error
 			return true, next, nil
 		}
 		stamp(next)
-		return true, next, f.kube.Tracker().Update(a.Resource, next, a.Namespace)
+		return true, next, f.Tracker().Update(a.Resource, next, a.Namespace)
 	}
 	return false, nil, nil
 }
@@ -306,7 +318,7 @@ func (f *fakeJournal) answers(verb string, answer error, lands bool) {
 		if !lands {
 			return true, nil, answer
 		}
-		handled, _, err := f.serve(a)
+		handled, _, err := f.kube.serve(a)
 		switch a := a.(type) {
 		case clienttesting.CreateActionImpl:
 			err = f.kube.Tracker().Create(services, a.Object, a.Namespace)

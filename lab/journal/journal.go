@@ -90,13 +90,12 @@ func enter(ctx context.Context, kube dynamic.Interface, o Options) (*Journal, er
 	if err := j.finishKeeping(ctx); err != nil {
 		return nil, errors.Join(err, j.lease.release(context.WithoutCancel(ctx)))
 	}
-	entries, err := Entries(ctx, kube)
+	entries, err := j.readable(ctx)
+	if err != nil {
+		return nil, errors.Join(err, j.lease.release(context.WithoutCancel(ctx)))
+	}
 	for _, e := range entries {
 		j.next = max(j.next, e.Number)
-	}
-	var unreadable *UnreadableError
-	if err != nil && !errors.As(err, &unreadable) { // those Restore tells
-		return nil, errors.Join(err, j.lease.release(context.WithoutCancel(ctx)))
 	}
 	failpoint.Reach("lease taken")
 	return j, nil

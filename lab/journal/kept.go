@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,9 +110,8 @@ func (j *Journal) finishKeeping(ctx context.Context) error {
 
 // keepAll keeps the entries of a run, and removes the Secret that says so.
 func (j *Journal) keepAll(ctx context.Context, run, why string) (int, error) {
-	entries, err := Entries(ctx, j.kube)
-	var unreadable *UnreadableError
-	if err != nil && !errors.As(err, &unreadable) {
+	entries, err := j.readable(ctx)
+	if err != nil {
 		return 0, err
 	}
 	n := 0
@@ -153,9 +151,8 @@ func keepOne(ctx context.Context, kube dynamic.Interface, e *Entry, why string) 
 
 // Kept are the entries of changes that stay on request.
 func (j *Journal) Kept(ctx context.Context) ([]*Entry, error) {
-	entries, err := Entries(ctx, j.kube)
-	var unreadable *UnreadableError
-	if err != nil && !errors.As(err, &unreadable) {
+	entries, err := j.readable(ctx)
+	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(entries, func(e *Entry) bool { return e.Kept == "" }), nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,56 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// fakeCluster is an API server for ConfigMaps and the journal's own objects: it
-// gives UIDs, and stores nothing that is tried only.
-type fakeCluster struct {
-	*dynamicfake.FakeDynamicClient
-	writes int
-}
-
-var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-
-func newFakeCluster() *fakeCluster {
-	c := &fakeCluster{FakeDynamicClient: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		configMaps: "ConfigMapList", secrets: "SecretList", namespaces: "NamespaceList", leases: "LeaseList"})}
-	c.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		switch a := action.(type) {
-		case clienttesting.CreateActionImpl:
-			o := a.Object.(*unstructured.Unstructured)
-			if len(a.CreateOptions.DryRun) > 0 {
-				return true, o, nil
-			}
-			c.writes++
-			o.SetUID(types.UID(fmt.Sprint("uid-", c.writes)))
-			o.SetResourceVersion(fmt.Sprint(c.writes))
-			return true, o, c.Tracker().Create(a.Resource, o, a.Namespace)
-		case clienttesting.UpdateActionImpl:
-			o := a.Object.(*unstructured.Unstructured)
-			if len(a.UpdateOptions.DryRun) > 0 {
-				return true, o, nil
-			}
-			live, err := c.Tracker().Get(a.Resource, a.Namespace, o.GetName())
-			if err != nil {
-				return true, nil, err
-			}
-			if v := o.GetResourceVersion(); v != "" && v != live.(*unstructured.Unstructured).GetResourceVersion() {
-				return true, nil, apierrors.NewConflict(a.Resource.GroupResource(), o.GetName(), errors.New(v))
-			}
-			c.writes++
-			o.SetResourceVersion(fmt.Sprint(c.writes))
-			return true, o, c.Tracker().Update(a.Resource, o, a.Namespace)
-		}
-		return false, nil, nil
-	})
-	return c
-}
+// fakeCluster is an API server with ConfigMaps.
+type fakeCluster struct{ *fakeAPI }
 
 // Open is that of an [Opener].
 func (c *fakeCluster) Open(_ context.Context, o *unstructured.Unstructured, namespace string) (dynamic.ResourceInterface, error) {
@@ -106,6 +61,22 @@ func (c *fakeCluster) data(t *testing.T, name string) string {
 	return x
 }
 
+// edit changes an object as somebody else does.
+func (c *fakeCluster) edit(t *testing.T, name, value string) {
+	t.Helper()
+	at := c.Resource(configMaps).Namespace("theirs")
+	o, err := at.Get(t.Context(), name, metav1.GetOptions{})
+	if err == nil {
+		err = unstructured.SetNestedField(o.Object, value, "data", "x")
+	}
+	if err == nil {
+		_, err = at.Update(t.Context(), o, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (c *fakeCluster) all(t *testing.T) string {
 	t.Helper()
 	return c.data(t, "made") + " " + c.data(t, "changed") + " " + c.data(t, "removed")
@@ -136,7 +107,7 @@ func (j *Journal) changes(t *testing.T, c *fakeCluster, value string) {
 
 func prepared(t *testing.T) *fakeCluster {
 	t.Helper()
-	c := newFakeCluster()
+	c := &fakeCluster{newFakeAPI()}
 	for _, name := range []string{"changed", "removed"} {
 		if _, err := c.Resource(configMaps).Namespace("theirs").Create(t.Context(), configMap(name, "0"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -262,16 +233,7 @@ func TestKeptAndChangedByOthers(t *testing.T) {
 	if _, err := j.Keep(ctx, "test"); err != nil {
 		t.Fatal(err)
 	}
-	o, err := c.Resource(configMaps).Namespace("theirs").Get(ctx, "changed", metav1.GetOptions{})
-	if err == nil {
-		err = unstructured.SetNestedField(o.Object, "theirs", "data", "x")
-	}
-	if err == nil {
-		_, err = c.Resource(configMaps).Namespace("theirs").Update(ctx, o, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.edit(t, "changed", "theirs")
 	done, err := j.TakeBack(ctx, OfRun("1"))
 	if err != nil || !slices.ContainsFunc(done, func(o Outcome) bool { return len(o.Left) == 1 && strings.Contains(o.Left[0], `"theirs"`) }) {
 		t.Fatalf("%+v %v", done, err)
@@ -303,87 +265,52 @@ func TestKeepOfNobody(t *testing.T) {
 }
 
 // What stays is taken back from the last to the first: one that lies below another is
-// refused by name, and nothing of it is lost.
+// refused by name, and nothing of it is lost. So it is with an object of which an earlier
+// run's word was left, whose note is older than what stays.
 func TestTakenBackInOrder(t *testing.T) {
-	c, ctx := prepared(t), t.Context()
-	for _, run := range []string{"1", "2"} {
-		j := c.enter(t, run)
-		j.changes(t, c, run)
-		if _, err := j.Keep(ctx, "test"); err != nil {
-			t.Fatal(err)
+	for before, foreign := range map[string]bool{"0": false, "theirs": true} {
+		c, ctx := prepared(t), t.Context()
+		if foreign {
+			j := c.enter(t, "0")
+			j.changes(t, c, "-1")
+			c.edit(t, "changed", "theirs")
+			if _, err := j.Restore(ctx, nil); err != nil {
+				t.Fatal(err)
+			}
+			j.leaves(t)
+		}
+		for _, run := range []string{"1", "2"} {
+			j := c.enter(t, run)
+			j.changes(t, c, run)
+			if _, err := j.Keep(ctx, "test"); err != nil {
+				t.Fatal(err)
+			}
+			j.leaves(t)
+		}
+		j := c.enter(t, "3")
+		done, err := j.TakeBack(ctx, OfRun("1"))
+		if err == nil || !strings.Contains(err.Error(), "run 2 has changed it since") || !strings.Contains(errs.Hint(err), "cluster restore --run 2") {
+			t.Errorf("%v, hint %q", err, errs.Hint(err))
+		}
+		if slices.ContainsFunc(done, func(o Outcome) bool { return len(o.Left) > 0 }) {
+			t.Errorf("%+v", done)
+		}
+		if got := c.all(t); got != "2 2 0" {
+			t.Error(got)
+		}
+		for _, step := range [][2]string{{"2", "1 1 0"}, {"1", "- " + before + " 0"}} {
+			if _, err := j.TakeBack(ctx, OfRun(step[0])); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.all(t); got != step[1] {
+				t.Errorf("after taking back %s: %s, want %s", step[0], got, step[1])
+			}
+		}
+		if left, err := Entries(ctx, c); err != nil || len(left) > 0 != foreign {
+			t.Errorf("%+v, %v", left, err)
 		}
 		j.leaves(t)
 	}
-	j := c.enter(t, "3")
-	done, err := j.TakeBack(ctx, OfRun("1"))
-	if err == nil || !strings.Contains(err.Error(), "run 2 has changed it since") || !strings.Contains(errs.Hint(err), "cluster restore --run 2") {
-		t.Errorf("%v, hint %q", err, errs.Hint(err))
-	}
-	if slices.ContainsFunc(done, func(o Outcome) bool { return len(o.Left) > 0 }) {
-		t.Errorf("%+v", done)
-	}
-	if got := c.all(t); got != "2 2 0" {
-		t.Error(got)
-	}
-	for _, step := range [][2]string{{"2", "1 1 0"}, {"1", "- 0 0"}} {
-		if _, err := j.TakeBack(ctx, OfRun(step[0])); err != nil {
-			t.Fatal(err)
-		}
-		if got := c.all(t); got != step[1] {
-			t.Errorf("after taking back %s: %s, want %s", step[0], got, step[1])
-		}
-	}
-	if left, err := Entries(ctx, c); err != nil || len(left) > 0 {
-		t.Errorf("%+v, %v", left, err)
-	}
-	j.leaves(t)
-}
-
-// So it is with an object of which an earlier run's word was left, whose note is older
-// than what stays.
-func TestTakenBackInOrderOverALeftNote(t *testing.T) {
-	c, ctx := prepared(t), t.Context()
-	foreign := func(value string) {
-		t.Helper()
-		o, err := c.Resource(configMaps).Namespace("theirs").Get(ctx, "changed", metav1.GetOptions{})
-		if err == nil {
-			err = unstructured.SetNestedField(o.Object, value, "data", "x")
-		}
-		if err == nil {
-			_, err = c.Resource(configMaps).Namespace("theirs").Update(ctx, o, metav1.UpdateOptions{})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	j := c.enter(t, "0")
-	j.changes(t, c, "-1")
-	foreign("theirs")
-	if _, err := j.Restore(ctx, nil); err != nil {
-		t.Fatal(err)
-	}
-	j.leaves(t)
-	for _, run := range []string{"1", "2"} {
-		j := c.enter(t, run)
-		j.changes(t, c, run)
-		if _, err := j.Keep(ctx, "test"); err != nil {
-			t.Fatal(err)
-		}
-		j.leaves(t)
-	}
-	j = c.enter(t, "3")
-	if _, err := j.TakeBack(ctx, OfRun("1")); err == nil || c.data(t, "changed") != "2" {
-		t.Errorf("%v, %s", err, c.data(t, "changed"))
-	}
-	for _, run := range []string{"2", "1"} {
-		if _, err := j.TakeBack(ctx, OfRun(run)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := c.all(t); got != "- theirs 0" {
-		t.Error(got)
-	}
-	j.leaves(t)
 }
 
 // A decision that has arrived, and of which nobody heard, is taken back before anything

@@ -41,68 +41,10 @@ func (c *fakeCluster) remake(t *testing.T, name string, edits map[string]string)
 	}
 }
 
-// An object that somebody deleted and made anew is judged by its fields. What the run wrote
-// is put back, or removed; what somebody else made of it is left, and noted for somebody to
-// decide.
+// An object that somebody deleted and made anew is judged by its fields, also where the run
+// changes it once more. What the run wrote is put back, or removed; what somebody else made
+// of it is left, and noted for somebody to decide.
 func TestMadeAnewBySomebodyElse(t *testing.T) {
-	backup := map[string]string{"metadata.labels.restored-by": "a backup"}
-	for name, c := range map[string]struct {
-		remade string
-		edits  map[string]string
-		keep   bool
-		want   string // made, changed, removed
-		left   string // of the object that was made anew; "": nothing is noted
-	}{
-		"changed, as it was live":      {remade: "changed", want: "- 0 0"},
-		"changed, from a backup":       {remade: "changed", edits: backup, want: "- 0 0"},
-		"changed, from before the run": {remade: "changed", edits: map[string]string{"data.x": "0"}, want: "- 0 0"},
-		"changed, with more in it":     {remade: "changed", edits: map[string]string{"data.y": "theirs"}, want: "- 0 0"},
-		"changed, otherwise":           {remade: "changed", edits: map[string]string{"data.x": "theirs"}, want: "- theirs 0", left: `data.x is "theirs"; it was "0", this program wrote "1"`},
-		"made, as it was live":         {remade: "made", want: "- 0 0"},
-		"made, from a backup":          {remade: "made", edits: backup, want: "- 0 0"},
-		"made, otherwise":              {remade: "made", edits: map[string]string{"data.x": "theirs"}, want: "theirs 0 0", left: `data.x is "theirs"`},
-		"made, with more in it":        {remade: "made", edits: map[string]string{"data.y": "theirs"}, want: "1 0 0", left: `data.y is "theirs"`},
-		"removed, as it was":           {remade: "removed", edits: map[string]string{"data.x": "0"}, want: "- 0 0"},
-		"removed, otherwise":           {remade: "removed", edits: map[string]string{"data.x": "theirs"}, want: "- 0 theirs", left: wholeObject},
-		"kept, changed":                {remade: "changed", keep: true, want: "- 0 0"},
-		"kept, made":                   {remade: "made", keep: true, want: "- 0 0"},
-		"kept, made, otherwise":        {remade: "made", keep: true, edits: map[string]string{"data.y": "theirs"}, want: "1 0 0", left: `data.y is "theirs"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f, ctx := prepared(t), t.Context()
-			j := f.enter(t, "1")
-			j.changes(t, f, "1")
-			if c.keep {
-				if _, err := j.Keep(ctx, "test"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			f.remake(t, c.remade, c.edits)
-			if _, err := j.TakeBack(ctx, OfRun("1")); err != nil {
-				t.Fatal(err)
-			}
-			if got := f.all(t); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
-			left, err := Entries(ctx, f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.left == "" && len(left) > 0 || c.left != "" && (len(left) != 1 || left[0].Object.Name != c.remade || !strings.Contains(left[0].Left, c.left)) {
-				t.Errorf("left %+v, want %q", left, c.left)
-			}
-			if again, err := j.TakeBack(ctx, nil); err != nil || len(again) > 0 || f.all(t) != c.want {
-				t.Errorf("put back twice: %+v, %v, %s", again, err, f.all(t))
-			}
-			j.leaves(t)
-		})
-	}
-}
-
-// So it is where the same run changes, applies or removes the object once more: what is put
-// back is what was there before the run, not what somebody has made anew from the run's
-// own values.
-func TestMadeAnewBetweenChanges(t *testing.T) {
 	remove := func(ctx context.Context, j *Journal, name string) error {
 		return j.Remove(ctx, ObjectOf(configMap(name, "")), "test")
 	}
@@ -112,72 +54,69 @@ func TestMadeAnewBetweenChanges(t *testing.T) {
 		})
 		return err
 	}
+	keep := func(ctx context.Context, j *Journal, _ string) error { _, err := j.Keep(ctx, "test"); return err }
+	nothing := func(context.Context, *Journal, string) error { return nil }
+	type edits map[string]string
+	backup, theirs, more, original := edits{"metadata.labels.restored-by": "a backup"}, edits{"data.x": "theirs"}, edits{"data.y": "theirs"}, edits{"data.x": "0"}
 	for name, c := range map[string]struct {
+		first  func(context.Context, *Journal, string) error // what the run does before that
 		remade string
-		edits  map[string]string
-		then   func(context.Context, *Journal, string) error
-		want   string
-		left   string
+		edits  edits
+		then   func(context.Context, *Journal, string) error // and after it
+		want   string                                        // made, changed, removed
+		left   string                                        // of the object that was made anew; "": nothing is noted
 	}{
-		"changed, changed":             {remade: "changed", then: change, want: "- 0 0"},
-		"changed, removed":             {remade: "changed", then: remove, want: "- 0 0"},
-		"changed, changed, edited":     {remade: "changed", edits: map[string]string{"data.x": "theirs"}, then: change, want: "- theirs 0"},
-		"made, changed":                {remade: "made", then: change, want: "- 0 0"},
-		"made, removed":                {remade: "made", then: remove, want: "- 0 0"},
-		"made, changed, edited":        {remade: "made", edits: map[string]string{"data.x": "theirs"}, then: change, want: "theirs 0 0", left: `data.x is "theirs"`},
-		"removed, changed":             {remade: "removed", edits: map[string]string{"data.x": "0"}, then: change, want: "- 0 0"},
-		"removed, removed":             {remade: "removed", edits: map[string]string{"data.x": "0"}, then: remove, want: "- 0 0"},
-		"removed, changed, edited":     {remade: "removed", edits: map[string]string{"data.x": "theirs"}, then: change, want: "- 0 theirs", left: wholeObject},
-		"removed, removed, made again": {remade: "removed", edits: map[string]string{"data.x": "theirs"}, then: remove, want: "- 0 theirs", left: wholeObject},
+		"changed, as it was live":      {nothing, "changed", nil, nothing, "- 0 0", ""},
+		"changed, from a backup":       {nothing, "changed", backup, nothing, "- 0 0", ""},
+		"changed, from before the run": {nothing, "changed", original, nothing, "- 0 0", ""},
+		"changed, with more in it":     {nothing, "changed", more, nothing, "- 0 0", ""},
+		"changed, otherwise":           {nothing, "changed", theirs, nothing, "- theirs 0", `data.x is "theirs"; it was "0", this program wrote "1"`},
+		"made, as it was live":         {nothing, "made", nil, nothing, "- 0 0", ""},
+		"made, from a backup":          {nothing, "made", backup, nothing, "- 0 0", ""},
+		"made, otherwise":              {nothing, "made", theirs, nothing, "theirs 0 0", `data.x is "theirs"`},
+		"made, with more in it":        {nothing, "made", more, nothing, "1 0 0", `data.y is "theirs"`},
+		"removed, as it was":           {nothing, "removed", original, nothing, "- 0 0", ""},
+		"removed, otherwise":           {nothing, "removed", theirs, nothing, "- 0 theirs", wholeObject},
+		"kept, changed":                {keep, "changed", nil, nothing, "- 0 0", ""},
+		"kept, made":                   {keep, "made", nil, nothing, "- 0 0", ""},
+		"kept, made, otherwise":        {keep, "made", more, nothing, "1 0 0", `data.y is "theirs"`},
+		"changed, changed":             {nothing, "changed", nil, change, "- 0 0", ""},
+		"changed, removed":             {nothing, "changed", nil, remove, "- 0 0", ""},
+		"changed, changed, edited":     {nothing, "changed", theirs, change, "- theirs 0", ""},
+		"made, changed":                {nothing, "made", nil, change, "- 0 0", ""},
+		"made, removed":                {nothing, "made", nil, remove, "- 0 0", ""},
+		"made, changed, edited":        {nothing, "made", theirs, change, "theirs 0 0", `data.x is "theirs"`},
+		"removed, changed":             {nothing, "removed", original, change, "- 0 0", ""},
+		"removed, removed":             {nothing, "removed", original, remove, "- 0 0", ""},
+		"removed, changed, edited":     {nothing, "removed", theirs, change, "- 0 theirs", wholeObject},
+		"removed, removed, made again": {nothing, "removed", theirs, remove, "- 0 theirs", wholeObject},
+		// From when it was changed.
+		"changed and removed":          {remove, "changed", edits{"data.x": "1"}, nothing, "- 0 0", ""},
+		"changed and removed, removed": {remove, "changed", edits{"data.x": "1"}, remove, "- 0 0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, ctx := prepared(t), t.Context()
 			j := f.enter(t, "1")
 			j.changes(t, f, "1")
+			if err := c.first(ctx, j, c.remade); err != nil {
+				t.Fatal(err)
+			}
 			f.remake(t, c.remade, c.edits)
 			if err := c.then(ctx, j, c.remade); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := j.Restore(ctx, nil); err != nil {
+			if _, err := j.TakeBack(ctx, OfRun("1")); err != nil {
 				t.Fatal(err)
 			}
 			if got := f.all(t); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 			left, err := Entries(ctx, f)
-			if err != nil || c.left == "" && len(left) > 0 || c.left != "" && (len(left) != 1 || !strings.Contains(left[0].Left, c.left)) {
+			if err != nil || c.left == "" && len(left) > 0 || c.left != "" && (len(left) != 1 || left[0].Object.Name != c.remade || !strings.Contains(left[0].Left, c.left)) {
 				t.Errorf("left %+v, want %q, %v", left, c.left, err)
 			}
-			j.leaves(t)
-		})
-	}
-}
-
-// An object that was changed, then removed, and that somebody has made again from when it
-// was changed, is as it was before both.
-func TestMadeAnewAsChanged(t *testing.T) {
-	for name, again := range map[string]bool{"put back": false, "removed again": true} {
-		t.Run(name, func(t *testing.T) {
-			f, ctx := prepared(t), t.Context()
-			j := f.enter(t, "1")
-			j.changes(t, f, "1")
-			if err := j.Remove(ctx, ObjectOf(configMap("changed", "")), "test"); err != nil {
-				t.Fatal(err)
-			}
-			f.remake(t, "changed", map[string]string{"data.x": "1"})
-			if again {
-				if err := j.Remove(ctx, ObjectOf(configMap("changed", "")), "test"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if _, err := j.Restore(ctx, nil); err != nil {
-				t.Fatal(err)
-			}
-			if got := f.all(t); got != "- 0 0" {
-				t.Error(got)
-			}
-			if left, err := Entries(ctx, f); err != nil || len(left) > 0 {
-				t.Errorf("%+v, %v", left, err)
+			if again, err := j.TakeBack(ctx, nil); err != nil || len(again) > 0 || f.all(t) != c.want {
+				t.Errorf("put back twice: %+v, %v, %s", again, err, f.all(t))
 			}
 			j.leaves(t)
 		})

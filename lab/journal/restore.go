@@ -95,9 +95,8 @@ func (j *Journal) restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 func (j *Journal) Forget(ctx context.Context, which func(*Entry) bool) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	entries, err := Entries(ctx, j.kube)
-	var unreadable *UnreadableError
-	if err != nil && !errors.As(err, &unreadable) {
+	entries, err := j.readable(ctx)
+	if err != nil {
 		return 0, err
 	}
 	n := 0
@@ -115,9 +114,8 @@ func (j *Journal) Forget(ctx context.Context, which func(*Entry) bool) (int, err
 
 // Left are the entries with something left alone.
 func (j *Journal) Left(ctx context.Context, which func(*Entry) bool) ([]*Entry, error) {
-	entries, err := Entries(ctx, j.kube)
-	var unreadable *UnreadableError
-	if err != nil && !errors.As(err, &unreadable) {
+	entries, err := j.readable(ctx)
+	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(entries, func(e *Entry) bool { return e.Left == "" || which != nil && !which(e) }), nil
