@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -32,11 +31,7 @@ func removeLeftovers(ctx context.Context, p Progress, where lab.Lab) error {
 		return err
 	}
 	for _, l := range left {
-		if l.Dead {
-			p.Say("removing namespace %s of a run that was killed", l.Namespace)
-		} else {
-			p.Note("%s", leftoverWarning(l))
-		}
+		p.Say("removing namespace %s of a run that was killed", l.Namespace)
 	}
 	if err := removeDead(ctx, where.RESTConfig(), kube, left); err != nil {
 		return err
@@ -56,8 +51,8 @@ func removeLeftovers(ctx context.Context, p Progress, where lab.Lab) error {
 	return istio.SweepElections(ctx, where.RESTConfig(), kube)
 }
 
-// removeNamespaces removes what dead runs made and returns the names of their namespaces. If
-// run is set, it removes what that run made, dead or not.
+// removeNamespaces removes what dead runs made, or only the one of that name, and returns
+// the names of their namespaces.
 func removeNamespaces(ctx context.Context, p Progress, config *rest.Config, run string) ([]string, error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -73,10 +68,6 @@ func removeNamespaces(ctx context.Context, p Progress, config *rest.Config, run 
 		if run != "" && l.Run != run {
 			continue
 		}
-		if l.Dead = l.Dead || run != ""; !l.Dead {
-			p.Note("%s", leftoverWarning(l))
-			continue
-		}
 		mine, names = append(mine, l), append(names, l.Namespace)
 	}
 	if err := removeDead(ctx, config, kube, mine); err != nil {
@@ -85,13 +76,11 @@ func removeNamespaces(ctx context.Context, p Progress, config *rest.Config, run 
 	return names, nil
 }
 
-// removeDead removes what the dead runs among all made.
+// removeDead removes what dead runs made.
 func removeDead(ctx context.Context, config *rest.Config, kube kubernetes.Interface, all []site.Leftover) error {
 	remains := map[study.Kind]bool{}
 	for _, l := range all {
-		if l.Dead {
-			remains[study.Kind(l.Kind)] = true
-		}
+		remains[study.Kind(l.Kind)] = true
 	}
 	for name := range remains {
 		if kind, ok := kinds.Named(name); ok {
@@ -101,14 +90,4 @@ func removeDead(ctx context.Context, config *rest.Config, kube kubernetes.Interf
 		}
 	}
 	return site.RemoveLeftovers(ctx, kube, all)
-}
-
-// leftoverWarning warns of a namespace whose run may still be under way elsewhere.
-func leftoverWarning(l site.Leftover) string {
-	whose := "owner unknown"
-	if l.Owner != "" {
-		whose = "of " + l.Owner + ", which cannot be seen from here"
-	}
-	return fmt.Sprintf("warning: namespace %s, from %s, may be left over from an earlier run (%s); its idle pods are measured too\n  if that run is over: meshtrial cluster restore --run %s",
-		l.Namespace, l.Since.Local().Format(time.DateTime), whose, l.Run)
 }
