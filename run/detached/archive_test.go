@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
-	"io"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -58,14 +57,10 @@ func TestArchive(t *testing.T) {
 // An archive that is not whole leaves nothing.
 func TestArchiveBreaksOff(t *testing.T) {
 	data, parent := packed(t, runDir(t, files)), t.TempDir()
-	for n := 0; n <= bytes.LastIndexByte(data, '}'); n += 777 { // what comes after says no more
+	for n := 0; n <= bytes.LastIndex(data, []byte(endName)); n += 777 { // what comes after says no more
 		if err := Unpack(bytes.NewReader(data[:n]), filepath.Join(parent, "run")); err == nil {
 			t.Fatalf("%d of %d bytes are taken for the whole", n, len(data))
 		}
-	}
-	changed := bytes.Replace(data, []byte("{}\n{}\n"), []byte("{}\n{ \n"), 1)
-	if err := Unpack(bytes.NewReader(changed), filepath.Join(parent, "run")); err == nil || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("a changed file: %v", err)
 	}
 	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
@@ -111,23 +106,9 @@ func TestUnpackIsDurable(t *testing.T) {
 	}
 }
 
-func TestPackRefuses(t *testing.T) {
-	dir := runDir(t, files)
-	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "hist", "b.hlog")); err != nil {
-		t.Fatal(err)
-	}
-	if err := Pack(io.Discard, dir); err == nil || !strings.Contains(err.Error(), "b.hlog is no file of a run") {
-		t.Errorf("a link: %v", err)
-	}
-	if err := Pack(io.Discard, filepath.Join(dir, "none")); err == nil {
-		t.Error("a folder that is not there")
-	}
-}
-
 func TestUnpackRefuses(t *testing.T) {
-	sums := func(text string) tar.Header { return tar.Header{Typeflag: tar.TypeReg, Name: sumsName, Linkname: text} }
 	for name, c := range map[string]struct {
-		entries []tar.Header // what Linkname says is a file's text
+		entries []tar.Header
 		want    string
 	}{
 		"outside":               {[]tar.Header{{Typeflag: tar.TypeReg, Name: "../a"}}, "lies outside"},
@@ -138,23 +119,12 @@ func TestUnpackRefuses(t *testing.T) {
 		"a device":              {[]tar.Header{{Typeflag: tar.TypeChar, Name: "a"}}, "neither file nor folder"},
 		"twice":                 {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a"}, {Typeflag: tar.TypeReg, Name: "a"}}, "exists"},
 		"in a folder not there": {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a/b"}}, "no such file"},
-		"no sums":               {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a"}}, "before it is whole"},
-		"sums of others":        {[]tar.Header{sums(`{"a": "00"}`)}, "a of the run came damaged"},
-		"a file too many":       {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a"}, sums(`{}`)}, "1 files of the run came, not the 0"},
-		"no JSON":               {[]tar.Header{sums(`]`)}, "does not say what it holds"},
+		"no end":                {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a"}}, "before it is whole"},
 	} {
 		var data bytes.Buffer
 		w := tar.NewWriter(&data)
 		for _, h := range c.entries {
-			text := ""
-			if h.Typeflag == tar.TypeReg {
-				text, h.Linkname = h.Linkname, ""
-			}
-			h.Size = int64(len(text))
 			if err := w.WriteHeader(&h); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.WriteString(w, text); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -196,8 +166,8 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// The role hands out the archive and removes the folder; a folder that turns bad while it is
-// read is not taken for a whole one.
+// The role hands out the archive and removes the folder; a folder with a link in it is not
+// taken.
 func TestServer(t *testing.T) {
 	dir := runDir(t, files)
 	server := &Server{Dir: dir, Alive: jsonhttp.NewAlive(time.Hour)}
@@ -220,7 +190,7 @@ func TestServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := fetch(filepath.Join(t.TempDir(), "run")); err == nil {
-		t.Error("what ends short is taken for the whole")
+		t.Error("a link is fetched")
 	}
 	if err := client.Do(t.Context(), "POST", removePath, nil, &struct{}{}); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@
 // one run. Everything that a run makes belongs to its ClusterRole: with that it goes.
 //
 // Nobody reads the volume but pods: a [Server] in one that is made for it hands out
-// the run directory as an archive ([Pack], [Unpack]) that says what it holds.
+// the run directory as an archive ([Pack], [Unpack]).
 package detached
 
 import (
