@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
-
-	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // requestsSuffix ends the name of a trial's file of requests: lines of JSON,
@@ -34,9 +31,6 @@ func (d *Dir) WriteRequests(trialID string, data []byte) (string, error) {
 	}
 	if err := d.need(DirRequests); err != nil {
 		return "", err
-	}
-	if err := readable(data, maxRequests); err != nil {
-		return "", errs.WithHint(fmt.Errorf("requests of trial %s: %w", trialID, err), "split the study: a shorter timeline, or a lower rate")
 	}
 	name := DirRequests + "/" + trialID + requestsSuffix
 	return name, d.WriteFile(name, data)
@@ -98,17 +92,6 @@ func (r *requestsReader) tooLong() error {
 func (r *requestsReader) Close() error {
 	r.decoder.Close()
 	return r.file.Close()
-}
-
-// readable says why a reader would refuse what is to be stored.
-func readable(packed []byte, most int64) error {
-	unpacked, err := unpackRequests(bytes.NewReader(packed), most)
-	if err != nil {
-		return err
-	}
-	defer unpacked.decoder.Close()
-	_, err = io.Copy(io.Discard, unpacked)
-	return err
 }
 
 // OpenProfile opens a file that [Dir.WriteProfile] stored, by the name that it
