@@ -135,8 +135,7 @@ type ScenarioEdge struct {
 	Attempts int64            `json:"attempts"`
 	Failed   int64            `json:"failed"`
 	Flags    map[string]int64 `json:"flags,omitempty"`
-	P50US    float64          `json:"p50_us"`
-	P99US    float64          `json:"p99_us"`
+	Latency  Quantiles        `json:"latency_us"`
 }
 
 // ScenarioStep is one turn of a step of the timeline. Times are seconds after

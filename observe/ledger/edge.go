@@ -20,8 +20,7 @@ type Edge struct {
 	Attempts int64            `json:"attempts"` // that left the caller's proxy
 	Failed   int64            `json:"failed"`
 	Flags    map[string]int64 `json:"flags,omitempty"` // of failed requests, by the telling flag; "none" for answers passed on
-	P50NS    int64            `json:"p50_ns"`          // of all requests, from the caller's proxy
-	P99NS    int64            `json:"p99_ns"`
+	Latency  record.Quantiles `json:"latency_us"`      // of all requests, from the caller's proxy
 
 	micros []uint32
 }
@@ -53,7 +52,7 @@ func (a *Account) finishEdges() {
 	}) {
 		e := a.edges[key]
 		slices.Sort(e.micros)
-		e.P50NS, e.P99NS = quantile(e.micros, 0.5), quantile(e.micros, 0.99)
+		e.Latency = record.QuantilesOf(func(q float64) float64 { return float64(quantile(e.micros, q)) / 1e3 })
 		e.micros = nil
 		a.Edges = append(a.Edges, *e)
 	}

@@ -192,16 +192,15 @@ func (s *trialScenario) edges(a *ledger.Account, requests []sent, w record.Scena
 	clients := false
 	for _, e := range a.Edges {
 		clients = clients || e.From == fault.LoadService
-		one := record.ScenarioEdge{From: e.From, To: e.To, Requests: e.Requests, Attempts: e.Attempts, Failed: e.Failed}
-		l := enough(record.LatencyAt(0.5, float64(e.P50NS)/1e3, 0.99, float64(e.P99NS)/1e3), e.Requests, 0)
-		one.P50US, one.P99US = l.At(0.5), l.At(0.99)
+		one := record.ScenarioEdge{From: e.From, To: e.To, Requests: e.Requests, Attempts: e.Attempts, Failed: e.Failed,
+			Latency: enough(record.Latency{Quantiles: e.Latency}, e.Requests, 0).Quantiles}
 		if len(e.Flags) > 0 {
 			one.Flags = maps.Clone(e.Flags)
 		}
 		out = append(out, one)
 	}
 	if !clients && w.Requests > 0 {
-		out = append(out, record.ScenarioEdge{From: fault.LoadService, To: s.study.Scenario.Entry, Requests: w.Requests, Attempts: w.Requests, Failed: w.Failed + w.Unfinished, P50US: w.Latency.At(0.5), P99US: w.Latency.At(0.99)})
+		out = append(out, record.ScenarioEdge{From: fault.LoadService, To: s.study.Scenario.Entry, Requests: w.Requests, Attempts: w.Requests, Failed: w.Failed + w.Unfinished, Latency: w.Latency.Quantiles})
 	}
 	return out
 }

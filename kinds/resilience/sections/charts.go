@@ -182,13 +182,8 @@ func graphOf(s *record.ScenarioSummary, w record.ScenarioWindow) *report.Graph {
 
 // passed says what passed an edge in a window.
 func passed(edge *report.GraphEdge, w record.ScenarioWindow, e record.ScenarioEdge, most int64) {
-	us := report.ScaleFor("us", math.Max(e.P50US, e.P99US))
-	latency := func(v float64) string {
-		if v == 0 {
-			return "–"
-		}
-		return us.Value(v)
-	}
+	us := report.ScaleFor("us", math.Max(e.Latency.At(0.5), e.Latency.At(0.99)))
+	latency := func(q record.Quantile) string { return percentile(us, e.Latency.At(q)).S }
 	failed, rate, extra := 0.0, 0.0, ""
 	if e.Requests > 0 {
 		failed = float64(e.Failed) / float64(e.Requests)
@@ -206,8 +201,8 @@ func passed(edge *report.GraphEdge, w record.ScenarioWindow, e record.ScenarioEd
 	}
 	perSecond := report.Scale{Div: 1}.Plain(rate) + "/s" + extra
 	edge.Lines = []report.GraphLine{{Text: perSecond, Short: perSecond}, share,
-		{Text: "p50 " + latency(e.P50US), Short: latency(e.P50US), Style: "dim"}, {Text: "p99 " + latency(e.P99US),
-			Short: latency(e.P99US), Style: "dim"}}
+		{Text: "p50 " + latency(0.5), Short: latency(0.5), Style: "dim"}, {Text: "p99 " + latency(0.99),
+			Short: latency(0.99), Style: "dim"}}
 	edge.Text = fmt.Sprintf("%s to %s: %s requests, %s attempts, %s failed, p50 %s, p99 %s in %s", e.From, e.To,
-		report.Count(e.Requests), report.Count(e.Attempts), report.Count(e.Failed), latency(e.P50US), latency(e.P99US), w.Name)
+		report.Count(e.Requests), report.Count(e.Attempts), report.Count(e.Failed), latency(0.5), latency(0.99), w.Name)
 }

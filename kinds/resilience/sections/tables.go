@@ -222,7 +222,7 @@ func trafficEdges(f record.Findings) report.Table {
 	largest := 0.0
 	for _, c := range judged(f) {
 		for _, e := range c.Scenario.Total.Edges {
-			largest = max(largest, e.P50US, e.P99US)
+			largest = max(largest, e.Latency.At(0.5), e.Latency.At(0.99))
 		}
 	}
 	us := report.ScaleFor("us", largest)
@@ -234,7 +234,7 @@ func trafficEdges(f record.Findings) report.Table {
 				failed.Style = report.StyleBad
 			}
 			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: e.From}, report.Text{S: e.To}, report.Text{S: rate(e.Requests, long)}, report.Text{S: rate(e.Attempts, long)}, failed,
-				percentile(us, e.P50US), percentile(us, e.P99US), report.Text{S: byCount(e.Flags)}))
+				percentile(us, e.Latency.At(0.5)), percentile(us, e.Latency.At(0.99)), report.Text{S: byCount(e.Flags)}))
 		}
 	}
 	return t
