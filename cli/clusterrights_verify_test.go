@@ -257,7 +257,7 @@ func (g guests) commands(t *testing.T) {
 		args      []string
 	}{
 		"tester": {"tested", []string{rights.Reach, rights.PushTest, rights.Signals, rights.Journal},
-			[]string{"controlplane-test", "--namespace", "tested", "--reps", "2", "--delay", "1s", "--settle", "1s"}},
+			[]string{"controlplane-test", "--namespace", "tested", "--reps", "2", "--delay", "1", "--settle", "1s"}},
 		"perfer": {"istio-system", []string{rights.Reach, rights.Journal, rights.Keeper, rights.ProfilePod},
 			[]string{"profile", pod, "-n", "istio-system", "--length", "20s", "--format", "json", "--image", g.lab.Images().Meshtrial}},
 		"profiler": {"istio-system", []string{rights.Reach, rights.ProfilePage}, []string{"profile", pod, "-n", "istio-system", "--kind", "heap", "--format", "json"}},

@@ -35,21 +35,6 @@ func TestSignalsScripts(t *testing.T) {
 	})
 }
 
-func TestSecondsFlag(t *testing.T) {
-	for text, want := range map[string]time.Duration{"2.5": 2500 * time.Millisecond, "0": 0, "500ms": 500 * time.Millisecond, "1m": time.Minute} {
-		var s seconds
-		if err := s.Set(text); err != nil || time.Duration(s) != want {
-			t.Errorf("%s is %v, %v", text, time.Duration(s), err)
-		}
-	}
-	for _, text := range []string{"", "x", "-1", "-1s", "NaN", "Inf", "2h", "1e9"} {
-		var s seconds
-		if err := s.Set(text); err == nil {
-			t.Errorf("%q is taken as %v", text, time.Duration(s))
-		}
-	}
-}
-
 func TestWrap(t *testing.T) {
 	text := strings.Repeat("word ", 50)
 	got := wrap(text, 30, "  ")

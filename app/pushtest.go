@@ -1,0 +1,262 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/observe/signals"
+)
+
+// PushTestOptions are the parameters of the published test of a control plane: create a
+// Service, a Gateway and a VirtualService, wait, and do so again and again.
+type PushTestOptions struct {
+	Reps          int
+	Delay, Settle time.Duration // between repetitions, and after the last
+	Namespace     string        // of the resources
+	App           string        // label of the pods behind each Service
+	// Gateway is the label istio of the gateway's pods, or its URL: then the test also waits
+	// until it serves the last VirtualService.
+	Gateway  string
+	Selector string // of istiod's series
+	// Source has istiod's metrics, and Name says what it is. Mark returns a moment after now
+	// of which it has samples.
+	Source   signals.Source
+	Name     string
+	Mark     func(context.Context) (time.Time, error)
+	Progress Progress
+}
+
+// PushTestReport is what the test found.
+type PushTestReport struct {
+	Schema    int     `json:"schema"`
+	Source    string  `json:"source"`
+	Namespace string  `json:"namespace"`
+	Gateway   string  `json:"gateway"`
+	Reps      int     `json:"reps"`
+	DelayS    float64 `json:"delay_s"`
+	Created   int     `json:"created"` // resources
+	signals.PushTest
+	LeftOut []string `json:"left_out"`
+}
+
+// PushTest takes the cluster, runs the test and deletes what it created, even when it is
+// interrupted.
+func PushTest(ctx context.Context, claim Claim, o PushTestOptions) (report PushTestReport, err error) {
+	o.Progress.Say("checking the cluster")
+	defer o.Progress.Clear()
+	kube, err := kubernetes.NewForConfig(claim.Config)
+	if err != nil {
+		return report, err
+	}
+	_, err = kube.CoreV1().Namespaces().Get(ctx, o.Namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return report, errs.WithHint(errs.Usage("the cluster has no namespace %s", o.Namespace), "kubectl create namespace %s, or name another with --namespace", o.Namespace)
+	}
+	if err != nil && !apierrors.IsForbidden(err) { // who may not look may still create
+		return report, err
+	}
+	applier, err := lab.NewApplier(claim.Config)
+	if err != nil {
+		return report, err
+	}
+	claim.Run, claim.Revert = CommandRun("controlplane-test"), true
+	t := &pushTest{PushTestOptions: o, id: pushTestID(), applier: applier}
+	err = Occupy(ctx, o.Progress, claim, func(ctx context.Context, _ *journal.Journal) error {
+		report, err = t.measure(ctx)
+		return err
+	})
+	return report, err
+}
+
+// pushTestID tells the resources of one test from those of any other.
+func pushTestID() string {
+	var b [3]byte
+	rand.Read(b[:])
+	return "meshtrial-test-" + hex.EncodeToString(b[:])
+}
+
+// pushTest is one test under way.
+type pushTest struct {
+	PushTestOptions
+	id      string
+	applier *lab.Applier
+	created []*unstructured.Unstructured // or begun to be
+}
+
+// measure runs the test between two readings of istiod's metrics.
+func (t *pushTest) measure(ctx context.Context) (report PushTestReport, err error) {
+	from, err := t.Mark(ctx)
+	if err != nil {
+		return report, err
+	}
+	defer ending.Owe(ctx, "what the test created in namespace "+t.Namespace, t.remedy())()
+	var to time.Time
+	if err = t.run(ctx); err == nil {
+		to, err = t.Mark(ctx)
+	}
+	t.Progress.Say("deleting what was created")
+	left := t.clean(ctx)
+	switch {
+	case ctx.Err() != nil && left == nil:
+		return report, errs.WithCode(errors.New("interrupted; everything the test created is deleted"), errs.CodeInterrupted)
+	case err != nil:
+		return report, errors.Join(err, left)
+	}
+	figures, err := signals.MeasurePushTest(ctx, t.Source, signals.Options{Selector: t.Selector}, from, to)
+	return PushTestReport{Schema: 1, Source: t.Name, Namespace: t.Namespace, Gateway: t.Gateway, Reps: t.Reps,
+		DelayS: t.Delay.Seconds(), Created: len(t.created), PushTest: figures, LeftOut: figures.LeftOut()}, errors.Join(err, left)
+}
+
+// run creates the resources on their schedule, which does not wait for the API server, and
+// then lets istiod settle.
+func (t *pushTest) run(ctx context.Context) error {
+	begin := time.Now()
+	for i := range t.Reps {
+		t.Progress.Say("%d of %d", i+1, t.Reps)
+		objects := t.objects(i)
+		t.created = append(t.created, objects...)
+		if err := t.applier.ApplyObjects(ctx, objects); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return errs.WithHint(err, "is Istio installed there, and may this user create Services, Gateways and VirtualServices in namespace %s?", t.Namespace)
+		}
+		if err := wake.Pause(ctx, time.Until(begin.Add(time.Duration(i+1)*t.Delay))); err != nil {
+			return err
+		}
+	}
+	if t.byURL() {
+		if err := t.served(ctx); err != nil {
+			return err
+		}
+	}
+	t.Progress.Say("letting istiod settle for %s", t.Settle)
+	return wake.Pause(ctx, t.Settle)
+}
+
+func (t *pushTest) byURL() bool { return strings.Contains(t.Gateway, "://") }
+
+// host is the i-th VirtualService's.
+func (t *pushTest) host(i int) string { return fmt.Sprintf("%s-%d.meshtrial.test", t.id, i) }
+
+// PushTestLabel marks everything that a test creates.
+const PushTestLabel = "meshtrial.dev/controlplane-test"
+
+// objects are the three resources of one repetition.
+func (t *pushTest) objects(i int) []*unstructured.Unstructured {
+	name, host, gateway := fmt.Sprintf("%s-%d", t.id, i), t.host(i), t.Gateway
+	if t.byURL() {
+		gateway = "ingressgateway"
+	}
+	object := func(apiVersion, kind string, spec map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": apiVersion, "kind": kind, "spec": spec,
+			"metadata": map[string]any{"name": name, "namespace": t.Namespace, "labels": map[string]any{PushTestLabel: t.id}},
+		}}
+	}
+	const istio = "networking.istio.io/v1beta1" // of every Istio since 1.5
+	return []*unstructured.Unstructured{
+		object("v1", "Service", map[string]any{
+			"selector": map[string]any{"app": t.App},
+			"ports":    []any{map[string]any{"name": "http", "port": int64(80), "targetPort": int64(3000), "protocol": "TCP"}},
+		}),
+		object(istio, "Gateway", map[string]any{
+			"selector": map[string]any{"istio": gateway},
+			"servers": []any{map[string]any{"hosts": []any{host},
+				"port": map[string]any{"name": "http", "number": int64(80), "protocol": "HTTP"}}},
+		}),
+		object(istio, "VirtualService", map[string]any{
+			"hosts": []any{host}, "gateways": []any{name},
+			"http": []any{map[string]any{"route": []any{map[string]any{"destination": map[string]any{
+				"host": name + "." + t.Namespace + ".svc.cluster.local", "port": map[string]any{"number": int64(80)}}}}}},
+		}),
+	}
+}
+
+// pushTestLimit bounds the wait for the gateway, and the deletion, which an interrupt does
+// not stop.
+const pushTestLimit = time.Minute
+
+// served waits until the gateway knows the last host: until it answers with anything but
+// "not found", which is what it says of hosts that it has not.
+func (t *pushTest) served(ctx context.Context) error {
+	host := t.host(t.Reps - 1)
+	t.Progress.Say("waiting until the gateway serves %s", host)
+	ctx, cancel := context.WithTimeoutCause(ctx, pushTestLimit, fmt.Errorf("the gateway %s does not serve %s after %s; is it labelled istio=ingressgateway?", t.Gateway, host, pushTestLimit))
+	defer cancel()
+	client := &http.Client{Timeout: 2 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.Gateway, nil)
+		if err != nil {
+			return errs.WithCode(err, errs.CodeUsage)
+		}
+		req.Host = host
+		if resp, err := client.Do(req); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusNotFound {
+				return nil
+			}
+		}
+		if err := wake.Pause(ctx, 200*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func (t *pushTest) clean(ctx context.Context) error {
+	ctx, cancel := ending.Within(ctx, pushTestLimit)
+	defer cancel()
+	if err := t.applier.DeleteObjects(ctx, t.created); err != nil {
+		return errs.WithHint(fmt.Errorf("some of what the test created is left: %w", err), "%s", t.remedy())
+	}
+	return nil
+}
+
+// remedy is the command that deletes what the test created.
+func (t *pushTest) remedy() string {
+	return fmt.Sprintf("kubectl -n %s delete service,gateways.networking.istio.io,virtualservices.networking.istio.io -l %s=%s", t.Namespace, PushTestLabel, t.id)
+}
+
+// freshWithin bounds the wait for a server's next scrape of istiod: the longest usual
+// interval is a minute.
+const freshWithin = 2 * time.Minute
+
+// AwaitScrape waits until a Prometheus server has read istiod once more.
+func AwaitScrape(ctx context.Context, remote *signals.Remote, selector string) (time.Time, error) {
+	since := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, freshWithin, errs.WithHint(fmt.Errorf("%s has not read istiod for %s", remote, freshWithin),
+		"is its scrape interval longer, or does its clock differ from this machine's?"))
+	defer cancel()
+	for {
+		now := time.Now()
+		samples, err := remote.Instant(ctx, "min(timestamp(pilot_services{"+selector+"}))", now)
+		switch {
+		case err != nil:
+			return now, err
+		case len(samples) == 0:
+			return now, errs.WithHint(fmt.Errorf("%s has no metrics of an istiod (pilot_services is missing)", remote), "does it scrape istiod's port 15014?")
+		case samples[0].Value*1000 >= float64(since.UnixMilli()):
+			return now, nil
+		}
+		if err := wake.Pause(ctx, 500*time.Millisecond); err != nil {
+			return now, err
+		}
+	}
+}
