@@ -30,7 +30,7 @@ func newLabCommand(env *Env) *cobra.Command {
 		RunE:  func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabEnvCommand(env), newLabLogsCommand(env),
-		newLabNodeCommand(), newLabInstallCommand(env), newLabUninstallCommand(env), newComponentsCommand(env))
+		newLabNodeCommand(), newComponentsCommand(env))
 	return cmd
 }
 

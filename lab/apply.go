@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -202,11 +201,34 @@ func (a *Applier) DeleteObjects(ctx context.Context, objects []*unstructured.Uns
 // Missing returns the objects that the cluster does not have, or not for long: those with
 // the label of a run disappear with that run.
 func (a *Applier) Missing(ctx context.Context, objects []*unstructured.Unstructured, label string) ([]*unstructured.Unstructured, error) {
-	there, err := a.present(ctx, objects, func(live *unstructured.Unstructured) bool { return stays(live, label) })
-	if err != nil {
-		return nil, err
+	lacks := make([]bool, len(objects))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i, o := range objects {
+		group.Go(func() error {
+			resource, err := a.resource(ctx, o)
+			var live *unstructured.Unstructured
+			if err == nil {
+				live, err = resource.Get(ctx, o.GetName(), metav1.GetOptions{})
+			}
+			if lacks[i] = meta.IsNoMatchError(err) || apierrors.IsNotFound(err); lacks[i] {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("read %s: %w", describe(o), err)
+			}
+			lacks[i] = !stays(live, label)
+			return nil
+		})
 	}
-	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return slices.Contains(there, refer(o)) }), nil
+	err := group.Wait()
+	var out []*unstructured.Unstructured
+	for i, o := range objects {
+		if lacks[i] {
+			out = append(out, o)
+		}
+	}
+	return out, err
 }
 
 // stays reports whether an object is not being deleted and has no label of a run.

@@ -33,7 +33,6 @@ const (
 	Apply        = "scope-apply"
 	Advise       = "advise"
 	PushTest     = "controlplane-test"
-	Install      = "lab install"
 	Detached     = "detached"
 	DetachedRuns = "detached runs"
 )
@@ -397,17 +396,5 @@ var table = []feature{
 	{Name: PushTest, Doc: "meshtrial controlplane-test: three objects again and again in a namespace of yours. Its figures also need signals, or a Prometheus. It takes the cluster as a run does: journal.", rows: []row{
 		{verbs: "get", name: "namespaces", where: Everywhere, why: "whether the namespace is there", without: "the API server reports a missing namespace, but later"},
 		{verbs: "patch create delete", name: "services gateways" + networking + " virtualservices" + networking, where: InNamed, why: "the test's objects"},
-	}},
-	{Name: Install, Doc: "meshtrial lab install and uninstall: a mesh from its charts. They take the cluster as a run does: journal. Whoever installs a mesh grants its control plane rights, and needs those rights, or escalate and bind.", rows: []row{
-		{verbs: "get patch create delete", name: "namespaces serviceaccounts configmaps secrets services deployments.apps daemonsets.apps " + autoscaler + " poddisruptionbudgets.policy cronjobs.batch customresourcedefinitions.apiextensions.k8s.io mutatingwebhookconfigurations.admissionregistration.k8s.io validatingwebhookconfigurations.admissionregistration.k8s.io", where: Everywhere, why: "the mesh's charts"},
-		{verbs: "get patch create delete escalate bind", name: "clusterroles" + rbac + " roles" + rbac, where: Everywhere, why: "the control plane's own rights"},
-		{verbs: "get patch create delete", name: "clusterrolebindings" + rbac + " rolebindings" + rbac, where: Everywhere, why: "the control plane's own rights"},
-		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the control plane is available"},
-		{verbs: "list", name: "pods", where: InMesh, why: "whether the control plane is available"},
-		eventsOfMesh,
-		{verbs: "list", name: "nodes", where: Everywhere, why: "whether nodes have images that were assembled here"},
-		{verbs: "list", name: "configmaps", where: Everywhere, why: "what istiod left"},
-		{verbs: "list", name: "*" + networking + " *" + security + " *" + telemetry + " *.extensions.istio.io", where: Everywhere, why: "objects of a definition, which then stays", mesh: study.MeshIstio},
-		{verbs: "list", name: "*.linkerd.io *.policy.linkerd.io *.workload.linkerd.io *.multicluster.linkerd.io *.gateway.networking.k8s.io", where: Everywhere, why: "objects of a definition, which then stays", mesh: study.MeshLinkerd},
 	}},
 }

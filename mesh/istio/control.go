@@ -27,17 +27,15 @@ const (
 	meshConfigMap   = "istio" // of revision default; istio-REVISION of others
 	meshConfigKey   = "mesh"
 	rootCAConfigMap = "istio-ca-root-cert"
-	// revokedConfigMap lists revoked certificates.
-	revokedConfigMap = "istio-ca-crl"
-	rootCAKey        = "root-cert.pem"
-	monitoringPort   = 15014 // metrics, and /debug for the loopback
-	controlZPort     = 9876  // ControlZ, on the loopback
-	plaintextPort    = 15010
-	tlsPort          = 15012
-	tokenAudience    = "istio-ca"
-	injectorLabel    = "app=sidecar-injector"
-	revisionLabel    = "istio.io/rev"
-	injectLabel      = "sidecar.istio.io/inject"
+	rootCAKey       = "root-cert.pem"
+	monitoringPort  = 15014 // metrics, and /debug for the loopback
+	controlZPort    = 9876  // ControlZ, on the loopback
+	plaintextPort   = 15010
+	tlsPort         = 15012
+	tokenAudience   = "istio-ca"
+	injectorLabel   = "app=sidecar-injector"
+	revisionLabel   = "istio.io/rev"
+	injectLabel     = "sidecar.istio.io/inject"
 )
 
 // ControlPlane is istiod as the thing under test. Close ends its lines to

@@ -190,26 +190,3 @@ func revisionsLeft(ctx context.Context, kube kubernetes.Interface) (map[string]b
 		}
 	}
 }
-
-// Sweep deletes what istiod itself left in every namespace: the ConfigMaps of
-// its certificate authority. It is for a cluster from which Istio was removed.
-func Sweep(ctx context.Context, config *rest.Config) error {
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	left, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{LabelSelector: "istio.io/config=true"})
-	if err != nil {
-		return fmt.Errorf("istio: look for what istiod left: %w", err)
-	}
-	for _, m := range left.Items {
-		if m.Name != rootCAConfigMap && m.Name != revokedConfigMap {
-			continue
-		}
-		err := client.CoreV1().ConfigMaps(m.Namespace).Delete(ctx, m.Name, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("istio: delete what istiod left: %w", err)
-		}
-	}
-	return nil
-}
