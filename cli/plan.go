@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -18,76 +19,30 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// planner is what plans of a kind of study say beside what all do.
-type planner struct {
-	columns func(p *study.Plan) []string // of a cell
-	row     func(p *study.Plan, cell record.Cell) ([]string, error)
-	deploys func(p *study.Plan) (string, error) // nil if a plan does not know
-	time    string                              // what the estimate holds, or not
-	// fill adds to a cell in JSON; nil if there is nothing to add.
-	fill func(p *study.Plan, cell record.Cell, one *plannedCell) error
-}
-
-var planners = map[study.Kind]planner{
-	study.DataPlane:    {always("load pod", "worker pod"), dataRow, deploysData, "without starting pods", fillData},
-	study.ControlPlane: {controlColumns, controlRow, deploysControl, "without making the simulated pods", fillControl},
-	study.Resilience:   {always("mesh", "expected"), scenarioRow, deploysScenario, "starting pods included", fillScenario},
-}
-
-// always are columns that all plans have.
-func always(columns ...string) func(*study.Plan) []string {
-	return func(*study.Plan) []string { return columns }
-}
-
-// plannerOf is that of a kind; of one that says nothing of its plans, what all
-// kinds have.
-func plannerOf(k study.Kind) planner {
-	if one, ok := planners[k]; ok {
-		return one
-	}
-	return planner{row: func(*study.Plan, record.Cell) ([]string, error) { return nil, nil }, time: "without starting pods"}
-}
-
-// writeCells prints a line for each cell that the study names.
-func (k planner) writeCells(t io.Writer, p *study.Plan) error {
-	head := []string{"cell", "compared with", "trials per block"}
-	if k.columns != nil {
-		head = append(head, k.columns(p)...)
-	}
-	fmt.Fprintln(t, strings.Join(head, "\t"))
-	for _, cell := range givenCells(p) {
-		against, trials := place(p, cell)
-		own, err := k.row(p, cell)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(t, strings.Join(append([]string{p.Label(cell), against, fmt.Sprint(trials)}, own...), "\t"))
-	}
-	return nil
-}
-
 // writePlan prints what a study comes to, for people: its cells, what each is
 // compared with, and what it deploys.
 func writePlan(w io.Writer, p *study.Plan, notes []app.PlanNote) error {
 	s, e := p.Study, p.Estimate()
+	cells, err := plannedCells(p)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(w, "%s: %s\n%s\n\n", s.Name, s.Title, s.Question)
-	k := plannerOf(s.Kind)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if s.Tune != nil { // which cells it tries, the search decides
-		writeLevers(t, p)
-	} else if err := k.writeCells(t, p); err != nil {
-		return err
+		fmt.Fprintln(t, "lever\tlevels")
+		for _, f := range p.Varying {
+			fmt.Fprintf(t, "%s\t%s\n", f.Factor, strings.Join(f.Levels, ", "))
+		}
+	} else {
+		writeCells(t, p, cells)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	deployed := ""
-	if k.deploys != nil {
-		words, err := k.deploys(p)
-		if err != nil {
-			return err
-		}
-		deployed = "; " + words
+	deployed, time := deploys(p, cells)
+	if deployed != "" {
+		deployed = "; " + deployed
 	}
 	blocks := words.Plural(s.Blocks.Max, "block")
 	if s.Blocks.Min < s.Blocks.Max {
@@ -100,7 +55,8 @@ func writePlan(w io.Writer, p *study.Plan, notes []app.PlanNote) error {
 	if s.Tune != nil {
 		blocks = "as many blocks as the search takes"
 	}
-	fmt.Fprintf(w, "\n%s, %s; %s%s\n", words.Plural(len(givenCells(p)), "cell"), trials, blocks, deployed)
+	given := slices.DeleteFunc(slices.Clone(cells), func(c plannedCell) bool { return c.Refined })
+	fmt.Fprintf(w, "\n%s, %s; %s%s\n", words.Plural(len(given), "cell"), trials, blocks, deployed)
 	if nodes, zones := p.Spread(); nodes > 1 {
 		fmt.Fprintf(w, "it needs %s in %s\n", words.Plural(nodes, "node"), words.Plural(zones, "zone"))
 	}
@@ -109,16 +65,55 @@ func writePlan(w io.Writer, p *study.Plan, notes []app.PlanNote) error {
 	}
 	writeSearches(w, p)
 	writeTune(w, p)
-	fmt.Fprintf(w, "time: %s, %s\n", span(e), k.time)
+	fmt.Fprintf(w, "time: %s, %s\n", span(e), time)
 	for _, n := range notes {
 		fmt.Fprintln(w, n)
 	}
 	return writeFixed(w, p)
 }
 
-// givenCells are the cells of levels that the study names.
-func givenCells(p *study.Plan) []record.Cell {
-	return slices.DeleteFunc(slices.Clone(p.Cells), p.Refined)
+// writeCells prints a line for each cell of levels that the study names.
+func writeCells(w io.Writer, p *study.Plan, cells []plannedCell) {
+	ztunnels := slices.ContainsFunc(cells, func(c plannedCell) bool { return c.Deploys != nil && c.Deploys.Ztunnels > 0 })
+	head := []string{"cell", "compared with", "trials per block"}
+	switch p.Study.Kind {
+	case study.DataPlane:
+		head = append(head, "load pod", "worker pod")
+	case study.ControlPlane:
+		head = append(head, "simulated sidecars", "simulated gateways")
+		if ztunnels {
+			head = append(head, "simulated ztunnels")
+		}
+		head = append(head, "real pods", "services", "istiod pods")
+	case study.Resilience:
+		head = append(head, "mesh", "expected")
+	}
+	fmt.Fprintln(w, strings.Join(head, "\t"))
+	for _, c := range cells {
+		if c.Refined {
+			continue
+		}
+		against := "-"
+		if c.Against != nil && c.Against.Key() == c.Cell.Key() {
+			against = "itself (noise floor)"
+		} else if c.Against != nil {
+			against = p.Label(c.Against)
+		}
+		row := []string{c.Label, against, strconv.Itoa(c.Trials)}
+		switch d := c.Deploys; p.Study.Kind {
+		case study.DataPlane:
+			row = append(row, c.Load, c.Worker)
+		case study.ControlPlane:
+			row = append(row, strconv.Itoa(d.Proxies), strconv.Itoa(d.Gateways))
+			if ztunnels {
+				row = append(row, strconv.Itoa(d.Ztunnels))
+			}
+			row = append(row, strconv.Itoa(d.RealPods), strconv.Itoa(d.Services), c.Cell[study.FactorIstiodReplicas]) // or as installed
+		case study.Resilience:
+			row = append(row, c.Mesh, cmp.Or(c.Expected, "-"))
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
 }
 
 // writeSearches says how each search goes: the levels it climbs, and how it
@@ -156,81 +151,57 @@ func boundWords(q study.Quantity) string {
 	return q.String()
 }
 
-// place is what every plan says of a cell: what it is compared with, and how
-// often it runs in a block.
-func place(p *study.Plan, cell record.Cell) (against string, trials int) {
-	against, trials = "-", 1
-	if p.IsBaseline(cell) {
-		trials = 2
-	}
-	if b, ok := p.BaselineOf(cell); ok && b.Key() != cell.Key() {
-		against = p.Label(b)
-	} else if ok {
-		against = "itself (noise floor)"
-	}
-	return against, trials
-}
-
-func dataRow(_ *study.Plan, cell record.Cell) ([]string, error) {
-	return []string{study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name()}, nil
-}
-
-func deploysData(p *study.Plan) (string, error) {
-	anew := ""
-	switch n := p.Study.Blocks.Redeploy; n {
-	case 0:
-	case 1:
-		anew = ", made anew for each block"
-	default:
-		anew = fmt.Sprintf(", made anew every %d blocks", n)
-	}
-	return fmt.Sprintf("pods at once: %d load, %d worker%s", p.LoadPods(), len(p.ServerVariants()), anew), nil
-}
-
-// deploysControl says what trials deploy. Each begins with a fresh istiod, so
-// the trials of a block are istiod's restarts as well.
-func deploysControl(p *study.Plan) (string, error) {
-	connected, real := 0, 0
-	for _, cell := range p.Cells {
-		l, err := study.ControlOf(cell)
-		if err != nil {
-			return "", err
+// deploys says what trials deploy, and what the estimate of the time holds or not.
+func deploys(p *study.Plan, cells []plannedCell) (text, time string) {
+	switch p.Study.Kind {
+	case study.DataPlane:
+		text = fmt.Sprintf("pods at once: %d load, %d worker", p.LoadPods(), len(p.ServerVariants()))
+		switch n := p.Study.Blocks.Redeploy; n {
+		case 0:
+		case 1:
+			text += ", made anew for each block"
+		default:
+			text += fmt.Sprintf(", made anew every %d blocks", n)
 		}
-		connected, real = max(connected, l.Connected()), max(real, l.RealPods)
-	}
-	out := fmt.Sprintf("at most %s in %s", proxies(connected), pods(p.Simulators()))
-	if real > 0 {
-		out += ", " + words.Plural(real, "real pod")
-		if p.Study.Measured(study.MeasureSidecars) {
-			out += " made anew for each trial"
+		return text, "without starting pods"
+	case study.ControlPlane:
+		connected, real := 0, 0
+		for _, c := range cells {
+			connected, real = max(connected, c.Deploys.Proxies+c.Deploys.Gateways+c.Deploys.Ztunnels), max(real, c.Deploys.RealPods)
 		}
+		text = fmt.Sprintf("at most %s in %s", words.Plural(connected, "simulated proxy"), words.Plural(p.Simulators(), "pod"))
+		if real > 0 {
+			text += ", " + words.Plural(real, "real pod")
+			if p.Study.Measured(study.MeasureSidecars) {
+				text += " made anew for each trial"
+			}
+		}
+		if p.Study.Control.Soak {
+			text += "; one istiod, and the real pods, live through all blocks"
+		} else { // each trial begins with a fresh istiod
+			text += fmt.Sprintf("; istiod restarts before each trial, %s per block", words.Plural(p.Estimate().Trials, "time"))
+		}
+		return text, "without making the simulated pods"
+	case study.Resilience:
+		least, most := math.MaxInt, 0
+		for _, c := range cells {
+			least, most = min(least, c.ServicePods), max(most, c.ServicePods)
+		}
+		services := strconv.Itoa(most)
+		if least < most {
+			services = fmt.Sprintf("%d to %d", least, most)
+		}
+		return fmt.Sprintf("pods of a trial: %s, %s of services", words.Plural(p.Study.Scenario.Clients, "client"), services), "starting pods included"
 	}
-	if p.Study.Control.Soak {
-		return out + "; one istiod, and the real pods, live through all blocks", nil
-	}
-	return out + fmt.Sprintf("; istiod restarts before each trial, %s per block", words.Plural(p.Estimate().Trials, "time")), nil
-}
-
-func pods(n int) string {
-	if n == 1 {
-		return "one pod"
-	}
-	return words.Plural(n, "pod")
-}
-
-func proxies(n int) string {
-	if n == 1 {
-		return "1 simulated proxy"
-	}
-	return fmt.Sprintf("%d simulated proxies", n)
+	return "", "without starting pods"
 }
 
 // plannedCell is a cell in the JSON of a plan.
 type plannedCell struct {
-	Cell    map[string]string `json:"cell"`
-	Label   string            `json:"label"`
-	Against map[string]string `json:"against,omitempty"`
-	Trials  int               `json:"trials_per_block"`
+	Cell    record.Cell `json:"cell"`
+	Label   string      `json:"label"`
+	Against record.Cell `json:"against,omitempty"`
+	Trials  int         `json:"trials_per_block"` // two of a baseline
 	// Pods of a study of the data plane.
 	Load   string `json:"load_pod,omitempty"`
 	Worker string `json:"worker_pod,omitempty"`
@@ -260,23 +231,35 @@ type plannedControl struct {
 	Restarts  int  `json:"istiod_restarts_per_block"`
 }
 
-func planCell(p *study.Plan, cell record.Cell) (plannedCell, error) {
-	_, trials := place(p, cell)
-	one := plannedCell{Cell: cell, Label: p.Label(cell), Trials: trials, Refined: p.Refined(cell)}
-	if b, ok := p.BaselineOf(cell); ok {
-		one.Against = b
-	}
-	if fill := plannerOf(p.Study.Kind).fill; fill != nil {
-		if err := fill(p, cell, &one); err != nil {
-			return one, err
+func plannedCells(p *study.Plan) (out []plannedCell, err error) {
+	for _, cell := range p.Cells {
+		one := plannedCell{Cell: cell, Label: p.Label(cell), Trials: 1, Refined: p.Refined(cell)}
+		if p.IsBaseline(cell) {
+			one.Trials = 2
 		}
+		if b, ok := p.BaselineOf(cell); ok {
+			one.Against = b
+		}
+		switch p.Study.Kind {
+		case study.DataPlane:
+			one.Load, one.Worker = study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name()
+		case study.ControlPlane:
+			l, err := study.ControlOf(cell)
+			if err != nil {
+				return nil, err
+			}
+			one.Deploys = &plannedControl{Proxies: l.Proxies, Gateways: l.Gateways, Ztunnels: l.Ztunnels, RealPods: l.RealPods,
+				Services: l.Services, Istiod: l.IstiodReplicas, Installed: cell[study.FactorIstiodReplicas] == study.LevelInstalled, Restarts: one.Trials}
+		case study.Resilience:
+			c := p.Study.Scenario
+			one.Mesh, one.Clients, one.ServicePods = cell[study.FactorMesh], c.Clients, c.In(cell).Graph.Pods()
+			if len(p.Study.Assert) > 0 { // else nothing could fail
+				one.Expected = p.Study.Expected(cell)
+			}
+		}
+		out = append(out, one)
 	}
-	return one, nil
-}
-
-func fillData(_ *study.Plan, cell record.Cell, one *plannedCell) error {
-	one.Load, one.Worker = study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name()
-	return nil
+	return out, nil
 }
 
 func writePlanJSON(w io.Writer, p *study.Plan, notes []app.PlanNote) error {
@@ -300,12 +283,9 @@ func writePlanJSON(w io.Writer, p *study.Plan, notes []app.PlanNote) error {
 	for _, one := range app.PlanNeeds(p) {
 		out.Needs = append(out.Needs, one.Name)
 	}
-	for _, c := range p.Cells {
-		one, err := planCell(p, c)
-		if err != nil {
-			return err
-		}
-		out.Cells = append(out.Cells, one)
+	var err error
+	if out.Cells, err = plannedCells(p); err != nil {
+		return err
 	}
 	return writeJSON(w, out)
 }
@@ -359,84 +339,32 @@ func levelWords(levels record.Cell) string {
 	return strings.Join(out, " ")
 }
 
-// controlColumns has ztunnels where some cell has any.
-func controlColumns(p *study.Plan) []string {
-	out := []string{"simulated sidecars", "simulated gateways"}
-	if simulatesZtunnels(p) {
-		out = append(out, "simulated ztunnels")
+// writeTune says what a tuning looks for, and how.
+func writeTune(w io.Writer, p *study.Plan) {
+	t := p.Study.Tune
+	if t == nil {
+		return
 	}
-	return append(out, "real pods", "services", "istiod pods")
-}
-
-func simulatesZtunnels(p *study.Plan) bool {
-	return slices.ContainsFunc(p.Cells, func(cell record.Cell) bool {
-		l, err := study.ControlOf(cell)
-		return err == nil && l.Ztunnels > 0
-	})
-}
-
-func controlRow(p *study.Plan, cell record.Cell) ([]string, error) {
-	l, err := study.ControlOf(cell)
-	if err != nil {
-		return nil, err
+	var goals, bounds, expected []string
+	for _, g := range t.Objectives {
+		goals = append(goals, g.String())
 	}
-	numbers := []int{l.Proxies, l.Gateways}
-	if simulatesZtunnels(p) {
-		numbers = append(numbers, l.Ztunnels)
+	for _, b := range t.Constraints {
+		text := b.String()
+		if !b.Relative {
+			text = b.Finding + "<=" + words.Quantity(b.Limit, b.Unit)
+		}
+		bounds = append(bounds, text)
 	}
-	var out []string
-	for _, n := range append(numbers, l.RealPods, l.Services) {
-		out = append(out, strconv.Itoa(n))
+	for _, e := range t.Expected {
+		expected = append(expected, e.Finding)
 	}
-	return append(out, cell[study.FactorIstiodReplicas]), nil // or as installed
-}
-
-func fillControl(_ *study.Plan, cell record.Cell, one *plannedCell) error {
-	l, err := study.ControlOf(cell)
-	if err != nil {
-		return err
+	fmt.Fprintf(w, "search: the lowest %s of %s", strings.Join(goals, ", "), words.Plural(len(p.Cells), "cell"))
+	if len(bounds) > 0 {
+		fmt.Fprintf(w, ", with %s", strings.Join(bounds, " and "))
 	}
-	one.Deploys = &plannedControl{Proxies: l.Proxies, Gateways: l.Gateways, Ztunnels: l.Ztunnels, RealPods: l.RealPods,
-		Services: l.Services, Istiod: l.IstiodReplicas, Installed: cell[study.FactorIstiodReplicas] == study.LevelInstalled, Restarts: one.Trials}
-	return nil
-}
-
-// scenarioRow is the mesh of a cell, and the verdict that is expected of it.
-func scenarioRow(p *study.Plan, cell record.Cell) ([]string, error) {
-	expected := plannedVerdict(p, cell)
-	if expected == "" {
-		expected = "-"
+	fmt.Fprintf(w, ": at most %s, each block with the setting in use; then %s compare it with the best\n", words.Plural(p.TuneTrials(), "trial"), words.Plural(t.Confirm, "block"))
+	if len(expected) > 0 {
+		fmt.Fprintf(w, "it begins with what a model expects of %s\n", strings.Join(expected, ", "))
 	}
-	return []string{cell[study.FactorMesh], expected}, nil
-}
-
-func fillScenario(p *study.Plan, cell record.Cell, one *plannedCell) error {
-	c := p.Study.Scenario
-	one.Mesh, one.Expected = cell[study.FactorMesh], plannedVerdict(p, cell)
-	one.Clients, one.ServicePods = c.Clients, c.In(cell).Graph.Pods()
-	return nil
-}
-
-// plannedVerdict is what is expected of a cell; "" if the study asserts
-// nothing that it could fail.
-func plannedVerdict(p *study.Plan, cell record.Cell) string {
-	if len(p.Study.Assert) == 0 {
-		return ""
-	}
-	return p.Study.Expected(cell)
-}
-
-// deploysScenario names the pods that each trial has for itself.
-func deploysScenario(p *study.Plan) (string, error) {
-	c := p.Study.Scenario
-	least, most := math.MaxInt, 0
-	for _, cell := range p.Cells {
-		n := c.In(cell).Graph.Pods()
-		least, most = min(least, n), max(most, n)
-	}
-	services := strconv.Itoa(most)
-	if least < most {
-		services = fmt.Sprintf("%d to %d", least, most)
-	}
-	return fmt.Sprintf("pods of a trial: %s, %s of services", words.Plural(c.Clients, "client"), services), nil
 }

@@ -128,10 +128,12 @@ func Grouped(v float64) string {
 // Plural writes how many there are of what a noun names: 1 block, 1,200 blocks.
 func Plural[T int | int64](n T, noun string) string {
 	text := Grouped(float64(n)) + " " + noun
-	if n == 1 {
-		return text
+	if stem, ok := strings.CutSuffix(text, "y"); ok && n != 1 && !strings.HasSuffix(stem, "a") {
+		return stem + "ies" // proxies, but days
+	} else if n != 1 {
+		text += "s"
 	}
-	return text + "s"
+	return text
 }
 
 // Unreached says of a finding, by its name, why it has no figure where more of what it
