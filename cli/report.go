@@ -114,7 +114,7 @@ func runReport(ctx context.Context, env *Env, f reportFlags) error {
 	if f.json {
 		f.format = "json"
 	}
-	if err := report.CheckFormat(f.format); err != nil {
+	if _, err := report.FormatOf(f.format); err != nil {
 		return err
 	}
 	out := env.Stdout

@@ -29,17 +29,9 @@ func unitless(unit string) string {
 // short is a number that was given, or that is not surer than three digits.
 func short(v float64) string { return model.Figure(v, 3) }
 
-func begun(opt Options) *textWriter {
-	if opt.Width <= 0 {
-		opt.Width = defaultWidth
-	}
-	opt.Width = max(opt.Width, 40)
-	return &textWriter{opt: opt}
-}
-
 // RenderModel shows a model: its parameters, and how well it predicts.
 func RenderModel(w io.Writer, m *model.Model, opt Options) error {
-	t := begun(opt)
+	t := newText(opt)
 	trials := 0
 	for _, r := range m.Runs {
 		trials += r.Trials
@@ -51,17 +43,13 @@ func RenderModel(w io.Writer, m *model.Model, opt Options) error {
 			t.wrap("    left out, ", clean(fmt.Sprintf("%d: %s", left.Trials, left.Why)))
 		}
 	}
-	t.line("")
-	t.table(parametersTable(m))
-	t.line("")
-	t.table(residualsTable(m))
+	t.tables(parametersTable(m), residualsTable(m))
 	for _, part := range []struct {
 		title string
 		cells []model.Cell
 	}{{"Measured beside predicted, each cell by a fit without it", m.Cells}, {"Held out: neither the fit nor the residuals were shown these", m.HeldOut}} {
 		if len(part.cells) > 0 {
-			t.line("")
-			t.table(cellsTable(part.title, part.cells))
+			t.tables(cellsTable(part.title, part.cells))
 			if words := coverage(part.cells); words != "" {
 				t.wrap("", words)
 			}
@@ -69,8 +57,7 @@ func RenderModel(w io.Writer, m *model.Model, opt Options) error {
 	}
 	t.list("Not told by these runs", untold(m))
 	t.list("Notes", texts(m.Notes))
-	_, err := io.WriteString(w, t.b.String())
-	return err
+	return t.writeTo(w)
 }
 
 func parametersTable(m *model.Model) Table {
@@ -145,7 +132,7 @@ func cellsTable(title string, cells []model.Cell) Table {
 			if a.High > 0 {
 				predicted = spanned(a.Unit, model.Interval{Estimate: a.Predicted, Low: a.Low, High: a.High})
 			}
-			off := Text{S: "–", Style: StyleDim}
+			off := Dash
 			if a.Measured > 0 {
 				off = Text{S: percentText(a.Predicted/a.Measured - 1)}
 			}
@@ -186,7 +173,7 @@ func coverage(cells []model.Cell) string {
 
 // RenderAgainst shows a run beside a model's predictions for it.
 func RenderAgainst(w io.Writer, cells []model.Cell, left []model.LeftOut, opt Options) error {
-	t := begun(opt)
+	t := newText(opt)
 	t.table(cellsTable("Measured beside predicted", cells))
 	if words := coverage(cells); words != "" {
 		t.line("")
@@ -197,15 +184,14 @@ func RenderAgainst(w io.Writer, cells []model.Cell, left []model.LeftOut, opt Op
 		out = append(out, fmt.Sprintf("%d: %s", l.Trials, l.Why))
 	}
 	t.list("Left out", out)
-	_, err := io.WriteString(w, t.b.String())
-	return err
+	return t.writeTo(w)
 }
 
 // RenderPrediction shows what a model says of a mesh.
 func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
-	t := begun(opt)
+	t := newText(opt)
 	m := p.Mesh
-	t.line(t.paint(StyleStrong, fmt.Sprintf("%s, %s, %s changes per second", proxiesOf(m.Proxies), words.Plural(m.Services, "service"), short(m.Rate))))
+	t.line(t.paint(StyleStrong, fmt.Sprintf("%s, %s, %s changes per second", words.Plural(m.Proxies, "proxy"), words.Plural(m.Services, "service"), short(m.Rate))))
 	t.wrap("", fmt.Sprintf("%s of istiod with %s cores each, debouncing %s up to %s.", words.Plural(m.Replicas, "replica"), short(m.Cores),
 		ScaleFor("s", m.DebounceAfter).Value(m.DebounceAfter), ScaleFor("s", m.DebounceMax).Value(m.DebounceMax)))
 	outside(t, p.Outside)
@@ -243,8 +229,7 @@ func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 		t.wrap("", limitWords(m, l))
 	}
 	t.list("Assumed, since the runs do not tell", p.Assumed)
-	_, err := io.WriteString(w, t.b.String())
-	return err
+	return t.writeTo(w)
 }
 
 // outside says how far a mesh lies from what was measured.
@@ -289,12 +274,12 @@ func lossWords(l *model.Loss) string {
 }
 
 func limitWords(m model.Mesh, l *model.Limits) string {
-	rate, proxies := "at no rate with "+proxiesOf(m.Proxies)+": ", fmt.Sprintf("with no number of proxies at %s changes per second: ", short(m.Rate))
+	rate, proxies := "at no rate with "+words.Plural(m.Proxies, "proxy")+": ", fmt.Sprintf("with no number of proxies at %s changes per second: ", short(m.Rate))
 	if l.Rate > 0 {
-		rate = fmt.Sprintf("up to %s changes per second with %s%s; above that ", short(l.Rate), proxiesOf(m.Proxies), model.TimesBeyond(l.RateBeyond))
+		rate = fmt.Sprintf("up to %s changes per second with %s%s; above that ", short(l.Rate), words.Plural(m.Proxies, "proxy"), model.TimesBeyond(l.RateBeyond))
 	}
 	if l.Proxies > 0 {
-		proxies = fmt.Sprintf("up to %s at %s changes per second%s; above that ", proxiesOf(l.Proxies), short(m.Rate), model.TimesBeyond(l.ProxiesBeyond))
+		proxies = fmt.Sprintf("up to %s at %s changes per second%s; above that ", words.Plural(l.Proxies, "proxy"), short(m.Rate), model.TimesBeyond(l.ProxiesBeyond))
 	}
 	out := fmt.Sprintf("It converges, with p99 within %s, %s%s. It does so %s%s.", seconds(l.BoundS), rate, l.RateEnd, proxies, l.ProxiesEnd)
 	if l.Rate > 0 || l.Proxies > 0 {
@@ -303,19 +288,11 @@ func limitWords(m model.Mesh, l *model.Limits) string {
 	return out
 }
 
-func proxiesOf(n int) string {
-	if n == 1 {
-		return "1 proxy"
-	}
-	return Count(n) + " proxies"
-}
-
 // RenderCapacityPublished shows published sizes beside a model's.
 func RenderCapacityPublished(w io.Writer, rows []model.Published, opt Options) error {
-	t := begun(opt)
+	t := newText(opt)
 	t.table(publishedTable(rows))
-	_, err := io.WriteString(w, t.b.String())
-	return err
+	return t.writeTo(w)
 }
 
 func publishedTable(rows []model.Published) Table {

@@ -19,10 +19,7 @@ const mostChanges = 24
 // RenderComparison writes a comparison of the runs of two sides for a terminal:
 // the verdict in words, then what became of each finding.
 func (kinds Kinds) RenderComparison(w io.Writer, c comparison.Comparison, opt Options) error {
-	if opt.Width <= 0 {
-		opt.Width = defaultWidth
-	}
-	t := &textWriter{opt: opt}
+	t := newText(opt)
 	t.wrapStyled("", clean(comparisonWords(c)), StyleStrong)
 	if c.WithinRunOnly && c.Lacking == "" {
 		t.wrap("", withinWords(c))
@@ -33,11 +30,9 @@ func (kinds Kinds) RenderComparison(w io.Writer, c comparison.Comparison, opt Op
 	}
 	t.wrap("  "+who+" A  ", clean(strings.Join(c.RunsA, ", ")))
 	t.wrap("  "+who+" B  ", clean(strings.Join(c.RunsB, ", ")))
-	t.line("")
-	t.table(kinds.comparisonTable(c))
+	t.tables(kinds.comparisonTable(c))
 	t.list("Warnings", c.Warnings)
-	_, err := io.WriteString(w, t.b.String())
-	return err
+	return t.writeTo(w)
 }
 
 // withinWords says what a verdict does not know of runs.

@@ -37,7 +37,7 @@ func conditionsTable(f record.Findings) Table {
 		if p := c.Pressure; states && p != nil {
 			row = append(row, Text{S: Percent(p.BusyRatio)}, Text{S: Percent(p.CPUSomeRatio)}, Text{S: Percent(p.StealRatio)})
 		} else if states {
-			row = append(row, Text{"–", StyleDim}, Text{"–", StyleDim}, Text{"–", StyleDim})
+			row = append(row, Dash, Dash, Dash)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -51,11 +51,11 @@ func connectionCells(pods map[string]record.Connections) []Text {
 	server, haveServer := pods[record.PartWorker]
 	open := func(c record.Connections, have bool) Text {
 		if !have {
-			return Text{"–", StyleDim}
+			return Dash
 		}
 		return Text{S: Count(c.Established)}
 	}
-	again := Text{"–", StyleDim}
+	again := Dash
 	if haveClient || haveServer {
 		again = Text{S: strconv.FormatInt(client.Retransmitted+server.Retransmitted, 10)}
 	}

@@ -15,7 +15,7 @@ import (
 // and the baseline of a finding has columns against_FACTOR. An end of an interval
 // that is not known is empty, and column "open" says which. Numbers have six
 // significant digits at most; JSON has them all.
-func (k Kind) renderCSV(w io.Writer, f record.Findings) error {
+func renderCSV(w io.Writer, k Kind, f record.Findings, _ Options) error {
 	out := csv.NewWriter(w)
 	factors := make([]string, len(f.Factors))
 	for i, factor := range f.Factors {

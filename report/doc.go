@@ -4,9 +4,8 @@
 //
 // Data passes through it once:
 //
-//	record.Findings -> document (answers, sections of tables)      -> text, Markdown, JSON
-//	record.Findings -> page (answers, sections, charts and tables) -> HTML, see package ui
-//	record.Findings                                                -> CSV, JUnit
+//	record.Findings -> Page (answers, sections of charts and tables) -> text, Markdown, JSON; HTML by package ui
+//	record.Findings                                                  -> CSV, JUnit
 //
 // What a report shows of a kind of study its [Kind] says: each [Section] makes values
 // of findings, tables and charts ([Chart]), with their numbers as readers see them.
@@ -22,8 +21,6 @@
 package report
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 	"strings"
 
@@ -34,9 +31,15 @@ import (
 // Formats are the formats Render knows, in the order of the documentation.
 var Formats = []string{"text", "markdown", "json", "csv", "html", "junit"}
 
-// Options say how to draw; the zero value is plain text, 100 columns wide.
+// Format writes findings of a kind of study to w.
+type Format func(w io.Writer, k Kind, f record.Findings, opt Options) error
+
+var formats = map[string]Format{"text": renderText, "markdown": renderMarkdown, "json": renderJSON, "csv": renderCSV,
+	"html": renderHTML, "junit": renderJUnit}
+
+// Options say how to draw text; the zero value is 100 columns without colour.
 type Options struct {
-	// Width is the number of columns a text table may take; 0 means 100.
+	// Width is the number of columns a table may take; 0 means 100.
 	Width int
 	// Color puts terminal colours into text.
 	Color bool
@@ -44,54 +47,24 @@ type Options struct {
 	ASCII bool
 }
 
-// CheckFormat returns a usage error that lists the formats if there is none
-// of this name.
-func CheckFormat(format string) error {
-	for _, known := range Formats {
-		if format == known {
-			return nil
-		}
+// FormatOf finds a format by its name. It returns a usage error that lists the formats if
+// there is none.
+func FormatOf(name string) (Format, error) {
+	if format, ok := formats[name]; ok {
+		return format, nil
 	}
-	return errs.WithHint(errs.Usage("unknown report format %q", format),
-		"the formats are %s", strings.Join(Formats, ", "))
+	return nil, errs.WithHint(errs.Usage("unknown report format %q", name), "the formats are %s", strings.Join(Formats, ", "))
 }
 
-// Render writes findings to w in the given format. It fails for an unknown
-// format (a usage error), for findings that JSON cannot hold (a NaN), and if
-// w does.
+// Render writes findings to w in the given format.
 func (kinds Kinds) Render(w io.Writer, f record.Findings, format string, opt Options) error {
-	if err := CheckFormat(format); err != nil {
+	render, err := FormatOf(format)
+	if err != nil {
 		return err
 	}
 	k, err := kinds.of(f)
 	if err != nil {
 		return err
 	}
-	switch format {
-	case "markdown":
-		return renderMarkdown(w, k.document(f))
-	case "json":
-		return renderJSON(w, f, k.document(f).Sections)
-	case "csv":
-		return k.renderCSV(w, f)
-	case "html":
-		return k.renderHTML(w, f)
-	case "junit":
-		return k.renderJUnit(w, f)
-	default:
-		return renderText(w, k.document(f), opt)
-	}
-}
-
-// renderJSON writes the findings, and what sections show of them.
-func renderJSON(w io.Writer, f record.Findings, sections []section) error {
-	out, err := json.MarshalIndent(struct {
-		record.Findings
-		Sections []section `json:"sections"`
-	}{f, sections}, "", "  ")
-	if err != nil {
-		return fmt.Errorf("findings as JSON: %w", err)
-	}
-	_, err = w.Write(append(out, '\n'))
-	return err
+	return render(w, k, f, opt)
 }

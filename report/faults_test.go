@@ -36,7 +36,7 @@ func TestCSVWithoutIntervals(t *testing.T) {
 		Cells: []record.CellSummary{{Valid: 1, CPUPerRequest: map[string]record.CPUPerRequest{
 			"worker": {UserUS: 30, SystemUS: 10, LowUS: 40, HighUS: 40}, "generator": {UserUS: 30, SystemUS: 10, LowUS: 38, HighUS: 43}}}}}
 	var out strings.Builder
-	if err := (Kind{Values: RequestValues}).renderCSV(&out, f); err != nil {
+	if err := renderCSV(&out, Kind{Values: RequestValues}, f, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"s,r,finding,missed,9,,,pairs,", "s,r,finding,highest_rate,,,500,rps,", "s,r,finding,highest_proxies,,,,,", "s,r,finding,highest_connections,16,,64,,",

@@ -32,7 +32,7 @@ type junitMessage struct {
 
 // renderJUnit writes a test suite for build servers: a case that fails if no
 // trial is valid, and a case an assertion.
-func (k Kind) renderJUnit(w io.Writer, f record.Findings) error {
+func renderJUnit(w io.Writer, k Kind, f record.Findings, _ Options) error {
 	suite := junitSuite{Name: clean(f.Study), Stamp: clean(f.Started)}
 	valid := junitCase{Name: "trials are valid", Class: suite.Name, Out: clean(validityWords(f.Validity))}
 	if f.Validity.Valid == 0 {

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // renderMarkdown writes a report for a pull request or a wiki.
-func renderMarkdown(w io.Writer, d document) error {
+func renderMarkdown(w io.Writer, k Kind, f record.Findings, _ Options) error {
+	d := k.page(f)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", markdown(d.Title))
 	if d.Question != "" {
@@ -37,14 +40,18 @@ func renderMarkdown(w io.Writer, d document) error {
 			}
 		}
 	}
-	markdownList(&b, "Published vs. measured, in words", d.Says)
 	for i, p := range paragraphs(d.Story) {
 		if i == 0 {
 			fmt.Fprintf(&b, "\n## %s\n", aboutStudy)
 		}
 		fmt.Fprintf(&b, "\n%s\n", markdown(p))
 	}
-	markdownList(&b, "Warnings", d.Warnings)
+	for i, warning := range d.Warnings {
+		if i == 0 {
+			b.WriteString("\n## Warnings\n\n")
+		}
+		fmt.Fprintf(&b, "- %s\n", markdown(warning))
+	}
 	if strings.TrimRight(d.Study, "\n") != "" {
 		b.WriteString("\n## Resolved study, with all defaults\n\n")
 		markdownFenced(&b, d.Study)
@@ -82,15 +89,5 @@ func markdownTable(b *strings.Builder, t Table) {
 			}
 		}
 		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
-	}
-}
-
-func markdownList(b *strings.Builder, title string, items []string) {
-	if len(items) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "\n## %s\n\n", title)
-	for _, item := range items {
-		fmt.Fprintf(b, "- %s\n", markdown(item))
 	}
 }

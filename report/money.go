@@ -49,7 +49,7 @@ func MoneyTable(f record.Findings) Table {
 				finding, ok = by[WithoutRate(c.Cell).Key()] // a fit over rates
 			}
 			if !ok {
-				row = append(row, Text{"–", StyleDim})
+				row = append(row, Dash)
 				continue
 			}
 			any = any || finding.Estimate != 0

@@ -11,9 +11,9 @@ import (
 	"github.com/meshtrial/meshtrial/ui"
 )
 
-// Page is the document that the HTML page of a run draws. It has values and what
-// readers see of them; which sections there are, and what they are about, the page
-// does not know. The types of ui/web/src/documents.ts are made from it:
+// Page is a report as values: what the HTML page is given, and what text and Markdown
+// draw of it. Its strings are raw: formats escape them. Which sections there are, and what
+// they are about, no format knows. The types of ui/web/src/documents.ts are made from it:
 // make documents.
 type Page struct {
 	Title    string `json:"title"`
@@ -22,7 +22,7 @@ type Page struct {
 	// Answers are the findings in words; the first is the headline.
 	Answers []string `json:"answers"`
 	// Facts are the run, the machine and the components.
-	Facts []PageFact `json:"facts"`
+	Facts []Fact `json:"facts"`
 	// Warnings has each warning once, with the number of findings it stands at.
 	Warnings []string `json:"warnings"`
 	// Failed says which of the study's assertions failed; "" for none.
@@ -37,8 +37,8 @@ type Page struct {
 	Footer string `json:"footer"`
 }
 
-// PageFact is an entry of a page's head.
-type PageFact struct {
+// Fact is an entry of a page's head.
+type Fact struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
@@ -52,62 +52,33 @@ type PageFactor struct {
 
 // PageSection is a section with its values.
 type PageSection struct {
-	Name   string      `json:"name"`
-	Title  string      `json:"title"`
-	Lead   string      `json:"lead,omitempty"`
-	Charts []Chart     `json:"charts,omitempty"`
-	Tables []PageTable `json:"tables,omitempty"`
+	Name   string  `json:"name"`
+	Title  string  `json:"title"`
+	Lead   string  `json:"lead,omitempty"`
+	Charts []Chart `json:"charts,omitempty"`
+	Tables []Table `json:"tables,omitempty"`
 }
-
-// PageTable is a table with the styles of its cells.
-type PageTable struct {
-	Title   string       `json:"title"`
-	Columns []PageColumn `json:"columns"`
-	Rows    [][]PageText `json:"rows"`
-	Notes   []string     `json:"notes,omitempty"`
-	Texts   []Listing    `json:"texts,omitempty"`
-}
-
-// PageColumn is a column of a page's table; with a factor it has that one's levels.
-type PageColumn struct {
-	Head   string `json:"head"`
-	Right  bool   `json:"right,omitempty"`
-	Factor string `json:"factor,omitempty"`
-}
-
-// PageText is a cell of a table. Style is "", "good", "bad", "dim" or "strong".
-type PageText struct {
-	Text  string `json:"text"`
-	Style string `json:"style,omitempty"`
-}
-
-// styleNames are the styles of texts as the page has them.
-var styleNames = map[Style]string{StyleGood: "good", StyleBad: "bad", StyleDim: "dim", StyleStrong: "strong"}
 
 // ProfilePage is the document that the page of `meshtrial profile` draws.
 type ProfilePage struct {
 	Profiles []profile.View `json:"profiles"`
 }
 
-// Page makes the page's document from findings as a run has them.
+// Page makes the HTML page's document from findings as a run has them.
 func (kinds Kinds) Page(f record.Findings) (Page, error) {
 	k, err := kinds.of(f)
 	if err != nil {
 		return Page{}, err
 	}
-	return k.page(f), nil
+	return k.page(f, drift(), components()), nil
 }
 
-func (k Kind) page(f record.Findings) Page {
-	d := k.document(f)
+// page draws the sections of a kind, and some beside them.
+func (k Kind) page(f record.Findings, beside ...Section) Page {
 	f = inMicroseconds(f)
-	out := Page{Title: d.Title, Question: d.Question, Story: d.Story, Answers: d.Answers, Warnings: d.Warnings,
-		Study: d.Study,
-		Footer: fmt.Sprintf("Made by meshtrial %s from run %s. Self-contained: this file makes no network requests.",
-			f.Meshtrial, f.Run)}
-	for _, one := range d.Facts {
-		out.Facts = append(out.Facts, PageFact(one))
-	}
+	out := Page{Title: f.Study, Question: f.Question, Story: f.Story, Answers: k.answers(f), Facts: facts(f),
+		Warnings: k.warnings(f), Study: f.StudyYAML,
+		Footer: fmt.Sprintf("Made by meshtrial %s from run %s. %s", f.Meshtrial, f.Run, selfContained)}
 	failed := 0
 	for _, a := range f.Assertions {
 		if !a.Passed {
@@ -123,7 +94,7 @@ func (k Kind) page(f record.Findings) Page {
 	for _, c := range f.Cells {
 		out.Cells = append(out.Cells, c.Cell)
 	}
-	for _, s := range append(k.Sections, drift(), components()) {
+	for _, s := range append(k.Sections, beside...) {
 		drawn := PageSection{Name: s.Name, Title: s.Title, Lead: s.Lead}
 		if s.Title == "" {
 			drawn.Title = UpperFirst(s.Name)
@@ -132,11 +103,7 @@ func (k Kind) page(f record.Findings) Page {
 			drawn.Charts = s.Charts(f)
 		}
 		if s.Tables != nil {
-			for _, t := range s.Tables(f) {
-				if len(t.Rows) > 0 {
-					drawn.Tables = append(drawn.Tables, tableOf(t))
-				}
-			}
+			drawn.Tables = withRows(s.Tables(f)...)
 		}
 		if len(drawn.Charts)+len(drawn.Tables) > 0 {
 			out.Sections = append(out.Sections, drawn)
@@ -145,17 +112,14 @@ func (k Kind) page(f record.Findings) Page {
 	return out
 }
 
-func tableOf(t Table) PageTable {
-	out := PageTable{Title: t.Title, Notes: t.Notes, Texts: t.Texts}
-	for _, c := range t.Columns {
-		out.Columns = append(out.Columns, PageColumn{c.Head, c.Right, c.Factor})
-	}
-	for _, row := range t.Rows {
-		var texts []PageText
-		for _, text := range row {
-			texts = append(texts, PageText{text.S, styleNames[text.Style]})
+const selfContained = "Self-contained: this file makes no network requests."
+
+// withRows leaves out tables without rows.
+func withRows(tables ...Table) (out []Table) {
+	for _, t := range tables {
+		if len(t.Rows) > 0 {
+			out = append(out, t)
 		}
-		out.Rows = append(out.Rows, texts)
 	}
 	return out
 }
@@ -172,7 +136,7 @@ func components() Section {
 		t := Table{Title: "Components measured", Columns: []Column{{Head: "component"}, {Head: "version"},
 			{Head: "lacks"}, {Head: "from"}, {Head: "digest"}}}
 		for _, c := range f.Parts {
-			lacks := Text{"–", StyleDim}
+			lacks := Dash
 			if len(c.Lacks) > 0 {
 				lacks = Text{strings.Join(c.Lacks, ", "), StyleBad}
 			}
@@ -183,8 +147,8 @@ func components() Section {
 }
 
 // renderHTML writes one file with the page and its data in it.
-func (k Kind) renderHTML(w io.Writer, f record.Findings) error {
-	return writePage(w, k.page(f))
+func renderHTML(w io.Writer, k Kind, f record.Findings, _ Options) error {
+	return writePage(w, k.page(f, drift(), components()))
 }
 
 // WriteProfilePage writes one HTML file with flame graphs.

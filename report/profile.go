@@ -15,11 +15,7 @@ import (
 // RenderProfile writes what a profile says for a terminal. top bounds the
 // lists; 0 is no bound.
 func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
-	if opt.Width <= 0 {
-		opt.Width = defaultWidth
-	}
-	opt.Width = max(opt.Width, 40)
-	t := &textWriter{opt: opt}
+	t := newText(opt)
 	title := s.Title + ": " + profileSum(s) + " in " + words.Plural(s.Samples, "sample")
 	if s.SpanS >= 0.1 {
 		title += fmt.Sprintf(" over %s s", Fixed(s.SpanS, 1))
@@ -32,24 +28,17 @@ func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
 		t.wrap("", UpperFirst(s.TooFew)+".")
 		t.list("How to get the names", s.Advice)
 		t.list("Notes", s.Notes)
-		_, err := io.WriteString(w, t.b.String())
-		return err
+		return t.writeTo(w)
 	}
-	tables := []Table{profileBinaries(s), profileThreads(s), ProfileCentres(s, top), ProfileFilters(s)}
-	tables = append(tables, profileDiff(s, top), profileFunctions(s, "Top functions by self cost", slices.DeleteFunc(slices.Clone(s.Self), func(c record.ProfileCost) bool { return c.Flat == 0 }), top))
+	t.tables(profileBinaries(s), profileThreads(s), ProfileCentres(s, top), ProfileFilters(s), profileDiff(s, top))
+	own := slices.DeleteFunc(slices.Clone(s.Self), func(c record.ProfileCost) bool { return c.Flat == 0 })
+	t.tables(profileFunctions(s, "Top functions by self cost", own, top))
 	if s.Enough {
-		tables = append(tables, profileFunctions(s, cumulativeTitle, s.Cumulative, top))
-	}
-	for _, tb := range tables {
-		if len(tb.Rows) > 0 {
-			t.line("")
-			t.table(tb)
-		}
+		t.tables(profileFunctions(s, cumulativeTitle, s.Cumulative, top))
 	}
 	t.list("How to get the names", s.Advice)
 	t.list("Notes", s.Notes)
-	_, err := io.WriteString(w, t.b.String())
-	return err
+	return t.writeTo(w)
 }
 
 const cumulativeTitle = "Top functions by cumulative cost"
@@ -136,7 +125,7 @@ func ProfileCentres(s profile.Summary, top int) Table {
 		return Table{}
 	}
 	if few := profile.TooFew(s.Kind, s.Samples); few != "" {
-		t.Rows = append(t.Rows, []Text{{"–", StyleDim}, {S: few}, {"–", StyleDim}, {}, {}})
+		t.Rows = append(t.Rows, []Text{Dash, {S: few}, Dash, {}, {}})
 		return t
 	}
 	var rest []profile.CentreCost
@@ -148,7 +137,7 @@ func ProfileCentres(s profile.Summary, top int) Table {
 			rest = append(rest, c)
 			continue
 		}
-		kernel := Text{"–", StyleDim}
+		kernel := Dash
 		if c.Kernel > 0 {
 			kernel = Text{S: SharePercent(float64(c.Kernel) / float64(s.Costs.Total))}
 		}

@@ -15,28 +15,14 @@ import (
 // RenderScope writes a report on the size of configuration for a terminal.
 // top bounds the lists of proxies and resources; 0 is no bound.
 func RenderScope(w io.Writer, r scope.Report, top int, opt Options) error {
-	if opt.Width <= 0 {
-		opt.Width = defaultWidth
-	}
-	opt.Width = max(opt.Width, 40)
-	t := &textWriter{opt: opt}
-	title := "Configuration of " + words.Plural(len(r.Proxies), "proxy")
-	if len(r.Proxies) != 1 {
-		title = "Configuration of " + Count(len(r.Proxies)) + " proxies"
-	}
-	t.line(t.paint(StyleStrong, title+", "+ScaleFor("bytes", float64(r.DumpBytes)).Value(float64(r.DumpBytes))+" as JSON"))
+	t := newText(opt)
+	t.line(t.paint(StyleStrong, "Configuration of "+words.Plural(len(r.Proxies), "proxy")+", "+ScaleFor("bytes", float64(r.DumpBytes)).Value(float64(r.DumpBytes))+" as JSON"))
 	if r.WireBytes > 0 {
 		t.wrap("", ScaleFor("bytes", float64(r.WireBytes)).Value(float64(r.WireBytes))+" on the wire.")
 	}
-	for _, tb := range []Table{scopeProxies(r, top), scopeTypes(r), scopeOwners(r), scopeResources(r, top), scopeUncalled(r)} {
-		if len(tb.Rows) > 0 {
-			t.line("")
-			t.table(tb)
-		}
-	}
+	t.tables(scopeProxies(r, top), scopeTypes(r), scopeOwners(r), scopeResources(r, top), scopeUncalled(r))
 	t.list("Notes", texts(r.Notes))
-	_, err := io.WriteString(w, t.b.String())
-	return err
+	return t.writeTo(w)
 }
 
 // bytesColumn scales the values of a column alike.
@@ -54,7 +40,7 @@ func (s Scale) Kilo(bytes int64) Text { return Text{S: Fixed(float64(bytes)/s.Di
 
 func Share(part, whole int64) Text {
 	if whole == 0 {
-		return Text{"–", StyleDim}
+		return Dash
 	}
 	return Text{S: Fixed(100*float64(part)/float64(whole), 1) + "%"}
 }
@@ -80,7 +66,7 @@ func (w wired) cell(row []Text, bytes int64) []Text {
 	case !w.told:
 		return row
 	case bytes == 0:
-		return append(row, Text{"–", StyleDim})
+		return append(row, Dash)
 	}
 	return append(row, w.Kilo(bytes))
 }
@@ -109,7 +95,7 @@ func scopeProxies(r scope.Report, top int) Table {
 		}
 		row := []Text{{S: p.Name}, s.Kilo(p.DumpBytes)}
 		for _, typ := range r.Types {
-			cell := Text{"–", StyleDim}
+			cell := Dash
 			for _, have := range p.Types {
 				if have.Type == typ.Type {
 					cell = s.Kilo(have.DumpBytes)

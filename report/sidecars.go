@@ -14,11 +14,7 @@ import (
 // RenderSidecars writes what was generated for a terminal. top bounds its
 // lists; 0 is no bound.
 func RenderSidecars(w io.Writer, r generate.Result, top int, opt Options) error {
-	if opt.Width <= 0 {
-		opt.Width = defaultWidth
-	}
-	opt.Width = max(opt.Width, 40)
-	t := &textWriter{opt: opt}
+	t := newText(opt)
 	number := map[string]int{}
 	for _, s := range r.Sidecars {
 		number[s.Change]++
@@ -29,22 +25,16 @@ func RenderSidecars(w io.Writer, r generate.Result, top int, opt Options) error 
 	if !r.Observed.First.IsZero() {
 		from += fmt.Sprintf(", %s to %s", r.Observed.First.Format("2006-01-02 15:04"), r.Observed.Last.Format("2006-01-02 15:04 UTC"))
 	}
-	t.wrap("", fmt.Sprintf("%s: %s kept, each a workload and a host that it calls.", from, dependencies(r.Edges)))
+	t.wrap("", fmt.Sprintf("%s: %s kept, each a workload and a host that it calls.", from, words.Plural(r.Edges, "dependency")))
 	t.list("Rule", r.Rule.Words())
-	for _, tb := range []Table{sidecarsTable(r, top), savingTable(r), resourcesTable(r), namespacesTable(r, top), keptTable("Rare, and kept", r.Rare, top),
-		keptTable("Hosts that are not known, and kept", r.Unknown, top), oldTable(r, top)} {
-		if len(tb.Rows) > 0 {
-			t.line("")
-			t.table(tb)
-		}
-	}
+	t.tables(sidecarsTable(r, top), savingTable(r), resourcesTable(r), namespacesTable(r, top), keptTable("Rare, and kept", r.Rare, top),
+		keptTable("Hosts that are not known, and kept", r.Unknown, top), oldTable(r, top))
 	t.list("Not covered by what was observed", uncovered(r, top))
 	t.list("Other ways, not applied", otherWays(r, top))
 	notes := append(texts(r.Notes), "A workload that is new, or whose next version calls somebody else, has what the Sidecar of its namespace or of the mesh lets in: generate again before such a rollout.")
 	risk := r.Risk()
 	t.list("Notes", append(notes, strings.ToUpper(risk[:1])+risk[1:]+"."))
-	_, err := io.WriteString(w, t.b.String())
-	return err
+	return t.writeTo(w)
 }
 
 // cutRows shortens a table and says so.
@@ -78,7 +68,7 @@ func savingTable(r generate.Result) Table {
 	s, w := bytesColumn([]int64{p.Now.Dump}), bytesColumn([]int64{p.Now.Wire})
 	t := Table{Title: "Predicted, all " + words.Plural(p.Proxies, "sidecar") + " together", Columns: []Column{{Head: "what"}, {Head: "now", Right: true}, {Head: "after", Right: true}, {Head: "less", Right: true}, {Head: "exact", Right: true, Keep: 1}}}
 	row := func(what string, now, after, exact float64, show func(float64) string) {
-		less := Text{"–", StyleDim}
+		less := Dash
 		if now > 0 {
 			less = Text{S: Fixed(100*(now-after)/now, 1) + "%"}
 		}
@@ -118,7 +108,7 @@ func resourcesTable(r generate.Result) Table {
 		}
 		show := func(v *model.Interval) Text {
 			if v == nil {
-				return Text{"–", StyleDim}
+				return Dash
 			}
 			scale, unit, digits := 1.0, c.Unit, 2
 			if c.Unit == "bytes" {
@@ -133,7 +123,7 @@ func resourcesTable(r generate.Result) Table {
 		}
 	}
 	for _, why := range reasons {
-		t.Rows = append(t.Rows, []Text{{S: strings.Join(not[why], ", ")}, {"–", StyleDim}, {"–", StyleDim}, {"not predicted", StyleDim}})
+		t.Rows = append(t.Rows, []Text{{S: strings.Join(not[why], ", ")}, Dash, Dash, {"not predicted", StyleDim}})
 		t.Notes = append(t.Notes, "Not predicted: "+strings.Join(not[why], ", ")+": "+why+".")
 	}
 	return t
@@ -187,7 +177,7 @@ func keptTable(title string, list []generate.Kept, top int) Table {
 
 func lastSeen(e generate.Edge) Text {
 	if e.Last.IsZero() {
-		return Text{"–", StyleDim}
+		return Dash
 	}
 	return Text{S: e.Last.Format("2006-01-02 15:04")}
 }
@@ -213,11 +203,4 @@ func otherWays(r generate.Result, top int) []string {
 		out = append(out, line+": "+o.String()+".")
 	}
 	return cutList(out, top)
-}
-
-func dependencies(n int) string {
-	if n == 1 {
-		return "1 dependency"
-	}
-	return Count(n) + " dependencies"
 }

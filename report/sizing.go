@@ -117,7 +117,7 @@ func sizedMonth(w record.SizedWay) Text {
 			return Text{S: WholeInterval(record.Finding{Estimate: u.Total.Estimate, Low: u.Total.Low, High: u.Total.High})}
 		}
 	}
-	return Text{S: "–", Style: StyleDim}
+	return Dash
 }
 
 // sizedUse are a way's figures of CPU or memory.
@@ -164,14 +164,14 @@ func sizedUse(w record.SizedWay, of string, largest float64) []Text {
 		}
 		return []Text{sizedFigure(&u.Total, total), {S: strings.Join(idle, ", ")}, request}
 	}
-	none := Text{S: "–", Style: StyleDim}
+	none := Dash
 	return []Text{none, none, none}
 }
 
 func sizedFigure(p *record.Priced, s Scale) Text {
 	switch {
 	case p == nil:
-		return Text{S: "–", Style: StyleDim}
+		return Dash
 	case p.Verdict == record.VerdictInvalid:
 		return Text{S: "not valid", Style: StyleDim}
 	}

@@ -66,6 +66,9 @@ func (k Kind) publishedTable(f record.Findings) Table {
 			}
 		}
 		t.Rows = append(t.Rows, []Text{{S: p.Source}, {S: k.claim(f, p)}, {S: ScaleFor(p.Unit, largest).Value(p.Figure)}, measured})
+		if p.Says != "" {
+			t.Notes = append(t.Notes, p.Source+": "+p.Says)
+		}
 	}
 	return t
 }
@@ -201,6 +204,9 @@ func Figure(finding record.Finding, s Scale) Text {
 	return Text{S: s.Interval(finding.Estimate, finding.Low, finding.High)}
 }
 
+// Dash stands where there is no figure.
+var Dash = Text{"–", StyleDim}
+
 // AllSame marks a value that all blocks gave: it has no interval.
 const AllSame = " (same)"
 
@@ -252,7 +258,7 @@ const DoubtNote = "? inconclusive: the interval includes zero, identical baselin
 // figure is given at all: "+549% (512–588)".
 func Relative(finding record.Finding) Text {
 	if finding.Relative == nil || finding.Verdict == record.VerdictInvalid {
-		return Text{"–", StyleDim}
+		return Dash
 	}
 	e, span := Scale{Div: 0.01, Unit: "%"}.Parts(finding.Relative.Estimate, finding.Relative.Low, finding.Relative.High)
 	if finding.Relative.Estimate > 0 {

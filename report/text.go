@@ -5,61 +5,78 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 const defaultWidth = 100
 
 // renderText writes a report for a terminal.
-func renderText(w io.Writer, d document, opt Options) error {
-	if opt.Width <= 0 {
-		opt.Width = defaultWidth
+func renderText(w io.Writer, k Kind, f record.Findings, opt Options) error {
+	p, t := k.page(f), newText(opt)
+	t.line(t.paint(StyleStrong, clean(p.Title)))
+	if p.Question != "" {
+		t.wrap("", clean(p.Question))
 	}
-	opt.Width = max(opt.Width, 40)
-	t := &textWriter{opt: opt}
-	t.line(t.paint(StyleStrong, clean(d.Title)))
-	if d.Question != "" {
-		t.wrap("", clean(d.Question))
-	}
-	if len(d.Answers) > 0 {
-		t.line("")
-		for i, answer := range d.Answers {
-			if i == 0 {
-				t.wrapStyled("", clean(answer), StyleStrong)
-			} else {
-				t.wrap("", clean(answer))
-			}
+	for i, answer := range p.Answers {
+		if i == 0 {
+			t.line("")
+			t.wrapStyled("", clean(answer), StyleStrong)
+		} else {
+			t.wrap("", clean(answer))
 		}
 	}
 	t.line("")
 	longest := 0
-	for _, fact := range d.Facts {
+	for _, fact := range p.Facts {
 		longest = max(longest, len(fact.Name))
 	}
-	for _, fact := range d.Facts {
+	for _, fact := range p.Facts {
 		t.wrap("  "+fact.Name+strings.Repeat(" ", longest-len(fact.Name)+2), clean(fact.Text))
 	}
-	for _, s := range d.Sections {
-		for _, table := range s.Tables {
-			t.line("")
-			t.table(table)
-		}
+	for _, s := range p.Sections {
+		t.tables(s.Tables...)
 	}
-	t.list("Published vs. measured, in words", d.Says)
-	for i, p := range paragraphs(d.Story) {
+	for i, paragraph := range paragraphs(p.Story) {
 		t.line("")
 		if i == 0 {
 			t.line(t.paint(StyleStrong, aboutStudy))
 		}
-		t.wrap("  ", clean(p))
+		t.wrap("  ", clean(paragraph))
 	}
-	t.list("Warnings", d.Warnings)
+	t.list("Warnings", p.Warnings)
+	return t.writeTo(w)
+}
+
+// aboutStudy is the title over a study's story, which comes after what was found: who reads
+// a report again knows it.
+const aboutStudy = "About this study"
+
+// textWriter draws text for a terminal.
+type textWriter struct {
+	b   strings.Builder
+	opt Options
+}
+
+func newText(opt Options) *textWriter {
+	if opt.Width <= 0 {
+		opt.Width = defaultWidth
+	}
+	opt.Width = max(opt.Width, 40)
+	return &textWriter{opt: opt}
+}
+
+func (t *textWriter) writeTo(w io.Writer) error {
 	_, err := io.WriteString(w, t.b.String())
 	return err
 }
 
-type textWriter struct {
-	b   strings.Builder
-	opt Options
+// tables draws those that have rows, each after an empty line.
+func (t *textWriter) tables(all ...Table) {
+	for _, one := range withRows(all...) {
+		t.line("")
+		t.table(one)
+	}
 }
 
 func (t *textWriter) line(s string) {

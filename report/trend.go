@@ -19,10 +19,7 @@ import (
 // then each series as a line of blocks. Series that do not decide, and have not
 // changed, are shown if all are asked for.
 func (kinds Kinds) RenderTrend(w io.Writer, trend comparison.Trend, all bool, opt Options) error {
-	if opt.Width <= 0 {
-		opt.Width = defaultWidth
-	}
-	t := &textWriter{opt: opt}
+	t := newText(opt)
 	t.wrapStyled("", clean(trendWords(trend)), StyleStrong)
 	t.wrap("  study  ", clean(trend.Study))
 	runs := words.Plural(len(trend.Runs), "run")
@@ -33,22 +30,15 @@ func (kinds Kinds) RenderTrend(w io.Writer, trend comparison.Trend, all bool, op
 	if words := reachWords(trend); words != "" {
 		t.wrap("  reach  ", words)
 	}
-	for _, changes := range kinds.changesTables(trend) {
-		t.line("")
-		t.table(changes)
-	}
-	if series := kinds.seriesTable(trend, all, opt); len(series.Rows) > 0 {
-		t.line("")
-		t.table(series)
-	}
+	t.tables(kinds.changesTables(trend)...)
+	t.tables(kinds.seriesTable(trend, all, opt))
 	var left []string
 	for _, l := range trend.LeftOut {
 		left = append(left, l.Run+": "+l.Why)
 	}
 	t.list("Left out", left)
 	t.list("Warnings", trend.Warnings)
-	_, err := io.WriteString(w, t.b.String())
-	return err
+	return t.writeTo(w)
 }
 
 // trendWords is the verdict of a trend in words.

@@ -139,7 +139,7 @@ func checkTables(t *testing.T, ctx context.Context, f record.Findings) {
 			for _, row := range table.Rows {
 				var texts []string
 				for _, text := range row {
-					texts = append(texts, text.Text)
+					texts = append(texts, text.S)
 				}
 				rows = append(rows, texts)
 			}

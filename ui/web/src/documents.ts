@@ -4,9 +4,9 @@
  */
 export type PageDocument = (Page | ProfilePage);
 /**
- * Page is the document that the HTML page of a run draws. It has values and what
- * readers see of them; which sections there are, and what they are about, the page
- * does not know. The types of ui/web/src/documents.ts are made from it:
+ * Page is a report as values: what the HTML page is given, and what text and Markdown
+ * draw of it. Its strings are raw: formats escape them. Which sections there are, and what
+ * they are about, no format knows. The types of ui/web/src/documents.ts are made from it:
  * make documents.
  */
 export interface Page {
@@ -23,7 +23,7 @@ export interface Page {
     /**
      * Facts are the run, the machine and the components.
      */
-    readonly facts: (readonly PageFact[] | null);
+    readonly facts: (readonly Fact[] | null);
     /**
      * Warnings has each warning once, with the number of findings it stands at.
      */
@@ -46,9 +46,9 @@ export interface Page {
     readonly footer: string;
 }
 /**
- * PageFact is an entry of a page's head.
+ * Fact is an entry of a page's head.
  */
-export interface PageFact {
+export interface Fact {
     readonly name: string;
     readonly text: string;
 }
@@ -79,7 +79,7 @@ export interface PageSection {
     readonly title: string;
     readonly lead?: string;
     readonly charts?: readonly Chart[];
-    readonly tables?: readonly PageTable[];
+    readonly tables?: readonly Table[];
 }
 /**
  * Chart is a value that is drawn as a picture, on the page only: text formats
@@ -294,6 +294,10 @@ export interface Scatter {
     readonly x: Axis;
     readonly y: Axis;
     readonly dots: (readonly Dot[] | null);
+    /**
+     * Same draws the line on which both measures are alike.
+     */
+    readonly same?: boolean;
 }
 /**
  * Dot is a point of a scatter.
@@ -652,27 +656,35 @@ export interface DiffSide {
     readonly blocks: number;
 }
 /**
- * PageTable is a table with the styles of its cells.
+ * Table is a table with a title and remarks under it.
  */
-export interface PageTable {
+export interface Table {
     readonly title: string;
-    readonly columns: (readonly PageColumn[] | null);
-    readonly rows: (readonly (readonly PageText[] | null)[] | null);
+    readonly columns: (readonly Column[] | null);
+    readonly rows: (readonly (readonly Text[] | null)[] | null);
     readonly notes?: readonly string[];
+    /**
+     * Texts are shown as they are, line by line, after the notes.
+     */
     readonly texts?: readonly Listing[];
 }
 /**
- * PageColumn is a column of a page's table; with a factor it has that one's levels.
+ * Column is a table column. Keep orders columns by importance: when a table
+ * is too wide, the columns with the lowest Keep above 0 go first; 0 is never
+ * left out.
  */
-export interface PageColumn {
+export interface Column {
     readonly head: string;
     readonly right?: boolean;
+    /**
+     * Factor is that whose levels it has, "" for others.
+     */
     readonly factor?: string;
 }
 /**
- * PageText is a cell of a table. Style is "", "good", "bad", "dim" or "strong".
+ * Text is a table cell and how it should look where colour is wanted.
  */
-export interface PageText {
+export interface Text {
     readonly text: string;
     readonly style?: string;
 }

@@ -3,7 +3,7 @@
 
 import { drawn } from './chart/draw';
 import type { Chart as Drawn } from './chart/figure';
-import type { Cell, Chart, Page, PageFactor, PageSection, PageTable } from './documents';
+import type { Cell, Chart, Page, PageFactor, PageSection, Table } from './documents';
 import { append, h, uniqueId, type Child } from './dom';
 
 /** Draws a report into root. */
@@ -209,7 +209,7 @@ export function choice(legend: string, options: readonly { readonly id: string; 
 const PROSE = 40;
 
 /** A table without the rows of cells that are not shown. A factor's level that is left out is that of the row above. */
-function table(given: PageTable, selection: Selection): HTMLElement {
+function table(given: Table, selection: Selection): HTMLElement {
   const columns = given.columns ?? [];
   let last = true;
   const rows = (given.rows ?? []).map((row) => row ?? []).filter((row) => {

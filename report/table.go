@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,32 +8,6 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 )
-
-// document is a report as words and tables, before a format draws it. All
-// its strings are raw: the format escapes them.
-type document struct {
-	Title    string
-	Question string
-	Story    string
-	Facts    []fact // the run, the machine, the components
-	Answers  []string
-	Sections []section
-	Says     []string // published beside measured, in sentences
-	Warnings []string
-	Study    string // resolved, YAML
-}
-
-// aboutStudy is the title over a study's story, which comes after what was found: who reads
-// a report again knows it.
-const aboutStudy = "About this study"
-
-type fact struct{ Name, Text string }
-
-// section is a part of a report as it was drawn.
-type section struct {
-	Name   string  `json:"name"`
-	Tables []Table `json:"tables"`
-}
 
 // Table is a table with a title and remarks under it.
 type Table struct {
@@ -60,62 +33,28 @@ type Column struct {
 	Right bool   `json:"right,omitempty"`
 	Keep  int    `json:"-"`
 	// Factor is that whose levels it has, "" for others.
-	Factor string `json:"-"`
+	Factor string `json:"factor,omitempty"`
 }
 
 // Text is a table cell and how it should look where colour is wanted.
 type Text struct {
-	S     string
-	Style Style
+	S     string `json:"text"`
+	Style Style  `json:"style,omitempty"`
 }
 
-// MarshalJSON writes what a cell says.
-func (t Text) MarshalJSON() ([]byte, error) { return json.Marshal(t.S) }
-
-type Style int
+// Style is how a text looks.
+type Style string
 
 const (
-	StyleNone Style = iota
-	StyleGood
-	StyleBad
-	StyleDim
-	StyleStrong
+	StyleNone   Style = ""
+	StyleGood   Style = "good"
+	StyleBad    Style = "bad"
+	StyleDim    Style = "dim"
+	StyleStrong Style = "strong"
 )
 
-func (k Kind) document(f record.Findings) document {
-	f = inMicroseconds(f)
-	d := document{
-		Title:    f.Study,
-		Question: f.Question,
-		Story:    f.Story,
-		Answers:  k.answers(f),
-		Facts:    facts(f),
-		Warnings: k.warnings(f),
-		Study:    f.StudyYAML,
-	}
-	for _, s := range k.Sections {
-		drawn := section{Name: s.Name}
-		if s.Tables != nil {
-			for _, t := range s.Tables(f) {
-				if len(t.Rows) > 0 {
-					drawn.Tables = append(drawn.Tables, t)
-				}
-			}
-		}
-		if len(drawn.Tables) > 0 {
-			d.Sections = append(d.Sections, drawn)
-		}
-	}
-	for _, p := range f.Published {
-		if p.Says != "" {
-			d.Says = append(d.Says, p.Source+": "+p.Says)
-		}
-	}
-	return d
-}
-
 // facts are the header of a report.
-func facts(f record.Findings) []fact {
+func facts(f record.Findings) []Fact {
 	m := f.Machine
 	var machine []string
 	add := func(list *[]string, format, s string) {
@@ -151,7 +90,7 @@ func facts(f record.Findings) []fact {
 		}
 		parts = append(parts, s)
 	}
-	out := []fact{
+	out := []Fact{
 		{"run", fmt.Sprintf("%s, started %s, seed %d, meshtrial %s", f.Run, f.Started, f.Seed, f.Meshtrial)},
 		{"machine", strings.Join(machine, ", ")},
 		{"lab", strings.Join(lab, ", ")},
@@ -159,9 +98,9 @@ func facts(f record.Findings) []fact {
 		{"validity", validityWords(f.Validity)},
 	}
 	if f.Stop != "" {
-		out = append(out, fact{"ended by", f.Stop})
+		out = append(out, Fact{"ended by", f.Stop})
 	}
-	return slices.DeleteFunc(out, func(f fact) bool { return f.Text == "" })
+	return slices.DeleteFunc(out, func(f Fact) bool { return f.Text == "" })
 }
 
 // validityWords counts trials and says why some are not valid.
