@@ -76,45 +76,18 @@ func (o *RunOptions) headerLab() string {
 	return o.Lab
 }
 
-// CheckLab refuses options that contradict the kind of lab.
-func (o *RunOptions) CheckLab() error {
-	switch o.Lab {
-	case lab.KindLocal:
-		for _, flag := range [][2]string{{"--kubeconfig", o.Kubeconfig}, {"--context", o.Context},
-			{"--image", o.Image}, {"--pull-secret", o.PullSecret}} {
-			if flag[1] != "" {
-				return errs.WithHint(errs.Usage("%s requires --lab cluster", flag[0]), "add --lab cluster")
-			}
-		}
-		if o.MeshWide {
-			return errs.WithHint(errs.Usage("--mesh-wide requires --lab cluster"),
-				"add --lab cluster, or leave it out: in a lab on this machine no proxies are other people's")
-		}
-	case lab.KindCluster:
-		if o.Nodes > 0 || len(o.Zones) > 0 {
-			return errs.WithHint(errs.Usage("--nodes and --zones are for a lab on this machine: a cluster has its own"), "leave them out")
-		}
-		for _, flag := range []struct {
-			name  string
-			given bool
-		}{{"--ztunnel", o.Ztunnel != ""}, {"--linkerd", o.Linkerd != ""}, {"--keep-lab", o.KeepLab}} {
-			if flag.given {
-				return errs.WithHint(errs.Usage("%s is for a lab that a run starts on this machine, not for a cluster", flag.name), "leave it out")
-			}
-		}
-		if o.Image == "" {
-			return errs.WithHint(errs.Usage("--lab cluster needs the image that the load generator, the worker and the observer run from"),
-				"`meshtrial lab components images --push REGISTRY/NAME` pushes it to a registry that the cluster can pull from; name it with --image")
-		}
-		return o.checkImage()
-	default:
+// checkLab refuses an unknown kind of lab, and names of an image and its Secret that no
+// cluster would take.
+func (o *RunOptions) checkLab() error {
+	switch {
+	case o.Lab == lab.KindLocal:
+		return nil
+	case o.Lab != lab.KindCluster:
 		return errs.WithHint(errs.Usage("unknown lab %q", o.Lab), "--lab takes local or cluster")
+	case o.Image == "":
+		return errs.WithHint(errs.Usage("--lab cluster needs the image that the load generator, the worker and the observer run from"),
+			"`meshtrial lab components images --push REGISTRY/NAME` pushes it to a registry that the cluster can pull from; name it with --image")
 	}
-	return nil
-}
-
-// checkImage refuses names of an image and its Secret that no cluster would take.
-func (o *RunOptions) checkImage() error {
 	if _, err := name.ParseReference(o.Image); err != nil {
 		return errs.WithHint(errs.Usage("--image %s is not the name of an image: %v", o.Image, err),
 			"it is REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:..., as `meshtrial lab components images --push` prints it")

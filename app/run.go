@@ -88,7 +88,7 @@ func (o *RunOptions) prepare(ctx context.Context) (*prepared, error) {
 	if r.plan, err = CheckedPlan(s, max(s.Seed, 1)); err != nil {
 		return nil, err
 	}
-	if err := r.CheckLab(); err != nil {
+	if err := r.checkLab(); err != nil {
 		return nil, err
 	}
 	if r.Lab == lab.KindLocal {

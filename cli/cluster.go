@@ -10,14 +10,8 @@ import (
 )
 
 func newClusterCommand(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "cluster",
-		Short: "Check rights in a cluster, see who is at work there, and put back what a dead run changed",
-		Args:  noArguments,
-		RunE:  func(cmd *cobra.Command, args []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newClusterStatusCommand(env), newClusterRestoreCommand(env), clusterCheckCommand(env))
-	return cmd
+	return parentCommand("cluster", "Check rights in a cluster, see who is at work there, and put back what a dead run changed", "",
+		newClusterStatusCommand(env), newClusterRestoreCommand(env), clusterCheckCommand(env))
 }
 
 // clusterFlags are the flags of all commands below cluster.

@@ -21,18 +21,12 @@ import (
 const componentsSchema = "meshtrial/components/v1"
 
 func newComponentsCommand(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "components",
-		Short: "List and build the programs and images of a local lab",
-		Long: "A local lab's programs come from three pinned sources: Go modules, which are built\n" +
-			"here, Envoy's wheel, and Debian packages. Images are assembled from them. They are\n" +
-			"built once and cached ($MESHTRIAL_CACHE, or meshtrial in the user's cache folder);\n" +
+	return parentCommand("components", "List and build the programs and images of a local lab",
+		"A local lab's programs come from three pinned sources: Go modules, which are built\n"+
+			"here, Envoy's wheel, and Debian packages. Images are assembled from them. They are\n"+
+			"built once and cached ($MESHTRIAL_CACHE, or meshtrial in the user's cache folder);\n"+
 			"`meshtrial lab up` builds what is missing.",
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newComponentsList(env), newComponentsBuild(env), newComponentsImages(env))
-	return cmd
+		newComponentsList(env), newComponentsBuild(env), newComponentsImages(env))
 }
 
 func newComponentsList(env *Env) *cobra.Command {

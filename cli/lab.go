@@ -23,15 +23,9 @@ import (
 )
 
 func newLabCommand(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "lab",
-		Short: "Start and stop a real Kubernetes on this machine, of one node or several",
-		Args:  noArguments,
-		RunE:  func(cmd *cobra.Command, args []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabEnvCommand(env), newLabLogsCommand(env),
+	return parentCommand("lab", "Start and stop a real Kubernetes on this machine, of one node or several", "",
+		newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabEnvCommand(env), newLabLogsCommand(env),
 		newLabNodeCommand(), newComponentsCommand(env))
-	return cmd
 }
 
 // newLabInitCommand is what `lab up` starts as the lab's first process.
@@ -89,22 +83,25 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			"  meshtrial lab up --ztunnel ~/ztunnel",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkNodes(o.Nodes); err != nil {
-				return err
-			}
 			switch {
+			case o.Nodes < 1:
+				return errs.Usage("--nodes must be 1 or more, not %d", o.Nodes)
 			case images != "built" && images != "official":
-				return errs.WithHint(errs.Usage("--images must be built or official, not %q", images), "--images official pulls Istio's own, built makes them here")
-			case images == "built" && (o.Hub != "" || o.Tag != ""):
-				return errs.WithHint(errs.Usage("--hub and --tag require --images official"), "add --images official, or leave them out")
-			case images == "official" && len(o.EnvoyVersions) > 0:
-				return errs.WithHint(errs.Usage("--envoy requires --images built"), "leave --envoy or --images official out")
+				return errs.Usage("--images must be built or official, not %q", images)
+			case images == "built":
+				if err := refuse(cmd.Flags(), "requires --images official", "hub", "tag"); err != nil {
+					return err
+				}
+			default:
+				if err := refuse(cmd.Flags(), "requires --images built", "envoy", "ztunnel"); err != nil {
+					return err
+				}
 			}
 			if err := components.CheckTag(o.Tag); err != nil {
 				return err
 			}
 			o.Official = images == "official"
-			if err := addMeshes(&meshes, mesh, cmd.Flags().Changed("mesh"), o.Official); err != nil {
+			if err := addMeshes(&meshes, mesh, o.Official); err != nil {
 				return err
 			}
 			l, err := app.StartLab(cmd.Context(), newProgress(env.Stderr), o, meshes)
@@ -296,53 +293,37 @@ func parseMeshes(text string) ([]string, error) {
 	return nil, nil
 }
 
-// addMeshes completes m from the flags of lab up. --linkerd adds Linkerd to the meshes unless
-// --mesh is given too.
-func addMeshes(m *app.LabMeshes, mesh string, meshGiven, official bool) error {
+// addMeshes completes m from the flags of lab up. --linkerd adds Linkerd to the meshes, and
+// --ztunnel the ambient mode.
+func addMeshes(m *app.LabMeshes, mesh string, official bool) error {
 	var err error
 	if m.Names, err = parseMeshes(mesh); err != nil {
 		return err
 	}
 	has := slices.Contains(m.Names, study.MeshLinkerd)
-	switch {
-	case m.Linkerd != "" && !has && meshGiven:
-		return errs.WithHint(errs.Usage("--linkerd says where Linkerd comes from, but --mesh %s leaves it out", mesh), "--mesh istio,linkerd installs both")
-	case m.Linkerd != "" && !has:
+	if m.Linkerd != "" && !has {
 		m.Names = append(m.Names, study.MeshLinkerd)
-	case !has && len(m.LinkerdSet) > 0:
-		return errs.Usage("--linkerd-set requires --linkerd")
-	case has && m.Linkerd == "" && official:
+	} else if has && m.Linkerd == "" && official {
 		m.Linkerd = "edge"
 	}
 	m.Ambient = m.Ambient || m.Ztunnel != ""
-	switch {
-	case m.Ambient && !slices.Contains(m.Names, study.MeshIstio):
-		return errs.WithHint(errs.Usage("an ambient mesh is Istio's, but --mesh %s leaves it out", mesh), "--mesh istio, or with others istio,linkerd")
-	case m.GatewayAPI && !slices.Contains(m.Names, study.MeshIstio):
-		return errs.WithHint(errs.Usage("the Gateway API is for Istio's gateways, but --mesh %s leaves Istio out", mesh), "--mesh istio, or with others istio,linkerd")
-	case m.Ztunnel != "" && official:
-		return errs.Usage("--ztunnel requires --images built: the official images have a ztunnel of their own")
+	if (m.Ambient || m.GatewayAPI) && !slices.Contains(m.Names, study.MeshIstio) {
+		return errs.WithHint(errs.Usage("--ambient, --ztunnel and --gateway-api are about Istio, but --mesh %s leaves it out", mesh), "--mesh istio, or with others istio,linkerd")
 	}
 	return m.Resolve(official)
 }
 
 // newLabNodeCommand has the orders about nodes of a lab of several.
 func newLabNodeCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "node",
-		Short: "Kill and start nodes of a lab with several",
-		Long: "Kill and start nodes of a lab that was started with --nodes; `meshtrial lab status` lists them. To\n" +
-			"empty a node first, drain it as on any cluster: kubectl drain NAME --ignore-daemonsets.",
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
-	}
 	one := func(use, short, long string, do func(ctx context.Context, dir, name string) error) *cobra.Command {
 		return &cobra.Command{
 			Use: use, Short: short, Long: long, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), "", args[0]) },
 		}
 	}
-	cmd.AddCommand(
+	return parentCommand("node", "Kill and start nodes of a lab with several",
+		"Kill and start nodes of a lab that was started with --nodes; `meshtrial lab status` lists them. To\n"+
+			"empty a node first, drain it as on any cluster: kubectl drain NAME --ignore-daemonsets.",
 		one("kill NAME", "Kill a node as if it lost power",
 			"Kill all processes of a node at once, and its network: packets sent to it vanish. Kubernetes notices\n"+
 				"some 50 s later (NotReady), and moves its pods after another five minutes unless they say otherwise.", local.KillNode),
@@ -350,7 +331,6 @@ func newLabNodeCommand() *cobra.Command {
 			"Start a node that was killed. Its disk is empty but for the images; pods that Kubernetes still has on\n"+
 				"it start again.", local.StartNode),
 	)
-	return cmd
 }
 
 // nodeNames are the names of a lab's nodes.

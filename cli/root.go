@@ -17,7 +17,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 )
 
@@ -95,38 +94,21 @@ func newRootCommand(env *Env) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s", flagHint(cmd, err))
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s --help shows its flags", cmd.CommandPath())
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	addCommands(root, env)
 	root.InitDefaultHelpCmd()
 	markUsageErrors(root)
-	for _, c := range root.Commands() {
-		if c.Name() == "help" {
-			c.Args = func(cmd *cobra.Command, args []string) error {
-				if found, rest, err := root.Find(args); err != nil || len(rest) > 0 {
-					return unknownCommand(found, append(rest, args...)[0])
-				}
-				return nil
-			}
-		}
-	}
 	return root
 }
 
-// flagHint says where a command's flags are told. Those that start a lab if none is up have
-// not all that lab up has.
-func flagHint(cmd *cobra.Command, err error) string {
-	hint := cmd.CommandPath() + " --help shows its flags"
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || cmd.Flags().Lookup("keep-lab") == nil {
-		return hint
-	}
-	name := unknown.GetSpecifiedName()
-	if up, _, err := cmd.Root().Find([]string{"lab", "up"}); err != nil || up.Flags().Lookup(name) == nil {
-		return hint
-	}
-	return fmt.Sprintf("--%s is a flag of meshtrial lab up: a run uses the lab that is up; %s", name, hint)
+// parentCommand is a command that only has others below it.
+func parentCommand(use, short, long string, below ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd.AddCommand(below...)
+	return cmd
 }
 
 // noArguments is for commands that take flags only, or another command.

@@ -60,32 +60,18 @@ func newRunCommand(env *Env) *cobra.Command {
 			switch {
 			case len(args) > 1:
 				return errs.Usage("one study at a time, got %d", len(args))
-			case len(args) == 0 && f.Resume == "" && !asksLimits(f.Limits):
+			case len(args) == 0 && f.Resume == "":
 				return errs.WithHint(errs.Usage("no study given"), studies.Takes)
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if asksLimits(f.Limits) {
-				return showLimits(cmd.Context(), env, f, args, study.Kinds()...)
-			}
-			if cmd.Flags().Changed("nodes") {
-				if err := checkNodes(f.Nodes); err != nil {
-					return err
-				}
+			if err := f.check(cmd.Flags()); err != nil {
+				return err
 			}
 			return runStudy(cmd.Context(), env, f, args)
 		},
 	}
-	addRunFlags(cmd, &f)
-	cmd.Flags().StringVar(&f.model, "model", "", "of a study with a section tune: a capacity model, a `FILE` that capacity fit wrote; the search begins with what it expects")
-	cmd.Flags().BoolVar(&f.detach, "detach", false, "run in the cluster, and continue there after this command ends")
-	cmd.Flags().StringVar(&f.results, "results", "", "with --detach: where results go, `pvc:[NAMESPACE/]NAME` (default in a local lab: a folder of the lab)")
-	return cmd
-}
-
-// addRunFlags adds the flags of commands that run a study.
-func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Lab, "lab", lab.KindLocal, "where to run: local (a lab on this machine) or cluster (a kubeconfig's)")
 	addSetFlag(cmd, &f.sets)
@@ -105,6 +91,10 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	flags.DurationVar(&f.Wait, "wait", 0, waitUsage)
 	flags.StringVar(&f.Image, "image", "", ofLabCluster+"image of the roles, which the cluster must be able to pull (lab components images --push)")
 	flags.StringVar(&f.PullSecret, "pull-secret", "", ofLabCluster+"Secret `[NAMESPACE/]NAME` in the cluster for pulling --image (namespace: default)")
+	flags.StringVar(&f.model, "model", "", "of a study with a section tune: a capacity model, a `FILE` that capacity fit wrote; the search begins with what it expects")
+	flags.BoolVar(&f.detach, "detach", false, "run in the cluster, and continue there after this command ends")
+	flags.StringVar(&f.results, "results", "", "with --detach: where results go, `pvc:[NAMESPACE/]NAME` (default in a local lab: a folder of the lab)")
+	return cmd
 }
 
 func addObserveFlag(flags *pflag.FlagSet, to *string) {
@@ -121,19 +111,8 @@ func addNodeFlags(cmd *cobra.Command, nodes *int, zones *[]string, usual int, wh
 	cmd.Flags().StringSliceVar(zones, "zones", nil, "zones of the nodes, `ZONE or REGION/ZONE`, dealt to them in turn (default: each of several nodes its own)")
 }
 
-// checkNodes refuses a number of nodes below 1.
-func checkNodes(nodes int) error {
-	if nodes < 1 {
-		return errs.Usage("--nodes must be 1 or more, not %d", nodes)
-	}
-	return nil
-}
-
 // runStudy runs the study of the arguments, detached or here.
 func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err error) {
-	if err := f.check(); err != nil {
-		return err
-	}
 	if f.Study, f.Source, err = chooseStudy(ctx, env, f, args); err != nil {
 		return err
 	}
@@ -173,21 +152,38 @@ func (f *runFlags) tell(env *Env, p *progress) {
 	}
 }
 
-// check refuses flags that contradict each other.
-func (f runFlags) check() error {
-	if f.detach {
-		if err := f.checkDetach(); err != nil {
+// check refuses flags that mean nothing beside the others.
+func (f *runFlags) check(flags *pflag.FlagSet) error {
+	if f.Lab == lab.KindLocal {
+		if err := refuse(flags, "requires --lab cluster", "kubeconfig", "context", "image", "pull-secret", "mesh-wide"); err != nil {
 			return err
 		}
 	}
-	if f.Out != "" && f.Resume != "" {
-		return errs.Usage("--out and --resume are mutually exclusive")
+	if f.Lab == lab.KindCluster || f.detach {
+		if err := refuse(flags, "is for a lab that the run starts on this machine", "nodes", "zones", "ztunnel", "linkerd", "keep-lab"); err != nil {
+			return err
+		}
 	}
-	if f.model != "" && f.Resume != "" {
-		return errs.WithHint(errs.Usage("--model and --resume are mutually exclusive: a resumed tuning keeps what it expected"), "leave it out, or start a new run")
+	if f.detach {
+		if f.results == "" && f.Lab == lab.KindCluster {
+			return errs.WithHint(errs.Usage("--detach needs to know where results go in the cluster"), "--results pvc:NAMESPACE/NAME, a PersistentVolumeClaim")
+		}
+		return refuse(flags, "is for a run that is not detached: `meshtrial runs fetch RUN --to DIR` makes its directory on this machine, and it resumes by itself", "out", "resume")
 	}
-	if f.results != "" && !f.detach {
-		return errs.WithHint(errs.Usage("--results requires --detach"), "--out names the run directory of a run that is not detached")
+	if f.Resume != "" {
+		if err := refuse(flags, "is for a new run, not for --resume", "out", "model"); err != nil {
+			return err
+		}
+	}
+	return refuse(flags, "requires --detach", "results")
+}
+
+// refuse returns a usage error if one of the flags is given.
+func refuse(flags *pflag.FlagSet, why string, names ...string) error {
+	for _, name := range names {
+		if flags.Changed(name) {
+			return errs.Usage("--%s %s", name, why)
+		}
 	}
 	return nil
 }
@@ -234,28 +230,6 @@ func detach(ctx context.Context, env *Env, f runFlags, p *progress) error {
 	_, err = fmt.Fprintf(env.Stdout, "run %s of %s goes on in the cluster\n  to follow it:           meshtrial attach %s\n  to fetch it at its end: meshtrial runs fetch %s\n",
 		begun.Run, begun.Study, which, which)
 	return err
-}
-
-// checkDetach refuses flags that contradict --detach.
-func (f runFlags) checkDetach() error {
-	switch {
-	case f.Resume != "":
-		return errs.WithHint(errs.Usage("--detach and --resume are mutually exclusive: the directory is not in the cluster"), "a detached run that loses its pod resumes by itself, in its own directory")
-	case f.Out != "":
-		return errs.WithHint(errs.Usage("--detach and --out are mutually exclusive"), "--results says where results go in the cluster, and `meshtrial runs fetch RUN --to DIR` where to on this machine")
-	case f.Nodes > 0 || len(f.Zones) > 0:
-		return errs.WithHint(errs.Usage("--detach starts no lab, so --nodes and --zones mean nothing with it"), "meshtrial lab up --nodes 3, and then the run")
-	case f.Lab == lab.KindLocal && (f.Ztunnel != "" || f.Linkerd != ""):
-		return errs.WithHint(errs.Usage("--detach starts no lab, so --ztunnel and --linkerd mean nothing with it"), "meshtrial lab up --ztunnel DIR or --linkerd DIR, and then the run")
-	case f.KeepLab:
-		return errs.WithHint(errs.Usage("--detach and --keep-lab are mutually exclusive: it starts no lab"), "meshtrial lab up")
-	case f.results == "" && f.Lab == lab.KindCluster:
-		return errs.WithHint(errs.Usage("--detach needs to know where results go in the cluster"), "--results pvc:NAMESPACE/NAME, a PersistentVolumeClaim")
-	case f.results != "":
-		_, err := claimOf(f.results)
-		return err
-	}
-	return nil
 }
 
 // claimOf parses --results.

@@ -26,16 +26,10 @@ import (
 )
 
 func newRunsCommand(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "runs",
-		Short: "List detached runs, fetch their directories, and remove them",
-		Long: "Detached runs are those that `meshtrial run --detach` has begun, in the lab on this machine\n" +
+	return parentCommand("runs", "List detached runs, fetch their directories, and remove them",
+		"Detached runs are those that `meshtrial run --detach` has begun, in the lab on this machine\n"+
 			"or in a cluster. RUN may be left out where there is only one, or only one at work.",
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newRunsListCommand(env), newRunsFetchCommand(env), newRunsDeleteCommand(env))
-	return cmd
+		newRunsListCommand(env), newRunsFetchCommand(env), newRunsDeleteCommand(env))
 }
 
 // detachedFlags say where detached runs are.
@@ -65,8 +59,8 @@ func (f *detachedFlags) open(ctx context.Context, features ...string) (*detached
 	switch f.lab {
 	case lab.KindCluster:
 	case lab.KindLocal:
-		if err := (&app.RunOptions{Lab: f.lab, Kubeconfig: f.kubeconfig, Context: f.context}).CheckLab(); err != nil {
-			return nil, nil, err
+		if f.kubeconfig+f.context != "" {
+			return nil, nil, errs.Usage("--kubeconfig and --context require --lab cluster")
 		}
 	default:
 		return nil, nil, errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")

@@ -25,15 +25,8 @@ import (
 
 // newStudyCommand works on study files without running anything.
 func newStudyCommand(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "study",
-		Short: "List, check and explain study files without running them",
-		Args:  noArguments,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newStudyListCommand(env), newStudyCheckCommand(env), newStudyPlanCommand(env),
-		newStudyShowCommand(env), newStudySchemaCommand(env))
-	return cmd
+	return parentCommand("study", "List, check and explain study files without running them", "",
+		newStudyListCommand(env), newStudyCheckCommand(env), newStudyPlanCommand(env), newStudyShowCommand(env), newStudySchemaCommand(env))
 }
 
 func newStudyListCommand(env *Env) *cobra.Command {
