@@ -73,15 +73,15 @@ func (f *pushTestFlags) run(ctx context.Context, env *Env) (err error) {
 	if err := (signals.Options{Selector: f.Selector}).Check(); err != nil {
 		return errs.WithHint(errs.Usage("%v", err), "selectors are written as in PromQL, without braces: --selector 'cluster=\"one\"'")
 	}
+	config, err := f.config(ctx, f.Namespace, rights.PushTest, rights.Journal)
+	if err != nil {
+		return err
+	}
 	closeSource, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeSource()) }()
-	config, err := f.config(ctx, f.Namespace, rights.PushTest, rights.Journal)
-	if err != nil {
-		return err
-	}
 	f.Delay, f.Progress = time.Duration(f.delayS*float64(time.Second)), newProgress(env.Stderr)
 	report, err := app.PushTest(ctx, app.Claim{Config: config, Wait: f.wait, OwnLab: f.lab == lab.KindLocal}, f.PushTestOptions)
 	if err != nil {
