@@ -118,10 +118,13 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	}
 	if f.model != "" {
 		expected := ""
-		err := computing(ctx, func() (err error) {
-			expected, err = expectedBy(ctx, f.model, f.Lab, f.Study)
-			return err
-		})
+		m, err := readModel(ctx, f.model)
+		if err == nil {
+			err = computing(ctx, func() (err error) {
+				expected, err = app.ExpectedBy(m, f.Lab, f.Study)
+				return err
+			})
+		}
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,11 @@ func TestExpectedBy(t *testing.T) {
 		}
 		return s
 	}
-	expected, err := expectedBy(t.Context(), file, lab.KindLocal, read())
+	m, err := readModel(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expected, err := app.ExpectedBy(m, lab.KindLocal, read())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
-package cli
+package app
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"runtime"
@@ -9,25 +8,20 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
-	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// expectedBy returns the override of a study's section tune that holds what the capacity
-// model in file expects of each cell. The model ignores levers that it does not know, such
+// ExpectedBy returns the override of a study's section tune that holds what a capacity
+// model expects of each cell. The model ignores levers that it does not know, such
 // as Sidecars. labKind is where the study runs: the CPUs of a user's nodes are unknown.
-func expectedBy(ctx context.Context, file, labKind string, s *study.Study) (string, error) {
+func ExpectedBy(m *model.Model, labKind string, s *study.Study) (string, error) {
 	if s.Tune == nil {
 		return "", errs.WithHint(errs.Usage("--model is for a study with a section tune, and %s has none", s.Name), "--set tune.objectives=[convergence] adds one (docs/tuning.md)")
 	}
-	m, err := readModel(ctx, file)
-	if err != nil {
-		return "", err
-	}
-	plan, err := app.CheckedPlan(s, max(s.Seed, 1))
+	plan, err := CheckedPlan(s, max(s.Seed, 1))
 	if err != nil {
 		return "", err
 	}
@@ -61,7 +55,7 @@ func expectedBy(ctx context.Context, file, labKind string, s *study.Study) (stri
 			simulated[key] = []float64{1e6 * out[model.OutConvergenceP99], 1e6 * out[model.OutConvergenceP50], each, each * changes}
 		}
 		for i, name := range names {
-			by[name] = append(by[name], strconv.FormatFloat(rounded(simulated[key][i]), 'f', -1, 64))
+			by[name] = append(by[name], strconv.FormatFloat(fourFigures(simulated[key][i]), 'f', -1, 64))
 		}
 	}
 	var out []string
@@ -71,8 +65,8 @@ func expectedBy(ctx context.Context, file, labKind string, s *study.Study) (stri
 	return "tune.expected=[" + strings.Join(out, ", ") + "]", nil
 }
 
-// rounded has four figures: more the model does not know.
-func rounded(v float64) float64 {
+// fourFigures rounds v: more figures the model does not know.
+func fourFigures(v float64) float64 {
 	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
 	if err != nil {
 		return v
