@@ -84,7 +84,7 @@ var guests = map[string][]string{"cli": {"TestDetachedFaults", "TestLeastRights"
 // simulated are the packages with tests named TestSimulation..., and how many
 // runs each simulates for a cell of its tables: as many as it takes for a share
 // that misses its target to fail. "verify" runs these tests, "test" does not.
-var simulated = map[string]int{"stat": 1000, "analysis": 150, "stat/tuning": 50, "bench/capacity": 12}
+var simulated = map[string]int{"stat": 1000, "analysis": 150, "stat/tuning": 50, "bench/capacity": 12, "kinds/dataplane/findings": 60}
 
 const simulations = "^TestSimulation"
 

@@ -60,7 +60,7 @@ func byOwnLatency(run record.Run) record.Run {
 // Neighbours that hit cells alike do not look like an overhead. They did while a
 // trial's lag was judged by its own latency: 75 us undid a trial of the baseline,
 // and only 225 us one with both sidecars.
-func TestDisturbancesDoNotLookLikeOverhead(t *testing.T) {
+func TestSimulationDisturbancesDoNotLookLikeOverhead(t *testing.T) {
 	runs := 6
 	if n, err := strconv.Atoi(os.Getenv("MESHTRIAL_SIMULATIONS")); err == nil {
 		runs = n

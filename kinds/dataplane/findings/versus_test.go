@@ -161,7 +161,7 @@ func TestFiltersAndSizes(t *testing.T) {
 }
 
 // Versions without any difference are told as a regression in few runs.
-func TestVersionsAreOneFamily(t *testing.T) {
+func TestSimulationVersionsAreOneFamily(t *testing.T) {
 	text := strings.Replace(versionsStudy, "rate: 1000", "rate: 250", 1)
 	w := analysistest.Quiet()
 	const runs, most = 60, 6 // 5%, and 1.8 standard errors
