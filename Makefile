@@ -23,7 +23,7 @@ TAGS := notest,grpcnotrace,vtprotobuf,disable_pgv
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 
-.PHONY: build run test verify test-unit test-web bench bench-scenarios bench-sidecars lint staticcheck documents web wasm environment clean help
+.PHONY: build run test verify test-unit node-packages test-web bench bench-scenarios bench-sidecars lint staticcheck documents web wasm environment clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -49,7 +49,9 @@ test-unit: ## tests that need neither root nor a lab
 %/node_modules/.package-lock.json: %/package-lock.json
 	cd $* && npm ci --no-audit --no-fund && touch node_modules/.package-lock.json
 
-test-web: $(NPM_DIR)/node_modules/.package-lock.json mesh/istio/wasm/node_modules/.package-lock.json ## tests of the page's own logic (and the packages that Go tests build the page and the Wasm filters with)
+node-packages: $(NPM_DIR)/node_modules/.package-lock.json mesh/istio/wasm/node_modules/.package-lock.json ## the packages that the page, its tests and the Wasm filters are built with
+
+test-web: node-packages ## tests of the page's own logic
 	cd $(NPM_DIR) && npm run lint && npm test -- --testTimeout=60000 --hookTimeout=60000
 
 documents: $(NPM_DIR)/node_modules/.package-lock.json ## write what is generated from the program again: tables of docs/, the schema, golden reports, the types of the page's documents and those its tests read

@@ -25,7 +25,7 @@ func Program(t *testing.T, folder, file string) string {
 	}
 	path := filepath.Join("node_modules", file)
 	if _, err := os.Stat(filepath.Join(folder, path)); err != nil {
-		t.Skipf("the packages of %s are not installed (make test-web does it): what is committed is not compared with what its sources make", folder)
+		t.Skipf("the packages of %s are not installed (make node-packages does it): what is committed is not compared with what its sources make", folder)
 	}
 	return path
 }

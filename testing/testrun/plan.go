@@ -79,7 +79,7 @@ var undisturbed = map[string][]string{
 
 // guests are tests of "verify" with labs of their own that take long: they need not
 // wait for those that share their package's lab, and run in a lane beside it.
-var guests = map[string][]string{"cli": {"TestDetachedFaults", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot", "TestZtunnelPushes"}}
+var guests = map[string][]string{"cli": {"TestDetachedFaults", "TestInstallIntoCluster", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot", "TestZtunnelPushes"}}
 
 // simulated are the packages with tests named TestSimulation..., and how many
 // runs each simulates for a cell of its tables: as many as it takes for a share
@@ -135,10 +135,13 @@ func makePlan(mode string, packages []goPackage, part share, root bool) ([][]lan
 			beside = append(beside, lane{name: l.name, lab: true, jobs: []job{goTest(l.name, names, append(flags, "-p", "1")...)}})
 		}
 	}
+	npm := func(name, target string) job {
+		return job{name: name, needs: "npm", command: []string{"make", "--no-print-directory", target}}
+	}
 	beside = append(beside, lane{name: "own labs", jobs: []job{goTest("own labs", own, append(flags, "-p", "1")...)}},
-		lane{name: "the rest", jobs: []job{goTest("the rest", plain, append(flags, "-p", "2")...)}})
-	page := lane{name: "page", jobs: []job{{name: "page", needs: "npm", command: []string{"make", "--no-print-directory", "test-web"}}}}
-	return [][]lane{{components, page}, beside, {{name: "measuring", jobs: []job{goTest("measuring", alone, append(flags, "-p", "1")...)}}}}, nil
+		lane{name: "the rest", jobs: []job{goTest("the rest", plain, append(flags, "-p", "2")...), npm("page", "test-web")}})
+	node := lane{name: "packages of Node.js", jobs: []job{npm("packages of Node.js", "node-packages")}}
+	return [][]lane{{components, node}, beside, {{name: "measuring", jobs: []job{goTest("measuring", alone, append(flags, "-p", "1")...)}}}}, nil
 }
 
 func verifyPlan(packages []goPackage, part share, root bool) [][]lane {
