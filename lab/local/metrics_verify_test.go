@@ -5,7 +5,6 @@ package local_test
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,11 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -61,18 +58,8 @@ metadata: {name: played, annotations: {kwok.x-k8s.io/node: fake}}
 spec: {taints: [{key: played, effect: NoSchedule}]}
 `
 
-// podMetrics is what `kubectl top pods` reads of a pod.
-type podMetrics struct {
-	Timestamp  time.Time
-	Window     metav1.Duration
-	Containers []struct {
-		Name  string
-		Usage map[string]resource.Quantity
-	}
-}
-
-// `kubectl top` has figures, and they are those of the cgroups; metrics-server may
-// do no more than it must; a study beside it runs, and its header says so.
+// `kubectl top` has figures; metrics-server may do no more than it must; a study beside it
+// runs, and its header says so.
 func TestKubectlTop(t *testing.T) {
 	b := newBench(t)
 	l := b.up(t, "--mesh", "none", "--metrics-server")
@@ -92,9 +79,7 @@ func TestKubectlTop(t *testing.T) {
 	kubectl(t, "", "-n", "top", "wait", "--for=condition=Ready", "pod/server", "--timeout=60s")
 	kubectl(t, objects[2], "apply", "-f", "-")
 	kubectl(t, "", "-n", "top", "wait", "--for=condition=Ready", "pod/busy", "--timeout=60s")
-	used := follow(t, kubectl(t, "", "-n", "top", "get", "pod", "busy", "-o", "jsonpath={.metadata.uid}"))
-
-	t.Run("figures", func(t *testing.T) { figures(t, used) })
+	t.Run("figures", figures)
 	t.Run("rights", func(t *testing.T) { metricsRights(t, l, status) })
 	kubectl(t, "", "delete", "namespace", "top")
 	kubectl(t, "", "delete", "node", "played")
@@ -102,36 +87,17 @@ func TestKubectlTop(t *testing.T) {
 	b.down(t, status.ID)
 }
 
-// figures holds what kubectl shows against what cgroups counted.
-func figures(t *testing.T, used *counter) {
-	var m podMetrics
-	eventually.Succeeds(t, 2*time.Minute, "figures of the pod over a time in which it was followed", func() error {
-		out, err := tryKubectl("", "get", "--raw", "/apis/metrics.k8s.io/v1beta1/namespaces/top/pods/busy")
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		m = podMetrics{}
-		if err := json.Unmarshal([]byte(out), &m); err != nil {
-			return err
-		}
-		if len(m.Containers) != 1 || !used.covers(m.Timestamp.Add(-m.Window.Duration), m.Timestamp) {
-			return fmt.Errorf("%s", out)
+// figures are there within two minutes, and are of the pod's limit and of the real node.
+func figures(t *testing.T) {
+	var pod []string
+	eventually.Succeeds(t, 2*time.Minute, "figures of a pod that is busy", func() error {
+		out, err := tryKubectl("", "-n", "top", "top", "pod", "busy", "--no-headers")
+		if pod = strings.Fields(out); err != nil || len(pod) != 3 || milli(t, pod[1]) < 20 {
+			return fmt.Errorf("%v: %s", err, out)
 		}
 		return nil
 	})
-	shown, counted := m.Containers[0].Usage["cpu"], used.cpus(m.Timestamp.Add(-m.Window.Duration), m.Timestamp)
-	says := shown.AsApproximateFloat64()
-	t.Logf("metrics-server says %.3f CPUs over %v, the cgroup %.3f", says, m.Window.Duration, counted)
-	// The time that it gives has whole seconds, and others may use this machine.
-	if counted < 0.02 || says < 0.9*counted-0.02 || says > 1.1*counted+0.02 {
-		t.Errorf("it says %.3f CPUs, the cgroup counted %.3f", says, counted)
-	}
-	if memory := m.Containers[0].Usage["memory"]; memory.Value() < 1<<20 || memory.Value() > 1<<30 {
-		t.Errorf("it says %s of memory", memory.String())
-	}
-	// As people see it.
-	pod := strings.Fields(kubectl(t, "", "-n", "top", "top", "pod", "busy", "--no-headers"))
-	if len(pod) != 3 || pod[0] != "busy" || milli(t, pod[1]) < 20 || milli(t, pod[1]) > 400 {
+	if pod[0] != "busy" || milli(t, pod[1]) > 400 || !strings.HasSuffix(pod[2], "Mi") {
 		t.Errorf("kubectl top pod: %v", pod)
 	}
 	node := strings.Fields(kubectl(t, "", "top", "node", "lab", "--no-headers"))
@@ -214,88 +180,4 @@ blocks: {min: 2, max: 2, limit: 20m}
 			t.Errorf("%s (%v) says nothing of %s:\n%s", name, err, want, text)
 		}
 	}
-}
-
-// counter is the CPU time of a pod's cgroup, read ten times a second.
-type counter struct {
-	mu      sync.Mutex
-	at      []time.Time
-	seconds []float64
-}
-
-// follow reads the cgroup of a pod until the test ends.
-func follow(t *testing.T, uid string) *counter {
-	t.Helper()
-	var file string
-	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.IsDir() || entry.Name() != "pod"+uid {
-			return nil // groups come and go meanwhile
-		}
-		for _, name := range []string{"cpuacct.usage", "cpu.stat"} {
-			if _, ok := cpuSeconds(filepath.Join(path, name)); ok {
-				file = filepath.Join(path, name)
-				return fs.SkipAll
-			}
-		}
-		return fs.SkipDir
-	})
-	if err != nil || file == "" {
-		t.Fatalf("no cgroup of pod %s: %v", uid, err)
-	}
-	c, stop, ended := &counter{}, make(chan struct{}), make(chan struct{})
-	go func() { // ends with the test
-		defer close(ended)
-		for {
-			if seconds, ok := cpuSeconds(file); ok {
-				c.mu.Lock()
-				c.at, c.seconds = append(c.at, time.Now()), append(c.seconds, seconds)
-				c.mu.Unlock()
-			}
-			select {
-			case <-stop:
-				return
-			case <-time.After(100 * time.Millisecond):
-			}
-		}
-	}()
-	t.Cleanup(func() { close(stop); <-ended })
-	return c
-}
-
-// cpuSeconds reads cpuacct.usage (nanoseconds) or cpu.stat of the unified hierarchy.
-func cpuSeconds(file string) (float64, bool) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0, false
-	}
-	if filepath.Base(file) == "cpuacct.usage" {
-		ns, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
-		return ns / 1e9, err == nil
-	}
-	for line := range strings.Lines(string(text)) {
-		if us, ok := strings.CutPrefix(strings.TrimSpace(line), "usage_usec "); ok {
-			n, err := strconv.ParseFloat(us, 64)
-			return n / 1e6, err == nil
-		}
-	}
-	return 0, false
-}
-
-// covers says that the counter was read before a and after b.
-func (c *counter) covers(a, b time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return a.Before(b) && len(c.at) > 1 && c.at[0].Before(a) && c.at[len(c.at)-1].After(b)
-}
-
-// cpus is the use between two moments that the counter covers.
-func (c *counter) cpus(a, b time.Time) float64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	read := func(at time.Time) float64 {
-		i := slices.IndexFunc(c.at, func(x time.Time) bool { return x.After(at) })
-		part := at.Sub(c.at[i-1]).Seconds() / c.at[i].Sub(c.at[i-1]).Seconds()
-		return c.seconds[i-1] + part*(c.seconds[i]-c.seconds[i-1])
-	}
-	return (read(b) - read(a)) / b.Sub(a).Seconds()
 }

@@ -12,12 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // Eight proxies in one pod, or in three, have the same changes, each once.
@@ -34,49 +32,6 @@ func TestSimulators(t *testing.T) {
 // trial is measured again, with all.
 func TestSimulatorLost(t *testing.T) {
 	b := newBench(t)
-	b.loseSimulator(t, func(pods []corev1.Pod) corev1.Pod {
-		last := slices.MaxFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-		now := int64(0)
-		if err := b.kube.CoreV1().Pods(last.Namespace).Delete(t.Context(), last.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-			t.Fatal(err)
-		}
-		return last
-	})
-	b.undone(t)
-}
-
-// One that dies with its node is waited for until it is back on another.
-func TestSimulatorsNodeLost(t *testing.T) {
-	m := labtest.New(t)
-	b := benchIn(t, func(t *testing.T) (labtest.Machine, *local.Lab) { return m, m.Up(t, "--nodes", "3") })
-	dead := ""
-	b.loseSimulator(t, func(pods []corev1.Pod) corev1.Pod {
-		istiod, err := b.kube.CoreV1().Pods("istio-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app=istiod"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		i := slices.IndexFunc(pods, func(p corev1.Pod) bool {
-			return !slices.ContainsFunc(istiod.Items, func(other corev1.Pod) bool { return other.Spec.NodeName == p.Spec.NodeName })
-		})
-		if i < 0 {
-			t.Fatal("all are on the node of istiod")
-		}
-		dead = pods[i].Spec.NodeName
-		if code, said := m.Run(t, "lab", "node", "kill", dead); code != 0 {
-			t.Fatalf("exit code %d\n%s", code, said)
-		}
-		return pods[i]
-	})
-	if code, said := m.Run(t, "lab", "node", "start", dead); code != 0 { // which alone can say that its pods have ended
-		t.Fatalf("exit code %d\n%s", code, said)
-	}
-	b.undone(t)
-}
-
-// loseSimulator loses one of three pods of simulated proxies while there are changes, and
-// checks that the trial was repeated without it.
-func (b *bench) loseSimulator(t *testing.T, lose func(pods []corev1.Pod) corev1.Pod) {
-	t.Helper()
 	const changes = 16
 	out := filepath.Join(b.dir, "lost-simulator-out")
 	g := b.start(t, out, b.simulatorStudy(t, "lost-simulator", changes, ", simulators: 3}\nblocks: {min: 1, max: 1}\n"), "--out", out)
@@ -88,7 +43,11 @@ func (b *bench) loseSimulator(t *testing.T, lose func(pods []corev1.Pod) corev1.
 	if len(pods.Items) != 3 {
 		t.Fatalf("%d pods of simulated proxies", len(pods.Items))
 	}
-	lost := lose(pods.Items)
+	lost := slices.MaxFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	now := int64(0)
+	if err := b.kube.CoreV1().Pods(lost.Namespace).Delete(t.Context(), lost.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		t.Fatal(err)
+	}
 	g.end(t)
 	run := b.verifyControl(t, out, 1, changes)
 	checkSimulators(t, run)
@@ -103,6 +62,7 @@ func (b *bench) loseSimulator(t *testing.T, lose func(pods []corev1.Pod) corev1.
 			t.Errorf("the pod that was lost has its part: %+v", s)
 		}
 	}
+	b.undone(t)
 }
 
 // simulatorStudy writes a study of eight proxies, whose settings are still open.
