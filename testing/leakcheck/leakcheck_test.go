@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/thread"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 func take(t *testing.T, o Options) *Snapshot {
@@ -77,12 +77,11 @@ func TestProcessesAndListeners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := take(t, o).New(before)
-	// A process that has just begun has no arguments yet.
-	for end := time.Now().Add(time.Minute); len(keep(found, name)) == 0 && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
+	var found []string
+	eventually.Holds(t, "the process has arguments, as one that has just begun has not", func() bool {
 		found = take(t, o).New(before)
-	}
+		return len(keep(found, name)) > 0
+	})
 	if len(keep(found, name)) != 1 {
 		t.Errorf("the process was not found in %q", found)
 	}

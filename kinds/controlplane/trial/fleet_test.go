@@ -25,6 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -73,19 +74,9 @@ func fleetAt(addresses ...string) *fleet {
 	return newFleet(of)
 }
 
-// soon waits until something holds.
-func soon(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in a minute: %s", what)
-		}
-	}
-}
-
 func (f *fleet) allSynced(t *testing.T) {
 	t.Helper()
-	soon(t, "all have everything", func() bool {
+	eventually.Holds(t, "all have everything", func() bool {
 		s, err := f.status(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +117,7 @@ func TestFleetOfTwo(t *testing.T) {
 	}
 	s.Push(xdsserver.Change{Type: xdsserver.EndpointType, Changed: []xdsserver.Resource{changed}})
 	var seen []xds.MarkerSightings
-	soon(t, "all acknowledge it", func() bool {
+	eventually.Holds(t, "all acknowledge it", func() bool {
 		if seen, err = f.sightings(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -333,7 +324,7 @@ func TestOutageOfTwo(t *testing.T) {
 		t.Fatal(err)
 	}
 	var o xds.Outage
-	soon(t, "all are back", func() bool {
+	eventually.Holds(t, "all are back", func() bool {
 		var err error
 		if o, err = f.outage(t.Context()); err != nil {
 			t.Fatal(err)

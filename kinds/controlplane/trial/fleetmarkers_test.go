@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -57,7 +58,7 @@ func TestMarkersInAnyOrder(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		soon(t, "both pods were told of the first", func() bool { return len(heard) > 0 && asked.Load() > 0 })
+		eventually.Holds(t, "both pods were told of the first", func() bool { return len(heard) > 0 && asked.Load() > 0 })
 	}
 	changes.Wait()
 	own, err := f.apis[1].Sightings(t.Context(), 0)
@@ -74,7 +75,7 @@ func TestMarkersInAnyOrder(t *testing.T) {
 	}
 	s.Push(xdsserver.Change{Type: xdsserver.EndpointType, Changed: []xdsserver.Resource{changed}})
 	var seen []xds.MarkerSightings
-	soon(t, "all see it", func() bool {
+	eventually.Holds(t, "all see it", func() bool {
 		if seen, err = f.sightings(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -142,15 +143,6 @@ func (b *faultBench) none(t *testing.T) {
 	}
 }
 
-func (b *faultBench) eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within three minutes", what)
-		}
-	}
-}
-
 // TestFaultsOnNodes does everything that steps can do on nodes to pods of a
 // real mesh.
 func TestFaultsOnNodes(t *testing.T) {
@@ -182,7 +174,7 @@ func TestFaultsOnNodes(t *testing.T) {
 		for _, of := range []string{fault.OfWorker, fault.OfProxy} {
 			before := b.pods(t, faultServer)[0].containers
 			b.act(t, &fault.Process{Of: of, Service: faultServer, Do: fault.DoKill}, 0)
-			b.eventually(t, "another container", func() bool {
+			eventually.Within(t, 3*time.Minute, "another container", func() bool {
 				now := b.pods(t, faultServer)[0].containers
 				return now[site.RoleWorker] != before[site.RoleWorker] || now["istio-proxy"] != before["istio-proxy"]
 			})
@@ -213,7 +205,7 @@ func TestFaultsOnNodes(t *testing.T) {
 		kept := ""
 		for since := time.Now(); time.Since(since) < 2*time.Second; time.Sleep(200 * time.Millisecond) {
 			now := ""
-			b.eventually(t, "istiod", func() bool { now = b.onlyIstiod(t); return now != "" })
+			eventually.Within(t, 3*time.Minute, "istiod", func() bool { now = b.onlyIstiod(t); return now != "" })
 			if now != kept {
 				kept, since = now, time.Now()
 			}
@@ -255,7 +247,7 @@ func (b *faultBench) testDeadRunner(t *testing.T) {
 	if _, err := client.Network(t.Context(), node.NetworkRequest{PodUID: pod.UID, Peers: []string{b.pods(t, faultClient)[0].IP}, Direction: node.In, Cut: true, LeaseMS: 500}); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually(t, "the end of the leases", func() bool {
+	eventually.Within(t, 3*time.Minute, "the end of the leases", func() bool {
 		list, err := client.List(t.Context())
 		return err == nil && len(list) == 0
 	})
@@ -282,7 +274,7 @@ func (b *faultBench) testDeadRole(t *testing.T) {
 	}
 	// It kills itself, so that its answer may not come.
 	_, _ = client.Signal(t.Context(), node.SignalRequest{Container: node.Container{PodUID: role.UID, ID: role.containers[site.RoleFault]}, Kind: node.KindWorker, Signal: node.SignalKill})
-	b.eventually(t, "another role", func() bool {
+	eventually.Within(t, 3*time.Minute, "another role", func() bool {
 		now := b.pods(t, site.RoleFault)
 		return len(now) == 1 && now[0].containers[site.RoleFault] != role.containers[site.RoleFault]
 	})
