@@ -57,6 +57,7 @@ func TestGolden(t *testing.T) {
 		{"ten-servers.md", "markdown", reporttest.TenServers(t), report.Options{}},
 		{"ten-servers.xml", "junit", reporttest.TenServers(t), report.Options{}},
 		{"ten-servers-inconclusive.txt", "text", reporttest.Inconclusive(t), report.Options{Width: 120}},
+		{"ten-servers-inconclusive.xml", "junit", reporttest.Inconclusive(t), report.Options{}},
 		{"one-istiod.txt", "text", reporttest.ControlPlane(t, "one-istiod", 2, nil), report.Options{Width: 120}},
 	} {
 		t.Run(c.file, func(t *testing.T) {

@@ -1,15 +1,12 @@
 package sections
 
 import (
-	"bytes"
-	"encoding/xml"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/testing/golden"
 	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
@@ -104,32 +101,5 @@ func meshWords(t *testing.T, w *reporttest.Words) {
 			{Name: "latency_p50_overhead", Unit: "us", Cell: f.Cells[1].Cell, Against: none, Estimate: 2000, Low: 1800, High: 2200, Verdict: verdict},
 		}
 		w.Add("what a mesh adds: "+verdict, meshAnswers(f))
-	}
-}
-
-func TestScenarioJUnit(t *testing.T) {
-	for name, c := range map[string]struct {
-		f                record.Findings
-		failures, errors int
-	}{
-		"as expected":  {reporttest.TenServers(t), 0, 0},
-		"inconclusive": {reporttest.Inconclusive(t), 0, 1},
-	} {
-		var b bytes.Buffer
-		if err := (report.Kinds{Kind()}).Render(&b, c.f, "junit", report.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		var suite struct {
-			Tests    int `xml:"tests,attr"`
-			Failures int `xml:"failures,attr"`
-			Errors   int `xml:"errors,attr"`
-		}
-		if err := xml.Unmarshal(b.Bytes(), &suite); err != nil {
-			t.Fatal(err)
-		}
-		// One for validity, and for each of three cells a verdict and five assertions.
-		if suite.Tests != 1+3*6 || suite.Failures != c.failures || suite.Errors < c.errors {
-			t.Errorf("%s: %d tests, %d failures, %d errors", name, suite.Tests, suite.Failures, suite.Errors)
-		}
 	}
 }
