@@ -54,7 +54,7 @@ func envoyVersions(plan *study.Plan) []string {
 		}
 	}
 	if plan.Study.Kind == study.Resilience {
-		for _, step := range plan.Study.Scenario.Timeline.Steps {
+		for _, step := range study.ScenarioIn(plan.Study).Timeline.Steps {
 			if r, ok := step.Action.(*fault.Restart); ok && r.Proxy != "" {
 				versions = append(versions, r.Proxy)
 			}

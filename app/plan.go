@@ -89,7 +89,7 @@ func (n PlanNote) String() string {
 // factor; they are not nil.
 func levelNotes(p *study.Plan) []PlanNote {
 	out := []PlanNote{}
-	for _, err := range append(p.Unmeasured(), p.Uneven()...) {
+	for _, err := range p.Notes() {
 		out = append(out, PlanNote{err.Error(), errs.Hint(err)})
 	}
 	return out

@@ -110,11 +110,11 @@ const kindDetached = "detached"
 
 // ofRevisions says that steps of a plan are about several revisions.
 func ofRevisions(plan *study.Plan) bool {
-	if plan.Study.Scenario == nil {
+	if study.ScenarioIn(plan.Study) == nil {
 		return false
 	}
-	up, _ := plan.Study.Scenario.Timeline.Revisions()
-	return len(up) > 0 || plan.Study.Scenario.Timeline.Moves()
+	up, _ := study.ScenarioIn(plan.Study).Timeline.Revisions()
+	return len(up) > 0 || study.ScenarioIn(plan.Study).Timeline.Moves()
 }
 
 // missingRevisions are the revisions that steps bring up and that are not there yet. An
@@ -124,7 +124,7 @@ func missingRevisions(ctx context.Context, kube kubernetes.Interface, objects dy
 	if _, err := m.Plane(ctx, kube, ""); err != nil {
 		return nil, err
 	}
-	up, to := plan.Study.Scenario.Timeline.Revisions()
+	up, to := study.ScenarioIn(plan.Study).Timeline.Revisions()
 	var missing []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(up, to)))) {
 		there, has, err := istio.Revisions(ctx, kube, name)

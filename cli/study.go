@@ -85,7 +85,7 @@ func newStudyListCommand(env *Env) *cobra.Command {
 // isScenario says that something happens in a study, or that a variant of it is to fail; others
 // of resilience compare meshes while nothing happens.
 func isScenario(s *study.Study) bool {
-	return s.Scenario != nil && (len(s.Scenario.Timeline.Steps) > 0 || len(s.Scenario.Expect) > 0)
+	return study.ScenarioIn(s) != nil && (len(study.ScenarioIn(s).Timeline.Steps) > 0 || len(study.ScenarioIn(s).Expect) > 0)
 }
 
 // indented sets the first paragraph of a text apart.

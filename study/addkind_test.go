@@ -1,7 +1,6 @@
 package study
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -21,15 +20,17 @@ func TestAddedKind(t *testing.T) {
 		About: "noise", Example: "spin: 1", Measures: []string{"busy"},
 		Factors:  []Factor{NewInteger(noise, "spin", "threads", "0", "Threads that spin.", 0, 8), where},
 		Findings: finding.NewTable([]finding.Def{{Name: "busy", Unit: finding.UnitRatio, Doc: "Busy.", Probe: "busy", Section: finding.SectionOther}}),
-		Check: func(s *Study) error {
+		check: func(d *decoder, s *Study) {
 			if s.Blocks.Min < 2 {
-				return errors.New("one block says nothing")
+				d.fail(d.pos("kind"), CodeConflict, "", "one block says nothing")
 			}
-			return nil
 		},
 		Trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) { return s.Window, s.Window },
 	})
-	t.Cleanup(func() { added, specs = nil, map[Kind]Spec{} })
+	t.Cleanup(func() {
+		added = added[:len(added)-1]
+		delete(specs, noise)
+	})
 	const text = "name: n\nquestion: How busy?\nkind: noise\nfactors: {spin: [0, 2]}\nsettings: {where: there}\nbaseline: {spin: 0}\n"
 	s, err := Parse([]byte(text), "noise.yaml", nil)
 	if err != nil {

@@ -250,7 +250,7 @@ func (v exprValue) decode(d *decoder, n *node) {
 		textValue{to: &v.to.Text}.decode(d, n)
 		return
 	}
-	if d.kind != Resilience {
+	if !d.kind.spec().Moments {
 		d.fail(n.pos, CodeKind, "write the expression alone", "assertions about moments belong to resilience, and this study is one of %s", d.kind.About())
 		return
 	}

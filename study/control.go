@@ -356,10 +356,12 @@ func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration)
 func controlSpec() Spec {
 	return Spec{
 		About: "the control plane", section: "control", byDefault: "{}",
-		Example:  FactorSidecarScope + ": " + SidecarScopeNone,
-		Factors:  controlFactors,
-		Measures: []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals, MeasureSidecars, MeasureRecovery},
-		Findings: controlFindings,
+		Example:   FactorSidecarScope + ": " + SidecarScopeNone,
+		Factors:   controlFactors,
+		Measures:  []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals, MeasureSidecars, MeasureRecovery},
+		Findings:  controlFindings,
+		Reference: referenceControl,
+		Sample:    "{control: {traffic: {}, gateway: {}}, tune: {}}",
 		Begin: func(s *Study) {
 			s.Control = defaultControl()
 			s.Workload, s.Load, s.Warmup, s.Window, s.Interval = Workload{}, Load{}, Warmup{}, 0, 0

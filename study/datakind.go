@@ -18,6 +18,8 @@ func dataSpec() Spec {
 		Factors:  dataFactors,
 		Measures: slices.Concat([]string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure, MeasureThreads, MeasureProfile}, probe.Names()),
 		Findings: dataFindings,
+		Uses:     []string{"load", "warmup", "sizing"},
+		Sample:   "{hops: {}, money: {}, sizing: {}, profile: {}}",
 		check: func(d *decoder, s *Study) {
 			d.checkWindow(s)
 			d.checkLoad(s)
@@ -26,7 +28,7 @@ func dataSpec() Spec {
 			d.checkPlanted(s)
 			d.checkInterception(s)
 			d.checkCarriers(s)
-			d.checkSizing(s)
+			d.checkSizedWays(s)
 		},
 		checkPlan: func(d *decoder, p *Plan) {
 			d.checkFilterCells(p)

@@ -153,6 +153,9 @@ func (p *Plan) Unmeasured() []error {
 	return slices.Concat(out, p.sizingNotes(), p.searchNotes())
 }
 
+// Notes lists [Plan.Unmeasured] levels, and what the kind notes about the plan.
+func (p *Plan) Notes() []error { return append(p.Unmeasured(), p.Study.Kind.spec().Notes(p)...) }
+
 // noEffectHint says what to do about a factor without effect.
 func noEffectHint(f Factor) string {
 	return "leave it out, or add cells in which it has an effect; " + f.Name + " is: " + f.Doc

@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,7 @@ const nameHint = "use lower-case letters, digits and dashes"
 // root is the study file: every field, where it goes, and what it means.
 // Parsing, resolved.yaml and the JSON Schema all follow it.
 func root(s *Study) object {
-	return object{name: "the study", fields: []field{
+	o := object{name: "the study", fields: []field{
 		{name: "name", required: true, doc: "Short name, also used for its runs: lower-case letters, digits and dashes.",
 			value: textValue{to: &s.Name, pattern: reName, noun: "name", hint: nameHint + ", as two-pod-latency"}},
 		{name: "kind", doc: "What a trial of the study does: send requests (data-plane), change configuration (control-plane), or break things (resilience). If left out: control-plane with the section control, resilience with the section timeline, data-plane with neither.",
@@ -51,22 +52,15 @@ func root(s *Study) object {
 		{name: "envoy_filters", kinds: only(DataPlane), doc: "Your own EnvoyFilters for the factor filters, as {mine: mine.yaml}: the files, relative to the study.", value: envoyFiltersValue{&s.EnvoyFilters}},
 		{name: "control", doc: "Makes this a study of the control plane, with its own factors: changes are made and followed to every proxy. {} takes every default.",
 			value: controlValue{s}},
-		{name: "graph", kinds: only(Resilience), doc: "The services of a study of resilience, and who calls whom.", value: scenarioValue{s, func(c *Scenario) value { return graphValue{c} }}},
-		{name: "timeline", doc: "Makes this a study of resilience, with its own factors: what happens in a trial, and when.", value: scenarioValue{s, func(c *Scenario) value { return timelineSection(&c.Timeline) }}},
-		{name: "expect", kinds: only(Resilience), doc: "Variants that are expected to fail an assertion, as {no-retries: fail}.", value: scenarioValue{s, func(c *Scenario) value { return expectValue{&c.Expect} }}},
 		{name: "workload", kinds: only(DataPlane), doc: "What the worker does with each request.", value: workload(&s.Workload)},
-		{name: "load", kinds: only(DataPlane, Resilience), doc: "How requests are sent.", value: object{name: "load", fields: []field{
-			{name: "to", kinds: only(Resilience), doc: "The service that the clients call; the one that no other calls if left out.", value: scenarioValue{s, func(c *Scenario) value {
-				return textValue{to: &c.Entry, pattern: reLabel, noun: "service", hint: "use the name of a service of the graph"}
-			}}},
-			{name: "clients", kinds: only(Resilience), doc: "Load generators, each a pod with a sidecar; they share the rate.", value: scenarioValue{s, func(c *Scenario) value { return intValue{&c.Clients, 1, 100} }}},
+		{name: "load", kinds: using("load"), doc: "How requests are sent.", value: object{name: "load", fields: []field{
 			{name: "timeout", doc: "Request timeout.", value: durationValue{to: &s.Load.Timeout, low: time.Millisecond, high: 10 * time.Minute}},
 			{name: "method", doc: "HTTP method. If left out: POST with a payload, GET without.", value: textValue{to: &s.Load.Method, pattern: reMethod, noun: "method", hint: "use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"}},
 			{name: "path", doc: "Path of HTTP requests.", value: textValue{to: &s.Load.Path, pattern: rePath, noun: "path", hint: "begin with /, without blanks"}},
 			{name: "headers", doc: "Additional headers of HTTP requests. Their values are kept in plain text wherever the study is: in run directories, and in a ConfigMap of a detached run.", value: headersValue{&s.Load.Headers}},
 			{name: "tls", doc: "Whether the generator itself speaks TLS to the worker, in addition to the mesh.", value: boolValue{&s.Load.TLS}},
 		}}},
-		{name: "warmup", kinds: only(DataPlane, Resilience), doc: "Time before a trial's window: until latency and CPU are steady, within these bounds.", value: object{name: "warmup", flow: true, fields: []field{
+		{name: "warmup", kinds: using("warmup"), doc: "Time before a trial's window: until latency and CPU are steady, within these bounds.", value: object{name: "warmup", flow: true, fields: []field{
 			{name: "min", doc: "Shortest warm-up.", value: durationValue{to: &s.Warmup.Min, high: time.Hour}},
 			{name: "max", doc: "Longest warm-up; a trial that is not steady by then is marked.", value: durationValue{to: &s.Warmup.Max, high: time.Hour}},
 		}}},
@@ -91,13 +85,33 @@ func root(s *Study) object {
 			value: listValue[Expr]{to: &s.Assert, element: func(e *Expr) value { return exprValue{e} }}},
 		{name: "money", doc: "A mesh and its prices: reports what its proxies would cost per month. {} is a million requests per second, two proxies per hop, 40 USD per core.",
 			value: moneySection(&s.Money)},
-		{name: "sizing", kinds: only(DataPlane, Resilience), doc: "A mesh in which ways of carrying requests (sidecars, ambient, waypoints) are set side by side: reports which takes less CPU and memory, and where the border lies. {} takes every default.",
+		{name: "sizing", kinds: using("sizing"), doc: "A mesh in which ways of carrying requests (sidecars, ambient, waypoints) are set side by side: reports which takes less CPU and memory, and where the border lies. {} takes every default.",
 			value: sizingSection(&s.Sizing)},
 		{name: "profile", kinds: only(DataPlane), doc: "How to profile: after each trial's window, while the same load runs once more.",
 			value: profileValue{&s.Profile}},
 		{name: "published", doc: "Published figures to compare with the measured ones.",
 			value: listValue[Published]{to: &s.Published, element: published}},
 	}}
+	for _, k := range Kinds() {
+		spec := k.spec()
+		if spec.fields == nil {
+			continue
+		}
+		section := s.Section
+		if k != s.Kind { // described, and complained of
+			section = spec.newSection()
+		}
+		for _, f := range spec.fields(section) {
+			f.field.kinds = only(k)
+			o.place(f)
+		}
+	}
+	return o
+}
+
+// using are the kinds whose studies have a field that several kinds have.
+func using(name string) []Kind {
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !has(k.spec().Uses, name) })
 }
 
 func workload(w *Workload) object {

@@ -52,18 +52,26 @@ type Spec struct {
 	Factors  []Factor
 	Measures []string
 	Findings finding.Table
-	// Begin changes the defaults of all studies to those of the kind; nil: they
-	// stay.
-	Begin func(*Study)
-	// Check says what is wrong with a study; nil: nothing can be.
-	Check func(*Study) error
-	// Trial is how long a trial of a cell takes, at least and at most.
-	Trial func(*Study, record.Cell) (shortest, longest time.Duration)
+	// Uses names the fields of files that studies of several kinds have, and these too.
+	Uses []string
+	// Moments says that assertions may be about moments.
+	Moments bool
+	// OneVariant says that cells are called by their variant where only one is measured.
+	OneVariant bool
+	// Reference is what docs/study.md says of the factors, and Sample a file of the kind
+	// with each section at its defaults; "" for none.
+	Reference, Sample string
 
 	// section is the part of a file that makes a study one of the kind, "" for
 	// those that need none; byDefault is what it says where a file only names
 	// the kind, "" where the file must have the section.
 	section, byDefault string
+	// newSection is [Study.Section] with its defaults, and fields are those of a file
+	// that it holds; nil: the kind has none.
+	newSection func() any
+	fields     func(section any) []placed
+	// Begin changes the defaults of all studies to those of the kind.
+	Begin func(*Study)
 	// resolve fills in what depends on other fields, before settings have
 	// their defaults.
 	resolve func(*decoder, *Study)
@@ -72,16 +80,21 @@ type Spec struct {
 	checkPlan func(*decoder, *Plan)
 	// files puts in the contents of files that the study names.
 	files func(s *Study, read func(name string) ([]byte, error)) error
+	// Trial is how long a trial of a cell takes, at least and at most.
+	Trial func(*Study, record.Cell) (shortest, longest time.Duration)
+	// Notes are what users should know of a plan, and Nodes how many it needs at least.
+	Notes func(*Plan) []error
+	Nodes func(*Plan) int
 }
 
-// spec is what the kind supplies. What it leaves out does nothing.
+// spec is what the kind supplies. Functions that it leaves out do nothing.
 func (k Kind) spec() Spec {
 	var s Spec
 	switch k {
 	case ControlPlane:
 		s = controlSpec()
 	case Resilience:
-		s = resilienceSpec()
+		s = scenarioSpec()
 	default:
 		var ok bool
 		if s, ok = specs[k]; !ok {
@@ -95,20 +108,19 @@ func (k Kind) spec() Spec {
 		s.resolve = func(*decoder, *Study) {}
 	}
 	if s.check == nil {
-		s.check = func(d *decoder, study *Study) {
-			if s.Check == nil {
-				return
-			}
-			if err := s.Check(study); err != nil {
-				d.fail(d.pos("kind"), CodeConflict, "", "%v", err)
-			}
-		}
+		s.check = func(*decoder, *Study) {}
 	}
 	if s.checkPlan == nil {
 		s.checkPlan = func(*decoder, *Plan) {}
 	}
 	if s.files == nil {
 		s.files = func(*Study, func(string) ([]byte, error)) error { return nil }
+	}
+	if s.Notes == nil {
+		s.Notes = func(*Plan) []error { return nil }
+	}
+	if s.Nodes == nil {
+		s.Nodes = func(*Plan) int { return 1 }
 	}
 	return s
 }

@@ -150,6 +150,26 @@ func (o object) of(p Kind) object {
 	return o
 }
 
+// placed is a field of a kind, and where it stands in a file.
+type placed struct {
+	field field
+	in    string // the field whose mapping it is part of; "" for the file itself
+	after string // the field that it follows; "" for the mapping's first
+}
+
+// place puts a kind's field where it stands.
+func (o *object) place(p placed) {
+	if p.in != "" {
+		f := o.find(p.in)
+		inner := f.value.(object)
+		inner.place(placed{field: p.field, after: p.after})
+		f.value = inner
+		return
+	}
+	at := slices.IndexFunc(o.fields, func(f field) bool { return f.name == p.after }) + 1
+	o.fields = slices.Insert(o.fields, at, p.field)
+}
+
 func (o object) find(name string) *field {
 	for i := range o.fields {
 		if o.fields[i].name == name {
@@ -271,3 +291,28 @@ func (v statedValue[T]) schema() *jsonschema.Schema {
 	m := v.preset()
 	return v.fields(&m).schema()
 }
+
+// partValue is a mapping that need not be there.
+type partValue[T any] struct {
+	to     **T
+	object func(*T) object
+}
+
+func optional[T any](to **T, o func(*T) object) value { return partValue[T]{to, o} }
+
+func (v partValue[T]) decode(d *decoder, n *node) {
+	*v.to = new(T)
+	v.object(*v.to).decode(d, n)
+}
+
+func (v partValue[T]) encode() *node {
+	if *v.to == nil {
+		return nil
+	}
+	if n := v.object(*v.to).encode(); n != nil {
+		return n
+	}
+	return &node{kind: mapping, style: styleFlow}
+}
+
+func (v partValue[T]) schema() *jsonschema.Schema { return v.object(new(T)).schema() }

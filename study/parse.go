@@ -85,7 +85,11 @@ func (s *Study) Marshal() []byte { return emit(root(s).of(s.Kind).encode()) }
 func defaultsOf(k Kind) *Study {
 	s := defaults()
 	s.Kind = k
-	k.spec().Begin(s)
+	spec := k.spec()
+	if spec.newSection != nil {
+		s.Section = spec.newSection()
+	}
+	spec.Begin(s)
 	return s
 }
 

@@ -74,10 +74,7 @@ func (p *Plan) Placed() bool { return len(p.placements()) > 0 }
 // Spread is how many nodes a plan needs, and in how many zones. Where it needs three
 // in two, two of them are in one.
 func (p *Plan) Spread() (nodes, zones int) {
-	nodes, zones = 1, 1
-	if p.Drains() {
-		nodes = 2
-	}
+	nodes, zones = p.Study.Kind.spec().Nodes(p), 1
 	for _, level := range p.placements() {
 		switch level {
 		case PlacementOtherNode:
@@ -88,14 +85,6 @@ func (p *Plan) Spread() (nodes, zones int) {
 		}
 	}
 	return nodes, zones
-}
-
-// Drains says that a step drains nodes in some cell, whose pods others must take.
-func (p *Plan) Drains() bool {
-	return p.Study.Scenario != nil && slices.ContainsFunc(p.Cells, func(c record.Cell) bool {
-		timeline := p.Study.Scenario.TimelineOf(c)
-		return timeline.Drains()
-	})
 }
 
 // spreadWords is what a plan needs, in words.

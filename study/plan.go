@@ -308,7 +308,7 @@ func (p *Plan) Label(cell record.Cell) string {
 		parts = append(parts, p.Study.Kind.label(f.Factor, level))
 	}
 	if len(parts) == 0 {
-		if name := cell[FactorVariant]; name != "" && p.Study.Kind == Resilience { // the only one that is measured
+		if name := cell[FactorVariant]; name != "" && p.Study.Kind.spec().OneVariant { // the only one that is measured
 			return name
 		}
 		first := p.Study.Kind.Factors()[0]

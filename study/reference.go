@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -26,12 +27,11 @@ func Reference() string {
 	writeFactors(&b, dataFactors)
 	writeParts(&b)
 	b.WriteString(referenceData)
-	b.WriteString("\n## Factors of the control plane\n\n")
-	writeFactors(&b, controlFactors)
-	b.WriteString(referenceControl)
-	b.WriteString("\n## Factors of resilience\n\n")
-	writeFactors(&b, scenarioFactors)
-	b.WriteString(referenceResilience)
+	for _, k := range Kinds()[1:] {
+		fmt.Fprintf(&b, "\n## Factors of %s\n\n", k.About())
+		writeFactors(&b, k.Factors())
+		b.WriteString(k.spec().Reference)
+	}
 	b.WriteString(referenceSections)
 	b.WriteString(referenceFindings)
 	listed := map[string]bool{}
@@ -66,12 +66,8 @@ func brief(doc string) string {
 // defaultTrees are studies of each kind with every section at its defaults.
 func defaultTrees() []*node {
 	var out []*node
-	for _, text := range []string{
-		"{hops: {}, money: {}, sizing: {}, profile: {}}",
-		"{control: {traffic: {}, gateway: {}}, tune: {}}",
-		"{timeline: {}}",
-	} {
-		tree, err := readTree([]byte(text), "", true)
+	for _, k := range Kinds() {
+		tree, err := readTree([]byte(cmp.Or(k.spec().Sample, "{}")), "", true)
 		if err != nil { // it is YAML
 			panic(err)
 		}
@@ -327,16 +323,6 @@ simulated proxies, ` + "`change_rate` and `change_arrival`" + ` where a trace sa
 The factors from ` + "`sidecar_scope`" + ` on are levers: settings of istiod and of the mesh. ` + "`installed`" + `
 leaves a lever as it is. Trials set only levers that a study gives another level, and the run
 reverts them when it ends. What the others were is read from the running istiod and recorded.
-`
-
-const referenceResilience = `
-A study is one of resilience if it has the section ` + "`timeline`" + `. It has these factors and no
-others, and the fields ` + "`workload`, `window` and `interval`" + ` have no place in it.
-[scenarios.md](scenarios.md) says what stands in ` + "`graph` and `timeline`" + `.
-
-Levers mean nothing without a mesh, nor where ztunnel or a waypoint carries the requests; ` + "`meshtrial study plan`" + `
-notes where such a cell is compared with one that has levers. ` + "`retry_on` and `per_try_timeout`" + ` mean
-nothing where ` + "`retries`" + ` is off.
 `
 
 const referenceSections = `

@@ -9,9 +9,6 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// FactorReplicas is how many pods each service of a graph has.
-const FactorReplicas = "replicas"
-
 // ReplicasOfGraph leaves that to the graph.
 const ReplicasOfGraph = "graph"
 

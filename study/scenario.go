@@ -38,15 +38,31 @@ const (
 	ExpectFail = "fail"
 )
 
+// ScenarioIn is the scenario of a study of resilience, nil for others.
+func ScenarioIn(s *Study) *Scenario {
+	c, _ := s.Section.(*Scenario)
+	return c
+}
+
 // Expected is the verdict that the study expects of a cell.
 func (s *Study) Expected(cell record.Cell) string {
-	if s.Kind == Resilience && s.Scenario.Expect[cell[FactorVariant]] == ExpectFail {
+	if c := ScenarioIn(s); c != nil && c.Expect[cell[FactorVariant]] == ExpectFail {
 		return ExpectFail
 	}
 	return ExpectPass
 }
 
-func defaultScenario() *Scenario { return &Scenario{Clients: 1} }
+// scenarioFields are the fields of a file that a scenario has.
+func scenarioFields(c *Scenario) []placed {
+	return []placed{
+		{after: "control", field: field{name: "graph", doc: "The services of a study of resilience, and who calls whom.", value: graphValue{c}}},
+		{after: "graph", field: field{name: "timeline", doc: "Makes this a study of resilience, with its own factors: what happens in a trial, and when.", value: timelineSection(&c.Timeline)}},
+		{after: "timeline", field: field{name: "expect", doc: "Variants that are expected to fail an assertion, as {no-retries: fail}.", value: expectValue{&c.Expect}}},
+		{in: "load", field: field{name: "to", doc: "The service that the clients call; the one that no other calls if left out.",
+			value: textValue{to: &c.Entry, pattern: reLabel, noun: "service", hint: "use the name of a service of the graph"}}},
+		{in: "load", after: "to", field: field{name: "clients", doc: "Load generators, each a pod with a sidecar; they share the rate.", value: intValue{&c.Clients, 1, 100}}},
+	}
+}
 
 // graphValue is the section graph.
 type graphValue struct{ s *Scenario }
@@ -55,7 +71,7 @@ func (v graphValue) section() object {
 	g := &v.s.Graph
 	return object{name: "graph", fields: []field{
 		{name: "services", doc: "The services by their names.", value: servicesValue{&g.Services}},
-		{name: "generate", doc: "In place of services: a graph of this size.", value: part(&v.s.Generate, generation)},
+		{name: "generate", doc: "In place of services: a graph of this size.", value: optional(&v.s.Generate, generation)},
 		{name: "isotope", doc: "In place of services: a file with a service graph of istio/tools' isotope, beside the study.", value: textValue{to: &v.s.Isotope}},
 	}}
 }
@@ -150,41 +166,10 @@ func graphTime(t *graph.ServiceTime) object {
 	return timeObject(&t.Distribution, &t.Mean, &t.Sigma, &t.Values)
 }
 
-// sizeValue is a number of bytes with its unit; 0 left out.
-type sizeValue struct{ to *int64 }
-
-func (v sizeValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
-	if !ok {
-		return
-	}
-	b, c := parseBytes(text)
-	switch {
-	case c != nil:
-		d.complain(n.pos, c)
-	case b > maxPayload:
-		d.fail(n.pos, CodeRange, "up to 64MiB is possible", "%s is too large", text)
-	default:
-		*v.to = int64(b)
-	}
-}
-
-func (v sizeValue) encode() *node {
-	if *v.to == 0 {
-		return nil
-	}
-	return plainNode(Bytes(*v.to).String())
-}
-
-func (v sizeValue) schema() *jsonschema.Schema {
-	f, _ := FactorByName(FactorPayload)
-	return &jsonschema.Schema{Type: "string", Pattern: f.Pattern, Examples: []any{"1KiB"}}
-}
-
 // behaviour is what a step changes of a worker.
 func behaviour(b *fault.Behaviour) object {
 	return object{name: "set", fields: []field{
-		{name: "service_time", doc: "Service time.", value: part(&b.ServiceTime, graphTime)},
+		{name: "service_time", doc: "Service time.", value: optional(&b.ServiceTime, graphTime)},
 		{name: "response", doc: "Response body size.", value: orNone[int64]{to: &b.ResponseBytes, value: func(n *int64) value { return sizeValue{n} }}},
 		{name: "concurrency", doc: "Requests served at once; 0 for no bound.", value: orNone[int]{to: &b.Concurrency, value: func(n *int) value { return intValue{n, 0, graph.MaxConcurrency} }}},
 		{name: "queue", doc: "Requests that wait for that.", value: orNone[int]{to: &b.Queue, value: func(n *int) value { return intValue{n, 0, graph.MaxQueue} }}},
@@ -194,29 +179,6 @@ func behaviour(b *fault.Behaviour) object {
 		{name: "ready", doc: "What the readiness probe is told.", value: orNone[bool]{to: &b.Ready, value: func(r *bool) value { return boolValue{r} }}},
 	}}
 }
-
-// orNone is a value that need not be there, where its zero means something.
-type orNone[T any] struct {
-	to    **T
-	value func(*T) value
-}
-
-func (v orNone[T]) decode(d *decoder, n *node) {
-	*v.to = new(T)
-	v.value(*v.to).decode(d, n)
-}
-
-func (v orNone[T]) encode() *node {
-	if *v.to == nil {
-		return nil
-	}
-	if n := v.value(*v.to).encode(); n != nil {
-		return n
-	}
-	return plainNode("0B") // sizes leave zero out
-}
-
-func (v orNone[T]) schema() *jsonschema.Schema { return v.value(new(T)).schema() }
 
 // memoryValue is a number of bytes as Kubernetes writes them.
 type memoryValue struct{ to *int64 }
@@ -300,47 +262,28 @@ func (v expectValue) schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", AdditionalProperties: textValue{oneOf: []string{ExpectPass, ExpectFail}}.schema()}
 }
 
-// scenarioValue is a part of a study of resilience; a study of another kind
-// has none.
-type scenarioValue struct {
-	s    *Study
-	part func(*Scenario) value
-}
-
-func (v scenarioValue) value() value {
-	c := v.s.Scenario
-	if c == nil {
-		c = defaultScenario()
-	}
-	return v.part(c)
-}
-
-func (v scenarioValue) decode(d *decoder, n *node) { v.value().decode(d, n) }
-
-func (v scenarioValue) encode() *node {
-	if v.s.Scenario == nil {
-		return nil
-	}
-	return v.value().encode()
-}
-
-func (v scenarioValue) schema() *jsonschema.Schema { return v.value().schema() }
-
 // What parts of a trial of resilience take, seen on two cores.
 const (
 	deployTime  = 12 * time.Second // pods with sidecars, until all are ready
 	collectTime = 3 * time.Second  // logs of all proxies and workers
 )
 
-func resilienceSpec() Spec {
+// spec is what studies of resilience are to package study.
+func scenarioSpec() Spec {
 	return Spec{
 		About: "resilience", section: "timeline",
-		Example:  FactorRetries + ": " + LevelOff,
-		Factors:  scenarioFactors,
-		Measures: []string{MeasureLedger, MeasureLatency, MeasureCPU, MeasureMemory},
-		Findings: scenarioFindings,
+		Example:    FactorRetries + ": " + LevelOff,
+		Factors:    scenarioFactors,
+		Measures:   []string{MeasureLedger, MeasureLatency, MeasureCPU, MeasureMemory},
+		Findings:   scenarioFindings,
+		Uses:       []string{"load", "warmup", "sizing"},
+		Moments:    true,
+		OneVariant: true,
+		Reference:  reference,
+		Sample:     "{timeline: {}}",
+		newSection: func() any { return &Scenario{Clients: 1} },
+		fields:     func(section any) []placed { return scenarioFields(section.(*Scenario)) },
 		Begin: func(s *Study) {
-			s.Scenario = defaultScenario()
 			s.Workload, s.Window, s.Interval = Workload{}, 0, 0
 			s.Blocks = Blocks{Min: 1, Max: 1, Limit: 30 * time.Minute}
 		},
@@ -348,18 +291,25 @@ func resilienceSpec() Spec {
 		check:     (*decoder).checkScenario,
 		checkPlan: (*decoder).checkCarried,
 		files: func(s *Study, read func(name string) ([]byte, error)) error {
-			if s.Scenario.Isotope != "" {
-				scenario, err := s.Scenario.withIsotope(read)
-				if err != nil {
-					return err
-				}
-				s.Scenario = scenario
+			c := ScenarioIn(s)
+			if c.Isotope == "" {
+				return nil
 			}
-			return nil
+			var err error
+			c, err = c.withIsotope(read)
+			s.Section = c
+			return err
 		},
 		Trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) {
-			base := deployTime + s.Scenario.Timeline.Duration + collectTime
+			base := deployTime + ScenarioIn(s).Timeline.Duration + collectTime
 			return base + s.Warmup.Min, base + s.Warmup.Max
+		},
+		Notes: (*Plan).uneven,
+		Nodes: func(p *Plan) int {
+			if Drains(p) {
+				return 2
+			}
+			return 1
 		},
 	}
 }

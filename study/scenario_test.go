@@ -115,7 +115,7 @@ func TestTimelineOf(t *testing.T) {
 	for level, want := range map[string][]string{
 		"none": {"gone", "sale announced"}, "gone": {"sale announced"}, "sale-announced": {"gone", "sale"}, "gone,sale": nil,
 	} {
-		timeline := s.Scenario.TimelineOf(record.Cell{FactorSkip: level})
+		timeline := ScenarioIn(s).TimelineOf(record.Cell{FactorSkip: level})
 		var got []string
 		for _, step := range timeline.Steps {
 			if l, ok := step.Action.(*fault.Load); ok && l.Announced > 0 {
@@ -123,11 +123,11 @@ func TestTimelineOf(t *testing.T) {
 			}
 			got = append(got, step.Name)
 		}
-		if !slices.Equal(got, want) || timeline.Duration != s.Scenario.Timeline.Duration {
+		if !slices.Equal(got, want) || timeline.Duration != ScenarioIn(s).Timeline.Duration {
 			t.Errorf("skip %s: %q, want %q", level, got, want)
 		}
 	}
-	if s.Scenario.Timeline.Steps[1].Action.(*fault.Load).Announced == 0 {
+	if ScenarioIn(s).Timeline.Steps[1].Action.(*fault.Load).Announced == 0 {
 		t.Error("the study itself has changed")
 	}
 	if f, _ := Resilience.Factor(FactorSkip); f.Name != "" {
@@ -327,13 +327,13 @@ func TestGraphsHaveSidecars(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		for _, one := range s.Scenario.Graph.Services {
+		for _, one := range ScenarioIn(s).Graph.Services {
 			if !one.Sidecar {
 				t.Errorf("%s: service %s has no sidecar", name, one.Name)
 			}
 		}
-		if len(s.Scenario.Graph.Services) < 2 {
-			t.Errorf("%s: %d services", name, len(s.Scenario.Graph.Services))
+		if len(ScenarioIn(s).Graph.Services) < 2 {
+			t.Errorf("%s: %d services", name, len(ScenarioIn(s).Graph.Services))
 		}
 	}
 }

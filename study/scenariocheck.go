@@ -14,7 +14,7 @@ import (
 
 // resolveScenario fills in what depends on other fields.
 func (d *decoder) resolveScenario(s *Study) {
-	c := s.Scenario
+	c := ScenarioIn(s)
 	ways := 0
 	for _, given := range []bool{len(c.Graph.Services) > 0, c.Generate != nil, c.Isotope != ""} {
 		if given {
@@ -48,7 +48,7 @@ func (d *decoder) resolveScenario(s *Study) {
 // checkScenario finds what is wrong within the graph, the timeline, and
 // between them.
 func (d *decoder) checkScenario(s *Study) {
-	c := s.Scenario
+	c := ScenarioIn(s)
 	if c.Isotope == "" { // its services are known once the file is read
 		for _, p := range c.Graph.Check() {
 			d.fail(d.graphPos(p.Path), CodeConflict, p.Hint, "%s", strings.TrimPrefix(p.Error(), p.Path+": "))
@@ -97,13 +97,34 @@ func (d *decoder) checkScenario(s *Study) {
 	d.checkMoments(s)
 	d.checkSkips(s)
 	d.checkAmbientGraph(s)
-	d.checkSizing(s)
+	d.checkSizedGraph(s)
+}
+
+// checkSizedGraph refuses a section sizing of a graph in which something happens, or that
+// is not all in the mesh.
+func (d *decoder) checkSizedGraph(s *Study) {
+	c := ScenarioIn(s)
+	switch {
+	case !d.checkSizing(s):
+	case len(c.Timeline.Steps) > 0:
+		d.failSizing("leave the steps out", "sizing is about what proxies take while nothing happens, and the timeline has steps")
+	case slices.ContainsFunc(c.Graph.Services, func(one graph.Service) bool { return !one.Sidecar }):
+		d.failSizing("leave sidecar: false out", "sizing is about a mesh that all services are in, and one of the graph has no sidecar")
+	}
+}
+
+// Drains says that a step drains nodes in some cell, whose pods others must take.
+func Drains(p *Plan) bool {
+	return slices.ContainsFunc(p.Cells, func(cell record.Cell) bool {
+		timeline := ScenarioIn(p.Study).TimelineOf(cell)
+		return timeline.Drains()
+	})
 }
 
 // checkAmbientGraph finds services outside the mesh that no waypoint can stand before, or
 // whose calls into an ambient mesh nothing carries.
 func (d *decoder) checkAmbientGraph(s *Study) {
-	levels, services := s.levels(FactorSidecars), s.Scenario.Graph.Services
+	levels, services := s.levels(FactorSidecars), ScenarioIn(s).Graph.Services
 	if has(levels, SidecarsWaypoint) && slices.ContainsFunc(services, func(one graph.Service) bool { return !one.Sidecar }) {
 		at := d.pos("factors", FactorSidecars)
 		if n := d.root.get("settings"); n != nil && n.get(FactorSidecars) != nil {
@@ -112,13 +133,13 @@ func (d *decoder) checkAmbientGraph(s *Study) {
 		d.fail(at, CodeConflict, "leave sidecar: false out, or "+SidecarsWaypoint, "with sidecars: %s all services are behind the waypoint, and one of the graph is in no mesh", SidecarsWaypoint)
 		return
 	}
-	flow, err := s.Scenario.Graph.Flow(graph.Load{Entry: s.Scenario.Entry})
+	flow, err := ScenarioIn(s).Graph.Flow(graph.Load{Entry: ScenarioIn(s).Entry})
 	if d.stored || !has(levels, SidecarsAmbient) || err != nil { // it is complained of
 		return
 	}
 	for i, one := range services {
 		for _, call := range one.Calls {
-			to, _ := s.Scenario.Graph.Service(call.To)
+			to, _ := ScenarioIn(s).Graph.Service(call.To)
 			if one.Sidecar || !to.Sidecar || flow.Services[i].Visits == 0 {
 				continue
 			}
@@ -134,7 +155,7 @@ func (d *decoder) checkAmbientGraph(s *Study) {
 func (d *decoder) checkCarried(p *Plan) {
 	told := map[int]bool{}
 	for _, cell := range p.Cells {
-		for i, step := range p.Study.Scenario.Timeline.Steps {
+		for i, step := range ScenarioIn(p.Study).Timeline.Steps {
 			if told[i] || has(skipped(cell[FactorSkip]), step.Name) {
 				continue
 			}
@@ -256,7 +277,7 @@ func (c *Scenario) withIsotope(read func(name string) ([]byte, error)) (*Scenari
 // checkMoments finds assertions about steps that there are not.
 func (d *decoder) checkMoments(s *Study) {
 	var names []string
-	for _, o := range s.Scenario.Timeline.Plan() {
+	for _, o := range ScenarioIn(s).Timeline.Plan() {
 		names = append(names, o.Name)
 	}
 	for i, e := range s.Assert {
@@ -271,7 +292,7 @@ func (d *decoder) checkMoments(s *Study) {
 // checkSkips finds steps to be left out that there are not.
 func (d *decoder) checkSkips(s *Study) {
 	var names []string
-	for _, step := range s.Scenario.Timeline.Steps {
+	for _, step := range ScenarioIn(s).Timeline.Steps {
 		names = append(names, step.Name)
 		if l, ok := step.Action.(*fault.Load); ok && l.Announced > 0 {
 			names = append(names, step.Name+fault.Announced)

@@ -14,28 +14,10 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// Names of the factors of resilience, beside those that they share with the
-// data plane.
+// Factors of resilience that only its trials know.
 const (
-	FactorMesh             = "mesh"
-	FactorRetries          = "retries"
-	FactorRetryOn          = "retry_on"
-	FactorPerTryTimeout    = "per_try_timeout"
-	FactorRequestTimeout   = "request_timeout"
-	FactorOutlierDetection = "outlier_detection"
-	FactorCircuitBreaker   = "circuit_breaker"
-	FactorLoadBalancer     = "load_balancer"
-	FactorLocality         = "locality"
-	FactorDrain            = "drain"
-	FactorSkip             = "skip"
-)
-
-// Levels that code compares with.
-const (
-	LevelOff = "off"
-
-	LocalityPrefer = "prefer"
-	LocalityIgnore = "ignore"
+	FactorDrain = "drain"
+	FactorSkip  = "skip"
 )
 
 // HashKeys is how many values the header has that ring_hash hashes: request n
@@ -239,23 +221,6 @@ func timeoutLevel(s string) (string, *Error) {
 	return formatDuration(d), nil
 }
 
-// Settings are the parts of a level such as "errors=5 interval=1s".
-type Settings map[string]string
-
-// ParseSettings reads a level of outlier_detection or circuit_breaker; nil
-// for off.
-func ParseSettings(level string) Settings {
-	if level == LevelOff || level == NotApplicable {
-		return nil
-	}
-	out := Settings{}
-	for _, part := range strings.Fields(level) {
-		name, value, _ := strings.Cut(part, "=")
-		out[name] = value
-	}
-	return out
-}
-
 type setting struct {
 	name  string
 	parse func(string) (string, *Error)
@@ -353,3 +318,14 @@ func ScenarioOf(cell record.Cell) (ScenarioLevels, error) {
 	return ScenarioLevels{Mesh: r.Text(FactorMesh), Rate: r.Rate(FactorRate), Connections: r.Int(FactorConnections), Arrival: r.Text(FactorArrival),
 		Protocol: r.Text(FactorProtocol), Payload: int64(r.Number(FactorPayload)), Drain: r.Bool(FactorDrain), MTLS: r.Set(FactorMTLS)}, r.Err()
 }
+
+// reference is what docs/study.md says of the factors.
+const reference = `
+A study is one of resilience if it has the section ` + "`timeline`" + `. It has these factors and no
+others, and the fields ` + "`workload`, `window` and `interval`" + ` have no place in it.
+[scenarios.md](scenarios.md) says what stands in ` + "`graph` and `timeline`" + `.
+
+Levers mean nothing without a mesh, nor where ztunnel or a waypoint carries the requests; ` + "`meshtrial study plan`" + `
+notes where such a cell is compared with one that has levers. ` + "`retry_on` and `per_try_timeout`" + ` mean
+nothing where ` + "`retries`" + ` is off.
+`

@@ -3,7 +3,6 @@ package study
 import (
 	"slices"
 
-	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat/sizing"
@@ -15,6 +14,9 @@ const (
 	FindingSizedMemory = "sized_memory"
 	FindingSizedMonth  = "sized_month"
 )
+
+// FactorReplicas is how many pods each service of a graph has.
+const FactorReplicas = "replicas"
 
 // SectionSizing is the section that sets ways of carrying requests side by side in a
 // stated mesh.
@@ -80,32 +82,42 @@ func (s *Study) SizedAlong() string {
 	return FactorRate
 }
 
-// checkSizing refuses a section sizing that the study's cells say nothing about.
-func (d *decoder) checkSizing(s *Study) {
+// checkSizing refuses a section sizing that the study's cells say nothing about. It
+// reports whether there is one, and nothing is wrong with it so far.
+func (d *decoder) checkSizing(s *Study) bool {
 	if s.Sizing == nil {
-		return
+		return false
 	}
 	numbers := func(factor string) int { return s.numbers(factor, s.levels(factor)) }
 	rates, pods := numbers(FactorRate), numbers(FactorReplicas)
 	single := func(factor string) bool { return s.numbers(factor, s.written(factor)) < 2 }
-	fail := func(hint, text string) { d.fail(d.pos("sizing"), CodeConflict, hint+sizingNone, "%s", text) }
 	switch {
 	case single(FactorReplicas) && single(FactorRate):
-		fail("run the study at two rates or more (factors: {rate: [20, 200, 1000]})", "sizing separates what a proxy takes without requests from what each request adds: "+
+		d.failSizing("run the study at two rates or more (factors: {rate: [20, 200, 1000]})", "sizing separates what a proxy takes without requests from what each request adds: "+
 			"the study needs two rates that are numbers")
 	case pods > 1 && rates > 1:
-		fail("keep one of them at one level", "sizing follows the rate or the number of pods, and the study varies both")
+		d.failSizing("keep one of them at one level", "sizing follows the rate or the number of pods, and the study varies both")
 	case pods > 1 && s.Sizing.RPS > 0:
-		fail("set sizing.rps: 0", "the study varies the number of pods and not the rate: "+
+		d.failSizing("set sizing.rps: 0", "the study varies the number of pods and not the rate: "+
 			"it cannot tell what the requests of a mesh would add")
 	case !s.Measured(MeasureCPU) && !s.Measured(MeasureMemory):
-		fail("set measures: [cpu, memory]", "sizing is about CPU and memory, and the study measures neither")
-	case s.Scenario == nil && !slices.ContainsFunc(s.written(FactorSidecars), func(level string) bool { return Carries(carrierOf(level).Way) }):
-		fail("set factors: {sidecars: [none, both, ambient]}", "sizing is about who carries requests, and no cell has them carried at both ends")
-	case s.Scenario != nil && len(s.Scenario.Timeline.Steps) > 0:
-		fail("leave the steps out", "sizing is about what proxies take while nothing happens, and the timeline has steps")
-	case s.Scenario != nil && slices.ContainsFunc(s.Scenario.Graph.Services, func(one graph.Service) bool { return !one.Sidecar }):
-		fail("leave sidecar: false out", "sizing is about a mesh that all services are in, and one of the graph has no sidecar")
+		d.failSizing("set measures: [cpu, memory]", "sizing is about CPU and memory, and the study measures neither")
+	default:
+		return true
+	}
+	return false
+}
+
+// failSizing complains of the section.
+func (d *decoder) failSizing(hint, text string) {
+	d.fail(d.pos("sizing"), CodeConflict, hint+sizingNone, "%s", text)
+}
+
+// checkSizedWays refuses a section sizing of cells in none of which requests are carried at
+// both ends.
+func (d *decoder) checkSizedWays(s *Study) {
+	if d.checkSizing(s) && !slices.ContainsFunc(s.written(FactorSidecars), func(level string) bool { return Carries(carrierOf(level).Way) }) {
+		d.failSizing("set factors: {sidecars: [none, both, ambient]}", "sizing is about who carries requests, and no cell has them carried at both ends")
 	}
 }
 

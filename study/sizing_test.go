@@ -110,11 +110,11 @@ func TestSizingAlongPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, seen := s.Scenario.Graph.Pods(), map[int]bool{}
+	own, seen := ScenarioIn(s).Graph.Pods(), map[int]bool{}
 	for _, cell := range plan.Cells {
-		pods := s.Scenario.In(cell).Graph.Pods()
-		want := map[string]int{ReplicasOfGraph: own, "1": len(s.Scenario.Graph.Services), "5": 5 * len(s.Scenario.Graph.Services)}[cell[FactorReplicas]]
-		if seen[pods] = true; pods != want || s.Scenario.Graph.Pods() != own {
+		pods := ScenarioIn(s).In(cell).Graph.Pods()
+		want := map[string]int{ReplicasOfGraph: own, "1": len(ScenarioIn(s).Graph.Services), "5": 5 * len(ScenarioIn(s).Graph.Services)}[cell[FactorReplicas]]
+		if seen[pods] = true; pods != want || ScenarioIn(s).Graph.Pods() != own {
 			t.Errorf("%v has %d pods, want %d", cell, pods, want)
 		}
 	}

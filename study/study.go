@@ -42,9 +42,8 @@ type Study struct {
 	// Control is what a control-plane study has in place of workload, load,
 	// warm-up, window and interval, which are zero there; nil for others.
 	Control *Control
-	// Scenario is what a study of resilience has in place of workload, window
-	// and interval; nil for others.
-	Scenario *Scenario
+	// Section is what the study's kind has of its own in files; the kind's package knows its type.
+	Section any
 
 	Workload Workload
 	Load     Load

@@ -38,12 +38,12 @@ func stepValue(s *fault.Step) value {
 
 // oneAction is a step's mapping, which says one thing to do.
 type oneAction struct {
-	object
-	step *fault.Step
+	fields object
+	step   *fault.Step
 }
 
 func (v oneAction) decode(d *decoder, n *node) {
-	v.object.decode(d, n)
+	v.fields.decode(d, n)
 	said := 0
 	for _, k := range n.keys {
 		if has(fault.KindNames(), k.name) {
@@ -55,6 +55,10 @@ func (v oneAction) decode(d *decoder, n *node) {
 		d.fail(n.pos, CodeConflict, p.Hint, "%s", p.Text)
 	}
 }
+
+func (v oneAction) encode() *node { return v.fields.encode() }
+
+func (v oneAction) schema() *jsonschema.Schema { return v.fields.schema() }
 
 // actionValue is what a step does, if it is of a kind.
 type actionValue struct {
@@ -130,95 +134,6 @@ func actionField(v fault.Value) value {
 	}
 	panic(fmt.Sprintf("study: no field can be a %T", v)) // a type of package fault that is not above
 }
-
-// partValue is a mapping that need not be there.
-type partValue[T any] struct {
-	to     **T
-	object func(*T) object
-}
-
-func part[T any](to **T, o func(*T) object) value { return partValue[T]{to, o} }
-
-func (v partValue[T]) decode(d *decoder, n *node) {
-	*v.to = new(T)
-	v.object(*v.to).decode(d, n)
-}
-
-func (v partValue[T]) encode() *node {
-	if *v.to == nil {
-		return nil
-	}
-	if n := v.object(*v.to).encode(); n != nil {
-		return n
-	}
-	return &node{kind: mapping, style: styleFlow}
-}
-
-func (v partValue[T]) schema() *jsonschema.Schema { return v.object(new(T)).schema() }
-
-// flagValue is true or false, false left out.
-type flagValue struct{ to *bool }
-
-func (v flagValue) decode(d *decoder, n *node) { boolValue(v).decode(d, n) }
-
-func (v flagValue) encode() *node {
-	if !*v.to {
-		return nil
-	}
-	return boolValue(v).encode()
-}
-
-func (v flagValue) schema() *jsonschema.Schema { return boolValue(v).schema() }
-
-// wholeValue is a whole number, 0 left out.
-type wholeValue struct {
-	to        *int
-	low, high int64
-}
-
-func (v wholeValue) decode(d *decoder, n *node) { intValue(v).decode(d, n) }
-
-func (v wholeValue) encode() *node {
-	if *v.to == 0 {
-		return nil
-	}
-	return intValue(v).encode()
-}
-
-func (v wholeValue) schema() *jsonschema.Schema { return intValue(v).schema() }
-
-// portionValue is a share from 0% to 100%, 0 left out.
-type portionValue struct {
-	to       *float64
-	positive bool // 0% is refused
-}
-
-func (v portionValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
-	if !ok {
-		return
-	}
-	r, c := parseRatio(text)
-	switch {
-	case c != nil:
-		d.complain(n.pos, c)
-	case r > 1:
-		d.fail(n.pos, CodeRange, "from 0% to 100%", "%s is more than all", text)
-	case v.positive && r == 0:
-		d.fail(n.pos, CodeRange, "", "%s is too small: it must be more than 0%%", text)
-	default:
-		*v.to = float64(r)
-	}
-}
-
-func (v portionValue) encode() *node {
-	if *v.to == 0 {
-		return nil
-	}
-	return plainNode(Ratio(*v.to).String())
-}
-
-func (v portionValue) schema() *jsonschema.Schema { return ratioValue{}.schema() }
 
 // bitsValue is a number of bits per second with its unit; 0 left out.
 type bitsValue struct{ to *int64 }

@@ -9,27 +9,24 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Uneven says where requests that ztunnel or a waypoint carries are compared with those of
+// uneven says where requests that ztunnel or a waypoint carries are compared with those of
 // sidecars that have levers: the difference is the levers' too. What is the same of
 // several comparisons is said of the first.
-func (p *Plan) Uneven() []error {
-	if p.Study.Kind != Resilience {
-		return nil
-	}
+func (p *Plan) uneven() []error {
 	type note struct {
 		key, text, hint string
 		more            int
 	}
 	var notes []note
-	for i, cell := range p.Cells {
-		if p.baseline[i] < 0 {
+	for _, cell := range p.Cells {
+		base, ok := p.BaselineOf(cell)
+		if !ok {
 			continue
 		}
-		base := p.Cells[p.baseline[i]]
-		carried, beside := cell, p.beside(cell, base)
+		carried, beside := cell, p.levers(cell, base)
 		text := p.Label(cell) + " is compared with " + p.Label(base) + ", which has " + listed(beside.have)
 		if len(beside.have) == 0 {
-			carried, beside = base, p.beside(base, cell)
+			carried, beside = base, p.levers(base, cell)
 			text = p.Label(cell) + ", which has " + listed(beside.have) + ", is compared with " + p.Label(base)
 		}
 		if len(beside.have) == 0 {
@@ -60,9 +57,9 @@ type leverage struct {
 	have, why, alike []string
 }
 
-// beside are the levers of a cell with sidecars beside one that ztunnel or a waypoint
+// levers are those of a cell with sidecars beside one that ztunnel or a waypoint
 // carries; none if the cells are others.
-func (p *Plan) beside(carried, other record.Cell) leverage {
+func (p *Plan) levers(carried, other record.Cell) leverage {
 	var out leverage
 	if !Ambient(carried) || Ambient(other) {
 		return out
@@ -88,7 +85,7 @@ func (p *Plan) beside(carried, other record.Cell) leverage {
 			continue
 		}
 		out.have, out.alike = append(out.have, f.Name+" "+said), append(out.alike, f.Name+": "+near)
-		if !has(out.why, reason) {
+		if !slices.Contains(out.why, reason) {
 			out.why = append(out.why, reason)
 		}
 	}
@@ -98,7 +95,7 @@ func (p *Plan) beside(carried, other record.Cell) leverage {
 // retriesByDefault says that sidecars retry although a cell does not speak of it: Istio's
 // do, which matters where something happens that has requests fail.
 func (p *Plan) retriesByDefault(cell record.Cell) bool {
-	return cell[FactorMesh] == MeshIstio && len(p.Study.Scenario.Timeline.Steps) > 0
+	return cell[FactorMesh] == MeshIstio && len(ScenarioIn(p.Study).Timeline.Steps) > 0
 }
 
 // listed are words with commas between them, and "and" before the last.

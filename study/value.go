@@ -284,3 +284,121 @@ func (v responseValue) schema() *jsonschema.Schema {
 	f, _ := FactorByName(FactorPayload)
 	return &jsonschema.Schema{Type: "string", Pattern: strings.Replace(f.Pattern, "^", "^(echo|", 1)[:len(f.Pattern)+5] + ")$", Examples: []any{"echo", "1KiB"}}
 }
+
+// flagValue is true or false, false left out.
+type flagValue struct{ to *bool }
+
+func (v flagValue) decode(d *decoder, n *node) { boolValue(v).decode(d, n) }
+
+func (v flagValue) encode() *node {
+	if !*v.to {
+		return nil
+	}
+	return boolValue(v).encode()
+}
+
+func (v flagValue) schema() *jsonschema.Schema { return boolValue(v).schema() }
+
+// wholeValue is a whole number, 0 left out.
+type wholeValue struct {
+	to        *int
+	low, high int64
+}
+
+func (v wholeValue) decode(d *decoder, n *node) { intValue(v).decode(d, n) }
+
+func (v wholeValue) encode() *node {
+	if *v.to == 0 {
+		return nil
+	}
+	return intValue(v).encode()
+}
+
+func (v wholeValue) schema() *jsonschema.Schema { return intValue(v).schema() }
+
+// portionValue is a share from 0% to 100%, 0 left out.
+type portionValue struct {
+	to       *float64
+	positive bool // 0% is refused
+}
+
+func (v portionValue) decode(d *decoder, n *node) {
+	text, ok := d.text(n)
+	if !ok {
+		return
+	}
+	r, c := parseRatio(text)
+	switch {
+	case c != nil:
+		d.complain(n.pos, c)
+	case r > 1:
+		d.fail(n.pos, CodeRange, "from 0% to 100%", "%s is more than all", text)
+	case v.positive && r == 0:
+		d.fail(n.pos, CodeRange, "", "%s is too small: it must be more than 0%%", text)
+	default:
+		*v.to = float64(r)
+	}
+}
+
+func (v portionValue) encode() *node {
+	if *v.to == 0 {
+		return nil
+	}
+	return plainNode(Ratio(*v.to).String())
+}
+
+func (v portionValue) schema() *jsonschema.Schema { return ratioValue{}.schema() }
+
+// orNone is a value that need not be there, where its zero means something.
+type orNone[T any] struct {
+	to    **T
+	value func(*T) value
+}
+
+func (v orNone[T]) decode(d *decoder, n *node) {
+	*v.to = new(T)
+	v.value(*v.to).decode(d, n)
+}
+
+func (v orNone[T]) encode() *node {
+	if *v.to == nil {
+		return nil
+	}
+	if n := v.value(*v.to).encode(); n != nil {
+		return n
+	}
+	return plainNode("0B") // sizes leave zero out
+}
+
+func (v orNone[T]) schema() *jsonschema.Schema { return v.value(new(T)).schema() }
+
+// sizeValue is a number of bytes with its unit; 0 left out.
+type sizeValue struct{ to *int64 }
+
+func (v sizeValue) decode(d *decoder, n *node) {
+	text, ok := d.text(n)
+	if !ok {
+		return
+	}
+	b, c := parseBytes(text)
+	switch {
+	case c != nil:
+		d.complain(n.pos, c)
+	case b > maxPayload:
+		d.fail(n.pos, CodeRange, "up to 64MiB is possible", "%s is too large", text)
+	default:
+		*v.to = int64(b)
+	}
+}
+
+func (v sizeValue) encode() *node {
+	if *v.to == 0 {
+		return nil
+	}
+	return plainNode(Bytes(*v.to).String())
+}
+
+func (v sizeValue) schema() *jsonschema.Schema {
+	f, _ := FactorByName(FactorPayload)
+	return &jsonschema.Schema{Type: "string", Pattern: f.Pattern, Examples: []any{"1KiB"}}
+}

@@ -188,7 +188,7 @@ func usual(name string, lines []line) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return time.Duration(plan.BlockSize()) * s.Scenario.Timeline.Duration * 3 / 2
+	return time.Duration(plan.BlockSize()) * study.ScenarioIn(s).Timeline.Duration * 3 / 2
 }
 
 // one runs a scenario once. The error says that there is no point in going on.

@@ -218,7 +218,7 @@ func configLevers(p *study.Plan) bool {
 
 // step: a step of the timeline fulfils a condition.
 func step(p *study.Plan, is func(fault.Action) bool) bool {
-	return p.Study.Scenario != nil && slices.ContainsFunc(p.Study.Scenario.Timeline.Steps, func(s fault.Step) bool { return is(s.Action) })
+	return study.ScenarioIn(p.Study) != nil && slices.ContainsFunc(study.ScenarioIn(p.Study).Timeline.Steps, func(s fault.Step) bool { return is(s.Action) })
 }
 
 // hasStep: a step of the timeline is of this type.
@@ -308,10 +308,10 @@ func stepObjects(p *study.Plan) []Right {
 			out = append(out, r)
 		}
 	}
-	if p.Study.Scenario == nil {
+	if study.ScenarioIn(p.Study) == nil {
 		return nil
 	}
-	for _, s := range p.Study.Scenario.Timeline.Steps {
+	for _, s := range study.ScenarioIn(p.Study).Timeline.Steps {
 		c, ok := s.Action.(*fault.Config)
 		if !ok {
 			continue

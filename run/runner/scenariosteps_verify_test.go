@@ -88,7 +88,7 @@ func TestScenarioSteps(t *testing.T) {
 			t.Errorf("step %s, %s: %s", e.Step, e.Op, e.Error)
 		}
 	}
-	for _, o := range s.Scenario.Timeline.Plan() {
+	for _, o := range study.ScenarioIn(s).Timeline.Plan() {
 		begin, begun := events[o.Name+" "+o.Kind()]
 		if !begun || begin.Proof == "" {
 			t.Errorf("step %s: begun %v, proof %q", o.Name, begun, begin.Proof)

@@ -41,7 +41,7 @@ func TestShipped(t *testing.T) {
 			data, _ := Read(name)
 			// A study of resilience in which nothing happens is no scenario: it
 			// compares what meshes cost.
-			happens := s.Scenario != nil && len(s.Scenario.Timeline.Steps) > 0
+			happens := study.ScenarioIn(s) != nil && len(study.ScenarioIn(s).Timeline.Steps) > 0
 			up := "../../"
 			if happens {
 				up = "../../../"
@@ -121,7 +121,7 @@ func TestNothingInVain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, said := range append(append(p.Unmeasured(), p.Uneven()...), again.Unmeasured()...) {
+		for _, said := range append(p.Notes(), again.Unmeasured()...) {
 			t.Errorf("%s: %v", name, said)
 		}
 	}

@@ -21,7 +21,7 @@ type standing struct {
 
 // standingAt applies every step that is in force in a window that begins then.
 func (s *trialScenario) standingAt(at int64) standing {
-	c := s.study.Scenario.In(s.trial.Cell)
+	c := study.ScenarioIn(s.study).In(s.trial.Cell)
 	levels, _ := study.ScenarioOf(s.trial.Cell)
 	now := standing{Standing: fault.NewStanding(c.Graph.WithDefaults(), levels.Rate.RPS())}
 	for _, one := range s.steps {
@@ -121,7 +121,7 @@ func spare(e record.ScenarioExpectation) float64 {
 func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 	retries, _ := retriesOf(s.trial.Cell)
 	e := record.ScenarioExpectation{DemandRPS: now.Rate, Attempts: graph.Amplification(1, retries)}
-	entry := s.study.Scenario.Entry
+	entry := study.ScenarioIn(s.study).Entry
 	flow, err := now.Graph.Flow(graph.Load{Entry: entry, RPS: now.Rate})
 	if err != nil {
 		return e

@@ -53,7 +53,7 @@ func sortAssertions(s *study.Study, exprs []study.Expr) (trials, whole []study.E
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := checkWindows(tree, e, &s.Scenario.Timeline); err != nil {
+		if err := checkWindows(tree, e, &study.ScenarioIn(s).Timeline); err != nil {
 			return nil, nil, err
 		}
 		trials = append(trials, e)

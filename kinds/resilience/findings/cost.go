@@ -25,13 +25,13 @@ func isServer(_ *trialScenario, service string) bool { return service != fault.L
 
 // isEntry is the service that the clients call, if it calls others.
 func isEntry(s *trialScenario, service string) bool {
-	one, ok := s.study.Scenario.Graph.Service(service)
-	return ok && service == s.study.Scenario.Entry && len(one.Calls) > 0
+	one, ok := study.ScenarioIn(s.study).Graph.Service(service)
+	return ok && service == study.ScenarioIn(s.study).Entry && len(one.Calls) > 0
 }
 
 // isLast are the services that call no others.
 func isLast(s *trialScenario, service string) bool {
-	one, ok := s.study.Scenario.Graph.Service(service)
+	one, ok := study.ScenarioIn(s.study).Graph.Service(service)
 	return ok && len(one.Calls) == 0
 }
 
@@ -49,7 +49,7 @@ func perProxyRequest(s *trialScenario) float64 {
 // once for each call.
 func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 	carried := map[string]bool{}
-	g := s.study.Scenario.Graph
+	g := study.ScenarioIn(s.study).Graph
 	if study.Ambient(s.trial.Cell) {
 		carried[fault.LoadService] = true
 		for _, one := range g.Services {
@@ -59,7 +59,7 @@ func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 	for _, p := range s.trial.Scenario.Pods {
 		carried[p.Service] = carried[p.Service] || p.Sidecar
 	}
-	flow, err := g.Flow(graph.Load{Entry: s.study.Scenario.Entry, RPS: 1})
+	flow, err := g.Flow(graph.Load{Entry: study.ScenarioIn(s.study).Entry, RPS: 1})
 	if err != nil {
 		return math.NaN(), math.NaN(), math.NaN()
 	}
@@ -73,7 +73,7 @@ func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 			passes, calls = passes+made*float64(len(way)), calls+made
 		}
 	}
-	call(fault.LoadService, s.study.Scenario.Entry, 1)
+	call(fault.LoadService, study.ScenarioIn(s.study).Entry, 1)
 	for _, e := range flow.Edges {
 		call(e.From, e.To, e.Calls)
 	}

@@ -243,7 +243,7 @@ func zeroes(names []string) map[string]int64 {
 
 func (s *trialScenario) services() []string {
 	var out []string
-	for _, one := range s.study.Scenario.Graph.Services {
+	for _, one := range study.ScenarioIn(s.study).Graph.Services {
 		out = append(out, one.Name)
 	}
 	return out

@@ -219,7 +219,7 @@ func get(t *testing.T, f record.Findings, name string, cell record.Cell) record.
 func TestFindingsHaveSources(t *testing.T) {
 	mesh := money.Published()
 	mesh.Proxies, mesh.GBMonth = 10, 1
-	s := &study.Study{Kind: study.Resilience, Measures: study.Resilience.Measures(), Money: &mesh, Scenario: &study.Scenario{}}
+	s := &study.Study{Kind: study.Resilience, Measures: study.Resilience.Measures(), Money: &mesh, Section: &study.Scenario{}}
 	var computed []string
 	for _, m := range Kind().Measures(s) {
 		if slices.Contains(computed, m.Name) {

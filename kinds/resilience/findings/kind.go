@@ -67,7 +67,7 @@ type scenarios struct {
 
 // checkConditions checks the conditions of a timeline.
 func checkConditions(s *study.Study) error {
-	for _, step := range s.Scenario.Timeline.Steps {
+	for _, step := range study.ScenarioIn(s).Timeline.Steps {
 		if step.When == "" {
 			continue
 		}

@@ -17,7 +17,7 @@ import (
 func podsByNode(s *trialScenario) map[string]float64 {
 	out := map[string]float64{}
 	for _, p := range s.trial.Scenario.Pods {
-		one, known := s.study.Scenario.Graph.Service(p.Service)
+		one, known := study.ScenarioIn(s.study).Graph.Service(p.Service)
 		if (p.GoneNS == 0 || p.BackNS > 0) && (p.Service == fault.LoadService || known && one.Sidecar) {
 			out[p.Node]++
 		}

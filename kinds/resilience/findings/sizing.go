@@ -67,7 +67,7 @@ func graphWays(o *analysis.Observations) []*carrying.Ways {
 // addGraphWay adds the way of some cells. What a request takes is of each call: from the
 // clients, and between services.
 func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
-	flow, err := o.Plan.Study.Scenario.Graph.Flow(graph.Load{Entry: o.Plan.Study.Scenario.Entry, RPS: 1})
+	flow, err := study.ScenarioIn(o.Plan.Study).Graph.Flow(graph.Load{Entry: study.ScenarioIn(o.Plan.Study).Entry, RPS: 1})
 	if err != nil {
 		return
 	}

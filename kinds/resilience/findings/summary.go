@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Bins of the series: a tenth of a second, or more where that would be too
@@ -24,7 +25,7 @@ const maxFailures = 100
 
 // summarize makes what findings hold of the trial, verdicts left out.
 func (s *trialScenario) summarize() *record.ScenarioSummary {
-	c := s.study.Scenario.In(s.trial.Cell)
+	c := study.ScenarioIn(s.study).In(s.trial.Cell)
 	_, retries := retriesOf(s.trial.Cell)
 	out := &record.ScenarioSummary{
 		LedgerOf: s.trial.Scenario.Ledger, Shown: s.trial.ID, Seconds: float64(s.length) / 1e9, Windows: s.windows, Total: s.total, Steps: []record.ScenarioStep{},

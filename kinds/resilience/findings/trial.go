@@ -240,7 +240,7 @@ func (s *trialScenario) happened(events []*record.Event) {
 
 // planned is what was to happen in the trial.
 func (s *trialScenario) planned() []fault.Occurrence {
-	timeline := s.study.Scenario.TimelineOf(s.trial.Cell)
+	timeline := study.ScenarioIn(s.study).TimelineOf(s.trial.Cell)
 	return timeline.Plan()
 }
 

@@ -200,7 +200,7 @@ func (s *trialScenario) edges(a *ledger.Account, requests []sent, w record.Scena
 		out = append(out, one)
 	}
 	if !clients && w.Requests > 0 {
-		out = append(out, record.ScenarioEdge{From: fault.LoadService, To: s.study.Scenario.Entry, Requests: w.Requests, Attempts: w.Requests, Failed: w.Failed + w.Unfinished, Latency: w.Latency.Quantiles})
+		out = append(out, record.ScenarioEdge{From: fault.LoadService, To: study.ScenarioIn(s.study).Entry, Requests: w.Requests, Attempts: w.Requests, Failed: w.Failed + w.Unfinished, Latency: w.Latency.Quantiles})
 	}
 	return out
 }

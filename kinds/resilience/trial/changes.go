@@ -38,7 +38,7 @@ func (resilience) Changes(ctx context.Context, o *runner.Options, plan *study.Pl
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range plan.Study.Scenario.Timeline.Steps {
+	for _, step := range study.ScenarioIn(plan.Study).Timeline.Steps {
 		out = append(out, planStep(step)...)
 		config, ok := step.Action.(*fault.Config)
 		if !ok {

@@ -50,7 +50,7 @@ func (t *scenarioTrial) setControl(ctx context.Context) error {
 // fitControl refuses levers of a control plane that nobody can set, or that sidecars
 // would lose on their way to another.
 func fitControl(o *runner.Options, plan *study.Plan) error {
-	if SetsControl(plan) && plan.Study.Scenario.Timeline.Moves() {
+	if SetsControl(plan) && study.ScenarioIn(plan.Study).Timeline.Moves() {
 		return errs.WithHint(errs.Usage("%s beside a step that moves the namespace: only the first istiod would have it", study.FactorDebounceAfter), "leave one of the two out")
 	}
 	if SetsControl(plan) && o.Control == nil {

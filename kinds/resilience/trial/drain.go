@@ -128,7 +128,7 @@ const needsNodes = "meshtrial lab up --nodes 2; or leave the step out, as a vari
 
 // fitNodes refuses steps that drain nodes where there is but one.
 func fitNodes(ctx context.Context, o *runner.Options, plan *study.Plan) error {
-	if !plan.Drains() {
+	if !study.Drains(plan) {
 		return nil
 	}
 	kube, err := kubernetes.NewForConfig(o.Lab.RESTConfig())

@@ -32,7 +32,7 @@ func (resilience) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) 
 func (resilience) Ending(ctx context.Context, o *runner.Options, plan *study.Plan) (time.Duration, error) {
 	out := drive.RevertTime + lastLookTime + clearTimeout
 	at := slices.IndexFunc(plan.Cells, study.Ambient)
-	if at < 0 || !slices.ContainsFunc(plan.Study.Scenario.Timeline.Steps, endsNodeProxies) {
+	if at < 0 || !slices.ContainsFunc(study.ScenarioIn(plan.Study).Timeline.Steps, endsNodeProxies) {
 		return out, nil
 	}
 	m, err := meshOf(o, plan.Cells[at])

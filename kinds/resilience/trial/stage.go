@@ -77,7 +77,7 @@ func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error)
 	if err := s.CreateObservers(ctx); err != nil {
 		return s, err
 	}
-	if timeline := &o.Study.Scenario.Timeline; len(site.OffersFor(timeline)) > 0 || expires(timeline) {
+	if timeline := &study.ScenarioIn(o.Study).Timeline; len(site.OffersFor(timeline)) > 0 || expires(timeline) {
 		if s.faults, err = s.CreateFaultRoles(ctx); err != nil {
 			return s, err
 		}
@@ -93,7 +93,7 @@ func (s *stage) checkNodes(ctx context.Context) error {
 	if s.faults == nil {
 		return nil
 	}
-	seen, err := s.faults.Check(ctx, &s.study.Scenario.Timeline)
+	seen, err := s.faults.Check(ctx, &study.ScenarioIn(s.study).Timeline)
 	for _, text := range seen {
 		s.say("%s", text)
 	}
@@ -160,7 +160,7 @@ func (s *stage) Measure(ctx context.Context, job runner.Job) (done runner.Comple
 		done, err = t.measure(ctx)
 		return done.Trial, err
 	}, func(lost error) error {
-		s.Note(fmt.Sprintf("trial %s, of %d clients, is repeated: %v", job.ID, s.study.Scenario.Clients, lost))
+		s.Note(fmt.Sprintf("trial %s, of %d clients, is repeated: %v", job.ID, study.ScenarioIn(s.study).Clients, lost))
 		return s.Reconnect(ctx)
 	})
 	return done, err
@@ -286,7 +286,7 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 	for _, lack := range r.Lacks(cell) {
 		return runner.Placed(plan, cell, errs.Usage("mesh %s cannot give %s=%s: %s", m.Name(), lack.Factor, lack.Level, lack.Reason), "", lack.Factor)
 	}
-	timeline := plan.Study.Scenario.TimelineOf(cell)
+	timeline := study.ScenarioIn(plan.Study).TimelineOf(cell)
 	for _, step := range timeline.Steps {
 		if mesh.Sidecars(m).AdminPort == 0 {
 			continue // without a mesh such steps say so themselves
@@ -295,7 +295,7 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 		_, moves := step.Action.(*fault.Move)
 		switch a := step.Action.(type) {
 		case *fault.Revision, *fault.Move:
-			if moves && !slices.ContainsFunc(plan.Study.Scenario.Graph.Services, func(one graph.Service) bool { return one.Sidecar }) {
+			if moves && !slices.ContainsFunc(study.ScenarioIn(plan.Study).Graph.Services, func(one graph.Service) bool { return one.Sidecar }) {
 				missing = "no service has a sidecar, so nothing would move"
 			}
 			if _, ok := m.(mesh.Revisioned); !ok {
@@ -323,7 +323,7 @@ func newScene(s *study.Study, cell record.Cell, m mesh.Mesh, images lab.Images, 
 	if err != nil {
 		return nil, err
 	}
-	return &scene{run: run, trial: trial, namespace: site.NamespacePrefix + run, study: s, scenario: s.Scenario.In(cell), cell: cell, levels: levels, mesh: m, images: images, seed: seed}, nil
+	return &scene{run: run, trial: trial, namespace: site.NamespacePrefix + run, study: s, scenario: study.ScenarioIn(s).In(cell), cell: cell, levels: levels, mesh: m, images: images, seed: seed}, nil
 }
 
 // observerAt is the observer of a node.

@@ -1,0 +1,41 @@
+package study
+
+import "strings"
+
+// Factors of resilience that adapters of meshes apply.
+const (
+	FactorMesh             = "mesh"
+	FactorRetries          = "retries"
+	FactorRetryOn          = "retry_on"
+	FactorPerTryTimeout    = "per_try_timeout"
+	FactorRequestTimeout   = "request_timeout"
+	FactorOutlierDetection = "outlier_detection"
+	FactorCircuitBreaker   = "circuit_breaker"
+	FactorLoadBalancer     = "load_balancer"
+	FactorLocality         = "locality"
+)
+
+// Levels that code compares with.
+const (
+	LevelOff = "off"
+
+	LocalityPrefer = "prefer"
+	LocalityIgnore = "ignore"
+)
+
+// Settings are the parts of a level such as "errors=5 interval=1s".
+type Settings map[string]string
+
+// ParseSettings reads a level of outlier_detection or circuit_breaker; nil
+// for off.
+func ParseSettings(level string) Settings {
+	if level == LevelOff || level == NotApplicable {
+		return nil
+	}
+	out := Settings{}
+	for _, part := range strings.Fields(level) {
+		name, value, _ := strings.Cut(part, "=")
+		out[name] = value
+	}
+	return out
+}
