@@ -6,7 +6,7 @@
 // the bodies. [Compare] lays two transcripts side by side and gives the share
 // of the client's steps that are the same, and what differs.
 //
-// Transcripts are text that people read and version control keeps.
+// Transcripts are YAML that people read and version control keeps.
 // [Transcript.Normalise] takes out what no two machines share: addresses,
 // versions, names of pods. [NewReplay] makes a server of a transcript, which
 // answers a client with resources of the same names and references, so that

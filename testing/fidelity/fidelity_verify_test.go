@@ -128,8 +128,15 @@ func apart(all []*fidelity.Transcript) (real, simulated []*fidelity.Transcript) 
 // drain.
 func keep(t *testing.T, recorded *fidelity.Transcript, name string) {
 	t.Helper()
-	text, _, _ := strings.Cut(recorded.String(), "mark "+drained)
-	if err := os.WriteFile(filepath.Join("testdata", name+".txt"), []byte(text), 0o644); err != nil {
+	kept := *recorded
+	if i := slices.IndexFunc(kept.Steps, func(s fidelity.Step) bool { return s.Kind == fidelity.Mark && s.Type == drained }); i >= 0 {
+		kept.Steps = kept.Steps[:i]
+	}
+	data, err := kept.YAML()
+	if err == nil {
+		err = os.WriteFile(filepath.Join("testdata", name+".yaml"), data, 0o644)
+	}
+	if err != nil {
 		t.Error(err)
 	}
 }

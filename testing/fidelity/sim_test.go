@@ -22,12 +22,11 @@ var notImitated = []string{"field extensions", "field user_agent_build_version",
 
 func readTranscript(t *testing.T, name string) *fidelity.Transcript {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name))
+	data, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	tr, err := fidelity.Parse(f)
+	tr, err := fidelity.Parse(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +85,7 @@ func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 			defer cancel()
-			connect, reconnect := readTranscript(t, c.recorded+"-connect.txt"), readTranscript(t, c.recorded+"-reconnect.txt")
+			connect, reconnect := readTranscript(t, c.recorded+"-connect.yaml"), readTranscript(t, c.recorded+"-reconnect.yaml")
 			replay, recorder, spec := replayed(t, connect)
 			spec.Mode, spec.Proxies[0].Type = c.mode, c.node
 			fleet, err := xds.Start(ctx, spec)

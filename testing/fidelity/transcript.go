@@ -41,47 +41,48 @@ const (
 // Transcript is what passed on one discovery stream, in the order in which
 // the recorder saw it.
 type Transcript struct {
-	Mode  string // ModeDelta or ModeSotW
-	Steps []Step
+	Mode  string `json:"mode"` // ModeDelta or ModeSotW
+	Steps []Step `json:"steps"`
 }
 
 // Step is one message of either side, or a mark.
 type Step struct {
-	Kind string // FromClient, FromServer or Mark
+	Kind string `json:"kind"` // FromClient, FromServer or Mark
 	// Type is the short name of the resources' type: cds, eds, lds, rds,
 	// nds, ecds, sds, pcds, health, wds, wads; anything else is the type URL. The text
 	// of a Mark is kept here too.
-	Type string
+	Type string `json:"type"`
 
 	// Of a request: the names it subscribes to and those it lets go, sorted
 	// (in state of the world, Subscribe is all names).
-	Subscribe, Unsubscribe []string
+	Subscribe   []string `json:"subscribe,omitempty"`
+	Unsubscribe []string `json:"unsubscribe,omitempty"`
 	// Initial has the names of which the client said that it holds a
 	// version, sorted.
-	Initial []string
-	Nonce   string // None, Due, Again or Other
-	Version string // the same, of a state-of-the-world request; else ""
-	Answer  string // Ack, Nack or "" for none
-	Node    *Node  // nil if the request carries none
+	Initial []string `json:"initial,omitempty"`
+	Nonce   string   `json:"nonce,omitempty"`   // None, Due, Again or Other
+	Version string   `json:"version,omitempty"` // the same, of a state-of-the-world request; else ""
+	Answer  string   `json:"answer,omitempty"`  // Ack, Nack or "" for none
+	Node    *Node    `json:"node,omitempty"`    // nil if the request carries none
 
 	// Of a response.
-	Resources []Resource
-	Removed   []string // sorted
+	Resources []Resource `json:"resources,omitempty"`
+	Removed   []string   `json:"removed,omitempty"` // sorted
 }
 
 // Node is what a client said of itself.
 type Node struct {
-	ID       string
-	Fields   []string // names of the fields set, sorted
-	Metadata []string // keys of its metadata, sorted
+	ID       string   `json:"id"`
+	Fields   []string `json:"fields,omitempty"`   // names of the fields set, sorted
+	Metadata []string `json:"metadata,omitempty"` // keys of its metadata, sorted
 }
 
 // Resource is what a response brought, without its body.
 type Resource struct {
-	Name string
+	Name string `json:"name"`
 	// Refs are the resources that it makes a client ask for: TYPE=NAME, for
 	// instance eds=NAME of a cluster and rds=NAME of a listener; sorted.
-	Refs []string
+	Refs []string `json:"refs,omitempty"`
 }
 
 // Requests returns the client's steps of the given types, or all.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -24,7 +23,6 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/internal/confile"
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 )
 
@@ -325,34 +323,6 @@ func same(t *testing.T, what string, got, want Configuration) {
 	}
 }
 
-func TestReadSaysWhatIsWrong(t *testing.T) {
-	file := func(resources ...confile.Resource) string {
-		var b bytes.Buffer
-		w, err := confile.NewWriter(&b, confile.Header{Proxy: "a.b"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range resources {
-			if err := w.Write(r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return b.String()
-	}
-	one := confile.Resource{TypeURL: ClusterType, Name: "a", Body: []byte{1}}
-	for _, c := range []struct{ name, content, want string }{
-		{"nothing", "", "it is empty"},
-		{"no resources", file(), "no resources"},
-		{"garbage", "garbage", "cut short"},
-		{"cut short", file(one)[:100], "cut short"},
-		{"twice", file(one, one), "twice"},
-	} {
-		if _, err := Read(strings.NewReader(c.content)); err == nil || !strings.Contains(err.Error(), c.want) || errs.Code(err) != errs.CodeUsage {
-			t.Errorf("%s: got %v, want %q in it", c.name, err, c.want)
-		}
-	}
-}
-
 func TestSyntheticIsAsLargeAsIstiods(t *testing.T) {
 	c, err := Synthetic(100, 2)
 	if err != nil {
@@ -378,22 +348,4 @@ func TestSyntheticIsAsLargeAsIstiods(t *testing.T) {
 			seen[address] = true
 		}
 	}
-}
-
-func FuzzRead(f *testing.F) {
-	f.Add([]byte(`{"meshtrial_configuration":1,"proxy":"a.b"}` + "\n" + `{"type":"t/a.B","name":"x","body":"AAE="}` + "\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := Read(bytes.NewReader(b))
-		if (err == nil) != (len(c) > 0) {
-			t.Errorf("%v, %v", c, err)
-		}
-		for typeURL, list := range c {
-			for _, r := range list {
-				any, err := r.any()
-				if err != nil && utf8.ValidString(typeURL) || err == nil && any.GetTypeUrl() != typeURL {
-					t.Errorf("%s %q: %v", typeURL, r.Name, err)
-				}
-			}
-		}
-	})
 }
