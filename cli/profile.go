@@ -37,8 +37,6 @@ type profileFlags struct {
 	finder     *debugfile.Finder
 
 	pid       int
-	pprof     string
-	admin     string
 	port      int
 	kind      string
 	namespace string
@@ -57,12 +55,12 @@ type profileFlags struct {
 func newProfileCommand(env *Env) *cobra.Command {
 	var f profileFlags
 	cmd := &cobra.Command{
-		Use:   "profile {FILE... | POD[/CONTAINER] | --pid PID | --pprof URL | --admin URL}",
+		Use:   "profile {FILE... | POD[/CONTAINER] | --pid PID}",
 		Short: "Show where a program's CPU time goes: profile a file, a process or a pod",
 		Long: "Read profiles (perf script, perf.data, folded stacks, pprof), or take one: of a local process\n" +
-			"with perf, of a pod's container with perf on its node, from a Go server's pprof endpoint, or\n" +
-			"from Envoy's admin interface if its build supports it. Show CPU time by thread, by cost centre\n" +
-			"of a proxy, and by function.\n\n" +
+			"with perf, of a pod's container with perf on its node, or of another kind than CPU from the\n" +
+			"pod's pprof endpoint, or an Envoy's admin interface. Show CPU time by thread, by cost centre of\n" +
+			"a proxy, and by function.\n\n" +
 			"Symbols that perf guessed are discarded. Where symbols are missing it says how to get them;\n" +
 			"--debug names debug files, matched by build id. Several files are blocks of one measurement.\n" +
 			"--format html writes a flame graph.",
@@ -72,7 +70,7 @@ func newProfileCommand(env *Env) *cobra.Command {
 			"  meshtrial profile ztunnel-abc -n istio-system --lab cluster --image registry.example/meshtrial:1\n" +
 			"  meshtrial profile --pid 4242 --hz 19 --debug envoy.debug\n" +
 			"  meshtrial profile istiod-abc -n istio-system --kind heap\n" +
-			"  meshtrial profile --pprof http://localhost:8080 --kind heap",
+			"  curl -s http://localhost:8080/debug/pprof/heap | meshtrial profile -",
 		RunE: func(cmd *cobra.Command, args []string) error { return runProfile(cmd.Context(), env, f, args) },
 	}
 	flags := cmd.Flags()
@@ -86,11 +84,8 @@ func newProfileCommand(env *Env) *cobra.Command {
 	flags.StringArrayVar(&f.debug, "debug", nil,
 		"`PATH` of a debug file, or of a directory of them, for missing symbols; matched by build id; may be repeated")
 	flags.IntVar(&f.pid, "pid", 0, "profile a process on this machine, with all its threads")
-	flags.StringVar(&f.pprof, "pprof", "", "profile a Go server: the `URL` before /debug/pprof")
-	flags.StringVar(&f.admin, "admin", "",
-		"profile an Envoy through its admin interface at this `URL`, if its build supports it")
 	flags.StringVar(&f.kind, "kind", observe.ProfileCPU,
-		"with --pprof or a pod: cpu, heap, mutex or block; with --admin or a pod of Envoy: heap, peak-heap or alloc")
+		"of a pod: cpu, heap, mutex or block; of an Istio sidecar: cpu, heap, peak-heap or alloc")
 	flags.IntVar(&f.port, "port", 0, "with a pod, for kinds other than cpu: where it serves pprof or "+
 		"Envoy's admin interface (default 15000 for an Istio sidecar, otherwise 8080)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the pod")
@@ -159,23 +154,15 @@ var profileKinds = []string{observe.ProfileCPU, "heap", "mutex", "block", observ
 
 // check finds flags and arguments that do not go together.
 func (f profileFlags) check(args []string) error {
-	sources := 0
-	for _, given := range []bool{len(args) > 0, f.pid != 0, f.pprof != "", f.admin != ""} {
-		if given {
-			sources++
-		}
-	}
 	switch {
-	case sources != 1:
-		return errs.WithHint(errs.Usage("profile takes files, a pod, --pid, --pprof or --admin: one of them"),
-			"meshtrial profile --help shows examples")
+	case (len(args) > 0) == (f.pid != 0):
+		return errs.WithHint(errs.Usage("profile takes files, a pod or --pid: one of them"), "meshtrial profile --help shows examples")
 	case !slices.Contains(profileFormats, f.format):
 		return errs.Usage("unknown --format %q: must be %s", f.format, strings.Join(profileFormats, ", "))
 	case !slices.Contains(profileKinds, f.kind):
 		return errs.Usage("--kind %q: must be %s", f.kind, strings.Join(profileKinds, ", "))
 	case f.pid != 0 && f.kind != observe.ProfileCPU:
-		return errs.WithHint(errs.Usage("--kind %s: perf takes CPU profiles only", f.kind),
-			"--pprof or --admin names a server that has others")
+		return errs.Usage("--kind %s: perf takes CPU profiles only", f.kind)
 	case f.port < 0 || f.port > 65535:
 		return errs.Usage("--port %d is not a port", f.port)
 	case f.pid < 0:
@@ -217,13 +204,8 @@ var podName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/[a-z0-9]([-a-
 
 // profiled gets the profile that was asked for.
 func (f profileFlags) profiled(ctx context.Context, env *Env, args []string) (profiled, error) {
-	switch {
-	case f.pid != 0:
+	if f.pid != 0 {
 		return takePID(ctx, env, f)
-	case f.pprof != "":
-		return takePprof(ctx, env, f)
-	case f.admin != "":
-		return takeAdmin(ctx, env, f)
 	}
 	if len(args) == 1 && args[0] != "-" {
 		_, err := os.Stat(args[0])

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -113,25 +112,6 @@ func (f profileFlags) openLab(ctx context.Context, line *progress) (lab.Lab, err
 	return local.Open("")
 }
 
-// takePprof profiles a Go server over HTTP.
-func takePprof(ctx context.Context, env *Env, f profileFlags) (profiled, error) {
-	base := strings.TrimSuffix(strings.TrimSuffix(f.pprof, "/"), "/debug/pprof")
-	return takeHTTP(ctx, env, f, &http.Client{Timeout: f.length + time.Minute}, base, withScheme(base), false)
-}
-
-// takeAdmin profiles an Envoy by its admin interface.
-func takeAdmin(ctx context.Context, env *Env, f profileFlags) (profiled, error) {
-	base := withScheme(strings.TrimSuffix(f.admin, "/"))
-	return takeHTTP(ctx, env, f, &http.Client{Timeout: f.length + time.Minute}, f.admin, base, true)
-}
-
-func withScheme(base string) string {
-	if !strings.Contains(base, "://") {
-		base = "http://" + base
-	}
-	return base
-}
-
 // Ports at which pods serve profiles.
 const (
 	adminPort = 15000 // Istio's sidecars
@@ -154,47 +134,30 @@ func takePodHTTP(ctx context.Context, env *Env, f profileFlags, l lab.Lab, targe
 	}
 	dialer := lab.NewDialer(l.RESTConfig())
 	defer dialer.Close()
-	p, err := takeHTTP(ctx, env, f, dialer.Client(target.Namespace, target.Pod, port),
-		target.Namespace+"/"+target.Pod+"/"+container, "http://"+target.Pod, admin)
-	if err != nil && container == sidecars[1] {
-		err = errs.WithHint(err, "Linkerd's proxy serves no profiles; --kind cpu takes one by perf")
-	}
-	return p, err
-}
-
-// takeHTTP takes a profile over HTTP, from Envoy's admin interface or from a Go
-// server. name is what people call it.
-func takeHTTP(ctx context.Context, env *Env, f profileFlags, client *http.Client, name, base string, admin bool) (
-	profiled, error,
-) {
+	client := dialer.Client(target.Namespace, target.Pod, port)
 	defer client.CloseIdleConnections()
+	title := f.kind + " profile of " + target.Namespace + "/" + target.Pod + "/" + container
 	line := newProgress(env.Stderr)
 	defer line.Clear()
-	line.Say("%s profile of %s", f.kind, name)
-	server := observe.Replica{Name: name, HTTP: client, Base: base}
-	empty := "profile it while it works, or for longer: --length; " +
-		"mutex and block profiles must be switched on in the program"
-	var data []byte
-	var err error
+	line.Say("%s", title)
+	fetch, empty := observe.FetchProfile, "profile it while it works, or for longer: --length; mutex and block profiles must be switched on in the program"
 	if admin {
-		empty = "Envoy samples an allocation for each 2 MB or so: give it more to do, or for longer: --length"
-		data, err = observe.FetchEnvoyProfile(ctx, server, f.kind, f.length)
-	} else {
-		data, err = observe.FetchProfile(ctx, server, f.kind, f.length)
+		fetch, empty = observe.FetchEnvoyProfile, "Envoy samples an allocation for each 2 MB or so: give it more to do, or for longer: --length"
 	}
-	if err != nil {
-		var status *observe.StatusError
-		if errors.As(err, &status) && status.Code == http.StatusNotFound {
-			err = errs.WithHint(err,
-				"a Go server offers profiles where it imports net/http/pprof; give the URL before /debug/pprof")
-		}
+	data, err := fetch(ctx, observe.Replica{Name: target.Pod, HTTP: client}, f.kind, f.length)
+	var status *observe.StatusError
+	switch {
+	case err != nil && container == sidecars[1]:
+		return profiled{}, errs.WithHint(err, "Linkerd's proxy serves no profiles; --kind cpu takes one by perf")
+	case !admin && errors.As(err, &status) && status.Code == http.StatusNotFound:
+		return profiled{}, errs.WithHint(err, "a Go server offers profiles where it imports net/http/pprof")
+	case err != nil:
 		return profiled{}, err
 	}
 	p, err := profile.ReadPprof(bytes.NewReader(data))
 	if err != nil {
 		return profiled{}, err
 	}
-	title := f.kind + " profile of " + name
 	if p.Len() == 0 {
 		return profiled{}, errs.WithHint(fmt.Errorf("%s: it is empty", title), "%s", empty)
 	}
