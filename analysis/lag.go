@@ -15,8 +15,7 @@ const maxLagRatio = 0.25
 
 // lateness is how late the generator was in a cell at a measure's part of the
 // distribution, in microseconds, in the middle of the cell's trials: at the median
-// for p50, at p90 for p90, and so on, on the mean for a mean. Older trials have no mean
-// and fewer percentiles: the median and p99 stand in for those.
+// for p50, at p90 for p90, and so on, on the mean for a mean.
 func (o *Observations) lateness(cell int, m Measure) float64 {
 	var lags []float64
 	for _, t := range o.Valid(cell) {
@@ -32,15 +31,10 @@ func (o *Observations) lateness(cell int, m Measure) float64 {
 }
 
 func lagAt(lag record.Latency, m Measure) float64 {
-	switch q := record.Quantile(m.Quantile); {
-	case m.Timed && lag.Mean > 0:
+	if m.Timed {
 		return lag.Mean
-	case m.Timed || q == 0.5:
-		return lag.At(0.5)
-	case lag.Known(q):
-		return lag.At(q)
 	}
-	return lag.At(0.99)
+	return lag.At(record.Quantile(m.Quantile))
 }
 
 // DoubtLag takes back a verdict on a difference in latency that the generator

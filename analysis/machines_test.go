@@ -41,7 +41,7 @@ func TestUnlike(t *testing.T) {
 		trials []string
 		left   string // trials
 	}{
-		"older records":          {plain, []string{"sidecars=none", "sidecars=both"}, ""},
+		"no nodes are known":     {plain, []string{"sidecars=none", "sidecars=both"}, ""},
 		"alike":                  {plain, []string{"sidecars=none worker=m", "sidecars=both worker=m"}, ""},
 		"not known":              {plain, []string{"sidecars=none worker=m", "sidecars=both worker="}, ""},
 		"most":                   {plain, []string{"sidecars=none worker=n", "sidecars=none worker=m", "sidecars=both worker=m"}, "0"},

@@ -96,7 +96,7 @@ func (c curve) search(t *testing.T, plan *study.Plan, blocks int, limit float64,
 			}
 			v := 100e-6 * c.at(asked.RPS()/here) * math.Exp(c.noise*r.NormFloat64())
 			trial := record.Trial{ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Deployment: block + 1, Validity: record.Validity{Valid: true},
-				Load: &record.Load{Rate: asked, Completed: 1000}}
+				Load: &record.Load{Rate: asked, Completed: 1000, Within: record.Within{Answered: 1000}}}
 			if math.IsInf(v, 1) {
 				trial.Validity = record.Validity{Checks: []record.Check{{Name: "served", Detail: "requests failed"}}}
 			} else {

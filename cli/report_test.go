@@ -93,7 +93,7 @@ func simulatedTrial(r *rand.Rand, block, order, repeat int, cell record.Cell, ov
 	level *= math.Exp(scatter * r.NormFloat64())
 	trial := record.Trial{Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: repeat,
 		Started: at, Ended: at.Add(3 * time.Second), Window: record.Window{Start: at, Seconds: 1, Intervals: 4}, Validity: record.Validity{Valid: true},
-		Load:   &record.Load{Rate: 1000, Scheduled: 1000, Completed: 1000, AchievedRPS: 1000, Lag: record.LatencyAt(0.99, 20)},
+		Load:   &record.Load{Rate: 1000, Scheduled: 1000, Completed: 1000, Within: record.Within{Answered: 1000}, AchievedRPS: 1000, Lag: record.LatencyAt(0.9, 20, 0.99, 20, 0.999, 20)},
 		CPU:    map[string]record.CPU{},
 		Memory: map[string]record.Memory{record.PartWorker: {PSSBytes: 14_000_000}}}
 	trial.Load.Intended.Set(0.5, level)

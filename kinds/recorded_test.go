@@ -79,7 +79,7 @@ func TestRunsOfStudiesRefusedToday(t *testing.T) {
 		levels  record.Cell
 		refused string
 	}{
-		"slices": {"control-plane", []string{"settings: {", "settings: {endpoint_slices: 2, slice_namespaces: 5, "},
+		"slices": {"control-plane", []string{"endpoint_slices: 0, slice_namespaces: 1,", "endpoint_slices: 2, slice_namespaces: 5,"},
 			record.Cell{study.FactorEndpointSlices: "2", study.FactorSliceNamespaces: "5"}, "2 EndpointSlices do not fill 5 namespaces"},
 		"outside": {"resilience", []string{"settings: {", "settings: {sidecars: ambient, ", "    bar:\n", "    front: {replicas: 1, sidecar: false, calls: [{to: bar}]}\n    bar:\n", "  to: bar\n", "  to: front\n"},
 			record.Cell{study.FactorSidecars: study.SidecarsAmbient}, "front, which calls it, is in no mesh"},

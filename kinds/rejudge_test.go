@@ -65,10 +65,10 @@ func aRun(t *testing.T) record.Run {
 		trial := record.Trial{
 			Schema: record.Schema, ID: study.TrialID(0, order), Order: order, Repeat: slot.Repeat, Cell: plan.Cells[slot.Cell],
 			Window: record.Window{Start: time.Unix(1_790_000_000, 0).UTC(), Seconds: 2}, Warmup: record.Warmup{Steady: true},
-			Load: &record.Load{Scheduled: 200, Completed: 200, Intended: record.LatencyAt(0.5, 400), Lag: record.LatencyAt(0.5, 20),
+			Load: &record.Load{Scheduled: 200, Completed: 200, Within: record.Within{Answered: 200}, Intended: record.LatencyAt(0.5, 400), Lag: record.LatencyAt(0.5, 20),
 				Schedule: &record.Schedule{Process: study.ArrivalUniform, Gaps: 199, Distance: 0.1, AchievedRatio: 1}},
 		}
-		seen := dataverdict.Evidence{Loops: 1, Connections: 4, Edges: []dataverdict.Edge{{Node: "n"}}, Mesh: mesh.Evidence{Cell: trial.Cell, Requests: 200, Worker: map[string]float64{"requests": 200, "through_proxy": 0}}}
+		seen := dataverdict.Evidence{Loops: 1, CPUs: 1, Connections: 4, Edges: []dataverdict.Edge{{Node: "n"}}, Mesh: mesh.Evidence{Cell: trial.Cell, Requests: 200, Worker: map[string]float64{"requests": 200, "through_proxy": 0}}}
 		trial.Validity = dataverdict.Of(trial, seen, nil, noMesh("none"))
 		data, err := json.Marshal(seen)
 		if err != nil {

@@ -32,10 +32,6 @@ func TestLeversOf(t *testing.T) {
 			}
 		}
 	}
-	older := record.Cell{study.FactorIstiod: "default", study.FactorIstiodCPURequest: "default", study.FactorIstiodMemRequest: "default", study.FactorIstiodEnv: "none"}
-	if l := LeversOf(older); len(l.Levels) > 0 {
-		t.Errorf("spelled as older releases did: %v", l.Levels)
-	}
 	builtIn := record.Cell{study.FactorPushThrottle: "default", study.FactorRequestLimit: "default", study.FactorIstiodCPU: "none", study.FactorSidecarScope: "none", study.FactorDebounceAfter: "100ms"}
 	if l := LeversOf(builtIn); len(l.Levels) != len(builtIn) {
 		t.Errorf("istiod's own levels are named too: %v", l.Levels)
@@ -47,7 +43,7 @@ func TestLeversOf(t *testing.T) {
 
 func TestEnvVars(t *testing.T) {
 	for text, want := range map[string]map[string]string{
-		"none": {}, "": {}, "A=1": {"A": "1"}, "A=1; B=x=y;": {"A": "1", "B": "x=y"}, "A=": {"A": ""},
+		"": {}, "A=1": {"A": "1"}, "A=1; B=x=y;": {"A": "1", "B": "x=y"}, "A=": {"A": ""},
 	} {
 		got, err := LeversOf(record.Cell{study.FactorIstiodEnv: text}).EnvVars()
 		if err != nil || !maps.Equal(got, want) {

@@ -12,6 +12,7 @@
 // _bytes bytes, _rps requests per second, _ratio a plain fraction.
 package record
 
-// Schema is the version of every document of a run directory. Fields are
-// added freely; a rename or a change of meaning raises it.
-const Schema = 2
+// Schema is the version of every document of a run directory. A change of meaning, a
+// rename and a field that readers cannot do without raise it: package store refuses
+// documents of other versions.
+const Schema = 3

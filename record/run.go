@@ -40,8 +40,7 @@ type Header struct {
 	MeshtrialDigest string `json:"meshtrial_digest,omitempty"`
 	// Rules are those by which its trials were judged.
 	Rules Rules `json:"rules"`
-	// Observed is where CPU and memory were read: ObservedCgroup, as in older headers
-	// without it, or ObservedKubelet.
+	// Observed is where CPU and memory were read: ObservedCgroup or ObservedKubelet.
 	Observed string `json:"observed,omitempty"`
 }
 
@@ -96,17 +95,12 @@ type Component struct {
 const SourceOfMode = "how it is set"
 
 // SourceOfCluster is the source of a component that is no binary but something that the
-// cluster has, by its version on or off. Where a header lacks it, as those of older releases
-// do, that is not known.
+// cluster has, by its version on or off. Where a header lacks it, that is
+// not known.
 const SourceOfCluster = "what the cluster has"
 
-// GatewayAPI is the component that says whether a cluster has the Gateway API. Older releases
-// wrote it as a mode that is on, and nothing where it was off or they might not look.
+// GatewayAPI is the component that says whether a cluster has the Gateway API.
 const GatewayAPI = "the Gateway API"
-
-// OfCluster says that a component is something that the cluster has: of a header that lacks
-// it that is not known.
-func (c Component) OfCluster() bool { return c.Source == SourceOfCluster || c.Name == GatewayAPI }
 
 // Run is a run directory in memory, as analysis takes it.
 type Run struct {

@@ -40,8 +40,7 @@ type Scenario struct {
 	// time, where steps brought pods to nodes; 0: NodeProxies.
 	MeanNodeProxies float64 `json:"mean_node_proxies,omitempty"`
 	// CountedS is how long CPU was counted, seconds: from right before the timeline, once
-	// all nodes have been read, until what its steps did is undone. 0 in older runs, which
-	// counted for as long as there are Samples.
+	// all nodes have been read, until what its steps did is undone.
 	CountedS float64 `json:"counted_s,omitempty"`
 	// ClockErrorUS bounds the error of times that pods elsewhere wrote.
 	ClockErrorUS float64 `json:"clock_error_us"`

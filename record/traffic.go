@@ -57,8 +57,7 @@ type Traffic struct {
 	// LastPhantomUS is how long after an address had gone the last attempt
 	// went to it: the caller's own staleness, the longest over addresses.
 	LastPhantomUS float64 `json:"last_phantom_us"`
-	// Reasons are the first few different ones of each kind in Failed; absent in
-	// older records.
+	// Reasons are the first few different ones of each kind in Failed.
 	Reasons map[string][]string `json:"failure_reasons,omitempty"`
 }
 

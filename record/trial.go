@@ -71,7 +71,7 @@ type Trial struct {
 	IdleNodes int `json:"idle_node_proxies,omitempty"`
 	// NodeAgents is how many pods PartNodeAgent is, one a node. AgentForSidecars says that
 	// the trial's pods with sidecars depend on them too: they redirect their requests, in
-	// place of an init container. Older records have neither.
+	// place of an init container.
 	NodeAgents       int  `json:"node_agents,omitempty"`
 	AgentForSidecars bool `json:"agent_for_sidecars,omitempty"`
 	// Nodes are those of the client's pod and the server's, by PartGenerator and
@@ -80,7 +80,7 @@ type Trial struct {
 	// sidecars, of the real gateway and of the pod behind it, by PartControl, PartSimulator,
 	// PartServerProxy, PartGateway and PartWorker, of one of resilience those of the control
 	// plane, the clients and the services, PartWorker, before its steps, where these are
-	// several by OfHand. Older records do not have them.
+	// several by OfHand.
 	Nodes map[string]NodeAt `json:"nodes,omitempty"`
 	// CPU holds CPU time used in the window by part. Parts are the Part
 	// constants; a part a cell lacks is absent, not zero.
@@ -121,7 +121,7 @@ type Trial struct {
 	// Scenario is what a trial of resilience counted; nil in others.
 	Scenario *Scenario `json:"scenario,omitempty"`
 	// EventLines is how many lines of events.jsonl are the trial's. Package
-	// store counts them when it writes them; older records do not have it.
+	// store counts them when it writes them.
 	EventLines int `json:"event_lines,omitempty"`
 	// Hist is the path of the HDR interval log relative to the run
 	// directory; tags "intended" and "send"; "" if the trial got no window.
@@ -236,15 +236,13 @@ type Load struct {
 	Failed      map[string]int64 `json:"failed,omitempty"`
 	Unfinished  int64            `json:"unfinished"`
 	AchievedRPS float64          `json:"achieved_rps"` // answers within the window per second
-	// Within is nil in records of releases that counted by intended time alone: their
-	// AchievedRPS is of the completed.
-	Within   *Within `json:"within,omitempty"`
-	Intended Latency `json:"latency_intended_us"`
-	Send     Latency `json:"latency_send_us"`
-	Lag      Latency `json:"schedule_lag_us"`
-	CPU      CPU     `json:"cpu"` // the generator's own account (getrusage)
-	// Schedule says how the generator kept its schedule; nil at rate max, of
-	// traces, and in older records.
+	Within      Within           `json:"within"`
+	Intended    Latency          `json:"latency_intended_us"`
+	Send        Latency          `json:"latency_send_us"`
+	Lag         Latency          `json:"schedule_lag_us"`
+	CPU         CPU              `json:"cpu"` // the generator's own account (getrusage)
+	// Schedule says how the generator kept its schedule; nil at rate max and
+	// of traces.
 	Schedule *Schedule `json:"schedule,omitempty"`
 	// Autocorrelation is that of neighbours' intended latencies (of their
 	// logarithms) in the order of intended times; nil where it is not known.
@@ -253,7 +251,7 @@ type Load struct {
 	// middle of the latencies as the completed ones; 0 where it is not known.
 	EffectiveRequests float64 `json:"effective_requests,omitempty"`
 	// Reasons are the first few different ones of each kind of failure; they may be
-	// of failures before the window. Absent in older records.
+	// of failures before the window.
 	Reasons map[string][]string `json:"failure_reasons,omitempty"`
 }
 
@@ -270,14 +268,10 @@ type Within struct {
 }
 
 // AnsweredWithin is how many requests were answered between the window's edges, by which
-// whatever was counted between them is divided. Older records have those of the window's
-// requests that were answered at all.
+// whatever was counted between them is divided; 0 without a load.
 func (l *Load) AnsweredWithin() int64 {
-	switch {
-	case l == nil:
+	if l == nil {
 		return 0
-	case l.Within == nil:
-		return l.Completed
 	}
 	return l.Within.Answered
 }
@@ -285,7 +279,7 @@ func (l *Load) AnsweredWithin() int64 {
 // BacklogGrowth is by how many requests the backlog grew from the window's start to its
 // end, and by how many it may by chance: four standard deviations of the difference of two
 // Poisson counts, which requests in flight are where the target carries the rate.
-func (w *Within) BacklogGrowth() (grown int64, chance float64) {
+func (w Within) BacklogGrowth() (grown int64, chance float64) {
 	return w.BacklogEnd - w.BacklogStart, 4 * math.Sqrt(float64(w.BacklogStart+w.BacklogEnd+1))
 }
 

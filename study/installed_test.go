@@ -43,15 +43,13 @@ func TestLeversAsInstalled(t *testing.T) {
 	}
 }
 
-// Spellings of older releases that left a lever as installed still do; those that
-// set what istiod has built in do that.
-func TestOlderSpellings(t *testing.T) {
-	for _, c := range []struct{ factor, level, want string }{
-		{FactorIstiod, "default", LevelInstalled}, {FactorIstiodCPURequest, "default", LevelInstalled}, {FactorIstiodMemRequest, "default", LevelInstalled}, {FactorIstiodEnv, "none", LevelInstalled},
-		{FactorPushThrottle, "default", "default"}, {FactorRequestLimit, "default", "default"}, {FactorIstiodCPU, "none", "none"}, {FactorSidecarScope, "none", "none"}, {FactorDiscoverySelectors, "none", "none"},
+// Levels that set what istiod has built in are no other spelling of installed.
+func TestBuiltInLevels(t *testing.T) {
+	for _, c := range []struct{ factor, level string }{
+		{FactorPushThrottle, "default"}, {FactorRequestLimit, "default"}, {FactorIstiodCPU, "none"}, {FactorSidecarScope, "none"}, {FactorDiscoverySelectors, "none"},
 	} {
 		f, _ := FactorByName(c.factor)
-		if got, err := f.Canonical(c.level); err != nil || got != c.want {
+		if got, err := f.Canonical(c.level); err != nil || got != c.level {
 			t.Errorf("%s %s becomes %q, %v", c.factor, c.level, got, err)
 		}
 	}
@@ -60,29 +58,6 @@ func TestOlderSpellings(t *testing.T) {
 		if got, err := f.Canonical(c.level); err == nil {
 			t.Errorf("%s %s becomes %q", c.factor, c.level, got)
 		}
-	}
-}
-
-// A cell as an older release recorded it is found in the plan of its own resolved
-// study.
-func TestOlderCells(t *testing.T) {
-	p := controlPlan(t, "control: {}\nsettings: {istiod: default, istiod_cpu_request: default, istiod_memory_request: default, istiod_env: none, debounce_max: 10s, xds_cache: true}\n"+
-		"factors: {debounce_after: [100ms, 1s], sidecar_scope: [none, mesh]}\nbaseline: {debounce_after: 100ms}\n")
-	for i, cell := range p.Cells {
-		older := cell.With(record.Cell{FactorIstiod: "default", FactorIstiodCPURequest: "default", FactorIstiodMemRequest: "default", FactorIstiodEnv: "none"})
-		if older.Key() == cell.Key() {
-			t.Fatal("the cell is spelled as it was")
-		}
-		if at, ok := p.Index(older); !ok || at != i {
-			t.Errorf("cell %d is found at %d, %v", i, at, ok)
-		}
-		delete(older, FactorIstiodEnv) // one from before the factor
-		if at, ok := p.Index(older); !ok || at != i {
-			t.Errorf("cell %d without a factor is found at %d, %v", i, at, ok)
-		}
-	}
-	if _, ok := p.Index(p.Cells[0].With(record.Cell{FactorXDSCache: "false"})); ok {
-		t.Error("another cell is found")
 	}
 }
 

@@ -100,30 +100,24 @@ var namedLevers = asInstalled([]Factor{
 func otherEnvironment(levers []Factor) Factor {
 	return lever(controlText(FactorIstiodEnv, ScopeIstiod, "",
 		"More of istiod's environment, NAME=VALUE with semicolons between them; a variable that is a lever goes by the lever's name.",
-		`^[A-Za-z_][A-Za-z0-9_]*=[^;]*(;[A-Za-z_][A-Za-z0-9_]*=[^;]*)*$`, envLevel(levers), "PILOT_ENABLE_CDS_CACHE=false"), LevelNone)
+		`^[A-Za-z_][A-Za-z0-9_]*=[^;]*(;[A-Za-z_][A-Za-z0-9_]*=[^;]*)*$`, envLevel(levers), "PILOT_ENABLE_CDS_CACHE=false"))
 }
 
 var imageLever = lever(controlText(FactorIstiod, ScopeIstiod, "",
 	"Image of istiod.", `^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`, imageLevel, "docker.io/istio/pilot:1.30.0").
-	labelled(says("istiod %s")), LevelDefault)
+	labelled(says("istiod %s")))
 
-// asInstalled makes levers of factors. Requests were once spelled default where
-// they were left as installed.
+// asInstalled makes levers of factors.
 func asInstalled(factors []Factor) []Factor {
 	for i, f := range factors {
-		if f.Default == "" {
-			factors[i] = lever(f, LevelDefault)
-		} else {
-			factors[i] = lever(f)
-		}
+		factors[i] = lever(f)
 	}
 	return factors
 }
 
 // lever is a factor whose default leaves things as installed; the default that it
-// had is [Factor.Usual]. also are other spellings of as installed, of files that
-// older releases wrote.
-func lever(f Factor, also ...string) Factor {
+// had is [Factor.Usual].
+func lever(f Factor) Factor {
 	f.Usual, f.Default = f.Default, LevelInstalled
 	if f.Levels != nil {
 		f = f.amongst(func() []string { return f.Levels })
@@ -134,7 +128,7 @@ func lever(f Factor, also ...string) Factor {
 	}
 	parse, label, words := f.parse, f.Label, f.words()+" as installed"
 	f.parse = func(s string) (string, *Error) {
-		if s == LevelInstalled || slices.Contains(also, s) {
+		if s == LevelInstalled {
 			return LevelInstalled, nil
 		}
 		out, c := parse(s)

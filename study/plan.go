@@ -222,7 +222,7 @@ func (p *Plan) completed(cell record.Cell) record.Cell {
 }
 
 // Completed is a cell of the kind's studies with the defaults of factors that it
-// lacks, and with today's spelling of its levels: one measured by an older release.
+// lacks, and with the canonical spelling of its levels.
 func (k Kind) Completed(cell record.Cell) record.Cell {
 	out := cell.With(nil)
 	other := false

@@ -184,7 +184,7 @@ func fill(trial *record.Trial, run *record.Run, r *rand.Rand, drift float64, w W
 	}
 	run.Hist[trial.ID] = record.TrialHist{Intended: hist, Send: hist}
 	completed := int64(rps * trial.Window.Seconds)
-	trial.Load = &record.Load{Rate: asked, Scheduled: completed, Completed: completed, AchievedRPS: rps, Lag: record.LatencyAt(0.99, 20)}
+	trial.Load = &record.Load{Rate: asked, Scheduled: completed, Completed: completed, Within: record.Within{Answered: completed}, AchievedRPS: rps, Lag: record.LatencyAt(0.9, 20, 0.99, 20, 0.999, 20)}
 	parts := []string{record.PartGenerator, record.PartWorker, record.PartMachine}
 	parts = append(parts, study.WayOf(trial.Cell).Parts()...)
 	for _, part := range parts {

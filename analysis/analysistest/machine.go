@@ -180,7 +180,7 @@ func (l *Lab) fill(trial *record.Trial, requests int, level float64) record.Tria
 		}
 	}
 	n := int64(requests)
-	trial.Load = &record.Load{Scheduled: n, Completed: n, AchievedRPS: float64(n)}
+	trial.Load = &record.Load{Scheduled: n, Completed: n, Within: record.Within{Answered: n}, AchievedRPS: float64(n)}
 	parts := []string{record.PartGenerator, record.PartWorker, record.PartMachine}
 	if study.HasClientProxy(trial.Cell) {
 		parts = append(parts, record.PartClientProxy)

@@ -80,7 +80,7 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 		versions := map[string][]string{}
 		for _, c := range r.Header.Components {
 			versions[c.Name] = append(versions[c.Name], c.Version)
-			if c.OfCluster() {
+			if c.Source == record.SourceOfCluster {
 				t.open[trait{AcrossVersions, c.Name}] = true
 			}
 		}
@@ -88,7 +88,6 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 			slices.Sort(versions[name])
 			add(AcrossVersions, name, strings.Join(slices.Compact(versions[name]), ", "))
 		}
-		// Runs of before there was a choice had the default one, and say none.
 		add(AcrossVersions, "the mesh's revision", cmp.Or(r.Header.Revision, "default"))
 		add(AcrossStudy, theStudy, r.Header.Study)
 		s := r.Plan.Study

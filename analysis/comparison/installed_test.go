@@ -13,11 +13,10 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// olderLevers are all levers as an older release wrote them that knew no level
-// installed, and filled in what it set.
-var olderLevers = record.Cell{"sidecar_scope": "none", "sidecar_hosts": "./*,istio-system/*", "outbound_policy": "ALLOW_ANY", "export_to": "*", "discovery_selectors": "none",
+// usualLevers are all levers, named with what istiod has built in or a study sets.
+var usualLevers = record.Cell{"sidecar_scope": "none", "sidecar_hosts": "./*,istio-system/*", "outbound_policy": "ALLOW_ANY", "export_to": "*", "discovery_selectors": "none",
 	"dns_capture": "false", "debounce_after": "100ms", "debounce_max": "10s", "eds_debounce": "true", "push_throttle": "default", "request_limit": "default", "istiod_replicas": "1",
-	"istiod_cpu": "none", "istiod_memory": "none", "istiod_cpu_request": "default", "istiod_memory_request": "default", "delta": "true", "xds_cache": "true", "istiod_env": "none", "istiod": "default"}
+	"istiod_cpu": "none", "istiod_memory": "none", "istiod_cpu_request": "installed", "istiod_memory_request": "installed", "delta": "true", "xds_cache": "true", "istiod_env": "installed", "istiod": "installed"}
 
 // debounced is a study of two levels of debounce_after.
 const debounced = `
@@ -49,11 +48,6 @@ func debouncedRun(t *testing.T, id, first string, levers, installed record.Cell)
 	run.Header.RunID = id
 	for i := range run.Trials {
 		trial := &run.Trials[i]
-		for factor, level := range levers { // as an older trial spelled it
-			if trial.Cell[factor] != study.NotApplicable {
-				trial.Cell = trial.Cell.With(record.Cell{factor: level})
-			}
-		}
 		found := maps.Clone(installed)
 		if trial.Cell[study.FactorDebounceAfter] != study.LevelInstalled {
 			delete(found, study.FactorDebounceAfter)
@@ -66,9 +60,9 @@ func debouncedRun(t *testing.T, id, first string, levers, installed record.Cell)
 // A lever that one run names, and that another left as it found it at the same
 // level, is the same; what differs is named.
 func TestCompareAsInstalled(t *testing.T) {
-	usual := olderLevers.With(record.Cell{"istiod": "hub/pilot:2", "istiod_env": "A=1", "istiod_cpu_request": "500m", "istiod_memory_request": "2Gi"})
+	usual := usualLevers.With(record.Cell{"istiod": "hub/pilot:2", "istiod_env": "A=1", "istiod_cpu_request": "500m", "istiod_memory_request": "2Gi"})
 	delete(usual, "sidecar_hosts") // nothing is found where no Sidecar is
-	older := debouncedRun(t, "older", "100ms", olderLevers, nil)
+	named := debouncedRun(t, "named", "100ms", usualLevers, nil)
 	other := func(factor, level string) record.Cell { return usual.With(record.Cell{factor: level}) }
 	for _, c := range []struct {
 		name, first string
@@ -78,13 +72,13 @@ func TestCompareAsInstalled(t *testing.T) {
 		{"installed as it was set", "installed", usual, ""},
 		{"named as it was set", "100ms", usual, ""},
 		{"another image", "installed", other("istiod", "hub/pilot:3"), ""},
-		{"another debounce", "installed", other("debounce_after", "1s"), "debounce_after is 100ms, 2.5s in older; and 1s, 2.5s in newer"},
-		{"replicas", "installed", other("istiod_replicas", "3"), "istiod_replicas is 1 in older; and 3 in newer"},
-		{"selectors that no level says", "installed", other("discovery_selectors", `[{"matchLabels":{"a":"b","c":"d"}}]`), "discovery_selectors is none in older; and [{"},
-		{"not known", "installed", nil, "sidecar_scope is none in older; and installed in newer"},
+		{"another debounce", "installed", other("debounce_after", "1s"), "debounce_after is 100ms, 2.5s in named; and 1s, 2.5s in newer"},
+		{"replicas", "installed", other("istiod_replicas", "3"), "istiod_replicas is 1 in named; and 3 in newer"},
+		{"selectors that no level says", "installed", other("discovery_selectors", `[{"matchLabels":{"a":"b","c":"d"}}]`), "discovery_selectors is none in named; and [{"},
+		{"not known", "installed", nil, "sidecar_scope is none in named; and installed in newer"},
 	} {
 		newer := debouncedRun(t, "newer", c.first, nil, c.installed)
-		got, err := comparison.Compare([]*analysis.RunFigures{older}, []*analysis.RunFigures{newer}, comparison.CompareOptions{MarginRatio: 0.05})
+		got, err := comparison.Compare([]*analysis.RunFigures{named}, []*analysis.RunFigures{newer}, comparison.CompareOptions{MarginRatio: 0.05})
 		if c.want != "" {
 			if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v", c.name, err)

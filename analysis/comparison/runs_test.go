@@ -145,9 +145,6 @@ func TestCompareAcross(t *testing.T) {
 			h.Components = append(h.Components[:2:2], record.Component{Name: record.GatewayAPI, Version: version, Source: record.SourceOfCluster})
 		}
 	}
-	older := func(h *record.Header) {
-		h.Components = append(h.Components[:2:2], record.Component{Name: record.GatewayAPI, Version: "on", Source: record.SourceOfMode})
-	}
 	same := func(*record.Header) {}
 	second := func(change func(h *record.Header)) []*analysis.RunFigures { return each(same, change) }
 	newer := func(h *record.Header) { h.Components = components("2") }
@@ -172,8 +169,6 @@ func TestCompareAcross(t *testing.T) {
 		{"versions", second(newer), "envoy is 1 in run-710; and 2 in run-711", "versions"},
 		{"a component less", second(func(h *record.Header) { h.Components = h.Components[:1] }), "istiod is 1 in run-710; and absent in run-711", "versions"},
 		{"what one does not know", second(gatewayAPI("on")), "", ""},
-		{"what one does not know, and an older release took for a mode", second(older), "", ""},
-		{"what an older release took for a mode", each(older, gatewayAPI("off")), "the Gateway API is on in run-710; and off in run-711", "versions"},
 		{"what the cluster has", each(gatewayAPI("on"), gatewayAPI("off")), "the Gateway API is on in run-710; and off in run-711", "versions"},
 		{"settings of a side", analysistest.Figures(t, kinds, settings), "connections is 16 in run-700, run-701; and 32 in run-740", "study"},
 		{"study", second(func(h *record.Header) { h.Study = "slow" }), "the study is quick in run-700, run-701, run-710; and slow in run-711", "study"},

@@ -69,7 +69,7 @@ func TestOverload(t *testing.T) {
 				t.Errorf("%+v does not add up with %d scheduled", got.Within, got.Scheduled)
 			}
 			// A twentieth too much is a few dozen requests, as chance would have it too.
-			if over := result.Spec.overloaded(*got.Within); offered != 1.05 && over != (offered > 1) {
+			if over := result.Spec.overloaded(got.Within); offered != 1.05 && over != (offered > 1) {
 				t.Errorf("overloaded %v: %+v", over, got.Within)
 			}
 		})

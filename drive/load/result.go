@@ -220,12 +220,11 @@ func (w *Window) within() record.Within {
 
 // Record returns the window as a trial records it; asked is the intended rate.
 func (w *Window) Record(asked rate.Rate) *record.Load {
-	within := w.within()
 	out := &record.Load{
 		Rate:      asked,
 		Scheduled: w.Scheduled, Completed: w.Completed, Failed: w.Failed, Unfinished: w.Unfinished,
 		AchievedRPS: w.AchievedRPS(),
-		Within:      &within,
+		Within:      w.within(),
 		Intended:    Summarise(w.Intended), Send: Summarise(w.Send), Lag: Summarise(w.Lag),
 		CPU:      record.CPU{UserS: w.CPU.User, SystemS: w.CPU.System},
 		Schedule: w.Schedule(),

@@ -84,7 +84,7 @@ func sixDigits(t *testing.T, document any) []byte {
 // proxy CPU for them, all in microseconds.
 func sendRequests(t *testing.T, run *record.Run, trial *record.Trial, r *rand.Rand, median, cpu float64) {
 	t.Helper()
-	trial.Load = &record.Load{Rate: 1000, Scheduled: 2000, Completed: 2000, AchievedRPS: 1000, Lag: record.LatencyAt(0.99, 20)}
+	trial.Load = &record.Load{Rate: 1000, Scheduled: 2000, Completed: 2000, Within: record.Within{Answered: 2000}, AchievedRPS: 1000, Lag: record.LatencyAt(0.9, 20, 0.99, 20, 0.999, 20)}
 	trial.CPU, trial.Memory = map[string]record.CPU{}, map[string]record.Memory{}
 	parts := map[string]float64{record.PartGenerator: 26, record.PartWorker: 25, record.PartMachine: 90}
 	if study.HasClientProxy(trial.Cell) {
@@ -307,7 +307,7 @@ func sizedFindings(t *testing.T) record.Findings {
 	return reporttest.Analysed(t, reporttest.MadeUp(reporttest.PlanOf(t, sizedText, 3), 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
 		rps := report.Number(trial.Cell[study.FactorRate])
 		n := int64(rps * trial.Window.Seconds)
-		trial.Load = &record.Load{Rate: rate.Rate(rps), Scheduled: n, Completed: n, AchievedRPS: rps, Lag: record.LatencyAt(0.99, 20)}
+		trial.Load = &record.Load{Rate: rate.Rate(rps), Scheduled: n, Completed: n, Within: record.Within{Answered: n}, AchievedRPS: rps, Lag: record.LatencyAt(0.9, 20, 0.99, 20, 0.999, 20)}
 		trial.CPU, trial.Memory, trial.Way = map[string]record.CPU{}, map[string]record.Memory{}, study.WayOf(trial.Cell).OnOneNode()
 		machine := 0.05 + 90e-6*rps
 		put := func(part string, cores float64) {

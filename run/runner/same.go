@@ -60,8 +60,8 @@ const memoryTolerance = 0.01
 // Same refuses to go on with the run at path, which was made as was says, with
 // what now says: another build of this program, other components, another lab,
 // cluster or machine. Trials of both would stand in one interval as if of one
-// thing. What either does not know is not compared: headers of older builds
-// know less, and so does one before the pods run. The error is one of usage.
+// thing. What either does not know is not compared: a header knows less before the
+// pods run. The error is one of usage.
 func Same(path string, was, now record.Header) error {
 	found := slices.Concat(differingProgram(was, now), differingLab(was, now),
 		change("the source of CPU and memory (--observe)", was.Observed, now.Observed), differingComponents(was.Components, now.Components), differingModes(was.Components, now.Components),
@@ -85,10 +85,7 @@ func change(name, was, now string) []string {
 // differingProgram compares builds by their digests: those of a tree with
 // changes share a version.
 func differingProgram(was, now record.Header) []string {
-	if was.MeshtrialDigest == "" || now.MeshtrialDigest == "" {
-		return change("meshtrial", was.Meshtrial, now.Meshtrial)
-	}
-	if was.MeshtrialDigest == now.MeshtrialDigest {
+	if was.MeshtrialDigest == "" || now.MeshtrialDigest == "" || was.MeshtrialDigest == now.MeshtrialDigest {
 		return nil
 	}
 	name := func(h record.Header) string {
@@ -109,8 +106,7 @@ func differingLab(was, now record.Header) []string {
 
 // differingComponents lists components that now are there and were not: each
 // version of each must have been there, in the same build if that is known. Names
-// of which only one side knows are left out. What the cluster has may be from another
-// source, as older builds wrote it, and is no other build for that.
+// of which only one side knows are left out.
 func differingComponents(was, now []record.Component) []string {
 	builds := map[string]map[string]record.Component{} // by version by name
 	for _, c := range was {
@@ -131,21 +127,19 @@ func differingComponents(was, now []record.Component) []string {
 			out = append(out, change(c.Name, strings.Join(slices.Sorted(maps.Keys(earlier)), ", "), c.Version)...)
 		case before.Digest != "" && c.Digest != "" && before.Digest != c.Digest:
 			out = append(out, fmt.Sprintf("%s %s was another build (%.12s) and is now %.12s", c.Name, c.Version, bare(before.Digest), bare(c.Digest)))
-		case before.Digest == "" && c.Digest == "" && before.Source != c.Source && !c.OfCluster():
+		case before.Digest == "" && c.Digest == "" && before.Source != c.Source:
 			out = append(out, fmt.Sprintf("%s %s was from %s and is from %s", c.Name, c.Version, before.Source, c.Source))
 		}
 	}
 	return out
 }
 
-// differingModes compares the ways in which components run that are on or off. What the
-// cluster has was such a mode in headers of older builds, and is not off where a header lacks
-// it: [differingComponents] compares it.
+// differingModes compares the ways in which components run that are on or off.
 func differingModes(was, now []record.Component) []string {
 	modes := func(all []record.Component) map[string]string {
 		out := map[string]string{}
 		for _, c := range all {
-			if c.Source == record.SourceOfMode && !c.OfCluster() {
+			if c.Source == record.SourceOfMode {
 				out[c.Name] = c.Version
 			}
 		}

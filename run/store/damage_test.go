@@ -197,26 +197,6 @@ func TestEventLinesGone(t *testing.T) {
 	}
 }
 
-// Older records count the changes of the control plane alone.
-func TestEventLinesGoneOfOlderRecords(t *testing.T) {
-	path := measured(t)
-	name := filepath.Join(path, FileTrials)
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Replace(string(data), `"event_lines":3`, `"control":{"changes":3}`, 1)
-	if err := os.WriteFile(name, []byte(strings.ReplaceAll(text, `,"event_lines":3`, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(path, FileEvents)); err != nil {
-		t.Fatal(err)
-	}
-	if run, notes, err := Load(t.Context(), path); err != nil || len(notes) != 1 || run.Trials[0].Validity.Valid || !run.Trials[1].Validity.Valid {
-		t.Errorf("%v, notes %q", err, notes)
-	}
-}
-
 // dropLines takes whole lines, from 0, out of a file.
 func dropLines(path string, gone ...int) error {
 	data, err := os.ReadFile(path)

@@ -114,7 +114,7 @@ func readEvents(path string, trials []record.Trial, lost *loss) (events []record
 	defer file.Close()
 	ended := map[string]int{}
 	for i := range trials {
-		ended[trials[i].ID] = eventLines(&trials[i])
+		ended[trials[i].ID] = trials[i].EventLines
 	}
 	// One byte more than allowed tells a file that is too long.
 	limited := &io.LimitedReader{R: file, N: maxEvents + 1}
@@ -123,14 +123,6 @@ func readEvents(path string, trials []record.Trial, lost *loss) (events []record
 		err = fmt.Errorf("%s is longer than %d bytes", name, maxEvents)
 	}
 	return events, whole, notes, err
-}
-
-// eventLines is how many events a trial's record counts.
-func eventLines(t *record.Trial) int {
-	if t.EventLines == 0 && t.Control != nil {
-		return t.Control.Changes // of older records
-	}
-	return t.EventLines
 }
 
 // eventParser is the state of [parseEvents].
@@ -149,11 +141,6 @@ type eventParser struct {
 	open      string         // the trial at the end that did not end
 	dropped   int            // its events
 	last, gap string         // trial of the line before; why a change of the next line's may be lost
-	// torn is the first line that is no event after all that the trials count.
-	// It was being written when the power was lost: parts of a file that is not
-	// synced may come to the disk in any order.
-	torn   error
-	tornAt int
 }
 
 // parseEvents is [readEvents] of a reader; ended has the trials that ended, and
@@ -177,12 +164,18 @@ func parseEvents(name string, r io.Reader, ended map[string]int, lost *loss) (ev
 		}
 		size += int64(len(line)) + 1
 		var e record.Event
-		if bad := json.Unmarshal(line, &e); bad == nil {
+		bad := json.Unmarshal(line, &e)
+		_, peek := reader.Peek(1)
+		switch {
+		case bad == nil:
 			err = p.take(number, e, size)
-		} else if _, peek := reader.Peek(1); errors.Is(peek, io.EOF) {
-			return p.end(fmt.Sprintf("the last line, which was not written whole: %v", bad))
-		} else {
-			err = p.unreadable(number, fmt.Errorf("%s:%d: no event: %w", name, number, bad), size)
+		case p.left == 0 || errors.Is(peek, io.EOF):
+			// It was being written when the power was lost: parts of a file that is not
+			// synced may come to the disk in any order.
+			return p.end(fmt.Sprintf("what begins in line %d, which was not written whole: %v", number, bad))
+		default:
+			p.whole = size
+			err = p.lose(number, fmt.Errorf("%s:%d: no event: %w", name, number, bad))
 		}
 		if err != nil {
 			return nil, 0, nil, err
@@ -195,25 +188,10 @@ func (p *eventParser) end(how string) ([]record.Event, int64, []string, error) {
 	if p.dropped > 0 {
 		p.notes = append(p.notes, fmt.Sprintf("%s: dropped %d changes of trial %s, which had not ended", p.name, p.dropped, p.open))
 	}
-	if p.torn != nil {
-		how = fmt.Sprintf("what begins in line %d, which was not written whole: %v", p.tornAt, p.torn)
-	}
 	if how != "" {
 		p.notes = append(p.notes, p.name+": dropped "+how)
 	}
 	return p.events, p.whole, p.notes, nil
-}
-
-// unreadable takes a line that is no event, and not the last.
-func (p *eventParser) unreadable(number int, err error, size int64) error {
-	switch {
-	case p.left > 0:
-		p.whole = size
-		return p.lose(number, err)
-	case p.torn == nil:
-		p.torn, p.tornAt = err, number
-	}
-	return nil
 }
 
 // lose has a line lost, whose event may have been of the trial before or of the
@@ -234,12 +212,6 @@ func (p *eventParser) take(number int, e record.Event, size int64) error {
 		return err
 	}
 	count, done := p.ended[e.Trial]
-	if done && p.torn != nil { // that was no end: a record of an older version does not count its events
-		if err := p.lose(p.tornAt, p.torn); err != nil {
-			return err
-		}
-		p.torn = nil
-	}
 	if p.last = e.Trial; p.gap != "" {
 		p.lost.of(p.last, p.gap)
 		p.gap = ""
@@ -271,7 +243,7 @@ type eventKey struct {
 
 // checkEvent says what of an event, where one stands, cannot be.
 func checkEvent(where string, e record.Event, seen map[eventKey]bool) error {
-	if err := checkSchema(where, e.Schema); err != nil {
+	if err := checkSchema(where, e.Schema, ""); err != nil {
 		return err
 	}
 	if err := checkSightings(e); err != nil {
@@ -293,7 +265,7 @@ func (c *Contents) countEvents() {
 		have[e.Trial]++
 	}
 	for _, t := range c.Trials {
-		want := eventLines(&t)
+		want := t.EventLines
 		if have[t.ID] >= want || c.lost.doubt[t.ID] != "" {
 			continue
 		}

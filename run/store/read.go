@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -230,21 +231,20 @@ func readHeader(path string) (record.Header, error) {
 	if err := json.Unmarshal(data, &h); err != nil {
 		return h, damaged(path, fmt.Errorf("%s: %w", FileHeader, err))
 	}
-	return h, checkSchema(name, h.Schema)
+	return h, checkSchema(name, h.Schema, h.Meshtrial)
 }
 
-func checkSchema(name string, schema int) error {
-	switch {
-	case schema > record.Schema:
-		return errs.WithHint(errs.Usage("%s has schema %d, this meshtrial reads %d", name, schema, record.Schema),
-			"a newer meshtrial wrote it: use that one")
-	case schema > 0 && schema < record.Schema:
-		return errs.WithHint(errs.Usage("%s has schema %d, this meshtrial reads %d", name, schema, record.Schema),
-			"an older meshtrial wrote it: read it with that one, or run the study again")
-	case schema < 1:
+// checkSchema refuses documents of other versions: they mean something else. writer is the
+// version of the program that wrote them, "" where it is not known.
+func checkSchema(name string, schema int, writer string) error {
+	if schema == record.Schema {
+		return nil
+	}
+	if schema < 1 {
 		return errs.WithHint(errs.Usage("%s has no schema version", name), "meshtrial did not write this: put the file back from a copy")
 	}
-	return nil
+	return errs.WithHint(errs.Usage("%s has schema %d, this meshtrial reads %d", name, schema, record.Schema),
+		"read it with the version that wrote it (%s), or run the study again", cmp.Or(writer, FileHeader+" names it"))
 }
 
 // parseTrials reads trials.jsonl. whole is where the last whole line ends;
@@ -274,7 +274,7 @@ func parseTrials(name string, data []byte, lost *loss) (trials []record.Trial, w
 			whole += int64(end) + 1
 			continue
 		}
-		if err := checkSchema(fmt.Sprintf("%s:%d", name, number), t.Schema); err != nil {
+		if err := checkSchema(fmt.Sprintf("%s:%d", name, number), t.Schema, ""); err != nil {
 			return nil, 0, nil, err
 		}
 		if t.ID == "" || seen[t.ID] {

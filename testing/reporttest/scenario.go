@@ -105,7 +105,7 @@ func Resilience(t *testing.T, spoil func(*record.Trial, []record.Event)) record.
 
 // fill makes a trial's counts and requests.
 func (m *shop) fill(t *record.Trial) {
-	s := &record.Scenario{StartNS: m.zero, EndNS: m.zero + 20_000*milli, CPU: map[string]record.CPU{}, Memory: map[string]int64{"control_plane": 120e6}}
+	s := &record.Scenario{StartNS: m.zero, EndNS: m.zero + 20_000*milli, CountedS: 20, CPU: map[string]record.CPU{}, Memory: map[string]int64{"control_plane": 120e6}}
 	pods := map[string]int{"clients": 2, "front": 2, "stock": 10, "prices": 3}
 	for i, service := range []string{"clients", "front", "stock", "prices"} {
 		for n := range pods[service] {

@@ -44,7 +44,7 @@ func TestScattered(t *testing.T) {
 		trials []string
 		want   string
 	}{
-		"older records":      {[]string{"none", "both"}, ""},
+		"no nodes are known": {[]string{"none", "both"}, ""},
 		"one node":           {[]string{"none a a", "both b b"}, ""},
 		"always two":         {[]string{"none a@x b@x", "both b@x a@x"}, ""},
 		"as asked":           {[]string{"none a a same-node", "none a b other-node", "none a@x c@y other-zone"}, ""},
@@ -105,7 +105,7 @@ func TestUnlikeNodes(t *testing.T) {
 		trials []string
 		want   string
 	}{
-		"older records":    {[]string{"none", "both"}, ""},
+		"no nodes":         {[]string{"none", "both"}, ""},
 		"not known":        {[]string{"none a b", "both b a"}, ""},
 		"alike":            {[]string{"none a:m b:m", "both b:m a:m"}, ""},
 		"client, server":   {[]string{"none a:m b:n", "both a:m b:n"}, "the nodes differ: a is m; b is n. Client and server ran on different machines in 2 of 2 trials"},

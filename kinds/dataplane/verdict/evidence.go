@@ -32,9 +32,8 @@ type Evidence struct {
 	// connections it kept.
 	Loops       int `json:"loops"`
 	Connections int `json:"connections"`
-	// CPUs is how many CPUs the generator could use, of several generators together. 0 in
-	// older evidence: as many as loops.
-	CPUs int `json:"cpus,omitempty"`
+	// CPUs is how many CPUs the generator could use, of several generators together.
+	CPUs int `json:"cpus"`
 	// Planned is how many requests the schedule has in the window, where several
 	// generators send it; else 0.
 	Planned int64 `json:"planned,omitempty"`

@@ -1,8 +1,6 @@
 package verdict
 
 import (
-	"cmp"
-
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/run/verdict"
@@ -66,7 +64,7 @@ func checkClocks(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 // generators, and what to call it. An event loop has one CPU; what speaks TLS, HTTP/2 or
 // gRPC has all that its process may use.
 func busiest(t record.Trial, e Evidence) (share float64, who string) {
-	cpus := float64(max(1, cmp.Or(e.CPUs, e.Loops)))
+	cpus := float64(max(1, e.CPUs))
 	if len(t.Hands) < 2 {
 		return t.Load.CPU.TotalS() / (t.Window.Seconds * cpus), "the generator"
 	}

@@ -132,12 +132,9 @@ func checkLoad(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 
 // checkBacklog says whether the target carried the rate while the window lasted. Where it
 // does not, proxies hold requests whose cost lies on both sides of the window's end, and
-// latency depends on how long the window is. Records of older runs do not have a backlog.
+// latency depends on how long the window is.
 func checkBacklog(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 	w := t.Load.Within
-	if w == nil {
-		return
-	}
 	grown, chance := w.BacklogGrowth()
 	if t.Cell[study.FactorArrival] == study.ArrivalBurst {
 		chance += float64(e.Connections) // a burst just before the window's end

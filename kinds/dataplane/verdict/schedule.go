@@ -41,8 +41,7 @@ var (
 const manyDue = 20
 
 // checkSchedule compares the times at which the generator acted on due requests
-// with the arrivals asked for. Records of older runs do not have them, and no
-// autocorrelation either; where a generator knew neighbours and yet no gap, that its
+// with the arrivals asked for. Where a generator knew neighbours and yet no gap, that its
 // schedule is not known is a warning, and no reason to refuse a trial.
 func checkSchedule(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 	load, loops := t.Load, e.Loops

@@ -90,7 +90,7 @@ func scenarioRun(t *testing.T, text string, blocks int, of func(cell record.Cell
 			m := of(cell, block)
 			trial := record.Trial{Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: slot.Repeat,
 				Started: at, Ended: at.Add(5 * time.Second), Validity: record.Validity{Valid: true}}
-			trial.Scenario = &record.Scenario{StartNS: at.UnixNano(), EndNS: at.UnixNano() + 4000*ms,
+			trial.Scenario = &record.Scenario{StartNS: at.UnixNano(), EndNS: at.UnixNano() + 4000*ms, CountedS: 4,
 				Pods: []record.ScenarioPod{{Name: "clients-0", Service: "clients", IP: "10.0.0.9", Sidecar: m.proxies},
 					{Name: "bar-0", Service: "bar", IP: "10.0.0.1"}, {Name: "bar-1", Service: "bar", IP: "10.0.0.2", GoneNS: at.UnixNano() + 1000*ms}},
 				CPU: map[string]record.CPU{"control_plane": {UserS: 0.3, SystemS: 0.1}, "clients.proxy": {UserS: 0.8}}, Memory: map[string]int64{"control_plane": 100e6}}

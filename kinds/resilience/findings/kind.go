@@ -46,7 +46,7 @@ func Kind() analysis.Kind {
 			}
 		},
 		Remarks: func(o *analysis.Observations) []string {
-			return append(countedLonger(o), o.UnlikeNodes("")...)
+			return o.UnlikeNodes("")
 		},
 		Finish: func(s *study.Study, f *record.Findings) {
 			shared := slices.ContainsFunc(f.Findings, func(x record.Finding) bool {

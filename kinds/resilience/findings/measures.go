@@ -139,11 +139,7 @@ func cpuOf(s *trialScenario, part string) float64 {
 	if !ok || s.length <= 0 {
 		return math.NaN()
 	}
-	over, said := s.counted()
-	if !said {
-		over = seconds(s)
-	}
-	return cpu.TotalS() / over * 1000
+	return cpu.TotalS() / s.trial.Scenario.CountedS * 1000
 }
 
 func memoryOf(s *trialScenario, part string) float64 {

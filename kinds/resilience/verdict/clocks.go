@@ -40,7 +40,7 @@ func (c Collected) Apart() (least, most float64, node string) {
 // checkClocks says whether times of different nodes may be set beside each other, and
 // beside the steps'. Where the bounds of errors are wider than the limit nobody knows.
 func checkClocks(s *verdict.Sheet, c Collected, l verdict.Limits) {
-	if len(c.ClocksAfter) == 0 { // older evidence, or nobody answered, of which Unmeasured tells
+	if len(c.ClocksAfter) == 0 { // nobody answered, of which Unmeasured tells
 		return
 	}
 	least, most, node := c.Apart()

@@ -84,8 +84,7 @@ type Collected struct {
 	// failed.
 	Missed []Missed `json:"missed,omitempty"`
 	// Clocks are those of nodes beside ours before the trial, by node, which was taken off
-	// all times, and ClocksAfter after the timeline, of those that could be asked; nil in
-	// older evidence, whose trials took off what was more than its error.
+	// all times, and ClocksAfter after the timeline, of those that could be asked.
 	Clocks      map[string]Clock `json:"clocks,omitempty"`
 	ClocksAfter map[string]Clock `json:"clocks_after,omitempty"`
 	// Ledger is whether the requests balance: they are in requests/.
