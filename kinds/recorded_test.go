@@ -66,10 +66,6 @@ func findingsOf(t *testing.T, run record.Run) []byte {
 	return data.Bytes()
 }
 
-// vain makes of the recorded study of resilience one whose factor means nothing in its one
-// cell.
-var vain = []string{"settings: {", "settings: {sidecars: ambient, ", " retries: default,", "", "baseline: {}\n", "factors: {retries: [default, \"off\"]}\nbaseline: {}\n"}
-
 // Runs of studies that an earlier release ran, and that are refused today, are still read,
 // judged again and analysed: what was measured in them is there.
 func TestRunsOfStudiesRefusedToday(t *testing.T) {
@@ -83,7 +79,8 @@ func TestRunsOfStudiesRefusedToday(t *testing.T) {
 			record.Cell{study.FactorEndpointSlices: "2", study.FactorSliceNamespaces: "5"}, "2 EndpointSlices do not fill 5 namespaces"},
 		"outside": {"resilience", []string{"settings: {", "settings: {sidecars: ambient, ", "    bar:\n", "    front: {replicas: 1, sidecar: false, calls: [{to: bar}]}\n    bar:\n", "  to: bar\n", "  to: front\n"},
 			record.Cell{study.FactorSidecars: study.SidecarsAmbient}, "front, which calls it, is in no mesh"},
-		"vain": {"resilience", vain, record.Cell{study.FactorSidecars: study.SidecarsAmbient}, "no cell has retries default or off"},
+		"vain": {"resilience", []string{"settings: {", "settings: {sidecars: ambient, ", " retries: default,", "", "baseline: {}\n", "factors: {retries: [default, \"off\"]}\nbaseline: {}\n"},
+			record.Cell{study.FactorSidecars: study.SidecarsAmbient}, "no cell has retries default or off"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run, _, err := store.Load(t.Context(), filepath.Join("testdata", c.of))
@@ -112,8 +109,8 @@ func TestRunsOfStudiesRefusedToday(t *testing.T) {
 	}
 }
 
-// A recorded run is gone on with: its study is read as the same one, whatever
-// levels and spellings later releases have, and its trials are those of the plan.
+// A recorded run is gone on with: its study is read as the same one, and its trials are
+// those of the plan.
 func TestRecordedRunsGoOn(t *testing.T) {
 	for _, name := range []string{"data-plane", "control-plane", "resilience"} {
 		t.Run(name, func(t *testing.T) {
@@ -150,44 +147,5 @@ func TestRecordedRunsGoOn(t *testing.T) {
 				t.Error("another study goes on with it")
 			}
 		})
-	}
-}
-
-// So is a run of a study with a factor that means nothing in any cell, which no run can
-// begin with today.
-func TestRunOfVainFactorGoesOn(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "vain")
-	if err := os.CopyFS(path, os.DirFS(filepath.Join("testdata", "resilience"))); err != nil {
-		t.Fatal(err)
-	}
-	contents, err := store.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.NewReplacer(vain...).Replace(string(contents.Resolved))
-	if err := os.WriteFile(filepath.Join(path, store.FileResolved), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	s, err := study.ParseAgain([]byte(text), store.FileResolved, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, contents, err := store.Resume(path, s.Marshal(), contents.Header.Seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	for i := range contents.Trials {
-		contents.Trials[i].Cell = contents.Trials[i].Cell.With(record.Cell{study.FactorSidecars: study.SidecarsAmbient})
-	}
-	plan, err := study.NewPlan(s, contents.Header.Seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := plan.CheckTrials(contents.Trials); err != nil || len(contents.Trials) == 0 || len(plan.Cells) != 1 {
-		t.Errorf("%d trials of %d cells: %v", len(contents.Trials), len(plan.Cells), err)
-	}
-	if said := plan.Unmeasured(); len(said) > 0 {
-		t.Errorf("it says %v", said)
 	}
 }

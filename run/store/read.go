@@ -17,7 +17,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Contents are a run's records without its histograms; [Read] leaves out the
@@ -32,16 +31,6 @@ type Contents struct {
 	Notes []string
 
 	lost loss
-}
-
-// sameStudy says whether a run's resolved study is this one: as it stands there, or
-// as it is read today, with the spellings and the defaults of a later release.
-func sameStudy(stored, resolved []byte) bool {
-	if bytes.Equal(stored, resolved) {
-		return true
-	}
-	s, err := study.ParseAgain(stored, FileResolved, nil)
-	return err == nil && bytes.Equal(s.Marshal(), resolved)
 }
 
 // Resume opens the directory of an earlier run to go on with it. Resolved
@@ -88,7 +77,7 @@ func resumeWatched(path string, resolved []byte, seed uint64, watch func(diskOp)
 		return nil, c, errs.WithHint(damaged(path, short),
 			"`meshtrial report` reads the rest; to have that trial made again, take its line out of %s, and those that are left of it out of %s", FileTrials, FileEvents)
 	}
-	if resolved != nil && !sameStudy(c.Resolved, resolved) {
+	if resolved != nil && !bytes.Equal(c.Resolved, resolved) {
 		return nil, c, errs.WithHint(errs.Usage("run %s was made from another study, or other --set flags", path),
 			"leave the study out to go on with its own, %s", filepath.Join(path, FileResolved))
 	}
