@@ -39,9 +39,8 @@ stop: none
 assert: [total.failed == 0]
 `
 
-// TestScenarioKilled kills a run in mid-timeline: its report says where it
-// ended, and the next one, which goes on with it, puts back what it had
-// changed.
+// TestScenarioKilled kills a run in mid-timeline: the next one, which goes on with it,
+// puts back what it had changed.
 func TestScenarioKilled(t *testing.T) {
 	b := newBench(t)
 	path, out := b.file(t, "away", awayScenario), filepath.Join(b.dir, "away")
@@ -57,9 +56,6 @@ func TestScenarioKilled(t *testing.T) {
 	}
 	if istiod() != 0 {
 		t.Fatal("istiod was not away when the run was killed")
-	}
-	if _, text := b.meshtrial(t, "report", out); !strings.Contains(text, "trial b000-t00 did not end") || !strings.Contains(text, "step away: process") {
-		t.Errorf("the report does not say where the run ended:\n%s", text)
 	}
 	if code, text := b.meshtrial(t, "run", "--resume", out); code != 0 && code != errs.CodeInvalid {
 		t.Errorf("resumed, exit code %d:\n%s", code, text)

@@ -59,9 +59,6 @@ func resumeWatched(path string, resolved []byte, seed uint64, watch func(diskOp)
 		}
 	}()
 	c, whole, err := read(path)
-	if err == nil {
-		err = c.noteLastWords(path)
-	}
 	if err != nil {
 		return nil, c, err
 	}
@@ -111,18 +108,6 @@ func Read(path string) (Contents, error) {
 	return c, err
 }
 
-// noteLastWords adds where the run ended, if that was within a trial.
-func (c *Contents) noteLastWords(path string) error {
-	words, err := lastWords(path, c.Trials)
-	if err != nil {
-		return damaged(path, err)
-	}
-	if words != "" {
-		c.Notes = append(c.Notes, words)
-	}
-	return nil
-}
-
 // readEvents fills in the events and returns how much of their file holds
 // what ended. It comes after the trials were read: a run that is written
 // meanwhile has the events of every trial it tells of.
@@ -142,9 +127,6 @@ func (c *Contents) readEvents(path string) (whole int64, err error) {
 // a run can be read while it is written.
 func Load(ctx context.Context, path string) (run record.Run, notes []string, err error) {
 	c, _, err := read(path)
-	if err == nil {
-		err = c.noteLastWords(path)
-	}
 	if err != nil {
 		return record.Run{}, nil, err
 	}

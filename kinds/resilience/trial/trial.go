@@ -23,7 +23,6 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/run/store"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,7 +78,7 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 		done.Trial, done.Events, done.Evidence = t.out, t.events, t.evidence
 	}()
 	defer func() { err = errors.Join(err, t.clear(ctx)) }()
-	t.say("trial %s%s", t.job.ID, store.Begins)
+	t.say("trial %s begins", t.job.ID)
 	if err := t.putRight(ctx); err != nil {
 		return done, err
 	}
