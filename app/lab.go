@@ -41,14 +41,6 @@ func (o *RunOptions) machineRemarks(ctx context.Context) ([]string, error) {
 	return doctor.Remarks(doctor.JudgeMachine(facts)), nil
 }
 
-// labRemarks are what the report says of a lab that holds more than a study needs.
-func labRemarks(where lab.Lab) []string {
-	if l, ok := where.(interface{ MetricsServer() bool }); ok && l.MetricsServer() {
-		return []string{"metrics-server runs in the lab and asks the kubelet every 15 s: both use CPU beside the study (lab up --metrics-server)"}
-	}
-	return nil
-}
-
 // openLab opens the lab, or starts one.
 func (o *RunOptions) openLab(ctx context.Context, plan *study.Plan) (lab.Lab, error) {
 	if o.Lab == lab.KindCluster {

@@ -1,15 +1,12 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
@@ -81,29 +78,6 @@ func TestOpenLabOfAKilledRun(t *testing.T) {
 		said.notes.Reset()
 		if l := open(); !l.Stays() || said.notes.Len() > 0 {
 			t.Errorf("keep %v: the next one was told %q; it stays: %v", keep, said.notes.String(), l.Stays())
-		}
-	}
-}
-
-// A run beside metrics-server says so in its header; one without says nothing.
-func TestLabRemarks(t *testing.T) {
-	for _, on := range []bool{false, true} {
-		_, _, record := labFor(t)
-		if on {
-			text, err := os.ReadFile(record)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(record, bytes.Replace(text, []byte(`"id"`), []byte(`"metrics_server": true, "id"`), 1), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		l, err := local.Open("")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(labRemarks(l), ""); strings.Contains(got, "metrics-server runs in the lab") != on || !on && got != "" {
-			t.Errorf("with metrics-server %t: %q", on, got)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (o *RunOptions) inLab(ctx context.Context, work func(context.Context, *prep
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLab(r.runner.Lab, r.Progress)) }()
-	r.runner.Remarks = slices.Concat(remarks, r.sourceRemarks(), labRemarks(r.runner.Lab))
+	r.runner.Remarks = slices.Concat(remarks, r.sourceRemarks())
 	r.runner.RunID = runner.NewRunID(time.Now())
 	claim := Claim{Config: r.runner.Lab.RESTConfig(), Run: r.runner.RunID, Study: r.Study.Name, Wait: r.Wait,
 		OwnLab: r.runner.Lab.Kind() == lab.KindLocal, Revert: true}

@@ -78,7 +78,7 @@ func newComponentsBuild(env *Env) *cobra.Command {
 		Short: "Build and download what is not in the cache yet",
 		Long:  "Build and download everything that a lab needs by default, or the programs that are named;\nenvoy@VERSION is another version of Envoy.",
 		Example: "  meshtrial lab components build\n" +
-			"  meshtrial lab components build metrics-server envoy@1.39.0",
+			"  meshtrial lab components build istioctl envoy@1.39.0",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			began := time.Now()
 			b, line, err := newBuilder(env, source)

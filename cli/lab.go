@@ -78,7 +78,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			"--nodes starts several nodes, which share this machine; `meshtrial lab node` kills and starts them.",
 		Example: "  meshtrial lab up\n" +
 			"  meshtrial lab up --nodes 3 --zones a,b,c\n" +
-			"  meshtrial lab up --images official --metrics-server\n" +
+			"  meshtrial lab up --images official\n" +
 			"  meshtrial lab up --linkerd edge\n" +
 			"  meshtrial lab up --ztunnel ~/ztunnel",
 		Args: noArguments,
@@ -127,7 +127,6 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringVar(&meshes.Ztunnel, "ztunnel", "", "the `DIR` with the program ztunnel, which an ambient mesh needs (default $"+app.ZtunnelVariable+"); implies --ambient")
 	cmd.Flags().BoolVar(&meshes.GatewayAPI, "gateway-api", false, "also install the CRDs of the Gateway API, from which Istio's gateways then take routes")
 	addNodeFlags(cmd, &o.Nodes, &o.Zones, 1, "how many nodes")
-	cmd.Flags().BoolVar(&o.MetricsServer, "metrics-server", false, "also run metrics-server, so that kubectl top works; its first build takes a minute and a half")
 	cmd.Flags().BoolVar(&o.Audit, "audit", false, "have the API server log who asks it for what (lab logs audit prints it)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

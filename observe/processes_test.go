@@ -116,7 +116,7 @@ func TestSameSpace(t *testing.T) {
 }
 
 func TestOfCluster(t *testing.T) {
-	for command, want := range map[string]bool{"kubelet": true, "containerd-shim": true, "kube-controller": true, "meshtrial": true, "metrics-server": true, "cc1": false, "envoy": false} {
+	for command, want := range map[string]bool{"kubelet": true, "containerd-shim": true, "kube-controller": true, "meshtrial": true, "cc1": false, "envoy": false} {
 		if got := (ProcessSample{Command: command}).OfCluster(); got != want {
 			t.Errorf("%s: %v", command, got)
 		}

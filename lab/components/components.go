@@ -98,7 +98,7 @@ type Set struct {
 
 // Program finds a program of the set by its name: etcd, kube-apiserver,
 // kube-controller-manager, kube-scheduler, kubelet, kube-proxy, kubectl,
-// pilot-discovery, pilot-agent, istioctl, install-cni, istio-cni, kwok, coredns, metrics-server, envoy
+// pilot-discovery, pilot-agent, istioctl, install-cni, istio-cni, kwok, coredns, envoy
 // (or envoy@VERSION), containerd, containerd-shim-runc-v2, ctr, runc, nft.
 func (s *Set) Program(name string) (Program, bool) {
 	p, ok := s.programs[name]

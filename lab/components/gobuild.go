@@ -3,7 +3,6 @@ package components
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,7 +25,6 @@ import (
 // unit without packages consists of files of a module.
 type goUnit struct {
 	name     string
-	modfile  string // requirements other than go.mod's; "" is go.mod
 	packages []string
 	tags     string   // those of the upstream release, and commonTags where they change nothing else
 	stamps   []string // KEY=VALUE for the linker's -X
@@ -75,15 +73,7 @@ func goUnits() []goUnit {
 		{name: "istio-cni", packages: []string{"istio.io/istio/cni/cmd/install-cni", "istio.io/istio/cni/cmd/istio-cni"},
 			tags: commonTags, stamps: istio, seconds: 45, compiled: 120},
 		{name: gatewayAPI, files: gatewayFiles(), seconds: 2, compiled: 1},
-		{name: "metrics-server", modfile: "metrics.mod", packages: []string{"sigs.k8s.io/metrics-server/cmd/metrics-server"},
-			tags: commonTags, stamps: []string{"k8s.io/client-go/pkg/version.gitVersion=v" + metricsVersion}, seconds: 95, compiled: 910},
 	}
-}
-
-// modules are the unit's module file and its sums.
-func (u goUnit) modules() []string {
-	mod := cmp.Or(u.modfile, "go.mod")
-	return []string{mod, strings.TrimSuffix(mod, "mod") + "sum"}
 }
 
 func (u goUnit) flags() []string {
@@ -91,11 +81,7 @@ func (u goUnit) flags() []string {
 	for _, s := range u.stamps {
 		linker += " -X " + s
 	}
-	flags := []string{"-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-mod=readonly", "-tags=" + u.tags, "-ldflags=" + linker}
-	if u.modfile != "" {
-		flags = append(flags, "-modfile="+u.modfile)
-	}
-	return flags
+	return []string{"-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-mod=readonly", "-tags=" + u.tags, "-ldflags=" + linker}
 }
 
 // toolchain runs the go command in lab/components/src.
@@ -142,7 +128,7 @@ func findToolchain(ctx context.Context, source string) (toolchain, error) {
 // recipe makes u from the source.
 func (t toolchain) recipe(u goUnit, progress func(compiled int, pkg string)) (recipe, error) {
 	inputs := map[string]any{"go": t.version, "flags": u.flags(), "packages": u.packages, "links": u.links}
-	files := u.modules()
+	files := []string{"go.mod", "go.sum"}
 	for _, p := range u.packages {
 		if !strings.HasPrefix(p, "./") {
 			continue

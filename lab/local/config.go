@@ -45,8 +45,7 @@ type spec struct {
 	Keep       []string                      `json:"keep"`  // folders to keep visible inside
 	Audit      bool                          `json:"audit"` // the API server writes an audit log
 
-	MetricsServer bool `json:"metrics_server"`
-	Ambient       bool `json:"ambient"` // nodes have folders for a mesh's CNI plugin
+	Ambient bool `json:"ambient"` // nodes have folders for a mesh's CNI plugin
 
 	// Self is the node of this spec. The spec of a lab of several nodes has none: its
 	// init runs the control plane, and the Nodes have specs of their own.

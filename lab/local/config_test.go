@@ -23,7 +23,7 @@ func testSpec(t *testing.T) *spec {
 		Images: []components.Image{{Ref: "a", Path: "/cache/images/a.tar"}, {Ref: "b"}},
 		Self:   testNodes[0], Nodes: testNodes,
 	}
-	for _, name := range programsOf(true) {
+	for _, name := range programNames {
 		s.Programs[name] = components.Program{Path: "/cache/bin/" + name}
 	}
 	s.Programs["nft"] = components.Program{Path: "/cache/debian/bin/nft", Env: []string{"LD_LIBRARY_PATH=/cache/debian/lib"}}
@@ -79,7 +79,7 @@ func TestNetworkFolders(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	s := testSpec(t)
-	for _, p := range []process{s.etcd(), s.apiserver(), s.controllers(), s.scheduler(), s.containerd(), s.kubelet(), s.kubeProxy(), s.kwok(), s.metrics()} {
+	for _, p := range []process{s.etcd(), s.apiserver(), s.controllers(), s.scheduler(), s.containerd(), s.kubelet(), s.kubeProxy(), s.kwok()} {
 		if p.path != s.Programs[p.name].Path {
 			t.Errorf("%s runs %s", p.name, p.path)
 		}
@@ -101,7 +101,7 @@ func TestArguments(t *testing.T) {
 
 func TestWriteFiles(t *testing.T) {
 	s := testSpec(t)
-	keys, _, err := pkiFiles(testNetwork, s.Nodes, testTime, false)
+	keys, _, err := pkiFiles(testNetwork, s.Nodes, testTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,8 +165,7 @@ func TestKeep(t *testing.T) {
 }
 
 func TestManifestsParse(t *testing.T) {
-	for name, text := range map[string][]byte{"coredns": coreDNS("image:1", "10.96.0.10", 1), "DNS of several nodes": coreDNS("image:1", "10.96.0.10", 3), "roles": nodeRoles(), "kwok": []byte(kwokStages),
-		"rights of metrics-server": metricsRoles(), "API of metrics-server": metricsService("10.254.77.2", []byte("PEM"))} {
+	for name, text := range map[string][]byte{"coredns": coreDNS("image:1", "10.96.0.10", 1), "DNS of several nodes": coreDNS("image:1", "10.96.0.10", 3), "roles": nodeRoles(), "kwok": []byte(kwokStages)} {
 		objects, err := lab.ParseObjects(text)
 		if err != nil || len(objects) < 3 {
 			t.Errorf("%s: %d objects, %v", name, len(objects), err)

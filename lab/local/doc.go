@@ -5,8 +5,8 @@
 // of into its state folder, and re-executes this program as PID 1 of new PID, mount,
 // network, UTS and IPC namespaces ([Init]). That init mounts what a node needs, and
 // starts and supervises etcd, the API server, the controllers, containerd, the kubelet,
-// kube-proxy, kwok and, if requested, metrics-server. It outlives the command that
-// started it. Data passes through the package like this:
+// kube-proxy and kwok. It outlives the command that started it. Data passes through the
+// package like this:
 //
 //	Options -> record (lab.json) and spec (spec.json) -> Init -> processes
 //	                                                        \-> Lab: kubeconfig, images

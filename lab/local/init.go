@@ -291,9 +291,6 @@ func (n *node) startAll(life context.Context) error {
 			n.startKubelet(life)
 		}
 		n.sup.keep(life, s.kwok())
-		if s.MetricsServer {
-			return n.startMetrics(ctx, life)
-		}
 		return nil
 	})
 	return group.Wait()
@@ -377,15 +374,6 @@ func (n *node) waitAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := awaitOK(ctx, config, "/readyz", n.sup.failing); err != nil {
-		return fmt.Errorf("the API server is not ready: %w; see %s", err, n.spec.Dir.log("kube-apiserver"))
-	}
-	return nil
-}
-
-// awaitOK requests a path until the server answers with success, or failing returns an
-// error.
-func awaitOK(ctx context.Context, config *rest.Config, path string, failing func() error) error {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		return err
@@ -393,7 +381,7 @@ func awaitOK(ctx context.Context, config *rest.Config, path string, failing func
 	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
 	for {
-		response, err := client.Get(config.Host + path)
+		response, err := client.Get(config.Host + "/readyz")
 		if err == nil {
 			response.Body.Close()
 			if response.StatusCode == http.StatusOK {
@@ -401,11 +389,11 @@ func awaitOK(ctx context.Context, config *rest.Config, path string, failing func
 			}
 			err = errors.New(response.Status)
 		}
-		if failed := failing(); failed != nil {
-			return failed
+		if failed := n.sup.failing(); failed != nil {
+			return fmt.Errorf("the API server is not ready: %w; see %s", failed, n.spec.Dir.log("kube-apiserver"))
 		}
 		if wake.Pause(ctx, 20*time.Millisecond) != nil {
-			return fmt.Errorf("%w (%v)", context.Cause(ctx), err)
+			return fmt.Errorf("the API server is not ready: %w (%v); see %s", context.Cause(ctx), err, n.spec.Dir.log("kube-apiserver"))
 		}
 	}
 }

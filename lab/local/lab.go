@@ -56,8 +56,6 @@ type Options struct {
 	BuildProgress func(components.Event)
 	// Audit has the API server write an audit log, which [LogFiles] calls audit.
 	Audit bool
-	// MetricsServer starts metrics-server, for `kubectl top`.
-	MetricsServer bool
 	// Nodes is how many nodes the lab has; 0 is one.
 	Nodes int
 	// Zones are those of the nodes, ZONE or REGION/ZONE each, dealt to them in
@@ -121,9 +119,6 @@ func (l *Lab) UpTime() time.Duration { return time.Duration(l.record.UpSeconds *
 
 // Nodes are the lab's real nodes, those that kwok plays left out.
 func (l *Lab) Nodes() []Node { return l.record.Nodes }
-
-// MetricsServer says whether metrics-server runs in the lab.
-func (l *Lab) MetricsServer() bool { return l.record.MetricsServer }
 
 // Builder is the builder of the lab's components; nil for a lab that was
 // opened.

@@ -99,7 +99,7 @@ func TestNodesAt(t *testing.T) {
 // A node's files are about itself, and no key of the lab's authority is among them.
 func TestFilesOfNodes(t *testing.T) {
 	s := threeNodes(t)
-	own, keys, err := pkiFiles(s.Network, s.Nodes, testTime, false)
+	own, keys, err := pkiFiles(s.Network, s.Nodes, testTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,12 +150,6 @@ func TestFilesOfNodes(t *testing.T) {
 	one := testSpec(t)
 	if args := one.kubelet().args; slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--node-labels") }) {
 		t.Errorf("a single node has labels: %q", args)
-	}
-	if got, want := one.metrics().args, "--node-selector=kubernetes.io/hostname=lab"; !slices.Contains(got, want) {
-		t.Errorf("metrics-server: %q", got)
-	}
-	if got, want := s.metrics().args, "--node-selector=kubernetes.io/hostname in (lab-1,lab-2,lab-3)"; !slices.Contains(got, want) {
-		t.Errorf("metrics-server of several: %q", got)
 	}
 }
 

@@ -135,21 +135,15 @@ const (
 // keySet is the keys of one machine of a lab: files by name, and kubeconfigs by user.
 type keySet struct{ files, kubeconfigs map[string][]byte }
 
-// pkiFiles makes all keys and certificates of a lab: its own, with those of
-// metrics-server if requested, and those of each node by name. A single node's are among
-// the lab's; several nodes have only their own.
-func pkiFiles(addresses network, nodes []Node, now time.Time, metrics bool) (own keySet, ofNodes map[string]keySet, err error) {
+// pkiFiles makes all keys and certificates of a lab: its own, and those of each node by
+// name. A single node's are among the lab's; several nodes have only their own.
+func pkiFiles(addresses network, nodes []Node, now time.Time) (own keySet, ofNodes map[string]keySet, err error) {
 	ca, err := newAuthority("meshtrial lab", now)
 	if err != nil {
 		return own, nil, err
 	}
 	if own, err = ca.controlKeys(addresses); err != nil {
 		return own, nil, err
-	}
-	if metrics {
-		if err := addMetrics(addresses, ca, own.files, own.kubeconfigs); err != nil {
-			return own, nil, err
-		}
 	}
 	ofNodes = map[string]keySet{}
 	for _, n := range nodes {

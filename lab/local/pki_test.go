@@ -35,7 +35,7 @@ func parseCert(t *testing.T, data []byte) *x509.Certificate {
 
 func TestCertificates(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	keys, ofNodes, err := pkiFiles(testNetwork, testNodes, now, true)
+	keys, ofNodes, err := pkiFiles(testNetwork, testNodes, now)
 	if err != nil || len(ofNodes) > 0 {
 		t.Fatalf("%d sets of nodes' keys, %v", len(ofNodes), err)
 	}
@@ -65,10 +65,6 @@ func TestCertificates(t *testing.T) {
 		{"kubelet-server.crt", lab, "10.254.77.2", server, true},
 		{"kubelet-client.crt", lab, "", client, true},
 		{"kubelet-client.crt", lab, "", server, false},
-		{"metrics-server.crt", lab, "metrics-server.kube-system.svc", server, true},
-		{"metrics-server.crt", lab, "10.254.77.2", server, true},
-		{"metrics-server.crt", lab, "kubernetes.default.svc", server, false},
-		{"metrics-server.crt", lab, "", client, false},
 		{"front-proxy-client.crt", front, "", client, true},
 		{"front-proxy-client.crt", lab, "", client, false},
 	} {
@@ -98,23 +94,12 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("%s may do everything", name)
 		}
 	}
-	others, _, err := pkiFiles(testNetwork, testNodes, now, false)
+	again, _, err := pkiFiles(testNetwork, testNodes, now)
 	if err != nil {
 		t.Fatal(err)
-	}
-	again, plain := others.files, others.kubeconfigs
-	if again["metrics-server.key"] != nil || plain["metrics-server"] != nil || plain["admin"] == nil {
-		t.Error("a lab without metrics-server has keys of one, or none of its administrator's")
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfigs["metrics-server"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cert := parseCert(t, config.CertData); cert.Subject.CommonName != "metrics-server" || len(cert.Subject.Organization) > 0 {
-		t.Errorf("metrics-server is %v, with rights beside those of its own", cert.Subject)
 	}
 	for name := range files {
-		if strings.HasSuffix(name, ".key") && string(files[name]) == string(again[name]) {
+		if strings.HasSuffix(name, ".key") && string(files[name]) == string(again.files[name]) {
 			t.Errorf("%s is not random", name)
 		}
 	}

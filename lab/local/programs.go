@@ -2,21 +2,12 @@ package local
 
 import (
 	"os"
-	"slices"
 	"strings"
 )
 
 // programNames are the programs a lab is made of.
 var programNames = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
 	"containerd", "containerd-shim-runc-v2", "ctr", "runc", "nft", "kwok", "kubectl"}
-
-// programsOf are the programs of a lab with or without metrics-server.
-func programsOf(metrics bool) []string {
-	if metrics {
-		return append(slices.Clone(programNames), metricsServer)
-	}
-	return programNames
-}
 
 // nodeGOGC trades the memory of the node's own programs for CPU: they start sooner, and
 // disturb trials less.

@@ -80,7 +80,7 @@ func Requirements(ctx context.Context, o Options) []doctor.Line {
 
 // componentNames are the components that a lab is made of.
 func (o Options) componentNames() []string {
-	names := append([]string{"cni", "pause", "coredns", "ca-certificates", "istio-manifests"}, programsOf(o.MetricsServer)...)
+	names := append([]string{"cni", "pause", "coredns", "ca-certificates", "istio-manifests"}, programNames...)
 	if o.Official {
 		return names
 	}

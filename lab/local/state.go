@@ -50,8 +50,6 @@ type record struct {
 	UpSeconds float64        `json:"up_s,omitempty"` // how long Up took
 	Images    lab.Images     `json:"images"`
 
-	MetricsServer bool `json:"metrics_server,omitempty"`
-
 	Nodes []Node `json:"nodes,omitempty"`
 }
 

@@ -158,7 +158,7 @@ func refuse(lines []doctor.Line) error {
 // gather makes the lab's components and images.
 func (u *starter) gather(ctx context.Context) error {
 	var err error
-	if u.set, err = u.builder.Ensure(ctx, append([]string{"cni"}, programsOf(u.o.MetricsServer)...)...); err != nil {
+	if u.set, err = u.builder.Ensure(ctx, append([]string{"cni"}, programNames...)...); err != nil {
 		return err
 	}
 	envoys := append([]string{components.DefaultEnvoy}, u.o.EnvoyVersions...)
@@ -240,7 +240,7 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 	u.record = &record{
 		Schema: recordSchema, ID: id, Phase: phaseStarting, BootID: bootID(), Started: u.began.UTC(),
 		HostInterface: hostInterface(id), Network: addresses, Cgroup: "/meshtrial-" + id, ImageStore: store.dir, Images: u.imagesOf(),
-		ForRun: owner, MetricsServer: u.o.MetricsServer, Nodes: addresses.nodesAt(u.places),
+		ForRun: owner, Nodes: addresses.nodesAt(u.places),
 	}
 	if err := u.note(); err != nil {
 		return nil, err
@@ -284,8 +284,7 @@ func (u *starter) say(format string, args ...any) {
 	u.o.Progress(fmt.Sprintf("%s (%.1f s)", fmt.Sprintf(format, args...), time.Since(u.began).Seconds()))
 }
 
-// installBasics makes the lab a usable cluster: the node's own rights, DNS, and
-// what `kubectl top` asks if that is wanted.
+// installBasics makes the lab a usable cluster: the node's own rights and DNS.
 func (u *starter) installBasics(ctx context.Context, l *Lab) error {
 	applier, err := lab.NewApplier(l.config)
 	if err != nil {
@@ -296,11 +295,6 @@ func (u *starter) installBasics(ctx context.Context, l *Lab) error {
 	}
 	if err := applier.Apply(ctx, coreDNS(components.CoreDNSRef, l.record.Network.dns().String(), len(l.record.Nodes))); err != nil {
 		return err
-	}
-	if u.o.MetricsServer {
-		if err := u.installMetrics(ctx, applier, l.config); err != nil {
-			return err
-		}
 	}
 	client, err := kubernetes.NewForConfig(l.config)
 	if err != nil {
@@ -346,12 +340,12 @@ func (u *starter) spec() (*spec, error) {
 	s := &spec{
 		ID: u.record.ID, Dir: u.paths.dir(u.record.ID), ImageStore: u.record.ImageStore, Network: u.record.Network, Cgroup: u.record.Cgroup,
 		Programs: map[string]components.Program{}, CNI: u.set.Dir("cni"), Images: u.images, Pause: components.PauseRef, Audit: u.o.Audit,
-		MetricsServer: u.o.MetricsServer, Ambient: u.o.Ambient, Nodes: u.record.Nodes,
+		Ambient: u.o.Ambient, Nodes: u.record.Nodes,
 	}
 	if !s.several() {
 		s.Self = s.Nodes[0]
 	}
-	for _, name := range programsOf(u.o.MetricsServer) {
+	for _, name := range programNames {
 		program, ok := u.set.Program(name)
 		if !ok {
 			return nil, fmt.Errorf("the components have no program %s", name)
@@ -365,7 +359,7 @@ func (u *starter) spec() (*spec, error) {
 // writeFiles writes init's files and the administrator's kubeconfig, which it also
 // returns as a client configuration.
 func (u *starter) writeFiles(s *spec) (*rest.Config, error) {
-	keys, ofNodes, err := pkiFiles(s.Network, s.Nodes, u.began, s.MetricsServer)
+	keys, ofNodes, err := pkiFiles(s.Network, s.Nodes, u.began)
 	if err != nil {
 		return nil, err
 	}
