@@ -31,14 +31,14 @@ func (o *RunOptions) machineRemarks(ctx context.Context) ([]string, error) {
 	}
 	o.Progress.Say("checking the machine")
 	defer o.Progress.Clear()
-	facts, err := doctor.Gather(ctx, os.DirFS("/"), doctor.ThisHost{})
+	lines, _, err := doctor.Check(ctx, os.DirFS("/"), doctor.ThisHost{})
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
 		return []string{fmt.Sprintf("whether the machine is fit to measure is unknown: %v", err)}, nil
 	}
-	return doctor.Remarks(doctor.JudgeMachine(facts)), nil
+	return doctor.Remarks(lines), nil
 }
 
 // openLab opens the lab, or starts one.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -25,14 +24,14 @@ func newDoctorCommand(env *Env) *cobra.Command {
 			"Exit codes: 0 no failure, 1 a failure.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			facts, err := doctor.Gather(cmd.Context(), os.DirFS("/"), doctor.ThisHost{})
+			lines, tools, err := doctor.Check(cmd.Context(), os.DirFS("/"), doctor.ThisHost{})
 			if err != nil {
 				return err
 			}
-			lines := doctor.Judge(facts)
 			if !measureOnly {
-				lines = merge(lines, local.Requirements(cmd.Context(), local.Options{}))
+				lines = append(lines, local.Requirements(cmd.Context(), local.Options{})...)
 			}
+			lines = append(lines, tools...)
 			worst := doctor.Worst(lines)
 			if asJSON {
 				if err := writeJSON(env.Stdout, struct {
@@ -54,27 +53,6 @@ func newDoctorCommand(env *Env) *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the lines as JSON")
 	cmd.Flags().BoolVar(&measureOnly, "no-lab", false, "skip checks that only a local lab needs")
 	return cmd
-}
-
-// merge puts the lab's lines before those of tools that no lab needs. Where both have a line
-// of one name, the worse one stays, at the place of the first.
-func merge(machine, lab []doctor.Line) []doctor.Line {
-	out := slices.Clone(machine)
-	tools := slices.IndexFunc(out, func(line doctor.Line) bool { return line.Name == "perf" })
-	if tools < 0 {
-		tools = len(out)
-	}
-	for _, line := range lab {
-		same := slices.IndexFunc(out, func(other doctor.Line) bool { return other.Name == line.Name })
-		switch {
-		case same < 0:
-			out = slices.Insert(out, tools, line)
-			tools++
-		case out[same].Status == doctor.OK && line.Status != doctor.OK || line.Status == doctor.Failure:
-			out[same] = line
-		}
-	}
-	return out
 }
 
 // printLines prints a table, with what mends a line below it.

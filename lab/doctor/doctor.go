@@ -1,12 +1,19 @@
 // Package doctor says whether a machine is fit to measure on.
 //
-// [Gather] reads facts from a root file system (/proc, /sys, /etc) and from
-// a [Host], which answers what only a live machine can: which programs are
-// on the path, how late a timer wakes, who used CPU over the last second.
-// [Judge] turns those [Facts] into [Line]s, each ok, warning or failure with
-// what mends it, and touches nothing. Tests give a made-up file system and
-// host.
+//	root file system (/proc, /sys) + [Host], twice a second apart -> sight -> [Line]s
+//
+// A line is ok or a warning: what a local lab cannot do without is checked by
+// package lab/local (Requirements), which reports lines of the same shape.
 package doctor
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Status of a line.
 const (
@@ -16,8 +23,7 @@ const (
 )
 
 // Line is one fact about a machine: whether it is as meshtrial needs it, and
-// if not, the command or the advice that mends it. Other packages report
-// what they need of a machine in the same shape.
+// if not, the command or the advice that mends it.
 type Line struct {
 	Name   string `json:"name"`           // short: "cgroups", "file limit"
 	Status string `json:"status"`         // OK, Warning or Failure
@@ -39,8 +45,248 @@ func Worst(lines []Line) string {
 	return worst
 }
 
-func ok(name, detail string) Line { return Line{Name: name, Status: OK, Detail: detail} }
+// Remarks are the lines that are not ok, in words, for a run's record.
+func Remarks(lines []Line) []string {
+	var out []string
+	for _, line := range lines {
+		if line.Status != OK {
+			out = append(out, line.Name+": "+line.Detail)
+		}
+	}
+	return out
+}
 
-func warn(name, detail, mend string) Line {
-	return Line{Name: name, Status: Warning, Detail: detail, Mend: mend}
+// Limits beyond which a line is a warning. Such a machine still measures, with more
+// noise; the validity checks of each trial decide whether it may be believed.
+const (
+	enoughCores  = 4 // generator, two proxies and worker each have one
+	fewestCores  = 2
+	wakeLimit    = time.Millisecond // p99
+	busyLimit    = 0.10
+	waitLimit    = 0.05
+	stealLimit   = 0.01
+	stealTooMuch = 0.10
+	busyProcess  = 0.05 // of a core: named in the report
+)
+
+// check is one line. Its function returns what was seen and, of what is not as it should
+// be, what mends it.
+type check struct {
+	name string
+	look func(*sight) (detail, mend string)
+}
+
+// ofMachine say how far figures measured here and now can be trusted, ofTools what helps
+// to measure.
+var (
+	ofMachine = []check{{"cores", cores}, {"clock source", clock}, {"frequency scaling", scaling}, {"turbo", turbo}, {"SMT", smt},
+		{"wake-up", wakeUp}, {"steal time", steal}, {"pressure", pressure}, {"what else runs", others}}
+	ofTools = []check{{"containers", engines}, {"perf", perf},
+		{"make", tool("not found", "make")},
+		{"browser", tool("no Chromium: make test skips looking at the report in a browser", "chromium", "google-chrome", "chromium-browser")},
+		{"npm", tool("not found: make test skips the page's own tests", "npm")}}
+)
+
+// Check returns the lines about the machine, for which it watches it for [SampleTime], and
+// those about tools. root is the file system at "/". It fails only when ctx ends.
+func Check(ctx context.Context, root fs.FS, host Host) (machine, tools []Line, err error) {
+	s, err := look(ctx, root, host)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.lines(ofMachine), s.lines(ofTools), nil
+}
+
+func (s *sight) lines(checks []check) []Line {
+	var out []Line
+	for _, c := range checks {
+		line := Line{Name: c.name, Status: OK}
+		if line.Detail, line.Mend = c.look(s); line.Mend != "" {
+			line.Status = Warning
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func cores(s *sight) (detail, mend string) {
+	detail = fmt.Sprintf("%d x %s", s.machine.CPUs, s.machine.CPUModel)
+	switch {
+	case s.machine.CPUs >= enoughCores:
+		return detail, ""
+	case s.machine.CPUs >= fewestCores:
+		return detail + ": generator, proxies and worker share them, so high rates measure waiting for a CPU",
+			fmt.Sprintf("use a machine with %d cores or more, or keep to rates that leave CPUs idle", enoughCores)
+	}
+	return detail + ": whatever is measured waits for what measures it", fmt.Sprintf("use a machine with at least %d cores", fewestCores)
+}
+
+func clock(s *sight) (detail, mend string) {
+	const folder = "sys/devices/system/clocksource/clocksource0/"
+	now := s.line(folder + "current_clocksource")
+	switch now {
+	case "":
+		return "not known", "mount sysfs at /sys"
+	case "tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter":
+		return now + ", read without a system call", ""
+	}
+	mend = "boot with a usable time stamp counter"
+	there := strings.Fields(s.line(folder + "available_clocksource"))
+	for _, better := range []string{"kvm-clock", "tsc"} { // the last one wins
+		if slices.Contains(there, better) {
+			mend = "echo " + better + " > /" + folder + "current_clocksource"
+		}
+	}
+	return now + " needs a system call for each reading of the time", mend
+}
+
+func scaling(s *sight) (detail, mend string) {
+	files, _ := fs.Glob(s.root, "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
+	var governors []string
+	for _, file := range files {
+		governors = append(governors, s.line(file))
+	}
+	slices.Sort(governors)
+	switch governors = slices.Compact(governors); {
+	case len(governors) == 0:
+		return "none visible", ""
+	case len(governors) == 1 && governors[0] == "performance":
+		return "governor performance", ""
+	}
+	return "governor " + strings.Join(governors, ", ") + ": CPU time per request depends on the load",
+		"for g in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo performance > $g; done"
+}
+
+func turbo(s *sight) (detail, mend string) {
+	for _, control := range []struct{ file, on, off string }{
+		{"sys/devices/system/cpu/intel_pstate/no_turbo", "0", "1"}, {"sys/devices/system/cpu/cpufreq/boost", "1", "0"},
+	} {
+		switch s.line(control.file) {
+		case control.on:
+			return "on: speed depends on temperature and on how many cores are busy", "echo " + control.off + " > /" + control.file
+		case control.off:
+			return "off", ""
+		}
+	}
+	return "no control visible", ""
+}
+
+func smt(s *sight) (detail, mend string) {
+	if s.line("sys/devices/system/cpu/smt/active") == "1" {
+		return "on: a core's two threads slow each other down", "echo off > /sys/devices/system/cpu/smt/control"
+	}
+	return "off, or not visible", ""
+}
+
+func wakeUp(s *sight) (detail, mend string) {
+	if s.wakeErr != nil {
+		return fmt.Sprintf("not measured: %v", s.wakeErr), "run meshtrial doctor again on a quiet machine"
+	}
+	p50, p99 := s.late[len(s.late)/2], s.late[len(s.late)*99/100]
+	detail = fmt.Sprintf("a sleep of 1 ms ends %d us late (p50), %d us (p99)", p50.Microseconds(), p99.Microseconds())
+	if p99 > wakeLimit {
+		return detail, "end what else runs; on a virtual machine, use one with CPUs of its own"
+	}
+	return detail, ""
+}
+
+func steal(s *sight) (detail, mend string) {
+	_, ratio, err := s.busy()
+	if err != nil {
+		return fmt.Sprintf("not known: %v", err), "mount procfs at /proc"
+	}
+	detail, mend = fmt.Sprintf("%.1f%% over %.0f s", 100*ratio, SampleTime.Seconds()), "use a machine with CPUs of its own"
+	switch {
+	case ratio > stealTooMuch:
+		return detail + ": the hypervisor gives the CPUs to others, so nothing measured here is of use", mend
+	case ratio > stealLimit:
+		return detail + ": the hypervisor gives the CPUs to others at times", mend
+	}
+	return detail, ""
+}
+
+func pressure(s *sight) (detail, mend string) {
+	var waits []string
+	for _, of := range []struct{ file, words string }{{"cpu", "CPU"}, {"memory", "memory"}, {"io", "disk"}} {
+		ratio, err := s.waited(of.file)
+		if err != nil {
+			return "the kernel has no PSI, or it is turned off: reports cannot say whether tasks waited", "boot with psi=1; without effect, use a kernel built with CONFIG_PSI"
+		}
+		waits = append(waits, fmt.Sprintf("%s %.1f%%", of.words, 100*ratio))
+		if ratio > waitLimit {
+			mend = "end what else runs (next line)"
+		}
+	}
+	return fmt.Sprintf("some task waited for %s of %.0f s", strings.Join(waits, ", "), SampleTime.Seconds()), mend
+}
+
+func others(s *sight) (detail, mend string) {
+	ratio, _, _ := s.busy() // an unreadable /proc/stat is in the line on steal time
+	busiest := s.busiest()
+	var names []string
+	for _, p := range busiest {
+		if p.cores < busyProcess || len(names) == 5 {
+			break
+		}
+		where := ""
+		if nested(s.root, p.pid) {
+			where = ", in a container or lab"
+		}
+		names = append(names, fmt.Sprintf("%s (%d%s) %.0f%%", p.command, p.pid, where, 100*p.cores))
+	}
+	detail = fmt.Sprintf("CPUs %.0f%% busy", 100*ratio)
+	if len(names) > 0 {
+		detail += ": " + strings.Join(names, ", ") + " of a core"
+	}
+	switch {
+	case ratio <= busyLimit:
+		return detail, ""
+	case len(names) > 0:
+		return detail, fmt.Sprintf("end it, or wait until it has ended: ps -fp %d", busiest[0].pid)
+	}
+	return detail, "find out what keeps the CPUs busy: top"
+}
+
+// engines warns of container engines that run outside of a lab.
+func engines(s *sight) (detail, mend string) {
+	var names []string
+	for pid, p := range s.after.processes {
+		if slices.Contains([]string{"dockerd", "containerd", "kubelet", "crio", "podman", "k3s", "k0s"}, p.Command) && !nested(s.root, pid) {
+			names = append(names, p.Command)
+		}
+	}
+	if len(names) == 0 {
+		return "no engine runs, and none is needed", ""
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return strings.Join(names, ", ") + " run outside of the lab and may start work at any time", "stop them while you measure: systemctl stop " + strings.Join(names, " ")
+}
+
+func perf(s *sight) (detail, mend string) {
+	path, err := s.host.LookPath("perf")
+	if err != nil {
+		return "not installed: profiles of the proxies are not possible", "apt-get install linux-perf"
+	}
+	paranoid := s.line("proc/sys/kernel/perf_event_paranoid")
+	if s.host.UID() != 0 && paranoid != "" && !slices.Contains([]string{"-1", "0", "1"}, paranoid) {
+		return "perf_event_paranoid is " + paranoid + " and this is not root", "sysctl kernel.perf_event_paranoid=1"
+	}
+	counters := "hardware counters"
+	if _, err := fs.Stat(s.root, "sys/bus/event_source/devices/cpu"); err != nil {
+		counters = "software clock only"
+	}
+	return fmt.Sprintf("%s, %s, perf_event_paranoid %s", path, counters, paranoid), ""
+}
+
+// tool looks for one of several programs, which the package of the first name has.
+func tool(missing string, names ...string) func(*sight) (detail, mend string) {
+	return func(s *sight) (detail, mend string) {
+		for _, name := range names {
+			if path, err := s.host.LookPath(name); err == nil {
+				return path, ""
+			}
+		}
+		return missing, "apt-get install " + names[0]
+	}
 }

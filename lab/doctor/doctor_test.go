@@ -1,8 +1,6 @@
 package doctor
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"io/fs"
@@ -15,12 +13,11 @@ import (
 
 // fakeHost is a machine made of answers.
 type fakeHost struct {
-	uid        int
-	programs   []string
-	soft, hard uint64
-	late       []time.Duration
-	lateErr    error
-	during     func() // what happens while Gather watches
+	uid      int
+	programs []string
+	late     []time.Duration
+	lateErr  error
+	during   func() // what happens while the machine is watched
 }
 
 func (h fakeHost) UID() int { return h.uid }
@@ -32,7 +29,6 @@ func (h fakeHost) LookPath(name string) (string, error) {
 	}
 	return "", fs.ErrNotExist
 }
-func (h fakeHost) FileLimit() (uint64, uint64, error) { return h.soft, h.hard, nil }
 func (h fakeHost) WakeLatency(context.Context, int) ([]time.Duration, error) {
 	return h.late, h.lateErr
 }
@@ -45,16 +41,6 @@ func (h fakeHost) Sleep(ctx context.Context, _ time.Duration) error {
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
-func packed(text string) string {
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	_, _ = w.Write([]byte(text))
-	_ = w.Close()
-	return b.String()
-}
-
-const kernelNeeds = "CONFIG_NF_TABLES=y\nCONFIG_NF_NAT=m\nCONFIG_NF_CONNTRACK=y\nCONFIG_NFT_COMPAT=y\nCONFIG_NETFILTER_XT_TARGET_REDIRECT=m\nCONFIG_NETFILTER_XT_MATCH_OWNER=y\n# CONFIG_X is not set\n"
-
 // process is a line of /proc/PID/stat.
 func process(pid, command, ticks string) *fstest.MapFile {
 	return file(pid + " (" + command + ") S 1 1 1 0 -1 0 0 0 0 0 " + ticks + " 0 0 0 20 0 1 0 777 1000 50 0 0")
@@ -64,9 +50,6 @@ func process(pid, command, ticks string) *fstest.MapFile {
 func fit() (fstest.MapFS, fakeHost) {
 	root := fstest.MapFS{
 		"proc/cpuinfo":                        file(strings.Repeat("processor : 0\nmodel name : Good CPU\nflags : fpu tsc\n\n", 8)),
-		"proc/meminfo":                        file("MemTotal: 33554432 kB\nMemAvailable: 30000000 kB\n"),
-		"proc/mounts":                         file("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
-		"proc/config.gz":                      file(packed(kernelNeeds)),
 		"proc/stat":                           file("cpu  100 0 50 10000 0 0 0 0 0 0\ncpu0 100 0 50 10000 0 0 0 0 0 0\n"),
 		"proc/sys/kernel/osrelease":           file("6.1.0\n"),
 		"proc/sys/kernel/perf_event_paranoid": file("2\n"),
@@ -74,7 +57,6 @@ func fit() (fstest.MapFS, fakeHost) {
 		"proc/pressure/memory":                file("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"),
 		"proc/pressure/io":                    file("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"),
 		"proc/1/stat":                         process("1", "init", "5 5"),
-		"sys/fs/cgroup/cpu.stat":              file("usage_usec 5\nuser_usec 3\nsystem_usec 2\n"),
 		"sys/devices/system/clocksource/clocksource0/current_clocksource":   file("tsc\n"),
 		"sys/devices/system/clocksource/clocksource0/available_clocksource": file("tsc hpet\n"),
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor":              file("performance\n"),
@@ -84,18 +66,18 @@ func fit() (fstest.MapFS, fakeHost) {
 	}
 	return root, fakeHost{
 		programs: []string{"make", "chromium", "npm", "perf"},
-		soft:     1024, hard: 1 << 20, late: []time.Duration{30_000, 50_000, 90_000},
+		late:     []time.Duration{30_000, 50_000, 90_000},
 	}
 }
 
 func judge(t *testing.T, root fstest.MapFS, host fakeHost) map[string]Line {
 	t.Helper()
-	facts, err := Gather(t.Context(), root, host)
-	if err != nil {
-		t.Fatal(err)
+	machine, tools, err := Check(t.Context(), root, host)
+	if err != nil || len(machine) != len(ofMachine) || len(tools) != len(ofTools) {
+		t.Fatalf("%d lines of the machine, %d of tools, %v", len(machine), len(tools), err)
 	}
 	out := map[string]Line{}
-	for _, line := range Judge(facts) {
+	for _, line := range append(machine, tools...) {
 		if _, taken := out[line.Name]; taken {
 			t.Errorf("two lines are named %q", line.Name)
 		}
@@ -103,9 +85,6 @@ func judge(t *testing.T, root fstest.MapFS, host fakeHost) map[string]Line {
 		if line.Detail == "" || (line.Status != OK) != (line.Mend != "") {
 			t.Errorf("line without a detail, or not ok without a mend, or ok with one: %+v", line)
 		}
-	}
-	if len(out) == 0 {
-		t.Fatal("nothing was judged")
 	}
 	return out
 }
@@ -135,9 +114,6 @@ func TestEachFaultIsNamed(t *testing.T) {
 		"two cores": {func(r fstest.MapFS, _ *fakeHost) {
 			r["proc/cpuinfo"] = file("processor : 0\nmodel name : x\nprocessor : 1\n")
 		}, "cores", Warning, "2 x", "4 cores", ""},
-		"little memory": {func(r fstest.MapFS, _ *fakeHost) {
-			r["proc/meminfo"] = file("MemTotal: 4000000 kB\nMemAvailable: 3000000 kB\n")
-		}, "memory", Warning, "2.9 GB available", "larger", ""},
 		"hpet": {func(r fstest.MapFS, _ *fakeHost) {
 			r["sys/devices/system/clocksource/clocksource0/current_clocksource"] = file("hpet\n")
 		}, "clock source", Warning, "hpet", "echo tsc", ""},
@@ -165,12 +141,7 @@ func TestEachFaultIsNamed(t *testing.T) {
 			delete(r, "proc/pressure/cpu")
 			delete(r, "proc/pressure/memory")
 			delete(r, "proc/pressure/io")
-		}, "pressure", Warning, "no PSI", "CONFIG_PSI", ""},
-		"PSI off": {func(r fstest.MapFS, _ *fakeHost) {
-			for _, name := range []string{"cpu", "memory", "io"} {
-				r["proc/pressure/"+name] = file("")
-			}
-		}, "pressure", Warning, "turned off", "psi=1", ""},
+		}, "pressure", Warning, "no PSI", "psi=1", ""},
 		"busy": {func(r fstest.MapFS, h *fakeHost) {
 			r["proc/77/stat"] = process("77", "my (odd) job", "100 100")
 			r["proc/78/stat"] = process("78", "envoy", "100 100")
@@ -186,10 +157,8 @@ func TestEachFaultIsNamed(t *testing.T) {
 			r["proc/91/stat"] = process("91", "kubelet", "1 1")
 			r["proc/91/status"] = file("NSpid:\t91\t7\n") // a lab's own
 		}, "containers", Warning, "dockerd run", "systemctl stop dockerd", ""},
-		"no perf":   {func(_ fstest.MapFS, h *fakeHost) { h.programs = h.programs[:3] }, "perf", Warning, "not installed", "linux-perf", ""},
-		"few files": {func(_ fstest.MapFS, h *fakeHost) { h.soft, h.hard = 1024, 4096 }, "file limit", Warning, "4096", "ulimit", ""},
-		"no files":  {func(_ fstest.MapFS, h *fakeHost) { h.soft, h.hard = 256, 256 }, "file limit", Warning, "256", "ulimit", ""},
-		"no proc":   {func(r fstest.MapFS, _ *fakeHost) { delete(r, "proc/stat") }, "steal time", Warning, "not known", "mount", ""},
+		"no perf": {func(_ fstest.MapFS, h *fakeHost) { h.programs = h.programs[:3] }, "perf", Warning, "not installed", "linux-perf", ""},
+		"no proc": {func(r fstest.MapFS, _ *fakeHost) { delete(r, "proc/stat") }, "steal time", Warning, "not known", "mount", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, host := fit()
@@ -221,41 +190,18 @@ func TestCancelled(t *testing.T) {
 	root, host := fit()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Gather(ctx, root, host); !errors.Is(err, context.Canceled) {
+	if _, _, err := Check(ctx, root, host); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestWorstAndRemarks(t *testing.T) {
-	lines := []Line{ok("a", "fine"), warn("b", "so so", "do"), {Name: "c", Status: Failure, Detail: "bad", Mend: "do"}}
+	lines := []Line{{Name: "a", Status: OK, Detail: "fine"}, {Name: "b", Status: Warning, Detail: "so so", Mend: "do"}, {Name: "c", Status: Failure, Detail: "bad", Mend: "do"}}
 	if Worst(nil) != OK || Worst(lines[:2]) != Warning || Worst(lines) != Failure {
 		t.Error("worst")
 	}
 	if got := Remarks(lines); len(got) != 2 || got[0] != "b: so so" {
 		t.Errorf("%q", got)
-	}
-}
-
-// What goes into a report is about the machine, not about tools that are
-// missing.
-func TestJudgeMachine(t *testing.T) {
-	root, host := fit()
-	facts, err := Gather(t.Context(), root, host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, machine := Judge(facts), JudgeMachine(facts)
-	names := map[string]bool{}
-	for i, line := range machine {
-		names[line.Name] = true
-		if all[i] != line {
-			t.Errorf("line %d: %+v and %+v", i, all[i], line)
-		}
-	}
-	for name, want := range map[string]bool{"cores": true, "steal time": true, "pressure": true, "what else runs": true, "clock source": true, "make": false, "perf": false, "containers": false} {
-		if names[name] != want {
-			t.Errorf("%s: %v, want %v", name, names[name], want)
-		}
 	}
 }
 
@@ -269,19 +215,4 @@ func TestThisHost(t *testing.T) {
 			t.Errorf("woke %v early", -d)
 		}
 	}
-	if soft, hard, err := (ThisHost{}).FileLimit(); err != nil || soft == 0 || hard < soft {
-		t.Errorf("%d, %d, %v", soft, hard, err)
-	}
-}
-
-func FuzzKernelConfig(f *testing.F) {
-	f.Add([]byte(packed(kernelNeeds)))
-	f.Add([]byte(kernelNeeds))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		for name := range kernelConfig(fstest.MapFS{"proc/config.gz": &fstest.MapFile{Data: data}}, "") {
-			if strings.ContainsAny(name, "=\n") {
-				t.Error(name)
-			}
-		}
-	})
 }

@@ -23,8 +23,10 @@ import (
 const (
 	needDisk   = 2 << 30 // bytes, in the state and the cache folder
 	needMemory = 3 << 30 // bytes available; the lab with istiod takes 1.5 GB
+	wantMemory = 6 << 30 // what building the components takes
 	nodeMemory = 1 << 29 // for each node beyond the first
 	needFiles  = 4096    // open files
+	wantFiles  = 16384   // for thousands of connections
 	needMajor  = 5       // kernel, for kube-proxy's nftables mode
 	needMinor  = 13
 )
@@ -46,7 +48,7 @@ type machine struct {
 }
 
 // Requirements checks whether this machine can run a local lab, with advice on what it
-// lacks. [Up] refuses a machine with a failure among the lines, and `doctor` prints them.
+// lacks. [Up] refuses a machine with a failure among the lines; `doctor` prints all of them.
 // Nothing it changes outlives the call, apart from modules that the kernel loads.
 func Requirements(ctx context.Context, o Options) []doctor.Line {
 	m := machine{
@@ -121,11 +123,7 @@ func (m machine) check(state, cache string) []doctor.Line {
 		detail, err := m.disk(folder.dir)
 		add(folder.name, detail, "free some space, or set XDG_STATE_HOME and MESHTRIAL_CACHE to folders on another disk", err)
 	}
-	detail, err := m.memory()
-	add("memory", detail, "end other programs, or use a larger machine", err)
-	if files := m.files(); files < needFiles {
-		add("file limit", "", "ulimit -n 20000", fmt.Errorf("%d open files allowed, %d needed", files, needFiles))
-	}
+	lines = append(lines, m.memory(), m.fileLimit())
 	needs, err := m.components()
 	if err != nil {
 		add("components", "", errs.Hint(err), err)
@@ -223,20 +221,39 @@ func (m machine) disk(dir string) (string, error) {
 	}
 }
 
-func (m machine) memory() (string, error) {
+func (m machine) memory() doctor.Line {
+	line := doctor.Line{Name: "memory", Status: doctor.Failure, Mend: "end other programs, or use a larger machine"}
 	data, err := os.ReadFile(filepath.Join(m.root, "proc/meminfo"))
-	if err != nil {
-		return "", err
-	}
 	available := procfs.ParseMeminfo(data)["MemAvailable"]
-	if available == 0 {
-		return "", errors.New("/proc/meminfo has no MemAvailable")
-	}
 	text := fmt.Sprintf("%.1f GB available", float64(available)/(1<<30))
-	if need := int64(needMemory + (m.nodes-1)*nodeMemory); available < need {
-		return "", fmt.Errorf("%s, %.3g GB needed", text, float64(need)/(1<<30))
+	switch need := int64(needMemory + (m.nodes-1)*nodeMemory); {
+	case err != nil:
+		line.Detail = err.Error()
+	case available == 0:
+		line.Detail = "/proc/meminfo has no MemAvailable"
+	case available < need:
+		line.Detail = fmt.Sprintf("%s, %.3g GB needed", text, float64(need)/(1<<30))
+	case available < wantMemory:
+		line.Status, line.Detail = doctor.Warning, fmt.Sprintf("%s; building the components takes up to %d GB", text, wantMemory>>30)
+	default:
+		return doctor.Line{Name: line.Name, Status: doctor.OK, Detail: text}
 	}
-	return text, nil
+	return line
+}
+
+func (m machine) fileLimit() doctor.Line {
+	files := m.files()
+	line := doctor.Line{Name: "file limit", Status: doctor.OK, Detail: fmt.Sprintf("%d open files", files)}
+	switch {
+	case files < needFiles:
+		line.Status, line.Detail = doctor.Failure, fmt.Sprintf("%d open files allowed, %d needed", files, needFiles)
+	case files < wantFiles:
+		line.Status, line.Detail = doctor.Warning, line.Detail+": thousands of connections need more"
+	}
+	if line.Status != doctor.OK {
+		line.Mend = fmt.Sprintf("ulimit -Hn %d", wantFiles)
+	}
+	return line
 }
 
 func kernelRelease() string {

@@ -74,7 +74,7 @@ func TestRequirements(t *testing.T) {
 			put(t, m.root+"/proc/meminfo", "MemAvailable: 4000000 kB\n")
 		}, "memory", "4 GB needed"},
 		{"odd memory", func(m *machine) { put(t, m.root+"/proc/meminfo", "") }, "memory", "MemAvailable"},
-		{"few files", func(m *machine) { m.files = func() uint64 { return 256 } }, "file limit", "256"},
+		{"few files", func(m *machine) { m.files = func() uint64 { return 256 } }, "file limit", "256 open files allowed, 4096 needed"},
 	} {
 		m := fitMachine(t)
 		test.damage(&m)
