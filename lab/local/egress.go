@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"strings"
@@ -105,10 +106,16 @@ func (h hostNetwork) dialIP(ctx context.Context, network, address string) (net.C
 
 // serve answers until the listener is closed.
 func (e *egress) serve(listener net.Listener) error {
-	forward := &http.Transport{
-		DialContext:       e.dial,
-		Proxy:             func(r *http.Request) (*url.URL, error) { return e.upstream(r.URL) },
-		DisableKeepAlives: true,
+	plain := &httputil.ReverseProxy{ // to registries without TLS
+		Rewrite: func(*httputil.ProxyRequest) {}, // what is asked for is in the request's line
+		Transport: &http.Transport{
+			DialContext:       e.dial,
+			Proxy:             func(r *http.Request) (*url.URL, error) { return e.upstream(r.URL) },
+			DisableKeepAlives: true,
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		},
 	}
 	server := &http.Server{
 		ReadHeaderTimeout: egressPatience,
@@ -117,7 +124,7 @@ func (e *egress) serve(listener net.Listener) error {
 				e.connect(w, r)
 				return
 			}
-			e.plain(w, r, forward)
+			plain.ServeHTTP(w, r)
 		}),
 	}
 	return server.Serve(listener)
@@ -210,24 +217,6 @@ func proxyAddress(proxy *url.URL) string {
 		port = "80"
 	}
 	return net.JoinHostPort(proxy.Hostname(), port)
-}
-
-// plain forwards a request to a registry without TLS.
-func (e *egress) plain(w http.ResponseWriter, r *http.Request, forward *http.Transport) {
-	out := r.Clone(r.Context())
-	out.RequestURI = ""
-	out.Header.Del("Proxy-Connection")
-	response, err := forward.RoundTrip(out)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-		return
-	}
-	defer response.Body.Close()
-	for name, values := range response.Header {
-		w.Header()[name] = values
-	}
-	w.WriteHeader(response.StatusCode)
-	io.Copy(w, response.Body)
 }
 
 // hostProxy is the proxy that the environment names.

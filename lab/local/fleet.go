@@ -3,7 +3,6 @@ package local
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -95,11 +94,10 @@ func (m *member) launch() (<-chan error, error) {
 	if err := f.groups.create(s.Cgroup, nodeShare); err != nil {
 		return nil, err
 	}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	ours, theirs, err := controlPair()
 	if err != nil {
 		return nil, err
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "control of node "+name), os.NewFile(uintptr(fds[1]), "control")
 	pid, ended, err := f.init.sup.start(process{
 		name: "node-" + name, path: "/proc/self/exe", args: []string{"lab-node", s.Dir.spec()}, env: os.Environ(), files: []*os.File{theirs},
 		flags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
@@ -117,7 +115,7 @@ func (m *member) launch() (<-chan error, error) {
 	registry, err := m.connect(pid)
 	go m.await(ended, ours, registry, gone) // ends with the node
 	if err == nil {
-		_, err = ours.Write([]byte(`{"event":"` + eventGo + `"}` + "\n"))
+		err = sendEvent(ours, event{Event: eventGo})
 	}
 	if err != nil {
 		unix.Kill(pid, unix.SIGKILL)
@@ -129,7 +127,7 @@ func (m *member) launch() (<-chan error, error) {
 	go func() {         // ends once the API answers, or with the node
 		select {
 		case <-f.api:
-			ours.Write([]byte(`{"event":"` + eventAPI + `"}` + "\n"))
+			_ = sendEvent(ours, event{Event: eventAPI}) // the node may have ended
 		case <-gone:
 		}
 	}()
@@ -165,14 +163,9 @@ func (m *member) connect(pid int) (registry net.Listener, err error) {
 func follow(control *os.File, up chan<- error) {
 	lines := bufio.NewReader(control)
 	for {
-		line, err := lines.ReadBytes('\n')
+		e, err := readEvent(lines)
 		if err != nil {
 			return // it ended, which says more
-		}
-		var e event
-		if err := json.Unmarshal(line, &e); err != nil {
-			up <- fmt.Errorf("it said %q: %w", line, err)
-			return
 		}
 		switch e.Event {
 		case eventUp:

@@ -24,23 +24,6 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
-// event is a line between init and the Up that started it.
-type event struct {
-	Event string `json:"event"`
-	Text  string `json:"text,omitempty"`
-}
-
-// Events. Up sends go when the namespaces are ready for init, and stay when init may
-// outlive Up.
-const (
-	eventGo     = "go"
-	eventStay   = "stay"
-	eventSay    = "say"    // progress for people
-	eventAPI    = "api"    // the API answers
-	eventUp     = "up"     // every component has been started
-	eventFailed = "failed" // init ends
-)
-
 // File descriptors that init inherits.
 const (
 	fdControl   = 3 // events, both ways
@@ -106,28 +89,10 @@ func readSpec(path string) (*spec, error) {
 	return s, nil
 }
 
-// expect reads events until the one that is wanted.
-func expect(lines *bufio.Reader, want string) error {
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return err
-		}
-		var e event
-		if err := json.Unmarshal(line, &e); err != nil {
-			return err
-		}
-		if e.Event == want {
-			return nil
-		}
-	}
-}
-
 func (n *node) send(e event) {
-	data, _ := json.Marshal(e)
 	n.mu.Lock()
-	n.control.Write(append(data, '\n'))
-	n.mu.Unlock()
+	defer n.mu.Unlock()
+	_ = sendEvent(n.control, e) // Up may have ended
 }
 
 func (n *node) say(format string, args ...any) {

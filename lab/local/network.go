@@ -152,21 +152,29 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: net.IP(p.Addr().AsSlice()), Mask: net.CIDRMask(p.Bits(), 32)}
 }
 
+// linkInto makes a link from here to the network namespace of the process pid, where its
+// end is nodeInterface. Our end has no IPv6, for which it would have to be waited.
+func linkInto(name string, pid int) (netlink.Link, error) {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = name
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: nodeInterface, PeerNamespace: netlink.NsPid(pid)}); err != nil {
+		return nil, fmt.Errorf("create the interface %s: %w", name, err)
+	}
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("interface %s: %w", name, err)
+	}
+	os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0)
+	return link, nil
+}
+
 // linkHost makes the link between the host and the network namespace of the
 // process pid, and the host's routes into the lab.
 func linkHost(r *record, pid int) error {
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = r.HostInterface
-	link := &netlink.Veth{LinkAttrs: attrs, PeerName: nodeInterface, PeerNamespace: netlink.NsPid(pid)}
-	if err := netlink.LinkAdd(link); err != nil {
-		return fmt.Errorf("create the interface %s: %w", r.HostInterface, err)
-	}
-	host, err := netlink.LinkByName(r.HostInterface)
+	host, err := linkInto(r.HostInterface, pid)
 	if err != nil {
-		return fmt.Errorf("interface %s: %w", r.HostInterface, err)
+		return err
 	}
-	// The host needs no IPv6 on this link, and nothing to wait for.
-	os.WriteFile("/proc/sys/net/ipv6/conf/"+r.HostInterface+"/disable_ipv6", []byte("1"), 0)
 	if err := netlink.AddrAdd(host, &netlink.Addr{IPNet: ipNet(r.Network.Host)}); err != nil {
 		return fmt.Errorf("give %s its address %s: %w", r.HostInterface, r.Network.Host, err)
 	}
@@ -294,16 +302,10 @@ func waitLink(ctx context.Context, name string, limit time.Duration) error {
 // linkNode makes the link of a node whose first process is pid, and replaces init's
 // routes to the node and its pods.
 func linkNode(n Node, own netip.Addr, pid int) error {
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = n.Name
-	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: nodeInterface, PeerNamespace: netlink.NsPid(pid)}); err != nil {
-		return fmt.Errorf("create the link to node %s: %w", n.Name, err)
-	}
-	link, err := netlink.LinkByName(n.Name)
+	link, err := linkInto(n.Name, pid)
 	if err != nil {
-		return fmt.Errorf("link to node %s: %w", n.Name, err)
+		return err
 	}
-	os.WriteFile("/proc/sys/net/ipv6/conf/"+n.Name+"/disable_ipv6", []byte("1"), 0)
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("bring up the link to node %s: %w", n.Name, err)
 	}

@@ -183,15 +183,3 @@ func TestAdoptWaits(t *testing.T) {
 		t.Errorf("%v, %v", mine, err)
 	}
 }
-
-// A record says nothing of a run where there is none: older builds read it too.
-func TestOwnerInTheRecord(t *testing.T) {
-	me, _, _ := owners(t)
-	for owner, want := range map[*procfs.Identity]bool{nil: false, &me: true} {
-		p, _ := upFor(t, owner)
-		text, err := os.ReadFile(p.record())
-		if err != nil || strings.Contains(string(text), `"for_run"`) != want {
-			t.Errorf("%v in %s", err, text)
-		}
-	}
-}

@@ -6,109 +6,82 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"maps"
-	"math/big"
 	"net"
 	"time"
 
-	"sigs.k8s.io/yaml"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // validity of a lab's certificates. Each lab has new keys, and lives for hours.
 const validity = 365 * 24 * time.Hour
 
-// authority is a certificate authority with its key.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  []byte
-	now  time.Time
+// keyPair is a key and its certificate, also PEM encoded.
+type keyPair struct {
+	cert            *x509.Certificate
+	key             *ecdsa.PrivateKey
+	certPEM, keyPEM []byte
 }
 
-// keyPair is a certificate and its key, PEM encoded.
-type keyPair struct{ cert, key []byte }
-
-func newAuthority(name string, now time.Time) (*authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	template, err := certTemplate(now)
-	if err != nil {
-		return nil, err
-	}
-	template.Subject = pkix.Name{CommonName: name}
-	template.IsCA = true
-	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	return &authority{cert: cert, key: key, pem: certPEM(der), now: now}, nil
-}
-
-func certTemplate(now time.Time) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, err
-	}
-	return &x509.Certificate{
-		SerialNumber:          serial,
-		NotBefore:             now.Add(-5 * time.Minute),
-		NotAfter:              now.Add(validity),
-		BasicConstraintsValid: true,
-	}, nil
+// newAuthority makes a certificate authority.
+func newAuthority(name string, now time.Time) (*keyPair, error) {
+	return issue(nil, x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-5 * time.Minute), NotAfter: now.Add(validity),
+		IsCA: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
+	})
 }
 
 // client issues a client certificate for a Kubernetes user in groups.
-func (a *authority) client(user string, groups ...string) (keyPair, error) {
-	return a.issue(pkix.Name{CommonName: user, Organization: groups}, x509.ExtKeyUsageClientAuth, nil, nil)
+func (a *keyPair) client(user string, groups ...string) (*keyPair, error) {
+	return a.end(pkix.Name{CommonName: user, Organization: groups}, x509.ExtKeyUsageClientAuth, nil, nil)
 }
 
 // server issues a serving certificate.
-func (a *authority) server(name string, dns []string, ips []net.IP) (keyPair, error) {
-	return a.issue(pkix.Name{CommonName: name}, x509.ExtKeyUsageServerAuth, dns, ips)
+func (a *keyPair) server(name string, dns []string, ips ...net.IP) (*keyPair, error) {
+	return a.end(pkix.Name{CommonName: name}, x509.ExtKeyUsageServerAuth, dns, ips)
 }
 
-func (a *authority) issue(subject pkix.Name, usage x509.ExtKeyUsage, dns []string, ips []net.IP) (keyPair, error) {
+// end issues a certificate that signs no others.
+func (a *keyPair) end(subject pkix.Name, usage x509.ExtKeyUsage, dns []string, ips []net.IP) (*keyPair, error) {
+	return issue(a, x509.Certificate{
+		Subject: subject, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage}, DNSNames: dns, IPAddresses: ips,
+	})
+}
+
+// issue makes a key, and its certificate signed by an authority, or by itself if that is
+// nil. The serial number is random.
+func issue(by *keyPair, template x509.Certificate) (*keyPair, error) {
+	failed := func(err error) (*keyPair, error) {
+		return nil, fmt.Errorf("certificate of %s: %w", template.Subject.CommonName, err)
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return keyPair{}, err
+		return failed(err)
 	}
-	template, err := certTemplate(a.now)
+	template.BasicConstraintsValid = true
+	parent, signer := &template, key
+	if by != nil {
+		parent, signer = by.cert, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, parent, key.Public(), signer)
 	if err != nil {
-		return keyPair{}, err
+		return failed(err)
 	}
-	template.Subject = subject
-	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.ExtKeyUsage = []x509.ExtKeyUsage{usage}
-	template.DNSNames, template.IPAddresses = dns, ips
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		return keyPair{}, err
+		return failed(err)
 	}
-	encoded, err := keyPEM(key)
-	return keyPair{certPEM(der), encoded}, err
-}
-
-func certPEM(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-// keyPEM encodes a key in the form that every Kubernetes program reads.
-func keyPEM(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
+	keyDER, err := x509.MarshalECPrivateKey(key) // the form that every Kubernetes program reads
 	if err != nil {
-		return nil, err
+		return failed(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+	encode := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
+	return &keyPair{cert, key, encode("CERTIFICATE", der), encode("EC PRIVATE KEY", keyDER)}, nil
 }
 
 type apiUser struct {
@@ -135,6 +108,11 @@ const (
 // keySet is the keys of one machine of a lab: files by name, and kubeconfigs by user.
 type keySet struct{ files, kubeconfigs map[string][]byte }
 
+// add adds the files of a key and its certificate.
+func (s keySet) add(name string, pair *keyPair) {
+	s.files[name+".crt"], s.files[name+".key"] = pair.certPEM, pair.keyPEM
+}
+
 // pkiFiles makes all keys and certificates of a lab: its own, and those of each node by
 // name. A single node's are among the lab's; several nodes have only their own.
 func pkiFiles(addresses network, nodes []Node, now time.Time) (own keySet, ofNodes map[string]keySet, err error) {
@@ -142,7 +120,7 @@ func pkiFiles(addresses network, nodes []Node, now time.Time) (own keySet, ofNod
 	if err != nil {
 		return own, nil, err
 	}
-	if own, err = ca.controlKeys(addresses); err != nil {
+	if own, err = ca.controlKeys(addresses, now); err != nil {
 		return own, nil, err
 	}
 	ofNodes = map[string]keySet{}
@@ -156,7 +134,7 @@ func pkiFiles(addresses network, nodes []Node, now time.Time) (own keySet, ofNod
 			maps.Copy(own.kubeconfigs, keys.kubeconfigs)
 			break
 		}
-		keys.files["ca.crt"] = ca.pem
+		keys.files["ca.crt"] = ca.certPEM
 		keys.kubeconfigs["kube-proxy"] = own.kubeconfigs["kube-proxy"]
 		ofNodes[n.Name] = keys
 	}
@@ -164,79 +142,49 @@ func pkiFiles(addresses network, nodes []Node, now time.Time) (own keySet, ofNod
 }
 
 // nodeKeys are a kubelet's serving certificate and its identity for the API.
-func (a *authority) nodeKeys(n Node, apiURL string) (keySet, error) {
-	server, err := a.server("kubelet", []string{n.Name}, []net.IP{n.Address.AsSlice()})
-	if err != nil {
-		return keySet{}, fmt.Errorf("certificate of node %s: %w", n.Name, err)
+func (a *keyPair) nodeKeys(n Node, apiURL string) (keySet, error) {
+	server, err1 := a.server("kubelet", []string{n.Name}, n.Address.AsSlice())
+	client, err2 := a.client("system:node:"+n.Name, "system:nodes")
+	if err := errors.Join(err1, err2); err != nil {
+		return keySet{}, err
 	}
-	user := "system:node:" + n.Name
-	client, err := a.client(user, "system:nodes")
-	if err != nil {
-		return keySet{}, fmt.Errorf("certificate of %s: %w", user, err)
-	}
-	kubeconfig, err := kubeconfigYAML(apiURL, a.pem, user, client)
-	return keySet{
-		files:       map[string][]byte{"kubelet-server.crt": server.cert, "kubelet-server.key": server.key},
-		kubeconfigs: map[string][]byte{"kubelet": kubeconfig},
-	}, err
+	kubeconfig, err := kubeconfigOf(apiURL, a, client)
+	out := keySet{files: map[string][]byte{}, kubeconfigs: map[string][]byte{"kubelet": kubeconfig}}
+	out.add("kubelet-server", server)
+	return out, err
 }
 
 // controlKeys are those of the control plane, of its users, and of the
 // administrator.
-func (a *authority) controlKeys(addresses network) (keySet, error) {
-	front, err := newAuthority("meshtrial lab front proxy", a.now)
-	if err != nil {
+func (a *keyPair) controlKeys(addresses network, now time.Time) (keySet, error) {
+	node, err1 := addresses.node()
+	service, err2 := addresses.apiService()
+	front, err3 := newAuthority("meshtrial lab front proxy", now)
+	accounts, err4 := newAuthority("service accounts", now) // the key is what is wanted
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return keySet{}, err
 	}
-	caKey, err := keyPEM(a.key)
-	if err != nil {
+	server, err1 := a.server("kube-apiserver", apiNames, node, service, loopback)
+	kubelet, err2 := a.client(kubeletClientUser)
+	proxy, err3 := front.client("front-proxy-client")
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return keySet{}, err
 	}
-	accounts, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return keySet{}, err
-	}
-	accountsKey, err := keyPEM(accounts)
-	if err != nil {
-		return keySet{}, err
-	}
-	files := map[string][]byte{"ca.crt": a.pem, "ca.key": caKey, "front-proxy-ca.crt": front.pem, "service-accounts.key": accountsKey}
-	node, err := addresses.node()
-	if err != nil {
-		return keySet{}, err
-	}
-	service, err := addresses.apiService()
-	if err != nil {
-		return keySet{}, err
-	}
-	pairs := []struct {
-		name string
-		make func() (keyPair, error)
-	}{
-		{"apiserver", func() (keyPair, error) {
-			return a.server("kube-apiserver", apiNames, []net.IP{node, service, loopback})
-		}},
-		{"kubelet-client", func() (keyPair, error) { return a.client(kubeletClientUser) }},
-		{"front-proxy-client", func() (keyPair, error) { return front.client("front-proxy-client") }},
-	}
-	for _, p := range pairs {
-		pair, err := p.make()
-		if err != nil {
-			return keySet{}, fmt.Errorf("certificate %s: %w", p.name, err)
-		}
-		files[p.name+".crt"], files[p.name+".key"] = pair.cert, pair.key
-	}
-	kubeconfigs := map[string][]byte{}
+	out := keySet{kubeconfigs: map[string][]byte{}, files: map[string][]byte{
+		"ca.crt": a.certPEM, "ca.key": a.keyPEM, "front-proxy-ca.crt": front.certPEM, "service-accounts.key": accounts.keyPEM}}
+	out.add("apiserver", server)
+	out.add("kubelet-client", kubelet)
+	out.add("front-proxy-client", proxy)
 	for name, who := range apiUsers {
-		pair, err := a.client(who.user, who.groups...)
-		if err != nil {
-			return keySet{}, fmt.Errorf("certificate of %s: %w", name, err)
+		user, err := a.client(who.user, who.groups...)
+		if err == nil {
+			out.kubeconfigs[name], err = kubeconfigOf(addresses.apiURL(), a, user)
 		}
-		if kubeconfigs[name], err = kubeconfigYAML(addresses.apiURL(), a.pem, who.user, pair); err != nil {
+		if err != nil {
 			return keySet{}, err
 		}
 	}
-	return keySet{files, kubeconfigs}, nil
+	return out, nil
 }
 
 var (
@@ -244,18 +192,14 @@ var (
 	apiNames = []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost", nodeName}
 )
 
-// kubeconfigYAML is a self-contained kubeconfig.
-func kubeconfigYAML(server string, ca []byte, user string, pair keyPair) ([]byte, error) {
-	b64 := base64.StdEncoding.EncodeToString
-	return yaml.Marshal(map[string]any{
-		"apiVersion": "v1",
-		"kind":       "Config",
-		"clusters": []any{map[string]any{"name": "meshtrial", "cluster": map[string]any{
-			"server": server, "certificate-authority-data": b64(ca)}}},
-		"users": []any{map[string]any{"name": user, "user": map[string]any{
-			"client-certificate-data": b64(pair.cert), "client-key-data": b64(pair.key)}}},
-		"contexts": []any{map[string]any{"name": "meshtrial", "context": map[string]any{
-			"cluster": "meshtrial", "user": user}}},
-		"current-context": "meshtrial",
+// kubeconfigOf is a self-contained kubeconfig of a user.
+func kubeconfigOf(server string, ca, user *keyPair) ([]byte, error) {
+	const name = "meshtrial"
+	who := user.cert.Subject.CommonName
+	return clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: server, CertificateAuthorityData: ca.certPEM}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{who: {ClientCertificateData: user.certPEM, ClientKeyData: user.keyPEM}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: who}},
+		CurrentContext: name,
 	})
 }

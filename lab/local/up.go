@@ -3,7 +3,6 @@ package local
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -273,7 +272,7 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 		return nil, err
 	}
 	os.RemoveAll(u.failedLogs()) // of an earlier start
-	if err := in.send(eventStay); err != nil {
+	if err := sendEvent(in.control, event{Event: eventStay}); err != nil {
 		in.kill()
 		return nil, fmt.Errorf("the lab's init is gone: %w", err)
 	}
@@ -393,33 +392,10 @@ type initProcess struct {
 	gone    chan struct{} // closed when it has ended
 }
 
-func (p *initProcess) send(name string) error {
-	data, _ := json.Marshal(event{Event: name})
-	_, err := p.control.Write(append(data, '\n'))
-	return err
-}
-
 // kill ends init, and with it everything in the lab.
 func (p *initProcess) kill() {
 	p.process.Kill()
 	<-p.gone
-}
-
-// controlPair is the connection between Up and init. Up's end does not block, so that it
-// has deadlines.
-func controlPair() (ours, theirs *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	err = unix.SetNonblock(fds[0], true)
-	ours, theirs = os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control of init")
-	if err != nil {
-		ours.Close()
-		theirs.Close()
-		return nil, nil, err
-	}
-	return ours, theirs, nil
 }
 
 // startInit starts init in its namespaces, and gives it its cgroup and its link.
@@ -467,7 +443,7 @@ func (u *starter) startInit(s *spec, groups cgroups, lock, storeLock *os.File) (
 		if err := linkHost(u.record, pid); err != nil {
 			return err
 		}
-		return in.send(eventGo)
+		return sendEvent(in.control, event{Event: eventGo})
 	}()
 	if err != nil {
 		in.kill()
@@ -521,16 +497,12 @@ func (u *starter) await(ctx context.Context, l *Lab, in *initProcess) error {
 func (u *starter) follow(ctx context.Context, control *os.File, api chan struct{}) error {
 	lines := bufio.NewReader(control)
 	for {
-		line, err := lines.ReadBytes('\n')
+		e, err := readEvent(lines)
 		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
 			return errs.WithHint(fmt.Errorf("the lab's init ended before the lab was up (%w)", err), "see %s", u.failedLogs())
-		}
-		var e event
-		if err := json.Unmarshal(line, &e); err != nil {
-			return fmt.Errorf("the lab's init said %q: %w", line, err)
 		}
 		switch e.Event {
 		case eventSay:

@@ -1,0 +1,72 @@
+package local
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// event is a line between an init and whoever started it, over a socket that init
+// inherits as fdControl.
+type event struct {
+	Event string `json:"event"`
+	Text  string `json:"text,omitempty"`
+}
+
+// Events. Up sends go when the namespaces are ready for init, and stay when init may
+// outlive Up. A node's init is sent api too.
+const (
+	eventGo     = "go"
+	eventStay   = "stay"
+	eventSay    = "say"    // progress for people
+	eventAPI    = "api"    // the API answers
+	eventUp     = "up"     // every component has been started
+	eventFailed = "failed" // init ends
+)
+
+// controlPair makes such a socket. Our end does not block, so that it has deadlines.
+func controlPair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = unix.SetNonblock(fds[0], true)
+	ours, theirs = os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control of init")
+	if err != nil {
+		ours.Close()
+		theirs.Close()
+		return nil, nil, err
+	}
+	return ours, theirs, nil
+}
+
+func sendEvent(control *os.File, e event) error {
+	data, err := json.Marshal(e)
+	if err == nil {
+		_, err = control.Write(append(data, '\n'))
+	}
+	return err
+}
+
+func readEvent(lines *bufio.Reader) (e event, err error) {
+	line, err := lines.ReadBytes('\n')
+	if err == nil {
+		if err = json.Unmarshal(line, &e); err != nil {
+			err = fmt.Errorf("the other side said %q: %w", line, err)
+		}
+	}
+	return e, err
+}
+
+// expect reads events until the one that is wanted.
+func expect(lines *bufio.Reader, want string) error {
+	for {
+		e, err := readEvent(lines)
+		if err != nil || e.Event == want {
+			return err
+		}
+	}
+}
