@@ -121,10 +121,6 @@ type ScenarioExpectation struct {
 	Broken float64 `json:"broken,omitempty"`
 	// Attempts is the bound of attempts per request.
 	Attempts float64 `json:"attempts"`
-	// P50US and P99US are of the time at that service, waiting included; 0 if
-	// its queue grows without end or nothing bounds it.
-	P50US float64 `json:"p50_us,omitempty"`
-	P99US float64 `json:"p99_us,omitempty"`
 }
 
 // ScenarioEdge is the traffic between two services in a window.

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/graph"
@@ -152,12 +151,6 @@ func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 			most = c.Utilisation
 			// What is broken serves nothing, if it is asked or not.
 			e.Service, e.Replicas, e.CapacityRPS = one.Name, c.Replicas, (1-now.Broken[one.Name])*c.MaxRPS/f.Visits
-			e.P50US, e.P99US = 0, 0
-			if len(now.Some[one.Name]) == 0 {
-				if wait := s.waiting(flow, now, one.Name, gone); wait.Stable {
-					e.P50US, e.P99US = micros(wait.P50), micros(wait.P99)
-				}
-			}
 		}
 		unserved = math.Max(unserved, c.Unserved)
 		// An attempt fails if it meets a broken endpoint, or a worker that
@@ -172,20 +165,6 @@ func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 	}
 	return e
 }
-
-// waiting simulates the queue at a service, once for all windows that are
-// alike.
-func (s *trialScenario) waiting(flow graph.Flow, now standing, service string, gone int) graph.Waiting {
-	key := fmt.Sprint(service, gone, now.Rate, now.Graph)
-	w, ok := s.waits[key]
-	if !ok {
-		w = flow.Waiting(service, gone, 1)
-		s.waits[key] = w
-	}
-	return w
-}
-
-func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 // Shares of requests that count as a surprise: so much more or less than
 // expected, in a window with so many requests at least.

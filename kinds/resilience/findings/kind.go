@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/drive/graph"
 	judged "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
@@ -23,7 +22,7 @@ func Kind() analysis.Kind {
 		Assertions: sortAssertions,
 		Check:      checkConditions,
 		Begin: func(ofTrials []study.Expr) any {
-			return &scenarios{assertions: ofTrials, trials: map[string]*trialScenario{}, waits: map[string]graph.Waiting{}}
+			return &scenarios{assertions: ofTrials, trials: map[string]*trialScenario{}}
 		},
 		Histogram: func(o *analysis.Observations, t *record.Trial) (record.TrialHist, bool) {
 			s := scenarioOfTrial(o, t)
@@ -62,7 +61,6 @@ func Kind() analysis.Kind {
 type scenarios struct {
 	assertions []study.Expr // about single trials
 	trials     map[string]*trialScenario
-	waits      map[string]graph.Waiting // at services, as arithmetic expects it
 }
 
 // checkConditions checks the conditions of a timeline.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/drive/fault"
-	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -79,7 +78,6 @@ type trialScenario struct {
 	hist     *hdrhistogram.Histogram // latency, nanoseconds
 	counts   stat.Counts
 	unknown  []string // why the trial cannot be judged
-	waits    map[string]graph.Waiting
 	// punctual is the trial without the requests that the clients sent late by
 	// their own fault; nil if there are none. late is how many there are.
 	punctual *trialScenario
@@ -108,7 +106,7 @@ func scenarioOfTrial(o *analysis.Observations, t *record.Trial) *trialScenario {
 // readScenario makes all that a trial says; its single requests are let go of
 // afterwards.
 func readScenario(o *analysis.Observations, t *record.Trial, all *scenarios) *trialScenario {
-	s := &trialScenario{trial: t, study: o.Plan.Study, waits: all.waits}
+	s := &trialScenario{trial: t, study: o.Plan.Study}
 	doubt := func(format string, args ...any) { s.unknown = append(s.unknown, fmt.Sprintf(format, args...)) }
 	if !t.Validity.Valid {
 		for _, c := range t.Validity.Checks {
@@ -168,7 +166,7 @@ func (s *trialScenario) readPunctual(book *ledger.Book, events []*record.Event) 
 	if s.late == 0 {
 		return
 	}
-	s.punctual = &trialScenario{trial: s.trial, study: s.study, length: s.length, waits: s.waits, forgives: most}
+	s.punctual = &trialScenario{trial: s.trial, study: s.study, length: s.length, forgives: most}
 	s.punctual.happened(events)
 	s.punctual.read(rest)
 }
