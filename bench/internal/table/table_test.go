@@ -1,10 +1,7 @@
 package table
 
 import (
-	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -50,23 +47,5 @@ func TestPrint(t *testing.T) {
 	want := []string{"title", "", "median low high unit target", "up 1234 1234 1234 s <= 15 MISSED", "width 12.3 12.3 12.3 % <= 15 reached", "memory 0.0123 0.0123 0.0123 KB"}
 	if strings.Join(got, "|") != strings.Join(want, "|") {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestWriteJSON(t *testing.T) {
-	if err := WriteJSON("", func() {}); err != nil { // a func is no JSON: nothing may be written
-		t.Error(err)
-	}
-	file := filepath.Join(t.TempDir(), "out.json")
-	if err := WriteJSON(file, []Row{Of("a", "s", 1).AtMost(2)}); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var back []Row
-	if err := json.Unmarshal(data, &back); err != nil || len(back) != 1 || back[0].Target != "<= 2" || !back[0].Pass {
-		t.Errorf("%s: %v", data, err)
 	}
 }
