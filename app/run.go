@@ -249,8 +249,7 @@ func (o *RunOptions) unfinished(err, reportErr error, outcome runner.Outcome) er
 // ReportFile is the name of the page in a run directory.
 const ReportFile = "report.html"
 
-// writeFindings analyses a run directory and writes its findings, its report and the settings
-// that it recommends.
+// writeFindings analyses a run directory and writes its findings and its report.
 func writeFindings(ctx context.Context, dir string) (record.Findings, error) {
 	run, _, err := store.Load(ctx, dir)
 	if err != nil {
@@ -271,11 +270,6 @@ func writeFindings(ctx context.Context, dir string) (record.Findings, error) {
 	var page strings.Builder
 	if err := kinds.Reports().Render(&page, findings, "html", report.Options{}); err != nil {
 		return findings, err
-	}
-	if settings := settingsOf(findings.Tuning); settings != "" {
-		if err := d.WriteFile(SettingsFile, []byte(settings)); err != nil {
-			return findings, err
-		}
 	}
 	return findings, d.WriteFile(ReportFile, []byte(page.String()))
 }

@@ -4,12 +4,10 @@ package cli
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/labtest"
@@ -50,10 +48,6 @@ func TestTuneOnLab(t *testing.T) {
 	}
 	if got.Recommended["sidecar_scope"] != "mesh" || got.Verdict != record.VerdictReal || got.ConfirmBlocks != 2 || got.Confirmed[0].Relative.Estimate > -0.3 {
 		t.Errorf("recommended is %v, the comparison says %s of %+v\n%s", got.Recommended, got.Verdict, got.Confirmed, said)
-	}
-	manifest, err := os.ReadFile(filepath.Join(run, app.SettingsFile))
-	if err != nil || !strings.Contains(string(manifest), "kind: Sidecar") || !strings.Contains(string(manifest), `- "istio-system/*"`) {
-		t.Errorf("%s is %s (%v)", app.SettingsFile, manifest, err)
 	}
 	before := len(f.Cells)
 	if code, said := m.Run(t, append([]string{"run", "--resume", run}, any...)...); code != errs.CodeOK && code != errs.CodeInvalid && code != errs.CodeAssertion {

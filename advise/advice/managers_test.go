@@ -1,0 +1,25 @@
+package advice
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Manifests of one Deployment that are applied one after the other leave each other alone:
+// each has a field manager of its own.
+func TestSettingsApart(t *testing.T) {
+	managers := map[string]bool{}
+	tuned := &record.Tuning{Recommended: record.Cell{study.FactorDebounceAfter: "2.5s", study.FactorPushThrottle: "100", study.FactorIstiodCPU: "2"},
+		Present: record.Cell{study.FactorDebounceAfter: "100ms", study.FactorPushThrottle: "50", study.FactorIstiodCPU: "1"}}
+	Careful(tuned)
+	for _, s := range tuned.Settings {
+		_, after, _ := strings.Cut(s.YAML, "--field-manager=")
+		managers[strings.Fields(after)[0]] = true
+	}
+	if len(managers) != 3 {
+		t.Errorf("three levers are set by the managers %v", managers)
+	}
+}
