@@ -37,10 +37,11 @@ func newStudyListCommand(env *Env) *cobra.Command {
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			type listed struct {
-				Name     string `json:"name"`
-				Title    string `json:"title"`
-				Question string `json:"question"`
-				Story    string `json:"story,omitempty"` // of scenarios
+				Name     string     `json:"name"`
+				Kind     study.Kind `json:"kind"`
+				Title    string     `json:"title"`
+				Question string     `json:"question"`
+				Story    string     `json:"story,omitempty"`
 			}
 			var all []listed
 			for _, name := range studies.Names() {
@@ -48,11 +49,7 @@ func newStudyListCommand(env *Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				one := listed{name, s.Title, s.Question, ""}
-				if isScenario(s) {
-					one.Story = s.Story
-				}
-				all = append(all, one)
+				all = append(all, listed{name, s.Kind, s.Title, s.Question, s.Story})
 			}
 			if asJSON {
 				return writeJSON(env.Stdout, struct {
@@ -62,36 +59,13 @@ func newStudyListCommand(env *Env) *cobra.Command {
 			}
 			w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
 			for _, s := range all {
-				if s.Story == "" {
-					fmt.Fprintf(w, "%s\t%s\n", s.Name, s.Question)
-				}
+				fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.Kind, s.Question)
 			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			fmt.Fprintf(env.Stdout, "\nScenarios, each with a verdict:\n")
-			for _, s := range all {
-				if s.Story != "" {
-					fmt.Fprintf(env.Stdout, "\n%s: %s\n%s\n", s.Name, s.Question, indented(s.Story))
-				}
-			}
-			return nil
+			return w.Flush()
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
-}
-
-// isScenario says that something happens in a study, or that a variant of it is to fail; others
-// of resilience compare meshes while nothing happens.
-func isScenario(s *study.Study) bool {
-	return study.ScenarioIn(s) != nil && (len(study.ScenarioIn(s).Timeline.Steps) > 0 || len(study.ScenarioIn(s).Expect) > 0)
-}
-
-// indented sets the first paragraph of a text apart.
-func indented(text string) string {
-	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n\n")
-	return "  " + strings.ReplaceAll(first, "\n", "\n  ")
 }
 
 func newStudySchemaCommand(env *Env) *cobra.Command {
