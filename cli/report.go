@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -72,7 +71,7 @@ func addTextFlags(cmd *cobra.Command, color *string, width *int) {
 // textOptions are how text is drawn on w.
 func textOptions(w io.Writer, color string, width int) (report.Options, error) {
 	terminal := terminalWidth(w)
-	options := report.Options{Width: width, ASCII: !knowsUTF8(os.Getenv)}
+	options := report.Options{Width: width}
 	if width < 0 {
 		return options, errs.Usage("--width %d is not a number of columns", width)
 	}
@@ -89,14 +88,6 @@ func textOptions(w io.Writer, color string, width int) (report.Options, error) {
 		return options, errs.WithHint(errs.Usage("unknown --color %q", color), "must be auto, always or never")
 	}
 	return options, nil
-}
-
-// knowsUTF8 says whether the user's locale has its characters; one that is not
-// set has.
-func knowsUTF8(getenv func(string) string) bool {
-	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
-	charset := strings.ToLower(strings.ReplaceAll(locale, "-", ""))
-	return locale == "" || strings.Contains(charset, "utf8")
 }
 
 func runReport(ctx context.Context, env *Env, f reportFlags) error {

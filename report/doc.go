@@ -43,8 +43,6 @@ type Options struct {
 	Width int
 	// Color puts terminal colours into text.
 	Color bool
-	// ASCII draws lines of blocks with digits, for terminals that know no others.
-	ASCII bool
 }
 
 // FormatOf finds a format by its name. It returns a usage error that lists the formats if

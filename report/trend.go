@@ -31,7 +31,7 @@ func (kinds Kinds) RenderTrend(w io.Writer, trend comparison.Trend, all bool, op
 		t.wrap("  reach  ", words)
 	}
 	t.tables(kinds.changesTables(trend)...)
-	t.tables(kinds.seriesTable(trend, all, opt))
+	t.tables(kinds.seriesTable(trend, all))
 	var left []string
 	for _, l := range trend.LeftOut {
 		left = append(left, l.Run+": "+l.Why)
@@ -152,7 +152,7 @@ func differsWords(c comparison.LevelChange) string {
 	return strings.Join(parts, ", ")
 }
 
-func (kinds Kinds) seriesTable(trend comparison.Trend, all bool, opt Options) Table {
+func (kinds Kinds) seriesTable(trend comparison.Trend, all bool) Table {
 	t := Table{Title: "From run to run", Columns: []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {Head: "lowest to highest"},
 		{Head: "range", Right: true, Keep: 2}, {Head: "last run (95% interval)", Right: true, Keep: 3}}}
 	decides := slices.ContainsFunc(trend.Series, func(s comparison.Series) bool { return s.Decides })
@@ -164,7 +164,7 @@ func (kinds Kinds) seriesTable(trend comparison.Trend, all bool, opt Options) Ta
 		}
 		marked = marked || s.Decides
 		values := reached(s.Points)
-		row := []Text{decidesMark(s), {S: kinds.words(s.Name)}, {S: cellWords(s.Cell)}, {S: blocks(s, opt)}}
+		row := []Text{decidesMark(s), {S: kinds.words(s.Name)}, {S: cellWords(s.Cell)}, {S: blocks(s)}}
 		if len(values) > 0 {
 			low, high := slices.Min(values), slices.Max(values)
 			scale := named(ScaleFor(s.Unit, math.Max(math.Abs(low), math.Abs(high))), s.Unit)
@@ -212,11 +212,8 @@ const mostBlocks = 40
 
 // blocks draws a series as a line of characters, from its lowest value to its
 // highest, with a bar where its level changes and a space where a run has none.
-func blocks(s comparison.Series, opt Options) string {
-	levels, bar := []rune("▁▂▃▄▅▆▇█"), "│"
-	if opt.ASCII {
-		levels, bar = []rune("01234567"), "|"
-	}
+func blocks(s comparison.Series) string {
+	levels := []rune("▁▂▃▄▅▆▇█")
 	per := (len(s.Points) + mostBlocks - 1) / mostBlocks
 	var columns []float64
 	low, high := math.Inf(1), math.Inf(-1)
@@ -232,7 +229,7 @@ func blocks(s comparison.Series, opt Options) string {
 	var out strings.Builder
 	for i, v := range columns {
 		if slices.ContainsFunc(s.Changes, func(c comparison.LevelChange) bool { return c.At/per == i }) {
-			out.WriteString(bar)
+			out.WriteString("│")
 		}
 		switch {
 		case math.IsNaN(v):
