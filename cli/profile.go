@@ -304,7 +304,7 @@ func writeProfile(out io.Writer, f profileFlags, options report.Options, now, be
 	}
 	switch f.format {
 	case "html":
-		return report.WriteProfilePage(out, []profile.View{view})
+		return report.WriteProfilePage(out, summary, view)
 	case "json":
 		return writeJSON(out, summary)
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/ui"
 )
@@ -57,11 +56,6 @@ type PageSection struct {
 	Lead   string  `json:"lead,omitempty"`
 	Charts []Chart `json:"charts,omitempty"`
 	Tables []Table `json:"tables,omitempty"`
-}
-
-// ProfilePage is the document that the page of `meshtrial profile` draws.
-type ProfilePage struct {
-	Profiles []profile.View `json:"profiles"`
 }
 
 // Page makes the HTML page's document from findings as a run has them.
@@ -149,11 +143,6 @@ func components() Section {
 // renderHTML writes one file with the page and its data in it.
 func renderHTML(w io.Writer, k Kind, f record.Findings, _ Options) error {
 	return writePage(w, k.page(f, drift(), components()))
-}
-
-// WriteProfilePage writes one HTML file with flame graphs.
-func WriteProfilePage(w io.Writer, views []profile.View) error {
-	return writePage(w, ProfilePage{views})
 }
 
 func writePage(w io.Writer, document any) error {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"path"
@@ -39,6 +40,28 @@ func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
 	t.list("How to get the names", s.Advice)
 	t.list("Notes", s.Notes)
 	return t.writeTo(w)
+}
+
+// WriteProfilePage writes one HTML file with a profile's flame graph and tables.
+func WriteProfilePage(w io.Writer, s profile.Summary, v profile.View) error {
+	page, err := ProfilePage(s, v)
+	if err != nil {
+		return err
+	}
+	return writePage(w, page)
+}
+
+// ProfilePage is the page of a profile.
+func ProfilePage(s profile.Summary, v profile.View) (Page, error) {
+	flame, err := json.Marshal(v)
+	if err != nil {
+		return Page{}, fmt.Errorf("a profile as JSON: %w", err)
+	}
+	const most = 40 // changes
+	return Page{Title: s.Title, Footer: selfContained, Sections: []PageSection{
+		{Name: "flame", Title: "Flame graph", Charts: []Chart{{Name: "Flame graph of " + s.Title, Flame: flame}}},
+		{Name: "costs", Title: "Where the time goes", Tables: withRows(ProfileCentres(s, 0), ProfileFilters(s), profileDiff(s, most), profileThreads(s), profileBinaries(s))},
+	}}, nil
 }
 
 const cumulativeTitle = "Top functions by cumulative cost"

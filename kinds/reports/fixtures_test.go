@@ -276,16 +276,21 @@ func pprofOf(t *testing.T, script string) []byte {
 
 // profilePage is the page of one profile beside an older one, and of the
 // configuration's filters.
-func profilePage(t *testing.T) report.ProfilePage {
+func profilePage(t *testing.T) report.Page {
 	t.Helper()
 	now, before := []*profile.Profile{perfScript(t, stacks(0))}, []*profile.Profile{perfScript(t, stacks(20))}
-	_, view := profile.Summarise("a proxy", now, []profile.ConfigFilter{{Group: "HTTP filter", Name: "fault", Centre: "envoy.filters.http.fault", Places: 2}}, 10)
+	summary, view := profile.Summarise("a proxy", now, []profile.ConfigFilter{{Group: "HTTP filter", Name: "fault", Centre: "envoy.filters.http.fault", Places: 2}}, 10)
 	d, err := profile.Compare(before, now)
 	if err != nil {
 		t.Fatal(err)
 	}
+	summary.Against = &d
 	view.AddDiff(d, "yesterday")
-	return report.ProfilePage{Profiles: []profile.View{view}}
+	page, err := report.ProfilePage(summary, view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
 }
 
 const sizedText = `

@@ -2,7 +2,7 @@
 /**
  * What the page is given.
  */
-export type PageDocument = (Page | ProfilePage);
+export type PageDocument = Page;
 /**
  * Page is a report as values: what the HTML page is given, and what text and Markdown
  * draw of it. Its strings are raw: formats escape them. Which sections there are, and what
@@ -694,10 +694,4 @@ export interface Text {
 export interface Listing {
     readonly name: string;
     readonly text: string;
-}
-/**
- * ProfilePage is the document that the page of `meshtrial profile` draws.
- */
-export interface ProfilePage {
-    readonly profiles: (readonly View[] | null);
 }

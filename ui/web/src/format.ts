@@ -25,19 +25,3 @@ export function amount(v: number, unit: string): string {
   const shown = v / of[0];
   return `${shown.toLocaleString('en', { maximumSignificantDigits: 3 })} ${of[1]}`;
 }
-
-/** The names of the percentiles that a document's quantiles have, in order. */
-export function percentilesOf<T extends object>(quantiles: T | undefined): Extract<keyof T, `p${number}`>[] {
-  return Object.keys(quantiles ?? {}).filter((name) => /^p\d+$/.test(name)) as Extract<keyof T, `p${number}`>[];
-}
-
-/** The name of a quantile in tables: p99.9 for p999. */
-export function quantileHead(name: string): string {
-  return name.length > 3 ? `${name.slice(0, 3)}.${name.slice(3)}` : name;
-}
-
-/** How many observations leave one beyond a quantile; 0 for the median and the maximum, which any number has. */
-export function observationsFor(name: string): number {
-  const share = Number(`0.${name.slice(1)}`);
-  return share > 0.5 ? Math.round(1 / (1 - share)) : 0;
-}

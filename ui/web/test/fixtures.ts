@@ -3,7 +3,7 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Page, PageSection, ProfilePage } from '../src/documents';
+import type { Page, PageSection, View } from '../src/documents';
 
 const read = (name: string): unknown => JSON.parse(readFileSync(join(import.meta.dirname, 'fixtures', `${name}.json`), 'utf8'));
 
@@ -14,7 +14,14 @@ export const studies: readonly Study[] = ['data-plane', 'bill', 'hops', 'control
 /** A run's page. */
 export const page = (study: Study): Page => read(study) as Page;
 
-export const profilePage = (): ProfilePage => read('profile') as ProfilePage;
+/** The page of a profile, and the profile that it draws. */
+export const profilePage = (): Page => read('profile') as Page;
+
+export function profileView(): View {
+  const { flame } = first(first(profilePage().sections).charts);
+  if (!flame) throw new Error('no flame graph');
+  return flame;
+}
 
 export const sections = (study: Study): readonly PageSection[] => page(study).sections ?? [];
 

@@ -1,12 +1,13 @@
 // @vitest-environment happy-dom
 import { beforeEach, expect, test } from 'vitest';
 import { h } from '../src/dom';
-import { showProfiles } from '../src/main';
+import { profile } from '../src/flame';
+import { show } from '../src/page';
 import { changes, found, layout, matcher, shortName, tree, treeBefore, type Call } from '../src/profile';
-import { broken, first, profilePage, source } from './fixtures';
+import { broken, profilePage, profileView, source } from './fixtures';
 
 /** main calls a and b; a calls the kernel; b was dearer before, and gone vanished; a library has no names. */
-const view = first(profilePage().profiles);
+const view = profileView();
 
 const whole = { thread: -1, space: 'all', inverted: false } as const;
 const draw = (c: Call): string => `${c.frame < 0 ? 'all' : (view.names?.[c.frame] ?? '')}=${c.total.toFixed(0)}${c.calls.size > 0 ? `(${[...c.calls.values()].map(draw).join(' ')})` : ''}`;
@@ -67,7 +68,7 @@ test('names are cut where they tell least', () => {
 });
 
 test('the page of a profile draws, zooms, searches', () => {
-  showProfiles(root, [view]);
+  show(root, profilePage());
   const boxes = (): Element[] => [...root.querySelectorAll('svg.flame g')];
   expect(boxes()).toHaveLength(6);
   expect(root.textContent).toContain('never seen');
@@ -88,6 +89,6 @@ test('the page of a profile draws, zooms, searches', () => {
 });
 
 test('without names it says so', () => {
-  showProfiles(root, [{ ...view, enough: false, trust: 0.01, advice: ['Get debug files.'] }]);
+  root.append(profile({ ...view, enough: false, trust: 0.01, advice: ['Get debug files.'] }));
   expect(root.querySelector('.callout')?.textContent).toContain('Get debug files.');
 });

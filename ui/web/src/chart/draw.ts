@@ -25,7 +25,7 @@ export interface Shown {
 /** A chart with its legend, without the cells that are not shown; null if nothing is left of it. */
 export function drawn(c: Chart, shown: Shown): Figure | null {
   const of = <T extends { readonly cell?: Cell }>(all: readonly T[] | null): T[] => (all ?? []).filter((one) => shown.has(one.cell));
-  if (c.flame) return { element: profile(c.flame, 'profile'), charts: [] };
+  if (c.flame) return { element: profile(c.flame), charts: [] };
   let draw: ((width: number) => SVGSVGElement) | undefined;
   const keys: Child[] = (c.legend ?? []).map(legendEntry);
   if (c.lines) {
