@@ -73,6 +73,11 @@ func (f *pushTestFlags) run(ctx context.Context, env *Env) (err error) {
 	if err := (signals.Options{Selector: f.Selector}).Check(); err != nil {
 		return errs.WithHint(errs.Usage("%v", err), "selectors are written as in PromQL, without braces: --selector 'cluster=\"one\"'")
 	}
+	if f.prometheus != "" {
+		if _, err := openPrometheus(f.prometheus, f.headers); err != nil {
+			return err
+		}
+	}
 	config, err := f.config(ctx, f.Namespace, rights.PushTest, rights.Journal)
 	if err != nil {
 		return err
