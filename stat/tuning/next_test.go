@@ -57,9 +57,6 @@ func TestNextKeepsToTheRules(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawnWorld(r)
 		p := w.problem(rapid.IntRange(1, 20).Draw(r, "trials"), rapid.Uint64().Draw(r, "seed"), false)
-		if err := p.Check(); err != nil {
-			r.Fatal(err)
-		}
 		lost := rapid.IntRange(1, 6).Draw(r, "lost") // every so many trials may not be believed
 		var trials []Trial
 		for block := 0; ; block++ {
@@ -274,29 +271,6 @@ func TestPlaces(t *testing.T) {
 			if math.Abs(got[i]-c.want[i]) > 1e-12 {
 				t.Errorf("%v stand at %v, not %v", c.values, got, c.want)
 			}
-		}
-	}
-}
-
-func TestCheck(t *testing.T) {
-	good := func() *Problem { return flat(0).problem(10, 1, false) }
-	if err := good().Check(); err != nil {
-		t.Fatal(err)
-	}
-	for name, spoil := range map[string]func(*Problem){
-		"no cells":         func(p *Problem) { p.Space.Cells = nil },
-		"base outside":     func(p *Problem) { p.Space.Base = len(p.Space.Cells) },
-		"short cell":       func(p *Problem) { p.Space.Cells[3] = Point{0} },
-		"level outside":    func(p *Problem) { p.Space.Cells[3] = Point{9, 0, 0} },
-		"no objective":     func(p *Problem) { p.Measures[0].Weight = 0 },
-		"negative weight":  func(p *Problem) { p.Measures[0].Weight = -1 },
-		"expected too few": func(p *Problem) { p.Measures[0].Expected = []float64{1} },
-		"bound of nothing": func(p *Problem) { p.Bounds = []Bound{{Measure: 7}} },
-		"no trials":        func(p *Problem) { p.Rules.Trials = 0 },
-	} {
-		p := good()
-		if spoil(p); p.Check() == nil {
-			t.Errorf("%s: nothing is said", name)
 		}
 	}
 }

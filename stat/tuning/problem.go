@@ -1,7 +1,6 @@
 package tuning
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
@@ -68,35 +67,6 @@ type Problem struct {
 	Measures []Measure
 	Bounds   []Bound
 	Rules    Rules
-}
-
-// Check says what is wrong with a problem.
-func (p *Problem) Check() error {
-	if err := p.Space.check(); err != nil {
-		return err
-	}
-	weight := 0.0
-	for _, m := range p.Measures {
-		if m.Weight < 0 || math.IsNaN(m.Weight) || math.IsInf(m.Weight, 0) {
-			return fmt.Errorf("%s has the weight %g", m.Name, m.Weight)
-		}
-		if m.Expected != nil && len(m.Expected) != len(p.Space.Cells) {
-			return fmt.Errorf("%s is expected in %d cells of %d", m.Name, len(m.Expected), len(p.Space.Cells))
-		}
-		weight += m.Weight
-	}
-	if weight == 0 {
-		return fmt.Errorf("there is no objective")
-	}
-	for _, b := range p.Bounds {
-		if b.Measure < 0 || b.Measure >= len(p.Measures) || math.IsNaN(b.Limit) {
-			return fmt.Errorf("a bound of %g on measure %d, which there is not", b.Limit, b.Measure)
-		}
-	}
-	if p.Rules.Trials < 1 {
-		return fmt.Errorf("%d trials are none", p.Rules.Trials)
-	}
-	return nil
 }
 
 // tried says that a measure has a value in some trial of a cell.
@@ -172,27 +142,6 @@ func Places(values []float64) []float64 {
 		scaled[i] = (v - low) / (high - low)
 	}
 	return scaled
-}
-
-// check says what is wrong with a grid.
-func (s Space) check() error {
-	switch {
-	case len(s.Cells) == 0 || len(s.Cells) > MostCells:
-		return fmt.Errorf("a grid has 1 to %d cells, not %d", MostCells, len(s.Cells))
-	case s.Base < 0 || s.Base >= len(s.Cells):
-		return fmt.Errorf("cell %d, the one in use, is not in the grid", s.Base)
-	}
-	for i, c := range s.Cells {
-		if len(c) != len(s.Levers) {
-			return fmt.Errorf("cell %d has %d levels, and there are %d levers", i, len(c), len(s.Levers))
-		}
-		for k, level := range c {
-			if level < Absent || s.Levers[k].Places != nil && level >= len(s.Levers[k].Places) {
-				return fmt.Errorf("cell %d has level %d of %s, which there is not", i, level, s.Levers[k].Name)
-			}
-		}
-	}
-	return nil
 }
 
 // alike is how alike two levels of a lever are, from 0 to 1: Matérn's function of

@@ -196,9 +196,6 @@ func (w world) problem(trials int, seed uint64, model bool) *Problem {
 // it.
 func (w world) tune(t testing.TB, p *Problem, noise float64, seed uint64) tuned {
 	t.Helper()
-	if err := p.Check(); err != nil {
-		t.Fatal(err)
-	}
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var out tuned
 	for block := 0; ; block++ {
