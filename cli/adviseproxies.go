@@ -3,12 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +32,8 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 		if err != nil {
 			return nil, []string{"not read: " + err.Error()}
 		}
-		held, notes := gather.Held{DNS: map[string]int{}}, []string(nil)
+		var all []scope.Proxy
+		var notes []string
 		for _, e := range entries {
 			of := slices.ContainsFunc(trials, func(t *record.Trial) bool {
 				return strings.HasPrefix(e.Name(), t.ID+"-")
@@ -43,46 +42,25 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 			if !of || !kept || !e.Type().IsRegular() {
 				continue
 			}
-			path := filepath.Join(folder, e.Name())
-			dns := 0
-			err := withFile(ctx, nil, path, func(r io.Reader) (err error) {
-				dns, err = gather.DNSClusters(r)
-				return err
-			})
-			if err == nil {
-				err = withFile(ctx, nil, path, func(r io.Reader) error {
-					p, err := scope.Read(r, e.Name(), scope.Options{Keep: gather.KeepListeners})
-					if err == nil { // a part of a file would count too few
-						held.Add(p)
-						held.DNS[e.Name()] = dns
-					}
-					return err
-				})
-			}
-			if err != nil {
+			p, err := readScopeFile(ctx, nil, filepath.Join(folder, e.Name()), e.Name(), scope.Options{Keep: gather.KeepListeners})
+			if err != nil { // a part of a file would count too few
 				notes = append(notes, fmt.Sprintf("not read: %s: %v", e.Name(), err))
+				continue
 			}
+			all = append(all, p)
 		}
 		facts := map[*advice.Quantity]float64{}
-		return facts, append(notes, held.Facts(facts)...)
+		return facts, append(notes, gather.Held(all, facts)...)
 	}
 }
 
 // proxies reads what some of the running sidecars hold and what they called. What cannot be
 // read is a note.
 func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *istiods, e *advice.Evidence) error {
-	names, began := map[string]int{}, map[string]time.Time{}
-	var mu sync.Mutex // guards names: several proxies are read at once
+	began := map[string]time.Time{}
 	var all []scope.Proxy
 	var asked []corev1.Pod
 	of := scopeFlags{lab: f.lab, kubeconfig: f.kubeconfig, context: f.context, stats: true,
-		each: func(name string, r io.Reader) error {
-			n, err := gather.DNSClusters(r)
-			mu.Lock()
-			defer mu.Unlock()
-			names[name] = n
-			return err
-		},
 		choose: func(pods []corev1.Pod) []corev1.Pod {
 			sample, all := gather.SampleSidecars(pods)
 			if all > len(sample) {
@@ -106,7 +84,7 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *istiods, e *a
 		return nil
 	}
 	e.Notes = append(e.Notes, notes...)
-	e.Notes = append(e.Notes, gather.HeldFacts(all, names, began, time.Now(), e.Facts)...)
+	e.Notes = append(e.Notes, gather.HeldFacts(all, began, time.Now(), e.Facts)...)
 	share, err := from.scoped(ctx, asked)
 	switch {
 	case ctx.Err() != nil:

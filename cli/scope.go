@@ -35,8 +35,6 @@ type scopeFlags struct {
 	width            int
 	generate         generateFlags
 	applied          applyFlags
-	// each, if set, also gets the config dump of each proxy of a lab, of several concurrently.
-	each func(proxy string, dump io.Reader) error
 	// choose, if set, selects the pods of a lab that are read, of all that have a proxy, in order.
 	choose func([]corev1.Pod) []corev1.Pod
 }

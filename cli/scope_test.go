@@ -210,7 +210,7 @@ func TestReadProxyOfZtunnel(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
 	}}}
-	f := scopeFlags{stats: true, each: func(string, io.Reader) error { return errors.New("asked for its names") }}
+	f := scopeFlags{stats: true}
 	p, err := readProxy(t.Context(), client, "istio-system/ztunnel-a", f, scope.Options{})
 	if err != nil || p.Kind != scope.NodeZtunnel || p.Resources == 0 {
 		t.Errorf("%+v, %v", p, err)

@@ -157,9 +157,6 @@ func readProxy(ctx context.Context, client *http.Client, name string, f scopeFla
 	if err == nil && p.Kind == scope.NodeZtunnel {
 		return p, nil // it has no clusters
 	}
-	if err == nil && f.each != nil {
-		err = getAdmin(ctx, client, "/config_dump", func(r io.Reader) error { return f.each(name, r) })
-	}
 	if err == nil && f.stats {
 		err = getAdmin(ctx, client, "/clusters?format=json", func(r io.Reader) error {
 			calls, err := scope.ReadCalls(r)

@@ -30,6 +30,7 @@ type judged struct {
 	name  string
 	rest  claim // of all bytes outside the parts
 	parts []part
+	dns   bool // of a cluster: the proxy resolves its endpoints
 	// shapes is configuration that changed a resource of another owner, as a
 	// DestinationRule does with a Service's cluster: its bytes cannot be told
 	// from the others.
@@ -93,7 +94,7 @@ func configOf(n node) (Owner, bool) {
 // cluster: a subset exists because of a DestinationRule, any other cluster of
 // a service because of the service; a DestinationRule shapes it.
 func (n names) cluster(r node, static bool) judged {
-	j := judged{name: r.get("name").text()}
+	j := judged{name: r.get("name").text(), dns: strings.HasSuffix(r.get("type").text(), "_DNS")} // STRICT_DNS, LOGICAL_DNS
 	service, first := Owner{}, true
 	path(r, "metadata", "filter_metadata", "istio", "services").each(func(s node) {
 		if host := s.get("host").text(); first && host != "" {

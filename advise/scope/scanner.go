@@ -28,6 +28,8 @@ type Proxy struct {
 	Largest    []Resource  `json:"largest"`            // resources, largest first, as many as were asked for
 	Clusters   []Cluster   `json:"clusters,omitempty"` // outbound clusters, by name
 	Notes      []Note      `json:"notes,omitempty"`
+	// DNS counts the clusters that the proxy resolves by DNS itself (STRICT_DNS, LOGICAL_DNS).
+	DNS int `json:"-"`
 	// Node is whose proxy it is, where its dump says so.
 	Node *Node `json:"node,omitempty"`
 	// Calls are those of all its clusters, inbound ones and istiod's own too;
@@ -141,6 +143,7 @@ type Scanner struct {
 	largest  smallestFirst
 	keep     int
 	total    sizes
+	dns      int
 	partial  int // resources whose JSON could only be made in part
 }
 
@@ -169,6 +172,9 @@ func (s *Scanner) count(typ string, static bool, j judged, size sizes, wireParts
 	t.WireBytes += size.wire
 	if static {
 		t.StaticBytes += size.dump
+	}
+	if j.dns {
+		s.dns++
 	}
 	s.total.resources++
 	s.total.dump += size.dump
@@ -234,7 +240,7 @@ func (s *Scanner) give(key sizeKey, share sizes) {
 
 // Proxy returns what was added so far, under a name.
 func (s *Scanner) Proxy(name string) Proxy {
-	p := Proxy{Name: name, DumpBytes: s.total.dump, WireBytes: s.total.wire, Resources: s.total.resources}
+	p := Proxy{Name: name, DumpBytes: s.total.dump, WireBytes: s.total.wire, Resources: s.total.resources, DNS: s.dns}
 	if s.partial > 0 {
 		p.Notes = append(p.Notes, Note{Code: NotePartial, N: s.partial})
 	}

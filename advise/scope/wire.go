@@ -67,7 +67,8 @@ func (s *Scanner) Add(typeURL, name string, body []byte) error {
 	j.parts = nil
 	if text, ok := s.asJSON(w.typ, m); ok {
 		size.dump = int64(len(text))
-		j.parts = s.names.judge(w.typ, jsonNode(text), false).parts
+		same := s.names.judge(w.typ, jsonNode(text), false)
+		j.parts, j.dns = same.parts, same.dns // protobuf has no names of enumerations
 	}
 	if j.name == "" {
 		j.name = name

@@ -2,6 +2,7 @@ package scope
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -152,6 +153,23 @@ func TestAdd(t *testing.T) {
 	}
 	if want := "Service b/a 29; host c.com 13; unattributed type some.Thing 3; mesh defaults 0; "; got.String() != want {
 		t.Errorf("%s", got.String())
+	}
+}
+
+// Clusters that a proxy resolves itself are counted in both forms.
+func TestDNSClusters(t *testing.T) {
+	s := NewScanner(0)
+	for _, kind := range []clusterv3.Cluster_DiscoveryType{clusterv3.Cluster_STATIC, clusterv3.Cluster_STRICT_DNS,
+		clusterv3.Cluster_EDS, clusterv3.Cluster_LOGICAL_DNS, clusterv3.Cluster_ORIGINAL_DST} {
+		body, err := proto.Marshal(&clusterv3.Cluster{Name: "c", ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: kind}})
+		if err = cmp.Or(err, s.Add("x/envoy.config.cluster.v3.Cluster", "c", body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dump := `{"configs":[{"@type":"x/envoy.admin.v3.ClustersConfigDump","dynamic_active_clusters":[{"cluster":{"name":"c","type":"STRICT_DNS"}},{"cluster":{"name":"d","type":"EDS"}}]}]}`
+	read, err := ReadDump(strings.NewReader(dump), "x", Options{})
+	if n := s.Proxy("x").DNS; n != 2 || read.DNS != 1 || err != nil {
+		t.Errorf("%d as protobuf, %d in a dump, %v", n, read.DNS, err)
 	}
 }
 

@@ -20,48 +20,31 @@ import (
 // sampledProxies is how many proxies of a running mesh are read.
 const sampledProxies = 5
 
-// Held is what several proxies hold.
-type Held struct {
-	// DNS counts the clusters that each proxy resolves itself.
-	DNS     map[string]int
-	proxies int
-	// listeners, share and most are [Headless] of the proxy with most such listeners.
-	listeners int
-	share     float64
-	most      string
-}
-
-// Add adds a proxy.
-func (h *Held) Add(p scope.Proxy) {
-	h.proxies++
-	if n, share, most := Headless(p); n > h.listeners {
-		h.listeners, h.share, h.most = n, share, most
+// Held adds what proxies hold to the facts. A note names the headless Service with most listeners.
+func Held(all []scope.Proxy, facts map[*advice.Quantity]float64) (notes []string) {
+	if len(all) == 0 {
+		return nil
 	}
-}
-
-// Facts adds what rules read to the facts. Notes name the headless Service with most listeners.
-func (h *Held) Facts(facts map[*advice.Quantity]float64) (notes []string) {
-	sum := 0
-	for _, n := range h.DNS {
-		sum += n
-		facts[advice.DNSClusters] = max(facts[advice.DNSClusters], float64(n))
+	sum, listeners, share, most := 0, 0, 0.0, ""
+	for _, p := range all {
+		sum += p.DNS
+		facts[advice.DNSClusters] = max(facts[advice.DNSClusters], float64(p.DNS))
+		if n, s, of := Headless(p); n > listeners {
+			listeners, share, most = n, s, of
+		}
 	}
-	if len(h.DNS) > 0 {
-		facts[advice.DNSClustersMean] = float64(sum) / float64(len(h.DNS))
-	}
-	if h.proxies > 0 {
-		facts[advice.HeadlessListeners], facts[advice.HeadlessShare] = float64(h.listeners), h.share
-	}
-	if h.most != "" {
-		notes = append(notes, h.most)
+	facts[advice.DNSClustersMean] = float64(sum) / float64(len(all))
+	facts[advice.HeadlessListeners], facts[advice.HeadlessShare] = float64(listeners), share
+	if most != "" {
+		notes = append(notes, most)
 	}
 	return notes
 }
 
 // HeldFacts adds what proxies hold, and what of it they have never called, to the facts. Calls
 // count of proxies that started a day ago or earlier.
-func HeldFacts(all []scope.Proxy, dns map[string]int, started map[string]time.Time, now time.Time,
-	facts map[*advice.Quantity]float64) (notes []string) {
+func HeldFacts(all []scope.Proxy, started map[string]time.Time, now time.Time, facts map[*advice.Quantity]float64) (
+	notes []string) {
 	if len(all) == 0 {
 		return []string{"there was no proxy to read"}
 	}
@@ -74,11 +57,7 @@ func HeldFacts(all []scope.Proxy, dns map[string]int, started map[string]time.Ti
 		}
 	}
 	facts[advice.ConfigDumpBytes] = stat.Median(sizes)
-	held := Held{DNS: dns}
-	for _, p := range all {
-		held.Add(p)
-	}
-	notes = held.Facts(facts)
+	notes = Held(all, facts)
 	if len(old) == 0 {
 		return append(notes, "no sidecar that was read has run for a day: it is too early to say what they never call")
 	}

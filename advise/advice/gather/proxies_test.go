@@ -53,8 +53,8 @@ func TestSampleSidecars(t *testing.T) {
 // Clusters count as never called only of proxies that have run for a day.
 func TestHeldFacts(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
-	proxy := func(name string, dump int64, called int) scope.Proxy {
-		p := scope.Proxy{Name: name, DumpBytes: dump}
+	proxy := func(name string, dump int64, called, dns int) scope.Proxy {
+		p := scope.Proxy{Name: name, DumpBytes: dump, DNS: dns}
 		for i := range 10 {
 			n := int64(0)
 			if i < called {
@@ -64,15 +64,15 @@ func TestHeldFacts(t *testing.T) {
 		}
 		return p
 	}
-	all := []scope.Proxy{proxy("a/young", 100, 0), proxy("b/old", 300, 4), proxy("c/unknown", 200, 0)}
+	all := []scope.Proxy{proxy("a/young", 100, 0, 3), proxy("b/old", 300, 4, 60), proxy("c/unknown", 200, 0, 0)}
 	began := map[string]time.Time{"a/young": now.Add(-time.Minute), "b/old": now.Add(-25 * time.Hour)}
 	facts := map[*advice.Quantity]float64{}
-	notes := HeldFacts(all, map[string]int{"a/young": 3, "b/old": 60}, began, now, facts)
-	if len(notes) != 0 || facts[advice.ConfigDumpBytes] != 200 || facts[advice.DNSClusters] != 60 || facts[advice.DNSClustersMean] != 31.5 || facts[advice.UnusedShare] != 0.6 || facts[advice.UnusedClusters] != 6 {
+	notes := HeldFacts(all, began, now, facts)
+	if len(notes) != 0 || facts[advice.ConfigDumpBytes] != 200 || facts[advice.DNSClusters] != 60 || facts[advice.DNSClustersMean] != 21 || facts[advice.UnusedShare] != 0.6 || facts[advice.UnusedClusters] != 6 {
 		t.Errorf("%q %v", notes, facts)
 	}
 	facts = map[*advice.Quantity]float64{}
-	notes = HeldFacts(all[:1], nil, began, now, facts)
+	notes = HeldFacts(all[:1], began, now, facts)
 	if _, told := facts[advice.UnusedShare]; told || len(notes) != 1 || facts[advice.ConfigDumpBytes] != 100 {
 		t.Errorf("%q %v", notes, facts)
 	}
