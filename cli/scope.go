@@ -53,7 +53,7 @@ func newScopeCommand(env *Env) *cobra.Command {
 			"kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'config_dump?include_eds' > FILE\n" +
 			"A ztunnel's is what istioctl ztunnel-config all ZTUNNEL-POD.istio-system -o json prints.\n\n" +
 			"With --generate it writes Sidecar resources from who calls whom, according to the proxies'\n" +
-			"counters, access logs, Prometheus, Kiali or service graphs, with a diff against existing\n" +
+			"counters, access logs, Prometheus or service graphs, with a diff against existing\n" +
 			"ones and a report of what is not covered. It applies them only with --apply: they stay, and\n" +
 			"are recorded in the cluster so that `meshtrial cluster restore --run RUN` takes them back.",
 		Example: "  meshtrial scope --dump sidecar.json\n  meshtrial scope --lab local --namespace shop --stats\n" +

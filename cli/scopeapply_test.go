@@ -98,9 +98,7 @@ func generatedSteps(t *testing.T) []generate.Step {
  {"kind":"Sidecar","metadata":{"namespace":"istio-system","name":"base"},"spec":{"egress":[{"hosts":["*/*"]}]}},
  {"kind":"Sidecar","metadata":{"namespace":"bank","name":"old","labels":{"meshtrial.dev/generated":"scope"}},"spec":{"workloadSelector":{"labels":{"app":"gone"}},"egress":[{"hosts":["./*"]}]}},
  {"kind":"Pod","metadata":{"namespace":"shop","name":"idle-0","labels":{"app":"idle"}},"spec":{"containers":[{"name":"istio-proxy"}]}},`, 1))
-	if err := obs.Call(generate.Edge{From: generate.Workload{Namespace: "shop", Name: "cart-0"}, Host: "pay.bank.svc.cluster.local", Count: 5, Sources: generate.Counters}); err != nil {
-		t.Fatal(err)
-	}
+	obs.Call(generate.Edge{From: generate.Workload{Namespace: "shop", Name: "cart-0"}, Host: "pay.bank.svc.cluster.local", Count: 5, Sources: generate.Counters})
 	r, err := generate.Generate(inv, obs, generate.Accounts{}, generate.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -220,11 +218,11 @@ func TestApplyRefused(t *testing.T) {
 		t.Error(err)
 	}
 	for args, says := range map[string]string{
-		"--generate - --kiali x --apply":       "--apply requires --lab",
-		"--lab cluster --apply":                "--apply requires --generate",
-		"--generate - --lab cluster --yes":     "--yes requires --apply",
-		"--generate - --lab cluster --wait 1m": "--wait requires --apply",
-		"--generate - --kiali x --revision a":  "--revision requires --lab",
+		"--generate - --graph a=x --apply":      "--apply requires --lab",
+		"--lab cluster --apply":                 "--apply requires --generate",
+		"--generate - --lab cluster --yes":      "--yes requires --apply",
+		"--generate - --lab cluster --wait 1m":  "--wait requires --apply",
+		"--generate - --graph a=x --revision a": "--revision requires --lab",
 	} {
 		err := Run(t.Context(), append([]string{"scope"}, strings.Fields(args)...), &Env{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}})
 		if err == nil || !strings.Contains(err.Error(), says) {

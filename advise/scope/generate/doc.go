@@ -1,24 +1,17 @@
-// Package generate writes Istio's Sidecar resources from who really talks to
-// whom, so that each proxy is sent what it needs and no more.
+// Package generate writes Istio's Sidecar resources from who really talks to whom, so that each proxy
+// is sent what it needs and no more.
 //
-//	proxies' counters  -> [Observations.AddCounters]   \
-//	access logs        -> [Observations.ReadAccessLog]  |
-//	istio_requests_total -> [Observations.AddMetric]    |-> [Generate] -> Result: Sidecars, what is rare, old or uncovered,
-//	Kiali's graph      -> [Observations.ReadKiali]      |                 other ways, what it saves
-//	service graphs     -> [Observations.AddGraph]      /
-//	objects of the API, the mesh's configuration -> [Inventory.Read]
-//	bytes by owner of the proxies that were read -> [Scale]
+//	proxies' counters, access logs, istio_requests_total, service graphs -> [Observations] \
+//	objects of the API, the mesh's configuration                         -> [Inventory]     |-> [Generate] -> Result
+//	bytes by owner of the proxies that were read                         -> [Scale]        /
 //
-// The rule of what is kept is [Rule]; a workload that no source watched is
-// never narrowed. Sidecars are not merged by Istio: of a Sidecar that selects
-// the pod, the one of its namespace and the one of the root namespace, the first
-// that exists holds alone. So each that is written is complete, and takes over
-// what else the one before it says (ingress, outbound policy, pools).
+// Of each call the caller keeps the host, and what routes and ExternalNames lead to (needs.go). A
+// workload is narrowed only where it is known whom it calls. Sidecars are not merged by
+// Istio: of a Sidecar that selects the pod, the one of its namespace and the one of the root namespace,
+// the first that exists holds alone. So each that is written is complete, and takes over what else the
+// one before it says (ingress, outbound policy, pools). [Generate] checks its own result: one that would
+// leave out a call to be kept is an error.
 //
-// What istiod makes of a Sidecar is that of Istio 1.31
-// (pilot/pkg/model/sidecar.go). Sidecars do not concern gateways, waypoints
-// and pods without a proxy.
-//
-// Size: what is kept, whom it is for and what it saves are decided by one set of
-// facts about a mesh; the sources that it is read from know its types.
+// What istiod makes of a Sidecar is that of Istio 1.31 (pilot/pkg/model/sidecar.go). Sidecars do not
+// concern gateways, waypoints and pods without a proxy.
 package generate

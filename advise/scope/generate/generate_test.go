@@ -58,25 +58,18 @@ func (m *mesh) calls(namespace, workload, host string) *mesh {
 
 func (m *mesh) sees(e Edge) *mesh {
 	m.t.Helper()
-	if err := m.obs.Call(e); err != nil {
-		m.t.Fatal(err)
-	}
+	m.obs.Call(e)
 	return m
 }
 
 func (m *mesh) serves(namespace, workload string) *mesh {
 	m.t.Helper()
-	if err := m.obs.Served(Workload{namespace, workload}, 5, Counters, Span{}); err != nil {
-		m.t.Fatal(err)
-	}
+	m.obs.Served(Workload{namespace, workload}, Counters, Span{})
 	return m
 }
 
 func (m *mesh) generate(o Options) Result {
 	m.t.Helper()
-	if o.Exception == 0 {
-		o.Exception = DefaultException
-	}
 	r, err := Generate(m.inv, m.obs, Accounts{}, o)
 	if err != nil {
 		m.t.Fatal(err)
@@ -144,8 +137,8 @@ func TestExisting(t *testing.T) {
 		t.Error(got)
 	}
 	for _, s := range r.Sidecars {
-		if s.Change == Create && !strings.Contains(s.YAML(), "mode: REGISTRY_ONLY") {
-			t.Errorf("%s loses the outbound policy:\n%s", s, s.YAML())
+		if s.Change == Create && !strings.Contains(manifest(s.after()), "mode: REGISTRY_ONLY") {
+			t.Errorf("%s loses the outbound policy:\n%s", s, manifest(s.after()))
 		}
 	}
 	if len(r.Open) != 1 || r.Open[0].Code != OpenOwn {
@@ -188,36 +181,6 @@ func TestUncovered(t *testing.T) {
 	}
 	if what[OpenUnseen] != 4 || what[OpenProxyless] != 1 {
 		t.Errorf("%v", what)
-	}
-}
-
-// A rare call is kept and listed, one from before the window is listed.
-func TestRareAndOld(t *testing.T) {
-	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
-	m := shop(t).workload("shop", "report").service("bank", "yearly")
-	log := func(host string, n int64, at time.Time) {
-		m.sees(Edge{From: Workload{"shop", "report"}, Host: host, Count: n, Sources: AccessLog, Span: At(at)})
-	}
-	log("cart.shop.svc.cluster.local", 5000, now)
-	log("cart.shop.svc.cluster.local", 5000, now.Add(-47*time.Hour))
-	log("audit.bank.svc.cluster.local", 1, now.Add(-20*time.Hour))
-	log("yearly.bank.svc.cluster.local", 900, now.Add(-300*24*time.Hour))
-	for i := range 5000 {
-		log("pay.bank.svc.cluster.local", 1, now.Add(-time.Duration(10*24+2)*time.Hour+time.Duration(i)*time.Second/10))
-	}
-	r := m.generate(Options{Window: 30 * 24 * time.Hour})
-	if got := sidecar(r, "shop/report"); got != "create ./cart.shop.svc.cluster.local bank/audit.bank.svc.cluster.local bank/pay.bank.svc.cluster.local" && got != "-" {
-		t.Error(got)
-	}
-	kept := map[string]Kept{}
-	for _, k := range r.Rare {
-		kept[k.Host] = k
-	}
-	if k := kept["audit.bank.svc.cluster.local"]; k.Why != KeptRare || k.Count != 1 || kept["pay.bank.svc.cluster.local"].Why != KeptHours || kept["pay.bank.svc.cluster.local"].Hours != 1<<10 {
-		t.Errorf("%v", kept)
-	}
-	if len(r.Old) != 1 || r.Old[0].Host != "yearly.bank.svc.cluster.local" {
-		t.Errorf("%+v", r.Old)
 	}
 }
 
@@ -267,55 +230,6 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// A call around the mesh to a host that it knows is one that today's scope
-// leaves out.
-func TestPassthroughToAService(t *testing.T) {
-	m := shop(t)
-	for host, n := range map[string]int64{"audit.bank": 3, "example.com": 9} {
-		if err := m.obs.Left(Workload{"shop", "cart"}, host, n, AccessLog, Span{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r := m.generate(Options{})
-	if got := sidecar(r, "shop/cart"); got != "create bank/audit.bank.svc.cluster.local" {
-		t.Error(got)
-	}
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Code == OpenPassthrough }); i < 0 || !slices.Equal(r.Open[i].Hosts, []string{"audit.bank", "example.com"}) {
-		t.Errorf("%+v", r.Open)
-	}
-}
-
-func TestAlternatives(t *testing.T) {
-	m := shop(t).service("bank", "orphan").service("idle", "a")
-	for _, namespace := range []string{"shop", "bank", "idle", "istio-system"} {
-		m.add(fmt.Sprintf(`{"kind":"Namespace","metadata":{"name":%q}}`, namespace))
-	}
-	r := m.generate(Options{})
-	got := map[string]string{}
-	for _, o := range r.Others {
-		got[o.Kind+" "+o.Namespace+" "+o.Value] = strings.Join(o.Hosts, " ")
-	}
-	want := map[string]string{"exportTo shop .": "Service shop/cart", "exportTo bank .,shop": "Service bank/pay", "discoverySelectors  idle": ""}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-// Workloads that were not seen may call what nobody was seen to.
-func TestUnseenCallers(t *testing.T) {
-	for n := range 3 {
-		m := shop(t)
-		for i := range n {
-			m.workload("dark", fmt.Sprintf("w%d", i))
-		}
-		r := m.generate(Options{})
-		i := slices.IndexFunc(r.Others, func(o Other) bool { return o.Kind == "exportTo" && o.Namespace == "shop" })
-		if i < 0 || r.Others[i].Unseen != n {
-			t.Errorf("%d: %+v", n, r.Others)
-		}
-	}
-}
-
 func TestOnly(t *testing.T) {
 	r := shop(t).generate(Options{Only: []string{"bank"}})
 	for _, s := range r.Sidecars {
@@ -354,6 +268,50 @@ func TestAdmits(t *testing.T) {
 	if !admits([]string{"*/*.com"}, "x", Host{"a", "*.example.com"}) || admits([]string{"*/*.example.com"}, "x", Host{"a", "*.com"}) {
 		t.Error("wildcards")
 	}
+}
+
+// Calls from before the window are listed and not kept, whatever else is known of them.
+func TestOld(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	m := shop(t).workload("shop", "report").service("bank", "yearly")
+	for host, at := range map[string]time.Time{"audit.bank.svc.cluster.local": now.Add(-20 * time.Hour), "cart.shop.svc.cluster.local": now,
+		"yearly.bank.svc.cluster.local": now.Add(-300 * 24 * time.Hour)} {
+		m.sees(Edge{From: Workload{"shop", "report"}, Host: host, Count: 1, Sources: AccessLog, Span: At(at, at)})
+	}
+	r := m.generate(Options{Window: 30 * 24 * time.Hour})
+	for host, want := range map[string]bool{"audit": true, "yearly": false} {
+		if got := lets(r, m, Workload{"shop", "report"}, Host{"bank", host + ".bank.svc.cluster.local"}); got != want {
+			t.Errorf("%s: %v, %s", host, got, sidecar(r, "shop/report"))
+		}
+	}
+	if len(r.Old) != 1 || r.Old[0].Host != "yearly.bank.svc.cluster.local" {
+		t.Errorf("%+v", r.Old)
+	}
+}
+
+// A call around the mesh to a host that it knows is one that today's scope leaves out.
+func TestPassthroughToAService(t *testing.T) {
+	m := shop(t)
+	for _, host := range []string{"audit.bank", "example.com"} {
+		m.obs.left(Workload{"shop", "cart"}, host, Metrics, Span{})
+	}
+	r := m.generate(Options{})
+	if got := sidecar(r, "shop/cart"); got != "create bank/audit.bank.svc.cluster.local" {
+		t.Error(got)
+	}
+	if o := opened(r, OpenPassthrough, ""); o == nil || !slices.Equal(o.Hosts, []string{"audit.bank", "example.com"}) {
+		t.Errorf("%+v", r.Open)
+	}
+}
+
+// opened is what a result says of one code, and of a workload unless its name is "".
+func opened(r Result, code OpenCode, name string) *Open {
+	for i, o := range r.Open {
+		if o.Code == code && (name == "" || o.Name == name) {
+			return &r.Open[i]
+		}
+	}
+	return nil
 }
 
 // drawn is a mesh at random.
@@ -408,10 +366,10 @@ func drawn(t *rapid.T) *mesh {
 		switch rapid.IntRange(0, 3).Draw(t, "seen") {
 		case 0:
 		case 1:
-			_ = m.obs.Served(w, 1, source, Span{})
+			m.obs.Served(w, source, Span{})
 		default:
 			for range rapid.IntRange(1, 4).Draw(t, "calls") {
-				_ = m.obs.Call(Edge{From: w, Host: rapid.SampledFrom(append(hosts, "gone.b.svc.cluster.local", "nowhere.org")).Draw(t, "host"), Count: 1, Sources: source})
+				m.obs.Call(Edge{From: w, Host: rapid.SampledFrom(append(hosts, "gone.b.svc.cluster.local", "nowhere.org")).Draw(t, "host"), Count: 1, Sources: source})
 			}
 		}
 	}
@@ -432,7 +390,7 @@ func drawn(t *rapid.T) *mesh {
 func TestGenerateProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawn(t)
-		o := Options{Exception: rapid.SampledFrom([]float64{0, 0.05, 0.5}).Draw(t, "exception"), Always: rapid.SampledFrom([][]string{nil, {}, {"b/*"}}).Draw(t, "always")}
+		o := Options{Always: rapid.SampledFrom([][]string{nil, {}, {"b/*"}}).Draw(t, "always")}
 		r, err := Generate(m.inv, m.obs, Accounts{}, o)
 		if err != nil && strings.Contains(err.Error(), "no workload") {
 			t.Skip("this mesh has nothing to scope")
@@ -465,7 +423,7 @@ func TestGenerateProperties(t *testing.T) {
 // stepwise applies a result one object after the other: what a workload needs and
 // has, it has at every moment.
 func stepwise(t *rapid.T, m *mesh, r Result, o Options) {
-	g := &generator{inv: m.inv, obs: m.obs, o: o, kept: map[Workload]set{}, views: map[string]*view{}, result: &Result{}}
+	g := newGenerator(m.inv, m.obs, Accounts{}, o, &Result{})
 	g.keep()
 	now := slices.Clone(m.inv.existing)
 	for _, step := range r.Steps() {
@@ -477,7 +435,7 @@ func stepwise(t *rapid.T, m *mesh, r Result, o Options) {
 			now = append(now, step.Sidecar)
 		}
 		for _, w := range m.inv.callers() {
-			labels := m.inv.workloads[w].Labels
+			labels := m.inv.workloads[w].labels
 			was, is := effective(m.inv.existing, m.inv.Root, w.Namespace, labels), effective(now, m.inv.Root, w.Namespace, labels)
 			for h := range g.needed(w) {
 				if admits(was.Hosts, w.Namespace, h) && !admits(is.Hosts, w.Namespace, h) {
@@ -495,11 +453,11 @@ func applied(t *rapid.T, m *mesh, r Result) {
 		if s.Change == Delete {
 			continue
 		}
-		spec := s.spec()
+		object := s.after()
 		if s.Change == Same {
-			spec = r.existing[s.String()].whole
+			object = s.object(r.existing[s.String()].whole)
 		}
-		text, err := json.Marshal(s.object(spec))
+		text, err := json.Marshal(object)
 		if err == nil {
 			err = m.inv.Read(strings.NewReader(string(text)), "")
 		}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"regexp"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,71 +21,50 @@ type Host struct {
 // String is NAMESPACE/HOST, as in an egress listener.
 func (h Host) String() string { return h.Namespace + "/" + h.Name }
 
-// hostsOf returns the sorted keys of a map.
-func hostsOf[V any](m map[Host]V) []Host {
-	out := make([]Host, 0, len(m))
-	for h := range m {
-		out = append(out, h)
-	}
-	sortHosts(out)
-	return out
-}
-
-func sortHosts(all []Host) {
-	sort.Slice(all, func(i, j int) bool { return compareHosts(all[i], all[j]) < 0 })
-}
-
 func compareHosts(a, b Host) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// Service is a Service or one host of a ServiceEntry.
-type Service struct {
+// set is a set of hosts.
+type set map[Host]struct{}
+
+func (s set) add(hosts ...Host) {
+	for _, h := range hosts {
+		s[h] = struct{}{}
+	}
+}
+
+func (s set) sorted() []Host { return slices.SortedFunc(maps.Keys(s), compareHosts) }
+
+// service is a Service or one host of a ServiceEntry.
+type service struct {
 	Host
-	Object   string // "Service ns/name" or "ServiceEntry ns/name"
-	Entry    bool   // a ServiceEntry's
-	Ports    int
-	TCP      bool // has a port whose requests the mesh cannot tell apart
-	Headless bool
-	// Direct says that its endpoints are wherever callers connect to (ORIGINAL_DST) or what DNS
-	// returns: proxies drop the counters of those that are gone.
-	Direct   bool
-	Selector map[string]string // of the pods that are its endpoints
-	// Since is when the oldest endpoint came; At says that it is known.
-	Since    time.Time
-	At       bool
-	External bool   // of type ExternalName
-	Alias    string // the host that it stands for
-	ExportTo []string
+	object   scope.Owner
+	ports    int
+	tcp      bool // has a port whose requests the mesh cannot tell apart
+	headless bool
+	// direct says that its endpoints are wherever callers connect to (ORIGINAL_DST) or what DNS returns:
+	// proxies drop the counters of those that are gone.
+	direct   bool
+	selector map[string]string // of the pods that are its endpoints
+	external bool              // of type ExternalName
+	alias    string            // the host that it stands for
+	exportTo []string
 }
 
-// visibleTo reports whether exportTo of an object in the namespace own includes another namespace.
-func visibleTo(exportTo []string, own, namespace string) bool {
-	if len(exportTo) == 0 {
-		return true
-	}
-	for _, to := range exportTo {
-		if to == "*" || to == namespace || to == "." && own == namespace {
-			return true
-		}
-	}
-	return false
+// pods summarises the pods of a workload.
+type pods struct {
+	number  int
+	proxied int                // with a sidecar
+	gateway bool               // whose proxies are gateways or waypoints
+	labels  map[string]string  // that all pods have
+	since   time.Time          // when the first of them that is there started, if known
+	any     map[[2]string]bool // labels that some pod has
+	idle    bool               // none is there now
 }
 
-// Pods summarises the pods of a workload.
-type Pods struct {
-	Number  int
-	Proxied int               // with a sidecar
-	Gateway bool              // whose proxies are gateways or waypoints
-	Labels  map[string]string // that all pods have
-	Since   time.Time         // when the first of them that is there started, if known
-
-	any  map[[2]string]bool // labels that some pod has
-	idle bool               // none is there now
-}
-
-// end is a pod as an endpoint of Services.
-type end struct {
+// endpoint is a pod as an endpoint of Services.
+type endpoint struct {
 	labels map[string]string
 	since  time.Time // when it became one; zero if nobody knows
 }
@@ -97,51 +76,46 @@ type controller struct {
 	inject string // sidecar.istio.io/inject of its template
 }
 
-// Inventory is what is in the mesh.
-type Inventory struct {
-	Domain string // of the cluster
-	Root   string // namespace of the mesh's configuration
-	// Outbound is the mesh's outbound policy, and Capture whether proxies
-	// answer DNS.
-	Outbound string
-	Capture  bool
-
-	namespaces map[string]map[string]string // their labels
-	services   map[Host]*Service
-	byName     map[string][]Host
-	workloads  map[Workload]*Pods
-	within     map[string][]Workload // by namespace
-	pods       map[Workload]Workload // by namespace and the pod's name
-	ends       map[string][]end      // by namespace
-	virtual    []virtualService
-	rules      map[scope.Owner]string // hosts of DestinationRules
-	existing   []Sidecar
-	needs      []need
-	added      map[string]bool        // clusters of EnvoyFilters
-	machines   map[string]int         // WorkloadEntries by namespace that may have no proxy
-	born       map[Workload]time.Time // when what makes their pods was made
-	finished   map[Workload]bool      // Jobs that nobody runs by the clock
-	selectors  bool                   // the mesh has discoverySelectors
-	configured bool                   // its configuration was read
-	read       map[string]bool
-
-	controllers           []controller
-	exports, routeExports []string // by default, of Services and of VirtualServices
-}
-
 // need is a host that the mesh's own configuration names.
 type need struct {
 	namespace string // whose proxies need it, "" for all
 	host      string // namespace/host, or a host
-	why       string
-	ifKnown   bool // none if the mesh does not know it
+	ifKnown   bool   // none if the mesh does not know it
+}
+
+// Inventory is what is in the mesh.
+type Inventory struct {
+	Domain string // of the cluster
+	Root   string // namespace of the mesh's configuration
+
+	outbound    string                       // the mesh's outbound policy
+	namespaces  map[string]map[string]string // their labels
+	services    map[Host]*service
+	byName      map[string][]Host
+	workloads   map[Workload]*pods
+	within      map[string][]Workload // by namespace
+	pods        map[Workload]Workload // by namespace and the pod's name
+	endpoints   map[string][]endpoint // by namespace
+	virtual     []virtualService
+	rules       map[scope.Owner]string // hosts of DestinationRules
+	existing    []Sidecar
+	needs       []need
+	machines    map[string]int         // WorkloadEntries by namespace that may have no proxy
+	born        map[Workload]time.Time // when what makes their pods was made
+	configured  bool                   // the mesh's configuration was read
+	read        map[string]bool
+	controllers []controller
+
+	exports, routeExports []string // by default, of Services and of VirtualServices
 }
 
 // NewInventory returns an empty mesh.
 func NewInventory() *Inventory {
-	return &Inventory{Domain: "cluster.local", Root: "istio-system", Outbound: "ALLOW_ANY",
-		namespaces: map[string]map[string]string{}, services: map[Host]*Service{}, byName: map[string][]Host{}, workloads: map[Workload]*Pods{},
-		within: map[string][]Workload{}, pods: map[Workload]Workload{}, ends: map[string][]end{}, rules: map[scope.Owner]string{}, read: map[string]bool{}, added: map[string]bool{}, machines: map[string]int{}, finished: map[Workload]bool{}, born: map[Workload]time.Time{}}
+	return &Inventory{Domain: "cluster.local", Root: "istio-system", outbound: "ALLOW_ANY",
+		namespaces: map[string]map[string]string{}, services: map[Host]*service{}, byName: map[string][]Host{},
+		workloads: map[Workload]*pods{}, within: map[string][]Workload{}, pods: map[Workload]Workload{},
+		endpoints: map[string][]endpoint{}, rules: map[scope.Owner]string{}, read: map[string]bool{},
+		machines: map[string]int{}, born: map[Workload]time.Time{}}
 }
 
 // Has reports whether objects of a kind were read; for ConfigMap, whether the mesh's was.
@@ -152,85 +126,72 @@ func (inv *Inventory) Has(kind string) bool {
 	return inv.read[kind]
 }
 
-// AddProxy adds a proxy's workload and the hosts in its configuration, unless lists of pods and
-// services were read.
+// AddProxy adds a proxy's workload and the hosts in its configuration, unless lists of pods and services
+// were read.
 func (inv *Inventory) AddProxy(p scope.Proxy) {
 	if n := p.Node; n != nil && !inv.Has("Pod") {
 		inv.addPod(Workload{n.Namespace, n.Workload}, p.Name, n.Labels, true, n.Type != "sidecar")
 	}
 	for _, c := range p.Clusters {
 		_, _, _, host, ok := scope.SplitCluster(c.Name)
-		if !ok || c.Owner.Kind != "Service" && c.Owner.Kind != "ServiceEntry" && c.Owner.Kind != "DestinationRule" {
-			continue
-		}
-		h := Host{c.Owner.Namespace, host}
-		if c.Owner.Kind == "DestinationRule" { // of a subset: its host is another's
+		switch kind := c.Owner.Kind; {
+		case !ok:
+		case kind == "DestinationRule": // of a subset: its host is another's
 			inv.rules[c.Owner] = host
-			continue
-		}
-		if inv.services[h] == nil && !inv.Has(c.Owner.Kind) {
-			inv.addService(Service{Host: h, Object: c.Owner.String(), Entry: c.Owner.Kind == "ServiceEntry", Ports: 1})
+		case (kind == "Service" || kind == "ServiceEntry") && !inv.Has(kind) && !inv.known(Host{c.Owner.Namespace, host}):
+			inv.addService(service{Host: Host{c.Owner.Namespace, host}, object: c.Owner, ports: 1})
 		}
 	}
+}
+
+// workload returns what is known of a workload's pods; of one that is new, that it has labels.
+func (inv *Inventory) workload(w Workload, labels map[string]string) *pods {
+	p := inv.workloads[w]
+	if p == nil {
+		p = &pods{labels: maps.Clone(labels), any: map[[2]string]bool{}, idle: true}
+		inv.workloads[w] = p
+		inv.within[w.Namespace] = append(inv.within[w.Namespace], w)
+	}
+	for key, value := range labels {
+		p.any[[2]string{key, value}] = true
+	}
+	return p
 }
 
 // addPod counts a pod once, however often it is listed.
 func (inv *Inventory) addPod(w Workload, name string, labels map[string]string, proxied, gateway bool) {
-	if _, known := inv.pods[Workload{w.Namespace, name}]; known {
+	pod := Workload{w.Namespace, name}
+	if _, known := inv.pods[pod]; known {
 		return
 	}
-	p := inv.workloads[w]
-	if p == nil {
-		p = &Pods{Labels: maps.Clone(labels), any: map[[2]string]bool{}}
-		if p.Labels == nil {
-			p.Labels = map[string]string{}
-		}
-		inv.workloads[w] = p
-		inv.within[w.Namespace] = append(inv.within[w.Namespace], w)
-	}
-	p.idle = false
-	p.Number++
-	if proxied {
-		p.Proxied++
-	}
-	p.Gateway = p.Gateway || gateway
-	for key, value := range labels {
-		p.any[[2]string{key, value}] = true
-	}
-	maps.DeleteFunc(p.Labels, func(key, value string) bool { return labels[key] != value })
-	inv.pods[Workload{w.Namespace, name}] = w
+	inv.pods[pod] = w
+	p := inv.workload(w, labels)
+	p.idle, p.gateway = false, p.gateway || gateway
+	p.number++
+	p.proxied += b2i(proxied)
+	maps.DeleteFunc(p.labels, func(key, value string) bool { return labels[key] != value })
 }
 
-// addIdle adds a workload without pods, unless it has some.
-func (inv *Inventory) addIdle(w Workload, labels map[string]string) {
-	if inv.workloads[w] == nil {
-		p := &Pods{Labels: maps.Clone(labels), any: map[[2]string]bool{}, idle: true}
-		for key, value := range labels {
-			p.any[[2]string{key, value}] = true
-		}
-		inv.workloads[w] = p
-		inv.within[w.Namespace] = append(inv.within[w.Namespace], w)
-	}
-}
-
-// idle adds workloads without pods that will have sidecars, by the rules of istiod's webhook: the
+// addIdle adds workloads without pods that will have sidecars, by the rules of istiod's webhook: the
 // template's label, or the namespace's.
-func (inv *Inventory) idle() {
+func (inv *Inventory) addIdle() {
 	for _, c := range inv.controllers {
 		labels := inv.namespaces[c.Namespace]
 		injected := labels["istio-injection"] == "enabled" || labels["istio-injection"] == "" && labels["istio.io/rev"] != ""
-		if c.inject == "true" && labels["istio-injection"] != "disabled" || injected && c.inject != "false" {
-			inv.addIdle(c.Workload, c.labels)
+		here := inv.workloads[c.Workload] != nil
+		if !here && (c.inject == "true" && labels["istio-injection"] != "disabled" || injected && c.inject != "false") {
+			inv.workload(c.Workload, c.labels)
 		}
 	}
 	inv.controllers = nil
 }
 
-// generatedName matches the names of a Deployment's pods.
-var generatedName = regexp.MustCompile(`^(.+)-[bcdf0-9-hj-np-tv-xz2-9]{6,10}-[a-z0-9]{5}$`)
-
-// numberedName matches those of a StatefulSet or DaemonSet.
-var numberedName = regexp.MustCompile(`^(.+)-(?:[0-9]+|[a-z0-9]{5})$`)
+// generatedName matches the names of a Deployment's pods, numberedName those of a StatefulSet or
+// DaemonSet.
+var (
+	generatedName = regexp.MustCompile(`^(.+)-[bcdf0-9-hj-np-tv-xz2-9]{6,10}-[a-z0-9]{5}$`)
+	numberedName  = regexp.MustCompile(`^(.+)-(?:[0-9]+|[a-z0-9]{5})$`)
+)
 
 // WorkloadOf returns the workload of a pod; for one that is gone, by its name.
 func (inv *Inventory) WorkloadOf(namespace, pod string) Workload {
@@ -248,8 +209,13 @@ func (inv *Inventory) WorkloadOf(namespace, pod string) Workload {
 	return Workload{namespace, pod}
 }
 
+// serviceHost is the name by which the mesh knows a Service.
+func serviceHost(name, namespace, domain string) string {
+	return name + "." + namespace + ".svc." + domain
+}
+
 // addService adds a Service, or a host of a ServiceEntry.
-func (inv *Inventory) addService(s Service) {
+func (inv *Inventory) addService(s service) {
 	if inv.services[s.Host] == nil {
 		name := strings.ToLower(s.Name)
 		inv.byName[name] = append(inv.byName[name], s.Host)
@@ -261,16 +227,15 @@ func (inv *Inventory) addService(s Service) {
 // namespaces. An unknown host is returned by name.
 func (inv *Inventory) resolve(host, namespace, caller string) []Host {
 	for _, name := range inv.spellings(strings.ToLower(host), caller) {
-		var found []Host
 		for _, candidate := range wildcards(name) {
+			found := set{}
 			for _, h := range inv.byName[candidate] {
 				if (namespace == "" || h.Namespace == namespace) && inv.visible(h, caller) {
-					found = append(found, h)
+					found.add(h)
 				}
 			}
 			if len(found) > 0 {
-				sortHosts(found)
-				return found
+				return found.sorted()
 			}
 		}
 	}
@@ -283,11 +248,18 @@ func (inv *Inventory) resolve(host, namespace, caller string) []Host {
 
 // visible reports whether exportTo lets a namespace see a host.
 func (inv *Inventory) visible(h Host, namespace string) bool {
-	to := inv.services[h].ExportTo
-	if len(to) == 0 {
-		to = inv.exports
+	return visibleTo(inv.services[h].exportTo, inv.exports, h.Namespace, namespace)
+}
+
+// visibleTo reports whether exportTo of an object in the namespace own, or what holds by default,
+// includes another namespace.
+func visibleTo(exportTo, byDefault []string, own, namespace string) bool {
+	if len(exportTo) == 0 {
+		exportTo = byDefault
 	}
-	return visibleTo(to, h.Namespace, namespace)
+	return len(exportTo) == 0 || slices.ContainsFunc(exportTo, func(to string) bool {
+		return to == "*" || to == namespace || to == "." && own == namespace
+	})
 }
 
 // Knows reports whether the mesh has a host that a namespace calls.
@@ -299,16 +271,23 @@ func (inv *Inventory) known(h Host) bool { return inv.services[h] != nil }
 
 // spellings returns the full names that a host may abbreviate.
 func (inv *Inventory) spellings(host, caller string) []string {
-	names := []string{host}
 	switch parts := strings.Split(host, "."); {
 	case len(parts) == 1 && caller != "":
-		names = append(names, serviceHost(host, caller, inv.Domain))
+		return []string{host, serviceHost(host, caller, inv.Domain)}
 	case len(parts) == 2:
-		names = append(names, serviceHost(parts[0], parts[1], inv.Domain))
+		return []string{host, serviceHost(parts[0], parts[1], inv.Domain)}
 	case len(parts) == 3 && parts[2] == "svc":
-		names = append(names, host+"."+inv.Domain)
+		return []string{host, host + "." + inv.Domain}
 	}
-	return names
+	return []string{host}
+}
+
+// full expands a short name as istiod does, in the namespace of the object that has it.
+func (inv *Inventory) full(host, namespace string) string {
+	if !strings.ContainsAny(host, ".*") {
+		return serviceHost(strings.ToLower(host), namespace, inv.Domain)
+	}
+	return host
 }
 
 // wildcards returns a host and the wildcards that include it, the longest first.
@@ -325,16 +304,33 @@ func wildcards(host string) []string {
 }
 
 // hosts returns all known hosts, sorted.
-func (inv *Inventory) hosts() []Host { return hostsOf(inv.services) }
+func (inv *Inventory) hosts() []Host { return slices.SortedFunc(maps.Keys(inv.services), compareHosts) }
 
 // callers returns the workloads that have sidecars, sorted.
 func (inv *Inventory) callers() []Workload {
 	var out []Workload
 	for w, p := range inv.workloads {
-		if (p.Proxied > 0 || p.idle) && !p.Gateway {
+		if (p.proxied > 0 || p.idle) && !p.gateway {
 			out = append(out, w)
 		}
 	}
-	sortWorkloads(out)
+	slices.SortFunc(out, compareWorkloads)
 	return out
+}
+
+// contains reports whether all of some labels are among others.
+func contains(labels, some map[string]string) bool {
+	for key, value := range some {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

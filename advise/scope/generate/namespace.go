@@ -10,7 +10,6 @@ import (
 // caller is a workload of a namespace whose scope is decided.
 type caller struct {
 	Workload
-	pods     *Pods
 	now      Sidecar // that holds for it today
 	needs    set
 	weight   int64 // of what it needs
@@ -18,115 +17,92 @@ type caller struct {
 	covered  bool
 }
 
-// meshDefault makes the Sidecar of the root namespace. It governs workloads that are not known yet
-// in namespaces without a Sidecar.
-func (g *generator) meshDefault(callers []Workload) {
+// meshDefault makes the Sidecar of the root namespace. It governs workloads that are not known yet in
+// namespaces without a Sidecar, and is also that of the root namespace's own workloads.
+func (g *generator) meshDefault() {
+	root := g.inv.Root
 	if len(g.o.Only) > 0 { // it would hold for others too
-		g.mesh = effective(g.inv.existing, g.inv.Root, g.inv.Root, nil)
+		g.mesh = effective(g.inv.existing, root, root, nil)
 		return
 	}
 	needs := set{}
-	for _, n := range g.inv.needs {
-		if n.namespace == "" || n.namespace == g.inv.Root {
-			if to := g.needHosts(n, g.inv.Root); !n.ifKnown || g.inv.known(to[0]) {
-				needs.add(to...)
-			}
-		}
-	}
-	hosts := append(slices.Clone(g.o.Always), "./*", g.inv.Root+"/*")
-	for _, h := range needs.sorted() {
-		if !admits(hosts, "", h) {
-			hosts = append(hosts, h.String())
-		}
-	}
-	g.mesh = g.on(g.inv.Root, "", nil, tidy(hosts))
+	g.addConfigured(needs, root)
+	hosts := append(slices.Clone(g.o.Always), "./*", root+"/*")
+	hosts = append(hosts, names(missing(hosts, "", needs))...)
+	g.mesh = g.on(root, "", nil, tidy(hosts))
 	g.mesh.Reason = ReasonMesh
-	// The Sidecar of the root namespace is also that of its own workloads.
-	for _, w := range callers {
-		if w.Namespace != g.inv.Root || g.selector(w) != nil && (g.isCovered(w) || g.lasting(g.selector(w)) != nil) {
+	for _, w := range g.callers {
+		if w.Namespace != root || g.selector(w) != nil {
 			continue
 		}
-		if !g.isCovered(w) {
-			g.mesh.Hosts = []string{"*/*"}
-			g.result.Notes = append(g.result.Notes, Note{Code: NoteEverything, Workload: w})
+		if !g.covered(w) {
+			g.mesh.Hosts, g.mesh.Reason = []string{"*/*"}, ReasonUnseenSome
 			break
 		}
-		g.mesh.Hosts = tidy(g.widened(g.mesh.Hosts, g.inv.Root, g.needed(w)))
+		g.mesh.Hosts = tidy(g.widened(g.mesh.Hosts, root, g.needed(w)))
 	}
 	g.out = append(g.out, g.mesh)
 }
 
-// on returns a Sidecar that replaces the existing one and takes over the rest of its spec;
-// without one, the rest of the next that governs the pods.
+// on returns a Sidecar that replaces the existing one and takes over the rest of its spec; without one, the rest
+// of the next that governs the pods.
 func (g *generator) on(namespace, workload string, selector map[string]string, hosts []string) Sidecar {
-	s := Sidecar{Namespace: namespace, Selector: selector, Hosts: hosts, Name: "default", Labels: map[string]string{Label: labelValue}}
-	names := map[string]bool{}
-	above := effective(slices.DeleteFunc(slices.Clone(g.inv.existing), func(e Sidecar) bool { return e.selective() }), g.inv.Root, namespace, nil)
-	s.rest = above.rest
-	for _, e := range g.inv.existing {
+	s := Sidecar{Namespace: namespace, Selector: selector, Hosts: hosts, Name: cmp.Or(workload, "default"),
+		labels: map[string]string{Label: labelValue}}
+	taken := map[string]bool{}
+	wide := slices.DeleteFunc(slices.Clone(g.inv.existing), Sidecar.selective)
+	s.rest = effective(wide, g.inv.Root, namespace, nil).rest
+	for _, e := range g.inv.existing { // the oldest first
+		replaces := !e.selective() && selector == nil || e.generated() && e.selective() && maps.Equal(e.Selector, selector)
 		switch {
 		case e.Namespace != namespace:
-		case !e.selective() && selector == nil:
-			s.Name, s.Labels, s.Annotations, s.created = e.Name, e.Labels, e.Annotations, e.created
-			return s
-		case e.generated() && e.selective() && maps.Equal(e.Selector, selector):
-			s.Name, s.Labels, s.Annotations, s.rest, s.created = e.Name, e.Labels, e.Annotations, e.rest, e.created
+		case replaces:
+			s.Name, s.labels, s.annotations, s.rest, s.created = e.Name, e.labels, e.annotations, e.rest, e.created
 			return s
 		default:
-			names[e.Name] = true
+			taken[e.Name] = true
 		}
 	}
 	for _, other := range g.out {
-		if other.Namespace == namespace {
-			names[other.Name] = true
-		}
+		taken[other.Name] = taken[other.Name] || other.Namespace == namespace
 	}
-	if selector != nil {
-		s.Name = workload
-	}
-	for names[s.Name] || selector != nil && s.Name == "default" {
+	for taken[s.Name] || selector != nil && s.Name == "default" {
 		s.Name = "scope-" + s.Name
 	}
 	return s
 }
 
-// namespace makes the Sidecars of a namespace: its own if the mesh's default lets in too little or
-// far too much, and those of workloads that would lose too much or must keep their scope.
+// namespace makes the Sidecars of a namespace: its own if the mesh's default lets in too little or far too much,
+// and those of workloads that would lose too much or must keep their scope.
 func (g *generator) namespace(namespace string, workloads []Workload) {
 	union, all := g.callersOf(namespace, workloads)
 	base := g.mesh
-	if own := slices.IndexFunc(g.inv.existing, func(e Sidecar) bool {
-		return e.Namespace == namespace && !e.selective() && namespace != g.inv.Root
-	}); own >= 0 && g.inv.existing[own].fixed {
-		g.left(all, g.inv.existing[own])
-		return
-	}
 	if namespace != g.inv.Root {
+		own := slices.IndexFunc(g.inv.existing, func(e Sidecar) bool { return e.Namespace == namespace && !e.selective() && e.fixed })
+		if own >= 0 {
+			for _, c := range all {
+				g.left(c, g.inv.existing[own])
+			}
+			return
+		}
 		base = g.base(namespace, union, all)
 	}
 	weight := g.weight(base.Hosts, namespace)
-	for i := range all {
-		c := &all[i]
+	for _, c := range all {
+		lost := g.lost(c, weight)
 		switch {
-		case c.selector == nil:
-			if !c.covered {
-				g.result.Open = append(g.result.Open, g.unseen(c, base.String()))
-			}
-			continue
 		case !c.covered:
-			g.result.Open = append(g.result.Open, g.unseen(c, ""))
-			if slices.Equal(c.now.Hosts, base.Hosts) {
-				continue
+			p := g.inv.workloads[c.Workload]
+			open := Open{Code: OpenUnseen, Workload: c.Workload, Count: p.proxied, Why: g.uncovered(c.Workload), Idle: p.idle}
+			if c.selector == nil {
+				open.Sidecar = base.String()
+			} else if !slices.Equal(c.now.Hosts, base.Hosts) {
+				s := g.on(namespace, c.Name, c.selector, c.now.Hosts)
+				s.Reason = ReasonUnseen
+				g.out = append(g.out, s)
 			}
-			s := g.on(namespace, c.Name, c.selector, c.now.Hosts)
-			s.Reason = ReasonUnseen
-			g.out = append(g.out, s)
-		default:
-			own, lost := g.worth(c, weight)
-			missing := slices.ContainsFunc(c.needs.sorted(), func(h Host) bool { return !admits(base.Hosts, namespace, h) })
-			if !own && !missing {
-				continue
-			}
+			g.result.Open = append(g.result.Open, open)
+		case c.selector != nil && (lost > exception || len(missing(base.Hosts, namespace, c.needs)) > 0):
 			s := g.on(namespace, c.Name, c.selector, g.egress(c.needs, namespace))
 			s.Reason, s.Lost = ReasonException, lost
 			g.out = append(g.out, s)
@@ -134,20 +110,20 @@ func (g *generator) namespace(namespace string, workloads []Workload) {
 	}
 }
 
-// worth reports whether a workload gets a Sidecar of its own, and the share of its saving that
-// would be lost without.
-func (g *generator) worth(c *caller, base int64) (bool, float64) {
+// lost is the share of a workload's saving that a Sidecar of so many bytes would lose.
+func (g *generator) lost(c caller, weight int64) float64 {
 	saves := g.view(c.Namespace).weight - c.weight
-	if saves <= 0 || base <= c.weight {
-		return false, 0
+	if saves <= 0 || weight <= c.weight {
+		return 0
 	}
-	lost := float64(base-c.weight) / float64(saves)
-	return lost > g.o.Exception, lost
+	return float64(weight-c.weight) / float64(saves)
 }
 
 // base returns the Sidecar of a namespace, or the mesh's default if that suffices.
 func (g *generator) base(namespace string, union set, all []caller) Sidecar {
-	wide, covered := []string(nil), false
+	// wide is what must stay for workloads that nobody saw and that no selector tells apart.
+	var wide []string
+	covered := false
 	for _, c := range all {
 		covered = covered || c.covered
 		switch {
@@ -166,29 +142,19 @@ func (g *generator) base(namespace string, union set, all []caller) Sidecar {
 	stays := slices.ContainsFunc(g.inv.existing, func(e Sidecar) bool {
 		return e.Namespace == namespace && !e.selective() && !e.generated()
 	})
+	weight := g.weight(g.mesh.Hosts, namespace)
 	switch {
 	case wide != nil:
-		s.Hosts = g.widened(wide, namespace, union)
-		s.Reason = ReasonUnseenSome
-		if !covered {
-			s.Reason = ReasonUnseenAll
-		}
+		s.Hosts, s.Reason = g.widened(wide, namespace, union), ReasonUnseenSome
 		if !stays && slices.Equal(s.Hosts, g.mesh.Hosts) {
 			return g.mesh
 		}
-	case stays || slices.ContainsFunc(union.sorted(), func(h Host) bool { return !admits(g.mesh.Hosts, namespace, h) }):
+	case stays || len(missing(g.mesh.Hosts, namespace, union)) > 0:
 		s.Reason = ReasonNeeded
+	case slices.ContainsFunc(all, func(c caller) bool { return c.covered && g.lost(c, weight) > exception }):
+		s.Reason = ReasonNarrower // the default suffices, and is far too much
 	default:
-		// The default suffices; is it far too much for those who have no
-		// Sidecar of their own?
-		weight := g.weight(g.mesh.Hosts, namespace)
-		if !slices.ContainsFunc(all, func(c caller) bool {
-			own, _ := g.worth(&c, weight)
-			return own && c.covered
-		}) {
-			return g.mesh
-		}
-		s.Reason = ReasonNarrower
+		return g.mesh
 	}
 	g.out = append(g.out, s)
 	return s
@@ -196,109 +162,79 @@ func (g *generator) base(namespace string, union set, all []caller) Sidecar {
 
 // widened adds the hosts that egress hosts lack.
 func (g *generator) widened(hosts []string, namespace string, by set) []string {
-	out := slices.Clone(hosts)
-	for _, h := range by.sorted() {
-		if admits(out, namespace, h) {
-			continue
-		}
-		if out = append(out, h.String()); !admits(out, namespace, h) {
-			return []string{"*/*"} // they exclude it by name
-		}
+	out := append(slices.Clone(hosts), names(missing(hosts, namespace, by))...)
+	if len(missing(out, namespace, by)) > 0 {
+		return []string{"*/*"} // they exclude it by name
 	}
 	return out
 }
 
-// callersOf returns the workloads of a namespace that no Sidecar of the user selects, and all that
-// they and workloads that are gone need.
-func (g *generator) callersOf(namespace string, workloads []Workload) (set, []caller) {
-	union := set{}
-	union.merge(g.kept[Workload{Namespace: namespace}])
-	for w, hosts := range g.kept {
-		if w.Namespace == namespace && g.inv.workloads[w] == nil {
-			union.merge(hosts)
+// callersOf returns the workloads of a namespace that no Sidecar of the user selects, and all that they and
+// workloads that are gone need.
+func (g *generator) callersOf(namespace string, workloads []Workload) (union set, all []caller) {
+	union = set{}
+	for w := range g.kept {
+		if w.Namespace == namespace && (w.Name == "" || g.inv.workloads[w] == nil) {
+			g.addAll(union, w)
 		}
 	}
-	g.routes(union, namespace)
-	g.aliases(union, namespace)
-	var all []caller
+	g.inv.routes(union, namespace)
+	g.inv.aliases(union, g.view(namespace).hosts, namespace)
 	for _, w := range workloads {
-		c := caller{Workload: w, pods: g.inv.workloads[w], needs: g.needed(w), selector: g.selector(w)}
-		c.now = effective(g.inv.existing, g.inv.Root, namespace, c.pods.Labels)
+		c := caller{Workload: w, needs: g.needed(w), now: g.holds(g.inv.existing, w), covered: g.covered(w), selector: g.selector(w)}
 		if c.now.selective() && !c.now.generated() {
-			g.left([]caller{c}, c.now)
+			g.left(c, c.now)
 			continue
 		}
-		if c.covered = g.isCovered(w); !c.covered {
-			c.selector = g.lasting(c.selector)
-		}
-		for h := range c.needs {
-			if s := g.inv.services[h]; s != nil {
-				c.weight += g.acc.weigh(s).Dump
-			}
-		}
 		for _, h := range g.view(namespace).hosts { // also by what all have
-			if _, there := c.needs[h]; !there && admits(g.o.Always, namespace, h) {
-				c.weight += g.acc.weigh(g.inv.services[h]).Dump
+			if _, needs := c.needs[h]; needs || admits(g.o.Always, namespace, h) {
+				c.weight += g.acc.weigh(g.inv.services[h])
 			}
 		}
 		if c.covered {
-			union.merge(c.needs)
+			maps.Copy(union, c.needs)
 		}
 		all = append(all, c)
 	}
 	return union, all
 }
 
-// left lists workloads whose Sidecar stays as it is, with the calls that it leaves out.
-func (g *generator) left(all []caller, s Sidecar) {
-	for _, c := range all {
-		var missing []string
-		for _, h := range c.needs.sorted() {
-			if !admits(s.Hosts, c.Namespace, h) {
-				missing = append(missing, h.String())
-			}
-		}
-		g.result.Open = append(g.result.Open, Open{Code: OpenOwn, Workload: c.Workload, Hosts: missing, Sidecar: s.String(), Fixed: s.fixed})
-	}
+// left lists a workload whose Sidecar stays as it is, with the calls that it leaves out.
+func (g *generator) left(c caller, s Sidecar) {
+	g.result.Open = append(g.result.Open, Open{Code: OpenOwn, Workload: c.Workload, Hosts: names(missing(s.Hosts, c.Namespace, c.needs)),
+		Sidecar: s.String(), Fixed: s.fixed})
 }
 
-// passingLabels change with every rollout, or are not reliable.
-var passingLabels = []string{"pod-template-hash", "controller-revision-hash", "pod-template-generation", "statefulset.kubernetes.io/pod-name",
-	"apps.kubernetes.io/pod-index", "controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name",
-	"rollouts-pod-template-hash", "deployment", "batch.kubernetes.io/job-completion-index",
-	"security.istio.io/tlsMode", "service.istio.io/canonical-name", "service.istio.io/canonical-revision", "istio.io/rev", "topology.istio.io/network"}
+// Labels of pods by how far a selector can rely on them: passing ones change with every rollout, or are not
+// reliable; those of a version change with a release, and no workload that must keep its scope is selected by
+// them; usual ones are tried first.
+var (
+	passingLabels = []string{"pod-template-hash", "controller-revision-hash", "pod-template-generation", "statefulset.kubernetes.io/pod-name",
+		"apps.kubernetes.io/pod-index", "controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name",
+		"rollouts-pod-template-hash", "deployment", "batch.kubernetes.io/job-completion-index", "security.istio.io/tlsMode",
+		"service.istio.io/canonical-name", "service.istio.io/canonical-revision", "istio.io/rev", "topology.istio.io/network"}
+	versionLabels = []string{"version", "app.kubernetes.io/version", "helm.sh/chart", "chart"}
+	usualLabels   = []string{"app", "app.kubernetes.io/name", "k8s-app", "app.kubernetes.io/instance"}
+)
 
-// versionLabels change with a release. A workload that must keep its scope is not selected by them.
-var versionLabels = []string{"version", "app.kubernetes.io/version", "helm.sh/chart", "chart"}
-
-// lasting returns a selector, unless the next release changes one of its labels.
-func (g *generator) lasting(selector map[string]string) map[string]string {
-	for _, name := range versionLabels {
-		if _, has := selector[name]; has {
-			return nil
-		}
-	}
-	return selector
-}
-
-// selector finds labels that only this workload's pods have in the namespace: one label if that
-// suffices, common ones first; nil if nothing tells them apart.
+// selector finds labels that only this workload's pods have in the namespace: one label if that suffices; nil if
+// nothing tells them apart that lasts as long as it has to.
 func (g *generator) selector(w Workload) map[string]string {
-	labels := maps.Clone(g.inv.workloads[w].Labels)
-	for _, name := range passingLabels {
+	labels := maps.Clone(g.inv.workloads[w].labels)
+	unreliable := passingLabels
+	if !g.covered(w) {
+		unreliable = append(slices.Clone(passingLabels), versionLabels...)
+	}
+	for _, name := range unreliable {
 		delete(labels, name)
 	}
-	if len(labels) == 0 {
-		return nil
-	}
-	usual := []string{"app", "app.kubernetes.io/name", "k8s-app", "app.kubernetes.io/instance"}
-	names := slices.SortedFunc(maps.Keys(labels), func(a, b string) int {
-		rank := func(name string) int {
-			if i := slices.Index(usual, name); i >= 0 {
-				return i
-			}
-			return len(usual) + b2i(slices.Contains(versionLabels, name))
+	rank := func(name string) int {
+		if i := slices.Index(usualLabels, name); i >= 0 {
+			return i
 		}
+		return len(usualLabels) + b2i(slices.Contains(versionLabels, name))
+	}
+	names := slices.SortedFunc(maps.Keys(labels), func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 	})
 	for _, name := range names {
@@ -318,49 +254,32 @@ func (g *generator) selector(w Workload) map[string]string {
 
 // alone reports whether labels select the pods of no other workload.
 func (g *generator) alone(w Workload, labels map[string]string) bool {
-	for _, other := range g.inv.within[w.Namespace] {
-		hit := other != w
+	return !slices.ContainsFunc(g.inv.within[w.Namespace], func(other Workload) bool {
 		for key, value := range labels {
-			hit = hit && g.inv.workloads[other].any[[2]string{key, value}]
+			if !g.inv.workloads[other].any[[2]string{key, value}] {
+				return false
+			}
 		}
-		if hit {
-			return false
-		}
-	}
-	return true
+		return other != w
+	})
 }
 
-// unseen describes a workload whose calls are unknown. It keeps its scope in the Sidecar, or, if
-// that is "", in one of its own.
-func (g *generator) unseen(c *caller, sidecar string) Open {
-	why := g.uncovered(c.Workload)
-	why.Idle = c.pods.idle
-	return Open{Code: OpenUnseen, Workload: c.Workload, Count: c.pods.Proxied, Why: why, Sidecar: sidecar}
-}
-
-// egress writes hosts as egress hosts: NAMESPACE/* if all of a namespace is needed, the own
-// namespace as ".".
+// egress writes hosts as egress hosts: NAMESPACE/* if all of a namespace is needed, the own namespace as ".".
 func (g *generator) egress(hosts set, namespace string) []string {
-	v := g.view(namespace)
 	number := map[string]int{}
 	for h := range hosts {
-		if g.inv.known(h) {
-			number[h.Namespace]++
-		}
+		number[h.Namespace] += b2i(g.inv.known(h))
 	}
 	out := slices.Clone(g.o.Always)
-	for _, h := range hosts.sorted() {
-		in := h.Namespace
+	for _, h := range missing(g.o.Always, namespace, hosts) {
+		in, name := h.Namespace, h.Name
+		if n := number[in]; n > 1 && n == g.view(namespace).number[in] {
+			name = "*"
+		}
 		if in == namespace {
 			in = "."
 		}
-		entry := in + "/" + h.Name
-		if number[h.Namespace] > 1 && number[h.Namespace] == v.number[h.Namespace] {
-			entry = in + "/*"
-		}
-		if !admits(g.o.Always, namespace, h) {
-			out = append(out, entry)
-		}
+		out = append(out, in+"/"+name)
 	}
 	return tidy(out)
 }
@@ -371,14 +290,7 @@ func tidy(hosts []string) []string {
 		return []string{"~/*"}
 	}
 	slices.SortFunc(hosts, func(a, b string) int {
-		return cmp.Or(-cmp.Compare(b2i(strings.HasPrefix(a, "./")), b2i(strings.HasPrefix(b, "./"))), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(b2i(!strings.HasPrefix(a, "./")), b2i(!strings.HasPrefix(b, "./"))), cmp.Compare(a, b))
 	})
 	return slices.Compact(hosts)
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

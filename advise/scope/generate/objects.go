@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,38 +58,42 @@ type containerStatus struct {
 	} `json:"state"`
 }
 
-// readers are by kind.
-var readers = map[string]func(*Inventory, object) error{
-	"Namespace": (*Inventory).readNamespace, "Pod": (*Inventory).readPod,
-	"Service": (*Inventory).readService, "ServiceEntry": (*Inventory).readEntry,
-	"VirtualService": (*Inventory).readVirtual, "DestinationRule": (*Inventory).readRule,
-	"Sidecar": (*Inventory).readSidecar, "EnvoyFilter": (*Inventory).readFilter,
-	"WasmPlugin": (*Inventory).readClusterNames, "TrafficExtension": (*Inventory).readClusterNames,
-	"RequestAuthentication": (*Inventory).readTokens, "ConfigMap": (*Inventory).readConfigMap,
-	"HTTPRoute": (*Inventory).readRoute, "GRPCRoute": (*Inventory).readRoute, "TCPRoute": (*Inventory).readRoute, "TLSRoute": (*Inventory).readRoute,
-	"Deployment": (*Inventory).readController, "StatefulSet": (*Inventory).readController, "DaemonSet": (*Inventory).readController, "CronJob": (*Inventory).readController,
-	"WorkloadEntry": (*Inventory).readWorkloadEntry,
+func (o object) owner() scope.Owner {
+	return scope.Owner{Kind: o.Kind, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}
 }
 
-// Kinds are those that are read, as kubectl lists them.
-const Kinds = "namespaces,pods,deployments,statefulsets,daemonsets,cronjobs,workloadentries,services,serviceentries,virtualservices,destinationrules,sidecars,envoyfilters,wasmplugins,requestauthentications"
+// readers are by kind.
+var readers = map[string]func(*Inventory, object) error{
+	"Namespace": (*Inventory).readNamespace, "ConfigMap": (*Inventory).readConfigMap,
+	"Pod": (*Inventory).readPod, "WorkloadEntry": (*Inventory).readWorkloadEntry,
+	"Deployment": (*Inventory).readController, "StatefulSet": (*Inventory).readController,
+	"DaemonSet": (*Inventory).readController, "CronJob": (*Inventory).readController,
+	"Service": (*Inventory).readService, "ServiceEntry": (*Inventory).readEntry,
+	"DestinationRule": (*Inventory).readRule, "VirtualService": (*Inventory).readVirtual,
+	"HTTPRoute": (*Inventory).readRoute, "GRPCRoute": (*Inventory).readRoute,
+	"TCPRoute": (*Inventory).readRoute, "TLSRoute": (*Inventory).readRoute,
+	"Sidecar": (*Inventory).readSidecar, "EnvoyFilter": (*Inventory).readClusterNames,
+	"WasmPlugin": (*Inventory).readClusterNames, "TrafficExtension": (*Inventory).readClusterNames,
+	"RequestAuthentication": (*Inventory).readTokens,
+}
 
-// Routes are those of the Gateway API, which not every cluster has.
-const Routes = "httproutes,grpcroutes,tcproutes,tlsroutes"
+// Kinds are those that are read, as kubectl lists them, and routes those of the Gateway API, which not
+// every cluster has.
+const (
+	Kinds = "namespaces,pods,deployments,statefulsets,daemonsets,cronjobs,workloadentries,services,serviceentries," +
+		"virtualservices,destinationrules,sidecars,envoyfilters,wasmplugins,requestauthentications"
+	routes = "httproutes,grpcroutes,tcproutes,tlsroutes"
+)
 
-// Read reads a list of objects, or one, as kubectl and the API server write them. kind is for lists
-// whose objects do not name theirs. Other kinds are skipped.
+// Read reads a list of objects, or one, as kubectl and the API server write them. kind is for lists whose
+// objects do not name theirs. Other kinds are skipped.
 func (inv *Inventory) Read(r io.Reader, kind string) error {
 	err := scope.ReadObjects(r, func(listed string, raw json.RawMessage) error {
 		var o object
 		if err := json.Unmarshal(raw, &o); err != nil {
 			return err
 		}
-		for _, k := range []string{listed, kind} {
-			if o.Kind == "" {
-				o.Kind = k
-			}
-		}
+		o.Kind = cmp.Or(o.Kind, listed, kind)
 		read := readers[o.Kind]
 		if read == nil {
 			return nil
@@ -104,7 +109,7 @@ func (inv *Inventory) Read(r io.Reader, kind string) error {
 	}
 	if err != nil {
 		return errs.WithHint(errs.WithCode(fmt.Errorf("objects: %w", err), errs.CodeUsage),
-			"list them with: kubectl get "+Kinds+" -A -o json; and, where there is the Gateway API, "+Routes)
+			"list them with: kubectl get "+Kinds+" -A -o json; and, where there is the Gateway API, "+routes)
 	}
 	return nil
 }
@@ -129,6 +134,177 @@ func (inv *Inventory) readNamespace(o object) error {
 	return nil
 }
 
+// jobNumber matches the suffix of the Jobs of a CronJob.
+var jobNumber = regexp.MustCompile(`-[0-9]{8,}$`)
+
+// workloadOf is the name of a pod's workload as istiod finds it; clock says that a CronJob made it.
+func workloadOf(o object) (name string, clock bool) {
+	name = o.Metadata.Name
+	for _, owner := range o.Metadata.Owners {
+		if !owner.Controller {
+			continue
+		}
+		name = owner.Name
+		switch owner.Kind {
+		case "ReplicaSet":
+			hash := cmp.Or(o.Metadata.Labels["pod-template-hash"], o.Metadata.Labels["rollouts-pod-template-hash"])
+			if hash != "" {
+				name = strings.TrimSuffix(name, "-"+hash)
+			}
+		case "ReplicationController":
+			name = cmp.Or(o.Metadata.Labels["deploymentconfig"], name)
+		case "Job":
+			clock = jobNumber.MatchString(name)
+			name = jobNumber.ReplaceAllString(name, "")
+		}
+	}
+	return cmp.Or(o.Metadata.Labels["service.istio.io/workload-name"], name), clock
+}
+
+const proxyContainer = "istio-proxy"
+
+func (inv *Inventory) readPod(o object) error {
+	type container struct {
+		Name string   `json:"name"`
+		Args []string `json:"args"`
+	}
+	var spec struct {
+		Containers     []container `json:"containers"`
+		InitContainers []container `json:"initContainers"`
+	}
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	name, clock := workloadOf(o)
+	w := Workload{o.Metadata.Namespace, name}
+	proxied, gateway := false, false
+	for _, c := range append(spec.Containers, spec.InitContainers...) {
+		if c.Name != proxyContainer {
+			continue
+		}
+		if slices.Contains(c.Args, scope.NodeZtunnel) {
+			return nil // it carries what others call
+		}
+		proxied, gateway = true, gateway || NotSidecar(c.Args)
+	}
+	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
+		if clock && proxied { // it will come again
+			inv.workload(w, o.Metadata.Labels)
+		}
+		return nil
+	}
+	if _, listed := inv.pods[Workload{w.Namespace, o.Metadata.Name}]; !listed {
+		inv.addEndpoint(o)
+	}
+	inv.addPod(w, o.Metadata.Name, o.Metadata.Labels, proxied, gateway)
+	start := o.Status.Start
+	for _, c := range append(o.Status.Containers, o.Status.Init...) {
+		if c.Name == proxyContainer && !c.State.Running.Since.IsZero() {
+			start = c.State.Running.Since // it may have been restarted
+		}
+	}
+	if p := inv.workloads[w]; proxied && !start.IsZero() && (p.since.IsZero() || start.Before(p.since)) {
+		p.since = start
+	}
+	return nil
+}
+
+// addEndpoint adds a pod as an endpoint of Services, since it became ready.
+func (inv *Inventory) addEndpoint(o object) {
+	e := endpoint{labels: o.Metadata.Labels, since: o.Status.Start}
+	for _, c := range o.Status.Conditions {
+		if c.Type != "Ready" {
+			continue
+		}
+		if c.True != "True" {
+			return
+		}
+		if c.Since.After(e.since) {
+			e.since = c.Since
+		}
+	}
+	inv.endpoints[o.Metadata.Namespace] = append(inv.endpoints[o.Metadata.Namespace], e)
+}
+
+// NotSidecar reports whether the arguments of a container istio-proxy make it a proxy that no Sidecar
+// concerns: a gateway, a waypoint or a ztunnel.
+func NotSidecar(args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool { return arg == "router" || arg == "waypoint" || arg == scope.NodeZtunnel })
+}
+
+// readWorkloadEntry reads a machine. One that registered itself has a proxy; others may not.
+func (inv *Inventory) readWorkloadEntry(o object) error {
+	var spec struct {
+		Labels map[string]string `json:"labels"`
+	}
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	group := o.Metadata.Annotations["istio.io/autoRegistrationGroup"]
+	if group == "" {
+		inv.machines[o.Metadata.Namespace]++
+		return nil
+	}
+	labels := map[string]string{}
+	maps.Copy(labels, o.Metadata.Labels)
+	maps.Copy(labels, spec.Labels)
+	inv.addPod(Workload{o.Metadata.Namespace, group}, o.Metadata.Name, labels, true, false)
+	return nil
+}
+
+// readController reads a controller: if it has no pods now (scaled to none, or scheduled), its pods will
+// need a scope.
+func (inv *Inventory) readController(o object) error {
+	type template struct {
+		Metadata struct {
+			Labels      map[string]string `json:"labels"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	var spec struct {
+		Template template `json:"template"`
+		Job      struct {
+			Spec struct {
+				Template template `json:"template"`
+			} `json:"spec"`
+		} `json:"jobTemplate"`
+	}
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	t := spec.Template.Metadata
+	if o.Kind == "CronJob" {
+		t = spec.Job.Spec.Template.Metadata
+	}
+	const inject = "sidecar.istio.io/inject"
+	w := Workload{o.Metadata.Namespace, cmp.Or(t.Labels["service.istio.io/workload-name"], o.Metadata.Name)}
+	inv.controllers = append(inv.controllers, controller{w, t.Labels, cmp.Or(t.Labels[inject], t.Annotations[inject])})
+	if had := inv.born[w]; had.IsZero() || o.Metadata.Created.Before(had) {
+		inv.born[w] = o.Metadata.Created
+	}
+	return nil
+}
+
+// port is one of a Service or a ServiceEntry.
+type port struct {
+	Name        string `json:"name"`
+	Protocol    string `json:"protocol"`
+	AppProtocol string `json:"appProtocol"`
+}
+
+// requests are protocols of which proxies count requests.
+var requests = map[string]bool{"http": true, "http2": true, "grpc": true, "grpc-web": true, "kubernetes.io/h2c": true}
+
+// tcp reports whether proxies count only the connections to a port. Its protocol is, in the order in which
+// istiod looks: its appProtocol, its name up to a dash, what it says.
+func tcp(p port) bool {
+	name, _, _ := strings.Cut(p.Name, "-")
+	if strings.HasPrefix(p.Name, "grpc-web") {
+		name = "grpc-web"
+	}
+	return !slices.ContainsFunc([]string{p.AppProtocol, name, p.Protocol}, func(word string) bool { return requests[strings.ToLower(word)] })
+}
+
 func (inv *Inventory) readService(o object) error {
 	var spec struct {
 		Type         string            `json:"type"`
@@ -141,45 +317,19 @@ func (inv *Inventory) readService(o object) error {
 		return err
 	}
 	h := Host{o.Metadata.Namespace, serviceHost(o.Metadata.Name, o.Metadata.Namespace, inv.Domain)}
-	s := Service{Host: h, Object: "Service " + o.Metadata.Namespace + "/" + o.Metadata.Name, Ports: len(spec.Ports),
-		Headless: spec.ClusterIP == "None", Direct: spec.ClusterIP == "None", Selector: spec.Selector}
+	headless := spec.ClusterIP == "None"
+	s := service{Host: h, object: o.owner(), ports: len(spec.Ports), tcp: slices.ContainsFunc(spec.Ports, tcp),
+		headless: headless, direct: headless, selector: spec.Selector}
 	if spec.Type == "ExternalName" {
-		s.External, s.Alias = true, strings.TrimSuffix(strings.ToLower(spec.ExternalName), ".")
-	}
-	for _, p := range spec.Ports {
-		s.TCP = s.TCP || p.tcp()
+		s.external, s.alias = true, strings.TrimSuffix(strings.ToLower(spec.ExternalName), ".")
 	}
 	for _, to := range strings.Split(o.Metadata.Annotations["networking.istio.io/exportTo"], ",") {
 		if to = strings.TrimSpace(to); to != "" {
-			s.ExportTo = append(s.ExportTo, to)
+			s.exportTo = append(s.exportTo, to)
 		}
 	}
 	inv.addService(s)
 	return nil
-}
-
-// port is one of a Service or a ServiceEntry. Its protocol is, in the order in
-// which istiod looks: its appProtocol, its name up to a dash, what it says.
-type port struct {
-	Name        string `json:"name"`
-	Protocol    string `json:"protocol"`
-	AppProtocol string `json:"appProtocol"`
-}
-
-// requests are protocols of which proxies count requests.
-var requests = map[string]bool{"http": true, "http2": true, "grpc": true, "grpc-web": true, "kubernetes.io/h2c": true}
-
-func (p port) tcp() bool {
-	name, _, _ := strings.Cut(p.Name, "-")
-	if strings.HasPrefix(p.Name, "grpc-web") {
-		name = "grpc-web"
-	}
-	for _, word := range []string{p.AppProtocol, name, p.Protocol} {
-		if requests[strings.ToLower(word)] {
-			return false
-		}
-	}
-	return true
 }
 
 func (inv *Inventory) readEntry(o object) error {
@@ -192,69 +342,37 @@ func (inv *Inventory) readEntry(o object) error {
 	if err := field(o.Spec, "spec", &spec); err != nil {
 		return err
 	}
+	// Of these resolutions the endpoints stay what they are for a proxy (STATIC, LOGICAL_DNS).
+	staying := spec.Resolution == "STATIC" || spec.Resolution == "DNS_ROUND_ROBIN"
 	for _, host := range spec.Hosts {
-		h := Host{o.Metadata.Namespace, host} // in its own case, as istiod compares it
-		s := Service{Host: h, Object: "ServiceEntry " + o.Metadata.Namespace + "/" + o.Metadata.Name, Entry: true, Ports: len(spec.Ports), ExportTo: spec.ExportTo,
-			Direct: !staying[spec.Resolution]}
-		for _, p := range spec.Ports {
-			s.TCP = s.TCP || p.tcp()
-		}
-		inv.addService(s)
+		inv.addService(service{Host: Host{o.Metadata.Namespace, host}, // in its own case, as istiod compares it
+			object: o.owner(), ports: len(spec.Ports), exportTo: spec.ExportTo, direct: !staying, tcp: slices.ContainsFunc(spec.Ports, tcp)})
 	}
 	return nil
 }
-
-// staying are resolutions whose endpoints stay what they are for a proxy (STATIC, LOGICAL_DNS).
-var staying = map[string]bool{"STATIC": true, "DNS_ROUND_ROBIN": true}
 
 func (inv *Inventory) readRule(o object) error {
 	var spec struct {
 		Host string `json:"host"`
 	}
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
-	host := inv.full(spec.Host, o.Metadata.Namespace)
-	owner := scope.Owner{Kind: "DestinationRule", Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}
-	inv.rules[owner] = host
-	return nil
+	err := field(o.Spec, "spec", &spec)
+	inv.rules[o.owner()] = inv.full(spec.Host, o.Metadata.Namespace)
+	return err
 }
 
-// clusterName is how an EnvoyFilter names the cluster of a service.
+// clusterName is how an EnvoyFilter or an extension names the cluster of a service.
 var clusterName = regexp.MustCompile(`outbound\|[0-9]*\|[^|"' ]*\|([A-Za-z0-9._-]+)`)
 
-func (inv *Inventory) readFilter(o object) error {
-	var spec struct {
-		Patches []struct {
-			ApplyTo string `json:"applyTo"`
-			Patch   struct {
-				Value struct {
-					Name any `json:"name"`
-				} `json:"value"`
-			} `json:"patch"`
-		} `json:"configPatches"`
-	}
-	if err := field(o.Spec, "spec", &spec); err == nil { // a value may be of any form
-		for _, p := range spec.Patches {
-			if name, is := p.Patch.Value.Name.(string); is && p.ApplyTo == "CLUSTER" {
-				inv.added[name] = true
-			}
-		}
-	}
-	return inv.readClusterNames(o)
-}
-
-// readClusterNames finds the clusters of services in the settings of an
-// extension.
+// readClusterNames finds the clusters of services in the settings of an extension.
 func (inv *Inventory) readClusterNames(o object) error {
 	for _, m := range clusterName.FindAllStringSubmatch(string(o.Spec), -1) {
-		inv.needs = append(inv.needs, need{namespace: o.Metadata.Namespace, host: m[1], why: o.Kind + " " + o.Metadata.Namespace + "/" + o.Metadata.Name})
+		inv.needs = append(inv.needs, need{namespace: o.Metadata.Namespace, host: m[1]})
 	}
 	return nil
 }
 
-// readTokens finds where keys are fetched, which proxies do where istiod is told
-// to leave it to them (PILOT_JWT_ENABLE_REMOTE_JWKS), if the mesh knows the host.
+// readTokens finds where keys are fetched, which proxies do where istiod is told to leave it to them
+// (PILOT_JWT_ENABLE_REMOTE_JWKS), if the mesh knows the host.
 func (inv *Inventory) readTokens(o object) error {
 	var spec struct {
 		Rules []struct {
@@ -266,7 +384,7 @@ func (inv *Inventory) readTokens(o object) error {
 	}
 	for _, r := range spec.Rules {
 		if u, err := url.Parse(r.URI); err == nil && u.Hostname() != "" {
-			inv.needs = append(inv.needs, need{namespace: o.Metadata.Namespace, host: u.Hostname(), why: "RequestAuthentication " + o.Metadata.Namespace + "/" + o.Metadata.Name, ifKnown: true})
+			inv.needs = append(inv.needs, need{namespace: o.Metadata.Namespace, host: u.Hostname(), ifKnown: true})
 		}
 	}
 	return nil
@@ -285,31 +403,19 @@ func (inv *Inventory) readConfigMap(o object) error {
 		} `json:"outboundTrafficPolicy"`
 		Services  []string         `json:"defaultServiceExportTo"`
 		Routes    []string         `json:"defaultVirtualServiceExportTo"`
-		Selectors []any            `json:"discoverySelectors"`
 		Providers []map[string]any `json:"extensionProviders"`
-		Default   struct {
-			Metadata map[string]string `json:"proxyMetadata"`
-		} `json:"defaultConfig"`
 	}
 	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
 		return fmt.Errorf("data.mesh: %w", err)
 	}
-	if config.RootNamespace != "" {
-		inv.Root = config.RootNamespace
-	}
-	if config.Outbound.Mode != "" {
-		inv.Outbound = config.Outbound.Mode
-	}
-	inv.configured, inv.selectors = true, len(config.Selectors) > 0
+	inv.configured = true
+	inv.Root, inv.outbound = cmp.Or(config.RootNamespace, inv.Root), cmp.Or(config.Outbound.Mode, inv.outbound)
 	inv.exports, inv.routeExports = config.Services, config.Routes
-	inv.Capture = config.Default.Metadata["ISTIO_META_DNS_CAPTURE"] == "true"
 	for _, provider := range config.Providers {
-		name, _ := provider["name"].(string)
 		for _, settings := range provider {
-			if m, is := settings.(map[string]any); is {
-				if service, is := m["service"].(string); is && service != "" {
-					inv.needs = append(inv.needs, need{host: service, why: "extension provider " + name})
-				}
+			m, _ := settings.(map[string]any)
+			if service, _ := m["service"].(string); service != "" {
+				inv.needs = append(inv.needs, need{host: service})
 			}
 		}
 	}
@@ -317,16 +423,21 @@ func (inv *Inventory) readConfigMap(o object) error {
 }
 
 func (inv *Inventory) readSidecar(o object) error {
-	s, err := existingSidecar(o.Metadata.Namespace, o.Metadata.Name, o.Spec)
+	s, err := existingSidecar(o)
 	if err != nil {
 		return err
 	}
-	s.Labels, s.Annotations, s.created = o.Metadata.Labels, maps.Clone(o.Metadata.Annotations), o.Metadata.Created
 	if host := egressProxy(s.whole); host != "" {
-		of := o.Metadata.Namespace
-		inv.needs = append(inv.needs, need{namespace: of, host: inv.full(host, of), why: "egress proxy of Sidecar " + s.String()})
+		inv.needs = append(inv.needs, need{namespace: s.Namespace, host: inv.full(host, s.Namespace)})
 	}
-	delete(s.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
 	inv.existing = append(slices.DeleteFunc(inv.existing, func(e Sidecar) bool { return e.String() == s.String() }), s)
 	return nil
+}
+
+// egressProxy returns the host of a Sidecar's outboundTrafficPolicy.egressProxy.
+func egressProxy(spec map[string]any) string {
+	policy, _ := spec["outboundTrafficPolicy"].(map[string]any)
+	proxy, _ := policy["egressProxy"].(map[string]any)
+	host, _ := proxy["host"].(string)
+	return host
 }

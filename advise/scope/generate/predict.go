@@ -4,130 +4,177 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
 // Prediction is what the Sidecars save, worked out from what proxies hold now.
 type Prediction struct {
 	Proxies int `json:"proxies"`      // sidecars that scopes hold for
 	Read    int `json:"proxies_read"` // 0: only numbers of clusters are known, no bytes
-	// Services are the hosts of the mesh.
-	Services int `json:"services"`
-	// Now is with the Sidecars that exist, After with the generated ones,
-	// Exact with a Sidecar for each workload that lets in what it needs alone.
+	// Now is with the Sidecars that exist, After with the generated ones, Exact with a Sidecar for each
+	// workload that lets in what it needs alone.
 	Now   Load `json:"now"`
 	After Load `json:"after"`
 	Exact Load `json:"exact"`
-	// OfExact is the share of what Exact saves that After saves, 0 to 1; 1
-	// where there is nothing to save.
-	OfExact    float64           `json:"of_exact_ratio"`
-	Namespaces []NamespaceSaving `json:"namespaces"`
-	// Resources are memory and CPU, by [Prediction.Costs].
-	Resources []Cost `json:"resources"`
+	// OfExact is the share of what Exact saves that After saves, 0 to 1; 1 where there is nothing to save.
+	OfExact float64 `json:"of_exact_ratio"`
 }
 
 // Load is what all sidecars hold together.
 type Load struct {
-	Bytes
-	Clusters int64 `json:"clusters"` // outbound, without subsets
-	// Pushes are the proxies that istiod pushes to when a Service's endpoints
-	// change, in the mean over Services.
+	Dump     int64 `json:"dump_bytes"` // as JSON in a config dump
+	Clusters int64 `json:"clusters"`   // outbound, without subsets
+	// Pushes are the proxies that istiod pushes to when a Service's endpoints change, in the mean over
+	// Services.
 	Pushes float64 `json:"proxies_pushed_per_change"`
 }
 
-// NamespaceSaving is the part of one namespace's sidecars.
-type NamespaceSaving struct {
-	Namespace string `json:"namespace"`
-	Proxies   int    `json:"proxies"`
-	Now       Bytes  `json:"now"`
-	After     Bytes  `json:"after"`
-}
-
-// scopes are how many proxies of a namespace have the same scope.
-type scopes map[string]map[string]int // namespace, hosts
-
-func (s scopes) add(namespace string, hosts []string, proxies int) {
-	if s[namespace] == nil {
-		s[namespace] = map[string]int{}
-	}
-	s[namespace][strings.Join(hosts, "\n")] += proxies
-}
-
-func (g *generator) predict(callers []Workload) {
+func (g *generator) predict() {
 	p := &g.result.Saving
-	p.Read, p.Services, p.Resources = g.acc.Proxies, len(g.inv.services), []Cost{}
-	now, after, exact := scopes{}, scopes{}, scopes{}
-	then := g.after()
-	for _, w := range callers {
-		pods := g.inv.workloads[w]
-		p.Proxies += pods.Proxied
-		held, holds := effective(g.inv.existing, g.inv.Root, w.Namespace, pods.Labels), effective(then, g.inv.Root, w.Namespace, pods.Labels)
-		now.add(w.Namespace, held.Hosts, pods.Proxied)
-		after.add(w.Namespace, holds.Hosts, pods.Proxied)
-		needs := g.needed(w).sorted()
-		if !g.isCovered(w) || slices.ContainsFunc(needs, func(h Host) bool { return !admits(holds.Hosts, w.Namespace, h) }) { // or a Sidecar of the user's own
-			exact.add(w.Namespace, holds.Hosts, pods.Proxied)
-			continue
+	p.Read, p.OfExact = g.acc.Proxies, 1
+	// Many proxies of a namespace have the same scope.
+	type scoped struct{ namespace, hosts string }
+	now, after, exact := map[scoped]int{}, map[scoped]int{}, map[scoped]int{}
+	all := g.after()
+	for _, w := range g.callers {
+		n := g.inv.workloads[w].proxied
+		p.Proxies += n
+		then, needs := g.holds(all, w).Hosts, g.needed(w)
+		add := func(to map[scoped]int, hosts []string) { to[scoped{w.Namespace, strings.Join(hosts, "\n")}] += n }
+		add(now, g.holds(g.inv.existing, w).Hosts)
+		add(after, then)
+		if g.covered(w) && len(missing(then, w.Namespace, needs)) == 0 { // else a Sidecar of the user's own may hold
+			then = tidy(names(needs.sorted()))
 		}
-		var hosts []string
-		for _, h := range needs {
-			hosts = append(hosts, h.String())
-		}
-		exact.add(w.Namespace, tidy(hosts), pods.Proxied)
+		add(exact, then)
 	}
-	byNow, byAfter := map[string]Bytes{}, map[string]Bytes{}
-	p.Now, p.After, p.Exact = g.load(now, byNow), g.load(after, byAfter), g.load(exact, nil)
-	p.OfExact = 1
-	if saves := p.Now.weight(g.acc) - p.Exact.weight(g.acc); saves > 0 {
-		p.OfExact = float64(p.Now.weight(g.acc)-p.After.weight(g.acc)) / float64(saves)
-	}
-	p.Namespaces = []NamespaceSaving{}
-	for _, namespace := range slices.Sorted(maps.Keys(now)) {
-		proxies := 0
-		for _, n := range now[namespace] {
-			proxies += n
-		}
-		p.Namespaces = append(p.Namespaces, NamespaceSaving{namespace, proxies, byNow[namespace], byAfter[namespace]})
-	}
-}
-
-// weight is what loads are compared by.
-func (l Load) weight(a Accounts) int64 {
-	if a.Proxies > 0 {
-		return l.Dump
-	}
-	return l.Clusters
-}
-
-// load adds up what proxies hold.
-func (g *generator) load(s scopes, by map[string]Bytes) Load {
-	var out Load
-	holders := int64(0)
-	for _, namespace := range slices.Sorted(maps.Keys(s)) {
-		v, sum := g.view(namespace), Bytes{}
-		for _, joined := range slices.Sorted(maps.Keys(s[namespace])) {
-			hosts, n := strings.Split(joined, "\n"), int64(s[namespace][joined])
-			one := g.acc.base
-			for _, h := range v.hosts {
-				if !admits(hosts, namespace, h) {
-					continue
+	load := func(proxies map[scoped]int) (out Load) {
+		for s, n := range proxies {
+			n, hosts := int64(n), strings.Split(s.hosts, "\n")
+			out.Dump += n * g.acc.base
+			for _, h := range g.view(s.namespace).hosts {
+				if service := g.inv.services[h]; admits(hosts, s.namespace, h) {
+					out.Dump += n * g.acc.weigh(service)
+					out.Clusters += n * int64(max(1, service.ports))
+					out.Pushes += float64(n)
 				}
-				service := g.inv.services[h]
-				one.add(g.acc.weigh(service))
-				out.Clusters += n * int64(max(1, service.Ports))
-				holders += n
 			}
-			sum.add(Bytes{one.Dump * n, one.Wire * n})
 		}
-		if g.acc.Proxies == 0 {
-			sum = Bytes{}
-		}
-		out.add(sum)
-		if by != nil {
-			by[namespace] = sum
+		out.Pushes /= float64(max(1, len(g.inv.services)))
+		return out
+	}
+	p.Now, p.After, p.Exact = load(now), load(after), load(exact)
+	if saves := p.Now.Dump - p.Exact.Dump; saves > 0 {
+		p.OfExact = float64(p.Now.Dump-p.After.Dump) / float64(saves)
+	}
+	if p.Read == 0 { // the weights are numbers of clusters
+		p.Now.Dump, p.After.Dump, p.Exact.Dump = 0, 0, 0
+	}
+}
+
+// Accounts are what each host costs a proxy that holds it, bytes as JSON in a config dump, as the proxies that
+// were read have it: the lower median, since a server's proxy holds its own Service twice.
+type Accounts struct {
+	Proxies int
+	hosts   map[Host]int64
+	base    int64 // of a proxy that holds no host
+	mean    int64 // of a host that no proxy holds
+}
+
+// A Scale weighs the hosts of an inventory by proxies' configuration, of which it keeps the sizes alone. Simulated
+// sidecars weigh too. Gateways are left out: they hold other things.
+type Scale struct {
+	inv     *Inventory
+	proxies int
+	hosts   map[Host]sizes
+	base    sizes
+}
+
+// sizes are how many proxies hold as much of something: most as much as others.
+type sizes map[int64]int
+
+// NewScale has weighed nothing yet.
+func NewScale(inv *Inventory) *Scale { return &Scale{inv: inv, hosts: map[Host]sizes{}, base: sizes{}} }
+
+// Add weighs what a proxy holds; the inventory must know of it.
+func (s *Scale) Add(p scope.Proxy) {
+	if p.Node != nil && p.Node.Type != "sidecar" || p.Kind != "" && p.Kind != "sidecar" || p.Incomplete {
+		return
+	}
+	s.proxies++
+	mine, rest := map[Host]int64{}, p.DumpBytes
+	for _, o := range p.Owners {
+		if h, found := s.inv.owned(o.Owner); found {
+			mine[h] += o.DumpBytes
+			rest -= o.DumpBytes
 		}
 	}
-	if n := len(g.inv.services); n > 0 {
-		out.Pushes = float64(holders) / float64(n)
+	for h, size := range mine {
+		if s.hosts[h] == nil {
+			s.hosts[h] = sizes{}
+		}
+		s.hosts[h][size]++
 	}
-	return out
+	s.base[rest]++
+}
+
+// Accounts are what was weighed.
+func (s *Scale) Accounts() Accounts {
+	a := Accounts{Proxies: s.proxies, hosts: map[Host]int64{}, base: s.base.median()}
+	for h, of := range s.hosts {
+		a.hosts[h] = of.median()
+		a.mean += a.hosts[h]
+	}
+	a.mean /= int64(max(1, len(a.hosts)))
+	return a
+}
+
+// median is the lower one; 0 of none.
+func (s sizes) median() int64 {
+	all, before := 0, 0
+	for _, n := range s {
+		all += n
+	}
+	for _, v := range slices.Sorted(maps.Keys(s)) {
+		if before += s[v]; 2*before >= all {
+			return v
+		}
+	}
+	return 0
+}
+
+// owned is the host that an owner's bytes come and go with.
+func (inv *Inventory) owned(o scope.Owner) (h Host, found bool) {
+	var hosts []string
+	switch o.Kind {
+	case "Service":
+		return Host{o.Namespace, serviceHost(o.Name, o.Namespace, inv.Domain)}, true
+	case "ServiceEntry":
+		return Host{o.Namespace, o.Name}, true
+	case "DestinationRule":
+		hosts = []string{inv.rules[o]}
+	case "VirtualService":
+		if i := slices.IndexFunc(inv.virtual, func(v virtualService) bool { return v.owner == o }); i >= 0 {
+			hosts = inv.virtual[i].hosts
+		}
+	}
+	for _, host := range hosts {
+		for _, h := range inv.byName[host] {
+			return h, true
+		}
+	}
+	return Host{}, false
+}
+
+// weigh is what a host costs. Where no proxy was read, it is its ports, one cluster each, as bytes: only the
+// proportions count then.
+func (a Accounts) weigh(s *service) int64 {
+	if a.Proxies == 0 || len(a.hosts) == 0 {
+		return int64(max(1, s.ports))
+	}
+	if size, known := a.hosts[s.Host]; known {
+		return size
+	}
+	return a.mean
 }

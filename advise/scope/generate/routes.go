@@ -5,19 +5,36 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
-// virtualService is the part of a VirtualService, or of a Gateway API route for a Service, that
-// matters to scopes.
+// virtualService is the part of a VirtualService, or of a Gateway API route for a Service, that matters to
+// scopes.
 type virtualService struct {
-	namespace, name string
-	hosts, to       []string // full names
-	exportTo        []string
-	mesh            bool       // holds for sidecars, not at gateways alone
-	delegates       []Workload // VirtualServices by namespace and name, whose routes are its own
+	owner     scope.Owner
+	hosts, to []string // full names
+	exportTo  []string
+	mesh      bool          // holds for sidecars, not at gateways alone
+	delegates []scope.Owner // VirtualServices whose routes are its own
+	entries   []scope.Owner // ServiceEntries whose hosts are its own
 	// gateway says that it is of the Gateway API: its host is let in as a Service's is.
 	gateway bool
-	entries []Workload // ServiceEntries whose hosts are its own
+}
+
+// walk calls f with each member of each object in a tree.
+func walk(tree any, f func(key string, value any)) {
+	switch v := tree.(type) {
+	case []any:
+		for _, x := range v {
+			walk(x, f)
+		}
+	case map[string]any:
+		for key, x := range v {
+			f(key, x)
+			walk(x, f)
+		}
+	}
 }
 
 func (inv *Inventory) readVirtual(o object) error {
@@ -33,141 +50,86 @@ func (inv *Inventory) readVirtual(o object) error {
 		} `json:"http"`
 	}
 	var tree any
-	if err := field(o.Spec, "spec", &spec); err != nil {
+	if err := cmp.Or(field(o.Spec, "spec", &spec), field(o.Spec, "spec", &tree)); err != nil {
 		return err
 	}
-	if err := field(o.Spec, "spec", &tree); err != nil {
-		return err
-	}
-	v := virtualService{namespace: o.Metadata.Namespace, name: o.Metadata.Name, exportTo: spec.ExportTo, mesh: len(spec.Gateways) == 0 || slices.Contains(spec.Gateways, "mesh")}
+	v := virtualService{owner: o.owner(), exportTo: spec.ExportTo, mesh: len(spec.Gateways) == 0 || slices.Contains(spec.Gateways, "mesh")}
 	for _, host := range spec.Hosts {
-		v.hosts = append(v.hosts, inv.full(host, v.namespace))
+		v.hosts = append(v.hosts, inv.full(host, o.Metadata.Namespace))
 	}
-	to := map[string]bool{}
-	destinations(tree, to)
-	for _, host := range slices.Sorted(maps.Keys(to)) {
-		v.to = append(v.to, inv.full(host, v.namespace))
-	}
+	walk(tree, func(key string, value any) { // where routes lead and mirror to
+		to, _ := value.(map[string]any)
+		if host, is := to["host"].(string); is && (key == "destination" || key == "mirror") {
+			v.to = append(v.to, inv.full(host, o.Metadata.Namespace))
+		}
+	})
 	for _, route := range spec.HTTP {
 		if d := route.Delegate; d != nil {
-			v.delegates = append(v.delegates, Workload{cmp.Or(d.Namespace, v.namespace), d.Name})
+			v.delegates = append(v.delegates, scope.Owner{Kind: o.Kind, Namespace: cmp.Or(d.Namespace, o.Metadata.Namespace), Name: d.Name})
 		}
 	}
 	inv.virtual = append(inv.virtual, v)
 	return nil
 }
 
-// full expands a short name as istiod does, in the namespace of the object that has it.
-func (inv *Inventory) full(host, namespace string) string {
-	if !strings.ContainsAny(host, ".*") {
-		return serviceHost(strings.ToLower(host), namespace, inv.Domain)
-	}
-	return host
-}
-
-// destinations finds the hosts that routes lead and mirror to.
-func destinations(tree any, found map[string]bool) {
-	switch v := tree.(type) {
-	case []any:
-		for _, x := range v {
-			destinations(x, found)
-		}
-	case map[string]any:
-		for key, x := range v {
-			if to, is := x.(map[string]any); is && (key == "destination" || key == "mirror") {
-				if host, is := to["host"].(string); is {
-					found[host] = true
-				}
-			}
-			destinations(x, found)
-		}
-	}
-}
-
-// readRoute reads a route of the Gateway API. Those that belong to a Service or a
-// ServiceEntry hold for sidecars; istiod makes VirtualServices of them, in their own
-// namespace (pilot/pkg/config/kube/gateway).
+// readRoute reads a route of the Gateway API. Those that belong to a Service or a ServiceEntry hold for
+// sidecars; istiod makes VirtualServices of them, in their own namespace (pilot/pkg/config/kube/gateway).
 func (inv *Inventory) readRoute(o object) error {
 	var spec struct {
-		Parents []reference `json:"parentRefs"`
+		Parents []struct {
+			Group     string `json:"group"`
+			Kind      string `json:"kind"`
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"parentRefs"`
 	}
 	var tree any
-	if err := field(o.Spec, "spec", &spec); err != nil {
+	if err := cmp.Or(field(o.Spec, "spec", &spec), field(o.Spec, "spec", &tree)); err != nil {
 		return err
 	}
-	if err := field(o.Spec, "spec", &tree); err != nil {
-		return err
-	}
-	v := virtualService{namespace: o.Metadata.Namespace, name: o.Metadata.Name, gateway: true}
+	v := virtualService{owner: o.owner(), gateway: true}
 	for _, p := range spec.Parents {
-		of := cmp.Or(p.Namespace, v.namespace)
+		of := cmp.Or(p.Namespace, o.Metadata.Namespace)
 		switch {
 		case p.Kind == "Service" && p.Group == "":
 			v.mesh, v.hosts = true, append(v.hosts, serviceHost(p.Name, of, inv.Domain))
 		case p.Kind == "ServiceEntry":
-			v.mesh, v.entries = true, append(v.entries, Workload{of, p.Name})
+			v.mesh, v.entries = true, append(v.entries, scope.Owner{Kind: p.Kind, Namespace: of, Name: p.Name})
 		}
 	}
-	to := map[string]bool{}
-	inv.backends(tree, v.namespace, to)
-	v.to = slices.Sorted(maps.Keys(to))
-	inv.virtual = append(inv.virtual, v)
-	return nil
-}
-
-// reference names an object as the Gateway API does.
-type reference struct {
-	Group     string `json:"group"`
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-}
-
-// backends finds the hosts that rules of the Gateway API lead and mirror to.
-func (inv *Inventory) backends(tree any, namespace string, found map[string]bool) {
-	one := func(x any) {
-		to, is := x.(map[string]any)
-		name, named := to["name"].(string)
-		if !is || !named {
+	walk(tree, func(key string, value any) { // where rules lead and mirror to
+		all, _ := value.([]any)
+		switch key {
+		case "backendRef":
+			all = []any{value}
+		case "backendRefs":
+		default:
 			return
 		}
-		kind, _ := to["kind"].(string)
-		of, _ := to["namespace"].(string)
-		switch cmp.Or(kind, "Service") {
-		case "Service":
-			found[serviceHost(name, cmp.Or(of, namespace), inv.Domain)] = true
-		case "Hostname":
-			found[name] = true
-		}
-	}
-	switch v := tree.(type) {
-	case []any:
-		for _, x := range v {
-			inv.backends(x, namespace, found)
-		}
-	case map[string]any:
-		for key, x := range v {
-			if key == "backendRef" {
-				one(x)
+		for _, x := range all {
+			to, _ := x.(map[string]any)
+			name, _ := to["name"].(string)
+			kind, _ := to["kind"].(string)
+			of, _ := to["namespace"].(string)
+			switch {
+			case name == "":
+			case cmp.Or(kind, "Service") == "Service":
+				v.to = append(v.to, serviceHost(name, cmp.Or(of, o.Metadata.Namespace), inv.Domain))
+			case kind == "Hostname":
+				v.to = append(v.to, name)
 			}
-			if all, is := x.([]any); is && key == "backendRefs" {
-				for _, x := range all {
-					one(x)
-				}
-			}
-			inv.backends(x, namespace, found)
 		}
-	}
+	})
+	inv.virtual = append(inv.virtual, v)
+	return nil
 }
 
 // link adds the destinations of delegates to the VirtualServices that name them, and the hosts of
 // ServiceEntries to their routes.
 func (inv *Inventory) link() {
-	of := map[Workload]int{}
+	of := map[scope.Owner]int{}
 	for i, v := range inv.virtual {
-		if !v.gateway {
-			of[Workload{v.namespace, v.name}] = i
-		}
+		of[v.owner] = i
 	}
 	for i := range inv.virtual {
 		v := &inv.virtual[i]
@@ -176,23 +138,31 @@ func (inv *Inventory) link() {
 				v.to = append(v.to, inv.virtual[j].to...)
 			}
 		}
-		slices.Sort(v.to)
-		v.to = slices.Compact(v.to)
-		for _, e := range v.entries {
-			for _, h := range inv.hosts() {
-				if inv.services[h].Object == "ServiceEntry "+e.String() {
-					v.hosts = append(v.hosts, h.Name)
-				}
+		for h, s := range inv.services {
+			if slices.Contains(v.entries, s.object) {
+				v.hosts = append(v.hosts, h.Name)
 			}
 		}
-		slices.Sort(v.hosts)
-		v.hosts = slices.Compact(v.hosts)
+		for _, list := range []*[]string{&v.to, &v.hosts} {
+			slices.Sort(*list)
+			*list = slices.Compact(*list)
+		}
 	}
 }
 
-// overlap reports whether two hosts, which may be wildcards, have names in common
-// (pkg/config/host, Name.Matches).
+// overlap reports whether two hosts, which may be wildcards, have names in common (pkg/config/host,
+// Name.Matches).
 func overlap(a, b string) bool { return strings.EqualFold(a, b) || subset(a, b) || subset(b, a) }
+
+// subset reports whether all that a host stands for is within another, which may be a wildcard
+// (pkg/config/host, Name.SubsetOf).
+func subset(host, of string) bool {
+	if host == of || of == "*" {
+		return true
+	}
+	suffix, wild := strings.CutPrefix(of, "*")
+	return wild && strings.HasSuffix(strings.TrimPrefix(host, "*"), suffix)
+}
 
 // has returns the hosts of a VirtualService that overlap a set.
 func (v virtualService) has(hosts set) (own []Host) {
@@ -201,9 +171,9 @@ func (v virtualService) has(hosts set) (own []Host) {
 			switch {
 			case !overlap(mine, h.Name):
 			case v.gateway || strings.EqualFold(mine, h.Name) || subset(mine, h.Name):
-				own = append(own, Host{v.namespace, mine})
+				own = append(own, Host{v.owner.Namespace, mine})
 			default: // mine is a wildcard: no more than what is asked for
-				own = append(own, Host{v.namespace, h.Name})
+				own = append(own, Host{v.owner.Namespace, h.Name})
 			}
 		}
 	}
@@ -220,15 +190,19 @@ func (v virtualService) leads(hosts set) bool {
 	return false
 }
 
-// routes adds the VirtualServices that apply to what is called, and their destinations. Counters
-// name where a request went; the app may have asked for any host of a VirtualService that leads
-// there. Routes are not chained, so two steps find all.
-func (g *generator) routes(hosts set, caller string) {
-	asked := set{}
-	asked.merge(hosts)
+// routes adds the VirtualServices that apply to what is called, and their destinations. Counters name where
+// a request went; the app may have asked for any host of a VirtualService that leads there. Routes are not
+// chained, so two steps find all.
+func (inv *Inventory) routes(hosts set, caller string) {
+	asked := maps.Clone(hosts)
+	addKnown := func(to set, host string) {
+		if all := inv.resolve(host, "", caller); inv.known(all[0]) {
+			to.add(all...)
+		}
+	}
 	var visible []virtualService
-	for _, v := range g.inv.virtual {
-		if !v.mesh || !visibleTo(v.exported(g.inv), v.namespace, caller) {
+	for _, v := range inv.virtual {
+		if !v.mesh || !visibleTo(v.exportTo, inv.routeExports, v.owner.Namespace, caller) {
 			continue
 		}
 		visible = append(visible, v)
@@ -237,29 +211,39 @@ func (g *generator) routes(hosts set, caller string) {
 		}
 		for _, host := range v.hosts {
 			asked.add(Host{"*", host})
-			if to := g.inv.resolve(host, "", caller); g.inv.known(to[0]) {
-				asked.add(to...)
-				hosts.add(to...)
-			}
+			addKnown(asked, host)
+			addKnown(hosts, host)
 		}
 	}
 	for _, v := range visible {
 		own := v.has(asked)
-		if len(own) == 0 {
-			continue
-		}
 		hosts.add(own...)
 		for _, to := range v.to { // istiod lets them in besides, of one namespace
-			if all := g.inv.resolve(to, "", caller); g.inv.known(all[0]) {
-				hosts.add(all...)
+			if len(own) > 0 {
+				addKnown(hosts, to)
 			}
 		}
 	}
 }
 
-func (v virtualService) exported(inv *Inventory) []string {
-	if len(v.exportTo) == 0 {
-		return inv.routeExports
+// aliases adds those of the visible Services that are of type ExternalName and stand for hosts in the set.
+// istiod looks for them in the namespace of the target (matchingAliasService), whatever their own.
+func (inv *Inventory) aliases(hosts set, visible []Host, caller string) {
+	for _, h := range visible {
+		to := inv.services[h].alias
+		for range 10 { // one may stand for another, and for itself
+			if to == "" {
+				break
+			}
+			next := ""
+			for _, target := range inv.resolve(to, "", caller) {
+				if s := inv.services[target]; s != nil && s.external {
+					next = s.alias
+				} else if _, in := hosts[target]; in {
+					hosts.add(Host{target.Namespace, h.Name})
+				}
+			}
+			to = next
+		}
 	}
-	return v.exportTo
 }

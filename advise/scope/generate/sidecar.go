@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,9 +14,10 @@ import (
 )
 
 // Label marks Sidecars that were generated; a later one may take their place.
-const Label = "meshtrial.dev/generated"
-
-const labelValue = "scope"
+const (
+	Label      = "meshtrial.dev/generated"
+	labelValue = "scope"
+)
 
 // What becomes of a Sidecar.
 const (
@@ -26,8 +27,8 @@ const (
 	Delete = "delete"
 )
 
-// Sidecar is a Sidecar resource: for the mesh in its root namespace, for a
-// namespace, or with a selector for the pods of one workload.
+// Sidecar is a Sidecar resource: for the mesh in its root namespace, for a namespace, or with a selector for
+// the pods of one workload.
 type Sidecar struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
@@ -39,8 +40,7 @@ type Sidecar struct {
 	// Workloads are those that it holds for.
 	Workloads []string `json:"workloads,omitempty"`
 
-	Labels      map[string]string `json:"-"`
-	Annotations map[string]string `json:"-"`
+	labels, annotations map[string]string
 
 	rest  map[string]any // what its spec says beside workloadSelector and egress
 	whole map[string]any // its spec, as it exists
@@ -62,7 +62,6 @@ const (
 	ReasonException  ReasonCode = "exception"
 	ReasonUnseen     ReasonCode = "unseen_workload"
 	ReasonUnseenSome ReasonCode = "unseen_some"
-	ReasonUnseenAll  ReasonCode = "unseen_all"
 	ReasonUseless    ReasonCode = "of_no_use"
 	ReasonTheirs     ReasonCode = "not_generated"
 )
@@ -70,21 +69,24 @@ const (
 // String is NAMESPACE/NAME.
 func (s Sidecar) String() string { return s.Namespace + "/" + s.Name }
 
-func (s Sidecar) generated() bool { return s.Labels[Label] == labelValue }
+func (s Sidecar) generated() bool { return s.labels[Label] == labelValue }
 
-// existingSidecar reads the spec of a Sidecar in the mesh.
-func existingSidecar(namespace, name string, raw json.RawMessage) (Sidecar, error) {
-	s := Sidecar{Namespace: namespace, Name: name}
+// selective reports whether a Sidecar has a workload selector. istiod looks for these first; one in the root
+// namespace is not the mesh's default.
+func (s Sidecar) selective() bool { return s.some || len(s.Selector) > 0 }
+
+// existingSidecar reads a Sidecar in the mesh.
+func existingSidecar(o object) (Sidecar, error) {
+	s := Sidecar{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, labels: o.Metadata.Labels,
+		annotations: maps.Clone(o.Metadata.Annotations), created: o.Metadata.Created}
+	delete(s.annotations, "kubectl.kubernetes.io/last-applied-configuration")
 	var spec struct {
 		WorkloadSelector *struct {
 			Labels map[string]string `json:"labels"`
 		} `json:"workloadSelector"`
 		Egress []map[string]json.RawMessage `json:"egress"`
 	}
-	if err := field(raw, "spec", &spec); err != nil {
-		return s, err
-	}
-	if err := field(raw, "spec", &s.whole); err != nil {
+	if err := cmp.Or(field(o.Spec, "spec", &spec), field(o.Spec, "spec", &s.whole)); err != nil {
 		return s, err
 	}
 	s.rest = maps.Clone(s.whole)
@@ -95,12 +97,16 @@ func existingSidecar(namespace, name string, raw json.RawMessage) (Sidecar, erro
 	}
 	for i, listener := range spec.Egress {
 		var hosts []string
-		if err := field(listener["hosts"], fmt.Sprintf("spec.egress[%d].hosts", i), &hosts); err != nil {
+		name := fmt.Sprintf("spec.egress[%d].hosts", i)
+		if err := field(listener["hosts"], name, &hosts); err != nil {
 			return s, err
+		}
+		if len(hosts) == 0 {
+			return s, fmt.Errorf("%s is empty: an egress listener must have a host", name)
 		}
 		for j, host := range hosts {
 			if strings.Count(host, "/") != 1 {
-				return s, fmt.Errorf("spec.egress[%d].hosts[%d]: %.100q is not NAMESPACE/HOST", i, j, host)
+				return s, fmt.Errorf("%s[%d]: %.100q is not NAMESPACE/HOST", name, j, host)
 			}
 		}
 		s.Hosts = append(s.Hosts, hosts...)
@@ -136,30 +142,13 @@ func admits(hosts []string, own string, h Host) bool {
 	return admitted
 }
 
-// subset reports whether all that a host stands for is within another, which may
-// be a wildcard (pkg/config/host, Name.SubsetOf).
-func subset(host, of string) bool {
-	if host == of || of == "*" {
-		return true
-	}
-	suffix, wild := strings.CutPrefix(of, "*")
-	return wild && strings.HasSuffix(strings.TrimPrefix(host, "*"), suffix)
+// missing returns those of some hosts that egress hosts do not let in, sorted.
+func missing(hosts []string, own string, of set) []Host {
+	return slices.DeleteFunc(of.sorted(), func(h Host) bool { return admits(hosts, own, h) })
 }
 
-// selective reports whether a Sidecar has a workload selector. istiod looks for these first; one in
-// the root namespace is not the mesh's default.
-func (s Sidecar) selective() bool { return s.some || len(s.Selector) > 0 }
-
-// egressProxy returns the host of a Sidecar's outboundTrafficPolicy.egressProxy.
-func egressProxy(spec map[string]any) string {
-	policy, _ := spec["outboundTrafficPolicy"].(map[string]any)
-	proxy, _ := policy["egressProxy"].(map[string]any)
-	host, _ := proxy["host"].(string)
-	return host
-}
-
-// older reports whether istiod prefers a Sidecar to another: the older one; one that does not exist
-// yet is the youngest.
+// older reports whether istiod prefers a Sidecar to another: the older one; one that does not exist yet is the
+// youngest.
 func (s Sidecar) older(than Sidecar) bool {
 	switch {
 	case s.created.Equal(than.created):
@@ -170,97 +159,119 @@ func (s Sidecar) older(than Sidecar) bool {
 	return s.created.Before(than.created)
 }
 
-// selects reports whether a Sidecar's selector, or its lack, matches pods with these labels.
-func (s Sidecar) selects(labels map[string]string) bool {
-	return within(s.Selector, labels)
-}
-
-// effective returns the Sidecar that governs pods with these labels in a namespace, as istiod
-// chooses: by selector, then of the namespace, then of the root namespace. Without one, a Sidecar
-// that lets in everything.
+// effective returns the Sidecar that governs pods with these labels in a namespace, as istiod chooses: by
+// selector, then of the namespace, then of the root namespace. Without one, a Sidecar that lets in
+// everything.
 func effective(all []Sidecar, root, namespace string, labels map[string]string) Sidecar {
-	var selecting, own, mesh *Sidecar
-	first := func(at **Sidecar, s *Sidecar) {
-		if *at == nil || s.older(**at) {
-			*at = s
-		}
-	}
-	for i := range all {
-		switch s := &all[i]; {
+	best, rank := Sidecar{Hosts: []string{"*/*"}}, 0
+	for _, s := range all {
+		r := 0
+		switch {
 		case s.Namespace == namespace && s.selective():
-			if s.selects(labels) {
-				first(&selecting, s)
+			if contains(labels, s.Selector) {
+				r = 3
 			}
 		case s.Namespace == namespace:
-			first(&own, s)
+			r = 2
 		case s.Namespace == root && !s.selective():
-			first(&mesh, s)
+			r = 1
+		}
+		if r > rank || r > 0 && r == rank && s.older(best) {
+			best, rank = s, r
 		}
 	}
-	switch {
-	case selecting != nil:
-		return *selecting
-	case own != nil:
-		return *own
-	case mesh != nil:
-		return *mesh
-	}
-	return Sidecar{Hosts: []string{"*/*"}}
+	return best
 }
 
 // object is the manifest of a Sidecar with a spec.
 func (s Sidecar) object(spec map[string]any) map[string]any {
 	metadata := map[string]any{"name": s.Name, "namespace": s.Namespace}
-	if len(s.Labels) > 0 {
-		metadata["labels"] = s.Labels
+	if len(s.labels) > 0 {
+		metadata["labels"] = s.labels
 	}
-	if len(s.Annotations) > 0 {
-		metadata["annotations"] = s.Annotations
+	if len(s.annotations) > 0 {
+		metadata["annotations"] = s.annotations
 	}
 	return map[string]any{"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": metadata, "spec": spec}
 }
 
-// spec is the generated spec.
-func (s Sidecar) spec() map[string]any {
-	spec := maps.Clone(s.rest)
-	if spec == nil {
-		spec = map[string]any{}
-	}
+// after is the manifest of the Sidecar as it is generated.
+func (s Sidecar) after() map[string]any {
+	spec := map[string]any{}
+	maps.Copy(spec, s.rest)
 	if len(s.Selector) > 0 {
 		spec["workloadSelector"] = map[string]any{"labels": s.Selector}
 	}
 	spec["egress"] = []any{map[string]any{"hosts": s.Hosts}}
-	return spec
+	return s.object(spec)
 }
 
-// YAML writes the resource.
-func (s Sidecar) YAML() string {
-	text, err := yaml.Marshal(s.object(s.spec()))
+// manifest writes an object, "" for none.
+func manifest(object map[string]any) string {
+	if object == nil {
+		return ""
+	}
+	text, err := yaml.Marshal(object)
 	if err != nil { // it is made of texts, lists and maps
 		panic(err)
 	}
 	return string(text)
 }
 
-// before is the resource as it exists, "" if it does not.
-func (s Sidecar) before() string {
-	if s.whole == nil {
-		return ""
-	}
-	text, err := yaml.Marshal(s.object(s.whole))
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
+// Step is one change of an object: from what to what.
+type Step struct {
+	Sidecar
+	// Before and After are the whole object, nil where there is none.
+	Before, After map[string]any
 }
 
-// Manifests writes the Sidecars to create or change, each with its reason, and names those to
-// delete, in the order in which to apply them.
+// plain converts an object to JSON types, as clients of the API require.
+func plain(object map[string]any) (out map[string]any) {
+	if err := yaml.Unmarshal([]byte(manifest(object)), &out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// Steps returns the changes in an order in which no workload lacks what it needs in between: Sidecars of
+// workloads, then of namespaces, then the mesh's, then deletions.
+func (r Result) Steps() []Step {
+	var out []Step
+	for _, s := range r.Sidecars {
+		if s.Change == Same {
+			continue
+		}
+		step := Step{Sidecar: s}
+		if old, found := r.existing[s.String()]; found {
+			step.Before = plain(old.object(old.whole))
+		}
+		if s.Change != Delete {
+			step.After = plain(s.after())
+		}
+		out = append(out, step)
+	}
+	rank := func(s Step) int {
+		switch {
+		case s.Change == Delete:
+			return 3
+		case s.mesh:
+			return 2
+		}
+		return b2i(!s.selective())
+	}
+	slices.SortStableFunc(out, func(a, b Step) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// Manifests writes the Sidecars to create or change, each with its reason, and names those to delete, in the
+// order in which to apply them.
 func (r Result) Manifests() string {
 	var b strings.Builder
 	for _, s := range r.Steps() {
 		if s.After != nil {
-			fmt.Fprintf(&b, "---\n# %s\n%s", s.Because(), s.YAML())
+			fmt.Fprintf(&b, "---\n# %s\n%s", s.Because(), manifest(s.After))
 		} else {
 			fmt.Fprintf(&b, "# %s; remove it: kubectl delete sidecars.networking.istio.io -n %s %s\n", s.Because(), s.Namespace, s.Name)
 		}
@@ -274,81 +285,15 @@ func (r Result) Manifests() string {
 // Diff is what applying the manifests changes, in unified form.
 func (r Result) Diff() string {
 	var b strings.Builder
-	for _, s := range r.Sidecars {
-		before, after := "", ""
-		if old, found := r.existing[s.String()]; found {
-			before = old.before()
-		}
-		if s.Change != Delete {
-			after = s.YAML()
-		}
-		if s.Change == Same || before == after {
-			continue
-		}
+	for _, s := range r.Steps() {
 		from, to := "a/"+s.String(), "b/"+s.String()
-		if before == "" {
+		if s.Before == nil {
 			from = "/dev/null"
 		}
-		if after == "" {
+		if s.After == nil {
 			to = "/dev/null"
 		}
-		b.Write(diff.Diff(from, []byte(before), to, []byte(after)))
+		b.Write(diff.Diff(from, []byte(manifest(s.Before)), to, []byte(manifest(s.After))))
 	}
 	return b.String()
-}
-
-// Step is one change of an object: from what to what.
-type Step struct {
-	Sidecar
-	// Before and After are the whole object, nil where there is none.
-	Before, After map[string]any
-}
-
-// plain converts an object to JSON types, as clients of the API require.
-func plain(object map[string]any) map[string]any {
-	text, err := json.Marshal(object)
-	var out map[string]any
-	if err == nil {
-		err = json.Unmarshal(text, &out)
-	}
-	if err != nil { // it is made of texts, numbers, lists and maps
-		panic(err)
-	}
-	return out
-}
-
-// Steps returns the changes in an order in which no workload lacks what it needs in between:
-// Sidecars of workloads, then of namespaces, then the mesh's, then deletions.
-func (r Result) Steps() []Step {
-	var out []Step
-	for _, s := range r.Sidecars {
-		step := Step{Sidecar: s}
-		if old, found := r.existing[s.String()]; found {
-			step.Before = plain(old.object(old.whole))
-		}
-		switch s.Change {
-		case Create, Change:
-			step.After = plain(s.object(s.spec()))
-		case Delete:
-		default:
-			continue
-		}
-		out = append(out, step)
-	}
-	rank := func(s Step) int {
-		switch {
-		case s.Change == Delete:
-			return 3
-		case s.mesh:
-			return 2
-		case !s.selective():
-			return 1
-		}
-		return 0
-	}
-	sort.SliceStable(out, func(i, j int) bool {
-		a, b := out[i], out[j]
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
-	})
-	return out
 }
