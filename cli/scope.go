@@ -21,20 +21,20 @@ import (
 )
 
 type scopeFlags struct {
-	dumps, clusters  []string
-	filters          string
-	run              string
-	lab              string
-	kubeconfig       string
-	context          string
-	namespace        string
-	selector         string
-	stats, json, csv bool
-	top, proxies     int
-	color            string
-	width            int
-	generate         generateFlags
-	applied          applyFlags
+	dumps, clusters []string
+	filters         string
+	run             string
+	lab             string
+	kubeconfig      string
+	context         string
+	namespace       string
+	selector        string
+	stats, json     bool
+	top, proxies    int
+	color           string
+	width           int
+	generate        generateFlags
+	applied         applyFlags
 	// choose, if set, selects the pods of a lab that are read, of all that have a proxy, in order.
 	choose func([]corev1.Pod) []corev1.Pod
 }
@@ -87,7 +87,6 @@ func newScopeCommand(env *Env) *cobra.Command {
 	flags.BoolVar(&f.stats, "stats", false, "with --lab: ask each proxy which clusters it called")
 	flags.IntVar(&f.top, "top", 20, "entries of each list; 0 for all that are kept")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
-	flags.BoolVar(&f.csv, "csv", false, "print CSV")
 	f.generate.register(flags)
 	flags.BoolVar(&f.applied.apply, "apply", false, "with --generate and --lab: apply the Sidecars to the cluster, after a question")
 	flags.BoolVar(&f.applied.yes, "yes", false, "with --apply: do not ask")
@@ -123,11 +122,8 @@ func runScope(ctx context.Context, env *Env, f scopeFlags) error {
 	for _, text := range notes {
 		r.Notes = append(r.Notes, scope.Note{Code: scope.NoteSource, Text: text})
 	}
-	switch {
-	case f.json:
+	if f.json {
 		return writeJSON(env.Stdout, r)
-	case f.csv:
-		return report.RenderScopeCSV(env.Stdout, r)
 	}
 	return report.RenderScope(env.Stdout, r, f.top, options)
 }
@@ -154,8 +150,6 @@ func (f *scopeFlags) check(changed func(string) bool) error {
 		return errs.Usage("%d --clusters for %d dumps: give one for each, in their order", len(f.clusters), len(f.dumps))
 	case f.top < 0 || f.proxies < 0:
 		return errs.Usage("--top and --proxies must not be negative")
-	case f.json && f.csv:
-		return errs.Usage("--json and --csv are mutually exclusive")
 	}
 	if f.generate.to != "" && !changed("proxies") {
 		f.proxies = 0 // who is not read is not narrowed

@@ -76,8 +76,6 @@ func (f *generateFlags) check(s scopeFlags, changed func(string) bool) error {
 		return errs.WithHint(errs.Usage("--generate needs to know who calls whom"), "give --lab, --dump with --clusters, --access-log, --istio-metrics, --prometheus-url or --graph")
 	case f.revision != "" && s.lab == "":
 		return errs.WithHint(errs.Usage("--revision requires --lab"), "a file of the revision's ConfigMap is named with --inventory")
-	case s.csv:
-		return errs.Usage("--csv does not go with --generate")
 	case f.window < time.Minute:
 		return errs.Usage("--window %s: must be at least 1m", f.window)
 	case f.reach < 0 || f.watched < 0:

@@ -1,12 +1,10 @@
 package report
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/analysis/words"
@@ -221,32 +219,4 @@ func scopeUncalled(r scope.Report) Table {
 		t.Notes = append(t.Notes, words.Plural(left, "more owner")+" not shown.")
 	}
 	return t
-}
-
-// RenderScopeCSV writes tidy rows: kind is type, owner, resource or cluster,
-// each for one proxy.
-func RenderScopeCSV(w io.Writer, r scope.Report) error {
-	out := csv.NewWriter(w)
-	rows := [][]string{{"proxy", "kind", "type", "name", "owner_kind", "owner_namespace", "owner_name", "resources", "dump_bytes", "wire_bytes", "shaped_bytes", "calls"}}
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	add := func(p, kind, typ, name string, o scope.Owner, resources string, dump, wire int64, shaped, calls string) {
-		rows = append(rows, []string{csvText(p), kind, typ, csvText(name), csvText(o.Kind), csvText(o.Namespace), csvText(o.Name), resources, number(dump), number(wire), shaped, calls})
-	}
-	for _, p := range r.Proxies {
-		for _, x := range p.Types {
-			add(p.Name, "type", x.Type, "", scope.Owner{}, strconv.Itoa(x.Resources), x.DumpBytes, x.WireBytes, "", "")
-		}
-		for _, x := range p.Owners {
-			add(p.Name, "owner", "", "", x.Owner, strconv.Itoa(x.Resources), x.DumpBytes, x.WireBytes, number(x.ShapedBytes), "")
-		}
-		for _, x := range p.Largest {
-			add(p.Name, "resource", x.Type, x.Name, x.Owner, "1", x.DumpBytes, x.WireBytes, "", "")
-		}
-		for _, x := range p.Clusters {
-			if x.Calls != nil {
-				add(p.Name, "cluster", "", x.Name, x.Owner, "", x.DumpBytes, x.WireBytes, "", number(*x.Calls))
-			}
-		}
-	}
-	return out.WriteAll(rows)
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"encoding/csv"
 	"strings"
 	"testing"
 
@@ -68,30 +67,5 @@ func TestRenderScope(t *testing.T) {
 	out.Reset()
 	if err := RenderScope(&out, scope.Merge(nil, 0), 0, Options{}); err != nil || !strings.Contains(out.String(), "0 proxies") {
 		t.Errorf("%s, %v", out.String(), err)
-	}
-}
-
-func TestRenderScopeCSV(t *testing.T) {
-	var out bytes.Buffer
-	if err := RenderScopeCSV(&out, scopeReport(t, 0)); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := csv.NewReader(&out).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls, armed := 0, 0
-	for _, row := range rows[1:] {
-		if row[1] == "cluster" {
-			calls++
-		}
-		for _, cell := range row {
-			if strings.HasPrefix(cell, "=") {
-				armed++
-			}
-		}
-	}
-	if calls != 1 || armed != 0 {
-		t.Errorf("%d rows of clusters, %d formulas: %v", calls, armed, rows)
 	}
 }
