@@ -66,7 +66,6 @@ func newAdviseCommand(env *Env) *cobra.Command {
 	flags.StringArrayVar(&f.cells, "cell", nil, "with a RUN: only the cells with `FACTOR=LEVEL`; may be repeated")
 	flags.BoolVar(&f.all, "all", false, "also show the rules that are ruled out")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
-	cmd.AddCommand(newAdviseLeversCommand(env))
 	return cmd
 }
 

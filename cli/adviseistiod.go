@@ -8,12 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/components/imagefile"
-	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -58,53 +56,6 @@ func askIstiod(ctx context.Context, named, version, image string) (*variables.Kn
 	}
 	known, err := variables.Ask(ctx, path)
 	return known, "", err
-}
-
-// istiodAsked asks the named program, or that of the local lab. running says that it must be of
-// the version of the running istiod.
-func istiodAsked(ctx context.Context, f *istiodFlags, program string, running bool) (*variables.Known, error) {
-	if err := f.check(); err != nil {
-		return nil, err
-	}
-	version, image := "", ""
-	if running {
-		from, err := newIstiods(ctx, f, rights.Advise)
-		if err != nil {
-			return nil, err
-		}
-		defer from.close()
-		e := &advice.Evidence{}
-		if version, err = from.settings(ctx, f, e); err != nil {
-			return nil, err
-		}
-		image = e.Levers[study.FactorIstiod]
-	}
-	var known *variables.Known
-	var err error
-	if program != "" {
-		known, err = askNamed(ctx, program, image)
-	} else {
-		known, err = askCached(ctx)
-	}
-	if err == nil && version != "" && known.Version != version {
-		err = errs.WithHint(errs.Usage("istiod %s runs, but %s has version %s", version, known.Source, known.Version),
-			"--istiod image takes the program out of the image that runs, where its registry can be reached")
-	}
-	return known, err
-}
-
-// askCached asks the istiod of local labs.
-func askCached(ctx context.Context) (*variables.Known, error) {
-	_, cached, err := cachedIstiod(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if cached == "" {
-		return nil, errs.WithHint(errs.Usage("no istiod to ask: that of the local lab has not been built"),
-			"meshtrial lab components build istiod builds it; or take yours out of its image with"+
-				" --istiod oci://IMAGE, or name it with --istiod FILE")
-	}
-	return variables.Ask(ctx, cached)
 }
 
 // askNamed asks the istiod that --istiod names. image is that of the istiod in question; "" if it

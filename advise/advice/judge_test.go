@@ -87,10 +87,6 @@ func TestTextIsClean(t *testing.T) {
 	if err := WriteText(&b, Judge(e), true); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteLevers(&b, LeverList{Istiod: "1", Source: "x\x1b[2J",
-		Others: []variables.Variable{{Name: "A", Help: "\x1b[31m"}}}); err != nil {
-		t.Fatal(err)
-	}
 	if strings.ContainsAny(b.String(), "\x1b\x07\u202e") || !strings.Contains(b.String(), `\x1b]0;owned\x07\u202e`) ||
 		!strings.Contains(b.String(), "\n   try ") {
 		t.Errorf("%q", b.String())
@@ -137,34 +133,6 @@ func TestSettings(t *testing.T) {
 		s := settingOf(f, level, study.LevelInstalled, usual)
 		if s.do == "" || s.back == "" || strings.Contains(s.yaml, "%!") || strings.Contains(s.do, "%!") {
 			t.Errorf("%s: %+v", f.Name, s)
-		}
-	}
-}
-
-func TestLevers(t *testing.T) {
-	text := "name: s\nquestion: q\ncontrol: {changes: 4}\nfactors: {push_throttle: [default, 100]}\n"
-	s, err := study.Parse([]byte(text), "s", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := Levers(&variables.Known{Version: "9.9",
-		Variables: []variables.Variable{{Name: "PILOT_PUSH_THROTTLE", Default: "0", Help: "Limits."},
-			{Name: "OTHER"}}}, []*study.Study{s}, true)
-	if len(list.Others) != 1 || len(list.Levers) != len(study.Levers()) {
-		t.Errorf("%+v", list)
-	}
-	for _, l := range list.Levers {
-		switch l.Name {
-		case study.FactorPushThrottle:
-			if l.Default != "0" || l.Help != "Limits." || len(l.Lacks) > 0 ||
-				!slices.Equal(l.Rules, []string{"throttle", "locks", "slow_readers"}) ||
-				len(l.Studies) != 1 || !slices.Equal(l.Studies[0].Levels, []string{"default", "100"}) {
-				t.Errorf("%+v", l)
-			}
-		case study.FactorDebounceAfter:
-			if len(l.Lacks) != 1 {
-				t.Errorf("%+v", l)
-			}
 		}
 	}
 }

@@ -2,9 +2,6 @@ package advice
 
 import (
 	"fmt"
-	"slices"
-
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Rule is one thing that may limit a mesh.
@@ -100,14 +97,3 @@ func constant(v float64) func(*mesh) float64 { return func(*mesh) float64 { retu
 
 // valueOf is a quantity as a share.
 func valueOf(q *Quantity) func(*mesh) float64 { return func(m *mesh) float64 { return m.get(q) } }
-
-// advisedBy lists the rules that advise a lever.
-func advisedBy(f study.Factor) []string {
-	var out []string
-	for _, r := range rules {
-		if slices.ContainsFunc(r.Try, func(t Try) bool { return t.Lever == f.Name }) {
-			out = append(out, r.Code)
-		}
-	}
-	return out
-}

@@ -293,8 +293,7 @@ func TestAbsentMetrics(t *testing.T) {
 			delete(run.Record.Trials[0].Control.Istiod, key)
 		}
 	}
-	run.Known = &variables.Known{Version: "9.9", Metrics: []variables.Metric{{Name: "pilot_xds"},
-		{Name: "pilot_proxy_queue_time"}}}
+	run.Known = &variables.Known{Version: "9.9", Metrics: []string{"pilot_xds", "pilot_proxy_queue_time"}}
 	r := judged(t, run)
 	i := slices.IndexFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "debounce_restless" })
 	if i < 0 {

@@ -1,5 +1,5 @@
 // Package variables asks an istiod for the variables of its environment, with their
-// defaults and help, and for the metrics that it exports.
+// defaults, and for the metrics that it exports.
 //
 // The program itself is asked, so that the answer is true of its version: `pilot-discovery
 // collateral` writes the reference page of the program that runs.
@@ -17,23 +17,13 @@ type Known struct {
 	// Source is the program or the image that was asked.
 	Source    string     `json:"source"`
 	Variables []Variable `json:"variables"`
-	Metrics   []Metric   `json:"metrics"`
+	Metrics   []string   `json:"metrics"`
 }
 
 // Variable is a variable of istiod's environment.
 type Variable struct {
-	Name       string `json:"name"`
-	Type       string `json:"type"` // String, Boolean, Integer, Floating-Point, Time Duration
-	Default    string `json:"default"`
-	Help       string `json:"help"`
-	Deprecated bool   `json:"deprecated,omitempty"`
-}
-
-// Metric is a metric that istiod exports.
-type Metric struct {
-	Name string `json:"name"`
-	Type string `json:"type"`
-	Help string `json:"help"`
+	Name    string `json:"name"`
+	Default string `json:"default"`
 }
 
 // Variable finds a variable by its name.
@@ -48,8 +38,8 @@ func (k *Known) Variable(name string) (Variable, bool) {
 // Lacks reports whether a metric is of istiod's own and this version does not export it,
 // nor the histogram that a series is of.
 func (k *Known) Lacks(metric string) bool {
-	return strings.HasPrefix(metric, "pilot_") && !slices.ContainsFunc(k.Metrics, func(m Metric) bool {
-		suffix, ok := strings.CutPrefix(metric, m.Name)
+	return strings.HasPrefix(metric, "pilot_") && !slices.ContainsFunc(k.Metrics, func(name string) bool {
+		suffix, ok := strings.CutPrefix(metric, name)
 		return ok && slices.Contains([]string{"", "_sum", "_count", "_bucket"}, suffix)
 	})
 }
