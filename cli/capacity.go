@@ -32,12 +32,10 @@ func newCapacityCommand(env *Env) *cobra.Command {
 
 type capacityFitFlags struct {
 	out     string
-	report  string
 	holdOut []string
 	seed    uint64
 	draws   int
 	json    bool
-	busy    bool
 	color   string
 	width   int
 }
@@ -60,9 +58,7 @@ func newCapacityFitCommand(env *Env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "out", "o", "", "write the model to this `FILE`")
-	flags.StringVar(&f.report, "report", "", "also write plots to this HTML `FILE`: predicted against measured, and against published sizes")
 	flags.StringArrayVar(&f.holdOut, "hold-out", nil, "leave cells with this `FACTOR=LEVEL` out of the fit, and predict them; several must all apply")
-	flags.BoolVar(&f.busy, "disturbed", false, "also take trials that are invalid only because others used the machine; the model says so")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the draws")
 	flags.IntVar(&f.draws, "draws", 200, "how often to resample the trials for the intervals")
 	flags.BoolVar(&f.json, "json", false, "print the model as JSON")
@@ -94,7 +90,7 @@ func runCapacityFit(ctx context.Context, env *Env, f capacityFitFlags, dirs []st
 		}
 		runs = append(runs, run)
 	}
-	m, err := fit.Fit(runs, fit.Options{Seed: f.seed, Draws: f.draws, HoldOut: holdOut, Disturbed: f.busy})
+	m, err := fit.Fit(runs, fit.Options{Seed: f.seed, Draws: f.draws, HoldOut: holdOut})
 	if err != nil {
 		return errs.WithHint(errs.WithCode(err, errs.CodeInvalid), "`meshtrial run capacity-holdout` makes runs that a model can be fitted to")
 	}
@@ -107,27 +103,10 @@ func runCapacityFit(ctx context.Context, env *Env, f capacityFitFlags, dirs []st
 			return err
 		}
 	}
-	if f.report != "" {
-		rows, err := m.ComparePublished(model.Options{Seed: f.seed})
-		if err != nil {
-			return err
-		}
-		if err := writeCapacityPage(f.report, report.CapacityPage{Title: "Capacity model", Cells: m.Cells, HeldOut: m.HeldOut, Published: rows, Notes: m.Notes}); err != nil {
-			return err
-		}
-	}
 	if f.json {
 		return writeJSON(env.Stdout, m)
 	}
 	return report.RenderModel(env.Stdout, m, options)
-}
-
-func writeCapacityPage(path string, p report.CapacityPage) error {
-	var doc bytes.Buffer
-	if err := report.RenderCapacityPage(&doc, p); err != nil {
-		return err
-	}
-	return writeWhole(path, doc.Bytes())
 }
 
 // readModel reads the document that `capacity fit` wrote.

@@ -287,19 +287,3 @@ func limitWords(m model.Mesh, l *model.Limits) string {
 	}
 	return out
 }
-
-// RenderCapacityPublished shows published sizes beside a model's.
-func RenderCapacityPublished(w io.Writer, rows []model.Published, opt Options) error {
-	t := newText(opt)
-	t.table(publishedTable(rows))
-	return t.writeTo(w)
-}
-
-func publishedTable(rows []model.Published) Table {
-	table := Table{Title: "Published, and what the model says of such a mesh", Columns: []Column{{Head: "claim"}, {Head: "what"}, {Head: "published", Right: true}, {Head: "model (90% interval)", Right: true}, {Head: "beyond", Right: true, Keep: 2}, {Head: "source", Keep: 1}}}
-	for _, r := range rows {
-		table.Rows = append(table.Rows, []Text{{S: r.Claim}, {S: capacityWords[r.Output]}, {S: figure(r.Unit, r.Figure)}, {S: spanned(r.Unit, r.Model)},
-			{S: short(r.Beyond) + " x"}, {S: r.Source}})
-	}
-	return table
-}

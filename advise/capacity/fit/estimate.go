@@ -49,7 +49,7 @@ func estimateOf(all []*Observation, simulated map[*Observation]simulation, other
 	e.idle(all)
 	e.contexts(all)
 	e.types(all, simulated)
-	e.beside(all)
+	e.simulators(all)
 	e.delivery(calmOf(all))
 	e.memory(all)
 	e.skips(others)
@@ -257,7 +257,7 @@ func (o *Observation) share(t push.Type) float64 {
 	return o.Times[t] / all
 }
 
-func (e *estimate) beside(all []*Observation) {
+func (e *estimate) simulators(all []*Observation) {
 	e.explain(all, func(o *Observation) float64 { return o.Simulator },
 		part{model.Beside, column(all, func(o *Observation) float64 { return total(o.Pushes[:]) })}, part{model.BesidePerByte, column(all, allBytes)})
 }

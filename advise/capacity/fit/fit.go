@@ -18,8 +18,6 @@ type Options struct {
 	// HoldOut are trials that the fit is not shown: those of cells with these
 	// levels. They come back predicted, in [model.Model.HeldOut].
 	HoldOut record.Cell
-	// Disturbed has trials count that a busy machine made invalid.
-	Disturbed bool
 }
 
 // holdsOut reports whether a trial is not to be shown to the fit.
@@ -312,23 +310,47 @@ func (f *fitter) residuals(out *model.Model, whole *estimate, seed uint64) error
 // compare sets what the trials of a cell measured beside what parameters say of
 // them, the medians over the trials.
 func compare(v *model.Values, cell []*Observation, seed uint64) (model.Cell, error) {
-	o := cell[0]
-	out := model.Cell{Run: o.Run, Cell: o.Cell, Proxies: o.Proxies, Services: int(math.Round(o.Services)), Rate: o.Rate, Trials: len(cell)}
-	predicted := map[string][]float64{}
-	for _, o := range cell {
-		mesh := o.Mesh()
+	return beside(cell, func(mesh model.Mesh) (map[string]model.Interval, error) {
 		r, err := v.Simulate(mesh, seed)
 		if err != nil {
+			return nil, err
+		}
+		out := map[string]model.Interval{}
+		for k, y := range v.Simulated(mesh, r) {
+			out[model.Outputs[k].Name] = model.Interval{Estimate: y}
+		}
+		return out, nil
+	})
+}
+
+// beside sets what was measured of a cell beside what is predicted for each of its trials, with its own changes: when
+// these came decides what merged. Both are medians over the trials.
+func beside(cell []*Observation, predict func(model.Mesh) (map[string]model.Interval, error)) (model.Cell, error) {
+	o := cell[0]
+	out := model.Cell{Run: o.Run, Cell: o.Cell, Proxies: o.Proxies, Services: int(math.Round(o.Services)), Rate: o.Rate, Trials: len(cell)}
+	predicted := make([]map[string]model.Interval, len(cell))
+	for i, trial := range cell {
+		var err error
+		if predicted[i], err = predict(trial.Mesh()); err != nil {
 			return out, err
 		}
-		for k, y := range v.Simulated(mesh, r) {
-			predicted[model.Outputs[k].Name] = append(predicted[model.Outputs[k].Name], y)
+	}
+	middle := func(output string, of func(model.Interval) float64) float64 {
+		var all []float64
+		for _, p := range predicted {
+			all = append(all, of(p[output]))
 		}
+		return medianFinite(all)
 	}
 	for _, m := range measures {
-		if y := measuredOf(cell, m.of); stat.Finite(y) {
-			out.Outputs = append(out.Outputs, model.Against{Output: m.output, Unit: unitOf(m.output), Measured: y, Predicted: medianFinite(predicted[m.output])})
+		y := measuredOf(cell, m.of)
+		if !stat.Finite(y) {
+			continue
 		}
+		out.Outputs = append(out.Outputs, model.Against{Output: m.output, Unit: unitOf(m.output), Measured: y,
+			Predicted: middle(m.output, func(i model.Interval) float64 { return i.Estimate }),
+			Low:       middle(m.output, func(i model.Interval) float64 { return i.Low }),
+			High:      middle(m.output, func(i model.Interval) float64 { return i.High })})
 	}
 	return out, nil
 }
@@ -351,7 +373,7 @@ func unitOf(output string) string {
 // Against predicts the trials of a run by a model that was not fitted to it, a
 // cell at a time, with intervals. It leaves out those on other machines than most.
 func Against(m *model.Model, run record.Run, o model.Options) ([]model.Cell, []Left, error) {
-	seen, left, err := Observe(run, false)
+	seen, left, err := Observe(run)
 	if err != nil {
 		return nil, left, err
 	}
@@ -371,40 +393,24 @@ func Against(m *model.Model, run record.Run, o model.Options) ([]model.Cell, []L
 	return cells, left, err
 }
 
-// against predicts trials, each with its own changes: when these came decides what
-// merged. What was measured of a cell, and what is predicted for it, are medians.
-func against(m *model.Model, all []*Observation, o model.Options) ([]model.Cell, error) {
-	var out []model.Cell
+// against predicts trials, a cell at a time.
+func against(m *model.Model, all []*Observation, o model.Options) (out []model.Cell, err error) {
 	for _, cell := range cellsOf(all) {
-		first := cell[0]
-		c := model.Cell{Run: first.Run, Cell: first.Cell, Proxies: first.Proxies, Services: int(math.Round(first.Services)), Rate: first.Rate, Trials: len(cell)}
-		var predictions []*model.Prediction
-		for _, trial := range cell {
-			p, err := m.Predict(trial.Mesh(), o)
+		c, err := beside(cell, func(mesh model.Mesh) (map[string]model.Interval, error) {
+			p, err := m.Predict(mesh, o)
 			if err != nil {
 				return nil, err
 			}
-			predictions = append(predictions, p)
-		}
-		for _, measure := range measures {
-			y := measuredOf(cell, measure.of)
-			if !stat.Finite(y) {
-				continue
+			out := map[string]model.Interval{}
+			for _, o := range p.Outputs {
+				out[o.Name] = o.Interval
 			}
-			i := middle(predictions, measure.output)
-			c.Outputs = append(c.Outputs, model.Against{Output: measure.output, Unit: unitOf(measure.output), Measured: y, Predicted: i.Estimate, Low: i.Low, High: i.High})
+			return out, nil
+		})
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, c)
 	}
 	return out, nil
-}
-
-// middle is the median of several predictions of an output, and of their bounds.
-func middle(predictions []*model.Prediction, output string) model.Interval {
-	var estimate, low, high []float64
-	for _, p := range predictions {
-		i := p.Output(output)
-		estimate, low, high = append(estimate, i.Estimate), append(low, i.Low), append(high, i.High)
-	}
-	return model.Interval{Estimate: medianFinite(estimate), Low: medianFinite(low), High: medianFinite(high)}
 }

@@ -148,7 +148,7 @@ func TestLeavesOut(t *testing.T) {
 		}
 		other.Trials[0].Control = &c
 		spoil(&other.Trials[0])
-		_, left, err := Observe(other, false)
+		_, left, err := Observe(other)
 		if err != nil || len(left) != 1 || left[0].Code != why || left[0].String() == "" {
 			t.Errorf("%s: %v, %v", why, left, err)
 		}
@@ -159,18 +159,14 @@ func TestLeavesOut(t *testing.T) {
 	}
 	busy := run
 	busy.Trials = slices.Clone(run.Trials)
-	busy.Trials[0].Validity = record.Validity{Checks: []record.Check{{Name: "unattributed"}, {Name: "account", OK: true}}}
-	if seen, _, err := Observe(busy, true); err != nil || len(seen) != 2 || !seen[0].Disturbed {
-		t.Errorf("of a busy machine %d trials count, %v", len(seen), err)
-	}
-	busy.Trials[0].Validity.Checks[1].OK = false
-	if seen, _, err := Observe(busy, true); err != nil || len(seen) != 1 {
-		t.Errorf("with an account that does not balance %d trials count, %v", len(seen), err)
-	}
 	// Changes that left late are replayed as they were committed.
 	busy.Trials[0].Validity = record.Validity{Checks: []record.Check{{Name: "driver-schedule"}, {Name: "account", OK: true}}}
-	if seen, _, err := Observe(busy, false); err != nil || len(seen) != 2 || seen[0].Disturbed {
+	if seen, _, err := Observe(busy); err != nil || len(seen) != 2 {
 		t.Errorf("off its schedule: %d trials count, %v", len(seen), err)
+	}
+	busy.Trials[0].Validity.Checks[1].OK = false
+	if seen, _, err := Observe(busy); err != nil || len(seen) != 1 {
+		t.Errorf("with an account that does not balance %d trials count, %v", len(seen), err)
 	}
 	run.Header.Kind = record.KindDataPlane
 	if _, err := Fit([]record.Run{run}, Options{}); err == nil {
@@ -264,7 +260,7 @@ func TestNonNegative(t *testing.T) {
 // An observation has what its trial counted.
 func TestObserve(t *testing.T) {
 	run := madeUp(t, truth(), cells(t, sizes), 1, 0, 5)
-	seen, left, err := Observe(run, false)
+	seen, left, err := Observe(run)
 	if err != nil || len(left) > 0 || len(seen) != 6 {
 		t.Fatalf("%d seen, left %v, %v", len(seen), left, err)
 	}

@@ -67,7 +67,7 @@ func show(runs []record.Run, o Options) (*shown, error) {
 	var fitted []*Observation
 	for i, run := range runs {
 		var err error
-		if seen[i], left[i], err = Observe(run, o.Disturbed); err != nil {
+		if seen[i], left[i], err = Observe(run); err != nil {
 			return nil, err
 		}
 		for j := range seen[i] {
@@ -121,17 +121,11 @@ func notesOf(s *shown, apart int, most machines) (notes []model.Note) {
 		notes = append(notes, model.Note{Code: model.NoteIstiodsVary})
 	}
 	all := slices.Concat(s.all, s.others, s.heldOut)
-	disturbed, noP99 := 0, 0
+	noP99 := 0
 	for _, o := range all {
-		if o.Disturbed {
-			disturbed++
-		}
 		if math.IsInf(o.P99, 1) {
 			noP99++
 		}
-	}
-	if disturbed > 0 {
-		notes = append(notes, model.Note{Code: model.NoteDisturbed, N: disturbed, Of: len(all)})
 	}
 	if noP99 > 0 {
 		notes = append(notes, model.Note{Code: model.NoteNoP99, N: noP99, Of: len(all)})

@@ -21,7 +21,6 @@ type Observation struct {
 	levels                  record.Cell
 	on                      machines
 	For                     int // ForAll or another
-	Disturbed               bool
 
 	Proxies, Namespaces, Replicas, Throttle, ChangesMade int
 	Services                                             float64 // in the middle of the window
@@ -71,9 +70,8 @@ func purposeOf(o *Observation, l study.ControlLevels) int {
 	return ForAll
 }
 
-// Observe reads the trials of a run; disturbed has those count too that a busy
-// machine made invalid.
-func Observe(run record.Run, disturbed bool) ([]Observation, []Left, error) {
+// Observe reads the trials of a run.
+func Observe(run record.Run) ([]Observation, []Left, error) {
 	if run.Header.Kind != record.KindControlPlane {
 		return nil, nil, fmt.Errorf("run %s is of a study of the %s, not of the control plane", run.Header.RunID, run.Header.Kind)
 	}
@@ -86,7 +84,7 @@ func Observe(run record.Run, disturbed bool) ([]Observation, []Left, error) {
 	var left []Left
 	for i := range run.Trials {
 		t := &run.Trials[i]
-		o, why := observe(run, t, events[t.ID], disturbed)
+		o, why := observe(run, t, events[t.ID])
 		if why.Code != "" {
 			left = append(left, Left{t.ID, why})
 			continue
@@ -97,8 +95,8 @@ func Observe(run record.Run, disturbed bool) ([]Observation, []Left, error) {
 }
 
 // observe reads one trial, or returns why it cannot be used.
-func observe(run record.Run, t *record.Trial, events []*record.Event, disturbed bool) (o Observation, why model.Why) {
-	if code := unusable(t, events, disturbed); code != "" {
+func observe(run record.Run, t *record.Trial, events []*record.Event) (o Observation, why model.Why) {
+	if code := unusable(t, events); code != "" {
 		return o, model.Why{Code: code}
 	}
 	c := t.Control
@@ -114,7 +112,6 @@ func observe(run record.Run, t *record.Trial, events []*record.Event, disturbed 
 		Proxies: c.Proxies, Namespaces: max(1, l.Namespaces), Replicas: max(1, l.IstiodReplicas), ChangesMade: c.Committed,
 		DebounceAfter: l.DebounceAfter.Seconds(), DebounceMax: l.DebounceMax.Seconds(), Direct: !l.EDSDebounce,
 		CPU: t.CPU[record.PartControl].TotalS(), Simulator: c.Simulator.TotalS(), Idle: math.NaN(), Memory: memoryOf(t)}
-	o.Disturbed = isDisturbed(t)
 	o.Throttle, _ = strconv.Atoi(known[study.FactorPushThrottle]) // a number, or as istiod chooses
 	if c.IdleSeconds > 0 {
 		o.Idle = c.Idle.TotalS() / c.IdleSeconds
@@ -339,36 +336,17 @@ type Left struct {
 // replays each change at the time of its commit.
 const schedule = "driver-schedule"
 
-// disturbances are checks that fail if others use the machine. Istiod's counts are still its own;
-// times are longer.
-var disturbances = []string{"unattributed", "simulator-lag", "commits-noted"}
-
-// believed reports whether a fit can use a trial: it is valid, or fails nothing but the schedule
-// or, if disturbed trials count, the disturbances.
-func believed(t *record.Trial, disturbed bool) bool {
-	failed := 0
-	for _, c := range t.Validity.Checks {
-		if c.OK {
-			continue
-		}
-		failed++
-		if c.Name != schedule && !(disturbed && slices.Contains(disturbances, c.Name)) {
-			return false
-		}
-	}
-	return t.Validity.Valid || failed > 0
-}
-
-// isDisturbed reports whether a believed trial fails any check but the schedule.
-func isDisturbed(t *record.Trial) bool {
-	return slices.ContainsFunc(t.Validity.Checks, func(c record.Check) bool { return !c.OK && c.Name != schedule })
+// believed reports whether a fit can use a trial: it is valid, or fails nothing but the schedule.
+func believed(t *record.Trial) bool {
+	failed := slices.DeleteFunc(slices.Clone(t.Validity.Checks), func(c record.Check) bool { return c.OK })
+	return t.Validity.Valid || len(failed) > 0 && !slices.ContainsFunc(failed, func(c record.Check) bool { return c.Name != schedule })
 }
 
 // unusable returns why a trial cannot be used whatever its cell; "" if it can.
-func unusable(t *record.Trial, events []*record.Event, disturbed bool) model.WhyCode {
+func unusable(t *record.Trial, events []*record.Event) model.WhyCode {
 	c := t.Control
 	switch {
-	case !believed(t, disturbed):
+	case !believed(t):
 		return model.WhyInvalid
 	case c == nil || len(c.Istiod) == 0:
 		return model.WhyNoMetrics

@@ -26,7 +26,7 @@ type Loss struct {
 	Outside                 // of the remaining replicas
 }
 
-// Loss simulates the loss of the replica with most proxies. A single replica is replaced at once;
+// Loss simulates the loss of a replica. A single replica is replaced at once;
 // its start is not simulated. Loss returns nil if no replica has a proxy to lose.
 func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	if err := mesh.Check(); err != nil {
@@ -36,13 +36,9 @@ func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	if err != nil {
 		return nil, err
 	}
-	lost := int(mesh.most())
-	if mesh.Replicas == 1 {
-		lost = mesh.Proxies
-	}
+	lost := int(mesh.each())
 	left := mesh
 	left.Replicas = max(1, mesh.Replicas-1)
-	left.Shares = nil
 	in := v.Input(left)
 	// Long enough for all to come back at the rate at which streams are served.
 	limit := mesh.ConnectLimit
@@ -65,11 +61,8 @@ func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	if returning == 0 {
 		return nil, nil
 	}
-	in.Changes = push.Schedule(mesh.Arrival, mesh.Rate, in.Horizon, mesh.Burst, in.Kinds, o.Seed)
-	r, err := push.Simulate(in)
-	if err != nil {
-		return nil, err
-	}
+	in.Changes = push.Schedule(mesh.Arrival, mesh.Rate, in.Horizon, in.Kinds, o.Seed)
+	r := push.Simulate(in)
 	end := in.Horizon + in.Settle - in.StormAt
 	out := &Loss{Proxies: returning, Replicas: left.Replicas, Half: end, All: end, Refused: r.Refused,
 		ConvergenceP99: late(r, 0.99), Pairs: r.Needed, CPU: class.Connect * float64(returning), Outside: m.Outside(left)}
@@ -134,96 +127,75 @@ func (m *Model) Limits(mesh Mesh, bound float64, o Options) (*Limits, error) {
 		return nil, err
 	}
 	out := &Limits{BoundS: bound}
-	holds := func(at Mesh) (End, error) {
+	holds := func(at Mesh) End {
 		if at.Check() != nil {
-			return End{Code: EndUnpredictable}, nil
+			return End{Code: EndUnpredictable}
 		}
 		at.Horizon = math.Max(30, math.Max(at.lasting(100), math.Min(1800, 5*v.sweep(at))))
-		r, err := v.simulate(at, o.Seed, 300)
-		if err != nil {
-			return End{}, err
-		}
+		r := v.simulate(at, o.Seed, 300)
 		switch p99 := late(r, 0.99); {
 		case !r.Drained:
-			return End{EndQueue, v.sweep(at)}, nil
+			return End{EndQueue, v.sweep(at)}
 		case p99 > bound:
-			return End{EndConvergence, p99}, nil
+			return End{EndConvergence, p99}
 		}
-		return End{}, nil
+		return End{}
 	}
 	at := mesh
-	out.Rate, out.RateEnd, err = climb(mesh.Rate, func(x float64) (End, error) {
+	out.Rate, out.RateEnd = climb(mesh.Rate, func(x float64) End {
 		at.Rate = x
 		return holds(at)
 	})
-	if err != nil {
-		return nil, err
-	}
-	if out.Rate > 0 {
-		at.Rate = out.Rate
+	if at.Rate = out.Rate; out.Rate > 0 {
 		out.RateBeyond = m.Outside(at).Times
 	}
 	at = mesh
-	proxies, end, err := climb(float64(mesh.Proxies), func(x float64) (End, error) {
+	proxies, end := climb(float64(mesh.Proxies), func(x float64) End {
 		at.Proxies = int(math.Round(x))
 		return holds(at)
 	})
-	if err != nil {
-		return nil, err
-	}
-	if out.Proxies, out.ProxiesEnd = int(math.Round(proxies)), end; out.Proxies > 0 {
-		at.Proxies = out.Proxies
+	out.Proxies, out.ProxiesEnd = int(math.Round(proxies)), end
+	if at.Proxies = out.Proxies; out.Proxies > 0 {
 		out.ProxiesBeyond = m.Outside(at).Times
 	}
 	return out, nil
 }
 
-// climb finds the largest value that holds. It starts anywhere, goes up or down by half as much
-// again each step, and then halves the last step four times.
-func climb(from float64, holds func(x float64) (End, error)) (largest float64, end End, err error) {
+// climb finds the largest value that holds, 0 if none does, and what ends it. It starts anywhere, goes up or down by half
+// as much again each step, and then halves the last step four times.
+func climb(from float64, holds func(x float64) End) (largest float64, end End) {
 	const step, steps, halvings = 1.5, 40, 4
-	if end, err = holds(from); err != nil {
-		return 0, End{}, err
+	first := holds(from)
+	factor := 1 / step // down, unless it holds
+	if first == (End{}) {
+		factor = step
 	}
-	good, bad, first := from, from, end
-	if end == (End{}) {
-		for range steps {
-			bad = good * step
-			if end, err = holds(bad); err != nil || end != (End{}) {
-				break
-			}
-			good = bad
+	good, bad, end := from, from, first
+	for i := 0; ; i++ {
+		if i == steps && first == (End{}) {
+			return good, End{Code: EndNone}
 		}
-		if end == (End{}) || err != nil {
-			return good, End{Code: EndNone}, err
+		if i == steps {
+			return 0, first
 		}
-	} else {
-		for i := 0; ; i++ {
-			if i == steps {
-				return 0, first, nil
-			}
-			good = bad / step
-			e, err := holds(good)
-			if err != nil {
-				return 0, End{}, err
-			}
-			if e == (End{}) {
-				break
-			}
-			bad, end = good, e
+		next := factor * from * math.Pow(factor, float64(i))
+		e := holds(next)
+		if e == (End{}) {
+			good = next
+		} else {
+			bad, end = next, e
+		}
+		if (e == (End{})) != (first == (End{})) {
+			break
 		}
 	}
 	for range halvings {
 		middle := math.Sqrt(good * bad)
-		e, err := holds(middle)
-		if err != nil {
-			return 0, End{}, err
-		}
-		if e == (End{}) {
+		if e := holds(middle); e == (End{}) {
 			good = middle
 		} else {
 			bad, end = middle, e
 		}
 	}
-	return good, end, nil
+	return good, end
 }

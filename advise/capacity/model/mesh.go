@@ -24,13 +24,11 @@ type Mesh struct {
 
 	Rate    float64            `json:"rate"` // changes a second
 	Arrival string             `json:"arrival"`
-	Burst   int                `json:"burst,omitempty"` // changes at once, of arrival burst
-	Mix     map[string]float64 `json:"mix"`             // weights by kind of change
+	Mix     map[string]float64 `json:"mix"` // weights by kind of change
 
-	Replicas int       `json:"replicas"`
-	Shares   []float64 `json:"shares,omitempty"` // of the connections, by replica; none: even
-	Cores    float64   `json:"cores"`            // of each replica
-	Throttle int       `json:"throttle,omitempty"`
+	Replicas int     `json:"replicas"`
+	Cores    float64 `json:"cores"` // of each replica
+	Throttle int     `json:"throttle,omitempty"`
 	// ConnectLimit is how many new streams a second a replica serves; 0: as istiod
 	// chooses.
 	ConnectLimit    float64 `json:"connect_limit,omitempty"`
@@ -41,11 +39,6 @@ type Mesh struct {
 	// it comes back and is sent everything (keepaliveMaxServerConnectionAge);
 	// 0: never.
 	ConnectionAge float64 `json:"connection_age"`
-
-	// Slow is the share of the proxies that read no more than SlowRead bytes a
-	// second.
-	Slow     float64 `json:"slow,omitempty"`
-	SlowRead float64 `json:"slow_read,omitempty"`
 
 	// Beside has the simulated proxies on istiod's CPUs, as in a lab.
 	Beside bool `json:"beside,omitempty"`
@@ -76,23 +69,18 @@ func (m Mesh) Check() error {
 		v         float64
 		low, high float64
 	}{
-		{"proxies", float64(m.Proxies), 1, 1e6}, {"services", float64(m.Services), 0, 1e6}, {"visible", m.Visible, 0.001, 1}, {"namespaces", float64(m.Namespaces), 1, push.MaxVariants},
-		{"changes.rate", m.Rate, 1e-4, 1e4}, {"changes.burst", float64(m.Burst), 0, 1e5}, {"istiod.replicas", float64(m.Replicas), 1, 1000}, {"istiod.cores", m.Cores, 0.01, 1024},
+		{"proxies", float64(m.Proxies), 1, 1e6}, {"services", float64(m.Services), 0, 1e6}, {"visible", m.Visible, 0.001, 1}, {"namespaces", float64(m.Namespaces), 1, 100_000},
+		{"changes.rate", m.Rate, 1e-4, 1e4}, {"istiod.replicas", float64(m.Replicas), 1, 1000}, {"istiod.cores", m.Cores, 0.01, 1024},
 		{"istiod.push_throttle", float64(m.Throttle), 0, 1e5}, {"istiod.request_limit", m.ConnectLimit, 0, 1e6}, {"istiod.debounce_after", m.DebounceAfter, 0, 600}, {"istiod.debounce_max", m.DebounceMax, 0, 3600},
 		{"istiod.connection_age", m.ConnectionAge, 0, 1e9},
-		{"slow.share", m.Slow, 0, 1}, {"slow.bytes_per_second", m.SlowRead, 0, 1e12}, {"horizon", m.Horizon, 0, 86400},
+		{"horizon", m.Horizon, 0, 86400},
 	} {
 		if math.IsNaN(f.v) || f.v < f.low || f.v > f.high {
 			return fmt.Errorf("%s is %g: must be from %g to %g", f.name, f.v, f.low, f.high)
 		}
 	}
-	switch {
-	case m.Arrival != push.Poisson && m.Arrival != push.Uniform && m.Arrival != push.Burst:
-		return fmt.Errorf("changes.arrival is %q: must be %s, %s or %s", m.Arrival, push.Poisson, push.Uniform, push.Burst)
-	case m.Shares != nil && len(m.Shares) != m.Replicas:
-		return fmt.Errorf("istiod.shares has %d entries for %d replicas", len(m.Shares), m.Replicas)
-	case m.Slow > 0 && m.SlowRead == 0:
-		return fmt.Errorf("slow.share is %g, and slow.bytes_per_second is missing", m.Slow)
+	if m.Arrival != push.Poisson && m.Arrival != push.Uniform {
+		return fmt.Errorf("changes.arrival is %q: must be %s or %s", m.Arrival, push.Poisson, push.Uniform)
 	}
 	if m.Replay != nil {
 		return nil
@@ -110,16 +98,6 @@ func (m Mesh) Check() error {
 	if !(total > 0) {
 		return errors.New("changes.mix has no kind of change with a weight above 0")
 	}
-	connections := 0.0
-	for _, s := range m.Shares {
-		if !(s >= 0) || s > 1e9 {
-			return fmt.Errorf("istiod.shares has %g: must be from 0 to 1e+09", s)
-		}
-		connections += s
-	}
-	if m.Shares != nil && connections == 0 {
-		return errors.New("istiod.shares gives no replica a connection")
-	}
 	return nil
 }
 
@@ -130,7 +108,7 @@ const maxGroups = 20
 func (v *Values) Input(m Mesh) push.Input {
 	in := push.Input{
 		Settings: push.Settings{DebounceAfter: m.DebounceAfter, DebounceMax: m.DebounceMax, DirectEndpoints: m.DirectEndpoints,
-			Throttle: m.Throttle, ConnectLimit: m.ConnectLimit, Replicas: m.Replicas, Shares: m.Shares, Cores: m.Cores},
+			Throttle: m.Throttle, ConnectLimit: m.ConnectLimit, Replicas: m.Replicas, Cores: m.Cores},
 		Costs: push.Costs{Watch: v[Watch], Change: v[ChangeCPU], Skip: v[SkipCPU], Parallel: math.Max(1, v[Parallel]),
 			Idle: v.idle(m)},
 		Kinds: v.Kinds(m),
@@ -147,14 +125,7 @@ func (v *Values) Input(m Mesh) push.Input {
 		if m.Beside {
 			class.Beside, class.BesideByte = v[Beside], v[BesidePerByte]
 		}
-		slow := class
-		slow.Name, slow.Read = class.Name+", slow", m.SlowRead
-		slow.Proxies = int(math.Round(float64(class.Proxies) * m.Slow))
-		class.Proxies -= slow.Proxies
 		in.Classes = append(in.Classes, class)
-		if slow.Proxies > 0 {
-			in.Classes = append(in.Classes, slow)
-		}
 	}
 	return in
 }
@@ -162,7 +133,7 @@ func (v *Values) Input(m Mesh) push.Input {
 // idle is what a replica uses without changes, cores: what it was measured to
 // use, and to serve the connections that it closed because they were old.
 func (v *Values) idle(m Mesh) float64 {
-	proxies := float64(m.Proxies) / float64(m.Replicas)
+	proxies := m.each()
 	out := v[IdleCores] + v[IdleCoresPerProxy]*proxies
 	if m.ConnectionAge > 0 && m.Replay == nil { // trials are too short for it
 		out += v.class("", float64(m.Services)*m.Visible).Connect * proxies / m.ConnectionAge
@@ -210,39 +181,22 @@ func (v *Values) class(name string, seen float64) push.Class {
 	return c
 }
 
-// most is how many proxies the replica with most of them has.
-func (m Mesh) most() float64 {
-	if m.Shares == nil {
-		return float64(m.Proxies) / float64(m.Replicas)
-	}
-	whole := 0.0
-	for _, s := range m.Shares {
-		whole += s
-	}
-	return float64(m.Proxies) * slices.Max(m.Shares) / whole
-}
+// each is how many proxies a replica has.
+func (m Mesh) each() float64 { return float64(m.Proxies) / float64(m.Replicas) }
 
 // CPUs are those of all replicas together.
 func (m Mesh) CPUs() float64 { return m.Cores * float64(m.Replicas) }
 
-// Of a simulation: changes at least, however rare they are, and bursts.
-const (
-	fewest      = 30
-	fewestBurst = 10
-)
+// fewest are the changes of a simulation at least, however rare they are.
+const fewest = 30
 
-// lasting is how long it takes until so many changes have come, of bursts some at least.
-func (m Mesh) lasting(changes float64) float64 {
-	if m.Arrival == push.Burst {
-		changes = math.Max(changes, fewestBurst*float64(m.Burst))
-	}
-	return changes / m.Rate
-}
+// lasting is how long it takes until so many changes have come.
+func (m Mesh) lasting(changes float64) float64 { return changes / m.Rate }
 
 // MemoryOf is the memory of one replica in bytes, of a mesh in which it sends
 // some bytes a second.
 func (v *Values) MemoryOf(m Mesh, bytesPerSecond float64) float64 {
-	proxies, services := m.most(), float64(m.Services)
+	proxies, services := m.each(), float64(m.Services)
 	return v[Memory] + v[MemoryPerProxy]*proxies + v[MemoryPerService]*services + v[MemoryPerPair]*proxies*services*m.Visible +
 		v[MemoryPerRate]*bytesPerSecond/float64(m.Replicas)
 }

@@ -106,7 +106,6 @@ type NoteCode string
 const (
 	NoteOneCell     NoteCode = "one_cell"
 	NoteOneTrial    NoteCode = "one_trial" // in N of Of cells
-	NoteDisturbed   NoteCode = "disturbed" // N of Of trials
 	NoteNoP99       NoteCode = "no_p99"    // of convergence, in N of Of trials
 	NoteMachines    NoteCode = "machines"  // N trials on others are left out
 	NoteIstiodsVary NoteCode = "istiod_versions"

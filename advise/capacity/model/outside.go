@@ -64,7 +64,7 @@ func (m *Model) Outside(mesh Mesh) Outside {
 	}
 	s := m.Measured
 	respects := []Respect{
-		{Code: RespectProxies, Value: mesh.most(), Measured: s.Proxies},
+		{Code: RespectProxies, Value: mesh.each(), Measured: s.Proxies},
 		{Code: RespectServices, Value: float64(mesh.Services), Measured: s.Services},
 		{Code: RespectVisible, Value: float64(mesh.Services) * mesh.Visible, Measured: s.Services},
 		{Code: RespectRate, Value: mesh.Rate, Measured: s.Rate},

@@ -129,7 +129,7 @@ func (p *Prediction) Output(name string) Interval {
 }
 
 // simulate runs a mesh with some parameters.
-func (v *Values) simulate(m Mesh, seed uint64, coarse int) (*push.Result, error) {
+func (v *Values) simulate(m Mesh, seed uint64, coarse int) *push.Result {
 	in := v.Input(m)
 	in.Horizon = v.horizon(m)
 	in.Settle = math.Max(600, 2*in.Horizon)
@@ -147,17 +147,17 @@ func (v *Values) simulate(m Mesh, seed uint64, coarse int) (*push.Result, error)
 			in.Horizon = math.Max(1, in.Changes[n-1].At)
 		}
 	} else {
-		in.Changes = push.Schedule(m.Arrival, m.Rate, in.Horizon, m.Burst, in.Kinds, seed)
+		in.Changes = push.Schedule(m.Arrival, m.Rate, in.Horizon, in.Kinds, seed)
 	}
 	return push.Simulate(in)
 }
 
-// Simulate runs a mesh with these parameters.
+// Simulate runs a mesh with these parameters. It fails if the mesh fails [Mesh.Check].
 func (v *Values) Simulate(m Mesh, seed uint64) (*push.Result, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	return v.simulate(m, seed, 0)
+	return v.simulate(m, seed, 0), nil
 }
 
 // horizon is how long to simulate: several hundred changes, and some sweeps
@@ -202,10 +202,7 @@ func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 	if o.Level == 0 {
 		o.Level = 0.9
 	}
-	whole, err := center.simulate(mesh, o.Seed, 0)
-	if err != nil {
-		return nil, err
-	}
+	whole := center.simulate(mesh, o.Seed, 0)
 	out := &Prediction{Schema: Schema, Mesh: mesh, Level: o.Level, KeepsUp: whole.Drained, Overlapped: whole.Overlapped, Pairs: whole.Needed, Outside: m.Outside(mesh)}
 	out.Assumed = m.assumedFor(mesh)
 	estimates := center.Simulated(mesh, whole)
@@ -217,10 +214,7 @@ func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 	}
 	for i := range o.Draws {
 		v := m.draw(&center, rng)
-		r, err := v.simulate(short, o.Seed+uint64(i)+1, 100)
-		if err != nil {
-			return nil, err
-		}
+		r := v.simulate(short, o.Seed+uint64(i)+1, 100)
 		for k, y := range v.Simulated(short, r) {
 			if r.Needed == 0 && ofPairs(Outputs[k].Name) {
 				continue // of nothing it says nothing

@@ -76,8 +76,6 @@ func (n Note) String() string {
 		return "the runs have one cell: the residuals are of that cell itself, and no other was predicted"
 	case NoteOneTrial:
 		return fmt.Sprintf("%d of %d cells have one trial: no interval includes how far their trials scatter; a second block of the study would", n.N, n.Of)
-	case NoteDisturbed:
-		return fmt.Sprintf("%d of %d trials are invalid because others used the machine: their times are too long", n.N, n.Of)
 	case NoteNoP99:
 		return fmt.Sprintf("in %d of %d trials p99 of convergence is among changes that were never acknowledged: "+
 			"a cell whose median trial is one of them has no measured p99", n.N, n.Of)

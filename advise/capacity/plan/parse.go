@@ -51,17 +51,16 @@ func Default() Request {
 	return Request{Mesh: model.Default(), Targets: Targets{ConvergenceP99: 5, CPU: 0.7, Survives: 1, Growth: 2}, Bounds: Bounds{MinReplicas: 2, MaxReplicas: 20, MaxCores: 16}}
 }
 
-// file is a mesh file as written.
+// file is a mesh file as written: its fields are those of a request.
 type file struct {
 	Proxies    *int   `json:"proxies"`
 	Services   *int   `json:"services"`
 	Visible    *share `json:"visible"`
 	Namespaces *int   `json:"namespaces"`
 	Changes    struct {
-		Rate    *float64           `json:"rate"`
-		Arrival *string            `json:"arrival"`
-		Burst   *int               `json:"burst"`
-		Mix     map[string]float64 `json:"mix"`
+		Rate    *float64            `json:"rate"`
+		Arrival *string             `json:"arrival"`
+		Mix     *map[string]float64 `json:"mix"`
 	} `json:"changes"`
 	Targets struct {
 		ConvergenceP99 *seconds `json:"convergence_p99"`
@@ -71,23 +70,33 @@ type file struct {
 		Growth         *float64 `json:"growth"`
 	} `json:"targets"`
 	Istiod struct {
-		MinReplicas   *int      `json:"min_replicas"`
-		MaxReplicas   *int      `json:"max_replicas"`
-		MaxCores      *float64  `json:"max_cores"`
-		Replicas      *int      `json:"replicas"`
-		Cores         *float64  `json:"cores"`
-		Shares        []float64 `json:"shares"`
-		DebounceAfter *seconds  `json:"debounce_after"`
-		DebounceMax   *seconds  `json:"debounce_max"`
-		EDSDebounce   *bool     `json:"eds_debounce"`
-		PushThrottle  *int      `json:"push_throttle"`
-		RequestLimit  *float64  `json:"request_limit"`
-		ConnectionAge *seconds  `json:"connection_age"`
+		MinReplicas   *int     `json:"min_replicas"`
+		MaxReplicas   *int     `json:"max_replicas"`
+		MaxCores      *float64 `json:"max_cores"`
+		Replicas      *int     `json:"replicas"`
+		Cores         *float64 `json:"cores"`
+		DebounceAfter *seconds `json:"debounce_after"`
+		DebounceMax   *seconds `json:"debounce_max"`
+		EDSDebounce   bool     `json:"eds_debounce"`
+		PushThrottle  *int     `json:"push_throttle"`
+		RequestLimit  *float64 `json:"request_limit"`
+		ConnectionAge *seconds `json:"connection_age"`
 	} `json:"istiod"`
-	Slow struct {
-		Share          *share   `json:"share"`
-		BytesPerSecond *float64 `json:"bytes_per_second"`
-	} `json:"slow"`
+}
+
+// fileOf is a file that is read into a request.
+func fileOf(r *Request) (f file) {
+	m, t, b := &r.Mesh, &r.Targets, &r.Bounds
+	f.Proxies, f.Services, f.Visible, f.Namespaces = &m.Proxies, &m.Services, (*share)(&m.Visible), &m.Namespaces
+	f.Changes.Rate, f.Changes.Arrival, f.Changes.Mix = &m.Rate, &m.Arrival, &m.Mix
+	f.Targets.ConvergenceP99, f.Targets.CPU, f.Targets.Survives = (*seconds)(&t.ConvergenceP99), (*share)(&t.CPU), &t.Survives
+	f.Targets.Reconnect, f.Targets.Growth = (*seconds)(&t.Reconnect), &t.Growth
+	i := &f.Istiod
+	i.MinReplicas, i.MaxReplicas, i.MaxCores = &b.MinReplicas, &b.MaxReplicas, &b.MaxCores
+	i.Replicas, i.Cores, i.EDSDebounce = &m.Replicas, &m.Cores, true
+	i.DebounceAfter, i.DebounceMax = (*seconds)(&m.DebounceAfter), (*seconds)(&m.DebounceMax)
+	i.PushThrottle, i.RequestLimit, i.ConnectionAge = &m.Throttle, &m.ConnectLimit, (*seconds)(&m.ConnectionAge)
+	return f
 }
 
 const hint = "a mesh file is as\nproxies: 5000\nservices: 2000\nchanges: {rate: 1, mix: {endpoints: 9, configuration: 1}}\ntargets: {convergence_p99: 5s, survives: 1}"
@@ -114,21 +123,18 @@ func parse(data []byte) (Request, error) {
 	if failed != nil {
 		return r, failed
 	}
-	var f file
+	f := fileOf(&r)
 	if tree != nil {
 		if err := f.read(tree, data); err != nil {
 			return r, err
 		}
 	}
-	switch {
-	case f.Proxies == nil:
-		return r, errors.New("proxies is missing")
-	case f.Services == nil:
-		return r, errors.New("services is missing")
-	case f.Changes.Rate == nil:
-		return r, errors.New("changes.rate is missing")
+	for _, name := range []string{"proxies", "services", "changes.rate"} {
+		if tree == nil || find(tree, name).Text == "" {
+			return r, fmt.Errorf("%s is missing", name)
+		}
 	}
-	f.fill(&r)
+	r.Mesh.DirectEndpoints = !f.Istiod.EDSDebounce
 	return r, r.check()
 }
 
@@ -179,41 +185,6 @@ func find(n *yamltree.Node, path string) *yamltree.Node {
 		n = n.Values[i]
 	}
 	return n
-}
-
-// fill sets in a request what the file has.
-func (f *file) fill(r *Request) {
-	m, t, b := &r.Mesh, &r.Targets, &r.Bounds
-	m.Proxies, m.Services, m.Rate, m.Mix, m.Shares = *f.Proxies, *f.Services, *f.Changes.Rate, f.Changes.Mix, f.Istiod.Shares
-	set(&m.Visible, (*float64)(f.Visible))
-	set(&m.Namespaces, f.Namespaces)
-	set(&m.Arrival, f.Changes.Arrival)
-	set(&m.Burst, f.Changes.Burst)
-	set(&t.ConvergenceP99, (*float64)(f.Targets.ConvergenceP99))
-	set(&t.CPU, (*float64)(f.Targets.CPU))
-	set(&t.Survives, f.Targets.Survives)
-	set(&t.Reconnect, (*float64)(f.Targets.Reconnect))
-	set(&t.Growth, f.Targets.Growth)
-	i := f.Istiod
-	set(&b.MinReplicas, i.MinReplicas)
-	set(&b.MaxReplicas, i.MaxReplicas)
-	set(&b.MaxCores, i.MaxCores)
-	set(&m.Replicas, i.Replicas)
-	set(&m.Cores, i.Cores)
-	set(&m.DebounceAfter, (*float64)(i.DebounceAfter))
-	set(&m.DebounceMax, (*float64)(i.DebounceMax))
-	m.DirectEndpoints = i.EDSDebounce != nil && !*i.EDSDebounce
-	set(&m.Throttle, i.PushThrottle)
-	set(&m.ConnectLimit, i.RequestLimit)
-	set(&m.ConnectionAge, (*float64)(i.ConnectionAge))
-	set(&m.Slow, (*float64)(f.Slow.Share))
-	set(&m.SlowRead, f.Slow.BytesPerSecond)
-}
-
-func set[T any](to, given *T) {
-	if given != nil {
-		*to = *given
-	}
 }
 
 // check validates a request, but not the mix: it may be that of the model.

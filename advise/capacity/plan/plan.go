@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
-	"github.com/meshtrial/meshtrial/advise/capacity/push"
 )
 
 // Plan is what to give istiod. Its words are made by [Plan.YAML].
@@ -123,7 +122,6 @@ func Make(m *model.Model, r Request, seed uint64) (*Plan, error) {
 	if r.Mesh.Mix == nil {
 		r.Mesh.Mix = m.Mix
 	}
-	r.Mesh.Shares = nil
 	p := &Plan{Schema: model.Schema, Request: r}
 	mesh, err := p.choose(m, seed)
 	if err != nil {
@@ -171,7 +169,7 @@ func (p *Plan) choose(m *model.Model, seed uint64) (model.Mesh, error) {
 	}
 	closest := Miss{Code: MissBounds, Replicas: r.Bounds.MaxReplicas, Cores: r.Bounds.MaxCores}
 	for _, s := range sizes {
-		mesh.Replicas, mesh.Cores, mesh.Shares = s.replicas, s.cores, nil
+		mesh.Replicas, mesh.Cores = s.replicas, s.cores
 		var miss Miss
 		if mesh.CPUs() < 0.7*demand {
 			miss = Miss{Code: MissDemand, Estimate: demand}
@@ -291,7 +289,7 @@ func misses(m *model.Model, r Request, mesh model.Mesh, seed uint64) (Miss, erro
 
 // quickly shortens the simulation of a mesh with frequent changes.
 func quickly(mesh model.Mesh) model.Mesh {
-	if h := math.Max(30, 150/mesh.Rate); h < 3600 && mesh.Arrival != push.Burst {
+	if h := math.Max(30, 150/mesh.Rate); h < 3600 {
 		mesh.Horizon = h
 	}
 	return mesh

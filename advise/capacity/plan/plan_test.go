@@ -36,7 +36,6 @@ visible: 50%
 changes: {rate: 0.5, arrival: poisson, mix: {endpoints: 9, virtualservice: 1}}
 targets: {convergence_p99: 5s, cpu: 70%, survives: 1, reconnect: 5m, growth: 2}
 istiod: {min_replicas: 2, max_replicas: 8, max_cores: 8, debounce_after: 200ms, push_throttle: 50}
-slow: {share: 1%, bytes_per_second: 100000}
 `
 
 func TestParse(t *testing.T) {
@@ -46,7 +45,7 @@ func TestParse(t *testing.T) {
 	}
 	m := r.Mesh
 	if m.Proxies != 400 || m.Services != 400 || m.Visible != 0.5 || m.Rate != 0.5 || m.Mix["virtualservice"] != 1 || m.DebounceAfter != 0.2 || m.DebounceMax != 10 ||
-		m.Throttle != 50 || m.Slow != 0.01 || m.SlowRead != 100000 || r.Targets.Reconnect != 300 || r.Targets.CPU != 0.7 || r.Bounds.MaxCores != 8 {
+		m.Throttle != 50 || m.DirectEndpoints || r.Targets.Reconnect != 300 || r.Targets.CPU != 0.7 || r.Bounds.MaxCores != 8 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -77,7 +76,6 @@ func TestParseErrors(t *testing.T) {
 		{"proxies: [\n", "mesh.yaml:"},
 		{mesh + "changes: {rate: 1}\nistiod: {max_cores: 0.25}\n", "istiod.max_cores is 0.25: must be from 0.5 to 64"},
 		{mesh + "changes: {rate: 1, mix: {endpoints: 0}}\n", "changes.mix has no kind of change"},
-		{mesh + "changes: {rate: 1}\nslow: {share: 1%}\n", "slow.bytes_per_second is missing"},
 	} {
 		_, err := Parse([]byte(test.text), "mesh.yaml")
 		if err == nil || !strings.Contains(err.Error(), test.want) || errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {

@@ -9,14 +9,11 @@ import (
 const (
 	Poisson = "poisson" // as from many independent causes
 	Uniform = "uniform" // evenly
-	Burst   = "burst"   // a number at once, every so often
 )
 
-// Schedule makes the changes of a time: rate a second on the whole, of kinds by
-// their weights, by a process of arrivals; burst is how many come at once, for
-// that process. The same seed gives the same changes, and a higher rate has
-// the same kinds in the same order.
-func Schedule(process string, rate, horizon float64, burst int, kinds []Kind, seed uint64) []Change {
+// Schedule makes the changes of a time: rate a second on the whole, of kinds by their weights, by a process of arrivals.
+// The same seed gives the same changes, and a higher rate has the same kinds in the same order.
+func Schedule(process string, rate, horizon float64, kinds []Kind, seed uint64) []Change {
 	rng := rand.New(rand.NewPCG(seed, 0x6361706163697479))
 	gaps := rand.New(rand.NewPCG(seed, 0x67617073))
 	total := 0.0
@@ -38,26 +35,16 @@ func Schedule(process string, rate, horizon float64, burst int, kinds []Kind, se
 	if !(rate > 0) || !(horizon > 0) || !(total > 0) {
 		return nil
 	}
-	step := 1 / rate
 	for at := 0.0; len(out) < MaxChanges; {
-		switch process {
-		case Poisson:
-			at -= math.Log1p(-gaps.Float64()) * step
-		case Burst:
-			at += step * float64(max(burst, 1))
-		default:
-			at += step
+		if process == Poisson {
+			at -= math.Log1p(-gaps.Float64()) / rate
+		} else {
+			at += 1 / rate
 		}
 		if at >= horizon {
 			break
 		}
-		n := 1
-		if process == Burst {
-			n = max(burst, 1)
-		}
-		for range n {
-			add(at)
-		}
+		add(at)
 	}
 	return out
 }

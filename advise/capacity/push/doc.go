@@ -17,8 +17,7 @@
 //     queued twice, and one whose turn it is is queued again behind the others;
 //     what it needs is merged. So the queue is never longer than the proxies
 //     are many, and what is late is sent once.
-//   - A turn holds a slot of PILOT_PUSH_THROTTLE until its last message is
-//     written, so that a slow reader holds it too.
+//   - A turn holds a slot of PILOT_PUSH_THROTTLE.
 //   - Endpoints and clusters go by difference; but all endpoints go in a push that
 //     merges a change which eds cannot tell by difference ([Kind.Spoils], from
 //     canSendPartialFullPushes in eds.go).

@@ -1,9 +1,6 @@
 package push
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // Type is a type of resource that istiod generates.
 type Type int
@@ -107,9 +104,6 @@ type Class struct {
 	// Apply is how long it takes from the end of a turn until a proxy has
 	// acknowledged, and ApplyByte how much longer for each byte.
 	Apply, ApplyByte float64
-	// Read is how many bytes a second the proxy reads; 0: as fast as they come.
-	// What is beyond the send window holds the turn's slot so long.
-	Read float64
 }
 
 // Costs are those that do not depend on the class.
@@ -136,10 +130,7 @@ type Settings struct {
 	// chooses.
 	ConnectLimit float64
 	Replicas     int
-	// Shares of the proxies by replica, in any one unit; nil: even.
-	Shares []float64
-	// Cores of each replica.
-	Cores float64
+	Cores        float64 // of each replica
 }
 
 // DefaultThrottle is what istiod chooses for the push throttle, and for the
@@ -157,7 +148,8 @@ type Change struct {
 	Where float64
 }
 
-// Input is what is simulated.
+// Input is what is simulated. Costs are finite and not below zero, Parallel is 1 or more, and there are a replica, cores
+// and a horizon.
 type Input struct {
 	Settings Settings
 	Costs    Costs
@@ -173,74 +165,7 @@ type Input struct {
 	Seed uint64
 	// Batch is how many proxies move as one; 0: what is accurate to a thousandth.
 	Batch int
-	// Window is how many bytes may be on their way to a proxy before sending waits
-	// for it; 0: 64 KiB.
-	Window float64
 }
 
-// Bounds of an input.
-const (
-	MaxProxies  = 10_000_000
-	MaxClasses  = 256
-	MaxChanges  = 2_000_000
-	MaxVariants = 100_000
-)
-
-// Check says what is wrong with an input; nil if it can be simulated.
-func (in *Input) Check() error {
-	s, c := in.Settings, in.Costs
-	for _, x := range []struct {
-		name     string
-		v        float64
-		positive bool
-	}{
-		{"debounce_after", s.DebounceAfter, false}, {"debounce_max", s.DebounceMax, false}, {"connect_limit", s.ConnectLimit, false}, {"cores", s.Cores, true},
-		{"watch", c.Watch, false}, {"change", c.Change, false}, {"skip", c.Skip, false}, {"parallel", c.Parallel, true}, {"idle", c.Idle, false},
-		{"horizon", in.Horizon, true}, {"settle", in.Settle, false}, {"storm", in.StormAt, false}, {"window", in.Window, false},
-	} {
-		if !usable(x.v) || x.v < 0 || x.positive && x.v == 0 {
-			return fmt.Errorf("push: %s is %g", x.name, x.v)
-		}
-	}
-	proxies := 0
-	for _, class := range in.Classes {
-		if class.Proxies < 0 || class.Returning < 0 || class.Proxies > MaxProxies || class.Returning > MaxProxies {
-			return fmt.Errorf("push: class %s has %d proxies", class.Name, class.Proxies+class.Returning)
-		}
-		proxies += class.Proxies + class.Returning
-		if class.Variants < 0 || class.Variants > MaxVariants {
-			return fmt.Errorf("push: class %s has %d variants", class.Name, class.Variants)
-		}
-		values := []float64{class.Needs, class.Connect, class.Apply, class.ApplyByte, class.Read, class.Beside, class.BesideByte}
-		for t := range Types {
-			for _, cost := range []Cost{class.CPU[t], class.Bytes[t]} {
-				values = append(values, cost.Base, cost.Each, cost.Whole, cost.Anew)
-			}
-		}
-		for _, v := range values {
-			if !usable(v) || v < 0 {
-				return fmt.Errorf("push: class %s has a cost of %g", class.Name, v)
-			}
-		}
-	}
-	switch {
-	case s.Replicas < 1 || s.Throttle < 0:
-		return fmt.Errorf("push: %d replicas, %d turns at once", s.Replicas, s.Throttle)
-	case s.Shares != nil && len(s.Shares) != s.Replicas:
-		return fmt.Errorf("push: %d shares for %d replicas", len(s.Shares), s.Replicas)
-	case len(in.Classes) > MaxClasses || proxies > MaxProxies || len(in.Changes) > MaxChanges:
-		return fmt.Errorf("push: %d classes, %d proxies, %d changes are more than the %d, %d and %d that can be simulated", len(in.Classes), proxies, len(in.Changes), MaxClasses, MaxProxies, MaxChanges)
-	case c.Parallel < 1:
-		return fmt.Errorf("push: parallel is %g, below 1", c.Parallel)
-	}
-	last := 0.0
-	for _, x := range in.Changes {
-		if !(x.At >= last) || x.Kind < 0 || x.Kind >= len(in.Kinds) {
-			return fmt.Errorf("push: a change of kind %d at %g s after one at %g s", x.Kind, x.At, last)
-		}
-		last = x.At
-	}
-	return nil
-}
-
-func usable(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+// MaxChanges bounds the changes of a schedule.
+const MaxChanges = 2_000_000

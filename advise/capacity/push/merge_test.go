@@ -41,7 +41,7 @@ func TestSpoiledEndpoints(t *testing.T) {
 		{"a new service and endpoints", []int{aService, anEndpoint}, []float64{0, 0.01}, 2, 0, 700},
 		{"a new service and a route", []int{aService, aRoute}, []float64{0, 0.01}, 2, 1, 100_350},
 	} {
-		r := simulate(t, at(mesh(10, 1), test.kinds, test.times...))
+		r := Simulate(at(mesh(10, 1), test.kinds, test.times...))
 		if r.Pushes[EDS] != 10*test.pushes || r.Whole[EDS] != 10*test.whole || !near(r.Bytes[EDS], 10*test.bytes, 1e-9) {
 			t.Errorf("%s: %v pushes, %v of them whole, %v bytes; want 10 times %v, %v, %v", test.name, r.Pushes[EDS], r.Whole[EDS], r.Bytes[EDS], test.pushes, test.whole, test.bytes)
 		}
@@ -52,7 +52,7 @@ func TestSpoiledEndpoints(t *testing.T) {
 // pushed meanwhile. While pushes overlap nothing stays in the cache.
 func TestCache(t *testing.T) {
 	calm := at(mesh(300, 1), []int{aRoute, aRoute}, 0, 20)
-	if r := simulate(t, calm); r.Anew[RDS] != 2*3 {
+	if r := Simulate(calm); r.Anew[RDS] != 2*3 {
 		t.Errorf("routes of 3 namespaces are made %v times for two changes", r.Anew[RDS])
 	}
 	var kinds []int
@@ -66,7 +66,7 @@ func TestCache(t *testing.T) {
 	for i := range busy.Kinds {
 		busy.Kinds[i].Context = 0
 	}
-	r := simulate(t, busy)
+	r := Simulate(busy)
 	if r.Anew[RDS] < 0.7*r.Pushes[RDS] || r.Pushes[RDS] > 300*15 {
 		t.Errorf("of %v pushes that overlap %v are made anew", r.Pushes[RDS], r.Anew[RDS])
 	}
@@ -75,17 +75,17 @@ func TestCache(t *testing.T) {
 	for i := 1; i < len(kinds); i++ {
 		kinds[i] = anEndpoint
 	}
-	if r := simulate(t, at(busy, kinds, times...)); r.Pushes[RDS] != 300 || r.Anew[RDS] < 30 {
+	if r := Simulate(at(busy, kinds, times...)); r.Pushes[RDS] != 300 || r.Anew[RDS] < 30 {
 		t.Errorf("of one change's routes for 300 proxies %v are made anew while endpoints are pushed", r.Anew[RDS])
 	}
 	many := calm
 	many.Settings.Cores = 32
-	if r := simulate(t, many); r.Anew[RDS] <= 2*3 || r.Anew[RDS] > 2*3*11 {
+	if r := Simulate(many); r.Anew[RDS] <= 2*3 || r.Anew[RDS] > 2*3*11 {
 		t.Errorf("on 32 CPUs, which do not wait for each other, %v are made anew", r.Anew[RDS])
 	}
 	// Groups of proxies make no more of it than each by itself.
 	calm.Batch = 5
-	if r := simulate(t, calm); r.Anew[RDS] != 2*3 {
+	if r := Simulate(calm); r.Anew[RDS] != 2*3 {
 		t.Errorf("in groups of five %v are made anew", r.Anew[RDS])
 	}
 }

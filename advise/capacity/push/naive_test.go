@@ -7,7 +7,7 @@ import (
 
 // naive simulates one replica the plain way: every proxy by itself, every job
 // with the work that is left of it, everything looked at in every step. It has
-// one class, no returning proxies and no slow readers, and shares no code with
+// one class and no returning proxies, and shares no code with
 // the simulation but its inputs and the arithmetic of costs.
 type naive struct {
 	in      *Input

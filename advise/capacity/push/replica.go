@@ -15,8 +15,7 @@ const (
 
 // What an alarm is for.
 const (
-	alarmSent    = iota // a slow reader has what it was sent
-	alarmAttempt        // a returning proxy tries to connect
+	alarmAttempt = iota // a returning proxy tries to connect
 	alarmAdmit          // its stream is accepted
 )
 
@@ -45,7 +44,7 @@ type entity struct {
 	cpu     float64 // CPU time of the turn, of one of its proxies
 	start   float64 // when the first of the pushes that wait for it began
 	next    float64 // the same of those that came during its turn
-	since   float64 // when its turn or its way back began
+	since   float64 // when its way back began
 	acked   float64 // when it last had acknowledged all that it was sent
 }
 
@@ -73,13 +72,12 @@ type replica struct {
 	making   [][]int32 // changes of each push, until its context is made
 	direct   []bool    // of those pushes, not debounced
 
-	order   []int32 // changes as they were pushed
-	counts  *counts
-	queue   ring
-	queued  int // proxies of those in it
-	first   int // a random entity, with which the next push begins
-	active  int // entities that wait or run
-	sending int // of them, with nothing left but what a slow reader has not read
+	order  []int32 // changes as they were pushed
+	counts *counts
+	queue  ring
+	queued int // proxies of those in it
+	first  int // a random entity, with which the next push begins
+	active int // entities that wait or run
 
 	cache   []cached // by variant
 	cleared float64  // when a push context last was made, and the cache cleared
@@ -183,19 +181,15 @@ func (r *replica) run() {
 			r.complete()
 		}
 		r.fill()
-		if r.empty() && r.now <= r.in.Horizon {
+		if r.active == 0 && r.now <= r.in.Horizon {
 			r.lastEmpty = r.now
 		}
 	}
-	if r.empty() && r.now <= r.in.Horizon {
+	if r.active == 0 && r.now <= r.in.Horizon {
 		r.lastEmpty = r.in.Horizon
 	}
 	r.finish()
 }
-
-// empty tells whether nothing waits for its turn and none is made. What slow readers
-// have not read yet needs slots alone, and no istiod is faster for them.
-func (r *replica) empty() bool { return r.active == r.sending }
 
 // next finds the event that comes first.
 func (r *replica) next() (at float64, what int) {

@@ -5,10 +5,6 @@ type Result struct {
 	// Convergence is from each change's commit until each proxy that needs it
 	// has acknowledged it.
 	Convergence Histogram
-	// Queue is how long proxies waited for their turn.
-	Queue Histogram
-	// Turn is how long turns took, from the slot to the last byte sent.
-	Turn Histogram
 	// Connecting is how long returning proxies took to have their
 	// configuration; Refused is how often they were turned away meanwhile.
 	Connecting Histogram
@@ -31,8 +27,6 @@ type Result struct {
 	// CPU is istiod's CPU time without what it uses idle, over the whole
 	// simulation.
 	CPU float64
-	// Busiest is the CPU time of the replica that used most.
-	Busiest float64
 	// Seconds is when the last change was acknowledged, or the horizon.
 	Seconds float64
 	// Stale is for how long proxies lacked anything that they needed, summed
@@ -41,9 +35,8 @@ type Result struct {
 	// Overlapped is the share of pushes that began while a proxy still waited
 	// for one before.
 	Overlapped float64
-	// Drained says that the queue of every replica was empty, and no turn under way but
-	// to slow readers, at some time in the second half of the horizon: that istiod
-	// keeps up.
+	// Drained says that the queue of every replica was empty, and no turn under way, at some time in the second half of
+	// the horizon: that istiod keeps up.
 	Drained bool
 	// Longest is the longest queue of a replica, proxies.
 	Longest float64
@@ -66,8 +59,6 @@ func sum(by [Types]float64) float64 {
 // add puts in what a replica did, of which there are several.
 func (r *Result) add(o *Result, times float64) {
 	r.Convergence.Merge(&o.Convergence, times)
-	r.Queue.Merge(&o.Queue, times)
-	r.Turn.Merge(&o.Turn, times)
 	r.Connecting.Merge(&o.Connecting, times)
 	r.Refused += o.Refused * times
 	r.Needed += o.Needed * times
@@ -85,7 +76,6 @@ func (r *Result) add(o *Result, times float64) {
 		r.Own[t] += o.Own[t] * times
 	}
 	r.CPU += o.CPU * times
-	r.Busiest = max(r.Busiest, o.CPU)
 	r.Seconds = max(r.Seconds, o.Seconds)
 	r.Stale += o.Stale * times
 	r.Drained = r.Drained && o.Drained

@@ -5,18 +5,15 @@ import (
 	"slices"
 )
 
-// Simulate runs a mesh. It fails only for an input that [Input.Check] refuses.
-func Simulate(in Input) (*Result, error) {
-	if err := in.Check(); err != nil {
-		return nil, err
-	}
+// Simulate runs a mesh.
+func Simulate(in Input) *Result {
 	out := &Result{Drained: true, Changes: len(in.Changes)}
 	for _, group := range replicaGroups(&in) {
 		r := newReplica(&in, group.proxies, group.returning)
 		r.run()
 		out.add(&r.out, float64(group.times))
 	}
-	return out, nil
+	return out
 }
 
 // group is a number of replicas with the same proxies by class.
@@ -25,24 +22,14 @@ type group struct {
 	times              int
 }
 
-// replicaGroups spreads proxies over replicas by their shares and puts those
-// that come out alike together.
+// replicaGroups spreads proxies evenly over replicas and puts those that come out alike together.
 func replicaGroups(in *Input) []group {
 	n := in.Settings.Replicas
-	shares := in.Settings.Shares
-	if shares == nil {
-		shares = make([]float64, n)
-		for i := range shares {
-			shares[i] = 1
-		}
-	}
 	proxies, returning := make([][]int, n), make([][]int, n)
 	for _, class := range in.Classes {
-		for i, v := range spread(class.Proxies, shares) {
-			proxies[i] = append(proxies[i], v)
-		}
-		for i, v := range spread(class.Returning, shares) {
-			returning[i] = append(returning[i], v)
+		for i := range n {
+			proxies[i] = append(proxies[i], part(class.Proxies, i, n))
+			returning[i] = append(returning[i], part(class.Returning, i, n))
 		}
 	}
 	var out []group
@@ -59,21 +46,8 @@ func replicaGroups(in *Input) []group {
 	return out
 }
 
-// spread divides a number by shares, so that the parts add up to it.
-func spread(total int, shares []float64) []int {
-	whole := 0.0
-	for _, s := range shares {
-		whole += math.Max(s, 0)
-	}
-	out := make([]int, len(shares))
-	before, sofar := 0, 0.0
-	for i, s := range shares {
-		sofar += math.Max(s, 0)
-		upto := total
-		if i < len(shares)-1 && whole > 0 {
-			upto = int(math.Round(float64(total) * sofar / whole))
-		}
-		out[i], before = upto-before, upto
-	}
-	return out
+// part is the ith of n parts of a number that add up to it.
+func part(total, i, n int) int {
+	upto := func(i int) int { return int(math.Round(float64(total) * float64(i) / float64(n))) }
+	return upto(i+1) - upto(i)
 }

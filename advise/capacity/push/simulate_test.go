@@ -26,16 +26,8 @@ func mesh(proxies int, rate float64) Input {
 	class.Variants = 3
 	in := Input{Settings: Settings{DebounceAfter: 0.1, DebounceMax: 10, Replicas: 1, Cores: 2}, Costs: Costs{Watch: 0.002, Change: 0.0005, Skip: 0.00002, Parallel: 1.4, Idle: 0.01},
 		Kinds: []Kind{endpoints, services, routes, useless}, Classes: []Class{class}, Horizon: 60, Settle: 3600, Seed: 1, Batch: 1}
-	in.Changes = Schedule(Poisson, rate, in.Horizon, 0, in.Kinds, 1)
+	in.Changes = Schedule(Poisson, rate, in.Horizon, in.Kinds, 1)
 	return in
-}
-
-func simulate(t interface{ Fatal(...any) }, in Input) *Result {
-	r, err := Simulate(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 // near says whether two figures are the same within a share.
@@ -52,7 +44,7 @@ func TestAsTheNaiveOne(t *testing.T) {
 	}{{1, 0.5, 1, 0}, {20, 1, 2, 0}, {100, 2, 2, 0}, {100, 10, 1, 5}, {300, 5, 0.5, 0}, {300, 50, 2, 40}, {50, 3, 1, 1}, {400, 1, 0.25, 20}} {
 		in := mesh(test.proxies, test.rate)
 		in.Settings.Cores, in.Settings.Throttle = test.cores, test.slots
-		got, want := simulate(t, in), runNaive(&in)
+		got, want := Simulate(in), runNaive(&in)
 		var all Histogram
 		for _, v := range want.latencies {
 			all.Add(v, 1)
@@ -80,10 +72,10 @@ func TestBatches(t *testing.T) {
 	for _, rate := range []float64{0.2, 2, 20} {
 		in := mesh(4000, rate)
 		in.Settings.Cores, in.Settings.Throttle = 8, 64
-		one := simulate(t, in)
+		one := Simulate(in)
 		for _, batch := range []int{3, 8} {
 			in.Batch = batch
-			many := simulate(t, in)
+			many := Simulate(in)
 			if one.Needed != many.Needed || many.Undelivered != 0 || !near(one.Contexts, many.Contexts, 0.05) {
 				t.Errorf("by %d: %v pairs and %v push contexts, want %v and %v", batch, many.Needed, many.Contexts, one.Needed, one.Contexts)
 			}
@@ -103,7 +95,7 @@ func oneAtATime(rate float64, servers int, work []float64, horizon float64) (Inp
 	n := len(work)
 	in := Input{Settings: Settings{Replicas: 1, Cores: float64(servers), Throttle: servers}, Costs: Costs{Parallel: 1}, Kinds: []Kind{{Weight: 1, Types: SetOf(EDS)}},
 		Horizon: horizon, Settle: 1000, Seed: 3, Batch: 1}
-	in.Changes = Schedule(Poisson, rate, horizon, 0, in.Kinds, 7)
+	in.Changes = Schedule(Poisson, rate, horizon, in.Kinds, 7)
 	var arrivals, services []float64
 	for i := range work {
 		class := Class{Proxies: 1, Needs: 1 / float64(n)}
@@ -144,7 +136,7 @@ func TestAsQueueingTheory(t *testing.T) {
 		{"M/D/4 at 70%", 280, 4, same, math.NaN()},
 	} {
 		in, arrivals, services := oneAtATime(test.rate, test.servers, test.work, 6000/test.rate)
-		got := simulate(t, in)
+		got := Simulate(in)
 		want := 0.0
 		for i, sojourn := range queueing.Sojourns(arrivals, services, test.servers) {
 			want += (sojourn - services[i]) / float64(len(arrivals))
@@ -183,8 +175,8 @@ func TestSharesCPUs(t *testing.T) {
 	in := Input{Settings: Settings{Replicas: 1, Cores: 1, DirectEndpoints: true}, Costs: Costs{Parallel: 1}, Horizon: 2000, Settle: 100, Batch: 1,
 		Kinds:   []Kind{{Weight: 3, Types: SetOf(EDS), Context: 0.02}, {Weight: 1, Types: SetOf(EDS), Context: 0.14}},
 		Classes: []Class{{Proxies: 1, Needs: 1}}}
-	in.Changes = Schedule(Poisson, 12, in.Horizon, 0, in.Kinds, 2)
-	got := simulate(t, in)
+	in.Changes = Schedule(Poisson, 12, in.Horizon, in.Kinds, 2)
+	got := Simulate(in)
 	if want := 0.05 / (1 - 12*0.05); !near(got.Convergence.Mean(), want, 0.05) {
 		t.Errorf("a mean of %v s, want %v", got.Convergence.Mean(), want)
 	}
@@ -208,11 +200,10 @@ func drawInputs(t *rapid.T) (_ Input, anew func(seed uint64) []Change) {
 	in.Batch = rapid.IntRange(0, 10).Draw(t, "batch")
 	more := in.Classes[0]
 	more.Name, more.Proxies, more.Needs = "some", rapid.IntRange(0, 50).Draw(t, "some"), rapid.Float64Range(0, 1).Draw(t, "needs")
-	more.Read = rapid.SampledFrom([]float64{0, 1e5, 1e6}).Draw(t, "read")
 	in.Classes = append(in.Classes, more)
-	process := rapid.SampledFrom([]string{Poisson, Uniform, Burst}).Draw(t, "process")
-	rate, burst := rapid.Float64Range(0.1, 30).Draw(t, "changes"), rapid.IntRange(1, 20).Draw(t, "burst")
-	anew = func(seed uint64) []Change { return Schedule(process, rate, in.Horizon, burst, in.Kinds, seed) }
+	process := rapid.SampledFrom([]string{Poisson, Uniform}).Draw(t, "process")
+	rate := rapid.Float64Range(0.1, 30).Draw(t, "changes")
+	anew = func(seed uint64) []Change { return Schedule(process, rate, in.Horizon, in.Kinds, seed) }
 	in.Changes = anew(in.Seed)
 	return in, anew
 }
@@ -226,7 +217,7 @@ func TestEachChangeReachesEachProxyOnce(t *testing.T) {
 		in.Classes[0].Returning = rapid.IntRange(0, 60).Draw(t, "returning")
 		in.StormAt = rapid.Float64Range(0, 5).Draw(t, "storm")
 		storm := in.Classes[0].Returning
-		r := simulate(t, in)
+		r := Simulate(in)
 		least, most := 0.0, 0.0
 		counts := newCounts(&in)
 		for i := range in.Changes {
@@ -278,7 +269,7 @@ func TestMoreCPUMoreWork(t *testing.T) {
 			for k := range uint64(20) {
 				in.Seed += k
 				in.Changes = anew(in.Seed)
-				r := simulate(t, in)
+				r := Simulate(in)
 				if n := r.Convergence.Total(); n > 0 {
 					sum, pairs = sum+n*r.Convergence.Mean(), pairs+n
 				}
@@ -321,7 +312,7 @@ func TestUnitsDoNotMatter(t *testing.T) {
 		}
 		for i := range other.Classes {
 			c := &other.Classes[i]
-			c.Apply, c.ApplyByte, c.Connect, c.Read = c.Apply*f, c.ApplyByte*f, c.Connect*f, c.Read/f
+			c.Apply, c.ApplyByte, c.Connect = c.Apply*f, c.ApplyByte*f, c.Connect*f
 			for k := range c.CPU {
 				cpu := c.CPU[k]
 				c.CPU[k] = Cost{Base: cpu.Base * f, Each: cpu.Each * f, Whole: cpu.Whole * f, Anew: cpu.Anew * f}
@@ -330,7 +321,7 @@ func TestUnitsDoNotMatter(t *testing.T) {
 		for i := range other.Changes {
 			other.Changes[i].At *= f
 		}
-		a, b := simulate(t, in), simulate(t, other)
+		a, b := Simulate(in), Simulate(other)
 		if a.Needed == 0 {
 			return
 		}

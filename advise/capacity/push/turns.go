@@ -11,8 +11,6 @@ const (
 	streamWait   = 1
 )
 
-const defaultWindow = 64 << 10
-
 // arrive takes a change that istiod is told of.
 func (r *replica) arrive() {
 	c := int32(r.arrived)
@@ -129,8 +127,7 @@ func (r *replica) fill() {
 		r.queued -= int(e.weight)
 		r.taken += int(e.weight)
 		e.state = running
-		r.out.Queue.Add(r.now-e.start, float64(e.weight))
-		e.since, e.to = r.now, int32(len(r.order))
+		e.to = int32(len(r.order))
 		r.look(e)
 		e.cpu = r.turnCPU(e)
 		r.begin(jobTurn, who, e.cpu/r.in.Costs.Parallel, r.loadOf(e))
@@ -171,56 +168,27 @@ func (r *replica) turnCPU(e *entity) float64 {
 	return cpu
 }
 
-// generated ends the CPU time of a turn; sending may take longer.
+// generated ends a turn.
 func (r *replica) generated(who int32) {
 	e := &r.entities[who]
-	class := &r.in.Classes[e.class]
-	r.out.CPU += e.cpu * float64(e.weight)
-	r.keep(e)
-	if class.Read > 0 {
-		window := r.in.Window
-		if window == 0 {
-			window = defaultWindow
-		}
-		if over := r.turnBytes(e, nil) - window; over > 0 {
-			r.sending++
-			r.alarm(r.now+over/class.Read, alarmSent, who)
-			return
-		}
-	}
-	r.sent(who)
-}
-
-// turnBytes is what the turn of one of an entity's proxies brings; account is
-// told of each type.
-func (r *replica) turnBytes(e *entity, account func(t Type, m merge, bytes float64)) float64 {
-	class, all := &r.in.Classes[e.class], 0.0
-	for t := range Types {
-		if m := r.counts.merged(int(e.class), t, int(e.had), int(e.to)); m.changes > 0 {
-			bytes := class.Bytes[t].of(m)
-			all += bytes
-			if account != nil {
-				account(t, m, bytes)
-			}
-		}
-	}
-	return all
-}
-
-// sent ends a turn.
-func (r *replica) sent(who int32) {
-	e := &r.entities[who]
 	weight := float64(e.weight)
+	r.out.CPU += e.cpu * weight
+	r.keep(e)
 	r.taken -= int(e.weight)
-	r.out.Turn.Add(r.now-e.since, weight)
-	if needed := r.counts.needed(int(e.class), int(e.had), int(e.to)); needed == 0 {
+	if r.counts.needed(int(e.class), int(e.had), int(e.to)) == 0 {
 		r.out.Skipped += weight
 	} else {
 		r.out.Turns += weight
 		r.out.Waited += (r.now - e.start) * weight
-		bytes := r.turnBytes(e, func(t Type, m merge, bytes float64) { r.account(e, t, m, bytes) })
-		class := &r.in.Classes[e.class]
-		r.delivered(e, r.now+class.Apply+class.ApplyByte*bytes)
+		class, all := &r.in.Classes[e.class], 0.0
+		for t := range Types {
+			if m := r.counts.merged(int(e.class), t, int(e.had), int(e.to)); m.changes > 0 {
+				bytes := class.Bytes[t].of(m)
+				all += bytes
+				r.account(e, t, m, bytes)
+			}
+		}
+		r.delivered(e, r.now+class.Apply+class.ApplyByte*all)
 	}
 	e.had = e.to
 	r.active--
@@ -278,9 +246,6 @@ func (r *replica) ring() {
 	a := r.alarms.pop()
 	e := &r.entities[a.who]
 	switch a.kind {
-	case alarmSent:
-		r.sending--
-		r.sent(a.who)
 	case alarmAttempt:
 		limit := r.in.Settings.ConnectLimit
 		if limit == 0 {

@@ -138,7 +138,7 @@ func meshOf(cell record.Cell, o Trials, nth uint64) (model.Mesh, error) {
 	if o.Changes != nil {
 		many = o.Changes(mesh.Rate)
 	}
-	changes := push.Schedule(push.Uniform, mesh.Rate, (float64(many)+0.5)/mesh.Rate, 0, weights, o.Seed*1000+nth)
+	changes := push.Schedule(push.Uniform, mesh.Rate, (float64(many)+0.5)/mesh.Rate, weights, o.Seed*1000+nth)
 	for i := len(changes) - 1; i >= 0; i-- {
 		changes[i].At -= changes[0].At
 	}
