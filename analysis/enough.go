@@ -126,30 +126,25 @@ func (o *Observations) whyEnded() string {
 // that of the longest block, or for a study that searches the longest trial.
 func (o *Observations) elapsed() (total, longest time.Duration) {
 	type span struct{ from, to time.Time }
-	blocks := map[int]span{}
+	extend := func(s span, t *record.Trial) span {
+		if s.from.IsZero() || t.Started.Before(s.from) {
+			s.from = t.Started
+		}
+		if t.Ended.After(s.to) {
+			s.to = t.Ended
+		}
+		return s
+	}
 	var all span
+	blocks := map[int]span{}
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]
-		for _, s := range []*span{&all} {
-			extend(&s.from, &s.to, t)
-		}
+		all = extend(all, t)
+		one := extend(blocks[t.Block], t)
 		if o.Plan.Study.Chooses() {
-			longest = max(longest, t.Ended.Sub(t.Started))
-			continue
+			one = span{t.Started, t.Ended}
 		}
-		b := blocks[t.Block]
-		extend(&b.from, &b.to, t)
-		blocks[t.Block] = b
-		longest = max(longest, b.to.Sub(b.from))
+		blocks[t.Block], longest = one, max(longest, one.to.Sub(one.from))
 	}
 	return all.to.Sub(all.from), longest
-}
-
-func extend(from, to *time.Time, t *record.Trial) {
-	if from.IsZero() || t.Started.Before(*from) {
-		*from = t.Started
-	}
-	if t.Ended.After(*to) {
-		*to = t.Ended
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,16 +147,13 @@ func (p *Profile) WriteFolded(w io.Writer) error {
 		slices.Reverse(parts)
 		sums[strings.Join(parts, ";")] += weight
 	}
-	lines := make([]string, 0, len(sums))
-	for stack, sum := range sums {
-		lines = append(lines, stack)
+	for _, sum := range sums {
 		if sum%each != 0 {
 			each = 1 // weights differ
 		}
 	}
-	slices.Sort(lines)
 	out := bufio.NewWriter(w)
-	for _, stack := range lines {
+	for _, stack := range slices.Sorted(maps.Keys(sums)) {
 		_, _ = out.WriteString(stack + " " + strconv.FormatInt(sums[stack]/each, 10) + "\n")
 	}
 	return out.Flush()

@@ -122,7 +122,7 @@ type Profile struct {
 	Notes    []string // for people: what was left out, and how it was named
 
 	cut       int64 // samples whose stack exceeded the bounds
-	chunks    [][]Sample
+	samples   []Sample
 	count     int   // of samples added
 	total     int64 // their weight
 	clipped   bool  // the weight exceeded maxTotal
@@ -136,7 +136,7 @@ type Profile struct {
 	frameIndex  map[Frame]FrameID
 	pathIndex   map[step]StackID
 	threadIndex map[Thread]ThreadID
-	alike       map[stackThread]place // of samples without a time
+	alike       map[stackThread]int // place of samples without a time
 }
 
 // stackThread identifies samples without a time.
@@ -144,9 +144,6 @@ type stackThread struct {
 	stack  StackID
 	thread ThreadID
 }
-
-// place is where a sample is stored.
-type place struct{ chunk, at uint32 }
 
 // others stands for the functions and threads beyond the bounds.
 const others = "[others]"
@@ -157,14 +154,11 @@ type step struct {
 	frame  FrameID
 }
 
-// sampleChunk is how many samples are stored together. Growing moves none.
-const sampleChunk = 1 << 14
-
 // New makes an empty profile.
 func New(kind, unit string) *Profile {
 	return &Profile{Kind: kind, Unit: unit, paths: make([]step, 1),
 		frameIndex: map[Frame]FrameID{}, pathIndex: map[step]StackID{}, threadIndex: map[Thread]ThreadID{},
-		alike: map[stackThread]place{}}
+		alike: map[stackThread]int{}}
 }
 
 // Frame is the index of a frame, or of [others] if there is no room for it.
@@ -249,37 +243,17 @@ func (p *Profile) Add(s Sample) {
 	p.total += s.Weight
 	key := stackThread{s.Stack, s.Thread}
 	if s.TimeNS == NoTime {
-		if have, ok := p.alike[key]; ok {
-			p.chunks[have.chunk][have.at].Weight += s.Weight
+		if at, ok := p.alike[key]; ok {
+			p.samples[at].Weight += s.Weight
 			return
 		}
+		p.alike[key] = len(p.samples)
 	}
-	if n := len(p.chunks); n == 0 || len(p.chunks[n-1]) == sampleChunk {
-		size := sampleChunk
-		if n == 0 {
-			size = 64 // most profiles are small
-		}
-		p.chunks = append(p.chunks, make([]Sample, 0, size))
-	}
-	last := len(p.chunks) - 1
-	if s.TimeNS == NoTime {
-		p.alike[key] = place{uint32(last), uint32(len(p.chunks[last]))}
-	}
-	p.chunks[last] = append(p.chunks[last], s)
+	p.samples = append(p.samples, s)
 }
 
 // Samples are all samples in the order in which they were added.
-func (p *Profile) Samples() iter.Seq[Sample] {
-	return func(yield func(Sample) bool) {
-		for _, chunk := range p.chunks {
-			for _, s := range chunk {
-				if !yield(s) {
-					return
-				}
-			}
-		}
-	}
-}
+func (p *Profile) Samples() iter.Seq[Sample] { return slices.Values(p.samples) }
 
 // Len is the number of samples added. Formats that add up stacks have one for
 // each stack.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/google/pprof/profile"
@@ -413,20 +414,12 @@ func Since(before, after *Profile) (*Profile, error) {
 	if after.Total() < before.Total() {
 		return nil, ErrReset
 	}
-	had := map[string]int64{}
-	for key, weight := range before.byText() {
-		had[key] = weight.weight
-	}
+	had := before.byText()
 	out := New(after.Kind, after.Unit)
 	out.Binaries, out.Period = slices.Clone(after.Binaries), after.Period
 	texts := after.byText()
-	keys := make([]string, 0, len(texts))
-	for key := range texts {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		if gained := texts[key].weight - had[key]; gained > 0 {
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		if gained := texts[key].weight - had[key].weight; gained > 0 {
 			stack := out.stackOf(func(yield func(FrameID) bool) {
 				for _, f := range after.Frames(texts[key].stack) {
 					if !yield(out.Frame(f)) {
@@ -447,12 +440,8 @@ type weighed struct {
 
 // byText adds stacks up by their text, which two profiles have in common.
 func (p *Profile) byText() map[string]weighed {
-	sums := map[StackID]int64{}
-	for s := range p.Samples() {
-		sums[s.Stack] += s.Weight
-	}
-	out := make(map[string]weighed, len(sums))
-	for stack, weight := range sums {
+	out := map[string]weighed{}
+	for stack, weight := range p.stackWeights() {
 		var key []byte
 		for id := range p.Inner(stack) {
 			key = append(append(key, p.frames[id].Label()...), 0)

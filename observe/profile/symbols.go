@@ -266,12 +266,10 @@ func (p *Profile) rewrite(replace func(FrameID, Frame) Frame, join bool) {
 		stackTo[i], _ = p.Push(parent, frame)
 	}
 	clear(p.alike)
-	for n, chunk := range p.chunks {
-		for i := range chunk {
-			chunk[i].Stack = stackTo[chunk[i].Stack]
-			if chunk[i].TimeNS == NoTime {
-				p.alike[stackThread{chunk[i].Stack, chunk[i].Thread}] = place{uint32(n), uint32(i)}
-			}
+	for i := range p.samples {
+		one := &p.samples[i]
+		if one.Stack = stackTo[one.Stack]; one.TimeNS == NoTime {
+			p.alike[stackThread{one.Stack, one.Thread}] = i
 		}
 	}
 }

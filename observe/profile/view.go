@@ -2,6 +2,7 @@ package profile
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -101,14 +102,9 @@ func NewView(p *Profile, title string, trust Trust) View {
 		threads[t.Name] = len(v.Threads)
 		v.Threads = append(v.Threads, t.Name)
 	}
-	keys := make([]key, 0, len(sums))
-	for k := range sums {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b key) int {
+	for _, k := range slices.SortedFunc(maps.Keys(sums), func(a, b key) int {
 		return cmp.Or(cmp.Compare(threads[a.thread], threads[b.thread]), cmp.Compare(a.path, b.path))
-	})
-	for _, k := range keys {
+	}) {
 		v.SampleThread = append(v.SampleThread, threads[k.thread])
 		v.SamplePath = append(v.SamplePath, k.path)
 		v.SampleWeight = append(v.SampleWeight, sums[k])
