@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A curve is a simulated thing with a limit: how many times the bound a trial
@@ -83,17 +84,13 @@ func (c curve) search(t *testing.T, plan *study.Plan, blocks int, limit float64,
 		here := limit * math.Exp(c.drift*r.NormFloat64()+c.pods*r.NormFloat64())
 		for {
 			order, more, err := kinds.Next(plan, run, block)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if !more {
 				break
 			}
 			cell := plan.Cells[plan.Block(block)[order].Cell]
 			asked, err := rate.Parse(cell[study.FactorRate])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			v := 100e-6 * c.at(asked.RPS()/here) * math.Exp(c.noise*r.NormFloat64())
 			trial := record.Trial{ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Deployment: block + 1, Validity: record.Validity{Valid: true},
 				Load: &record.Load{Rate: asked, Completed: 1000, Within: record.Within{Answered: 1000}}}
@@ -116,15 +113,11 @@ type simulated struct {
 
 func (c curve) simulate(t *testing.T, runs, blocks int) (out simulated) {
 	s, err := study.Parse(fmt.Appendf(nil, simulatedSearch, min(blocks, 3), blocks), "study.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := rand.New(rand.NewPCG(7, uint64(blocks)))
 	for n := range runs {
 		plan, err := study.NewPlan(s, uint64(n))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		limit := 700 * math.Pow(11000.0/700, r.Float64())
 		run := c.search(t, plan, blocks, limit, r)
 		found, err := kinds.Searches(plan, run)

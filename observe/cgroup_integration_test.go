@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/observe/procfs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // burnEnv makes the test binary burn CPU, half of it in the kernel, instead
@@ -71,9 +72,7 @@ func container(t *testing.T, f *finder, parents ...string) string {
 func burn(t *testing.T, f *finder, path string) int {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// The shell enters the cgroups first, so that all of the process' time
 	// is charged to them.
 	script := ""
@@ -88,9 +87,7 @@ func burn(t *testing.T, f *finder, path string) int {
 		cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -103,9 +100,7 @@ func burn(t *testing.T, f *finder, path string) int {
 func burning(t *testing.T, pid int) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		program, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
 		if program == self {
@@ -120,13 +115,9 @@ func burning(t *testing.T, pid int) {
 func processCPU(t *testing.T, pid int) (user, system float64) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := procfs.ParseProcess(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return float64(p.User) / procfs.TicksPerSecond, float64(p.System) / procfs.TicksPerSecond
 }
 
@@ -176,9 +167,7 @@ func cgroupDiffers(t *testing.T, c Client, pid int, targets []Target) (wrong []s
 		}
 	}()
 	snapshots, err := c.Snapshots(t.Context(), SnapshotsRequest{AtUnixNS: []int64{first.UnixNano(), second.UnixNano()}, Targets: targets, Memory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	<-read
 	process := usage{user: edges[1].user - edges[0].user, system: edges[1].system - edges[0].system}
 	// Between the two readings of an edge it may use one CPU, so long as the machine
@@ -191,9 +180,7 @@ func cgroupDiffers(t *testing.T, c Client, pid int, targets []Target) (wrong []s
 	for _, name := range []string{"container", "pod"} {
 		a, b := snapshots[0].Targets[name], snapshots[1].Targets[name]
 		cpu, err := b.Since(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		want := process.user + process.system
 		t.Logf("%s: cgroup %.3f s (user %.3f, system %.3f), process %.2f s (user %.2f, system %.2f), window %.6f s",
 			name, cpu.TotalS(), cpu.UserS, cpu.SystemS, want, process.user, process.system, float64(b.AtUnixNS-a.AtUnixNS)/1e9)
@@ -214,9 +201,7 @@ func cgroupDiffers(t *testing.T, c Client, pid int, targets []Target) (wrong []s
 		}
 	}
 	machine, pressure, err := snapshots[1].Machine.Since(snapshots[0].Machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if machine.TotalS() < 0.95*(process.user+process.system) || pressure.BusyRatio <= 0 || pressure.BusyRatio > 1 {
 		say("machine %+v, pressure %+v", machine, pressure)
 	}
@@ -240,9 +225,7 @@ func TestSystemdNamesAreFound(t *testing.T) {
 	burn(t, s.finder, path)
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		snapshot, err := c.Snapshot(t.Context(), []Target{{Name: "c", ContainerID: id}, {Name: "p", PodUID: uid}}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		idle := false // as long as the process has yet to enter
 		for _, sample := range snapshot.Targets {
 			idle = idle || sample.CPU.TotalNS == 0 || sample.Error != ""

@@ -15,14 +15,14 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func testdata(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return data
 }
 
@@ -30,9 +30,7 @@ func testdata(t testing.TB, name string) []byte {
 // read alike.
 func TestBothFormsAgree(t *testing.T) {
 	stats, err := ParseEnvoyStatsJSON(testdata(t, "envoy-stats.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(stats) < 200 {
 		t.Fatalf("%d statistics", len(stats))
 	}
@@ -40,9 +38,7 @@ func TestBothFormsAgree(t *testing.T) {
 		t.Errorf("rq_2xx %v, rq_total %v, concurrency %v", stats["http.in.downstream_rq_2xx"], stats["http.in.downstream_rq_total"], stats["server.concurrency"])
 	}
 	metrics, err := ParsePrometheus(testdata(t, "envoy-stats.prom"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	total, found := Sum(metrics, "envoy_http_downstream_rq_xx", map[string]string{"envoy_http_conn_manager_prefix": "in", "envoy_response_code_class": "2"})
 	if !found || total != 3 {
 		t.Errorf("prometheus: %v, %v", total, found)
@@ -127,9 +123,7 @@ func TestEnvoyAdmin(t *testing.T) {
 	}
 	envoy.counters = map[string]int{"http.rq": 17, "http.new": 2}
 	after, err := admin.Stats(ctx, "http")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rise, err := after.Since(before)
 	if want := map[string]float64{"http.rq": 7, "http.new": 2}; err != nil || !reflect.DeepEqual(rise, want) {
 		t.Errorf("%v, %v", rise, err)
@@ -138,9 +132,7 @@ func TestEnvoyAdmin(t *testing.T) {
 		t.Errorf("%q, %v", version, err)
 	}
 	page, err := admin.Get(ctx, "/certs", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	certs, err := ParseEnvoyCertificates(page)
 	if err != nil || len(certs) != 2 || certs[0].Authority || certs[0].Names[0] != "spiffe://cluster.local/ns/a/sa/b" || !certs[1].Authority || certs[0].Expiration.Day() != 22 {
 		t.Errorf("%+v, %v", certs, err)
@@ -210,9 +202,7 @@ func TestParsePrometheus(t *testing.T) {
 	page := "# TYPE c counter\nc{code=\"200\",to=\"a\\\"b\"} 3\nc{code=\"500\",to=\"x\"} 1\n# TYPE g gauge\ng 1.5\nu 7\n" +
 		"# TYPE h histogram\nh_bucket{le=\"0.1\"} 2\nh_bucket{le=\"+Inf\"} 3\nh_sum 0.5\nh_count 3\n# TYPE s summary\ns{quantile=\"0.5\"} 4\ns_sum 9\ns_count 2\n"
 	metrics, err := ParsePrometheus([]byte(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	byKey := map[string]float64{}
 	for _, m := range metrics {
 		byKey[m.Key()] = m.Value
@@ -268,9 +258,7 @@ func TestSharesAddUp(t *testing.T) {
 		a := Sample{CPU: CPUSample{TotalNS: draw("t0"), UserNS: draw("u0"), SystemNS: draw("s0")}}
 		b := Sample{CPU: CPUSample{TotalNS: a.CPU.TotalNS + draw("dt"), UserNS: draw("u1"), SystemNS: draw("s1")}}
 		cpu, err := b.Since(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		total := float64(b.CPU.TotalNS-a.CPU.TotalNS) / 1e9
 		if cpu.UserS < -1e-9*total || cpu.SystemS < 0 || math.Abs(cpu.TotalS()-total) > 1e-9*total {
 			t.Fatalf("%+v of %v", cpu, total)

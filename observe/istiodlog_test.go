@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const (
@@ -26,9 +28,7 @@ const (
 func TestParseIstiodLine(t *testing.T) {
 	at := func(clock string) int64 {
 		v, err := time.Parse(time.RFC3339Nano, "2026-11-21T"+clock+"Z")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return v.UnixNano()
 	}
 	for name, tt := range map[string]struct {
@@ -71,9 +71,7 @@ func TestParseIstiodLine(t *testing.T) {
 func TestReadIstiodLog(t *testing.T) {
 	text := debouncedLine + "\n" + strings.Repeat("x", 3*maxLogLine) + " " + sentLine + "\n" + pushingLine + "\n" + sentLine
 	var l IstiodLog
-	if err := l.Read(t.Context(), strings.NewReader(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Read(t.Context(), strings.NewReader(text)))
 	if lines, last := l.Seen(); lines != 3 || last.UnixMicro() != 1795268284542750 {
 		t.Errorf("%d lines, the last at %s", lines, last.UTC())
 	}
@@ -135,13 +133,9 @@ func FuzzIstiodLine(f *testing.F) {
 func checkKept(t testing.TB, lines IstiodLines) {
 	t.Helper()
 	data, err := json.Marshal(lines)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var again IstiodLines
-	if err := json.Unmarshal(data, &again); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(data, &again))
 	if !reflect.DeepEqual(again, lines) {
 		t.Errorf("%+v\nbecomes %+v\nby %s", lines, again, data)
 	}

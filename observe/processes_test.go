@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // This process is among its machine's, with what it has used.
@@ -103,12 +105,8 @@ func TestSameSpace(t *testing.T) {
 	}
 	root := t.TempDir()
 	for pid, space := range map[string]string{"7": "pid:[1]", "8": "pid:[1]", "9": "pid:[2]"} {
-		if err := os.MkdirAll(filepath.Join(root, pid, "ns"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(space, filepath.Join(root, pid, "ns", "pid")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(root, pid, "ns"), 0o700))
+		must.OK(t, os.Symlink(space, filepath.Join(root, pid, "ns", "pid")))
 	}
 	if got := SameSpace(root, []ProcessSample{{PID: 7}, {PID: 8}, {PID: 9}}, 7); len(got) != 2 || got[9] {
 		t.Errorf("%v", got)
@@ -130,13 +128,9 @@ func TestProcessesSpanTheWindow(t *testing.T) {
 	targets := []Target{{Name: "worker", PodUID: testUID, ContainerID: "containerd://" + testContainer}}
 	for _, memory := range []bool{false, true} {
 		begin, err := c.SnapshotAll(t.Context(), SnapshotRequest{Targets: targets, Memory: memory})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		end, err := c.SnapshotAll(t.Context(), SnapshotRequest{Targets: targets, Memory: memory, Edge: End})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if begin.ProcessesNS == 0 || begin.ProcessesNS > begin.StartNS {
 			t.Errorf("at the beginning they are read at %d, counters from %d on", begin.ProcessesNS, begin.StartNS)
 		}

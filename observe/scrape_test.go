@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // page is what a server's /metrics says.
@@ -41,9 +42,7 @@ func scrapeOf(t *testing.T, pages map[string]string) Scrape {
 		replicas = append(replicas, Replica{Name: name, HTTP: server.Client(), Base: server.URL})
 	}
 	s, err := ScrapeAll(t.Context(), replicas)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -58,9 +57,7 @@ func TestRises(t *testing.T) {
 	before := scrapeOf(t, map[string]string{"a": page(1, 5, 10, ""), "b": page(2, 7, 20, "")})
 	after := scrapeOf(t, map[string]string{"a": page(1, 5.5, 12, histogram), "b": page(2, 7, 25, "")})
 	rises, err := after.Since(before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for key, want := range map[string]float64{`pilot_xds_pushes{type="cds"}`: 7, "process_cpu_seconds_total": 0.5,
 		"pilot_debounce_time_count": 3, "pilot_debounce_time_sum": 0.4, `pilot_debounce_time_bucket{le="0.1"}`: 1} {
 		if got := rises[key]; got != want {
@@ -109,9 +106,7 @@ func TestFillControl(t *testing.T) {
 	before := scrapeOf(t, map[string]string{"a": page(1, 5, 10, heap(100)+histogram+fmt.Sprintf(connected, 3))})
 	after := scrapeOf(t, map[string]string{"a": page(1, 5, 12, heap(600)+histogram+fmt.Sprintf(connected, 1))})
 	var c record.Control
-	if err := FillControl(&c, before, after); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, FillControl(&c, before, after))
 	if c.HeapBytes != 1000 || c.AllocBytes != 500 || c.Goroutines != 800 {
 		t.Errorf("heap %d, allocated %d, goroutines %d", c.HeapBytes, c.AllocBytes, c.Goroutines)
 	}

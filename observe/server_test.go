@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
 	"github.com/meshtrial/meshtrial/record/probe"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // startServer runs a server for a test.
@@ -20,9 +21,7 @@ func startServer(t *testing.T, options Options) (Client, *Server) {
 	t.Helper()
 	options.Control = "127.0.0.1:0"
 	s, err := New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx) }()
@@ -41,12 +40,8 @@ func tree(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	for name, content := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	return root
 }
@@ -94,9 +89,7 @@ func v1Tree(t *testing.T, pod, container string) string {
 func TestSnapshotOfAFakeV1Node(t *testing.T) {
 	c, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t)})
 	snapshot, err := c.Snapshot(t.Context(), []Target{{Name: "worker", PodUID: testUID, ContainerID: "containerd://" + testContainer}, {Name: "pod", PodUID: testUID}}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	worker := snapshot.Targets["worker"]
 	// An old kernel without usage_user: the split comes from cpuacct.stat.
 	if worker.CPU.TotalNS != 3e9 || worker.CPU.UserNS != 2e9 || worker.CPU.SystemNS != 1e9 || worker.CPU.ThrottledNS != 77 || worker.CPU.Periods != 10 {
@@ -132,9 +125,7 @@ func TestSnapshotOfAFakeV2Node(t *testing.T) {
 	})
 	c, _ := startServer(t, Options{CgroupRoot: root, ProcRoot: procTree(t)})
 	snapshot, err := c.Snapshot(t.Context(), []Target{{Name: "x", ContainerID: testContainer}}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	x := snapshot.Targets["x"]
 	if x.CPU.TotalNS != 1e6 || x.CPU.UserNS != 7e5 || x.CPU.SystemNS != 3e5 || x.CPU.ThrottledNS != 4e4 {
 		t.Errorf("%+v", x.CPU)
@@ -144,9 +135,7 @@ func TestSnapshotOfAFakeV2Node(t *testing.T) {
 	}
 	request := SnapshotsRequest{AtUnixNS: []int64{1, 2, 3}, Targets: []Target{{Name: "x", ContainerID: testContainer}}, Probes: []string{"network"}}
 	shots, err := c.Snapshots(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, want := range []uint64{30, 0, 30} { // at the edges alone
 		if got := shots[i].Targets["x"].Probed["network_bytes"]; got != want {
 			t.Errorf("snapshot %d has %d bytes, want %d", i, got, want)
@@ -178,9 +167,7 @@ func TestMatcherKnowsRuntimesNames(t *testing.T) {
 		"another pod":             {Target{PodUID: testUID}, "pod1d2f8f5e-3a5c-4c1b-9b57-6f1f6b2f9a01", false},
 	} {
 		_, match, err := matcher(test.target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if match(test.dir) != test.want {
 			t.Errorf("%s: %s", name, test.dir)
 		}
@@ -239,9 +226,7 @@ func TestBadRequests(t *testing.T) {
 	}
 	for _, body := range []string{"", "{", `{"targetz": []}`, `{} {}`, "null x"} {
 		resp, err := http.Post(c.BaseURL+"/v1/snapshots", "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != 400 {
 			t.Errorf("%q: %d", body, resp.StatusCode)
@@ -257,9 +242,7 @@ func TestSnapshotsWaitForTheirInstants(t *testing.T) {
 		request.AtUnixNS = append(request.AtUnixNS, now.Add(time.Duration(ms)*time.Millisecond).UnixNano())
 	}
 	snapshots, err := c.Snapshots(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, snapshot := range snapshots {
 		if snapshot.AtUnixNS != request.AtUnixNS[i] || snapshot.StartNS < snapshot.AtUnixNS || snapshot.EndNS < snapshot.StartNS {
 			t.Errorf("instant %d: %+v", i, snapshot)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // taskTree adds threads to a process of a made-up /proc.
@@ -104,15 +106,11 @@ func TestThreadsOfACgroup(t *testing.T) {
 func TestKernelsWithoutTimesOfThreads(t *testing.T) {
 	proc := taskTree(t)
 	for _, tid := range []string{"4242", "4250"} {
-		if err := os.Remove(filepath.Join(proc, "4242/task", tid, "schedstat")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(filepath.Join(proc, "4242/task", tid, "schedstat")))
 	}
 	client, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: proc})
 	snapshots, err := client.Snapshots(t.Context(), SnapshotsRequest{AtUnixNS: []int64{time.Now().UnixNano()}, Targets: []Target{{Name: "c", ContainerID: testContainer}}, Threads: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := snapshots[0].Targets["c"].Threads; got == nil || !strings.Contains(got.Missing, "CONFIG_SCHED_INFO") {
 		t.Errorf("%+v", got)
 	}
@@ -138,9 +136,7 @@ func TestThreadsOfOneInstant(t *testing.T) {
 	client, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: taskTree(t)})
 	for _, edge := range []Edge{Begin, End} {
 		shot, err := client.SnapshotAll(t.Context(), SnapshotRequest{Targets: []Target{{Name: "c", ContainerID: testContainer}}, Threads: true, Edge: edge})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		threads := shot.Targets["c"].Threads
 		if threads == nil || len(threads.Threads) != 2 {
 			t.Fatalf("edge %q: %+v", edge, threads)
@@ -182,9 +178,7 @@ func TestThreadsSince(t *testing.T) {
 		ThreadSample{TID: 2, Name: "wrk:worker_0", Start: 5, RunNS: 1700 * ms, WaitNS: 60 * ms, UserTicks: 120, SystemTicks: 50, Voluntary: 9, Involuntary: 2},
 		ThreadSample{TID: 3, Name: "has its id", Start: 900, RunNS: 300 * ms, UserTicks: 30})
 	got, err := after.Since(before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	close := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 	if !close(got.CPUS, 2) || !close(got.Seconds, 2) || got.Ended != 1 || !close(got.EndedS, 0.4) || !close(got.UnaccountedS, 0) {
 		t.Errorf("account %+v", got)

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // scaled is the quiet world with sidecars that cost factor times as much.
@@ -70,9 +71,7 @@ func TestCompare(t *testing.T) {
 		{"noisy", noisy, noisy, 4, record.VerdictInconclusive},
 	} {
 		got, err := analysistest.Compare(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, c.blocks, 21, c.a), analysistest.Simulate(t, analysistest.QuickStudy, c.blocks, 22, c.b), 0.1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got.Verdict != c.want {
 			for _, x := range got.Changes {
 				if x.Decides || x.Verdict == record.VerdictWorse {
@@ -129,9 +128,7 @@ func TestCompareNothing(t *testing.T) {
 // in either run.
 func TestCompareChange(t *testing.T) {
 	got, err := analysistest.Compare(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 10, 23, analysistest.Quiet()), analysistest.Simulate(t, analysistest.QuickStudy, 10, 24, scaled(1.5)), 0.05)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	seen := 0
 	for _, x := range got.Changes {
 		switch {
@@ -185,9 +182,7 @@ func TestCompareOthers(t *testing.T) {
 		t.Errorf("one source: %v", err)
 	}
 	got, err := comparison.Compare(analysistest.Figures(t, kinds, a), analysistest.Figures(t, kinds, b), comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{comparison.AcrossMachine, comparison.AcrossStudy}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all := strings.Join(got.Warnings, "\n")
 	for _, want := range []string{"joined across machine: the CPU model is", "envoy differs: 1 and 2", "joined across study: connections is 16 in run-25; and 32 in run-26"} {
 		if !strings.Contains(all, want) {
@@ -226,9 +221,7 @@ func TestCompareStudies(t *testing.T) {
 	left, right := analysistest.Figures(t, kinds, a), analysistest.Figures(t, kinds, b)
 	told := func(before, after []*analysis.RunFigures) (changes int, warnings []string) {
 		got, err := comparison.Compare(before, after, how)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return len(got.Changes), slices.DeleteFunc(got.Warnings, func(w string) bool { return !strings.HasPrefix(w, "not compared: ") })
 	}
 	all, none := told(left, left)
@@ -251,9 +244,7 @@ func TestCompareWhatIsPrinted(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Noise = 0.05
 	got, err := analysistest.Compare(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 9, 31, w), analysistest.Simulate(t, analysistest.QuickStudy, 9, 32, w), 0.05)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	seen := 0
 	for _, c := range got.Changes {
 		if !strings.HasPrefix(c.Name, "memory_") || !c.Bounded {
@@ -298,9 +289,7 @@ func TestCompareFailedBaseline(t *testing.T) {
 		return analysistest.Simulate(t, analysistest.QuickStudy, 6, seed, w)
 	}
 	got, err := analysistest.Compare(t, kinds, run(false, 1), run(true, 2), 0.05)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if c := changeOf(got, "latency_p99_overhead", "both"); c.Verdict != record.VerdictInconclusive || !strings.Contains(c.Why, "in the baseline, of run B") {
 		t.Errorf("%+v", c)
 	}
@@ -318,9 +307,7 @@ func TestCompareFailedBlock(t *testing.T) {
 		return analysistest.Simulate(t, analysistest.QuickStudy, 6, seed, w)
 	}
 	got, err := analysistest.Compare(t, kinds, run(false, 1), run(true, 2), 0.05)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if c := changeOf(got, "latency_p99_overhead", "both"); found(c.Verdict) && c.Certain {
 		t.Errorf("%+v", c)
 	}
@@ -346,9 +333,7 @@ func TestCompareNotReached(t *testing.T) {
 		want string
 	}{{false, true, record.VerdictWorse}, {true, false, record.VerdictBetter}, {true, true, record.VerdictInconclusive}} {
 		comparison, err := analysistest.Compare(t, kinds, run(c.a, 1), run(c.b, 2), 0.05)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		found := false
 		for _, change := range comparison.Changes {
 			if change.Name == "latency_p99_overhead" && change.Cell["sidecars"] == "both" {

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var kinds = analyses.All()
@@ -63,9 +64,7 @@ func TestCompareRunsOfASide(t *testing.T) {
 		{"one each", sideOf(t, 1, 100, 1, 0, nil), sideOf(t, 1, 200, 1.5, 0, nil), 0.05, record.VerdictWorse, comparison.BasisBlocks, true, true},
 	} {
 		got, err := comparison.Compare(c.a, c.b, comparison.CompareOptions{MarginRatio: c.margin})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p50 := changeOf(got, "latency_p50_overhead", "both")
 		if got.Verdict != c.want || got.Basis != c.basis || got.WithinRunOnly != c.within || p50.Certain != c.certain && p50.Verdict == c.want {
 			t.Errorf("%s: %s on %s, within runs only: %v; %+v", c.name, got.Verdict, got.Basis, got.WithinRunOnly, p50)
@@ -90,9 +89,7 @@ func TestBlocksAreNoRuns(t *testing.T) {
 	for i := range a {
 		for j := range b {
 			one, err := comparison.Compare(a[i:i+1], b[j:j+1], comparison.CompareOptions{MarginRatio: 0.02})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if one.Verdict == record.VerdictWorse || one.Verdict == record.VerdictBetter {
 				worse++
 			}
@@ -107,9 +104,7 @@ func TestBlocksAreNoRuns(t *testing.T) {
 // Those that decide share four fifths of 5%, the rest the others.
 func TestCompareShares(t *testing.T) {
 	got, err := comparison.Compare(sideOf(t, 3, 500, 1, 0.01, nil), sideOf(t, 3, 600, 1, 0.01, nil), comparison.CompareOptions{MarginRatio: 0.1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	decide, others, sum := 0, 0, 0.0
 	for _, c := range got.Changes {
 		sum += 1 - c.JointLevel
@@ -282,9 +277,7 @@ func TestTrend(t *testing.T) {
 	} {
 		n := 20
 		trend, err := comparison.MakeTrend(trendOf(t, n, c.factor), options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if trend.Verdict != c.want {
 			t.Errorf("%s: %s", c.name, trend.Verdict)
 		}
@@ -375,9 +368,7 @@ func TestTrendThatEnds(t *testing.T) {
 			trial.Load.Failed = map[string]int64{"status": 3 * trial.Load.Completed / 2}
 		}
 	}), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := seriesOf(t, trend, "latency_p50_overhead")
 	if trend.Verdict != record.VerdictWorse || s.Points[15] == nil || !s.Points[15].NotReached || len(s.Changes) != 1 || s.Changes[0].At != 8 ||
 		!s.Changes[0].AfterNotReached || s.Changes[0].After != 0 || s.Changes[0].Bounded || !s.Changes[0].Stands {
@@ -397,9 +388,7 @@ func TestTrendMayLieWithinTheMargin(t *testing.T) {
 	}{{1.1, record.VerdictInconclusive, true}, {1 / 1.1, comparison.VerdictNoChange, true}} {
 		runs := trendOf(t, 20, func(i int) float64 { return 1 + (c.factor-1)*float64(i/12) })
 		trend, err := comparison.MakeTrend(runs, comparison.CompareOptions{MarginRatio: math.Abs(c.factor - 1), Across: comparison.Across{comparison.AcrossVersions}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		s := seriesOf(t, trend, "latency_p50_overhead")
 		if trend.Verdict != c.want || len(s.Changes) == 0 {
 			t.Errorf("%v: %s, %q, %+v", c.factor, trend.Verdict, trend.Why, s.Changes)

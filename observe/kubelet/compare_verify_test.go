@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,9 +29,7 @@ func TestMain(m *testing.M) { os.Exit(labtest.Sharing(m).Run()) }
 func TestBesideTheCgroup(t *testing.T) {
 	l := labtest.Start(t)
 	kube, err := kubernetes.NewForConfig(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const namespace, window = "kubelet-beside-cgroup", 90 * time.Second
 	labtest.Namespace(t, l, namespace)
 	image := l.Images().Meshtrial
@@ -60,9 +59,7 @@ func TestBesideTheCgroup(t *testing.T) {
 		next()
 		pod, err = pods.Create(ctx, busy, metav1.CreateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ids := map[string]string{}
 	for len(ids) < 2 {
 		next()
@@ -83,9 +80,7 @@ func TestBesideTheCgroup(t *testing.T) {
 	look := func() (ages []time.Duration, memory map[string]int64) {
 		memory = map[string]int64{}
 		page, err := kubelet.Read(ctx, kube.CoreV1().RESTClient(), pod.Spec.NodeName)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for name, s := range series {
 			known := page.Containers[kubelet.Container{Pod: namespace + "/" + pod.Name, Name: strings.TrimPrefix(name, "pod")}]
 			if !known.CPU.At.IsZero() {
@@ -106,9 +101,7 @@ func TestBesideTheCgroup(t *testing.T) {
 	}
 
 	server, err := observe.New(observe.Options{Control: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	go func() { _ = server.Serve(ctx) }()
 	var targets []observe.Target
 	ids["pod"] = ""
@@ -151,9 +144,7 @@ func TestBesideTheCgroup(t *testing.T) {
 	}
 	for name, s := range series {
 		cpu, err := truth.shots[1].Targets[name].Since(truth.shots[0].Targets[name])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		charged := int64(0)
 		if m := truth.shots[1].Targets[name].Memory; m != nil {
 			charged = m.CgroupBytes

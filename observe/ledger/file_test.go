@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestFile: a book written and read again gives the same account.
@@ -16,17 +17,13 @@ func TestFile(t *testing.T) {
 	b, _ := recorded(t, true, nil)
 	b.AddClient(ClientEntry{ID: "mm-unsent", SentNS: record.Never, DoneNS: record.Never, Outcome: OutcomeUnfinished})
 	var file bytes.Buffer
-	if err := b.Write(&file); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.Write(&file))
 	text := file.String()
 	if lines := strings.Count(text, "\n"); lines != 22+37+25+16+15 {
 		t.Errorf("%d lines", lines)
 	}
 	again, err := Read(&file, b.options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if x, y := b.Account(), again.Account(); !reflect.DeepEqual(x, y) {
 		t.Errorf("%+v\n%+v", x, y)
 	}
@@ -67,13 +64,9 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		var file bytes.Buffer
-		if err := b.Write(&file); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.Write(&file))
 		again, err := Read(&file, b.options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if x, y := b.Account(), again.Account(); !reflect.DeepEqual(x, y) {
 			t.Fatalf("%+v\n%+v", x, y)
 		}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // recorded loads testdata/envoy: what a client, two Envoys 1.40.0 with Format
@@ -26,9 +28,7 @@ func recorded(t *testing.T, attempts bool, edit func(*ProxyEntry) bool) (*Book, 
 			SentNS            int64 `json:"sent_ns"`
 			DoneNS            int64 `json:"done_ns"`
 		}
-		if err := json.Unmarshal(line, &c); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(line, &c))
 		cases[c.ID] = c.Case
 		b.AddClient(ClientEntry{c.ID, c.IntendedNS, c.SentNS, c.DoneNS, c.Outcome, c.Status})
 	})
@@ -42,9 +42,7 @@ func recorded(t *testing.T, attempts bool, edit func(*ProxyEntry) bool) (*Book, 
 			source = Source{Service: "bar", Pod: "bar-0", Addresses: []string{"127.0.0.1"}}
 		}
 		file, err := os.Open("testdata/envoy/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer file.Close()
 		lines, err := ReadEnvoy(file, source, func(p ProxyEntry) {
 			if p.To != "" {
@@ -68,9 +66,7 @@ func recorded(t *testing.T, attempts bool, edit func(*ProxyEntry) bool) (*Book, 
 			StartNS   int64 `json:"start_ns"`
 			EndNS     int64 `json:"end_ns"`
 		}
-		if err := json.Unmarshal(line, &w); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(line, &w))
 		b.AddWorker(WorkerEntry{w.ID, "bar", "bar-0", w.StartNS, w.EndNS, w.Status, w.Ended})
 	})
 	return b, cases
@@ -79,9 +75,7 @@ func recorded(t *testing.T, attempts bool, edit func(*ProxyEntry) bool) (*Book, 
 func eachLine(t *testing.T, name string, each func([]byte)) {
 	t.Helper()
 	file, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		each(lines.Bytes())

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // ended starts a process, lets it end, and returns its identity, waited for
@@ -15,16 +17,10 @@ func ended(t *testing.T, me Identity, wait bool) Identity {
 	t.Helper()
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
 	process, err := ReadProcess(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	i := me
 	i.PID, i.StartTicks = cmd.Process.Pid, process.StartTime
 	if got := LifeOf(i, me); got != Alive || process.Ended() {
@@ -32,9 +28,7 @@ func ended(t *testing.T, me Identity, wait bool) Identity {
 	}
 	in.Close()
 	if wait {
-		if err := cmd.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Wait())
 		return i
 	}
 	t.Cleanup(func() { cmd.Wait() })
@@ -49,9 +43,7 @@ func ended(t *testing.T, me Identity, wait bool) Identity {
 
 func TestLifeOf(t *testing.T) {
 	me, err := Self()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	with := func(change func(*Identity)) Identity {
 		i := me
 		change(&i)

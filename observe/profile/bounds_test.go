@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // packed is data as gzip packs it.
@@ -22,9 +24,7 @@ func packed(t testing.TB, data []byte) []byte {
 	if _, err := w.Write(data); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return b.Bytes()
 }
 
@@ -164,9 +164,7 @@ func TestModelBounds(t *testing.T) {
 		}, ReadPerfScript},
 	} {
 		p, err := tt.read(&numbered{line: tt.line, of: tt.lines})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if p.Total() != int64(tt.lines) {
 			t.Errorf("%s: %d of %d", tt.name, p.Total(), tt.lines)
 		}
@@ -196,17 +194,11 @@ func TestLongRecordingIsWithinPprofsBounds(t *testing.T) {
 	}
 	p.Add(Sample{Stack: stack, Thread: p.Thread(Thread{Name: "worker", PID: 1, TID: 2}), Weight: 10_101_010, TimeNS: 1 << 40})
 	var packed bytes.Buffer
-	if err := p.WritePprof(&packed); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.WritePprof(&packed))
 	unpacked, err := gzip.NewReader(&packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	data, err := io.ReadAll(unpacked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var sample []byte
 	for rest := data; sample == nil; {
 		field, _, tag := protowire.ConsumeTag(rest)

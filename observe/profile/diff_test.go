@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/pprof/profile"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"pgregory.net/rapid"
 )
 
@@ -51,9 +52,7 @@ func TestCompare(t *testing.T) {
 	after := drawn(r, 4000, map[string]float64{"main;native": 0.05, "main;router": 0.4},
 		[]string{"main;native", "main;router", "main;codec"})
 	d, err := Compare([]*Profile{before}, []*Profile{after})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	by := map[string]DiffPath{}
 	for _, one := range d.Paths {
 		by[one.Path] = one
@@ -88,9 +87,7 @@ func TestCompareCoverage(t *testing.T) {
 	wrong, times := 0, 300
 	for range times {
 		d, err := Compare([]*Profile{drawn(r, 800, shares, order)}, []*Profile{drawn(r, 800, shares, order)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, one := range d.Paths {
 			if one.Path == "main;a" && one.Real() {
 				wrong++
@@ -108,22 +105,16 @@ func TestCompareProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, q := made(t), made(t)
 		same, err := Compare([]*Profile{p}, []*Profile{p})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, one := range same.Paths {
 			if one.Delta != 0 || one.Real() || one.Vanished || one.New {
 				t.Errorf("%+v", one)
 			}
 		}
 		there, err := Compare([]*Profile{p}, []*Profile{q})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		back, err := Compare([]*Profile{q}, []*Profile{p})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		deltas := map[string]float64{}
 		for _, one := range back.Paths {
 			deltas[fmt.Sprint(one.Frames)] = one.Delta
@@ -183,18 +174,14 @@ func pprofOf(t testing.TB, stacks map[string]int64) []byte {
 		p.Sample = append(p.Sample, sample)
 	}
 	var b bytes.Buffer
-	if err := p.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Write(&b))
 	return b.Bytes()
 }
 
 func pprofRead(t testing.TB, stacks map[string]int64) *Profile {
 	t.Helper()
 	p, err := ReadPprof(bytes.NewReader(pprofOf(t, stacks)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 

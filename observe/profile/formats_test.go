@@ -12,33 +12,29 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // text is a profile's folded stacks.
 func text(t testing.TB, p *Profile) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := p.WriteFolded(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.WriteFolded(&b))
 	return b.String()
 }
 
 func script(t testing.TB, s string) *Profile {
 	t.Helper()
 	p, err := ReadPerfScript(strings.NewReader(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return data
 }
 
@@ -192,9 +188,7 @@ func TestRead(t *testing.T) {
 
 func TestFolded(t *testing.T) {
 	p, err := ReadFolded(strings.NewReader("main;a;tcp_sendmsg_[k] 3\n\nmain;[envoy] 4\r\nmain;b_[i] 5"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got, want := text(t, p), "main;[envoy] 4\nmain;a;tcp_sendmsg_[k] 3\nmain;b_[i] 5\n"; got != want {
 		t.Errorf("%q", got)
 	}
@@ -247,13 +241,9 @@ func TestPprofRoundTrip(t *testing.T) {
 		p.SetBuildIDs(map[string]string{"/bin/x": "abcdef0123456789"})
 		p.Notes = []string{"a note"}
 		var b bytes.Buffer
-		if err := p.WritePprof(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.WritePprof(&b))
 		q, err := ReadPprof(bytes.NewReader(b.Bytes()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		show := func(p *Profile) (out []string) {
 			for s := range p.Samples() {
 				out = append(out, fmt.Sprint(p.threads[s.Thread], s.TimeNS, s.Weight, p.Frames(s.Stack)))
@@ -275,16 +265,10 @@ func TestFoldedRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := made(t)
 		var first, second bytes.Buffer
-		if err := p.WriteFolded(&first); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.WriteFolded(&first))
 		q, err := ReadFolded(bytes.NewReader(first.Bytes()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := q.WriteFolded(&second); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, q.WriteFolded(&second))
 		if first.String() != second.String() || p.Total() != q.Total() && p.Taken() != q.Total() {
 			t.Errorf("%q\nthen %q", first.String(), second.String())
 		}

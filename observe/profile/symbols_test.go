@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // spinner builds the program that spins, with or without its symbols.
@@ -27,14 +29,10 @@ func spinner(t *testing.T, ldflags string, flags ...string) string {
 func symbolsOf(t *testing.T, path string) *symbols {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { f.Close() })
 	s, err := readSymbols(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -42,14 +40,10 @@ func symbolsOf(t *testing.T, path string) *symbols {
 func function(t *testing.T, path string) elf.Symbol {
 	t.Helper()
 	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	all, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	at := slices.IndexFunc(all, func(s elf.Symbol) bool { return s.Name == "main.spinForTheProfile" })
 	if at < 0 {
 		t.Fatal("the program has no such function")
@@ -79,9 +73,7 @@ func TestReadSymbols(t *testing.T) {
 		}
 	}
 	library, err := os.Open("testdata/exports.so")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer library.Close()
 	if _, err := readSymbols(library); !errors.Is(err, ErrNoSymbols) {
 		t.Errorf("a stripped library: %v", err)
@@ -105,9 +97,7 @@ func TestReadSymbolsOfGoByLinker(t *testing.T) {
 			t.Setenv("CGO_ENABLED", "1")
 			mode, linker := "-buildmode="+tt.mode, "-linkmode="+tt.linker
 			file, err := os.Open(spinner(t, linker+" -s -w", mode))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer file.Close()
 			stripped, err := readSymbols(file)
 			if !tt.named {
@@ -135,28 +125,20 @@ func TestSymbolise(t *testing.T) {
 	full := spinner(t, "-B 0x"+spinnerID)
 	f, s := function(t, full), symbolsOf(t, full)
 	file, err := os.Open(full)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	text := offsetsScript("/bin/spinner", f.Value-s.text.Address+s.text.Offset)
 	p, err := ReadPerfScriptOffsets(strings.NewReader(text),
 		func(module string) bool { return module == "/bin/spinner" })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	files := map[string]ELF{"/bin/spinner": {BuildID: spinnerID, Type: TypeStripped, Text: s.text}}
 	if trust := p.Judge(files); trust.User != 0 {
 		t.Fatalf("%+v", trust)
 	}
 	var kept bytes.Buffer
-	if err := p.WritePprof(&kept); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.WritePprof(&kept))
 	again, err := ReadPprof(&kept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for which, p := range map[string]*Profile{"taken": p, "written and read": again} {
 		unnamed := p.Unnamed()
 		if len(unnamed) != 1 || unnamed[0].BuildID != spinnerID || unnamed[0].Weight != p.Total() {
@@ -187,9 +169,7 @@ func TestSymbolise(t *testing.T) {
 		}
 	}
 	plain, err := ReadPerfScript(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plain.Judge(files)
 	if err := plain.Symbolise("/bin/spinner", file); !errors.Is(err, ErrNoMatch) {
 		t.Errorf("frames without offsets: %v", err)
@@ -225,9 +205,7 @@ func TestNoteCallers(t *testing.T) {
 		"in the kernel alone": {inKernel, ""},
 	} {
 		p, err := ReadPerfScript(strings.NewReader(test.text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p.Binary("/bin/proxy")
 		p.Binary("/bin/go")
 		p.NoteCallers()

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/observe/profile/debugfile"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const id, otherID = "0102030405060708090a0b0c0d0e0f1011121314", "ff02030405060708090a0b0c0d0e0f1011121314"
@@ -30,22 +31,16 @@ func build(t *testing.T, id string) string {
 func profileOf(t *testing.T, like, id string) (*profile.Profile, map[string]profile.ELF) {
 	t.Helper()
 	f, err := os.Open(like)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	e, err := profile.ReadELF(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var text strings.Builder
 	for at := e.Text.Offset + 0x2000; at < e.Text.Offset+0x20000; at += 0x777 {
 		text.WriteString("x 7/7 1.000000: 10101010 cpu-clock: \n\t" + strconv.FormatUint(at, 16) + " [unknown] (/bin/spinner)\n\n")
 	}
 	p, err := profile.ReadPerfScriptOffsets(strings.NewReader(text.String()), func(string) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	files := map[string]profile.ELF{"/bin/spinner": {
 		BuildID: id, Type: profile.TypeExports, Text: e.Text, Exports: map[string]uint64{"exported": 8}}}
 	p.Judge(files)
@@ -57,12 +52,8 @@ func TestFinder(t *testing.T) {
 	path := build(t, id)
 	tree := t.TempDir()
 	at := debugfile.ByID(tree, id)
-	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(path, at); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(at), 0o755))
+	must.OK(t, os.Symlink(path, at))
 	for name, test := range map[string]struct {
 		paths []string
 		ran   string
@@ -78,9 +69,7 @@ func TestFinder(t *testing.T) {
 		"nobody knows which": {[]string{path}, "", false, "does not say which build"},
 	} {
 		finder, err := debugfile.New(test.paths)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p, files := profileOf(t, path, test.ran)
 		finder.Name(p)
 		trust := p.Distrust(files)
@@ -93,9 +82,7 @@ func TestFinder(t *testing.T) {
 
 func TestNewErrors(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("no binary"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(text, []byte("no binary"), 0o644))
 	for _, path := range []string{text, filepath.Join(t.TempDir(), "missing")} {
 		if _, err := debugfile.New([]string{path}); errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%s: %v", path, err)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/observe/profile/perf"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestProcessesAfterWaiting: a profile that waited for a slot is of the processes
@@ -18,12 +19,8 @@ import (
 func TestProcessesAfterWaiting(t *testing.T) {
 	root, id := t.TempDir(), strings.Repeat("ab", 32)
 	cgroup := filepath.Join(root, "77", "cgroup") // a pipe, to know when it is read
-	if err := os.Mkdir(filepath.Dir(cgroup), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mkfifo(cgroup, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Dir(cgroup), 0o755))
+	must.OK(t, unix.Mkfifo(cgroup, 0o600))
 	options := Options{ProcRoot: root, Tool: perf.Tool{Path: "/nonexistent/perf"}}
 	s := &Server{options: options, slots: make(chan struct{}, 1)}
 	s.slots <- struct{}{}
@@ -32,9 +29,7 @@ func TestProcessesAfterWaiting(t *testing.T) {
 		_, err := s.take(t.Context(), Request{ContainerID: id, Hz: 99, Seconds: 1, Graph: perf.GraphNone})
 		done <- err
 	}()
-	if err := os.WriteFile(cgroup, []byte("0::/kubepods/podx/"+id+"\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(cgroup, []byte("0::/kubepods/podx/"+id+"\n"), 0))
 	for { // until it has been read
 		fd, err := unix.Open(cgroup, unix.O_WRONLY|unix.O_NONBLOCK, 0)
 		if errors.Is(err, unix.ENXIO) {

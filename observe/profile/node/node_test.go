@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile/node"
 	"github.com/meshtrial/meshtrial/observe/profile/perf"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const container = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -23,13 +24,9 @@ func proc(t *testing.T) string {
 	root := t.TempDir()
 	write := func(pid, cgroup, comm string) {
 		dir := filepath.Join(root, pid)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(dir, 0o755))
 		for name, text := range map[string]string{"cgroup": cgroup, "comm": comm + "\n"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 		}
 	}
 	write("1", "0::/init.scope\n", "init")
@@ -64,9 +61,7 @@ func TestServer(t *testing.T) {
 	}
 	server, err := node.New(node.Options{Control: "127.0.0.1:0", Token: "secret", ProcRoot: proc(t),
 		Tool: perf.Tool{Path: "/nonexistent/perf"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx) }()

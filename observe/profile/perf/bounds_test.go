@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/observe/profile/perf"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // perf is stopped before its file fills the disk.
@@ -24,9 +25,7 @@ func TestFileIsFull(t *testing.T) {
 	o := options(spin(t, spinner(t), time.Minute).Process.Pid)
 	o.Graph, o.Hz, o.Length = perf.GraphDwarf, 999, 30*time.Second
 	r, err := tool.Record(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !r.Full || r.Ended || r.Seconds > 25 || r.Profile.Len() == 0 || len(r.Profile.Notes) == 0 {
 		t.Errorf("full %v, ended %v, after %.1f s, notes %q", r.Full, r.Ended, r.Seconds, r.Profile.Notes)
 	}
@@ -61,20 +60,14 @@ func TestEndsByItself(t *testing.T) {
 	args[at+1] = "1" // rather than half a minute more than the profile's length
 	cmd := exec.Command("perf", args...)
 	control, kept, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer control.Close()
 	ackOut, ackIn, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer ackOut.Close()
 	defer ackIn.Close()
 	cmd.ExtraFiles = []*os.File{control, ackIn}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	if _, err := kept.WriteString("enable\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -100,16 +93,10 @@ func TestSweep(t *testing.T) {
 	old := time.Now().Add(-3 * time.Hour)
 	make1 := func(name string, dir, data time.Time) string {
 		path := filepath.Join(tool.Temp, name)
-		if err := os.Mkdir(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(path, 0o700))
 		file := filepath.Join(path, "perf.data")
-		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(os.Chtimes(file, data, data), os.Chtimes(path, dir, dir)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte("x"), 0o600))
+		must.OK(t, errors.Join(os.Chtimes(file, data, data), os.Chtimes(path, dir, dir)))
 		return path
 	}
 	left := make1("meshtrial-profile-1", old, old)
@@ -118,9 +105,7 @@ func TestSweep(t *testing.T) {
 		make1("meshtrial-profile-3", time.Now(), old),
 		make1("another", old, old),
 	}
-	if err := os.Symlink(kept[2], filepath.Join(tool.Temp, "meshtrial-profile-4")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(kept[2], filepath.Join(tool.Temp, "meshtrial-profile-4")))
 	o := perf.Options{PIDs: []int{os.Getpid()}, Hz: 10, Length: 10 * time.Millisecond, Graph: perf.GraphNone}
 	if _, err := tool.Record(t.Context(), o); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/profile/perf"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // nobody is a user without rights.
@@ -38,22 +39,14 @@ func TestForbidden(t *testing.T) {
 	needPerf(t)
 	// The test's own program may lie where others cannot look.
 	self, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer self.Close()
 	dir := t.TempDir()
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)))
 	program, err := os.OpenFile(filepath.Join(dir, "test"), os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, err = io.Copy(program, self)
-	if err := errors.Join(err, program.Chmod(0o755), program.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, program.Chmod(0o755), program.Close()))
 	cmd := exec.Command(program.Name(), "-test.run=^TestForbidden$", "-test.v")
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), forbiddenPID+"="+strconv.Itoa(os.Getpid()))

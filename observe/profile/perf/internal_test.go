@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,13 +18,9 @@ func TestOnlyPlainFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	root, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer root.Close()
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Mkfifo(pipe, 0o600))
 	watch, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
 		t.Skip(err)
@@ -54,27 +51,19 @@ func TestInRoot(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, d := range []string{"opt/real", "usr/bin"} {
-		if err := os.MkdirAll(filepath.Join(in, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(in, d), 0o755))
 	}
 	for _, f := range []string{filepath.Join(in, "opt/real/perf"), outside} {
-		if err := os.WriteFile(f, self, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(f, self, 0o755))
 	}
 	for name, to := range map[string]string{
 		"usr/bin/perf": "/etc/perf", "etc": "/opt", "opt/perf": "real/../../../../opt/real/perf",
 		"climbs": "../outside", "absolute": outside, "circle": "/circle", "directory": "/opt",
 	} {
-		if err := os.Symlink(to, filepath.Join(in, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(to, filepath.Join(in, name)))
 	}
 	root, err := os.Open(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer root.Close()
 	for name, ok := range map[string]bool{
 		"/usr/bin/perf": true, "/../../opt/real/perf": true, "/climbs": false, "/absolute": false, "/circle": false,

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/observe/profile/perf"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // spin starts the program at path, which spins.
@@ -22,12 +23,8 @@ func spin(t *testing.T, path string, length time.Duration) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(path, length.String())
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
 	_, err = out.Read(make([]byte, 16))
 	ended := make(chan struct{})
 	go func() { // nobody else waits for it, and reads of the pipe are over
@@ -38,9 +35,7 @@ func spin(t *testing.T, path string, length time.Duration) *exec.Cmd {
 		_ = cmd.Process.Kill()
 		<-ended
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return cmd
 }
 
@@ -64,9 +59,7 @@ func needPerf(t *testing.T) perf.Tool {
 	if errors.Is(err, perf.ErrMissing) || errors.Is(err, perf.ErrForbidden) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return tool
 }
 
@@ -81,9 +74,7 @@ func record(t *testing.T, tool perf.Tool, o perf.Options) perf.Recording {
 	const least, attempts = 100 * time.Millisecond, 10
 	for attempt := 1; ; attempt++ {
 		r, err := tool.Record(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ran := time.Duration(r.Profile.Total())
 		if ran >= least || attempt == attempts {
 			return r
@@ -188,12 +179,8 @@ func TestReplacedBinary(t *testing.T) {
 	tool := needPerf(t)
 	path := spinner(t)
 	cmd := spin(t, path, time.Minute)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(path))
+	must.OK(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755))
 	r := record(t, tool, options(cmd.Process.Pid))
 	trust := r.Profile.Distrust(r.Files)
 	b := r.Profile.Binaries[0]
@@ -212,9 +199,7 @@ func TestErrors(t *testing.T) {
 	refusing := filepath.Join(t.TempDir(), "perf")
 	text := "#!/bin/sh\necho 'Error:\nAccess to performance monitoring and observability operations is limited.\n" +
 		"Consider adjusting /proc/sys/kernel/perf_event_paranoid setting' >&2\nexit 255\n"
-	if err := os.WriteFile(refusing, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(refusing, []byte(text), 0o755))
 	_, err = perf.Tool{Path: refusing}.Record(t.Context(), o)
 	if !errors.Is(err, perf.ErrForbidden) || errs.Hint(err) == "" {
 		t.Errorf("forbidden: %v, hint %q", err, errs.Hint(err))
@@ -252,14 +237,10 @@ func TestErrors(t *testing.T) {
 func TestReadFile(t *testing.T) {
 	tool := needPerf(t)
 	whole, err := os.ReadFile("testdata/small.perf.data")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	write := func(data []byte) string {
 		path := filepath.Join(t.TempDir(), "-x perf.data")
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, data, 0o644))
 		return path
 	}
 	p, _, err := tool.ReadFile(t.Context(), write(whole))
