@@ -191,7 +191,7 @@ func deploys(p *study.Plan, cells []plannedCell) (text, time string) {
 		if least < most {
 			services = fmt.Sprintf("%d to %d", least, most)
 		}
-		return fmt.Sprintf("pods of a trial: %s, %s of services", words.Plural(p.Study.Scenario.Clients, "client"), services), "starting pods included"
+		return fmt.Sprintf("pods of a trial: %s, %s of services", words.Plural(study.ScenarioIn(p.Study).Clients, "client"), services), "starting pods included"
 	}
 	return "", "without starting pods"
 }
@@ -251,7 +251,7 @@ func plannedCells(p *study.Plan) (out []plannedCell, err error) {
 			one.Deploys = &plannedControl{Proxies: l.Proxies, Gateways: l.Gateways, Ztunnels: l.Ztunnels, RealPods: l.RealPods,
 				Services: l.Services, Istiod: l.IstiodReplicas, Installed: cell[study.FactorIstiodReplicas] == study.LevelInstalled, Restarts: one.Trials}
 		case study.Resilience:
-			c := p.Study.Scenario
+			c := study.ScenarioIn(p.Study)
 			one.Mesh, one.Clients, one.ServicePods = cell[study.FactorMesh], c.Clients, c.In(cell).Graph.Pods()
 			if len(p.Study.Assert) > 0 { // else nothing could fail
 				one.Expected = p.Study.Expected(cell)

@@ -12,6 +12,7 @@ import (
 type Schedstat struct {
 	RunNS  uint64 // on a CPU
 	WaitNS uint64 // ready, waiting for one
+	Slices uint64 // times it got one
 }
 
 // ParseSchedstat parses a schedstat file. Kernels without the accounting of
@@ -22,7 +23,7 @@ func ParseSchedstat(data []byte) (Schedstat, error) {
 		return Schedstat{}, fmt.Errorf("schedstat: %d numbers, want 3", len(fields))
 	}
 	var s Schedstat
-	for i, into := range []*uint64{&s.RunNS, &s.WaitNS} {
+	for i, into := range []*uint64{&s.RunNS, &s.WaitNS, &s.Slices} {
 		var err error
 		if *into, err = strconv.ParseUint(fields[i], 10, 64); err != nil {
 			return Schedstat{}, fmt.Errorf("schedstat: %w", err)

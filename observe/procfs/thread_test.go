@@ -8,10 +8,10 @@ func TestParseSchedstat(t *testing.T) {
 		want Schedstat
 		ok   bool
 	}{
-		{"211764 510217 7\n", Schedstat{211764, 510217}, true},
+		{"211764 510217 7\n", Schedstat{211764, 510217, 7}, true},
 		{"0 0 0", Schedstat{}, true},
 		{"1 2", Schedstat{}, false},
-		{"1 -2 3\n", Schedstat{}, false},
+		{"1 2 -3\n", Schedstat{}, false},
 		{"", Schedstat{}, false},
 	} {
 		got, err := ParseSchedstat([]byte(c.text))

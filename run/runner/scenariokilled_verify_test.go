@@ -5,7 +5,6 @@ package runner_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
