@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat/money"
 	"github.com/meshtrial/meshtrial/study"
@@ -22,7 +23,7 @@ func TestFindingsHaveSources(t *testing.T) {
 		switch p {
 		case study.ControlPlane:
 			s.Control = &study.Control{Traffic: &study.Traffic{}}
-		case study.Resilience:
+		case resilience.Kind:
 			continue // proved where it lives
 		}
 		var computed []string

@@ -5,6 +5,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/local"
@@ -53,8 +54,8 @@ func envoyVersions(plan *study.Plan) []string {
 			versions = append(versions, v)
 		}
 	}
-	if plan.Study.Kind == study.Resilience {
-		for _, step := range study.ScenarioIn(plan.Study).Timeline.Steps {
+	if plan.Study.Kind == resilience.Kind {
+		for _, step := range resilience.Of(plan.Study).Timeline.Steps {
 			if r, ok := step.Action.(*fault.Restart); ok && r.Proxy != "" {
 				versions = append(versions, r.Proxy)
 			}
@@ -103,7 +104,7 @@ func ambientHint(kind study.Kind) string {
 	switch kind {
 	case study.DataPlane:
 		return "leave it out, or --set sidecars=[none,both,ambient]"
-	case study.Resilience:
+	case resilience.Kind:
 		return "leave it out, or --set sidecars=[both,ambient]"
 	}
 	return "leave it out"
@@ -115,7 +116,7 @@ func linkerdHint(kind study.Kind) string {
 	switch kind {
 	case study.DataPlane:
 		return "leave it out, or --set mesh=linkerd --set sidecars=[none,both]"
-	case study.Resilience:
+	case resilience.Kind:
 		return "leave it out, or --set mesh=[none,istio,linkerd]"
 	}
 	return "leave it out"

@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/rights"
@@ -110,11 +111,11 @@ const kindDetached = "detached"
 
 // ofRevisions says that steps of a plan are about several revisions.
 func ofRevisions(plan *study.Plan) bool {
-	if study.ScenarioIn(plan.Study) == nil {
+	if resilience.Of(plan.Study) == nil {
 		return false
 	}
-	up, _ := study.ScenarioIn(plan.Study).Timeline.Revisions()
-	return len(up) > 0 || study.ScenarioIn(plan.Study).Timeline.Moves()
+	up, _ := resilience.Of(plan.Study).Timeline.Revisions()
+	return len(up) > 0 || resilience.Of(plan.Study).Timeline.Moves()
 }
 
 // missingRevisions are the revisions that steps bring up and that are not there yet. An
@@ -124,7 +125,7 @@ func missingRevisions(ctx context.Context, kube kubernetes.Interface, objects dy
 	if _, err := m.Plane(ctx, kube, ""); err != nil {
 		return nil, err
 	}
-	up, to := study.ScenarioIn(plan.Study).Timeline.Revisions()
+	up, to := resilience.Of(plan.Study).Timeline.Revisions()
 	var missing []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(up, to)))) {
 		there, has, err := istio.Revisions(ctx, kube, name)

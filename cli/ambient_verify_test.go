@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/thread"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
@@ -413,6 +414,6 @@ func TestAmbientGraph(t *testing.T) {
 	if carried != 4 {
 		t.Errorf("%d trials through ztunnel", carried)
 	}
-	found(t, run, study.Ambient, "cpu_"+record.PartNode, "memory_"+record.PartNode, "memory_"+record.PartNodeAgent, study.FindingProxyRequest)
+	found(t, run, study.Ambient, "cpu_"+record.PartNode, "memory_"+record.PartNode, "memory_"+record.PartNodeAgent, resilience.FindingProxyRequest)
 	found(t, run, study.Waypoint, "cpu_"+record.PartWaypoint, "memory_"+record.PartWaypoint)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/app"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
@@ -85,7 +86,7 @@ func writeCells(w io.Writer, p *study.Plan, cells []plannedCell) {
 			head = append(head, "simulated ztunnels")
 		}
 		head = append(head, "real pods", "services", "istiod pods")
-	case study.Resilience:
+	case resilience.Kind:
 		head = append(head, "mesh", "expected")
 	}
 	fmt.Fprintln(w, strings.Join(head, "\t"))
@@ -109,7 +110,7 @@ func writeCells(w io.Writer, p *study.Plan, cells []plannedCell) {
 				row = append(row, strconv.Itoa(d.Ztunnels))
 			}
 			row = append(row, strconv.Itoa(d.RealPods), strconv.Itoa(d.Services), c.Cell[study.FactorIstiodReplicas]) // or as installed
-		case study.Resilience:
+		case resilience.Kind:
 			row = append(row, c.Mesh, cmp.Or(c.Expected, "-"))
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
@@ -182,7 +183,7 @@ func deploys(p *study.Plan, cells []plannedCell) (text, time string) {
 			text += fmt.Sprintf("; istiod restarts before each trial, %s per block", words.Plural(p.Estimate().Trials, "time"))
 		}
 		return text, "without making the simulated pods"
-	case study.Resilience:
+	case resilience.Kind:
 		least, most := math.MaxInt, 0
 		for _, c := range cells {
 			least, most = min(least, c.ServicePods), max(most, c.ServicePods)
@@ -191,7 +192,7 @@ func deploys(p *study.Plan, cells []plannedCell) (text, time string) {
 		if least < most {
 			services = fmt.Sprintf("%d to %d", least, most)
 		}
-		return fmt.Sprintf("pods of a trial: %s, %s of services", words.Plural(study.ScenarioIn(p.Study).Clients, "client"), services), "starting pods included"
+		return fmt.Sprintf("pods of a trial: %s, %s of services", words.Plural(resilience.Of(p.Study).Clients, "client"), services), "starting pods included"
 	}
 	return "", "without starting pods"
 }
@@ -250,11 +251,11 @@ func plannedCells(p *study.Plan) (out []plannedCell, err error) {
 			}
 			one.Deploys = &plannedControl{Proxies: l.Proxies, Gateways: l.Gateways, Ztunnels: l.Ztunnels, RealPods: l.RealPods,
 				Services: l.Services, Istiod: l.IstiodReplicas, Installed: cell[study.FactorIstiodReplicas] == study.LevelInstalled, Restarts: one.Trials}
-		case study.Resilience:
-			c := study.ScenarioIn(p.Study)
+		case resilience.Kind:
+			c := resilience.Of(p.Study)
 			one.Mesh, one.Clients, one.ServicePods = cell[study.FactorMesh], c.Clients, c.In(cell).Graph.Pods()
 			if len(p.Study.Assert) > 0 { // else nothing could fail
-				one.Expected = p.Study.Expected(cell)
+				one.Expected = resilience.Expected(p.Study, cell)
 			}
 		}
 		out = append(out, one)

@@ -3,7 +3,8 @@ package kinds
 import (
 	controlplane "github.com/meshtrial/meshtrial/kinds/controlplane/trial"
 	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
-	resilience "github.com/meshtrial/meshtrial/kinds/resilience/trial"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
+	restrial "github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -13,8 +14,8 @@ import (
 // its place in the study.
 func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 	switch {
-	case plan.Study.Kind == study.Resilience:
-		return resilience.Asks(plan, name)
+	case plan.Study.Kind == resilience.Kind:
+		return restrial.Asks(plan, name)
 	case plan.Study.Mesh != name:
 		return mesh.Asked{}, nil
 	case plan.Study.Kind == study.ControlPlane:

@@ -11,8 +11,9 @@ import (
 	datasections "github.com/meshtrial/meshtrial/kinds/dataplane/sections"
 	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
 	dataverdict "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	ressections "github.com/meshtrial/meshtrial/kinds/resilience/sections"
-	resilience "github.com/meshtrial/meshtrial/kinds/resilience/trial"
+	restrial "github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	resverdict "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -36,7 +37,7 @@ type Kind struct {
 
 var table = []Kind{
 	{study.ControlPlane, controlplane.Kind, controlverdict.Judge, controlverdict.Limits, controlsections.Kind, nil},
-	{study.Resilience, resilience.Kind, resverdict.Judge, resverdict.Limits, ressections.Kind, nil},
+	{resilience.Kind, restrial.Kind, resverdict.Judge, resverdict.Limits, ressections.Kind, nil},
 	{study.DataPlane, dataplane.Kind, dataverdict.Judge, dataverdict.Limits, datasections.Kind, nil},
 }
 

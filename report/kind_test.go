@@ -4,13 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
 )
 
 func TestWordsOfFindings(t *testing.T) {
-	kinds := Kinds{{Findings: study.ControlPlane.Findings()}, {Findings: study.Resilience.Findings()}, {Findings: study.DataPlane.Findings()}}
+	kinds := Kinds{{Findings: study.ControlPlane.Findings()}, {Findings: resilience.Kind.Findings()}, {Findings: study.DataPlane.Findings()}}
 	for name, want := range map[string]string{
 		"latency_p999_overhead": "latency p99.9 overhead", "cpu_client_proxy_per_request": "CPU client proxy per request",
 		"istiod_cpu_per_change": "istiod CPU per change", "error_share": "share of requests that failed", "unheard_of": "unheard of",

@@ -14,15 +14,15 @@ import (
 // read, its mistakes have places, and what belongs to others is refused.
 func TestAddedKind(t *testing.T) {
 	const noise Kind = "noise"
-	where := choice("where", ScopeLoad, "here", "Where.", "here", "there")
+	where := Choice("where", ScopeLoad, "here", "Where.", "here", "there")
 	where.Kind = noise
 	AddKind(noise, Spec{
 		About: "noise", Example: "spin: 1", Measures: []string{"busy"},
 		Factors:  []Factor{NewInteger(noise, "spin", "threads", "0", "Threads that spin.", 0, 8), where},
 		Findings: finding.NewTable([]finding.Def{{Name: "busy", Unit: finding.UnitRatio, Doc: "Busy.", Probe: "busy", Section: finding.SectionOther}}),
-		check: func(d *decoder, s *Study) {
+		Check: func(d *Decoder, s *Study) {
 			if s.Blocks.Min < 2 {
-				d.fail(d.pos("kind"), CodeConflict, "", "one block says nothing")
+				d.Fail(d.Pos("kind"), CodeConflict, "", "one block says nothing")
 			}
 		},
 		Trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) { return s.Window, s.Window },

@@ -149,17 +149,17 @@ func (b *Bill) baseline() string {
 }
 
 // resolveBill makes the bill's variants.
-func (d *decoder) resolveBill(s *Study) {
+func (d *Decoder) resolveBill(s *Study) {
 	b := s.Bill
 	if b == nil {
 		return
 	}
 	if len(s.Variants) > 0 {
-		d.fail(d.pos("variants"), CodeConflict, "leave it out, or the bill", "the bill makes this study's variants")
+		d.Fail(d.Pos("variants"), CodeConflict, "leave it out, or the bill", "the bill makes this study's variants")
 		return
 	}
 	if _, chosen := s.Settings[FactorVariant]; chosen {
-		d.fail(d.pos("settings", FactorVariant), CodeConflict, "leave it out", "a bill needs all its cells, as prices are differences between them")
+		d.Fail(d.Pos("settings", FactorVariant), CodeConflict, "leave it out", "a bill needs all its cells, as prices are differences between them")
 		return
 	}
 	if len(b.Together) == 0 {
@@ -168,41 +168,41 @@ func (d *decoder) resolveBill(s *Study) {
 		}
 	}
 	d.checkBill(s)
-	if len(d.errs) > 0 {
+	if len(d.Errs) > 0 {
 		return
 	}
 	s.Variants = s.billVariants()
-	for i, name := range s.varied(FactorVariant) {
+	for i, name := range s.Varied(FactorVariant) {
 		if _, ok := s.variantLevels(name); !ok {
-			d.fail(d.pos("factors", FactorVariant, i), CodeUnknown, "leave it out", "the bill makes no variant %s: it is that of other parts, or another direction's", name)
+			d.Fail(d.Pos("factors", FactorVariant, i), CodeUnknown, "leave it out", "the bill makes no variant %s: it is that of other parts, or another direction's", name)
 		}
 	}
 }
 
 // checkBill finds parts that are none, and such as cannot be on together.
-func (d *decoder) checkBill(s *Study) {
+func (d *Decoder) checkBill(s *Study) {
 	b := s.Bill
 	names := make([]string, len(b.Parts))
 	for i, p := range b.Parts {
 		names[i] = p.Name
 		if changesNothing(s, p) {
-			d.fail(d.pos("bill", "parts", p.Name), CodeConflict, "give it a level that the base does not have", "part %s changes nothing", p.Name)
+			d.Fail(d.Pos("bill", "parts", p.Name), CodeConflict, "give it a level that the base does not have", "part %s changes nothing", p.Name)
 		}
 		for _, earlier := range b.Parts[:i] {
 			if earlier.Levels.Key() == p.Levels.Key() {
-				d.fail(d.pos("bill", "parts", p.Name), CodeDuplicate, "leave one of them out", "parts %s and %s are the same", earlier.Name, p.Name)
+				d.Fail(d.Pos("bill", "parts", p.Name), CodeDuplicate, "leave one of them out", "parts %s and %s are the same", earlier.Name, p.Name)
 			}
 		}
 	}
 	setBy := map[string]string{}
 	for i, name := range b.Together {
-		at := d.pos("bill", "together", i)
+		at := d.Pos("bill", "together", i)
 		if !has(names, name) {
-			d.fail(at, CodeUnknown, errs.Suggest(name, names), "together names no part of the bill: %q", clip(name, 40))
+			d.Fail(at, CodeUnknown, errs.Suggest(name, names), "together names no part of the bill: %q", Clip(name, 40))
 			continue
 		}
 		if slices.Contains(b.Together[:i], name) {
-			d.fail(at, CodeDuplicate, "leave one out", "together names %s twice", name)
+			d.Fail(at, CodeDuplicate, "leave one out", "together names %s twice", name)
 			continue
 		}
 		levels := b.part(name)
@@ -212,7 +212,7 @@ func (d *decoder) checkBill(s *Study) {
 				continue
 			}
 			if other, taken := setBy[f.Name]; taken && b.part(other)[f.Name] != level {
-				d.fail(d.pos("bill", "parts", name, f.Name), CodeConflict, "name in bill.together the parts that can be on at once, as together: ["+other+", ...]",
+				d.Fail(d.Pos("bill", "parts", name, f.Name), CodeConflict, "name in bill.together the parts that can be on at once, as together: ["+other+", ...]",
 					"parts %s and %s cannot be on together: %s is %s in the one and %s in the other", other, name, f.Name, b.part(other)[f.Name], level)
 			} else {
 				setBy[f.Name] = name
@@ -222,36 +222,36 @@ func (d *decoder) checkBill(s *Study) {
 	if b.Removes() {
 		for _, name := range names {
 			if !has(b.Together, name) && b.Direct == DirectRemove {
-				d.fail(d.pos("bill", "parts", name), CodeConflict, "add it to together, leave it out, or set direct: both", "part %s cannot be removed: it is not in together", name)
+				d.Fail(d.Pos("bill", "parts", name), CodeConflict, "add it to together, leave it out, or set direct: both", "part %s cannot be removed: it is not in together", name)
 			}
 		}
 		if len(b.Together) < 2 {
-			d.fail(d.pos("bill", "direct"), CodeConflict, "leave direct out", "with a single part, removing it says the same as adding it")
+			d.Fail(d.Pos("bill", "direct"), CodeConflict, "leave direct out", "with a single part, removing it says the same as adding it")
 		}
 	}
 	for _, v := range s.billVariants() {
 		for factor := range additive {
 			f, _ := DataPlane.Factor(factor)
 			if level, ok := v.Levels[factor]; ok {
-				if _, c := f.parse(level); c != nil {
-					at := d.pos("bill", "parts", v.Name, factor)
+				if _, c := f.Parse(level); c != nil {
+					at := d.Pos("bill", "parts", v.Name, factor)
 					if v.Name == BillTogether {
-						at = d.pos("bill", "together")
+						at = d.Pos("bill", "together")
 					}
-					d.fail(at, c.Code, "name in bill.together the parts that can be on at once", "%s: %s: %s", v.Name, factor, c.Msg)
+					d.Fail(at, c.Code, "name in bill.together the parts that can be on at once", "%s: %s: %s", v.Name, factor, c.Msg)
 					return
 				}
 			}
 		}
 	}
 	if !s.Measured(MeasureCPU) {
-		d.fail(d.pos("measures"), CodeConflict, "add cpu", "a bill is about CPU, which is not measured")
+		d.Fail(d.Pos("measures"), CodeConflict, "add cpu", "a bill is about CPU, which is not measured")
 	}
 }
 
 // checkBillCells finds cells of which two variants come to the same: a price
 // would be that of nothing, and told as one.
-func (d *decoder) checkBillCells(p *Plan) {
+func (d *Decoder) checkBillCells(p *Plan) {
 	if p.Study.Bill == nil {
 		return
 	}
@@ -264,15 +264,15 @@ func (d *decoder) checkBillCells(p *Plan) {
 			variants[rest.Key()] = name
 			continue
 		}
-		at := d.pos("bill", "parts", name)
+		at := d.Pos("bill", "parts", name)
 		if p.Study.Bill.part(name) == nil {
-			at = d.pos("bill", "parts", other)
+			at = d.Pos("bill", "parts", other)
 		}
 		where := ""
 		if of := p.Short(rest); len(of) > 0 {
 			where = " where " + of.Key()
 		}
-		d.fail(at, CodeDuplicate, "it takes a sidecar that has the part: exclude cells without one, or leave the part out",
+		d.Fail(at, CodeDuplicate, "it takes a sidecar that has the part: exclude cells without one, or leave the part out",
 			"%s and %s are the same%s", other, name, where)
 		return
 	}
@@ -297,69 +297,69 @@ func changesNothing(s *Study, p NamedLevels) bool {
 }
 
 // billNames are the variants that a file's bill makes.
-func billNames(bill *node) []string {
+func billNames(bill *Node) []string {
 	out := []string{BillBase, BillTogether}
-	if parts := bill.get("parts"); parts != nil && parts.kind == mapping {
-		for _, k := range parts.keys {
-			out = append(out, k.name, billWithout+k.name)
+	if parts := bill.Get("parts"); parts != nil && parts.Kind == Mapping {
+		for _, k := range parts.Keys {
+			out = append(out, k.Name, billWithout+k.Name)
 		}
 	}
 	return out
 }
 
 // billSection is the section bill.
-func billSection(to **Bill) value {
+func billSection(to **Bill) Value {
 	return statedValue[Bill]{to, func() Bill { return Bill{Direct: DirectAdd, Base: record.Cell{}} }, billFields}
 }
 
-func billFields(b *Bill) object {
-	return object{name: "bill", fields: []field{
-		{name: "base", doc: "Levels over the settings in every cell of the bill.", value: cellValue{to: &b.Base, name: "base", empty: true}},
-		{name: "parts", required: true, doc: "Parts to price: names, each with the levels that it changes.", value: partsValue{&b.Parts}},
-		{name: "together", doc: "The parts that are on in the cell with all parts; every part if left out.", value: listValue[string]{to: &b.Together, least: 1, flow: true,
-			element: func(s *string) value {
-				return textValue{to: s, pattern: reName, noun: "part", hint: "use the name of a part"}
+func billFields(b *Bill) Object {
+	return Object{Name: "bill", Fields: []Field{
+		{Name: "base", Doc: "Levels over the settings in every cell of the bill.", Value: cellValue{to: &b.Base, name: "base", empty: true}},
+		{Name: "parts", Required: true, Doc: "Parts to price: names, each with the levels that it changes.", Value: partsValue{&b.Parts}},
+		{Name: "together", Doc: "The parts that are on in the cell with all parts; every part if left out.", Value: ListValue[string]{To: &b.Together, least: 1, flow: true,
+			Element: func(s *string) Value {
+				return TextValue{To: s, Pattern: NamePattern, Noun: "part", Hint: "use the name of a part"}
 			}}},
-		{name: "direct", doc: "add: each part added to the base; remove: each part removed from all together, which alone shows what removing it saves; both.",
-			value: textValue{to: &b.Direct, oneOf: []string{DirectAdd, DirectRemove, DirectBoth}}},
+		{Name: "direct", Doc: "add: each part added to the base; remove: each part removed from all together, which alone shows what removing it saves; both.",
+			Value: TextValue{To: &b.Direct, OneOf: []string{DirectAdd, DirectRemove, DirectBoth}}},
 	}}
 }
 
 // partsValue is the mapping of a bill's parts to their levels.
 type partsValue struct{ to *[]NamedLevels }
 
-func (v partsValue) decode(d *decoder, n *node) {
+func (v partsValue) Decode(d *Decoder, n *Node) {
 	const hint = "as {access-log: {telemetry: access-log-text}}"
-	if n.kind != mapping {
-		d.fail(n.pos, CodeType, hint, "parts maps names to levels; this is %s", n.what())
+	if n.Kind != Mapping {
+		d.Fail(n.Pos, CodeType, hint, "parts maps names to levels; this is %s", n.What())
 		return
 	}
-	if len(n.keys) == 0 {
-		d.fail(n.pos, CodeMissing, hint, "parts is empty")
+	if len(n.Keys) == 0 {
+		d.Fail(n.Pos, CodeMissing, hint, "parts is empty")
 		return
 	}
-	for i, k := range n.keys {
-		one := NamedLevels{Name: k.name}
+	for i, k := range n.Keys {
+		one := NamedLevels{Name: k.Name}
 		switch {
-		case !reName.MatchString(k.name):
-			d.fail(k.pos, CodeInvalid, nameHint+", as access-log", "invalid part name %q", clip(k.name, 40))
+		case !NamePattern.MatchString(k.Name):
+			d.Fail(k.Pos, CodeInvalid, NameHint+", as access-log", "invalid part name %q", Clip(k.Name, 40))
 			continue
-		case k.name == BillBase, k.name == BillTogether, strings.HasPrefix(k.name, billWithout):
-			d.fail(k.pos, CodeConflict, "another name", "%s is a name that the bill itself gives", clip(k.name, 40))
+		case k.Name == BillBase, k.Name == BillTogether, strings.HasPrefix(k.Name, billWithout):
+			d.Fail(k.Pos, CodeConflict, "another name", "%s is a name that the bill itself gives", Clip(k.Name, 40))
 			continue
-		case n.values[i].kind == null:
-			d.fail(k.pos, CodeMissing, "name the levels that it changes", "part %s is empty", k.name)
+		case n.Values[i].Kind == Null:
+			d.Fail(k.Pos, CodeMissing, "name the levels that it changes", "part %s is empty", k.Name)
 			continue
 		}
-		cellValue{to: &one.Levels, name: "part " + k.name}.decode(d, n.values[i])
+		cellValue{to: &one.Levels, name: "part " + k.Name}.Decode(d, n.Values[i])
 		if _, nested := one.Levels[FactorVariant]; nested {
-			d.fail(n.values[i].pos, CodeConflict, "name factors", "a part cannot contain a variant")
+			d.Fail(n.Values[i].Pos, CodeConflict, "name factors", "a part cannot contain a variant")
 			continue
 		}
 		*v.to = append(*v.to, one)
 	}
 }
 
-func (v partsValue) encode() *node { return variantsValue{to: v.to}.encode() }
+func (v partsValue) Encode() *Node { return variantsValue{to: v.to}.Encode() }
 
-func (v partsValue) schema() *jsonschema.Schema { return variantsValue{}.schema() }
+func (v partsValue) Schema() *jsonschema.Schema { return variantsValue{}.Schema() }

@@ -22,32 +22,32 @@ func factorNames(k Kind) []string {
 }
 
 // factor finds a factor that this study can have.
-func (d *decoder) factor(k key) (Factor, bool) {
-	f, ok := d.kind.Factor(k.name)
+func (d *Decoder) factor(k key) (Factor, bool) {
+	f, ok := d.kind.Factor(k.Name)
 	if !ok {
-		f, ok = FactorByName(k.name)
+		f, ok = FactorByName(k.Name)
 	} else {
 		return f, true
 	}
 	if !ok {
-		d.fail(k.pos, CodeUnknown, errs.Suggest(k.name, factorNames(d.kind)), "unknown factor %q", clip(k.name, 40))
+		d.Fail(k.Pos, CodeUnknown, errs.Suggest(k.Name, factorNames(d.kind)), "unknown factor %q", Clip(k.Name, 40))
 		return f, false
 	}
-	return f, f.Kind == "" || !d.notHere(f.Name, only(f.Kind), k.pos)
+	return f, f.Kind == "" || !d.notHere(f.Name, only(f.Kind), k.Pos)
 }
 
 // level reads one level of a factor.
-func (d *decoder) level(f Factor, n *node) (string, bool) {
-	text, ok := d.text(n)
+func (d *Decoder) level(f Factor, n *Node) (string, bool) {
+	text, ok := d.Text(n)
 	if !ok {
 		return "", false
 	}
-	level, c := f.parse(text)
+	level, c := f.Parse(text)
 	if c != nil {
-		d.fail(n.pos, c.Code, c.Hint, "%s: %s", f.Name, c.Msg)
+		d.Fail(n.Pos, c.Code, c.Hint, "%s: %s", f.Name, c.Msg)
 		return "", false
 	}
-	if f.Name == FactorVariant && !d.knowsVariant(level, n.pos) {
+	if f.Name == FactorVariant && !d.KnowsVariant(level, n.Pos) {
 		return "", false
 	}
 	return level, true
@@ -61,51 +61,51 @@ type cellValue struct {
 	empty bool
 }
 
-func (v cellValue) decode(d *decoder, n *node) {
-	if n.kind != mapping {
-		d.fail(n.pos, CodeType, "as {"+d.kind.spec().Example+"}", "%s maps factors to levels; this is %s", v.name, n.what())
+func (v cellValue) Decode(d *Decoder, n *Node) {
+	if n.Kind != Mapping {
+		d.Fail(n.Pos, CodeType, "as {"+d.kind.spec().Example+"}", "%s maps factors to levels; this is %s", v.name, n.What())
 		return
 	}
-	if len(n.keys) == 0 && !v.empty {
-		d.fail(n.pos, CodeMissing, "as {"+d.kind.spec().Example+"}", "%s names no factor", v.name)
+	if len(n.Keys) == 0 && !v.empty {
+		d.Fail(n.Pos, CodeMissing, "as {"+d.kind.spec().Example+"}", "%s names no factor", v.name)
 		return
 	}
 	out := record.Cell{}
-	for i, k := range n.keys {
+	for i, k := range n.Keys {
 		f, ok := d.factor(k)
 		if !ok {
 			continue
 		}
-		value := n.values[i]
-		if value.kind == null {
-			d.fail(k.pos, CodeMissing, "give it a level or leave it out", "%s is empty", k.name)
+		value := n.Values[i]
+		if value.Kind == Null {
+			d.Fail(k.Pos, CodeMissing, "give it a level or leave it out", "%s is empty", k.Name)
 			continue
 		}
-		if value.kind == sequence {
-			d.fail(value.pos, CodeType, "factors that vary stand in factors", "%s takes one level of %s here", v.name, k.name)
+		if value.Kind == Sequence {
+			d.Fail(value.Pos, CodeType, "factors that vary stand in factors", "%s takes one level of %s here", v.name, k.Name)
 			continue
 		}
 		if level, ok := d.level(f, value); ok {
-			out[k.name] = level
+			out[k.Name] = level
 		}
 	}
 	*v.to = out
 }
 
-func (v cellValue) encode() *node {
-	out := &node{kind: mapping, style: styleFlow}
+func (v cellValue) Encode() *Node {
+	out := &Node{Kind: Mapping, Style: StyleFlow}
 	for _, f := range allFactors() {
 		if level, ok := (*v.to)[f.Name]; ok {
-			out.set(f.Name, Pos{}, plainNode(level))
+			out.Set(f.Name, Pos{}, PlainNode(level))
 		}
 	}
-	if len(out.keys) == 0 && !v.empty {
+	if len(out.Keys) == 0 && !v.empty {
 		return nil
 	}
 	return out
 }
 
-func (v cellValue) schema() *jsonschema.Schema {
+func (v cellValue) Schema() *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
 	for _, f := range allFactors() {
 		s.Properties.Set(f.Name, &jsonschema.Schema{Ref: "#/$defs/" + f.Name})
@@ -116,33 +116,33 @@ func (v cellValue) schema() *jsonschema.Schema {
 // factorsValue is the mapping of factors that vary to lists of levels.
 type factorsValue struct{ to *[]record.FactorLevels }
 
-func (v factorsValue) decode(d *decoder, n *node) {
-	if n.kind != mapping {
-		d.fail(n.pos, CodeType, "as {"+strings.Replace(d.kind.spec().Example, ": ", ": [", 1)+", ...]}", "factors maps factors to lists of levels; this is %s", n.what())
+func (v factorsValue) Decode(d *Decoder, n *Node) {
+	if n.Kind != Mapping {
+		d.Fail(n.Pos, CodeType, "as {"+strings.Replace(d.kind.spec().Example, ": ", ": [", 1)+", ...]}", "factors maps factors to lists of levels; this is %s", n.What())
 		return
 	}
-	for i, k := range n.keys {
+	for i, k := range n.Keys {
 		f, ok := d.factor(k)
 		if !ok {
 			continue
 		}
-		list := n.values[i]
-		if list.kind != sequence {
-			d.fail(k.pos, CodeType, "write "+k.name+": [...]; a factor with one level can stand in settings", "the levels of %s must be a list", k.name)
+		list := n.Values[i]
+		if list.Kind != Sequence {
+			d.Fail(k.Pos, CodeType, "write "+k.Name+": [...]; a factor with one level can stand in settings", "the levels of %s must be a list", k.Name)
 			continue
 		}
-		if len(list.values) == 0 {
-			d.fail(list.pos, CodeMissing, "leave the factor out, or give it levels", "%s has no levels", k.name)
+		if len(list.Values) == 0 {
+			d.Fail(list.Pos, CodeMissing, "leave the factor out, or give it levels", "%s has no levels", k.Name)
 			continue
 		}
 		seen := map[string]bool{}
-		levels := make([]string, 0, len(list.values))
-		for _, item := range list.values {
+		levels := make([]string, 0, len(list.Values))
+		for _, item := range list.Values {
 			level, ok := d.level(f, item)
 			switch {
 			case !ok:
 			case seen[level]:
-				d.fail(item.pos, CodeDuplicate, "every level is one cell already", "level %s of %s is given twice", level, k.name)
+				d.Fail(item.Pos, CodeDuplicate, "every level is one cell already", "level %s of %s is given twice", level, k.Name)
 			default:
 				seen[level] = true
 				levels = append(levels, level)
@@ -152,22 +152,22 @@ func (v factorsValue) decode(d *decoder, n *node) {
 	}
 }
 
-func (v factorsValue) encode() *node {
-	out := &node{kind: mapping}
+func (v factorsValue) Encode() *Node {
+	out := &Node{Kind: Mapping}
 	for _, f := range *v.to {
-		list := &node{kind: sequence, style: styleFlow}
+		list := &Node{Kind: Sequence, Style: StyleFlow}
 		for _, level := range f.Levels {
-			list.values = append(list.values, plainNode(level))
+			list.Values = append(list.Values, PlainNode(level))
 		}
-		out.set(f.Factor, Pos{}, list)
+		out.Set(f.Factor, Pos{}, list)
 	}
-	if len(out.keys) == 0 {
+	if len(out.Keys) == 0 {
 		return nil
 	}
 	return out
 }
 
-func (v factorsValue) schema() *jsonschema.Schema {
+func (v factorsValue) Schema() *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
 	one := uint64(1)
 	for _, f := range allFactors() {
@@ -180,29 +180,29 @@ func (v factorsValue) schema() *jsonschema.Schema {
 // headersValue is a mapping of header names to values.
 type headersValue struct{ to *map[string]string }
 
-func (v headersValue) decode(d *decoder, n *node) {
-	if n.kind != mapping {
-		d.fail(n.pos, CodeType, "as {x-user: someone}", "headers maps names to values; this is %s", n.what())
+func (v headersValue) Decode(d *Decoder, n *Node) {
+	if n.Kind != Mapping {
+		d.Fail(n.Pos, CodeType, "as {x-user: someone}", "headers maps names to values; this is %s", n.What())
 		return
 	}
 	out := map[string]string{}
-	for i, k := range n.keys {
-		text, ok := d.text(n.values[i])
+	for i, k := range n.Keys {
+		text, ok := d.Text(n.Values[i])
 		if !ok {
 			continue
 		}
-		name := textproto.CanonicalMIMEHeaderKey(k.name)
+		name := textproto.CanonicalMIMEHeaderKey(k.Name)
 		switch {
-		case !reToken.MatchString(k.name):
-			d.fail(k.pos, CodeInvalid, "use letters, digits and dashes, as x-user", "invalid header name %q", clip(k.name, 40))
+		case !reToken.MatchString(k.Name):
+			d.Fail(k.Pos, CodeInvalid, "use letters, digits and dashes, as x-user", "invalid header name %q", Clip(k.Name, 40))
 		case has([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Expect"}, name):
-			d.fail(k.pos, CodeConflict, "leave it out", "the generator sets %s itself", name)
+			d.Fail(k.Pos, CodeConflict, "leave it out", "the generator sets %s itself", name)
 		case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-			d.fail(n.values[i].pos, CodeInvalid, "", "the value of %s has a control character", k.name)
+			d.Fail(n.Values[i].Pos, CodeInvalid, "", "the value of %s has a control character", k.Name)
 		case len(text) > 8192:
-			d.fail(n.values[i].pos, CodeRange, "", "the value of %s is longer than 8192 bytes", k.name)
+			d.Fail(n.Values[i].Pos, CodeRange, "", "the value of %s is longer than 8192 bytes", k.Name)
 		case out[name] != "":
-			d.fail(k.pos, CodeDuplicate, "", "header %s is given twice", name)
+			d.Fail(k.Pos, CodeDuplicate, "", "header %s is given twice", name)
 		default:
 			out[name] = strings.TrimSpace(text)
 		}
@@ -210,7 +210,7 @@ func (v headersValue) decode(d *decoder, n *node) {
 	*v.to = out
 }
 
-func (v headersValue) encode() *node {
+func (v headersValue) Encode() *Node {
 	if len(*v.to) == 0 {
 		return nil
 	}
@@ -219,14 +219,14 @@ func (v headersValue) encode() *node {
 		names = append(names, name)
 	}
 	sort.Strings(names)
-	out := &node{kind: mapping}
+	out := &Node{Kind: Mapping}
 	for _, name := range names {
-		out.set(name, Pos{}, textNode((*v.to)[name]))
+		out.Set(name, Pos{}, TextNode((*v.to)[name]))
 	}
 	return out
 }
 
-func (v headersValue) schema() *jsonschema.Schema {
+func (v headersValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "string"}}
 }
 
@@ -234,69 +234,69 @@ func (v headersValue) schema() *jsonschema.Schema {
 // syntax is checked where it is used.
 type exprValue struct{ to *Expr }
 
-func (v exprValue) object() object {
-	return object{name: "an assertion", flow: true, fields: []field{
-		{name: "expr", required: true, doc: "CEL over one moment: error_share, rate (answered per second), requests, failed, latency_p50, latency_p90, latency_p99 and latency_max (ms; a failed request is infinitely late), answered_p50 and so on (of answered requests), of a sliding second, ready(service), ejected(service).", value: textValue{to: &v.to.Text}},
-		{name: "after", doc: "Step whose start begins the period; the start of the timeline if left out.", value: textValue{to: &v.to.After}},
-		{name: "until", doc: "Step whose start ends the period; the end of the timeline if left out.", value: textValue{to: &v.to.Until}},
-		{name: "within", doc: "Deadline for it to come true; with neither this nor for, it must hold throughout.", value: durationValue{to: &v.to.Within, high: time.Hour, omitZero: true}},
-		{name: "for", doc: "How long it must then stay true; once is enough if left out.", value: durationValue{to: &v.to.For, high: time.Hour, omitZero: true}},
+func (v exprValue) object() Object {
+	return Object{Name: "an assertion", Flow: true, Fields: []Field{
+		{Name: "expr", Required: true, Doc: "CEL over one moment: error_share, rate (answered per second), requests, failed, latency_p50, latency_p90, latency_p99 and latency_max (ms; a failed request is infinitely late), answered_p50 and so on (of answered requests), of a sliding second, ready(service), ejected(service).", Value: TextValue{To: &v.to.Text}},
+		{Name: "after", Doc: "Step whose start begins the period; the start of the timeline if left out.", Value: TextValue{To: &v.to.After}},
+		{Name: "until", Doc: "Step whose start ends the period; the end of the timeline if left out.", Value: TextValue{To: &v.to.Until}},
+		{Name: "within", Doc: "Deadline for it to come true; with neither this nor for, it must hold throughout.", Value: DurationValue{To: &v.to.Within, High: time.Hour, OmitZero: true}},
+		{Name: "for", Doc: "How long it must then stay true; once is enough if left out.", Value: DurationValue{To: &v.to.For, High: time.Hour, OmitZero: true}},
 	}}
 }
 
-func (v exprValue) decode(d *decoder, n *node) {
-	v.to.Pos = n.pos
-	if n.kind != mapping {
-		textValue{to: &v.to.Text}.decode(d, n)
+func (v exprValue) Decode(d *Decoder, n *Node) {
+	v.to.Pos = n.Pos
+	if n.Kind != Mapping {
+		TextValue{To: &v.to.Text}.Decode(d, n)
 		return
 	}
 	if !d.kind.spec().Moments {
-		d.fail(n.pos, CodeKind, "write the expression alone", "assertions about moments belong to resilience, and this study is one of %s", d.kind.About())
+		d.Fail(n.Pos, CodeKind, "write the expression alone", "assertions about moments belong to resilience, and this study is one of %s", d.kind.About())
 		return
 	}
 	v.to.Timed = true
-	v.object().decode(d, n)
+	v.object().Decode(d, n)
 }
 
-func (v exprValue) encode() *node {
+func (v exprValue) Encode() *Node {
 	if v.to.Timed {
-		return v.object().encode()
+		return v.object().Encode()
 	}
-	return textNode(v.to.Text)
+	return TextNode(v.to.Text)
 }
 
-func (v exprValue) schema() *jsonschema.Schema {
-	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, v.object().schema()}}
+func (v exprValue) Schema() *jsonschema.Schema {
+	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, v.object().Schema()}}
 }
 
 // stopValue is the stop rule, or none.
 type stopValue struct{ to **Stop }
 
-func (v stopValue) object(s *Stop) object {
-	return object{name: "stop", flow: true, fields: []field{
-		{name: "finding", required: true, doc: "The finding whose interval must become narrow enough.", value: findingValue{&s.Finding}},
-		{name: "half_width", required: true, doc: "Target half-width of the interval, as a share of the estimate.", value: ratioValue{&s.HalfWidth}},
-		{name: "of", doc: "The cells it applies to; all that are compared with a baseline if left out.", value: cellValue{to: &s.Of, name: "of"}},
+func (v stopValue) object(s *Stop) Object {
+	return Object{Name: "stop", Flow: true, Fields: []Field{
+		{Name: "finding", Required: true, Doc: "The finding whose interval must become narrow enough.", Value: findingValue{&s.Finding}},
+		{Name: "half_width", Required: true, Doc: "Target half-width of the interval, as a share of the estimate.", Value: ratioValue{&s.HalfWidth}},
+		{Name: "of", Doc: "The cells it applies to; all that are compared with a baseline if left out.", Value: cellValue{to: &s.Of, name: "of"}},
 	}}
 }
 
-func (v stopValue) decode(d *decoder, n *node) {
-	if n.kind == scalar && n.text == "none" {
+func (v stopValue) Decode(d *Decoder, n *Node) {
+	if n.Kind == scalar && n.text == "none" {
 		*v.to = nil
 		return
 	}
 	s := &Stop{}
-	v.object(s).decode(d, n)
+	v.object(s).Decode(d, n)
 	*v.to = s
 }
 
-func (v stopValue) encode() *node {
+func (v stopValue) Encode() *Node {
 	if *v.to == nil {
-		return plainNode("none")
+		return PlainNode("none")
 	}
-	return v.object(*v.to).encode()
+	return v.object(*v.to).Encode()
 }
 
-func (v stopValue) schema() *jsonschema.Schema {
-	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{v.object(&Stop{}).schema(), {Const: "none"}}}
+func (v stopValue) Schema() *jsonschema.Schema {
+	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{v.object(&Stop{}).Schema(), {Const: "none"}}}
 }

@@ -47,16 +47,16 @@ const changeRateHint = "changes per second as 0.4, ramp:FROM:TO:TIME as ramp:1:2
 func parseChangeRate(s string) (ChangeRate, *Error) {
 	kind, rest, worded := strings.Cut(s, ":")
 	rate := func(text string, least float64) (float64, *Error) {
-		v, c := number(text)
+		v, c := Number(text)
 		if c == nil && (v < least || v > maxChangeRate) {
-			c = complain(CodeRange, fmt.Sprintf("at most %d changes per second", maxChangeRate), "rate %s is out of range", clip(text, 20))
+			c = Complain(CodeRange, fmt.Sprintf("at most %d changes per second", maxChangeRate), "rate %s is out of range", Clip(text, 20))
 		}
 		return v, c
 	}
 	length := func(text string) (time.Duration, *Error) {
-		d, c := parseDuration(text)
+		d, c := ParseDuration(text)
 		if c == nil && (d <= 0 || d > maxRateTime) {
-			c = complain(CodeRange, "from above 0 to 1h", "time %s is out of range", clip(text, 20))
+			c = Complain(CodeRange, "from above 0 to 1h", "time %s is out of range", Clip(text, 20))
 		}
 		return d, c
 	}
@@ -77,7 +77,7 @@ func parseChangeRate(s string) (ChangeRate, *Error) {
 	case kind == RateRamp:
 		fields := strings.Split(rest, ":")
 		if len(fields) != 3 {
-			return fail(complain(CodeInvalid, "", "%q is no ramp", clip(s, 60)))
+			return fail(Complain(CodeInvalid, "", "%q is no ramp", Clip(s, 60)))
 		}
 		from, c := rate(fields[0], 0)
 		if c != nil {
@@ -92,7 +92,7 @@ func parseChangeRate(s string) (ChangeRate, *Error) {
 			return fail(c)
 		}
 		if from+to == 0 {
-			return fail(complain(CodeInvalid, "", "a ramp from 0 to 0 makes no change"))
+			return fail(Complain(CodeInvalid, "", "a ramp from 0 to 0 makes no change"))
 		}
 		return ChangeRate{RateRamp, []RatePart{{from, to, over}}}, nil
 	case kind == RateSteps:
@@ -101,7 +101,7 @@ func parseChangeRate(s string) (ChangeRate, *Error) {
 		for item := range strings.SplitSeq(rest, ",") {
 			text, time, ok := strings.Cut(strings.TrimSpace(item), ":")
 			if !ok {
-				return fail(complain(CodeInvalid, "", "%q is no step", clip(item, 40)))
+				return fail(Complain(CodeInvalid, "", "%q is no step", Clip(item, 40)))
 			}
 			v, c := rate(text, 0)
 			if c != nil {
@@ -112,16 +112,16 @@ func parseChangeRate(s string) (ChangeRate, *Error) {
 				return fail(c)
 			}
 			if sum += v; len(out.Parts) == maxRateParts {
-				return fail(complain(CodeLimit, "", "more than %d steps", maxRateParts))
+				return fail(Complain(CodeLimit, "", "more than %d steps", maxRateParts))
 			}
 			out.Parts = append(out.Parts, RatePart{v, v, over})
 		}
 		if sum == 0 {
-			return fail(complain(CodeInvalid, "", "every step's rate is 0"))
+			return fail(Complain(CodeInvalid, "", "every step's rate is 0"))
 		}
 		return out, nil
 	}
-	return fail(complain(CodeInvalid, "", "%q is no rate of changes", clip(s, 60)))
+	return fail(Complain(CodeInvalid, "", "%q is no rate of changes", Clip(s, 60)))
 }
 
 // String writes the rate as a level.
@@ -130,11 +130,11 @@ func (r ChangeRate) String() string {
 	switch r.Kind {
 	case RateRamp:
 		p := r.Parts[0]
-		return strings.Join([]string{RateRamp, plain(p.From), plain(p.To), formatDuration(p.For)}, ":")
+		return strings.Join([]string{RateRamp, plain(p.From), plain(p.To), FormatDuration(p.For)}, ":")
 	case RateSteps:
 		var steps []string
 		for _, p := range r.Parts {
-			steps = append(steps, plain(p.From)+":"+formatDuration(p.For))
+			steps = append(steps, plain(p.From)+":"+FormatDuration(p.For))
 		}
 		return RateSteps + ":" + strings.Join(steps, ",")
 	}
@@ -213,11 +213,11 @@ func arrivalLevel(s string) (string, *Error) {
 	case has([]string{ArrivalUniform, ArrivalPoisson, ArrivalBurst}, s):
 		return s, nil
 	case !sized:
-		return "", complain(CodeInvalid, hint, "%q is no arrival of changes", clip(s, 40))
+		return "", Complain(CodeInvalid, hint, "%q is no arrival of changes", Clip(s, 40))
 	}
 	n, c := integerLevel(1, maxChanges)(size)
 	if c != nil {
-		return "", complain(CodeInvalid, hint, "%s", c.Msg)
+		return "", Complain(CodeInvalid, hint, "%s", c.Msg)
 	}
 	return ArrivalBurst + ":" + n, nil
 }

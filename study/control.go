@@ -112,95 +112,95 @@ func defaultControl() *Control {
 	}
 }
 
-const namespaceHint = nameHint + ", as test-1"
+const NamespaceHint = NameHint + ", as test-1"
 
-func controlSection(c *Control) object {
-	return object{name: "control", fields: []field{
-		{name: "changes", doc: "Changes per trial; 10 if neither this nor duration is given.", value: changesValue{c}},
-		{name: "duration", doc: "In place of changes: how long a trial makes changes at the cell's change_rate.",
-			value: durationValue{to: &c.Duration, low: time.Second, high: time.Hour, omitZero: true}},
-		{name: "settle", doc: "Maximum wait after the last change until every proxy has all changes.",
-			value: durationValue{to: &c.Settle, low: time.Second, high: 10 * time.Minute}},
-		{name: "quiet", doc: "How long all proxies must be quiet before a trial's window begins.",
-			value: durationValue{to: &c.Quiet, low: 100 * time.Millisecond, high: time.Minute}},
-		{name: "idle", doc: "How long istiod's CPU, and with measure sidecars that of the real ones, is measured before the first change, with all proxies connected; 0 for not at all.",
-			value: durationValue{to: &c.Idle, high: 10 * time.Minute}},
-		{name: "aftermath", doc: "How long at most the factor disruption is watched: until all proxies have their configuration again or, where istiod is scaled, the whole time.",
-			value: durationValue{to: &c.Aftermath, low: time.Second, high: time.Hour}},
-		{name: "security", doc: "How simulated proxies reach istiod: mutual TLS with certificates that istiod signs for the pods' service accounts, as agents do; TLS with a token; or plain text.",
-			value: textValue{to: &c.Security, oneOf: []string{SecurityMTLS, SecurityTLS, SecurityPlaintext}}},
-		{name: "streams_per_connection", doc: "Simulated proxies per connection to istiod; 1 for one each, as real ones have. With more the simulated proxies take less memory, and istiod less memory and CPU than with real ones. With several istiods fewer share one, so that each gets its share.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
-		{name: "answer_after", doc: "Mean time a simulated proxy takes to answer a response, as Envoy takes some; part of convergence. 0: it answers at once, which costs istiod less CPU time.",
-			value: durationValue{to: &c.AnswerAfter, high: time.Second}},
-		{name: "real_endpoints", doc: "Whether real pods, like simulated ones, are endpoints of a Service: the first one of their namespace. For a pod of no Service istiod searches all EndpointSlices of its namespace at every push.",
-			value: boolValue{&c.RealEndpoints}},
-		{name: "bad_share", doc: "Share of the proxies that misbehave where factor clients is not good: the same of sidecars, gateways and ztunnels, rounded to whole proxies.", value: shareValue{&c.BadShare}},
-		{name: "namespace", doc: "Prefix of the population's namespaces: with test they are test-1, test-2 and so on, also in sidecar_hosts.",
-			value: textValue{to: &c.Namespace, pattern: reNamespaceStem, noun: "namespace", hint: nameHint + ", as test"}},
-		{name: "scope_namespace", doc: "Namespace that a Sidecar of scope namespace or workload applies to; the first of the population if left out.",
-			value: textValue{to: &c.ScopeNamespace, pattern: reLabel, noun: "namespace", hint: namespaceHint}},
-		{name: "dummies_namespace", doc: "Namespace of unused objects: one of the population, or an existing one.",
-			value: textValue{to: &c.DummiesNamespace, pattern: reLabel, noun: "namespace", hint: namespaceHint}},
-		{name: "service_entry", doc: "Shape of the unused ServiceEntries.", value: object{name: "service_entry", flow: true, fields: []field{
-			{name: "host", doc: "Their common host; each has its own if left out.",
-				value: textValue{to: &c.ServiceEntry.Host, pattern: reEntryHost, noun: "host", hint: "use a DNS name, as httpbin.org"}},
-			{name: "port", doc: "Their port (HTTP).", value: intValue{&c.ServiceEntry.Port, 1, 65535}},
-			{name: "resolution", doc: "How their addresses are resolved.", value: textValue{to: &c.ServiceEntry.Resolution,
-				oneOf: []string{ResolutionDNS, ResolutionStatic, ResolutionNone}}},
+func controlSection(c *Control) Object {
+	return Object{Name: "control", Fields: []Field{
+		{Name: "changes", Doc: "Changes per trial; 10 if neither this nor duration is given.", Value: changesValue{c}},
+		{Name: "duration", Doc: "In place of changes: how long a trial makes changes at the cell's change_rate.",
+			Value: DurationValue{To: &c.Duration, Low: time.Second, High: time.Hour, OmitZero: true}},
+		{Name: "settle", Doc: "Maximum wait after the last change until every proxy has all changes.",
+			Value: DurationValue{To: &c.Settle, Low: time.Second, High: 10 * time.Minute}},
+		{Name: "quiet", Doc: "How long all proxies must be quiet before a trial's window begins.",
+			Value: DurationValue{To: &c.Quiet, Low: 100 * time.Millisecond, High: time.Minute}},
+		{Name: "idle", Doc: "How long istiod's CPU, and with measure sidecars that of the real ones, is measured before the first change, with all proxies connected; 0 for not at all.",
+			Value: DurationValue{To: &c.Idle, High: 10 * time.Minute}},
+		{Name: "aftermath", Doc: "How long at most the factor disruption is watched: until all proxies have their configuration again or, where istiod is scaled, the whole time.",
+			Value: DurationValue{To: &c.Aftermath, Low: time.Second, High: time.Hour}},
+		{Name: "security", Doc: "How simulated proxies reach istiod: mutual TLS with certificates that istiod signs for the pods' service accounts, as agents do; TLS with a token; or plain text.",
+			Value: TextValue{To: &c.Security, OneOf: []string{SecurityMTLS, SecurityTLS, SecurityPlaintext}}},
+		{Name: "streams_per_connection", Doc: "Simulated proxies per connection to istiod; 1 for one each, as real ones have. With more the simulated proxies take less memory, and istiod less memory and CPU than with real ones. With several istiods fewer share one, so that each gets its share.", Value: IntValue{&c.StreamsPerConnection, 1, 1000}},
+		{Name: "answer_after", Doc: "Mean time a simulated proxy takes to answer a response, as Envoy takes some; part of convergence. 0: it answers at once, which costs istiod less CPU time.",
+			Value: DurationValue{To: &c.AnswerAfter, High: time.Second}},
+		{Name: "real_endpoints", Doc: "Whether real pods, like simulated ones, are endpoints of a Service: the first one of their namespace. For a pod of no Service istiod searches all EndpointSlices of its namespace at every push.",
+			Value: BoolValue{&c.RealEndpoints}},
+		{Name: "bad_share", Doc: "Share of the proxies that misbehave where factor clients is not good: the same of sidecars, gateways and ztunnels, rounded to whole proxies.", Value: shareValue{&c.BadShare}},
+		{Name: "namespace", Doc: "Prefix of the population's namespaces: with test they are test-1, test-2 and so on, also in sidecar_hosts.",
+			Value: TextValue{To: &c.Namespace, Pattern: reNamespaceStem, Noun: "namespace", Hint: NameHint + ", as test"}},
+		{Name: "scope_namespace", Doc: "Namespace that a Sidecar of scope namespace or workload applies to; the first of the population if left out.",
+			Value: TextValue{To: &c.ScopeNamespace, Pattern: LabelPattern, Noun: "namespace", Hint: NamespaceHint}},
+		{Name: "dummies_namespace", Doc: "Namespace of unused objects: one of the population, or an existing one.",
+			Value: TextValue{To: &c.DummiesNamespace, Pattern: LabelPattern, Noun: "namespace", Hint: NamespaceHint}},
+		{Name: "service_entry", Doc: "Shape of the unused ServiceEntries.", Value: Object{Name: "service_entry", Flow: true, Fields: []Field{
+			{Name: "host", Doc: "Their common host; each has its own if left out.",
+				Value: TextValue{To: &c.ServiceEntry.Host, Pattern: reEntryHost, Noun: "host", Hint: "use a DNS name, as httpbin.org"}},
+			{Name: "port", Doc: "Their port (HTTP).", Value: IntValue{&c.ServiceEntry.Port, 1, 65535}},
+			{Name: "resolution", Doc: "How their addresses are resolved.", Value: TextValue{To: &c.ServiceEntry.Resolution,
+				OneOf: []string{ResolutionDNS, ResolutionStatic, ResolutionNone}}},
 		}}},
-		{name: "soak", doc: "Whether one istiod and the real sidecars live through the whole run, which has one cell: blocks are successive windows of their life, in each of which the simulated proxies connect anew, and findings say how memory and convergence grow per hour (docs/method.md). The run takes blocks.limit, within blocks.max; margin is the growth per hour that does not matter.",
-			value: boolValue{&c.Soak}},
-		{name: "traffic", doc: "Real load through every trial, from a pod with a sidecar to a Service of real pods with sidecars; {} takes every default. Requests that go to a stale endpoint are counted.",
-			value: trafficValue{c}},
-		{name: "gateway", doc: "A real ingress gateway of the mesh, one pod, with a pod behind it: changes of kind gateway-route and httproute give it routes, and requests ask for each, from when it is due until the first good answer; {} takes every default.",
-			value: gatewayValue{c}},
-		{name: "churn_on", doc: "Whose endpoints change (endpoints-scale, endpoints-replace, rolling-restart): traffic, those of the pods that serve the traffic, the default where there is traffic; or population, those of simulated Services.",
-			value: textValue{to: &c.ChurnOn, oneOf: []string{ChurnTraffic, ChurnPopulation}}},
-		{name: "objects", doc: "Objects that configuration changes (service, virtualservice, destinationrule, gateway, serviceentry, authorizationpolicy, gateway-route, httproute) go to in turn: the first changes make them, later ones update them. 0: each change makes one of its own.",
-			value: intValue{&c.Objects, 0, 10_000}},
-		{name: "endpoints_by", doc: "Who writes the EndpointSlices where endpoints change: the cluster's controllers, as pods come and go, or the driver itself (slices), which is faster and has exact commit times.",
-			value: textValue{to: &c.EndpointsBy, oneOf: []string{EndpointsByControllers, EndpointsBySlices}}},
-		{name: "trace_file", doc: "File of recorded changes beside the study: a line each with the time and the kind of change, as `1.5s endpoints-scale` (change: trace).", value: textValue{to: &c.TraceFile}},
-		{name: "trace", doc: "Recorded changes, each as in such a file (change: trace).",
-			value: listValue[TraceChange]{to: &c.Trace, least: 1, element: func(t *TraceChange) value { return traceValue{t} }}},
+		{Name: "soak", Doc: "Whether one istiod and the real sidecars live through the whole run, which has one cell: blocks are successive windows of their life, in each of which the simulated proxies connect anew, and findings say how memory and convergence grow per hour (docs/method.md). The run takes blocks.limit, within blocks.max; margin is the growth per hour that does not matter.",
+			Value: BoolValue{&c.Soak}},
+		{Name: "traffic", Doc: "Real load through every trial, from a pod with a sidecar to a Service of real pods with sidecars; {} takes every default. Requests that go to a stale endpoint are counted.",
+			Value: trafficValue{c}},
+		{Name: "gateway", Doc: "A real ingress gateway of the mesh, one pod, with a pod behind it: changes of kind gateway-route and httproute give it routes, and requests ask for each, from when it is due until the first good answer; {} takes every default.",
+			Value: gatewayValue{c}},
+		{Name: "churn_on", Doc: "Whose endpoints change (endpoints-scale, endpoints-replace, rolling-restart): traffic, those of the pods that serve the traffic, the default where there is traffic; or population, those of simulated Services.",
+			Value: TextValue{To: &c.ChurnOn, OneOf: []string{ChurnTraffic, ChurnPopulation}}},
+		{Name: "objects", Doc: "Objects that configuration changes (service, virtualservice, destinationrule, gateway, serviceentry, authorizationpolicy, gateway-route, httproute) go to in turn: the first changes make them, later ones update them. 0: each change makes one of its own.",
+			Value: IntValue{&c.Objects, 0, 10_000}},
+		{Name: "endpoints_by", Doc: "Who writes the EndpointSlices where endpoints change: the cluster's controllers, as pods come and go, or the driver itself (slices), which is faster and has exact commit times.",
+			Value: TextValue{To: &c.EndpointsBy, OneOf: []string{EndpointsByControllers, EndpointsBySlices}}},
+		{Name: "trace_file", Doc: "File of recorded changes beside the study: a line each with the time and the kind of change, as `1.5s endpoints-scale` (change: trace).", Value: TextValue{To: &c.TraceFile}},
+		{Name: "trace", Doc: "Recorded changes, each as in such a file (change: trace).",
+			Value: ListValue[TraceChange]{To: &c.Trace, least: 1, Element: func(t *TraceChange) Value { return traceValue{t} }}},
 	}}
 }
 
 // changesValue is the count of changes; 0 stands for a duration instead.
 type changesValue struct{ c *Control }
 
-func (v changesValue) inner() intValue { return intValue{&v.c.Changes, 1, 40_000} }
+func (v changesValue) inner() IntValue { return IntValue{&v.c.Changes, 1, 40_000} }
 
-func (v changesValue) decode(d *decoder, n *node) { v.inner().decode(d, n) }
+func (v changesValue) Decode(d *Decoder, n *Node) { v.inner().Decode(d, n) }
 
-func (v changesValue) encode() *node {
+func (v changesValue) Encode() *Node {
 	if v.c.Changes == 0 {
 		return nil
 	}
-	return v.inner().encode()
+	return v.inner().Encode()
 }
 
-func (v changesValue) schema() *jsonschema.Schema { return v.inner().schema() }
+func (v changesValue) Schema() *jsonschema.Schema { return v.inner().Schema() }
 
 // shareValue is a percentage from above 0 to 100.
 type shareValue struct{ to *Ratio }
 
-func (v shareValue) decode(d *decoder, n *node) {
-	before := len(d.errs)
-	ratioValue(v).decode(d, n)
-	if len(d.errs) == before && *v.to > 1 {
-		d.fail(n.pos, CodeRange, "", "%s is more than all", v.to)
+func (v shareValue) Decode(d *Decoder, n *Node) {
+	before := len(d.Errs)
+	ratioValue(v).Decode(d, n)
+	if len(d.Errs) == before && *v.to > 1 {
+		d.Fail(n.Pos, CodeRange, "", "%s is more than all", v.to)
 	}
 }
 
-func (v shareValue) encode() *node { return ratioValue(v).encode() }
+func (v shareValue) Encode() *Node { return ratioValue(v).Encode() }
 
-func (v shareValue) schema() *jsonschema.Schema { return ratioValue(v).schema() }
+func (v shareValue) Schema() *jsonschema.Schema { return ratioValue(v).Schema() }
 
 // controlValue is the section control; a study without it has none.
 type controlValue struct{ s *Study }
 
-func (v controlValue) section() object {
+func (v controlValue) section() Object {
 	c := v.s.Control
 	if c == nil {
 		c = defaultControl()
@@ -208,44 +208,44 @@ func (v controlValue) section() object {
 	return controlSection(c)
 }
 
-func (v controlValue) decode(d *decoder, n *node) {
+func (v controlValue) Decode(d *Decoder, n *Node) {
 	v.s.Control = defaultControl()
-	v.section().decode(d, n)
-	if n.kind == mapping && n.get("duration") != nil && n.get("changes") == nil {
+	v.section().Decode(d, n)
+	if n.Kind == Mapping && n.Get("duration") != nil && n.Get("changes") == nil {
 		v.s.Control.Changes = 0
 	}
 }
 
-func (v controlValue) encode() *node {
+func (v controlValue) Encode() *Node {
 	if v.s.Control == nil {
 		return nil
 	}
-	return v.section().encode()
+	return v.section().Encode()
 }
 
-func (v controlValue) schema() *jsonschema.Schema { return v.section().schema() }
+func (v controlValue) Schema() *jsonschema.Schema { return v.section().Schema() }
 
 // checkControl finds what is wrong within the section and between it and the
 // factors.
-func (d *decoder) checkControl(s *Study) {
+func (d *Decoder) checkControl(s *Study) {
 	c := s.Control
-	at := func(f string) Pos { return d.pos("control", f) }
-	traced := has(s.levels(FactorChange), ChangeTrace)
+	at := func(f string) Pos { return d.Pos("control", f) }
+	traced := has(s.Levels(FactorChange), ChangeTrace)
 	switch {
 	case c.Changes > 0 && c.Duration > 0:
-		d.fail(at("duration"), CodeConflict, "leave one of them out", "both changes and duration say how many changes a trial makes")
+		d.Fail(at("duration"), CodeConflict, "leave one of them out", "both changes and duration say how many changes a trial makes")
 	case c.TraceFile != "" && len(c.Trace) > 0:
-		d.fail(at("trace_file"), CodeConflict, "leave one of them out", "recorded changes are both in trace and in trace_file")
+		d.Fail(at("trace_file"), CodeConflict, "leave one of them out", "recorded changes are both in trace and in trace_file")
 	case traced && c.TraceFile == "" && len(c.Trace) == 0:
-		d.fail(d.pos("control"), CodeConflict, "as trace_file: changes.txt", "change: trace needs recorded changes")
+		d.Fail(d.Pos("control"), CodeConflict, "as trace_file: changes.txt", "change: trace needs recorded changes")
 	case !has(s.written(FactorChange), ChangeTrace) && (c.TraceFile != "" || len(c.Trace) > 0):
-		d.fail(at("trace"), CodeConflict, "set change: trace, or leave them out", "recorded changes are not used by this study")
+		d.Fail(at("trace"), CodeConflict, "set change: trace, or leave them out", "recorded changes are not used by this study")
 	case len(c.Trace) > maxTrace:
-		d.fail(at("trace"), CodeLimit, "", "more than %d recorded changes", maxTrace)
+		d.Fail(at("trace"), CodeLimit, "", "more than %d recorded changes", maxTrace)
 	}
 	for i := 1; i < len(c.Trace); i++ {
 		if c.Trace[i].At < c.Trace[i-1].At {
-			d.fail(d.pos("control", "trace", i), CodeConflict, "put them in the order of time", "this change comes before the last one")
+			d.Fail(d.Pos("control", "trace", i), CodeConflict, "put them in the order of time", "this change comes before the last one")
 		}
 	}
 	d.checkTraffic(s)
@@ -253,28 +253,28 @@ func (d *decoder) checkControl(s *Study) {
 	d.checkSidecars(s)
 	d.checkSoak(s)
 	if s.Mesh != MeshIstio {
-		d.fail(d.pos("mesh"), CodeConflict, "leave it out: istio", "mesh %s has no control plane to study", s.Mesh)
+		d.Fail(d.Pos("mesh"), CodeConflict, "leave it out: istio", "mesh %s has no control plane to study", s.Mesh)
 	}
 }
 
 // checkSidecars finds what a study of real sidecars could not measure.
-func (d *decoder) checkSidecars(s *Study) {
-	switch at := d.pos("measures"); {
+func (d *Decoder) checkSidecars(s *Study) {
+	switch at := d.Pos("measures"); {
 	case !s.Measured(MeasureSidecars):
 	case s.Measured(MeasureConvergence):
-		d.fail(at, CodeConflict, "leave convergence out", "measure convergence asks real sidecars all the time what they have in force, which would be most of what measure sidecars finds")
+		d.Fail(at, CodeConflict, "leave convergence out", "measure convergence asks real sidecars all the time what they have in force, which would be most of what measure sidecars finds")
 	case s.Control.Idle == 0:
-		d.fail(d.pos("control", "idle"), CodeConflict, "set control.idle: 15s, as long as the kubelet's probes of a sidecar are apart", "measure sidecars needs a time in which nothing changes")
+		d.Fail(d.Pos("control", "idle"), CodeConflict, "set control.idle: 15s, as long as the kubelet's probes of a sidecar are apart", "measure sidecars needs a time in which nothing changes")
 	case !slices.ContainsFunc(s.written(FactorRealPods), func(n string) bool { return n != "0" }):
-		d.fail(at, CodeNoCell, "settings: {real_pods: 10}", "measure sidecars: no cell has real_pods")
+		d.Fail(at, CodeNoCell, "settings: {real_pods: 10}", "measure sidecars: no cell has real_pods")
 	}
 }
 
 // checkPopulation finds cells without any proxy, and more changes than a
 // trial may have.
-func (d *decoder) checkPopulation(p *Plan) {
+func (d *Decoder) checkPopulation(p *Plan) {
 	if p.Study.Control.Soak && len(p.Cells) > 1 {
-		d.fail(d.pos("control", "soak"), CodeConflict, "give each factor one level, and compare runs with meshtrial compare", "one istiod cannot live through trials of %d cells: a soak has one", len(p.Cells))
+		d.Fail(d.Pos("control", "soak"), CodeConflict, "give each factor one level, and compare runs with meshtrial compare", "one istiod cannot live through trials of %d cells: a soak has one", len(p.Cells))
 		return
 	}
 	if !d.checkDisruption(p) {
@@ -284,27 +284,27 @@ func (d *decoder) checkPopulation(p *Plan) {
 		l, err := ControlOf(cell)
 		switch {
 		case err != nil:
-			d.fail(d.pos("factors"), CodeConflict, "", "%v", err)
+			d.Fail(d.Pos("factors"), CodeConflict, "", "%v", err)
 			return
 		case l.Connected()+l.RealPods == 0:
-			d.fail(d.pos("factors"), CodeConflict, "give it proxies, gateways or real_pods", "cell %s has no proxy to configure", p.Label(cell))
+			d.Fail(d.Pos("factors"), CodeConflict, "give it proxies, gateways or real_pods", "cell %s has no proxy to configure", p.Label(cell))
 			return
 		case l.SidecarScope != SidecarScopeNone && l.SidecarScope != SidecarScopeMesh && !p.Study.hasNamespace(l):
-			d.fail(d.pos("control", "scope_namespace"), CodeConflict, fmt.Sprintf("from %s-1 to %s-%d is possible", p.Study.Control.Namespace, p.Study.Control.Namespace, l.Namespaces),
+			d.Fail(d.Pos("control", "scope_namespace"), CodeConflict, fmt.Sprintf("from %s-1 to %s-%d is possible", p.Study.Control.Namespace, p.Study.Control.Namespace, l.Namespaces),
 				"no proxy of cell %s is in namespace %s", p.Label(cell), p.Study.Control.ScopeNamespace)
 			return
-		case !d.stored && l.SliceNamespaces > l.EndpointSlices: // 0 where there are no slices
-			d.fail(p.Study.Place(FactorSliceNamespaces, FactorEndpointSlices), CodeConflict, "as many namespaces as slices at the most", "cell %s: %d EndpointSlices do not fill %d namespaces", p.Label(cell), l.EndpointSlices, l.SliceNamespaces)
+		case !d.Stored && l.SliceNamespaces > l.EndpointSlices: // 0 where there are no slices
+			d.Fail(p.Study.Place(FactorSliceNamespaces, FactorEndpointSlices), CodeConflict, "as many namespaces as slices at the most", "cell %s: %d EndpointSlices do not fill %d namespaces", p.Label(cell), l.EndpointSlices, l.SliceNamespaces)
 			return
 		case !d.checkRoutes(p, cell, l):
 			return
 		case p.Study.ChangeTime(cell) < 0:
-			d.fail(d.pos("control"), CodeConflict, "let the rate end above 0, or ask for fewer changes", "cell %s never comes to %d changes: its rate falls to 0 before", p.Label(cell), p.Study.ChangesIn(cell))
+			d.Fail(d.Pos("control"), CodeConflict, "let the rate end above 0, or ask for fewer changes", "cell %s never comes to %d changes: its rate falls to 0 before", p.Label(cell), p.Study.ChangesIn(cell))
 			return
 		case !d.checkLevers(p, cell, l):
 			return
 		case p.Study.ChangesIn(cell) > 40_000:
-			d.fail(d.pos("control"), CodeConflict, "at most 40000 are possible", "cell %s makes %d changes per trial", p.Label(cell), p.Study.ChangesIn(cell))
+			d.Fail(d.Pos("control"), CodeConflict, "at most 40000 are possible", "cell %s makes %d changes per trial", p.Label(cell), p.Study.ChangesIn(cell))
 			return
 		}
 	}
@@ -355,7 +355,7 @@ func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration)
 
 func controlSpec() Spec {
 	return Spec{
-		About: "the control plane", section: "control", byDefault: "{}",
+		About: "the control plane", Section: "control", byDefault: "{}",
 		Example:   FactorSidecarScope + ": " + SidecarScopeNone,
 		Factors:   controlFactors,
 		Measures:  []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals, MeasureSidecars, MeasureRecovery},
@@ -366,14 +366,14 @@ func controlSpec() Spec {
 			s.Control = defaultControl()
 			s.Workload, s.Load, s.Warmup, s.Window, s.Interval = Workload{}, Load{}, Warmup{}, 0, 0
 		},
-		resolve: func(_ *decoder, s *Study) {
+		Resolve: func(_ *Decoder, s *Study) {
 			if s.Control.ScopeNamespace == "" {
 				s.Control.ScopeNamespace = s.Control.Namespace + "-1"
 			}
 		},
-		check:     (*decoder).checkControl,
-		checkPlan: (*decoder).checkPopulation,
-		files:     traceFile,
+		Check:     (*Decoder).checkControl,
+		CheckPlan: (*Decoder).checkPopulation,
+		Files:     traceFile,
 		Trial:     (*Study).controlTrial,
 	}
 }
@@ -388,7 +388,7 @@ func traceFile(s *Study, read func(name string) ([]byte, error)) error {
 		}
 		for i := 1; i < len(changes); i++ {
 			if changes[i].At < changes[i-1].At {
-				return Pos{File: control.TraceFile}.fault(CodeConflict, "put the lines in the order of time", "change %d comes before the one above it", i+1)
+				return Pos{File: control.TraceFile}.Fault(CodeConflict, "put the lines in the order of time", "change %d comes before the one above it", i+1)
 			}
 		}
 		control.TraceFile, control.Trace = "", changes

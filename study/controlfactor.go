@@ -122,12 +122,12 @@ const MaxSimulators = 100
 // count is a factor that counts things.
 func count(name string, scope Scope, def, unit, doc string, low int64, examples ...string) Factor {
 	return Factor{Name: name, Kind: ControlPlane, Scope: scope, Unit: unit, Default: def, Doc: doc, Numeric: true,
-		Pattern: `^[0-9]+$`, Examples: examples, parse: integerLevel(low, maxObjects), low: low, integer: true}
+		Pattern: `^[0-9]+$`, Examples: examples, Parse: integerLevel(low, maxObjects), low: low, integer: true}
 }
 
 // people counts things that a population has, and names them.
 func people(name, def, unit, doc string, low int64, label func(string) string, examples ...string) Factor {
-	return count(name, ScopePopulation, def, unit, doc, low, examples...).labelled(label)
+	return count(name, ScopePopulation, def, unit, doc, low, examples...).Labelled(label)
 }
 
 // impliedly is a factor whose default goes without saying.
@@ -137,13 +137,13 @@ func impliedly(f Factor) Factor {
 }
 
 func controlChoice(name string, scope Scope, def, doc string, levels ...string) Factor {
-	f := choice(name, scope, def, doc, levels...)
+	f := Choice(name, scope, def, doc, levels...)
 	f.Kind = ControlPlane
 	return f
 }
 
-func controlText(name string, scope Scope, def, doc, pattern string, parse func(string) (string, *Error), examples ...string) Factor {
-	return Factor{Name: name, Kind: ControlPlane, Scope: scope, Default: def, Doc: doc, Pattern: pattern, Examples: examples, parse: parse}
+func ControlText(name string, scope Scope, def, doc, pattern string, parse func(string) (string, *Error), examples ...string) Factor {
+	return Factor{Name: name, Kind: ControlPlane, Scope: scope, Default: def, Doc: doc, Pattern: pattern, Examples: examples, Parse: parse}
 }
 
 // controlFactors is the table of the control plane's factors, in the order
@@ -151,36 +151,36 @@ func controlText(name string, scope Scope, def, doc, pattern string, parse func(
 var controlFactors = slices.Concat(populationFactors, changeFactors, leverFactors)
 
 var populationFactors = []Factor{
-	people(FactorProxies, "50", "sidecars", "Simulated sidecars connected to istiod, beside gateways.", 0, counts("sidecar"), "50", "2000").phrased(grouped(says("with %s sidecars"))),
-	people(FactorGateways, "0", "gateways", "Simulated gateways connected to istiod (node type router).", 0, counts("gateway"), "0", "2"),
-	impliedly(people(FactorZtunnels, "0", "ztunnels", "Simulated ztunnels connected to istiod, which has to run in ambient mode. They speak delta xDS, and hold the whole mesh.", 0, counts("ztunnel"), "0", "3")),
-	people(FactorRealPods, "0", "pods", "Real pods with real sidecars, beside the simulated ones.", 0, counts("real pod"), "0", "2"),
-	people(FactorServices, "100", "services", "Services of the simulated pods.", 0, counts("service"), "100", "1000").phrased(grouped(says("with %s services"))),
-	people(FactorEndpoints, "1", "endpoints", "Simulated pods behind each Service.", 0, endpointsLabel, "1", "10").idleWhere(idleAt(FactorServices, "0")),
-	people(FactorNamespaces, "1", "namespaces", "Namespaces that proxies and Services are spread over evenly.", 1, counts("namespace"), "1", "10"),
-	people(FactorServiceEntries, "0", "objects", "ServiceEntries that nobody uses.", 0, says("%s ServiceEntries"), "0", "1000"),
-	people(FactorVirtualServices, "0", "objects", "VirtualServices that nobody uses.", 0, counts("VirtualService"), "0", "200"),
-	people(FactorDestinationRules, "0", "objects", "DestinationRules that nobody uses.", 0, counts("DestinationRule"), "0", "200"),
-	people(FactorGatewayResources, "0", "objects", "Gateway resources that nobody uses.", 0, counts("Gateway"), "0", "200"),
-	people(FactorAuthorizationPolicies, "0", "objects", "AuthorizationPolicies that nobody uses.", 0, says("%s AuthorizationPolicies"), "0", "200"),
-	people(FactorEndpointSlices, "0", "slices", "EndpointSlices that nobody uses: plain objects with one address and no pod each, of a headless Service of their own, in namespaces of their own (slice_namespaces).", 0, says("%s EndpointSlices"), "0", "30000"),
-	people(FactorSliceNamespaces, "1", "namespaces", "Namespaces that endpoint_slices are spread over evenly, at most one a slice: mm-slices, mm-slices-1 and on. For each Service istiod goes through all EndpointSlices of its namespace.", 1, says("slices in %s namespaces"), "1", "100").idleWhere(idleAt(FactorEndpointSlices, "0")),
+	people(FactorProxies, "50", "sidecars", "Simulated sidecars connected to istiod, beside gateways.", 0, Counts("sidecar"), "50", "2000").Phrased(grouped(Says("with %s sidecars"))),
+	people(FactorGateways, "0", "gateways", "Simulated gateways connected to istiod (node type router).", 0, Counts("gateway"), "0", "2"),
+	impliedly(people(FactorZtunnels, "0", "ztunnels", "Simulated ztunnels connected to istiod, which has to run in ambient mode. They speak delta xDS, and hold the whole mesh.", 0, Counts("ztunnel"), "0", "3")),
+	people(FactorRealPods, "0", "pods", "Real pods with real sidecars, beside the simulated ones.", 0, Counts("real pod"), "0", "2"),
+	people(FactorServices, "100", "services", "Services of the simulated pods.", 0, Counts("service"), "100", "1000").Phrased(grouped(Says("with %s services"))),
+	people(FactorEndpoints, "1", "endpoints", "Simulated pods behind each Service.", 0, endpointsLabel, "1", "10").IdleWhere(idleAt(FactorServices, "0")),
+	people(FactorNamespaces, "1", "namespaces", "Namespaces that proxies and Services are spread over evenly.", 1, Counts("namespace"), "1", "10"),
+	people(FactorServiceEntries, "0", "objects", "ServiceEntries that nobody uses.", 0, Says("%s ServiceEntries"), "0", "1000"),
+	people(FactorVirtualServices, "0", "objects", "VirtualServices that nobody uses.", 0, Counts("VirtualService"), "0", "200"),
+	people(FactorDestinationRules, "0", "objects", "DestinationRules that nobody uses.", 0, Counts("DestinationRule"), "0", "200"),
+	people(FactorGatewayResources, "0", "objects", "Gateway resources that nobody uses.", 0, Counts("Gateway"), "0", "200"),
+	people(FactorAuthorizationPolicies, "0", "objects", "AuthorizationPolicies that nobody uses.", 0, Says("%s AuthorizationPolicies"), "0", "200"),
+	people(FactorEndpointSlices, "0", "slices", "EndpointSlices that nobody uses: plain objects with one address and no pod each, of a headless Service of their own, in namespaces of their own (slice_namespaces).", 0, Says("%s EndpointSlices"), "0", "30000"),
+	people(FactorSliceNamespaces, "1", "namespaces", "Namespaces that endpoint_slices are spread over evenly, at most one a slice: mm-slices, mm-slices-1 and on. For each Service istiod goes through all EndpointSlices of its namespace.", 1, Says("slices in %s namespaces"), "1", "100").IdleWhere(idleAt(FactorEndpointSlices, "0")),
 
 	controlChoice(FactorXDS, ScopeClients, XDSDelta,
 		"What the simulated proxies speak: delta xDS or state of the world.",
 		XDSDelta, XDSSotW).
-		labelled(says("delta xDS", XDSSotW, "state of the world")).idleWhere(nobodyConnected),
+		Labelled(Says("delta xDS", XDSSotW, "state of the world")).IdleWhere(nobodyConnected),
 	controlChoice(FactorClients, ScopeClients, ClientsGood,
 		"How simulated proxies behave: well, or a share of them (control.bad_share) reads slowly, never acknowledges, rejects, connects anew all the time, or reads nothing more once it is synchronized.",
 		ClientsGood, ClientsSlowReader, ClientsNeverAcks, ClientsRejects, ClientsReconnectStorm, ClientsStopsReading).
-		labelled(says("clients %s")).idleWhere(nobodyConnected),
+		Labelled(Says("clients %s")).IdleWhere(nobodyConnected),
 	Factor{
 		Name: FactorSimulators, Kind: ControlPlane, Scope: ScopeClients, Unit: "simulators", Default: "1", Numeric: true, Implied: true,
 		Doc:      "Pods that the simulated proxies are shared out to, sidecars, gateways and ztunnels. They measure as one.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"1", "2", "4"},
-		parse:    integerLevel(1, MaxSimulators), integer: true, low: 1,
-	}.labelled(counts("simulator")).phrased(after("with", counts("simulator"))),
+		Parse:    integerLevel(1, MaxSimulators), integer: true, low: 1,
+	}.Labelled(Counts("simulator")).Phrased(after("with", Counts("simulator"))),
 }
 
 var changeFactors = []Factor{
@@ -195,12 +195,12 @@ var changeFactors = []Factor{
 		Doc:      "Changes per second: a number; ramp:FROM:TO:TIME, evenly from one rate to another; or steps:RATE:TIME,RATE:TIME, one after the other. The last rate stays.",
 		Pattern:  changeRatePattern,
 		Examples: []string{"0.4", "10", "ramp:1:20:30s", "steps:1:10s,8:5s,1:10s"},
-		parse:    changeRateLevel, plain: &plainNumber{max: maxChangeRate},
-	}.labelled(changeRateLabel).phrased(says("at %s changes per second")).idleWhere(idleAt(FactorChange, ChangeTrace)),
-	controlText(FactorChangeArrival, ScopeChanges, ArrivalUniform,
+		Parse:    changeRateLevel, Plain: &PlainNumber{Max: maxChangeRate},
+	}.Labelled(changeRateLabel).Phrased(Says("at %s changes per second")).IdleWhere(idleAt(FactorChange, ChangeTrace)),
+	ControlText(FactorChangeArrival, ScopeChanges, ArrivalUniform,
 		"How changes are spread over time: evenly (uniform), as from many independent people (poisson), all at once (burst), or N at once every so often (burst:N, at change_rate on the whole).",
 		burstPattern, arrivalLevel, ArrivalUniform, ArrivalPoisson, ArrivalBurst, "burst:10").
-		labelled(changeArrivalLabel).idleWhere(idleAt(FactorChange, ChangeTrace)),
+		Labelled(changeArrivalLabel).IdleWhere(idleAt(FactorChange, ChangeTrace)),
 	disruptionFactor,
 }
 
@@ -209,7 +209,7 @@ func nobodyConnected(cell record.Cell) bool {
 	return none(FactorProxies) && none(FactorGateways) && none(FactorZtunnels)
 }
 
-func endpointsLabel(level string) string { return counts("endpoint")(level) + " per service" }
+func endpointsLabel(level string) string { return Counts("endpoint")(level) + " per service" }
 
 func changeRateLabel(level string) string {
 	if kind, rest, ok := strings.Cut(level, ":"); ok {

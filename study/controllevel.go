@@ -16,10 +16,10 @@ import (
 func numberLevel(what string, high float64) func(string) (string, *Error) {
 	return func(s string) (string, *Error) {
 		hint := "a number of " + what
-		if m := reUnit.FindStringSubmatch(s); m != nil && m[2] != "" {
-			return "", complain(CodeUnit, "the unit is always "+what+": write "+m[1], "%q has a unit", s)
+		if m := UnitPattern.FindStringSubmatch(s); m != nil && m[2] != "" {
+			return "", Complain(CodeUnit, "the unit is always "+what+": write "+m[1], "%q has a unit", s)
 		}
-		v, c := number(s)
+		v, c := Number(s)
 		if c != nil {
 			if c.Hint == "" {
 				c.Hint = hint
@@ -27,7 +27,7 @@ func numberLevel(what string, high float64) func(string) (string, *Error) {
 			return "", c
 		}
 		if v <= 0 || v > high {
-			return "", complain(CodeRange, fmt.Sprintf("from above 0 to %.0f", high), "%s is out of range", s)
+			return "", Complain(CodeRange, fmt.Sprintf("from above 0 to %.0f", high), "%s is out of range", s)
 		}
 		return strconv.FormatFloat(v, 'f', -1, 64), nil
 	}
@@ -63,7 +63,7 @@ func orNumber(word string, high float64) func(string) (string, *Error) {
 func given(parse func(string) (string, *Error)) func(string) (string, *Error) {
 	return func(s string) (string, *Error) {
 		if s == LevelNone {
-			return "", complain(CodeInvalid, "a quantity", "a request cannot be none here")
+			return "", Complain(CodeInvalid, "a quantity", "a request cannot be none here")
 		}
 		out, c := parse(s)
 		if c != nil {
@@ -74,14 +74,14 @@ func given(parse func(string) (string, *Error)) func(string) (string, *Error) {
 }
 
 func debounceLevel(s string) (string, *Error) {
-	d, c := parseDuration(s)
+	d, c := ParseDuration(s)
 	if c != nil {
 		return "", c
 	}
 	if d > 10*time.Minute {
-		return "", complain(CodeRange, "at most 10m is possible", "%s is too long", s)
+		return "", Complain(CodeRange, "at most 10m is possible", "%s is too long", s)
 	}
-	return formatDuration(d), nil
+	return FormatDuration(d), nil
 }
 
 // ageLevel is how old a connection may become.
@@ -89,14 +89,14 @@ func ageLevel(s string) (string, *Error) {
 	if s == LevelNone {
 		return s, nil
 	}
-	d, c := parseDuration(s)
+	d, c := ParseDuration(s)
 	if c != nil {
 		return "", c
 	}
 	if d < time.Second || d > 24*time.Hour {
-		return "", complain(CodeRange, "from 1s to 24h, or none", "%s is out of range", s)
+		return "", Complain(CodeRange, "from 1s to 24h, or none", "%s is out of range", s)
 	}
-	return formatDuration(d), nil
+	return FormatDuration(d), nil
 }
 
 var memoryUnits = []struct {
@@ -115,14 +115,14 @@ func memoryLevel(s string) (string, *Error) {
 		if !ok {
 			continue
 		}
-		v, c := number(text)
+		v, c := Number(text)
 		if c != nil {
 			c.Hint = hint
 			return "", c
 		}
 		v = math.Round(v * u.size)
 		if v < 1<<20 || v > maxBytes {
-			return "", complain(CodeRange, "at least 1Mi, or none", "memory limit %s is out of range", s)
+			return "", Complain(CodeRange, "at least 1Mi, or none", "memory limit %s is out of range", s)
 		}
 		for _, short := range memoryUnits[:3] {
 			if math.Mod(v, short.size) == 0 {
@@ -131,7 +131,7 @@ func memoryLevel(s string) (string, *Error) {
 		}
 		return strconv.FormatFloat(v, 'f', 0, 64), nil
 	}
-	return "", complain(CodeInvalid, hint, "%q is no quantity of memory", s)
+	return "", Complain(CodeInvalid, hint, "%q is no quantity of memory", s)
 }
 
 // memoryBytes reads a level of istiod_memory.
@@ -147,7 +147,7 @@ func memoryBytes(level string) (float64, bool) {
 
 var (
 	// A label of RFC 1123, as names of namespaces are.
-	reLabel = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	LabelPattern = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	// The stem of several labels.
 	reNamespaceStem = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?$`)
 	// A host of ServiceEntries.
@@ -171,13 +171,13 @@ func hostsLevel(s string) (string, *Error) {
 		namespace, host, ok := strings.Cut(item, "/")
 		switch {
 		case !ok:
-			return "", complain(CodeInvalid, hint, "%q is no host of a Sidecar", clip(item, 40))
-		case namespace != "." && namespace != "*" && namespace != "~" && !reLabel.MatchString(namespace):
-			return "", complain(CodeInvalid, "a namespace's name, . for its own, * for all, ~ for none", "%q cannot be a namespace", clip(namespace, 40))
+			return "", Complain(CodeInvalid, hint, "%q is no host of a Sidecar", Clip(item, 40))
+		case namespace != "." && namespace != "*" && namespace != "~" && !LabelPattern.MatchString(namespace):
+			return "", Complain(CodeInvalid, "a namespace's name, . for its own, * for all, ~ for none", "%q cannot be a namespace", Clip(namespace, 40))
 		case !reHost.MatchString(host):
-			return "", complain(CodeInvalid, `a full DNS name, or * for all`, "%q cannot be a host", clip(host, 40))
+			return "", Complain(CodeInvalid, `a full DNS name, or * for all`, "%q cannot be a host", Clip(host, 40))
 		case has(out, item):
-			return "", complain(CodeDuplicate, "", "host %s is given twice", item)
+			return "", Complain(CodeDuplicate, "", "host %s is given twice", item)
 		}
 		out = append(out, item)
 	}
@@ -194,11 +194,11 @@ func selectorLevel(s string) (string, *Error) {
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	switch {
 	case !ok:
-		return "", complain(CodeInvalid, "key=value, key!=value or none", "%q selects no namespaces", clip(s, 40))
+		return "", Complain(CodeInvalid, "key=value, key!=value or none", "%q selects no namespaces", Clip(s, 40))
 	case !reLabelKey.MatchString(key):
-		return "", complain(CodeInvalid, "", "%q cannot be a label's key", clip(key, 40))
+		return "", Complain(CodeInvalid, "", "%q cannot be a label's key", Clip(key, 40))
 	case !reLabelValue.MatchString(value):
-		return "", complain(CodeInvalid, "", "%q cannot be a label's value", clip(value, 40))
+		return "", Complain(CodeInvalid, "", "%q cannot be a label's value", Clip(value, 40))
 	case not:
 		return key + "!=" + value, nil
 	}
@@ -216,13 +216,13 @@ func envLevel(levers []Factor) func(string) (string, *Error) {
 			lever := slices.IndexFunc(levers, func(f Factor) bool { return f.Lever.Env == name })
 			switch {
 			case !ok || !reEnvName.MatchString(name):
-				return "", complain(CodeInvalid, "NAME=VALUE with semicolons between them", "%q is no variable of an environment", clip(item, 40))
+				return "", Complain(CodeInvalid, "NAME=VALUE with semicolons between them", "%q is no variable of an environment", Clip(item, 40))
 			case lever >= 0:
-				return "", complain(CodeInvalid, "use the factor "+levers[lever].Name, "%s is a lever with a name of its own", name)
+				return "", Complain(CodeInvalid, "use the factor "+levers[lever].Name, "%s is a lever with a name of its own", name)
 			case seen[name]:
-				return "", complain(CodeDuplicate, "", "%s is given twice", name)
+				return "", Complain(CodeDuplicate, "", "%s is given twice", name)
 			case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(value) > 4096:
-				return "", complain(CodeInvalid, "", "the value of %s has a control character or is longer than 4096 bytes", name)
+				return "", Complain(CodeInvalid, "", "the value of %s has a control character or is longer than 4096 bytes", name)
 			}
 			seen[name] = true
 			out = append(out, name+"="+strings.TrimSpace(value))
@@ -234,7 +234,7 @@ func envLevel(levers []Factor) func(string) (string, *Error) {
 
 func imageLevel(s string) (string, *Error) {
 	if !reImage.MatchString(s) {
-		return "", complain(CodeInvalid, "as docker.io/istio/pilot:1.30.0", "%q is no image", clip(s, 60))
+		return "", Complain(CodeInvalid, "as docker.io/istio/pilot:1.30.0", "%q is no image", Clip(s, 60))
 	}
 	return s, nil
 }

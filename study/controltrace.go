@@ -17,29 +17,29 @@ type TraceChange struct {
 }
 
 // String writes the change as a line of a trace.
-func (c TraceChange) String() string { return formatDuration(c.At) + " " + c.Change }
+func (c TraceChange) String() string { return FormatDuration(c.At) + " " + c.Change }
 
 func parseTraceChange(s string) (TraceChange, *Error) {
 	const hint = "when and what, as 1.5s endpoints-scale"
 	fields := strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' })
 	if len(fields) != 2 {
-		return TraceChange{}, complain(CodeInvalid, hint, "%q is no recorded change", clip(s, 60))
+		return TraceChange{}, Complain(CodeInvalid, hint, "%q is no recorded change", Clip(s, 60))
 	}
 	if reNumber.MatchString(fields[0]) { // recorded traces have plain seconds
 		fields[0] += "s"
 	}
-	at, c := parseDuration(fields[0])
+	at, c := ParseDuration(fields[0])
 	if c != nil {
 		return TraceChange{}, c
 	}
 	f, _ := FactorByName(FactorChange)
 	if fields[1] == ChangeTrace || fields[1] == ChangeMixed {
-		return TraceChange{}, complain(CodeInvalid, hint, "%s is no single change", fields[1])
+		return TraceChange{}, Complain(CodeInvalid, hint, "%s is no single change", fields[1])
 	}
 	if RoutesGateway(fields[1]) {
-		return TraceChange{}, complain(CodeInvalid, "make it the study's change: "+fields[1], "%s cannot be among recorded changes", fields[1])
+		return TraceChange{}, Complain(CodeInvalid, "make it the study's change: "+fields[1], "%s cannot be among recorded changes", fields[1])
 	}
-	if _, c := f.parse(fields[1]); c != nil {
+	if _, c := f.Parse(fields[1]); c != nil {
 		return TraceChange{}, c
 	}
 	return TraceChange{At: at, Change: fields[1]}, nil
@@ -48,21 +48,21 @@ func parseTraceChange(s string) (TraceChange, *Error) {
 // traceValue is a recorded change.
 type traceValue struct{ to *TraceChange }
 
-func (v traceValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v traceValue) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
 	t, c := parseTraceChange(text)
 	if c != nil {
-		d.complain(n.pos, c)
+		d.Complain(n.Pos, c)
 		return
 	}
 	*v.to = t
 }
 
-func (v traceValue) encode() *node { return plainNode(v.to.String()) }
+func (v traceValue) Encode() *Node { return PlainNode(v.to.String()) }
 
-func (v traceValue) schema() *jsonschema.Schema {
+func (v traceValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Examples: []any{"1.5s endpoints-scale"}}
 }

@@ -45,53 +45,53 @@ func (c *Control) ChurnsTraffic(change string) bool {
 // trafficValue is the section traffic; a study without it has none.
 type trafficValue struct{ c *Control }
 
-func (v trafficValue) section() object {
+func (v trafficValue) section() Object {
 	t := v.c.Traffic
 	if t == nil {
 		t = defaultTraffic()
 	}
-	return object{name: "traffic", flow: true, fields: []field{
-		{name: "rate", doc: "Requests scheduled per second over all connections (open loop).", value: floatValue{to: &t.Rate, high: 100_000}},
-		{name: "connections", doc: "Connections from the generator to its sidecar. A hanging request occupies one.", value: intValue{&t.Connections, 1, 10_000}},
-		{name: "arrival", doc: "Arrival process of the requests.", value: textValue{to: &t.Arrival, oneOf: []string{ArrivalPoisson, ArrivalUniform, ArrivalBurst}}},
-		{name: "timeout", doc: "Request timeout. Longer than the sidecar's 10 s connection timeout, it shows what a retry saves in the end.",
-			value: durationValue{to: &t.Timeout, low: 100 * time.Millisecond, high: time.Minute}},
-		{name: "endpoints", doc: "Pods that serve the requests.", value: intValue{&t.Endpoints, 1, 100}},
+	return Object{Name: "traffic", Flow: true, Fields: []Field{
+		{Name: "rate", Doc: "Requests scheduled per second over all connections (open loop).", Value: FloatValue{To: &t.Rate, High: 100_000}},
+		{Name: "connections", Doc: "Connections from the generator to its sidecar. A hanging request occupies one.", Value: IntValue{&t.Connections, 1, 10_000}},
+		{Name: "arrival", Doc: "Arrival process of the requests.", Value: TextValue{To: &t.Arrival, OneOf: []string{ArrivalPoisson, ArrivalUniform, ArrivalBurst}}},
+		{Name: "timeout", Doc: "Request timeout. Longer than the sidecar's 10 s connection timeout, it shows what a retry saves in the end.",
+			Value: DurationValue{To: &t.Timeout, Low: 100 * time.Millisecond, High: time.Minute}},
+		{Name: "endpoints", Doc: "Pods that serve the requests.", Value: IntValue{&t.Endpoints, 1, 100}},
 	}}
 }
 
-func (v trafficValue) decode(d *decoder, n *node) {
+func (v trafficValue) Decode(d *Decoder, n *Node) {
 	v.c.Traffic = defaultTraffic()
-	v.section().decode(d, n)
+	v.section().Decode(d, n)
 }
 
-func (v trafficValue) encode() *node {
+func (v trafficValue) Encode() *Node {
 	if v.c.Traffic == nil {
 		return nil
 	}
-	return v.section().encode()
+	return v.section().Encode()
 }
 
 // checkTraffic finds what is wrong with the section and what is changed.
-func (d *decoder) checkTraffic(s *Study) {
+func (d *Decoder) checkTraffic(s *Study) {
 	c := s.Control
 	if c.Traffic != nil && c.Traffic.Rate <= 0 {
-		d.fail(d.pos("control", "traffic", "rate"), CodeConflict, "a number of requests per second", "there is no traffic at rate 0")
+		d.Fail(d.Pos("control", "traffic", "rate"), CodeConflict, "a number of requests per second", "there is no traffic at rate 0")
 	}
 	if c.ChurnOn != ChurnTraffic {
 		return
 	}
 	if c.Traffic == nil {
-		d.fail(d.pos("control", "churn_on"), CodeConflict, "as traffic: {rate: 500}", "churn_on: traffic needs traffic")
+		d.Fail(d.Pos("control", "churn_on"), CodeConflict, "as traffic: {rate: 500}", "churn_on: traffic needs traffic")
 		return
 	}
-	for _, level := range s.levels(FactorChange) {
+	for _, level := range s.Levels(FactorChange) {
 		if !has(trafficChanges, level) {
-			d.fail(d.pos("control", "churn_on"), CodeConflict, "leave it out, or make the changes endpoints-scale, endpoints-replace or rolling-restart",
+			d.Fail(d.Pos("control", "churn_on"), CodeConflict, "leave it out, or make the changes endpoints-scale, endpoints-replace or rolling-restart",
 				"change %s cannot be made to the pods that serve the traffic", level)
 			return
 		}
 	}
 }
 
-func (v trafficValue) schema() *jsonschema.Schema { return v.section().schema() }
+func (v trafficValue) Schema() *jsonschema.Schema { return v.section().Schema() }

@@ -60,13 +60,13 @@ const (
 // MaxGenerators bounds the client pods that send the requests of a trial.
 const MaxGenerators = 100
 
-// arrivalDoc says what [FactorArrival] is, at any rate but max.
-const arrivalDoc = "How requests are spread over time: poisson (independent users), uniform (evenly spaced), or burst (all connections fire together, as fortio does by default)."
+// ArrivalDoc says what [FactorArrival] is, at any rate but max.
+const ArrivalDoc = "How requests are spread over time: poisson (independent users), uniform (evenly spaced), or burst (all connections fire together, as fortio does by default)."
 
 // dataFactors is the table of the data plane's factors, in the order reports
 // use.
 var dataFactors = []Factor{
-	choice(FactorSidecars, ScopeTopology, SidecarsBoth,
+	Choice(FactorSidecars, ScopeTopology, SidecarsBoth,
 		"Which of the two pods has a sidecar. ambient: neither; ztunnel on their nodes carries the requests. waypoint: the same, by way of a waypoint of the server's Service. gateway: neither; requests pass an ingress gateway of the mesh, in a pod of its own.",
 		carrierLevels("")...).
 		amongst(func() []string { return carrierLevels("") }).
@@ -76,79 +76,79 @@ var dataFactors = []Factor{
 		Doc:      "Connections from the generator to the worker; with keep_alive false, concurrent requests.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"2", "16", "64"},
-		parse:    integerLevel(1, 10_000), integer: true, low: 1,
-	}.labelled(counts("connection")).phrased(after("at", counts("connection"))),
+		Parse:    integerLevel(1, 10_000), integer: true, low: 1,
+	}.Labelled(Counts("connection")).Phrased(after("at", Counts("connection"))),
 	Factor{
 		Name: FactorGenerators, Kind: DataPlane, Scope: ScopeLoad, Unit: "generators", Default: "1", Numeric: true, Implied: true,
 		Doc:      "Load generators, each in a client pod of its own. They share the connections, and send together exactly the requests that one would.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"1", "2", "4"},
-		parse:    integerLevel(1, MaxGenerators), integer: true, low: 1,
-	}.labelled(counts("generator")).phrased(after("with", counts("generator"))),
+		Parse:    integerLevel(1, MaxGenerators), integer: true, low: 1,
+	}.Labelled(Counts("generator")).Phrased(after("with", Counts("generator"))),
 	Factor{
 		Name: FactorRate, Kind: DataPlane, Scope: ScopeLoad, Unit: "requests/s", Default: "1000", Numeric: true,
 		Doc:      "Requests scheduled per second over all connections (open loop); max sends as fast as the connections allow.",
 		Pattern:  `^(max|[0-9]+(\.[0-9]+)?)$`,
 		Examples: []string{"1000", "max"},
-		parse:    rateLevel, plain: &plainNumber{max: maxRate, word: rate.Word},
-	}.labelled(says("%s rps", rate.Word, "max rate")).phrased(grouped(says("at %s requests per second", rate.Word, "as fast as possible"))),
-	choice(FactorArrival, ScopeLoad, ArrivalPoisson,
-		arrivalDoc+" Means nothing at rate max.",
+		Parse:    RateLevel, Plain: &PlainNumber{Max: maxRate, Word: rate.Word},
+	}.Labelled(Says("%s rps", rate.Word, "max rate")).Phrased(grouped(Says("at %s requests per second", rate.Word, "as fast as possible"))),
+	Choice(FactorArrival, ScopeLoad, ArrivalPoisson,
+		ArrivalDoc+" Means nothing at rate max.",
 		ArrivalPoisson, ArrivalUniform, ArrivalBurst).
-		phrased(says("with %s arrivals", ArrivalPoisson, "with Poisson arrivals")).
-		idleWhere(func(cell record.Cell) bool { return cell[FactorRate] == rate.Word }),
-	choice(FactorProtocol, ScopeLoad, protocol.HTTP1,
+		Phrased(Says("with %s arrivals", ArrivalPoisson, "with Poisson arrivals")).
+		IdleWhere(func(cell record.Cell) bool { return cell[FactorRate] == rate.Word }),
+	Choice(FactorProtocol, ScopeLoad, protocol.HTTP1,
 		"What the generator speaks to the worker.",
 		protocol.Names(nil)...).
-		phrased(says("over %s")),
+		Phrased(Says("over %s")),
 	Factor{
 		Name: FactorPayload, Kind: DataPlane, Scope: ScopeLoad, Unit: "bytes", Default: "1KiB", Numeric: true,
 		Doc:      "Request body size, with its unit: 1KiB is 1,024 bytes, 1kB is 1,000.",
 		Pattern:  `^[0-9]+(\.[0-9]+)?(B|kB|KiB|MB|MiB)$`,
 		Examples: []string{"0B", "1KiB", "64KiB"},
-		parse:    payloadLevel, value: bytesValue,
-	}.phrased(says("with payloads of %s bytes")),
-	choice(FactorKeepAlive, ScopeLoad, "true",
+		Parse:    payloadLevel, value: bytesValue,
+	}.Phrased(Says("with payloads of %s bytes")),
+	Choice(FactorKeepAlive, ScopeLoad, "true",
 		"Whether connections live on after a request; false opens a new one for each.",
 		"true", "false").
-		labelled(says("new connections", "true", "keep-alive")),
-	ofServer(choice(FactorMTLS, ScopeServer, MTLSStrict,
+		Labelled(Says("new connections", "true", "keep-alive")),
+	ofServer(Choice(FactorMTLS, ScopeServer, MTLSStrict,
 		"What the server's sidecar accepts: strict mutual TLS only, permissive also plain text, off plain text only. A client without a sidecar speaks plain text, so strict becomes permissive there.",
 		MTLSStrict, MTLSPermissive, MTLSOff).
-		labelled(says("mTLS %s")).shortened(says("mtls-%s")).becoming(mtlsBecomes)),
-	ofProxies(choice(FactorTelemetry, ScopeProxies, TelemetryOff,
+		Labelled(Says("mTLS %s")).shortened(Says("mtls-%s")).becoming(mtlsBecomes)),
+	ofProxies(Choice(FactorTelemetry, ScopeProxies, TelemetryOff,
 		"What the sidecars report about every request: an access log as text or JSON, with or without the mesh's request metrics.",
 		TelemetryOff, TelemetryText, TelemetryJSON, TelemetryTextStats, TelemetryJSONStats).
-		labelled(says("telemetry %s")).shortened(strings.NewReplacer("access-log-", "log-", "+", "-").Replace)),
+		Labelled(Says("telemetry %s")).shortened(strings.NewReplacer("access-log-", "log-", "+", "-").Replace)),
 	ofProxies(Factor{
 		Name: FactorConcurrency, Kind: DataPlane, Unit: "threads", Default: "2", Numeric: true,
 		Doc:      "Worker threads per sidecar.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"1", "2", "4"},
-		parse:    integerLevel(1, 128), integer: true, low: 1,
-	}.labelled(counts("thread")).phrased(says("with %s proxy threads")).shortened(says("c%s"))),
+		Parse:    integerLevel(1, 128), integer: true, low: 1,
+	}.Labelled(Counts("thread")).Phrased(Says("with %s proxy threads")).shortened(Says("c%s"))),
 	ofProxies(Factor{
 		Name: FactorCPULimit, Kind: DataPlane, Unit: "CPUs", Default: CPULimitNone, Numeric: true,
 		Doc:      "CPU limit of each sidecar's container, in Kubernetes notation (500m, 2), or none.",
 		Pattern:  `^(none|[0-9]+(\.[0-9]+)?m?)$`,
 		Examples: []string{"none", "500m", "2"},
-		parse:    cpuLevel, value: cpuValue, plain: &plainNumber{},
-	}.labelled(says("CPU limit %s")).shortened(says("cpu%s"))),
+		Parse:    cpuLevel, value: cpuValue, Plain: &PlainNumber{},
+	}.Labelled(Says("CPU limit %s")).shortened(Says("cpu%s"))),
 	ofProxies(Factor{
 		Name: FactorEnvoy, Kind: DataPlane, Default: EnvoyDefault,
 		Doc:      "Version of Envoy in the sidecars; default is the one the proxy image comes with.",
 		Pattern:  `^(default|[0-9]+\.[0-9]+\.[0-9]+)$`,
 		Examples: []string{"default", "1.39.0"},
-		parse:    envoyLevel,
-	}.labelled(says("Envoy %s")).shortened(func(level string) string { return "envoy" + strings.ReplaceAll(level, ".", "-") })),
+		Parse:    envoyLevel,
+	}.Labelled(Says("Envoy %s")).shortened(func(level string) string { return "envoy" + strings.ReplaceAll(level, ".", "-") })),
 	interceptionFactor,
 	ofServer(Factor{
 		Name: FactorFilters, Kind: DataPlane, Default: FiltersNone,
 		Doc:      filtersDoc,
 		Pattern:  filtersPattern(),
 		Examples: []string{"none", "lua", "authz-allow-100+jwt", "planted-200"},
-		parse:    filtersLevel,
-	}.labelled(filtersLabel).shortened(func(level string) string { return strings.ReplaceAll(level, partSeparator, "-") })),
+		Parse:    filtersLevel,
+	}.Labelled(filtersLabel).shortened(func(level string) string { return strings.ReplaceAll(level, partSeparator, "-") })),
 	plantedFactor,
 	placementFactor,
 }
@@ -156,13 +156,13 @@ var dataFactors = []Factor{
 // ofProxies is a factor of the sidecars of both pods.
 func ofProxies(f Factor) Factor {
 	f.Scope = ScopeProxies
-	return f.idleWhere(func(cell record.Cell) bool { return !proxied(cell) })
+	return f.IdleWhere(func(cell record.Cell) bool { return !proxied(cell) })
 }
 
 // ofServer is a factor of the server's sidecar.
 func ofServer(f Factor) Factor {
 	f.Scope = ScopeServer
-	return f.idleWhere(func(cell record.Cell) bool { return !HasServerProxy(cell) })
+	return f.IdleWhere(func(cell record.Cell) bool { return !HasServerProxy(cell) })
 }
 
 // mtlsBecomes is permissive for strict mutual TLS where the client has no

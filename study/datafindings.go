@@ -89,9 +89,9 @@ const (
 	FamilyMemory  = "memory_%s"
 )
 
-// ofEach defines a finding of each part. The family is d's name, in which %s stands for the
+// OfEach defines a finding of each part. The family is d's name, in which %s stands for the
 // part; in its other words %s stands for the part's noun.
-func ofEach(parts []string, d finding.Def) []finding.Def {
+func OfEach(parts []string, d finding.Def) []finding.Def {
 	var out []finding.Def
 	for _, part := range parts {
 		one, noun := d, partDoc(part)
@@ -113,10 +113,10 @@ func partDoc(part string) string {
 }
 
 // dataFindings are the findings of data-plane studies.
-var dataFindings = finding.NewTable(savedFindings(), latencyFindings(), waitingFindings(), cpuFindings(), memoryFindings(), threadFindings(),
-	probeFindings(), profileFindings(), moneyFindings(), billFindings(), hopFindings(), searchFindings(), fitFindings(), sizingFindings(), versusFindings())
+var dataFindings = finding.NewTable(savedFindings(), LatencyFindings(), waitingFindings(), cpuFindings(), memoryFindings(), threadFindings(),
+	probeFindings(), profileFindings(), MoneyFindings(), billFindings(), hopFindings(), searchFindings(), fitFindings(), SizingFindings(), versusFindings())
 
-func latencyFindings() []finding.Def {
+func LatencyFindings() []finding.Def {
 	out := finding.AtEach(record.Percentiles(), finding.Def{Name: FamilyLatency, Unit: finding.UnitMicroseconds,
 		Probe: MeasureLatency, Section: SectionLatency, Compared: true, Differences: SectionTail}, func(d *finding.Def) {
 		d.Doc, d.Phrase = d.At.Words()+" of latency, from intended send time.", "the "+d.At.Head()+" latency"
@@ -129,7 +129,7 @@ func latencyFindings() []finding.Def {
 }
 
 func cpuFindings() []finding.Def {
-	out := ofEach(CPUParts, finding.Def{Name: FamilyCPU, Unit: finding.UnitPerRequest, Doc: "CPU time of %s for each answered request.",
+	out := OfEach(CPUParts, finding.Def{Name: FamilyCPU, Unit: finding.UnitPerRequest, Doc: "CPU time of %s for each answered request.",
 		Phrase: "the CPU of %s for each request", Probe: MeasureCPU, Section: SectionCPU, Differences: finding.SectionOther})
 	for i := range out {
 		d := &out[i]
@@ -145,7 +145,7 @@ func cpuFindings() []finding.Def {
 }
 
 func memoryFindings() []finding.Def {
-	return ofEach(MemoryParts, finding.Def{Name: FamilyMemory, Unit: finding.UnitBytes, Doc: "Proportional set size of %s.", Probe: MeasureMemory, Section: SectionMemory})
+	return OfEach(MemoryParts, finding.Def{Name: FamilyMemory, Unit: finding.UnitBytes, Doc: "Proportional set size of %s.", Probe: MeasureMemory, Section: SectionMemory})
 }
 
 // threadFindings are about the threads of each proxy.
@@ -160,7 +160,7 @@ func threadFindings() []finding.Def {
 		{Name: FindingLimit, Unit: finding.UnitRatio, Doc: "Bottleneck of %s, with the evidence.", Source: finding.FromLimits, Section: SectionLimits},
 	} {
 		d.Name, d.Probe, d.Section = d.Name+"_%s", MeasureThreads, cmp.Or(d.Section, SectionThreads)
-		out = append(out, ofEach(ProxyParts, d)...)
+		out = append(out, OfEach(ProxyParts, d)...)
 	}
 	return out
 }
@@ -175,14 +175,14 @@ func profileFindings() []finding.Def {
 		{Name: FindingCentre + "_%s_*", Unit: finding.UnitRatio, Doc: "A cost centre's share of the CPU time of %s."},
 	} {
 		d.Probe, d.Section, d.Source = MeasureProfile, SectionProfiles, finding.FromProfile
-		out = append(out, ofEach(ProxyParts, d)...)
+		out = append(out, OfEach(ProxyParts, d)...)
 	}
 	return out
 }
 
-// moneyFindings are what the proxies of the section money's mesh need and
+// MoneyFindings are what the proxies of the section money's mesh need and
 // cost.
-func moneyFindings() []finding.Def {
+func MoneyFindings() []finding.Def {
 	out := []finding.Def{
 		{Name: FindingMoneyCores, Unit: finding.UnitCores, Doc: "Cores used by the proxies of the mesh in section money."},
 		{Name: FindingMoneyCPU, Unit: finding.UnitMoney, Doc: "What those cost per month."},
@@ -201,12 +201,12 @@ func searchFindings() []finding.Def {
 	return []finding.Def{
 		{Name: Highest + FactorRate, Unit: finding.UnitLevel, Doc: "Highest rate that meets a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
 		{Name: FindingKnee, Unit: finding.UnitRequestRate, Doc: "Highest rate at which p99 latency stays within twice its value at the lowest rate, by medians over blocks; `high` is the next rate measured, not the end of a confidence interval.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
-		highestFinding(),
+		HighestFinding(),
 	}
 }
 
-// highestFinding is what searches along any factor find.
-func highestFinding() finding.Def {
+// HighestFinding is what searches along any factor find.
+func HighestFinding() finding.Def {
 	return finding.Def{Name: Highest + "*", Unit: finding.UnitLevel, Doc: "Highest level of a factor that meets a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: finding.SectionOther}
 }
 

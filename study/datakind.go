@@ -20,7 +20,7 @@ func dataSpec() Spec {
 		Findings: dataFindings,
 		Uses:     []string{"load", "warmup", "sizing"},
 		Sample:   "{hops: {}, money: {}, sizing: {}, profile: {}}",
-		check: func(d *decoder, s *Study) {
+		Check: func(d *Decoder, s *Study) {
 			d.checkWindow(s)
 			d.checkLoad(s)
 			d.checkFilters(s)
@@ -30,13 +30,13 @@ func dataSpec() Spec {
 			d.checkCarriers(s)
 			d.checkSizedWays(s)
 		},
-		checkPlan: func(d *decoder, p *Plan) {
+		CheckPlan: func(d *Decoder, p *Plan) {
 			d.checkFilterCells(p)
 			d.checkBillCells(p)
 			d.checkHopCells(p)
 			d.checkGatewayCells(p)
 		},
-		files: dataFiles,
+		Files: dataFiles,
 		Trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) {
 			return s.Warmup.Min + s.Window + switchTime, s.Warmup.Max + s.Window + switchTime
 		},
@@ -70,35 +70,35 @@ func dataFiles(s *Study, read func(name string) ([]byte, error)) error {
 	return nil
 }
 
-func (d *decoder) checkWindow(s *Study) {
+func (d *Decoder) checkWindow(s *Study) {
 	if s.Window%s.Interval != 0 || s.Window < s.Interval {
 		n := max(1, math.Round(float64(s.Window)/float64(s.Interval)))
-		d.fail(d.pos("window"), CodeConflict, "for example "+formatDuration(time.Duration(n)*s.Interval),
-			"window %s is no whole number of intervals of %s", formatDuration(s.Window), formatDuration(s.Interval))
+		d.Fail(d.Pos("window"), CodeConflict, "for example "+FormatDuration(time.Duration(n)*s.Interval),
+			"window %s is no whole number of intervals of %s", FormatDuration(s.Window), FormatDuration(s.Interval))
 	}
 }
 
-func (d *decoder) checkLoad(s *Study) {
-	if name := s.speaks(func(p protocol.Protocol) bool { return p.Echo }); name != "" && has(s.levels(FactorPayload), "0B") {
-		d.fail(d.pos("factors", FactorPayload), CodeConflict, "give payload at least 1B, or leave "+name+" out", "protocol %s echoes the payload and cannot do so with payload 0B", name)
+func (d *Decoder) checkLoad(s *Study) {
+	if name := s.speaks(func(p protocol.Protocol) bool { return p.Echo }); name != "" && has(s.Levels(FactorPayload), "0B") {
+		d.Fail(d.Pos("factors", FactorPayload), CodeConflict, "give payload at least 1B, or leave "+name+" out", "protocol %s echoes the payload and cannot do so with payload 0B", name)
 	}
 }
 
-func (d *decoder) checkServiceTime(t *ServiceTime) {
-	at := func(f string) Pos { return d.pos("workload", "service_time", f) }
+func (d *Decoder) checkServiceTime(t *ServiceTime) {
+	at := func(f string) Pos { return d.Pos("workload", "service_time", f) }
 	recorded := t.Distribution == DistributionRecorded
 	switch {
 	case recorded && (t.File == "") == (len(t.Values) == 0):
-		d.fail(at("distribution"), CodeConflict, "", "distribution recorded needs either values or a file")
+		d.Fail(at("distribution"), CodeConflict, "", "distribution recorded needs either values or a file")
 	case recorded && t.Mean != 0:
-		d.fail(at("mean"), CodeConflict, "leave it out", "recorded times have their own mean")
+		d.Fail(at("mean"), CodeConflict, "leave it out", "recorded times have their own mean")
 	case !recorded && (t.File != "" || len(t.Values) > 0):
-		d.fail(at("distribution"), CodeConflict, "use distribution: recorded, or leave values and file out", "distribution %s takes no recorded times", t.Distribution)
+		d.Fail(at("distribution"), CodeConflict, "use distribution: recorded, or leave values and file out", "distribution %s takes no recorded times", t.Distribution)
 	case t.Distribution != DistributionLognormal && t.Sigma != 0:
-		d.fail(at("sigma"), CodeConflict, "leave it out", "sigma is for distribution lognormal")
+		d.Fail(at("sigma"), CodeConflict, "leave it out", "sigma is for distribution lognormal")
 	case t.Distribution == DistributionLognormal && t.Sigma == 0:
-		d.fail(at("distribution"), CodeConflict, "as sigma: 0.5", "distribution lognormal needs a sigma above 0")
+		d.Fail(at("distribution"), CodeConflict, "as sigma: 0.5", "distribution lognormal needs a sigma above 0")
 	case (t.Distribution == DistributionLognormal || t.Distribution == DistributionExponential) && t.Mean == 0:
-		d.fail(at("distribution"), CodeConflict, "as mean: 1ms", "distribution %s needs a mean above 0", t.Distribution)
+		d.Fail(at("distribution"), CodeConflict, "as mean: 1ms", "distribution %s needs a mean above 0", t.Distribution)
 	}
 }

@@ -77,7 +77,7 @@ func (p *Plan) Otherwise() []record.FactorLevels {
 // VariedVariants are the variants that are levels of the plan's factor variant, in their order there.
 func (p *Plan) VariedVariants() []NamedLevels {
 	var out []NamedLevels
-	for _, name := range p.Study.varied(FactorVariant) {
+	for _, name := range p.Study.Varied(FactorVariant) {
 		levels, _ := p.Study.variantLevels(name)
 		out = append(out, NamedLevels{Name: name, Levels: levels})
 	}
@@ -108,7 +108,7 @@ func (p *Plan) variants() []string {
 }
 
 // leavesOut reports whether the study measures only some of its variants.
-func (s *Study) leavesOut() bool { return len(s.chosen()) < len(s.Variants) }
+func (s *Study) leavesOut() bool { return len(s.Chosen()) < len(s.Variants) }
 
 // given lists the levels that the study's file or flags give a factor in settings or
 // factors, and where; nil for a factor that neither names.
@@ -117,7 +117,7 @@ func (s *Study) given(factor string) ([]string, Pos) {
 	if !ok {
 		return nil, Pos{}
 	}
-	if levels := s.varied(factor); levels != nil {
+	if levels := s.Varied(factor); levels != nil {
 		return levels, at
 	}
 	return []string{s.Settings[factor]}, at
@@ -144,10 +144,10 @@ func (p *Plan) Unmeasured() []error {
 		case len(lacking) == 0:
 		case byDefault && (!at.flag() || !overridden && len(inEffect[f.Name]) == 0): // cells have it anyway
 		case overridden:
-			out = append(out, at.fault(CodeNoEffect, "leave it out, or change what sets it: variants, bill or hops",
+			out = append(out, at.Fault(CodeNoEffect, "leave it out, or change what sets it: variants, bill or hops",
 				"%s %s has no effect: every variant that is measured sets %s", f.Name, strings.Join(levels, " or "), f.Name))
 		default:
-			out = append(out, at.fault(CodeNoEffect, noEffectHint(f), "no cell has %s %s", f.Name, strings.Join(lacking, " or ")))
+			out = append(out, at.Fault(CodeNoEffect, noEffectHint(f), "no cell has %s %s", f.Name, strings.Join(lacking, " or ")))
 		}
 	}
 	return slices.Concat(out, p.sizingNotes(), p.searchNotes())
@@ -164,7 +164,7 @@ func noEffectHint(f Factor) string {
 // checkEffect refuses factors that vary without any effect: the study would not answer its
 // question. Like [Plan.Unmeasured] it accepts what flags or left-out variants put out of
 // effect. It reports whether there are no such factors.
-func (d *decoder) checkEffect(p *Plan) bool {
+func (d *Decoder) checkEffect(p *Plan) bool {
 	if d.begun {
 		return true
 	}
@@ -176,7 +176,7 @@ func (d *decoder) checkEffect(p *Plan) bool {
 		if len(levels) < 2 || len(inEffect[f.Name]) > 0 || narrowed && !at.flag() {
 			continue
 		}
-		d.fail(at, CodeNoEffect, noEffectHint(f), "no cell has %s %s", f.Name, strings.Join(levels, " or "))
+		d.Fail(at, CodeNoEffect, noEffectHint(f), "no cell has %s %s", f.Name, strings.Join(levels, " or "))
 		ok = false
 	}
 	return ok

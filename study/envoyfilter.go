@@ -48,34 +48,34 @@ func (f *EnvoyFilter) parse(data []byte) error {
 		src.lines = yamltree.Lines(data)
 	}
 	if failed != nil {
-		return src.at(failed.Line, failed.Column).fault(CodeConflict, failed.Hint, "%s", failed.Msg)
+		return src.at(failed.Line, failed.Column).Fault(CodeConflict, failed.Hint, "%s", failed.Msg)
 	}
 	if tree == nil {
-		return src.at(1, 1).fault(CodeMissing, "an EnvoyFilter as kubectl apply takes it", "nothing is in it")
+		return src.at(1, 1).Fault(CodeMissing, "an EnvoyFilter as kubectl apply takes it", "nothing is in it")
 	}
 	root := src.node(tree)
-	if root.kind != mapping {
-		return root.pos.fault(CodeType, "an EnvoyFilter as kubectl apply takes it", "an EnvoyFilter is a mapping; this is %s", root.what())
+	if root.Kind != Mapping {
+		return root.Pos.Fault(CodeType, "an EnvoyFilter as kubectl apply takes it", "an EnvoyFilter is a mapping; this is %s", root.What())
 	}
-	if kind := root.get("kind"); kind == nil || kind.text != "EnvoyFilter" {
-		at, what := root.pos, "nothing"
+	if kind := root.Get("kind"); kind == nil || kind.text != "EnvoyFilter" {
+		at, what := root.Pos, "nothing"
 		if kind != nil {
-			at, what = kind.pos, kind.what()
+			at, what = kind.Pos, kind.What()
 		}
-		return at.fault(CodeConflict, "kind: EnvoyFilter; other objects are no parts of a sidecar", "the kind is %s", what)
+		return at.Fault(CodeConflict, "kind: EnvoyFilter; other objects are no parts of a sidecar", "the kind is %s", what)
 	}
-	spec := root.get("spec")
-	if spec == nil || spec.kind != mapping {
-		return root.pos.fault(CodeConflict, "spec: {configPatches: [...]}", "the EnvoyFilter has no spec")
+	spec := root.Get("spec")
+	if spec == nil || spec.Kind != Mapping {
+		return root.Pos.Fault(CodeConflict, "spec: {configPatches: [...]}", "the EnvoyFilter has no spec")
 	}
-	for i, k := range spec.keys {
-		value := spec.values[i]
-		switch k.name {
+	for i, k := range spec.Keys {
+		value := spec.Values[i]
+		switch k.Name {
 		case "workloadSelector", "targetRefs": // replaced by the server's workload
 		case "priority":
 			n, err := strconv.ParseInt(value.text, 10, 32)
-			if value.kind != scalar || err != nil {
-				return value.pos.fault(CodeConflict, "a whole number", "priority is %s", value.what())
+			if value.Kind != scalar || err != nil {
+				return value.Pos.Fault(CodeConflict, "a whole number", "priority is %s", value.What())
 			}
 			f.Priority = n
 		case "configPatches":
@@ -83,23 +83,23 @@ func (f *EnvoyFilter) parse(data []byte) error {
 				return err
 			}
 		default:
-			return k.pos.fault(CodeConflict, errs.Suggest(k.name, []string{"configPatches", "priority", "workloadSelector", "targetRefs"}), "an EnvoyFilter's spec has no field %q", clip(k.name, 40))
+			return k.Pos.Fault(CodeConflict, errs.Suggest(k.Name, []string{"configPatches", "priority", "workloadSelector", "targetRefs"}), "an EnvoyFilter's spec has no field %q", Clip(k.Name, 40))
 		}
 	}
 	if len(f.Patches) == 0 {
-		return spec.pos.fault(CodeConflict, "configPatches: [{applyTo: HTTP_FILTER, ...}]", "the EnvoyFilter patches nothing")
+		return spec.Pos.Fault(CodeConflict, "configPatches: [{applyTo: HTTP_FILTER, ...}]", "the EnvoyFilter patches nothing")
 	}
 	return nil
 }
 
 // patches reads configPatches.
-func (f *EnvoyFilter) patches(list *node) error {
-	if list.kind != sequence {
-		return list.pos.fault(CodeConflict, "a list", "configPatches is %s", list.what())
+func (f *EnvoyFilter) patches(list *Node) error {
+	if list.Kind != Sequence {
+		return list.Pos.Fault(CodeConflict, "a list", "configPatches is %s", list.What())
 	}
-	for _, one := range list.values {
-		if one.kind != mapping || one.get("applyTo") == nil || one.get("patch") == nil {
-			return one.pos.fault(CodeConflict, "as {applyTo: HTTP_FILTER, match: {...}, patch: {operation: ..., value: {...}}}", "a patch has at least applyTo and patch")
+	for _, one := range list.Values {
+		if one.Kind != Mapping || one.Get("applyTo") == nil || one.Get("patch") == nil {
+			return one.Pos.Fault(CodeConflict, "as {applyTo: HTTP_FILTER, match: {...}, patch: {operation: ..., value: {...}}}", "a patch has at least applyTo and patch")
 		}
 		f.Patches = append(f.Patches, jsonValue(one))
 	}
@@ -108,21 +108,21 @@ func (f *EnvoyFilter) patches(list *node) error {
 
 // jsonValue is a tree as Kubernetes' JSON: its scalars typed as YAML 1.2's core
 // schema has it.
-func jsonValue(n *node) any {
-	switch n.kind {
-	case mapping:
-		out := make(map[string]any, len(n.keys))
-		for i, k := range n.keys {
-			out[k.name] = jsonValue(n.values[i])
+func jsonValue(n *Node) any {
+	switch n.Kind {
+	case Mapping:
+		out := make(map[string]any, len(n.Keys))
+		for i, k := range n.Keys {
+			out[k.Name] = jsonValue(n.Values[i])
 		}
 		return out
-	case sequence:
-		out := make([]any, len(n.values))
-		for i, v := range n.values {
+	case Sequence:
+		out := make([]any, len(n.Values))
+		for i, v := range n.Values {
 			out[i] = jsonValue(v)
 		}
 		return out
-	case null:
+	case Null:
 		return nil
 	}
 	if n.quoted {
@@ -149,53 +149,53 @@ func jsonValue(n *node) any {
 // form, to what was in them.
 type envoyFiltersValue struct{ to *[]EnvoyFilter }
 
-func (v envoyFiltersValue) decode(d *decoder, n *node) {
+func (v envoyFiltersValue) Decode(d *Decoder, n *Node) {
 	const hint = "as {mine: mine.yaml}"
-	if n.kind != mapping {
-		d.fail(n.pos, CodeType, hint, "envoy_filters maps names to files; this is %s", n.what())
+	if n.Kind != Mapping {
+		d.Fail(n.Pos, CodeType, hint, "envoy_filters maps names to files; this is %s", n.What())
 		return
 	}
-	for i, k := range n.keys {
-		value := n.values[i]
-		if !reName.MatchString(k.name) {
-			d.fail(k.pos, CodeInvalid, nameHint, "invalid EnvoyFilter name %q", clip(k.name, 40))
+	for i, k := range n.Keys {
+		value := n.Values[i]
+		if !NamePattern.MatchString(k.Name) {
+			d.Fail(k.Pos, CodeInvalid, NameHint, "invalid EnvoyFilter name %q", Clip(k.Name, 40))
 			continue
 		}
-		f := EnvoyFilter{Name: k.name}
-		switch value.kind {
+		f := EnvoyFilter{Name: k.Name}
+		switch value.Kind {
 		case scalar:
-			textValue{to: &f.File}.decode(d, value)
-		case mapping:
-			object{name: k.name, fields: []field{{name: "inline", required: true, value: inlineValue{&f}}}}.decode(d, value)
+			TextValue{To: &f.File}.Decode(d, value)
+		case Mapping:
+			Object{Name: k.Name, Fields: []Field{{Name: "inline", Required: true, Value: inlineValue{&f}}}}.Decode(d, value)
 		default:
-			d.fail(value.pos, CodeConflict, hint, "%s is no file", k.name)
+			d.Fail(value.Pos, CodeConflict, hint, "%s is no file", k.Name)
 		}
 		*v.to = append(*v.to, f)
 	}
 }
 
-func (v envoyFiltersValue) encode() *node {
+func (v envoyFiltersValue) Encode() *Node {
 	if len(*v.to) == 0 {
 		return nil
 	}
-	out := &node{kind: mapping}
+	out := &Node{Kind: Mapping}
 	for i := range *v.to {
 		f := &(*v.to)[i]
 		if f.File != "" {
-			out.set(f.Name, Pos{}, textNode(f.File))
+			out.Set(f.Name, Pos{}, TextNode(f.File))
 			continue
 		}
-		inner := &node{kind: mapping}
-		inner.set("inline", Pos{}, inlineValue{f}.encode())
-		out.set(f.Name, Pos{}, inner)
+		inner := &Node{Kind: Mapping}
+		inner.Set("inline", Pos{}, inlineValue{f}.Encode())
+		out.Set(f.Name, Pos{}, inner)
 	}
 	return out
 }
 
-func (v envoyFiltersValue) schema() *jsonschema.Schema {
+func (v envoyFiltersValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{OneOf: []*jsonschema.Schema{
 		{Type: "string"},
-		object{fields: []field{{name: "inline", required: true, value: inlineValue{}}}}.schema(),
+		Object{Fields: []Field{{Name: "inline", Required: true, Value: inlineValue{}}}}.Schema(),
 	}}}
 }
 
@@ -209,8 +209,8 @@ type inline struct {
 	Patches  []any `json:"configPatches"`
 }
 
-func (v inlineValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v inlineValue) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
@@ -218,7 +218,7 @@ func (v inlineValue) decode(d *decoder, n *node) {
 	read := json.NewDecoder(strings.NewReader(text))
 	read.UseNumber() // large integers stay what they are
 	if err := read.Decode(&in); err != nil || len(in.Patches) == 0 {
-		d.fail(n.pos, CodeConflict, "name a file in its place, as mine: mine.yaml", "this is not what meshtrial writes for an EnvoyFilter that it has read")
+		d.Fail(n.Pos, CodeConflict, "name a file in its place, as mine: mine.yaml", "this is not what meshtrial writes for an EnvoyFilter that it has read")
 		return
 	}
 	v.to.Priority, v.to.Patches = in.Priority, whole(in.Patches).([]any)
@@ -249,30 +249,30 @@ func whole(v any) any {
 	return v
 }
 
-func (v inlineValue) encode() *node {
+func (v inlineValue) Encode() *Node {
 	text, err := json.Marshal(inline{v.to.Priority, v.to.Patches})
 	if err != nil { // values of JSON encode
 		panic(err)
 	}
-	return textNode(string(text))
+	return TextNode(string(text))
 }
 
-func (inlineValue) schema() *jsonschema.Schema {
+func (inlineValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Description: "An EnvoyFilter that was read, as JSON with configPatches."}
 }
 
 // checkFilters finds levels of filters that name no file of the study, and
 // files that no level names.
-func (d *decoder) checkFilters(s *Study) {
-	for _, p := range fileParts(s.levels(FactorFilters)) {
+func (d *Decoder) checkFilters(s *Study) {
+	for _, p := range fileParts(s.Levels(FactorFilters)) {
 		if _, ok := s.EnvoyFilterOf(p.File); !ok {
-			d.fail(s.Place(FactorFilters), CodeConflict, fmt.Sprintf("envoy_filters: {%s: FILE}", p.File), "the part %s needs an EnvoyFilter that the study does not name", p)
+			d.Fail(s.Place(FactorFilters), CodeConflict, fmt.Sprintf("envoy_filters: {%s: FILE}", p.File), "the part %s needs an EnvoyFilter that the study does not name", p)
 		}
 	}
 	used := fileParts(s.written(FactorFilters))
 	for _, f := range s.EnvoyFilters {
 		if !slices.ContainsFunc(used, func(p Part) bool { return p.File == f.Name }) {
-			d.fail(d.pos("envoy_filters", f.Name), CodeConflict, "give filters the level envoyfilter-"+f.Name, "no level of filters has the EnvoyFilter %s", f.Name)
+			d.Fail(d.Pos("envoy_filters", f.Name), CodeConflict, "give filters the level envoyfilter-"+f.Name, "no level of filters has the EnvoyFilter %s", f.Name)
 		}
 	}
 }
@@ -292,7 +292,7 @@ func fileParts(levels []string) (out []Part) {
 
 // checkFilterCells finds cells whose sidecars see no requests to have filters
 // for.
-func (d *decoder) checkFilterCells(p *Plan) {
+func (d *Decoder) checkFilterCells(p *Plan) {
 	for _, cell := range p.Cells {
 		if parts, err := Parts(cell[FactorFilters]); err != nil || len(parts) == 0 {
 			continue
@@ -306,7 +306,7 @@ func (d *decoder) checkFilterCells(p *Plan) {
 		default:
 			continue
 		}
-		d.fail(p.Study.Place(FactorFilters), CodeConflict, "leave such cells out", "cell %s: filters are for requests, which sidecars do not see %s", p.Label(cell), why)
+		d.Fail(p.Study.Place(FactorFilters), CodeConflict, "leave such cells out", "cell %s: filters are for requests, which sidecars do not see %s", p.Label(cell), why)
 		return
 	}
 }

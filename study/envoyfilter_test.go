@@ -123,12 +123,12 @@ func FuzzEnvoyFilter(f *testing.F) {
 			t.Fatal("no patches and no error")
 		}
 		var again EnvoyFilter
-		d := &decoder{}
-		inlineValue{&again}.decode(d, inlineValue{&one}.encode())
-		if len(d.errs) > 0 {
-			t.Fatal(d.errs)
+		d := &Decoder{}
+		inlineValue{&again}.Decode(d, inlineValue{&one}.Encode())
+		if len(d.Errs) > 0 {
+			t.Fatal(d.Errs)
 		}
-		if !reflect.DeepEqual(inlineValue{&again}.encode(), inlineValue{&one}.encode()) {
+		if !reflect.DeepEqual(inlineValue{&again}.Encode(), inlineValue{&one}.Encode()) {
 			t.Errorf("read again it is %#v, expected %#v", again, one)
 		}
 	})

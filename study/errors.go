@@ -29,12 +29,12 @@ func (p Pos) flag() bool { return strings.HasPrefix(p.File, "--set ") }
 
 // Errorf returns an error at this place, as the parser's own (exit code 2).
 func (p Pos) Errorf(hint, format string, args ...any) error {
-	return p.fault(CodeConflict, hint, format, args...)
+	return p.Fault(CodeConflict, hint, format, args...)
 }
 
-// fault returns an error at this place.
-func (p Pos) fault(code Code, hint, format string, args ...any) error {
-	e := complain(code, hint, format, args...)
+// Fault returns an error at this place.
+func (p Pos) Fault(code Code, hint, format string, args ...any) error {
+	e := Complain(code, hint, format, args...)
 	e.Pos = p
 	return Errors{e}.err()
 }

@@ -56,16 +56,16 @@ type Factor struct {
 	// Lever says how istiod is given the level, where that takes no code.
 	Lever Lever
 
-	// parse makes a level the one spelling of it.
-	parse func(string) (string, *Error)
+	// Parse makes a level the one spelling of it.
+	Parse func(string) (string, *Error)
 	// value is a level as a number in the unit, false for words; nil: levels
 	// are plain numbers.
 	value func(string) (float64, bool)
 	// integer says that levels are whole numbers from low on.
 	integer bool
 	low     int64
-	// plain says that a file may write levels as numbers too; nil: it may not.
-	plain *plainNumber
+	// Plain says that a file may write levels as numbers too; nil: it may not.
+	Plain *PlainNumber
 
 	// label names a cell by its level, as in "both · 16 connections"; nil: the
 	// level alone does.
@@ -85,11 +85,11 @@ type Factor struct {
 	becomes func(record.Cell) string
 }
 
-// plainNumber describes levels that are numbers above 0, up to max if that is
+// PlainNumber describes levels that are numbers above 0, up to max if that is
 // not 0, or else one word; "" for whatever the pattern says.
-type plainNumber struct {
-	max  int64
-	word string
+type PlainNumber struct {
+	Max  int64
+	Word string
 }
 
 // Lever is a place where istiod reads a setting whose value is the level itself.
@@ -123,7 +123,7 @@ func FactorNames() []string {
 
 // Canonical returns the one spelling of a level.
 func (f Factor) Canonical(level string) (string, error) {
-	out, c := f.parse(level)
+	out, c := f.Parse(level)
 	if c != nil {
 		return "", c
 	}
@@ -172,21 +172,21 @@ func effective(table []Factor, cell record.Cell) record.Cell {
 // numbers of a unit, from low to high; docs/extending has one.
 func NewInteger(kind Kind, name, unit, def, doc string, low, high int64) Factor {
 	return Factor{Name: name, Kind: kind, Scope: ScopeLoad, Unit: unit, Default: def, Doc: doc, Numeric: true,
-		Pattern: `^[0-9]+$`, Examples: []string{def}, parse: integerLevel(low, high), integer: true, low: low, plain: &plainNumber{}}.
-		labelled(says(name + " %s"))
+		Pattern: `^[0-9]+$`, Examples: []string{def}, Parse: integerLevel(low, high), integer: true, low: low, Plain: &PlainNumber{}}.
+		Labelled(Says(name + " %s"))
 }
 
 // What a table of factors adds to one, besides what it is.
 
-func (f Factor) labelled(say func(string) string) Factor { f.label = say; return f }
+func (f Factor) Labelled(say func(string) string) Factor { f.label = say; return f }
 
-func (f Factor) phrased(say func(string) string) Factor { f.phrase = say; return f }
+func (f Factor) Phrased(say func(string) string) Factor { f.phrase = say; return f }
 
 func (f Factor) subjected(say func(string) (string, bool)) Factor { f.subject = say; return f }
 
 func (f Factor) shortened(say func(string) string) Factor { f.short = say; return f }
 
-func (f Factor) idleWhere(idle func(record.Cell) bool) Factor { f.idle = idle; return f }
+func (f Factor) IdleWhere(idle func(record.Cell) bool) Factor { f.idle = idle; return f }
 
 func (f Factor) becoming(level func(record.Cell) string) Factor { f.becomes = level; return f }
 
@@ -198,7 +198,7 @@ func (f Factor) numeric(unit string, value func(string) (float64, bool)) Factor 
 }
 
 // orPlain lets files write levels as plain numbers too.
-func (f Factor) orPlain() Factor { f.plain = &plainNumber{}; return f }
+func (f Factor) orPlain() Factor { f.Plain = &PlainNumber{}; return f }
 
 // env says which variable of istiod's environment holds the level.
 func (f Factor) env(name string) Factor { f.Lever.Env = name; return f }
@@ -242,9 +242,9 @@ func (f Factor) Subject(level string) (name string, many bool) {
 // words are the factor's name as people write it.
 func (f Factor) words() string { return strings.ReplaceAll(f.Name, "_", " ") }
 
-// says puts a level where pattern has %s. Levels that stand in of, each before
+// Says puts a level where pattern has %s. Levels that stand in of, each before
 // its words, have words of their own.
-func says(pattern string, of ...string) func(string) string {
+func Says(pattern string, of ...string) func(string) string {
 	return func(level string) string {
 		for i := 0; i+1 < len(of); i += 2 {
 			if level == of[i] {
@@ -255,8 +255,8 @@ func says(pattern string, of ...string) func(string) string {
 	}
 }
 
-// counts writes a number of things: "1 retry", "3 retries".
-func counts(what string) func(string) string {
+// Counts writes a number of things: "1 retry", "3 retries".
+func Counts(what string) func(string) string {
 	return func(level string) string {
 		if level == "1" {
 			return "1 " + what
@@ -273,9 +273,9 @@ func after(word string, say func(string) string) func(string) string {
 	return func(level string) string { return word + " " + say(level) }
 }
 
-// onOff says whether something is on.
-func onOff(what string) func(string) string {
-	return says(what+" off", "true", what+" on")
+// OnOff says whether something is on.
+func OnOff(what string) func(string) string {
+	return Says(what+" off", "true", what+" on")
 }
 
 // grouped gives another function numbers with a comma between thousands.
@@ -355,8 +355,8 @@ func (f Factor) schema() *jsonschema.Schema {
 		s.Type = "integer"
 		s.Minimum = json.Number(strconv.FormatInt(f.low, 10))
 		s.Default = json.Number(f.Default)
-	case f.plain != nil:
-		s.AnyOf = f.plain.schema(f.Pattern)
+	case f.Plain != nil:
+		s.AnyOf = f.Plain.schema(f.Pattern)
 		s.Default = f.Default
 		if reNumber.MatchString(f.Default) {
 			s.Default = json.Number(f.Default)
@@ -389,13 +389,13 @@ func orInstalled(level *jsonschema.Schema) []*jsonschema.Schema {
 }
 
 // schema describes a number, and what else may stand in its place.
-func (p plainNumber) schema(pattern string) []*jsonschema.Schema {
+func (p PlainNumber) schema(pattern string) []*jsonschema.Schema {
 	number := &jsonschema.Schema{Type: "number", ExclusiveMinimum: "0"}
-	if p.max > 0 {
-		number.Maximum = json.Number(strconv.FormatInt(p.max, 10))
+	if p.Max > 0 {
+		number.Maximum = json.Number(strconv.FormatInt(p.Max, 10))
 	}
-	if p.word != "" {
-		return []*jsonschema.Schema{number, {Const: p.word}}
+	if p.Word != "" {
+		return []*jsonschema.Schema{number, {Const: p.Word}}
 	}
 	return []*jsonschema.Schema{number, {Type: "string", Pattern: pattern}}
 }

@@ -13,16 +13,16 @@ const maxValues = 10_000
 // in, so that its resolved form needs nothing else.
 func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error) {
 	out := *s
-	if err := s.Kind.spec().files(&out, read); err != nil {
+	if err := s.Kind.spec().Files(&out, read); err != nil {
 		return nil, err
 	}
 	return &out, nil
 }
 
 func parseTime(text string) (time.Duration, *Error) {
-	v, c := parseDuration(text)
+	v, c := ParseDuration(text)
 	if c == nil && v > time.Minute {
-		c = complain(CodeRange, "at most 1m is possible", "%s is too long", text)
+		c = Complain(CodeRange, "at most 1m is possible", "%s is too long", text)
 	}
 	return v, c
 }
@@ -45,14 +45,14 @@ func readLines[T any](read func(name string) ([]byte, error), field, name string
 		}
 		v, c := parse(text)
 		if c != nil {
-			return nil, pos.fault(c.Code, c.Hint, "%s", c.Msg)
+			return nil, pos.Fault(c.Code, c.Hint, "%s", c.Msg)
 		}
 		if out = append(out, v); len(out) > most {
-			return nil, pos.fault(CodeLimit, "take a sample of them", "more than %d %s", most, what)
+			return nil, pos.Fault(CodeLimit, "take a sample of them", "more than %d %s", most, what)
 		}
 	}
 	if len(out) == 0 {
-		return nil, Pos{File: name}.fault(CodeConflict, hint, "it holds no %s", what)
+		return nil, Pos{File: name}.Fault(CodeConflict, hint, "it holds no %s", what)
 	}
 	return out, nil
 }

@@ -126,7 +126,7 @@ func HasPart(level, kind string) bool {
 
 // HasParts says whether some cell of a study has parts switched on.
 func (s *Study) HasParts() bool {
-	return slices.ContainsFunc(s.levels(FactorFilters), func(level string) bool {
+	return slices.ContainsFunc(s.Levels(FactorFilters), func(level string) bool {
 		parts, err := Parts(level)
 		return err == nil && len(parts) > 0
 	})
@@ -167,11 +167,11 @@ func parseParts(s string) ([]Part, *Error) {
 		return nil, nil
 	}
 	if strings.TrimSpace(s) == "" {
-		return nil, complain(CodeMissing, "none, or parts joined by +, as lua+authz-allow-100", "no part is named")
+		return nil, Complain(CodeMissing, "none, or parts joined by +, as lua+authz-allow-100", "no part is named")
 	}
 	words := strings.Split(s, partSeparator)
 	if len(words) > maxParts {
-		return nil, complain(CodeLimit, "", "%d parts are too many; %d are possible", len(words), maxParts)
+		return nil, Complain(CodeLimit, "", "%d parts are too many; %d are possible", len(words), maxParts)
 	}
 	var out []Part
 	for i, word := range words {
@@ -187,9 +187,9 @@ func parseParts(s string) ([]Part, *Error) {
 				continue
 			}
 			if earlier == p {
-				return nil, complain(CodeDuplicate, "name it once", "part %d: %s is there already", i+1, p)
+				return nil, Complain(CodeDuplicate, "name it once", "part %d: %s is there already", i+1, p)
 			}
-			return nil, complain(CodeInvalid, "name one of them", "part %d: %s and %s contradict each other", i+1, earlier, p)
+			return nil, Complain(CodeInvalid, "name one of them", "part %d: %s and %s contradict each other", i+1, earlier, p)
 		}
 		out = append(out, p)
 	}
@@ -201,7 +201,7 @@ func parseParts(s string) ([]Part, *Error) {
 			}
 		}
 		if len(both) > 1 {
-			return nil, complain(CodeInvalid, "name one of them", "%s contradict each other", strings.Join(both, " and "))
+			return nil, Complain(CodeInvalid, "name one of them", "%s contradict each other", strings.Join(both, " and "))
 		}
 	}
 	slices.SortFunc(out, func(a, b Part) int {
@@ -220,19 +220,19 @@ func kindIndex(name string) int {
 // parsePart reads one part.
 func parsePart(word string) (Part, *Error) {
 	if word == "" {
-		return Part{}, complain(CodeMissing, "parts are joined by one +", "a part is empty")
+		return Part{}, Complain(CodeMissing, "parts are joined by one +", "a part is empty")
 	}
 	if why, ok := refusedParts[word]; ok {
-		return Part{}, complain(CodeInvalid, why, "%s cannot be had", word)
+		return Part{}, Complain(CodeInvalid, why, "%s cannot be had", word)
 	}
 	if word == FiltersNone {
-		return Part{}, complain(CodeInvalid, "none stands alone", "none and other parts contradict each other")
+		return Part{}, Complain(CodeInvalid, "none stands alone", "none and other parts contradict each other")
 	}
 	stem, rest := word, ""
 	k := kindIndex(word)
 	for at := len(word); k < 0; {
 		if at = strings.LastIndexByte(word[:at], '-'); at < 0 {
-			return Part{}, complain(CodeUnknown, errs.Suggest(word, partNames()), "unknown part %q", clip(word, 40))
+			return Part{}, Complain(CodeUnknown, errs.Suggest(word, partNames()), "unknown part %q", Clip(word, 40))
 		}
 		stem, rest = word[:at], word[at+1:]
 		k = kindIndex(stem)
@@ -240,23 +240,23 @@ func parsePart(word string) (Part, *Error) {
 	kind := partKinds[k]
 	switch {
 	case kind.File:
-		if !reName.MatchString(rest) {
-			return Part{}, complain(CodeInvalid, "as envoyfilter-mine, with envoy_filters: {mine: mine.yaml}", "%q names no EnvoyFilter", clip(word, 40))
+		if !NamePattern.MatchString(rest) {
+			return Part{}, Complain(CodeInvalid, "as envoyfilter-mine, with envoy_filters: {mine: mine.yaml}", "%q names no EnvoyFilter", Clip(word, 40))
 		}
 		return Part{Kind: kind.Name, File: rest}, nil
 	case kind.Number == "" && rest == "" && stem == word:
 		return Part{Kind: kind.Name}, nil
 	case kind.Number == "":
-		return Part{}, complain(CodeUnknown, "leave the number out, or "+errs.Suggest(word, partNames()), "unknown part %q", clip(word, 40))
+		return Part{}, Complain(CodeUnknown, "leave the number out, or "+errs.Suggest(word, partNames()), "unknown part %q", Clip(word, 40))
 	case rest == "":
-		return Part{}, complain(CodeMissing, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%s lacks its number of %s", kind.Name, kind.Number)
+		return Part{}, Complain(CodeMissing, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%s lacks its number of %s", kind.Name, kind.Number)
 	}
 	n, err := strconv.Atoi(rest)
 	if err != nil || strconv.Itoa(n) != rest {
-		return Part{}, complain(CodeInvalid, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%q is no number of %s", clip(rest, 40), kind.Number)
+		return Part{}, Complain(CodeInvalid, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%q is no number of %s", Clip(rest, 40), kind.Number)
 	}
 	if n < kind.Low || n > kind.High {
-		return Part{}, complain(CodeRange, fmt.Sprintf("from %d to %d is possible", kind.Low, kind.High), "%s is out of range", word)
+		return Part{}, Complain(CodeRange, fmt.Sprintf("from %d to %d is possible", kind.Low, kind.High), "%s is out of range", word)
 	}
 	return Part{Kind: kind.Name, N: n}, nil
 }

@@ -44,7 +44,7 @@ func TestFiltersLevel(t *testing.T) {
 		{strings.Repeat("lua+", maxParts) + "lua", "", "too many"},
 	} {
 		f, _ := FactorByName(FactorFilters)
-		got, c := f.parse(tt.level)
+		got, c := f.Parse(tt.level)
 		switch {
 		case c != nil && (tt.want != "" || !strings.Contains(c.Msg+" "+c.Hint, tt.says)):
 			t.Errorf("%q: %s (%s), expected %q%s", tt.level, c.Msg, c.Hint, tt.want, tt.says)

@@ -64,7 +64,7 @@ func (s *Study) scaleTo(name, unit string) (one float64, own string, c *Error) {
 	own = s.UnitOf(d)
 	one, ok := finding.Scale(own, unit)
 	if !ok {
-		return 0, own, complain(CodeUnit, "possible: "+strings.Join(finding.Scales(own), ", "), "%q is not a unit", clip(unit, 40))
+		return 0, own, Complain(CodeUnit, "possible: "+strings.Join(finding.Scales(own), ", "), "%q is not a unit", Clip(unit, 40))
 	}
 	return one, own, nil
 }

@@ -104,13 +104,13 @@ func (h *Hops) variants() []NamedLevels {
 }
 
 // resolveHops makes the variants of hops.
-func (d *decoder) resolveHops(s *Study) {
+func (d *Decoder) resolveHops(s *Study) {
 	if s.Hops == nil {
 		return
 	}
 	for _, other := range []string{"variants", "bill"} {
-		if d.root.get(other) != nil {
-			d.fail(d.pos(other), CodeConflict, "leave it out, or hops", "hops make this study's variants")
+		if d.Root.Get(other) != nil {
+			d.Fail(d.Pos(other), CodeConflict, "leave it out, or hops", "hops make this study's variants")
 			return
 		}
 	}
@@ -118,18 +118,18 @@ func (d *decoder) resolveHops(s *Study) {
 	for _, v := range s.Variants {
 		for factor := range v.Levels {
 			if s.varies(factor) {
-				d.fail(d.pos("factors", factor), CodeConflict, "leave it out: hops vary it", "%s is what hops vary", factor)
+				d.Fail(d.Pos("factors", factor), CodeConflict, "leave it out: hops vary it", "%s is what hops vary", factor)
 				return
 			}
 		}
 	}
-	if len(s.varied(FactorVariant)) > 0 && len(s.varied(FactorVariant)) < len(s.Variants) {
-		d.fail(d.pos("factors", FactorVariant), CodeConflict, "leave it out", "hops need all their cells: the terms are differences between them")
+	if len(s.Varied(FactorVariant)) > 0 && len(s.Varied(FactorVariant)) < len(s.Variants) {
+		d.Fail(d.Pos("factors", FactorVariant), CodeConflict, "leave it out", "hops need all their cells: the terms are differences between them")
 	}
 }
 
 // checkHopCells finds cells of hops that the study leaves out.
-func (d *decoder) checkHopCells(p *Plan) {
+func (d *Decoder) checkHopCells(p *Plan) {
 	if p.Study.Hops == nil {
 		return
 	}
@@ -144,22 +144,22 @@ func (d *decoder) checkHopCells(p *Plan) {
 		if n[v.Name] == most {
 			continue
 		}
-		at := d.pos("exclude")
+		at := d.Pos("exclude")
 		if _, chosen := p.Study.Settings[FactorVariant]; chosen {
-			at = d.pos("settings", FactorVariant)
+			at = d.Pos("settings", FactorVariant)
 		}
-		d.fail(at, CodeConflict, "leave none of them out", "hops need all their cells, as the terms are differences between them: %s is left out", v.Name)
+		d.Fail(at, CodeConflict, "leave none of them out", "hops need all their cells, as the terms are differences between them: %s is left out", v.Name)
 		return
 	}
 }
 
 // hopsSection is the section hops.
-func hopsSection(to **Hops) value {
+func hopsSection(to **Hops) Value {
 	return statedValue[Hops]{to, func() Hops { return Hops{Interception: true} }, hopsFields}
 }
 
-func hopsFields(h *Hops) object {
-	return object{name: "hops", flow: true, fields: []field{
-		{name: "interception", doc: "Whether to measure redirection separately; if so, all cells but the last go without it.", value: boolValue{&h.Interception}},
+func hopsFields(h *Hops) Object {
+	return Object{Name: "hops", Flow: true, Fields: []Field{
+		{Name: "interception", Doc: "Whether to measure redirection separately; if so, all cells but the last go without it.", Value: BoolValue{&h.Interception}},
 	}}
 }

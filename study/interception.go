@@ -11,27 +11,27 @@ const (
 	InterceptionNone     = "none"
 )
 
-var interceptionFactor = ofProxies(choice(FactorInterception, ScopeProxies, InterceptionRedirect,
+var interceptionFactor = ofProxies(Choice(FactorInterception, ScopeProxies, InterceptionRedirect,
 	"How connections reach the sidecars: redirect uses packet filter rules in the pod, as Istio does by default; none has no such rules: the client speaks to its sidecar's listener on the loopback, and the Service leads to a port of the server's sidecar. For HTTP and gRPC without the generator's own TLS.",
 	InterceptionRedirect, InterceptionNone).
-	labelled(says("interception %s")).shortened(says("no-redirect")))
+	Labelled(Says("interception %s")).shortened(Says("no-redirect")))
 
 // checkInterception finds what cannot do without redirection.
-func (d *decoder) checkInterception(s *Study) {
-	if !has(s.levels(FactorInterception), InterceptionNone) {
+func (d *Decoder) checkInterception(s *Study) {
+	if !has(s.Levels(FactorInterception), InterceptionNone) {
 		return
 	}
 	at := s.Place(FactorInterception)
-	if d.root.get("hops") != nil {
-		at = d.pos("hops")
+	if d.Root.Get("hops") != nil {
+		at = d.Pos("hops")
 	}
 	switch {
 	case s.Mesh != MeshIstio:
-		d.fail(at, CodeConflict, "leave it out, or mesh: istio", "interception none is for Istio's sidecars, but the mesh is %s", s.Mesh)
+		d.Fail(at, CodeConflict, "leave it out, or mesh: istio", "interception none is for Istio's sidecars, but the mesh is %s", s.Mesh)
 	case s.speaks(headless) != "":
 		name := s.speaks(headless)
-		d.fail(at, CodeConflict, "leave "+name+" out", "without redirection a sidecar finds the Service of a connection by the request's host, and %s has none", strings.ToUpper(name))
+		d.Fail(at, CodeConflict, "leave "+name+" out", "without redirection a sidecar finds the Service of a connection by the request's host, and %s has none", strings.ToUpper(name))
 	case s.Load.TLS:
-		d.fail(at, CodeConflict, "leave load.tls out", "without redirection a sidecar finds the Service by the request's host, which it cannot read where the generator speaks TLS")
+		d.Fail(at, CodeConflict, "leave load.tls out", "without redirection a sidecar finds the Service by the request's host, which it cannot read where the generator speaks TLS")
 	}
 }

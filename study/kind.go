@@ -18,7 +18,7 @@ type Kind string
 const (
 	DataPlane    Kind = record.KindDataPlane    // requests through sidecars
 	ControlPlane Kind = record.KindControlPlane // configuration on its way to sidecars
-	Resilience   Kind = record.KindResilience   // requests while things break
+
 )
 
 // added are the kinds whose specs other packages have.
@@ -34,7 +34,7 @@ func AddKind(k Kind, s Spec) {
 }
 
 // Kinds lists all of them.
-func Kinds() []Kind { return append([]Kind{DataPlane, ControlPlane, Resilience}, added...) }
+func Kinds() []Kind { return append([]Kind{DataPlane, ControlPlane}, added...) }
 
 func kindNames() []string {
 	var out []string
@@ -62,24 +62,24 @@ type Spec struct {
 	// with each section at its defaults; "" for none.
 	Reference, Sample string
 
-	// section is the part of a file that makes a study one of the kind, "" for
+	// Section is the part of a file that makes a study one of the kind, "" for
 	// those that need none; byDefault is what it says where a file only names
 	// the kind, "" where the file must have the section.
-	section, byDefault string
-	// newSection is [Study.Section] with its defaults, and fields are those of a file
+	Section, byDefault string
+	// NewSection is [Study.Section] with its defaults, and fields are those of a file
 	// that it holds; nil: the kind has none.
-	newSection func() any
-	fields     func(section any) []placed
+	NewSection func() any
+	Fields     func(section any) []Placed
 	// Begin changes the defaults of all studies to those of the kind.
 	Begin func(*Study)
-	// resolve fills in what depends on other fields, before settings have
+	// Resolve fills in what depends on other fields, before settings have
 	// their defaults.
-	resolve func(*decoder, *Study)
-	// check finds what is wrong between fields, checkPlan between cells.
-	check     func(*decoder, *Study)
-	checkPlan func(*decoder, *Plan)
-	// files puts in the contents of files that the study names.
-	files func(s *Study, read func(name string) ([]byte, error)) error
+	Resolve func(*Decoder, *Study)
+	// Check finds what is wrong between fields, checkPlan between cells.
+	Check     func(*Decoder, *Study)
+	CheckPlan func(*Decoder, *Plan)
+	// Files puts in the contents of files that the study names.
+	Files func(s *Study, read func(name string) ([]byte, error)) error
 	// Trial is how long a trial of a cell takes, at least and at most.
 	Trial func(*Study, record.Cell) (shortest, longest time.Duration)
 	// Notes are what users should know of a plan, and Nodes how many it needs at least.
@@ -93,8 +93,6 @@ func (k Kind) spec() Spec {
 	switch k {
 	case ControlPlane:
 		s = controlSpec()
-	case Resilience:
-		s = scenarioSpec()
 	default:
 		var ok bool
 		if s, ok = specs[k]; !ok {
@@ -104,17 +102,17 @@ func (k Kind) spec() Spec {
 	if s.Begin == nil {
 		s.Begin = func(*Study) {}
 	}
-	if s.resolve == nil {
-		s.resolve = func(*decoder, *Study) {}
+	if s.Resolve == nil {
+		s.Resolve = func(*Decoder, *Study) {}
 	}
-	if s.check == nil {
-		s.check = func(*decoder, *Study) {}
+	if s.Check == nil {
+		s.Check = func(*Decoder, *Study) {}
 	}
-	if s.checkPlan == nil {
-		s.checkPlan = func(*decoder, *Plan) {}
+	if s.CheckPlan == nil {
+		s.CheckPlan = func(*Decoder, *Plan) {}
 	}
-	if s.files == nil {
-		s.files = func(*Study, func(string) ([]byte, error)) error { return nil }
+	if s.Files == nil {
+		s.Files = func(*Study, func(string) ([]byte, error)) error { return nil }
 	}
 	if s.Notes == nil {
 		s.Notes = func(*Plan) []error { return nil }
@@ -165,14 +163,14 @@ func only(k ...Kind) []Kind { return k }
 
 // kindOf finds the kind of a file that has been read into a tree: the one it
 // names, or the one that its sections make it.
-func kindOf(root *node) Kind {
-	if n := root.get("kind"); n != nil {
-		if named := Kind(strings.TrimSpace(n.text)); n.kind == scalar && slices.Contains(Kinds(), named) {
+func kindOf(root *Node) Kind {
+	if n := root.Get("kind"); n != nil {
+		if named := Kind(strings.TrimSpace(n.text)); n.Kind == scalar && slices.Contains(Kinds(), named) {
 			return named
 		}
 	}
 	for _, k := range Kinds() {
-		if s := k.spec().section; s != "" && root.get(s) != nil {
+		if s := k.spec().Section; s != "" && root.Get(s) != nil {
 			return k
 		}
 	}
@@ -181,20 +179,20 @@ func kindOf(root *node) Kind {
 
 // checkKind complains of a file whose sections do not go with the kind that it
 // names, or with each other.
-func (d *decoder) checkKind() {
-	if d.root.kind != mapping {
+func (d *Decoder) checkKind() {
+	if d.Root.Kind != Mapping {
 		return
 	}
 	for _, of := range Kinds() {
-		section := of.spec().section
+		section := of.spec().Section
 		if section == "" {
 			continue
 		}
-		switch n := d.root.get(section); {
+		switch n := d.Root.Get(section); {
 		case n != nil && of != d.kind:
-			d.fail(n.pos, CodeKind, "leave it out, or say kind: "+string(of), "the section %s is for studies of %s, and this is one of %s", section, of.About(), d.kind.About())
+			d.Fail(n.Pos, CodeKind, "leave it out, or say kind: "+string(of), "the section %s is for studies of %s, and this is one of %s", section, of.About(), d.kind.About())
 		case n == nil && of == d.kind && of.spec().byDefault == "":
-			d.fail(d.pos("kind"), CodeMissing, "add the section "+section+", or leave kind out", "a study of %s needs a %s", of.About(), section)
+			d.Fail(d.Pos("kind"), CodeMissing, "add the section "+section+", or leave kind out", "a study of %s needs a %s", of.About(), section)
 		}
 	}
 }
@@ -227,25 +225,25 @@ func allFactors() []Factor {
 func foreign(what string, of, here Kind) *Error {
 	hint := "leave it out"
 	switch s := of.spec(); {
-	case s.section != "" && here == DataPlane:
-		section := s.section
+	case s.Section != "" && here == DataPlane:
+		section := s.Section
 		if s.byDefault != "" {
 			section += ": " + s.byDefault
 		}
 		hint = fmt.Sprintf("leave it out, or add the section %s, which makes this a study of %s", section, s.About)
-	case s.section == "" && of != DataPlane:
+	case s.Section == "" && of != DataPlane:
 		hint = "leave it out, or say kind: " + string(of)
-	case s.section == "":
-		hint = fmt.Sprintf("leave it out; a study without the section %s is one of %s", here.spec().section, s.About)
+	case s.Section == "":
+		hint = fmt.Sprintf("leave it out; a study without the section %s is one of %s", here.spec().Section, s.About)
 	}
-	return complain(CodeKind, hint, "%s belongs to %s, and this study is one of %s", what, of.About(), here.About())
+	return Complain(CodeKind, hint, "%s belongs to %s, and this study is one of %s", what, of.About(), here.About())
 }
 
 // notHere says of a name in a mapping whether it belongs to other kinds only.
-func (d *decoder) notHere(name string, of []Kind, pos Pos) bool {
+func (d *Decoder) notHere(name string, of []Kind, pos Pos) bool {
 	if len(of) == 0 || slices.Contains(of, d.kind) {
 		return false
 	}
-	d.complain(pos, foreign(fmt.Sprintf("%q", name), of[0], d.kind))
+	d.Complain(pos, foreign(fmt.Sprintf("%q", name), of[0], d.kind))
 	return true
 }

@@ -20,8 +20,8 @@ func TestKindIsDecidedOnce(t *testing.T) {
 		"control: {}\n":                      ControlPlane,
 		"kind: control-plane\n":              ControlPlane,
 		"kind: control-plane\ncontrol: {}\n": ControlPlane,
-		resilientFile:                        Resilience,
-		"kind: resilience\n" + resilientFile: Resilience,
+		resilientFile:                        "resilience",
+		"kind: resilience\n" + resilientFile: "resilience",
 	} {
 		s := parseOK(t, head+text)
 		if s.Kind != want {

@@ -13,21 +13,21 @@ import (
 	"github.com/meshtrial/meshtrial/record/rate"
 )
 
-// complain is an error in a piece of text whose place the caller adds.
-func complain(code Code, hint, format string, args ...any) *Error {
+// Complain is an error in a piece of text whose place the caller adds.
+func Complain(code Code, hint, format string, args ...any) *Error {
 	return &Error{Code: code, Msg: fmt.Sprintf(format, args...), Args: args, Hint: hint}
 }
 
-func choice(name string, scope Scope, def, doc string, levels ...string) Factor {
+func Choice(name string, scope Scope, def, doc string, levels ...string) Factor {
 	f := Factor{Name: name, Kind: DataPlane, Scope: scope, Default: def, Doc: doc, Levels: levels}
 	return f.amongst(func() []string { return levels })
 }
 
 // amongst lets a factor have the levels that are there when one is read.
 func (f Factor) amongst(levels func() []string) Factor {
-	f.parse = func(s string) (string, *Error) {
+	f.Parse = func(s string) (string, *Error) {
 		if all := levels(); !slices.Contains(all, s) {
-			return "", complain(CodeUnknown, errs.Suggest(s, all), "unknown level %q", clip(s, 40))
+			return "", Complain(CodeUnknown, errs.Suggest(s, all), "unknown level %q", Clip(s, 40))
 		}
 		return s, nil
 	}
@@ -35,27 +35,27 @@ func (f Factor) amongst(levels func() []string) Factor {
 }
 
 var (
-	reNumber = lazyregexp.New(`^[0-9]+(_[0-9]+)*(\.[0-9]+)?$`)
-	reUnit   = lazyregexp.New(`^([0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?)\s*([A-Za-z/]*)$`)
+	reNumber    = lazyregexp.New(`^[0-9]+(_[0-9]+)*(\.[0-9]+)?$`)
+	UnitPattern = lazyregexp.New(`^([0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?)\s*([A-Za-z/]*)$`)
 )
 
-// number parses a plain decimal number; it knows the usual ways to be wrong.
-func number(s string) (float64, *Error) {
+// Number parses a plain decimal number; it knows the usual ways to be wrong.
+func Number(s string) (float64, *Error) {
 	switch strings.ToLower(strings.TrimLeft(s, "+-")) {
 	case "nan", ".nan", "inf", ".inf", "infinity":
-		return 0, complain(CodeInvalid, "", "%s is no number to measure with", s)
+		return 0, Complain(CodeInvalid, "", "%s is no number to measure with", s)
 	case "":
-		return 0, complain(CodeMissing, "", "a number is missing")
+		return 0, Complain(CodeMissing, "", "a number is missing")
 	}
 	if strings.HasPrefix(s, "-") {
-		return 0, complain(CodeRange, "", "%s is negative", s)
+		return 0, Complain(CodeRange, "", "%s is negative", s)
 	}
 	if !reNumber.MatchString(s) {
 		return 0, noNumber(s)
 	}
 	v, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
 	if err != nil || math.IsInf(v, 0) {
-		return 0, complain(CodeRange, "", "%s is too large", s)
+		return 0, Complain(CodeRange, "", "%s is too large", s)
 	}
 	return v, nil
 }
@@ -76,34 +76,34 @@ func noNumber(s string) *Error {
 		if v, err := strconv.ParseFloat(s, 64); err == nil && v < writable && (v == 0 || v > 1/writable) {
 			hint = "write " + strconv.FormatFloat(v, 'f', -1, 64)
 		}
-		return complain(CodeInvalid, hint, "%q has an exponent", s)
+		return Complain(CodeInvalid, hint, "%q has an exponent", s)
 	case reThousands.MatchString(s):
-		return complain(CodeInvalid, "write "+strings.ReplaceAll(s, ",", ""), "%q is no number", s)
+		return Complain(CodeInvalid, "write "+strings.ReplaceAll(s, ",", ""), "%q is no number", s)
 	case reDecimal.MatchString(s):
-		return complain(CodeInvalid, fmt.Sprintf("write %s with a decimal point, or a list in brackets, [%s]", strings.Replace(s, ",", ".", 1), s), "%q is no number", s)
+		return Complain(CodeInvalid, fmt.Sprintf("write %s with a decimal point, or a list in brackets, [%s]", strings.Replace(s, ",", ".", 1), s), "%q is no number", s)
 	case reList.MatchString(s):
-		return complain(CodeInvalid, "write a list in brackets, ["+clip(s, 60)+"]", "%q is no number", clip(s, 60))
+		return Complain(CodeInvalid, "write a list in brackets, ["+Clip(s, 60)+"]", "%q is no number", Clip(s, 60))
 	}
-	return complain(CodeInvalid, "", "%q is no number", clip(s, 60))
+	return Complain(CodeInvalid, "", "%q is no number", Clip(s, 60))
 }
 
-func wholeNumber(s string, low, high int64) (int64, *Error) {
-	v, c := number(s)
+func WholeNumber(s string, low, high int64) (int64, *Error) {
+	v, c := Number(s)
 	if c != nil {
 		return 0, c
 	}
 	if v != math.Trunc(v) || strings.Contains(s, ".") {
-		return 0, complain(CodeInvalid, "", "%s is no whole number", s)
+		return 0, Complain(CodeInvalid, "", "%s is no whole number", s)
 	}
 	if v < float64(low) || v > float64(high) {
-		return 0, complain(CodeRange, fmt.Sprintf("from %d to %d is possible", low, high), "%s is out of range", s)
+		return 0, Complain(CodeRange, fmt.Sprintf("from %d to %d is possible", low, high), "%s is out of range", s)
 	}
 	return int64(v), nil
 }
 
 func integerLevel(low, high int64) func(string) (string, *Error) {
 	return func(s string) (string, *Error) {
-		v, c := wholeNumber(s, low, high)
+		v, c := WholeNumber(s, low, high)
 		if c != nil {
 			return "", c
 		}
@@ -113,14 +113,14 @@ func integerLevel(low, high int64) func(string) (string, *Error) {
 
 const maxRate = rate.Highest
 
-func rateLevel(s string) (string, *Error) {
+func RateLevel(s string) (string, *Error) {
 	if s == rate.Word {
 		return s, nil
 	}
-	if m := reUnit.FindStringSubmatch(s); m != nil && m[2] != "" {
-		return "", complain(CodeUnit, "the unit is always requests per second: write "+m[1]+", or max", "%q has a unit", s)
+	if m := UnitPattern.FindStringSubmatch(s); m != nil && m[2] != "" {
+		return "", Complain(CodeUnit, "the unit is always requests per second: write "+m[1]+", or max", "%q has a unit", s)
 	}
-	v, c := number(s)
+	v, c := Number(s)
 	if c != nil {
 		if c.Hint == "" {
 			c.Hint = "a number of requests per second, or max"
@@ -128,7 +128,7 @@ func rateLevel(s string) (string, *Error) {
 		return "", c
 	}
 	if v <= 0 || v > maxRate {
-		return "", complain(CodeRange, "from above 0 to 10000000 requests per second, or max", "rate %s is out of range", s)
+		return "", Complain(CodeRange, "from above 0 to 10000000 requests per second, or max", "rate %s is out of range", s)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64), nil
 }
@@ -136,12 +136,12 @@ func rateLevel(s string) (string, *Error) {
 const maxPayload = 64 << 20
 
 func payloadLevel(s string) (string, *Error) {
-	b, c := parseBytes(s)
+	b, c := ParseBytes(s)
 	if c != nil {
 		return "", c
 	}
 	if b > maxPayload {
-		return "", complain(CodeRange, "up to 64MiB is possible", "%s is too large", s)
+		return "", Complain(CodeRange, "up to 64MiB is possible", "%s is too large", s)
 	}
 	return b.String(), nil
 }
@@ -152,7 +152,7 @@ func cpuLevel(s string) (string, *Error) {
 	}
 	const hint = "CPUs as Kubernetes writes them, as 500m or 2, or none"
 	text, milli := strings.CutSuffix(s, "m")
-	v, c := number(text)
+	v, c := Number(text)
 	if c != nil {
 		c.Hint = hint
 		return "", c
@@ -161,11 +161,11 @@ func cpuLevel(s string) (string, *Error) {
 		v *= 1000
 	}
 	if math.Abs(v-math.Round(v)) > 1e-6 {
-		return "", complain(CodeRange, "the finest step is 1m, a thousandth of a CPU", "%s is too fine", s)
+		return "", Complain(CodeRange, "the finest step is 1m, a thousandth of a CPU", "%s is too fine", s)
 	}
 	m := int64(math.Round(v))
 	if m < 10 || v > 1_000_000 {
-		return "", complain(CodeRange, "from 10m to 1000, or none", "CPU limit %s is out of range", s)
+		return "", Complain(CodeRange, "from 10m to 1000, or none", "CPU limit %s is out of range", s)
 	}
 	if m%1000 == 0 {
 		return strconv.FormatInt(m/1000, 10), nil
@@ -173,14 +173,14 @@ func cpuLevel(s string) (string, *Error) {
 	return strconv.FormatInt(m, 10) + "m", nil
 }
 
-var reVersion = lazyregexp.New(`^v?(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$`)
+var VersionPattern = lazyregexp.New(`^v?(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$`)
 
 func envoyLevel(s string) (string, *Error) {
 	if s == EnvoyDefault {
 		return s, nil
 	}
-	if !reVersion.MatchString(s) {
-		return "", complain(CodeInvalid, "a full version as 1.39.0, or default", "%q is no version of Envoy", s)
+	if !VersionPattern.MatchString(s) {
+		return "", Complain(CodeInvalid, "a full version as 1.39.0, or default", "%q is no version of Envoy", s)
 	}
 	return strings.TrimPrefix(s, "v"), nil
 }
@@ -206,7 +206,7 @@ func LevelsOf(cell record.Cell) (Levels, error) {
 }
 
 func bytesValue(level string) (float64, bool) {
-	b, c := parseBytes(level)
+	b, c := ParseBytes(level)
 	return float64(b), c == nil
 }
 
@@ -220,6 +220,6 @@ func cpuValue(level string) (float64, bool) {
 }
 
 func secondsValue(level string) (float64, bool) {
-	t, c := parseDuration(level)
+	t, c := ParseDuration(level)
 	return t.Seconds(), c == nil
 }

@@ -142,17 +142,17 @@ func Scattered(cell record.Cell) bool {
 func Entering(cell record.Cell) bool { return cell[FactorSidecars] == SidecarsGateway }
 
 // checkGatewayCells finds requests that a gateway could not tell apart by their host.
-func (d *decoder) checkGatewayCells(p *Plan) {
+func (d *Decoder) checkGatewayCells(p *Plan) {
 	for _, cell := range p.Cells {
 		if !Entering(cell) {
 			continue
 		}
 		if p.Study.Load.TLS {
-			d.fail(d.pos("load", "tls"), CodeConflict, "leave it out, or the level "+SidecarsGateway, "the gateway takes requests in plain text: it has no certificate for load.tls")
+			d.Fail(d.Pos("load", "tls"), CodeConflict, "leave it out, or the level "+SidecarsGateway, "the gateway takes requests in plain text: it has no certificate for load.tls")
 			return
 		}
 		if name := cell[FactorProtocol]; !protocol.Of(name).Headers {
-			d.fail(d.pos("factors", FactorProtocol), CodeConflict, fmt.Sprintf("as exclude: [{%s: %s, %s: %s}]", FactorSidecars, SidecarsGateway, FactorProtocol, name),
+			d.Fail(d.Pos("factors", FactorProtocol), CodeConflict, fmt.Sprintf("as exclude: [{%s: %s, %s: %s}]", FactorSidecars, SidecarsGateway, FactorProtocol, name),
 				"the gateway knows requests by their host, which protocol %s does not carry", name)
 			return
 		}
@@ -166,16 +166,16 @@ func HasClientProxy(cell record.Cell) bool { return WayOf(cell).Has(record.PartC
 func HasServerProxy(cell record.Cell) bool { return WayOf(cell).Has(record.PartServerProxy) }
 
 // checkCarriers finds who cannot carry requests in the study's mesh.
-func (d *decoder) checkCarriers(s *Study) {
+func (d *Decoder) checkCarriers(s *Study) {
 	can := carrierLevels(s.Mesh)
-	for _, level := range s.levels(FactorSidecars) {
+	for _, level := range s.Levels(FactorSidecars) {
 		switch {
 		case slices.Contains(can, level):
 			continue
 		case s.Mesh == MeshNone:
-			d.fail(d.pos("mesh"), CodeConflict, "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
+			d.Fail(d.Pos("mesh"), CodeConflict, "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
 		default:
-			d.fail(d.pos("mesh"), CodeConflict, "one of "+strings.Join(can, ", "), "mesh %s cannot carry requests by sidecars: %s", s.Mesh, level)
+			d.Fail(d.Pos("mesh"), CodeConflict, "one of "+strings.Join(can, ", "), "mesh %s cannot carry requests by sidecars: %s", s.Mesh, level)
 		}
 		break
 	}

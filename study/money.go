@@ -42,16 +42,16 @@ func moneySection(to **money.Mesh) statedValue[money.Mesh] {
 	return statedValue[money.Mesh]{to, money.Published, moneyFields}
 }
 
-func moneyFields(m *money.Mesh) object {
+func moneyFields(m *money.Mesh) Object {
 	const most = 1e15
-	return object{name: "money", flow: true, fields: []field{
-		{name: "rps", doc: "Requests per second that enter the mesh, all services together.", value: floatValue{to: &m.RPS, high: most}},
-		{name: "hops", doc: "Calls between services per request.", value: floatValue{to: &m.Hops, high: most, positive: true}},
-		{name: "proxies_per_hop", doc: "Proxies that a call passes.", value: floatValue{to: &m.ProxiesPerHop, high: most, positive: true}},
-		{name: "proxies", doc: "Total proxies, to price their idle cost and memory; 0: neither is counted.", value: floatValue{to: &m.Proxies, high: most}},
-		{name: "utilisation", doc: "Share of the paid cores in use: at 50%, twice as many are bought.", value: portionValue{to: &m.Utilisation, positive: true}},
-		{name: "core_month", doc: "Price per core-month.", value: floatValue{to: &m.CoreMonth, high: most}},
-		{name: "gb_month", doc: "Price per GB-month of memory (10^9 bytes).", value: floatValue{to: &m.GBMonth, high: most}},
-		{name: "currency", doc: "Currency of the prices, such as USD.", value: textValue{to: &m.Currency, pattern: reCurrency, noun: "currency", hint: "use one to eight letters, as USD"}},
+	return Object{Name: "money", Flow: true, Fields: []Field{
+		{Name: "rps", Doc: "Requests per second that enter the mesh, all services together.", Value: FloatValue{To: &m.RPS, High: most}},
+		{Name: "hops", Doc: "Calls between services per request.", Value: FloatValue{To: &m.Hops, High: most, positive: true}},
+		{Name: "proxies_per_hop", Doc: "Proxies that a call passes.", Value: FloatValue{To: &m.ProxiesPerHop, High: most, positive: true}},
+		{Name: "proxies", Doc: "Total proxies, to price their idle cost and memory; 0: neither is counted.", Value: FloatValue{To: &m.Proxies, High: most}},
+		{Name: "utilisation", Doc: "Share of the paid cores in use: at 50%, twice as many are bought.", Value: PortionValue{To: &m.Utilisation, positive: true}},
+		{Name: "core_month", Doc: "Price per core-month.", Value: FloatValue{To: &m.CoreMonth, High: most}},
+		{Name: "gb_month", Doc: "Price per GB-month of memory (10^9 bytes).", Value: FloatValue{To: &m.GBMonth, High: most}},
+		{Name: "currency", Doc: "Currency of the prices, such as USD.", Value: TextValue{To: &m.Currency, Pattern: reCurrency, Noun: "currency", Hint: "use one to eight letters, as USD"}},
 	}}
 }

@@ -20,68 +20,68 @@ type kind = yamltree.Kind
 
 const (
 	scalar   = yamltree.Scalar
-	mapping  = yamltree.Mapping
-	sequence = yamltree.Sequence
-	null     = yamltree.Null
+	Mapping  = yamltree.Mapping
+	Sequence = yamltree.Sequence
+	Null     = yamltree.Null
 )
 
-// node is a value of a study file with its place; --set flags change the tree
+// Node is a value of a study file with its place; --set flags change the tree
 // that a file was read into, and a study is written as a tree as well.
-type node struct {
-	kind   kind
+type Node struct {
+	Kind   kind
 	text   string
-	keys   []key   // of a mapping
-	values []*node // of a mapping or sequence
-	pos    Pos
-	style  style // for writing only
+	Keys   []key   // of a mapping
+	Values []*Node // of a mapping or sequence
+	Pos    Pos
+	Style  style // for writing only
 	quoted bool  // a scalar that is a text whatever it looks like; of files read
 }
 
 type key struct {
-	name string
-	pos  Pos
+	Name string
+	Pos  Pos
 }
 
-func (n *node) get(name string) *node {
-	for i, k := range n.keys {
-		if k.name == name {
-			return n.values[i]
+func (n *Node) Get(name string) *Node {
+	for i, k := range n.Keys {
+		if k.Name == name {
+			return n.Values[i]
 		}
 	}
 	return nil
 }
 
-func (n *node) set(name string, pos Pos, value *node) {
-	for i, k := range n.keys {
-		if k.name == name {
-			n.values[i] = value
-			n.keys[i].pos = pos
+func (n *Node) Set(name string, pos Pos, value *Node) {
+	for i, k := range n.Keys {
+		if k.Name == name {
+			n.Values[i] = value
+			n.Keys[i].Pos = pos
 			return
 		}
 	}
-	n.keys = append(n.keys, key{name, pos})
-	n.values = append(n.values, value)
+	n.Keys = append(n.Keys, key{name, pos})
+	n.Values = append(n.Values, value)
 }
 
-func (n *node) remove(name string) {
-	for i, k := range n.keys {
-		if k.name == name {
-			n.keys = append(n.keys[:i:i], n.keys[i+1:]...)
-			n.values = append(n.values[:i:i], n.values[i+1:]...)
+func (n *Node) remove(name string) {
+	for i, k := range n.Keys {
+		if k.Name == name {
+			n.Keys = append(n.Keys[:i:i], n.Keys[i+1:]...)
+			n.Values = append(n.Values[:i:i], n.Values[i+1:]...)
 			return
 		}
 	}
 }
 
-// what names the kind of a value for people.
-func (n *node) what() string {
-	if n.kind == scalar {
-		return fmt.Sprintf("%q", clip(n.text, 40))
+// What names the kind of a value for people.
+func (n *Node) What() string {
+	if n.Kind == scalar {
+		return fmt.Sprintf("%q", Clip(n.text, 40))
 	}
-	return n.kind.String()
+	return n.Kind.String()
 }
 
-func clip(s string, most int) string {
+func Clip(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most]) + "..."
 	}
@@ -107,7 +107,7 @@ func (s *source) at(line, column int) Pos {
 }
 
 // readTree reads one YAML document into a tree, aliases written out.
-func readTree(data []byte, name string, flag bool) (*node, error) {
+func readTree(data []byte, name string, flag bool) (*Node, error) {
 	src := &source{name: name, flag: flag}
 	tree, failed := yamltree.Read(data, format)
 	if len(data) <= MaxFile {
@@ -122,36 +122,36 @@ func readTree(data []byte, name string, flag bool) (*node, error) {
 		if flag && failed.Syntax {
 			hint = "write lists in brackets and texts with signs in quotes, and the whole so that the shell leaves it alone, as --set 'mtls=[a, b]'"
 		}
-		return nil, src.at(failed.Line, failed.Column).fault(CodeSyntax, hint, "%s", failed.Msg)
+		return nil, src.at(failed.Line, failed.Column).Fault(CodeSyntax, hint, "%s", failed.Msg)
 	case tree == nil && flag:
-		return &node{kind: null, pos: src.at(1, 1)}, nil
+		return &Node{Kind: Null, Pos: src.at(1, 1)}, nil
 	case tree == nil:
-		return nil, src.at(1, 1).fault(CodeMissing, "a study has at least a name and a question; `meshtrial study show quick --source` prints one to begin with", "nothing is in it")
+		return nil, src.at(1, 1).Fault(CodeMissing, "a study has at least a name and a question; `meshtrial study show quick --source` prints one to begin with", "nothing is in it")
 	}
 	return src.node(tree), nil
 }
 
 // node gives a tree's places the file's name, the lines' text and the fields' paths.
-func (s *source) node(t *yamltree.Node) *node {
-	out := &node{kind: t.Kind, text: t.Text, quoted: t.Quoted, pos: s.at(t.Line, t.Column)}
+func (s *source) node(t *yamltree.Node) *Node {
+	out := &Node{Kind: t.Kind, text: t.Text, quoted: t.Quoted, Pos: s.at(t.Line, t.Column)}
 	for _, k := range t.Keys {
-		out.keys = append(out.keys, key{k.Text, s.at(k.Line, k.Column)})
+		out.Keys = append(out.Keys, key{k.Text, s.at(k.Line, k.Column)})
 	}
 	for _, v := range t.Values {
-		out.values = append(out.values, s.node(v))
+		out.Values = append(out.Values, s.node(v))
 	}
 	return out
 }
 
 // inField notes in the places of a value and of all below it that it is the field at a path.
-func (n *node) inField(path string) *node {
-	n.pos.Field = path
-	for i, v := range n.values {
-		switch n.kind {
-		case mapping:
-			n.keys[i].pos.Field = joinField(path, n.keys[i].name)
-			v.inField(n.keys[i].pos.Field)
-		case sequence:
+func (n *Node) inField(path string) *Node {
+	n.Pos.Field = path
+	for i, v := range n.Values {
+		switch n.Kind {
+		case Mapping:
+			n.Keys[i].Pos.Field = joinField(path, n.Keys[i].Name)
+			v.inField(n.Keys[i].Pos.Field)
+		case Sequence:
 			v.inField(fmt.Sprintf("%s[%d]", path, i))
 		}
 	}
@@ -164,26 +164,26 @@ type style int
 const (
 	styleAuto  style = iota // text: quoted where YAML would take it for something else
 	stylePlain              // levels, numbers, durations: as they are
-	styleFlow               // mappings and lists on one line
+	StyleFlow               // mappings and lists on one line
 )
 
-func plainNode(text string) *node { return &node{text: text, style: stylePlain} }
-func textNode(text string) *node  { return &node{text: text} }
+func PlainNode(text string) *Node { return &Node{text: text, Style: stylePlain} }
+func TextNode(text string) *Node  { return &Node{text: text} }
 
 // emit writes a tree as YAML that readTree reads as the same tree.
-func emit(n *node) []byte {
+func emit(n *Node) []byte {
 	var b bytes.Buffer
 	emitBlock(&b, n, 0)
 	return b.Bytes()
 }
 
-func emitBlock(b *bytes.Buffer, n *node, indent int) {
+func emitBlock(b *bytes.Buffer, n *Node, indent int) {
 	pad := strings.Repeat(" ", indent)
-	for i, v := range n.values {
+	for i, v := range n.Values {
 		b.WriteString(pad)
-		if n.kind == sequence {
+		if n.Kind == Sequence {
 			b.WriteString("- ")
-			if v.kind == mapping && len(v.values) > 0 && v.style != styleFlow {
+			if v.Kind == Mapping && len(v.Values) > 0 && v.Style != StyleFlow {
 				// The first field stands on the line of the dash.
 				var inner bytes.Buffer
 				emitBlock(&inner, v, indent+2)
@@ -191,16 +191,16 @@ func emitBlock(b *bytes.Buffer, n *node, indent int) {
 				continue
 			}
 		} else {
-			b.WriteString(scalarText(n.keys[i].name, styleAuto))
+			b.WriteString(scalarText(n.Keys[i].Name, styleAuto))
 			b.WriteString(":")
-			if v.kind != scalar && len(v.values) > 0 && v.style != styleFlow {
+			if v.Kind != scalar && len(v.Values) > 0 && v.Style != StyleFlow {
 				b.WriteString("\n")
 				emitBlock(b, v, indent+2)
 				continue
 			}
 			b.WriteString(" ")
 		}
-		if v.kind == scalar && v.style == styleAuto && literal(v.text) {
+		if v.Kind == scalar && v.Style == styleAuto && literal(v.text) {
 			b.WriteString("|\n")
 			for line := range strings.SplitSeq(v.text, "\n") {
 				if line != "" {
@@ -215,28 +215,28 @@ func emitBlock(b *bytes.Buffer, n *node, indent int) {
 	}
 }
 
-func emitFlow(b *bytes.Buffer, n *node) {
-	switch n.kind {
-	case null:
+func emitFlow(b *bytes.Buffer, n *Node) {
+	switch n.Kind {
+	case Null:
 		b.WriteString("null")
 	case scalar:
-		b.WriteString(scalarText(n.text, n.style))
-	case sequence:
+		b.WriteString(scalarText(n.text, n.Style))
+	case Sequence:
 		b.WriteString("[")
-		for i, v := range n.values {
+		for i, v := range n.Values {
 			if i > 0 {
 				b.WriteString(", ")
 			}
 			emitFlow(b, v)
 		}
 		b.WriteString("]")
-	case mapping:
+	case Mapping:
 		b.WriteString("{")
-		for i, v := range n.values {
+		for i, v := range n.Values {
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			b.WriteString(scalarText(n.keys[i].name, styleAuto))
+			b.WriteString(scalarText(n.Keys[i].Name, styleAuto))
 			b.WriteString(": ")
 			emitFlow(b, v)
 		}

@@ -10,66 +10,66 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// value is a kind of field: how it is read from a file, written to one, and
+// Value is a kind of field: how it is read from a file, written to one, and
 // described to an editor. A field's value holds where its result goes.
-type value interface {
-	decode(d *decoder, n *node)
-	encode() *node // nil: leave the field out
-	schema() *jsonschema.Schema
+type Value interface {
+	Decode(d *Decoder, n *Node)
+	Encode() *Node // nil: leave the field out
+	Schema() *jsonschema.Schema
 }
 
-// decoder collects what is wrong.
-type decoder struct {
-	root *node
+// Decoder collects what is wrong.
+type Decoder struct {
+	Root *Node
 	kind Kind
-	errs Errors
+	Errs Errors
 	// begun says that a run has begun with the study ([ParseAgain]), stored that all that
 	// is left to do is to tell of it ([ParseStored]).
-	begun, stored bool
+	begun, Stored bool
 	// repriced says that flags take section money away, or state other prices.
 	repriced bool
 }
 
-// fail notes an error at a place.
-func (d *decoder) fail(pos Pos, code Code, hint, format string, args ...any) {
-	d.complain(pos, complain(code, hint, format, args...))
+// Fail notes an error at a place.
+func (d *Decoder) Fail(pos Pos, code Code, hint, format string, args ...any) {
+	d.Complain(pos, Complain(code, hint, format, args...))
 }
 
-// complain notes an error in a piece of text that is at this place.
-func (d *decoder) complain(pos Pos, e *Error) {
+// Complain notes an error in a piece of text that is at this place.
+func (d *Decoder) Complain(pos Pos, e *Error) {
 	e.Pos = pos
-	d.errs = append(d.errs, e)
+	d.Errs = append(d.Errs, e)
 }
 
-// text returns a scalar's text.
-func (d *decoder) text(n *node) (string, bool) {
-	if n.kind != scalar {
-		d.fail(n.pos, CodeType, "", "a single value is expected here, not %s", n.what())
+// Text returns a scalar's text.
+func (d *Decoder) Text(n *Node) (string, bool) {
+	if n.Kind != scalar {
+		d.Fail(n.Pos, CodeType, "", "a single value is expected here, not %s", n.What())
 		return "", false
 	}
 	return n.text, true
 }
 
-// pos is the place of a value by its path. Of a field that the file does not have it is
+// Pos is the place of a value by its path. Of a field that the file does not have it is
 // the place of the nearest field above.
-func (d *decoder) pos(path ...any) Pos {
-	n, at, name := d.root, d.root.pos, ""
+func (d *Decoder) Pos(path ...any) Pos {
+	n, at, name := d.Root, d.Root.Pos, ""
 	for _, step := range path {
-		var next *node
+		var next *Node
 		switch step := step.(type) {
 		case string:
 			name = joinField(name, step)
 			if n != nil {
-				next = n.get(step)
+				next = n.Get(step)
 			}
 		case int:
 			name += fmt.Sprintf("[%d]", step)
-			if n != nil && n.kind == sequence && step >= 0 && step < len(n.values) {
-				next = n.values[step]
+			if n != nil && n.Kind == Sequence && step >= 0 && step < len(n.Values) {
+				next = n.Values[step]
 			}
 		}
 		if n = next; n != nil {
-			at = n.pos
+			at = n.Pos
 		}
 	}
 	at.Field = name
@@ -84,178 +84,178 @@ func joinField(path, name string) string {
 	return path + "." + name
 }
 
-// field is a named part of a mapping.
-type field struct {
-	name     string
-	doc      string
-	value    value
-	required bool
+// Field is a named part of a mapping.
+type Field struct {
+	Name     string
+	Doc      string
+	Value    Value
+	Required bool
 	kinds    []Kind // the only ones it is for; nil for all
 }
 
-// object is a mapping with fixed fields.
-type object struct {
-	name   string // for messages: "blocks", "the study"
-	fields []field
-	flow   bool // written on one line
+// Object is a mapping with fixed fields.
+type Object struct {
+	Name   string // for messages: "blocks", "the study"
+	Fields []Field
+	Flow   bool // written on one line
 }
 
-func (o object) decode(d *decoder, n *node) {
-	if n.kind != mapping {
-		d.fail(n.pos, CodeType, "its fields are "+strings.Join(o.names(), ", "), "%s must be a mapping, not %s", o.name, n.what())
+func (o Object) Decode(d *Decoder, n *Node) {
+	if n.Kind != Mapping {
+		d.Fail(n.Pos, CodeType, "its fields are "+strings.Join(o.names(), ", "), "%s must be a mapping, not %s", o.Name, n.What())
 		return
 	}
-	for i, k := range n.keys {
-		f := o.find(k.name)
+	for i, k := range n.Keys {
+		f := o.find(k.Name)
 		if f == nil {
-			d.fail(k.pos, CodeUnknown, errs.Suggest(k.name, o.names()), "unknown field %q in %s", clip(k.name, 40), o.name)
+			d.Fail(k.Pos, CodeUnknown, errs.Suggest(k.Name, o.names()), "unknown field %q in %s", Clip(k.Name, 40), o.Name)
 			continue
 		}
-		if d.notHere(f.name, f.kinds, k.pos) {
+		if d.notHere(f.Name, f.kinds, k.Pos) {
 			continue
 		}
-		if n.values[i].kind == null {
-			d.fail(k.pos, CodeMissing, "give it a value or leave it out", "%s is empty", k.name)
+		if n.Values[i].Kind == Null {
+			d.Fail(k.Pos, CodeMissing, "give it a value or leave it out", "%s is empty", k.Name)
 			continue
 		}
-		f.value.decode(d, n.values[i])
+		f.Value.Decode(d, n.Values[i])
 	}
-	for _, f := range o.fields {
-		if f.required && n.get(f.name) == nil {
-			d.fail(n.pos, CodeMissing, f.doc, "%s lacks the field %q", o.name, f.name)
+	for _, f := range o.Fields {
+		if f.Required && n.Get(f.Name) == nil {
+			d.Fail(n.Pos, CodeMissing, f.Doc, "%s lacks the field %q", o.Name, f.Name)
 		}
 	}
 }
 
-func (o object) names() []string {
-	out := make([]string, len(o.fields))
-	for i, f := range o.fields {
-		out[i] = f.name
+func (o Object) names() []string {
+	out := make([]string, len(o.Fields))
+	for i, f := range o.Fields {
+		out[i] = f.Name
 	}
 	return out
 }
 
 // of returns the object without the fields of other kinds, also within it.
-func (o object) of(p Kind) object {
-	var kept []field
-	for _, f := range o.fields {
+func (o Object) of(p Kind) Object {
+	var kept []Field
+	for _, f := range o.Fields {
 		if f.kinds == nil || slices.Contains(f.kinds, p) {
-			if inner, ok := f.value.(object); ok {
-				f.value = inner.of(p)
+			if inner, ok := f.Value.(Object); ok {
+				f.Value = inner.of(p)
 			}
 			kept = append(kept, f)
 		}
 	}
-	o.fields = kept
+	o.Fields = kept
 	return o
 }
 
-// placed is a field of a kind, and where it stands in a file.
-type placed struct {
-	field field
-	in    string // the field whose mapping it is part of; "" for the file itself
-	after string // the field that it follows; "" for the mapping's first
+// Placed is a field of a kind, and where it stands in a file.
+type Placed struct {
+	Field Field
+	In    string // the field whose mapping it is part of; "" for the file itself
+	After string // the field that it follows; "" for the mapping's first
 }
 
 // place puts a kind's field where it stands.
-func (o *object) place(p placed) {
-	if p.in != "" {
-		f := o.find(p.in)
-		inner := f.value.(object)
-		inner.place(placed{field: p.field, after: p.after})
-		f.value = inner
+func (o *Object) place(p Placed) {
+	if p.In != "" {
+		f := o.find(p.In)
+		inner := f.Value.(Object)
+		inner.place(Placed{Field: p.Field, After: p.After})
+		f.Value = inner
 		return
 	}
-	at := slices.IndexFunc(o.fields, func(f field) bool { return f.name == p.after }) + 1
-	o.fields = slices.Insert(o.fields, at, p.field)
+	at := slices.IndexFunc(o.Fields, func(f Field) bool { return f.Name == p.After }) + 1
+	o.Fields = slices.Insert(o.Fields, at, p.Field)
 }
 
-func (o object) find(name string) *field {
-	for i := range o.fields {
-		if o.fields[i].name == name {
-			return &o.fields[i]
+func (o Object) find(name string) *Field {
+	for i := range o.Fields {
+		if o.Fields[i].Name == name {
+			return &o.Fields[i]
 		}
 	}
 	return nil
 }
 
-func (o object) encode() *node {
-	out := &node{kind: mapping}
-	if o.flow {
-		out.style = styleFlow
+func (o Object) Encode() *Node {
+	out := &Node{Kind: Mapping}
+	if o.Flow {
+		out.Style = StyleFlow
 	}
-	for _, f := range o.fields {
-		if v := f.value.encode(); v != nil {
-			out.set(f.name, Pos{}, v)
+	for _, f := range o.Fields {
+		if v := f.Value.Encode(); v != nil {
+			out.Set(f.Name, Pos{}, v)
 		}
 	}
-	if len(out.keys) == 0 {
+	if len(out.Keys) == 0 {
 		return nil
 	}
 	return out
 }
 
-func (o object) schema() *jsonschema.Schema {
+func (o Object) Schema() *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
-	for _, f := range o.fields {
-		p := f.value.schema()
+	for _, f := range o.Fields {
+		p := f.Value.Schema()
 		if p.Description == "" {
-			p.Description = f.doc
+			p.Description = f.Doc
 		}
-		s.Properties.Set(f.name, p)
-		if f.required {
-			s.Required = append(s.Required, f.name)
+		s.Properties.Set(f.Name, p)
+		if f.Required {
+			s.Required = append(s.Required, f.Name)
 		}
 	}
 	return s
 }
 
-// listValue is a list of values of one kind.
-type listValue[T any] struct {
-	to      *[]T
-	element func(*T) value
+// ListValue is a list of values of one kind.
+type ListValue[T any] struct {
+	To      *[]T
+	Element func(*T) Value
 	least   int
 	flow    bool
 }
 
-func (v listValue[T]) decode(d *decoder, n *node) {
-	if n.kind != sequence {
-		d.fail(n.pos, CodeType, "write a list in brackets, as [a, b], or its entries on lines that begin with a dash", "a list is expected here, not %s", n.what())
+func (v ListValue[T]) Decode(d *Decoder, n *Node) {
+	if n.Kind != Sequence {
+		d.Fail(n.Pos, CodeType, "write a list in brackets, as [a, b], or its entries on lines that begin with a dash", "a list is expected here, not %s", n.What())
 		return
 	}
-	if len(n.values) < v.least {
-		d.fail(n.pos, CodeMissing, "", "the list is empty")
+	if len(n.Values) < v.least {
+		d.Fail(n.Pos, CodeMissing, "", "the list is empty")
 		return
 	}
-	out := make([]T, len(n.values))
-	for i, item := range n.values {
-		if item.kind == null {
-			d.fail(item.pos, CodeMissing, "", "an entry of the list is empty")
+	out := make([]T, len(n.Values))
+	for i, item := range n.Values {
+		if item.Kind == Null {
+			d.Fail(item.Pos, CodeMissing, "", "an entry of the list is empty")
 			continue
 		}
-		v.element(&out[i]).decode(d, item)
+		v.Element(&out[i]).Decode(d, item)
 	}
-	if *v.to = out; len(out) == 0 {
-		*v.to = nil
+	if *v.To = out; len(out) == 0 {
+		*v.To = nil
 	}
 }
 
-func (v listValue[T]) encode() *node {
-	if len(*v.to) == 0 {
+func (v ListValue[T]) Encode() *Node {
+	if len(*v.To) == 0 {
 		return nil
 	}
-	out := &node{kind: sequence}
+	out := &Node{Kind: Sequence}
 	if v.flow {
-		out.style = styleFlow
+		out.Style = StyleFlow
 	}
-	for i := range *v.to {
-		out.values = append(out.values, v.element(&(*v.to)[i]).encode())
+	for i := range *v.To {
+		out.Values = append(out.Values, v.Element(&(*v.To)[i]).Encode())
 	}
 	return out
 }
 
-func (v listValue[T]) schema() *jsonschema.Schema {
-	s := &jsonschema.Schema{Type: "array", Items: v.element(new(T)).schema()}
+func (v ListValue[T]) Schema() *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "array", Items: v.Element(new(T)).Schema()}
 	if v.least > 0 {
 		least := uint64(v.least)
 		s.MinItems = &least
@@ -267,52 +267,52 @@ func (v listValue[T]) schema() *jsonschema.Schema {
 type statedValue[T any] struct {
 	to     **T
 	preset func() T
-	fields func(*T) object
+	fields func(*T) Object
 }
 
-func (v statedValue[T]) decode(d *decoder, n *node) {
+func (v statedValue[T]) Decode(d *Decoder, n *Node) {
 	m := v.preset()
-	before := len(d.errs)
-	v.fields(&m).decode(d, n)
-	if len(d.errs) == before {
+	before := len(d.Errs)
+	v.fields(&m).Decode(d, n)
+	if len(d.Errs) == before {
 		*v.to = &m
 	}
 }
 
-func (v statedValue[T]) encode() *node {
+func (v statedValue[T]) Encode() *Node {
 	if *v.to == nil {
 		return nil
 	}
 	m := **v.to
-	return v.fields(&m).encode()
+	return v.fields(&m).Encode()
 }
 
-func (v statedValue[T]) schema() *jsonschema.Schema {
+func (v statedValue[T]) Schema() *jsonschema.Schema {
 	m := v.preset()
-	return v.fields(&m).schema()
+	return v.fields(&m).Schema()
 }
 
 // partValue is a mapping that need not be there.
 type partValue[T any] struct {
 	to     **T
-	object func(*T) object
+	object func(*T) Object
 }
 
-func optional[T any](to **T, o func(*T) object) value { return partValue[T]{to, o} }
+func Optional[T any](to **T, o func(*T) Object) Value { return partValue[T]{to, o} }
 
-func (v partValue[T]) decode(d *decoder, n *node) {
+func (v partValue[T]) Decode(d *Decoder, n *Node) {
 	*v.to = new(T)
-	v.object(*v.to).decode(d, n)
+	v.object(*v.to).Decode(d, n)
 }
 
-func (v partValue[T]) encode() *node {
+func (v partValue[T]) Encode() *Node {
 	if *v.to == nil {
 		return nil
 	}
-	if n := v.object(*v.to).encode(); n != nil {
+	if n := v.object(*v.to).Encode(); n != nil {
 		return n
 	}
-	return &node{kind: mapping, style: styleFlow}
+	return &Node{Kind: Mapping, Style: StyleFlow}
 }
 
-func (v partValue[T]) schema() *jsonschema.Schema { return v.object(new(T)).schema() }
+func (v partValue[T]) Schema() *jsonschema.Schema { return v.object(new(T)).Schema() }

@@ -59,35 +59,35 @@ func parse(data []byte, name string, sets []string, to purpose) (*Study, error) 
 		}
 	}
 	tree.inField("")
-	d := &decoder{root: tree, kind: kindOf(tree), begun: to.begun, stored: to.stored, repriced: slices.ContainsFunc(sets, ofMoney)}
+	d := &Decoder{Root: tree, kind: kindOf(tree), begun: to.begun, Stored: to.stored, repriced: slices.ContainsFunc(sets, ofMoney)}
 	d.checkKind()
 	s := defaultsOf(d.kind)
-	root(s).decode(d, tree)
+	root(s).Decode(d, tree)
 	s.places, s.levelsAt, s.flags = d.places(), d.levelsAt(), len(sets) > 0
-	if len(d.errs) == 0 {
+	if len(d.Errs) == 0 {
 		d.resolve(s)
 	}
-	if len(d.errs) == 0 {
+	if len(d.Errs) == 0 {
 		d.check(s)
 	}
-	if len(d.errs) > 0 {
-		sort.SliceStable(d.errs, func(i, j int) bool { return d.errs[i].Pos.Line < d.errs[j].Pos.Line })
-		return nil, d.errs.err()
+	if len(d.Errs) > 0 {
+		sort.SliceStable(d.Errs, func(i, j int) bool { return d.Errs[i].Pos.Line < d.Errs[j].Pos.Line })
+		return nil, d.Errs.err()
 	}
 	return s, nil
 }
 
 // Marshal writes the study with every default filled in: parsed again it
 // gives the same study and plan.
-func (s *Study) Marshal() []byte { return emit(root(s).of(s.Kind).encode()) }
+func (s *Study) Marshal() []byte { return emit(root(s).of(s.Kind).Encode()) }
 
 // defaultsOf is a study of a kind before its file is read.
 func defaultsOf(k Kind) *Study {
 	s := defaults()
 	s.Kind = k
 	spec := k.spec()
-	if spec.newSection != nil {
-		s.Section = spec.newSection()
+	if spec.NewSection != nil {
+		s.Section = spec.NewSection()
 	}
 	spec.Begin(s)
 	return s
@@ -109,14 +109,14 @@ func defaults() *Study {
 }
 
 // resolve fills in the defaults that depend on other fields.
-func (d *decoder) resolve(s *Study) {
+func (d *Decoder) resolve(s *Study) {
 	if s.Title == "" {
 		s.Title = s.Name
 	}
 	if len(s.Measures) == 0 {
 		s.Measures = defaultMeasures(d.kind)
 	}
-	s.Kind.spec().resolve(d, s)
+	s.Kind.spec().Resolve(d, s)
 	d.resolveBill(s)
 	d.resolveHops(s)
 	d.resolveVariants(s)
@@ -124,7 +124,7 @@ func (d *decoder) resolve(s *Study) {
 	for _, f := range d.kind.Factors() {
 		switch _, fixed := s.Settings[f.Name]; {
 		case fixed && s.varies(f.Name):
-			d.fail(d.pos("settings", f.Name), CodeConflict, "leave it out of one of them", "%s is both in settings and in factors", f.Name)
+			d.Fail(d.Pos("settings", f.Name), CodeConflict, "leave it out of one of them", "%s is both in settings and in factors", f.Name)
 		case fixed || f.Implied || s.varies(f.Name):
 		case f.Name == FactorSidecars && !has(carrierLevels(s.Mesh), f.Default):
 			s.Settings[f.Name] = carrierLevels(s.Mesh)[0]
@@ -136,12 +136,12 @@ func (d *decoder) resolve(s *Study) {
 	}
 	if s.Baseline == nil {
 		s.Baseline = record.Cell{}
-		switch variants := s.varied(FactorVariant); {
+		switch variants := s.Varied(FactorVariant); {
 		case s.Hops != nil:
 			s.Baseline[FactorVariant] = HopBare
 		case s.Bill != nil && len(variants) > 1:
 			s.Baseline[FactorVariant] = s.Bill.baseline()
-		case len(s.varied(FactorSidecars)) > 1 && has(s.varied(FactorSidecars), SidecarsNone):
+		case len(s.Varied(FactorSidecars)) > 1 && has(s.Varied(FactorSidecars), SidecarsNone):
 			s.Baseline[FactorSidecars] = SidecarsNone
 		case len(variants) > 1:
 			s.Baseline[FactorVariant] = variants[0]
@@ -154,7 +154,7 @@ func (d *decoder) resolve(s *Study) {
 // resolvePublished turns published figures into their findings' own units. One in money is
 // left out where flags take the prices away, or state them in another currency: there is
 // nothing to set it beside then.
-func (d *decoder) resolvePublished(s *Study) {
+func (d *Decoder) resolvePublished(s *Study) {
 	var kept []Published
 	for i, p := range s.Published {
 		scale, own, c := s.scaleTo(p.Finding, p.Unit)
@@ -162,7 +162,7 @@ func (d *decoder) resolvePublished(s *Study) {
 		case c != nil && d.repriced && s.inMoney(p.Finding):
 			continue
 		case c != nil:
-			d.fail(d.pos("published", i, "unit"), c.Code, c.Hint, "%s of %s", c.Msg, p.Finding)
+			d.Fail(d.Pos("published", i, "unit"), c.Code, c.Hint, "%s of %s", c.Msg, p.Finding)
 		default:
 			p.Figure, p.Unit = p.Figure*scale, own
 		}
@@ -171,10 +171,10 @@ func (d *decoder) resolvePublished(s *Study) {
 	s.Published = kept
 }
 
-// levels are those that a factor has in the cells of this study, from factors, settings and
+// Levels are those that a factor has in the cells of this study, from factors, settings and
 // the variants that it measures: what cannot be measured is looked for in them.
-func (s *Study) levels(factor string) []string {
-	chosen := s.chosen()
+func (s *Study) Levels(factor string) []string {
+	chosen := s.Chosen()
 	var out []string
 	if len(chosen) == 0 || slices.ContainsFunc(chosen, func(v NamedLevels) bool { return v.Levels[factor] == "" }) {
 		out = append(out, s.Settings[factor])
@@ -190,7 +190,7 @@ func (s *Study) written(factor string) []string {
 
 // among are the levels of a factor that varies, or those of a setting and of variants.
 func (s *Study) among(factor string, setting []string, variants []NamedLevels) []string {
-	if f := s.varied(factor); f != nil {
+	if f := s.Varied(factor); f != nil {
 		return f
 	}
 	out := setting
@@ -202,8 +202,8 @@ func (s *Study) among(factor string, setting []string, variants []NamedLevels) [
 	return out
 }
 
-// varied are the levels of a factor that stands in factors, nil for others.
-func (s *Study) varied(factor string) []string {
+// Varied are the levels of a factor that stands in factors, nil for others.
+func (s *Study) Varied(factor string) []string {
 	for _, f := range s.Factors {
 		if f.Factor == factor {
 			return f.Levels
@@ -213,16 +213,16 @@ func (s *Study) varied(factor string) []string {
 }
 
 // check finds what is wrong between fields.
-func (d *decoder) check(s *Study) {
+func (d *Decoder) check(s *Study) {
 	d.checkTimes(s)
-	s.Kind.spec().check(d, s)
+	s.Kind.spec().Check(d, s)
 	d.checkVariants(s)
 	d.checkSearches(s)
 	d.checkTune(s)
 	if m := duplicate(s.Measures); m != "" {
-		d.fail(d.pos("measures"), CodeDuplicate, "", "measure %s is given twice", m)
+		d.Fail(d.Pos("measures"), CodeDuplicate, "", "measure %s is given twice", m)
 	}
-	if len(d.errs) > 0 {
+	if len(d.Errs) > 0 {
 		return
 	}
 	p, err := NewPlan(s, 0)
@@ -232,9 +232,9 @@ func (d *decoder) check(s *Study) {
 	case err == nil:
 		d.checkStop(s, p)
 		d.checkTunePlan(p)
-		s.Kind.spec().checkPlan(d, p)
+		s.Kind.spec().CheckPlan(d, p)
 	case errors.As(err, &fault):
-		d.complain(d.pos(fault.path...), fault.err)
+		d.Complain(d.Pos(fault.path...), fault.err)
 	}
 }
 
@@ -249,12 +249,12 @@ func duplicate(list []string) string {
 	return ""
 }
 
-func (d *decoder) checkTimes(s *Study) {
+func (d *Decoder) checkTimes(s *Study) {
 	if s.Warmup.Min > s.Warmup.Max {
-		d.fail(d.pos("warmup"), CodeConflict, "raise warmup.max, or lower warmup.min", "warmup.min %s is longer than warmup.max %s", formatDuration(s.Warmup.Min), formatDuration(s.Warmup.Max))
+		d.Fail(d.Pos("warmup"), CodeConflict, "raise warmup.max, or lower warmup.min", "warmup.min %s is longer than warmup.max %s", FormatDuration(s.Warmup.Min), FormatDuration(s.Warmup.Max))
 	}
 	if s.Blocks.Min > s.Blocks.Max {
-		d.fail(d.pos("blocks"), CodeConflict, "raise blocks.max, or lower blocks.min", "blocks.min %d is more than blocks.max %d", s.Blocks.Min, s.Blocks.Max)
+		d.Fail(d.Pos("blocks"), CodeConflict, "raise blocks.max, or lower blocks.min", "blocks.min %d is more than blocks.max %d", s.Blocks.Min, s.Blocks.Max)
 	}
 }
 
@@ -262,16 +262,16 @@ func (d *decoder) checkTimes(s *Study) {
 const stopNone = ", or leave the rule out (--set stop=none)"
 
 // checkStop makes sure that the stop rule can be met.
-func (d *decoder) checkStop(s *Study, p *Plan) {
+func (d *Decoder) checkStop(s *Study, p *Plan) {
 	if s.Stop == nil {
 		return
 	}
 	switch {
 	case len(p.Matching(s.Stop.Of)) == 0:
-		d.fail(d.pos("stop", "of"), CodeNoCell, "name levels that the factors and settings give"+stopNone,
+		d.Fail(d.Pos("stop", "of"), CodeNoCell, "name levels that the factors and settings give"+stopNone,
 			"stop.of matches no cell of this study")
 	case len(p.StopCells()) == 0:
-		d.fail(d.pos("stop", "finding"), CodeNoCell, "name a cell that has a baseline, or a finding without _overhead"+stopNone,
+		d.Fail(d.Pos("stop", "finding"), CodeNoCell, "name a cell that has a baseline, or a finding without _overhead"+stopNone,
 			"%s needs a cell that is compared with another", s.Stop.Finding)
 	}
 }

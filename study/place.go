@@ -7,27 +7,27 @@ import (
 )
 
 // places notes where the file names each factor.
-func (d *decoder) places() map[string]Pos {
+func (d *Decoder) places() map[string]Pos {
 	out := map[string]Pos{}
-	note := func(section *node) {
+	note := func(section *Node) {
 		if section == nil {
 			return
 		}
-		for i, k := range section.keys {
-			if _, ok := out[k.name]; !ok {
-				out[k.name] = section.values[i].pos
+		for i, k := range section.Keys {
+			if _, ok := out[k.Name]; !ok {
+				out[k.Name] = section.Values[i].Pos
 			}
 		}
 	}
-	note(d.root.get("factors"))
-	note(d.root.get("settings"))
-	if variants := d.root.get("variants"); variants != nil {
-		for _, v := range variants.values {
+	note(d.Root.Get("factors"))
+	note(d.Root.Get("settings"))
+	if variants := d.Root.Get("variants"); variants != nil {
+		for _, v := range variants.Values {
 			note(v)
 		}
 	}
-	if section := d.kind.spec().section; d.root.get(section) != nil {
-		out[section] = d.root.get(section).pos
+	if section := d.kind.spec().Section; d.Root.Get(section) != nil {
+		out[section] = d.Root.Get(section).Pos
 	}
 	return out
 }
@@ -37,7 +37,7 @@ func (d *decoder) places() map[string]Pos {
 // acts on a cell. Where it names none of them it is the section that makes the
 // study one of its kind.
 func (s *Study) Place(factors ...string) Pos {
-	for _, name := range append(factors, s.Kind.spec().section) {
+	for _, name := range append(factors, s.Kind.spec().Section) {
 		if p, ok := s.places[name]; ok {
 			return p
 		}
@@ -47,15 +47,15 @@ func (s *Study) Place(factors ...string) Pos {
 
 // levelsAt notes where settings and factors give factors levels. Of a study that a run has
 // begun with it notes flags alone.
-func (d *decoder) levelsAt() map[string]Pos {
+func (d *Decoder) levelsAt() map[string]Pos {
 	out := map[string]Pos{}
-	for _, section := range []*node{d.root.get("settings"), d.root.get("factors")} {
+	for _, section := range []*Node{d.Root.Get("settings"), d.Root.Get("factors")} {
 		if section == nil {
 			continue
 		}
-		for i, k := range section.keys {
-			if pos := section.values[i].pos; pos.flag() || !d.begun {
-				out[k.name] = pos
+		for i, k := range section.Keys {
+			if pos := section.Values[i].Pos; pos.flag() || !d.begun {
+				out[k.Name] = pos
 			}
 		}
 	}
@@ -70,9 +70,9 @@ func (s *Study) setBy(factor string) (Pos, bool) {
 
 // checkLevers finds what Kubernetes or istiod would refuse of a cell, or take
 // as something else than it says.
-func (d *decoder) checkLevers(p *Plan, cell record.Cell, l ControlLevels) bool {
+func (d *Decoder) checkLevers(p *Plan, cell record.Cell, l ControlLevels) bool {
 	fail := func(hint, text, factor, with string) bool {
-		d.fail(p.Study.Place(factor, with), CodeConflict, hint, "cell %s: "+text, p.Label(cell), factor, usualIn(cell, factor), with, usualIn(cell, with))
+		d.Fail(p.Study.Place(factor, with), CodeConflict, hint, "cell %s: "+text, p.Label(cell), factor, usualIn(cell, factor), with, usualIn(cell, with))
 		return false
 	}
 	for _, pair := range [][2]string{{FactorIstiodCPURequest, FactorIstiodCPU}, {FactorIstiodMemRequest, FactorIstiodMemory}} {
@@ -84,7 +84,7 @@ func (d *decoder) checkLevers(p *Plan, cell record.Cell, l ControlLevels) bool {
 		return fail("istiod never waits longer than debounce_max: raise it too", "%s %s is longer than %s %s", FactorDebounceAfter, FactorDebounceMax)
 	}
 	if kind, n := l.Arrival(); kind == ArrivalBurst && n > p.Study.ChangesIn(cell) {
-		d.fail(p.Study.Place(FactorChangeArrival), CodeConflict, fmt.Sprintf("burst is all at once; or make at least %d changes", n),
+		d.Fail(p.Study.Place(FactorChangeArrival), CodeConflict, fmt.Sprintf("burst is all at once; or make at least %d changes", n),
 			"cell %s: bursts of %d changes, but a trial makes %d", p.Label(cell), n, p.Study.ChangesIn(cell))
 		return false
 	}

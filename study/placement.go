@@ -24,15 +24,15 @@ const (
 // one node, so that only the server moves between levels.
 const PlacementClient = "placed"
 
-var placementFactor = choice(FactorPlacement, ScopePods, PlacementScheduled,
+var placementFactor = Choice(FactorPlacement, ScopePods, PlacementScheduled,
 	"Where the server's pod runs, seen from the client's: on the same node, on another node (of the client's zone if the cluster has one), in another zone, or wherever Kubernetes schedules both. All clients of a study that says so run on one node.",
 	PlacementScheduled, PlacementSameNode, PlacementOtherNode, PlacementOtherZone).
-	labelled(says("%s", PlacementScheduled, "as scheduled", PlacementSameNode, "same node", PlacementOtherNode, "other node", PlacementOtherZone, "other zone")).
-	phrased(says("%s", PlacementScheduled, "wherever pods are scheduled", PlacementSameNode, "on the same node", PlacementOtherNode, "on another node", PlacementOtherZone, "in another zone")).
+	Labelled(Says("%s", PlacementScheduled, "as scheduled", PlacementSameNode, "same node", PlacementOtherNode, "other node", PlacementOtherZone, "other zone")).
+	Phrased(Says("%s", PlacementScheduled, "wherever pods are scheduled", PlacementSameNode, "on the same node", PlacementOtherNode, "on another node", PlacementOtherZone, "in another zone")).
 	subjected(func(level string) (string, bool) {
-		return says("%s", PlacementScheduled, "the scheduler's choice of nodes", PlacementSameNode, "the same node", PlacementOtherNode, "another node", PlacementOtherZone, "another zone")(level), false
+		return Says("%s", PlacementScheduled, "the scheduler's choice of nodes", PlacementSameNode, "the same node", PlacementOtherNode, "another node", PlacementOtherZone, "another zone")(level), false
 	}).
-	shortened(says("%s"))
+	shortened(Says("%s"))
 
 // placeOf is a cell's level of the factor placement, "" where Kubernetes chooses.
 func placeOf(cell record.Cell) string {
@@ -124,10 +124,10 @@ func (p *Plan) Places(nodes []NodeAt, keep map[string]string, hint string) (Plac
 				were = append(were, level+" on "+name)
 			}
 		}
-		return nil, p.Study.Place(FactorPlacement).fault(CodeConflict, "have those nodes take pods again, or begin another run", "%s: the run's trials so far had %s, and now there %s", FactorPlacement, strings.Join(were, ", "), nodesFound(nodes))
+		return nil, p.Study.Place(FactorPlacement).Fault(CodeConflict, "have those nodes take pods again, or begin another run", "%s: the run's trials so far had %s, and now there %s", FactorPlacement, strings.Join(were, ", "), nodesFound(nodes))
 	}
 	if best == nil {
-		return nil, p.Study.Place(FactorPlacement).fault(CodeConflict, hint, "%s: %s takes %s, and there %s", FactorPlacement, strings.Join(asked, ", "), p.spreadWords(), nodesFound(nodes))
+		return nil, p.Study.Place(FactorPlacement).Fault(CodeConflict, hint, "%s: %s takes %s, and there %s", FactorPlacement, strings.Join(asked, ", "), p.spreadWords(), nodesFound(nodes))
 	}
 	return best, nil
 }

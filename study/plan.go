@@ -176,7 +176,7 @@ type planError struct {
 func (e *planError) Error() string { return e.err.Error() }
 
 func planFault(code Code, hint, format string, args ...any) *planError {
-	return &planError{err: complain(code, hint, format, args...)}
+	return &planError{err: Complain(code, hint, format, args...)}
 }
 
 // at says which field the error is about; its name, or the factor's, begins the message.
@@ -198,7 +198,7 @@ func contains(cell, partial record.Cell) bool {
 	return true
 }
 
-func (s *Study) varies(factor string) bool { return s.varied(factor) != nil }
+func (s *Study) varies(factor string) bool { return s.Varied(factor) != nil }
 
 // asks says whether a factor's level in a cell is one that the study varies.
 func (s *Study) asks(factor string, requested record.Cell) bool {

@@ -273,7 +273,7 @@ func TestEstimate(t *testing.T) {
 
 func TestRatio(t *testing.T) {
 	for text, want := range map[string]string{"7.5%": "7.5%", "7.3%": "7.3%", "100%": "100%", "0.07%": "0.07%", "150%": "150%", "12.50 %": "12.5%", "1000%": "1000%", "10%": "10%"} {
-		r, c := parseRatio(text)
+		r, c := ParseRatio(text)
 		if c != nil || r.String() != want {
 			t.Errorf("%s: %s %v", text, r, c)
 		}

@@ -23,37 +23,37 @@ var plantedFactor = Factor{
 	Doc:      "A known effect, to test a study with: the workload holds each request this much longer; nothing gives the cell pods of its own and changes nothing else. The service time must be fixed.",
 	Pattern:  `^(none|nothing|[0-9]+(us|ms))$`,
 	Examples: []string{"none", "nothing", "200us"},
-	parse:    plantedLevel,
-}.labelled(says("planted %s", PlantedNone, "nothing planted")).phrased(says("with %s planted", PlantedNothing, "in pods of its own")).
-	shortened(says("planted-%s"))
+	Parse:    plantedLevel,
+}.Labelled(Says("planted %s", PlantedNone, "nothing planted")).Phrased(Says("with %s planted", PlantedNothing, "in pods of its own")).
+	shortened(Says("planted-%s"))
 
 func plantedLevel(s string) (string, *Error) {
 	if s == PlantedNone || s == PlantedNothing {
 		return s, nil
 	}
-	d, c := parseDuration(s)
+	d, c := ParseDuration(s)
 	switch {
 	case c != nil:
 		return "", c
 	case d <= 0 || d > mostPlanted || d%time.Microsecond != 0:
-		return "", complain(CodeInvalid, "as 200us", "%s: want whole microseconds, at most %v; or nothing", s, mostPlanted)
+		return "", Complain(CodeInvalid, "as 200us", "%s: want whole microseconds, at most %v; or nothing", s, mostPlanted)
 	}
 	return strings.Replace(d.String(), "µs", "us", 1), nil
 }
 
 // checkPlanted finds a planted time that has nothing fixed to be added to.
-func (d *decoder) checkPlanted(s *Study) {
-	if slices.Equal(s.levels(FactorPlanted), []string{PlantedNone}) {
+func (d *Decoder) checkPlanted(s *Study) {
+	if slices.Equal(s.Levels(FactorPlanted), []string{PlantedNone}) {
 		return
 	}
 	if t := s.Workload.ServiceTime; t.Distribution != DistributionFixed {
-		d.fail(d.pos("workload", "service_time", "distribution"), CodeConflict, "use distribution: fixed, or leave "+FactorPlanted+" out",
+		d.Fail(d.Pos("workload", "service_time", "distribution"), CodeConflict, "use distribution: fixed, or leave "+FactorPlanted+" out",
 			"a planted time is added to a fixed service time, and this one is %s", t.Distribution)
 	}
 }
 
 // Planted is how much longer the workload of a variant holds each request.
 func (v Variant) Planted() time.Duration {
-	d, _ := parseDuration(v.planted) // 0 for words
+	d, _ := ParseDuration(v.planted) // 0 for words
 	return d
 }

@@ -30,7 +30,7 @@ func ProbedParts() []string {
 // Lacks says that a part is a shared proxy that no cell's requests can pass.
 func (s *Study) Lacks(part string) bool {
 	p, proxy := record.ProxyOf(part)
-	return proxy && p.Place.Shared() && !slices.ContainsFunc(s.levels(FactorSidecars), func(level string) bool {
+	return proxy && p.Place.Shared() && !slices.ContainsFunc(s.Levels(FactorSidecars), func(level string) bool {
 		way := carrierOf(level).Way
 		return way.Has(part) || way.OnOneNode().Has(part)
 	})

@@ -62,35 +62,35 @@ const (
 // profileValue is the section profile.
 type profileValue struct{ to **Profiling }
 
-func (v profileValue) object(p *Profiling) object {
-	return object{name: "profile", flow: true, fields: []field{
-		{name: "hz", doc: "Samples per second of each thread's CPU time.", value: intValue{&p.Hz, 1, 10_000}},
-		{name: "length", doc: "Length of a profile.", value: durationValue{to: &p.Length, low: time.Second, high: time.Hour}},
-		{name: "graph", doc: "How callers are found: by frame pointers, by debug information (expensive), or not.", value: textValue{to: &p.Graph, oneOf: []string{GraphFP, GraphDwarf, GraphNone}}},
+func (v profileValue) object(p *Profiling) Object {
+	return Object{Name: "profile", Flow: true, Fields: []Field{
+		{Name: "hz", Doc: "Samples per second of each thread's CPU time.", Value: IntValue{&p.Hz, 1, 10_000}},
+		{Name: "length", Doc: "Length of a profile.", Value: DurationValue{To: &p.Length, Low: time.Second, High: time.Hour}},
+		{Name: "graph", Doc: "How callers are found: by frame pointers, by debug information (expensive), or not.", Value: TextValue{To: &p.Graph, OneOf: []string{GraphFP, GraphDwarf, GraphNone}}},
 	}}
 }
 
-func (v profileValue) decode(d *decoder, n *node) {
+func (v profileValue) Decode(d *Decoder, n *Node) {
 	p := DefaultProfiling()
-	before := len(d.errs)
-	v.object(&p).decode(d, n)
-	if taken := p.Taken(); len(d.errs) == before && p.Graph == GraphDwarf && record.CopiesOfStacks(p.Hz, taken) > record.MaxRecording {
-		d.fail(n.pos, CodeConflict, "lower hz or length, or take graph: fp", "profile: %s", record.TooManyCopies(p.Hz, taken))
+	before := len(d.Errs)
+	v.object(&p).Decode(d, n)
+	if taken := p.Taken(); len(d.Errs) == before && p.Graph == GraphDwarf && record.CopiesOfStacks(p.Hz, taken) > record.MaxRecording {
+		d.Fail(n.Pos, CodeConflict, "lower hz or length, or take graph: fp", "profile: %s", record.TooManyCopies(p.Hz, taken))
 	}
-	if len(d.errs) == before {
+	if len(d.Errs) == before {
 		*v.to = &p
 	}
 }
 
-func (v profileValue) encode() *node {
+func (v profileValue) Encode() *Node {
 	if *v.to == nil {
 		return nil
 	}
 	p := **v.to
-	return v.object(&p).encode()
+	return v.object(&p).Encode()
 }
 
-func (v profileValue) schema() *jsonschema.Schema {
+func (v profileValue) Schema() *jsonschema.Schema {
 	p := DefaultProfiling()
-	return v.object(&p).schema()
+	return v.object(&p).Schema()
 }

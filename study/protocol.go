@@ -5,7 +5,7 @@ import "github.com/meshtrial/meshtrial/study/protocol"
 // speaks is the first protocol among the study's levels that is as said; "" if
 // there is none.
 func (s *Study) speaks(is func(protocol.Protocol) bool) string {
-	for _, name := range s.levels(FactorProtocol) {
+	for _, name := range s.Levels(FactorProtocol) {
 		if is(protocol.Of(name)) {
 			return name
 		}

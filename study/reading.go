@@ -93,7 +93,7 @@ func (r *Reading) Bool(factor string) bool { return r.Text(factor) == "true" }
 
 // Duration is a level that is a time, 0 for words.
 func (r *Reading) Duration(factor string) time.Duration {
-	d, _ := parseDuration(r.Text(factor))
+	d, _ := ParseDuration(r.Text(factor))
 	return d
 }
 

@@ -18,7 +18,7 @@ func Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceHead)
 	b.WriteString("## Fields\n\nEach with its type or values, and its default.\n\n")
-	writeFields(&b, root(defaults()).schema(), defaultTrees(), "")
+	writeFields(&b, root(defaults()).Schema(), defaultTrees(), "")
 	b.WriteString("\n## Measures\n\n")
 	for _, k := range Kinds() {
 		fmt.Fprintf(&b, "- Of %s: `%s`\n", k.About(), strings.Join(k.Measures(), "`, `"))
@@ -64,30 +64,30 @@ func brief(doc string) string {
 }
 
 // defaultTrees are studies of each kind with every section at its defaults.
-func defaultTrees() []*node {
-	var out []*node
+func defaultTrees() []*Node {
+	var out []*Node
 	for _, k := range Kinds() {
 		tree, err := readTree([]byte(cmp.Or(k.spec().Sample, "{}")), "", true)
 		if err != nil { // it is YAML
 			panic(err)
 		}
-		d := &decoder{root: tree, kind: kindOf(tree)}
+		d := &Decoder{Root: tree, kind: kindOf(tree)}
 		s := defaultsOf(d.kind)
-		root(s).decode(d, tree)
-		out = append(out, root(s).encode())
+		root(s).Decode(d, tree)
+		out = append(out, root(s).Encode())
 	}
 	return out
 }
 
 // defaultAt is the value at a path in the first tree that has one, "" for none.
-func defaultAt(trees []*node, path string) string {
+func defaultAt(trees []*Node, path string) string {
 	for _, n := range trees {
 		for step := range strings.SplitSeq(path, ".") {
 			if n != nil {
-				n = n.get(step)
+				n = n.Get(step)
 			}
 		}
-		if n != nil && n.kind == scalar && n.text != "" {
+		if n != nil && n.Kind == scalar && n.text != "" {
 			return n.text
 		}
 	}
@@ -95,7 +95,7 @@ func defaultAt(trees []*node, path string) string {
 }
 
 // writeFields lists the fields of a mapping and of those below it, from its schema.
-func writeFields(b *strings.Builder, s *jsonschema.Schema, defaults []*node, prefix string) {
+func writeFields(b *strings.Builder, s *jsonschema.Schema, defaults []*Node, prefix string) {
 	for p := s.Properties.Oldest(); p != nil; p = p.Next() {
 		path, words := prefix+p.Key, []string{typeOf(p.Value)}
 		if slices.Contains([]string{"mapping", "list", "text"}, words[0]) {
@@ -163,7 +163,7 @@ func typeOf(s *jsonschema.Schema) string {
 		return "list"
 	case s.Type == "string" && s.Pattern == durationPattern:
 		return "time"
-	case s.Type == "string" && s.Pattern == (ratioValue{}).schema().Pattern:
+	case s.Type == "string" && s.Pattern == (ratioValue{}).Schema().Pattern:
 		return "per cent"
 	case s.Type == "string" && len(s.Enum) > 0:
 		return "name"

@@ -47,7 +47,7 @@ func (f Factor) near(v float64) (string, bool) {
 	}
 	text := strconv.FormatFloat(v, 'f', -1, 64)
 	for _, unit := range []string{"", "s", "B"} {
-		if level, c := f.parse(text + unit); c == nil {
+		if level, c := f.Parse(text + unit); c == nil {
 			_, ok := f.Value(level)
 			return level, ok
 		}
@@ -62,7 +62,7 @@ func (s *Study) refinedLevels(one Search) []string {
 		return nil
 	}
 	var out []string
-	given := s.levels(one.Factor)
+	given := s.Levels(one.Factor)
 	for i := 1; i < len(given); i++ {
 		low, lowOK := factor.Value(given[i-1])
 		high, highOK := factor.Value(given[i])

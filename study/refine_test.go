@@ -40,7 +40,7 @@ func TestBetween(t *testing.T) {
 		last := low
 		for _, level := range f.between(low, high, tolerance) {
 			v, ok := f.Value(level)
-			again, c := f.parse(level)
+			again, c := f.Parse(level)
 			if !ok || c != nil || again != level || v <= last || v >= high || v > last*(1+tolerance)*1.01 {
 				t.Fatalf("%s after %v, up to %v", level, last, high)
 			}

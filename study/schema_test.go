@@ -42,9 +42,9 @@ func TestSchemaKnowsEveryFactorAndField(t *testing.T) {
 			t.Errorf("factor %s is not in the schema", f.Name)
 		}
 	}
-	for _, f := range root(defaults()).fields {
-		if s.Properties[f.name].Description == "" {
-			t.Errorf("field %s is not described", f.name)
+	for _, f := range root(defaults()).Fields {
+		if s.Properties[f.Name].Description == "" {
+			t.Errorf("field %s is not described", f.Name)
 		}
 	}
 }

@@ -46,11 +46,11 @@ func (q Quantity) String() string {
 }
 
 func parseQuantity(s string) (Quantity, *Error) {
-	m := reUnit.FindStringSubmatch(s)
+	m := UnitPattern.FindStringSubmatch(s)
 	if m == nil {
-		return Quantity{}, complain(CodeInvalid, "a number and its unit, as 2 s", "%q is no quantity", clip(s, 40))
+		return Quantity{}, Complain(CodeInvalid, "a number and its unit, as 2 s", "%q is no quantity", Clip(s, 40))
 	}
-	v, c := number(m[1])
+	v, c := Number(m[1])
 	if c != nil {
 		return Quantity{}, c
 	}
@@ -59,68 +59,68 @@ func parseQuantity(s string) (Quantity, *Error) {
 
 type quantityValue struct{ to *Quantity }
 
-func (v quantityValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v quantityValue) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
 	q, c := parseQuantity(text)
 	if c != nil {
-		d.complain(n.pos, c)
+		d.Complain(n.Pos, c)
 		return
 	}
 	*v.to = q
 }
 
-func (v quantityValue) encode() *node { return plainNode(v.to.String()) }
+func (v quantityValue) Encode() *Node { return PlainNode(v.to.String()) }
 
-func (v quantityValue) schema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Pattern: reUnit.String(), Examples: []any{"2 s", "500 ms"}}
+func (v quantityValue) Schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Pattern: UnitPattern.String(), Examples: []any{"2 s", "500 ms"}}
 }
 
-func search(s *Search) value {
-	return object{name: "a search", flow: true, fields: []field{
-		{name: "factor", required: true, doc: "The factor, whose levels must grow.", value: textValue{to: &s.Factor}},
-		{name: "finding", required: true, doc: "The finding of each cell that the bound is for.", value: findingValue{&s.Finding}},
-		{name: "bound", required: true, doc: "What the finding must not exceed, with its unit: 2 s.", value: quantityValue{&s.Bound}},
-		{name: "at", doc: "Levels of other factors that confine the search; without it, each of their combinations is searched. Where every search of a study has it, cells outside all of them are not measured.",
-			value: cellValue{to: &s.At, name: "at"}},
-		{name: "tolerance", doc: "How close the search comes, such as 10%: it halves the gap between the last level that keeps the bound and the first that breaks it until it is no wider than this, seven times at most; `meshtrial study plan` says how wide it may then be. Without it, only given levels are measured.",
-			value: toleranceValue{&s.Tolerance}},
+func search(s *Search) Value {
+	return Object{Name: "a search", Flow: true, Fields: []Field{
+		{Name: "factor", Required: true, Doc: "The factor, whose levels must grow.", Value: TextValue{To: &s.Factor}},
+		{Name: "finding", Required: true, Doc: "The finding of each cell that the bound is for.", Value: findingValue{&s.Finding}},
+		{Name: "bound", Required: true, Doc: "What the finding must not exceed, with its unit: 2 s.", Value: quantityValue{&s.Bound}},
+		{Name: "at", Doc: "Levels of other factors that confine the search; without it, each of their combinations is searched. Where every search of a study has it, cells outside all of them are not measured.",
+			Value: cellValue{to: &s.At, name: "at"}},
+		{Name: "tolerance", Doc: "How close the search comes, such as 10%: it halves the gap between the last level that keeps the bound and the first that breaks it until it is no wider than this, seven times at most; `meshtrial study plan` says how wide it may then be. Without it, only given levels are measured.",
+			Value: toleranceValue{&s.Tolerance}},
 	}}
 }
 
 // resolveSearches turns bounds into the findings' own units.
-func (d *decoder) resolveSearches(s *Study) {
+func (d *Decoder) resolveSearches(s *Study) {
 	for i := range s.Search {
 		one := &s.Search[i]
 		scale, own, c := s.scaleTo(one.Finding, one.Bound.Unit)
 		if c != nil {
-			d.fail(d.pos("search", i, "bound"), c.Code, c.Hint, "%s of %s", c.Msg, one.Finding)
+			d.Fail(d.Pos("search", i, "bound"), c.Code, c.Hint, "%s of %s", c.Msg, one.Finding)
 			continue
 		}
 		one.Bound = Quantity{one.Bound.Value * scale, own}
 	}
 }
 
-func (d *decoder) checkSearches(s *Study) {
+func (d *Decoder) checkSearches(s *Study) {
 	for i, one := range s.Search {
 		for _, earlier := range s.Search[:i] {
 			if earlier.Factor == one.Factor && earlier.Finding == one.Finding && earlier.Bound == one.Bound && earlier.At.Key() == one.At.Key() {
-				d.fail(d.pos("search", i), CodeDuplicate, "leave one of them out", "%s is searched twice by %s", clip(one.Factor, 40), one.Finding)
+				d.Fail(d.Pos("search", i), CodeDuplicate, "leave one of them out", "%s is searched twice by %s", Clip(one.Factor, 40), one.Finding)
 				break
 			}
 		}
 		f, ok := FactorByName(one.Factor)
 		if !ok || !f.Numeric || !s.varies(one.Factor) {
-			d.fail(d.pos("search", i, "factor"), CodeConflict, "give it levels that grow in factors", "%s is no numeric factor that this study varies", clip(one.Factor, 40))
+			d.Fail(d.Pos("search", i, "factor"), CodeConflict, "give it levels that grow in factors", "%s is no numeric factor that this study varies", Clip(one.Factor, 40))
 			continue
 		}
 		last := math.Inf(-1)
-		for _, level := range s.levels(one.Factor) {
+		for _, level := range s.Levels(one.Factor) {
 			v, ok := f.Value(level)
 			if !ok || v <= last {
-				d.fail(d.pos("factors", one.Factor), CodeConflict, "order them from low to high", "the levels of %s do not grow, as those of a search must", one.Factor)
+				d.Fail(d.Pos("factors", one.Factor), CodeConflict, "order them from low to high", "the levels of %s do not grow, as those of a search must", one.Factor)
 				break
 			}
 			last = v
@@ -129,9 +129,9 @@ func (d *decoder) checkSearches(s *Study) {
 			level, named := one.At[name]
 			switch {
 			case named && name == one.Factor:
-				d.fail(d.pos("search", i, "at"), CodeConflict, "leave it out", "%s is what is searched", name)
+				d.Fail(d.Pos("search", i, "at"), CodeConflict, "leave it out", "%s is what is searched", name)
 			case named && !has(s.written(name), level):
-				d.fail(d.pos("search", i, "at", name), CodeNoCell, "name one of the levels that the study has", "no cell has %s at %s", name, level)
+				d.Fail(d.Pos("search", i, "at", name), CodeNoCell, "name one of the levels that the study has", "no cell has %s at %s", name, level)
 			}
 		}
 	}
@@ -146,7 +146,7 @@ func (p *Plan) searchNotes() (out []error) {
 	}
 	for _, one := range p.Study.Search {
 		if !slices.ContainsFunc(p.Cells, func(cell record.Cell) bool { return p.Study.Kind.Matches(cell, one.At) }) {
-			out = append(out, at.fault(CodeNoCell, "measure a variant that has it too", "%s is not searched by %s: no cell has %s", one.Factor, one.Finding, flowText(one.At)))
+			out = append(out, at.Fault(CodeNoCell, "measure a variant that has it too", "%s is not searched by %s: no cell has %s", one.Factor, one.Finding, flowText(one.At)))
 		}
 	}
 	return out
@@ -155,19 +155,19 @@ func (p *Plan) searchNotes() (out []error) {
 // toleranceValue is a percentage from 1 to 100, or nothing.
 type toleranceValue struct{ to *Ratio }
 
-func (v toleranceValue) decode(d *decoder, n *node) {
-	before := len(d.errs)
-	ratioValue(v).decode(d, n)
-	if len(d.errs) == before && (*v.to < 0.01 || *v.to > 1) {
-		d.fail(n.pos, CodeRange, "from 1% to 100%", "%s is no tolerance", v.to)
+func (v toleranceValue) Decode(d *Decoder, n *Node) {
+	before := len(d.Errs)
+	ratioValue(v).Decode(d, n)
+	if len(d.Errs) == before && (*v.to < 0.01 || *v.to > 1) {
+		d.Fail(n.Pos, CodeRange, "from 1% to 100%", "%s is no tolerance", v.to)
 	}
 }
 
-func (v toleranceValue) encode() *node {
+func (v toleranceValue) Encode() *Node {
 	if *v.to == 0 {
 		return nil
 	}
-	return ratioValue(v).encode()
+	return ratioValue(v).Encode()
 }
 
-func (v toleranceValue) schema() *jsonschema.Schema { return ratioValue(v).schema() }
+func (v toleranceValue) Schema() *jsonschema.Schema { return ratioValue(v).Schema() }

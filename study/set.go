@@ -25,35 +25,35 @@ func ofMoney(set string) bool {
 
 // override applies one "path=value" to the tree. What it puts there is
 // placed at the flag, so that complaints name it.
-func override(tree *node, set string) error {
-	at := Pos{File: "--set " + clip(set, 80)}
+func override(tree *Node, set string) error {
+	at := Pos{File: "--set " + Clip(set, 80)}
 	path, text, ok := strings.Cut(set, "=")
 	path = strings.TrimSpace(path)
 	at.Field = path
 	if !ok || path == "" {
-		return at.fault(CodeSyntax, "as --set window=1s", "a path, = and a value are expected")
+		return at.Fault(CodeSyntax, "as --set window=1s", "a path, = and a value are expected")
 	}
 	if !reSetPath.MatchString(path) {
-		return at.fault(CodeSyntax, "names with dots between them, as settings.rate", "%q is no path", clip(path, 40))
+		return at.Fault(CodeSyntax, "names with dots between them, as settings.rate", "%q is no path", Clip(path, 40))
 	}
 	hint := "as --set window=1s"
 	if has(statedSections, path) {
 		hint = "--set " + path + "=none leaves the section out"
 	}
 	if strings.TrimSpace(text) == "" {
-		return at.fault(CodeMissing, hint, "the value is missing")
+		return at.Fault(CodeMissing, hint, "the value is missing")
 	}
 	value, err := readTree([]byte(text), at.File, true)
 	if err != nil {
 		return err
 	}
-	if value.kind == null {
-		return at.fault(CodeMissing, hint, "the value is missing")
+	if value.Kind == Null {
+		return at.Fault(CodeMissing, hint, "the value is missing")
 	}
-	if tree.kind != mapping {
+	if tree.Kind != Mapping {
 		return nil // the decoder complains
 	}
-	if has(statedSections, path) && value.kind == scalar && value.text == LevelNone {
+	if has(statedSections, path) && value.Kind == scalar && value.text == LevelNone {
 		tree.remove(path)
 		return nil
 	}
@@ -65,7 +65,7 @@ func override(tree *node, set string) error {
 	}
 	if factor {
 		if len(steps) > 1 {
-			return at.fault(CodeType, "as --set "+steps[0]+"=...", "factor %s has no fields", steps[0])
+			return at.Fault(CodeType, "as --set "+steps[0]+"=...", "factor %s has no fields", steps[0])
 		}
 		setFactor(tree, steps[0], value, at)
 		return nil
@@ -74,61 +74,61 @@ func override(tree *node, set string) error {
 		for _, f := range kind.Factors() {
 			fields = append(fields, f.Name)
 		}
-		return at.fault(CodeUnknown, errs.Suggest(steps[0], fields), "unknown field %q in the study", clip(steps[0], 40))
+		return at.Fault(CodeUnknown, errs.Suggest(steps[0], fields), "unknown field %q in the study", Clip(steps[0], 40))
 	}
 	return setPath(tree, steps, value, at)
 }
 
 // setFactor fixes a factor by one level or varies it by a list, whichever it
 // was before.
-func setFactor(tree *node, factor string, value *node, at Pos) {
+func setFactor(tree *Node, factor string, value *Node, at Pos) {
 	to, from := "settings", "factors"
-	if value.kind == sequence {
+	if value.Kind == Sequence {
 		to, from = from, to
 	}
-	if other := tree.get(from); other != nil {
+	if other := tree.Get(from); other != nil {
 		other.remove(factor)
 	}
-	section := tree.get(to)
-	if section == nil || section.kind != mapping {
-		section = &node{kind: mapping, pos: at}
-		tree.set(to, at, section)
+	section := tree.Get(to)
+	if section == nil || section.Kind != Mapping {
+		section = &Node{Kind: Mapping, Pos: at}
+		tree.Set(to, at, section)
 	}
-	section.set(factor, at, value)
+	section.Set(factor, at, value)
 	// settings and factors may now be empty mappings, which the decoder
 	// would take for a mistake.
-	if other := tree.get(from); other != nil && other.kind == mapping && len(other.keys) == 0 {
+	if other := tree.Get(from); other != nil && other.Kind == Mapping && len(other.Keys) == 0 {
 		tree.remove(from)
 	}
 }
 
-func setPath(n *node, steps []string, value *node, at Pos) error {
+func setPath(n *Node, steps []string, value *Node, at Pos) error {
 	for i, step := range steps {
 		last := i == len(steps)-1
-		switch n.kind {
-		case mapping:
+		switch n.Kind {
+		case Mapping:
 			if last {
-				n.set(step, at, value)
+				n.Set(step, at, value)
 				return nil
 			}
-			next := n.get(step)
-			if next == nil || next.kind == null || next.kind == scalar {
-				next = &node{kind: mapping, pos: at}
-				n.set(step, at, next)
+			next := n.Get(step)
+			if next == nil || next.Kind == Null || next.Kind == scalar {
+				next = &Node{Kind: Mapping, Pos: at}
+				n.Set(step, at, next)
 			}
 			n = next
-		case sequence:
+		case Sequence:
 			k, err := strconv.Atoi(step)
-			if err != nil || k < 0 || k >= len(n.values) {
-				return at.fault(CodeConflict, "entries count from 0", "%s has %d entries, there is no %q", strings.Join(steps[:i], "."), len(n.values), step)
+			if err != nil || k < 0 || k >= len(n.Values) {
+				return at.Fault(CodeConflict, "entries count from 0", "%s has %d entries, there is no %q", strings.Join(steps[:i], "."), len(n.Values), step)
 			}
 			if last {
-				n.values[k] = value
+				n.Values[k] = value
 				return nil
 			}
-			n = n.values[k]
+			n = n.Values[k]
 		default:
-			return at.fault(CodeType, "", "%s has no fields", strings.Join(steps[:i], "."))
+			return at.Fault(CodeType, "", "%s has no fields", strings.Join(steps[:i], "."))
 		}
 	}
 	return nil
@@ -141,7 +141,7 @@ func FlagText(path, level string) string { return shellText(path + "=" + levelTe
 // flowText is a cell as files write it on one line.
 func flowText(levels record.Cell) string {
 	var b bytes.Buffer
-	emitFlow(&b, cellValue{to: &levels, empty: true}.encode())
+	emitFlow(&b, cellValue{to: &levels, empty: true}.Encode())
 	return b.String()
 }
 
@@ -149,7 +149,7 @@ func flowText(levels record.Cell) string {
 // else.
 func levelText(level string) string {
 	n, err := readTree([]byte(level), "", true)
-	if err != nil || n.kind != scalar || n.text != level {
+	if err != nil || n.Kind != scalar || n.text != level {
 		return quote(level)
 	}
 	return level

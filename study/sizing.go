@@ -22,8 +22,8 @@ const FactorReplicas = "replicas"
 // stated mesh.
 const SectionSizing = "sizing"
 
-// sizingFindings are those findings.
-func sizingFindings() []finding.Def {
+// SizingFindings are those findings.
+func SizingFindings() []finding.Def {
 	return []finding.Def{
 		{Name: FindingSizedCores, Unit: finding.UnitCores, Doc: "Cores that the proxies of the mesh in section sizing use if its requests are carried this way.",
 			Probe: ProbeSizing, Source: finding.FromSizing, Section: SectionSizing, Signed: true},
@@ -39,21 +39,21 @@ func sizingSection(to **sizing.Mesh) statedValue[sizing.Mesh] {
 	return statedValue[sizing.Mesh]{to, sizing.Default, sizingFields}
 }
 
-func sizingFields(m *sizing.Mesh) object {
+func sizingFields(m *sizing.Mesh) Object {
 	const most = 1e9
-	return object{name: "sizing", flow: true, fields: []field{
-		{name: "pods", doc: "Pods in the mesh.", value: floatValue{to: &m.Pods, high: most, positive: true}},
-		{name: "nodes", doc: "Nodes that they are on.", value: floatValue{to: &m.Nodes, high: most, positive: true}},
-		{name: "rps", doc: "Requests per second between those pods, all together.", value: floatValue{to: &m.RPS, high: most}},
-		{name: "l7", doc: "Share of requests that need more than a node's proxy does, as routing, retries or policy by what is in them: in an ambient mesh they pass a waypoint.", value: statedPortion{portionValue{to: &m.L7}}},
-		{name: "waypoints", doc: "Proxies of waypoints, all together, where requests pass any.", value: floatValue{to: &m.Waypoints, high: most}},
+	return Object{Name: "sizing", Flow: true, Fields: []Field{
+		{Name: "pods", Doc: "Pods in the mesh.", Value: FloatValue{To: &m.Pods, High: most, positive: true}},
+		{Name: "nodes", Doc: "Nodes that they are on.", Value: FloatValue{To: &m.Nodes, High: most, positive: true}},
+		{Name: "rps", Doc: "Requests per second between those pods, all together.", Value: FloatValue{To: &m.RPS, High: most}},
+		{Name: "l7", Doc: "Share of requests that need more than a node's proxy does, as routing, retries or policy by what is in them: in an ambient mesh they pass a waypoint.", Value: statedPortion{PortionValue{To: &m.L7}}},
+		{Name: "waypoints", Doc: "Proxies of waypoints, all together, where requests pass any.", Value: FloatValue{To: &m.Waypoints, High: most}},
 	}}
 }
 
 // statedPortion is a portion that is written although it is 0%.
-type statedPortion struct{ portionValue }
+type statedPortion struct{ PortionValue }
 
-func (v statedPortion) encode() *node { return plainNode(Ratio(*v.to).String()) }
+func (v statedPortion) Encode() *Node { return PlainNode(Ratio(*v.To).String()) }
 
 // Carries says that requests which go a way are carried as those of a whole mesh can
 // be: by sidecars of both pods, or by proxies that pods share.
@@ -76,48 +76,48 @@ func (s *Study) numbers(factor string, levels []string) (n int) {
 // SizedAlong is the factor along which the ways of carrying requests are told apart: how
 // many pods there are, or the rate.
 func (s *Study) SizedAlong() string {
-	if s.numbers(FactorReplicas, s.levels(FactorReplicas)) > 1 {
+	if s.numbers(FactorReplicas, s.Levels(FactorReplicas)) > 1 {
 		return FactorReplicas
 	}
 	return FactorRate
 }
 
-// checkSizing refuses a section sizing that the study's cells say nothing about. It
+// CheckSizing refuses a section sizing that the study's cells say nothing about. It
 // reports whether there is one, and nothing is wrong with it so far.
-func (d *decoder) checkSizing(s *Study) bool {
+func (d *Decoder) CheckSizing(s *Study) bool {
 	if s.Sizing == nil {
 		return false
 	}
-	numbers := func(factor string) int { return s.numbers(factor, s.levels(factor)) }
+	numbers := func(factor string) int { return s.numbers(factor, s.Levels(factor)) }
 	rates, pods := numbers(FactorRate), numbers(FactorReplicas)
 	single := func(factor string) bool { return s.numbers(factor, s.written(factor)) < 2 }
 	switch {
 	case single(FactorReplicas) && single(FactorRate):
-		d.failSizing("run the study at two rates or more (factors: {rate: [20, 200, 1000]})", "sizing separates what a proxy takes without requests from what each request adds: "+
+		d.FailSizing("run the study at two rates or more (factors: {rate: [20, 200, 1000]})", "sizing separates what a proxy takes without requests from what each request adds: "+
 			"the study needs two rates that are numbers")
 	case pods > 1 && rates > 1:
-		d.failSizing("keep one of them at one level", "sizing follows the rate or the number of pods, and the study varies both")
+		d.FailSizing("keep one of them at one level", "sizing follows the rate or the number of pods, and the study varies both")
 	case pods > 1 && s.Sizing.RPS > 0:
-		d.failSizing("set sizing.rps: 0", "the study varies the number of pods and not the rate: "+
+		d.FailSizing("set sizing.rps: 0", "the study varies the number of pods and not the rate: "+
 			"it cannot tell what the requests of a mesh would add")
 	case !s.Measured(MeasureCPU) && !s.Measured(MeasureMemory):
-		d.failSizing("set measures: [cpu, memory]", "sizing is about CPU and memory, and the study measures neither")
+		d.FailSizing("set measures: [cpu, memory]", "sizing is about CPU and memory, and the study measures neither")
 	default:
 		return true
 	}
 	return false
 }
 
-// failSizing complains of the section.
-func (d *decoder) failSizing(hint, text string) {
-	d.fail(d.pos("sizing"), CodeConflict, hint+sizingNone, "%s", text)
+// FailSizing complains of the section.
+func (d *Decoder) FailSizing(hint, text string) {
+	d.Fail(d.Pos("sizing"), CodeConflict, hint+sizingNone, "%s", text)
 }
 
 // checkSizedWays refuses a section sizing of cells in none of which requests are carried at
 // both ends.
-func (d *decoder) checkSizedWays(s *Study) {
-	if d.checkSizing(s) && !slices.ContainsFunc(s.written(FactorSidecars), func(level string) bool { return Carries(carrierOf(level).Way) }) {
-		d.failSizing("set factors: {sidecars: [none, both, ambient]}", "sizing is about who carries requests, and no cell has them carried at both ends")
+func (d *Decoder) checkSizedWays(s *Study) {
+	if d.CheckSizing(s) && !slices.ContainsFunc(s.written(FactorSidecars), func(level string) bool { return Carries(carrierOf(level).Way) }) {
+		d.FailSizing("set factors: {sidecars: [none, both, ambient]}", "sizing is about who carries requests, and no cell has them carried at both ends")
 	}
 }
 
@@ -129,9 +129,9 @@ const sizingNone = ", or leave the section out (--set sizing=none)"
 func (p *Plan) sizingNotes() []error {
 	s := p.Study
 	at, ok := s.setBy(FactorVariant)
-	if s.Sizing == nil || !ok || s.numbers(FactorRate, s.levels(FactorRate)) > 1 || s.numbers(FactorReplicas, s.levels(FactorReplicas)) > 1 {
+	if s.Sizing == nil || !ok || s.numbers(FactorRate, s.Levels(FactorRate)) > 1 || s.numbers(FactorReplicas, s.Levels(FactorReplicas)) > 1 {
 		return nil
 	}
-	return []error{at.fault(CodeConflict, "measure a variant of another rate too"+sizingNone,
+	return []error{at.Fault(CodeConflict, "measure a variant of another rate too"+sizingNone,
 		"the report will not say where each wins: section sizing needs two rates or numbers of pods, and these variants have one")}
 }

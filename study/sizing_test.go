@@ -97,31 +97,3 @@ func TestSizingOfAGraph(t *testing.T) {
 	}
 	refused(t, strings.Replace(text, "rate: [100, 300]", "replicas: [0, 5]", 1), "range factors.replicas[0]")
 }
-
-// Along the number of pods what each adds is told, of a mesh without requests. A cell's
-// services have as many as it says.
-func TestSizingAlongPods(t *testing.T) {
-	text := strings.Replace(ambientGraph, "sidecars: [both, ambient]}", "sidecars: [both, ambient], replicas: [graph, 1, 5]}", 1) + "sizing: {pods: 100, rps: 0}\n"
-	s, err := Parse([]byte(text), "s.yaml", nil)
-	if err != nil || s.SizedAlong() != FactorReplicas {
-		t.Fatalf("%v", err)
-	}
-	plan, err := NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, seen := ScenarioIn(s).Graph.Pods(), map[int]bool{}
-	for _, cell := range plan.Cells {
-		pods := ScenarioIn(s).In(cell).Graph.Pods()
-		want := map[string]int{ReplicasOfGraph: own, "1": len(ScenarioIn(s).Graph.Services), "5": 5 * len(ScenarioIn(s).Graph.Services)}[cell[FactorReplicas]]
-		if seen[pods] = true; pods != want || ScenarioIn(s).Graph.Pods() != own {
-			t.Errorf("%v has %d pods, want %d", cell, pods, want)
-		}
-	}
-	if len(seen) != 3 {
-		t.Errorf("%v", seen)
-	}
-	if s, err = Parse([]byte(ambientGraph), "s.yaml", nil); err != nil || s.SizedAlong() != FactorRate || s.Settings[FactorReplicas] != "" {
-		t.Errorf("%v, %v", s, err)
-	}
-}

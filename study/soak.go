@@ -36,20 +36,20 @@ func soakFindings() []finding.Def {
 const soakBlocks = 18
 
 // checkSoak finds what a soak cannot have, whose trials are windows of one life.
-func (d *decoder) checkSoak(s *Study) {
+func (d *Decoder) checkSoak(s *Study) {
 	if !s.Control.Soak {
 		return
 	}
 	switch {
 	case len(s.Baseline) > 0:
-		d.fail(d.pos("baseline"), CodeConflict, "leave it out", "a soak has one cell, which is compared with nothing")
+		d.Fail(d.Pos("baseline"), CodeConflict, "leave it out", "a soak has one cell, which is compared with nothing")
 	case s.Stop != nil:
-		d.fail(d.pos("stop"), CodeConflict, "leave it out: blocks.limit says how long a soak lasts", "an interval that is narrow enough must not end a soak")
+		d.Fail(d.Pos("stop"), CodeConflict, "leave it out: blocks.limit says how long a soak lasts", "an interval that is narrow enough must not end a soak")
 	case len(s.Search) > 0:
-		d.fail(d.pos("search"), CodeConflict, "leave it out, or control.soak", "a soak searches for nothing: its cell stays the same")
+		d.Fail(d.Pos("search"), CodeConflict, "leave it out, or control.soak", "a soak searches for nothing: its cell stays the same")
 	case s.Tune != nil:
-		d.fail(d.pos("tune"), CodeConflict, "leave it out, or control.soak", "a soak tunes nothing: its cell stays the same")
+		d.Fail(d.Pos("tune"), CodeConflict, "leave it out, or control.soak", "a soak tunes nothing: its cell stays the same")
 	case s.Blocks.Max < soakBlocks:
-		d.fail(d.pos("blocks", "max"), CodeConflict, "its trials may be short, its length is what counts", "a soak of fewer than %d windows tells no growth", soakBlocks)
+		d.Fail(d.Pos("blocks", "max"), CodeConflict, "its trials may be short, its length is what counts", "a soak of fewer than %d windows tells no growth", soakBlocks)
 	}
 }

@@ -64,52 +64,52 @@ type parsedValue[T interface{ String() string }] struct {
 	example string
 }
 
-func (v parsedValue[T]) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v parsedValue[T]) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
 	one, c := v.parse(text)
 	if c != nil {
-		d.complain(n.pos, c)
+		d.Complain(n.Pos, c)
 		return
 	}
 	*v.to = one
 }
 
-func (v parsedValue[T]) encode() *node { return textNode((*v.to).String()) }
+func (v parsedValue[T]) Encode() *Node { return TextNode((*v.to).String()) }
 
-func (v parsedValue[T]) schema() *jsonschema.Schema {
+func (v parsedValue[T]) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Examples: []any{v.example}}
 }
 
 // tuneSection is the section tune.
-func tuneSection(to **Tune) value { return statedValue[Tune]{to, defaultTune, tuneFields} }
+func tuneSection(to **Tune) Value { return statedValue[Tune]{to, defaultTune, tuneFields} }
 
 func defaultTune() Tune {
 	return Tune{Confirm: 4, Better: 0.05, Doubt: 0.1, Gain: 0.005}
 }
 
-func tuneFields(t *Tune) object {
-	return object{name: "tune", fields: []field{
-		{name: "objectives", required: true, doc: "What to reduce: findings, or the short names convergence, staleness, cpu, memory, bytes, pushes. With several, the geometric mean of their ratios to the setting in use counts; pushes*2 counts twice.",
-			value: listValue[TuneGoal]{to: &t.Objectives, least: 1, flow: true, element: func(g *TuneGoal) value {
+func tuneFields(t *Tune) Object {
+	return Object{Name: "tune", Fields: []Field{
+		{Name: "objectives", Required: true, Doc: "What to reduce: findings, or the short names convergence, staleness, cpu, memory, bytes, pushes. With several, the geometric mean of their ratios to the setting in use counts; pushes*2 counts twice.",
+			Value: ListValue[TuneGoal]{To: &t.Objectives, least: 1, flow: true, Element: func(g *TuneGoal) Value {
 				return parsedValue[TuneGoal]{to: g, parse: parseTuneGoal, example: "convergence"}
 			}}},
-		{name: "constraints", doc: "What must hold: a finding and the most that it may be (staleness<=2s), or by how much more it may be than in use (cpu<=+10%).",
-			value: listValue[TuneBound]{to: &t.Constraints, flow: true, element: func(b *TuneBound) value {
+		{Name: "constraints", Doc: "What must hold: a finding and the most that it may be (staleness<=2s), or by how much more it may be than in use (cpu<=+10%).",
+			Value: ListValue[TuneBound]{To: &t.Constraints, flow: true, Element: func(b *TuneBound) Value {
 				return parsedValue[TuneBound]{to: b, parse: parseTuneBound, example: "cpu<=+10%"}
 			}}},
-		{name: "trials", doc: "Most trials that the search may take; if left out, a quarter of the cells, but at least 12.", value: trialsValue{&t.Trials}},
-		{name: "confirm", doc: "Blocks of the comparison of the recommended setting with the one in use.", value: intValue{&t.Confirm, 2, 1000}},
-		{name: "better", doc: "By what share a setting must be better than the best so far to be worth looking for.", value: ratioValue{&t.Better}},
-		{name: "doubt", doc: "The search ends once such a setting exists with less than this probability.", value: ratioValue{&t.Doubt}},
-		{name: "gain", doc: "It ends too once no setting is expected to improve on the best by more than this share.", value: ratioValue{&t.Gain}},
-		{name: "expected", doc: "What a model expects of each cell of the plan, in its order, in the finding's unit: `meshtrial run --model FILE` writes it.",
-			value: listValue[TuneExpected]{to: &t.Expected, element: func(e *TuneExpected) value {
-				return object{name: "expected", flow: true, fields: []field{
-					{name: "finding", required: true, doc: "The finding.", value: findingValue{&e.Finding}},
-					{name: "values", required: true, doc: "Its value in each cell.", value: listValue[float64]{to: &e.Values, least: 1, flow: true, element: func(f *float64) value { return floatValue{to: f, high: 1e18} }}},
+		{Name: "trials", Doc: "Most trials that the search may take; if left out, a quarter of the cells, but at least 12.", Value: trialsValue{&t.Trials}},
+		{Name: "confirm", Doc: "Blocks of the comparison of the recommended setting with the one in use.", Value: IntValue{&t.Confirm, 2, 1000}},
+		{Name: "better", Doc: "By what share a setting must be better than the best so far to be worth looking for.", Value: ratioValue{&t.Better}},
+		{Name: "doubt", Doc: "The search ends once such a setting exists with less than this probability.", Value: ratioValue{&t.Doubt}},
+		{Name: "gain", Doc: "It ends too once no setting is expected to improve on the best by more than this share.", Value: ratioValue{&t.Gain}},
+		{Name: "expected", Doc: "What a model expects of each cell of the plan, in its order, in the finding's unit: `meshtrial run --model FILE` writes it.",
+			Value: ListValue[TuneExpected]{To: &t.Expected, Element: func(e *TuneExpected) Value {
+				return Object{Name: "expected", Flow: true, Fields: []Field{
+					{Name: "finding", Required: true, Doc: "The finding.", Value: findingValue{&e.Finding}},
+					{Name: "values", Required: true, Doc: "Its value in each cell.", Value: ListValue[float64]{To: &e.Values, least: 1, flow: true, Element: func(f *float64) Value { return FloatValue{To: f, High: 1e18} }}},
 				}}
 			}}},
 	}}
@@ -118,16 +118,16 @@ func tuneFields(t *Tune) object {
 // trialsValue is a number of trials, or nothing.
 type trialsValue struct{ to *int }
 
-func (v trialsValue) decode(d *decoder, n *node) { intValue{v.to, 4, 10_000}.decode(d, n) }
+func (v trialsValue) Decode(d *Decoder, n *Node) { IntValue{v.to, 4, 10_000}.Decode(d, n) }
 
-func (v trialsValue) encode() *node {
+func (v trialsValue) Encode() *Node {
 	if *v.to == 0 {
 		return nil
 	}
-	return intValue{to: v.to}.encode()
+	return IntValue{To: v.to}.Encode()
 }
 
-func (v trialsValue) schema() *jsonschema.Schema { return intValue{v.to, 4, 10_000}.schema() }
+func (v trialsValue) Schema() *jsonschema.Schema { return IntValue{v.to, 4, 10_000}.Schema() }
 
 // fewestTrials is how many trials a search has at least where the study does not say,
 // if there are cells for them.
@@ -147,7 +147,7 @@ const tuneLimit = 4 * time.Hour
 
 // resolveTune fills in what a tuning compares with: the levers as installed, or at
 // their first level. The search and the comparison say how many blocks there are.
-func (d *decoder) resolveTune(s *Study) {
+func (d *Decoder) resolveTune(s *Study) {
 	if s.Tune == nil {
 		return
 	}
@@ -163,16 +163,16 @@ func (d *decoder) resolveTune(s *Study) {
 		}
 	}
 	s.Blocks.Max = 10_000 // trials are what it counts
-	if blocks := d.root.get("blocks"); blocks == nil || blocks.get("min") == nil {
+	if blocks := d.Root.Get("blocks"); blocks == nil || blocks.Get("min") == nil {
 		s.Blocks.Min = 2
 	}
-	if blocks := d.root.get("blocks"); blocks == nil || blocks.get("limit") == nil {
+	if blocks := d.Root.Get("blocks"); blocks == nil || blocks.Get("limit") == nil {
 		s.Blocks.Limit = tuneLimit
 	}
 }
 
 // checkTune finds what is wrong with a tuning.
-func (d *decoder) checkTune(s *Study) {
+func (d *Decoder) checkTune(s *Study) {
 	t := s.Tune
 	if t == nil {
 		return
@@ -182,33 +182,33 @@ func (d *decoder) checkTune(s *Study) {
 		there bool
 	}{{"search", len(s.Search) > 0}, {"stop", s.Stop != nil}} {
 		if other.there {
-			d.fail(d.pos(other.name), CodeConflict, "leave one of them out", "a study that tunes has rules of its own for what is measured and when it ends: it has no %s", other.name)
+			d.Fail(d.Pos(other.name), CodeConflict, "leave one of them out", "a study that tunes has rules of its own for what is measured and when it ends: it has no %s", other.name)
 		}
 	}
 	if len(s.Factors) == 0 {
-		d.fail(d.pos("tune"), CodeUnknown, "as factors: {debounce_after: [installed, 300ms, 1s]}", "there is nothing to tune: no lever varies")
+		d.Fail(d.Pos("tune"), CodeUnknown, "as factors: {debounce_after: [installed, 300ms, 1s]}", "there is nothing to tune: no lever varies")
 	}
 	for _, f := range s.Factors {
 		if _, lever := LeverByName(f.Factor); !lever && f.Factor != FactorVariant {
-			d.fail(d.pos("factors", f.Factor), CodeConflict, "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "%s is no lever: nobody can set it to make a mesh better", f.Factor)
+			d.Fail(d.Pos("factors", f.Factor), CodeConflict, "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "%s is no lever: nobody can set it to make a mesh better", f.Factor)
 		}
 	}
-	for _, v := range s.chosen() {
+	for _, v := range s.Chosen() {
 		for name := range v.Levels {
 			if _, lever := LeverByName(name); !lever {
-				d.fail(d.variantPos(s, v.Name, name), CodeConflict, "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "variant %s sets %s, which is no lever", v.Name, name)
+				d.Fail(d.variantPos(s, v.Name, name), CodeConflict, "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "variant %s sets %s, which is no lever", v.Name, name)
 			}
 		}
 	}
 	measured := func(at string, i int, name string) {
 		if def := s.Kind.Findings().Must(name); !s.Measured(def.Probe) {
-			d.fail(d.pos("tune", at, i), CodeConflict, "add "+def.Probe+" to measures", "%s needs the measure %s, which this study leaves out", name, def.Probe)
+			d.Fail(d.Pos("tune", at, i), CodeConflict, "add "+def.Probe+" to measures", "%s needs the measure %s, which this study leaves out", name, def.Probe)
 		}
 	}
 	for i, g := range t.Objectives {
 		measured("objectives", i, g.Finding)
 		if slices.ContainsFunc(t.Objectives[:i], func(o TuneGoal) bool { return o.Finding == g.Finding }) {
-			d.fail(d.pos("tune", "objectives", i), CodeDuplicate, "pushes*2 counts twice", "%s is an objective twice", g.Finding)
+			d.Fail(d.Pos("tune", "objectives", i), CodeDuplicate, "pushes*2 counts twice", "%s is an objective twice", g.Finding)
 		}
 	}
 	for i, b := range t.Constraints {
@@ -225,20 +225,20 @@ func leverNames() []string {
 }
 
 // checkTunePlan finds what is wrong between a tuning and the plan's cells.
-func (d *decoder) checkTunePlan(p *Plan) {
+func (d *Decoder) checkTunePlan(p *Plan) {
 	t := p.Study.Tune
 	if t == nil {
 		return
 	}
 	if n := len(p.Cells); n < 2 || n > tuning.MostCells {
-		d.fail(d.pos("factors"), CodeConflict, "name fewer levels, or exclude combinations", "tuning chooses among 2 to %d cells, and this study has %d", tuning.MostCells, n)
+		d.Fail(d.Pos("factors"), CodeConflict, "name fewer levels, or exclude combinations", "tuning chooses among 2 to %d cells, and this study has %d", tuning.MostCells, n)
 	}
 	if p.bases() != 1 {
-		d.fail(d.pos("baseline"), CodeConflict, "name one level of every lever that varies", "tuning compares with one setting, the one in use, and this study has %d", p.bases())
+		d.Fail(d.Pos("baseline"), CodeConflict, "name one level of every lever that varies", "tuning compares with one setting, the one in use, and this study has %d", p.bases())
 	}
 	for i, e := range t.Expected {
 		if len(e.Values) != len(p.Cells) {
-			d.fail(d.pos("tune", "expected", i), CodeConflict, "`meshtrial run --model` computes it", "%s is expected in %d cells, and the plan has %d", e.Finding, len(e.Values), len(p.Cells))
+			d.Fail(d.Pos("tune", "expected", i), CodeConflict, "`meshtrial run --model` computes it", "%s is expected in %d cells, and the plan has %d", e.Finding, len(e.Values), len(p.Cells))
 		}
 	}
 }
@@ -285,7 +285,7 @@ func TuneNames() []string {
 // tuneFinding finds what is meant by a name.
 func tuneFinding(name string) (string, *Error) {
 	if !slices.Contains(TuneNames(), name) {
-		return "", complain(CodeUnknown, errs.Suggest(name, TuneNames()), "%q is nothing to tune for", clip(name, 40))
+		return "", Complain(CodeUnknown, errs.Suggest(name, TuneNames()), "%q is nothing to tune for", Clip(name, 40))
 	}
 	if full, ok := tuneNames[name]; ok {
 		return full, nil
@@ -304,8 +304,8 @@ func parseTuneGoal(text string) (TuneGoal, *Error) {
 	if !weighted {
 		return g, nil
 	}
-	if g.Weight, c = number(strings.TrimSpace(weight)); c == nil && (g.Weight < 0.01 || g.Weight > 100) {
-		c = complain(CodeRange, "from 0.01 to 100, as pushes*2", "the weight %s is out of range", weight)
+	if g.Weight, c = Number(strings.TrimSpace(weight)); c == nil && (g.Weight < 0.01 || g.Weight > 100) {
+		c = Complain(CodeRange, "from 0.01 to 100, as pushes*2", "the weight %s is out of range", weight)
 	}
 	return g, c
 }
@@ -326,21 +326,21 @@ func parseTuneBound(text string) (TuneBound, *Error) {
 	const hint = "as staleness<=2s, or cpu<=+10% for a tenth more than in use"
 	m := reTuneBound.FindStringSubmatch(text)
 	if m == nil {
-		return TuneBound{}, complain(CodeInvalid, hint, "%q is no constraint", clip(text, 60))
+		return TuneBound{}, Complain(CodeInvalid, hint, "%q is no constraint", Clip(text, 60))
 	}
 	var b TuneBound
 	var c *Error
 	if b.Finding, c = tuneFinding(m[1]); c != nil {
 		return b, c
 	}
-	if b.Limit, c = number(m[3]); c != nil {
+	if b.Limit, c = Number(m[3]); c != nil {
 		return b, c
 	}
 	switch {
 	case m[4] == "%" && m[2] == "":
-		return b, complain(CodeInvalid, "write +"+m[3]+"% for more than in use, -"+m[3]+"% for less", "%q says per cent of nothing", clip(text, 60))
+		return b, Complain(CodeInvalid, "write +"+m[3]+"% for more than in use, -"+m[3]+"% for less", "%q says per cent of nothing", Clip(text, 60))
 	case m[4] == "%":
-		share, c := parseRatio(m[3] + "%")
+		share, c := ParseRatio(m[3] + "%")
 		if c != nil {
 			return b, c
 		}
@@ -348,24 +348,24 @@ func parseTuneBound(text string) (TuneBound, *Error) {
 			b.Limit = -b.Limit
 		}
 		if b.Limit <= -1 {
-			return b, complain(CodeInvalid, "less than 100% less", "%q cannot be met", clip(text, 60))
+			return b, Complain(CodeInvalid, "less than 100% less", "%q cannot be met", Clip(text, 60))
 		}
 		b.Relative = true
 		return b, nil
 	case m[2] != "":
-		return b, complain(CodeInvalid, hint, "%q has a sign and no per cent", clip(text, 60))
+		return b, Complain(CodeInvalid, hint, "%q has a sign and no per cent", Clip(text, 60))
 	}
 	d := ControlPlane.Findings().Must(b.Finding)
 	b.Unit = d.Unit
 	for _, unit := range []string{m[4], m[4] + "/change"} {
 		if one, ok := finding.Scale(d.Unit, unit); ok {
 			if b.Limit *= one; math.IsInf(b.Limit, 0) {
-				return b, complain(CodeRange, "", "%q is too large", clip(text, 60))
+				return b, Complain(CodeRange, "", "%q is too large", Clip(text, 60))
 			}
 			return b, nil
 		}
 	}
-	return b, complain(CodeUnit, "possible: "+strings.Join(finding.Scales(d.Unit), ", "), "%q is not a unit of %s", clip(m[4], 40), b.Finding)
+	return b, Complain(CodeUnit, "possible: "+strings.Join(finding.Scales(d.Unit), ", "), "%q is not a unit of %s", Clip(m[4], 40), b.Finding)
 }
 
 // String writes a constraint as a file has it.

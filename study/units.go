@@ -34,16 +34,16 @@ func (b Bytes) String() string {
 // maxBytes keeps sizes where float64 is exact.
 const maxBytes = 1 << 50
 
-func parseBytes(s string) (Bytes, *Error) {
+func ParseBytes(s string) (Bytes, *Error) {
 	const hint = "write bytes as 512B, 1KiB (1024 bytes) or 1kB (1000 bytes)"
 	if strings.HasPrefix(s, "-") {
-		return 0, complain(CodeRange, "", "%s is negative", s)
+		return 0, Complain(CodeRange, "", "%s is negative", s)
 	}
-	m := reUnit.FindStringSubmatch(s)
+	m := UnitPattern.FindStringSubmatch(s)
 	if m == nil {
-		return 0, complain(CodeInvalid, hint, "%q is no size", s)
+		return 0, Complain(CodeInvalid, hint, "%q is no size", s)
 	}
-	v, c := number(m[1])
+	v, c := Number(m[1])
 	if c != nil {
 		return 0, c
 	}
@@ -51,7 +51,7 @@ func parseBytes(s string) (Bytes, *Error) {
 		if v == 0 {
 			return 0, nil
 		}
-		return 0, complain(CodeUnit, hint, "%q lacks a unit", s)
+		return 0, Complain(CodeUnit, hint, "%q lacks a unit", s)
 	}
 	for _, u := range byteUnits {
 		if u.name != m[2] {
@@ -59,14 +59,14 @@ func parseBytes(s string) (Bytes, *Error) {
 		}
 		v *= float64(u.size)
 		if v > maxBytes {
-			return 0, complain(CodeRange, "", "%s is too large", s)
+			return 0, Complain(CodeRange, "", "%s is too large", s)
 		}
 		if v != math.Trunc(v) {
-			return 0, complain(CodeInvalid, "", "%s is no whole number of bytes", s)
+			return 0, Complain(CodeInvalid, "", "%s is no whole number of bytes", s)
 		}
 		return Bytes(v), nil
 	}
-	return 0, complain(CodeUnit, hint, "unknown unit %q of a size", m[2])
+	return 0, Complain(CodeUnit, hint, "unknown unit %q of a size", m[2])
 }
 
 // Ratio is a plain fraction, written as a percentage: 7.5%.
@@ -87,29 +87,29 @@ func (r Ratio) String() string {
 	return text + "%"
 }
 
-func parseRatio(s string) (Ratio, *Error) {
+func ParseRatio(s string) (Ratio, *Error) {
 	text, ok := strings.CutSuffix(s, "%")
 	if !ok {
-		return 0, complain(CodeUnit, "write it in per cent, as 7.5%", "%q lacks its unit", s)
+		return 0, Complain(CodeUnit, "write it in per cent, as 7.5%", "%q lacks its unit", s)
 	}
 	text = strings.TrimSpace(text)
-	if _, c := number(text); c != nil {
+	if _, c := Number(text); c != nil {
 		return 0, c
 	}
 	// Through the decimal text, so that 7.3% is the float nearest to 0.073.
 	r, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", "")+"e-2", 64)
 	if err != nil {
-		return 0, complain(CodeInvalid, "", "%q is no percentage", s)
+		return 0, Complain(CodeInvalid, "", "%q is no percentage", s)
 	}
 	return Ratio(r), nil
 }
 
 const maxDuration = 7 * 24 * time.Hour
 
-func parseDuration(s string) (time.Duration, *Error) {
+func ParseDuration(s string) (time.Duration, *Error) {
 	const hint = "write a time with its unit: 250ms, 2s, 1m30s"
 	if strings.HasPrefix(s, "-") {
-		return 0, complain(CodeRange, "", "%s is negative", s)
+		return 0, Complain(CodeRange, "", "%s is negative", s)
 	}
 	if s == "0" {
 		return 0, nil
@@ -117,18 +117,18 @@ func parseDuration(s string) (time.Duration, *Error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
 		if reNumber.MatchString(s) {
-			return 0, complain(CodeUnit, hint, "%q lacks a unit", s)
+			return 0, Complain(CodeUnit, hint, "%q lacks a unit", s)
 		}
-		return 0, complain(CodeInvalid, hint, "%q is no duration", s)
+		return 0, Complain(CodeInvalid, hint, "%q is no duration", s)
 	}
 	if d > maxDuration {
-		return 0, complain(CodeRange, "at most a week is possible", "%s is too long", s)
+		return 0, Complain(CodeRange, "at most a week is possible", "%s is too long", s)
 	}
 	return d, nil
 }
 
-// formatDuration writes whole units short: 2s, 1m30s, 250ms.
-func formatDuration(d time.Duration) string {
+// FormatDuration writes whole units short: 2s, 1m30s, 250ms.
+func FormatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

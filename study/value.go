@@ -13,54 +13,54 @@ import (
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 )
 
-// textValue is free text, trimmed. One that must match a pattern has a noun for
+// TextValue is free text, trimmed. One that must match a pattern has a noun for
 // messages, as "name", and a hint that says what is valid.
-type textValue struct {
-	to      *string
-	pattern *lazyregexp.Regexp
-	noun    string
-	hint    string
-	oneOf   []string
+type TextValue struct {
+	To      *string
+	Pattern *lazyregexp.Regexp
+	Noun    string
+	Hint    string
+	OneOf   []string
 }
 
-func (v textValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v TextValue) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
 	text = strings.TrimSpace(text)
 	for _, r := range text {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
-			d.fail(n.pos, CodeInvalid, "", "control character %U has no place here", r)
+			d.Fail(n.Pos, CodeInvalid, "", "control character %U has no place here", r)
 			return
 		}
 	}
 	switch {
 	case text == "":
-		d.fail(n.pos, CodeMissing, "give it a value or leave it out", "an empty text")
-	case v.oneOf != nil && !has(v.oneOf, text):
-		d.fail(n.pos, CodeUnknown, errs.Suggest(text, v.oneOf), "unknown value %q", clip(text, 40))
-	case v.pattern != nil && !v.pattern.MatchString(text):
-		d.fail(n.pos, CodeInvalid, v.hint, "invalid %s %q", v.noun, clip(text, 80))
+		d.Fail(n.Pos, CodeMissing, "give it a value or leave it out", "an empty text")
+	case v.OneOf != nil && !has(v.OneOf, text):
+		d.Fail(n.Pos, CodeUnknown, errs.Suggest(text, v.OneOf), "unknown value %q", Clip(text, 40))
+	case v.Pattern != nil && !v.Pattern.MatchString(text):
+		d.Fail(n.Pos, CodeInvalid, v.Hint, "invalid %s %q", v.Noun, Clip(text, 80))
 	default:
-		*v.to = text
+		*v.To = text
 	}
 }
 
-func (v textValue) encode() *node {
-	if *v.to == "" {
+func (v TextValue) Encode() *Node {
+	if *v.To == "" {
 		return nil
 	}
-	return textNode(*v.to)
+	return TextNode(*v.To)
 }
 
-func (v textValue) schema() *jsonschema.Schema {
+func (v TextValue) Schema() *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "string"}
-	for _, o := range v.oneOf {
+	for _, o := range v.OneOf {
 		s.Enum = append(s.Enum, o)
 	}
-	if v.pattern != nil {
-		s.Pattern = v.pattern.String()
+	if v.Pattern != nil {
+		s.Pattern = v.Pattern.String()
 	}
 	return s
 }
@@ -74,190 +74,190 @@ func has(list []string, s string) bool {
 	return false
 }
 
-// durationValue is a time with its unit.
-type durationValue struct {
-	to        *time.Duration
-	low, high time.Duration // high 0: a week
-	omitZero  bool
+// DurationValue is a time with its unit.
+type DurationValue struct {
+	To        *time.Duration
+	Low, High time.Duration // high 0: a week
+	OmitZero  bool
 }
 
-func (v durationValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v DurationValue) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
-	t, c := parseDuration(text)
+	t, c := ParseDuration(text)
 	if c != nil {
-		d.complain(n.pos, c)
+		d.Complain(n.Pos, c)
 		return
 	}
-	if t < v.low || v.high > 0 && t > v.high {
-		hint := "at least " + formatDuration(v.low) + " is possible"
-		if v.high > 0 {
-			hint = fmt.Sprintf("from %s to %s is possible", formatDuration(v.low), formatDuration(v.high))
+	if t < v.Low || v.High > 0 && t > v.High {
+		hint := "at least " + FormatDuration(v.Low) + " is possible"
+		if v.High > 0 {
+			hint = fmt.Sprintf("from %s to %s is possible", FormatDuration(v.Low), FormatDuration(v.High))
 		}
-		d.fail(n.pos, CodeRange, hint, "%s is out of range", text)
+		d.Fail(n.Pos, CodeRange, hint, "%s is out of range", text)
 		return
 	}
-	*v.to = t
+	*v.To = t
 }
 
-func (v durationValue) encode() *node {
-	if v.omitZero && *v.to == 0 {
+func (v DurationValue) Encode() *Node {
+	if v.OmitZero && *v.To == 0 {
 		return nil
 	}
-	return plainNode(formatDuration(*v.to))
+	return PlainNode(FormatDuration(*v.To))
 }
 
 const (
 	durationPattern = `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
-	timeOrNone      = `^(none|0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
+	TimeOrNone      = `^(none|0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 )
 
-func (v durationValue) schema() *jsonschema.Schema {
+func (v DurationValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Pattern: durationPattern, Examples: []any{"250ms", "2s", "1m30s"}}
 }
 
-// intValue is a whole number.
-type intValue struct {
-	to        *int
-	low, high int64
+// IntValue is a whole number.
+type IntValue struct {
+	To        *int
+	Low, High int64
 }
 
-func (v intValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v IntValue) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
-	i, c := wholeNumber(text, v.low, v.high)
+	i, c := WholeNumber(text, v.Low, v.High)
 	if c != nil {
-		d.complain(n.pos, c)
+		d.Complain(n.Pos, c)
 		return
 	}
-	*v.to = int(i)
+	*v.To = int(i)
 }
 
-func (v intValue) encode() *node { return plainNode(strconv.Itoa(*v.to)) }
+func (v IntValue) Encode() *Node { return PlainNode(strconv.Itoa(*v.To)) }
 
-func (v intValue) schema() *jsonschema.Schema {
+func (v IntValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "integer",
-		Minimum: json.Number(strconv.FormatInt(v.low, 10)), Maximum: json.Number(strconv.FormatInt(v.high, 10))}
+		Minimum: json.Number(strconv.FormatInt(v.Low, 10)), Maximum: json.Number(strconv.FormatInt(v.High, 10))}
 }
 
-// seedValue is any 64-bit number.
-type seedValue struct{ to *uint64 }
+// SeedValue is any 64-bit number.
+type SeedValue struct{ To *uint64 }
 
-func (v seedValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v SeedValue) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
 	i, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		d.fail(n.pos, CodeInvalid, "a whole number from 0 to 18446744073709551615; 0 chooses one when the run starts", "%q is no seed", clip(text, 40))
+		d.Fail(n.Pos, CodeInvalid, "a whole number from 0 to 18446744073709551615; 0 chooses one when the run starts", "%q is no seed", Clip(text, 40))
 		return
 	}
-	*v.to = i
+	*v.To = i
 }
 
-func (v seedValue) encode() *node { return plainNode(strconv.FormatUint(*v.to, 10)) }
+func (v SeedValue) Encode() *Node { return PlainNode(strconv.FormatUint(*v.To, 10)) }
 
-func (v seedValue) schema() *jsonschema.Schema {
+func (v SeedValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "integer", Minimum: "0"}
 }
 
-// floatValue is a plain number that is not negative.
-type floatValue struct {
-	to       *float64
-	high     float64
+// FloatValue is a plain number that is not negative.
+type FloatValue struct {
+	To       *float64
+	High     float64
 	positive bool // 0 is refused
 	omitZero bool
 }
 
-func (v floatValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v FloatValue) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
-	f, c := number(text)
+	f, c := Number(text)
 	if c != nil {
-		d.complain(n.pos, c)
+		d.Complain(n.Pos, c)
 		return
 	}
 	switch {
-	case f > v.high:
-		d.fail(n.pos, CodeRange, "", "%s is too large", text)
+	case f > v.High:
+		d.Fail(n.Pos, CodeRange, "", "%s is too large", text)
 	case v.positive && f == 0:
-		d.fail(n.pos, CodeRange, "", "%s is too small: it must be more than 0", text)
+		d.Fail(n.Pos, CodeRange, "", "%s is too small: it must be more than 0", text)
 	default:
-		*v.to = f
+		*v.To = f
 	}
 }
 
-func (v floatValue) encode() *node {
-	if v.omitZero && *v.to == 0 {
+func (v FloatValue) Encode() *Node {
+	if v.omitZero && *v.To == 0 {
 		return nil
 	}
-	return plainNode(strconv.FormatFloat(*v.to, 'f', -1, 64))
+	return PlainNode(strconv.FormatFloat(*v.To, 'f', -1, 64))
 }
 
-func (v floatValue) schema() *jsonschema.Schema {
+func (v FloatValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "number", Minimum: "0"}
 }
 
-// boolValue is true or false.
-type boolValue struct{ to *bool }
+// BoolValue is true or false.
+type BoolValue struct{ To *bool }
 
-func (v boolValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v BoolValue) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
 	switch text {
 	case "true":
-		*v.to = true
+		*v.To = true
 	case "false":
-		*v.to = false
+		*v.To = false
 	default:
-		d.fail(n.pos, CodeInvalid, "true or false", "%q is neither true nor false", clip(text, 40))
+		d.Fail(n.Pos, CodeInvalid, "true or false", "%q is neither true nor false", Clip(text, 40))
 	}
 }
 
-func (v boolValue) encode() *node { return plainNode(strconv.FormatBool(*v.to)) }
+func (v BoolValue) Encode() *Node { return PlainNode(strconv.FormatBool(*v.To)) }
 
-func (v boolValue) schema() *jsonschema.Schema { return &jsonschema.Schema{Type: "boolean"} }
+func (v BoolValue) Schema() *jsonschema.Schema { return &jsonschema.Schema{Type: "boolean"} }
 
 // ratioValue is a percentage above 0.
 type ratioValue struct{ to *Ratio }
 
-func (v ratioValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v ratioValue) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
-	r, c := parseRatio(text)
+	r, c := ParseRatio(text)
 	if c != nil {
-		d.complain(n.pos, c)
+		d.Complain(n.Pos, c)
 		return
 	}
 	if r <= 0 || r > 10 {
-		d.fail(n.pos, CodeRange, "", "%s is out of range", text)
+		d.Fail(n.Pos, CodeRange, "", "%s is out of range", text)
 		return
 	}
 	*v.to = r
 }
 
-func (v ratioValue) encode() *node { return plainNode(v.to.String()) }
+func (v ratioValue) Encode() *Node { return PlainNode(v.to.String()) }
 
-func (v ratioValue) schema() *jsonschema.Schema {
+func (v ratioValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)?%$`, Examples: []any{"7.5%"}}
 }
 
 // responseValue is the size of a response, or echo.
 type responseValue struct{ to *Bytes }
 
-func (v responseValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v responseValue) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
@@ -265,140 +265,140 @@ func (v responseValue) decode(d *decoder, n *node) {
 		*v.to = Echo
 		return
 	}
-	b, c := parseBytes(text)
+	b, c := ParseBytes(text)
 	if c != nil {
 		c.Hint = strings.TrimPrefix(c.Hint+", or echo", ", or ")
-		d.complain(n.pos, c)
+		d.Complain(n.Pos, c)
 		return
 	}
 	if b > maxPayload {
-		d.fail(n.pos, CodeRange, "up to 64MiB is possible", "%s is too large", text)
+		d.Fail(n.Pos, CodeRange, "up to 64MiB is possible", "%s is too large", text)
 		return
 	}
 	*v.to = b
 }
 
-func (v responseValue) encode() *node { return plainNode(v.to.String()) }
+func (v responseValue) Encode() *Node { return PlainNode(v.to.String()) }
 
-func (v responseValue) schema() *jsonschema.Schema {
+func (v responseValue) Schema() *jsonschema.Schema {
 	f, _ := FactorByName(FactorPayload)
 	return &jsonschema.Schema{Type: "string", Pattern: strings.Replace(f.Pattern, "^", "^(echo|", 1)[:len(f.Pattern)+5] + ")$", Examples: []any{"echo", "1KiB"}}
 }
 
-// flagValue is true or false, false left out.
-type flagValue struct{ to *bool }
+// FlagValue is true or false, false left out.
+type FlagValue struct{ To *bool }
 
-func (v flagValue) decode(d *decoder, n *node) { boolValue(v).decode(d, n) }
+func (v FlagValue) Decode(d *Decoder, n *Node) { BoolValue(v).Decode(d, n) }
 
-func (v flagValue) encode() *node {
-	if !*v.to {
+func (v FlagValue) Encode() *Node {
+	if !*v.To {
 		return nil
 	}
-	return boolValue(v).encode()
+	return BoolValue(v).Encode()
 }
 
-func (v flagValue) schema() *jsonschema.Schema { return boolValue(v).schema() }
+func (v FlagValue) Schema() *jsonschema.Schema { return BoolValue(v).Schema() }
 
-// wholeValue is a whole number, 0 left out.
-type wholeValue struct {
-	to        *int
-	low, high int64
+// WholeValue is a whole number, 0 left out.
+type WholeValue struct {
+	To        *int
+	Low, High int64
 }
 
-func (v wholeValue) decode(d *decoder, n *node) { intValue(v).decode(d, n) }
+func (v WholeValue) Decode(d *Decoder, n *Node) { IntValue(v).Decode(d, n) }
 
-func (v wholeValue) encode() *node {
-	if *v.to == 0 {
+func (v WholeValue) Encode() *Node {
+	if *v.To == 0 {
 		return nil
 	}
-	return intValue(v).encode()
+	return IntValue(v).Encode()
 }
 
-func (v wholeValue) schema() *jsonschema.Schema { return intValue(v).schema() }
+func (v WholeValue) Schema() *jsonschema.Schema { return IntValue(v).Schema() }
 
-// portionValue is a share from 0% to 100%, 0 left out.
-type portionValue struct {
-	to       *float64
+// PortionValue is a share from 0% to 100%, 0 left out.
+type PortionValue struct {
+	To       *float64
 	positive bool // 0% is refused
 }
 
-func (v portionValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v PortionValue) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
-	r, c := parseRatio(text)
+	r, c := ParseRatio(text)
 	switch {
 	case c != nil:
-		d.complain(n.pos, c)
+		d.Complain(n.Pos, c)
 	case r > 1:
-		d.fail(n.pos, CodeRange, "from 0% to 100%", "%s is more than all", text)
+		d.Fail(n.Pos, CodeRange, "from 0% to 100%", "%s is more than all", text)
 	case v.positive && r == 0:
-		d.fail(n.pos, CodeRange, "", "%s is too small: it must be more than 0%%", text)
+		d.Fail(n.Pos, CodeRange, "", "%s is too small: it must be more than 0%%", text)
 	default:
-		*v.to = float64(r)
+		*v.To = float64(r)
 	}
 }
 
-func (v portionValue) encode() *node {
-	if *v.to == 0 {
+func (v PortionValue) Encode() *Node {
+	if *v.To == 0 {
 		return nil
 	}
-	return plainNode(Ratio(*v.to).String())
+	return PlainNode(Ratio(*v.To).String())
 }
 
-func (v portionValue) schema() *jsonschema.Schema { return ratioValue{}.schema() }
+func (v PortionValue) Schema() *jsonschema.Schema { return ratioValue{}.Schema() }
 
-// orNone is a value that need not be there, where its zero means something.
-type orNone[T any] struct {
-	to    **T
-	value func(*T) value
+// OrNone is a value that need not be there, where its zero means something.
+type OrNone[T any] struct {
+	To    **T
+	Value func(*T) Value
 }
 
-func (v orNone[T]) decode(d *decoder, n *node) {
-	*v.to = new(T)
-	v.value(*v.to).decode(d, n)
+func (v OrNone[T]) Decode(d *Decoder, n *Node) {
+	*v.To = new(T)
+	v.Value(*v.To).Decode(d, n)
 }
 
-func (v orNone[T]) encode() *node {
-	if *v.to == nil {
+func (v OrNone[T]) Encode() *Node {
+	if *v.To == nil {
 		return nil
 	}
-	if n := v.value(*v.to).encode(); n != nil {
+	if n := v.Value(*v.To).Encode(); n != nil {
 		return n
 	}
-	return plainNode("0B") // sizes leave zero out
+	return PlainNode("0B") // sizes leave zero out
 }
 
-func (v orNone[T]) schema() *jsonschema.Schema { return v.value(new(T)).schema() }
+func (v OrNone[T]) Schema() *jsonschema.Schema { return v.Value(new(T)).Schema() }
 
-// sizeValue is a number of bytes with its unit; 0 left out.
-type sizeValue struct{ to *int64 }
+// SizeValue is a number of bytes with its unit; 0 left out.
+type SizeValue struct{ To *int64 }
 
-func (v sizeValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
+func (v SizeValue) Decode(d *Decoder, n *Node) {
+	text, ok := d.Text(n)
 	if !ok {
 		return
 	}
-	b, c := parseBytes(text)
+	b, c := ParseBytes(text)
 	switch {
 	case c != nil:
-		d.complain(n.pos, c)
+		d.Complain(n.Pos, c)
 	case b > maxPayload:
-		d.fail(n.pos, CodeRange, "up to 64MiB is possible", "%s is too large", text)
+		d.Fail(n.Pos, CodeRange, "up to 64MiB is possible", "%s is too large", text)
 	default:
-		*v.to = int64(b)
+		*v.To = int64(b)
 	}
 }
 
-func (v sizeValue) encode() *node {
-	if *v.to == 0 {
+func (v SizeValue) Encode() *Node {
+	if *v.To == 0 {
 		return nil
 	}
-	return plainNode(Bytes(*v.to).String())
+	return PlainNode(Bytes(*v.To).String())
 }
 
-func (v sizeValue) schema() *jsonschema.Schema {
+func (v SizeValue) Schema() *jsonschema.Schema {
 	f, _ := FactorByName(FactorPayload)
 	return &jsonschema.Schema{Type: "string", Pattern: f.Pattern, Examples: []any{"1KiB"}}
 }

@@ -24,9 +24,9 @@ type NamedLevels struct {
 
 // variantFactor stands in no table: its levels are the study's own.
 var variantFactor = Factor{Name: FactorVariant, Scope: ScopeVariant, Doc: "One of the study's variants, by its name.",
-	Pattern: reName.String(), parse: func(s string) (string, *Error) {
-		if !reName.MatchString(s) {
-			return "", complain(CodeInvalid, nameHint, "invalid variant name %q", clip(s, 40))
+	Pattern: NamePattern.String(), Parse: func(s string) (string, *Error) {
+		if !NamePattern.MatchString(s) {
+			return "", Complain(CodeInvalid, NameHint, "invalid variant name %q", Clip(s, 40))
 		}
 		return s, nil
 	}}
@@ -69,53 +69,53 @@ type variantsValue struct {
 // of them.
 func (s *Study) made() bool { return s.Bill != nil || s.Hops != nil }
 
-func (v variantsValue) decode(d *decoder, n *node) {
-	if n.kind != mapping {
-		d.fail(n.pos, CodeType, "as {plain: {}, small: {payload: 1KiB}}", "variants maps names to levels; this is %s", n.what())
+func (v variantsValue) Decode(d *Decoder, n *Node) {
+	if n.Kind != Mapping {
+		d.Fail(n.Pos, CodeType, "as {plain: {}, small: {payload: 1KiB}}", "variants maps names to levels; this is %s", n.What())
 		return
 	}
-	if len(n.keys) == 0 {
-		d.fail(n.pos, CodeMissing, "leave it out, or name some", "variants names none")
+	if len(n.Keys) == 0 {
+		d.Fail(n.Pos, CodeMissing, "leave it out, or name some", "variants names none")
 		return
 	}
-	for i, k := range n.keys {
-		if !reName.MatchString(k.name) {
-			d.fail(k.pos, CodeInvalid, nameHint+", as no-sidecar", "invalid variant name %q", clip(k.name, 40))
+	for i, k := range n.Keys {
+		if !NamePattern.MatchString(k.Name) {
+			d.Fail(k.Pos, CodeInvalid, NameHint+", as no-sidecar", "invalid variant name %q", Clip(k.Name, 40))
 			continue
 		}
-		one := NamedLevels{Name: k.name}
-		if n.values[i].kind == null {
-			d.fail(k.pos, CodeMissing, "write "+k.name+": {} for the settings as they are", "%s is empty", k.name)
+		one := NamedLevels{Name: k.Name}
+		if n.Values[i].Kind == Null {
+			d.Fail(k.Pos, CodeMissing, "write "+k.Name+": {} for the settings as they are", "%s is empty", k.Name)
 			continue
 		}
-		cellValue{to: &one.Levels, name: k.name, empty: true}.decode(d, n.values[i])
+		cellValue{to: &one.Levels, name: k.Name, empty: true}.Decode(d, n.Values[i])
 		if _, nested := one.Levels[FactorVariant]; nested {
-			d.fail(n.values[i].pos, CodeConflict, "name factors", "a variant cannot contain another")
+			d.Fail(n.Values[i].Pos, CodeConflict, "name factors", "a variant cannot contain another")
 			continue
 		}
 		*v.to = append(*v.to, one)
 	}
 }
 
-func (v variantsValue) encode() *node {
+func (v variantsValue) Encode() *Node {
 	if len(*v.to) == 0 || v.made {
 		return nil
 	}
-	out := &node{kind: mapping}
+	out := &Node{Kind: Mapping}
 	for i := range *v.to {
 		one := &(*v.to)[i]
-		out.set(one.Name, Pos{}, cellValue{to: &one.Levels, empty: true}.encode())
+		out.Set(one.Name, Pos{}, cellValue{to: &one.Levels, empty: true}.Encode())
 	}
 	return out
 }
 
-func (v variantsValue) schema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "object", AdditionalProperties: cellValue{}.schema()}
+func (v variantsValue) Schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", AdditionalProperties: cellValue{}.Schema()}
 }
 
 // resolveVariants makes the factor variant of a study that has variants but
 // does not say which of them to measure.
-func (d *decoder) resolveVariants(s *Study) {
+func (d *Decoder) resolveVariants(s *Study) {
 	_, fixed := s.Settings[FactorVariant]
 	if len(s.Variants) == 0 || fixed || s.varies(FactorVariant) {
 		return
@@ -127,9 +127,9 @@ func (d *decoder) resolveVariants(s *Study) {
 	s.Factors = append(s.Factors, all)
 }
 
-// chosen are the variants that the study measures, in the file's order.
-func (s *Study) chosen() []NamedLevels {
-	names := s.varied(FactorVariant)
+// Chosen are the variants that the study measures, in the file's order.
+func (s *Study) Chosen() []NamedLevels {
+	names := s.Varied(FactorVariant)
 	if name, fixed := s.Settings[FactorVariant]; fixed {
 		names = []string{name}
 	}
@@ -138,7 +138,7 @@ func (s *Study) chosen() []NamedLevels {
 
 // ofLeftOut says whether levels are those of a variant that the study does not measure.
 func (s *Study) ofLeftOut(partial record.Cell) bool {
-	chosen := s.chosen()
+	chosen := s.Chosen()
 	return slices.ContainsFunc(s.Variants, func(v NamedLevels) bool {
 		if slices.ContainsFunc(chosen, func(c NamedLevels) bool { return c.Name == v.Name }) {
 			return false
@@ -146,7 +146,7 @@ func (s *Study) ofLeftOut(partial record.Cell) bool {
 		cell := s.Settings.With(v.Levels).With(record.Cell{FactorVariant: v.Name})
 		for factor, level := range partial {
 			_, set := cell[factor]
-			if set && cell[factor] != level || !set && !has(s.varied(factor), level) {
+			if set && cell[factor] != level || !set && !has(s.Varied(factor), level) {
 				return false
 			}
 		}
@@ -157,18 +157,18 @@ func (s *Study) ofLeftOut(partial record.Cell) bool {
 // checkVariants finds variants that contradict the rest of the study: those that it
 // measures, and all where a section makes them, which tells them apart. Names
 // of variants that do not exist are found wherever cells stand.
-func (d *decoder) checkVariants(s *Study) {
+func (d *Decoder) checkVariants(s *Study) {
 	if _, fixed := s.Settings[FactorVariant]; fixed && s.varies(FactorVariant) {
-		d.fail(d.pos("settings", FactorVariant), CodeConflict, "leave it out of one of them", "variant is both in settings and in factors")
+		d.Fail(d.Pos("settings", FactorVariant), CodeConflict, "leave it out of one of them", "variant is both in settings and in factors")
 	}
 	variants := s.Variants
 	if !s.made() {
-		variants = s.chosen()
+		variants = s.Chosen()
 	}
 	for i, v := range variants {
 		for factor := range v.Levels {
 			if s.varies(factor) {
-				d.fail(d.variantPos(s, v.Name, factor), CodeConflict, "leave it out of one of them", "%s is both in variant %s and in factors", factor, v.Name)
+				d.Fail(d.variantPos(s, v.Name, factor), CodeConflict, "leave it out of one of them", "%s is both in variant %s and in factors", factor, v.Name)
 			}
 		}
 		if s.made() {
@@ -176,35 +176,35 @@ func (d *decoder) checkVariants(s *Study) {
 		}
 		for _, earlier := range variants[:i] {
 			if s.Kind.Effective(s.Settings.With(v.Levels)).Key() == s.Kind.Effective(s.Settings.With(earlier.Levels)).Key() {
-				d.fail(d.pos("variants", v.Name), CodeDuplicate, "give it a level of its own, or leave it out", "variants %s and %s are the same", earlier.Name, v.Name)
+				d.Fail(d.Pos("variants", v.Name), CodeDuplicate, "give it a level of its own, or leave it out", "variants %s and %s are the same", earlier.Name, v.Name)
 			}
 		}
 	}
 }
 
 // variantPos is where a variant's factor stands in the file.
-func (d *decoder) variantPos(s *Study, name, factor string) Pos {
+func (d *Decoder) variantPos(s *Study, name, factor string) Pos {
 	if s.Bill == nil {
-		return d.pos("variants", name, factor)
+		return d.Pos("variants", name, factor)
 	}
 	if _, ok := s.Bill.Base[factor]; ok {
-		return d.pos("bill", "base", factor)
+		return d.Pos("bill", "base", factor)
 	}
-	return d.pos("bill", "parts", strings.TrimPrefix(name, billWithout), factor)
+	return d.Pos("bill", "parts", strings.TrimPrefix(name, billWithout), factor)
 }
 
-// knowsVariant complains of a variant that the study does not have.
-func (d *decoder) knowsVariant(name string, pos Pos) bool {
+// KnowsVariant complains of a variant that the study does not have.
+func (d *Decoder) KnowsVariant(name string, pos Pos) bool {
 	var names []string
-	if n := d.root.get("variants"); n != nil && n.kind == mapping {
-		for _, k := range n.keys {
-			names = append(names, k.name)
+	if n := d.Root.Get("variants"); n != nil && n.Kind == Mapping {
+		for _, k := range n.Keys {
+			names = append(names, k.Name)
 		}
 	}
-	if n := d.root.get("bill"); n != nil && n.kind == mapping {
+	if n := d.Root.Get("bill"); n != nil && n.Kind == Mapping {
 		names = append(names, billNames(n)...)
 	}
-	if d.root.get("hops") != nil {
+	if d.Root.Get("hops") != nil {
 		for _, v := range (&Hops{Interception: true}).variants() {
 			names = append(names, v.Name)
 		}
@@ -213,9 +213,9 @@ func (d *decoder) knowsVariant(name string, pos Pos) bool {
 		return true
 	}
 	if len(names) == 0 {
-		d.fail(pos, CodeUnknown, "variants: {"+clip(name, 40)+": {...}} makes one", "this study has no variants")
+		d.Fail(pos, CodeUnknown, "variants: {"+Clip(name, 40)+": {...}} makes one", "this study has no variants")
 	} else {
-		d.fail(pos, CodeUnknown, errs.Suggest(name, names), "unknown variant %q", clip(name, 40))
+		d.Fail(pos, CodeUnknown, errs.Suggest(name, names), "unknown variant %q", Clip(name, 40))
 	}
 	return false
 }

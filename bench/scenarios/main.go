@@ -30,6 +30,7 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/jsonl"
 	"github.com/meshtrial/meshtrial/bench/internal/labs"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
@@ -188,7 +189,7 @@ func usual(name string, lines []line) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return time.Duration(plan.BlockSize()) * study.ScenarioIn(s).Timeline.Duration * 3 / 2
+	return time.Duration(plan.BlockSize()) * resilience.Of(s).Timeline.Duration * 3 / 2
 }
 
 // one runs a scenario once. The error says that there is no point in going on.

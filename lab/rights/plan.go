@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -14,7 +15,7 @@ func always(*study.Plan) bool { return true }
 
 func dataPlane(p *study.Plan) bool    { return p.Study.Kind == study.DataPlane }
 func controlPlane(p *study.Plan) bool { return p.Study.Kind == study.ControlPlane }
-func resilience(p *study.Plan) bool   { return p.Study.Kind == study.Resilience }
+func resilient(p *study.Plan) bool    { return p.Study.Kind == resilience.Kind }
 
 // Meshes are the meshes of a plan's cells, without "none".
 func Meshes(p *study.Plan) []string {
@@ -66,7 +67,7 @@ func balanced(p *study.Plan) bool {
 
 // sidecars: sidecars of the data plane or of services carry requests.
 func sidecars(p *study.Plan) bool {
-	return istio(p) && (resilience(p) ||
+	return istio(p) && (resilient(p) ||
 		dataPlane(p) && cell(p, func(c record.Cell) bool { return len(study.WayOf(c).At(record.PlaceSidecar)) > 0 }))
 }
 
@@ -189,7 +190,7 @@ func byControllers(p *study.Plan) bool { return !ownSlices(p) || traffic(p) }
 // levers: a plan sets levers of istiod; see kinds/resilience/trial, SetsControl.
 func levers(p *study.Plan) bool {
 	debounce, _ := study.LeverByName(study.FactorDebounceAfter)
-	return controlPlane(p) || resilience(p) && cell(p, func(c record.Cell) bool { return debounce.Sets(c[study.FactorDebounceAfter]) })
+	return controlPlane(p) || resilient(p) && cell(p, func(c record.Cell) bool { return debounce.Sets(c[study.FactorDebounceAfter]) })
 }
 
 // sets: a cell changes one of certain levers.
@@ -218,7 +219,7 @@ func configLevers(p *study.Plan) bool {
 
 // step: a step of the timeline fulfils a condition.
 func step(p *study.Plan, is func(fault.Action) bool) bool {
-	return study.ScenarioIn(p.Study) != nil && slices.ContainsFunc(study.ScenarioIn(p.Study).Timeline.Steps, func(s fault.Step) bool { return is(s.Action) })
+	return resilience.Of(p.Study) != nil && slices.ContainsFunc(resilience.Of(p.Study).Timeline.Steps, func(s fault.Step) bool { return is(s.Action) })
 }
 
 // hasStep: a step of the timeline is of this type.
@@ -308,10 +309,10 @@ func stepObjects(p *study.Plan) []Right {
 			out = append(out, r)
 		}
 	}
-	if study.ScenarioIn(p.Study) == nil {
+	if resilience.Of(p.Study) == nil {
 		return nil
 	}
-	for _, s := range study.ScenarioIn(p.Study).Timeline.Steps {
+	for _, s := range resilience.Of(p.Study).Timeline.Steps {
 		c, ok := s.Action.(*fault.Config)
 		if !ok {
 			continue

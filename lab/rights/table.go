@@ -2,6 +2,7 @@ package rights
 
 import (
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -265,7 +266,7 @@ var table = []feature{
 		{verbs: applied, name: "telemetries" + telemetry, where: Everywhere, why: "what sidecars log", when: traffic},
 		{verbs: applied, name: "envoyfilters" + networking, where: Everywhere, why: "a log of each attempt", when: traffic},
 	}},
-	{Name: Resilience, Doc: "The service graph, its clients, what becomes of every request, and nodes that steps drain.", when: resilience, rows: []row{
+	{Name: Resilience, Doc: "The service graph, its clients, what becomes of every request, and nodes that steps drain.", when: resilient, rows: []row{
 		{verbs: "create get deletecollection", name: "configmaps", where: InRun, why: "settings of generators and services"},
 		{verbs: "create list delete", name: "services", where: InRun, why: "the graph's services"},
 		{verbs: "create deletecollection", name: "deployments.apps", where: InRun, why: "services and clients, made anew for each trial"},
@@ -273,8 +274,8 @@ var table = []feature{
 		{verbs: "deletecollection", name: "replicasets.apps", where: InRun, why: "pods that must not come back"},
 		{verbs: "watch deletecollection", name: "pods", where: InRun, why: "when pods come and go"},
 		{verbs: "patch", name: "pods", where: InRun, why: "steps that choose which replicas go", when: scales},
-		{verbs: "list get update", name: "nodes", where: Everywhere, why: "steps that drain a node: it is cordoned; which one is known only then", when: study.Drains},
-		{verbs: "delete", name: "pods", where: InRun, why: "pods that leave a node", when: study.Drains},
+		{verbs: "list get update", name: "nodes", where: Everywhere, why: "steps that drain a node: it is cordoned; which one is known only then", when: resilience.Drains},
+		{verbs: "delete", name: "pods", where: InRun, why: "pods that leave a node", when: resilience.Drains},
 		{verbs: "delete", name: "pods", where: InRun, why: "steps that remove replicas at once", when: abrupt},
 		{verbs: "get", name: "pods/log", where: InRun, why: "the ledger of requests", when: ledger},
 		{verbs: "list watch", name: endpointSlice, where: InRun, why: "when endpoints change"},

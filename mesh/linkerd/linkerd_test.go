@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -77,14 +78,14 @@ func TestDecorateRefuses(t *testing.T) {
 // cellOf is a cell of a study of resilience with levels in place of defaults.
 func cellOf(levels ...string) record.Cell {
 	cell := record.Cell{}
-	for _, f := range study.Resilience.Factors() {
+	for _, f := range resilience.Kind.Factors() {
 		cell[f.Name] = f.Default
 	}
 	cell[study.FactorMesh] = study.MeshLinkerd
 	for i := 0; i < len(levels); i += 2 {
 		cell[levels[i]] = levels[i+1]
 	}
-	return study.Resilience.Effective(cell)
+	return resilience.Kind.Effective(cell)
 }
 
 func TestLevers(t *testing.T) {

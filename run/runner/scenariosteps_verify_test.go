@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
@@ -88,7 +89,7 @@ func TestScenarioSteps(t *testing.T) {
 			t.Errorf("step %s, %s: %s", e.Step, e.Op, e.Error)
 		}
 	}
-	for _, o := range study.ScenarioIn(s).Timeline.Plan() {
+	for _, o := range resilience.Of(s).Timeline.Plan() {
 		begin, begun := events[o.Name+" "+o.Kind()]
 		if !begun || begin.Proof == "" {
 			t.Errorf("step %s: begun %v, proof %q", o.Name, begun, begin.Proof)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -41,7 +42,7 @@ func TestShipped(t *testing.T) {
 			data, _ := Read(name)
 			// A study of resilience in which nothing happens is no scenario: it
 			// compares what meshes cost.
-			happens := study.ScenarioIn(s) != nil && len(study.ScenarioIn(s).Timeline.Steps) > 0
+			happens := resilience.Of(s) != nil && len(resilience.Of(s).Timeline.Steps) > 0
 			up := "../../"
 			if happens {
 				up = "../../../"
@@ -77,8 +78,8 @@ func TestShipped(t *testing.T) {
 				switch s.Kind {
 				case study.ControlPlane:
 					_, err = study.ControlOf(cell)
-				case study.Resilience:
-					_, err = study.ScenarioOf(cell)
+				case resilience.Kind:
+					_, err = resilience.LevelsOf(cell)
 				}
 				if err != nil {
 					t.Error(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/graph"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -20,8 +21,8 @@ type standing struct {
 
 // standingAt applies every step that is in force in a window that begins then.
 func (s *trialScenario) standingAt(at int64) standing {
-	c := study.ScenarioIn(s.study).In(s.trial.Cell)
-	levels, _ := study.ScenarioOf(s.trial.Cell)
+	c := resilience.Of(s.study).In(s.trial.Cell)
+	levels, _ := resilience.LevelsOf(s.trial.Cell)
 	now := standing{Standing: fault.NewStanding(c.Graph.WithDefaults(), levels.Rate.RPS())}
 	for _, one := range s.steps {
 		if one.action == nil || one.begin > at || one.end > 0 && one.end <= at || one.AppliedS == 0 {
@@ -120,7 +121,7 @@ func spare(e record.ScenarioExpectation) float64 {
 func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 	retries, _ := retriesOf(s.trial.Cell)
 	e := record.ScenarioExpectation{DemandRPS: now.Rate, Attempts: graph.Amplification(1, retries)}
-	entry := study.ScenarioIn(s.study).Entry
+	entry := resilience.Of(s.study).Entry
 	flow, err := now.Graph.Flow(graph.Load{Entry: entry, RPS: now.Rate})
 	if err != nil {
 		return e

@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -53,7 +54,7 @@ func sortAssertions(s *study.Study, exprs []study.Expr) (trials, whole []study.E
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := checkWindows(tree, e, &study.ScenarioIn(s).Timeline); err != nil {
+		if err := checkWindows(tree, e, &resilience.Of(s).Timeline); err != nil {
 			return nil, nil, err
 		}
 		trials = append(trials, e)

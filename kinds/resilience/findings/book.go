@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/graph"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
@@ -37,7 +38,7 @@ const maxNamed = 1000
 // bookOptions are the stations that a trial's requests pass, by its study's
 // graph and its pods.
 func bookOptions(s *study.Study, t *record.Trial) ledger.Options {
-	options := ledger.Options{Client: fault.LoadService, Entry: study.ScenarioIn(s).Entry, Services: map[string]ledger.Station{}, Names: maxNamed}
+	options := ledger.Options{Client: fault.LoadService, Entry: resilience.Of(s).Entry, Services: map[string]ledger.Station{}, Names: maxNamed}
 	sidecars := map[string]bool{}
 	if t.Scenario != nil {
 		for _, p := range t.Scenario.Pods {
@@ -57,7 +58,7 @@ func bookOptions(s *study.Study, t *record.Trial) ledger.Options {
 			options.Carried, options.Answering = true, study.Waypoint(t.Cell)
 		}
 	}
-	options.Services = verdict.Stations(study.ScenarioIn(s).Graph, func(one graph.Service) bool { return sidecars[one.Name] })
+	options.Services = verdict.Stations(resilience.Of(s).Graph, func(one graph.Service) bool { return sidecars[one.Name] })
 	return options
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/graph"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat/money"
 	"github.com/meshtrial/meshtrial/study"
@@ -25,13 +26,13 @@ func isServer(_ *trialScenario, service string) bool { return service != fault.L
 
 // isEntry is the service that the clients call, if it calls others.
 func isEntry(s *trialScenario, service string) bool {
-	one, ok := study.ScenarioIn(s.study).Graph.Service(service)
-	return ok && service == study.ScenarioIn(s.study).Entry && len(one.Calls) > 0
+	one, ok := resilience.Of(s.study).Graph.Service(service)
+	return ok && service == resilience.Of(s.study).Entry && len(one.Calls) > 0
 }
 
 // isLast are the services that call no others.
 func isLast(s *trialScenario, service string) bool {
-	one, ok := study.ScenarioIn(s.study).Graph.Service(service)
+	one, ok := resilience.Of(s.study).Graph.Service(service)
 	return ok && len(one.Calls) == 0
 }
 
@@ -49,7 +50,7 @@ func perProxyRequest(s *trialScenario) float64 {
 // once for each call.
 func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 	carried := map[string]bool{}
-	g := study.ScenarioIn(s.study).Graph
+	g := resilience.Of(s.study).Graph
 	if study.Ambient(s.trial.Cell) {
 		carried[fault.LoadService] = true
 		for _, one := range g.Services {
@@ -59,7 +60,7 @@ func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 	for _, p := range s.trial.Scenario.Pods {
 		carried[p.Service] = carried[p.Service] || p.Sidecar
 	}
-	flow, err := g.Flow(graph.Load{Entry: study.ScenarioIn(s.study).Entry, RPS: 1})
+	flow, err := g.Flow(graph.Load{Entry: resilience.Of(s.study).Entry, RPS: 1})
 	if err != nil {
 		return math.NaN(), math.NaN(), math.NaN()
 	}
@@ -73,7 +74,7 @@ func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 			passes, calls = passes+made*float64(len(way)), calls+made
 		}
 	}
-	call(fault.LoadService, study.ScenarioIn(s.study).Entry, 1)
+	call(fault.LoadService, resilience.Of(s.study).Entry, 1)
 	for _, e := range flow.Edges {
 		call(e.From, e.To, e.Calls)
 	}
@@ -162,8 +163,8 @@ func meanMemory(s *trialScenario) float64 {
 
 // proxyRoles are the places in the graph that findings about proxies tell apart.
 var proxyRoles = map[string]roleOf{
-	record.PartClientProxy: isClient,
-	record.PartServerProxy: isServer,
-	study.PartEntryProxy:   isEntry,
-	study.PartLastProxy:    isLast,
+	record.PartClientProxy:    isClient,
+	record.PartServerProxy:    isServer,
+	resilience.PartEntryProxy: isEntry,
+	resilience.PartLastProxy:  isLast,
 }

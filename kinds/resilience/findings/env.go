@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -243,7 +244,7 @@ func zeroes(names []string) map[string]int64 {
 
 func (s *trialScenario) services() []string {
 	var out []string
-	for _, one := range study.ScenarioIn(s.study).Graph.Services {
+	for _, one := range resilience.Of(s.study).Graph.Services {
 		out = append(out, one.Name)
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
@@ -219,7 +220,7 @@ func get(t *testing.T, f record.Findings, name string, cell record.Cell) record.
 func TestFindingsHaveSources(t *testing.T) {
 	mesh := money.Published()
 	mesh.Proxies, mesh.GBMonth = 10, 1
-	s := &study.Study{Kind: study.Resilience, Measures: study.Resilience.Measures(), Money: &mesh, Section: &study.Scenario{}}
+	s := &study.Study{Kind: resilience.Kind, Measures: resilience.Kind.Measures(), Money: &mesh, Section: &resilience.Scenario{}}
 	var computed []string
 	for _, m := range Kind().Measures(s) {
 		if slices.Contains(computed, m.Name) {
@@ -227,7 +228,7 @@ func TestFindingsHaveSources(t *testing.T) {
 		}
 		computed = append(computed, m.Name)
 	}
-	for _, d := range study.Resilience.Findings().All() {
+	for _, d := range resilience.Kind.Findings().All() {
 		if d.Source == finding.FromTrials && !d.Difference && !slices.Contains(computed, d.Name) {
 			t.Errorf("no measure computes %s", d.Name)
 		}

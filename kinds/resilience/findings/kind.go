@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	judged "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
@@ -15,7 +16,7 @@ import (
 // Kind is what analysis asks of studies of resilience.
 func Kind() analysis.Kind {
 	return analysis.Kind{
-		Name:       study.Resilience,
+		Name:       resilience.Kind,
 		Outdated:   func(by record.Rules) string { return verdict.Outdated(by, judged.Limits) },
 		Measures:   scenarioMeasures,
 		Sources:    []analysis.Source{{Of: finding.FromFits, Add: addPods}, analysis.FromSearches(), {Of: finding.FromSizing, Add: addSizing}},
@@ -65,7 +66,7 @@ type scenarios struct {
 
 // checkConditions checks the conditions of a timeline.
 func checkConditions(s *study.Study) error {
-	for _, step := range study.ScenarioIn(s).Timeline.Steps {
+	for _, step := range resilience.Of(s).Timeline.Steps {
 		if step.When == "" {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
@@ -151,15 +152,15 @@ func memoryOf(s *trialScenario, part string) float64 {
 }
 
 func scenarioCPU(s *study.Study) []analysis.Measure {
-	out := partMeasures(s, study.FamilyUseCPU, cpuOf, lived, func(t *record.Scenario) float64 { return cmp.Or(t.MeanNodeProxies, float64(t.NodeProxies)) })
+	out := partMeasures(s, resilience.FamilyUseCPU, cpuOf, lived, func(t *record.Scenario) float64 { return cmp.Or(t.MeanNodeProxies, float64(t.NodeProxies)) })
 	machine := slices.IndexFunc(out, func(m analysis.Measure) bool { return m.Name == "cpu_"+record.PartMachine })
-	perRequest := analysis.MeasureOf(study.FindingProxyRequest, ofScenario(perProxyRequest)).Warning(sharedProxies)
+	perRequest := analysis.MeasureOf(resilience.FindingProxyRequest, ofScenario(perProxyRequest)).Warning(sharedProxies)
 	return slices.Insert(out, machine, perRequest)
 }
 
 // scenarioMemory is of the pods at the end.
 func scenarioMemory(s *study.Study) []analysis.Measure {
-	return partMeasures(s, study.FamilyUseMemory, memoryOf, leftAtEnd, func(t *record.Scenario) float64 { return float64(t.NodeProxies) })
+	return partMeasures(s, resilience.FamilyUseMemory, memoryOf, leftAtEnd, func(t *record.Scenario) float64 { return float64(t.NodeProxies) })
 }
 
 // partMeasures are what each part of a family uses: proxies beside pods on the mean, each

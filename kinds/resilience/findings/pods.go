@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/carrying"
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -17,7 +18,7 @@ import (
 func podsByNode(s *trialScenario) map[string]float64 {
 	out := map[string]float64{}
 	for _, p := range s.trial.Scenario.Pods {
-		one, known := study.ScenarioIn(s.study).Graph.Service(p.Service)
+		one, known := resilience.Of(s.study).Graph.Service(p.Service)
 		if (p.GoneNS == 0 || p.BackNS > 0) && (p.Service == fault.LoadService || known && one.Sidecar) {
 			out[p.Node]++
 		}
@@ -91,7 +92,7 @@ func addPods(o *analysis.Observations, f *record.Findings) {
 			warnings = []string{"pods share the proxies of their nodes, whose fixed use does not depend on how many pods there are"}
 		}
 		for _, u := range []struct{ of, measure, slope, rest string }{
-			{record.SizedCPU, study.MeasureCPU, study.FindingPodCPU, study.FindingBareCPU}, {record.SizedMemory, study.MeasureMemory, study.FindingPodMemory, study.FindingBareMemory},
+			{record.SizedCPU, study.MeasureCPU, resilience.FindingPodCPU, resilience.FindingBareCPU}, {record.SizedMemory, study.MeasureMemory, resilience.FindingPodMemory, resilience.FindingBareMemory},
 		} {
 			points := podPoints(o, r, useOf(u.of))
 			if !o.Plan.Study.Measured(u.measure) || len(points) == 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -65,8 +66,8 @@ func idleFindingsOf(t *testing.T, text string, also func(*record.Trial)) record.
 func TestWhatEachPodAdds(t *testing.T) {
 	f := idleFindings(t, func(*record.Trial) {})
 	want := map[string]float64{
-		"both " + study.FindingPodCPU: 4, "both " + study.FindingBareCPU: 0, "both " + study.FindingPodMemory: 50e6, "both " + study.FindingBareMemory: 0,
-		"ambient " + study.FindingPodCPU: 0.5, "ambient " + study.FindingBareCPU: 20, "ambient " + study.FindingPodMemory: 1e6, "ambient " + study.FindingBareMemory: 30e6,
+		"both " + resilience.FindingPodCPU: 4, "both " + resilience.FindingBareCPU: 0, "both " + resilience.FindingPodMemory: 50e6, "both " + resilience.FindingBareMemory: 0,
+		"ambient " + resilience.FindingPodCPU: 0.5, "ambient " + resilience.FindingBareCPU: 20, "ambient " + resilience.FindingPodMemory: 1e6, "ambient " + resilience.FindingBareMemory: 30e6,
 	}
 	seen := 0
 	for _, x := range f.Findings {

@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/carrying"
 	"github.com/meshtrial/meshtrial/drive/graph"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -67,7 +68,7 @@ func graphWays(o *analysis.Observations) []*carrying.Ways {
 // addGraphWay adds the way of some cells. What a request takes is of each call: from the
 // clients, and between services.
 func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
-	flow, err := study.ScenarioIn(o.Plan.Study).Graph.Flow(graph.Load{Entry: study.ScenarioIn(o.Plan.Study).Entry, RPS: 1})
+	flow, err := resilience.Of(o.Plan.Study).Graph.Flow(graph.Load{Entry: resilience.Of(o.Plan.Study).Entry, RPS: 1})
 	if err != nil {
 		return
 	}

@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Bins of the series: a tenth of a second, or more where that would be too
@@ -25,7 +25,7 @@ const maxFailures = 100
 
 // summarize makes what findings hold of the trial, verdicts left out.
 func (s *trialScenario) summarize() *record.ScenarioSummary {
-	c := study.ScenarioIn(s.study).In(s.trial.Cell)
+	c := resilience.Of(s.study).In(s.trial.Cell)
 	_, retries := retriesOf(s.trial.Cell)
 	out := &record.ScenarioSummary{
 		LedgerOf: s.trial.Scenario.Ledger, Shown: s.trial.ID, Seconds: float64(s.length) / 1e9, Windows: s.windows, Total: s.total, Steps: []record.ScenarioStep{},
@@ -139,7 +139,7 @@ func (s *trialScenario) named(n ledger.Named) record.LedgerRequest {
 // scenarioSummary is what a cell's trials came to: their verdicts, and the
 // figures of the first whose verdict is the cell's.
 func scenarioSummary(o *analysis.Observations, cell int) *record.ScenarioSummary {
-	expected := o.Plan.Study.Expected(o.Plan.Cells[cell])
+	expected := resilience.Expected(o.Plan.Study, o.Plan.Cells[cell])
 	var all []*trialScenario
 	for _, block := range o.Blocks {
 		for _, t := range o.Tried[cell][block] {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -238,7 +239,7 @@ func (s *trialScenario) happened(events []*record.Event) {
 
 // planned is what was to happen in the trial.
 func (s *trialScenario) planned() []fault.Occurrence {
-	timeline := study.ScenarioIn(s.study).TimelineOf(s.trial.Cell)
+	timeline := resilience.Of(s.study).TimelineOf(s.trial.Cell)
 	return timeline.Plan()
 }
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // cut divides the requests between the windows. The first window has what was
@@ -65,7 +65,7 @@ func keyOf(r *ledger.Request) (key int, host string) {
 			host = p.Host
 		}
 	}
-	return int(n % study.HashKeys), host
+	return int(n % resilience.HashKeys), host
 }
 
 // move counts in each window the keys that went elsewhere than before it.
@@ -200,7 +200,7 @@ func (s *trialScenario) edges(a *ledger.Account, requests []sent, w record.Scena
 		out = append(out, one)
 	}
 	if !clients && w.Requests > 0 {
-		out = append(out, record.ScenarioEdge{From: fault.LoadService, To: study.ScenarioIn(s.study).Entry, Requests: w.Requests, Attempts: w.Requests, Failed: w.Failed + w.Unfinished, Latency: w.Latency.Quantiles})
+		out = append(out, record.ScenarioEdge{From: fault.LoadService, To: resilience.Of(s.study).Entry, Requests: w.Requests, Attempts: w.Requests, Failed: w.Failed + w.Unfinished, Latency: w.Latency.Quantiles})
 	}
 	return out
 }

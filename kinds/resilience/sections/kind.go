@@ -3,6 +3,7 @@ package sections
 import (
 	"slices"
 
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/study"
@@ -10,31 +11,31 @@ import (
 
 // Kind is what reports know of studies of resilience.
 func Kind() report.Kind {
-	findings := study.Resilience.Findings()
+	findings := resilience.Kind.Findings()
 	return report.Kind{
 		Name:     record.KindResilience,
 		Findings: findings,
 		Sections: slices.Concat([]report.Section{
-			report.One(study.SectionVerdicts, verdictTable),
-			report.One(study.SectionExpected, scenarioAssertions),
+			report.One(resilience.SectionVerdicts, verdictTable),
+			report.One(resilience.SectionExpected, scenarioAssertions),
 			report.Charted("timeline", "",
 				"One trial of each cell, from the first request on. Steps are marked where they happened.", timelineCharts),
 			report.Charted("service graph", "",
 				"On each edge: requests per second (with attempts per request where there were more), the share that failed, "+
 					"median and p99 latency, by the caller's proxy.", graphCharts),
-			report.One(study.SectionWindows, windowTable),
-			report.One(study.SectionSteps, stepTable),
-			report.One(study.SectionArithmetic, expectationTable),
-			report.One(study.SectionEdgeTraffic, trafficEdges),
-			report.One(study.SectionBalance, balanceTable),
-			report.One(study.SectionFaults, faultTable),
-			report.One(study.SectionUnreconciled, unreconciledTable),
+			report.One(resilience.SectionWindows, windowTable),
+			report.One(resilience.SectionSteps, stepTable),
+			report.One(resilience.SectionArithmetic, expectationTable),
+			report.One(resilience.SectionEdgeTraffic, trafficEdges),
+			report.One(resilience.SectionBalance, balanceTable),
+			report.One(resilience.SectionFaults, faultTable),
+			report.One(resilience.SectionUnreconciled, unreconciledTable),
 			report.Charted("overhead", "", report.DifferenceLead, func(f record.Findings) []report.Chart {
 				return report.DifferenceCharts(findings, f, report.LatencyDifference)
 			}),
 			report.Charted("latency", "", report.LatencyLead, report.LatencyCharts),
-			report.One(study.SectionWhole, wholeTable),
-			report.One(study.SectionUse, scenarioCost).Drawn("", report.CPULead,
+			report.One(resilience.SectionWhole, wholeTable),
+			report.One(resilience.SectionUse, scenarioCost).Drawn("", report.CPULead,
 				func(f record.Findings) []report.Chart {
 					return append(report.CPUCharts(f), report.MemoryCharts(f)...)
 				}),

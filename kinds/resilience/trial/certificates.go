@@ -8,8 +8,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/fault/drive"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/study"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -18,7 +18,7 @@ import (
 const certificateTTL = 10 * time.Second
 
 // shortLived lists the services whose certificates a timeline is about.
-func shortLived(c *study.Scenario) map[string]bool {
+func shortLived(c *resilience.Scenario) map[string]bool {
 	out := map[string]bool{}
 	for _, step := range c.Timeline.Steps {
 		if a, ok := step.Action.(*fault.Certificates); ok {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -21,7 +22,7 @@ import (
 
 // Changes implements [Kind]: levers that trials set, and what steps change
 // elsewhere.
-func (resilience) Changes(ctx context.Context, o *runner.Options, plan *study.Plan) ([]journal.Planned, error) {
+func (trials) Changes(ctx context.Context, o *runner.Options, plan *study.Plan) ([]journal.Planned, error) {
 	var out []journal.Planned
 	if o.Control != nil {
 		var all []mesh.Levers
@@ -38,7 +39,7 @@ func (resilience) Changes(ctx context.Context, o *runner.Options, plan *study.Pl
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range study.ScenarioIn(plan.Study).Timeline.Steps {
+	for _, step := range resilience.Of(plan.Study).Timeline.Steps {
 		out = append(out, planStep(step)...)
 		config, ok := step.Action.(*fault.Config)
 		if !ok {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/run/runner"
@@ -14,7 +15,7 @@ import (
 // SetsControl says whether a plan of resilience sets levers of a control plane.
 // One that names none leaves it as it is installed.
 func SetsControl(plan *study.Plan) bool {
-	if plan.Study.Kind != study.Resilience {
+	if plan.Study.Kind != resilience.Kind {
 		return false
 	}
 	f, _ := study.FactorByName(study.FactorDebounceAfter)
@@ -50,7 +51,7 @@ func (t *scenarioTrial) setControl(ctx context.Context) error {
 // fitControl refuses levers of a control plane that nobody can set, or that sidecars
 // would lose on their way to another.
 func fitControl(o *runner.Options, plan *study.Plan) error {
-	if SetsControl(plan) && study.ScenarioIn(plan.Study).Timeline.Moves() {
+	if SetsControl(plan) && resilience.Of(plan.Study).Timeline.Moves() {
 		return errs.WithHint(errs.Usage("%s beside a step that moves the namespace: only the first istiod would have it", study.FactorDebounceAfter), "leave one of the two out")
 	}
 	if SetsControl(plan) && o.Control == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	"github.com/meshtrial/meshtrial/run/runner"
@@ -128,7 +129,7 @@ const needsNodes = "meshtrial lab up --nodes 2; or leave the step out, as a vari
 
 // fitNodes refuses steps that drain nodes where there is but one.
 func fitNodes(ctx context.Context, o *runner.Options, plan *study.Plan) error {
-	if !study.Drains(plan) {
+	if !resilience.Drains(plan) {
 		return nil
 	}
 	kube, err := kubernetes.NewForConfig(o.Lab.RESTConfig())

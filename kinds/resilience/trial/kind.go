@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/study"
@@ -15,24 +16,24 @@ import (
 )
 
 // Kind is the kind of study that breaks things on a timeline.
-var Kind runner.Kind = resilience{}
+var Kind runner.Kind = trials{}
 
-type resilience struct{}
+type trials struct{}
 
 // Check implements [Kind].
-func (resilience) Check(plan *study.Plan) error { return checkScenario(plan) }
+func (trials) Check(plan *study.Plan) error { return checkScenario(plan) }
 
 // Fit implements [Kind].
-func (resilience) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) ([]record.Component, error) {
+func (trials) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) ([]record.Component, error) {
 	return fitScenario(ctx, o, plan)
 }
 
 // Ending implements [runner.Ender]: steps are undone, the last counters read, and the
 // trial's pods go. Proxies of nodes that steps ended come back one after the other.
-func (resilience) Ending(ctx context.Context, o *runner.Options, plan *study.Plan) (time.Duration, error) {
+func (trials) Ending(ctx context.Context, o *runner.Options, plan *study.Plan) (time.Duration, error) {
 	out := drive.RevertTime + lastLookTime + clearTimeout
 	at := slices.IndexFunc(plan.Cells, study.Ambient)
-	if at < 0 || !slices.ContainsFunc(study.ScenarioIn(plan.Study).Timeline.Steps, endsNodeProxies) {
+	if at < 0 || !slices.ContainsFunc(resilience.Of(plan.Study).Timeline.Steps, endsNodeProxies) {
 		return out, nil
 	}
 	m, err := meshOf(o, plan.Cells[at])
@@ -59,7 +60,7 @@ func endsNodeProxies(step fault.Step) bool {
 }
 
 // Deploy implements [Kind].
-func (resilience) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage, error) {
+func (trials) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage, error) {
 	r.Tell(runner.Event{Stage: "deploy", Text: "deploying the observer"})
 	s, err := deployStage(ctx, r)
 	if err != nil {
@@ -69,4 +70,4 @@ func (resilience) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage
 }
 
 // Remains implements [Kind]: what steps changed elsewhere is in the journal.
-func (resilience) Remains(context.Context, *rest.Config) error { return nil }
+func (trials) Remains(context.Context, *rest.Config) error { return nil }

@@ -15,6 +15,7 @@ import (
 	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/ledger"
@@ -70,7 +71,7 @@ func (s *scene) loadSpec(i int) (load.Spec, error) {
 	spec.DurationS = c.Timeline.Duration.Seconds()
 	spec.IntervalS = loadInterval.Seconds()
 	spec.RequestLog, spec.RequestID = true, fmt.Sprintf("%s%d", s.idPrefix(), i)
-	spec.HeaderKey = &load.HeaderKey{Name: keyHeader, Values: study.HashKeys}
+	spec.HeaderKey = &load.HeaderKey{Name: keyHeader, Values: resilience.HashKeys}
 	return spec, spec.Validate()
 }
 

@@ -17,12 +17,12 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/fault/node"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
-	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
@@ -51,7 +51,7 @@ func newFaultBench(t *testing.T) *faultBench {
 			t.Error(err)
 		}
 	})
-	if err := s.CreateNamespace(ctx, string(study.Resilience)); err != nil {
+	if err := s.CreateNamespace(ctx, string(resilience.Kind)); err != nil {
 		t.Fatal(err)
 	}
 	roles, err := s.CreateFaultRoles(ctx)

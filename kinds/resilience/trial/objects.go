@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
@@ -49,9 +50,9 @@ const (
 type scene struct {
 	run, trial, namespace string
 	study                 *study.Study
-	scenario              *study.Scenario
+	scenario              *resilience.Scenario
 	cell                  record.Cell
-	levels                study.ScenarioLevels
+	levels                resilience.Levels
 	mesh                  mesh.Mesh
 	images                lab.Images
 	seed                  uint64

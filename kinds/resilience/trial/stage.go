@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
@@ -71,13 +72,13 @@ func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error)
 			err = errors.Join(err, s.Remove(ctx))
 		}
 	}()
-	if err := s.CreateNamespace(ctx, string(study.Resilience)); err != nil {
+	if err := s.CreateNamespace(ctx, string(resilience.Kind)); err != nil {
 		return s, err
 	}
 	if err := s.CreateObservers(ctx); err != nil {
 		return s, err
 	}
-	if timeline := &study.ScenarioIn(o.Study).Timeline; len(site.OffersFor(timeline)) > 0 || expires(timeline) {
+	if timeline := &resilience.Of(o.Study).Timeline; len(site.OffersFor(timeline)) > 0 || expires(timeline) {
 		if s.faults, err = s.CreateFaultRoles(ctx); err != nil {
 			return s, err
 		}
@@ -93,7 +94,7 @@ func (s *stage) checkNodes(ctx context.Context) error {
 	if s.faults == nil {
 		return nil
 	}
-	seen, err := s.faults.Check(ctx, &study.ScenarioIn(s.study).Timeline)
+	seen, err := s.faults.Check(ctx, &resilience.Of(s.study).Timeline)
 	for _, text := range seen {
 		s.say("%s", text)
 	}
@@ -160,7 +161,7 @@ func (s *stage) Measure(ctx context.Context, job runner.Job) (done runner.Comple
 		done, err = t.measure(ctx)
 		return done.Trial, err
 	}, func(lost error) error {
-		s.Note(fmt.Sprintf("trial %s, of %d clients, is repeated: %v", job.ID, study.ScenarioIn(s.study).Clients, lost))
+		s.Note(fmt.Sprintf("trial %s, of %d clients, is repeated: %v", job.ID, resilience.Of(s.study).Clients, lost))
 		return s.Reconnect(ctx)
 	})
 	return done, err
@@ -286,7 +287,7 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 	for _, lack := range r.Lacks(cell) {
 		return runner.Placed(plan, cell, errs.Usage("mesh %s cannot give %s=%s: %s", m.Name(), lack.Factor, lack.Level, lack.Reason), "", lack.Factor)
 	}
-	timeline := study.ScenarioIn(plan.Study).TimelineOf(cell)
+	timeline := resilience.Of(plan.Study).TimelineOf(cell)
 	for _, step := range timeline.Steps {
 		if mesh.Sidecars(m).AdminPort == 0 {
 			continue // without a mesh such steps say so themselves
@@ -295,7 +296,7 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 		_, moves := step.Action.(*fault.Move)
 		switch a := step.Action.(type) {
 		case *fault.Revision, *fault.Move:
-			if moves && !slices.ContainsFunc(study.ScenarioIn(plan.Study).Graph.Services, func(one graph.Service) bool { return one.Sidecar }) {
+			if moves && !slices.ContainsFunc(resilience.Of(plan.Study).Graph.Services, func(one graph.Service) bool { return one.Sidecar }) {
 				missing = "no service has a sidecar, so nothing would move"
 			}
 			if _, ok := m.(mesh.Revisioned); !ok {
@@ -319,11 +320,11 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 
 // newScene lays a cell out. A nil mesh is enough for what needs none.
 func newScene(s *study.Study, cell record.Cell, m mesh.Mesh, images lab.Images, run, trial string, seed uint64) (*scene, error) {
-	levels, err := study.ScenarioOf(cell)
+	levels, err := resilience.LevelsOf(cell)
 	if err != nil {
 		return nil, err
 	}
-	return &scene{run: run, trial: trial, namespace: site.NamespacePrefix + run, study: s, scenario: study.ScenarioIn(s).In(cell), cell: cell, levels: levels, mesh: m, images: images, seed: seed}, nil
+	return &scene{run: run, trial: trial, namespace: site.NamespacePrefix + run, study: s, scenario: resilience.Of(s).In(cell), cell: cell, levels: levels, mesh: m, images: images, seed: seed}, nil
 }
 
 // observerAt is the observer of a node.

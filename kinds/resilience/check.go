@@ -1,4 +1,4 @@
-package study
+package resilience
 
 import (
 	"fmt"
@@ -10,11 +10,12 @@ import (
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // resolveScenario fills in what depends on other fields.
-func (d *decoder) resolveScenario(s *Study) {
-	c := ScenarioIn(s)
+func resolveScenario(d *study.Decoder, s *study.Study) {
+	c := Of(s)
 	ways := 0
 	for _, given := range []bool{len(c.Graph.Services) > 0, c.Generate != nil, c.Isotope != ""} {
 		if given {
@@ -22,14 +23,14 @@ func (d *decoder) resolveScenario(s *Study) {
 		}
 	}
 	if ways != 1 {
-		d.fail(d.pos("graph"), CodeConflict, "give one of them", "the graph is said in %d ways: services, generate and isotope are possible", ways)
+		d.Fail(d.Pos("graph"), study.CodeConflict, "give one of them", "the graph is said in %d ways: services, generate and isotope are possible", ways)
 		return
 	}
 	if c.Generate != nil {
 		c.Generate.Like.Sidecar = true // as services that are named have
 		g, err := graph.Generate(*c.Generate)
 		if err != nil {
-			d.fail(d.pos("graph", "generate"), CodeConflict, "", "%v", err)
+			d.Fail(d.Pos("graph", "generate"), study.CodeConflict, "", "%v", err)
 			return
 		}
 		c.Graph, c.Generate = g, nil
@@ -47,13 +48,13 @@ func (d *decoder) resolveScenario(s *Study) {
 
 // checkScenario finds what is wrong within the graph, the timeline, and
 // between them.
-func (d *decoder) checkScenario(s *Study) {
-	c := ScenarioIn(s)
+func checkScenario(d *study.Decoder, s *study.Study) {
+	c := Of(s)
 	if c.Isotope == "" { // its services are known once the file is read
 		for _, p := range c.Graph.Check() {
-			d.fail(d.graphPos(p.Path), CodeConflict, p.Hint, "%s", strings.TrimPrefix(p.Error(), p.Path+": "))
+			d.Fail(graphPos(d, p.Path), study.CodeConflict, p.Hint, "%s", strings.TrimPrefix(p.Error(), p.Path+": "))
 		}
-		if len(d.errs) > 0 {
+		if len(d.Errs) > 0 {
 			return
 		}
 	}
@@ -68,83 +69,83 @@ func (d *decoder) checkScenario(s *Study) {
 	switch {
 	case c.Entry == "" && c.Isotope != "": // the file may say it
 	case c.Entry == "":
-		d.fail(d.pos("load"), CodeConflict, "as load: {to: "+first(c.Graph.Roots())+"}", "several services are called by no other; say which one the clients call")
+		d.Fail(d.Pos("load"), study.CodeConflict, "as load: {to: "+first(c.Graph.Roots())+"}", "several services are called by no other; say which one the clients call")
 	case !known(c.Entry):
-		d.fail(d.pos("load", "to"), CodeUnknown, errs.Suggest(c.Entry, names), "there is no service %q", c.Entry)
+		d.Fail(d.Pos("load", "to"), study.CodeUnknown, errs.Suggest(c.Entry, names), "there is no service %q", c.Entry)
 	}
 	for _, p := range c.Timeline.Check() {
 		at := []any{"timeline", "steps", p.Step}
 		if p.Field != "" {
 			at = append(at, p.Field)
 		}
-		d.fail(d.pos(at...), CodeConflict, p.Hint, "%s", p.Text)
+		d.Fail(d.Pos(at...), study.CodeConflict, p.Hint, "%s", p.Text)
 	}
 	for i, step := range c.Timeline.Steps {
 		if step.Action == nil {
 			continue
 		}
-		at := func(field string) Pos { return d.pos("timeline", "steps", i, step.Kind(), field) }
+		at := func(field string) study.Pos { return d.Pos("timeline", "steps", i, step.Kind(), field) }
 		for _, r := range step.Action.Services() {
 			if r.Clients && r.Service == fault.LoadService || known(r.Service) {
 				continue
 			}
-			d.fail(at(r.Field), CodeUnknown, errs.Suggest(r.Service, names), "there is no service %q", r.Service)
+			d.Fail(at(r.Field), study.CodeUnknown, errs.Suggest(r.Service, names), "there is no service %q", r.Service)
 		}
 		for _, p := range step.Action.Check(step.Name, c.Entry) {
-			d.fail(at(p.Field), CodeConflict, p.Hint, "%s", p.Text)
+			d.Fail(at(p.Field), study.CodeConflict, p.Hint, "%s", p.Text)
 		}
 	}
-	d.checkMoments(s)
-	d.checkSkips(s)
-	d.checkAmbientGraph(s)
-	d.checkSizedGraph(s)
+	checkMoments(d, s)
+	checkSkips(d, s)
+	checkAmbientGraph(d, s)
+	checkSizedGraph(d, s)
 }
 
 // checkSizedGraph refuses a section sizing of a graph in which something happens, or that
 // is not all in the mesh.
-func (d *decoder) checkSizedGraph(s *Study) {
-	c := ScenarioIn(s)
+func checkSizedGraph(d *study.Decoder, s *study.Study) {
+	c := Of(s)
 	switch {
-	case !d.checkSizing(s):
+	case !d.CheckSizing(s):
 	case len(c.Timeline.Steps) > 0:
-		d.failSizing("leave the steps out", "sizing is about what proxies take while nothing happens, and the timeline has steps")
+		d.FailSizing("leave the steps out", "sizing is about what proxies take while nothing happens, and the timeline has steps")
 	case slices.ContainsFunc(c.Graph.Services, func(one graph.Service) bool { return !one.Sidecar }):
-		d.failSizing("leave sidecar: false out", "sizing is about a mesh that all services are in, and one of the graph has no sidecar")
+		d.FailSizing("leave sidecar: false out", "sizing is about a mesh that all services are in, and one of the graph has no sidecar")
 	}
 }
 
 // Drains says that a step drains nodes in some cell, whose pods others must take.
-func Drains(p *Plan) bool {
+func Drains(p *study.Plan) bool {
 	return slices.ContainsFunc(p.Cells, func(cell record.Cell) bool {
-		timeline := ScenarioIn(p.Study).TimelineOf(cell)
+		timeline := Of(p.Study).TimelineOf(cell)
 		return timeline.Drains()
 	})
 }
 
 // checkAmbientGraph finds services outside the mesh that no waypoint can stand before, or
 // whose calls into an ambient mesh nothing carries.
-func (d *decoder) checkAmbientGraph(s *Study) {
-	levels, services := s.levels(FactorSidecars), ScenarioIn(s).Graph.Services
-	if has(levels, SidecarsWaypoint) && slices.ContainsFunc(services, func(one graph.Service) bool { return !one.Sidecar }) {
-		at := d.pos("factors", FactorSidecars)
-		if n := d.root.get("settings"); n != nil && n.get(FactorSidecars) != nil {
-			at = d.pos("settings", FactorSidecars)
+func checkAmbientGraph(d *study.Decoder, s *study.Study) {
+	levels, services := s.Levels(study.FactorSidecars), Of(s).Graph.Services
+	if slices.Contains(levels, study.SidecarsWaypoint) && slices.ContainsFunc(services, func(one graph.Service) bool { return !one.Sidecar }) {
+		at := d.Pos("factors", study.FactorSidecars)
+		if n := d.Root.Get("settings"); n != nil && n.Get(study.FactorSidecars) != nil {
+			at = d.Pos("settings", study.FactorSidecars)
 		}
-		d.fail(at, CodeConflict, "leave sidecar: false out, or "+SidecarsWaypoint, "with sidecars: %s all services are behind the waypoint, and one of the graph is in no mesh", SidecarsWaypoint)
+		d.Fail(at, study.CodeConflict, "leave sidecar: false out, or "+study.SidecarsWaypoint, "with sidecars: %s all services are behind the waypoint, and one of the graph is in no mesh", study.SidecarsWaypoint)
 		return
 	}
-	flow, err := ScenarioIn(s).Graph.Flow(graph.Load{Entry: ScenarioIn(s).Entry})
-	if d.stored || !has(levels, SidecarsAmbient) || err != nil { // it is complained of
+	flow, err := Of(s).Graph.Flow(graph.Load{Entry: Of(s).Entry})
+	if d.Stored || !slices.Contains(levels, study.SidecarsAmbient) || err != nil { // it is complained of
 		return
 	}
 	for i, one := range services {
 		for _, call := range one.Calls {
-			to, _ := ScenarioIn(s).Graph.Service(call.To)
+			to, _ := Of(s).Graph.Service(call.To)
 			if one.Sidecar || !to.Sidecar || flow.Services[i].Visits == 0 {
 				continue
 			}
-			d.fail(d.graphPos("services."+one.Name+".sidecar"), CodeConflict, fmt.Sprintf("leave sidecar: false out of %s, or give it to %s too", one.Name, to.Name),
-				"with sidecars: %s every request to %s must pass ztunnel on both sides, and %s, which calls it, is in no mesh: what it sends passes none on its own side", SidecarsAmbient, to.Name, one.Name)
+			d.Fail(graphPos(d, "services."+one.Name+".sidecar"), study.CodeConflict, fmt.Sprintf("leave sidecar: false out of %s, or give it to %s too", one.Name, to.Name),
+				"with sidecars: %s every request to %s must pass ztunnel on both sides, and %s, which calls it, is in no mesh: what it sends passes none on its own side", study.SidecarsAmbient, to.Name, one.Name)
 			break
 		}
 	}
@@ -152,11 +153,11 @@ func (d *decoder) checkAmbientGraph(s *Study) {
 
 // checkCarried finds steps that what carries a cell's requests cannot carry out, or not
 // prove.
-func (d *decoder) checkCarried(p *Plan) {
+func checkCarried(d *study.Decoder, p *study.Plan) {
 	told := map[int]bool{}
 	for _, cell := range p.Cells {
-		for i, step := range ScenarioIn(p.Study).Timeline.Steps {
-			if told[i] || has(skipped(cell[FactorSkip]), step.Name) {
+		for i, step := range Of(p.Study).Timeline.Steps {
+			if told[i] || slices.Contains(skipped(cell[FactorSkip]), step.Name) {
 				continue
 			}
 			field, why, hint := unfit(step.Action, cell)
@@ -168,7 +169,7 @@ func (d *decoder) checkCarried(p *Plan) {
 			if field != "" {
 				at = append(at, field)
 			}
-			d.fail(d.pos(at...), CodeConflict, hint+"; a variant leaves a step out by skip: "+step.Name, "step %q cannot happen to %s: %s", step.Name, p.Label(cell), why)
+			d.Fail(d.Pos(at...), study.CodeConflict, hint+"; a variant leaves a step out by skip: "+step.Name, "step %q cannot happen to %s: %s", step.Name, p.Label(cell), why)
 		}
 	}
 }
@@ -185,11 +186,11 @@ func unfit(a fault.Action, cell record.Cell) (field, why, hint string) {
 		of = a.Of
 	}
 	switch {
-	case of == fault.OfZtunnel && !Ambient(cell):
-		return "of", "its requests pass no ztunnel", "as settings: {sidecars: " + SidecarsAmbient + "}"
-	case of == fault.OfWaypoint && !Waypoint(cell):
-		return "of", "its requests pass no waypoint", "as settings: {sidecars: " + SidecarsWaypoint + "}"
-	case !Ambient(cell):
+	case of == fault.OfZtunnel && !study.Ambient(cell):
+		return "of", "its requests pass no ztunnel", "as settings: {sidecars: " + study.SidecarsAmbient + "}"
+	case of == fault.OfWaypoint && !study.Waypoint(cell):
+		return "of", "its requests pass no waypoint", "as settings: {sidecars: " + study.SidecarsWaypoint + "}"
+	case !study.Ambient(cell):
 		return "", "", ""
 	case of == fault.OfProxy, of == fault.OfAgent:
 		return "of", "its pods have no sidecars", ownProxies
@@ -200,16 +201,16 @@ func unfit(a fault.Action, cell record.Cell) (field, why, hint string) {
 			return "proxy", "its pods have no sidecars", ownProxies
 		}
 	case *fault.Network:
-		if Waypoint(cell) {
-			return "from", "packets go by the waypoint, and none from the pods of " + a.From + " to those of " + a.To, "take sidecars: " + SidecarsAmbient
+		if study.Waypoint(cell) {
+			return "from", "packets go by the waypoint, and none from the pods of " + a.From + " to those of " + a.To, "take sidecars: " + study.SidecarsAmbient
 		}
 	case *fault.Certificates:
-		return "", "its pods have no sidecars that would show their certificates", "take sidecars: " + SidecarsBoth
+		return "", "its pods have no sidecars that would show their certificates", "take sidecars: " + study.SidecarsBoth
 	case *fault.Revision, *fault.Move:
-		return "", "its pods have no sidecars that would move to another revision", "take sidecars: " + SidecarsBoth
+		return "", "its pods have no sidecars that would move to another revision", "take sidecars: " + study.SidecarsBoth
 	case *fault.Config:
 		if a.ConfiguresProxies() {
-			return "", "its pods have no sidecars that would tell whether they took the configuration", "take sidecars: " + SidecarsBoth
+			return "", "its pods have no sidecars that would tell whether they took the configuration", "take sidecars: " + study.SidecarsBoth
 		}
 	}
 	return "", "", ""
@@ -217,7 +218,7 @@ func unfit(a fault.Action, cell record.Cell) (field, why, hint string) {
 
 // graphPos is the place of a field that package graph names by its path, as
 // services.front.calls[0].to.
-func (d *decoder) graphPos(path string) Pos {
+func graphPos(d *study.Decoder, path string) study.Pos {
 	at := []any{"graph"}
 	for part := range strings.SplitSeq(path, ".") {
 		name, index, indexed := strings.Cut(part, "[")
@@ -230,7 +231,7 @@ func (d *decoder) graphPos(path string) Pos {
 			}
 		}
 	}
-	return d.pos(at...)
+	return d.Pos(at...)
 }
 
 func first(list []string) string {
@@ -259,7 +260,7 @@ func (c *Scenario) withIsotope(read func(name string) ([]byte, error)) (*Scenari
 		out.Entry = in.Entries[0]
 	}
 	missing := func(field, name string) error {
-		return Pos{File: c.Isotope}.fault(CodeConflict, "", "%s names the service %q, which the file does not have", field, name)
+		return study.Pos{File: c.Isotope}.Fault(study.CodeConflict, "", "%s names the service %q, which the file does not have", field, name)
 	}
 	if _, ok := out.Graph.Service(out.Entry); !ok {
 		return nil, missing("load.to", out.Entry)
@@ -275,24 +276,24 @@ func (c *Scenario) withIsotope(read func(name string) ([]byte, error)) (*Scenari
 }
 
 // checkMoments finds assertions about steps that there are not.
-func (d *decoder) checkMoments(s *Study) {
+func checkMoments(d *study.Decoder, s *study.Study) {
 	var names []string
-	for _, o := range ScenarioIn(s).Timeline.Plan() {
+	for _, o := range Of(s).Timeline.Plan() {
 		names = append(names, o.Name)
 	}
 	for i, e := range s.Assert {
 		for _, f := range []struct{ field, name string }{{"after", e.After}, {"until", e.Until}} {
-			if f.name != "" && !has(names, f.name) {
-				d.fail(d.pos("assert", i, f.field), CodeUnknown, errs.Suggest(f.name, names), "there is no step %q", f.name)
+			if f.name != "" && !slices.Contains(names, f.name) {
+				d.Fail(d.Pos("assert", i, f.field), study.CodeUnknown, errs.Suggest(f.name, names), "there is no step %q", f.name)
 			}
 		}
 	}
 }
 
 // checkSkips finds steps to be left out that there are not.
-func (d *decoder) checkSkips(s *Study) {
+func checkSkips(d *study.Decoder, s *study.Study) {
 	var names []string
-	for _, step := range ScenarioIn(s).Timeline.Steps {
+	for _, step := range Of(s).Timeline.Steps {
 		names = append(names, step.Name)
 		if l, ok := step.Action.(*fault.Load); ok && l.Announced > 0 {
 			names = append(names, step.Name+fault.Announced)
@@ -300,16 +301,16 @@ func (d *decoder) checkSkips(s *Study) {
 	}
 	check := func(level string, at ...any) {
 		for _, name := range skipped(level) {
-			if !has(names, name) {
-				d.fail(d.pos(at...), CodeUnknown, errs.Suggest(name, names), "there is no step %q to skip", name)
+			if !slices.Contains(names, name) {
+				d.Fail(d.Pos(at...), study.CodeUnknown, errs.Suggest(name, names), "there is no step %q to skip", name)
 			}
 		}
 	}
 	check(s.Settings[FactorSkip], "settings", FactorSkip)
-	for _, level := range s.varied(FactorSkip) {
+	for _, level := range s.Varied(FactorSkip) {
 		check(level, "factors", FactorSkip)
 	}
-	for _, v := range s.chosen() {
+	for _, v := range s.Chosen() {
 		check(v.Levels[FactorSkip], "variants", v.Name, FactorSkip)
 	}
 }

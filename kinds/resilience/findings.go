@@ -1,4 +1,4 @@
-package study
+package resilience
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Sections of reports of studies of resilience.
@@ -42,8 +43,8 @@ const partSecond = "second_" + partControlPlane
 // scenarioFindings are the findings of studies of resilience over a whole
 // trial; what single windows show stands in a report's tables and in
 // assertions.
-var scenarioFindings = finding.NewTable(of(MeasureLedger, ledgerFindings()[:1]), of(MeasureLatency, graphLatencyFindings()), of(MeasureLedger, ledgerFindings()[1:]),
-	of(MeasureCPU, useFindings()), of(MeasureMemory, residentFindings()), of(ProbeMoney, graphMoneyFindings()), podFindings(), sizingFindings(), []finding.Def{highestFinding()})
+var scenarioFindings = finding.NewTable(study.OfProbe(study.MeasureLedger, ledgerFindings()[:1]), study.OfProbe(study.MeasureLatency, graphLatencyFindings()), study.OfProbe(study.MeasureLedger, ledgerFindings()[1:]),
+	study.OfProbe(study.MeasureCPU, useFindings()), study.OfProbe(study.MeasureMemory, residentFindings()), study.OfProbe(study.ProbeMoney, graphMoneyFindings()), podFindings(), study.SizingFindings(), []finding.Def{study.HighestFinding()})
 
 func ledgerFindings() []finding.Def {
 	whole := func(name, unit, doc string) finding.Def {
@@ -54,12 +55,12 @@ func ledgerFindings() []finding.Def {
 		return d
 	}
 	return []finding.Def{
-		compared(worded(whole("error_share", finding.UnitRatio, "Requests that failed or never ended, as a share of all scheduled."), "share of requests that failed"), finding.SectionOther),
-		compared(whole("failed_requests", finding.UnitRequests, "Requests that failed or never ended."), finding.SectionOther),
-		compared(worded(whole("attempt_ratio", finding.UnitAttempts, "Attempts of the clients' proxies per request."), "attempts per request"), finding.SectionOther),
-		compared(whole("hidden_failures", finding.UnitRequests, "Failed attempts that were retried."), finding.SectionOther),
-		compared(worded(whole("phantom_attempts", finding.UnitRequests, "Attempts to a stale endpoint."), "attempts to stale endpoints"), finding.SectionOther),
-		compared(whole("longest_failing_run", finding.UnitMicroseconds, "Longest period in which requests were due and none succeeded."), finding.SectionOther),
+		study.Compared(worded(whole("error_share", finding.UnitRatio, "Requests that failed or never ended, as a share of all scheduled."), "share of requests that failed"), finding.SectionOther),
+		study.Compared(whole("failed_requests", finding.UnitRequests, "Requests that failed or never ended."), finding.SectionOther),
+		study.Compared(worded(whole("attempt_ratio", finding.UnitAttempts, "Attempts of the clients' proxies per request."), "attempts per request"), finding.SectionOther),
+		study.Compared(whole("hidden_failures", finding.UnitRequests, "Failed attempts that were retried."), finding.SectionOther),
+		study.Compared(worded(whole("phantom_attempts", finding.UnitRequests, "Attempts to a stale endpoint."), "attempts to stale endpoints"), finding.SectionOther),
+		study.Compared(whole("longest_failing_run", finding.UnitMicroseconds, "Longest period in which requests were due and none succeeded."), finding.SectionOther),
 		whole("time_to_detect", finding.UnitMicroseconds, "From a step's start to the first failed request that a client was told of: the longest over steps."),
 		whole("time_to_recover", finding.UnitMicroseconds, "From a step's start to the last failed request before the next step: the longest over steps."),
 		whole("time_to_eject", finding.UnitMicroseconds, "From a step's start until a proxy ejected the endpoint: the longest over steps."),
@@ -71,8 +72,8 @@ func ledgerFindings() []finding.Def {
 // graphLatencyFindings are latencies; by how much they differ answers say.
 func graphLatencyFindings() []finding.Def {
 	var out []finding.Def
-	for _, d := range latencyFindings() {
-		if d.Name == FindingThroughput {
+	for _, d := range study.LatencyFindings() {
+		if d.Name == study.FindingThroughput {
 			continue
 		}
 		d.Doc, d.Section, d.Differences = strings.TrimSuffix(d.Doc, ".")+"; requests that failed or never ended are infinitely late.", SectionWhole, ""
@@ -93,7 +94,7 @@ var usingParts = []string{partControlPlane, partSecond, record.PartNode, record.
 
 // useFindings are the CPU that parts use.
 func useFindings() []finding.Def {
-	out := ofEach(slices.Concat(usingParts, []string{record.PartMachine, record.PartUnattributed}), finding.Def{Name: FamilyUseCPU, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in millicores; for proxies, the mean per proxy.",
+	out := study.OfEach(slices.Concat(usingParts, []string{record.PartMachine, record.PartUnattributed}), finding.Def{Name: FamilyUseCPU, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in millicores; for proxies, the mean per proxy.",
 		Section: SectionUse, Compared: true, Differences: finding.SectionOther, Decides: true})
 	for i := range out {
 		switch d := &out[i]; d.Part {
@@ -120,7 +121,7 @@ func alone(d *finding.Def, doc string) {
 
 // residentFindings are the memory that parts have.
 func residentFindings() []finding.Def {
-	out := ofEach(usingParts,
+	out := study.OfEach(usingParts,
 		finding.Def{Name: FamilyUseMemory, Unit: finding.UnitBytes, Doc: "Proportional set size per proxy, mean.", Section: SectionUse, Compared: true, Differences: finding.SectionOther})
 	for i := range out {
 		switch d := &out[i]; d.Part {
@@ -139,7 +140,7 @@ func residentFindings() []finding.Def {
 // graphMoneyFindings are in money, of which nothing is compared.
 func graphMoneyFindings() []finding.Def {
 	var out []finding.Def
-	for _, d := range moneyFindings() {
+	for _, d := range study.MoneyFindings() {
 		if d.Source == finding.FromTrials {
 			d.Compared, d.Differences = false, ""
 			out = append(out, d)

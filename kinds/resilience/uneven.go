@@ -1,4 +1,4 @@
-package study
+package resilience
 
 import (
 	"fmt"
@@ -7,12 +7,13 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // uneven says where requests that ztunnel or a waypoint carries are compared with those of
 // sidecars that have levers: the difference is the levers' too. What is the same of
 // several comparisons is said of the first.
-func (p *Plan) uneven() []error {
+func uneven(p *study.Plan) []error {
 	type note struct {
 		key, text, hint string
 		more            int
@@ -23,16 +24,16 @@ func (p *Plan) uneven() []error {
 		if !ok {
 			continue
 		}
-		carried, beside := cell, p.levers(cell, base)
+		carried, beside := cell, leversOf(p, cell, base)
 		text := p.Label(cell) + " is compared with " + p.Label(base) + ", which has " + listed(beside.have)
 		if len(beside.have) == 0 {
-			carried, beside = base, p.levers(base, cell)
+			carried, beside = base, leversOf(p, base, cell)
 			text = p.Label(cell) + ", which has " + listed(beside.have) + ", is compared with " + p.Label(base)
 		}
 		if len(beside.have) == 0 {
 			continue
 		}
-		key := carried[FactorSidecars] + " " + listed(beside.have)
+		key := carried[study.FactorSidecars] + " " + listed(beside.have)
 		if k := slices.IndexFunc(notes, func(n note) bool { return n.key == key }); k >= 0 {
 			notes[k].more++
 			continue
@@ -59,29 +60,29 @@ type leverage struct {
 
 // levers are those of a cell with sidecars beside one that ztunnel or a waypoint
 // carries; none if the cells are others.
-func (p *Plan) levers(carried, other record.Cell) leverage {
+func leversOf(p *study.Plan, carried, other record.Cell) leverage {
 	var out leverage
-	if !Ambient(carried) || Ambient(other) {
+	if !study.Ambient(carried) || study.Ambient(other) {
 		return out
 	}
-	for _, f := range Resilience.Factors() {
+	for _, f := range Kind.Factors() {
 		level, near, reason := other[f.Name], f.Default, "ztunnel has no such lever"
 		said := level
 		switch {
-		case f.Name == FactorMTLS && level != MTLSOff, f.Name != FactorMTLS && f.Scope != ScopeMesh:
+		case f.Name == study.FactorMTLS && level != study.MTLSOff, f.Name != study.FactorMTLS && f.Scope != study.ScopeMesh:
 			continue
-		case f.Name == FactorMTLS:
+		case f.Name == study.FactorMTLS:
 			reason = "ztunnel always encrypts"
-		case Waypoint(carried):
+		case study.Waypoint(carried):
 			reason = "a waypoint does what Istio does by default, retries included"
-		case f.Name == FactorRetries && level == f.Default && !p.retriesByDefault(other):
+		case f.Name == study.FactorRetries && level == f.Default && !retriesByDefault(p, other):
 			continue
-		case f.Name == FactorRetries: // ztunnel makes none
-			if near = LevelOff; level == f.Default {
+		case f.Name == study.FactorRetries: // ztunnel makes none
+			if near = study.LevelOff; level == f.Default {
 				said += " (Istio makes two)"
 			}
 		}
-		if level == "" || level == NotApplicable || level == near {
+		if level == "" || level == study.NotApplicable || level == near {
 			continue
 		}
 		out.have, out.alike = append(out.have, f.Name+" "+said), append(out.alike, f.Name+": "+near)
@@ -94,8 +95,8 @@ func (p *Plan) levers(carried, other record.Cell) leverage {
 
 // retriesByDefault says that sidecars retry although a cell does not speak of it: Istio's
 // do, which matters where something happens that has requests fail.
-func (p *Plan) retriesByDefault(cell record.Cell) bool {
-	return cell[FactorMesh] == MeshIstio && len(ScenarioIn(p.Study).Timeline.Steps) > 0
+func retriesByDefault(p *study.Plan, cell record.Cell) bool {
+	return cell[study.FactorMesh] == study.MeshIstio && len(Of(p.Study).Timeline.Steps) > 0
 }
 
 // listed are words with commas between them, and "and" before the last.

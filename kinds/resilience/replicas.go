@@ -1,4 +1,4 @@
-package study
+package resilience
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // ReplicasOfGraph leaves that to the graph.
@@ -21,20 +22,20 @@ const (
 )
 
 // replicasFactor is the number of pods: each trial has pods of its own.
-var replicasFactor = resilient(Factor{
-	Name: FactorReplicas, Scope: ScopeTopology, Unit: "pods", Default: ReplicasOfGraph, Implied: true, Numeric: true,
+var replicasFactor = resilient(study.Factor{
+	Name: study.FactorReplicas, Scope: study.ScopeTopology, Unit: "pods", Default: ReplicasOfGraph, Implied: true, Numeric: true,
 	Doc:      "Pods of each service, in place of those in the graph; graph keeps those. The rate stays that of all requests together.",
 	Pattern:  `^(graph|[1-9][0-9]*)$`,
 	Examples: []string{ReplicasOfGraph, "1", "10"},
-	parse:    replicasLevel, plain: &plainNumber{max: graph.MaxReplicas, word: ReplicasOfGraph},
-}).labelled(says("%s pods a service", ReplicasOfGraph, "pods of the graph", "1", "1 pod a service")).
-	phrased(says("with %s pods of each service", ReplicasOfGraph, "with the pods of the graph", "1", "with one pod of each service"))
+	Parse:    replicasLevel, Plain: &study.PlainNumber{Max: graph.MaxReplicas, Word: ReplicasOfGraph},
+}).Labelled(study.Says("%s pods a service", ReplicasOfGraph, "pods of the graph", "1", "1 pod a service")).
+	Phrased(study.Says("with %s pods of each service", ReplicasOfGraph, "with the pods of the graph", "1", "with one pod of each service"))
 
-func replicasLevel(s string) (string, *Error) {
+func replicasLevel(s string) (string, *study.Error) {
 	if s == ReplicasOfGraph {
 		return s, nil
 	}
-	n, c := wholeNumber(s, 1, graph.MaxReplicas)
+	n, c := study.WholeNumber(s, 1, graph.MaxReplicas)
 	if c != nil {
 		if c.Hint == "" {
 			c.Hint = "a number of pods, or " + ReplicasOfGraph
@@ -46,7 +47,7 @@ func replicasLevel(s string) (string, *Error) {
 
 // In is the scenario as it is in a cell, which may have other numbers of pods.
 func (c *Scenario) In(cell record.Cell) *Scenario {
-	n, err := strconv.Atoi(cell[FactorReplicas])
+	n, err := strconv.Atoi(cell[study.FactorReplicas])
 	if err != nil {
 		return c
 	}
@@ -61,7 +62,7 @@ func (c *Scenario) In(cell record.Cell) *Scenario {
 // podFindings are lines along the number of pods.
 func podFindings() []finding.Def {
 	one := func(name, unit, words, doc string) finding.Def {
-		return finding.Def{Name: name, Unit: unit, Words: words, Doc: doc, Probe: ProbeFit, Source: finding.FromFits, Section: finding.SectionOther, Signed: true}
+		return finding.Def{Name: name, Unit: unit, Words: words, Doc: doc, Probe: study.ProbeFit, Source: finding.FromFits, Section: finding.SectionOther, Signed: true}
 	}
 	return []finding.Def{
 		one(FindingPodCPU, finding.UnitMilliCPU, "CPU of all proxies for each pod more", "CPU that all proxies together use per additional pod in the mesh, at the same rate."),

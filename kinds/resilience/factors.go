@@ -1,0 +1,334 @@
+package resilience
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/lazyregexp"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/protocol"
+)
+
+// Factors of resilience that only its trials know.
+const (
+	FactorDrain = "drain"
+	FactorSkip  = "skip"
+)
+
+// HashKeys is how many values the header has that ring_hash hashes: request n
+// of a client carries the value n modulo HashKeys.
+const HashKeys = 1000
+
+// scenarioFactors is the table of the factors of resilience, in the order
+// reports use.
+var scenarioFactors = []study.Factor{
+	resilient(study.Choice(study.FactorMesh, study.ScopeTopology, study.MeshIstio, "The mesh whose sidecars the pods have.", study.Meshes()...).
+		Labelled(study.Says("%s", study.MeshNone, "no mesh"))),
+	graphCarrier(),
+	replicasFactor,
+	sharedRate(),
+	shared(study.DataPlane.Factors(), study.FactorConnections, "Connections each client keeps.", "8"),
+	shared(study.DataPlane.Factors(), study.FactorArrival, study.ArrivalDoc, ""),
+	resilient(study.Choice(study.FactorProtocol, study.ScopeLoad, protocol.HTTP1, "What the clients speak to the first service.", protocol.Names(protocol.Calls)...).
+		Phrased(study.Says("over %s"))),
+	shared(study.DataPlane.Factors(), study.FactorPayload, "", "0B"),
+	meshLever(study.FactorRetries, study.LevelDefault,
+		"Attempts that the mesh makes after one that failed: its own default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3").
+		Labelled(retriesLabel),
+	ofRetries(meshLever(study.FactorRetryOn, study.LevelDefault,
+		"Failures that the mesh retries, as Istio's retryOn names them, separated by commas.", `^(default|[a-z0-9-]+(,[a-z0-9-]+)*)$`, retryOnLevel, "default", "5xx,reset,connect-failure").
+		Labelled(study.Says("retry on %s"))),
+	ofRetries(meshLever(study.FactorPerTryTimeout, study.LevelNone,
+		"Timeout of each of the mesh's attempts, or none.", study.TimeOrNone, timeoutLevel, "none", "250ms").
+		Labelled(study.Says("per-try timeout %s"))),
+	meshLever(study.FactorRequestTimeout, study.LevelNone,
+		"The mesh's timeout for a request with all its attempts, or none.", study.TimeOrNone, timeoutLevel, "none", "1s").
+		Labelled(study.Says("timeout %s")),
+	meshLever(study.FactorOutlierDetection, study.LevelOff,
+		"When a proxy ejects an endpoint: off, or errors (consecutive 5xx), interval, ejection (time) and max (share of endpoints).",
+		`^(off|(errors|interval|ejection|max)=.*)$`, outlierLevel, study.LevelOff, "errors=5 interval=1s ejection=5s max=100%").
+		Labelled(study.Says("outlier detection %s")),
+	meshLever(study.FactorCircuitBreaker, study.LevelOff,
+		"What a proxy lets through to a service at once: off, or connections, pending (requests that wait), requests (active, HTTP/2) and retries.",
+		`^(off|(connections|pending|requests|retries)=.*)$`, breakerLevel, study.LevelOff, "connections=10 pending=5").
+		Labelled(study.Says("circuit breaker %s")),
+	meshed(study.Choice(study.FactorLoadBalancer, study.ScopeMesh, study.LevelDefault, "How a proxy chooses an endpoint; ring_hash hashes the header x-meshtrial-key.",
+		study.LevelDefault, "round_robin", "least_request", "random", "ring_hash").
+		Labelled(study.Says("load balancer %s"))),
+	meshed(study.Choice(study.FactorLocality, study.ScopeMesh, study.LevelDefault,
+		"Whether a proxy asks endpoints of its own zone first (prefer) or those of all zones alike (ignore). default leaves it to the mesh: Istio prefers them wherever outlier_detection is on.",
+		study.LevelDefault, study.LocalityPrefer, study.LocalityIgnore).
+		Labelled(study.Says("%s", study.LevelDefault, "default locality", study.LocalityPrefer, "own zone first", study.LocalityIgnore, "all zones alike"))),
+	meshed(study.Choice(study.FactorMTLS, study.ScopeServer, study.MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar follow.",
+		study.MTLSStrict, study.MTLSPermissive, study.MTLSOff).
+		Labelled(study.Says("mTLS %s"))),
+	resilient(study.Choice(FactorDrain, study.ScopeServer, "true", "Whether workers drain when they are told to end: they serve on for a while, not ready, then finish what is under way. Otherwise they end at once.", "true", "false").
+		Labelled(study.OnOff("drain"))),
+	shared(study.ControlPlane.Factors(), study.FactorDebounceAfter, "", "").
+		IdleWhere(func(cell record.Cell) bool {
+			return cell[study.FactorMesh] == study.MeshNone || cell[study.FactorMesh] == study.MeshLinkerd
+		}),
+	resilient(study.ControlText(FactorSkip, study.ScopeTimeline, study.LevelNone,
+		"Steps of the timeline that do not happen: none, or their names separated by commas. With it variants differ in what happens.",
+		`^(none|[a-z0-9-]+(,[a-z0-9-]+)*)$`, skipLevel, study.LevelNone, "warned").
+		Labelled(skipLabel)),
+}
+
+// resilient is a factor of resilience alone.
+func resilient(f study.Factor) study.Factor { f.Kind = Kind; return f }
+
+// graphCarrier says who carries the requests of services in the mesh.
+func graphCarrier() study.Factor {
+	f := study.Choice(study.FactorSidecars, study.ScopeTopology, study.SidecarsBoth,
+		"Who carries requests in Istio: the sidecars of both ends, ztunnel on their nodes (ambient), or ztunnel by way of one waypoint for all services (waypoint).",
+		study.SidecarsBoth, study.SidecarsAmbient, study.SidecarsWaypoint)
+	f.Kind, f.Implied = "", true
+	return f.IdleWhere(func(cell record.Cell) bool { return cell[study.FactorMesh] != study.MeshIstio })
+}
+
+// meshed is a factor that means nothing without sidecars.
+func meshed(f study.Factor) study.Factor {
+	return resilient(f).IdleWhere(withoutSidecars)
+}
+
+// withoutSidecars says that no pod of a cell has any.
+func withoutSidecars(cell record.Cell) bool {
+	return cell[study.FactorMesh] == study.MeshNone || cell[study.FactorMesh] == study.MeshIstio && study.Ambient(cell)
+}
+
+// meshLever is a setting of the mesh.
+func meshLever(name, def, doc, pattern string, parse func(string) (string, *study.Error), examples ...string) study.Factor {
+	return meshed(study.ControlText(name, study.ScopeMesh, def, doc, pattern, parse, examples...))
+}
+
+// ofRetries is a factor that means nothing where the mesh makes no retries.
+func ofRetries(f study.Factor) study.Factor {
+	return f.IdleWhere(func(cell record.Cell) bool {
+		return withoutSidecars(cell) || cell[study.FactorRetries] == study.LevelOff
+	})
+}
+
+// shared is a factor of another kind's table that studies of resilience have
+// too, with a document and a default of its own unless they are "".
+func shared(table []study.Factor, name, doc, def string) study.Factor {
+	i := slices.IndexFunc(table, func(f study.Factor) bool { return f.Name == name })
+	f := table[i]
+	f.Kind = ""
+	if doc != "" {
+		f.Doc = doc
+	}
+	if def != "" {
+		f.Default = def
+	}
+	return f
+}
+
+// sharedRate is the rate without max: a scenario needs to know how many
+// requests are due.
+func sharedRate() study.Factor {
+	f := shared(study.DataPlane.Factors(), study.FactorRate, "Requests scheduled per second by all clients together (open loop).", "100")
+	f.Examples = []string{"100", "1000"}
+	f.Parse = func(s string) (string, *study.Error) {
+		if s == rate.Word {
+			return "", study.Complain(study.CodeInvalid, "a number of requests per second", "a scenario needs a rate, max has none")
+		}
+		return study.RateLevel(s)
+	}
+	return f
+}
+
+func retriesLabel(level string) string {
+	switch level {
+	case study.LevelDefault:
+		return "default retries"
+	case study.LevelOff:
+		return "no retries"
+	}
+	return study.Counts("retry")(level)
+}
+
+func skipLabel(level string) string {
+	if level == study.LevelNone {
+		return "every step"
+	}
+	return "without " + strings.ReplaceAll(level, ",", ", ")
+}
+
+func retriesLevel(s string) (string, *study.Error) {
+	if s == study.LevelDefault || s == study.LevelOff {
+		return s, nil
+	}
+	n, c := study.WholeNumber(s, 1, 99)
+	if c != nil {
+		c.Hint = "a number of attempts from 1 to 99, off, or default"
+		return "", c
+	}
+	return strconv.FormatInt(n, 10), nil
+}
+
+// skipLevel reads a list of names of steps and puts it in one order.
+func skipLevel(s string) (string, *study.Error) {
+	if s == study.LevelNone {
+		return s, nil
+	}
+	names := strings.Split(s, ",")
+	for i, name := range names {
+		if names[i] = strings.TrimSpace(name); !study.NamePattern.MatchString(names[i]) {
+			return "", study.Complain(study.CodeInvalid, "use names of steps, as warned,sale, or none", "invalid step name %q", study.Clip(name, 40))
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ","), nil
+}
+
+// skipped are the names of the steps that a level of [FactorSkip] leaves out.
+func skipped(level string) []string {
+	if level == study.LevelNone || level == study.NotApplicable || level == "" {
+		return nil
+	}
+	return strings.Split(level, ",")
+}
+
+// TimelineOf is the timeline as it happens in a cell, without the steps that
+// the cell skips.
+func (c *Scenario) TimelineOf(cell record.Cell) fault.Timeline {
+	return c.Timeline.Without(skipped(cell[FactorSkip]))
+}
+
+var reRetryOn = lazyregexp.New(`^[a-z0-9-]+(,[a-z0-9-]+)*$`)
+
+func retryOnLevel(s string) (string, *study.Error) {
+	if !reRetryOn.MatchString(s) || len(s) > 200 {
+		return "", study.Complain(study.CodeInvalid, "as 5xx,reset,connect-failure", "%q names no conditions", study.Clip(s, 40))
+	}
+	return s, nil
+}
+
+func timeoutLevel(s string) (string, *study.Error) {
+	if s == study.LevelNone {
+		return s, nil
+	}
+	d, c := study.ParseDuration(s)
+	switch {
+	case c != nil:
+		return "", c
+	case d < time.Millisecond || d > time.Hour:
+		return "", study.Complain(study.CodeRange, "from 1ms to 1h, or none", "%s is out of range", s)
+	}
+	return study.FormatDuration(d), nil
+}
+
+type setting struct {
+	name  string
+	parse func(string) (string, *study.Error)
+}
+
+func atLeastOne(s string) (string, *study.Error) {
+	n, c := study.WholeNumber(s, 1, 1_000_000)
+	if c != nil {
+		return "", c
+	}
+	return strconv.FormatInt(n, 10), nil
+}
+
+func shareLevel(s string) (string, *study.Error) {
+	r, c := study.ParseRatio(s)
+	if c == nil && (r <= 0 || r > 1) {
+		c = study.Complain(study.CodeRange, "from 1% to 100%", "%s is out of range", s)
+	}
+	if c != nil {
+		return "", c
+	}
+	return r.String(), nil
+}
+
+func outlierLevel(s string) (string, *study.Error) {
+	return settingsLevel(s, "errors=5 interval=1s ejection=5s max=100%",
+		setting{"errors", atLeastOne}, setting{"interval", timeoutLevel}, setting{"ejection", timeoutLevel}, setting{"max", shareLevel})
+}
+
+func breakerLevel(s string) (string, *study.Error) {
+	return settingsLevel(s, "connections=10 pending=5",
+		setting{"connections", atLeastOne}, setting{"pending", atLeastOne}, setting{"requests", atLeastOne}, setting{"retries", atLeastOne})
+}
+
+// settingsLevel reads name=value pairs and puts them in one order.
+func settingsLevel(s, example string, known ...setting) (string, *study.Error) {
+	if s == study.LevelOff {
+		return s, nil
+	}
+	var names []string
+	for _, k := range known {
+		names = append(names, k.name)
+	}
+	values := map[string]string{}
+	for _, part := range strings.Fields(s) {
+		name, value, ok := strings.Cut(part, "=")
+		i := slices.Index(names, name)
+		switch {
+		case !ok:
+			return "", study.Complain(study.CodeInvalid, "as "+example+", or off", "%q is no setting", study.Clip(part, 40))
+		case i < 0:
+			return "", study.Complain(study.CodeUnknown, errs.Suggest(name, names), "unknown setting %q", study.Clip(name, 40))
+		case values[name] != "":
+			return "", study.Complain(study.CodeDuplicate, "", "%s is given twice", name)
+		}
+		value, c := known[i].parse(value)
+		if c == nil && value == study.LevelNone {
+			c = study.Complain(study.CodeInvalid, "leave it out", "%s=none says nothing", name)
+		}
+		if c != nil {
+			c.Msg = name + ": " + c.Msg
+			return "", c
+		}
+		values[name] = value
+	}
+	if len(values) == 0 {
+		return "", study.Complain(study.CodeInvalid, "as "+example+", or off", "no setting is given")
+	}
+	var out []string
+	for _, name := range names {
+		if v := values[name]; v != "" {
+			out = append(out, name+"="+v)
+		}
+	}
+	return strings.Join(out, " "), nil
+}
+
+// Levels is a cell of a study of resilience with its levels as
+// values.
+type Levels struct {
+	Mesh        string
+	Rate        rate.Rate // of all clients together, never max
+	Connections int       // of each client
+	Arrival     string
+	Protocol    string
+	Payload     int64
+	Drain       bool
+	MTLS        string // of the services' sidecars; "" without any
+}
+
+// LevelsOf reads a cell of a study of resilience. It fails only for a cell
+// that did not come from such a plan.
+func LevelsOf(cell record.Cell) (Levels, error) {
+	r := study.ReadCell(scenarioFactors, cell)
+	return Levels{Mesh: r.Text(study.FactorMesh), Rate: r.Rate(study.FactorRate), Connections: r.Int(study.FactorConnections), Arrival: r.Text(study.FactorArrival),
+		Protocol: r.Text(study.FactorProtocol), Payload: int64(r.Number(study.FactorPayload)), Drain: r.Bool(FactorDrain), MTLS: r.Set(study.FactorMTLS)}, r.Err()
+}
+
+// reference is what docs/study.md says of the factors.
+const reference = `
+A study is one of resilience if it has the section ` + "`timeline`" + `. It has these factors and no
+others, and the fields ` + "`workload`, `window` and `interval`" + ` have no place in it.
+[scenarios.md](scenarios.md) says what stands in ` + "`graph` and `timeline`" + `.
+
+Levers mean nothing without a mesh, nor where ztunnel or a waypoint carries the requests; ` + "`meshtrial study plan`" + `
+notes where such a cell is compared with one that has levers. ` + "`retry_on` and `per_try_timeout`" + ` mean
+nothing where ` + "`retries`" + ` is off.
+`

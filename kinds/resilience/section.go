@@ -1,0 +1,323 @@
+// Package resilience is what studies of resilience bring to study files: their section (the
+// graph and the timeline), factors, findings and checks. It knows no lab and no mesh. The
+// packages below it carry trials through, judge, analyse and report them.
+package resilience
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/drive/graph"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/protocol"
+)
+
+// Kind is resilience: requests while things break.
+const Kind study.Kind = record.KindResilience
+
+// Scenario is what makes a study one of resilience: the services, and what
+// happens to them in every trial.
+type Scenario struct {
+	Graph graph.Graph
+	// Generate and Isotope are other ways to say the graph; both are zero once
+	// they are in Graph.
+	Generate *graph.Spec
+	Isotope  string // a file; see [study.Study.WithFiles]
+	// Entry is the service that the clients call, Clients how many load
+	// generators there are, each a pod with a sidecar.
+	Entry   string
+	Clients int
+	// Timeline is what happens in a trial.
+	Timeline fault.Timeline
+	// Expect says which variants are expected to fail an assertion; the others
+	// are expected to pass all of them.
+	Expect map[string]string
+}
+
+// Verdicts that a study can expect.
+const (
+	ExpectPass = "pass"
+	ExpectFail = "fail"
+)
+
+// ScenarioIn is the scenario of a study of resilience, nil for others.
+func Of(s *study.Study) *Scenario {
+	c, _ := s.Section.(*Scenario)
+	return c
+}
+
+// Expected is the verdict that the study expects of a cell.
+func Expected(s *study.Study, cell record.Cell) string {
+	if c := Of(s); c != nil && c.Expect[cell[study.FactorVariant]] == ExpectFail {
+		return ExpectFail
+	}
+	return ExpectPass
+}
+
+// scenarioFields are the fields of a file that a scenario has.
+func scenarioFields(c *Scenario) []study.Placed {
+	return []study.Placed{
+		{After: "control", Field: study.Field{Name: "graph", Doc: "The services of a study of resilience, and who calls whom.", Value: graphValue{c}}},
+		{After: "graph", Field: study.Field{Name: "timeline", Doc: "Makes this a study of resilience, with its own factors: what happens in a trial, and when.", Value: timelineSection(&c.Timeline)}},
+		{After: "timeline", Field: study.Field{Name: "expect", Doc: "Variants that are expected to fail an assertion, as {no-retries: fail}.", Value: expectValue{&c.Expect}}},
+		{In: "load", Field: study.Field{Name: "to", Doc: "The service that the clients call; the one that no other calls if left out.",
+			Value: study.TextValue{To: &c.Entry, Pattern: study.LabelPattern, Noun: "service", Hint: "use the name of a service of the graph"}}},
+		{In: "load", After: "to", Field: study.Field{Name: "clients", Doc: "Load generators, each a pod with a sidecar; they share the rate.", Value: study.IntValue{To: &c.Clients, Low: 1, High: 100}}},
+	}
+}
+
+// graphValue is the section graph.
+type graphValue struct{ s *Scenario }
+
+func (v graphValue) section() study.Object {
+	g := &v.s.Graph
+	return study.Object{Name: "graph", Fields: []study.Field{
+		{Name: "services", Doc: "The services by their names.", Value: servicesValue{&g.Services}},
+		{Name: "generate", Doc: "In place of services: a graph of this size.", Value: study.Optional(&v.s.Generate, generation)},
+		{Name: "isotope", Doc: "In place of services: a file with a service graph of istio/tools' isotope, beside the study.", Value: study.TextValue{To: &v.s.Isotope}},
+	}}
+}
+
+func (v graphValue) Decode(d *study.Decoder, n *study.Node) { v.section().Decode(d, n) }
+
+func (v graphValue) Encode() *study.Node { return v.section().Encode() }
+
+func (v graphValue) Schema() *jsonschema.Schema { return v.section().Schema() }
+
+func generation(g *graph.Spec) study.Object {
+	return study.Object{Name: "generate", Flow: true, Fields: []study.Field{
+		{Name: "services", Required: true, Doc: "How many services.", Value: study.IntValue{To: &g.Services, Low: 1, High: graph.MaxServices}},
+		{Name: "depth", Required: true, Doc: "Services on the longest path, including the entry.", Value: study.IntValue{To: &g.Depth, Low: 1, High: 100}},
+		{Name: "fan_out", Required: true, Doc: "Approximate number of services that each calls.", Value: study.IntValue{To: &g.FanOut, Low: 1, High: graph.MaxCalls}},
+		{Name: "seed", Doc: "Chooses one of the graphs of this size.", Value: study.SeedValue{To: &g.Seed}},
+	}}
+}
+
+// servicesValue is the mapping of names to services.
+type servicesValue struct{ to *[]graph.Service }
+
+func (v servicesValue) Decode(d *study.Decoder, n *study.Node) {
+	if n.Kind != study.Mapping {
+		d.Fail(n.Pos, study.CodeType, "as {bar: {replicas: 2}}", "services maps names to services; this is %s", n.What())
+		return
+	}
+	for i, k := range n.Keys {
+		s := graph.Service{Name: k.Name, Sidecar: true}
+		if n.Values[i].Kind != study.Null {
+			service(&s).Decode(d, n.Values[i])
+		}
+		*v.to = append(*v.to, s)
+	}
+}
+
+func (v servicesValue) Encode() *study.Node {
+	if len(*v.to) == 0 {
+		return nil
+	}
+	out := &study.Node{Kind: study.Mapping}
+	for i := range *v.to {
+		n := service(&(*v.to)[i]).Encode()
+		if n == nil {
+			n = &study.Node{Kind: study.Mapping, Style: study.StyleFlow}
+		}
+		out.Set((*v.to)[i].Name, study.Pos{}, n)
+	}
+	return out
+}
+
+func (v servicesValue) Schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", AdditionalProperties: service(&graph.Service{}).Schema()}
+}
+
+func service(s *graph.Service) study.Object {
+	return study.Object{Name: "a service", Fields: []study.Field{
+		{Name: "replicas", Doc: "Pods; 1 if left out.", Value: study.WholeValue{To: &s.Replicas, Low: 1, High: graph.MaxReplicas}},
+		{Name: "sidecar", Doc: "Whether its pods have a sidecar, where the mesh has any.", Value: study.BoolValue{To: &s.Sidecar}},
+		{Name: "protocol", Doc: "What it serves; http1 if left out.", Value: study.TextValue{To: &s.Protocol, OneOf: protocol.Names(protocol.Calls)}},
+		{Name: "response", Doc: "Response body size.", Value: study.SizeValue{To: &s.ResponseBytes}},
+		{Name: "service_time", Doc: "Service time.", Value: graphTime(&s.ServiceTime)},
+		{Name: "concurrency", Doc: "Concurrent requests per pod; unbounded if left out.", Value: study.WholeValue{To: &s.Concurrency, Low: 1, High: graph.MaxConcurrency}},
+		{Name: "queue", Doc: "Queue length; requests beyond it are refused with 503.", Value: study.WholeValue{To: &s.Queue, Low: 1, High: graph.MaxQueue}},
+		{Name: "cpu", Doc: "CPU time spent on each request.", Value: study.DurationValue{To: &s.CPU, High: graph.MaxTime, OmitZero: true}},
+		{Name: "failures", Doc: "Shares of requests that fail.", Value: study.ListValue[graph.Failure]{To: &s.Failures, Element: failure}},
+		{Name: "calls", Doc: "Services that it calls for each request, before it answers.", Value: study.ListValue[graph.Call]{To: &s.Calls, Element: call}},
+		{Name: "mode", Doc: "Whether calls are sequential or parallel; sequence if left out.", Value: study.TextValue{To: &s.Mode, OneOf: []string{graph.Sequence, graph.Parallel}}},
+	}}
+}
+
+func call(c *graph.Call) study.Value {
+	return study.Object{Name: "a call", Flow: true, Fields: []study.Field{
+		{Name: "to", Required: true, Doc: "The service called.", Value: study.TextValue{To: &c.To, Pattern: study.LabelPattern, Noun: "service", Hint: "use the name of a service of the graph"}},
+		{Name: "request", Doc: "Request body size.", Value: study.SizeValue{To: &c.RequestBytes}},
+		{Name: "timeout", Doc: "Of each attempt; 30s if left out.", Value: study.DurationValue{To: &c.Timeout, High: graph.MaxTimeout, OmitZero: true}},
+		{Name: "retries", Doc: "The caller's own, in addition to the mesh's.", Value: study.WholeValue{To: &c.Retries, Low: 1, High: graph.MaxRetries}},
+		{Name: "probability", Doc: "Share of the requests for which the call is made; 100% if left out.", Value: study.PortionValue{To: &c.Probability}},
+		{Name: "times", Doc: "Requests that it makes; 1 if left out.", Value: study.WholeValue{To: &c.Times, Low: 1, High: graph.MaxTimes}},
+	}}
+}
+
+func failure(f *graph.Failure) study.Value {
+	return study.Object{Name: "a failure", Flow: true, Fields: []study.Field{
+		{Name: "share", Required: true, Doc: "Of all requests.", Value: study.PortionValue{To: &f.Share}},
+		{Name: "how", Doc: "status if left out.", Value: study.TextValue{To: &f.How, OneOf: []string{graph.FailStatus, graph.FailReset, graph.FailHang, graph.FailSlowBody, graph.FailCrash}}},
+		{Name: "status", Doc: "The answer's status (how: status).", Value: study.WholeValue{To: &f.Status, Low: 400, High: 599}},
+	}}
+}
+
+func graphTime(t *graph.ServiceTime) study.Object {
+	return study.TimeObject(&t.Distribution, &t.Mean, &t.Sigma, &t.Values)
+}
+
+// behaviour is what a step changes of a worker.
+func behaviour(b *fault.Behaviour) study.Object {
+	return study.Object{Name: "set", Fields: []study.Field{
+		{Name: "service_time", Doc: "Service time.", Value: study.Optional(&b.ServiceTime, graphTime)},
+		{Name: "response", Doc: "Response body size.", Value: study.OrNone[int64]{To: &b.ResponseBytes, Value: func(n *int64) study.Value { return study.SizeValue{To: n} }}},
+		{Name: "concurrency", Doc: "Requests served at once; 0 for no bound.", Value: study.OrNone[int]{To: &b.Concurrency, Value: func(n *int) study.Value { return study.IntValue{To: n, Low: 0, High: graph.MaxConcurrency} }}},
+		{Name: "queue", Doc: "Requests that wait for that.", Value: study.OrNone[int]{To: &b.Queue, Value: func(n *int) study.Value { return study.IntValue{To: n, Low: 0, High: graph.MaxQueue} }}},
+		{Name: "cpu", Doc: "CPU time spent on each request.", Value: study.OrNone[time.Duration]{To: &b.CPU, Value: func(t *time.Duration) study.Value { return study.DurationValue{To: t, High: graph.MaxTime} }}},
+		{Name: "memory", Doc: "Memory held.", Value: study.OrNone[int64]{To: &b.Memory, Value: func(n *int64) study.Value { return memoryValue{n} }}},
+		{Name: "failures", Doc: "Shares of requests that fail, in place of those before; [] for none.", Value: failuresValue{&b.Failures}},
+		{Name: "ready", Doc: "What the readiness probe is told.", Value: study.OrNone[bool]{To: &b.Ready, Value: func(r *bool) study.Value { return study.BoolValue{To: r} }}},
+	}}
+}
+
+// memoryValue is a number of bytes as Kubernetes writes them.
+type memoryValue struct{ to *int64 }
+
+func (v memoryValue) Decode(d *study.Decoder, n *study.Node) {
+	text, ok := d.Text(n)
+	if !ok {
+		return
+	}
+	b, c := study.ParseBytes(text)
+	switch {
+	case c != nil:
+		d.Complain(n.Pos, c)
+	case b > 64<<30:
+		d.Fail(n.Pos, study.CodeRange, "up to 64GiB is possible", "%s is too much", text)
+	default:
+		*v.to = int64(b)
+	}
+}
+
+func (v memoryValue) Encode() *study.Node { return study.PlainNode(study.Bytes(*v.to).String()) }
+
+func (v memoryValue) Schema() *jsonschema.Schema { return study.SizeValue{}.Schema() }
+
+// failuresValue is a list of failures, where an empty one means something.
+type failuresValue struct{ to *[]graph.Failure }
+
+func (v failuresValue) list() study.ListValue[graph.Failure] {
+	return study.ListValue[graph.Failure]{To: v.to, Element: failure}
+}
+
+func (v failuresValue) Decode(d *study.Decoder, n *study.Node) {
+	if v.list().Decode(d, n); *v.to == nil {
+		*v.to = []graph.Failure{}
+	}
+}
+
+func (v failuresValue) Encode() *study.Node {
+	if *v.to == nil {
+		return nil
+	}
+	if n := v.list().Encode(); n != nil {
+		return n
+	}
+	return &study.Node{Kind: study.Sequence, Style: study.StyleFlow}
+}
+
+func (v failuresValue) Schema() *jsonschema.Schema { return v.list().Schema() }
+
+// expectValue says what a study expects of its variants.
+type expectValue struct{ to *map[string]string }
+
+func (v expectValue) Decode(d *study.Decoder, n *study.Node) {
+	if n.Kind != study.Mapping {
+		d.Fail(n.Pos, study.CodeType, "as {no-retries: fail}", "expect maps variants to %s or %s; this is %s", ExpectPass, ExpectFail, n.What())
+		return
+	}
+	out := map[string]string{}
+	for i, k := range n.Keys {
+		verdict := ""
+		study.TextValue{To: &verdict, OneOf: []string{ExpectPass, ExpectFail}}.Decode(d, n.Values[i])
+		if d.KnowsVariant(k.Name, k.Pos) { // it need not be measured
+			out[k.Name] = verdict
+		}
+	}
+	*v.to = out
+}
+
+func (v expectValue) Encode() *study.Node {
+	if len(*v.to) == 0 {
+		return nil
+	}
+	out := &study.Node{Kind: study.Mapping, Style: study.StyleFlow}
+	for _, name := range slices.Sorted(maps.Keys(*v.to)) {
+		out.Set(name, study.Pos{}, study.PlainNode((*v.to)[name]))
+	}
+	return out
+}
+
+func (v expectValue) Schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", AdditionalProperties: study.TextValue{OneOf: []string{ExpectPass, ExpectFail}}.Schema()}
+}
+
+// What parts of a trial of resilience take, seen on two cores.
+const (
+	deployTime  = 12 * time.Second // pods with sidecars, until all are ready
+	collectTime = 3 * time.Second  // logs of all proxies and workers
+)
+
+func init() { study.AddKind(Kind, spec()) }
+
+func spec() study.Spec {
+	return study.Spec{
+		About: "resilience", Section: "timeline",
+		Example:    study.FactorRetries + ": " + study.LevelOff,
+		Factors:    scenarioFactors,
+		Measures:   []string{study.MeasureLedger, study.MeasureLatency, study.MeasureCPU, study.MeasureMemory},
+		Findings:   scenarioFindings,
+		Uses:       []string{"load", "warmup", "sizing"},
+		Moments:    true,
+		OneVariant: true,
+		Reference:  reference,
+		Sample:     "{timeline: {}}",
+		NewSection: func() any { return &Scenario{Clients: 1} },
+		Fields:     func(section any) []study.Placed { return scenarioFields(section.(*Scenario)) },
+		Begin: func(s *study.Study) {
+			s.Workload, s.Window, s.Interval = study.Workload{}, 0, 0
+			s.Blocks = study.Blocks{Min: 1, Max: 1, Limit: 30 * time.Minute}
+		},
+		Resolve:   resolveScenario,
+		Check:     checkScenario,
+		CheckPlan: checkCarried,
+		Files: func(s *study.Study, read func(name string) ([]byte, error)) error {
+			c := Of(s)
+			if c.Isotope == "" {
+				return nil
+			}
+			var err error
+			c, err = c.withIsotope(read)
+			s.Section = c
+			return err
+		},
+		Trial: func(s *study.Study, _ record.Cell) (shortest, longest time.Duration) {
+			base := deployTime + Of(s).Timeline.Duration + collectTime
+			return base + s.Warmup.Min, base + s.Warmup.Max
+		},
+		Notes: uneven,
+		Nodes: func(p *study.Plan) int {
+			if Drains(p) {
+				return 2
+			}
+			return 1
+		},
+	}
+}

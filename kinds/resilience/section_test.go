@@ -1,0 +1,120 @@
+package resilience
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+const (
+	head      = "name: small\nquestion: q\n"
+	named     = "graph: {services: {a: {replicas: 1, calls: [{to: b}]}, b: {replicas: 2}}}\n"
+	quiet     = "timeline: {duration: 5s}\n"
+	eventful  = "timeline:\n  duration: 10s\n  steps:\n  - {name: gone, at: 1s, remove: {service: b}}\n  - {name: sale, at: 5s, for: 2s, load: {rate: 20, announced: 2s, service: b, replicas: 4}}\n"
+	bothWays  = "factors: {sidecars: [both, ambient]}\nbaseline: {sidecars: both}\n"
+	fromEntry = "load: {to: a}\n"
+)
+
+func parse(t *testing.T, text string) *study.Study {
+	t.Helper()
+	s, err := study.Parse([]byte(head+text), "small.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestTimelineOf(t *testing.T) {
+	c := Of(parse(t, named+fromEntry+eventful))
+	for level, want := range map[string][]string{
+		"none": {"gone", "sale announced"}, "gone": {"sale announced"}, "sale-announced": {"gone", "sale"}, "gone,sale": nil,
+	} {
+		timeline := c.TimelineOf(record.Cell{FactorSkip: level})
+		var got []string
+		for _, step := range timeline.Steps {
+			if l, ok := step.Action.(*fault.Load); ok && l.Announced > 0 {
+				step.Name += " announced"
+			}
+			got = append(got, step.Name)
+		}
+		if !slices.Equal(got, want) || timeline.Duration != c.Timeline.Duration {
+			t.Errorf("skip %s: %q, want %q", level, got, want)
+		}
+	}
+	if c.Timeline.Steps[1].Action.(*fault.Load).Announced == 0 {
+		t.Error("the study itself has changed")
+	}
+	f, _ := Kind.Factor(FactorSkip)
+	if got, err := f.Canonical("sale, gone,sale"); err != nil || got != "gone,sale" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := f.Canonical("Sale!"); err == nil {
+		t.Error("a name that no step can have is accepted")
+	}
+}
+
+func TestExpected(t *testing.T) {
+	s := parse(t, named+fromEntry+eventful+"variants: {all: {}, less: {skip: gone}}\nexpect: {less: fail}\n")
+	for variant, want := range map[string]string{"all": ExpectPass, "less": ExpectFail} {
+		if got := Expected(s, record.Cell{study.FactorVariant: variant}); got != want {
+			t.Errorf("%s is expected to %s, want %s", variant, got, want)
+		}
+	}
+}
+
+// Services have sidecars unless the study says otherwise, wherever their graph comes from.
+func TestGraphsHaveSidecars(t *testing.T) {
+	for name, text := range map[string]string{
+		"named":     named + fromEntry,
+		"generated": "graph: {generate: {services: 3, depth: 2, fan_out: 2}}\n",
+		"isotope":   "graph: {isotope: graph.yaml}\n" + fromEntry,
+	} {
+		s, err := parse(t, text+quiet+bothWays).WithFiles(func(string) ([]byte, error) {
+			return []byte("services:\n- name: a\n  isEntrypoint: true\n  script: [{call: b}]\n- name: b\n"), nil
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, one := range Of(s).Graph.Services {
+			if !one.Sidecar {
+				t.Errorf("%s: service %s has no sidecar", name, one.Name)
+			}
+		}
+		if len(Of(s).Graph.Services) < 2 {
+			t.Errorf("%s: %d services", name, len(Of(s).Graph.Services))
+		}
+	}
+}
+
+// Along the number of pods what each adds is told, of a mesh without requests. A cell's
+// services have as many as it says.
+func TestSizingAlongPods(t *testing.T) {
+	s := parse(t, named+fromEntry+quiet+strings.Replace(bothWays, "ambient]", "ambient], replicas: [graph, 1, 5]", 1)+"sizing: {pods: 100, rps: 0}\n")
+	if along := s.SizedAlong(); along != study.FactorReplicas {
+		t.Fatalf("sized along %s", along)
+	}
+	plan, err := study.NewPlan(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, seen := Of(s).Graph.Pods(), map[int]bool{}
+	for _, cell := range plan.Cells {
+		pods := Of(s).In(cell).Graph.Pods()
+		want := map[string]int{ReplicasOfGraph: own, "1": len(Of(s).Graph.Services), "5": 5 * len(Of(s).Graph.Services)}[cell[study.FactorReplicas]]
+		if seen[pods] = true; pods != want || Of(s).Graph.Pods() != own {
+			t.Errorf("%v has %d pods, want %d", cell, pods, want)
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("%v", seen)
+	}
+	s = parse(t, named+fromEntry+quiet+bothWays)
+	if s.SizedAlong() != study.FactorRate || s.Settings[study.FactorReplicas] != "" {
+		t.Errorf("sized along %s", s.SizedAlong())
+	}
+}

@@ -1,0 +1,243 @@
+package resilience
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/invopop/jsonschema"
+
+	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// timelineSection is the section timeline: what happens in a trial.
+func timelineSection(t *fault.Timeline) study.Object {
+	return study.Object{Name: "timeline", Fields: []study.Field{
+		{Name: "duration", Required: true, Doc: "How long a trial lasts, from the first request.",
+			Value: study.DurationValue{To: &t.Duration, Low: time.Second, High: time.Hour}},
+		{Name: "steps", Doc: "What happens, each at its time. Windows lie between them and are called by their names.",
+			Value: study.ListValue[fault.Step]{To: &t.Steps, Element: stepValue}},
+	}}
+}
+
+func stepValue(s *fault.Step) study.Value {
+	o := study.Object{Name: "a step", Fields: []study.Field{
+		{Name: "name", Required: true, Doc: "Short name, also of the window that begins with the step.", Value: study.TextValue{To: &s.Name, Pattern: study.NamePattern, Noun: "name", Hint: study.NameHint + ", as first-server-gone"}},
+		{Name: "at", Doc: "When it begins, after the first request; with when, the earliest.", Value: study.DurationValue{To: &s.At, High: time.Hour, OmitZero: true}},
+		{Name: "when", Doc: "CEL condition on what the clients saw in the last second: error_share, rate, latency_p99 (ms). The step begins when it first holds.", Value: study.TextValue{To: &s.When}},
+		{Name: "every", Doc: "How far apart its turns are, if it repeats.", Value: study.DurationValue{To: &s.Every, High: time.Hour, OmitZero: true}},
+		{Name: "times", Doc: "How many turns it has.", Value: study.WholeValue{To: &s.Times, Low: 1, High: fault.MaxOccurrences}},
+		{Name: "for", Doc: "How long until it is undone; the trial's end if left out.", Value: study.DurationValue{To: &s.For, High: time.Hour, OmitZero: true}},
+	}}
+	for _, kind := range fault.Kinds() {
+		o.Fields = append(o.Fields, study.Field{Name: kind.Name, Doc: kind.Doc, Value: actionValue{to: &s.Action, kind: kind}})
+	}
+	return oneAction{o, s}
+}
+
+// oneAction is a step's mapping, which says one thing to do.
+type oneAction struct {
+	fields study.Object
+	step   *fault.Step
+}
+
+func (v oneAction) Decode(d *study.Decoder, n *study.Node) {
+	v.fields.Decode(d, n)
+	said := 0
+	for _, k := range n.Keys {
+		if slices.Contains(fault.KindNames(), k.Name) {
+			said++
+		}
+	}
+	if said > 1 {
+		p := fault.OneAction(v.step.Name)
+		d.Fail(n.Pos, study.CodeConflict, p.Hint, "%s", p.Text)
+	}
+}
+
+func (v oneAction) Encode() *study.Node { return v.fields.Encode() }
+
+func (v oneAction) Schema() *jsonschema.Schema { return v.fields.Schema() }
+
+// actionValue is what a step does, if it is of a kind.
+type actionValue struct {
+	to   *fault.Action
+	kind fault.Kind
+}
+
+func (v actionValue) object(a fault.Action) study.Object {
+	return study.Object{Name: v.kind.Name, Flow: !v.kind.Long, Fields: actionFields(a.Fields())}
+}
+
+func (v actionValue) Decode(d *study.Decoder, n *study.Node) {
+	*v.to = v.kind.New()
+	v.object(*v.to).Decode(d, n)
+}
+
+func (v actionValue) Encode() *study.Node {
+	if *v.to == nil || (*v.to).Kind() != v.kind.Name {
+		return nil
+	}
+	if n := v.object(*v.to).Encode(); n != nil {
+		return n
+	}
+	return &study.Node{Kind: study.Mapping, Style: study.StyleFlow}
+}
+
+func (v actionValue) Schema() *jsonschema.Schema { return v.object(v.kind.New()).Schema() }
+
+// actionFields reads, writes and describes what package fault says of an
+// action.
+func actionFields(all []fault.Field) []study.Field {
+	out := make([]study.Field, len(all))
+	for i, f := range all {
+		out[i] = study.Field{Name: f.Name, Doc: f.Doc, Required: f.Required, Value: actionField(f.Value)}
+	}
+	return out
+}
+
+func actionField(v fault.Value) study.Value {
+	switch v := v.(type) {
+	case fault.Text:
+		return study.TextValue{To: v.To, OneOf: v.OneOf}
+	case fault.Version:
+		return study.TextValue{To: v.To, Pattern: study.VersionPattern, Noun: "version", Hint: "use a full version, as 1.39.0"}
+	case fault.Namespace:
+		return study.TextValue{To: v.To, Pattern: study.LabelPattern, Noun: "namespace", Hint: study.NamespaceHint}
+	case fault.Service:
+		hint := "use the name of a service of the graph"
+		if v.Clients {
+			hint += ", or " + fault.LoadService
+		}
+		return study.TextValue{To: v.To, Pattern: study.LabelPattern, Noun: "service", Hint: hint}
+	case fault.Count:
+		return study.WholeValue{To: v.To, Low: 1, High: v.Most}
+	case fault.Flag:
+		return study.FlagValue{To: v.To}
+	case fault.Share:
+		return study.PortionValue{To: v.To}
+	case fault.Number:
+		return study.FloatValue{To: v.To, High: v.Most}
+	case fault.Time:
+		return study.DurationValue{To: v.To, High: v.Most, OmitZero: true}
+	case fault.Bits:
+		return bitsValue{v.To}
+	case fault.Manifests:
+		return manifestsValue{v.To}
+	case fault.Objects:
+		return study.ListValue[fault.ObjectRef]{To: v.To, Element: func(r *fault.ObjectRef) study.Value {
+			return study.Object{Name: "an object", Flow: true, Fields: actionFields(r.Fields())}
+		}}
+	case fault.Behaviours:
+		return behaviour(v.To)
+	}
+	panic(fmt.Sprintf("study: no field can be a %T", v)) // a type of package fault that is not above
+}
+
+// bitsValue is a number of bits per second with its unit; 0 left out.
+type bitsValue struct{ to *int64 }
+
+var bitUnits = []struct {
+	name string
+	one  float64
+}{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
+
+func (v bitsValue) Decode(d *study.Decoder, n *study.Node) {
+	text, ok := d.Text(n)
+	if !ok {
+		return
+	}
+	const hint = "as 1mbit or 500kbit"
+	m := study.UnitPattern.FindStringSubmatch(text)
+	if m == nil {
+		d.Fail(n.Pos, study.CodeInvalid, hint, "%q is no rate", study.Clip(text, 40))
+		return
+	}
+	value, c := study.Number(m[1])
+	if c != nil {
+		d.Complain(n.Pos, c)
+		return
+	}
+	for _, u := range bitUnits {
+		if u.name == m[2] && value*u.one >= 8000 && value*u.one <= 1e12 {
+			*v.to = int64(value * u.one)
+			return
+		}
+	}
+	d.Fail(n.Pos, study.CodeInvalid, hint+", from 8kbit to 1000gbit", "%q is no rate", study.Clip(text, 40))
+}
+
+func (v bitsValue) Encode() *study.Node {
+	for _, u := range bitUnits {
+		if one := int64(u.one); *v.to > 0 && *v.to%one == 0 {
+			return study.PlainNode(fmt.Sprint(*v.to/one) + u.name)
+		}
+	}
+	return nil
+}
+
+func (v bitsValue) Schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)?(bit|kbit|mbit|gbit)$`, Examples: []any{"1mbit"}}
+}
+
+// manifestsValue is text that holds objects of the Kubernetes API.
+type manifestsValue struct{ to *[]map[string]any }
+
+func (v manifestsValue) Decode(d *study.Decoder, n *study.Node) {
+	text, ok := d.Text(n)
+	if !ok {
+		return
+	}
+	const hint = "manifests as kubectl apply takes them, after apply: |"
+	decoder := yaml.NewDecoder(strings.NewReader(text), yaml.UseJSONUnmarshaler())
+	for {
+		var one map[string]any
+		err := decoder.Decode(&one)
+		if err != nil && err.Error() == "EOF" {
+			break
+		}
+		if err != nil {
+			d.Fail(n.Pos, study.CodeConflict, hint, "no manifest: %s", firstLine(err.Error()))
+			return
+		}
+		if one == nil {
+			continue
+		}
+		meta, _ := one["metadata"].(map[string]any)
+		name, _ := meta["name"].(string)
+		kind, _ := one["kind"].(string)
+		if version, _ := one["apiVersion"].(string); version == "" || kind == "" || name == "" {
+			d.Fail(n.Pos, study.CodeMissing, hint, "manifest %d lacks apiVersion, kind or metadata.name", len(*v.to)+1)
+			return
+		}
+		*v.to = append(*v.to, one)
+	}
+	if len(*v.to) == 0 {
+		d.Fail(n.Pos, study.CodeInvalid, hint, "there is no manifest")
+	}
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+func (v manifestsValue) Encode() *study.Node {
+	if len(*v.to) == 0 {
+		return nil
+	}
+	var parts []string
+	for _, one := range *v.to {
+		text, err := yaml.Marshal(one)
+		if err != nil { // it came from YAML
+			panic(err)
+		}
+		parts = append(parts, strings.TrimSpace(string(text)))
+	}
+	return study.TextNode(strings.Join(parts, "\n---\n"))
+}
+
+func (v manifestsValue) Schema() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
