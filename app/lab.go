@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -13,12 +12,11 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
-	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/doctor"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/lab/rights"
-	"github.com/meshtrial/meshtrial/mesh/istio"
-	"github.com/meshtrial/meshtrial/mesh/linkerd"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/meshes"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -59,14 +57,14 @@ func (o *RunOptions) openLab(ctx context.Context, plan *study.Plan) (lab.Lab, er
 	if !errors.Is(err, local.ErrNotRunning) {
 		return nil, err
 	}
-	options := local.Options{EnvoyVersions: envoyVersions(plan), DownOnClose: !o.KeepLab}
+	options := local.Options{DownOnClose: !o.KeepLab}
 	options.Nodes, options.Zones = o.startedNodes(plan)
-	meshes := LabMeshes{Names: rights.Meshes(plan), Linkerd: o.Linkerd, Ambient: planAmbient(plan),
-		Ztunnel: o.Ztunnel, GatewayAPI: plan.GatewayAPI()}
-	if err := meshes.Resolve(false); err != nil {
+	names := rights.Meshes(plan)
+	settings, err := planChoices(plan, names, o.Meshes)
+	if err != nil {
 		return nil, err
 	}
-	started, err := StartLab(ctx, o.Progress, options, meshes)
+	started, err := StartLab(ctx, o.Progress, options, names, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -90,10 +88,17 @@ func (o *RunOptions) rights(plan *study.Plan) []rights.Feature {
 
 // planRights are the rights that a plan needs with a source of CPU and memory.
 func planRights(plan *study.Plan, observe string) []rights.Feature {
+	of := rights.Of
 	if observe == record.ObservedKubelet {
-		return rights.OfKubelets(plan)
+		of = rights.OfKubelets
 	}
-	return rights.Of(plan)
+	features := of(plan)
+	for _, name := range rights.Meshes(plan) {
+		if kit := meshes.Named(name); kit.Rights != nil {
+			features = rights.Join(features, kit.Rights(plan))
+		}
+	}
+	return features
 }
 
 // sameBuild refuses a lab whose pods are of another build of this program.
@@ -143,85 +148,31 @@ func closeLab(l lab.Lab, p Progress) error {
 	return l.Close()
 }
 
-// Variables of the environment that say where Linkerd and ztunnel come from, unless a flag does.
-const (
-	LinkerdVariable = "MESHTRIAL_LINKERD"
-	ZtunnelVariable = "MESHTRIAL_ZTUNNEL"
-)
-
-// LabMeshes are the meshes of a local lab, and how they are installed.
-type LabMeshes struct {
-	Names      []string // study.MeshIstio, study.MeshLinkerd; none of them: a plain Kubernetes
-	IstioSet   []string // settings of istioctl install --set
-	Linkerd    string   // a folder or a release
-	LinkerdSet []string // settings of helm install --set
-	Ambient    bool     // Istio has its ambient mode too
-	Ztunnel    string   // a folder; "" with Istio's official images
-	GatewayAPI bool     // the Gateway API's definitions are there too
-}
-
-// Resolve finds where ztunnel and Linkerd come from if no option says so. Istio's official
-// images have a ztunnel of their own.
-func (m *LabMeshes) Resolve(official bool) error {
-	if m.Ambient && m.Ztunnel == "" && !official {
-		m.Ztunnel = os.Getenv(ZtunnelVariable) // the lab refuses ""
-	}
-	if !slices.Contains(m.Names, study.MeshLinkerd) || m.Linkerd != "" {
-		return nil
-	}
-	if m.Linkerd = os.Getenv(LinkerdVariable); m.Linkerd != "" {
-		return nil
-	}
-	return errs.WithHint(errs.Usage("Linkerd is not built here, and nothing says where it comes from"),
-		"--linkerd DIR names a folder with its programs and charts, --linkerd edge a release to pull; %s in the environment does the same", LinkerdVariable)
-}
-
-// StartLab starts a local lab. Its meshes are installed while the node still starts.
-func StartLab(ctx context.Context, p Progress, o local.Options, meshes LabMeshes) (*local.Lab, error) {
+// StartLab starts a local lab. The named meshes are installed while the node still starts;
+// settings are resolved.
+func StartLab(ctx context.Context, p Progress, o local.Options, names []string, settings mesh.Choices) (*local.Lab, error) {
 	defer p.Clear()
 	o.Progress = func(what string) { p.Say("lab: %s", what) }
 	o.BuildProgress = p.Component
-	if slices.Contains(meshes.Names, study.MeshLinkerd) {
-		o.Linkerd = &components.LinkerdOptions{Source: meshes.Linkerd, Set: meshes.LinkerdSet}
+	var err error
+	if o.Supplies, err = Supplies(ctx, names, settings); err != nil {
+		return nil, err
 	}
-	o.Ambient, o.Ztunnel = meshes.Ambient, meshes.Ztunnel
-	if len(meshes.Names) > 0 {
-		o.OnAPI = func(ctx context.Context, l *local.Lab) error {
-			installs, ctx := errgroup.WithContext(ctx)
-			for _, name := range meshes.Names {
-				installs.Go(func() error {
-					installation, err := meshes.installation(ctx, l, o, name)
-					if err != nil {
-						return err
-					}
-					return installation.Apply(ctx, l.RESTConfig())
-				})
+	o.OnAPI = func(ctx context.Context, l *local.Lab) error {
+		installs, ctx := errgroup.WithContext(ctx)
+		for _, supply := range o.Supplies {
+			if supply.Install == nil {
+				continue
 			}
-			return installs.Wait()
+			installs.Go(func() error {
+				installation, err := supply.Install(ctx, l.Builder())
+				if err != nil {
+					return err
+				}
+				return installation.Apply(ctx, l.RESTConfig())
+			})
 		}
+		return installs.Wait()
 	}
 	return local.Up(ctx, o)
-}
-
-// installation is what a mesh's charts come to in a local lab.
-func (m *LabMeshes) installation(ctx context.Context, l *local.Lab, o local.Options,
-	name string) (lab.Installation, error) {
-	switch name {
-	case study.MeshIstio:
-		set := append(istio.ManifestSettings(), m.IstioSet...)
-		how := components.ManifestOptions{Set: set, Official: o.Official, Hub: o.Hub, Tag: o.Tag,
-			GatewayAPI: m.GatewayAPI}
-		if m.Ambient {
-			how.Ambient = &components.AmbientManifests{Ztunnel: l.Images().Ztunnel, CNIBinDir: local.CNIBinDir,
-				CNIConfDir: local.CNIConfDir}
-		}
-		manifests, err := l.Builder().Manifests(ctx, how)
-		if err != nil {
-			return lab.Installation{}, err
-		}
-		return istio.Installation(manifests)
-	case study.MeshLinkerd:
-		return linkerd.Installation(l.Linkerd())
-	}
-	return lab.Installation{}, fmt.Errorf("no way to install the mesh %s", name)
 }

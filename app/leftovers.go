@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/mesh/meshes"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -42,13 +42,19 @@ func removeLeftovers(ctx context.Context, p Progress, where lab.Lab) error {
 	for _, namespace := range still {
 		p.Note("warning: pods of an earlier run in namespace %s do not end; they are measured too\n  what holds them: kubectl -n %s get pods", namespace, namespace)
 	}
-	if err != nil || where.Kind() != lab.KindLocal { // in a cluster no run makes an istiod
+	if err != nil || where.Kind() != lab.KindLocal { // in a cluster no run makes a control plane
 		return err
 	}
-	if err := istio.AwaitOthers(ctx, kube, site.RunLabel, func() { p.Say("waiting for an earlier run's istiod to end") }); err != nil {
-		return err
+	for _, kit := range meshes.Kits {
+		if kit.AwaitDead == nil {
+			continue
+		}
+		wait := func() { p.Say("waiting for an earlier run's control plane of %s to end", kit.Name) }
+		if err := kit.AwaitDead(ctx, where.RESTConfig(), kube, site.RunLabel, wait); err != nil {
+			return err
+		}
 	}
-	return istio.SweepElections(ctx, where.RESTConfig(), kube)
+	return nil
 }
 
 // removeNamespaces removes what dead runs made, or only the one of that name, and returns

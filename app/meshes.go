@@ -1,133 +1,123 @@
 package app
 
 import (
+	"context"
+	"maps"
 	"slices"
 
-	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/mesh/istio"
-	"github.com/meshtrial/meshtrial/mesh/linkerd"
-	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/mesh/meshes"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// adapters make the adapter of each mesh, by its name.
-var adapters = map[string]func(lab.Images) mesh.Mesh{
-	study.MeshNone:    func(lab.Images) mesh.Mesh { return none.Mesh{} },
-	study.MeshIstio:   func(images lab.Images) mesh.Mesh { return &istio.Mesh{ProxyImage: images.ProxyFor} },
-	study.MeshLinkerd: func(lab.Images) mesh.Mesh { return &linkerd.Mesh{} },
-}
-
 // Mesh makes the adapter of the mesh of that name.
-func Mesh(name string, images lab.Images) mesh.Mesh { return adapters[name](images) }
+func Mesh(name string, images lab.Images) mesh.Mesh { return meshes.New(name, images) }
 
-// cellMeshes makes the adapters of the meshes that a plan's cells name.
-func cellMeshes(plan *study.Plan, images lab.Images) map[string]mesh.Mesh {
-	out := map[string]mesh.Mesh{}
+// planMeshes makes the adapters of a plan: the study's own, and those that its cells name.
+func planMeshes(plan *study.Plan, images lab.Images) (own mesh.Mesh, cells map[string]mesh.Mesh) {
+	own, cells = Mesh(plan.Study.Mesh, images), map[string]mesh.Mesh{}
 	for _, cell := range plan.Cells {
-		if name := cell[study.FactorMesh]; name != "" && out[name] == nil {
-			out[name] = Mesh(name, images)
+		switch name := cell[study.FactorMesh]; {
+		case name == "" || cells[name] != nil:
+		case name == own.Name():
+			cells[name] = own
+		default:
+			cells[name] = Mesh(name, images)
 		}
 	}
-	return out
+	return own, cells
 }
 
-// planAmbient says whether a cell of a plan has its requests carried by ztunnel.
-func planAmbient(plan *study.Plan) bool { return slices.ContainsFunc(plan.Cells, study.Ambient) }
-
-// planLinkerd says whether a cell of a plan is of Linkerd.
-func planLinkerd(plan *study.Plan) bool {
-	return slices.Contains(rights.Meshes(plan), study.MeshLinkerd)
-}
-
-// envoyVersions are the versions of Envoy that a plan names.
-func envoyVersions(plan *study.Plan) []string {
-	var versions []string
-	for _, cell := range plan.Cells {
-		if v := cell[study.FactorEnvoy]; v != "" && v != study.EnvoyDefault && v != study.NotApplicable {
-			versions = append(versions, v)
+// adapter finds, among the adapters of a plan's meshes, one that implements T.
+func adapter[T any](plan *study.Plan, own mesh.Mesh, cells map[string]mesh.Mesh) (found T, ok bool) {
+	for _, name := range rights.Meshes(plan) {
+		m := cells[name]
+		if m == nil {
+			m = own
+		}
+		if found, ok = m.(T); ok {
+			return found, true
 		}
 	}
-	if plan.Study.Kind == resilience.Kind {
-		for _, step := range resilience.Of(plan.Study).Timeline.Steps {
-			if r, ok := step.Action.(*fault.Restart); ok && r.Proxy != "" {
-				versions = append(versions, r.Proxy)
-			}
-		}
-	}
-	slices.Sort(versions)
-	return slices.Compact(versions)
+	return found, false
 }
 
-// fitsMeshes refuses --ztunnel and --linkerd where they have no effect: no cell has such a
-// mesh, or the running lab has another than they name. ztunnelImage is the image that a lab
-// has of the ztunnel in a folder.
-func (o *RunOptions) fitsMeshes(plan *study.Plan, ztunnelImage func(dir string) (string, error)) error {
-	var has lab.Images
+// fitsMeshes refuses settings of meshes where they have no effect: no cell has such a
+// mesh, or the running lab has something else.
+func (o *RunOptions) fitsMeshes(ctx context.Context, plan *study.Plan) error {
 	running, err := local.Open("")
-	if err == nil {
-		has = running.Images()
-	}
-	if o.Ztunnel != "" {
-		if !planAmbient(plan) {
-			return errs.WithHint(errs.Usage("--ztunnel is for cells whose requests ztunnel carries, and the study has none"), "%s", ambientHint(plan.Study.Kind))
+	for _, kit := range meshes.Kits {
+		if kit.Fits == nil {
+			continue
 		}
-		switch image, err := ztunnelImage(o.Ztunnel); {
-		case err != nil:
+		var has map[string]string
+		if err == nil {
+			has = map[string]string{}
+			maps.Copy(has, running.Images().Meshes[kit.Name])
+		}
+		if err := kit.Fits(ctx, plan, o.Meshes[kit.Name], has); err != nil {
 			return err
-		case running != nil && image != has.Ztunnel:
-			return otherThan("ztunnel", has.Ztunnel, "--ztunnel "+o.Ztunnel)
-		}
-	}
-	if o.Linkerd != "" {
-		if !planLinkerd(plan) {
-			return errs.WithHint(errs.Usage("--linkerd is for cells of Linkerd, and the study has none"), "%s", linkerdHint(plan.Study.Kind))
-		}
-		switch same, err := components.LinkerdIs(has.LinkerdVersion, o.Linkerd); {
-		case err != nil:
-			return err
-		case running != nil && !same:
-			return otherThan("Linkerd", has.LinkerdVersion, "--linkerd "+o.Linkerd)
 		}
 	}
 	return nil
 }
 
-// ambientHint says what to do about --ztunnel with a study of no ambient mesh.
-func ambientHint(kind study.Kind) string {
-	switch kind {
-	case study.DataPlane:
-		return "leave it out, or --set sidecars=[none,both,ambient]"
-	case resilience.Kind:
-		return "leave it out, or --set sidecars=[both,ambient]"
+// planChoices are the settings of the meshes of a lab that is started for a plan.
+func planChoices(plan *study.Plan, names []string, given mesh.Choices) (mesh.Choices, error) {
+	out := mesh.Choices{}
+	for _, kit := range meshes.Kits {
+		s := given[kit.Name]
+		if kit.Needs != nil {
+			s = kit.Needs(plan, s)
+		}
+		out[kit.Name] = s
 	}
-	return "leave it out"
+	return ResolveMeshes(mesh.Run, names, out)
 }
 
-// linkerdHint says what to do about --linkerd with a study without Linkerd, which carries
-// requests by sidecars alone.
-func linkerdHint(kind study.Kind) string {
-	switch kind {
-	case study.DataPlane:
-		return "leave it out, or --set mesh=linkerd --set sidecars=[none,both]"
-	case resilience.Kind:
-		return "leave it out, or --set mesh=[none,istio,linkerd]"
+// ResolveMeshes completes the settings of a command that installs the named meshes, and
+// refuses those that contradict each other.
+func ResolveMeshes(c mesh.Command, names []string, given mesh.Choices) (mesh.Choices, error) {
+	out := mesh.Choices{}
+	for _, kit := range meshes.Kits {
+		s := given[kit.Name]
+		if kit.Resolve != nil {
+			var err error
+			if s, err = kit.Resolve(c, slices.Contains(names, kit.Name), s); err != nil {
+				return nil, err
+			}
+		}
+		out[kit.Name] = s
 	}
-	return "leave it out"
+	return out, nil
 }
 
-// otherThan says that the lab that runs has something else than a flag names; has is "" if it
-// has nothing of the kind.
-func otherThan(what, has, flag string) error {
-	const anew = "`meshtrial lab down`, and the run starts a lab that has it"
-	if has == "" {
-		return errs.WithHint(errs.Usage("the running lab has no %s, and %s adds none to it", what, flag), anew)
+// Supplies are what meshes give a lab in which the named ones are installed.
+func Supplies(ctx context.Context, names []string, settings mesh.Choices) ([]lab.Supply, error) {
+	var out []lab.Supply
+	for _, kit := range meshes.Kits {
+		if kit.Supply == nil {
+			continue
+		}
+		supply, err := kit.Supply(ctx, settings[kit.Name], slices.Contains(names, kit.Name))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, supply)
 	}
-	return errs.WithHint(errs.Usage("the running lab has %s %s, not that of %s", what, has, flag), "leave the flag out, to measure the lab's; or "+anew)
+	return out, nil
+}
+
+// noSettings refuses settings of meshes where they mean nothing.
+func noSettings(given mesh.Choices, why string) error {
+	for _, s := range given {
+		for _, name := range slices.Sorted(maps.Keys(s)) {
+			return errs.WithHint(errs.Usage("--%s is for a lab that a run starts on this machine, %s", name, why), "leave it out")
+		}
+	}
+	return nil
 }

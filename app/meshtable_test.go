@@ -23,6 +23,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/rest"
 
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/resilience/trial"
@@ -185,11 +186,21 @@ func (m theirs) answers(t *testing.T, plans map[string]*study.Plan) map[string]s
 		if !slices.Contains(rights.Meshes(plan), study.MeshIstio) {
 			continue
 		}
-		if _, _, err := fitsIstio(t.Context(), kube, objects, m.asked, plan); err != nil {
+		if err := fitsIstio(t, &istio.Mesh{}, kube, objects, m.asked, plan); err != nil {
 			out[name] = strings.TrimPrefix(err.Error(), "istio: ")
 		}
 	}
 	return out
+}
+
+// fitsIstio has an adapter use the Istio of a revision, if that can carry a plan.
+func fitsIstio(t *testing.T, m *istio.Mesh, kube kubernetes.Interface, objects dynamic.Interface, revision string, plan *study.Plan) error {
+	t.Helper()
+	asked, err := kinds.Asks(plan, study.MeshIstio)
+	if err == nil {
+		_, _, err = m.Choose(t.Context(), kube, objects, revision, asked)
+	}
+	return err
 }
 
 // row is what the table says of the mesh: which studies run, and why others do not.

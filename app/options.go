@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/study"
@@ -34,14 +35,14 @@ type RunOptions struct {
 	Lab string `json:"lab"`
 	// Wait is how long to wait for another run that is at work in the cluster.
 	Wait time.Duration `json:"wait,omitempty"`
-	// Revision is that of the Istio to use; "" if there is only one.
+	// Revision is that of the mesh's control plane to use; "" if there is only one.
 	Revision string `json:"revision,omitempty"`
 
 	// Of a lab on this machine. Nodes is 0 for as many as the study needs.
-	KeepLab          bool     `json:"-"`
-	Nodes            int      `json:"-"`
-	Zones            []string `json:"-"`
-	Linkerd, Ztunnel string   `json:"-"` // where they come from
+	KeepLab bool         `json:"-"`
+	Nodes   int          `json:"-"`
+	Zones   []string     `json:"-"`
+	Meshes  mesh.Choices `json:"-"` // flags of the meshes of a lab that is started
 
 	// Of a user's cluster.
 	Kubeconfig, Context string `json:"-"`

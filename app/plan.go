@@ -8,6 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/meshes"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -55,19 +57,12 @@ func fitsNodes(p *study.Plan, nodes int) error {
 	return nil
 }
 
-// PlanNeed is a mesh or CRDs that a plan needs and that not every lab or cluster has.
-type PlanNeed struct{ Name, Words string }
-
-// PlanNeeds are those of a plan.
-func PlanNeeds(p *study.Plan) (out []PlanNeed) {
-	if planAmbient(p) {
-		out = append(out, PlanNeed{"ambient", "an ambient mesh: --ztunnel DIR in a lab on this machine"})
-	}
-	if planLinkerd(p) {
-		out = append(out, PlanNeed{"linkerd", "Linkerd: --linkerd DIR in a lab on this machine"})
-	}
-	if p.GatewayAPI() {
-		out = append(out, PlanNeed{"gateway-api", "the Gateway API: a lab that the run starts has it"})
+// PlanNeeds are what a plan needs and not every lab or cluster has.
+func PlanNeeds(p *study.Plan) (out []mesh.Extra) {
+	for _, kit := range meshes.Kits {
+		if kit.Extras != nil {
+			out = append(out, kit.Extras(p)...)
+		}
 	}
 	return out
 }

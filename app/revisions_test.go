@@ -9,8 +9,10 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // A cluster has the revisions that a study moves between, or the run is refused with what
@@ -44,11 +46,15 @@ func TestMissingRevisions(t *testing.T) {
 				}
 			}
 			kube, objects := fakecluster.New(all...), rootClient(t)
-			first, _, err := fitsIstio(t.Context(), kube, objects, "default", plan)
+			m := &istio.Mesh{}
+			if err := fitsIstio(t, m, kube, objects, "default", plan); err != nil {
+				t.Fatal(err)
+			}
+			asked, err := kinds.Asks(plan, study.MeshIstio)
 			if err != nil {
 				t.Fatal(err)
 			}
-			missing, err := missingRevisions(t.Context(), kube, objects, &istio.Mesh{Revision: first}, tt.kind, plan)
+			missing, err := missingRevisions(t.Context(), kube, objects, m, asked, tt.kind, plan)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(errs.Hint(err), tt.hint) {
 					t.Errorf("%q, %v, hint %q", missing, err, errs.Hint(err))

@@ -16,10 +16,9 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
 	"github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/local"
-	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -95,8 +94,7 @@ func (o *RunOptions) prepare(ctx context.Context) (*prepared, error) {
 		if err := r.fitsLocal(r.plan); err != nil {
 			return nil, err
 		}
-		image := func(dir string) (string, error) { return components.ZtunnelImage(ctx, dir) }
-		if err := r.fitsMeshes(r.plan, image); err != nil {
+		if err := r.fitsMeshes(ctx, r.plan); err != nil {
 			return nil, err
 		}
 	}
@@ -199,9 +197,8 @@ func (r *prepared) complete(ctx context.Context) (
 	if o.Digest, err = local.Digest(ownProgram); err != nil {
 		return nil, nil, err
 	}
-	images := o.Lab.Images()
 	o.Version, o.Condition = Version(), condition
-	o.Mesh, o.Meshes = Mesh(r.Study.Mesh, images), cellMeshes(r.plan, images)
+	o.Mesh, o.Meshes = planMeshes(r.plan, o.Lab.Images())
 	if err := r.chooseRevision(ctx, r.plan, o); err != nil {
 		return nil, nil, err
 	}
@@ -215,7 +212,11 @@ func (r *prepared) complete(ctx context.Context) (
 	if r.Study.Kind != study.ControlPlane && !trial.SetsControl(r.plan) {
 		return func() error { return nil }, nil, nil
 	}
-	plane, err := istio.NewControlPlane(ctx, o.Lab.RESTConfig(), o.Revision, o.Journal)
+	m, ok := adapter[mesh.Controlled](r.plan, o.Mesh, o.Meshes)
+	if !ok {
+		return nil, nil, errs.Usage("mesh %s has no control plane whose settings a run can change", r.Study.Mesh)
+	}
+	plane, err := m.Control(ctx, o.Lab.RESTConfig(), o.Revision, o.Journal)
 	if err != nil {
 		return nil, nil, err
 	}

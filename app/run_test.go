@@ -53,28 +53,6 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// A study of the control plane names no version of Envoy, and the lab is
-// started without others than its own.
-func TestEnvoyVersions(t *testing.T) {
-	for text, want := range map[string]string{
-		"control: {}\nsettings: {proxies: 1}":                                       "",
-		"settings: {sidecars: both, rate: 10, connections: 1}":                      "",
-		"settings: {sidecars: both, rate: 10}\nfactors: {envoy: [default, 1.39.0]}": "1.39.0",
-	} {
-		s, err := study.Parse([]byte("name: a\nquestion: b?\n"+text+"\n"), "a.yaml", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan, err := study.NewPlan(s, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(envoyVersions(plan), " "); got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
-	}
-}
-
 // What is wrong is found before anything is started.
 func TestRunRefuses(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir()) // there is no lab

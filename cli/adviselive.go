@@ -15,7 +15,6 @@ import (
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/gather"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/study"
@@ -27,11 +26,11 @@ func (i *istiods) settings(ctx context.Context, f *istiodFlags, e *advice.Eviden
 	if _, err := i.pods(ctx); err != nil { // to find no istiod is an error, not a note
 		return "", err
 	}
-	if f.namespace != istio.Namespace {
-		e.Notes = append(e.Notes, fmt.Sprintf("settings are read of an istiod in namespace %s alone, not of one in %s", istio.Namespace, f.namespace))
+	if usual, _ := istioAdapter().ControlPlane(); f.namespace != usual {
+		e.Notes = append(e.Notes, fmt.Sprintf("settings are read of an istiod in namespace %s alone, not of one in %s", usual, f.namespace))
 		return "", nil
 	}
-	plane, err := istio.NewControlPlane(ctx, i.config, f.revision, nil)
+	plane, err := istioAdapter().Control(ctx, i.config, f.revision, nil)
 	if err != nil {
 		return "", err
 	}
@@ -45,7 +44,7 @@ func (i *istiods) settings(ctx context.Context, f *istiodFlags, e *advice.Eviden
 		return "", nil
 	}
 	e.Levers, e.Root = found, plane.Root()
-	if i.of != istio.RevisionOf(nil) {
+	if i.of != istioAdapter().RevisionOf(nil) {
 		e.Deployment = "istiod-" + i.of // as Istio's chart names it
 	}
 	return i.version(ctx, mesh.Version(found[study.FactorIstiod])), nil

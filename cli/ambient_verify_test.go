@@ -61,7 +61,7 @@ func TestAmbient(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := m.Up(t, "--ztunnel", dir)
-	if _, said := m.Run(t, "lab", "status"); !strings.Contains(said, l.Images().Ztunnel) {
+	if _, said := m.Run(t, "lab", "status"); !strings.Contains(said, l.Images().Meshes["istio"]["ztunnel"]) {
 		t.Errorf("lab status says nothing of ztunnel:\n%s", said)
 	}
 	run := ambientRun(t, m, file)
@@ -94,7 +94,9 @@ func TestAmbient(t *testing.T) {
 	if carried[study.SidecarsAmbient] != 2 || carried[study.SidecarsWaypoint] != 2 {
 		t.Fatalf("trials through ztunnel are %v", carried)
 	}
-	if !slices.ContainsFunc(run.Header.Components, func(c record.Component) bool { return c.Name == "ztunnel" && c.Source == l.Images().Ztunnel }) {
+	if !slices.ContainsFunc(run.Header.Components, func(c record.Component) bool {
+		return c.Name == "ztunnel" && c.Source == l.Images().Meshes["istio"]["ztunnel"]
+	}) {
 		t.Errorf("the run does not name the ztunnel that it measured: %+v", run.Header.Components)
 	}
 	found(t, run, func(c record.Cell) bool { return !study.Ambient(c) }, study.FindingIdleNode)

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/components/push"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 const componentsSchema = "meshtrial/components/v1"
@@ -154,9 +155,9 @@ func (p *progress) Component(e components.Event) {
 
 // imagesFlags are the flags of `meshtrial lab components images`.
 type imagesFlags struct {
-	components.ImageOptions
-	images, source, push string
-	json                 bool
+	meshes                *meshFlags
+	program, source, push string
+	roles, json           bool
 }
 
 func newComponentsImages(env *Env) *cobra.Command {
@@ -176,12 +177,12 @@ func newComponentsImages(env *Env) *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			if f.MeshtrialBinary == "" {
+			if f.program == "" {
 				program, err := os.Executable()
 				if err != nil {
 					return err
 				}
-				f.MeshtrialBinary = program
+				f.program = program
 			}
 			if f.push != "" {
 				return pushRoles(cmd.Context(), env, f)
@@ -191,32 +192,16 @@ func newComponentsImages(env *Env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.json, "json", false, "print JSON, with whole digests")
-	flags.StringVar(&f.images, "images", "built", "where istio/pilot and istio/proxyv2 come from: built (here) or official (a registry)")
-	flags.StringSliceVar(&f.EnvoyVersions, "envoy", nil, "versions of Envoy to make proxy images of (default "+components.DefaultEnvoy+")")
-	flags.StringVar(&f.MeshtrialBinary, "program", "", "static meshtrial to put into the roles' image (default: this one); the image is for its processor")
-	flags.StringVar(&f.Hub, "hub", "", "registry and folder of the official images (default "+components.IstioHub+")")
-	flags.StringVar(&f.Tag, "tag", "", "tag of the official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
+	f.meshes = addMeshFlags(flags, mesh.LabImages)
+	flags.StringVar(&f.program, "program", "", "static meshtrial to put into the roles' image (default: this one); the image is for its processor")
 	flags.StringVar(&f.source, "source", "", "lab/components/src of meshtrial's repository")
-	flags.BoolVar(&f.RolesOnly, "roles", false, "assemble only the image of the roles, which needs neither sources nor packages")
+	flags.BoolVar(&f.roles, "roles", false, "assemble only the image of the roles, which needs neither sources nor packages")
 	flags.StringVar(&f.push, "push", "", "push the image of the roles to `REGISTRY/NAME[:TAG]` (tag: this version's) and print its reference")
 	return cmd
 }
 
 func (f *imagesFlags) check() error {
-	switch f.images {
-	case "built":
-	case "official":
-		f.Official = true
-	default:
-		return errs.Usage("--images must be built or official, not %q", f.images)
-	}
-	if !f.Official && (f.Hub != "" || f.Tag != "") {
-		return errs.Usage("--hub and --tag require --images official")
-	}
-	if f.push != "" {
-		f.RolesOnly = true
-	}
-	if f.RolesOnly && (f.Official || len(f.EnvoyVersions) > 0 || f.source != "") {
+	if f.roles = f.roles || f.push != ""; f.roles && (len(f.meshes.given) > 0 || f.source != "") {
 		return errs.WithHint(errs.Usage("--push and --roles are about the image of the roles alone: --images, --hub, --tag, --envoy and --source do not apply"),
 			"leave those out")
 	}
@@ -224,11 +209,15 @@ func (f *imagesFlags) check() error {
 }
 
 func makeImages(ctx context.Context, env *Env, f imagesFlags) error {
+	settings, err := app.ResolveMeshes(mesh.LabImages, nil, f.meshes.given)
+	if err != nil {
+		return err
+	}
 	b, line, err := newBuilder(env, f.source)
 	if err != nil {
 		return err
 	}
-	made, err := b.Images(ctx, f.ImageOptions)
+	made, err := imagesOf(ctx, b, f, settings)
 	line.Clear()
 	if err != nil {
 		return err
@@ -247,6 +236,32 @@ func makeImages(ctx context.Context, env *Env, f imagesFlags) error {
 	return w.Flush()
 }
 
+// imagesOf makes the images of a lab in which no mesh is installed.
+func imagesOf(ctx context.Context, b *components.Builder, f imagesFlags, settings mesh.Choices) ([]components.Image, error) {
+	if f.roles {
+		return b.RolesArchive(ctx, f.program)
+	}
+	supplies, err := app.Supplies(ctx, nil, settings)
+	if err != nil {
+		return nil, err
+	}
+	made, err := b.Images(ctx, f.program)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range supplies {
+		if s.Images == nil {
+			continue
+		}
+		images, _, err := s.Images(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, images...)
+	}
+	return made, nil
+}
+
 // pushRoles prints what --image takes, and nothing else, for scripts.
 func pushRoles(ctx context.Context, env *Env, f imagesFlags) error {
 	to, err := push.Name(f.push, app.Version())
@@ -255,8 +270,8 @@ func pushRoles(ctx context.Context, env *Env, f imagesFlags) error {
 	}
 	line := newProgress(env.Stderr)
 	defer line.Clear()
-	line.Say("packing %s", f.MeshtrialBinary)
-	image, err := components.RolesImage(f.MeshtrialBinary)
+	line.Say("packing %s", f.program)
+	image, err := components.RolesImage(f.program)
 	if err != nil {
 		return err
 	}

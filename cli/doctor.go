@@ -6,9 +6,11 @@ import (
 	"os"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/doctor"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/study"
 	"github.com/spf13/cobra"
 )
 
@@ -29,7 +31,11 @@ func newDoctorCommand(env *Env) *cobra.Command {
 				return err
 			}
 			if !measureOnly {
-				lines = append(lines, local.Requirements(cmd.Context(), local.Options{})...)
+				supplies, err := app.Supplies(cmd.Context(), []string{study.MeshIstio}, nil)
+				if err != nil {
+					return err
+				}
+				lines = append(lines, local.Requirements(cmd.Context(), local.Options{Supplies: supplies})...)
 			}
 			lines = append(lines, tools...)
 			worst := doctor.Worst(lines)

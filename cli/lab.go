@@ -17,8 +17,9 @@ import (
 
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -60,8 +61,8 @@ type labUp struct {
 }
 
 func newLabUpCommand(env *Env) *cobra.Command {
-	var mesh, images string
-	var meshes app.LabMeshes
+	var which string
+	var flags *meshFlags
 	var asJSON bool
 	var o local.Options
 	cmd := &cobra.Command{
@@ -83,49 +84,30 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			"  meshtrial lab up --ztunnel ~/ztunnel",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case o.Nodes < 1:
+			if o.Nodes < 1 {
 				return errs.Usage("--nodes must be 1 or more, not %d", o.Nodes)
-			case images != "built" && images != "official":
-				return errs.Usage("--images must be built or official, not %q", images)
-			case images == "built":
-				if err := refuse(cmd.Flags(), "requires --images official", "hub", "tag"); err != nil {
-					return err
-				}
-			default:
-				if err := refuse(cmd.Flags(), "requires --images built", "envoy", "ztunnel"); err != nil {
-					return err
-				}
 			}
-			if err := components.CheckTag(o.Tag); err != nil {
+			names, err := flags.names(which, cmd.Flags().Changed("mesh"))
+			if err != nil {
 				return err
 			}
-			o.Official = images == "official"
-			if err := addMeshes(&meshes, mesh, o.Official); err != nil {
+			settings, err := app.ResolveMeshes(mesh.LabUp, names, flags.given)
+			if err != nil {
 				return err
 			}
-			l, err := app.StartLab(cmd.Context(), newProgress(env.Stderr), o, meshes)
+			l, err := app.StartLab(cmd.Context(), newProgress(env.Stderr), o, names, settings)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return writeJSON(env.Stdout, labUp{1, l.Kubeconfig(), cmp.Or(strings.Join(meshes.Names, ","), study.MeshNone), len(l.Nodes()), l.UpTime().Seconds()})
+				return writeJSON(env.Stdout, labUp{1, l.Kubeconfig(), cmp.Or(strings.Join(names, ","), study.MeshNone), len(l.Nodes()), l.UpTime().Seconds()})
 			}
 			fmt.Fprintf(env.Stdout, "lab up after %.1f s\n  use it:   eval \"$(meshtrial lab env)\"\n  end it:   meshtrial lab down\n", l.UpTime().Seconds())
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&mesh, "mesh", study.MeshIstio, "`meshes` to install: istio, linkerd, both as istio,linkerd, or none")
-	cmd.Flags().StringVar(&images, "images", "built", "where Istio's images come from: built (here) or official (a registry)")
-	cmd.Flags().StringVar(&o.Hub, "hub", "", "registry and folder of Istio's official images (default "+components.IstioHub+")")
-	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of Istio's official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
-	cmd.Flags().StringSliceVar(&o.EnvoyVersions, "envoy", nil, "more `versions` of Envoy to make sidecar images of")
-	cmd.Flags().StringArrayVar(&meshes.IstioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as in istioctl install --set; may be repeated")
-	cmd.Flags().StringVar(&meshes.Linkerd, "linkerd", "", "also install Linkerd, from this `DIR` of programs and charts or from this release (default $"+app.LinkerdVariable+")")
-	cmd.Flags().StringArrayVar(&meshes.LinkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as in helm install --set; may be repeated")
-	cmd.Flags().BoolVar(&meshes.Ambient, "ambient", false, "also install Istio's ambient mode: its node agent, and ztunnel on each node")
-	cmd.Flags().StringVar(&meshes.Ztunnel, "ztunnel", "", "the `DIR` with the program ztunnel, which an ambient mesh needs (default $"+app.ZtunnelVariable+"); implies --ambient")
-	cmd.Flags().BoolVar(&meshes.GatewayAPI, "gateway-api", false, "also install the CRDs of the Gateway API, from which Istio's gateways then take routes")
+	cmd.Flags().StringVar(&which, "mesh", study.MeshIstio, "`meshes` to install: istio, linkerd, both as istio,linkerd, or none")
+	flags = addMeshFlags(cmd.Flags(), mesh.LabUp)
 	addNodeFlags(cmd, &o.Nodes, &o.Zones, 1, "how many nodes")
 	cmd.Flags().BoolVar(&o.Audit, "audit", false, "have the API server log who asks it for what (lab logs audit prints it)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -207,11 +189,10 @@ func printStatus(w io.Writer, s *local.Status) error {
 	fmt.Fprintf(t, "api\t%s\n", s.API)
 	fmt.Fprintf(t, "kubeconfig\t%s\n", s.Kubeconfig)
 	fmt.Fprintf(t, "pods, services\t%s, %s\n", s.Pods, s.Services)
-	if s.Images.LinkerdVersion != "" {
-		fmt.Fprintf(t, "linkerd\t%s\n", s.Images.LinkerdVersion)
-	}
-	if s.Images.Ztunnel != "" {
-		fmt.Fprintf(t, "ambient\t%s\n", s.Images.Ztunnel)
+	for _, name := range slices.Sorted(maps.Keys(s.Images.Meshes)) {
+		if installed := s.Images.Meshes[name][lab.Status]; installed != "" {
+			fmt.Fprintf(t, "%s\t%s\n", name, installed)
+		}
 	}
 	fmt.Fprintf(t, "cgroup\t%s\n\n", s.Cgroup)
 	if len(s.Nodes) > 1 {
@@ -268,48 +249,6 @@ func newLabEnvCommand(env *Env) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
-}
-
-// parseMeshes parses --mesh.
-func parseMeshes(text string) ([]string, error) {
-	var names []string
-	for _, name := range strings.Split(text, ",") {
-		name = strings.TrimSpace(name)
-		switch {
-		case !slices.Contains(study.Meshes(), name):
-			return nil, errs.WithHint(errs.Usage("unknown mesh %q", name), "istio, linkerd, both as istio,linkerd, or none")
-		case slices.Contains(names, name):
-			return nil, errs.Usage("--mesh names %s twice", name)
-		}
-		names = append(names, name)
-	}
-	if !slices.Contains(names, study.MeshNone) {
-		return names, nil
-	}
-	if len(names) > 1 {
-		return nil, errs.Usage("--mesh is none or names meshes, not both")
-	}
-	return nil, nil
-}
-
-// addMeshes completes m from the flags of lab up. --linkerd adds Linkerd to the meshes, and
-// --ztunnel the ambient mode.
-func addMeshes(m *app.LabMeshes, mesh string, official bool) error {
-	var err error
-	if m.Names, err = parseMeshes(mesh); err != nil {
-		return err
-	}
-	has := slices.Contains(m.Names, study.MeshLinkerd)
-	if m.Linkerd != "" && !has {
-		m.Names = append(m.Names, study.MeshLinkerd)
-	} else if has && m.Linkerd == "" && official {
-		m.Linkerd = "edge"
-	}
-	m.Ambient = m.Ambient || m.Ztunnel != ""
-	if (m.Ambient || m.GatewayAPI) && !slices.Contains(m.Names, study.MeshIstio) {
-		return errs.WithHint(errs.Usage("--ambient, --ztunnel and --gateway-api are about Istio, but --mesh %s leaves it out", mesh), "--mesh istio, or with others istio,linkerd")
-	}
-	return m.Resolve(official)
 }
 
 // newLabNodeCommand has the orders about nodes of a lab of several.

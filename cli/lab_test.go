@@ -2,65 +2,97 @@ package cli
 
 import (
 	"bytes"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/pflag"
 
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/procfs"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 func TestLabScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/lab"})
 }
 
+// upSettings reads flags of lab up as the command does.
+func upSettings(args ...string) ([]string, mesh.Choices, error) {
+	flags := pflag.NewFlagSet("up", pflag.ContinueOnError)
+	which := flags.String("mesh", study.MeshIstio, "")
+	m := addMeshFlags(flags, mesh.LabUp)
+	if err := flags.Parse(args); err != nil {
+		return nil, nil, err
+	}
+	names, err := m.names(*which, flags.Changed("mesh"))
+	if err != nil {
+		return nil, nil, err
+	}
+	settings, err := app.ResolveMeshes(mesh.LabUp, names, m.given)
+	return names, settings, err
+}
+
 func TestLabMeshes(t *testing.T) {
 	for _, test := range []struct {
-		name, mesh     string
-		from, variable string // of Linkerd
-		ambient        bool
-		ztunnel        string
-		official       bool
-		want, source   string // meshes, and where Linkerd comes from
-		refused        string
+		name, args, linkerd, ztunnel string // flags, and variables of the environment
+		want                         string // meshes, and their settings but for images
+		refused                      string
 	}{
-		{name: "as it is", mesh: "istio", want: "istio"},
-		{name: "none", mesh: "none"},
-		{name: "a folder adds Linkerd", mesh: "istio", from: "dir", want: "istio linkerd", source: "dir"},
-		{name: "both named", mesh: "linkerd, istio", from: "dir", want: "linkerd istio", source: "dir"},
-		{name: "the variable alone adds nothing", mesh: "istio", variable: "dir", want: "istio"},
-		{name: "the variable", mesh: "linkerd", variable: "dir", want: "linkerd", source: "dir"},
-		{name: "the option before the variable", mesh: "linkerd", from: "a", variable: "b", want: "linkerd", source: "a"},
-		{name: "official", mesh: "istio,linkerd", official: true, want: "istio linkerd", source: "edge"},
-		{name: "nothing says where from", mesh: "linkerd", refused: "nothing says where it comes from"},
-		{name: "unknown", mesh: "istio,consul", refused: `unknown mesh "consul"`},
-		{name: "twice", mesh: "istio,istio", refused: "names istio twice"},
-		{name: "none and one", mesh: "none,istio", refused: "not both"},
-		{name: "empty", mesh: "", refused: `unknown mesh ""`},
-		{name: "a folder with ztunnel is enough", mesh: "istio", ztunnel: "dir", want: "istio ambient"},
-		{name: "ambient without Istio", mesh: "none", ambient: true, refused: "leaves it out"},
+		{name: "as it is", want: "istio"},
+		{name: "none", args: "--mesh none"},
+		{name: "a folder adds Linkerd", args: "--linkerd dir", want: "istio linkerd linkerd=dir"},
+		{name: "both named", args: "--mesh linkerd,istio --linkerd dir", want: "linkerd istio linkerd=dir"},
+		{name: "the variable alone adds nothing", linkerd: "dir", want: "istio"},
+		{name: "the variable", args: "--mesh linkerd", linkerd: "dir", want: "linkerd linkerd=dir"},
+		{name: "the option before the variable", args: "--mesh linkerd --linkerd a", linkerd: "b", want: "linkerd linkerd=a"},
+		{name: "official", args: "--mesh istio,linkerd --images official", want: "istio linkerd linkerd=edge"},
+		{name: "settings of each", args: "--linkerd dir --set a=1,2 --set b --linkerd-set c", want: "istio linkerd set=a=1,2 b linkerd=dir set=c"},
+		{name: "Envoys", args: "--envoy 1,2 --envoy 3", want: "istio envoy=1 2 3"},
+		{name: "ztunnel implies an ambient mesh", args: "--ztunnel dir", want: "istio ambient=true ztunnel=dir"},
+		{name: "an ambient mesh by the variable", args: "--ambient", ztunnel: "dir", want: "istio ambient=true ztunnel=dir"},
+		{name: "the variable adds no ambient mesh", ztunnel: "dir", want: "istio"},
+		{name: "an official ambient mesh", args: "--ambient --images official", ztunnel: "dir", want: "istio ambient=true"},
+		{name: "nothing says where from", args: "--mesh linkerd", refused: "nothing says where it comes from"},
+		{name: "left out", args: "--mesh istio --linkerd dir", refused: "leaves it out"},
+		{name: "settings of nothing", args: "--linkerd-set a=b", refused: "leaves it out"},
+		{name: "an ambient mesh without Istio", args: "--mesh none --ambient", refused: "leaves it out"},
+		{name: "a ztunnel for official images", args: "--ztunnel dir --images official", refused: "--ztunnel requires --images built"},
+		{name: "an Envoy for official images", args: "--envoy 1 --images official", refused: "--envoy requires --images built"},
+		{name: "a tag for built images", args: "--tag 1", refused: "require --images official"},
+		{name: "other images", args: "--images pulled", refused: `must be built or official, not "pulled"`},
+		{name: "unknown", args: "--mesh istio,consul", refused: `unknown mesh "consul"`},
+		{name: "twice", args: "--mesh istio,istio", refused: "names istio twice"},
+		{name: "none and one", args: "--mesh none,istio", refused: "not both"},
+		{name: "empty", args: "--mesh=", refused: `unknown mesh ""`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Setenv(app.LinkerdVariable, test.variable)
-			m := app.LabMeshes{Linkerd: test.from, Ambient: test.ambient, Ztunnel: test.ztunnel}
-			err := addMeshes(&m, test.mesh, test.official)
+			t.Setenv("MESHTRIAL_LINKERD", test.linkerd)
+			t.Setenv("MESHTRIAL_ZTUNNEL", test.ztunnel)
+			names, settings, err := upSettings(strings.Fields(test.args)...)
 			if test.refused != "" {
 				if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), test.refused) {
 					t.Fatalf("%v, want a refusal that says %q", err, test.refused)
 				}
 				return
 			}
-			got := strings.Join(m.Names, " ")
-			if m.Ambient {
-				got += " ambient"
+			got := names
+			for _, name := range []string{study.MeshIstio, study.MeshLinkerd} {
+				for _, setting := range slices.Sorted(maps.Keys(settings[name])) {
+					if setting != "images" {
+						got = append(got, setting+"="+strings.Join(settings[name][setting], " "))
+					}
+				}
 			}
-			if err != nil || got != test.want || m.Linkerd != test.source {
-				t.Errorf("%s from %q, %v, want %s from %q", got, m.Linkerd, err, test.want, test.source)
+			if err != nil || strings.Join(got, " ") != test.want {
+				t.Errorf("%q, %v, want %q", strings.Join(got, " "), err, test.want)
 			}
 		})
 	}
@@ -69,7 +101,7 @@ func TestLabMeshes(t *testing.T) {
 func TestStatusOfLinkerd(t *testing.T) {
 	for version, want := range map[string]bool{"edge-1": true, "": false} {
 		var out bytes.Buffer
-		if err := printStatus(&out, &local.Status{State: local.StateRunning, ID: "a", Images: lab.Images{LinkerdVersion: version}}); err != nil {
+		if err := printStatus(&out, &local.Status{State: local.StateRunning, ID: "a", Images: lab.Images{Meshes: map[string]map[string]string{"linkerd": {lab.Status: version}}}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(out.String(), "linkerd "); got != want || !strings.Contains(out.String(), version) {

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/run/runner"
@@ -81,8 +82,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "print the findings as JSON")
 	flags.BoolVar(&f.KeepLab, "keep-lab", false, "keep the lab running if this command started it")
 	addNodeFlags(cmd, &f.Nodes, &f.Zones, 0, "nodes of the lab if one must be started (default: as many as the study needs)")
-	flags.StringVar(&f.Linkerd, "linkerd", "", "where Linkerd comes from if a lab with it must be started: a folder or a release (default $"+app.LinkerdVariable+")")
-	flags.StringVar(&f.Ztunnel, "ztunnel", "", "the `DIR` with ztunnel if a lab with an ambient mesh must be started (default $"+app.ZtunnelVariable+")")
+	f.Meshes = addMeshFlags(flags, mesh.Run).given
 	addKubeconfigFlags(flags, &f.Kubeconfig, &f.Context, ofLabCluster)
 	addRevisionFlag(flags, &f.Revision)
 	addObserveFlag(flags, &f.Observe)

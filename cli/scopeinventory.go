@@ -11,9 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/rights"
-	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -37,11 +35,10 @@ func inventoryLists(istiod, configMap string) [][2]string {
 // meshConfigMap is the ConfigMap of a revision, or for "" of the only istiod there is.
 // Where nobody may say which there are, it is the one that Istio's charts would make.
 func meshConfigMap(ctx context.Context, kube kubernetes.Interface, revision string) (name, note string, err error) {
-	name, err = istio.ConfigMapOf(ctx, kube, revision)
+	name, err = istioAdapter().ConfigMap(ctx, kube, revision)
 	if err == nil || errs.Code(err) == errs.CodeUsage || ctx.Err() != nil {
 		return name, "", err
 	}
-	name = istio.ConfigMapNamed(revision)
 	return name, fmt.Sprintf("Which istiods there are is not known (%v): ConfigMap %s is taken for the mesh's.", err, name), nil
 }
 
@@ -63,7 +60,7 @@ func labInventory(ctx context.Context, f scopeFlags, inv *generate.Inventory) (n
 	if note != "" {
 		notes = append(notes, note)
 	}
-	istiod, _ := app.Mesh(study.MeshIstio, lab.Images{}).ControlPlane()
+	istiod, _ := istioAdapter().ControlPlane()
 	for _, list := range inventoryLists(istiod, configMap) {
 		kind, path := list[0], list[1]
 		body, err := kube.CoreV1().RESTClient().Get().AbsPath(path).Stream(ctx)

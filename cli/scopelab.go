@@ -22,7 +22,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/rights"
-	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -53,7 +52,7 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, ta
 			notes = append(notes, note)
 		}
 	}
-	sidecars := (&istio.Mesh{}).Proxies(record.PlaceSidecar)
+	sidecars := istioAdapter().Proxies(record.PlaceSidecar)
 	pods := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !hasProxy(pod, sidecars.Containers) })
 	slices.SortFunc(pods, func(a, b corev1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

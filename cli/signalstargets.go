@@ -24,7 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/lab/rights"
-	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -157,7 +157,7 @@ func (i *istiods) find(ctx context.Context) (all []signals.Target, nodes map[str
 		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
 			continue
 		}
-		all, i.of = append(all, i.istiod(pod)), istio.RevisionOf(pod.Labels)
+		all, i.of = append(all, i.istiod(pod)), istioAdapter().RevisionOf(pod.Labels)
 		nodes[pod.Spec.NodeName] = append(nodes[pod.Spec.NodeName], pod.Name)
 	}
 	if len(all) == 0 {
@@ -167,11 +167,19 @@ func (i *istiods) find(ctx context.Context) (all []signals.Target, nodes map[str
 	return all, nodes, nil
 }
 
+// istioAdapter is the adapter of the mesh that these commands are about.
+func istioAdapter() istioMesh { return app.Mesh(study.MeshIstio, lab.Images{}).(istioMesh) }
+
+type istioMesh interface {
+	mesh.Chooser
+	mesh.Controlled
+}
+
 // ofRevision are the pods of istiod of a revision; for "" of the only one there is.
 func ofRevision(pods []corev1.Pod, revision string) ([]corev1.Pod, error) {
 	of := map[string][]corev1.Pod{}
 	for _, pod := range pods {
-		name := istio.RevisionOf(pod.Labels)
+		name := istioAdapter().RevisionOf(pod.Labels)
 		of[name] = append(of[name], pod)
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(of)), ", ")

@@ -14,13 +14,12 @@
 package lab
 
 import (
-	"maps"
-	"slices"
+	"context"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/components"
 )
 
 // Kinds of lab.
@@ -53,36 +52,37 @@ type Lab interface {
 
 // Images names the images that a lab's pods may use.
 type Images struct {
-	Meshtrial  string            `json:"meshtrial"`           // the roles: worker, load, observe
-	Istiod     string            `json:"istiod"`              // istio/pilot
-	Proxy      string            `json:"proxy"`               // istio/proxyv2 with the default Envoy
-	Proxies    map[string]string `json:"proxies"`             // istio/proxyv2 by Envoy version
-	PullPolicy corev1.PullPolicy `json:"pull_policy"`         // for all of them
-	Hub        string            `json:"hub,omitempty"`       // registry and folder of Istio's images, as its chart wants it
-	IstioTag   string            `json:"istio_tag,omitempty"` // tag of Istio's images
+	Meshtrial  string            `json:"meshtrial"`   // the roles: worker, load, observe
+	PullPolicy corev1.PullPolicy `json:"pull_policy"` // for all of them
 	// PullSecret is the Secret by which Meshtrial is pulled, as NAMESPACE/NAME;
 	// "" for none.
 	PullSecret string `json:"pull_secret,omitempty"`
-
-	Ztunnel string `json:"ztunnel,omitempty"` // of an ambient mesh; "" in a lab without one
-
-	// Linkerd's, all "" in a lab without it.
-	LinkerdController string `json:"linkerd_controller,omitempty"` // its control plane
-	LinkerdProxy      string `json:"linkerd_proxy,omitempty"`      // its sidecar
-	LinkerdVersion    string `json:"linkerd_version,omitempty"`
+	// Meshes has facts about each mesh's images, by the mesh's name and then by names that its
+	// adapter gives them. [Status] is what people are told of an installed one.
+	Meshes map[string]map[string]string `json:"meshes,omitempty"`
 }
 
-// ProxyFor returns the sidecar image with the named Envoy version; the empty
-// version is the default image. It is a usage error to ask for a version that
-// the lab does not have.
-func (i Images) ProxyFor(envoy string) (string, error) {
-	if envoy == "" {
-		return i.Proxy, nil
-	}
-	if ref, ok := i.Proxies[envoy]; ok {
-		return ref, nil
-	}
-	have := slices.Sorted(maps.Keys(i.Proxies))
-	return "", errs.WithHint(errs.Usage("this lab has no sidecar image with Envoy %s", envoy),
-		"it has %v; a local lab gets more with `meshtrial lab up --envoy VERSION`", have)
+// Status is the fact of a mesh that says what of it is installed.
+const Status = "status"
+
+// Supply is what a mesh gives a lab of ours.
+type Supply struct {
+	Mesh string
+	// Components are the names of those that Images and Install take.
+	Components []string
+	// NodeNetwork says that the mesh adds to the network of nodes: these get the folders
+	// [CNIBinDir] and [CNIConfDir], and the kernel must have more.
+	NodeNetwork bool
+	// Images makes the images that the nodes get, and the facts about them.
+	Images func(ctx context.Context, b *components.Builder) ([]components.Image, map[string]string, error)
+	// Install is the mesh ready to apply, once Images has returned; nil where it is not
+	// installed.
+	Install func(ctx context.Context, b *components.Builder) (Installation, error)
 }
+
+// CNIBinDir and CNIConfDir are the folders of CNI plugins and their configuration on each
+// node of a lab of ours with a mesh that adds to them.
+const (
+	CNIBinDir  = "/run/meshtrial/cni-bin"
+	CNIConfDir = "/run/meshtrial/cni-conf"
+)

@@ -19,22 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/meshtrial/meshtrial/internal/errs"
 )
-
-func TestProxyFor(t *testing.T) {
-	images := Images{Proxy: "proxy:1", Proxies: map[string]string{"1.40.0": "proxy:1", "1.39.0": "proxy:1-envoy1.39.0"}}
-	for version, want := range map[string]string{"": "proxy:1", "1.40.0": "proxy:1", "1.39.0": "proxy:1-envoy1.39.0"} {
-		if got, err := images.ProxyFor(version); err != nil || got != want {
-			t.Errorf("%q: %s, %v", version, got, err)
-		}
-	}
-	_, err := images.ProxyFor("1.12.0")
-	if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "1.39.0 1.40.0") {
-		t.Errorf("%v (%s)", err, errs.Hint(err))
-	}
-}
 
 func TestParseObjects(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"k8s.io/client-go/rest"
 )
 
 // Levers are what a trial's cell asks of the control plane; see [LeversOf]. A lever
@@ -171,6 +172,24 @@ type ControlPlane interface {
 	// Logs follows a replica's log from an instant on, until the context
 	// ends or the container does. Package observe parses it.
 	Logs(ctx context.Context, pod ControlPod, since time.Time) (io.ReadCloser, error)
+}
+
+// Controlled is a mesh whose control plane can be the thing under test.
+type Controlled interface {
+	Mesh
+	// Control finds the control plane of a revision, for "" the only one. Without a journal
+	// no levers can be set.
+	Control(ctx context.Context, config *rest.Config, revision string, changes *journal.Journal) (Tested, error)
+}
+
+// Tested is a control plane that somebody looks at until it is closed.
+type Tested interface {
+	ControlPlane
+	Close() error
+	// Connected is how many proxies read what its levers write.
+	Connected(ctx context.Context) (int, error)
+	// Root is the namespace whose objects hold for the whole mesh, once Found has returned.
+	Root() string
 }
 
 // Applied is what Apply did.

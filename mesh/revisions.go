@@ -6,6 +6,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 )
 
 // Revisioned is a mesh of which control planes of several revisions can serve side by
@@ -19,6 +21,26 @@ type Revisioned interface {
 	// Connected asks one of a control plane's pods, by a client whose connections go to
 	// its port [Plane.Port], which pods of a namespace have a sidecar connected to it.
 	Connected(ctx context.Context, client *http.Client, namespace string) ([]Connected, error)
+}
+
+// Chooser is a mesh of which a run uses the control plane of one revision.
+type Chooser interface {
+	Revisioned
+	// Choose has the adapter use the control plane of a revision or of a revision tag; "" is
+	// the only one there is. An error of usage says why it cannot carry what is asked as it
+	// stands; notes say what of others' will be in the figures.
+	Choose(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, revision string, asked Asked) (name string, notes []string, err error)
+	// Revisions are those that are installed, and whether one of them has this name or this
+	// revision tag.
+	Revisions(ctx context.Context, kube kubernetes.Interface, name string) (there []string, has bool, err error)
+	// RevisionOf is the revision that the labels of a control plane's pods say.
+	RevisionOf(labels map[string]string) string
+	// ConfigMap names the one with the mesh's configuration of a revision, for "" of the only
+	// one there is. With an error the name is what the mesh's charts would give.
+	ConfigMap(ctx context.Context, kube kubernetes.Interface, revision string) (string, error)
+	// Beside is what a control plane of a revision is made of in a lab of ours that has
+	// another. What has the label of an earlier run goes, and is made anew.
+	Beside(ctx context.Context, config *rest.Config, revision, label string) (Addition, error)
 }
 
 // Plane is a control plane of a revision.

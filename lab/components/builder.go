@@ -21,7 +21,6 @@ type Builder struct {
 	wheel   fetchWheel
 	archive archive
 	goUnits []goUnit
-	charts  string // Linkerd's repositories of charts; "" is its project's
 }
 
 // New returns a Builder. It makes nothing yet.
@@ -212,22 +211,55 @@ func newSet(entries map[string]entry) *Set {
 		if !ok {
 			continue
 		}
+		s.dirs[c.Name] = e.path(map[bool]string{true: "cni"}[c.Name == "cni"])
 		for _, program := range c.Programs {
-			p := Program{Path: e.path(program)}
-			switch c.Kind {
-			case KindWheel:
-				p.Path = e.path("envoy")
-			case KindDebian:
-				p = Program{Path: e.path(filepath.Join("bin", program)), Env: []string{"LD_LIBRARY_PATH=" + e.path("lib")}}
+			file := c.file(program)
+			p := Program{Path: e.path(file), Digest: e.digest(file)}
+			if c.Kind == KindDebian {
+				p.Env = []string{"LD_LIBRARY_PATH=" + e.path("lib")}
 			}
 			s.programs[program] = p
-		}
-		if c.Name == "cni" {
-			s.dirs["cni"] = e.path("cni")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		s.versions = append(s.versions, entries[name].Versions...)
 	}
 	return s
+}
+
+// file is where a program is in the component's cache entry.
+func (c Component) file(program string) string {
+	switch c.Kind {
+	case KindWheel:
+		return "envoy"
+	case KindDebian:
+		return filepath.Join("bin", program)
+	}
+	return program
+}
+
+// Recipe is what a mesh's adapter makes for itself and keeps in the cache.
+type Recipe struct {
+	Name   string
+	Inputs map[string]any // all that it depends on
+	// Make fills dir. It returns the versions of what it put there.
+	Make func(ctx context.Context, dir string) ([]Version, error)
+}
+
+// Made is the folder of what a recipe makes, and the versions of what is there, if it is in
+// the cache.
+func (b *Builder) Made(r Recipe) (dir string, versions []Version, ok bool) {
+	e, ok := b.cache.lookup(recipe{name: r.Name, inputs: r.Inputs})
+	return e.dir, e.Versions, ok
+}
+
+// Make makes what is not in the cache; see [Builder.Made].
+func (b *Builder) Make(ctx context.Context, r Recipe) (dir string, versions []Version, err error) {
+	e, err := b.cache.ensure(ctx, recipe{name: r.Name, inputs: r.Inputs, make: r.Make})
+	return e.dir, e.Versions, err
+}
+
+// Say reports a step of what an adapter makes.
+func (b *Builder) Say(component string, phase Phase, detail string) {
+	newMeter(b.options.Progress).step(component, phase, 0, detail)
 }

@@ -5,9 +5,12 @@
 // built from the nested Go module lab/components/src, Envoy from a PyPI wheel,
 // and Debian packages. Data passes through the package like this:
 //
-//	Table -> Builder.Ensure    -> cache -> Set       programs and folders
-//	         Builder.Manifests -> cache -> Manifests rendered by Istio's own code
-//	         Builder.Images    -> cache -> []Image   archives containerd imports
+//	Table -> Builder.Ensure   -> cache -> Set     programs and folders
+//	Plan  -> Builder.Assemble -> cache -> []Image archives containerd imports
+//	Pull  -> Builder.Pull     -> cache -> []Image likewise, from a registry
+//
+// Which images a mesh has, and how its charts are rendered, its adapter says (package mesh);
+// it keeps what it makes in the same cache by Builder.Make.
 //
 // The cache is addressed by content: an entry's name has a hash of everything
 // it was made from. An entry appears by one rename when it is complete, and never
@@ -24,24 +27,7 @@ const (
 	PauseRef   = "docker.io/meshtrial/pause:1"
 	CoreDNSRef = "docker.io/meshtrial/coredns:" + coreDNSVersion
 	RolesRef   = "docker.io/meshtrial/meshtrial:lab" // worker, load, observe, xds
-
-	// IstioHub and IstioTag name istio/pilot and istio/proxyv2. The tag
-	// alone is the default Envoy; see [ProxyTag] for the others.
-	IstioHub = "docker.io/istio"
-	IstioTag = istioVersion
 )
-
-// ProxyRef is the proxy image that carries the given version of Envoy.
-func ProxyRef(envoy string) string { return IstioHub + "/proxyv2:" + ProxyTag(envoy) }
-
-// ProxyTag is the tag of the proxy image that carries the given version of
-// Envoy: IstioTag for the default one and for "".
-func ProxyTag(envoy string) string {
-	if envoy == "" || envoy == DefaultEnvoy {
-		return IstioTag
-	}
-	return IstioTag + "-envoy" + envoy
-}
 
 // Options of a [Builder]. Users get the zero value.
 type Options struct {
@@ -64,7 +50,7 @@ type Event struct {
 	Component string // title of components, or an image
 	Phase     Phase
 	Detail    string        // a package being compiled, a size, a note
-	Elapsed   time.Duration // since Ensure, Images or Manifests began
+	Elapsed   time.Duration // since the call began
 	Left      time.Duration // estimate for the whole call; 0 if unknown or done
 }
 
@@ -83,7 +69,8 @@ const (
 
 // Program is a file to execute.
 type Program struct {
-	Path string
+	Path   string
+	Digest string `json:"-"` // sha256:...
 	// Env is what the program needs in its environment in addition to its
 	// caller's, as KEY=VALUE; often empty.
 	Env []string
@@ -105,8 +92,8 @@ func (s *Set) Program(name string) (Program, bool) {
 	return p, ok
 }
 
-// Dir finds a folder of the set: "cni" holds the CNI plugins. It is "" if the
-// set has no such folder.
+// Dir is the folder of a component; "cni" holds the CNI plugins. It is "" if the set does
+// not have the component.
 func (s *Set) Dir(name string) string { return s.dirs[name] }
 
 // Versions lists what the set was made from: each component and Debian package.
@@ -122,64 +109,10 @@ type Version struct {
 	Lacks   string `json:"lacks,omitempty"`  // what the official one has beyond it
 }
 
-// ImageOptions select the images to make.
-type ImageOptions struct {
-	// MeshtrialBinary is the static program of the roles' image; "": no such image.
-	MeshtrialBinary string
-	// RolesOnly makes the roles' image alone, which needs neither sources nor
-	// Debian packages. The options below are ignored then.
-	RolesOnly bool
-	// EnvoyVersions are the proxy images to make; empty means the default one.
-	EnvoyVersions []string
-	// Official pulls istio/pilot and istio/proxyv2 from a registry instead of
-	// assembling them. EnvoyVersions is ignored then.
-	Official bool
-	// Hub and Tag name the official images. Default: docker.io/istio, and the
-	// release nearest to the pinned module. A tag may pin the images, as
-	// TAG@sha256:PILOT,sha256:PROXYV2.
-	Hub, Tag string
-	// ByReference leaves the pulling of official images to the cluster: the
-	// images returned have no Path.
-	ByReference bool
-	// Ambient also makes, or pulls, the images of Istio's node agent and of
-	// ztunnel. Ztunnel is the folder with ztunnel's program; official images need
-	// none.
-	Ambient bool
-	Ztunnel string
-}
-
 // Image is an image in the cache.
 type Image struct {
 	Ref    string `json:"ref"`            // docker.io/...
 	Path   string `json:"path,omitempty"` // archive for `ctr images import`; "" if the cluster is to pull it
 	Digest string `json:"digest"`         // sha256:... of the manifest
 	Size   int64  `json:"size_bytes"`     // of the archive
-}
-
-// ManifestOptions configure the installation of Istio.
-type ManifestOptions struct {
-	// Set has settings of `istioctl install --set`, applied over ours.
-	Set []string
-	// Official names the official images, and leaves out the settings for an
-	// upstream Envoy. Hub and Tag are as in [ImageOptions].
-	Official bool
-	Hub, Tag string
-	// ByReference names official images by their digests, if the tag has them,
-	// for a cluster that pulls them.
-	ByReference bool
-	// Ambient, if set, also installs an ambient mesh: it enables that mode in
-	// istiod, and makes [Manifests.Ambient].
-	Ambient *AmbientManifests
-	// GatewayAPI adds the Gateway API's definitions to the CRDs. An ambient mesh
-	// always has them.
-	GatewayAPI bool
-}
-
-// Manifests are YAML documents to apply: CRDs first, Istio when those are
-// established.
-type Manifests struct {
-	CRDs  []byte
-	Istio []byte
-	// Ambient has Istio's node agent and ztunnel, if requested.
-	Ambient []byte
 }

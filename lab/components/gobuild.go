@@ -43,7 +43,9 @@ type moduleFile struct{ module, path, as string }
 // programs, and without them 300 packages of Kubernetes' clients are compiled twice.
 const commonTags = "notest,grpcnotrace,vtprotobuf,disable_pgv"
 
-const bootstrapTemplate = "envoy_bootstrap_tmpl.json"
+// BootstrapTemplate is the file, in the folder of the component istiod, that pilot-agent makes
+// Envoy's bootstrap from.
+const BootstrapTemplate = "envoy_bootstrap_tmpl.json"
 
 func goUnits() []goUnit {
 	var kube []string
@@ -53,15 +55,15 @@ func goUnits() []goUnit {
 			p+".gitTreeState=archive", p+".gitCommit=unknown", p+".buildDate="+kubernetesDate)
 	}
 	const v = "istio.io/istio/pkg/version."
-	istio := []string{v + "buildVersion=" + istioVersion, v + "buildGitRevision=" + istioRevision, v + "buildStatus=Clean",
-		v + "buildTag=" + istioVersion, v + "buildHub=" + IstioHub, v + "buildOS=linux", v + "buildArch=" + runtime.GOARCH}
+	istio := []string{v + "buildVersion=" + IstioVersion, v + "buildGitRevision=" + istioRevision, v + "buildStatus=Clean",
+		v + "buildTag=" + IstioVersion, v + "buildHub=" + IstioHub, v + "buildOS=linux", v + "buildArch=" + runtime.GOARCH}
 	return []goUnit{
 		{name: "kubernetes", packages: []string{"./kubernetes"}, tags: "selinux,notest,grpcnotrace", stamps: kube,
 			links:   []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"},
 			seconds: 330, compiled: 2280},
 		{name: "istio", packages: []string{"istio.io/istio/pilot/cmd/pilot-discovery", "./manifests"},
 			tags: commonTags, stamps: istio,
-			files:   []moduleFile{{"istio.io/istio", "tools/packaging/common/envoy_bootstrap.json", bootstrapTemplate}},
+			files:   []moduleFile{{"istio.io/istio", "tools/packaging/common/envoy_bootstrap.json", BootstrapTemplate}},
 			seconds: 190, compiled: 810},
 		{name: "agent", packages: []string{"istio.io/istio/pilot/cmd/pilot-agent"},
 			tags: "agent,disable_pgv,grpcnotrace,retrynotrace", stamps: istio, seconds: 25, compiled: 80},

@@ -27,8 +27,28 @@ import (
 const (
 	userRoles = "65532:65532"
 	userPause = "65535:65535"
-	userIstio = "1337:1337" // the uid whose traffic is not redirected
 )
+
+// Plan says what an image of a mesh is made of.
+type Plan struct {
+	Ref  string
+	Name string // of the cache's entries, of which the latest are kept; "" makes one of Ref
+	// System adds Debian's C library, nftables and iptables to the users and certificate
+	// authorities that each image has.
+	System bool
+	Layers [][]File
+	Config v1.Config
+}
+
+// File is a file of an image, or a folder.
+type File struct {
+	Name string // absolute, without the leading slash
+	Mode fs.FileMode
+	// Where it comes from: a program of [Table], a program elsewhere, or text.
+	Program string
+	From    Source
+	Data    string
+}
 
 // plan is what an image is made of.
 type plan struct {
@@ -39,70 +59,111 @@ type plan struct {
 	arch   string // as Go calls it; "" is this machine's
 }
 
-// Images assembles (or pulls) the images of a lab.
-func (b *Builder) Images(ctx context.Context, o ImageOptions) ([]Image, error) {
-	m := newMeter(b.options.Progress)
-	if o.RolesOnly {
-		roles, err := rolesPlan(o.MeshtrialBinary)
-		if err != nil {
-			return nil, err
-		}
-		return b.assemble(ctx, m, []plan{roles})
-	}
-	envoys := o.EnvoyVersions
-	if len(envoys) == 0 {
-		envoys = []string{DefaultEnvoy}
-	}
-	names := []string{"pause", "coredns", "ca-certificates"}
-	if !o.Official {
-		names = append(names, "istiod", "pilot-agent")
-		for _, v := range envoys {
-			if !slices.Contains(EnvoyVersions(), v) {
-				return nil, errs.Usage("no wheel of Envoy %s is pinned; there are %s", v, strings.Join(EnvoyVersions(), ", "))
-			}
-			names = append(names, "envoy@"+v)
-		}
-	}
+// Images assembles the images that every lab has. program is the static meshtrial of the
+// roles' image; "" makes none.
+func (b *Builder) Images(ctx context.Context, program string) ([]Image, error) {
 	var roles []plan
-	if o.MeshtrialBinary != "" {
-		p, err := rolesPlan(o.MeshtrialBinary)
+	if program != "" {
+		p, err := rolesPlan(program)
 		if err != nil {
 			return nil, err
 		}
 		roles = append(roles, p)
 	}
+	m := newMeter(b.options.Progress)
+	entries, err := b.componentsOf(ctx, m, "pause", "coredns", "ca-certificates")
+	if err != nil {
+		return nil, err
+	}
+	return b.assemble(ctx, m, append(labPlans(entries), roles...))
+}
+
+// RolesArchive assembles the image of the roles alone, which needs neither sources nor
+// Debian packages.
+func (b *Builder) RolesArchive(ctx context.Context, program string) ([]Image, error) {
+	roles, err := rolesPlan(program)
+	if err != nil {
+		return nil, err
+	}
+	return b.assemble(ctx, newMeter(b.options.Progress), []plan{roles})
+}
+
+func labPlans(entries map[string]entry) []plan {
+	node := entries["node"]
+	return []plan{
+		{ref: PauseRef, layers: []*layer{newLayer(node.content("pause", "pause", 0o755))},
+			config: v1.Config{Entrypoint: []string{"/pause"}, User: userPause}},
+		{ref: CoreDNSRef, layers: []*layer{baseLayer(entries["debian"].authorities()), newLayer(node.content("coredns", "coredns", 0o755))},
+			config: v1.Config{Entrypoint: []string{"/coredns"}}},
+	}
+}
+
+// Assemble assembles images.
+func (b *Builder) Assemble(ctx context.Context, plans ...Plan) ([]Image, error) {
+	m := newMeter(b.options.Progress)
+	names := []string{"ca-certificates"}
+	for _, p := range plans {
+		for _, f := range slices.Concat(p.Layers...) {
+			if f.Program != "" {
+				names = append(names, f.Program)
+			}
+		}
+	}
+	entries, err := b.componentsOf(ctx, m, names...)
+	if err != nil {
+		return nil, err
+	}
+	all, err := resolve(entries, plans)
+	if err != nil {
+		return nil, err
+	}
+	return b.assemble(ctx, m, all)
+}
+
+// resolve finds the contents of planned images.
+func resolve(entries map[string]entry, plans []Plan) ([]plan, error) {
+	debian := entries["debian"]
+	tree, err := debian.tree("image")
+	if err != nil {
+		return nil, err
+	}
+	base, system := baseLayer(debian.authorities()), newLayer(tree...)
+	var all []plan
+	for _, p := range plans {
+		out := plan{ref: p.Ref, name: p.Name, layers: []*layer{base}, config: p.Config}
+		if p.System {
+			out.layers = append(out.layers, system)
+		}
+		for _, files := range p.Layers {
+			var contents []content
+			for _, f := range files {
+				c := content{Name: f.Name, Mode: f.Mode, Data: f.Data, From: f.From.Path, Sum: f.From.Sum}
+				if f.Program != "" {
+					of, _ := find(f.Program)
+					c = entries[of.unit].content(of.file(f.Program), f.Name, f.Mode)
+				}
+				if f.From.Path != "" {
+					if err := checkRuns(f.From.Path, debian); err != nil {
+						return nil, err
+					}
+				}
+				contents = append(contents, c)
+			}
+			out.layers = append(out.layers, newLayer(contents...))
+		}
+		all = append(all, out)
+	}
+	return all, nil
+}
+
+// componentsOf makes the named components.
+func (b *Builder) componentsOf(ctx context.Context, m *meter, names ...string) (map[string]entry, error) {
 	units, err := unitsOf(names)
 	if err != nil {
 		return nil, err
 	}
 	entries, err := b.entries(ctx, units, m)
-	if err != nil {
-		return nil, aptHint(err)
-	}
-	plans, err := plans(entries, o, envoys)
-	if err != nil {
-		return nil, err
-	}
-	plans = append(plans, roles...)
-	if o.Ambient && !o.Official {
-		more, err := b.ambientImages(ctx, m, o)
-		if err != nil {
-			return nil, err
-		}
-		plans = append(plans, more...)
-	}
-	images, err := b.assemble(ctx, m, plans)
-	if err != nil {
-		return nil, err
-	}
-	if o.Official {
-		official, err := b.official(ctx, m, o)
-		if err != nil {
-			return nil, err
-		}
-		images = append(images, official...)
-	}
-	return images, nil
+	return entries, aptHint(err)
 }
 
 // assemble makes the planned images that are not in the cache, and removes older ones
@@ -121,52 +182,6 @@ func (b *Builder) assemble(ctx context.Context, m *meter, plans []plan) ([]Image
 		}
 	}
 	return images, nil
-}
-
-// plans lists the images to assemble, but that of the roles.
-func plans(entries map[string]entry, o ImageOptions, envoys []string) ([]plan, error) {
-	node, debian := entries["node"], entries["debian"]
-	base := baseLayer(debian.authorities())
-	all := []plan{
-		{ref: PauseRef, layers: []*layer{newLayer(node.content("pause", "pause", 0o755))},
-			config: v1.Config{Entrypoint: []string{"/pause"}, User: userPause}},
-		{ref: CoreDNSRef, layers: []*layer{base, newLayer(node.content("coredns", "coredns", 0o755))},
-			config: v1.Config{Entrypoint: []string{"/coredns"}}},
-	}
-	if o.Official {
-		return all, nil
-	}
-	istio, agent := entries["istio"], entries["agent"]
-	all = append(all, plan{ref: IstioHub + "/pilot:" + IstioTag,
-		layers: []*layer{base, newLayer(istio.content("pilot-discovery", "usr/local/bin/pilot-discovery", 0o755))},
-		config: v1.Config{Entrypoint: []string{"/usr/local/bin/pilot-discovery"}, User: userIstio}})
-
-	tree, err := debian.tree("image")
-	if err != nil {
-		return nil, err
-	}
-	template, err := os.ReadFile(istio.path(bootstrapTemplate))
-	if err != nil {
-		return nil, err
-	}
-	bootstrap, err := upstreamBootstrap(string(template))
-	if err != nil {
-		return nil, err
-	}
-	system := newLayer(tree...)
-	agents := newLayer(
-		agent.content("pilot-agent", "usr/local/bin/pilot-agent", 0o755),
-		content{Name: "var/lib/istio/envoy/" + bootstrapTemplate, Mode: 0o644, Data: bootstrap},
-		content{Name: "etc/istio/proxy", Mode: fs.ModeDir | 0o777},
-		content{Name: "home/istio-proxy", Mode: fs.ModeDir | 0o777},
-	)
-	for _, v := range envoys {
-		envoy := newLayer(entries["envoy-"+v].content("envoy", "usr/local/bin/envoy", 0o755))
-		all = append(all, plan{ref: ProxyRef(v), layers: []*layer{base, system, agents, envoy},
-			config: v1.Config{Entrypoint: []string{"/usr/local/bin/pilot-agent"}, WorkingDir: "/",
-				Env: []string{"ISTIO_META_ISTIO_PROXY_SHA=envoy-" + v}}})
-	}
-	return all, nil
 }
 
 // baseLayer has users, folders and more files that programs expect.

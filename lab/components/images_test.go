@@ -42,15 +42,12 @@ func fakeEntries(t *testing.T, c cache) map[string]entry {
 		entries[r.name] = e
 	}
 	for name, files := range map[string][]string{
-		"node": {"pause", "coredns"}, "istio": {"pilot-discovery", bootstrapTemplate}, "agent": {"pilot-agent"},
-		"envoy-1.40.0": {"envoy"}, "envoy-1.39.0": {"envoy"}, "istio-cni": {"install-cni", "istio-cni"},
+		"node": {"pause", "coredns"}, "istio": {"pilot-discovery"}, "agent": {"pilot-agent"},
+		"envoy-1.40.0": {"envoy"}, "envoy-1.39.0": {"envoy"},
 	} {
 		add(recipe{name: name, inputs: map[string]any{}, make: func(ctx context.Context, dir string) (v []Version, err error) {
 			for _, f := range files {
 				text := name + " " + f
-				if f == bootstrapTemplate {
-					text = bootstrapText
-				}
 				err = errors.Join(err, os.WriteFile(filepath.Join(dir, f), []byte(text), 0o755))
 			}
 			return nil, err
@@ -174,6 +171,26 @@ func checkImage(t *testing.T, image v1.Image) {
 	}
 }
 
+// examplePlans are an image with a program, and two with the system's files that differ in
+// their last layer.
+func examplePlans() []Plan {
+	proxy := func(ref, envoy string) Plan {
+		return Plan{Ref: ref, System: true, Config: v1.Config{Entrypoint: []string{"/agent"}},
+			Layers: [][]File{{{Name: "agent", Mode: 0o755, Program: "pilot-agent"}, {Name: "etc/text", Mode: 0o644, Data: "text"}}, {{Name: "envoy", Mode: 0o755, Program: envoy}}}}
+	}
+	return []Plan{{Ref: "x/control:1", Layers: [][]File{{{Name: "control", Mode: 0o755, Program: "pilot-discovery"}}}, Config: v1.Config{Entrypoint: []string{"/control"}, User: "1"}},
+		proxy("x/proxy:1", "envoy"), proxy("x/proxy:2", "envoy@1.39.0")}
+}
+
+func allPlans(t *testing.T, entries map[string]entry) []plan {
+	t.Helper()
+	resolved, err := resolve(entries, examplePlans())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(labPlans(entries), resolved...)
+}
+
 func TestImages(t *testing.T) {
 	c := cache{dir: t.TempDir()}
 	entries := fakeEntries(t, c)
@@ -181,15 +198,9 @@ func TestImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	envoys := []string{"1.40.0", "1.39.0"}
-	all, err := plans(entries, ImageOptions{}, envoys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all = append(all, roles)
 	b := &Builder{cache: c}
 	images := map[string]v1.Image{}
-	for _, p := range all {
+	for _, p := range append(allPlans(t, entries), roles) {
 		made, err := b.image(t.Context(), newMeter(nil), p.recipe(newMeter(nil)))
 		if err != nil {
 			t.Fatal(err)
@@ -202,19 +213,16 @@ func TestImages(t *testing.T) {
 		}
 		images[ref] = image
 	}
-	bootstrap, err := upstreamBootstrap(bootstrapText)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, test := range []struct{ ref, user, entry, path, text string }{
 		{PauseRef, "65535:65535", "/pause", "pause", "node pause"},
 		{CoreDNSRef, "", "/coredns", "coredns", "node coredns"},
 		{RolesRef, "65532:65532", "/usr/local/bin/meshtrial", "usr/local/bin/meshtrial", "roles"},
-		{IstioHub + "/pilot:" + IstioTag, "1337:1337", "/usr/local/bin/pilot-discovery", "etc/ssl/certs/ca-certificates.crt", "A\nB\n"},
-		{ProxyRef(""), "", "/usr/local/bin/pilot-agent", "usr/local/bin/envoy", "envoy-1.40.0 envoy"},
-		{ProxyRef("1.39.0"), "", "/usr/local/bin/pilot-agent", "usr/local/bin/envoy", "envoy-1.39.0 envoy"},
-		{ProxyRef(""), "", "/usr/local/bin/pilot-agent", "var/lib/istio/envoy/envoy_bootstrap_tmpl.json", bootstrap},
-		{ProxyRef(""), "", "/usr/local/bin/pilot-agent", "usr/lib/x86_64-linux-gnu/libmnl0.so.1.0", "libmnl0"},
+		{"x/control:1", "1", "/control", "control", "istio pilot-discovery"},
+		{"x/control:1", "1", "/control", "etc/ssl/certs/ca-certificates.crt", "A\nB\n"},
+		{"x/proxy:1", "", "/agent", "envoy", "envoy-1.40.0 envoy"},
+		{"x/proxy:2", "", "/agent", "envoy", "envoy-1.39.0 envoy"},
+		{"x/proxy:1", "", "/agent", "etc/text", "text"},
+		{"x/proxy:1", "", "/agent", "usr/lib/x86_64-linux-gnu/libmnl0.so.1.0", "libmnl0"},
 	} {
 		image := images[test.ref]
 		if image == nil {
@@ -232,7 +240,7 @@ func TestImages(t *testing.T) {
 			t.Errorf("%s has %q at %s, want %q", test.ref, text, test.path, test.text)
 		}
 	}
-	proxy := images[ProxyRef("")]
+	proxy := images["x/proxy:1"]
 	if passwd, _ := fileIn(t, proxy, "etc/passwd"); !strings.Contains(passwd, ":1337:") {
 		t.Errorf("the proxy's users are %q, want one with uid 1337", passwd)
 	}
@@ -246,7 +254,7 @@ func TestImages(t *testing.T) {
 	// The two proxies differ in Envoy alone, so that an import copies the
 	// rest once.
 	one, err1 := proxy.Layers()
-	other, err2 := images[ProxyRef("1.39.0")].Layers()
+	other, err2 := images["x/proxy:2"].Layers()
 	if err := errors.Join(err1, err2); err != nil || len(one) != 4 || len(other) != 4 {
 		t.Fatalf("proxies have %d and %d layers, %v", len(one), len(other), err)
 	}
@@ -264,10 +272,7 @@ func TestImagesAreDeterministic(t *testing.T) {
 	var seen []string
 	for range 2 {
 		c := cache{dir: t.TempDir()}
-		all, err := plans(fakeEntries(t, c), ImageOptions{}, []string{DefaultEnvoy})
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := allPlans(t, fakeEntries(t, c))
 		b := &Builder{cache: c}
 		var digests string
 		for _, p := range all {
@@ -401,7 +406,7 @@ func TestRolesImage(t *testing.T) {
 func TestRolesArchive(t *testing.T) {
 	b := &Builder{cache: cache{dir: t.TempDir()}}
 	program := staticProgram(t, elf.EM_X86_64, "roles")
-	images, err := b.Images(t.Context(), ImageOptions{RolesOnly: true, MeshtrialBinary: program})
+	images, err := b.RolesArchive(t.Context(), program)
 	if err != nil || len(images) != 1 || images[0].Ref != RolesRef {
 		t.Fatalf("made %+v, %v", images, err)
 	}

@@ -18,8 +18,11 @@ const (
 	// are no modules, so the version is named after the commit.
 	istioModule   = "v0.0.0-20260827124520-eed52ebb66ad"
 	istioRevision = "eed52ebb66ad"
-	istioVersion  = "1.31-" + istioRevision
-	istioOfficial = "1.31.1" // the release nearest to istioModule
+	IstioVersion  = "1.31-" + istioRevision
+	IstioRelease  = "1.31.1" // the release nearest to istioModule
+
+	// IstioHub is the registry and folder of Istio's images, which those built here have too.
+	IstioHub = "docker.io/istio"
 
 	// DefaultEnvoy is the version of Envoy in the plain proxy image.
 	DefaultEnvoy = "1.40.0"
@@ -82,19 +85,19 @@ func Table() []Component {
 		{Name: "pause", Version: "1", Kind: KindGo, unit: "node",
 			Source: "lab/components/src/pause", Digest: "",
 			Purpose: "holds a pod's namespaces open", Programs: []string{"pause"}},
-		{Name: "istiod", Version: istioVersion, Kind: KindGo, unit: "istio",
+		{Name: "istiod", Version: IstioVersion, Kind: KindGo, unit: "istio",
 			Source: "istio.io/istio@" + istioModule, Digest: istioSum,
 			Purpose: "Istio's control plane", Programs: []string{"pilot-discovery"}},
-		{Name: "istio-manifests", Version: istioVersion, Kind: KindGo, unit: "istio",
+		{Name: "istio-manifests", Version: IstioVersion, Kind: KindGo, unit: "istio",
 			Source: "istio.io/istio@" + istioModule, Digest: istioSum,
 			Purpose: "renders Istio's charts", Programs: []string{"manifests"}},
-		{Name: "pilot-agent", Version: istioVersion, Kind: KindGo, unit: "agent",
+		{Name: "pilot-agent", Version: IstioVersion, Kind: KindGo, unit: "agent",
 			Source: "istio.io/istio@" + istioModule, Digest: istioSum,
 			Purpose: "starts and configures Envoy in each sidecar", Programs: []string{"pilot-agent"}},
-		{Name: "istioctl", Version: istioVersion, Kind: KindGo, unit: "istioctl", Optional: true,
+		{Name: "istioctl", Version: IstioVersion, Kind: KindGo, unit: "istioctl", Optional: true,
 			Source: "istio.io/istio@" + istioModule, Digest: istioSum,
 			Purpose: "looks at a mesh as Istio's users do", Programs: []string{"istioctl"}},
-		{Name: "istio-cni", Version: istioVersion, Kind: KindGo, unit: "istio-cni", Optional: true,
+		{Name: "istio-cni", Version: IstioVersion, Kind: KindGo, unit: "istio-cni", Optional: true,
 			Source: "istio.io/istio@" + istioModule, Digest: istioSum,
 			Purpose: "takes pods into an ambient mesh", Programs: []string{"install-cni", "istio-cni"}},
 		{Name: gatewayAPI, Version: gatewayVersion, Kind: KindGo, unit: gatewayAPI, Optional: true,

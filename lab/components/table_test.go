@@ -102,14 +102,3 @@ func TestUnits(t *testing.T) {
 		t.Errorf("error %v does not name the unknown component", err)
 	}
 }
-
-func TestProxyRef(t *testing.T) {
-	for envoy, want := range map[string]string{
-		"": "docker.io/istio/proxyv2:" + IstioTag, DefaultEnvoy: "docker.io/istio/proxyv2:" + IstioTag,
-		"1.39.0": "docker.io/istio/proxyv2:" + IstioTag + "-envoy1.39.0",
-	} {
-		if got := ProxyRef(envoy); got != want {
-			t.Errorf("ProxyRef(%q) = %s, want %s", envoy, got, want)
-		}
-	}
-}

@@ -69,7 +69,7 @@ apiVersion: v1
 kind: Service
 metadata: {name: server}
 spec: {selector: {app: server}, ports: [{port: 80, targetPort: 8080}]}
-`, "PROXY", images.Proxy)
+`, "PROXY", images.Meshes["istio"]["proxy"])
 }
 
 // names asks the lab's DNS, from the host, through its cluster IP.

@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
@@ -24,13 +25,6 @@ const (
 	ordersSocket = runDir + "/orders.sock"
 )
 
-// CNIBinDir and CNIConfDir are the folders of CNI plugins and their configuration on each
-// node with an ambient mesh, whose node agent adds to them.
-const (
-	CNIBinDir  = runDir + "/cni-bin"
-	CNIConfDir = runDir + "/cni-conf"
-)
-
 // spec is all that init needs to know; spec.json holds it.
 type spec struct {
 	ID         string                        `json:"id"`
@@ -45,7 +39,7 @@ type spec struct {
 	Keep       []string                      `json:"keep"`  // folders to keep visible inside
 	Audit      bool                          `json:"audit"` // the API server writes an audit log
 
-	Ambient bool `json:"ambient"` // nodes have folders for a mesh's CNI plugin
+	NodeNetwork bool `json:"node_network"` // nodes have folders for a mesh's CNI plugin
 
 	// Self is the node of this spec. The spec of a lab of several nodes has none: its
 	// init runs the control plane, and the Nodes have specs of their own.
@@ -109,8 +103,8 @@ func (s *spec) containerdTOML(importing bool) string {
 	p("  restrict_oom_score_adj = true") // works without CAP_SYS_RESOURCE
 	p("  stream_server_address = \"127.0.0.1\"")
 	plugins, networks := s.CNI, s.Dir.conf("cni")
-	if s.Ambient {
-		plugins, networks = CNIBinDir, CNIConfDir
+	if s.NodeNetwork {
+		plugins, networks = lab.CNIBinDir, lab.CNIConfDir
 	}
 	p("  [plugins.\"io.containerd.grpc.v1.cri\".cni]\n    bin_dir = %q\n    conf_dir = %q", plugins, networks)
 	p("  [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n    snapshotter = \"overlayfs\"\n    default_runtime_name = \"runc\"")

@@ -71,8 +71,8 @@ func TestNetworkFolders(t *testing.T) {
 	if toml := s.containerdTOML(false); !strings.Contains(toml, `bin_dir = "/cache/debian/cni"`) || !strings.Contains(toml, s.Dir.conf("cni")) {
 		t.Error(toml)
 	}
-	s.Ambient = true
-	if toml := s.of(testNodes[0]).containerdTOML(false); !strings.Contains(toml, `bin_dir = "`+CNIBinDir+`"`) || !strings.Contains(toml, `conf_dir = "`+CNIConfDir+`"`) || strings.Contains(toml, "/cache/debian/cni") {
+	s.NodeNetwork = true
+	if toml := s.of(testNodes[0]).containerdTOML(false); !strings.Contains(toml, `bin_dir = "`+lab.CNIBinDir+`"`) || !strings.Contains(toml, `conf_dir = "`+lab.CNIConfDir+`"`) || strings.Contains(toml, "/cache/debian/cni") {
 		t.Error(toml)
 	}
 }

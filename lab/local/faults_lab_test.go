@@ -41,7 +41,7 @@ func killParts(t *testing.T, l *local.Lab, random *rand.Rand) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, strings.NewReplacer("PROXY", l.Images().Proxy).Replace(meshedYAML), "apply", "-f", "-")
+	kubectl(t, strings.NewReplacer("PROXY", l.Images().Meshes["istio"]["proxy"]).Replace(meshedYAML), "apply", "-f", "-")
 	kubectl(t, "", "rollout", "status", "deploy/app", "-n", "killed", "--timeout=180s")
 	for range 4 {
 		victim := victims[random.IntN(len(victims))]

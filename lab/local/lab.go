@@ -29,20 +29,8 @@ var ErrNotRunning = errors.New("no lab is running")
 
 // Options of [Up]. The zero value is what users get.
 type Options struct {
-	// EnvoyVersions are the sidecar images wanted beside the default one.
-	EnvoyVersions []string
-	// Official takes Istio's images from a registry instead of assembling
-	// them; Hub and Tag say which, as in components.ImageOptions.
-	Official bool
-	Hub, Tag string
-	// Ambient makes ready for Istio's ambient mesh: images of its node agent and of
-	// ztunnel, and nodes whose network others may add to. Ztunnel is the folder with
-	// the program, as in components.ImageOptions.
-	Ambient bool
-	Ztunnel string
-	// Linkerd, if set, is made ready to be installed beside or instead of
-	// Istio: see [Lab.Linkerd].
-	Linkerd *components.LinkerdOptions
+	// Supplies are what meshes give the lab.
+	Supplies []lab.Supply
 	// Program is the meshtrial program: it becomes the lab's init by its
 	// command lab-init, and the roles' image is made from it. Default: the
 	// program that runs.
@@ -71,7 +59,6 @@ type Lab struct {
 	paths   paths
 	config  *rest.Config
 	builder *components.Builder
-	linkerd *components.Linkerd
 	down    bool
 	paid    func() // called once the lab that this process must take down is down
 }
@@ -123,10 +110,6 @@ func (l *Lab) Nodes() []Node { return l.record.Nodes }
 // Builder is the builder of the lab's components; nil for a lab that was
 // opened.
 func (l *Lab) Builder() *components.Builder { return l.builder }
-
-// Linkerd is what [Options.Linkerd] asked for, ready to apply; nil without it
-// and for a lab that was opened.
-func (l *Lab) Linkerd() *components.Linkerd { return l.linkerd }
 
 // Stays says whether the lab runs on after Close: unless it was started with
 // DownOnClose, or adopted.

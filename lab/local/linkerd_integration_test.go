@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
@@ -26,7 +27,7 @@ func TestLinkerd(t *testing.T) {
 	l := b.up(t, "--linkerd", dir)
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
-	if _, out := b.Run(t, "lab", "status"); !strings.Contains(out, "linkerd ") || !strings.Contains(out, l.Images().LinkerdVersion) {
+	if _, out := b.Run(t, "lab", "status"); !strings.Contains(out, "linkerd ") || !strings.Contains(out, l.Images().Meshes["linkerd"][lab.Status]) {
 		t.Errorf("lab status says nothing of Linkerd:\n%s", out)
 	}
 	client, err := kubernetes.NewForConfig(l.RESTConfig())

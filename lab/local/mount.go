@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/lab"
 )
 
 // masked are folders that get a file system of the lab's own, which ends with the lab.
@@ -51,7 +53,7 @@ func mountNode(s *spec) error {
 		func() error { return supplyEtc("/etc", filepath.Join(runDir, "etc")) },
 		func() error { return unix.Sethostname([]byte(s.hostname())) },
 	)
-	if s.Ambient {
+	if s.NodeNetwork {
 		steps = append(steps, s.layNetwork)
 	}
 	for _, step := range steps {
@@ -62,7 +64,7 @@ func mountNode(s *spec) error {
 	return nil
 }
 
-// layNetwork sets up [CNIBinDir] and [CNIConfDir] with the lab's own plugins and
+// layNetwork sets up [lab.CNIBinDir] and [lab.CNIConfDir] with the lab's own plugins and
 // configuration.
 func (s *spec) layNetwork() error {
 	disk := s.Dir.join("cni")
@@ -84,7 +86,7 @@ func (s *spec) layNetwork() error {
 	if err != nil {
 		return fmt.Errorf("the configuration of the node's network: %w", err)
 	}
-	return errors.Join(bind(plugins, CNIBinDir), bind(networks, CNIConfDir))
+	return errors.Join(bind(plugins, lab.CNIBinDir), bind(networks, lab.CNIConfDir))
 }
 
 // openHidden opens the folders that masks would hide.

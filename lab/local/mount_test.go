@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/thread"
+	"github.com/meshtrial/meshtrial/lab"
 )
 
 // The folders of a node's network hold what the lab's has whenever the node starts,
@@ -46,19 +47,19 @@ func laidOut(t *testing.T, s *spec) error {
 	if err != nil {
 		return err
 	}
-	plugins, err := list(CNIBinDir)
-	networks, also := list(CNIConfDir)
+	plugins, err := list(lab.CNIBinDir)
+	networks, also := list(lab.CNIConfDir)
 	if err := errors.Join(err, also); err != nil {
 		return err
 	}
 	if !slices.Equal(plugins, []string{"ptp"}) || !slices.Equal(networks, []string{"10-lab.conflist"}) {
 		t.Errorf("the node has the plugins %q and the networks %q", plugins, networks)
 	}
-	text, err := os.ReadFile(filepath.Join(CNIBinDir, "ptp"))
+	text, err := os.ReadFile(filepath.Join(lab.CNIBinDir, "ptp"))
 	if err != nil || string(text) != "a plugin" {
 		t.Errorf("the plugin is %q, %v", text, err)
 	}
-	return errors.Join(os.WriteFile(filepath.Join(CNIBinDir, "added"), nil, 0o600), os.WriteFile(filepath.Join(CNIConfDir, "added"), nil, 0o600))
+	return errors.Join(os.WriteFile(filepath.Join(lab.CNIBinDir, "added"), nil, 0o600), os.WriteFile(filepath.Join(lab.CNIConfDir, "added"), nil, 0o600))
 }
 
 // What a machine lacks is there for the node and nowhere else; what it has is as it was.

@@ -218,7 +218,7 @@ func configureNode(ctx context.Context, s *spec) error {
 	if err != nil {
 		return err
 	}
-	if s.Ambient && !s.several() { // where pods run
+	if s.NodeNetwork && !s.several() { // where pods run
 		if err := routeAPI(s.Network, link); err != nil {
 			return err
 		}
@@ -367,7 +367,7 @@ func configureMember(s *spec) error {
 			return fmt.Errorf("node %s: route to %s: %w", s.Self.Name, route.Dst, err)
 		}
 	}
-	if s.Ambient {
+	if s.NodeNetwork {
 		if err := routeAPI(s.Network, link); err != nil {
 			return err
 		}

@@ -59,7 +59,7 @@ func TestNetworkOfNodes(t *testing.T) {
 		t.Skip("making a network namespace takes root")
 	}
 	s := threeNodes(t)
-	s.Ambient = true
+	s.NodeNetwork = true
 	hub, pids := sleeper(t), []int{sleeper(t), sleeper(t)}
 	own := s.Network.Node
 	connect := func(i int) error {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/doctor"
 	"github.com/meshtrial/meshtrial/observe/procfs"
@@ -33,18 +34,18 @@ const (
 
 // machine is what the requirements are checked against; tests replace it.
 type machine struct {
-	root       string // of /proc and /sys
-	uid        int
-	release    func() string
-	free       func(dir string) (uint64, error) // bytes
-	files      func() uint64                    // limit of open files
-	lookPath   func(string) (string, error)
-	namespaces func() error                      // can they be made
-	try        func(f feature, dir string) error // in namespaces, on dir's file system
-	ranges     func() error                      // are addresses free
-	components func() ([]components.Need, error) // what makes the lab's programs
-	nodes      int                               // of the lab
-	ambient    bool                              // the lab is to have an ambient mesh
+	root        string // of /proc and /sys
+	uid         int
+	release     func() string
+	free        func(dir string) (uint64, error) // bytes
+	files       func() uint64                    // limit of open files
+	lookPath    func(string) (string, error)
+	namespaces  func() error                      // can they be made
+	try         func(f feature, dir string) error // in namespaces, on dir's file system
+	ranges      func() error                      // are addresses free
+	components  func() ([]components.Need, error) // what makes the lab's programs
+	nodes       int                               // of the lab
+	nodeNetwork bool                              // a mesh adds to the network of nodes
 }
 
 // Requirements checks whether this machine can run a local lab, with advice on what it
@@ -53,7 +54,7 @@ type machine struct {
 func Requirements(ctx context.Context, o Options) []doctor.Line {
 	m := machine{
 		root: "/", nodes: max(o.Nodes, 1), uid: os.Geteuid(), release: kernelRelease, free: freeBytes, files: fileLimit, lookPath: exec.LookPath,
-		namespaces: tryNamespaces, try: tryFeature, ambient: o.Ambient,
+		namespaces: tryNamespaces, try: tryFeature, nodeNetwork: o.nodeNetwork(),
 		ranges: func() error {
 			taken, err := takenRanges()
 			if err == nil {
@@ -82,15 +83,16 @@ func Requirements(ctx context.Context, o Options) []doctor.Line {
 
 // componentNames are the components that a lab is made of.
 func (o Options) componentNames() []string {
-	names := append([]string{"cni", "pause", "coredns", "ca-certificates", "istio-manifests"}, programNames...)
-	if o.Official {
-		return names
-	}
-	names = append(names, "istiod", "pilot-agent", "envoy@"+components.DefaultEnvoy)
-	for _, version := range o.EnvoyVersions {
-		names = append(names, "envoy@"+version)
+	names := append([]string{"cni", "pause", "coredns", "ca-certificates"}, programNames...)
+	for _, s := range o.Supplies {
+		names = append(names, s.Components...)
 	}
 	return names
+}
+
+// nodeNetwork says that a mesh adds to the nodes' network.
+func (o Options) nodeNetwork() bool {
+	return slices.ContainsFunc(o.Supplies, func(s lab.Supply) bool { return s.NodeNetwork })
 }
 
 // check returns the lines from the kernel to what is built with its help.
@@ -140,7 +142,7 @@ func (m machine) tryAll(cache string, add func(name, detail, mend string, err er
 	add("namespaces", "PID, mount, network, UTS and IPC namespaces can be made", "allow them in the kernel's configuration, or in the container this runs in", err)
 	if err == nil {
 		tried := features
-		if m.ambient {
+		if m.nodeNetwork {
 			tried = append(slices.Clone(features), ambientFeature)
 		}
 		for _, f := range tried {

@@ -126,7 +126,7 @@ func TestRequirementsAmbient(t *testing.T) {
 	if failed := failures(m.check("/state", "/cache")); len(failed) > 0 {
 		t.Errorf("asked of a lab without one: %+v", failed)
 	}
-	m.ambient = true
+	m.nodeNetwork = true
 	failed := failures(m.check("/state", "/cache"))
 	if line := failed["ambient mesh"]; !strings.Contains(line.Detail, "no such set type") || !strings.Contains(line.Mend, "ip_set") {
 		t.Errorf("%+v", failed)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -36,11 +35,6 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	places, err := placesOf(o.Nodes, o.Zones)
 	if err != nil {
 		return nil, err
-	}
-	if o.Ambient && !o.Official {
-		if _, err := components.ZtunnelImage(ctx, o.Ztunnel); err != nil {
-			return nil, err
-		}
 	}
 	u, err := newStarter(o)
 	if err != nil {
@@ -96,8 +90,8 @@ type starter struct {
 	builder *components.Builder
 	set     *components.Set
 	images  []components.Image
-	linkerd *components.Linkerd // nil: not asked for
-	places  []place             // of the nodes
+	meshes  map[string]map[string]string // facts about their images
+	places  []place                      // of the nodes
 	began   time.Time
 	record  *record
 }
@@ -160,45 +154,21 @@ func (u *starter) gather(ctx context.Context) error {
 	if u.set, err = u.builder.Ensure(ctx, append([]string{"cni"}, programNames...)...); err != nil {
 		return err
 	}
-	envoys := append([]string{components.DefaultEnvoy}, u.o.EnvoyVersions...)
-	slices.Sort(envoys)
-	u.images, err = u.builder.Images(ctx, components.ImageOptions{
-		MeshtrialBinary: u.o.Program, EnvoyVersions: slices.Compact(envoys), Official: u.o.Official, Hub: u.o.Hub, Tag: u.o.Tag,
-		Ambient: u.o.Ambient, Ztunnel: u.o.Ztunnel})
-	if err != nil || u.o.Linkerd == nil {
+	if u.images, err = u.builder.Images(ctx, u.o.Program); err != nil {
 		return err
 	}
-	if u.linkerd, err = u.builder.Linkerd(ctx, *u.o.Linkerd); err != nil {
-		return err
+	u.meshes = map[string]map[string]string{}
+	for _, s := range u.o.Supplies {
+		if s.Images == nil {
+			continue
+		}
+		images, facts, err := s.Images(ctx, u.builder)
+		if err != nil {
+			return err
+		}
+		u.images, u.meshes[s.Mesh] = append(u.images, images...), facts
 	}
-	u.images = append(u.images, u.linkerd.Images...)
 	return nil
-}
-
-// imagesOf names the images for pods.
-func (u *starter) imagesOf() lab.Images {
-	images := lab.Images{Meshtrial: components.RolesRef, Proxies: map[string]string{}, PullPolicy: corev1.PullIfNotPresent}
-	for _, image := range u.images {
-		name, tag, _ := strings.Cut(image.Ref, "/pilot:")
-		if tag != "" {
-			images.Istiod, images.Hub, images.IstioTag = image.Ref, name, tag
-		}
-		if strings.Contains(image.Ref, "/ztunnel:") {
-			images.Ztunnel = image.Ref
-		}
-	}
-	images.Proxy = images.Hub + "/proxyv2:" + images.IstioTag
-	if u.linkerd != nil {
-		images.LinkerdController, images.LinkerdProxy, images.LinkerdVersion = u.linkerd.Controller, u.linkerd.Proxy, u.linkerd.Version
-	}
-	if u.o.Official {
-		return images // with the Envoy that Istio ships
-	}
-	images.Proxies[components.DefaultEnvoy] = components.ProxyRef("")
-	for _, version := range u.o.EnvoyVersions {
-		images.Proxies[version] = components.ProxyRef(version)
-	}
-	return images
 }
 
 // start makes the lab. On an error the caller sweeps.
@@ -238,7 +208,8 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 	id := newID()
 	u.record = &record{
 		Schema: recordSchema, ID: id, Phase: phaseStarting, BootID: bootID(), Started: u.began.UTC(),
-		HostInterface: hostInterface(id), Network: addresses, Cgroup: "/meshtrial-" + id, ImageStore: store.dir, Images: u.imagesOf(),
+		HostInterface: hostInterface(id), Network: addresses, Cgroup: "/meshtrial-" + id, ImageStore: store.dir,
+		Images: lab.Images{Meshtrial: components.RolesRef, PullPolicy: corev1.PullIfNotPresent, Meshes: u.meshes},
 		ForRun: owner, Nodes: addresses.nodesAt(u.places),
 	}
 	if err := u.note(); err != nil {
@@ -255,7 +226,7 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 	if err := groups.create(u.record.Cgroup, labShare); err != nil {
 		return nil, err
 	}
-	l := &Lab{record: u.record, paths: u.paths, config: config, builder: u.builder, linkerd: u.linkerd, down: u.o.DownOnClose}
+	l := &Lab{record: u.record, paths: u.paths, config: config, builder: u.builder, down: u.o.DownOnClose}
 	in, err := u.startInit(s, groups, lock, storeLock)
 	if err != nil {
 		return nil, err
@@ -339,7 +310,7 @@ func (u *starter) spec() (*spec, error) {
 	s := &spec{
 		ID: u.record.ID, Dir: u.paths.dir(u.record.ID), ImageStore: u.record.ImageStore, Network: u.record.Network, Cgroup: u.record.Cgroup,
 		Programs: map[string]components.Program{}, CNI: u.set.Dir("cni"), Images: u.images, Pause: components.PauseRef, Audit: u.o.Audit,
-		Ambient: u.o.Ambient, Nodes: u.record.Nodes,
+		NodeNetwork: u.o.nodeNetwork(), Nodes: u.record.Nodes,
 	}
 	if !s.several() {
 		s.Self = s.Nodes[0]

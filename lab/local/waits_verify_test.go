@@ -51,7 +51,7 @@ func TestWaits(t *testing.T) {
 		if c.code == podstate.Refused {
 			quota = "---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: small, namespace: waits-refused}\nspec: {hard: {pods: 0}}\n"
 		}
-		pod := strings.NewReplacer("PAUSE", "docker.io/meshtrial/pause:1", "PROXY", l.Images().Proxy).Replace(c.pod)
+		pod := strings.NewReplacer("PAUSE", "docker.io/meshtrial/pause:1", "PROXY", l.Images().Meshes["istio"]["proxy"]).Replace(c.pod)
 		kubectl(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Namespace

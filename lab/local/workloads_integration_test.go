@@ -106,7 +106,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: nowhere}
 spec: {containers: [{name: c, image: "registry.invalid/nothing:1"}]}
-`, t.TempDir(), l.Images().Proxy), "apply", "-f", "-")
+`, t.TempDir(), l.Images().Meshes["istio"]["proxy"]), "apply", "-f", "-")
 	kubectl(t, "", "rollout", "status", "ds/everywhere", "--timeout=180s")
 	kubectl(t, "", "wait", "--for=condition=Complete", "job/once", "--timeout=180s")
 	if out := kubectl(t, "", "logs", "job/once"); !strings.Contains(out, "version") {

@@ -113,7 +113,7 @@ func (f AsFound) ambient() []record.Component {
 		}
 	}
 	if f.waypoint && f.isUpstream() {
-		out = append(out, record.Component{Name: waypointName, Version: components.IstioTag, Source: "an upstream Envoy", Lacks: []string{"Istio's discovery of peers and its metrics by peer"}})
+		out = append(out, record.Component{Name: waypointName, Version: components.IstioVersion, Source: "an upstream Envoy", Lacks: []string{"Istio's discovery of peers and its metrics by peer"}})
 	}
 	return out
 }
@@ -248,7 +248,7 @@ func (f AsFound) refuseZtunnels() error {
 // template there leaves it out.
 func (f AsFound) refuseHBONE() error {
 	for i := range f.istiods {
-		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil && c.Image == components.IstioHub+"/pilot:"+components.IstioTag {
+		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil && c.Image == components.IstioHub+"/pilot:"+components.IstioVersion {
 			return errs.WithHint(errs.Usage("istio: %s true with real sidecars or a real gateway: their Envoy, which this lab made itself, lacks the extension that discovers workloads, and would subscribe to none", study.FactorHBONE),
 				"simulated proxies alone, or Istio's own images: meshtrial lab up --images official")
 		}

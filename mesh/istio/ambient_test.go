@@ -338,7 +338,7 @@ func TestRefuseAmbient(t *testing.T) {
 	if err := alone.refuseHBONE(); err != nil {
 		t.Errorf("refused: %v", err)
 	}
-	alone.istiods[0].Spec.Template.Spec.Containers[0].Image = "docker.io/istio/pilot:" + components.IstioTag
+	alone.istiods[0].Spec.Template.Spec.Containers[0].Image = "docker.io/istio/pilot:" + components.IstioVersion
 	if err := alone.refuseHBONE(); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "hbone true with real sidecars") || !strings.Contains(err.Error(), "would subscribe to none") || errs.Hint(err) == "" {
 		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/mesh"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -75,15 +76,23 @@ func NewControlPlane(ctx context.Context, config *rest.Config, revision string, 
 		return nil, fmt.Errorf("istio: %w", err)
 	}
 	return &ControlPlane{kube: kube, sidecars: objects.Resource(sidecarResource), leases: objects.Resource(leaseResource), changes: changes,
-		dialer: lab.NewDialer(config), name: d.Name, config: configMapOf(d), revision: RevisionOf(d.Labels)}, nil
+		dialer: lab.NewDialer(config), name: d.Name, config: configMapOf(d), revision: revisionOf(d.Labels)}, nil
+}
+
+// Control finds istiod; see [NewControlPlane].
+func (*Mesh) Control(ctx context.Context, config *rest.Config, revision string, j *journal.Journal) (mesh.Tested, error) {
+	if j == nil {
+		return NewControlPlane(ctx, config, revision, nil)
+	}
+	return NewControlPlane(ctx, config, revision, j)
 }
 
 // configMapOf names the ConfigMap that a revision of istiod reads.
-func configMapOf(d *appsv1.Deployment) string { return ConfigMapNamed(RevisionOf(d.Labels)) }
+func configMapOf(d *appsv1.Deployment) string { return configMapNamed(revisionOf(d.Labels)) }
 
-// ConfigMapNamed is what Istio's charts call the ConfigMap with the MeshConfig of a
+// configMapNamed is what Istio's charts call the ConfigMap with the MeshConfig of a
 // revision.
-func ConfigMapNamed(revision string) string {
+func configMapNamed(revision string) string {
 	if revision == "" || revision == defaultRevision {
 		return meshConfigMap
 	}

@@ -54,10 +54,10 @@ type AsFound struct {
 	dead map[string]absent
 }
 
-// ReadAsFound finds the istiod of a revision or tag, or for "" the only one, and
+// readForStudy finds the istiod of a revision or tag, or for "" the only one, and
 // reads how it stands, as far as matters for what is asked. The error says what
 // keeps every study from it.
-func ReadAsFound(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, revision string, asked mesh.Asked) (AsFound, error) {
+func readForStudy(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, revision string, asked mesh.Asked) (AsFound, error) {
 	r, err := findRevision(ctx, kube, revision)
 	if err != nil {
 		return AsFound{revision: r}, err

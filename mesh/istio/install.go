@@ -19,46 +19,22 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/study"
 )
 
-// Installation is Istio's rendered charts, ready to apply.
-func Installation(manifests components.Manifests) (lab.Installation, error) {
-	crds, err := lab.ParseObjects(manifests.CRDs)
+// Beside is an istiod of a revision for a lab that has another, of the images that the lab's
+// own has, out of the charts' objects for it: what the two share is there already, and stays
+// as it is. What has the label of an earlier run goes, and is made anew.
+func (m *Mesh) Beside(ctx context.Context, config *rest.Config, revision, label string) (mesh.Addition, error) {
+	b, err := components.New(components.Options{Recorded: true}) // lab up read them
 	if err != nil {
-		return lab.Installation{}, fmt.Errorf("istio: custom resource definitions: %w", err)
+		return mesh.Addition{}, err
 	}
-	objects, err := lab.ParseObjects(manifests.Istio)
+	o := order{official: !builtHere(m.images), hub: m.images[factHub], tag: m.images[factTag],
+		set: append(ManifestSettings(), "revision="+revision)}
+	i, err := o.installation(ctx, b)
 	if err != nil {
-		return lab.Installation{}, fmt.Errorf("istio: manifests: %w", err)
+		return mesh.Addition{}, err
 	}
-	ambient, err := lab.ParseObjects(manifests.Ambient)
-	if err != nil {
-		return lab.Installation{}, fmt.Errorf("istio: manifests of an ambient mesh: %w", err)
-	}
-	var onNodes []string
-	for _, o := range ambient {
-		if o.GetKind() == "DaemonSet" {
-			onNodes = append(onNodes, o.GetName())
-		}
-	}
-	return lab.Installation{
-		Mesh:      study.MeshIstio,
-		Namespace: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": Namespace}}},
-		Selector:  "app=istiod", DaemonSets: onNodes,
-		// istiod waits for the CRDs it watches, so all can be applied together;
-		// what comes too early is applied again.
-		Stages: [][]*unstructured.Unstructured{slices.Concat(crds, objects, ambient)},
-	}, nil
-}
-
-// RevisionSettings are those by which the charts make an istiod of a revision.
-func RevisionSettings(revision string) []string { return []string{"revision=" + revision} }
-
-// Beside is an istiod of a revision for a cluster that has another, out of the charts'
-// objects for it: what the two share is there already, and stays as it is. What has the
-// label of an earlier run goes, and is made anew.
-func Beside(ctx context.Context, config *rest.Config, i lab.Installation, revision, label string) (mesh.Addition, error) {
 	applier, err := lab.NewApplier(config)
 	if err != nil {
 		return mesh.Addition{}, err
@@ -79,12 +55,12 @@ func Beside(ctx context.Context, config *rest.Config, i lab.Installation, revisi
 // (pilot/pkg/leaderelection, NewPerRevisionLeaderElection).
 var ownElections = []string{"istio-gateway-deployment", "istio-gateway-status-leader", "istio-gateway-inferencepool"}
 
-// AwaitOthers waits until the istiods are gone that runs made for themselves, by their
+// awaitOthers waits until the istiods are gone that runs made for themselves, by their
 // label, and what the API server asks in their name: of a run that was killed the cluster's
 // garbage collector takes them away, once its namespace is gone. A namespace whose owner
 // cannot be seen stays until somebody says that it may go. wait is told that there is
 // something to wait for.
-func AwaitOthers(ctx context.Context, kube kubernetes.Interface, label string, wait func()) error {
+func awaitOthers(ctx context.Context, kube kubernetes.Interface, label string, wait func()) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, othersLimit, fmt.Errorf("they are still there after %v", othersLimit))
 	defer cancel()
 	for looks := 0; ; looks++ {
@@ -123,16 +99,8 @@ const (
 	endTime     = 30 * time.Second
 )
 
-// SweepElections deletes what istiods of revisions that are no more elected themselves by:
+// sweepElections deletes what istiods of revisions that are no more elected themselves by:
 // nobody owns these Leases, and a run that is killed leaves them. It is for a lab of ours.
-func SweepElections(ctx context.Context, config *rest.Config, kube kubernetes.Interface) error {
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	return sweepElections(ctx, kube, objects.Resource(leaseResource).Namespace(Namespace))
-}
-
 func sweepElections(ctx context.Context, kube kubernetes.Interface, leases dynamic.ResourceInterface) error {
 	living, err := revisionsLeft(ctx, kube)
 	if err != nil {

@@ -47,6 +47,7 @@ type Mesh struct {
 	// ProxyImage gives the image reference of the sidecar with an Envoy
 	// version; nil leaves the image to the injector.
 	ProxyImage func(envoyVersion string) (string, error)
+	images     map[string]string // facts about those of the lab
 	// Revision is the istiod that injects and configures sidecars.
 	Revision Revision
 	// metricsProvider is the metrics provider the mesh applies by default,
@@ -71,6 +72,8 @@ var (
 	_ mesh.Configured = (*Mesh)(nil)
 	_ mesh.Watcher    = (*Mesh)(nil)
 	_ mesh.Fitter     = (*Mesh)(nil)
+	_ mesh.Chooser    = (*Mesh)(nil)
+	_ mesh.Controlled = (*Mesh)(nil)
 )
 
 // Name returns "istio".

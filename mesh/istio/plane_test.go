@@ -107,7 +107,7 @@ func TestRevisions(t *testing.T) {
 	tag := &admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "istio-revision-tag-prod", Labels: map[string]string{"app": "sidecar-injector", "istio.io/tag": "prod", revisionLabel: "canary"}}}
 	kube := fakecluster.New(slices.Concat(ofRevision("canary", "", true), ofRevision(defaultRevision, "", true), []runtime.Object{tag})...)
 	for name, want := range map[string]bool{"canary": true, "default": true, "prod": true, "old": false} {
-		there, has, err := Revisions(t.Context(), kube, name)
+		there, has, err := (&Mesh{}).Revisions(t.Context(), kube, name)
 		if err != nil || has != want || !slices.Equal(there, []string{"canary", "default"}) {
 			t.Errorf("%s: %v, %v, %v", name, there, has, err)
 		}
@@ -158,7 +158,7 @@ func (d towards) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestAwaitOthers(t *testing.T) {
 	const label = "meshtrial.dev/run"
 	await := func(ctx context.Context, objects ...runtime.Object) (waited bool, err error) {
-		err = AwaitOthers(ctx, fakecluster.New(objects...), label, func() { waited = true })
+		err = awaitOthers(ctx, fakecluster.New(objects...), label, func() { waited = true })
 		return waited, err
 	}
 	theirs := ofRevision(defaultRevision, "", true)

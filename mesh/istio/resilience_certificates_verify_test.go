@@ -24,7 +24,7 @@ import (
 // connections, and take them again once it is back.
 func TestCertificatesExpireOnIstio(t *testing.T) {
 	l := labtest.Start(t)
-	m := &istio.Mesh{ProxyImage: l.Images().ProxyFor}
+	m := istio.New(l.Images())
 	s := scene{t: t, lab: l, mesh: m, dialer: lab.NewDialer(l.RESTConfig())}
 	defer s.dialer.Close()
 	ctx := t.Context()

@@ -25,7 +25,7 @@ import (
 // are ejected and counted; short-lived certificates are replaced.
 func TestResilienceOnIstio(t *testing.T) {
 	l := labtest.Start(t)
-	m := &istio.Mesh{ProxyImage: l.Images().ProxyFor}
+	m := istio.New(l.Images())
 	s := scene{t: t, lab: l, mesh: m, dialer: lab.NewDialer(l.RESTConfig())}
 	defer s.dialer.Close()
 	ctx := t.Context()

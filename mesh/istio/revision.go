@@ -10,9 +10,11 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 )
 
 // Revision is an installed istiod and what belongs to it. The zero value is any
@@ -70,7 +72,7 @@ func findRevision(ctx context.Context, kube kubernetes.Interface, name string) (
 	if err != nil {
 		return Revision{}, err
 	}
-	out := Revision{Name: RevisionOf(d.Labels), Deployment: d.Name, ConfigMap: configMapOf(d)}
+	out := Revision{Name: revisionOf(d.Labels), Deployment: d.Name, ConfigMap: configMapOf(d)}
 	if d.Labels[revisionLabel] == "" { // it is the only one
 		out.Deployment = ""
 	}
@@ -107,22 +109,34 @@ func findIstiod(ctx context.Context, kube kubernetes.Interface, name string) (*a
 	return d, err
 }
 
-// ConfigMapOf names the ConfigMap with the MeshConfig of a revision, for "" of the only
-// istiod there is. It is an error of usage if there is none such, or several.
-func ConfigMapOf(ctx context.Context, kube kubernetes.Interface, revision string) (string, error) {
+// Choose finds an istiod and has the adapter use it.
+func (m *Mesh) Choose(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, revision string,
+	asked mesh.Asked) (name string, notes []string, err error) {
+	found, err := readForStudy(ctx, kube, objects, revision, asked)
+	if err == nil {
+		err = found.Refuse(asked)
+	}
+	m.Revision = found.Revision()
+	return m.Revision.Name, found.Beside(asked), err
+}
+
+// ConfigMap names the ConfigMap with the MeshConfig of a revision.
+func (*Mesh) ConfigMap(ctx context.Context, kube kubernetes.Interface, revision string) (string, error) {
 	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
 	if err != nil {
-		return "", fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
+		return configMapNamed(revision), fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
 	}
 	d, err := chooseRevision(found.Items, revision)
 	if err != nil {
-		return "", err
+		return configMapNamed(revision), err
 	}
 	return configMapOf(d), nil
 }
 
 // RevisionOf is the revision that the labels of an istiod or of its pods say.
-func RevisionOf(labels map[string]string) string {
+func (*Mesh) RevisionOf(labels map[string]string) string { return revisionOf(labels) }
+
+func revisionOf(labels map[string]string) string {
 	return cmp.Or(labels[revisionLabel], defaultRevision)
 }
 
@@ -130,7 +144,7 @@ func RevisionOf(labels map[string]string) string {
 func chooseRevision(found []appsv1.Deployment, name string) (*appsv1.Deployment, error) {
 	var names []string
 	for i := range found {
-		rev := RevisionOf(found[i].Labels)
+		rev := revisionOf(found[i].Labels)
 		if rev == name || name == "" && len(found) == 1 {
 			return &found[i], nil
 		}
@@ -149,15 +163,14 @@ func chooseRevision(found []appsv1.Deployment, name string) (*appsv1.Deployment,
 		"--revision takes one of %s", strings.Join(names, ", "))
 }
 
-// Revisions are the revisions that are installed, and whether one of them has this name
-// or this revision tag.
-func Revisions(ctx context.Context, kube kubernetes.Interface, name string) (there []string, has bool, err error) {
+// Revisions lists the istiods that are installed.
+func (*Mesh) Revisions(ctx context.Context, kube kubernetes.Interface, name string) (there []string, has bool, err error) {
 	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
 	if err != nil {
 		return nil, false, fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
 	}
 	for _, d := range found.Items {
-		there = append(there, RevisionOf(d.Labels))
+		there = append(there, revisionOf(d.Labels))
 	}
 	slices.Sort(there)
 	if slices.Contains(there, name) {

@@ -104,7 +104,7 @@ func TestConfigMapOf(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, err := ConfigMapOf(t.Context(), kube, c.asked); got != c.want || errs.Code(err) != c.code {
+		if got, err := (&Mesh{}).ConfigMap(t.Context(), kube, c.asked); err == nil && got != c.want || errs.Code(err) != c.code {
 			t.Errorf("%q of %v: %q, %v", c.asked, c.has, got, err)
 		}
 	}

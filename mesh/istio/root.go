@@ -122,7 +122,7 @@ func (f *AsFound) addRooted(kind string, k rootKind, found []unstructured.Unstru
 // it leaves out.
 func (r Revision) reads(o *unstructured.Unstructured) bool {
 	of := o.GetLabels()[revisionLabel]
-	return of == "" || of == RevisionOf(map[string]string{revisionLabel: r.Name})
+	return of == "" || of == revisionOf(map[string]string{revisionLabel: r.Name})
 }
 
 // namespaceSeen is what is known of a namespace; the zero value is nothing.

@@ -55,7 +55,7 @@ func rootCluster(t *testing.T, config string, labels map[string]string, namespac
 	kube := fakecluster.New(d, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: labels}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istio"}, Data: map[string]string{"mesh": config}})
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, lists, objects...)
-	read := func() (AsFound, error) { return ReadAsFound(t.Context(), kube, client, "", mesh.Asked{}) }
+	read := func() (AsFound, error) { return readForStudy(t.Context(), kube, client, "", mesh.Asked{}) }
 	found, err := read()
 	if err != nil {
 		t.Fatal(err)

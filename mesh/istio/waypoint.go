@@ -163,7 +163,7 @@ func fromWaypoint(e mesh.Evidence, p *mesh.Passed, to map[string]string) []recor
 // isUpstream says that the proxies of an Istio are upstream Envoys: those of the images
 // that are built here are.
 func (f AsFound) isUpstream() bool {
-	return slices.ContainsFunc(f.Components(), func(c record.Component) bool { return c.Name == "istiod" && c.Version == components.IstioTag })
+	return slices.ContainsFunc(f.Components(), func(c record.Component) bool { return c.Name == "istiod" && c.Version == components.IstioVersion })
 }
 
 // refuseWaypoint is the part of Refuse for requests that pass a waypoint.

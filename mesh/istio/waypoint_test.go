@@ -210,7 +210,7 @@ func TestRefuseWaypoint(t *testing.T) {
 			t.Errorf("with the definition %v: %v", there, err)
 		}
 	}
-	for image, want := range map[string]bool{"docker.io/istio/pilot:" + components.IstioTag: true, "docker.io/istio/pilot:1.31.1": false} {
+	for image, want := range map[string]bool{"docker.io/istio/pilot:" + components.IstioVersion: true, "docker.io/istio/pilot:1.31.1": false} {
 		f := AsFound{istiods: []appsv1.Deployment{{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
 			{Name: istiodContainer, Image: image}}}}}}}}
 		if f.isUpstream() != want {

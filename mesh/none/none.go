@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
@@ -17,6 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 )
+
+// Kit is what no mesh brings: the adapter alone.
+var Kit = mesh.Kit{Name: study.MeshNone, New: func(lab.Images) mesh.Mesh { return Mesh{} }}
 
 // Mesh is the adapter; its zero value is ready.
 type Mesh struct{}

@@ -162,5 +162,5 @@ spec:
         imagePullPolicy: %[5]s
         command: [/usr/local/bin/envoy, --concurrency, "1", --config-yaml, %[6]q]
         readinessProbe: {tcpSocket: {port: %[7]d}, periodSeconds: 1}
-`, kind, name, m.namespace, m.images.Proxy, m.images.PullPolicy, strings.ReplaceAll(config, "\n", " "), port)
+`, kind, name, m.namespace, m.images.Meshes["istio"]["proxy"], m.images.PullPolicy, strings.ReplaceAll(config, "\n", " "), port)
 }

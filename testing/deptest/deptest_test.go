@@ -114,6 +114,18 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
+// Whoever wants a mesh asks the table of meshes for it.
+func TestMeshesAreNamedInTheirTable(t *testing.T) {
+	for _, p := range list(t) {
+		path := strings.TrimPrefix(p.ImportPath, module+"/")
+		for _, imported := range p.Imports {
+			if name := peerOf(strings.TrimPrefix(imported, module+"/"), peers[1]); name != "" && path != name && path != "mesh/meshes" && !strings.HasSuffix(path, "test") {
+				t.Errorf("%s imports %s: mesh/meshes has the table", path, name)
+			}
+		}
+	}
+}
+
 func TestPurePackagesStayPure(t *testing.T) {
 	for _, p := range list(t) {
 		path := strings.TrimPrefix(p.ImportPath, module+"/")

@@ -28,7 +28,7 @@ var changes = []change{
 	{"protocol", 4, nil, []string{"./study/protocol", "./drive/load", "./drive/worker"}},
 	{"fault-step", 3, nil, []string{"./drive/fault/...", "./study", "./kinds/resilience/trial"}},
 	{"section", 3, nil, []string{"./kinds/dataplane/sections"}},
-	{"mesh", 2, []string{"mesh/shared"}, []string{"./mesh/shared", "./study"}},
+	{"mesh", 1, []string{"mesh/shared"}, []string{"./mesh/shared", "./study"}},
 	{"kind", 2, []string{"kinds/noise"}, []string{"./kinds/noise/...", "./kinds"}},
 }
 

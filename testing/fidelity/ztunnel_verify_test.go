@@ -36,12 +36,15 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
+	kuberuntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/lab/components"
+	meshkit "github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/meshes"
+	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/fidelity"
 	"github.com/meshtrial/meshtrial/testing/golden"
 	"github.com/meshtrial/meshtrial/testing/labtest"
@@ -167,20 +170,21 @@ func asInstalled(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := builder.Manifests(t.Context(), components.ManifestOptions{Ambient: &components.AmbientManifests{CNIBinDir: "/opt/cni/bin", CNIConfDir: "/etc/cni/net.d"}})
+	supply, err := meshes.Named(study.MeshIstio).Supply(t.Context(), meshkit.Settings{"images": {"official"}, "ambient": {"true"}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for document := range strings.SplitSeq(string(made.Ambient), "\n---\n") {
-		if !strings.Contains(document, "kind: DaemonSet") {
+	made, err := supply.Install(t.Context(), builder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range slices.Concat(made.Stages...) {
+		if object.GetKind() != "DaemonSet" || object.GetName() != "ztunnel" {
 			continue
 		}
 		var set appsv1.DaemonSet
-		if err := yaml.Unmarshal([]byte(document), &set); err != nil {
+		if err := kuberuntime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &set); err != nil {
 			t.Fatal(err)
-		}
-		if set.Name != "ztunnel" {
-			continue
 		}
 		env := []string{"ISTIO_META_ISTIO_VERSION=1.31.0"}
 		for _, e := range set.Spec.Template.Spec.Containers[0].Env {

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	_ "github.com/meshtrial/meshtrial/kinds/resilience" // studies name its fields
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
@@ -127,11 +128,12 @@ func TestNamesAreValid(t *testing.T) {
 			}
 		}
 		images := sitetest.Images
-		images.Proxies = map[string]string{}
+		proxies := map[string]string{}
 		for _, cell := range plan.Cells {
-			images.Proxies[cell[study.FactorEnvoy]] = "hub/proxyv2:other"
+			proxies["proxy@"+cell[study.FactorEnvoy]] = "hub/proxyv2:other"
 		}
-		deployments, err := top.deployments(&istio.Mesh{ProxyImage: images.ProxyFor}, images, run)
+		images.Meshes = map[string]map[string]string{study.MeshIstio: proxies}
+		deployments, err := top.deployments(istio.New(images), images, run)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

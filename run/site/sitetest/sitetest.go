@@ -9,7 +9,8 @@ import (
 )
 
 // Images are those of a lab that has two versions of Envoy.
-var Images = lab.Images{Meshtrial: "hub/meshtrial:1", Proxy: "hub/proxyv2:1", Proxies: map[string]string{"1.39.0": "hub/proxyv2:1-envoy1.39.0"}, PullPolicy: corev1.PullIfNotPresent}
+var Images = lab.Images{Meshtrial: "hub/meshtrial:1", PullPolicy: corev1.PullIfNotPresent,
+	Meshes: map[string]map[string]string{"istio": {"proxy": "hub/proxyv2:1", "proxy@1.39.0": "hub/proxyv2:1-envoy1.39.0"}}}
 
 // Istio is its adapter, with those images.
-func Istio() mesh.Mesh { return &istio.Mesh{ProxyImage: Images.ProxyFor} }
+func Istio() mesh.Mesh { return istio.New(Images) }

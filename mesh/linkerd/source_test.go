@@ -1,4 +1,4 @@
-package components
+package linkerd
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,7 +23,21 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/components"
 )
+
+var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
+
+// builder is one with a cache of its own.
+func builder(t *testing.T) *components.Builder {
+	t.Helper()
+	b, err := components.New(components.Options{CacheDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
 
 // header is the head of a program without anything in it.
 func header(t *testing.T, machine elf.Machine, more string) []byte {
@@ -48,9 +63,9 @@ func fakeLinkerd(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	for _, p := range linkerdPrograms {
+	for _, p := range programs {
 		if !p.optional {
-			write(p.name, header(t, machines[runtime.GOARCH], p.name))
+			write(p.name, header(t, machine, p.name))
 		}
 	}
 	write("charts/linkerd-crds/Chart.yaml", []byte("name: linkerd-crds\n"))
@@ -58,12 +73,9 @@ func fakeLinkerd(t *testing.T) string {
 	return dir
 }
 
-func TestLinkerdFolder(t *testing.T) {
-	if machines[runtime.GOARCH] == 0 {
-		t.Skip("programs for this machine are not known")
-	}
+func TestFolder(t *testing.T) {
 	dir := fakeLinkerd(t)
-	first, err := linkerdFolder(dir)
+	first, err := readFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,16 +85,16 @@ func TestLinkerdFolder(t *testing.T) {
 	if first.crds != filepath.Join(dir, "charts", "linkerd-crds") || first.control != filepath.Join(dir, "charts", "linkerd-control-plane") {
 		t.Errorf("charts %s and %s", first.crds, first.control)
 	}
-	again, err := linkerdFolder(dir)
+	again, err := readFolder(dir)
 	if err != nil || again.tag != first.tag {
 		t.Errorf("another look gives %s, %v", again.tag, err)
 	}
-	for name, text := range map[string]string{"VERSION": "edge-1\n", "linkerd2-proxy": string(header(t, machines[runtime.GOARCH], "another"))} {
+	for name, text := range map[string]string{"VERSION": "edge-1\n", "linkerd2-proxy": string(header(t, machine, "another"))} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	other, err := linkerdFolder(dir)
+	other, err := readFolder(dir)
 	if err != nil || !strings.HasPrefix(other.tag, "edge-1-") || strings.TrimPrefix(other.tag, "edge-1-") == strings.TrimPrefix(first.tag, "built-") {
 		t.Errorf("another proxy has the tag %s, the first %s, %v", other.tag, first.tag, err)
 	}
@@ -91,10 +103,7 @@ func TestLinkerdFolder(t *testing.T) {
 	}
 }
 
-func TestLinkerdFolderRefused(t *testing.T) {
-	if machines[runtime.GOARCH] == 0 {
-		t.Skip("programs for this machine are not known")
-	}
+func TestFolderRefused(t *testing.T) {
 	foreign := elf.EM_S390
 	for _, test := range []struct {
 		name  string
@@ -114,10 +123,10 @@ func TestLinkerdFolderRefused(t *testing.T) {
 			[]string{"controller is no program for Linux"}},
 		{"another machine", func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "linkerd2-proxy"), header(t, foreign, ""), 0o755)
-		}, []string{"linkerd2-proxy is a program for EM_S390, this machine is " + machines[runtime.GOARCH].String()}},
+		}, []string{"linkerd2-proxy is a program for EM_S390, this machine is " + machine.String()}},
 		{"a folder", func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "controller")), os.Mkdir(filepath.Join(dir, "controller"), 0o755))
-		}, []string{"controller is no file"}},
+		}, []string{"controller is not a file"}},
 		{"a bad version", func(dir string) error { return os.WriteFile(filepath.Join(dir, "VERSION"), []byte("a b"), 0o644) }, []string{"VERSION holds an invalid version"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -125,7 +134,7 @@ func TestLinkerdFolderRefused(t *testing.T) {
 			if err := test.spoil(dir); err != nil {
 				t.Fatal(err)
 			}
-			_, err := linkerdFolder(dir)
+			_, err := readFolder(dir)
 			if errs.Code(err) != errs.CodeUsage {
 				t.Fatalf("%v", err)
 			}
@@ -148,21 +157,20 @@ func TestFindChart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := findChart(dir, linkerdCRDsChart); got != filepath.Join(dir, "linkerd-crds-2026.8.3.tgz") {
+	if got := findChart(dir, crdsChart); got != filepath.Join(dir, "linkerd-crds-2026.8.3.tgz") {
 		t.Errorf("found %q", got)
 	}
-	if got := findChart(dir, linkerdControlChart); got != "" {
+	if got := findChart(dir, controlChart); got != "" {
 		t.Errorf("of two archives, took %q", got)
 	}
 }
 
-func TestLinkerdSourceRefused(t *testing.T) {
-	b := &Builder{cache: cache{dir: t.TempDir()}}
+func TestSourceRefused(t *testing.T) {
 	for source, want := range map[string]string{
 		"": "no source of Linkerd is given", "./nowhere": "neither a folder nor the name of a release", "latest": "neither a folder nor the name of a release",
 		"edge-/../x": "neither a folder nor",
 	} {
-		_, err := b.linkerdSource(t.Context(), newMeter(nil), source)
+		_, err := findSource(t.Context(), builder(t), "", source)
 		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), want) || !strings.Contains(errs.Hint(err), "--linkerd") {
 			t.Errorf("source %q: %v (hint %q)", source, err, errs.Hint(err))
 		}
@@ -170,15 +178,12 @@ func TestLinkerdSourceRefused(t *testing.T) {
 }
 
 // Whether a lab's Linkerd is the one that is asked for, its version says.
-func TestLinkerdIs(t *testing.T) {
-	if machines[runtime.GOARCH] == 0 {
-		t.Skip("programs for this machine are not known")
-	}
+func TestIsFrom(t *testing.T) {
 	dir := fakeLinkerd(t)
 	if err := os.WriteFile(filepath.Join(dir, "VERSION"), []byte("edge-26.8.3\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	built, err := linkerdFolder(dir)
+	built, err := readFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,21 +201,23 @@ func TestLinkerdIs(t *testing.T) {
 		{built.tag, "edge-26.8.3", false},
 		{"", "edge", false},
 	} {
-		if got, err := LinkerdIs(c.version, c.source); err != nil || got != c.want {
+		if got, err := isFrom(c.version, c.source); err != nil || got != c.want {
 			t.Errorf("%q of %s: %v, %v", c.version, c.source, got, err)
 		}
 	}
 	for _, source := range []string{"./nowhere", t.TempDir()} {
-		if _, err := LinkerdIs("edge-26.8.3", source); errs.Code(err) != errs.CodeUsage {
+		if _, err := isFrom("edge-26.8.3", source); errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
 }
 
 func TestContainerImages(t *testing.T) {
-	got, err := containerImages([]byte(`---
+	objects, err := lab.ParseObjects([]byte(`---
 # Source: a
+apiVersion: apps/v1
 kind: Deployment
+metadata: {name: a}
 spec:
   template:
     spec:
@@ -219,115 +226,63 @@ spec:
       - {name: destination, image: "example.org/controller:1"}
       - {name: linkerd-proxy, image: "example.org/proxy:1"}
 ---
+apiVersion: v1
 kind: ConfigMap
+metadata: {name: b}
 data: {values: "containers: [{name: debug, image: not.this/one:1}]"}
----
 `))
-	if err != nil || len(got) != 3 || got["destination"] != "example.org/controller:1" || got["linkerd-proxy"] != "example.org/proxy:1" || got["linkerd-init"] != got["linkerd-proxy"] {
+	want := map[string]string{"destination": "example.org/controller:1", "linkerd-proxy": "example.org/proxy:1", "linkerd-init": "example.org/proxy:1"}
+	if got := containerImages(objects); err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := containerImages([]byte("a: [")); err == nil {
-		t.Error("broken YAML was taken")
-	}
 }
 
-func TestLinkerdImages(t *testing.T) {
-	if machines[runtime.GOARCH] == 0 {
-		t.Skip("programs for this machine are not known")
-	}
-	b := &Builder{cache: cache{dir: t.TempDir()}}
-	debian := fakeEntries(t, b.cache)["debian"]
-	dir := fakeLinkerd(t)
-	source, err := linkerdFolder(dir)
+// The images are laid out as Linkerd's own.
+func TestPlans(t *testing.T) {
+	s, err := readFolder(fakeLinkerd(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Linkerd{Version: "v1", Controller: "example.org/controller:v1", Proxy: "example.org/proxy:v1"}
-	plans, err := linkerdPlans(debian, source, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]struct {
-		user, entry string
-		programs    []string
+	plans := s.plans(&rendered{version: "v1", controller: "example.org/controller:v1", proxy: "example.org/proxy:v1"})
+	for i, want := range []struct {
+		ref, user, entry string
+		programs         []string
 	}{
-		l.Controller: {"65534", "/controller", []string{"controller", "linkerd-policy-controller"}},
-		l.Proxy: {"2102", "/usr/lib/linkerd/linkerd2-proxy-identity",
+		{"example.org/controller:v1", "65534", "/controller", []string{"controller", "linkerd-policy-controller"}},
+		{"example.org/proxy:v1", "2102", "/usr/lib/linkerd/linkerd2-proxy-identity",
 			[]string{"usr/lib/linkerd/linkerd2-proxy", "usr/lib/linkerd/linkerd2-proxy-identity", "usr/lib/linkerd/linkerd2-proxy-init"}},
-	}
-	for _, p := range plans {
-		made, err := b.image(t.Context(), newMeter(nil), p.recipe(newMeter(nil)))
-		if err != nil {
-			t.Fatal(err)
+	} {
+		p, c := plans[i], plans[i].Config
+		if p.Ref != want.ref || !p.System || c.User != want.user || !slices.Equal(c.Entrypoint, []string{want.entry}) || !slices.Contains(c.Env, "LINKERD_CONTAINER_VERSION_OVERRIDE=v1") {
+			t.Errorf("%+v, want %+v", p, want)
 		}
-		ref, image := extract(t, made.Path)
-		w, ok := want[ref]
-		if !ok {
-			t.Fatalf("an image %s", ref)
-		}
-		delete(want, ref)
-		config, err := image.ConfigFile()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := config.Config
-		if c.User != w.user || !slices.Equal(c.Entrypoint, []string{w.entry}) || !slices.Contains(c.Env, "LINKERD_CONTAINER_VERSION_OVERRIDE=v1") {
-			t.Errorf("%s: %+v", ref, c)
-		}
-		for _, program := range w.programs {
-			text, h := fileIn(t, image, program)
-			if !strings.HasSuffix(text, filepath.Base(program)) || h.Mode != 0o755 {
-				t.Errorf("%s: %s is %q, %+v", ref, program, text, h)
+		var programs []string
+		for _, f := range slices.Concat(p.Layers...) {
+			programs = append(programs, f.Name)
+			if f.Mode != 0o755 || filepath.Base(f.From.Path) != filepath.Base(f.Name) {
+				t.Errorf("%s has %+v", p.Ref, f)
 			}
 		}
-		if _, h := fileIn(t, image, "usr/sbin/iptables-nft"); h == nil {
-			t.Errorf("%s has no iptables-nft", ref)
-		}
-	}
-	if len(want) > 0 {
-		t.Errorf("images missing: %v", want)
-	}
-	// A program whose libraries are not in the image would not start there.
-	if f, err := elf.Open("/bin/sh"); err != nil {
-		t.Log("no program with libraries to try")
-	} else if needs, _ := f.ImportedLibraries(); len(needs) > 0 {
-		source.programs["controller"] = program{path: "/bin/sh"}
-		debian.dir = t.TempDir()
-		if err := os.Mkdir(debian.path("image"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		_, err := linkerdPlans(debian, source, l)
-		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "/bin/sh needs the library "+needs[0]) {
-			t.Errorf("a program without its libraries: %v", err)
+		if !slices.Equal(programs, want.programs) {
+			t.Errorf("%s has %q, want %q", p.Ref, programs, want.programs)
 		}
 	}
 }
 
-func TestNewer(t *testing.T) {
-	for _, test := range []struct {
-		a, b string
-		want bool
-	}{{"2.36", "2.36", false}, {"2.4", "2.36", false}, {"2.38", "2.36", true}, {"2.36.1", "2.36", true}, {"2.2.5", "2.36", false}, {"PRIVATE", "2.36", false}} {
-		if got := newer(test.a, test.b); got != test.want {
-			t.Errorf("newer(%s, %s) = %t", test.a, test.b, got)
-		}
-	}
-}
-
-func TestLinkerdKeys(t *testing.T) {
+func TestKeys(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	keys, err := newLinkerdKeys(now)
+	k, err := newKeys(now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tls.X509KeyPair([]byte(keys.issuer), []byte(keys.issuerKey)); err != nil {
+	if _, err := tls.X509KeyPair([]byte(k.issuer), []byte(k.issuerKey)); err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM([]byte(keys.anchor)) {
+	if !roots.AppendCertsFromPEM([]byte(k.anchor)) {
 		t.Fatal("no trust anchor")
 	}
-	block, _ := pem.Decode([]byte(keys.issuer))
+	block, _ := pem.Decode([]byte(k.issuer))
 	issuer, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		t.Fatal(err)
@@ -340,15 +295,15 @@ func TestLinkerdKeys(t *testing.T) {
 	if !issuer.IsCA || issuer.PublicKeyAlgorithm != x509.ECDSA || issuer.Subject.CommonName != "identity.linkerd.cluster.local" || !issuer.MaxPathLenZero {
 		t.Errorf("issuer %+v", issuer)
 	}
-	other, err := newLinkerdKeys(now)
-	if err != nil || other.anchor == keys.anchor || other.issuerKey == keys.issuerKey {
+	other, err := newKeys(now)
+	if err != nil || other.anchor == k.anchor || other.issuerKey == k.issuerKey {
 		t.Errorf("two installations share keys, %v", err)
 	}
 }
 
-func TestLinkerdValues(t *testing.T) {
-	keys := linkerdKeys{anchor: "A", issuer: "B", issuerKey: "C"}
-	built := (&linkerdSource{tag: "v1"}).values(keys)
+func TestValues(t *testing.T) {
+	k := keys{anchor: "A", issuer: "B", issuerKey: "C"}
+	built := (&source{tag: "v1"}).values(k)
 	if built["linkerdVersion"] != "v1" || built["identityTrustAnchorsPEM"] != "A" {
 		t.Errorf("%v", built)
 	}
@@ -356,7 +311,7 @@ func TestLinkerdValues(t *testing.T) {
 	if tls["crtPEM"] != "B" || tls["keyPEM"] != "C" {
 		t.Errorf("%v", tls)
 	}
-	if v, ok := (&linkerdSource{}).values(keys)["linkerdVersion"]; ok {
+	if v, ok := (&source{}).values(k)["linkerdVersion"]; ok {
 		t.Errorf("a release's own version is overruled by %v", v)
 	}
 }
@@ -373,7 +328,7 @@ func chartServer(t *testing.T, spoil string) *httptest.Server {
 		switch {
 		case file == "index.yaml" && channel == "edge":
 			fmt.Fprintln(w, "apiVersion: v1\nentries:")
-			for _, chart := range []string{linkerdCRDsChart, linkerdControlChart} {
+			for _, chart := range []string{crdsChart, controlChart} {
 				fmt.Fprintf(w, "  %s:\n", chart)
 				for _, n := range []string{"9.2", "10.1", "8.7"} {
 					name := chart + "-2025." + n + ".tgz"
@@ -399,15 +354,15 @@ func chartServer(t *testing.T, spoil string) *httptest.Server {
 	return server
 }
 
-func TestLinkerdRelease(t *testing.T) {
+func TestRelease(t *testing.T) {
 	server := chartServer(t, "")
-	b := &Builder{cache: cache{dir: t.TempDir()}, charts: server.URL + "/"}
+	b := builder(t)
 	for _, test := range []struct{ release, control string }{
 		{"edge", "linkerd-control-plane-2025.10.1.tgz"},
 		{"edge-25.8.7", "linkerd-control-plane-2025.8.7.tgz"},
 		{"2025.9.2", "linkerd-control-plane-2025.9.2.tgz"},
 	} {
-		s, err := b.linkerdSource(t.Context(), newMeter(nil), test.release)
+		s, err := findSource(t.Context(), b, server.URL+"/", test.release)
 		if err != nil {
 			t.Errorf("%s: %v", test.release, err)
 			continue
@@ -426,28 +381,25 @@ func TestLinkerdRelease(t *testing.T) {
 	}
 	for release, want := range map[string]string{"edge-25.1.1": "there is no chart linkerd-control-plane of Linkerd's release edge-25.1.1",
 		"stable-2.14.10": "there is no chart linkerd-crds of Linkerd's release"} {
-		if _, err := b.linkerdSource(t.Context(), newMeter(nil), release); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), want) {
+		if _, err := findSource(t.Context(), b, server.URL+"/", release); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", release, err)
 		}
 	}
 	// Once downloaded, a release needs its repository no more.
 	server.Close()
-	if _, err := b.linkerdSource(t.Context(), newMeter(nil), "edge-25.8.7"); err != nil {
+	if _, err := findSource(t.Context(), b, server.URL+"/", "edge-25.8.7"); err != nil {
 		t.Errorf("from the cache: %v", err)
 	}
-	if _, err := b.linkerdSource(t.Context(), newMeter(nil), "edge"); err == nil || !strings.Contains(errs.Hint(err), "--linkerd DIR") {
+	if _, err := findSource(t.Context(), b, server.URL+"/", "edge"); err == nil || !strings.Contains(errs.Hint(err), "--linkerd DIR") {
 		t.Errorf("without the repository: %v (hint %q)", err, errs.Hint(err))
 	}
 }
 
-func TestLinkerdReleaseSpoiled(t *testing.T) {
+func TestReleaseSpoiled(t *testing.T) {
 	server := chartServer(t, "linkerd-crds-2025.9.2.tgz")
-	b := &Builder{cache: cache{dir: t.TempDir()}, charts: server.URL + "/"}
-	if _, err := b.linkerdSource(t.Context(), newMeter(nil), "edge-25.9.2"); err == nil || !strings.Contains(err.Error(), "its digest is") {
+	b := builder(t)
+	if _, err := findSource(t.Context(), b, server.URL+"/", "edge-25.9.2"); err == nil || !strings.Contains(err.Error(), "its digest is") {
 		t.Errorf("a chart with another digest than the index says: %v", err)
-	}
-	if left := leftovers(t, b.cache); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
 	}
 }
 

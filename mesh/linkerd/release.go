@@ -1,4 +1,4 @@
-package components
+package linkerd
 
 import (
 	"cmp"
@@ -19,11 +19,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/components"
 )
 
-// linkerdCharts is where Linkerd's project publishes its charts, a Helm repository
+// chartsURL is where Linkerd's project publishes its charts, a Helm repository
 // for each channel.
-const linkerdCharts = "https://helm.linkerd.io/"
+const chartsURL = "https://helm.linkerd.io/"
 
 // Limits on answers of a chart repository.
 const (
@@ -44,22 +45,21 @@ type chartEntry struct {
 	URLs       []string `json:"urls"`
 }
 
-// linkerdRelease finds a release's charts in the cache, or downloads them.
-func (b *Builder) linkerdRelease(ctx context.Context, m *meter, name string) (*linkerdSource, error) {
+// findRelease finds a release's charts in the cache, or downloads them.
+func findRelease(ctx context.Context, b *components.Builder, from, name string) (*source, error) {
 	channel := "edge"
 	if strings.HasPrefix(name, "stable") {
 		channel = "stable"
 	}
-	base := cmp.Or(b.charts, linkerdCharts) + channel + "/"
+	base := cmp.Or(from, chartsURL) + channel + "/"
 	if name != channel {
 		// A release's charts never change: with these in the cache, the repository is
 		// not needed.
-		r := b.chartsRecipe(m, base, name, nil)
-		if e, ok := b.cache.lookup(r); ok {
-			return releaseOf(e), nil
+		if dir, versions, ok := b.Made(chartsRecipe(b, base, name, nil)); ok {
+			return releaseOf(dir, versions), nil
 		}
 	}
-	m.step("linkerd", PhaseDownload, 0, "the index of charts of "+base)
+	b.Say("linkerd", components.PhaseDownload, "the index of charts of "+base)
 	raw, err := download(ctx, base+"index.yaml", maxChartIndex)
 	if err != nil {
 		return nil, noCharts(ctx, base, err)
@@ -68,28 +68,28 @@ func (b *Builder) linkerdRelease(ctx context.Context, m *meter, name string) (*l
 	if err := yaml.Unmarshal(raw, &index); err != nil {
 		return nil, fmt.Errorf("%sindex.yaml: %w", base, err)
 	}
-	control, err := index.find(linkerdControlChart, name, name == channel)
+	control, err := index.find(controlChart, name, name == channel)
 	if err != nil {
 		return nil, errs.WithHint(err, "%sindex.yaml lists the releases that there are", base)
 	}
-	crds, err := index.find(linkerdCRDsChart, cmp.Or(control.AppVersion, control.Version), false)
+	crds, err := index.find(crdsChart, cmp.Or(control.AppVersion, control.Version), false)
 	if err != nil {
 		// Charts of stable releases have versions of their own, and some CRD charts
 		// no app version: the same chart version will do.
-		if crds, err = index.find(linkerdCRDsChart, control.Version, false); err != nil {
+		if crds, err = index.find(crdsChart, control.Version, false); err != nil {
 			return nil, err
 		}
 	}
-	e, err := b.cache.ensure(ctx, b.chartsRecipe(m, base, cmp.Or(control.AppVersion, control.Version), map[string]chartEntry{
-		linkerdControlChart: control, linkerdCRDsChart: crds}))
+	dir, versions, err := b.Make(ctx, chartsRecipe(b, base, cmp.Or(control.AppVersion, control.Version), map[string]chartEntry{
+		controlChart: control, crdsChart: crds}))
 	if err != nil {
 		return nil, err
 	}
-	return releaseOf(e), nil
+	return releaseOf(dir, versions), nil
 }
 
-func releaseOf(e entry) *linkerdSource {
-	return &linkerdSource{crds: e.path(linkerdCRDsChart + ".tgz"), control: e.path(linkerdControlChart + ".tgz"), versions: e.Versions}
+func releaseOf(dir string, versions []components.Version) *source {
+	return &source{crds: filepath.Join(dir, crdsChart+".tgz"), control: filepath.Join(dir, controlChart+".tgz"), versions: versions}
 }
 
 // find returns the chart of a release, or the newest of all.
@@ -123,13 +123,13 @@ func compareVersions(a, b string) int {
 }
 
 // chartsRecipe downloads a release's charts and checks their digests.
-func (b *Builder) chartsRecipe(m *meter, base, release string, charts map[string]chartEntry) recipe {
-	return recipe{name: "linkerd_charts", inputs: map[string]any{"repository": base, "release": release},
-		make: func(ctx context.Context, dir string) ([]Version, error) {
-			var versions []Version
-			for _, name := range []string{linkerdControlChart, linkerdCRDsChart} {
+func chartsRecipe(b *components.Builder, base, release string, charts map[string]chartEntry) components.Recipe {
+	return components.Recipe{Name: "linkerd_charts", Inputs: map[string]any{"repository": base, "release": release},
+		Make: func(ctx context.Context, dir string) ([]components.Version, error) {
+			var versions []components.Version
+			for _, name := range []string{controlChart, crdsChart} {
 				e := charts[name]
-				m.step("linkerd", PhaseDownload, 0, "the chart "+name+" "+e.Version)
+				b.Say("linkerd", components.PhaseDownload, "the chart "+name+" "+e.Version)
 				if len(e.URLs) == 0 {
 					return nil, fmt.Errorf("%sindex.yaml says no address of the chart %s %s", base, name, e.Version)
 				}
@@ -148,7 +148,7 @@ func (b *Builder) chartsRecipe(m *meter, base, release string, charts map[string
 				if err := os.WriteFile(filepath.Join(dir, name+".tgz"), text, 0o644); err != nil {
 					return nil, err
 				}
-				versions = append(versions, Version{Name: name, Version: cmp.Or(e.AppVersion, e.Version), Source: at, Digest: "sha256:" + e.Digest})
+				versions = append(versions, components.Version{Name: name, Version: cmp.Or(e.AppVersion, e.Version), Source: at, Digest: "sha256:" + e.Digest})
 			}
 			return versions, nil
 		}}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/meshes"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// meshFlags are the flags of meshes of a command.
+type meshFlags struct {
+	command mesh.Command
+	given   mesh.Choices
+	adds    []string // meshes that a flag adds
+}
+
+// addMeshFlags adds the flags that meshes have for a command. One that several meshes have
+// is given to all of them.
+func addMeshFlags(flags *pflag.FlagSet, command mesh.Command) *meshFlags {
+	m := &meshFlags{command: command, given: mesh.Choices{}}
+	for _, kit := range meshes.Kits {
+		for _, f := range kit.Flags {
+			if f.Commands&command == 0 {
+				continue
+			}
+			if had := flags.Lookup(f.Name); had != nil {
+				had.Value.(*meshFlag).take(kit.Name, f)
+				continue
+			}
+			value := &meshFlag{of: m, kind: f.Kind, text: f.Default}
+			value.take(kit.Name, f)
+			flags.Var(value, f.Name, f.Usage)
+			if f.Kind == mesh.Switch {
+				flags.Lookup(f.Name).NoOptDefVal = "true"
+			}
+		}
+	}
+	return m
+}
+
+// of are the settings of one mesh. A flag of other meshes alone is refused.
+func (m *meshFlags) of(kit *mesh.Kit) (mesh.Settings, error) {
+	for name, s := range m.given {
+		for setting := range s {
+			if name != kit.Name && m.given[kit.Name][setting] == nil {
+				return nil, errs.Usage("--%s does not apply to %s", setting, kit.Name)
+			}
+		}
+	}
+	return m.given[kit.Name], nil
+}
+
+// names reads --mesh, which is given or has its default, and adds the meshes of flags that
+// add them unless --mesh is given.
+func (m *meshFlags) names(text string, given bool) ([]string, error) {
+	var names []string
+	for _, name := range strings.Split(text, ",") {
+		name = strings.TrimSpace(name)
+		switch {
+		case name == study.MeshNone && text != name:
+			return nil, errs.Usage("--mesh is none or names meshes, not both")
+		case name == study.MeshNone:
+			continue
+		case !slices.Contains(meshes.Installable(), name):
+			return nil, errs.WithHint(errs.Usage("unknown mesh %q", name), "%s, several as istio,linkerd, or none", strings.Join(meshes.Installable(), ", "))
+		case slices.Contains(names, name):
+			return nil, errs.Usage("--mesh names %s twice", name)
+		}
+		names = append(names, name)
+	}
+	for _, name := range m.adds {
+		if !given && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// meshFlag is a flag as pflag knows it.
+type meshFlag struct {
+	of    *meshFlags
+	kind  mesh.FlagKind
+	takes []taker
+	text  string
+}
+
+// taker is a mesh that has a flag.
+type taker struct {
+	mesh string
+	flag mesh.Flag
+}
+
+func (f *meshFlag) take(name string, flag mesh.Flag) { f.takes = append(f.takes, taker{name, flag}) }
+
+// String implements [pflag.Value].
+func (f *meshFlag) String() string { return f.text }
+
+// Type implements [pflag.Value].
+func (f *meshFlag) Type() string {
+	return map[mesh.FlagKind]string{mesh.Text: "string", mesh.Switch: "bool", mesh.List: "strings", mesh.Repeated: "stringArray"}[f.kind]
+}
+
+// Set implements [pflag.Value].
+func (f *meshFlag) Set(text string) error {
+	values := []string{text}
+	switch f.kind {
+	case mesh.Switch:
+		if text != "true" && text != "false" {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		if text == "false" {
+			values = nil
+		}
+	case mesh.List:
+		values = strings.Split(text, ",")
+	}
+	f.text = text
+	for _, t := range f.takes {
+		s, name := f.of.given[t.mesh], t.flag.Setting()
+		all := values
+		if f.kind == mesh.List || f.kind == mesh.Repeated {
+			all = slices.Concat(s[name], values)
+		}
+		f.of.given[t.mesh] = s.With(name, all...)
+		if t.flag.Adds && !slices.Contains(f.of.adds, t.mesh) {
+			f.of.adds = append(f.of.adds, t.mesh)
+		}
+	}
+	return nil
+}

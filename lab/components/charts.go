@@ -1,0 +1,76 @@
+package components
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// chartRequests is what lab/components/src/charts reads.
+type chartRequests struct {
+	KubeVersion string  `json:"kube_version"`
+	Charts      []Chart `json:"charts"`
+}
+
+// Chart is a Helm chart, a folder or an archive, and what it is rendered with.
+type Chart struct {
+	Path      string         `json:"path"`
+	Release   string         `json:"release"`
+	Namespace string         `json:"namespace"`
+	Values    map[string]any `json:"values"`
+	Set       []string       `json:"set,omitempty"` // NAME=VALUE as of helm install --set
+}
+
+// RenderedChart has what a chart comes to, as YAML documents.
+type RenderedChart struct {
+	Name       string `json:"name"`
+	Version    string `json:"version"`
+	AppVersion string `json:"app_version"`
+	Manifests  string `json:"manifests"`
+}
+
+// RenderCharts renders charts as helm template does. Nothing is written to disk: values and
+// manifests may hold keys.
+func (b *Builder) RenderCharts(ctx context.Context, charts ...Chart) ([]RenderedChart, error) {
+	set, err := b.Ensure(ctx, "charts")
+	if err != nil {
+		return nil, err
+	}
+	renderer, _ := set.Program("charts")
+	return renderCharts(ctx, renderer.Path, charts)
+}
+
+func renderCharts(ctx context.Context, renderer string, charts []Chart) ([]RenderedChart, error) {
+	in, err := json.Marshal(chartRequests{kubernetesVersion, charts})
+	if err != nil {
+		return nil, err
+	}
+	out, err := Run(ctx, in, renderer)
+	if err != nil {
+		return nil, err
+	}
+	var answer []RenderedChart
+	if err := json.Unmarshal(out, &answer); err != nil {
+		return nil, fmt.Errorf("answer of the renderer of charts: %w", err)
+	}
+	if len(answer) != len(charts) {
+		return nil, fmt.Errorf("the renderer of charts rendered %d of %d", len(answer), len(charts))
+	}
+	return answer, nil
+}
+
+// Run runs a program with an input and returns what it prints. Its error has what the
+// program said on stderr, or is the context's.
+func Run(ctx context.Context, in []byte, path string, args ...string) ([]byte, error) {
+	var out, log bytes.Buffer
+	cmd := command(ctx, path, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &log
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, withOutput(err, log.Bytes())
+	}
+	return out.Bytes(), nil
+}

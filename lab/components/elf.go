@@ -1,0 +1,84 @@
+package components
+
+import (
+	"debug/elf"
+	"os"
+	"runtime"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+)
+
+// machines are the supported processors, by their names in Go.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// Source is a program that is not in the cache, such as one in a user's folder.
+type Source struct{ Path, Sum string } // sha256:...
+
+// OpenSource refuses what is no program for this machine.
+func OpenSource(path string) (Source, error) {
+	if info, err := os.Stat(path); err != nil {
+		return Source{}, err
+	} else if !info.Mode().IsRegular() {
+		return Source{}, errs.Usage("%s is not a file", path)
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return Source{}, errs.Usage("%s is no program for Linux: %v", path, err)
+	}
+	defer f.Close()
+	if want, ok := machines[runtime.GOARCH]; ok && f.Machine != want {
+		return Source{}, errs.Usage("%s is a program for %v, this machine is %v", path, f.Machine, want)
+	}
+	_, sum, err := sumFile(path, false)
+	return Source{path, "sha256:" + sum}, err
+}
+
+// checkRuns refuses a program that needs a library, or a newer C library, than its
+// image holds.
+func checkRuns(path string, debian entry) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	libraries, err := f.ImportedLibraries()
+	if err != nil || len(libraries) == 0 {
+		return nil // static
+	}
+	have, err := namesBelow(debian.path("image"))
+	if err != nil {
+		return err
+	}
+	hint := "build it on Debian 12 or an older system, or link it statically"
+	for _, library := range libraries {
+		if !have[library] {
+			return errs.WithHint(errs.Usage("%s needs the library %s, which its image does not hold", path, library), "%s", hint)
+		}
+	}
+	var libc string
+	for _, v := range debian.Versions {
+		if v.Name == "libc6" {
+			libc, _, _ = strings.Cut(v.Version, "-")
+		}
+	}
+	symbols, err := f.ImportedSymbols()
+	if err != nil || libc == "" {
+		return nil
+	}
+	for _, s := range symbols {
+		if needs, ok := strings.CutPrefix(s.Version, "GLIBC_"); ok && newer(needs, libc) {
+			return errs.WithHint(errs.Usage("%s needs version %s of the C library, its image holds %s", path, needs, libc), "%s", hint)
+		}
+	}
+	return nil
+}
+
+// newer compares versions of numbers and dots; others are never newer.
+func newer(a, b string) bool {
+	v, err := version.ParseGeneric(a)
+	w, err2 := version.ParseGeneric(b)
+	return err == nil && err2 == nil && w.LessThan(v)
+}

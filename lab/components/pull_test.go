@@ -1,0 +1,182 @@
+package components
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+)
+
+func TestPull(t *testing.T) {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	hub := strings.TrimPrefix(server.URL, "http://") + "/istio"
+	pushed := map[string]string{}
+	for _, ref := range []string{hub + "/pilot:1.2.3", hub + "/proxyv2:1.2.3"} {
+		image, err := random.Image(1000, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := name.ParseReference(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := remote.Write(parsed, image); err != nil {
+			t.Fatal(err)
+		}
+		pushed[ref] = digestOf(image)
+	}
+	b := &Builder{cache: cache{dir: t.TempDir()}}
+	o := Pull{Refs: []string{hub + "/pilot:1.2.3", hub + "/proxyv2:1.2.3"}, Hint: "--images built"}
+	images, err := b.Pull(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(images) != 2 || images[0].Ref != hub+"/pilot:1.2.3" || images[1].Ref != hub+"/proxyv2:1.2.3" {
+		t.Fatalf("pulled %+v", images)
+	}
+	for _, i := range images {
+		ref, image := extract(t, i.Path)
+		if err := validate.Image(image); err != nil {
+			t.Error(err)
+		}
+		if ref != i.Ref || i.Digest != pushed[ref] || digestOf(image) != i.Digest {
+			t.Errorf("%+v holds %s %s, pushed was %s", i, ref, digestOf(image), pushed[ref])
+		}
+	}
+	// Once pulled, the registry is not needed any more.
+	server.Close()
+	again, err := b.Pull(t.Context(), o)
+	if err != nil || !slices.Equal(again, images) {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	o.Refs = []string{hub + "/pilot:1.2.4"}
+	_, err = b.Pull(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), hub+"/pilot:1.2.4") || !strings.Contains(errs.Hint(err), "--images built") ||
+		!strings.Contains(errs.Hint(err), "the registry "+strings.TrimSuffix(hub, "/istio")+" must be reachable") {
+		t.Errorf("without the registry: %v (hint %q)", err, errs.Hint(err))
+	}
+	if left := leftovers(t, b.cache); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	o.Refs = []string{hub + "/pilot:no tag"}
+	if _, err := b.Pull(t.Context(), o); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("a tag that is none: %v", err)
+	}
+}
+
+// A layer that stops in the middle must not pass for an image.
+func TestPullBrokenOff(t *testing.T) {
+	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	hub := strings.TrimPrefix(server.URL, "http://") + "/istio"
+	ref := []string{hub + "/pilot:1", hub + "/proxyv2:1"}[0]
+	parsed, err := name.ParseReference(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := random.Image(1000, 1)
+	if err == nil {
+		err = remote.Write(parsed, image)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := layers[0].Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Config.Handler = corrupt{handler, digest.String()}
+	b := &Builder{cache: cache{dir: t.TempDir()}}
+	if _, err := b.Pull(t.Context(), Pull{Refs: []string{ref}}); err == nil {
+		t.Error("a corrupted layer was taken")
+	}
+	if left := leftovers(t, b.cache); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A tag that moves takes nobody along who gave digests.
+func TestPullByDigest(t *testing.T) {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	hub := strings.TrimPrefix(server.URL, "http://") + "/istio"
+	push := func() (digests []string) {
+		for _, ref := range []string{hub + "/pilot:1", hub + "/proxyv2:1"} {
+			image, err := random.Image(1000, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed, err := name.ParseReference(ref)
+			if err == nil {
+				err = remote.Write(parsed, image)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			digests = append(digests, digestOf(image))
+		}
+		return digests
+	}
+	refs := []string{hub + "/pilot:1", hub + "/proxyv2:1"}
+	first := push()
+	pins := map[string]string{refs[0]: first[0], refs[1]: first[1]}
+	second := push()
+	b := &Builder{cache: cache{dir: t.TempDir()}}
+	pull := func(p Pull) []Image {
+		images, err := b.Pull(t.Context(), p)
+		if err != nil || len(images) != 2 {
+			t.Fatalf("%+v: %v", p, err)
+		}
+		return images
+	}
+	moved, pinned := pull(Pull{Refs: refs}), pull(Pull{Refs: refs, Pins: pins})
+	for i, image := range []string{"/pilot", "/proxyv2"} {
+		if moved[i].Digest != second[i] || pinned[i].Digest != first[i] || pinned[i].Ref != hub+image+":1" {
+			t.Errorf("by tag %+v, by digest %+v; pushed %s, then %s", moved[i], pinned[i], first[i], second[i])
+		}
+		if ref, held := extract(t, pinned[i].Path); ref != pinned[i].Ref || digestOf(held) != first[i] {
+			t.Errorf("the archive holds %s %s", ref, digestOf(held))
+		}
+	}
+	// A digest that the registry does not have is no reason to take another.
+	pins[refs[0]] = "sha256:" + strings.Repeat("0", 64)
+	if _, err := b.Pull(t.Context(), Pull{Refs: refs, Pins: pins}); err == nil || !strings.Contains(err.Error(), "/pilot:1@sha256:000") {
+		t.Errorf("a digest of nothing: %v", err)
+	}
+}
+
+// corrupt is a registry that serves one blob with a bit flipped.
+type corrupt struct {
+	http.Handler
+	digest string
+}
+
+func (c corrupt) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, c.digest) {
+		c.Handler.ServeHTTP(w, r)
+		return
+	}
+	rec := httptest.NewRecorder()
+	c.Handler.ServeHTTP(rec, r)
+	b := rec.Body.Bytes()
+	b[len(b)/2] ^= 1
+	w.WriteHeader(rec.Code)
+	_, _ = w.Write(b)
+}

@@ -1,0 +1,137 @@
+package istio
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/trusted"
+	"github.com/meshtrial/meshtrial/lab/components"
+)
+
+// ztunnel is the proxy of an ambient mesh, from the user's folder.
+type ztunnel struct {
+	components.Source
+	version string // of Istio
+}
+
+// ref names the image assembled from it: another build is another image.
+func (z ztunnel) ref() string {
+	sum, _ := hex.DecodeString(strings.TrimPrefix(z.Sum, "sha256:"))
+	return fmt.Sprintf("%s/ztunnel:%s-%x", components.IstioHub, z.version, sum[:6])
+}
+
+const ztunnelHint = "--ztunnel DIR names a folder with the program ztunnel of Istio %s; MESHTRIAL_ZTUNNEL in the environment does the same; " +
+	"docs/lab.md says what it holds, and meshtrial lab up --ambient --images official needs none (not tried yet)"
+
+// ztunnelFolder reads a folder with the program ztunnel and, if that was not built
+// under a release's name, a file VERSION. ask runs the program for its version.
+func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, error) {
+	wanted, _ := minor(components.IstioVersion)
+	if dir == "" {
+		return ztunnel{}, errs.WithHint(errs.Usage("ztunnel is not built here, and no folder with it is given"), ztunnelHint, wanted)
+	}
+	if info, err := os.Stat(filepath.Clean(dir)); err == nil && !info.IsDir() {
+		return ztunnel{}, errs.WithHint(errs.Usage("%s is not a folder", dir), "--ztunnel %s, the folder that it is in", filepath.Dir(filepath.Clean(dir)))
+	}
+	path := filepath.Join(dir, "ztunnel")
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return ztunnel{}, errs.WithHint(errs.Usage("the folder %s has no program ztunnel", dir), ztunnelHint, wanted)
+	case !info.Mode().IsRegular():
+		return ztunnel{}, errs.WithHint(errs.Usage("%s is not a file", path), ztunnelHint, wanted)
+	}
+	path, err := trustedZtunnel(dir, path)
+	if err != nil {
+		return ztunnel{}, err
+	}
+	source, err := components.OpenSource(path)
+	if err != nil {
+		return ztunnel{}, err
+	}
+	says, err := ask(path)
+	if err != nil {
+		return ztunnel{}, err
+	}
+	version, err := ztunnelVersion(dir, says)
+	if err != nil {
+		return ztunnel{}, err
+	}
+	if of, _ := minor(version); of != wanted {
+		return ztunnel{}, errs.WithHint(errs.Usage("%s is of Istio %s, istiod is of %s", path, version, components.IstioVersion), ztunnelHint, wanted)
+	}
+	return ztunnel{source, version}, nil
+}
+
+// trustedZtunnel refuses a program that others than the folder's owner, the user and root
+// may write or replace, since it is run here. It resolves links.
+func trustedZtunnel(dir, path string) (string, error) {
+	owner, err := trusted.Owner(dir)
+	if err == nil {
+		_, err = trusted.Folder(dir, owner)
+	}
+	if err == nil {
+		path, err = trusted.Folder(path, owner)
+	}
+	if err != nil {
+		return "", fmt.Errorf("folder of ztunnel: %w", err)
+	}
+	return path, nil
+}
+
+// ztunnelVersion is a ztunnel's version of Istio: its own if it was built under a
+// release's name, otherwise that of the file VERSION beside it.
+func ztunnelVersion(dir, says string) (string, error) {
+	lacks := "which names no version of Istio"
+	if _, ok := minor(says); ok {
+		if reTag.MatchString(says) {
+			return says, nil
+		}
+		lacks = "which cannot be an image's tag"
+	}
+	file := filepath.Join(dir, "VERSION")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", errs.WithHint(errs.Usage("ztunnel in %s says that its version is %q, %s", dir, says, lacks),
+			"write the version that it was built for, such as %s, into %s", components.IstioRelease, file)
+	}
+	version := strings.TrimSpace(string(text))
+	if _, ok := minor(version); !ok || !reTag.MatchString(version) {
+		return "", errs.WithHint(errs.Usage("%s holds no version of Istio", file), "such as %s", components.IstioRelease)
+	}
+	return version, nil
+}
+
+var reBuild = regexp.MustCompile(`Version:"([^"]*)"`)
+
+// ztunnelBuild asks a ztunnel for its version.
+func ztunnelBuild(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	out, err := components.Run(ctx, nil, path, "version")
+	if err != nil {
+		return "", errs.Usage("%s does not say its version: %v", path, err)
+	}
+	m := reBuild.FindSubmatch(out)
+	if m == nil {
+		return "", errs.Usage("%s is not ztunnel: asked for its version it says %.100q", path, out)
+	}
+	return string(m[1]), nil
+}
+
+// reTag is what can be the tag of an image.
+var reTag = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}$`)
+
+// openZtunnel reads the folder of ztunnel, if one is needed.
+func (o *order) openZtunnel(ctx context.Context) (err error) {
+	if o.ambient && !o.official {
+		o.ztunnel, err = ztunnelFolder(o.ztunnelDir, func(path string) (string, error) { return ztunnelBuild(ctx, path) })
+	}
+	return err
+}

@@ -1,0 +1,141 @@
+package istio
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/components"
+)
+
+// header is the head of a program without anything in it.
+func header(t *testing.T, machine elf.Machine, more string) []byte {
+	t.Helper()
+	h := elf.Header64{Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+		Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64, Phentsize: 56}
+	var b bytes.Buffer
+	if err := binary.Write(&b, binary.LittleEndian, h); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString(more)
+	return b.Bytes()
+}
+
+// openLink puts a link in a ztunnel's place, to one in a folder that everybody may write to.
+func openLink(dir string) error {
+	open := filepath.Join(dir, "open")
+	return errors.Join(os.Mkdir(open, 0o755), os.Chmod(open, 0o777), os.Rename(filepath.Join(dir, "ztunnel"), filepath.Join(open, "ztunnel")),
+		os.Symlink("open/ztunnel", filepath.Join(dir, "ztunnel")))
+}
+
+// A ztunnel is taken from a folder if it runs here and is of istiod's version of
+// Istio, by what it says of itself or, if it was built without a release's name, by the
+// file beside it.
+func TestZtunnelFolder(t *testing.T) {
+	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
+	wanted, _ := minor(components.IstioVersion)
+	const revision = "e94018b3005032317a46c4f169007bf6fee7a710"
+	for name, test := range map[string]struct {
+		says, version string
+		spoil         func(dir string) error
+		want, refused string
+	}{
+		"a release":                 {says: wanted + ".1", want: wanted + ".1"},
+		"its own before the file":   {says: wanted + ".1", version: "1.2", want: wanted + ".1"},
+		"a build of a revision":     {says: revision, version: wanted + "-built\n", want: wanted + "-built"},
+		"no file of its version":    {says: revision, refused: "names no version of Istio"},
+		"a file that says nothing":  {says: revision, version: "main", refused: "holds no version of Istio"},
+		"no tag":                    {says: revision, version: wanted + ".x y", refused: "holds no version of Istio"},
+		"a version that no tag has": {says: wanted + ".0+dirty", refused: "which cannot be an image's tag"},
+		"a tag in its place":        {says: wanted + ".0+dirty", version: wanted + ".0-dirty", want: wanted + ".0-dirty"},
+		"another version":           {says: "1.2.3", refused: "is of Istio 1.2.3, istiod is of " + components.IstioVersion},
+		"another, by the file":      {says: revision, version: "1.2", refused: "is of Istio 1.2, istiod is of"},
+		"not there":                 {says: wanted, spoil: os.RemoveAll, refused: "has no program ztunnel"},
+		"a script":                  {says: wanted, spoil: func(dir string) error { return os.WriteFile(filepath.Join(dir, "ztunnel"), []byte("#!"), 0o755) }, refused: "no program for Linux"},
+		"a folder":                  {says: wanted, spoil: func(dir string) error { return errors.Join(os.Remove(dir+"/ztunnel"), os.Mkdir(dir+"/ztunnel", 0o755)) }, refused: "is not a file"},
+		"one that does not answer":  {says: "", refused: "does not answer"},
+		"a folder of everybody's":   {says: wanted + ".1", spoil: func(dir string) error { return os.Chmod(dir, 0o777) }, refused: "by everybody"},
+		"a program of everybody's":  {says: wanted + ".1", spoil: func(dir string) error { return os.Chmod(dir+"/ztunnel", 0o777) }, refused: "by everybody"},
+		"a link to one":             {says: wanted + ".1", spoil: openLink, refused: "by everybody"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			err := os.WriteFile(filepath.Join(dir, "ztunnel"), header(t, machine, name), 0o755)
+			if test.version != "" {
+				err = errors.Join(err, os.WriteFile(filepath.Join(dir, "VERSION"), []byte(test.version), 0o644))
+			}
+			if test.spoil != nil {
+				err = errors.Join(err, test.spoil(dir))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			z, err := ztunnelFolder(dir, func(string) (string, error) {
+				if test.says == "" {
+					return "", errors.New("does not answer")
+				}
+				return test.says, nil
+			})
+			if test.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), test.refused) || test.says != "" && errs.Code(err) != errs.CodeUsage {
+					t.Fatalf("%v, want a refusal that says %q", err, test.refused)
+				}
+				return
+			}
+			if err != nil || z.version != test.want || !strings.HasPrefix(z.ref(), components.IstioHub+"/ztunnel:"+test.want+"-") {
+				t.Errorf("%+v as %s, %v, want %s", z, z.ref(), err, test.want)
+			}
+		})
+	}
+	// The program in place of its folder is told the folder; a folder that only holds a clone
+	// is told what is looked for.
+	clone := filepath.Join(t.TempDir(), "clone")
+	program := filepath.Join(clone, "ztunnel", "ztunnel")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, header(t, machine, "a program"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string][2]string{
+		program:       {program + " is not a folder", "--ztunnel " + filepath.Dir(program) + ", the folder that it is in"},
+		program + "/": {"is not a folder", "--ztunnel " + filepath.Dir(program) + ", the folder that it is in"},
+		clone:         {filepath.Join(clone, "ztunnel") + " is not a file", "--ztunnel DIR names a folder with the program ztunnel"},
+	} {
+		err := (&order{ambient: true, ztunnelDir: given}).openZtunnel(t.Context())
+		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), want[0]) || !strings.Contains(errs.Hint(err), want[1]) {
+			t.Errorf("%s: %v, hint %q; want %q", given, err, errs.Hint(err), want)
+		}
+	}
+	err := (&order{ambient: true}).openZtunnel(t.Context())
+	for _, want := range []string{"--ztunnel DIR", wanted, "docs/lab.md", "lab up --ambient --images official"} {
+		if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), want) {
+			t.Errorf("%v, hint %q; want %q", err, errs.Hint(err), want)
+		}
+	}
+}
+
+// A program is asked for its version.
+func TestZtunnelBuild(t *testing.T) {
+	dir := t.TempDir()
+	program := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := program("good", `[ "$1" = version ] && echo 'version.BuildInfo{Version:"1.31.1", GitRevision:"e94", RustVersion:"1.95.0"}'`)
+	if got, err := ztunnelBuild(t.Context(), good); err != nil || got != "1.31.1" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for path, want := range map[string]string{program("other", "echo hello"): "is not ztunnel", program("broken", "exit 3"): "does not say its version"} {
+		if _, err := ztunnelBuild(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

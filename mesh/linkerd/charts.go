@@ -1,0 +1,320 @@
+package linkerd
+
+import (
+	"cmp"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"math/big"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// source is a complete set of Linkerd's charts, and perhaps programs.
+type source struct {
+	tag      string // of the images; "" is that of the charts
+	crds     string // path of the chart
+	control  string
+	programs map[string]components.Source // of images to assemble; nil: the images are pulled
+	versions []components.Version
+}
+
+// release is what names a release: its app version or chart version.
+var release = regexp.MustCompile(`^((edge|stable)(-[0-9][0-9a-z.]*)?|[0-9]+\.[0-9]+\.[0-9]+[0-9a-z.-]*)$`)
+
+// findSource finds the charts, and perhaps the programs, of a folder or a release. charts is
+// where releases are published; "" is Linkerd's own place.
+func findSource(ctx context.Context, b *components.Builder, charts, from string) (*source, error) {
+	switch folder, err := sourceFolder(from); {
+	case err != nil:
+		return nil, err
+	case folder:
+		return readFolder(from)
+	}
+	return findRelease(ctx, b, charts, from)
+}
+
+// sourceFolder reports whether a source is a folder rather than the name of a release.
+func sourceFolder(source string) (bool, error) {
+	if source == "" {
+		return false, errs.WithHint(errs.Usage("no source of Linkerd is given"), "%s", sourceHint)
+	}
+	if _, err := os.Stat(source); err == nil {
+		return true, nil
+	}
+	if !release.MatchString(source) || strings.ContainsRune(source, filepath.Separator) {
+		return false, errs.WithHint(errs.Usage("Linkerd's source %s is neither a folder nor the name of a release", source), "%s", sourceHint)
+	}
+	return false, nil
+}
+
+// isFrom reports whether a Linkerd of this version may come from the source. For a
+// channel any of its releases will do: the newest is not looked up.
+func isFrom(version, source string) (bool, error) {
+	switch folder, err := sourceFolder(source); {
+	case err != nil:
+		return false, err
+	case folder:
+		s, err := readFolder(source)
+		return err == nil && s.tag == version, err
+	}
+	channel := source == "edge" || source == "stable"
+	return version == source || channel && release.MatchString(version) && strings.HasPrefix(version, source+"-"), nil
+}
+
+const sourceHint = "name a folder with Linkerd's programs and charts, or a release as edge-26.8.3: --linkerd, or MESHTRIAL_LINKERD in the environment"
+
+// order is a Linkerd to install.
+type order struct {
+	// source is a folder with Linkerd's programs and charts, from which images are
+	// assembled, or the name of a release (edge-26.8.3), whose charts and images are
+	// pulled. "edge" is the newest edge release.
+	source string
+	// set has values of the control plane's chart, NAME=VALUE as for helm install --set,
+	// applied over ours.
+	set []string
+}
+
+// rendered is one installation of Linkerd, ready to apply. It has the private keys of the
+// installation: never write it to a file.
+type rendered struct {
+	lab.Installation
+	version string // tag of its images
+	// images are those of its control plane and its sidecars, controller and proxy their
+	// references.
+	images            []components.Image
+	controller, proxy string
+}
+
+// render renders Linkerd's own charts with keys made for this one installation, and
+// assembles or pulls the images they name.
+func (o order) render(ctx context.Context, b *components.Builder) (*rendered, error) {
+	source, err := findSource(ctx, b, "", o.source)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := newKeys(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	answer, err := b.RenderCharts(ctx,
+		components.Chart{Path: source.crds, Release: "linkerd-crds", Namespace: Namespace, Values: map[string]any{"installGatewayAPI": true}},
+		components.Chart{Path: source.control, Release: "linkerd-control-plane", Namespace: Namespace, Values: source.values(keys), Set: o.set})
+	if err != nil {
+		err = fmt.Errorf("rendering Linkerd's charts: %w", err)
+		if len(o.set) > 0 {
+			err = errs.WithHint(errs.WithCode(err, errs.CodeUsage), "the settings are those of `helm install --set` for the chart linkerd-control-plane")
+		}
+		return nil, err
+	}
+	var stages [][]*unstructured.Unstructured
+	for _, chart := range answer {
+		objects, err := lab.ParseObjects([]byte(chart.Manifests))
+		if err != nil {
+			return nil, fmt.Errorf("linkerd: chart %s: %w", chart.Name, err)
+		}
+		stages = append(stages, objects)
+	}
+	containers := containerImages(stages[1])
+	out := &rendered{Installation: installation(stages), controller: containers["destination"], proxy: containers[proxyContainer]}
+	if out.controller == "" || out.proxy == "" {
+		return nil, fmt.Errorf("Linkerd's rendered chart has no container destination or %s", proxyContainer)
+	}
+	_, tag, _ := strings.Cut(out.proxy[strings.LastIndex(out.proxy, "/")+1:], ":")
+	out.version = cmp.Or(source.tag, tag, answer[1].AppVersion)
+	if source.programs != nil {
+		out.images, err = b.Assemble(ctx, source.plans(out)...)
+	} else {
+		out.images, err = b.Pull(ctx, components.Pull{Refs: slices.Compact(slices.Sorted(maps.Values(containers))),
+			Hint: "images are assembled here from a folder with Linkerd's programs (--linkerd DIR)"})
+	}
+	return out, err
+}
+
+// installation is Linkerd's rendered charts, ready to apply. As Linkerd's own tool makes it:
+// its own pods carry their sidecars from the start, its webhooks leave them alone, and what
+// redirects a pod's traffic needs rights that only a privileged namespace gives.
+func installation(stages [][]*unstructured.Unstructured) lab.Installation {
+	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
+		"name":        Namespace,
+		"annotations": map[string]any{"linkerd.io/inject": "disabled"},
+		"labels": map[string]any{
+			"linkerd.io/is-control-plane": "true", "config.linkerd.io/admission-webhooks": "disabled",
+			"linkerd.io/control-plane-ns": Namespace, "pod-security.kubernetes.io/enforce": "privileged"}}}}
+	return lab.Installation{Mesh: study.MeshLinkerd, Groups: groups, Namespace: namespace, Selector: "linkerd.io/control-plane-ns=" + Namespace, Stages: stages}
+}
+
+// values of Linkerd's control plane, before the user's.
+func (s *source) values(keys keys) map[string]any {
+	not := func(key string, values ...string) any {
+		m := map[string]any{"key": key, "operator": "DoesNotExist"}
+		if len(values) > 0 {
+			m["operator"], m["values"] = "NotIn", values
+		}
+		return m
+	}
+	v := map[string]any{
+		"identityTrustAnchorsPEM": keys.anchor,
+		"identity":                map[string]any{"issuer": map[string]any{"tls": map[string]any{"crtPEM": keys.issuer, "keyPEM": keys.issuerKey}}},
+		"imagePullPolicy":         "IfNotPresent",
+		"disableHeartBeat":        true, // it reports the installation to the project
+		// The images assembled here carry no file capabilities, which the
+		// program that redirects a pod's traffic needs otherwise.
+		"proxyInit": map[string]any{"runAsRoot": true, "iptablesMode": "nft"},
+		// The sidecar starts before its application and ends after it, like Istio's;
+		// the kubelet waits for it, not a program in the image.
+		"proxy": map[string]any{"nativeSidecar": true, "await": true},
+		// A pod must not start without its sidecar.
+		"webhookFailurePolicy": "Fail",
+		"proxyInjector": map[string]any{
+			// The chart's own exclusions, and Istio's control plane and thousands
+			// of simulated pods with its sidecar: studies of Istio in the same lab
+			// would wait for Linkerd's injector.
+			"namespaceSelector": map[string]any{"matchExpressions": []any{
+				not("config.linkerd.io/admission-webhooks", "disabled"),
+				not("kubernetes.io/metadata.name", "kube-system", "cert-manager", "istio-system"),
+				not("meshtrial.dev/population"),
+			}},
+			"objectSelector": map[string]any{"matchExpressions": []any{
+				not("linkerd.io/control-plane-component"), not("linkerd.io/cni-resource"), not("security.istio.io/tlsMode"),
+			}},
+		},
+	}
+	if s.tag != "" {
+		v["linkerdVersion"] = s.tag
+	}
+	return v
+}
+
+// containerImages maps the names of the containers in objects to their images.
+func containerImages(objects []*unstructured.Unstructured) map[string]string {
+	images := map[string]string{}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, item := range v {
+				walk(item)
+			}
+		case map[string]any:
+			for _, list := range []string{"containers", "initContainers"} {
+				items, _ := v[list].([]any)
+				for _, item := range items {
+					if c, ok := item.(map[string]any); ok {
+						name, _ := c["name"].(string)
+						if image, ok := c["image"].(string); ok {
+							images[name] = image
+						}
+					}
+				}
+			}
+			for _, item := range v {
+				walk(item)
+			}
+		}
+	}
+	for _, o := range objects {
+		walk(o.Object)
+	}
+	return images
+}
+
+// plans are the images of a folder's programs, laid out like Linkerd's own.
+func (s *source) plans(to *rendered) []components.Plan {
+	var controller, proxy []components.File
+	for _, p := range programs {
+		made, ok := s.programs[p.name]
+		if !ok {
+			continue
+		}
+		files := &proxy
+		if p.controller {
+			files = &controller
+		}
+		*files = append(*files, components.File{Name: p.in, Mode: 0o755, From: made})
+	}
+	override := "LINKERD_CONTAINER_VERSION_OVERRIDE=" + to.version
+	return []components.Plan{
+		{Ref: to.controller, Name: "image_linkerd_controller", System: true, Layers: [][]components.File{controller},
+			Config: v1.Config{Entrypoint: []string{"/controller"}, User: controllerUser, Env: []string{override}}},
+		{Ref: to.proxy, Name: "image_linkerd_proxy", System: true, Layers: [][]components.File{proxy},
+			Config: v1.Config{Entrypoint: []string{"/usr/lib/linkerd/linkerd2-proxy-identity"}, User: proxyUser,
+				Env: []string{override, "LINKERD2_PROXY_LOG=warn,linkerd=info", "LINKERD2_PROXY_LOG_FORMAT=plain"}}},
+	}
+}
+
+// keys are the certificates and key of one installation, as PEM. Linkerd
+// requires ECDSA on P-256. The trust anchor's key is discarded once it has signed the
+// issuer.
+type keys struct {
+	anchor            string
+	issuer, issuerKey string
+}
+
+// keysLast is how long an installation's certificates are valid.
+const keysLast = 365 * 24 * time.Hour
+
+func newKeys(now time.Time) (keys, error) {
+	root, rootKey, err := authority("root.linkerd.cluster.local", now, nil, nil)
+	if err != nil {
+		return keys{}, fmt.Errorf("Linkerd's trust anchor: %w", err)
+	}
+	issuer, issuerKey, err := authority("identity.linkerd.cluster.local", now, root, rootKey)
+	if err != nil {
+		return keys{}, fmt.Errorf("Linkerd's issuer: %w", err)
+	}
+	key, err := x509.MarshalECPrivateKey(issuerKey)
+	if err != nil {
+		return keys{}, err
+	}
+	text := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	return keys{anchor: text("CERTIFICATE", root.Raw), issuer: text("CERTIFICATE", issuer.Raw), issuerKey: text("EC PRIVATE KEY", key)}, nil
+}
+
+// authority makes the certificate of an authority, signed by parent or by itself.
+func authority(name string, now time.Time, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: now.Add(-time.Minute), NotAfter: now.Add(keysLast), // clocks of a cluster's nodes differ
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	if parent == nil {
+		parent, parentKey = template, key
+	} else {
+		template.MaxPathLen, template.MaxPathLenZero = 0, true
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	certificate, err := x509.ParseCertificate(der)
+	return certificate, key, err
+}
