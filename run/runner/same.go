@@ -85,7 +85,10 @@ func change(name, was, now string) []string {
 // differingProgram compares builds by their digests: those of a tree with
 // changes share a version.
 func differingProgram(was, now record.Header) []string {
-	if was.MeshtrialDigest == "" || now.MeshtrialDigest == "" || was.MeshtrialDigest == now.MeshtrialDigest {
+	if was.MeshtrialDigest == "" || now.MeshtrialDigest == "" {
+		return change("meshtrial", was.Meshtrial, now.Meshtrial)
+	}
+	if was.MeshtrialDigest == now.MeshtrialDigest {
 		return nil
 	}
 	name := func(h record.Header) string {
