@@ -169,28 +169,3 @@ blocks: {min: 1, max: 3}
 		}
 	}
 }
-
-// A percentile of those alone who had a change says so.
-func TestSurvivors(t *testing.T) {
-	f := analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, analysistest.ControlStudy, 3, func(c record.Cell) analysistest.ControlWorld {
-		w := analysistest.Tuned(c)
-		if c["variant"] == "sidecar" {
-			w.Spoil = func(_ *record.Trial, events []record.Event) { // 2 of 130 pairs, 1.5%
-				events[0].Seen.AckedUS[3], events[1].Seen.AckedUS[4] = record.Never, record.Never
-			}
-		}
-		return w
-	}))
-	for _, tt := range []struct {
-		name, variant string
-		want          bool
-	}{
-		{"convergence_p90", "sidecar", false}, {"convergence_p99", "sidecar", true}, {"convergence_max", "sidecar", true}, {"convergence_max", "none", false},
-		{"hidden_convergence_p99", "sidecar", true}, {"hidden_convergence_p99", "none", false},
-	} {
-		x := analysistest.Get(t, f, tt.name, record.Cell{"variant": tt.variant})
-		if got := strings.Contains(strings.Join(x.Warnings, " "), "2% of what proxies needed"); got != tt.want {
-			t.Errorf("%s of %s: %q", tt.name, tt.variant, x.Warnings)
-		}
-	}
-}

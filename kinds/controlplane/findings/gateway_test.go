@@ -116,20 +116,3 @@ func TestRouteFindingsOfKept(t *testing.T) {
 		}
 	}
 }
-
-// Where none was served, or acknowledged, that took forever too.
-func TestRouteFindingsOfNone(t *testing.T) {
-	f := routesRun(t, func(_ *record.Trial, events []record.Event) {
-		for i := range events {
-			events[i].Served.GoodUS, events[i].Served.AnsweredUS = nil, nil
-			for j := range events[i].Seen.AckedUS {
-				events[i].Seen.AckedUS[j] = record.Never
-			}
-		}
-	})
-	for _, name := range []string{"route_served", "route_served_max", "route_acked"} {
-		if x := found(f, name); x.Verdict == record.VerdictMeasured || x.Reason != record.ReasonNotReached {
-			t.Errorf("%s: %+v", name, x)
-		}
-	}
-}

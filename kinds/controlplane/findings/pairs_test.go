@@ -73,22 +73,3 @@ func TestSearchOfFewPairs(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
-
-// What neither run's pairs reach is no change to wait for.
-func TestCompareOfFewPairs(t *testing.T) {
-	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned)
-	c, err := analysistest.Compare(t, kinds, run, run, 0.05)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reached := false
-	for _, x := range c.Changes {
-		reached = reached || x.Name == "convergence_p99_overhead"
-		if strings.HasPrefix(x.Name, "convergence_p999") {
-			t.Errorf("%+v", x)
-		}
-	}
-	if !reached {
-		t.Error("130 pairs have a p99")
-	}
-}

@@ -256,29 +256,6 @@ func traffic(t *record.Trial, e *Evidence) {
 	t.Control.Traffic, e.TrafficWaitUS = &record.Traffic{Requests: 100, Completed: 100, Failed: map[string]int64{}, Attempts: 100, Counted: 99}, 50
 }
 
-func TestDamagedEvidence(t *testing.T) {
-	trial, good := aTrial(2, 2)
-	for name, damage := range map[string]func(*record.Trial, *Evidence){
-		"another kind":    func(t *record.Trial, _ *Evidence) { t.Control = nil },
-		"proxies":         func(_ *record.Trial, e *Evidence) { e.Audience.Simulated = 9 },
-		"scopes":          func(_ *record.Trial, e *Evidence) { e.Audience.Scopes = nil },
-		"columns":         func(_ *record.Trial, e *Evidence) { e.Markers[0].AckedNS = nil },
-		"columns of stay": func(_ *record.Trial, e *Evidence) { e.Markers[0].Stays = &xds.Stays{Proxy: []int32{1}} },
-	} {
-		trial, e := trial, good
-		e.Markers = slices.Clone(good.Markers)
-		damage(&trial, &e)
-		if _, _, err := Judge(verdict.Case{Trial: trial, Evidence: encoded(t, e)}); err == nil || !strings.Contains(err.Error(), "evidence of trial b000-t00") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for _, text := range []string{"", "[]", "{}", "null"} {
-		if _, _, err := Judge(verdict.Case{Trial: trial, Evidence: []byte(text)}); err == nil {
-			t.Errorf("%q is taken", text)
-		}
-	}
-}
-
 // Of a trial that broke off its changes are told, with the little that is
 // known.
 func TestSalvage(t *testing.T) {

@@ -257,20 +257,6 @@ func TestSizingReachesAsFarAsTrialsAreValid(t *testing.T) {
 	}
 }
 
-// A factor that means nothing to some way leaves it beside each of its levels.
-func TestSizingBesideAnotherFactor(t *testing.T) {
-	text := strings.NewReplacer("none, client, both, ambient", "none, both, ambient", "  rate:", "  concurrency: [1, 2]\n  rate:").Replace(sizingStudy)
-	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 4, 5, carryingWorld()))
-	if len(f.Sizings) != 2 {
-		t.Fatalf("%d tables", len(f.Sizings))
-	}
-	for _, z := range f.Sizings {
-		if len(z.Ways) != 2 || z.Cell["concurrency"] == "" || z.Cell["concurrency"] == "-" || z.Ways[0].Machine == nil {
-			t.Errorf("%+v", z)
-		}
-	}
-}
-
 // With prices of both, CPU and memory have one sum, a value a block, that two ways are
 // compared by before anything else.
 func TestSizingWithPrices(t *testing.T) {
@@ -308,17 +294,6 @@ func TestSizingWithPrices(t *testing.T) {
 		notes := strings.Join(z.Notes, "\n")
 		if strings.Contains(strings.Join(z.Says, "\n")+notes, "cost") || strings.Contains(notes, "has no price") != (why != "") || !strings.Contains(notes, why) {
 			t.Errorf("%s: %q\n%q", without, z.Says, z.Notes)
-		}
-	}
-}
-
-// Sidecars in plain text beside ztunnel are said to be that.
-func TestSizingOfSidecarsInPlainText(t *testing.T) {
-	for mtls, want := range map[string]bool{"off": true, "strict": false} {
-		text := strings.NewReplacer("none, client, both, ambient", "none, both, ambient", "{connections: 16}", `{connections: 16, mtls: "`+mtls+`"}`).Replace(sizingStudy)
-		z := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 2, 5, carryingWorld())).Sizings[0]
-		if notes := strings.Join(z.Notes, "\n"); strings.Contains(notes, "Figures of sidecars are without mutual TLS (mtls off)") != want {
-			t.Errorf("mtls %s: %q", mtls, notes)
 		}
 	}
 }

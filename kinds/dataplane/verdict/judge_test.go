@@ -252,42 +252,6 @@ func TestJudgedAgain(t *testing.T) {
 	}
 }
 
-// What is no evidence of the trial is not judged, and the place is named.
-func TestDamagedEvidence(t *testing.T) {
-	for place, damage := range map[string]func(*seen){
-		"not one of the data plane": func(j *seen) { j.trial.Load = nil },
-		"mesh.cell":                 func(j *seen) { j.seen.Mesh.Cell[study.FactorRate] = "200" },
-		"loops":                     func(j *seen) { j.seen.Loops = 0 },
-		"connections":               func(j *seen) { j.seen.Connections = -1 },
-		"edges":                     func(j *seen) { j.seen.Edges = nil },
-		"edges[1]":                  func(j *seen) { j.seen.Edges[1].Node = "" },
-		"unread[0]":                 func(j *seen) { j.seen.Unread = []record.Check{{}} },
-		"refused[1]":                func(j *seen) { j.seen.Refused = []record.Check{{Name: "x"}, {}} },
-		"mesh.requests":             func(j *seen) { j.seen.Mesh.Requests = -1 },
-		"mesh.unknown":              func(j *seen) { j.seen.Mesh.Unknown = -1 },
-		"mesh.connections":          func(j *seen) { j.seen.Mesh.Connections = -1 },
-		"mesh.probes":               func(j *seen) { j.seen.Mesh.Probes = -1 },
-		"mesh.worker":               func(j *seen) { j.seen.Mesh.Worker = nil },
-		"mesh.proxies.a":            func(j *seen) { j.seen.Mesh.Proxies = map[string]*mesh.Passed{"a": nil} },
-		"mesh.proxies.a.rise":       func(j *seen) { j.seen.Mesh.Proxies = map[string]*mesh.Passed{"a": {}} },
-	} {
-		j := faultless()
-		damage(j)
-		document, err := json.Marshal(j.seen)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := Judge(verdict.Case{Trial: j.trial, Evidence: document, Verify: none.Mesh{}.Verify}); err == nil || !strings.HasPrefix(err.Error(), "evidence of trial b000-t00: ") || !strings.Contains(err.Error(), place) {
-			t.Errorf("%s: %v", place, err)
-		}
-	}
-	for _, text := range []string{"", "{", "{}", "null", "[]", `{"loops": "x"}`} {
-		if _, _, err := Judge(verdict.Case{Trial: faultless().trial, Evidence: []byte(text), Verify: none.Mesh{}.Verify}); err == nil {
-			t.Errorf("%q was judged", text)
-		}
-	}
-}
-
 // What could not be read, or was never measured, is evidence too.
 func TestEvidenceOfLittle(t *testing.T) {
 	for name, c := range map[string]struct {

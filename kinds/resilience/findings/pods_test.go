@@ -147,28 +147,3 @@ func TestWhatEachPodAddsOnOtherNodes(t *testing.T) {
 		}
 	}
 }
-
-// One waypoint serves all pods: a way with one is left out, and a warning says so.
-func TestWhatEachPodAddsLeavesWaypointsOut(t *testing.T) {
-	f := idleFindingsOf(t, strings.Replace(podsGraph, "[both, ambient]", "[both, ambient, waypoint]", 1), func(trial *record.Trial) {
-		if study.Waypoint(trial.Cell) {
-			trial.Scenario.CPU[record.PartWaypoint], trial.Scenario.Memory[record.PartWaypoint] = record.CPU{UserS: 0.1}, 40e6
-		}
-	})
-	if got := strings.Join(f.Warnings, "\n"); !strings.Contains(got, "Where each wins: waypoint is left out: one waypoint serves all pods") {
-		t.Error(got)
-	}
-	if len(f.Sizings) != 1 || len(f.Sizings[0].Ways) != 2 {
-		t.Errorf("%+v", f.Sizings)
-	}
-}
-
-// Sidecars in plain text beside ztunnel are said to be that.
-func TestWhatEachPodAddsInPlainText(t *testing.T) {
-	for mtls, want := range map[string]bool{"off": true, "strict": false} {
-		f := idleFindingsOf(t, strings.Replace(podsGraph, "rate: 100}", `rate: 100, mtls: "`+mtls+`"}`, 1), func(*record.Trial) {})
-		if notes := strings.Join(f.Sizings[0].Notes, "\n"); strings.Contains(notes, "Figures of sidecars are without mutual TLS (mtls off)") != want {
-			t.Errorf("mtls %s: %q", mtls, notes)
-		}
-	}
-}
