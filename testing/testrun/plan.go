@@ -79,7 +79,7 @@ var undisturbed = map[string][]string{
 
 // guests are tests of "verify" with labs of their own that take long: they need not
 // wait for those that share their package's lab, and run in a lane beside it.
-var guests = map[string][]string{"cli": {"TestDetachedFaults", "TestInstallIntoCluster", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot", "TestZtunnelPushes"}}
+var guests = map[string][]string{"cli": {"TestDetachedFaults", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot", "TestZtunnelPushes"}}
 
 // simulated are the packages with tests named TestSimulation..., and how many
 // runs each simulates for a cell of its tables: as many as it takes for a share
