@@ -70,7 +70,7 @@ func newProfileCommand(env *Env) *cobra.Command {
 			"  meshtrial profile ztunnel-abc -n istio-system --lab cluster --image registry.example/meshtrial:1\n" +
 			"  meshtrial profile --pid 4242 --hz 19 --debug envoy.debug\n" +
 			"  meshtrial profile istiod-abc -n istio-system --kind heap\n" +
-			"  curl -s http://localhost:8080/debug/pprof/heap | meshtrial profile -",
+			"  meshtrial profile - < heap.pb.gz",
 		RunE: func(cmd *cobra.Command, args []string) error { return runProfile(cmd.Context(), env, f, args) },
 	}
 	flags := cmd.Flags()

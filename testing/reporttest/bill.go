@@ -48,7 +48,7 @@ func Bill(t *testing.T) record.Findings {
 			us -= 3
 		}
 		trial.CPU, trial.Memory = map[string]record.CPU{}, map[string]record.Memory{}
-		trial.Load = &record.Load{Rate: 1000, Scheduled: 2000, Completed: 2000, Within: record.Within{Answered: 2000}, AchievedRPS: 1000, Lag: record.LatencyAt(0.99, 20)}
+		trial.Load = &record.Load{Rate: 1000, Scheduled: 2000, Completed: 2000, Within: record.Within{Answered: 2000}, AchievedRPS: 1000, Lag: record.LatencyAt(0.9, 20, 0.99, 20, 0.999, 20)}
 		for _, part := range []string{record.PartClientProxy, record.PartServerProxy} {
 			total := us * 2000 * 1e-6 * math.Exp(0.004*r.NormFloat64())
 			trial.CPU[part] = record.CPU{UserS: 0.7 * total, SystemS: 0.3 * total}
