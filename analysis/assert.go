@@ -80,7 +80,7 @@ func judge(e study.Expr, f record.Findings) record.Assertion {
 		out.Detail = err.Error()
 		return out
 	}
-	value, _, err := program.Eval(map[string]any{"findings": f.Findings, "validity": f.Validity})
+	value, _, err := program.Eval(map[string]any{"findings": findingValues(env.CELTypeAdapter(), f.Findings), "validity": f.Validity})
 	for _, u := range used {
 		if u.Verdict == record.VerdictInvalid {
 			out.Detail = errInvalid(u).Error()

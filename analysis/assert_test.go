@@ -65,6 +65,8 @@ func TestAssertionsAboutNothing(t *testing.T) {
 		{p50 + `.all(f, f.low < 1000.0)`, false, "is not valid"},
 		{p50 + `.all(f, f.high < 1000.0)`, false, "is not valid"},
 		{p50 + both + `[0].estimate == 0.0`, false, "is not valid"},
+		{`dyn(` + p50 + both + `[0]).estimate == 0.0`, false, "is not valid"},
+		{`dyn(` + p50 + both + `[0])["high"] == 0.0`, false, "is not valid"},
 		{p50 + both + `.map(f, f.high)[0] < 1.0`, false, "is not valid"},
 		{p50 + both + `.all(f, f.relative.high < 1.0)`, false, "is not valid"},
 		{p50 + both + `.all(f, f.minimum_detectable_effect < 100.0)`, false, "is not valid"},

@@ -29,7 +29,7 @@ func newEnv(find lookup) (*cel.Env, error) {
 		if err != nil {
 			return types.WrapErr(err)
 		}
-		return env.CELTypeAdapter().NativeToValue(found)
+		return findingValue(env.CELTypeAdapter(), found)
 	}
 	env, err := cel.NewEnv(
 		cel.CrossTypeNumericComparisons(true),

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -20,7 +22,8 @@ func guarded(env *cel.Env) (*cel.Env, error) {
 	return cel.CustomTypeProvider(guardedTypes{env.CELTypeProvider()})(env)
 }
 
-// guardedTypes guards the fields of findings.
+// guardedTypes guards fields where the type is known when an expression is
+// compiled.
 type guardedTypes struct{ types.Provider }
 
 func (p guardedTypes) FindStructFieldType(structType, name string) (*types.FieldType, bool) {
@@ -38,6 +41,58 @@ func (p guardedTypes) FindStructFieldType(structType, name string) (*types.Field
 		}
 		return field.GetFrom(target)
 	}}, true
+}
+
+// guardedFinding guards fields where the type is known only when an expression
+// runs, as of dyn(findings[0]).
+type guardedFinding struct {
+	ref.Val // of the finding, as the types of Go make it
+	finding record.Finding
+}
+
+// Get is a field by its name.
+func (g guardedFinding) Get(field ref.Val) ref.Val {
+	if name, ok := field.(types.String); ok {
+		if err := lacks(g.finding, string(name)); err != nil {
+			return types.WrapErr(err)
+		}
+	}
+	fields, ok := g.Val.(traits.Indexer)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(field)
+	}
+	return fields.Get(field)
+}
+
+// IsSet is has(finding.field).
+func (g guardedFinding) IsSet(field ref.Val) ref.Val {
+	fields, ok := g.Val.(traits.FieldTester)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(field)
+	}
+	return fields.IsSet(field)
+}
+
+// Equal compares with another finding, guarded or not.
+func (g guardedFinding) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(guardedFinding); ok {
+		other = o.Val
+	}
+	return g.Val.Equal(other)
+}
+
+// findingValue is a finding as expressions see it.
+func findingValue(adapter types.Adapter, f record.Finding) ref.Val {
+	return guardedFinding{Val: adapter.NativeToValue(f), finding: f}
+}
+
+// findingValues are findings as expressions see them.
+func findingValues(adapter types.Adapter, findings []record.Finding) ref.Val {
+	out := make([]ref.Val, len(findings))
+	for i, f := range findings {
+		out[i] = findingValue(adapter, f)
+	}
+	return types.NewRefValList(adapter, out)
 }
 
 // lacks says why a finding has no such field to judge by; nil if it has.
