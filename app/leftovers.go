@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -31,7 +32,11 @@ func removeLeftovers(ctx context.Context, p Progress, where lab.Lab) error {
 		return err
 	}
 	for _, l := range left {
-		p.Say("removing namespace %s of a run that was killed", l.Namespace)
+		if l.Dead {
+			p.Say("removing namespace %s of a run that was killed", l.Namespace)
+		} else {
+			p.Note("%s", leftoverWarning(l))
+		}
 	}
 	if err := removeDead(ctx, where.RESTConfig(), kube, left); err != nil {
 		return err
@@ -57,8 +62,8 @@ func removeLeftovers(ctx context.Context, p Progress, where lab.Lab) error {
 	return nil
 }
 
-// removeNamespaces removes what dead runs made, or only the one of that name, and returns
-// the names of their namespaces.
+// removeNamespaces removes what dead runs made and returns the names of their namespaces. If
+// run is set, it removes what that run made, dead or not.
 func removeNamespaces(ctx context.Context, p Progress, config *rest.Config, run string) ([]string, error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -74,6 +79,10 @@ func removeNamespaces(ctx context.Context, p Progress, config *rest.Config, run 
 		if run != "" && l.Run != run {
 			continue
 		}
+		if l.Dead = l.Dead || run != ""; !l.Dead {
+			p.Note("%s", leftoverWarning(l))
+			continue
+		}
 		mine, names = append(mine, l), append(names, l.Namespace)
 	}
 	if err := removeDead(ctx, config, kube, mine); err != nil {
@@ -82,11 +91,13 @@ func removeNamespaces(ctx context.Context, p Progress, config *rest.Config, run 
 	return names, nil
 }
 
-// removeDead removes what dead runs made.
+// removeDead removes what the dead runs among all made.
 func removeDead(ctx context.Context, config *rest.Config, kube kubernetes.Interface, all []site.Leftover) error {
 	remains := map[study.Kind]bool{}
 	for _, l := range all {
-		remains[study.Kind(l.Kind)] = true
+		if l.Dead {
+			remains[study.Kind(l.Kind)] = true
+		}
 	}
 	for name := range remains {
 		if kind, ok := kinds.Named(name); ok {
@@ -96,4 +107,14 @@ func removeDead(ctx context.Context, config *rest.Config, kube kubernetes.Interf
 		}
 	}
 	return site.RemoveLeftovers(ctx, kube, all)
+}
+
+// leftoverWarning warns of a namespace whose run may still be under way elsewhere.
+func leftoverWarning(l site.Leftover) string {
+	whose := "owner unknown"
+	if l.Owner != "" {
+		whose = "of " + l.Owner + ", which cannot be seen from here"
+	}
+	return fmt.Sprintf("warning: namespace %s, from %s, may be left over from an earlier run (%s); its idle pods are measured too\n  if that run is over: meshtrial cluster restore --run %s",
+		l.Namespace, l.Since.Local().Format(time.DateTime), whose, l.Run)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -27,6 +28,10 @@ const ownerAnnotation = "meshtrial.dev/runner"
 // make more than their namespace, and know how to take that away.
 const KindAnnotation = "meshtrial.dev/kind"
 
+// leaseAnnotation of a run's namespace says that it was made by the one who had
+// the cluster's Lease. Under another's Lease its run is dead.
+const leaseAnnotation = "meshtrial.dev/leased"
+
 // annotate records a namespace's owner.
 func annotate(ns *corev1.Namespace, owner procfs.Identity) error {
 	text, err := json.Marshal(owner)
@@ -40,17 +45,23 @@ func annotate(ns *corev1.Namespace, owner procfs.Identity) error {
 	return nil
 }
 
-// Leftover is a namespace of a run that is not under way on this machine.
+// Leftover is a namespace whose run may have ended without removing it.
 type Leftover struct {
 	Namespace string
 	Since     time.Time
-	Owner     string // the process that made it; "" if unknown
-	Run       string
-	Kind      string // of its study; "" without a study
+	// Owner describes the process that made it; "" if unknown.
+	Owner string
+	// Dead: the run is certainly over. Otherwise it may be running on another
+	// machine.
+	Dead bool
+	// Run is the run's name.
+	Run string
+	// Kind is the kind of its study; "" without a study.
+	Kind string
 }
 
-// Leftovers lists such namespaces in order. Their runs are over if the caller holds the
-// cluster's Lease.
+// Leftovers lists the namespaces of runs that are not known to be under way. The
+// caller holds the cluster's Lease.
 func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, error) {
 	me, err := procfs.Self()
 	if err != nil {
@@ -66,17 +77,22 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 		if ns.DeletionTimestamp != nil || !strings.HasPrefix(ns.Name, NamespacePrefix) {
 			continue
 		}
-		l := Leftover{Namespace: ns.Name, Since: ns.CreationTimestamp.Time, Run: ns.Labels[RunLabel], Kind: ns.Annotations[KindAnnotation]}
+		l := Leftover{Namespace: ns.Name, Since: ns.CreationTimestamp.Time, Run: ns.Labels[RunLabel],
+			Kind: ns.Annotations[KindAnnotation]}
+		l.Dead = ns.Annotations[leaseAnnotation] != ""
 		var owner procfs.Identity
 		if json.Unmarshal([]byte(ns.Annotations[ownerAnnotation]), &owner) == nil {
-			if procfs.LifeOf(owner, me) == procfs.Alive {
-				continue
-			}
 			l.Owner = owner.String()
+			switch procfs.LifeOf(owner, me) {
+			case procfs.Alive:
+				continue
+			case procfs.Dead:
+				l.Dead = true
+			}
 		}
 		out = append(out, l)
 	}
-	slices.SortFunc(out, func(a, b Leftover) int { return strings.Compare(a.Namespace, b.Namespace) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Namespace < out[j].Namespace })
 	return out, nil
 }
 
@@ -92,17 +108,22 @@ func SlicesTime(slices int) time.Duration {
 	return time.Minute + time.Duration(slices)*10*time.Millisecond
 }
 
-// RemoveLeftovers removes namespaces, and waits until they are gone, so that their
-// pods' end disturbs no measurement.
+// RemoveLeftovers removes the namespaces of the dead runs among all, and waits
+// until they are gone, so that their pods' end disturbs no measurement.
 func RemoveLeftovers(ctx context.Context, kube kubernetes.Interface, all []Leftover) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	for _, l := range all {
-		if err := RemoveNamespace(ctx, kube, l.Namespace); err != nil {
-			return err
+		if l.Dead {
+			if err := RemoveNamespace(ctx, kube, l.Namespace); err != nil {
+				return err
+			}
 		}
 	}
 	for _, l := range all {
+		if !l.Dead {
+			continue
+		}
 		if err := awaitGone(ctx, kube, l.Namespace); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,17 +19,17 @@ import (
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
-// Of many namespaces those of runs are left over that are not under way on this machine,
-// and only those are removed.
+// Of many namespaces those of runs that are not under way are left over, and
+// only those are removed whose process is certainly dead, or whose cluster has
+// another holder now.
 func TestLeftovers(t *testing.T) {
 	me, err := procfs.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
-	elsewhere, gone := me, me
+	elsewhere := me
 	elsewhere.Boot, elsewhere.Host = "another", "elsewhere"
-	gone.StartTicks++ // its number is this process's now
-	namespace := func(name, run string, of *procfs.Identity) *corev1.Namespace {
+	namespace := func(name, run string, of *procfs.Identity, text string) *corev1.Namespace {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
 		if run != "" {
 			ns.Labels[RunLabel] = run
@@ -38,35 +39,65 @@ func TestLeftovers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if text != "" {
+			ns.Annotations = map[string]string{ownerAnnotation: text}
+		}
 		return ns
 	}
-	going, garbled := namespace("meshtrial-going", "r", &gone), namespace("meshtrial-garbled", "r", nil)
+	leased := func(name, run string, of *procfs.Identity) *corev1.Namespace {
+		ns := namespace(name, run, of, "")
+		ns.Annotations[leaseAnnotation] = "true"
+		return ns
+	}
+	gone := me
+	gone.StartTicks++ // its number is this process's now
+	going := namespace("meshtrial-going", "r", &gone, "")
 	going.DeletionTimestamp, going.Finalizers = &metav1.Time{Time: time.Now()}, []string{"kubernetes"}
-	garbled.Annotations = map[string]string{ownerAnnotation: `{"pid":`}
-	others := []runtime.Object{namespace("default", "", nil), namespace("meshtrial-mine", "r", &me), namespace("meshtrial-unlabelled", "", &gone), namespace("theirs", "r", &gone), going}
-	kube := fakecluster.New(append(others, namespace("meshtrial-dead", "r", &gone), namespace("meshtrial-far", "r", &elsewhere), namespace("meshtrial-silent", "r", nil), garbled)...)
+	all := []runtime.Object{
+		namespace("default", "", nil, ""),
+		namespace("meshtrial-mine", "r", &me, ""),
+		namespace("meshtrial-dead", "r", &gone, ""),
+		namespace("meshtrial-far", "r", &elsewhere, ""),
+		leased("meshtrial-far-leased", "r", &elsewhere),
+		leased("meshtrial-mine-leased", "r", &me),
+		namespace("meshtrial-silent", "r", nil, ""),
+		namespace("meshtrial-garbled", "r", nil, `{"pid":`),
+		namespace("meshtrial-unlabelled", "", &gone, ""),
+		namespace("theirs", "r", &gone, ""),
+		going,
+	}
+	kube := fakecluster.New(all...)
 	left, err := Leftovers(t.Context(), kube)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
+	got := map[string]bool{}
 	for _, l := range left {
-		got = append(got, l.Namespace)
+		got[l.Namespace] = l.Dead
 	}
-	if want := []string{"meshtrial-dead", "meshtrial-far", "meshtrial-garbled", "meshtrial-silent"}; !slices.Equal(got, want) {
-		t.Errorf("left over: %v, want %v", got, want)
+	if want := (map[string]bool{"meshtrial-dead": true, "meshtrial-far-leased": true, "meshtrial-far": false, "meshtrial-silent": false, "meshtrial-garbled": false}); !reflect.DeepEqual(got, want) {
+		t.Errorf("left over (and dead): %v, want %v", got, want)
 	}
 	if err := RemoveLeftovers(t.Context(), kube, left); err != nil {
 		t.Fatal(err)
 	}
 	list, err := kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(list.Items) != len(others) {
-		t.Errorf("%d namespaces are there, want %d: %v", len(list.Items), len(others), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != len(all)-2 {
+		t.Errorf("%d namespaces are there, want all but two of %d", len(list.Items), len(all))
+	}
+	for _, ns := range list.Items {
+		if ns.Name == "meshtrial-dead" || ns.Name == "meshtrial-far-leased" {
+			t.Error("the dead run's namespace is there")
+		}
 	}
 }
 
-// Whatever stands in the note of a namespace, its run counts as alive only by a process of
-// this boot.
+// FuzzLeftovers: whatever stands in the note of a namespace whose run nobody
+// knows, it counts as left, and never as certainly dead unless the note is of this
+// boot: what is dead is removed.
 func FuzzLeftovers(f *testing.F) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -81,8 +112,20 @@ func FuzzLeftovers(f *testing.F) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: NamespacePrefix + "x", Labels: map[string]string{RunLabel: "x"},
 			Annotations: map[string]string{ownerAnnotation: note}}}
 		left, err := Leftovers(t.Context(), fakecluster.New(ns))
-		if err != nil || len(left) != 1 && !strings.Contains(note, boot) {
-			t.Errorf("%q: its run counts as alive, or %v", note, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine := strings.Contains(note, boot)
+		if len(left) != 1 && !mine {
+			t.Errorf("%q: its run counts as alive", note)
+		}
+		for _, l := range left {
+			if l.Dead && !mine {
+				t.Errorf("%q: its run counts as dead", note)
+			}
+			if l.Namespace != ns.Name || l.Run != "x" {
+				t.Errorf("%q: %+v", note, l)
+			}
 		}
 	})
 }

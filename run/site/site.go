@@ -91,7 +91,7 @@ func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Annotations: map[string]string{KindAnnotation: kind},
+		Name: name, Annotations: map[string]string{KindAnnotation: kind, leaseAnnotation: "true"},
 		Labels: map[string]string{
 			RunLabel: s.Run, "app.kubernetes.io/part-of": "meshtrial",
 			// The observe role looks at its node.
