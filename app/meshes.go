@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/lab/rights"
@@ -110,14 +109,4 @@ func Supplies(ctx context.Context, names []string, settings mesh.Choices) ([]lab
 		out = append(out, supply)
 	}
 	return out, nil
-}
-
-// noSettings refuses settings of meshes where they mean nothing.
-func noSettings(given mesh.Choices, why string) error {
-	for _, s := range given {
-		for _, name := range slices.Sorted(maps.Keys(s)) {
-			return errs.WithHint(errs.Usage("--%s is for a lab that a run starts on this machine, %s", name, why), "leave it out")
-		}
-	}
-	return nil
 }

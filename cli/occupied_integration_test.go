@@ -45,8 +45,6 @@ func TestOneAtATime(t *testing.T) {
 	before := state()
 	for _, args := range [][]string{
 		test,
-		{"lab", "install", "istio", "--kubeconfig", l.Kubeconfig()},
-		{"lab", "uninstall", "istio", "--kubeconfig", l.Kubeconfig()},
 		{"profile", istiod, "-n", "istio-system", "--length", "1s"},
 	} {
 		if said, err := run(args...); err == nil || !strings.Contains(err.Error(), "another run is at work in this cluster: run somebody of theirs") {

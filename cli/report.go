@@ -36,7 +36,7 @@ func newReportCommand(env *Env) *cobra.Command {
 			"--set sizing.pods=200 sizes another mesh in the section that compares ways of carrying\n" +
 			"requests; --set money.core_month=25 --set money.gb_month=3 states other prices.\n\n" +
 			"--rejudge judges all trials again from their records, by today's rules; --limit sets\n" +
-			"a bound of those rules, as in --limit schedule-lag=50%; --limit help lists them all.\n\n" +
+			"a bound of those rules, as in --limit schedule-lag=50%; an unknown name lists them all.\n\n" +
 			"Exit codes: 0 report written, 3 an assertion failed or a verdict is not the expected\n" +
 			"one, 4 no answer: no valid trial, too few in each comparison, or an inconclusive\n" +
 			"verdict.",
@@ -56,7 +56,7 @@ func newReportCommand(env *Env) *cobra.Command {
 	flags.StringArrayVar(&f.Assert, "assert", nil, "CEL `EXPRESSION` that must hold; may be repeated")
 	flags.StringArrayVar(&f.Sets, "set", nil, "state another mesh or other prices, `FIELD=VALUE` below sizing or money; may be repeated")
 	flags.BoolVar(&f.Rejudge, "rejudge", false, "judge the trials again from their records, by today's rules")
-	flags.StringArrayVar(&f.Limits, "limit", nil, "with --rejudge: judge by this bound, `NAME=VALUE`; may be repeated (--limit help lists them)")
+	flags.StringArrayVar(&f.Limits, "limit", nil, "with --rejudge: judge by this bound, `NAME=VALUE`; may be repeated (an unknown name lists them)")
 	addTextFlags(cmd, &f.color, &f.width)
 	cmd.MarkFlagsMutuallyExclusive("json", "format")
 	return cmd

@@ -78,7 +78,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	addSetFlag(cmd, &f.sets)
 	flags.StringVar(&f.Out, "out", "", "run `DIR` to make (default runs/STUDY-TIME)")
 	flags.StringVar(&f.Resume, "resume", "", "continue the run in this `DIR`")
-	flags.StringArrayVar(&f.Limits, "limit", nil, "judge trials by this bound, `NAME=VALUE` such as unattributed=60%; may be repeated (--limit help lists them)")
+	flags.StringArrayVar(&f.Limits, "limit", nil, "judge trials by this bound, `NAME=VALUE` such as unattributed=60%; may be repeated (an unknown name lists them)")
 	flags.BoolVar(&f.json, "json", false, "print the findings as JSON")
 	flags.BoolVar(&f.KeepLab, "keep-lab", false, "keep the lab running if this command started it")
 	addNodeFlags(cmd, &f.Nodes, &f.Zones, 0, "nodes of the lab if one must be started (default: as many as the study needs)")

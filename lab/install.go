@@ -14,8 +14,6 @@ import (
 // Installation is a mesh's control plane as objects to apply.
 type Installation struct {
 	Mesh string
-	// Groups end the groups of the mesh's own kinds: see [Remove].
-	Groups []string
 	// Namespace is the one its control plane runs in.
 	Namespace *unstructured.Unstructured
 	// Selector is the label selector of its Deployments in that namespace.

@@ -37,8 +37,6 @@ type Kit struct {
 
 	// Supply is what a lab of ours takes from the mesh.
 	Supply func(ctx context.Context, s Settings, installed bool) (lab.Supply, error)
-	// Groups end the groups of its own kinds of objects, such as ".istio.io".
-	Groups []string
 	// AwaitDead waits for the end of what dead runs made of the mesh in a lab of ours, by their
 	// label, and deletes what is left. wait is told that there is something to wait for.
 	AwaitDead func(ctx context.Context, config *rest.Config, kube kubernetes.Interface, label string, wait func()) error

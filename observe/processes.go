@@ -101,7 +101,7 @@ func SameSpace(procRoot string, all []ProcessSample, of int) map[int]bool {
 // their names: they are part of any study in a cluster.
 var clusterCommands = []string{
 	"kubelet", "containerd", "containerd-shim", "runc", "etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kube-proxy",
-	"coredns", "kwok", "pause", "crio", "conmon", "meshtrial",
+	"coredns", "metrics-server", "kwok", "pause", "crio", "conmon", "meshtrial",
 }
 
 // OfCluster says that a process is one of Kubernetes' own, or of this program's

@@ -114,15 +114,9 @@ var agentsElsewhere = row{verbs: "list", name: "pods", where: InSystem, why: "th
 
 // Events say what a controller or a kubelet cannot do for a pod that is waited for: see
 // internal/podwait. silentPods is what is lost without them.
-const (
-	silentPods = "if a node cannot start a pod (network, volume) or a DaemonSet's pods are refused, the wait ends after minutes, and does not say why"
-	meshPods   = "why the mesh's pods do not come"
-)
+const silentPods = "if a node cannot start a pod (network, volume) or a DaemonSet's pods are refused, the wait ends after minutes, and does not say why"
 
-var (
-	eventsOfRun  = row{verbs: "list", name: "events", where: InRun, why: "why pods do not come", without: silentPods}
-	eventsOfMesh = row{verbs: "list", name: "events", where: InMesh, why: meshPods, without: silentPods}
-)
+var eventsOfRun = row{verbs: "list", name: "events", where: InRun, why: "why pods do not come", without: silentPods}
 
 // whyNoWaypoint is for whoever waits for a waypoint: see site.Unready.
 var whyNoWaypoint = row{verbs: "get", name: "gateways" + gatewayAPI, where: InRun, why: "why there is no waypoint", mesh: study.MeshIstio, when: waypoint,
@@ -151,7 +145,7 @@ var table = []feature{
 		eventsOfRun,
 		{verbs: "get", name: "nodes", where: Everywhere, why: "the nodes' container runtime and zones", without: "the report names no container runtime, and trials no zones of their pods"},
 		{verbs: "list", name: "pods", where: InMesh, why: "the pods of the control plane, whose CPU is measured too", when: meshed},
-		{verbs: "list", name: "events", where: InMesh, why: meshPods, when: meshed, without: silentPods},
+		{verbs: "list", name: "events", where: InMesh, why: "why the mesh's pods do not come", when: meshed, without: silentPods},
 		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the mesh is installed and ready", when: meshed},
 		{verbs: "list", name: "mutatingwebhookconfigurations.admissionregistration.k8s.io", where: Everywhere, why: "whether sidecars are injected", when: meshed},
 		{verbs: "get", name: "configmaps", where: InMesh, why: "the mesh configuration", mesh: study.MeshIstio, when: meshed},

@@ -95,7 +95,6 @@ func (o order) installation(ctx context.Context, b *components.Builder) (lab.Ins
 	}
 	return lab.Installation{
 		Mesh:      study.MeshIstio,
-		Groups:    groups,
 		Namespace: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": Namespace}}},
 		Selector:  istiodLabel, DaemonSets: onNodes,
 		// istiod waits for the CRDs it watches, so all can be applied together;

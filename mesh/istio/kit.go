@@ -29,7 +29,6 @@ var Kit = mesh.Kit{
 	Extras:  extras,
 	Fits:    fits,
 	Supply:  supply,
-	Groups:  groups,
 	AwaitDead: func(ctx context.Context, config *rest.Config, kube kubernetes.Interface, label string, wait func()) error {
 		if err := awaitOthers(ctx, kube, label, wait); err != nil {
 			return err
@@ -41,8 +40,6 @@ var Kit = mesh.Kit{
 		return sweepElections(ctx, kube, objects.Resource(leaseResource).Namespace(Namespace))
 	},
 }
-
-var groups = []string{".istio.io", ".gateway.networking.k8s.io", ".gateway.networking.x-k8s.io"}
 
 // Settings of Istio.
 const (

@@ -159,7 +159,7 @@ func installation(stages [][]*unstructured.Unstructured) lab.Installation {
 		"labels": map[string]any{
 			"linkerd.io/is-control-plane": "true", "config.linkerd.io/admission-webhooks": "disabled",
 			"linkerd.io/control-plane-ns": Namespace, "pod-security.kubernetes.io/enforce": "privileged"}}}}
-	return lab.Installation{Mesh: study.MeshLinkerd, Groups: groups, Namespace: namespace, Selector: "linkerd.io/control-plane-ns=" + Namespace, Stages: stages}
+	return lab.Installation{Mesh: study.MeshLinkerd, Namespace: namespace, Selector: "linkerd.io/control-plane-ns=" + Namespace, Stages: stages}
 }
 
 // values of Linkerd's control plane, before the user's.

@@ -26,10 +26,7 @@ var Kit = mesh.Kit{
 	Extras:  extras,
 	Fits:    fits,
 	Supply:  supply,
-	Groups:  groups,
 }
-
-var groups = []string{".linkerd.io", ".gateway.networking.k8s.io", ".gateway.networking.x-k8s.io"}
 
 // Settings of Linkerd, and the variable of the environment that says where it comes from
 // unless a flag does.

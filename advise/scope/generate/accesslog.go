@@ -3,6 +3,7 @@ package generate
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -86,12 +87,16 @@ func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name stri
 // line adds what one line says of a workload.
 func (o *Observations) line(line []byte, w Workload, known func(host, caller string) bool, found *LogFile) {
 	clusters := clustersIn(line)
-	if len(clusters) == 0 {
-		return // what else a proxy writes, and answers of its own
+	if len(clusters) == 0 { // what else a proxy writes, and answers of its own
+		if name := upstreamOf(line); name != "" && !scope.OwnCluster(name) && strings.Contains(name, ".") {
+			o.watch(w, AccessLog, Span{}).strange = name
+		}
+		return
 	}
 	found.Requests++
-	start, code, flags := fieldsOf(line)
-	switch endOf(code, flags) {
+	start, code, flags, authority := fieldsOf(line)
+	ended := endOf(code, flags)
+	switch ended {
 	case endFailed:
 		found.Failed++
 	case endUnknown:
@@ -108,10 +113,13 @@ func (o *Observations) line(line []byte, w Workload, known func(host, caller str
 		e := Edge{From: w, Host: host, Count: 1, Sources: AccessLog, Span: at}
 		switch {
 		case passthrough[cluster]:
-			o.left(w, others, AccessLog, at)
+			host, _, _ := strings.Cut(authority, ":")
+			o.left(w, host, AccessLog, at)
 		case direction != "outbound":
 			o.Served(w, AccessLog, at)
-		case !known(host, w.Namespace):
+		case !known(host, w.Namespace) && (len(clusters) > 1 || ended == endFailed):
+			// A client may have written it. Alone in a request that did not fail, it is a host that was
+			// called: the inventory may not have it, as in a mesh of several clusters.
 			o.watch(w, AccessLog, at).odd = true
 			found.Unknown++
 		case len(clusters) == 1:
@@ -125,9 +133,30 @@ func (o *Observations) line(line []byte, w Workload, known func(host, caller str
 // firstYear is when times in logs begin: before it there was no Envoy, and the field is not a time.
 const firstYear = 2010
 
-// fieldsOf are the start, the response code and the response flags of a line: of the fields of JSON that
+// upstreamOf is the upstream cluster that a line names, however it is spelled; "" for none. It is
+// found in JSON by its name, and in Istio's text after the last quoted field.
+func upstreamOf(line []byte) (name string) {
+	if bytes.HasPrefix(line, []byte("[")) {
+		words := strings.Fields(string(line[bytes.LastIndexByte(line, '"')+1:]))
+		if len(words) == 5 || len(words) == 6 {
+			name = words[0]
+		}
+	} else {
+		accesslog.Scan(line, func(path, value []byte) {
+			if field, _ := accesslog.Find(path); field == accesslog.Cluster && !accesslog.Missing(value) {
+				name = string(value)
+			}
+		})
+	}
+	if name = strings.TrimSuffix(name, ";"); name == "-" {
+		return ""
+	}
+	return name
+}
+
+// fieldsOf are the start, the response code, the response flags and the authority of a line: of the fields of JSON that
 // package accesslog knows, or of Istio's text, [TIME] "METHOD PATH PROTOCOL" CODE FLAGS...
-func fieldsOf(line []byte) (start, code, flags string) {
+func fieldsOf(line []byte) (start, code, flags, authority string) {
 	if rest, text := bytes.CutPrefix(line, []byte("[")); text {
 		at, _, _ := bytes.Cut(rest, []byte("]"))
 		if parts := bytes.SplitN(rest, []byte(`"`), 4); len(parts) > 3 { // quotes in the path hide them
@@ -135,7 +164,10 @@ func fieldsOf(line []byte) (start, code, flags string) {
 				code, flags = words[0], words[1]
 			}
 		}
-		return string(at), code, flags
+		if parts := bytes.Split(line, []byte(`"`)); len(parts) >= 5 {
+			authority = string(parts[len(parts)-4])
+		}
+		return string(at), code, flags, strings.TrimPrefix(authority, "-")
 	}
 	var of [accesslog.Attempts + 1]struct {
 		text string
@@ -145,6 +177,10 @@ func fieldsOf(line []byte) (start, code, flags string) {
 		field, rank := accesslog.Find(path)
 		text := string(value)
 		switch field {
+		case accesslog.Authority, accesslog.ServerName:
+			if accesslog.Missing(value) {
+				return
+			}
 		case accesslog.Start:
 			if _, ok := accesslog.Time(text); !ok {
 				return
@@ -158,7 +194,8 @@ func fieldsOf(line []byte) (start, code, flags string) {
 			had.text, had.rank = text, rank
 		}
 	})
-	return of[accesslog.Start].text, of[accesslog.Status].text, of[accesslog.Flags].text
+	return of[accesslog.Start].text, of[accesslog.Status].text, of[accesslog.Flags].text,
+		cmp.Or(of[accesslog.Authority].text, of[accesslog.ServerName].text)
 }
 
 // ending is how a request ended.

@@ -542,3 +542,17 @@ func TestMetricsWithoutHosts(t *testing.T) {
 		t.Errorf("%+v", r.Open)
 	}
 }
+
+// A log that names clusters as outboundClusterStatName has them hides whom its workload calls.
+func TestStrangeClusters(t *testing.T) {
+	m := shop(t).workload("shop", "named")
+	for _, log := range []string{`{"upstream_cluster":"` + cart + `"}`, `{"upstream_cluster":"audit.bank.svc.cluster.local_80"}`, `{"upstream_cluster":"PassthroughCluster;"}`} {
+		if _, err := m.obs.ReadAccessLog(strings.NewReader(log+"\n"+`{"upstream_cluster":"`+cart+"\"}\n"), Workload{"shop", "named"}, nil, m.inv.Knows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := m.generate(Options{})
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "named" }); i < 0 || r.Open[i].Why.Code != UncoveredCluster {
+		t.Errorf("%+v", r.Open)
+	}
+}

@@ -125,6 +125,7 @@ const (
 	UncoveredUnwatched UncoveredCode = "unwatched"
 	UncoveredLabels    UncoveredCode = "no_destination_service"
 	UncoveredHosts     UncoveredCode = "unknown_hosts"
+	UncoveredCluster   UncoveredCode = "cluster_without_host"
 	UncoveredPart      UncoveredCode = "counters_of_some" // N of Of proxies
 	UncoveredOthers    UncoveredCode = "only_others_report"
 	UncoveredSilent    UncoveredCode = "silent"
@@ -143,6 +144,8 @@ func (g *generator) uncovered(w Workload) Uncovered {
 		return Uncovered{Code: UncoveredUnwatched}
 	case s.unnamed:
 		return Uncovered{Code: UncoveredLabels}
+	case s.strange != "":
+		return Uncovered{Code: UncoveredCluster}
 	case s.odd && !(g.inv.Has("Service") && g.inv.Has("ServiceEntry")):
 		return Uncovered{Code: UncoveredHosts}
 	}

@@ -98,6 +98,7 @@ type seen struct {
 	counted int     // pods whose counters were read
 	unnamed bool    // its metrics do not say whom it called
 	odd     bool    // its log names hosts that the mesh does not know
+	strange string  // a cluster in its log that names no host, as outboundClusterStatName spells it
 	outside map[string]bool
 	Span
 }

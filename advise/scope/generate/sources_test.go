@@ -62,7 +62,7 @@ func TestAccessLog(t *testing.T) {
 		"text around":                       {log: "2026-11-24T03:00:00Z info Envoy proxy is ready\n" + textLine("/", "curl", "pay", pay, "outbound_.443_.v2_.x") + "\n\n", want: toPay},
 		"inbound":                           {log: textLine("/", "curl", "front", "inbound|8080||", "-"), want: "shop/front<"},
 		"answered by the proxy":             {log: textLine("/", "curl", "cart", "-", "-") + "\n" + textLine("/", "curl", "front", "InboundPassthroughCluster", "-"), want: "shop/front<"},
-		"outside":                           {log: textLine("/", "curl", "example.com:8443", "PassthroughCluster", "-"), want: "shop/front!(others)"},
+		"outside":                           {log: textLine("/", "curl", "example.com:8443", "PassthroughCluster", "-"), want: "shop/front!example.com"},
 		"quotes and spaces in a path":       {log: textLine(`/a" 200 - "x" "y`, `z" "w`, "cart", cart, "-"), want: toCart},
 		"a path that names a cluster":       {log: textLine("/"+pay, "curl", "cart", cart, "-"), want: both},
 		"one that the mesh does not know":   {log: textLine("/outbound|80||evil.example.com", "curl", "cart", cart, "-"), want: toCart, unknown: 1},

@@ -69,6 +69,7 @@ func (u Uncovered) String() string {
 		UncoveredUnwatched: "no source watched its proxy",
 		UncoveredLabels:    "its metrics lack the label destination_service, which names whom it calls",
 		UncoveredHosts:     "its access log names hosts that are not known: an --inventory with Services and ServiceEntries would tell them from what clients wrote",
+		UncoveredCluster:   "its access log names clusters in another way than istiod does (outboundClusterStatName), which hides whom it calls",
 		UncoveredOthers:    "only others report its calls, or no proxy of its namespace reports any",
 		UncoveredSilent:    "its proxy was watched, and it neither called nor served anybody",
 		UncoveredUndated:   "it is not known how far back its sources reach (--metrics-window says so)",

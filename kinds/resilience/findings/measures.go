@@ -137,7 +137,7 @@ type usage func(s *trialScenario, part string) float64
 
 func cpuOf(s *trialScenario, part string) float64 {
 	cpu, ok := s.trial.Scenario.CPU[part]
-	if !ok || s.length <= 0 {
+	if !ok || s.length <= 0 || s.trial.Scenario.CountedS <= 0 {
 		return math.NaN()
 	}
 	return cpu.TotalS() / s.trial.Scenario.CountedS * 1000

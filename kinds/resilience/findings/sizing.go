@@ -196,7 +196,7 @@ func ratePoints(o *analysis.Observations, r *track, calls float64, over, y func(
 			continue
 		}
 		for _, t := range o.Valid(i) {
-			if s := scenarioOfTrial(o, t); s.length > 0 {
+			if s := scenarioOfTrial(o, t); s.length > 0 && over(s) > 0 {
 				out = append(out, stat.FitPoint{X: float64(t.Scenario.Scheduled) * calls / over(s), Y: y(s), Level: level, Unit: unit[t.Block]})
 			}
 		}
