@@ -3,10 +3,13 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -136,10 +139,62 @@ func loadRun(ctx context.Context, env *Env, dir string) (record.Run, error) {
 // warn prints a line that is about the input rather than an error.
 func (env *Env) warn(text string) { fmt.Fprintf(env.Stderr, "meshtrial: %s\n", text) }
 
-// writeWhole writes a file that the user named.
-func writeWhole(path string, data []byte) error {
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		return errs.WithHint(errs.WithCode(fmt.Errorf("cannot write the output: %w", err), errs.CodeUsage), "give --out a file in a folder that exists and is yours to write to")
+// writeWhole writes a file whole or not at all. A device or pipe, such as
+// /dev/stdout, is written to; a link's target is replaced, not the link.
+func writeWhole(path string, data []byte) (err error) {
+	mode := os.FileMode(0o644)
+	switch info, statErr := os.Stat(path); {
+	case statErr != nil:
+	case info.IsDir():
+		return errs.WithHint(errs.Usage("cannot write %s: it is a folder", path), "--out takes the path of a file")
+	case !info.Mode().IsRegular():
+		return writeInto(path, data)
+	default:
+		mode = info.Mode().Perm()
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".meshtrial-*")
+	if err != nil {
+		if !errors.Is(err, syscall.ENOSPC) {
+			err = errs.WithCode(err, errs.CodeUsage)
+		}
+		return errs.WithHint(fmt.Errorf("cannot write %s: %w", path, err), "give --out a file in a folder that exists and is yours to write to")
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(file.Name())
+		}
+	}()
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Chmod(mode)
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	return nil
+}
+
+// writeInto writes to what is there: a terminal, a pipe, a device.
+func writeInto(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return errs.WithCode(fmt.Errorf("cannot write %s: %w", path, err), errs.CodeUsage)
+	}
+	_, err = file.Write(data)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -175,5 +176,48 @@ func TestParseMargin(t *testing.T) {
 		if got, err := parseMargin(text); errs.Code(err) != errs.CodeUsage {
 			t.Errorf("parseMargin(%q) = %v, %v; want a usage error", text, got, err)
 		}
+	}
+}
+
+// --out must never put a file in the place of a device, as root could.
+func TestWriteWholeLeavesWhatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string, 1)
+	go func() {
+		data, _ := os.ReadFile(pipe)
+		read <- string(data)
+	}()
+	if err := writeWhole(pipe, []byte("report")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != os.ModeNamedPipe {
+		t.Fatalf("the pipe was replaced: %v", err)
+	}
+	if got := <-read; got != "report" {
+		t.Errorf("read %q from the pipe", got)
+	}
+	if err := os.WriteFile(file, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeWhole(link, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != os.ModeSymlink {
+		t.Errorf("the link was replaced: %v", err)
+	}
+	data, err := os.ReadFile(file)
+	info, statErr := os.Stat(file)
+	if err != nil || statErr != nil || string(data) != "new" || info.Mode().Perm() != 0o600 {
+		t.Errorf("%q, %v, %v, %v", data, info.Mode(), err, statErr)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 3 {
+		t.Errorf("left over: %v", entries)
 	}
 }

@@ -298,7 +298,7 @@ var hopDocs = map[string]string{
 
 // Beginnings of the names of findings of a bill: what a part adds to the base,
 // and what all but a part save of all together. Each is followed by what is
-// priced ("bill_cpu", "saved_latency_p50"); see [BillMeasures].
+// priced ("bill_cpu", "saved_latency_p50").
 const (
 	FindingBill  = "bill"
 	FindingSaved = "saved"

@@ -21,7 +21,7 @@ type Load struct {
 
 // Flow is the expected traffic of a graph under a load. It leaves out:
 //
-//   - time in proxies, in the network and in waiting for a free place (see [Flow.Waiting])
+//   - time in proxies, in the network and in waiting for a free place
 //   - timeouts: a call lasts until it is answered
 //   - failures other than the load's share; a failed attempt costs its callee as much as any
 //   - contention for the machine's CPUs

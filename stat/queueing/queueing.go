@@ -1,7 +1,6 @@
 // Package queueing knows what a queue should answer: closed formulas, and a
-// simulator of a queue on given arrivals and service times. Tests hold the load
-// engine against it; package graph works out by it how long requests wait for a
-// free place. It is pure.
+// simulator of a queue on given arrivals and service times. Tests hold the
+// simulator of pushes and analysis against it. It is pure.
 //
 // Times are plain numbers in any one unit; rates are per that unit.
 //

@@ -92,7 +92,7 @@ const (
 //
 // A change counts from when istiod was told of it, however many others its push
 // merged. One that comes while the push of others is being made goes out with
-// it and is not debounced at all (stagesride.go).
+// it and is not debounced at all.
 //
 // A watch below zero means that istiod had been told before the commit was
 // noted.

@@ -33,7 +33,7 @@ type pricing struct {
 	floor int            // the cell that runs twice, -1 for none
 }
 
-// billMeasures are what a bill prices, by [study.BillMeasures].
+// billMeasures are what a bill prices in a study.
 func billMeasures(s *study.Study) []analysis.Measure {
 	var out []analysis.Measure
 	table := study.DataPlane.Findings()

@@ -1,0 +1,177 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/eventually"
+)
+
+// floodedBody and floodedLimit are what a flooded worker may hold of bodies,
+// and what its process may hold in all. Connections, their buffers and the
+// runtime need some on top of the bodies.
+const (
+	floodedBody  = 16 << 20
+	floodedLimit = 160 << 20
+	floodedEnv   = "MESHTRIAL_TEST_FLOODED"
+)
+
+// TestFloodedProcess is not a test: it is the worker that
+// TestFloodedWorkerKeepsItsMemory starts as a process of its own.
+func TestFloodedProcess(t *testing.T) {
+	path := os.Getenv(floodedEnv)
+	if path == "" {
+		t.Skip("it serves another test")
+	}
+	w := start(t, func(o *Options) {
+		o.MaxConnections, o.MaxBodyBytes, o.BodyMemoryBytes = 600, 1<<20, floodedBody
+		o.ReadTimeout, o.IdleTimeout = 20*time.Second, 20*time.Second
+	})
+	if _, err := w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes, c.Concurrency, c.Queue = control.EchoBody, 4, 100 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(w.addr[protocol.HTTP1]+" "+w.addr[protocol.HTTP2]+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the other test ends
+}
+
+// A worker that is flooded, and fed slow and endless bodies, stays within its
+// bound and goes on answering. Its peak is the kernel's own account of the
+// process.
+func TestFloodedWorkerKeepsItsMemory(t *testing.T) {
+	if testing.Short() || raceDetector {
+		t.Skip("it takes some seconds, and the race detector takes memory of its own")
+	}
+	path := filepath.Join(t.TempDir(), "address")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	process := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestFloodedProcess$")
+	process.Env = append(os.Environ(), floodedEnv+"="+path)
+	stdin, err := process.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { stdin.Close(); _ = process.Wait() }()
+	var http1 string
+	for http1 == "" {
+		text, _ := os.ReadFile(path)
+		if line, _, ok := strings.Cut(string(text), "\n"); ok {
+			http1, _, _ = strings.Cut(line, " ")
+		}
+		if ctx.Err() != nil {
+			t.Fatal("the worker does not come up")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	flood(t, http1)
+	if peak := peakOf(t, process.Process.Pid); peak > floodedLimit {
+		t.Errorf("the worker held %d MiB, its bound is %d", peak>>20, floodedLimit>>20)
+	} else {
+		t.Logf("the worker held %d MiB at the most", peak>>20)
+	}
+	// It may still be busy closing what the flood has left.
+	eventually.Holds(t, "200 after the flood", func() bool {
+		resp, err := client(t, protocol.HTTP1).Post("http://"+http1, "", strings.NewReader("still there?"))
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+// flood sends what a worker must bear: more connections than it takes, bodies
+// without end, bodies that come slowly, and large ones all at once.
+func flood(t *testing.T, address string) {
+	t.Helper()
+	block := []byte(strings.Repeat("x", 32<<10))
+	chunk := fmt.Appendf(nil, "%x\r\n%s\r\n", len(block), block)
+	end := time.Now().Add(3 * time.Second)
+	var wait sync.WaitGroup
+	send := func(header string, each func(conn net.Conn) error) {
+		wait.Go(func() {
+			for time.Now().Before(end) {
+				conn, err := net.DialTimeout("tcp", address, time.Second)
+				if err != nil {
+					return
+				}
+				_ = conn.SetDeadline(end.Add(time.Second))
+				_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", header)
+				for err == nil && time.Now().Before(end) {
+					err = each(conn)
+				}
+				conn.Close()
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+	}
+	for range 60 {
+		send("Transfer-Encoding: chunked", func(conn net.Conn) error { // without end
+			_, err := conn.Write(chunk)
+			return err
+		})
+	}
+	for range 300 {
+		send("Content-Length: 1000000", func(conn net.Conn) error { // slow
+			_, err := conn.Write(block[:1024])
+			time.Sleep(50 * time.Millisecond)
+			return err
+		})
+	}
+	for range 60 {
+		send("Content-Length: 1000000", func(conn net.Conn) error { // large, and nobody reads the answer
+			for range 31 {
+				if _, err := conn.Write(block); err != nil {
+					return err
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+			return io.EOF
+		})
+	}
+	for range 400 { // idle, over the limit
+		send("Content-Length: 10", func(conn net.Conn) error {
+			_, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			return err
+		})
+	}
+	wait.Wait()
+}
+
+// peakOf is the most memory that a process had, by /proc.
+func peakOf(t *testing.T, pid int) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmHWM:" {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kib << 10
+		}
+	}
+	t.Fatal("/proc says no VmHWM")
+	return 0
+}
