@@ -23,7 +23,7 @@ func TestAdapters(t *testing.T) {
 	}
 }
 
-// A mesh's settings are held against the lab that is up; without them a run takes what it has.
+// A mesh's settings are compared with the running lab; without settings a run uses the lab as it is.
 func TestFitsMeshes(t *testing.T) {
 	plan := studytest.Plan(t, "name: x\nquestion: x\nmesh: linkerd\nfactors: {sidecars: [none, both]}\n")
 	for name, c := range map[string]struct {

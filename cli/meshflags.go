@@ -15,15 +15,14 @@ import (
 
 // meshFlags are the flags of meshes of a command.
 type meshFlags struct {
-	command mesh.Command
-	given   mesh.Choices
-	adds    []string // meshes that a flag adds
+	given mesh.Choices
+	adds  []string // meshes that a flag adds
 }
 
 // addMeshFlags adds the flags that meshes have for a command. One that several meshes have
 // is given to all of them.
 func addMeshFlags(flags *pflag.FlagSet, command mesh.Command) *meshFlags {
-	m := &meshFlags{command: command, given: mesh.Choices{}}
+	m := &meshFlags{given: mesh.Choices{}}
 	for _, kit := range meshes.Kits {
 		for _, f := range kit.Flags {
 			if f.Commands&command == 0 {
@@ -133,4 +132,16 @@ func (f *meshFlag) Set(text string) error {
 		}
 	}
 	return nil
+}
+
+// meshFlagNames are the names of the flags that meshes have for a command.
+func meshFlagNames(command mesh.Command) (names []string) {
+	for _, kit := range meshes.Kits {
+		for _, f := range kit.Flags {
+			if f.Commands&command != 0 {
+				names = append(names, f.Name)
+			}
+		}
+	}
+	return names
 }

@@ -163,7 +163,7 @@ func (f *runFlags) check(flags *pflag.FlagSet) error {
 		}
 	}
 	if f.Lab == lab.KindCluster || f.detach {
-		if err := refuse(flags, "is for a lab that the run starts on this machine", "nodes", "zones", "ztunnel", "linkerd", "keep-lab"); err != nil {
+		if err := refuse(flags, "is for a lab that the run starts on this machine", append(meshFlagNames(mesh.Run), "nodes", "zones", "keep-lab")...); err != nil {
 			return err
 		}
 	}

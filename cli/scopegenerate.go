@@ -298,7 +298,7 @@ func onlyNamespace(samples []signals.Sample) (to string, only bool) {
 const labelsOfCalls = "reporter, source_workload, source_workload_namespace, destination_workload, destination_workload_namespace, " +
 	"destination_service, destination_service_name, destination_service_namespace, request_protocol"
 
-// samples adds series. An expression takes the names of metrics away: they are known to whoever asked.
+// samples adds series. Expressions drop the names of metrics, which the caller knows.
 func (o *observed) samples(samples []signals.Sample, metric string, at generate.Span) error {
 	for i, s := range samples {
 		name := s.Name

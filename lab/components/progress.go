@@ -24,8 +24,6 @@ var titles = map[string]string{
 type piece struct {
 	seconds float64
 	done    float64 // 0..1
-	over    bool
-	detail  string
 	phase   Phase
 }
 
@@ -53,7 +51,7 @@ func (m *meter) step(name string, phase Phase, done float64, detail string) {
 		m.work[name] = p
 	}
 	changed := p.phase != phase
-	p.phase, p.done, p.detail = phase, max(p.done, done), detail
+	p.phase, p.done = phase, max(p.done, done)
 	now := time.Now()
 	if !changed && now.Sub(m.latest[name]) < every {
 		return
@@ -67,7 +65,7 @@ func (m *meter) finish(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if p := m.work[name]; p != nil {
-		p.done, p.over = 1, true
+		p.done = 1
 	}
 	m.send(Event{Component: name, Phase: PhaseReady})
 }

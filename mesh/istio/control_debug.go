@@ -44,22 +44,13 @@ func (c *ControlPlane) ask(ctx context.Context, pod mesh.ControlPod, port int, p
 	body := io.LimitReader(answer.Body, maxDebugAnswer)
 	if answer.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(body, 200))
-		return &debugStatus{code: answer.StatusCode, text: fmt.Sprintf("pod %s port %d%s: %s: %s",
-			pod.Name, port, path, answer.Status, strings.TrimSpace(string(text)))}
+		return fmt.Errorf("pod %s port %d%s: %s: %s", pod.Name, port, path, answer.Status, strings.TrimSpace(string(text)))
 	}
 	if err := json.NewDecoder(body).Decode(out); err != nil {
 		return fmt.Errorf("pod %s port %d%s: %w", pod.Name, port, path, err)
 	}
 	return nil
 }
-
-// debugStatus is an answer that is no success.
-type debugStatus struct {
-	code int
-	text string
-}
-
-func (e *debugStatus) Error() string { return e.text }
 
 // environmentOf is the environment of the running istiod, as its ControlZ
 // shows it (pkg/ctrlz/topics/env.go).

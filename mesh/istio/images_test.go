@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/elftest"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -29,7 +30,7 @@ func mustOrder(t *testing.T, s mesh.Settings) order {
 // The images are laid out as Istio's own; those of proxies differ in Envoy alone.
 func TestPlans(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ztunnel")
-	if err := os.WriteFile(path, header(t, elf.EM_X86_64, "ztunnel"), 0o755); err != nil {
+	if err := os.WriteFile(path, elftest.Header(t, elf.EM_X86_64, "ztunnel"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	o := mustOrder(t, mesh.Settings{setEnvoy: {"1.39.0"}, setAmbient: {"true"}})

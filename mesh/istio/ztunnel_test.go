@@ -1,9 +1,7 @@
 package istio
 
 import (
-	"bytes"
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,20 +11,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/testing/elftest"
 )
-
-// header is the head of a program without anything in it.
-func header(t *testing.T, machine elf.Machine, more string) []byte {
-	t.Helper()
-	h := elf.Header64{Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
-		Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64, Phentsize: 56}
-	var b bytes.Buffer
-	if err := binary.Write(&b, binary.LittleEndian, h); err != nil {
-		t.Fatal(err)
-	}
-	b.WriteString(more)
-	return b.Bytes()
-}
 
 // openLink puts a link in a ztunnel's place, to one in a folder that everybody may write to.
 func openLink(dir string) error {
@@ -67,7 +53,7 @@ func TestZtunnelFolder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			err := os.WriteFile(filepath.Join(dir, "ztunnel"), header(t, machine, name), 0o755)
+			err := os.WriteFile(filepath.Join(dir, "ztunnel"), elftest.Header(t, machine, name), 0o755)
 			if test.version != "" {
 				err = errors.Join(err, os.WriteFile(filepath.Join(dir, "VERSION"), []byte(test.version), 0o644))
 			}
@@ -98,7 +84,7 @@ func TestZtunnelFolder(t *testing.T) {
 	// is told what is looked for.
 	clone := filepath.Join(t.TempDir(), "clone")
 	program := filepath.Join(clone, "ztunnel", "ztunnel")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, header(t, machine, "a program"), 0o755)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, elftest.Header(t, machine, "a program"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	for given, want := range map[string][2]string{

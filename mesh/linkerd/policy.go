@@ -80,7 +80,6 @@ func (m *Mesh) CheckPolicies(ctx context.Context, routes []mesh.Route, cell reco
 // routePolicy is what proxies are told of a route.
 type routePolicy struct {
 	service  string
-	routes   int // of HTTP, that requests may take
 	retries  int
 	statuses []statuses
 	try      time.Duration
@@ -113,7 +112,7 @@ func policyOf(policy *outbound.OutboundPolicy, speaks string) (routePolicy, erro
 		return routePolicy{}, fmt.Errorf("%d routes, where the default route alone is expected", len(routes))
 	}
 	rule := routes[0].GetRules()[0]
-	out := routePolicy{routes: 1, timeout: rule.GetTimeouts().GetRequest().AsDuration()}
+	out := routePolicy{timeout: rule.GetTimeouts().GetRequest().AsDuration()}
 	if r := rule.GetRetry(); r != nil {
 		out.retries, out.try = int(r.GetMaxRetries()), r.GetTimeout().AsDuration()
 		for _, s := range r.GetConditions().GetStatusRanges() {

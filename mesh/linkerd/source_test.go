@@ -1,12 +1,10 @@
 package linkerd
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"debug/elf"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
@@ -25,6 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/testing/elftest"
 )
 
 var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
@@ -37,19 +36,6 @@ func builder(t *testing.T) *components.Builder {
 		t.Fatal(err)
 	}
 	return b
-}
-
-// header is the head of a program without anything in it.
-func header(t *testing.T, machine elf.Machine, more string) []byte {
-	t.Helper()
-	h := elf.Header64{Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
-		Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64, Phentsize: 56}
-	var b bytes.Buffer
-	if err := binary.Write(&b, binary.LittleEndian, h); err != nil {
-		t.Fatal(err)
-	}
-	b.WriteString(more)
-	return b.Bytes()
 }
 
 // fakeLinkerd makes a folder as --linkerd takes it, of programs that do
@@ -65,7 +51,7 @@ func fakeLinkerd(t *testing.T) string {
 	}
 	for _, p := range programs {
 		if !p.optional {
-			write(p.name, header(t, machine, p.name))
+			write(p.name, elftest.Header(t, machine, p.name))
 		}
 	}
 	write("charts/linkerd-crds/Chart.yaml", []byte("name: linkerd-crds\n"))
@@ -89,7 +75,7 @@ func TestFolder(t *testing.T) {
 	if err != nil || again.tag != first.tag {
 		t.Errorf("another look gives %s, %v", again.tag, err)
 	}
-	for name, text := range map[string]string{"VERSION": "edge-1\n", "linkerd2-proxy": string(header(t, machine, "another"))} {
+	for name, text := range map[string]string{"VERSION": "edge-1\n", "linkerd2-proxy": string(elftest.Header(t, machine, "another"))} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +108,7 @@ func TestFolderRefused(t *testing.T) {
 		},
 			[]string{"controller is no program for Linux"}},
 		{"another machine", func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "linkerd2-proxy"), header(t, foreign, ""), 0o755)
+			return os.WriteFile(filepath.Join(dir, "linkerd2-proxy"), elftest.Header(t, foreign, ""), 0o755)
 		}, []string{"linkerd2-proxy is a program for EM_S390, this machine is " + machine.String()}},
 		{"a folder", func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "controller")), os.Mkdir(filepath.Join(dir, "controller"), 0o755))

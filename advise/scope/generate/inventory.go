@@ -66,7 +66,7 @@ type pods struct {
 // endpoint is a pod as an endpoint of Services.
 type endpoint struct {
 	labels map[string]string
-	since  time.Time // when it became one; zero if nobody knows
+	since  time.Time // when it became one; zero if unknown
 }
 
 // controller is a Deployment, StatefulSet, DaemonSet or CronJob.

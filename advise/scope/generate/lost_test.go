@@ -129,7 +129,7 @@ func TestCountersForgetReplacedEndpoints(t *testing.T) {
 		pod(m, "bank", name, times[0], times[1])
 	}
 	service(m, "scaled-to-none")
-	m.has("Service", "bank", "by-hand", `{"ports":[{"name":"http","port":80}]}`) // of its endpoints nobody knows the age
+	m.has("Service", "bank", "by-hand", `{"ports":[{"name":"http","port":80}]}`) // the age of its endpoints is unknown
 	for name, resolution := range map[string]string{"dns": "DNS", "dynamic": "DYNAMIC_DNS", "logical": "DNS_ROUND_ROBIN", "static": "STATIC"} {
 		m.has("ServiceEntry", "bank", name, `{"hosts":["`+name+`.example.com"],"resolution":"`+resolution+`","ports":[{"protocol":"HTTP"}]}`)
 	}
@@ -480,7 +480,7 @@ func TestNewWorkload(t *testing.T) {
 	}
 }
 
-// Metrics of which nobody knows how far back they reach narrow nothing by themselves, unless
+// Metrics that reach back an unknown time narrow nothing by themselves, unless
 // that does not matter; counters beside them are as old as their proxy.
 func TestUndatedMetrics(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)

@@ -150,7 +150,7 @@ func (g *generator) uncovered(w Workload) Uncovered {
 		return Uncovered{Code: UncoveredHosts}
 	}
 	if u := g.unreported(w, s); u.Code != "" || s.sources&Declared != 0 {
-		return u // what is declared is by somebody who knows
+		return u // the author of a declared graph knows all calls
 	}
 	// Metrics do not say when a workload came: what makes its pods does.
 	if born := g.inv.born[w]; !born.IsZero() && !g.o.Now.IsZero() && g.o.Now.Sub(born) < g.o.Watched {

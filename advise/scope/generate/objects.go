@@ -371,7 +371,7 @@ func (inv *Inventory) readClusterNames(o object) error {
 	return nil
 }
 
-// readTokens finds where keys are fetched, which proxies do where istiod is told to leave it to them
+// readTokens finds where keys are fetched, which proxies do if istiod delegates it to them
 // (PILOT_JWT_ENABLE_REMOTE_JWKS), if the mesh knows the host.
 func (inv *Inventory) readTokens(o object) error {
 	var spec struct {

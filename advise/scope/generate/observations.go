@@ -39,7 +39,7 @@ const (
 	Counters  Sources = 1 << iota // of proxies' endpoints, since each proxy started
 	AccessLog                     // of proxies
 	Metrics                       // istio_requests_total, istio_tcp_connections_opened_total
-	Declared                      // a service graph that somebody wrote
+	Declared                      // a service graph written by hand
 )
 
 // Sources by what they can tell.
@@ -59,13 +59,13 @@ func (s Sources) Names() []string {
 	return names
 }
 
-// Span is the time from the first to the last observation; zero if nobody knows.
+// Span is the time from the first to the last observation; zero if unknown.
 type Span struct {
 	First time.Time `json:"first,omitzero"`
 	Last  time.Time `json:"last,omitzero"`
 }
 
-// At is a moment, or an interval in which something was, nobody knows when.
+// At is the span of something seen at a moment, or at an unknown time within an interval.
 func At(from, to time.Time) Span { return Span{from.UTC(), to.UTC()} }
 
 func (s *Span) add(o Span) {
@@ -280,7 +280,7 @@ const (
 )
 
 // AddMetric adds a series of one of the metrics: its labels and how many requests or connections it
-// counts within the time, which is empty if nobody knows how far back the query looked. Series without a
+// counts within the time, which is empty if it is unknown how far back the query looked. Series without a
 // source's workload are those of callers without a proxy, which no Sidecar concerns.
 func (o *Observations) AddMetric(metric string, labels map[string]string, count float64, at Span) {
 	if metric == MetricConnections {

@@ -117,7 +117,7 @@ func TestClientsWriteHosts(t *testing.T) {
 	}
 }
 
-// A log that names hosts of which nobody knows whether clients made them up narrows nothing.
+// A log with unknown hosts, which clients may have invented, narrows nothing.
 func TestHostsOfNoList(t *testing.T) {
 	m := shop(t).workload("shop", "logged")
 	log := textLine("/", "curl", "cart", cart, "-") + "\n" + textLine("/outbound|80||evil.example.com", "curl", "pay", pay, "-")

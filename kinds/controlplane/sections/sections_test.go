@@ -67,7 +67,7 @@ func leverWords(w *reporttest.Words) {
 	add("pushes_overhead", slow, base, 1298, record.VerdictInconclusive, "pushes")
 	w.Add("a lever that costs CPU", leverAnswers(f))
 	f.Findings[2].Verdict = record.VerdictInconclusive
-	w.Add("a lever of which nobody knows", leverAnswers(f))
+	w.Add("an unknown lever", leverAnswers(f))
 	for _, levels := range [][]string{{"1", ""}, {"3", "3"}, {"", "3"}} {
 		var f record.Findings
 		for _, level := range levels {

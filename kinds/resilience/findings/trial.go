@@ -14,7 +14,6 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -77,8 +76,7 @@ type trialScenario struct {
 	verdict  record.TrialVerdict
 	summary  *record.ScenarioSummary // without verdicts
 	hist     *hdrhistogram.Histogram // latency, nanoseconds
-	counts   stat.Counts
-	unknown  []string // why the trial cannot be judged
+	unknown  []string                // why the trial cannot be judged
 	// punctual is the trial without the requests that the clients sent late by
 	// their own fault; nil if there are none. late is how many there are.
 	punctual *trialScenario
@@ -306,7 +304,6 @@ func (s *trialScenario) read(book *ledger.Book) {
 	})
 	slices.SortStableFunc(s.requests, func(a, b sent) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.due, b.due)) })
 	slices.Sort(s.answers)
-	s.counts = stat.FromHistogram(s.hist, analysis.NsToUS)
 	s.cut(book)
 	s.measureSteps()
 	s.summary = s.summarize()
