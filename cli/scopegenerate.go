@@ -25,17 +25,17 @@ import (
 
 // generateFlags are those of scope --generate.
 type generateFlags struct {
-	to                                       string
-	inventory, logs, metrics, graphs, always []string
-	prometheus                               string
-	headers                                  []string
-	domain, root, revision                   string
-	window, watched, reach                   time.Duration
+	to                                              string
+	inventory, logs, metrics, kiali, graphs, always []string
+	prometheus                                      string
+	headers                                         []string
+	domain, root, revision                          string
+	window, watched, reach                          time.Duration
 }
 
 // generateNames are the flags that only go with --generate.
 var generateNames = []string{"inventory", "access-log", "istio-metrics", "metrics-window", "prometheus-url", "prometheus-header",
-	"graph", "always", "window", "watched", "cluster-domain", "root-namespace", "revision", "apply"}
+	"kiali", "graph", "always", "window", "watched", "cluster-domain", "root-namespace", "revision", "apply"}
 
 func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.to, "generate", "", "write Sidecars for what the workloads call to this `DIR`, or to standard output (-), with the report on standard error")
@@ -45,6 +45,7 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.reach, "metrics-window", 0, "how far back the query of --istio-metrics looked, such as 720h; of several the shortest. Without it nothing is narrowed that they alone watch")
 	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` who called whom within --window")
 	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
+	flags.StringArrayVar(&f.kiali, "kiali", nil, "graph of Kiali as JSON, a `FILE`; may be repeated")
 	flags.StringArrayVar(&f.graphs, "graph", nil, "declared service graph, `NAMESPACE=FILE` (isotope); may be repeated")
 	flags.StringArrayVar(&f.always, "always", nil, "egress `host` (namespace/name) that every Sidecar has, such as istio-system/*; may be repeated")
 	flags.DurationVar(&f.window, "window", generate.DefaultWindow, "how long before the newest observation a call still counts")
@@ -72,8 +73,8 @@ func (f *generateFlags) check(s scopeFlags, changed func(string) bool) error {
 	switch {
 	case s.applied.apply && s.lab == "":
 		return errs.WithHint(errs.Usage("--apply requires --lab"), "it applies to the cluster that it has read: --lab cluster")
-	case len(s.clusters) == 0 && s.lab == "" && len(f.logs)+len(f.metrics)+len(f.graphs) == 0 && f.prometheus == "":
-		return errs.WithHint(errs.Usage("--generate needs to know who calls whom"), "give --lab, --dump with --clusters, --access-log, --istio-metrics, --prometheus-url or --graph")
+	case len(s.clusters) == 0 && s.lab == "" && len(f.logs)+len(f.metrics)+len(f.kiali)+len(f.graphs) == 0 && f.prometheus == "":
+		return errs.WithHint(errs.Usage("--generate needs to know who calls whom"), "give --lab, --dump with --clusters, --access-log, --istio-metrics, --prometheus-url, --kiali or --graph")
 	case f.revision != "" && s.lab == "":
 		return errs.WithHint(errs.Usage("--revision requires --lab"), "a file of the revision's ConfigMap is named with --inventory")
 	case f.window < time.Minute:
@@ -210,6 +211,11 @@ func (o *observed) read(ctx context.Context, env *Env, f generateFlags) error {
 	}
 	if f.prometheus != "" {
 		if err := o.ask(ctx, f); err != nil {
+			return err
+		}
+	}
+	for _, name := range f.kiali {
+		if err := withFile(ctx, env, name, func(r io.Reader) error { return o.obs.ReadKiali(r, o.inv.Domain) }); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -84,6 +85,7 @@ const (
 	OpenGone        OpenCode = "gone"
 	OpenUnknown     OpenCode = "unknown_host" // that no Service or ServiceEntry has, kept by name
 	OpenUnwritable  OpenCode = "no_host"      // names that no Sidecar can have
+	OpenByHand      OpenCode = "let_in_by_hand"
 )
 
 type generator struct {
@@ -306,9 +308,43 @@ func (g *generator) open() {
 			}
 		}
 	}
+	g.openByHand()
 	slices.SortStableFunc(r.Open, func(a, b Open) int {
 		return strings.Compare(string(a.Code)+" "+a.Workload.String(), string(b.Code)+" "+b.Workload.String())
 	})
+}
+
+// openByHand lists the hosts that a Sidecar written by a person lets in by name, that no workload under it was
+// seen to call, and that one of them loses: the author may know of a call.
+func (g *generator) openByHand() {
+	after := g.after()
+	for _, e := range g.inv.existing {
+		if e.selective() || e.generated() {
+			continue
+		}
+		governed := slices.DeleteFunc(slices.Clone(g.callers), func(w Workload) bool { return g.holds(g.inv.existing, w).String() != e.String() })
+		var gone []string
+		for _, entry := range e.Hosts {
+			namespace, name, _ := strings.Cut(entry, "/")
+			if strings.Contains(name, "*") || strings.HasPrefix(namespace, "~") {
+				continue
+			}
+			called, lost := false, false
+			for _, w := range governed {
+				h := Host{cmp.Or(strings.TrimPrefix(namespace, "."), w.Namespace), name}
+				lost = lost || !admits(g.holds(after, w).Hosts, w.Namespace, h)
+				for need := range g.needed(w) {
+					called = called || need == h || namespace == "*" && need.Name == name
+				}
+			}
+			if lost && !called {
+				gone = append(gone, entry)
+			}
+		}
+		if len(gone) > 0 {
+			g.result.Open = append(g.result.Open, Open{Code: OpenByHand, Workload: Workload{Namespace: e.Namespace}, Hosts: gone, Sidecar: e.String()})
+		}
+	}
 }
 
 func names(hosts []Host) (out []string) {

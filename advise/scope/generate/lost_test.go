@@ -556,3 +556,61 @@ func TestStrangeClusters(t *testing.T) {
 		t.Errorf("%+v", r.Open)
 	}
 }
+
+// What a person let in by name does not go without a word, be it for a namespace or the
+// mesh; what is called, or always let in, does not go.
+func TestLetInByHand(t *testing.T) {
+	yearly := "billing/yearly.billing.svc.cluster.local"
+	for name, c := range map[string]struct {
+		namespace, hosts string
+		o                Options
+		gone             string
+	}{
+		"a namespace's":           {"shop", `"./*","bank/pay.bank.svc.cluster.local","` + yearly + `","*/audit.bank.svc.cluster.local"`, Options{}, yearly + " */audit.bank.svc.cluster.local"},
+		"its own":                 {"shop", `"./other-03.shop.svc.cluster.local","./cart.shop.svc.cluster.local","*/pay.bank.svc.cluster.local"`, Options{}, "./other-03.shop.svc.cluster.local"},
+		"the mesh's":              {"istio-system", `"*/*","` + yearly + `"`, Options{}, yearly},
+		"always":                  {"shop", `"` + yearly + `"`, Options{Always: []string{"billing/*"}}, ""},
+		"excluded, or a wildcard": {"shop", `"billing/*","~billing/yearly.billing.svc.cluster.local"`, Options{}, ""},
+		"of another namespace":    {"shop", `"./*","` + yearly + `"`, Options{Only: []string{"bank"}}, ""},
+	} {
+		m := shop(t).service("billing", "yearly").has("Sidecar", c.namespace, "ours", `{"egress":[{"hosts":[`+c.hosts+`]}]}`)
+		r, gone := m.generate(c.o), ""
+		for _, o := range r.Open {
+			if o.Code == OpenByHand {
+				gone += strings.Join(o.Hosts, " ")
+				if o.Namespace != c.namespace || o.Sidecar != c.namespace+"/ours" {
+					t.Errorf("%s: %+v", name, o)
+				}
+			}
+		}
+		if gone != c.gone {
+			t.Errorf("%s: %q, want %q; %s", name, gone, c.gone, sidecar(r, c.namespace+"/ours"))
+		}
+	}
+	// Who keeps what it has loses nothing.
+	m := shop(t).workload("dark", "a").has("Sidecar", "dark", "ours", `{"egress":[{"hosts":["`+yearly+`"]}]}`)
+	if r := m.generate(Options{}); slices.ContainsFunc(r.Open, func(o Open) bool { return o.Code == OpenByHand }) {
+		t.Errorf("%+v", r.Open)
+	}
+}
+
+// A graph of Kiali has neighbours of the namespaces that it was asked for, and not
+// what those call.
+func TestKialiNeighbours(t *testing.T) {
+	m := shop(t).workload("team", "peer").workload("team", "caller").workload("team", "second").service("team", "peer").service("team", "far")
+	graph := `{"timestamp":1795600000,"duration":3600,"elements":{"nodes":[
+	 {"data":{"id":"f","nodeType":"workload","namespace":"shop","workload":"front"}},
+	 {"data":{"id":"p","nodeType":"workload","namespace":"team","workload":"peer","isOutside":true,"destServices":[{"namespace":"team","name":"peer"}]}},
+	 {"data":{"id":"c","nodeType":"workload","namespace":"team","workload":"caller","isInaccessible":true}},
+	 {"data":{"id":"s","nodeType":"service","namespace":"shop","service":"cart"}}],
+	 "edges":[{"data":{"source":"f","target":"p","traffic":{"protocol":"http","rates":{"http":"1"}}}},{"data":{"source":"c","target":"s","traffic":{"protocol":"http","rates":{"http":"1"}}}}]}}`
+	if err := m.obs.ReadKiali(strings.NewReader(graph), "cluster.local"); err != nil {
+		t.Fatal(err)
+	}
+	r := m.generate(Options{})
+	for _, w := range []string{"peer", "caller"} {
+		if !lets(r, m, Workload{"team", w}, Host{"team", "far.team.svc.cluster.local"}) || !lets(r, m, Workload{"team", w}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+			t.Errorf("%s was narrowed: %s %s", w, sidecar(r, "team/"+w), sidecar(r, "team/default"))
+		}
+	}
+}

@@ -39,19 +39,20 @@ const (
 	Counters  Sources = 1 << iota // of proxies' endpoints, since each proxy started
 	AccessLog                     // of proxies
 	Metrics                       // istio_requests_total, istio_tcp_connections_opened_total
+	Kiali                         // its graph
 	Declared                      // a service graph written by hand
 )
 
 // Sources by what they can tell.
 const (
-	timeless = Counters | Declared // they do not say when something was
-	either   = AccessLog | Metrics // a proxy may report what it serves, and not what it calls
+	timeless = Counters | Declared         // they do not say when something was
+	either   = AccessLog | Metrics | Kiali // a proxy may report what it serves, and not what it calls
 )
 
 // Names are the sources in words.
 func (s Sources) Names() []string {
 	names := []string{}
-	for i, name := range []string{"proxies' counters", "access logs", "metrics", "declared"} {
+	for i, name := range []string{"proxies' counters", "access logs", "metrics", "Kiali", "declared"} {
 		if s&(1<<i) != 0 {
 			names = append(names, name)
 		}
@@ -96,7 +97,7 @@ type seen struct {
 	caller  Sources // to which its own proxy told of a call
 	remote  Sources // that know of its calls by those whom it called
 	counted int     // pods whose counters were read
-	unnamed bool    // its metrics do not say whom it called
+	unnamed bool    // a source does not say whom it called
 	odd     bool    // its log names hosts that the mesh does not know
 	strange string  // a cluster in its log that names no host, as outboundClusterStatName spells it
 	outside map[string]bool

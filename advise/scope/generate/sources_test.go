@@ -348,6 +348,81 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+const kialiText = `{"timestamp":1795600000,"duration":3600,"graphType":"workload","elements":{"nodes":[
+ {"data":{"id":"f","nodeType":"workload","namespace":"shop","workload":"front"}},
+ {"data":{"id":"c","nodeType":"workload","namespace":"shop","workload":"cart-v1","destServices":[{"namespace":"shop","name":"cart"}]}},
+ {"data":{"id":"s","nodeType":"service","namespace":"bank","service":"pay"}},
+ {"data":{"id":"e","nodeType":"service","namespace":"shop","service":"api","isServiceEntry":{"location":"MESH_EXTERNAL","hosts":["api.example.com","*.cdn.example.com"],"namespace":"shop"}}},
+ {"data":{"id":"x","nodeType":"service","namespace":"unknown","service":"PassthroughCluster"}},
+ {"data":{"id":"u","nodeType":"workload","namespace":"unknown","workload":"unknown"}}],
+ "edges":[
+ {"data":{"source":"f","target":"c","traffic":{"protocol":"http","rates":{"http":"0.50"},"responses":{"200":{"hosts":{"cart.shop:80":"100.0"}}}}}},
+ {"data":{"source":"f","target":"s","traffic":{"protocol":"tcp","rates":{"tcp":"900"}}}},
+ {"data":{"source":"s","target":"c","traffic":{"protocol":"http","rates":{"http":"1"}}}},
+ {"data":{"source":"c","target":"e","traffic":{"protocol":"http","rates":{"http":"1"}}}},
+ {"data":{"source":"c","target":"x","traffic":{}}},
+ {"data":{"source":"u","target":"c","traffic":{"protocol":"grpc","rates":{"grpc":"1"}}}}]}}`
+
+func TestKiali(t *testing.T) {
+	o := NewObservations()
+	if err := o.ReadKiali(strings.NewReader(kialiText), "cluster.local"); err != nil {
+		t.Fatal(err)
+	}
+	want := "shop/cart-v1>*.cdn.example.com:3600 shop/cart-v1>api.example.com:3600 shop/front>cart.shop:1800 shop/front>pay.bank.svc.cluster.local:1 shop/front>cart.shop.svc.cluster.local:1800 shop/cart-v1< shop/cart-v1!(others)"
+	got := strings.Split(edges(o), " ")
+	for _, part := range strings.Split(want, " ") {
+		if !slices.Contains(got, part) {
+			t.Errorf("%s is not in %v", part, got)
+		}
+	}
+	for text, says := range map[string]string{
+		"":             "unexpected end of JSON",
+		`{"nodes":[]}`: `no "elements"`,
+		`{"elements":{"nodes":[{"data":{"id":"a"}}],"edges":[{"data":{"source":"a","target":"b"}}]}}`: `elements.edges[0]`,
+		`{"elements":{"nodes":[{"data":{"id":7}}]}}`:                                                  "elements.nodes.data.id",
+	} {
+		if err := NewObservations().ReadKiali(strings.NewReader(text), "x"); err == nil || !strings.Contains(err.Error(), says) || errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// A waypoint carries others' calls and makes none: front calls cart through it, and it
+// carries what others ask of front.
+const kialiAmbient = `{"timestamp":1795600000,"duration":10,"elements":{"nodes":[
+ {"data":{"id":"f","nodeType":"workload","namespace":"shop","workload":"front","destServices":[{"namespace":"shop","name":"front"}]}},
+ {"data":{"id":"b","nodeType":"workload","namespace":"bank","workload":"teller"}},
+ {"data":{"id":"c","nodeType":"workload","namespace":"shop","workload":"cart","destServices":[{"namespace":"shop","name":"cart"}]}},
+ {"data":{"id":"w","nodeType":"workload","namespace":"shop","workload":"waypoint","isWaypoint":true,"destServices":[{"namespace":"shop","name":"cart"},{"namespace":"shop","name":"stock"}]}}],
+ "edges":[
+ {"data":{"source":"f","target":"c","traffic":{"protocol":"http","rates":{"http":"0.5"},"responses":{"200":{"hosts":{"cart:80":"100.0"}}}}}},
+ {"data":{"source":"f","target":"w","traffic":{"protocol":"tcp","rates":{"tcp":"90"},"responses":{"-":{"hosts":{"cart.shop.svc.cluster.local":"100.0"}}}},
+  "waypoint":{"direction":"to","fromEdge":{"source":"f","target":"f","traffic":{"protocol":"tcp","rates":{"tcp":"70"},"responses":{"-":{"hosts":{"front.shop.svc.cluster.local":"100.0"}}}},"waypoint":{"direction":"from"}}}}},
+ {"data":{"source":"b","target":"w","traffic":{"protocol":"tcp","rates":{"tcp":"90"}},"waypoint":{"direction":"to"}}},
+ {"data":{"source":"w","target":"c","traffic":{"protocol":"tcp","rates":{"tcp":"50"},"responses":{"-":{"hosts":{"cart.shop.svc.cluster.local":"100.0"}}}}%s}}]}}`
+
+func TestKialiAmbient(t *testing.T) {
+	for _, marked := range []string{`,"waypoint":{"direction":"from"}`, ""} {
+		o := NewObservations()
+		if err := o.ReadKiali(strings.NewReader(fmt.Sprintf(kialiAmbient, marked)), "cluster.local"); err != nil {
+			t.Fatal(err)
+		}
+		const want = "bank/teller>cart.shop.svc.cluster.local:1 bank/teller>stock.shop.svc.cluster.local:1 " +
+			"shop/front>cart:5 shop/front>cart.shop.svc.cluster.local:1 shop/front>cart.shop.svc.cluster.local:5 shop/cart< shop/front<"
+		if got := edges(o); got != want {
+			t.Errorf("%s\n got %s\nwant %s", marked, got, want)
+		}
+	}
+}
+
+func FuzzKiali(f *testing.F) {
+	f.Add(kialiText)
+	f.Add(fmt.Sprintf(kialiAmbient, ""))
+	f.Fuzz(func(t *testing.T, text string) {
+		_ = NewObservations().ReadKiali(strings.NewReader(text), "cluster.local")
+	})
+}
+
 func TestGraph(t *testing.T) {
 	o := NewObservations()
 	g := graph.Graph{Services: []graph.Service{{Name: "front", Calls: []graph.Call{{To: "cart"}}}, {Name: "cart"}}}

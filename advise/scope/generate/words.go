@@ -67,7 +67,7 @@ func (u Uncovered) String() string {
 	}
 	return map[UncoveredCode]string{
 		UncoveredUnwatched: "no source watched its proxy",
-		UncoveredLabels:    "its metrics lack the label destination_service, which names whom it calls",
+		UncoveredLabels:    "a source does not name a host that it calls: metrics without the label destination_service, or a graph of Kiali whose edge leads to a workload of no Service",
 		UncoveredHosts:     "its access log names hosts that are not known: an --inventory with Services and ServiceEntries would tell them from what clients wrote",
 		UncoveredCluster:   "its access log names clusters in another way than istiod does (outboundClusterStatName), which hides whom it calls",
 		UncoveredOthers:    "only others report its calls, or no proxy of its namespace reports any",
@@ -96,6 +96,7 @@ var openCatalogue = map[OpenCode][3]string{
 	OpenConnections: {"connections not seen", "no source sees these workloads' TCP connections, calls to pods of headless Services, hosts that came in by a wildcard, " +
 		"or calls whose counters are gone", "kept for these workloads; metrics (" + MetricConnections + " too) or access logs would tell"},
 	OpenUnknown:    {"unknown host", "no Service or ServiceEntry has this host now", "kept by name"},
+	OpenByHand:     {"let in by hand", "", "left out; --always keeps them, for all workloads"},
 	OpenUnwritable: {"no host", "no Service or ServiceEntry has it, and no Sidecar could name it", "not kept"},
 }
 
@@ -111,6 +112,8 @@ func (o Open) Words() (name, why, done string) {
 		if done += ": " + o.Sidecar; o.Sidecar == "" {
 			done = "keeps its scope in a Sidecar of its own"
 		}
+	case OpenByHand:
+		why = "Sidecar " + o.Sidecar + ", which was not generated, lets them in by name, and no source saw a call to them by a workload that it governs"
 	case OpenOwn:
 		why = "Sidecar " + o.Sidecar + " governs it, which was not generated and selects its pods"
 		if o.Fixed {
