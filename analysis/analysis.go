@@ -80,7 +80,7 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	for _, s := range k.Sources {
 		s.Add(o, &f)
 	}
-	f.Warnings = append(f.Warnings, plan.Resonances()...)
+	f.Warnings = append(f.Warnings, plan.Warnings()...)
 	f.Published = o.published(f.Findings)
 	f.Assertions = assertions.Judge(f)
 	return withoutNulls(f), nil

@@ -100,7 +100,7 @@ func PlanNotes(p *study.Plan) []PlanNote {
 	if e := p.Estimate(); e.Fewest > 0 {
 		out = append(out, limitNote(p.Study, e))
 	}
-	for _, says := range p.Resonances() {
+	for _, says := range p.Warnings() {
 		out = append(out, PlanNote{Text: says})
 	}
 	return out

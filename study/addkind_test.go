@@ -15,10 +15,9 @@ import (
 func TestAddedKind(t *testing.T) {
 	const noise Kind = "noise"
 	where := Choice("where", ScopeLoad, "here", "Where.", "here", "there")
-	where.Kind = noise
 	AddKind(noise, Spec{
 		About: "noise", Example: "spin: 1", Measures: []string{"busy"},
-		Factors:  []Factor{NewInteger(noise, "spin", "threads", "0", "Threads that spin.", 0, 8), where},
+		Factors:  []Factor{NewInteger("spin", "threads", "0", "Threads that spin.", 0, 8), where},
 		Findings: finding.NewTable([]finding.Def{{Name: "busy", Unit: finding.UnitRatio, Doc: "Busy.", Probe: "busy", Section: finding.SectionOther}}),
 		Check: func(d *Decoder, s *Study) {
 			if s.Blocks.Min < 2 {

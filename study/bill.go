@@ -316,7 +316,7 @@ func billFields(b *Bill) Object {
 	return Object{Name: "bill", Fields: []Field{
 		{Name: "base", Doc: "Levels over the settings in every cell of the bill.", Value: cellValue{to: &b.Base, name: "base", empty: true}},
 		{Name: "parts", Required: true, Doc: "Parts to price: names, each with the levels that it changes.", Value: partsValue{&b.Parts}},
-		{Name: "together", Doc: "The parts that are on in the cell with all parts; every part if left out.", Value: ListValue[string]{To: &b.Together, least: 1, flow: true,
+		{Name: "together", Doc: "The parts that are on in the cell with all parts; every part if left out.", Value: ListValue[string]{To: &b.Together, Least: 1, flow: true,
 			Element: func(s *string) Value {
 				return TextValue{To: s, Pattern: NamePattern, Noun: "part", Hint: "use the name of a part"}
 			}}},

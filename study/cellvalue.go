@@ -23,17 +23,20 @@ func factorNames(k Kind) []string {
 
 // factor finds a factor that this study can have.
 func (d *Decoder) factor(k key) (Factor, bool) {
-	f, ok := d.kind.Factor(k.Name)
-	if !ok {
-		f, ok = FactorByName(k.Name)
-	} else {
+	if k.Name == FactorVariant {
+		return variantFactor, true
+	}
+	if f, ok := d.kind.Factor(k.Name); ok {
 		return f, true
 	}
-	if !ok {
-		d.Fail(k.Pos, CodeUnknown, errs.Suggest(k.Name, factorNames(d.kind)), "unknown factor %q", Clip(k.Name, 40))
-		return f, false
+	for _, other := range Kinds() {
+		if f, ok := other.Factor(k.Name); ok {
+			d.notHere(f.Name, only(other), k.Pos)
+			return f, false
+		}
 	}
-	return f, f.Kind == "" || !d.notHere(f.Name, only(f.Kind), k.Pos)
+	d.Fail(k.Pos, CodeUnknown, errs.Suggest(k.Name, factorNames(d.kind)), "unknown factor %q", Clip(k.Name, 40))
+	return Factor{}, false
 }
 
 // level reads one level of a factor.
@@ -275,7 +278,7 @@ type stopValue struct{ to **Stop }
 func (v stopValue) object(s *Stop) Object {
 	return Object{Name: "stop", Flow: true, Fields: []Field{
 		{Name: "finding", Required: true, Doc: "The finding whose interval must become narrow enough.", Value: findingValue{&s.Finding}},
-		{Name: "half_width", Required: true, Doc: "Target half-width of the interval, as a share of the estimate.", Value: ratioValue{&s.HalfWidth}},
+		{Name: "half_width", Required: true, Doc: "Target half-width of the interval, as a share of the estimate.", Value: RatioValue{&s.HalfWidth}},
 		{Name: "of", Doc: "The cells it applies to; all that are compared with a baseline if left out.", Value: cellValue{to: &s.Of, name: "of"}},
 	}}
 }

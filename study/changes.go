@@ -215,7 +215,7 @@ func arrivalLevel(s string) (string, *Error) {
 	case !sized:
 		return "", Complain(CodeInvalid, hint, "%q is no arrival of changes", Clip(s, 40))
 	}
-	n, c := integerLevel(1, maxChanges)(size)
+	n, c := IntegerLevel(1, maxChanges)(size)
 	if c != nil {
 		return "", Complain(CodeInvalid, hint, "%s", c.Msg)
 	}

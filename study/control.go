@@ -112,8 +112,6 @@ func defaultControl() *Control {
 	}
 }
 
-const NamespaceHint = NameHint + ", as test-1"
-
 func controlSection(c *Control) Object {
 	return Object{Name: "control", Fields: []Field{
 		{Name: "changes", Doc: "Changes per trial; 10 if neither this nor duration is given.", Value: changesValue{c}},
@@ -162,7 +160,7 @@ func controlSection(c *Control) Object {
 			Value: TextValue{To: &c.EndpointsBy, OneOf: []string{EndpointsByControllers, EndpointsBySlices}}},
 		{Name: "trace_file", Doc: "File of recorded changes beside the study: a line each with the time and the kind of change, as `1.5s endpoints-scale` (change: trace).", Value: TextValue{To: &c.TraceFile}},
 		{Name: "trace", Doc: "Recorded changes, each as in such a file (change: trace).",
-			Value: ListValue[TraceChange]{To: &c.Trace, least: 1, Element: func(t *TraceChange) Value { return traceValue{t} }}},
+			Value: ListValue[TraceChange]{To: &c.Trace, Least: 1, Element: func(t *TraceChange) Value { return traceValue{t} }}},
 	}}
 }
 
@@ -183,19 +181,19 @@ func (v changesValue) Encode() *Node {
 func (v changesValue) Schema() *jsonschema.Schema { return v.inner().Schema() }
 
 // shareValue is a percentage from above 0 to 100.
-type shareValue struct{ to *Ratio }
+type shareValue struct{ To *Ratio }
 
 func (v shareValue) Decode(d *Decoder, n *Node) {
 	before := len(d.Errs)
-	ratioValue(v).Decode(d, n)
-	if len(d.Errs) == before && *v.to > 1 {
-		d.Fail(n.Pos, CodeRange, "", "%s is more than all", v.to)
+	RatioValue(v).Decode(d, n)
+	if len(d.Errs) == before && *v.To > 1 {
+		d.Fail(n.Pos, CodeRange, "", "%s is more than all", v.To)
 	}
 }
 
-func (v shareValue) Encode() *Node { return ratioValue(v).Encode() }
+func (v shareValue) Encode() *Node { return RatioValue(v).Encode() }
 
-func (v shareValue) Schema() *jsonschema.Schema { return ratioValue(v).Schema() }
+func (v shareValue) Schema() *jsonschema.Schema { return RatioValue(v).Schema() }
 
 // controlValue is the section control; a study without it has none.
 type controlValue struct{ s *Study }
@@ -238,7 +236,7 @@ func (d *Decoder) checkControl(s *Study) {
 		d.Fail(at("trace_file"), CodeConflict, "leave one of them out", "recorded changes are both in trace and in trace_file")
 	case traced && c.TraceFile == "" && len(c.Trace) == 0:
 		d.Fail(d.Pos("control"), CodeConflict, "as trace_file: changes.txt", "change: trace needs recorded changes")
-	case !has(s.written(FactorChange), ChangeTrace) && (c.TraceFile != "" || len(c.Trace) > 0):
+	case !has(s.Written(FactorChange), ChangeTrace) && (c.TraceFile != "" || len(c.Trace) > 0):
 		d.Fail(at("trace"), CodeConflict, "set change: trace, or leave them out", "recorded changes are not used by this study")
 	case len(c.Trace) > maxTrace:
 		d.Fail(at("trace"), CodeLimit, "", "more than %d recorded changes", maxTrace)
@@ -265,7 +263,7 @@ func (d *Decoder) checkSidecars(s *Study) {
 		d.Fail(at, CodeConflict, "leave convergence out", "measure convergence asks real sidecars all the time what they have in force, which would be most of what measure sidecars finds")
 	case s.Control.Idle == 0:
 		d.Fail(d.Pos("control", "idle"), CodeConflict, "set control.idle: 15s, as long as the kubelet's probes of a sidecar are apart", "measure sidecars needs a time in which nothing changes")
-	case !slices.ContainsFunc(s.written(FactorRealPods), func(n string) bool { return n != "0" }):
+	case !slices.ContainsFunc(s.Written(FactorRealPods), func(n string) bool { return n != "0" }):
 		d.Fail(at, CodeNoCell, "settings: {real_pods: 10}", "measure sidecars: no cell has real_pods")
 	}
 }
@@ -335,7 +333,7 @@ func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration)
 		return 0, 0
 	}
 	c := s.Control
-	base := time.Duration(l.Connected()+l.RealPods)*connectTime + c.Quiet + c.Idle + s.ChangeTime(cell) + switchTime
+	base := time.Duration(l.Connected()+l.RealPods)*connectTime + c.Quiet + c.Idle + s.ChangeTime(cell) + SwitchTime
 	if !c.Soak {
 		base += restartTime + electedTime
 	}
@@ -355,10 +353,13 @@ func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration)
 
 func controlSpec() Spec {
 	return Spec{
-		About: "the control plane", Section: "control", byDefault: "{}",
-		Example:   FactorSidecarScope + ": " + SidecarScopeNone,
-		Factors:   controlFactors,
-		Measures:  []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals, MeasureSidecars, MeasureRecovery},
+		About: "the control plane", Section: "control", ByDefault: "{}",
+		Example:  FactorSidecarScope + ": " + SidecarScopeNone,
+		Factors:  controlFactors,
+		Measures: []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals, MeasureSidecars, MeasureRecovery},
+		// Signals are scraped within the window, at istiod's cost, sidecars are made anew in each
+		// trial, and what a disruption does is watched after it.
+		Unasked:   []string{MeasureSignals, MeasureSidecars, MeasureRecovery},
 		Findings:  controlFindings,
 		Reference: referenceControl,
 		Sample:    "{control: {traffic: {}, gateway: {}}, tune: {}}",
@@ -375,6 +376,7 @@ func controlSpec() Spec {
 		CheckPlan: (*Decoder).checkPopulation,
 		Files:     traceFile,
 		Trial:     (*Study).controlTrial,
+		Warnings:  (*Plan).resonances,
 	}
 }
 
@@ -382,7 +384,7 @@ func controlSpec() Spec {
 func traceFile(s *Study, read func(name string) ([]byte, error)) error {
 	if s.Control.TraceFile != "" {
 		control := *s.Control
-		changes, err := readLines(read, "control.trace_file", control.TraceFile, maxTrace, "recorded changes", "a change a line, as 1.5s endpoints-scale", parseTraceChange)
+		changes, err := ReadLines(read, "control.trace_file", control.TraceFile, maxTrace, "recorded changes", "a change a line, as 1.5s endpoints-scale", parseTraceChange)
 		if err != nil {
 			return err
 		}
@@ -395,4 +397,50 @@ func traceFile(s *Study, read func(name string) ([]byte, error)) error {
 		s.Control = &control
 	}
 	return nil
+}
+
+// checkLevers finds what Kubernetes or istiod would refuse of a cell, or take
+// as something else than it says.
+func (d *Decoder) checkLevers(p *Plan, cell record.Cell, l ControlLevels) bool {
+	fail := func(hint, text, factor, with string) bool {
+		d.Fail(p.Study.Place(factor, with), CodeConflict, hint, "cell %s: "+text, p.Label(cell), factor, usualIn(cell, factor), with, usualIn(cell, with))
+		return false
+	}
+	for _, pair := range [][2]string{{FactorIstiodCPURequest, FactorIstiodCPU}, {FactorIstiodMemRequest, FactorIstiodMemory}} {
+		if request, limit, ok := bothValues(cell, pair[0], pair[1]); ok && request > limit {
+			return fail("Kubernetes refuses a request above its limit: lower the one or raise the other", "%s %s is more than the limit, %s %s", pair[0], pair[1])
+		}
+	}
+	if l.DebounceAfter > l.DebounceMax {
+		return fail("istiod never waits longer than debounce_max: raise it too", "%s %s is longer than %s %s", FactorDebounceAfter, FactorDebounceMax)
+	}
+	if kind, n := l.Arrival(); kind == ArrivalBurst && n > p.Study.ChangesIn(cell) {
+		d.Fail(p.Study.Place(FactorChangeArrival), CodeConflict, fmt.Sprintf("burst is all at once; or make at least %d changes", n),
+			"cell %s: bursts of %d changes, but a trial makes %d", p.Label(cell), n, p.Study.ChangesIn(cell))
+		return false
+	}
+	return true
+}
+
+// usualIn is a cell's level of a lever; of one that is as installed the usual one.
+func usualIn(cell record.Cell, factor string) string {
+	f, _ := FactorByName(factor)
+	if level := cell[factor]; level != LevelInstalled {
+		return level
+	}
+	return f.Usual
+}
+
+// bothValues are the levels of two factors as numbers, false unless both are.
+func bothValues(cell record.Cell, a, b string) (x, y float64, ok bool) {
+	value := func(name string) (float64, bool) {
+		f, _ := FactorByName(name)
+		return f.Value(cell[name])
+	}
+	x, ok = value(a)
+	if !ok {
+		return 0, 0, false
+	}
+	y, ok = value(b)
+	return x, y, ok
 }

@@ -40,7 +40,6 @@ const (
 	FactorDiscoverySelectors = "discovery_selectors"
 	FactorDNSCapture         = "dns_capture"
 	FactorHBONE              = "hbone"
-	FactorDebounceAfter      = "debounce_after"
 	FactorDebounceMax        = "debounce_max"
 	FactorEDSDebounce        = "eds_debounce"
 	FactorPushThrottle       = "push_throttle"
@@ -97,21 +96,13 @@ const (
 
 	OutboundAllowAny     = "ALLOW_ANY"
 	OutboundRegistryOnly = "REGISTRY_ONLY"
-
-	// LevelInstalled leaves a lever as it was found. LevelDefault is what istiod
-	// has built in, LevelNone nothing at all.
-	LevelInstalled = "installed"
-	LevelDefault   = "default"
-	LevelNone      = "none"
 )
 
 // Scopes of the control plane's factors.
 const (
-	ScopePopulation Scope = "population"         // objects in the cluster and simulated proxies
-	ScopeClients    Scope = "clients"            // how simulated proxies behave
-	ScopeChanges    Scope = "changes"            // what happens in the window
-	ScopeMesh       Scope = "mesh configuration" // objects and settings that istiod reads while it runs
-	ScopeIstiod     Scope = "istiod"             // its Deployment: a restart sets them
+	ScopePopulation Scope = "population" // objects in the cluster and simulated proxies
+	ScopeClients    Scope = "clients"    // how simulated proxies behave
+	ScopeChanges    Scope = "changes"    // what happens in the window
 )
 
 const maxObjects = 100_000
@@ -121,8 +112,8 @@ const MaxSimulators = 100
 
 // count is a factor that counts things.
 func count(name string, scope Scope, def, unit, doc string, low int64, examples ...string) Factor {
-	return Factor{Name: name, Kind: ControlPlane, Scope: scope, Unit: unit, Default: def, Doc: doc, Numeric: true,
-		Pattern: `^[0-9]+$`, Examples: examples, Parse: integerLevel(low, maxObjects), low: low, integer: true}
+	return Factor{Name: name, Scope: scope, Unit: unit, Default: def, Doc: doc, Numeric: true,
+		Pattern: `^[0-9]+$`, Examples: examples, Parse: IntegerLevel(low, maxObjects), Low: low, Integer: true}
 }
 
 // people counts things that a population has, and names them.
@@ -136,27 +127,17 @@ func impliedly(f Factor) Factor {
 	return f
 }
 
-func controlChoice(name string, scope Scope, def, doc string, levels ...string) Factor {
-	f := Choice(name, scope, def, doc, levels...)
-	f.Kind = ControlPlane
-	return f
-}
-
-func ControlText(name string, scope Scope, def, doc, pattern string, parse func(string) (string, *Error), examples ...string) Factor {
-	return Factor{Name: name, Kind: ControlPlane, Scope: scope, Default: def, Doc: doc, Pattern: pattern, Examples: examples, Parse: parse}
-}
-
 // controlFactors is the table of the control plane's factors, in the order
 // reports use.
 var controlFactors = slices.Concat(populationFactors, changeFactors, leverFactors)
 
 var populationFactors = []Factor{
-	people(FactorProxies, "50", "sidecars", "Simulated sidecars connected to istiod, beside gateways.", 0, Counts("sidecar"), "50", "2000").Phrased(grouped(Says("with %s sidecars"))),
+	people(FactorProxies, "50", "sidecars", "Simulated sidecars connected to istiod, beside gateways.", 0, Counts("sidecar"), "50", "2000").Phrased(Grouped(Says("with %s sidecars"))),
 	people(FactorGateways, "0", "gateways", "Simulated gateways connected to istiod (node type router).", 0, Counts("gateway"), "0", "2"),
 	impliedly(people(FactorZtunnels, "0", "ztunnels", "Simulated ztunnels connected to istiod, which has to run in ambient mode. They speak delta xDS, and hold the whole mesh.", 0, Counts("ztunnel"), "0", "3")),
 	people(FactorRealPods, "0", "pods", "Real pods with real sidecars, beside the simulated ones.", 0, Counts("real pod"), "0", "2"),
-	people(FactorServices, "100", "services", "Services of the simulated pods.", 0, Counts("service"), "100", "1000").Phrased(grouped(Says("with %s services"))),
-	people(FactorEndpoints, "1", "endpoints", "Simulated pods behind each Service.", 0, endpointsLabel, "1", "10").IdleWhere(idleAt(FactorServices, "0")),
+	people(FactorServices, "100", "services", "Services of the simulated pods.", 0, Counts("service"), "100", "1000").Phrased(Grouped(Says("with %s services"))),
+	people(FactorEndpoints, "1", "endpoints", "Simulated pods behind each Service.", 0, endpointsLabel, "1", "10").IdleWhere(IdleAt(FactorServices, "0")),
 	people(FactorNamespaces, "1", "namespaces", "Namespaces that proxies and Services are spread over evenly.", 1, Counts("namespace"), "1", "10"),
 	people(FactorServiceEntries, "0", "objects", "ServiceEntries that nobody uses.", 0, Says("%s ServiceEntries"), "0", "1000"),
 	people(FactorVirtualServices, "0", "objects", "VirtualServices that nobody uses.", 0, Counts("VirtualService"), "0", "200"),
@@ -164,43 +145,43 @@ var populationFactors = []Factor{
 	people(FactorGatewayResources, "0", "objects", "Gateway resources that nobody uses.", 0, Counts("Gateway"), "0", "200"),
 	people(FactorAuthorizationPolicies, "0", "objects", "AuthorizationPolicies that nobody uses.", 0, Says("%s AuthorizationPolicies"), "0", "200"),
 	people(FactorEndpointSlices, "0", "slices", "EndpointSlices that nobody uses: plain objects with one address and no pod each, of a headless Service of their own, in namespaces of their own (slice_namespaces).", 0, Says("%s EndpointSlices"), "0", "30000"),
-	people(FactorSliceNamespaces, "1", "namespaces", "Namespaces that endpoint_slices are spread over evenly, at most one a slice: mm-slices, mm-slices-1 and on. For each Service istiod goes through all EndpointSlices of its namespace.", 1, Says("slices in %s namespaces"), "1", "100").IdleWhere(idleAt(FactorEndpointSlices, "0")),
+	people(FactorSliceNamespaces, "1", "namespaces", "Namespaces that endpoint_slices are spread over evenly, at most one a slice: mm-slices, mm-slices-1 and on. For each Service istiod goes through all EndpointSlices of its namespace.", 1, Says("slices in %s namespaces"), "1", "100").IdleWhere(IdleAt(FactorEndpointSlices, "0")),
 
-	controlChoice(FactorXDS, ScopeClients, XDSDelta,
+	Choice(FactorXDS, ScopeClients, XDSDelta,
 		"What the simulated proxies speak: delta xDS or state of the world.",
 		XDSDelta, XDSSotW).
 		Labelled(Says("delta xDS", XDSSotW, "state of the world")).IdleWhere(nobodyConnected),
-	controlChoice(FactorClients, ScopeClients, ClientsGood,
+	Choice(FactorClients, ScopeClients, ClientsGood,
 		"How simulated proxies behave: well, or a share of them (control.bad_share) reads slowly, never acknowledges, rejects, connects anew all the time, or reads nothing more once it is synchronized.",
 		ClientsGood, ClientsSlowReader, ClientsNeverAcks, ClientsRejects, ClientsReconnectStorm, ClientsStopsReading).
 		Labelled(Says("clients %s")).IdleWhere(nobodyConnected),
 	Factor{
-		Name: FactorSimulators, Kind: ControlPlane, Scope: ScopeClients, Unit: "simulators", Default: "1", Numeric: true, Implied: true,
+		Name: FactorSimulators, Scope: ScopeClients, Unit: "simulators", Default: "1", Numeric: true, Implied: true,
 		Doc:      "Pods that the simulated proxies are shared out to, sidecars, gateways and ztunnels. They measure as one.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"1", "2", "4"},
-		Parse:    integerLevel(1, MaxSimulators), integer: true, low: 1,
-	}.Labelled(Counts("simulator")).Phrased(after("with", Counts("simulator"))),
+		Parse:    IntegerLevel(1, MaxSimulators), Integer: true, Low: 1,
+	}.Labelled(Counts("simulator")).Phrased(After("with", Counts("simulator"))),
 }
 
 var changeFactors = []Factor{
-	controlChoice(FactorChange, ScopeChanges, ChangeServiceGatewayVirtualService,
+	Choice(FactorChange, ScopeChanges, ChangeServiceGatewayVirtualService,
 		"What each change is. The first creates a Service, a Gateway and a VirtualService at once; gateway-route (a VirtualService) and httproute (of the Gateway API) give the real gateway of control.gateway a route; no-op changes metadata that no proxy needs; mixed takes turns; trace repeats control.trace.",
 		ChangeServiceGatewayVirtualService, ChangeService, ChangeVirtualService, ChangeDestinationRule, ChangeGateway,
 		ChangeServiceEntry, ChangeSidecar, ChangeAuthorizationPolicy, ChangeTelemetry, ChangeEndpointsScale,
 		ChangeEndpointsReplace, ChangeEndpointsFlap, ChangeRollingRestart, ChangeNamespaceLabels, ChangePodLabels,
 		ChangeGatewayRoute, ChangeHTTPRoute, ChangeNoOp, ChangeMixed, ChangeTrace),
 	Factor{
-		Name: FactorChangeRate, Kind: ControlPlane, Scope: ScopeChanges, Unit: "changes/s", Default: "0.4", Numeric: true,
+		Name: FactorChangeRate, Scope: ScopeChanges, Unit: "changes/s", Default: "0.4", Numeric: true,
 		Doc:      "Changes per second: a number; ramp:FROM:TO:TIME, evenly from one rate to another; or steps:RATE:TIME,RATE:TIME, one after the other. The last rate stays.",
 		Pattern:  changeRatePattern,
 		Examples: []string{"0.4", "10", "ramp:1:20:30s", "steps:1:10s,8:5s,1:10s"},
 		Parse:    changeRateLevel, Plain: &PlainNumber{Max: maxChangeRate},
-	}.Labelled(changeRateLabel).Phrased(Says("at %s changes per second")).IdleWhere(idleAt(FactorChange, ChangeTrace)),
-	ControlText(FactorChangeArrival, ScopeChanges, ArrivalUniform,
+	}.Labelled(changeRateLabel).Phrased(Says("at %s changes per second")).IdleWhere(IdleAt(FactorChange, ChangeTrace)),
+	Text(FactorChangeArrival, ScopeChanges, ArrivalUniform,
 		"How changes are spread over time: evenly (uniform), as from many independent people (poisson), all at once (burst), or N at once every so often (burst:N, at change_rate on the whole).",
 		burstPattern, arrivalLevel, ArrivalUniform, ArrivalPoisson, ArrivalBurst, "burst:10").
-		Labelled(changeArrivalLabel).IdleWhere(idleAt(FactorChange, ChangeTrace)),
+		Labelled(changeArrivalLabel).IdleWhere(IdleAt(FactorChange, ChangeTrace)),
 	disruptionFactor,
 }
 

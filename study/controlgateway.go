@@ -72,7 +72,7 @@ func (v gatewayValue) Schema() *jsonschema.Schema { return v.section().Schema() 
 func (d *Decoder) checkGateway(s *Study) {
 	c, levels := s.Control, s.Levels(FactorChange)
 	routes := slices.IndexFunc(levels, RoutesGateway)
-	if c.Gateway != nil && !slices.ContainsFunc(s.written(FactorChange), RoutesGateway) {
+	if c.Gateway != nil && !slices.ContainsFunc(s.Written(FactorChange), RoutesGateway) {
 		d.Fail(d.Pos("control", "gateway"), CodeConflict, "make the changes "+ChangeGatewayRoute+" or "+ChangeHTTPRoute+", or leave it out", "no change gives the gateway a route")
 		return
 	}

@@ -35,7 +35,7 @@ func numberLevel(what string, high float64) func(string) (string, *Error) {
 
 // orInteger is a whole number or one word.
 func orInteger(word string, low, high int64) func(string) (string, *Error) {
-	whole := integerLevel(low, high)
+	whole := IntegerLevel(low, high)
 	return func(s string) (string, *Error) {
 		if s == word {
 			return s, nil
@@ -71,17 +71,6 @@ func given(parse func(string) (string, *Error)) func(string) (string, *Error) {
 		}
 		return out, c
 	}
-}
-
-func debounceLevel(s string) (string, *Error) {
-	d, c := ParseDuration(s)
-	if c != nil {
-		return "", c
-	}
-	if d > 10*time.Minute {
-		return "", Complain(CodeRange, "at most 10m is possible", "%s is too long", s)
-	}
-	return FormatDuration(d), nil
 }
 
 // ageLevel is how old a connection may become.
@@ -121,7 +110,7 @@ func memoryLevel(s string) (string, *Error) {
 			return "", c
 		}
 		v = math.Round(v * u.size)
-		if v < 1<<20 || v > maxBytes {
+		if v < 1<<20 || v > MaxBytes {
 			return "", Complain(CodeRange, "at least 1Mi, or none", "memory limit %s is out of range", s)
 		}
 		for _, short := range memoryUnits[:3] {
@@ -146,8 +135,6 @@ func memoryBytes(level string) (float64, bool) {
 }
 
 var (
-	// A label of RFC 1123, as names of namespaces are.
-	LabelPattern = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	// The stem of several labels.
 	reNamespaceStem = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?$`)
 	// A host of ServiceEntries.

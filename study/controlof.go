@@ -87,7 +87,7 @@ func ControlOf(cell record.Cell) (ControlLevels, error) {
 }
 
 // SimulatorsIn is how many pods have a cell's simulated proxies.
-func SimulatorsIn(cell record.Cell) int { return countIn(cell, FactorSimulators) }
+func SimulatorsIn(cell record.Cell) int { return CountIn(cell, FactorSimulators) }
 
 // Simulators is how many pods of simulated proxies the plan needs at once.
 func (p *Plan) Simulators() int {

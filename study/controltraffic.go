@@ -1,6 +1,7 @@
 package study
 
 import (
+	"slices"
 	"time"
 
 	"github.com/invopop/jsonschema"
@@ -39,7 +40,7 @@ var trafficChanges = []string{ChangeEndpointsScale, ChangeEndpointsReplace, Chan
 // ChurnsTraffic says whether changes of a kind act on the pods that serve the
 // traffic.
 func (c *Control) ChurnsTraffic(change string) bool {
-	return c.Traffic != nil && c.ChurnOn != ChurnPopulation && has(trafficChanges, change)
+	return c.Traffic != nil && c.ChurnOn != ChurnPopulation && slices.Contains(trafficChanges, change)
 }
 
 // trafficValue is the section traffic; a study without it has none.
@@ -86,7 +87,7 @@ func (d *Decoder) checkTraffic(s *Study) {
 		return
 	}
 	for _, level := range s.Levels(FactorChange) {
-		if !has(trafficChanges, level) {
+		if !slices.Contains(trafficChanges, level) {
 			d.Fail(d.Pos("control", "churn_on"), CodeConflict, "leave it out, or make the changes endpoints-scale, endpoints-replace or rolling-restart",
 				"change %s cannot be made to the pods that serve the traffic", level)
 			return

@@ -72,26 +72,26 @@ var dataFactors = []Factor{
 		amongst(func() []string { return carrierLevels("") }).
 		subjected(carrierSubject),
 	Factor{
-		Name: FactorConnections, Kind: DataPlane, Scope: ScopeLoad, Unit: "connections", Default: "16", Numeric: true,
+		Name: FactorConnections, Scope: ScopeLoad, Unit: "connections", Default: "16", Numeric: true,
 		Doc:      "Connections from the generator to the worker; with keep_alive false, concurrent requests.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"2", "16", "64"},
-		Parse:    integerLevel(1, 10_000), integer: true, low: 1,
-	}.Labelled(Counts("connection")).Phrased(after("at", Counts("connection"))),
+		Parse:    IntegerLevel(1, 10_000), Integer: true, Low: 1,
+	}.Labelled(Counts("connection")).Phrased(After("at", Counts("connection"))),
 	Factor{
-		Name: FactorGenerators, Kind: DataPlane, Scope: ScopeLoad, Unit: "generators", Default: "1", Numeric: true, Implied: true,
+		Name: FactorGenerators, Scope: ScopeLoad, Unit: "generators", Default: "1", Numeric: true, Implied: true,
 		Doc:      "Load generators, each in a client pod of its own. They share the connections, and send together exactly the requests that one would.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"1", "2", "4"},
-		Parse:    integerLevel(1, MaxGenerators), integer: true, low: 1,
-	}.Labelled(Counts("generator")).Phrased(after("with", Counts("generator"))),
+		Parse:    IntegerLevel(1, MaxGenerators), Integer: true, Low: 1,
+	}.Labelled(Counts("generator")).Phrased(After("with", Counts("generator"))),
 	Factor{
-		Name: FactorRate, Kind: DataPlane, Scope: ScopeLoad, Unit: "requests/s", Default: "1000", Numeric: true,
+		Name: FactorRate, Scope: ScopeLoad, Unit: "requests/s", Default: "1000", Numeric: true,
 		Doc:      "Requests scheduled per second over all connections (open loop); max sends as fast as the connections allow.",
 		Pattern:  `^(max|[0-9]+(\.[0-9]+)?)$`,
 		Examples: []string{"1000", "max"},
 		Parse:    RateLevel, Plain: &PlainNumber{Max: maxRate, Word: rate.Word},
-	}.Labelled(Says("%s rps", rate.Word, "max rate")).Phrased(grouped(Says("at %s requests per second", rate.Word, "as fast as possible"))),
+	}.Labelled(Says("%s rps", rate.Word, "max rate")).Phrased(Grouped(Says("at %s requests per second", rate.Word, "as fast as possible"))),
 	Choice(FactorArrival, ScopeLoad, ArrivalPoisson,
 		ArrivalDoc+" Means nothing at rate max.",
 		ArrivalPoisson, ArrivalUniform, ArrivalBurst).
@@ -102,7 +102,7 @@ var dataFactors = []Factor{
 		protocol.Names(nil)...).
 		Phrased(Says("over %s")),
 	Factor{
-		Name: FactorPayload, Kind: DataPlane, Scope: ScopeLoad, Unit: "bytes", Default: "1KiB", Numeric: true,
+		Name: FactorPayload, Scope: ScopeLoad, Unit: "bytes", Default: "1KiB", Numeric: true,
 		Doc:      "Request body size, with its unit: 1KiB is 1,024 bytes, 1kB is 1,000.",
 		Pattern:  `^[0-9]+(\.[0-9]+)?(B|kB|KiB|MB|MiB)$`,
 		Examples: []string{"0B", "1KiB", "64KiB"},
@@ -115,27 +115,27 @@ var dataFactors = []Factor{
 	ofServer(Choice(FactorMTLS, ScopeServer, MTLSStrict,
 		"What the server's sidecar accepts: strict mutual TLS only, permissive also plain text, off plain text only. A client without a sidecar speaks plain text, so strict becomes permissive there.",
 		MTLSStrict, MTLSPermissive, MTLSOff).
-		Labelled(Says("mTLS %s")).shortened(Says("mtls-%s")).becoming(mtlsBecomes)),
+		Labelled(Says("mTLS %s")).shortened(Says("mtls-%s")).Becoming(mtlsBecomes)),
 	ofProxies(Choice(FactorTelemetry, ScopeProxies, TelemetryOff,
 		"What the sidecars report about every request: an access log as text or JSON, with or without the mesh's request metrics.",
 		TelemetryOff, TelemetryText, TelemetryJSON, TelemetryTextStats, TelemetryJSONStats).
 		Labelled(Says("telemetry %s")).shortened(strings.NewReplacer("access-log-", "log-", "+", "-").Replace)),
 	ofProxies(Factor{
-		Name: FactorConcurrency, Kind: DataPlane, Unit: "threads", Default: "2", Numeric: true,
+		Name: FactorConcurrency, Unit: "threads", Default: "2", Numeric: true,
 		Doc:      "Worker threads per sidecar.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"1", "2", "4"},
-		Parse:    integerLevel(1, 128), integer: true, low: 1,
+		Parse:    IntegerLevel(1, 128), Integer: true, Low: 1,
 	}.Labelled(Counts("thread")).Phrased(Says("with %s proxy threads")).shortened(Says("c%s"))),
 	ofProxies(Factor{
-		Name: FactorCPULimit, Kind: DataPlane, Unit: "CPUs", Default: CPULimitNone, Numeric: true,
+		Name: FactorCPULimit, Unit: "CPUs", Default: CPULimitNone, Numeric: true,
 		Doc:      "CPU limit of each sidecar's container, in Kubernetes notation (500m, 2), or none.",
 		Pattern:  `^(none|[0-9]+(\.[0-9]+)?m?)$`,
 		Examples: []string{"none", "500m", "2"},
-		Parse:    cpuLevel, value: cpuValue, Plain: &PlainNumber{},
+		Parse:    CPULevel, value: CPUValue, Plain: &PlainNumber{},
 	}.Labelled(Says("CPU limit %s")).shortened(Says("cpu%s"))),
 	ofProxies(Factor{
-		Name: FactorEnvoy, Kind: DataPlane, Default: EnvoyDefault,
+		Name: FactorEnvoy, Default: EnvoyDefault,
 		Doc:      "Version of Envoy in the sidecars; default is the one the proxy image comes with.",
 		Pattern:  `^(default|[0-9]+\.[0-9]+\.[0-9]+)$`,
 		Examples: []string{"default", "1.39.0"},
@@ -143,7 +143,7 @@ var dataFactors = []Factor{
 	}.Labelled(Says("Envoy %s")).shortened(func(level string) string { return "envoy" + strings.ReplaceAll(level, ".", "-") })),
 	interceptionFactor,
 	ofServer(Factor{
-		Name: FactorFilters, Kind: DataPlane, Default: FiltersNone,
+		Name: FactorFilters, Default: FiltersNone,
 		Doc:      filtersDoc,
 		Pattern:  filtersPattern(),
 		Examples: []string{"none", "lua", "authz-allow-100+jwt", "planted-200"},

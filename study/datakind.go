@@ -17,6 +17,7 @@ func dataSpec() Spec {
 		Example:  FactorSidecars + ": " + SidecarsNone,
 		Factors:  dataFactors,
 		Measures: slices.Concat([]string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure, MeasureThreads, MeasureProfile}, probe.Names()),
+		Unasked:  append(probe.Names(), MeasureProfile),
 		Findings: dataFindings,
 		Uses:     []string{"load", "warmup", "sizing"},
 		Sample:   "{hops: {}, money: {}, sizing: {}, profile: {}}",
@@ -38,7 +39,7 @@ func dataSpec() Spec {
 		},
 		Files: dataFiles,
 		Trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) {
-			return s.Warmup.Min + s.Window + switchTime, s.Warmup.Max + s.Window + switchTime
+			return s.Warmup.Min + s.Window + SwitchTime, s.Warmup.Max + s.Window + SwitchTime
 		},
 	}
 }
@@ -46,7 +47,7 @@ func dataSpec() Spec {
 // dataFiles puts in recorded service times and EnvoyFilters.
 func dataFiles(s *Study, read func(name string) ([]byte, error)) error {
 	if t := &s.Workload.ServiceTime; t.File != "" {
-		times, err := readLines(read, "workload.service_time.file", t.File, maxValues, "recorded times", "a duration a line, as 1.5ms", parseTime)
+		times, err := ReadLines(read, "workload.service_time.file", t.File, maxValues, "recorded times", "a duration a line, as 1.5ms", parseTime)
 		if err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ type Disruption struct {
 // Restarts says whether istiod's pods are replaced.
 func (d Disruption) Restarts() bool { return d.Kind == DisruptionRestart || d.Kind == DisruptionKill }
 
-var disruptionFactor = ControlText(FactorDisruption, ScopeChanges, LevelNone,
+var disruptionFactor = Text(FactorDisruption, ScopeChanges, LevelNone,
 	"What happens once the window is over, when everything is quiet (measure recovery tells what follows): all simulated proxies lose their connections at once (drop); istiod's pods are replaced as a rollout does (restart), or deleted without their grace period, so that istiod is told to end and killed two seconds later at most, and others come (kill); or istiod is scaled to that many replicas (scale:N) while the proxies stay connected. From then on a simulated proxy that has no connection tries again by itself, after Envoy's back-off.",
 	`^(none|drop|restart|kill|scale:[1-9][0-9]*)$`, disruptionLevel, LevelNone, DisruptionDrop, DisruptionRestart, DisruptionKill, "scale:3").
 	Labelled(disruptionLabel)
@@ -49,7 +49,7 @@ func disruptionLevel(s string) (string, *Error) {
 	case !scaled:
 		return "", Complain(CodeInvalid, "none, drop, restart, kill, or scale:N for N replicas of istiod", "%q is no disruption", Clip(s, 40))
 	}
-	n, c := integerLevel(2, 100)(number)
+	n, c := IntegerLevel(2, 100)(number)
 	if c != nil {
 		return "", c
 	}

@@ -269,7 +269,7 @@ func (d *Decoder) checkFilters(s *Study) {
 			d.Fail(s.Place(FactorFilters), CodeConflict, fmt.Sprintf("envoy_filters: {%s: FILE}", p.File), "the part %s needs an EnvoyFilter that the study does not name", p)
 		}
 	}
-	used := fileParts(s.written(FactorFilters))
+	used := fileParts(s.Written(FactorFilters))
 	for _, f := range s.EnvoyFilters {
 		if !slices.ContainsFunc(used, func(p Part) bool { return p.File == f.Name }) {
 			d.Fail(d.Pos("envoy_filters", f.Name), CodeConflict, "give filters the level envoyfilter-"+f.Name, "no level of filters has the EnvoyFilter %s", f.Name)

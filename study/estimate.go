@@ -7,9 +7,9 @@ import (
 	"github.com/meshtrial/meshtrial/stat/tuning"
 )
 
-// switchTime is what a trial costs beside warm-up and window: commands to
+// SwitchTime is what a trial costs beside warm-up and window: commands to
 // the pods, snapshots, the durable write.
-const switchTime = 300 * time.Millisecond
+const SwitchTime = 300 * time.Millisecond
 
 // Estimate is how long a plan takes, without deploying.
 type Estimate struct {

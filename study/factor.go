@@ -20,12 +20,14 @@ type Scope string
 
 // Scopes of factors.
 const (
-	ScopeTopology Scope = "topology"     // which pods have a sidecar
-	ScopePods     Scope = "pods"         // both pods, with or without sidecars
-	ScopeLoad     Scope = "load"         // what the generator does; the same pods serve every level
-	ScopeProxies  Scope = "proxies"      // the sidecars of both pods
-	ScopeServer   Scope = "server proxy" // the sidecar of the server pod
-	ScopeTimeline Scope = "timeline"     // which steps happen
+	ScopeTopology Scope = "topology"           // which pods have a sidecar
+	ScopePods     Scope = "pods"               // both pods, with or without sidecars
+	ScopeLoad     Scope = "load"               // what the generator does; the same pods serve every level
+	ScopeProxies  Scope = "proxies"            // the sidecars of both pods
+	ScopeServer   Scope = "server proxy"       // the sidecar of the server pod
+	ScopeTimeline Scope = "timeline"           // which steps happen
+	ScopeMesh     Scope = "mesh configuration" // objects and settings that the control plane reads while it runs
+	ScopeIstiod   Scope = "istiod"             // its Deployment: a restart sets them
 )
 
 // Factor is something a study can vary or fix: all that the program knows of it
@@ -34,7 +36,6 @@ type Factor struct {
 	Name    string
 	Doc     string // what it is, one or two sentences
 	Unit    string // of its levels; "" for names
-	Kind    Kind   // of the studies that have it; "" for several
 	Scope   Scope
 	Default string // canonical
 	// Implied says that the default goes without saying: studies and cells that
@@ -61,9 +62,9 @@ type Factor struct {
 	// value is a level as a number in the unit, false for words; nil: levels
 	// are plain numbers.
 	value func(string) (float64, bool)
-	// integer says that levels are whole numbers from low on.
-	integer bool
-	low     int64
+	// Integer says that levels are whole numbers from Low on.
+	Integer bool
+	Low     int64
 	// Plain says that a file may write levels as numbers too; nil: it may not.
 	Plain *PlainNumber
 
@@ -90,15 +91,6 @@ type Factor struct {
 type PlainNumber struct {
 	Max  int64
 	Word string
-}
-
-// Lever is a place where istiod reads a setting whose value is the level itself.
-// Level default is what istiod has where the setting is absent. The zero value is for settings that
-// an adapter applies by code of its own.
-type Lever struct {
-	Env           string // a variable of istiod's environment
-	ProxyMetadata string // of all sidecars, in the mesh configuration
-	Flag          string // of istiod's command line, without its dashes
 }
 
 // FactorByName finds a factor of any kind.
@@ -168,11 +160,15 @@ func effective(table []Factor, cell record.Cell) record.Cell {
 	return out
 }
 
-// NewInteger is a factor of another package's kind of study, whose levels are whole
-// numbers of a unit, from low to high; docs/extending has one.
-func NewInteger(kind Kind, name, unit, def, doc string, low, high int64) Factor {
-	return Factor{Name: name, Kind: kind, Scope: ScopeLoad, Unit: unit, Default: def, Doc: doc, Numeric: true,
-		Pattern: `^[0-9]+$`, Examples: []string{def}, Parse: integerLevel(low, high), integer: true, low: low, Plain: &PlainNumber{}}.
+// Text is a factor whose levels are read by a function.
+func Text(name string, scope Scope, def, doc, pattern string, parse func(string) (string, *Error), examples ...string) Factor {
+	return Factor{Name: name, Scope: scope, Default: def, Doc: doc, Pattern: pattern, Examples: examples, Parse: parse}
+}
+
+// NewInteger is a factor whose levels are whole numbers of a unit, from low to high.
+func NewInteger(name, unit, def, doc string, low, high int64) Factor {
+	return Factor{Name: name, Scope: ScopeLoad, Unit: unit, Default: def, Doc: doc, Numeric: true,
+		Pattern: `^[0-9]+$`, Examples: []string{def}, Parse: IntegerLevel(low, high), Integer: true, Low: low, Plain: &PlainNumber{}}.
 		Labelled(Says(name + " %s"))
 }
 
@@ -188,29 +184,20 @@ func (f Factor) shortened(say func(string) string) Factor { f.short = say; retur
 
 func (f Factor) IdleWhere(idle func(record.Cell) bool) Factor { f.idle = idle; return f }
 
-func (f Factor) becoming(level func(record.Cell) string) Factor { f.becomes = level; return f }
+func (f Factor) Becoming(level func(record.Cell) string) Factor { f.becomes = level; return f }
 
-// numeric makes a factor one of numbers in a unit; value reads them where they
+// NumericIn makes a factor one of numbers in a unit; value reads them where they
 // are no plain numbers.
-func (f Factor) numeric(unit string, value func(string) (float64, bool)) Factor {
+func (f Factor) NumericIn(unit string, value func(string) (float64, bool)) Factor {
 	f.Numeric, f.Unit, f.value = true, unit, value
 	return f
 }
 
-// orPlain lets files write levels as plain numbers too.
-func (f Factor) orPlain() Factor { f.Plain = &PlainNumber{}; return f }
+// OrPlain lets files write levels as plain numbers too.
+func (f Factor) OrPlain() Factor { f.Plain = &PlainNumber{}; return f }
 
-// env says which variable of istiod's environment holds the level.
-func (f Factor) env(name string) Factor { f.Lever.Env = name; return f }
-
-// flag says which flag of istiod's command line holds the level.
-func (f Factor) flag(name string) Factor { f.Lever.Flag = name; return f }
-
-// metadata says which field of all sidecars' metadata holds the level.
-func (f Factor) metadata(name string) Factor { f.Lever.ProxyMetadata = name; return f }
-
-// idleAt says that a factor means nothing where another has this level.
-func idleAt(factor, level string) func(record.Cell) bool {
+// IdleAt says that a factor means nothing where another has this level.
+func IdleAt(factor, level string) func(record.Cell) bool {
 	return func(cell record.Cell) bool { return cell[factor] == level }
 }
 
@@ -268,8 +255,8 @@ func Counts(what string) func(string) string {
 	}
 }
 
-// after puts a word before what another function says.
-func after(word string, say func(string) string) func(string) string {
+// After puts a word before what another function says.
+func After(word string, say func(string) string) func(string) string {
 	return func(level string) string { return word + " " + say(level) }
 }
 
@@ -278,8 +265,8 @@ func OnOff(what string) func(string) string {
 	return Says(what+" off", "true", what+" on")
 }
 
-// grouped gives another function numbers with a comma between thousands.
-func grouped(say func(string) string) func(string) string {
+// Grouped gives another function numbers with a comma between thousands.
+func Grouped(say func(string) string) func(string) string {
 	return func(level string) string {
 		v, err := strconv.ParseFloat(level, 64)
 		if err != nil {
@@ -348,12 +335,12 @@ func (f Factor) schema() *jsonschema.Schema {
 	case has(f.Levels, "true"):
 		s.Type = "boolean"
 		s.Default = f.Default == "true"
-	case f.integer && lever:
-		s.AnyOf = orInstalled(&jsonschema.Schema{Type: "integer", Minimum: json.Number(strconv.FormatInt(f.low, 10))})
+	case f.Integer && lever:
+		s.AnyOf = orInstalled(&jsonschema.Schema{Type: "integer", Minimum: json.Number(strconv.FormatInt(f.Low, 10))})
 		s.Default = f.Default
-	case f.integer:
+	case f.Integer:
 		s.Type = "integer"
-		s.Minimum = json.Number(strconv.FormatInt(f.low, 10))
+		s.Minimum = json.Number(strconv.FormatInt(f.Low, 10))
 		s.Default = json.Number(f.Default)
 	case f.Plain != nil:
 		s.AnyOf = f.Plain.schema(f.Pattern)

@@ -14,15 +14,20 @@ import (
 
 var (
 	NamePattern = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	reToken     = lazyregexp.New("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
-	rePath      = lazyregexp.New(`^/[\x21-\x7e]*$`)
-	reCurrency  = lazyregexp.New(`^[A-Za-z]{1,8}$`)
+	// LabelPattern is that of a label of RFC 1123, as names of namespaces are.
+	LabelPattern = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	reToken      = lazyregexp.New("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
+	rePath       = lazyregexp.New(`^/[\x21-\x7e]*$`)
+	reCurrency   = lazyregexp.New(`^[A-Za-z]{1,8}$`)
 	// A method as RFC 9110 spells the registered ones; CONNECT carries none.
 	reMethod = lazyregexp.New(`^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$`)
 )
 
 // NameHint says what is a valid name.
 const NameHint = "use lower-case letters, digits and dashes"
+
+// NamespaceHint says what is a valid name of a namespace.
+const NamespaceHint = NameHint + ", as test-1"
 
 // root is the study file: every field, where it goes, and what it means.
 // Parsing, resolved.yaml and the JSON Schema all follow it.
@@ -73,10 +78,10 @@ func root(s *Study) Object {
 			{Name: "redeploy", kinds: only(DataPlane), Doc: "Number of blocks that one set of pods serves before all are made anew; 0 for the whole run.", Value: IntValue{&s.Blocks.Redeploy, 0, 10_000}},
 		}}},
 		{Name: "stop", Doc: "Ends the run before blocks.max once an interval is narrow enough; none for no such rule.", Value: stopValue{&s.Stop}},
-		{Name: "margin", Doc: "Largest difference from the baseline, as a share of its value, that does not matter: no effect is claimed where a whole interval lies within it. In a soak, the growth per hour that does not matter.", Value: ratioValue{&s.Margin}},
+		{Name: "margin", Doc: "Largest difference from the baseline, as a share of its value, that does not matter: no effect is claimed where a whole interval lies within it. In a soak, the growth per hour that does not matter.", Value: RatioValue{&s.Margin}},
 		{Name: "seed", Doc: "Orders the blocks and spreads arrivals. 0: chosen when the run starts, and recorded.", Value: SeedValue{&s.Seed}},
 		{Name: "measures", Doc: "What to record; if left out, everything except signals, which scrapes istiod within the window, sidecars, for which a study of the control plane makes its real pods anew in each trial, and profile, which takes extra time.",
-			Value: ListValue[string]{To: &s.Measures, least: 1, flow: true, Element: func(m *string) Value { return measureValue{m} }}},
+			Value: ListValue[string]{To: &s.Measures, Least: 1, flow: true, Element: func(m *string) Value { return measureValue{m} }}},
 		{Name: "search", Doc: "Finds the highest level of a factor at which a finding meets a bound; levels increase, and those above one that breaks the bound need not be measured.",
 			Value: ListValue[Search]{To: &s.Search, Element: search}},
 		{Name: "tune", kinds: only(ControlPlane), Doc: "Looks for the best setting of the levers that vary, without measuring every cell: the next cells follow from the trials so far. The recommended one is compared with the setting in use, the baseline, in blocks of their own.",
@@ -130,7 +135,7 @@ func TimeObject(distribution *string, mean *time.Duration, sigma *float64, value
 			OneOf: []string{DistributionFixed, DistributionExponential, DistributionLognormal, DistributionRecorded}}},
 		{Name: "mean", Doc: "Mean of the distribution (not for recorded).", Value: DurationValue{To: mean, High: time.Minute, OmitZero: true}},
 		{Name: "sigma", Doc: "Standard deviation of the time's natural logarithm (lognormal).", Value: FloatValue{To: sigma, High: 5, omitZero: true}},
-		{Name: "values", Doc: "Recorded times, drawn from at random (recorded).", Value: ListValue[time.Duration]{To: values, least: 1, flow: true,
+		{Name: "values", Doc: "Recorded times, drawn from at random (recorded).", Value: ListValue[time.Duration]{To: values, Least: 1, flow: true,
 			Element: func(v *time.Duration) Value { return DurationValue{To: v, High: time.Minute} }}},
 	}, more...)}
 }

@@ -27,9 +27,9 @@ func parseTime(text string) (time.Duration, *Error) {
 	return v, c
 }
 
-// readLines reads a file that a field names: one entry a line, # begins a
+// ReadLines reads a file that a field names: one entry a line, # begins a
 // comment.
-func readLines[T any](read func(name string) ([]byte, error), field, name string, most int, what, hint string, parse func(string) (T, *Error)) ([]T, error) {
+func ReadLines[T any](read func(name string) ([]byte, error), field, name string, most int, what, hint string, parse func(string) (T, *Error)) ([]T, error) {
 	data, err := read(name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", field, err)

@@ -51,6 +51,9 @@ type Spec struct {
 	Example  string // a level, for hints
 	Factors  []Factor
 	Measures []string
+	// Unasked are measures that a study has only if it names them: they cost what is
+	// measured something, or take time of their own.
+	Unasked  []string
 	Findings finding.Table
 	// Uses names the fields of files that studies of several kinds have, and these too.
 	Uses []string
@@ -63,9 +66,9 @@ type Spec struct {
 	Reference, Sample string
 
 	// Section is the part of a file that makes a study one of the kind, "" for
-	// those that need none; byDefault is what it says where a file only names
+	// those that need none; ByDefault is what it says where a file only names
 	// the kind, "" where the file must have the section.
-	Section, byDefault string
+	Section, ByDefault string
 	// NewSection is [Study.Section] with its defaults, and fields are those of a file
 	// that it holds; nil: the kind has none.
 	NewSection func() any
@@ -82,9 +85,11 @@ type Spec struct {
 	Files func(s *Study, read func(name string) ([]byte, error)) error
 	// Trial is how long a trial of a cell takes, at least and at most.
 	Trial func(*Study, record.Cell) (shortest, longest time.Duration)
-	// Notes are what users should know of a plan, and Nodes how many it needs at least.
-	Notes func(*Plan) []error
-	Nodes func(*Plan) int
+	// Notes are what users should know of a plan, Warnings what readers of its findings
+	// should, and Nodes how many nodes it needs at least.
+	Notes    func(*Plan) []error
+	Warnings func(*Plan) []string
+	Nodes    func(*Plan) int
 }
 
 // spec is what the kind supplies. Functions that it leaves out do nothing.
@@ -116,6 +121,9 @@ func (k Kind) spec() Spec {
 	}
 	if s.Notes == nil {
 		s.Notes = func(*Plan) []error { return nil }
+	}
+	if s.Warnings == nil {
+		s.Warnings = func(*Plan) []string { return nil }
 	}
 	if s.Nodes == nil {
 		s.Nodes = func(*Plan) int { return 1 }
@@ -191,11 +199,14 @@ func (d *Decoder) checkKind() {
 		switch n := d.Root.Get(section); {
 		case n != nil && of != d.kind:
 			d.Fail(n.Pos, CodeKind, "leave it out, or say kind: "+string(of), "the section %s is for studies of %s, and this is one of %s", section, of.About(), d.kind.About())
-		case n == nil && of == d.kind && of.spec().byDefault == "":
+		case n == nil && of == d.kind && of.spec().ByDefault == "":
 			d.Fail(d.Pos("kind"), CodeMissing, "add the section "+section+", or leave kind out", "a study of %s needs a %s", of.About(), section)
 		}
 	}
 }
+
+// Warnings are what readers of the plan's findings should know of its cells.
+func (p *Plan) Warnings() []string { return p.Study.Kind.spec().Warnings(p) }
 
 // Setting is the level of a factor that the study does not vary; false where it
 // does.
@@ -227,8 +238,8 @@ func foreign(what string, of, here Kind) *Error {
 	switch s := of.spec(); {
 	case s.Section != "" && here == DataPlane:
 		section := s.Section
-		if s.byDefault != "" {
-			section += ": " + s.byDefault
+		if s.ByDefault != "" {
+			section += ": " + s.ByDefault
 		}
 		hint = fmt.Sprintf("leave it out, or add the section %s, which makes this a study of %s", section, s.About)
 	case s.Section == "" && of != DataPlane:

@@ -19,7 +19,7 @@ func Complain(code Code, hint, format string, args ...any) *Error {
 }
 
 func Choice(name string, scope Scope, def, doc string, levels ...string) Factor {
-	f := Factor{Name: name, Kind: DataPlane, Scope: scope, Default: def, Doc: doc, Levels: levels}
+	f := Factor{Name: name, Scope: scope, Default: def, Doc: doc, Levels: levels}
 	return f.amongst(func() []string { return levels })
 }
 
@@ -101,7 +101,7 @@ func WholeNumber(s string, low, high int64) (int64, *Error) {
 	return int64(v), nil
 }
 
-func integerLevel(low, high int64) func(string) (string, *Error) {
+func IntegerLevel(low, high int64) func(string) (string, *Error) {
 	return func(s string) (string, *Error) {
 		v, c := WholeNumber(s, low, high)
 		if c != nil {
@@ -146,7 +146,7 @@ func payloadLevel(s string) (string, *Error) {
 	return b.String(), nil
 }
 
-func cpuLevel(s string) (string, *Error) {
+func CPULevel(s string) (string, *Error) {
 	if s == CPULimitNone {
 		return s, nil
 	}
@@ -210,7 +210,7 @@ func bytesValue(level string) (float64, bool) {
 	return float64(b), c == nil
 }
 
-func cpuValue(level string) (float64, bool) {
+func CPUValue(level string) (float64, bool) {
 	text, milli := strings.CutSuffix(level, "m")
 	v, err := strconv.ParseFloat(text, 64)
 	if milli {
@@ -219,7 +219,7 @@ func cpuValue(level string) (float64, bool) {
 	return v, err == nil
 }
 
-func secondsValue(level string) (float64, bool) {
+func SecondsValue(level string) (float64, bool) {
 	t, c := ParseDuration(level)
 	return t.Seconds(), c == nil
 }

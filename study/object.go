@@ -214,7 +214,7 @@ func (o Object) Schema() *jsonschema.Schema {
 type ListValue[T any] struct {
 	To      *[]T
 	Element func(*T) Value
-	least   int
+	Least   int
 	flow    bool
 }
 
@@ -223,7 +223,7 @@ func (v ListValue[T]) Decode(d *Decoder, n *Node) {
 		d.Fail(n.Pos, CodeType, "write a list in brackets, as [a, b], or its entries on lines that begin with a dash", "a list is expected here, not %s", n.What())
 		return
 	}
-	if len(n.Values) < v.least {
+	if len(n.Values) < v.Least {
 		d.Fail(n.Pos, CodeMissing, "", "the list is empty")
 		return
 	}
@@ -256,8 +256,8 @@ func (v ListValue[T]) Encode() *Node {
 
 func (v ListValue[T]) Schema() *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "array", Items: v.Element(new(T)).Schema()}
-	if v.least > 0 {
-		least := uint64(v.least)
+	if v.Least > 0 {
+		least := uint64(v.Least)
 		s.MinItems = &least
 	}
 	return s

@@ -182,9 +182,9 @@ func (s *Study) Levels(factor string) []string {
 	return s.among(factor, out, chosen)
 }
 
-// written are all levels that the file gives a factor, in variants that are left out too:
+// Written are all levels that the file gives a factor, in variants that are left out too:
 // what no cell has use for may be there for them.
-func (s *Study) written(factor string) []string {
+func (s *Study) Written(factor string) []string {
 	return s.among(factor, []string{s.Settings[factor]}, s.Variants)
 }
 

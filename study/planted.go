@@ -19,7 +19,7 @@ const (
 const mostPlanted = time.Second
 
 var plantedFactor = Factor{
-	Name: FactorPlanted, Kind: DataPlane, Scope: ScopePods, Default: PlantedNone,
+	Name: FactorPlanted, Scope: ScopePods, Default: PlantedNone,
 	Doc:      "A known effect, to test a study with: the workload holds each request this much longer; nothing gives the cell pods of its own and changes nothing else. The service time must be fixed.",
 	Pattern:  `^(none|nothing|[0-9]+(us|ms))$`,
 	Examples: []string{"none", "nothing", "200us"},

@@ -161,9 +161,9 @@ func typeOf(s *jsonschema.Schema) string {
 		return "mapping"
 	case s.Type == "array":
 		return "list"
-	case s.Type == "string" && s.Pattern == durationPattern:
+	case s.Type == "string" && s.Pattern == DurationPattern:
 		return "time"
-	case s.Type == "string" && s.Pattern == (ratioValue{}).Schema().Pattern:
+	case s.Type == "string" && s.Pattern == (RatioValue{}).Schema().Pattern:
 		return "per cent"
 	case s.Type == "string" && len(s.Enum) > 0:
 		return "name"

@@ -40,7 +40,7 @@ func (f Factor) between(low, high, tolerance float64) []string {
 // near is a level close to a number in the factor's unit, as short as a
 // person would write it: whole or of three digits; false if there is none.
 func (f Factor) near(v float64) (string, bool) {
-	if !f.integer {
+	if !f.Integer {
 		v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
 	} else {
 		v = math.Round(v)
@@ -133,7 +133,7 @@ func (c Climb) Apart(p *Plan) float64 {
 	apart := 0.0
 	for i := 1; i < len(c.Cells); i++ {
 		low, high := c.Level(p, c.Cells[i-1]), c.Level(p, c.Cells[i])
-		if low > 0 && !(c.Factor.integer && high-low <= 1) {
+		if low > 0 && !(c.Factor.Integer && high-low <= 1) {
 			apart = max(apart, high/low-1)
 		}
 	}

@@ -22,15 +22,15 @@ const mostFolds = 10.5
 // is much the same in every block.
 const leastBetween = 0.2 // seconds
 
-// Resonances says in which cells the schedule of changes makes debouncing a
+// resonances says in which cells the schedule of changes makes debouncing a
 // lottery: istiod waits debounce_after from the last change, but no longer than
 // debounce_max from the first (pilot/pkg/xds, debounce). Where changes come at
 // even times as far apart as debounce_after, some milliseconds decide whether a
 // change joins the ones before it; where they all join, and debounce_max is a
 // multiple of the time between them, whether the last one does. Such a trial's
 // figures differ from another's for no other reason. One sentence for each kind
-// and pair of times; none for studies of another kind.
-func (p *Plan) Resonances() []string {
+// and pair of times.
+func (p *Plan) resonances() []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, cell := range p.Cells {
@@ -45,7 +45,7 @@ func (p *Plan) Resonances() []string {
 }
 
 func (s *Study) resonance(cell record.Cell) string {
-	if s.Kind != ControlPlane || cell[FactorChange] == ChangeTrace {
+	if cell[FactorChange] == ChangeTrace {
 		return ""
 	}
 	l, err := ControlOf(cell)

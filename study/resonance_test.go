@@ -38,7 +38,7 @@ func TestResonances(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := strings.Join(p.Resonances(), "\n")
+		got := strings.Join(p.Warnings(), "\n")
 		if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%s: %q", tt.settings, got)
 		}

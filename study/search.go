@@ -130,7 +130,7 @@ func (d *Decoder) checkSearches(s *Study) {
 			switch {
 			case named && name == one.Factor:
 				d.Fail(d.Pos("search", i, "at"), CodeConflict, "leave it out", "%s is what is searched", name)
-			case named && !has(s.written(name), level):
+			case named && !has(s.Written(name), level):
 				d.Fail(d.Pos("search", i, "at", name), CodeNoCell, "name one of the levels that the study has", "no cell has %s at %s", name, level)
 			}
 		}
@@ -153,21 +153,21 @@ func (p *Plan) searchNotes() (out []error) {
 }
 
 // toleranceValue is a percentage from 1 to 100, or nothing.
-type toleranceValue struct{ to *Ratio }
+type toleranceValue struct{ To *Ratio }
 
 func (v toleranceValue) Decode(d *Decoder, n *Node) {
 	before := len(d.Errs)
-	ratioValue(v).Decode(d, n)
-	if len(d.Errs) == before && (*v.to < 0.01 || *v.to > 1) {
-		d.Fail(n.Pos, CodeRange, "from 1% to 100%", "%s is no tolerance", v.to)
+	RatioValue(v).Decode(d, n)
+	if len(d.Errs) == before && (*v.To < 0.01 || *v.To > 1) {
+		d.Fail(n.Pos, CodeRange, "from 1% to 100%", "%s is no tolerance", v.To)
 	}
 }
 
 func (v toleranceValue) Encode() *Node {
-	if *v.to == 0 {
+	if *v.To == 0 {
 		return nil
 	}
-	return ratioValue(v).Encode()
+	return RatioValue(v).Encode()
 }
 
-func (v toleranceValue) Schema() *jsonschema.Schema { return ratioValue(v).Schema() }
+func (v toleranceValue) Schema() *jsonschema.Schema { return RatioValue(v).Schema() }

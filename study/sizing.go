@@ -90,7 +90,7 @@ func (d *Decoder) CheckSizing(s *Study) bool {
 	}
 	numbers := func(factor string) int { return s.numbers(factor, s.Levels(factor)) }
 	rates, pods := numbers(FactorRate), numbers(FactorReplicas)
-	single := func(factor string) bool { return s.numbers(factor, s.written(factor)) < 2 }
+	single := func(factor string) bool { return s.numbers(factor, s.Written(factor)) < 2 }
 	switch {
 	case single(FactorReplicas) && single(FactorRate):
 		d.FailSizing("run the study at two rates or more (factors: {rate: [20, 200, 1000]})", "sizing separates what a proxy takes without requests from what each request adds: "+
@@ -116,7 +116,7 @@ func (d *Decoder) FailSizing(hint, text string) {
 // checkSizedWays refuses a section sizing of cells in none of which requests are carried at
 // both ends.
 func (d *Decoder) checkSizedWays(s *Study) {
-	if d.CheckSizing(s) && !slices.ContainsFunc(s.written(FactorSidecars), func(level string) bool { return Carries(carrierOf(level).Way) }) {
+	if d.CheckSizing(s) && !slices.ContainsFunc(s.Written(FactorSidecars), func(level string) bool { return Carries(carrierOf(level).Way) }) {
 		d.FailSizing("set factors: {sidecars: [none, both, ambient]}", "sizing is about who carries requests, and no cell has them carried at both ends")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/record/probe"
 	"github.com/meshtrial/meshtrial/stat/money"
 	"github.com/meshtrial/meshtrial/stat/sizing"
 )
@@ -109,15 +108,10 @@ const (
 // MeasureLedger, of studies of resilience, is what became of every request.
 const MeasureLedger = "ledger"
 
-// defaultMeasures are those of a study that names none: all but the signals
-// of the control plane, which are scraped within the window, at istiod's cost,
-// its real sidecars, for which they are made anew in each trial, the recovery from
-// a disruption, profiles, which take time of their own, and probes.
+// defaultMeasures are those of a study that names none.
 func defaultMeasures(k Kind) []string {
-	return slices.DeleteFunc(k.Measures(), func(m string) bool {
-		_, probed := probe.Of(m)
-		return m == MeasureSignals || m == MeasureSidecars || m == MeasureRecovery || m == MeasureProfile || probed
-	})
+	s := k.spec()
+	return slices.DeleteFunc(slices.Clone(s.Measures), func(m string) bool { return slices.Contains(s.Unasked, m) })
 }
 
 // Workload is what the worker does with a request, in every cell.

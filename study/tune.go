@@ -93,7 +93,7 @@ func defaultTune() Tune {
 func tuneFields(t *Tune) Object {
 	return Object{Name: "tune", Fields: []Field{
 		{Name: "objectives", Required: true, Doc: "What to reduce: findings, or the short names convergence, staleness, cpu, memory, bytes, pushes. With several, the geometric mean of their ratios to the setting in use counts; pushes*2 counts twice.",
-			Value: ListValue[TuneGoal]{To: &t.Objectives, least: 1, flow: true, Element: func(g *TuneGoal) Value {
+			Value: ListValue[TuneGoal]{To: &t.Objectives, Least: 1, flow: true, Element: func(g *TuneGoal) Value {
 				return parsedValue[TuneGoal]{to: g, parse: parseTuneGoal, example: "convergence"}
 			}}},
 		{Name: "constraints", Doc: "What must hold: a finding and the most that it may be (staleness<=2s), or by how much more it may be than in use (cpu<=+10%).",
@@ -102,14 +102,14 @@ func tuneFields(t *Tune) Object {
 			}}},
 		{Name: "trials", Doc: "Most trials that the search may take; if left out, a quarter of the cells, but at least 12.", Value: trialsValue{&t.Trials}},
 		{Name: "confirm", Doc: "Blocks of the comparison of the recommended setting with the one in use.", Value: IntValue{&t.Confirm, 2, 1000}},
-		{Name: "better", Doc: "By what share a setting must be better than the best so far to be worth looking for.", Value: ratioValue{&t.Better}},
-		{Name: "doubt", Doc: "The search ends once such a setting exists with less than this probability.", Value: ratioValue{&t.Doubt}},
-		{Name: "gain", Doc: "It ends too once no setting is expected to improve on the best by more than this share.", Value: ratioValue{&t.Gain}},
+		{Name: "better", Doc: "By what share a setting must be better than the best so far to be worth looking for.", Value: RatioValue{&t.Better}},
+		{Name: "doubt", Doc: "The search ends once such a setting exists with less than this probability.", Value: RatioValue{&t.Doubt}},
+		{Name: "gain", Doc: "It ends too once no setting is expected to improve on the best by more than this share.", Value: RatioValue{&t.Gain}},
 		{Name: "expected", Doc: "What a model expects of each cell of the plan, in its order, in the finding's unit: `meshtrial run --model FILE` writes it.",
 			Value: ListValue[TuneExpected]{To: &t.Expected, Element: func(e *TuneExpected) Value {
 				return Object{Name: "expected", Flow: true, Fields: []Field{
 					{Name: "finding", Required: true, Doc: "The finding.", Value: findingValue{&e.Finding}},
-					{Name: "values", Required: true, Doc: "Its value in each cell.", Value: ListValue[float64]{To: &e.Values, least: 1, flow: true, Element: func(f *float64) Value { return FloatValue{To: f, High: 1e18} }}},
+					{Name: "values", Required: true, Doc: "Its value in each cell.", Value: ListValue[float64]{To: &e.Values, Least: 1, flow: true, Element: func(f *float64) Value { return FloatValue{To: f, High: 1e18} }}},
 				}}
 			}}},
 	}}
@@ -188,15 +188,21 @@ func (d *Decoder) checkTune(s *Study) {
 	if len(s.Factors) == 0 {
 		d.Fail(d.Pos("tune"), CodeUnknown, "as factors: {debounce_after: [installed, 300ms, 1s]}", "there is nothing to tune: no lever varies")
 	}
+	var levers []string
+	for _, f := range s.Kind.Factors() {
+		if f.IsLever() {
+			levers = append(levers, f.Name)
+		}
+	}
 	for _, f := range s.Factors {
-		if _, lever := LeverByName(f.Factor); !lever && f.Factor != FactorVariant {
-			d.Fail(d.Pos("factors", f.Factor), CodeConflict, "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "%s is no lever: nobody can set it to make a mesh better", f.Factor)
+		if !slices.Contains(levers, f.Factor) && f.Factor != FactorVariant {
+			d.Fail(d.Pos("factors", f.Factor), CodeConflict, "fix it in settings; tuning sets "+strings.Join(levers, ", "), "%s is no lever: nobody can set it to make a mesh better", f.Factor)
 		}
 	}
 	for _, v := range s.Chosen() {
 		for name := range v.Levels {
-			if _, lever := LeverByName(name); !lever {
-				d.Fail(d.variantPos(s, v.Name, name), CodeConflict, "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "variant %s sets %s, which is no lever", v.Name, name)
+			if !slices.Contains(levers, name) {
+				d.Fail(d.variantPos(s, v.Name, name), CodeConflict, "fix it in settings; tuning sets "+strings.Join(levers, ", "), "variant %s sets %s, which is no lever", v.Name, name)
 			}
 		}
 	}
@@ -214,14 +220,6 @@ func (d *Decoder) checkTune(s *Study) {
 	for i, b := range t.Constraints {
 		measured("constraints", i, b.Finding)
 	}
-}
-
-func leverNames() []string {
-	var out []string
-	for _, f := range Levers() {
-		out = append(out, f.Name)
-	}
-	return out
 }
 
 // checkTunePlan finds what is wrong between a tuning and the plan's cells.

@@ -31,8 +31,8 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
-// maxBytes keeps sizes where float64 is exact.
-const maxBytes = 1 << 50
+// MaxBytes keeps sizes where float64 is exact.
+const MaxBytes = 1 << 50
 
 func ParseBytes(s string) (Bytes, *Error) {
 	const hint = "write bytes as 512B, 1KiB (1024 bytes) or 1kB (1000 bytes)"
@@ -58,7 +58,7 @@ func ParseBytes(s string) (Bytes, *Error) {
 			continue
 		}
 		v *= float64(u.size)
-		if v > maxBytes {
+		if v > MaxBytes {
 			return 0, Complain(CodeRange, "", "%s is too large", s)
 		}
 		if v != math.Trunc(v) {

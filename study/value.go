@@ -110,12 +110,12 @@ func (v DurationValue) Encode() *Node {
 }
 
 const (
-	durationPattern = `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
+	DurationPattern = `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 	TimeOrNone      = `^(none|0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 )
 
 func (v DurationValue) Schema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Pattern: durationPattern, Examples: []any{"250ms", "2s", "1m30s"}}
+	return &jsonschema.Schema{Type: "string", Pattern: DurationPattern, Examples: []any{"250ms", "2s", "1m30s"}}
 }
 
 // IntValue is a whole number.
@@ -227,10 +227,10 @@ func (v BoolValue) Encode() *Node { return PlainNode(strconv.FormatBool(*v.To)) 
 
 func (v BoolValue) Schema() *jsonschema.Schema { return &jsonschema.Schema{Type: "boolean"} }
 
-// ratioValue is a percentage above 0.
-type ratioValue struct{ to *Ratio }
+// RatioValue is a percentage above 0.
+type RatioValue struct{ To *Ratio }
 
-func (v ratioValue) Decode(d *Decoder, n *Node) {
+func (v RatioValue) Decode(d *Decoder, n *Node) {
 	text, ok := d.Text(n)
 	if !ok {
 		return
@@ -244,12 +244,12 @@ func (v ratioValue) Decode(d *Decoder, n *Node) {
 		d.Fail(n.Pos, CodeRange, "", "%s is out of range", text)
 		return
 	}
-	*v.to = r
+	*v.To = r
 }
 
-func (v ratioValue) Encode() *Node { return PlainNode(v.to.String()) }
+func (v RatioValue) Encode() *Node { return PlainNode(v.To.String()) }
 
-func (v ratioValue) Schema() *jsonschema.Schema {
+func (v RatioValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)?%$`, Examples: []any{"7.5%"}}
 }
 
@@ -347,7 +347,7 @@ func (v PortionValue) Encode() *Node {
 	return PlainNode(Ratio(*v.To).String())
 }
 
-func (v PortionValue) Schema() *jsonschema.Schema { return ratioValue{}.Schema() }
+func (v PortionValue) Schema() *jsonschema.Schema { return RatioValue{}.Schema() }
 
 // OrNone is a value that need not be there, where its zero means something.
 type OrNone[T any] struct {

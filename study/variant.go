@@ -154,10 +154,10 @@ func (v Variant) Name() string {
 func (p *Plan) ClientVariants() []Variant { return p.distinct(ClientVariant) }
 
 // GeneratorsIn is how many load generators send a cell's requests.
-func GeneratorsIn(cell record.Cell) int { return countIn(cell, FactorGenerators) }
+func GeneratorsIn(cell record.Cell) int { return CountIn(cell, FactorGenerators) }
 
-// countIn is the level of a factor that counts, one where a cell does not say.
-func countIn(cell record.Cell, factor string) int {
+// CountIn is the level of a factor that counts, one where a cell does not say.
+func CountIn(cell record.Cell, factor string) int {
 	n, _ := strconv.Atoi(cell[factor])
 	return max(1, n)
 }

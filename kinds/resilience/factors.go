@@ -28,15 +28,15 @@ const HashKeys = 1000
 // scenarioFactors is the table of the factors of resilience, in the order
 // reports use.
 var scenarioFactors = []study.Factor{
-	resilient(study.Choice(study.FactorMesh, study.ScopeTopology, study.MeshIstio, "The mesh whose sidecars the pods have.", study.Meshes()...).
-		Labelled(study.Says("%s", study.MeshNone, "no mesh"))),
+	study.Choice(study.FactorMesh, study.ScopeTopology, study.MeshIstio, "The mesh whose sidecars the pods have.", study.Meshes()...).
+		Labelled(study.Says("%s", study.MeshNone, "no mesh")),
 	graphCarrier(),
 	replicasFactor,
 	sharedRate(),
 	shared(study.DataPlane.Factors(), study.FactorConnections, "Connections each client keeps.", "8"),
 	shared(study.DataPlane.Factors(), study.FactorArrival, study.ArrivalDoc, ""),
-	resilient(study.Choice(study.FactorProtocol, study.ScopeLoad, protocol.HTTP1, "What the clients speak to the first service.", protocol.Names(protocol.Calls)...).
-		Phrased(study.Says("over %s"))),
+	study.Choice(study.FactorProtocol, study.ScopeLoad, protocol.HTTP1, "What the clients speak to the first service.", protocol.Names(protocol.Calls)...).
+		Phrased(study.Says("over %s")),
 	shared(study.DataPlane.Factors(), study.FactorPayload, "", "0B"),
 	meshLever(study.FactorRetries, study.LevelDefault,
 		"Attempts that the mesh makes after one that failed: its own default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3").
@@ -68,33 +68,30 @@ var scenarioFactors = []study.Factor{
 	meshed(study.Choice(study.FactorMTLS, study.ScopeServer, study.MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar follow.",
 		study.MTLSStrict, study.MTLSPermissive, study.MTLSOff).
 		Labelled(study.Says("mTLS %s"))),
-	resilient(study.Choice(FactorDrain, study.ScopeServer, "true", "Whether workers drain when they are told to end: they serve on for a while, not ready, then finish what is under way. Otherwise they end at once.", "true", "false").
-		Labelled(study.OnOff("drain"))),
-	shared(study.ControlPlane.Factors(), study.FactorDebounceAfter, "", "").
+	study.Choice(FactorDrain, study.ScopeServer, "true", "Whether workers drain when they are told to end: they serve on for a while, not ready, then finish what is under way. Otherwise they end at once.", "true", "false").
+		Labelled(study.OnOff("drain")),
+	study.DebounceAfter.
 		IdleWhere(func(cell record.Cell) bool {
 			return cell[study.FactorMesh] == study.MeshNone || cell[study.FactorMesh] == study.MeshLinkerd
 		}),
-	resilient(study.ControlText(FactorSkip, study.ScopeTimeline, study.LevelNone,
+	study.Text(FactorSkip, study.ScopeTimeline, study.LevelNone,
 		"Steps of the timeline that do not happen: none, or their names separated by commas. With it variants differ in what happens.",
 		`^(none|[a-z0-9-]+(,[a-z0-9-]+)*)$`, skipLevel, study.LevelNone, "warned").
-		Labelled(skipLabel)),
+		Labelled(skipLabel),
 }
-
-// resilient is a factor of resilience alone.
-func resilient(f study.Factor) study.Factor { f.Kind = Kind; return f }
 
 // graphCarrier says who carries the requests of services in the mesh.
 func graphCarrier() study.Factor {
 	f := study.Choice(study.FactorSidecars, study.ScopeTopology, study.SidecarsBoth,
 		"Who carries requests in Istio: the sidecars of both ends, ztunnel on their nodes (ambient), or ztunnel by way of one waypoint for all services (waypoint).",
 		study.SidecarsBoth, study.SidecarsAmbient, study.SidecarsWaypoint)
-	f.Kind, f.Implied = "", true
+	f.Implied = true
 	return f.IdleWhere(func(cell record.Cell) bool { return cell[study.FactorMesh] != study.MeshIstio })
 }
 
 // meshed is a factor that means nothing without sidecars.
 func meshed(f study.Factor) study.Factor {
-	return resilient(f).IdleWhere(withoutSidecars)
+	return f.IdleWhere(withoutSidecars)
 }
 
 // withoutSidecars says that no pod of a cell has any.
@@ -104,7 +101,7 @@ func withoutSidecars(cell record.Cell) bool {
 
 // meshLever is a setting of the mesh.
 func meshLever(name, def, doc, pattern string, parse func(string) (string, *study.Error), examples ...string) study.Factor {
-	return meshed(study.ControlText(name, study.ScopeMesh, def, doc, pattern, parse, examples...))
+	return meshed(study.Text(name, study.ScopeMesh, def, doc, pattern, parse, examples...))
 }
 
 // ofRetries is a factor that means nothing where the mesh makes no retries.
@@ -119,7 +116,6 @@ func ofRetries(f study.Factor) study.Factor {
 func shared(table []study.Factor, name, doc, def string) study.Factor {
 	i := slices.IndexFunc(table, func(f study.Factor) bool { return f.Name == name })
 	f := table[i]
-	f.Kind = ""
 	if doc != "" {
 		f.Doc = doc
 	}

@@ -22,13 +22,13 @@ const (
 )
 
 // replicasFactor is the number of pods: each trial has pods of its own.
-var replicasFactor = resilient(study.Factor{
+var replicasFactor = study.Factor{
 	Name: study.FactorReplicas, Scope: study.ScopeTopology, Unit: "pods", Default: ReplicasOfGraph, Implied: true, Numeric: true,
 	Doc:      "Pods of each service, in place of those in the graph; graph keeps those. The rate stays that of all requests together.",
 	Pattern:  `^(graph|[1-9][0-9]*)$`,
 	Examples: []string{ReplicasOfGraph, "1", "10"},
 	Parse:    replicasLevel, Plain: &study.PlainNumber{Max: graph.MaxReplicas, Word: ReplicasOfGraph},
-}).Labelled(study.Says("%s pods a service", ReplicasOfGraph, "pods of the graph", "1", "1 pod a service")).
+}.Labelled(study.Says("%s pods a service", ReplicasOfGraph, "pods of the graph", "1", "1 pod a service")).
 	Phrased(study.Says("with %s pods of each service", ReplicasOfGraph, "with the pods of the graph", "1", "with one pod of each service"))
 
 func replicasLevel(s string) (string, *study.Error) {
