@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
@@ -139,24 +138,6 @@ func TestChangedCounts(t *testing.T) {
 	})
 }
 
-// newPlainServer serves HTTP/1.1 and, without TLS, HTTP/2.
-func newPlainServer(handler http.Handler) *httptest.Server {
-	server := httptest.NewUnstartedServer(handler)
-	server.Config.Protocols = new(http.Protocols)
-	server.Config.Protocols.SetHTTP1(true)
-	server.Config.Protocols.SetUnencryptedHTTP2(true)
-	server.Start()
-	return server
-}
-
-// plainServer answers HTTP/1.1 and, without TLS, HTTP/2.
-func plainServer(t *testing.T) *httptest.Server {
-	t.Helper()
-	server := newPlainServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	t.Cleanup(server.Close)
-	return server
-}
-
 // startSale starts a run and has its rate change three times from an instant
 // on, which it returns: further ahead where the machine was too slow for that.
 func startSale(t *testing.T, spec Spec) (*Running, time.Duration) {
@@ -191,8 +172,8 @@ func startSale(t *testing.T, spec Spec) (*Running, time.Duration) {
 
 // TestSetRate changes the rate of runs under way, on every engine.
 func TestSetRate(t *testing.T) {
-	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
-	plain := plainServer(t)
+	addr := okServer(t)
+	plain := plainServer(t, func(http.ResponseWriter, *http.Request) {})
 	for name, change := range map[string]func(*Spec){
 		"poisson": func(s *Spec) {},
 		"uniform": func(s *Spec) { s.Arrival = Uniform },
@@ -245,7 +226,7 @@ func TestSetRate(t *testing.T) {
 
 // TestManyChanges: changes at once, one upon the other, lose no request.
 func TestManyChanges(t *testing.T) {
-	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
+	addr := okServer(t)
 	spec := quick("http://" + addr + "/")
 	spec.Threads, spec.DurationS = 4, 60
 	running, err := Start(context.Background(), spec)
@@ -283,7 +264,7 @@ func TestManyChanges(t *testing.T) {
 }
 
 func TestSetRateRefusals(t *testing.T) {
-	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
+	addr := okServer(t)
 	for name, tt := range map[string]struct {
 		change func(*Spec)
 		rps    float64
@@ -341,8 +322,8 @@ func TestChangeOfAStoppedRun(t *testing.T) {
 // A stopped schedule has no request at or after its end: an event loop that
 // hears of the end late sends nothing of what was to come.
 func TestStopCutsTheSchedule(t *testing.T) {
-	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
-	plain := plainServer(t)
+	addr := okServer(t)
+	plain := plainServer(t, func(http.ResponseWriter, *http.Request) {})
 	for name, change := range map[string]func(*Spec){
 		"poisson": func(s *Spec) {},
 		"threads": func(s *Spec) { s.Threads = 3 },

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,77 +14,11 @@ import (
 	"github.com/meshtrial/meshtrial/record/rate"
 )
 
-// tcpServer accepts connections and handles each on a goroutine of its own,
-// until the test ends.
-func tcpServer(t *testing.T, handle func(net.Conn)) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	open := map[net.Conn]bool{}
-	all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			open[c] = true
-			mu.Unlock()
-			all.Go(func() {
-				handle(c)
-				c.Close()
-				mu.Lock()
-				delete(open, c)
-				mu.Unlock()
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		mu.Lock()
-		for c := range open {
-			c.Close()
-		}
-		mu.Unlock()
-		all.Wait()
-	})
-	return l.Addr().String()
-}
-
-// answering handles HTTP/1.1 by writing what answer returns for the n-th
-// request of the server; "" closes the connection without an answer.
-func answering(answer func(n int64) string) func(net.Conn) {
-	var n atomic.Int64
-	return func(c net.Conn) {
-		r := bufio.NewReader(c)
-		for {
-			req, err := http.ReadRequest(r)
-			if err != nil {
-				return
-			}
-			_, _ = io.Copy(io.Discard, req.Body)
-			text := answer(n.Add(1))
-			if text == "" {
-				return
-			}
-			if _, err := io.WriteString(c, text); err != nil || req.Close {
-				return
-			}
-		}
-	}
-}
-
-const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
 // quick is a short run at a rate that any machine keeps, and which waits for
 // answers for as long as a machine may stand still.
 func quick(url string) Spec {
 	s := DefaultSpec(url)
-	s.Connections, s.Rate, s.DurationS, s.IntervalS = 4, 400, 0.5, 0.1
+	s.Connections, s.Rate, s.DurationS, s.IntervalS = 4, 400, 0.3, 0.1
 	s.RequestLog, s.DrainS, s.TimeoutS = true, 30, 30
 	return s
 }
@@ -206,7 +139,7 @@ func TestHTTP1(t *testing.T) {
 // Connections that the kernel has made in time count, however late the thread
 // is that looks for them: here no time is left at the first look.
 func TestConnectedInTime(t *testing.T) {
-	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
+	addr := okServer(t)
 	to, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -314,10 +247,7 @@ func TestFailures(t *testing.T) {
 		}
 	})
 	t.Run(FailConnect, func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := listen(t)
 		go func() { // serve one connection after the probe, then go away
 			probe, _ := l.Accept()
 			c, err := l.Accept()
@@ -374,7 +304,7 @@ func TestUnfinished(t *testing.T) {
 }
 
 func TestCancelAndStop(t *testing.T) {
-	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
+	addr := okServer(t)
 	spec := quick("http://" + addr + "/")
 	spec.DurationS = 60
 	t.Run("cancel", func(t *testing.T) {

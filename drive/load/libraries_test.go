@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
@@ -35,32 +33,13 @@ func TestLibraries(t *testing.T) {
 	secure.EnableHTTP2 = true
 	secure.StartTLS()
 	defer secure.Close()
-	plain := newPlainServer(echo)
-	defer plain.Close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := grpc.NewServer(grpc.ForceServerCodecV2(rawgrpc.Codec{}))
-	service := &grpc.ServiceDesc{ServiceName: protocol.GRPCService, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
-		MethodName: protocol.GRPCMethod,
-		Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-			var in rawgrpc.Message
-			if err := decode(&in); err != nil {
-				return nil, err
-			}
-			return &in, nil
-		},
-	}}}
-	g.RegisterService(service, struct{}{})
-	go func() { _ = g.Serve(l) }()
-	defer g.Stop()
-
+	plain := plainServer(t, echo)
+	calls := grpcServer(t)
 	for _, tt := range []struct{ name, url, protocol string }{
 		{"http1 tls", secure.URL, protocol.HTTP1},
 		{"http2 tls", secure.URL, protocol.HTTP2},
 		{"http2", plain.URL, protocol.HTTP2},
-		{"grpc", "grpc://" + l.Addr().String(), protocol.GRPC},
+		{"grpc", calls, protocol.GRPC},
 	} {
 		for _, mode := range []string{"paced", "max", "new connections"} {
 			t.Run(tt.name+" "+mode, func(t *testing.T) {
@@ -94,15 +73,7 @@ func TestLibraries(t *testing.T) {
 	})
 	// The library makes them anew by itself.
 	t.Run("grpc connections that the server closes", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		closes := grpc.NewServer(grpc.ForceServerCodecV2(rawgrpc.Codec{}), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 50 * time.Millisecond, MaxConnectionAgeGrace: time.Second}))
-		closes.RegisterService(service, struct{}{})
-		go func() { _ = closes.Serve(l) }()
-		defer closes.Stop()
-		spec := quick("grpc://" + l.Addr().String())
+		spec := quick(grpcServer(t, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 50 * time.Millisecond, MaxConnectionAgeGrace: time.Second})))
 		spec.Protocol, spec.Rate, spec.DurationS = protocol.GRPC, 200, 0.5
 		if w := mustRun(t, spec).Total(); w.Completed == 0 || w.Connects == 0 {
 			t.Errorf("%+v, %d connections made", w.Account, w.Connects)
@@ -123,15 +94,14 @@ func TestLibraries(t *testing.T) {
 		}
 	})
 	t.Run("grpc status", func(t *testing.T) {
-		spec := quick("grpc://" + l.Addr().String() + "/no.Such/Method")
+		spec := quick(calls + "/no.Such/Method")
 		if w := mustRun(t, spec).Total(); w.Failed[FailStatus] != w.Scheduled {
 			t.Errorf("%+v", w.Account)
 		}
 	})
 	t.Run("cancel", func(t *testing.T) {
 		hang := make(chan struct{})
-		server := newPlainServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
-		defer server.Close()
+		server := plainServer(t, func(http.ResponseWriter, *http.Request) { <-hang })
 		defer close(hang)
 		ctx, cancel := context.WithCancel(context.Background())
 		spec := quick(server.URL)

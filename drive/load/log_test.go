@@ -183,7 +183,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestReportOfARun(t *testing.T) {
-	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
+	addr := okServer(t)
 	r, err := Run(context.Background(), quick("http://"+addr+"/"), nil)
 	if err != nil {
 		t.Fatal(err)

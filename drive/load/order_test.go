@@ -165,7 +165,7 @@ func TestScheduleOfRuns(t *testing.T) {
 		for _, threads := range []int{1, 2} {
 			spec := DefaultSpec("http://" + slow + "/")
 			spec.Connections, spec.Threads, spec.Rate, spec.Arrival = 4, threads, 2000, arrivals
-			spec.DurationS, spec.IntervalS, spec.DrainS = 0.6, 0.1, 0
+			spec.DurationS, spec.IntervalS, spec.DrainS = 0.3, 0.05, 0
 			r, err := Run(context.Background(), spec, nil)
 			if err != nil {
 				t.Fatal(err)

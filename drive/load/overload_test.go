@@ -16,6 +16,16 @@ import (
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
+// recording is a recorder of a run that ends at end, and the result that its intervals go to.
+func recording(interval, end int64) (*Result, *recorder) {
+	result := &Result{Spec: DefaultSpec("http://server:80/"), EndNS: end}
+	col := newCollector(1, interval, false, newEdges(interval), func(iv Interval, _ Summary) { result.Intervals = append(result.Intervals, iv) })
+	rec := &recorder{interval: interval, stride: 1, done: &progress{}, fresh: newTally, deadline: &deadline{},
+		seal: func(x *tally) { iv, s := col.pack(x); col.publish(iv, s) }}
+	rec.deadline.end.Store(end)
+	return result, rec
+}
+
 // TestOverload: a window's rate, and what a server's CPU comes to per request, are those of
 // the requests that it answered in the window, however many more it was offered. The
 // server takes one request at a time; time is the test's own.
@@ -27,12 +37,7 @@ func TestOverload(t *testing.T) {
 	)
 	for _, offered := range []float64{0.5, 0.9, 1.05, 1.2, 1.5, 2, 5} {
 		t.Run(fmt.Sprint(offered), func(t *testing.T) {
-			result := &Result{Spec: DefaultSpec("http://server:80/")}
-			rec := recorder{interval: interval, stride: 1, done: &progress{}, fresh: newTally, deadline: &deadline{}}
-			rec.deadline.end.Store(end * 1e9)
-			col := newCollector(1, interval, false, newEdges(interval), func(iv Interval, _ Summary) { result.Intervals = append(result.Intervals, iv) })
-			rec.seal = func(x *tally) { iv, s := col.pack(x); col.publish(iv, s) }
-
+			result, rec := recording(interval, end*1e9)
 			schedule := arrival.Poisson(arrival.Shape{Kind: arrival.Constant, RateRPS: 207 * offered}, end, 1)
 			busy, free := int64(0), int64(0) // CPU in the window; when the server is free
 			inWindow := func(at int64) int64 { return min(max(at, warm*1e9), end*1e9) }
@@ -86,12 +91,11 @@ func TestLateAnswers(t *testing.T) {
 		t.Run(proto, func(t *testing.T) {
 			release := make(chan struct{})
 			var n atomic.Int64
-			server := newPlainServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			server := plainServer(t, func(http.ResponseWriter, *http.Request) {
 				if n.Add(1) > soon {
 					<-release
 				}
-			}))
-			defer server.Close()
+			})
 			spec := quick(server.URL)
 			spec.Protocol, spec.Arrival, spec.Rate, spec.DurationS = proto, Uniform, 200, 1
 			running, err := Start(context.Background(), spec)
@@ -149,15 +153,11 @@ func TestBacklogOfSlowTargets(t *testing.T) {
 		{"a tenth too much offered", nil, func(due int64) int64 { return due / 10 }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			result := &Result{Spec: DefaultSpec("http://server:80/"), EndNS: end}
+			result, rec := recording(interval, end)
 			result.Spec.Shape = c.shape
 			if c.shape != nil {
 				result.Spec.Rate = 0
 			}
-			rec := recorder{interval: interval, stride: 1, done: &progress{}, fresh: newTally, deadline: &deadline{}}
-			rec.deadline.end.Store(end)
-			col := newCollector(1, interval, false, newEdges(interval), func(iv Interval, _ Summary) { result.Intervals = append(result.Intervals, iv) })
-			rec.seal = func(x *tally) { iv, s := col.pack(x); col.publish(iv, s) }
 			schedule := arrival.Poisson(result.Spec.shape(), float64(end)/1e9, 1)
 			for r, ok := schedule.Next(); ok; r, ok = schedule.Next() {
 				req := &request{}

@@ -26,8 +26,7 @@ func TestReasons(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusForbidden)
 	})
-	plain := newPlainServer(refuse)
-	defer plain.Close()
+	plain := plainServer(t, refuse)
 	secure := httptest.NewTLSServer(refuse)
 	defer secure.Close()
 	malformed := answering(func(int64) string { return "HTTP/1.1 200 OK\r\nA\x1bb: " + strings.Repeat("c", 9000) + "\r\n\r\n" })
@@ -97,8 +96,7 @@ func TestReasonsBounded(t *testing.T) {
 // TestExpectStatus: a Spec says which statuses are successes.
 func TestExpectStatus(t *testing.T) {
 	redirect := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusFound) })
-	plain := newPlainServer(redirect)
-	defer plain.Close()
+	plain := plainServer(t, redirect)
 	secure := httptest.NewTLSServer(redirect)
 	defer secure.Close()
 	for _, tt := range []struct{ url, protocol string }{{plain.URL, protocol.HTTP1}, {plain.URL, protocol.HTTP2}, {secure.URL, protocol.HTTP1}} {

@@ -1,8 +1,8 @@
 package load
 
 import (
+	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
@@ -44,26 +43,14 @@ func TestRequestIDs(t *testing.T) {
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		seen.add(r.Header.Get("X-Request-Id"), r.Header.Get("X-User"))
 	})
-	plain := newPlainServer(handler)
-	defer plain.Close()
+	plain := plainServer(t, handler)
 	secure := httptest.NewTLSServer(handler)
 	defer secure.Close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := grpc.NewServer(grpc.ForceServerCodecV2(rawgrpc.Codec{}), grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
-		md, _ := metadata.FromIncomingContext(s.Context())
+	calls := grpcServer(t, grpc.UnaryInterceptor(func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		md, _ := metadata.FromIncomingContext(ctx)
 		seen.add(strings.Join(md.Get("x-request-id"), "+"), strings.Join(md.Get("x-user"), "+"))
-		var in rawgrpc.Message
-		if err := s.RecvMsg(&in); err != nil {
-			return err
-		}
-		return s.SendMsg(&in)
+		return next(ctx, in)
 	}))
-	go func() { _ = g.Serve(l) }()
-	defer g.Stop()
-
 	for _, tt := range []struct {
 		name, url, protocol string
 		threads             int
@@ -72,7 +59,7 @@ func TestRequestIDs(t *testing.T) {
 		{"http1, threads", plain.URL, protocol.HTTP1, 3},
 		{"http1 tls", secure.URL, protocol.HTTP1, 1},
 		{"http2", plain.URL, protocol.HTTP2, 1},
-		{"grpc", "grpc://" + l.Addr().String(), protocol.GRPC, 1},
+		{"grpc", calls, protocol.GRPC, 1},
 	} {
 		for _, asked := range []rate.Rate{400, rate.Max} {
 			t.Run(fmt.Sprintf("%s at %v", tt.name, asked), func(t *testing.T) {

@@ -124,7 +124,7 @@ func TestAllConnectionsHang(t *testing.T) {
 	var seen atomic.Int64
 	addr := hanging(t, &seen)
 	quick := quick("http://" + addr + "/")
-	quick.Arrival = Uniform
+	quick.Arrival, quick.DurationS = Uniform, 0.5
 
 	t.Run("four, for ever", func(t *testing.T) {
 		spec := quick

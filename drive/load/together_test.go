@@ -18,9 +18,8 @@ import (
 // told first, and keep to it; a start that has passed is refused.
 func TestStartTogether(t *testing.T) {
 	leakcheck.Goroutines(t)
-	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
-	plain := newPlainServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer plain.Close()
+	addr := okServer(t)
+	plain := plainServer(t, func(http.ResponseWriter, *http.Request) {})
 	at, ahead := time.Time{}, time.Second
 	var late atomic.Bool
 	together := func(i int) {
@@ -120,7 +119,7 @@ func TestShare(t *testing.T) {
 // TestMergeShares: the results of all who share a rate add up to a result of
 // the whole rate.
 func TestMergeShares(t *testing.T) {
-	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
+	addr := okServer(t)
 	results := make([]*Result, 2)
 	for i := range results {
 		spec := quick("http://" + addr + "/")

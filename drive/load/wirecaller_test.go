@@ -2,25 +2,11 @@ package load
 
 import (
 	"bufio"
-	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 )
-
-// secured makes handle speak TLS.
-func secured(handle func(net.Conn)) func(net.Conn) {
-	lender := httptest.NewTLSServer(nil)
-	config := &tls.Config{Certificates: lender.TLS.Certificates}
-	lender.Close()
-	return func(c net.Conn) {
-		secure := tls.Server(c, config)
-		handle(secure)
-		secure.Close()
-	}
-}
 
 // TestAnsweredWhileWriting: responses that come before the request is out are
 // read, with TLS as in plain text.
