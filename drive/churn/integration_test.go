@@ -23,6 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -71,7 +72,7 @@ func realEnvoys(t *testing.T, ctx context.Context, config *rest.Config) []envoy 
 		}
 	})
 	for _, e := range out {
-		eventually(t, 5*time.Minute, e.identity.Name+" is ready", func() error {
+		eventually.Succeeds(t, 5*time.Minute, e.identity.Name+" is ready", func() error {
 			pod, err := kube.CoreV1().Pods(e.identity.Namespace).Get(ctx, e.identity.Name, metav1.GetOptions{})
 			if err == nil && !lab.PodReady(pod) {
 				err = fmt.Errorf("%+v", pod.Status.Conditions)
@@ -79,21 +80,7 @@ func realEnvoys(t *testing.T, ctx context.Context, config *rest.Config) []envoy 
 			return err
 		})
 	}
-	if t.Failed() {
-		t.FailNow()
-	}
 	return out
-}
-
-func eventually(t *testing.T, limit time.Duration, what string, check func() error) {
-	t.Helper()
-	var err error
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if err = check(); err == nil {
-			return
-		}
-	}
-	t.Errorf("%s: not within %s: %v", what, limit, err)
 }
 
 // dump is what a proxy has in force: the text of each resource, by type and name.
@@ -208,7 +195,7 @@ func TestKinds(t *testing.T) {
 			}
 			t.Run(kind+" "+endpoints, func(t *testing.T) {
 				spec := churn.Spec{Trial: fmt.Sprintf("it-%s-%d", endpoints[:1], i), Kind: kind, Arrival: churn.ArrivalUniform,
-					Shape: arrival.Shape{Kind: arrival.Constant, RateRPS: 2}, Count: 2, Seed: 1, Endpoints: endpoints, Population: sizes}
+					Shape: arrival.Shape{Kind: arrival.Constant, RateRPS: 5}, Count: 2, Seed: 1, Endpoints: endpoints, Population: sizes}
 				if kind == churn.KindEndpointsFlap || kind == churn.KindEndpointsScale {
 					spec.Count = 8 // there and back
 				}
@@ -229,16 +216,31 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// settled waits until the proxies have what was prepared, and returns what they
-// then have: istiod, which waits for more changes, has told them of a Service
-// that was made after it.
+// settled waits until the population is whole and the proxies have what was prepared, and
+// returns what they then have: all endpoints, and a Service that was made last.
 func settled(t *testing.T, ctx context.Context, config *rest.Config, trial string, envoys []envoy) []dump {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second) // controllers follow what was prepared
+	if _, err := population.Ensure(ctx, config, sizes); err != nil { // an earlier plan's pods may still come or go
+		t.Fatal(err)
+	}
+	var addresses []string
+	for _, namespace := range sizes.NamespaceNames() {
+		slices, err := kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range slices.Items {
+			for _, e := range s.Endpoints {
+				if e.Conditions.Ready == nil || *e.Conditions.Ready {
+					addresses = append(addresses, e.Addresses...)
+				}
+			}
+		}
+	}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "after-" + trial, Namespace: population.Namespace(0)},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: population.ServicePort}}}}
 	if _, err := kube.CoreV1().Services(service.Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
@@ -249,20 +251,21 @@ func settled(t *testing.T, ctx context.Context, config *rest.Config, trial strin
 	})
 	out := make([]dump, len(envoys))
 	for i, e := range envoys {
-		eventually(t, 2*time.Minute, e.identity.Name+" has what was prepared", func() (err error) {
+		eventually.Succeeds(t, 2*time.Minute, e.identity.Name+" has what was prepared", func() (err error) {
 			if out[i], err = e.dump(); err != nil {
 				return err
 			}
-			for name := range out[i]["cds"] {
-				if strings.Contains(name, service.Name+"."+service.Namespace+".") {
-					return nil
+			cluster := population.Service{Namespace: service.Namespace, Name: service.Name}.Cluster("")
+			if out[i]["cds"][cluster] == "" {
+				return fmt.Errorf("no cluster %s", cluster)
+			}
+			for _, address := range addresses {
+				if !out[i].has(record.Marker{Type: "eds", Text: address}) {
+					return fmt.Errorf("no endpoint %s", address)
 				}
 			}
-			return fmt.Errorf("no cluster of Service %s", service.Name)
+			return nil
 		})
-	}
-	if t.Failed() {
-		t.FailNow()
 	}
 	return out
 }
@@ -331,7 +334,7 @@ func drive(t *testing.T, ctx context.Context, config *rest.Config, spec churn.Sp
 		t.Errorf("%d markers", count)
 	}
 	for _, envoy := range envoys {
-		eventually(t, 2*time.Minute, "what "+envoy.identity.Name+" needs", func() error {
+		eventually.Succeeds(t, 2*time.Minute, "what "+envoy.identity.Name+" needs", func() error {
 			now, err := envoy.dump()
 			if err != nil {
 				return err

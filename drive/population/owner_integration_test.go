@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -93,9 +94,7 @@ func TestGoesWithItsOwner(t *testing.T) {
 	}
 	remove("second-owner")
 	began := time.Now()
-	for len(left()) > 0 && ctx.Err() == nil {
-		time.Sleep(200 * time.Millisecond)
-	}
+	eventually.Within(t, 5*time.Minute, "nothing is left", func() bool { return len(left()) == 0 })
 	t.Logf("gone %.1f s after their owner was deleted", time.Since(began).Seconds())
 	// One that is taken up while it goes is whole again.
 	world.Own(owner("third-owner"))

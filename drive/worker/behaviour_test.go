@@ -49,7 +49,7 @@ func TestFailures(t *testing.T) {
 				for ctx.Err() == nil && w.Counters().Planted[how] == before {
 					time.Sleep(time.Millisecond)
 				}
-				time.Sleep(300 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond)
 				giveUp()
 			}()
 		}

@@ -44,7 +44,7 @@ func TestFloodedProcess(t *testing.T) {
 	if _, err := w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes, c.Concurrency, c.Queue = control.EchoBody, 4, 100 }); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(w.addr[protocol.HTTP1]+" "+w.addr[protocol.HTTP2]+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(w.addr[protocol.HTTP1]+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the other test ends
@@ -71,16 +71,11 @@ func TestFloodedWorkerKeepsItsMemory(t *testing.T) {
 	}
 	defer func() { stdin.Close(); _ = process.Wait() }()
 	var http1 string
-	for http1 == "" {
+	eventually.Within(t, 3*time.Minute, "the worker comes up", func() (ended bool) {
 		text, _ := os.ReadFile(path)
-		if line, _, ok := strings.Cut(string(text), "\n"); ok {
-			http1, _, _ = strings.Cut(line, " ")
-		}
-		if ctx.Err() != nil {
-			t.Fatal("the worker does not come up")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		http1, ended = strings.CutSuffix(string(text), "\n")
+		return ended
+	})
 	flood(t, http1)
 	if peak := peakOf(t, process.Process.Pid); peak > floodedLimit {
 		t.Errorf("the worker held %d MiB, its bound is %d", peak>>20, floodedLimit>>20)

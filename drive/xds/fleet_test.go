@@ -2,6 +2,7 @@ package xds_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -51,16 +52,12 @@ func start(t *testing.T, spec xds.Spec) *xds.Fleet {
 			return // the last one looks
 		}
 		// A goroutine that nobody waits for any more may still be on its way out.
-		for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-			left := leftBehind()
-			if len(left) == 0 {
-				return
+		eventually.Succeeds(t, time.Minute, "nothing is left behind", func() error {
+			if left := leftBehind(); len(left) > 0 {
+				return errors.New(strings.Join(left, "\n\n"))
 			}
-			if time.Now().After(end) {
-				t.Errorf("left behind:\n%s", strings.Join(left, "\n\n"))
-				return
-			}
-		}
+			return nil
+		})
 	})
 	return f
 }
@@ -79,19 +76,20 @@ func leftBehind() []string {
 // how far they came and what the fleet's goroutines do.
 func synced(t *testing.T, f *xds.Fleet) {
 	t.Helper()
-	began := time.Now()
-	for moved, last := began, int64(0); ; time.Sleep(2 * time.Millisecond) {
+	moved, last := time.Now(), int64(0)
+	eventually.Succeeds(t, 5*time.Minute, "all proxies synced", func() error {
 		s := f.Status()
 		if s.Synced == s.Proxies {
-			return
+			return nil
 		}
 		if s.LastMessageUnixNS != last {
 			moved, last = time.Now(), s.LastMessageUnixNS
 		}
-		if time.Since(moved) > time.Minute || time.Since(began) > 5*time.Minute {
-			t.Fatalf("in vain: all proxies synced: %+v\n%+v\n%s", s, f.Account().Wire, strings.Join(leftBehind(), "\n\n"))
+		if time.Since(moved) > time.Minute {
+			t.Fatalf("no proxy gets a message: %+v\n%+v\n%s", s, f.Account().Wire, strings.Join(leftBehind(), "\n\n"))
 		}
-	}
+		return fmt.Errorf("%+v", s)
+	})
 }
 
 func lines(list []request) []string {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
@@ -59,7 +61,12 @@ func serveSynthetic(t *testing.T, services int) (s *xdsserver.Server, address st
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = xdsserver.New(c)
+	return serve(t, c)
+}
+
+func serve(t *testing.T, c xdsserver.Configuration, options ...grpc.ServerOption) (s *xdsserver.Server, address string) {
+	t.Helper()
+	s = xdsserver.New(c, options...)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package xds_test
 
 import (
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -28,17 +27,10 @@ func TestStopsReading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Those that read must not be given up because the machine stood still.
-	const aliveTime = 30 * time.Second
-	s := xdsserver.New(c, grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Second, Timeout: aliveTime}))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan struct{})
-	go func() { defer close(served); _ = s.Serve(l) }()
-	t.Cleanup(func() { s.Close(); <-served })
-	spec := testSpec(l.Addr().String(), good+stops)
+	// Those that read must not be given up because the machine stood still for a while.
+	const aliveTime = 8 * time.Second
+	s, address := serve(t, c, grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Second, Timeout: aliveTime}))
+	spec := testSpec(address, good+stops)
 	for i := range stops {
 		spec.Proxies[7*i].Behaviour = xds.BehaviourStopsReading
 	}

@@ -6,9 +6,10 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // Whichever threads are free, none of those that are used is the first one, and all of
@@ -35,15 +36,10 @@ func TestApart(t *testing.T) {
 		if id == unix.Getpid() {
 			t.Error("ran on the first thread")
 		}
-		path := fmt.Sprintf("/proc/self/task/%d", id)
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-			if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("thread %d is still there", id)
-			}
-		}
+		eventually.Holds(t, "the thread is gone", func() bool {
+			_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", id))
+			return errors.Is(err, os.ErrNotExist)
+		})
 	}
 	if now, err := os.Readlink("/proc/self/ns/uts"); err != nil || now != first {
 		t.Errorf("the process is in %s now, before in %s: %v", now, first, err)

@@ -2,6 +2,7 @@ package fidelity_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/fidelity"
 )
 
@@ -97,15 +99,16 @@ func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
 			recorder.Drop()
 			// First all that was asked for, however long it is kept waiting, then
 			// nothing beyond.
-			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(settled / 10) {
+			eventually.Succeeds(t, time.Minute, "all is asked for again", func() error {
 				all, err := recorder.Transcripts()
-				if err != nil {
-					t.Fatal(err)
+				if err != nil || len(all) < 2 {
+					return fmt.Errorf("%d transcripts, %w", len(all), err)
 				}
-				if len(all) > 1 && fidelity.Compare(reconnect, alike(all[1], reconnect), notImitated, c.types...).Score() == 1 {
-					break
+				if c := fidelity.Compare(reconnect, alike(all[1], reconnect), notImitated, c.types...); c.Score() != 1 {
+					return fmt.Errorf("- is what the real agent sent, + the simulated one:\n%s", c.Diff)
 				}
-			}
+				return nil
+			})
 			still(t, ctx, recorder, 2, settled)
 			all, err := recorder.Transcripts()
 			if err != nil {

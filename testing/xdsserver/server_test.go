@@ -24,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
 // serving is a server of a synthetic configuration, and a way to it.
@@ -132,11 +133,7 @@ func TestDelta(t *testing.T) {
 	}
 	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResponseNonce: m.GetNonce()})
 	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: ClusterType, ResponseNonce: gone.GetNonce(), ErrorDetail: &statusv3.Status{Code: 13}})
-	for p.Acks() != 1 || p.Nacks() != 1 {
-		if time.Sleep(time.Millisecond); time.Now().UnixNano()-begin > int64(time.Minute) {
-			t.Fatalf("%d acknowledgements, %d rejections; want one of each", p.Acks(), p.Nacks())
-		}
-	}
+	eventually.Holds(t, "an acknowledgement and a rejection", func() bool { return p.Acks() == 1 && p.Nacks() == 1 })
 	if p.Streams != 1 || p.Messages != 2 {
 		t.Errorf("the push went to %d streams in %d messages, want 1 and 2", p.Streams, p.Messages)
 	}
@@ -266,11 +263,7 @@ func record(t *testing.T, c Configuration) []byte {
 		t.Fatal(err)
 	}
 	defer f.Stop()
-	for begin := time.Now(); !f.Status().Quiet(int64(50 * time.Millisecond)); time.Sleep(5 * time.Millisecond) {
-		if time.Since(begin) > time.Minute {
-			t.Fatalf("%+v", f.Status())
-		}
-	}
+	eventually.Holds(t, "it is quiet", func() bool { return f.Status().Quiet(int64(50 * time.Millisecond)) })
 	var file bytes.Buffer
 	if err := f.WriteConfiguration(&file, 0, confile.Header{}); err != nil {
 		t.Fatal(err)
