@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -71,7 +72,7 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	if k.Finish != nil {
 		k.Finish(plan.Study, &f)
 	}
-	var odd []string
+	var odd []note.Note
 	f.NoiseFloor, odd = o.floors(measures)
 	f.Warnings = slices.Concat(o.otherRules(), o.oneDeployment(), o.unattributed(), o.drifting(measures), o.trialWarnings(), odd)
 	if k.Remarks != nil {
@@ -87,12 +88,12 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 }
 
 // otherRules warns of trials that were judged by other rules than today's.
-func (o *Observations) otherRules() []string {
+func (o *Observations) otherRules() []note.Note {
 	if o.kind.Outdated == nil {
 		return nil
 	}
 	if words := o.kind.Outdated(o.Run.Header.Rules); words != "" {
-		return []string{words}
+		return []note.Note{noteOtherRules.Of(words)}
 	}
 	return nil
 }

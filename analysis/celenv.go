@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/ext"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -33,7 +34,7 @@ func newEnv(find lookup) (*cel.Env, error) {
 	}
 	env, err := cel.NewEnv(
 		cel.CrossTypeNumericComparisons(true),
-		ext.NativeTypes(reflect.TypeFor[record.Finding](), reflect.TypeFor[record.Ratio](),
+		ext.NativeTypes(reflect.TypeFor[record.Finding](), reflect.TypeFor[record.Ratio](), reflect.TypeFor[note.Note](),
 			reflect.TypeFor[record.ValiditySummary](), reflect.TypeFor[record.InvalidReason](), ext.ParseStructTag("json")),
 		guarded,
 		cel.Variable("findings", cel.ListType(finding)),

@@ -2,13 +2,13 @@ package analysis
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -120,5 +120,5 @@ func lacks(f record.Finding, field string) error {
 
 // errInvalid says that a finding is none.
 func errInvalid(f record.Finding) error {
-	return fmt.Errorf("%s is not valid: %s", describe(f), strings.Join(f.Warnings, "; "))
+	return fmt.Errorf("%s is not valid: %s", describe(f), note.Words(f.Warnings))
 }

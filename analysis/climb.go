@@ -1,11 +1,11 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -25,7 +25,7 @@ const (
 // Verdict is a block's answer about a level, with what to say of it.
 type Verdict struct {
 	Answer Answer
-	Why    string // of all that did not hold
+	Why    note.Note // of all that did not hold
 	// Inferred says that nothing was measured: a cell of another climb that asks
 	// for less breaks a bound in this block already.
 	Inferred bool
@@ -154,16 +154,15 @@ func (o *Observations) judge(s study.Search, cell, block int) Verdict {
 	label := o.Plan.Label(o.Plan.Cells[cell])
 	valid := o.trials[cell][block]
 	if len(valid) == 0 {
-		who := o.kind.Search.Who
 		why, its := failed(o.Tried[cell][block], o.kind.Search.OwnChecks)
-		v := Verdict{Answer: Broke, Score: mostBeyond, Why: fmt.Sprintf("at %s no trial is valid (%s)", label, why)}
+		v := Verdict{Answer: Broke, Score: mostBeyond, Why: noteNoTrial.Of(label, why, nil)}
 		if !its {
-			v = Verdict{Answer: Unknown, Why: fmt.Sprintf("at %s no trial is valid (%s): what %s can do there is not known", label, why, who)}
+			v = Verdict{Answer: Unknown, Why: noteNoTrial.Of(label, why, o.kind.Search.Who)}
 		}
 		return o.corrected(v, s, cell, block)
 	}
 	if share := o.lost(valid, m); m.Beyond > 0 && share > m.Beyond {
-		return Verdict{Answer: Broke, Score: mostBeyond, Why: fmt.Sprintf("at %s, %s of what proxies needed never arrived or was never acknowledged: %s exceeds any bound", label, words.Percent(share), s.Finding)}
+		return Verdict{Answer: Broke, Score: mostBeyond, Why: noteNeverSeen.Of(label, words.Percent(share), s.Finding)}
 	}
 	m = m.Searched()
 	v := o.Block(cell, block, m)
@@ -178,15 +177,15 @@ func (o *Observations) judge(s study.Search, cell, block int) Verdict {
 	}
 	switch {
 	case math.IsNaN(v):
-		return Verdict{Answer: Unknown, Why: fmt.Sprintf("at %s there is no %s", label, s.Finding)}
+		return Verdict{Answer: Unknown, Why: noteNoFigure.Of(label, s.Finding)}
 	case math.IsInf(v, 1):
-		why := "it lies among requests that failed"
+		why := noteAmongFailed
 		if m.Never != nil {
-			why = "what it times never came"
+			why = noteUntimed
 		}
-		return o.corrected(Verdict{Answer: Broke, Score: mostBeyond, Why: fmt.Sprintf("at %s, %s is not reached: %s", label, s.Finding, why)}, s, cell, block)
+		return o.corrected(Verdict{Answer: Broke, Score: mostBeyond, Why: why.Of(label, s.Finding)}, s, cell, block)
 	case v > s.Bound.Value:
-		broken := Verdict{Answer: Broke, Score: score(v, s.Bound.Value), Why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, words.Quantity(v, m.Unit), words.Quantity(s.Bound.Value, s.Bound.Unit))}
+		broken := Verdict{Answer: Broke, Score: score(v, s.Bound.Value), Why: noteBeyond.Of(label, s.Finding, words.Quantity(v, m.Unit), words.Quantity(s.Bound.Value, s.Bound.Unit))}
 		return o.corrected(broken, s, cell, block)
 	}
 	return Verdict{Answer: Held, Score: score(v, s.Bound.Value)}
@@ -219,7 +218,7 @@ func (o *Observations) verdicts(c study.Climb, block int) []Verdict {
 		}
 		if below, ok := o.brokenBelow(c, cell, block); ok {
 			out[i] = Verdict{Answer: Broke, Inferred: true, Score: below.score,
-				Why: fmt.Sprintf("%s was not measured: %s breaks a bound already", o.Plan.Label(o.Plan.Cells[cell]), o.Plan.Label(o.Plan.Cells[below.cell]))}
+				Why: noteInferred.Of(o.Plan.Label(o.Plan.Cells[cell]), o.Plan.Label(o.Plan.Cells[below.cell]))}
 		}
 	}
 	return out

@@ -1,10 +1,10 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -18,13 +18,13 @@ const (
 // drifting warns of a machine whose level changed so slowly that trials beside each
 // other are alike, whatever their cells. Differences inside blocks stand; a plain
 // value is of the time of the run, and its interval says nothing of another hour.
-func (o *Observations) drifting(measures []Measure) []string {
+func (o *Observations) drifting(measures []Measure) []note.Note {
 	for _, m := range measures {
 		if m.Quantile != 0.5 && m.Part != record.PartMachine {
 			continue
 		}
 		if r, n := o.alike(m); n >= alikeTrials && r > alikeErrors/math.Sqrt(float64(n)) {
-			return []string{fmt.Sprintf("the machine drifted: neighbouring trials are alike in %s (correlation %.2f); plain values hold for the time of this run, and may lie outside their intervals at another hour", m.Name, r)}
+			return []note.Note{noteDrift.Of(m.Name, r)}
 		}
 	}
 	return nil

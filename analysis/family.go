@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -44,7 +43,7 @@ func (d Difference) Put(f record.Finding, margin float64) record.Finding {
 	call, why := d.CallIn(d.Floor, margin, d.Say)
 	f.Verdict = string(call)
 	if call != stat.Real {
-		f.Because(string(why.Reason), why.Text)
+		f.Because(why.Code, why)
 	}
 	return f
 }
@@ -75,7 +74,7 @@ func (all Family) Judge(findings []record.Finding) {
 		}
 		if f.Verdict == record.VerdictReal && d.p() > limit {
 			f.Verdict = record.VerdictInconclusive
-			f.Because(record.ReasonMany, fmt.Sprintf("the interval excludes zero, but of %d differences some do by chance", len(p)))
+			f.Because(record.ReasonMany, noteMany.Of(len(p)))
 			if math.Max(math.Abs(d.Low), math.Abs(d.High)) <= f.Margin {
 				f.Verdict = record.VerdictNoEffect // whatever the sign, it does not matter
 			}

@@ -1,10 +1,10 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -109,17 +109,17 @@ func (o *Observations) added(cell, base int, m Measure) (record.Finding, Differe
 	d := Difference{Estimate: e, Say: m.Say, OnePods: o.SamePods(), cell: cell, base: base, measure: m}
 	f.Blocks = e.Blocks
 	for _, c := range []int{cell, base} {
-		if text := o.never(c, m); text != "" {
+		if why, ok := o.never(c, m); ok {
 			f.Verdict = record.VerdictInvalid
-			f.Because(record.ReasonNotReached, o.Plan.Label(o.Plan.Cells[c])+": "+text)
+			f.Because(record.ReasonNotReached, why.At(o.Plan.Label(o.Plan.Cells[c])))
 			return f, d
 		}
 	}
 	if e.Blocks < MinBlocks || !e.Defined() {
 		for _, c := range []int{cell, base} {
-			if reason, text := o.valueless(c, m); reason != "" {
+			if reason, why := o.valueless(c, m); reason != "" {
 				f.Verdict = record.VerdictInvalid
-				f.Because(reason, text)
+				f.Because(reason, why)
 				return f, d
 			}
 		}
@@ -133,8 +133,8 @@ func (o *Observations) added(cell, base int, m Measure) (record.Finding, Differe
 	}
 	if m.Partial != nil {
 		for _, c := range []int{cell, base} {
-			for _, text := range m.Partial(o, c) {
-				f.Warnings = append(f.Warnings, o.Plan.Label(o.Plan.Cells[c])+": "+text)
+			for _, n := range m.Partial(o, c) {
+				f.Warnings = append(f.Warnings, n.At(o.Plan.Label(o.Plan.Cells[c])))
 			}
 		}
 	}
@@ -152,15 +152,15 @@ func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
 	if m.Fault {
 		return o.faults(f, cell, m), true
 	}
-	if text := o.never(cell, m); text != "" {
+	if why, ok := o.never(cell, m); ok {
 		f.Verdict = record.VerdictInvalid
-		f.Because(record.ReasonNotReached, text)
+		f.Because(record.ReasonNotReached, why)
 		return f, true
 	}
 	if e.Blocks < MinBlocks || !e.Defined() {
-		if reason, text := o.valueless(cell, m); reason != "" {
+		if reason, why := o.valueless(cell, m); reason != "" {
 			f.Verdict = record.VerdictInvalid
-			f.Because(reason, text)
+			f.Because(reason, why)
 			return f, true
 		}
 		return Invalid(f, e.Blocks), true
@@ -203,11 +203,11 @@ func (o *Observations) Margin(level float64) float64 {
 
 // noiseWarning is why a net cost has the verdict that it cannot be told from
 // nothing.
-func noiseWarning(f record.Finding) string {
+func noiseWarning(f record.Finding) note.Note {
 	if f.Estimate <= 0 {
-		return fmt.Sprintf("use was %s below idle: idle use varies by that much, so nothing was saved", words.Quantity(-f.Estimate, f.Unit))
+		return noteBelowIdle.Of(words.Quantity(-f.Estimate, f.Unit))
 	}
-	return "its interval includes zero: idle use varies by that much"
+	return noteIdleVaries.Of()
 }
 
 // faults is the finding of what must not happen in a cell, a trial: from its
@@ -237,9 +237,9 @@ func (o *Observations) faults(f record.Finding, cell int, m Measure) record.Find
 // valueless says why a percentile of a cell with valid trials has no value: it
 // lies among requests that failed, or too few of what is counted lie beyond it.
 // No reason if it is neither.
-func (o *Observations) valueless(cell int, m Measure) (reason, text string) {
+func (o *Observations) valueless(cell int, m Measure) (reason string, why note.Note) {
 	if len(o.Valid(cell)) == 0 {
-		return "", ""
+		return "", why
 	}
 	if m.Quantile > 0 {
 		units := o.latencies(cell, bothTurns)
@@ -249,22 +249,22 @@ func (o *Observations) valueless(cell int, m Measure) (reason, text string) {
 		case math.IsNaN(e.Value):
 			return record.ReasonTooFew, e.Warnings[0]
 		case math.IsInf(e.Value, 1):
-			return record.ReasonNotReached, fmt.Sprintf("not reached: %d of %d requests failed", all.Lost(), all.Total())
+			return record.ReasonNotReached, noteFailed.Of(all.Lost(), all.Total())
 		case all.Lost() > 0 && e.Blocks >= MinBlocks:
-			return record.ReasonNotReached, fmt.Sprintf("not reached in some blocks: %d of %d requests failed", all.Lost(), all.Total())
+			return record.ReasonNotReached, noteFailedSome.Of(all.Lost(), all.Total())
 		}
-		return "", ""
+		return "", why
 	}
 	if m.Takes == 0 || o.Values(cell, m) != nil {
-		return "", ""
+		return "", why
 	}
-	return record.ReasonTooFew, fmt.Sprintf("too few %s per trial: %d are needed to leave one beyond this percentile", m.Counted, m.Takes)
+	return record.ReasonTooFew, noteFewCounted.Of(m.Counted, m.Takes)
 }
 
 // never is a measure's own, see [Measure].
-func (o *Observations) never(cell int, m Measure) string {
+func (o *Observations) never(cell int, m Measure) (why note.Note, ok bool) {
 	if m.Never == nil {
-		return ""
+		return why, false
 	}
 	return m.Never(o, cell)
 }
@@ -283,6 +283,6 @@ func notNegative(low float64) float64 { return math.Max(0, low) }
 // Invalid is a finding that too few valid trials leave without a figure.
 func Invalid(f record.Finding, blocks int) record.Finding {
 	f.Verdict = record.VerdictInvalid
-	f.Warnings = append(f.Warnings, fmt.Sprintf("too few valid blocks: %d; an interval needs %d", blocks, MinBlocks))
+	f.Warnings = append(f.Warnings, noteFewBlocks.Of(blocks, MinBlocks))
 	return f
 }

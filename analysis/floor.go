@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -93,7 +94,7 @@ func (o *Observations) deployed(twice []stat.Pair) []stat.Pair {
 
 // floors lists the noise floors of every measure that is compared, by
 // baseline cell, and what is odd about them.
-func (o *Observations) floors(measures []Measure) (out []record.NoiseFloor, warnings []string) {
+func (o *Observations) floors(measures []Measure) (out []record.NoiseFloor, warnings []note.Note) {
 	for _, m := range measures {
 		if !m.Compared {
 			continue
@@ -116,8 +117,7 @@ func (o *Observations) floors(measures []Measure) (out []record.NoiseFloor, warn
 			}
 			out = append(out, n)
 			if f.Systematic {
-				warnings = append(warnings, "noise floor of "+m.Name+" at "+o.Plan.Label(o.Plan.Cells[cell])+
-					": identical baselines differ systematically between first and second in a block")
+				warnings = append(warnings, noteSystematic.Of(m.Name, o.Plan.Label(o.Plan.Cells[cell])))
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
@@ -52,7 +53,7 @@ type Kind struct {
 	Summarize func(o *Observations, cell int, valid []*record.Trial, s *record.CellSummary)
 	Finish    func(s *study.Study, f *record.Findings)
 	// Remarks are what else a run's findings warn of.
-	Remarks func(o *Observations) []string
+	Remarks func(o *Observations) []note.Note
 	// Published says what else a published figure and ours have to do with
 	// each other.
 	Published func(c *Beside, p study.Published, f *record.Finding, cell int) []string
@@ -75,9 +76,9 @@ type Searched struct {
 	Lost func(o *Observations, trials []*record.Trial, m Measure) float64
 	// Whose corrects a verdict where something else gave out.
 	Whose func(o *Observations, v Verdict, s study.Search, cell, block int) Verdict
-	// Loose says why a measure of some trials is less exact than it looks; ""
+	// Loose says why a measure of some trials is less exact than it looks; nil
 	// if it is not.
-	Loose func(o *Observations, trials []*record.Trial, m Measure) string
+	Loose func(o *Observations, trials []*record.Trial, m Measure) []note.Note
 }
 
 // A source adds the findings that no single trial has, with whatever else a

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -52,6 +51,5 @@ func (o *Observations) DoubtLag(f *record.Finding, m Measure, effect float64, ce
 		return
 	}
 	f.Verdict = record.VerdictInconclusive
-	f.Because(record.ReasonLateLoad, fmt.Sprintf(
-		"the generator itself lagged by %.0f µs, which is large beside this effect: something else kept the machine busy", lag))
+	f.Because(record.ReasonLateLoad, noteLateLoad.Of(lag))
 }

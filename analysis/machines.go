@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -85,7 +86,7 @@ func (o *Observations) usualMachine(trials []*record.Trial, part string) (usual 
 
 // UnlikeNodes names the nodes that trials ran on where these are different machines, with
 // what came of that; apart is what a kind adds to it.
-func (o *Observations) UnlikeNodes(apart string) []string {
+func (o *Observations) UnlikeNodes(apart string) []note.Note {
 	type side struct{ cell, part string }
 	machines, kinds := map[string]string{}, map[string]bool{} // by node; of all nodes
 	first, mixed := map[side]string{}, map[string]bool{}
@@ -128,12 +129,11 @@ func (o *Observations) UnlikeNodes(apart string) []string {
 		names = append(names, node+" is "+machine)
 	}
 	slices.Sort(names)
-	says := "the nodes differ: " + strings.Join(names, "; ") + apart
-	if left > 0 {
-		says += fmt.Sprintf(". %d trials are left out for that", left)
+	known := func(n int) any {
+		if n == 0 {
+			return nil
+		}
+		return n
 	}
-	if pooled > 0 {
-		says += fmt.Sprintf(". In %d of %d cells an interval mixes different machines", pooled, len(mixed))
-	}
-	return []string{says}
+	return []note.Note{noteNodes.Of(strings.Join(names, "; "), apart, known(left), known(pooled), len(mixed))}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -43,15 +44,15 @@ type Measure struct {
 	// more than [resolution] of the value; nil where it is not.
 	Step func(o *Observations, cell int) float64
 	// Warn says what is odd about a cell's value; nil for nothing.
-	Warn func(o *Observations, cell int) []string
+	Warn func(o *Observations, cell int) []note.Note
 	// Partial says of a cell's value that it leaves out what would change it: of
 	// differences too. nil for nothing.
-	Partial func(o *Observations, cell int) []string
+	Partial func(o *Observations, cell int) []note.Note
 	// Never says why a cell has no value although trials have one: in some of them
 	// what is timed never came, and their Of is infinite. A mean of the others
-	// would be of those alone in which it did. "" if it came in all; nil for measures of
+	// would be of those alone in which it did. false if it came in all; nil for measures of
 	// what always comes.
-	Never func(o *Observations, cell int) string
+	Never func(o *Observations, cell int) (note.Note, bool)
 }
 
 // MeasureOf is how the finding of a name is computed from a trial.
@@ -89,7 +90,7 @@ func (m Measure) Searched() Measure {
 }
 
 // Warning is a measure that says what is odd about a cell's value.
-func (m Measure) Warning(warn func(o *Observations, cell int) []string) Measure {
+func (m Measure) Warning(warn func(o *Observations, cell int) []note.Note) Measure {
 	m.Warn = warn
 	return m
 }
@@ -104,7 +105,7 @@ func (m Measure) Stepping(step func(o *Observations, cell int) float64) Measure 
 // not, which what says.
 func (m Measure) Reaching(what string) Measure {
 	of := m.Of
-	m.Never = func(o *Observations, cell int) string {
+	m.Never = func(o *Observations, cell int) (note.Note, bool) {
 		n, example, all := 0, "", o.Valid(cell)
 		for _, t := range all {
 			if math.IsInf(of(o, t), 1) {
@@ -113,10 +114,7 @@ func (m Measure) Reaching(what string) Measure {
 				}
 			}
 		}
-		if n == 0 {
-			return ""
-		}
-		return fmt.Sprintf("not reached: in %d of %d trials %s, as in %s", n, len(all), what, example)
+		return noteNeverCame.Of(n, len(all), what, example), n > 0
 	}
 	return m
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -129,7 +130,7 @@ func (o *Observations) eachBlock() (out [][]int) {
 func (o *Observations) SamePods() bool { return o.onePods }
 
 // oneDeployment warns of such a run.
-func (o *Observations) oneDeployment() []string {
+func (o *Observations) oneDeployment() []note.Note {
 	if !o.SamePods() {
 		return nil
 	}
@@ -139,11 +140,10 @@ func (o *Observations) oneDeployment() []string {
 			sets[d] = true
 		}
 	}
-	served := "one set of pods served all blocks"
 	if n := len(sets); n > 1 {
-		served = fmt.Sprintf("%d sets of pods served the blocks, but a block in which one replaced another has trials of both, so they count as one", n)
+		return []note.Note{notePodSets.Of(n)}
 	}
-	return []string{served + ": the luck of these pods (processors, memory layout, the spread of their connections) is in the figures, but not in their intervals; blocks.redeploy makes pods anew"}
+	return []note.Note{notePods.Of()}
 }
 
 // until returns the observations of the first n blocks alone.

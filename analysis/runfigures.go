@@ -1,11 +1,11 @@
 package analysis
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -22,8 +22,8 @@ type RunFigures struct {
 	Plan *study.Plan
 	// installed is what its trials found of levers that they left as installed.
 	installed record.Cell
-	// Rules says how it was judged by others than today's rules, in words.
-	Rules   []string
+	// Rules says how it was judged by others than today's rules.
+	Rules   []note.Note
 	Figures []RunFigure
 	at      map[figureAt]int // index of each
 	lost    map[int]bool     // cells without a valid trial, though they had their turn
@@ -133,7 +133,7 @@ func (o *Observations) WithoutSurvivors(f record.Finding, m Measure, cell, base 
 	for _, c := range cells {
 		if lost, all := o.UnreachedIn(c, m); lost > 0 && f.Verdict != record.VerdictInvalid {
 			f = record.Finding{Name: f.Name, Probe: f.Probe, Unit: f.Unit, Cell: f.Cell, Against: f.Against, Blocks: f.Blocks, Verdict: record.VerdictInvalid}
-			f.Because(record.ReasonNotReached, fmt.Sprintf("%s: not reached: in %d of %d trials more never came than lies beyond this percentile", o.Plan.Label(o.Plan.Cells[c]), lost, all))
+			f.Because(record.ReasonNotReached, noteNeverBeyond.Of(lost, all).At(o.Plan.Label(o.Plan.Cells[c])))
 		}
 	}
 	return f

@@ -1,10 +1,8 @@
 package analysis
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -29,7 +27,7 @@ func (o *Observations) searches() []record.Finding {
 // tally counts the blocks' answers about a level.
 type tally struct {
 	held, broke, crowded, unknown    int
-	brokeWhy, crowdedWhy, unknownWhy string // of the first
+	brokeWhy, crowdedWhy, unknownWhy []note.Note // of the first; empty for none
 }
 
 // bracket is what blocks together say of a climb.
@@ -47,32 +45,32 @@ type bracket struct {
 // nothing was measured.
 func (o *Observations) bracket(c study.Climb) bracket {
 	out := bracket{levels: make([]tally, len(c.Cells)), high: -1, end: -1}
-	inferred := make([]string, len(c.Cells))
+	inferred := make([][]note.Note, len(c.Cells))
 	for _, block := range o.Blocks {
 		for i, v := range o.verdicts(c, block) {
 			t := &out.levels[i]
 			switch {
 			case v.Inferred:
-				inferred[i] = v.Why
+				inferred[i] = []note.Note{v.Why}
 			case v.Answer == Held:
 				t.held++
 			case v.Answer == Broke:
-				if t.broke++; t.brokeWhy == "" {
-					t.brokeWhy = v.Why
+				if t.broke++; t.broke == 1 {
+					t.brokeWhy = []note.Note{v.Why}
 				}
 			case v.Answer == Crowded:
-				if t.crowded++; t.crowdedWhy == "" {
-					t.crowdedWhy = v.Why
+				if t.crowded++; t.crowded == 1 {
+					t.crowdedWhy = []note.Note{v.Why}
 				}
 			case v.Answer == Unknown:
-				if t.unknown++; t.unknownWhy == "" {
-					t.unknownWhy = v.Why
+				if t.unknown++; t.unknown == 1 {
+					t.unknownWhy = []note.Note{v.Why}
 				}
 			}
 		}
 	}
 	for i, why := range inferred {
-		if t := &out.levels[i]; why != "" && t.held+t.broke == 0 {
+		if t := &out.levels[i]; why != nil && t.held+t.broke == 0 {
 			t.broke, t.brokeWhy = 1, why
 		}
 	}
@@ -99,6 +97,7 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	if f.Blocks == 0 && b.end < 0 {
 		return f, false
 	}
+	warn := func(notes ...note.Note) { f.Warnings = append(f.Warnings, notes...) }
 	middle, beyond := l.pivot()
 	low, high := l.interval()
 	if f.Blocks < MinBlocks {
@@ -106,7 +105,7 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	}
 	if middle >= 0 {
 		f.Estimate = l.levels[middle]
-		f.Warnings = append(f.Warnings, o.loose(c, middle)...)
+		warn(o.loose(c, middle)...)
 	}
 	if low >= 0 {
 		f.Low = l.levels[low]
@@ -119,26 +118,25 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	switch {
 	case crowded:
 		f.Verdict = record.VerdictInconclusive
-		f.Warnings = append(f.Warnings, b.levels[b.end].crowdedWhy,
-			fmt.Sprintf("at %s something else is the bottleneck: the limit lies at or above the highest level that holds", o.Plan.Label(o.Plan.Cells[c.Cells[b.end]])))
+		warn(b.levels[b.end].crowdedWhy...)
+		warn(noteElsewhere.Of(o.Plan.Label(o.Plan.Cells[c.Cells[b.end]])))
 	case high < len(l.levels):
 		f.High = l.levels[high]
-		f.Warnings = append(f.Warnings, b.levels[min(high, max(beyond, middle+1))].brokeWhy)
+		warn(b.levels[min(high, max(beyond, middle+1))].brokeWhy...)
 	case beyond < len(l.levels):
 		f.Reason = record.ReasonNotSure
-		f.Warnings = append(f.Warnings, b.levels[beyond].brokeWhy,
-			fmt.Sprintf("no level breaks the bound of %s in enough blocks, by enough, to be sure: the limit may lie higher", bound))
+		warn(b.levels[beyond].brokeWhy...)
+		warn(noteUnsure.Of(bound))
 	default:
-		f.Warnings = append(f.Warnings, fmt.Sprintf("no measured level breaks the bound of %s: the limit lies higher", bound))
+		warn(noteUnbroken.Of(bound))
 	}
 	switch {
 	case low < 0 && middle >= 0:
 		f.Reason = record.ReasonNotSure
-		f.Warnings = append(f.Warnings, fmt.Sprintf("no level meets the bound of %s in enough blocks, by enough, to be sure", bound))
+		warn(noteUnmetUnsure.Of(bound))
 	case low < 0:
-		f.Warnings = append(f.Warnings, "no level meets the bound")
+		warn(noteUnmet.Of())
 	}
-	f.Warnings = slices.DeleteFunc(f.Warnings, func(w string) bool { return w == "" })
 	switch {
 	case f.Low == 0 && f.High == 0:
 		f.Open = record.OpenBoth
@@ -156,39 +154,39 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	f.Estimate = max(f.Low, min(f.Estimate, f.High))
 	if f.Blocks < MinBlocks && f.Verdict == record.VerdictMeasured {
 		f.Verdict = record.VerdictInconclusive
-		f.Because(record.ReasonOneBlock, "one block: how much trials and pods differ is unknown, and the limit may lie outside this interval")
+		f.Because(record.ReasonOneBlock, noteOneBlock.Of())
 	}
 	return f, true
 }
 
 // disagreements are where blocks, or what is known of them, differ.
-func (o *Observations) disagreements(c study.Climb, b bracket) (out []string) {
+func (o *Observations) disagreements(c study.Climb, b bracket) (out []note.Note) {
 	bound := words.Quantity(c.Search.Bound.Value, c.Search.Bound.Unit)
 	for i, t := range b.levels {
 		at := o.Plan.Label(o.Plan.Cells[c.Cells[i]])
 		if t.held > 0 && t.broke > 0 {
-			out = append(out, fmt.Sprintf("at %s the bound of %s holds in %d of %d blocks (%s)", at, bound, t.held, t.held+t.broke, t.brokeWhy))
+			out = append(out, noteBlocksBreak.Of(at, bound, t.held, t.held+t.broke, note.Words(t.brokeWhy)))
 		}
 		if t.held > 0 && t.crowded > 0 {
-			out = append(out, fmt.Sprintf("at %s the bound of %s holds in %d of %d blocks: %s", at, bound, t.held, t.held+t.crowded, t.crowdedWhy))
+			out = append(out, noteBlocksCrowd.Of(at, bound, t.held, t.held+t.crowded, note.Words(t.crowdedWhy)))
 		}
 		if t.unknown > 0 && t.held+t.broke+t.crowded == 0 {
-			out = append(out, t.unknownWhy)
+			out = append(out, t.unknownWhy...)
 		}
 	}
 	return out
 }
 
 // loose warns of a bound on a measure that is less exact than it looks.
-func (o *Observations) loose(c study.Climb, level int) []string {
+func (o *Observations) loose(c study.Climb, level int) []note.Note {
 	m, _, ok := o.MeasureNamed(c.Search.Finding)
 	if !ok || o.kind.Search.Loose == nil {
 		return nil
 	}
 	cell := c.Cells[level]
-	w := o.kind.Search.Loose(o, o.Valid(cell), m)
-	if w == "" {
-		return nil
+	var out []note.Note
+	for _, why := range o.kind.Search.Loose(o, o.Valid(cell), m) {
+		out = append(out, noteLoose.Of(o.Plan.Label(o.Plan.Cells[cell]), c.Search.Finding, why))
 	}
-	return []string{fmt.Sprintf("at %s %s: %s", o.Plan.Label(o.Plan.Cells[cell]), c.Search.Finding, w)}
+	return out
 }

@@ -2,12 +2,12 @@ package analysis
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 )
 
 // unattributedLimit is the share of all CPUs' time from which on use that belongs
@@ -16,7 +16,7 @@ const unattributedLimit = 0.05
 
 // unattributed warns of trials in which much of the machine was used by somebody
 // who is no part of the study, and says who that was as far as it is known.
-func (o *Observations) unattributed() []string {
+func (o *Observations) unattributed() []note.Note {
 	above, known, most := 0, 0, 0.0
 	used := map[string]float64{}
 	var commands []string
@@ -41,10 +41,9 @@ func (o *Observations) unattributed() []string {
 		return nil
 	}
 	slices.SortStableFunc(commands, func(a, b string) int { return cmp.Compare(used[b], used[a]) })
-	who := ""
+	var who any
 	if n := min(len(commands), 3); n > 0 {
-		who = ": most by " + strings.Join(commands[:n], ", ")
+		who = strings.Join(commands[:n], ", ")
 	}
-	return []string{fmt.Sprintf("unattributed CPU: in %d of %d trials more than %s of the machine's CPU time (up to %s) went to processes outside the study%s",
-		above, known, words.Percent(unattributedLimit), words.Percent(most), who)}
+	return []note.Note{noteUnattributed.Of(above, known, words.Percent(unattributedLimit), words.Percent(most), who)}
 }

@@ -2,9 +2,10 @@ package analysis
 
 import (
 	"fmt"
-	"regexp"
+	"slices"
 	"sort"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -36,39 +37,30 @@ func (o *Observations) validity() record.ValiditySummary {
 	return v
 }
 
-var digits = regexp.MustCompile(`(\B-)?[0-9]+(\.[0-9]+)?`)
-
-// trialWarnings gathers what trials warned of: warnings that differ only in
-// their figures are told together, with the range of the figures and the first
-// trial that has it.
-func (o *Observations) trialWarnings() []string {
-	type group struct {
-		first string // trial
-		texts []string
-	}
-	var order []string
-	groups := map[string]*group{}
+// trialWarnings are what trials warned of. Those that are alike are told together, with the
+// range of the figures and the first trial that has it.
+func (o *Observations) trialWarnings() []note.Note {
+	var order []note.Note
+	alike := map[int][]note.Note{}
+	first := map[int]string{} // trial
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]
 		for _, w := range t.Validity.Warnings {
-			key := digits.ReplaceAllString(w, "0")
-			g := groups[key]
-			if g == nil {
-				g = &group{first: t.ID}
-				groups[key] = g
-				order = append(order, key)
+			k := slices.IndexFunc(order, w.Like)
+			if k < 0 {
+				k = len(order)
+				order, first[k] = append(order, w), t.ID
 			}
-			g.texts = append(g.texts, w)
+			alike[k] = append(alike[k], w)
 		}
 	}
-	var out []string
-	for _, key := range order {
-		g := groups[key]
-		if n := len(g.texts); n > 1 {
-			out = append(out, fmt.Sprintf("%d of %d trials, %s the first: %s", n, len(o.Run.Trials), g.first, Spread(g.texts)))
-			continue
+	out := make([]note.Note, len(order))
+	for k := range order {
+		where := "trial " + first[k]
+		if n := len(alike[k]); n > 1 {
+			where = fmt.Sprintf("%d of %d trials, %s the first", n, len(o.Run.Trials), first[k])
 		}
-		out = append(out, fmt.Sprintf("trial %s: %s", g.first, g.texts[0]))
+		out[k] = note.Together(alike[k]).At(where)
 	}
 	return out
 }

@@ -100,8 +100,8 @@ func PlanNotes(p *study.Plan) []PlanNote {
 	if e := p.Estimate(); e.Fewest > 0 {
 		out = append(out, limitNote(p.Study, e))
 	}
-	for _, says := range p.Warnings() {
-		out = append(out, PlanNote{Text: says})
+	for _, n := range p.Warnings() {
+		out = append(out, PlanNote{Text: n.String()})
 	}
 	return out
 }

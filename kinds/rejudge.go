@@ -8,12 +8,15 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
+
+var noteOtherRules = note.Define("kept_verdict", "its verdict is that of the rules it was measured under, which differ from those that others were judged by")
 
 // Rejudge judges all trials of a run again from what they saw, under today's
 // rules with the limits given. verify is the proof of mode of the mesh that
@@ -52,7 +55,7 @@ func Rejudge(run record.Run, limits verdict.Limits, verify func(mesh string) fun
 	if !reflect.DeepEqual(out.Header.Rules, run.Header.Rules) {
 		for _, i := range kept.trials {
 			v := &out.Trials[i].Validity
-			v.Warnings = append(slices.Clone(v.Warnings), "its verdict is that of the rules it was measured under, which differ from those that others were judged by")
+			v.Warnings = append(slices.Clone(v.Warnings), noteOtherRules.Of())
 		}
 	}
 	return out, kept.told(len(out.Trials)), nil

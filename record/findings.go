@@ -1,6 +1,10 @@
 package record
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/meshtrial/meshtrial/internal/note"
+)
 
 // Findings is the document findings.json and `report --format json`: what a
 // run says, and all that a report needs to draw it.
@@ -31,7 +35,7 @@ type Findings struct {
 	Cells     []CellSummary  `json:"cells"`
 	Published []Published    `json:"published,omitempty"`
 	Factors   []FactorLevels `json:"factors"` // the factors that vary, in the study's order
-	Warnings  []string       `json:"warnings,omitempty"`
+	Warnings  []note.Note    `json:"warnings,omitempty"`
 	// Money says which mesh findings in money are about, and at which prices.
 	Money     string `json:"money,omitempty"`
 	StudyYAML string `json:"study_yaml"` // resolved
@@ -147,20 +151,19 @@ type Finding struct {
 	// study says does not matter; absent for plain values.
 	Margin float64 `json:"margin,omitempty"`
 	// MDE is the smallest effect this run would have found in 80% of cases.
-	MDE      float64  `json:"minimum_detectable_effect,omitempty"`
-	Warnings []string `json:"warnings,omitempty"`
+	MDE      float64     `json:"minimum_detectable_effect,omitempty"`
+	Warnings []note.Note `json:"warnings,omitempty"`
 	// Reason says why the verdict is what it is, where programs need to know:
-	// ReasonWithinFloor and others. The first of Warnings says it in words.
+	// ReasonWithinFloor and others. The first of Warnings says more.
 	Reason string `json:"reason,omitempty"`
 	// Trials says of what must not happen in how many trials it did. Low and High are
 	// the fewest and the most of it in one of them then, and no interval.
 	Trials *FaultTrials `json:"trials,omitempty"`
 }
 
-// Because sets why a finding has its verdict: the reason for programs, "" for
-// none, and its warning in words.
-func (f *Finding) Because(reason, text string) {
-	f.Reason, f.Warnings = reason, append([]string{text}, f.Warnings...)
+// Because sets why a finding has its verdict: the reason, and the warning that says it.
+func (f *Finding) Because(reason string, why note.Note) {
+	f.Reason, f.Warnings = reason, append([]note.Note{why}, f.Warnings...)
 }
 
 // Reasons of verdicts.

@@ -1,5 +1,7 @@
 package record
 
+import "github.com/meshtrial/meshtrial/internal/note"
+
 // Sizing sets ways of carrying requests side by side in a stated mesh, in one
 // combination of a study's other factors.
 type Sizing struct {
@@ -11,9 +13,9 @@ type Sizing struct {
 	Ways  []SizedWay `json:"ways"`
 	// Borders are where, along what the mesh is like, two ways change places.
 	Borders []SizedBorder `json:"borders,omitempty"`
-	// Says compares the ways in the stated mesh, and has the borders between them, in sentences.
-	Says  []string `json:"says,omitempty"`
-	Notes []string `json:"notes,omitempty"`
+	// Says compares the ways in the stated mesh, and has the borders between them.
+	Says  []note.Note `json:"says,omitempty"`
+	Notes []note.Note `json:"notes,omitempty"`
 }
 
 // SizedWay is what a way of carrying takes.
@@ -62,8 +64,8 @@ type SizedBorder struct {
 	Last  string `json:"last,omitempty"`
 	// At is where the estimates are equal, and From and To the ends of where the
 	// interval includes zero; absent where there are none.
-	At   *float64 `json:"at,omitempty"`
-	From *float64 `json:"from,omitempty"`
-	To   *float64 `json:"to,omitempty"`
-	Says string   `json:"says"`
+	At   *float64  `json:"at,omitempty"`
+	From *float64  `json:"from,omitempty"`
+	To   *float64  `json:"to,omitempty"`
+	Says note.Note `json:"says"`
 }

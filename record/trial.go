@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record/rate"
 )
 
@@ -213,9 +214,9 @@ type Drift struct {
 
 // Validity says whether a trial may be believed.
 type Validity struct {
-	Valid    bool     `json:"valid"`
-	Checks   []Check  `json:"checks"`
-	Warnings []string `json:"warnings,omitempty"`
+	Valid    bool        `json:"valid"`
+	Checks   []Check     `json:"checks"`
+	Warnings []note.Note `json:"warnings,omitempty"`
 }
 
 // Check is one assertion about a trial: that its mode was really active, that

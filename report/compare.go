@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -31,7 +32,7 @@ func (kinds Kinds) RenderComparison(w io.Writer, c comparison.Comparison, opt Op
 	t.wrap("  "+who+" A  ", clean(strings.Join(c.RunsA, ", ")))
 	t.wrap("  "+who+" B  ", clean(strings.Join(c.RunsB, ", ")))
 	t.tables(kinds.comparisonTable(c))
-	t.list("Warnings", c.Warnings)
+	t.list("Warnings", note.Texts(c.Warnings))
 	return t.writeTo(w)
 }
 

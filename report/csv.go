@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -59,7 +60,7 @@ func renderCSV(w io.Writer, k Kind, f record.Findings, _ Options) error {
 			low, high = "", ""
 		}
 		if err := row("finding", x.Name, x.Cell, x.Against, value, low, high, x.Unit,
-			strconv.Itoa(x.Blocks), "", x.Verdict, strings.Join(x.Warnings, "; "), x.Open); err != nil {
+			strconv.Itoa(x.Blocks), "", x.Verdict, note.Words(x.Warnings), x.Open); err != nil {
 			return err
 		}
 	}

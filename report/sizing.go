@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -86,7 +87,7 @@ func sizedWays(z record.Sizing, of string) Table {
 	if z.Along != "" {
 		from = "From lines along the measured " + z.Along + ", one per block."
 	}
-	t.Notes = append([]string{"For a mesh of " + z.Mesh + ". " + from + " Not included: the control plane, and the memory that proxies need for a larger mesh's configuration."}, z.Notes...)
+	t.Notes = append([]string{"For a mesh of " + z.Mesh + ". " + from + " Not included: the control plane, and the memory that proxies need for a larger mesh's configuration."}, note.Texts(z.Notes)...)
 	if machine {
 		t.Notes = append(t.Notes, "Whole machine: what a request takes beyond one that no proxy carries, including the kernel's part.")
 	}
@@ -190,7 +191,7 @@ func sizedBorders(z record.Sizing, of string) Table {
 		case record.SizedMonth:
 			what = "price"
 		}
-		t.Rows = append(t.Rows, []Text{{S: what}, {S: strings.Join(b.Between, " and ")}, {S: b.Along}, {S: b.Says}})
+		t.Rows = append(t.Rows, []Text{{S: what}, {S: strings.Join(b.Between, " and ")}, {S: b.Along}, {S: b.Says.String()}})
 	}
 	if len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, "A border's interval is where the interval of the within-block difference includes zero.")
@@ -207,7 +208,7 @@ func SizingAnswers(f record.Findings) []string {
 			of = "At " + LevelWords(f, z.Cell) + ": "
 		}
 		for _, says := range z.Says {
-			out = append(out, of+says)
+			out = append(out, of+says.String())
 		}
 	}
 	return out

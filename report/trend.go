@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -37,7 +38,7 @@ func (kinds Kinds) RenderTrend(w io.Writer, trend comparison.Trend, all bool, op
 		left = append(left, l.Run+": "+l.Why)
 	}
 	t.list("Left out", left)
-	t.list("Warnings", trend.Warnings)
+	t.list("Warnings", note.Texts(trend.Warnings))
 	return t.writeTo(w)
 }
 

@@ -7,16 +7,20 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
 // warnings are the run's warnings and those of its findings, each once.
-// Warnings that differ in their figures only count as one, with the figures'
-// range; those of findings name them, or of many the first and their number.
+// Warnings that are alike count as one, with the figures' range; those of findings name
+// them, or of many the first and their number.
 func (k Kind) warnings(f record.Findings) []string {
 	groups := warningGroups{words: k.words}
-	for _, w := range append(slices.Clone(f.Warnings), f.Machine.Remarks...) {
-		groups.add(w, "", nil)
+	for _, w := range f.Warnings {
+		groups.add(w, nil)
+	}
+	for _, remark := range f.Machine.Remarks {
+		groups.add(note.Plain(remark), nil)
 	}
 	for i := range f.Findings {
 		x := &f.Findings[i]
@@ -24,13 +28,8 @@ func (k Kind) warnings(f record.Findings) []string {
 			continue
 		}
 		for j, w := range x.Warnings {
-			reason := "" // the first says the reason
-			if j == 0 {
-				reason = x.Reason
-			}
-			// The verdict says it already.
-			if reason != record.ReasonWithinMargin {
-				groups.add(w, reason, x)
+			if j > 0 || x.Reason != record.ReasonWithinMargin { // the verdict says it already
+				groups.add(w, x)
 			}
 		}
 	}
@@ -43,9 +42,8 @@ func (k Kind) warnings(f record.Findings) []string {
 
 // warningGroup is several warnings that say the same, but for figures.
 type warningGroup struct {
-	shape, general string // what its warnings share, and say if their figures have several units
-	texts          []string
-	of             []*record.Finding // none for the run's own
+	notes []note.Note
+	of    []*record.Finding // none for the run's own
 }
 
 type warningGroups struct {
@@ -53,18 +51,13 @@ type warningGroups struct {
 	words func(name string) string // of a finding
 }
 
-func (g *warningGroups) add(w, reason string, of *record.Finding) {
-	general := calls[reason]
-	shape := general
-	if shape == "" {
-		shape = shapeOf(w)
-	}
-	i := slices.IndexFunc(g.all, func(one *warningGroup) bool { return one.shape == shape })
+func (g *warningGroups) add(w note.Note, of *record.Finding) {
+	i := slices.IndexFunc(g.all, func(one *warningGroup) bool { return one.notes[0].Like(w) })
 	if i < 0 {
 		i = len(g.all)
-		g.all = append(g.all, &warningGroup{shape: shape, general: general})
+		g.all = append(g.all, &warningGroup{})
 	}
-	g.all[i].texts = append(g.all[i].texts, w)
+	g.all[i].notes = append(g.all[i].notes, w)
 	if of != nil {
 		g.all[i].of = append(g.all[i].of, of)
 	}
@@ -82,12 +75,9 @@ const MaxNamedCells = 4
 
 // line is a group's one line.
 func (g *warningGroup) line(say func(string) string) string {
-	w := g.texts[0]
-	switch {
-	case len(g.texts) > 1 && g.general != "": // their figures have several units
-		w = g.general
-	case len(g.of) > 0: // of the run's own the first is an example: figures of different trials make no range
-		w = analysis.Spread(g.texts)
+	w := g.notes[0].String() // of the run's own, figures of different trials make no range
+	if len(g.of) > 0 {
+		w = note.Together(g.notes).String()
 	}
 	names := g.names(say)
 	switch n := len(g.of); {
@@ -142,22 +132,4 @@ func levelsOf(x record.Finding) string {
 		parts = append(parts, level)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// calls are the reasons why a difference could not be called, with what they say
-// of several whose figures have not the same unit.
-var calls = map[string]string{
-	record.ReasonIncludesZero: "the interval includes zero and reaches beyond the margin",
-	record.ReasonWithinFloor:  "identical baselines differ by as much",
-	record.ReasonMany:         "the interval excludes zero, but of so many differences some do by chance",
-}
-
-// shapeOf is a text without its figures.
-func shapeOf(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r == '.' {
-			return -1
-		}
-		return r
-	}, s)
 }

@@ -1,11 +1,12 @@
 package stat
 
 import (
-	"fmt"
 	"math"
 
 	gonum "gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/meshtrial/meshtrial/internal/note"
 )
 
 // DefaultLevel is the confidence level of intervals that name none.
@@ -79,7 +80,7 @@ type Estimate struct {
 	// Method names how the interval was made, for people.
 	Method string
 	// Warnings say what limits trust in the number. They travel with it.
-	Warnings []string
+	Warnings []note.Note
 }
 
 // Excludes reports whether x lies outside the interval. An unbounded or
@@ -91,9 +92,7 @@ func (e Estimate) Defined() bool {
 	return Finite(e.Value) && Finite(e.Low) && Finite(e.High)
 }
 
-func (e *Estimate) warn(format string, args ...any) {
-	e.Warnings = append(e.Warnings, fmt.Sprintf(format, args...))
-}
+func (e *Estimate) warn(k *note.Kind, args ...any) { e.Warnings = append(e.Warnings, k.Of(args...)) }
 
 // Mean estimates the mean over blocks from one value per block, with Student's
 // t interval. Values that are not finite are left out, with a warning.
@@ -104,7 +103,7 @@ func Mean(values []float64, o Options) Estimate {
 	x, lost := keepFinite(values)
 	e := meanOf(x, o)
 	if lost > 0 {
-		e.warn("%d of %d blocks gave no number", lost, len(values))
+		e.warn(noteLostBlocks, lost, len(values))
 	}
 	return e
 }
@@ -118,11 +117,11 @@ func meanOf(x []float64, o Options) Estimate {
 	}
 	switch len(x) {
 	case 0:
-		e.warn("no block gave a number")
+		e.warn(noteNoBlock)
 		return e
 	case 1:
 		e.Value = x[0]
-		e.warn("one block: the spread between blocks is unknown")
+		e.warn(noteOneBlock)
 		return e
 	}
 	mean, sd := meanStdDev(x)
@@ -131,10 +130,10 @@ func meanOf(x []float64, o Options) Estimate {
 	half := tQuantile(1-(1-e.Level)/2, e.DF) * e.SE
 	e.Low, e.High = mean-half, mean+half
 	if sd > 0 && len(x) < 4 { // of values that are all the same, Low == High says it
-		e.warn("only %d blocks", len(x))
+		e.warn(noteFewBlocks, len(x))
 	}
 	if i, far := outlier(x); far {
-		e.warn("one block (value %s) is an outlier; it is kept, and widens the interval", o.say(x[i]))
+		e.warn(noteOutlier, o.say(x[i]))
 	}
 	return e
 }

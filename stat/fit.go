@@ -4,6 +4,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/meshtrial/meshtrial/internal/note"
 )
 
 // A FitPoint is one trial of a line: where it lies (the rate that came about,
@@ -22,11 +24,8 @@ type Line struct {
 	// Residual is the largest mean deviation from the line at any level, as a
 	// share of the fitted value there.
 	Residual float64
-	Warnings []string
+	Warnings []note.Note
 }
-
-// PoorFit is the warning of a line that its points lie off.
-const PoorFit = "poor linear fit: do not rely on idle cost and slope"
 
 // LinearFit fits a line inside each unit by least squares and estimates
 // intercept and slope from the units' lines with Student's t: machine drift
@@ -62,7 +61,7 @@ func LinearFit(points []FitPoint, weight func(x float64) float64, o Options) Lin
 		bent = bent || math.Abs(m) > 0.1 && len(d) >= 2 && meanOf(d, o).Excludes(0)
 	}
 	if bent {
-		line.Warnings = append(line.Warnings, PoorFit)
+		line.Warnings = append(line.Warnings, PoorFit.Of())
 	}
 	return line
 }

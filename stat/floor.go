@@ -1,7 +1,6 @@
 package stat
 
 import (
-	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -19,10 +18,7 @@ type Floor struct {
 	// Systematic says that the interval of the mean A/A difference excludes
 	// zero: more than chance tells the two trials apart.
 	Systematic bool
-	// Warnings say what limits trust in the floor.
-	Warnings []string
-
-	chance float64 // what scatter gives the mean over blocks, as a standard error
+	chance     float64 // what scatter gives the mean over blocks, as a standard error
 }
 
 // aaScale is the variance of one trial against the mean of two, over the
@@ -47,13 +43,9 @@ func NoiseFloor(aa []Pair, o Options) Floor {
 	for i, p := range aa {
 		values[i] = p.Test - p.Base
 	}
-	d, lost := keepFinite(values)
+	d, _ := keepFinite(values)
 	f := Floor{Value: math.NaN(), Bias: math.NaN(), Blocks: len(d)}
-	if lost > 0 {
-		f.warn("%d of %d blocks lack one of the two baselines", lost, len(values))
-	}
 	if len(d) == 0 {
-		f.warn("no block has two baselines: the noise floor is unknown")
 		return f
 	}
 	n := float64(len(d))
@@ -64,7 +56,6 @@ func NoiseFloor(aa []Pair, o Options) Floor {
 	f.Bias = mean(d)
 	if largest == 0 {
 		f.Value = 0
-		f.warn("identical baselines gave identical values in all %d blocks: the floor is zero", len(d))
 		return f
 	}
 	var square float64 // of d/largest: no overflow, no underflow
@@ -74,20 +65,8 @@ func NoiseFloor(aa []Pair, o Options) Floor {
 	f.chance = largest * math.Sqrt(aaScale*square/n/n)
 	chance := tQuantile(1-(1-o.level())/2, n) * largest * math.Sqrt(aaScale*square/n/n)
 	f.Value = math.Max(math.Abs(f.Bias), chance)
-	if len(d) < 4 {
-		f.warn("the noise floor rests on only %d blocks, which makes it high", len(d))
-	}
-	if len(d) >= 2 {
-		if e := meanOf(d, o); e.Excludes(0) {
-			f.Systematic = true
-			f.warn("identical baselines differ systematically: the order of trials or a leftover of the one before matters")
-		}
-	}
+	f.Systematic = len(d) >= 2 && meanOf(d, o).Excludes(0)
 	return f
-}
-
-func (f *Floor) warn(format string, args ...any) {
-	f.Warnings = append(f.Warnings, fmt.Sprintf(format, args...))
 }
 
 // P is how often identical cells show a difference of a size by chance: 1 minus the

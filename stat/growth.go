@@ -1,6 +1,10 @@
 package stat
 
-import "math"
+import (
+	"math"
+
+	"github.com/meshtrial/meshtrial/internal/note"
+)
 
 // Warm is the part of a series at its begin in which caches fill and a process takes
 // the memory that it will keep: it tells nothing of how things go on.
@@ -43,12 +47,6 @@ func GrowthOf(points []SeriesPoint, o Options) Growth {
 	return g
 }
 
-// Reasons of calls of growth.
-const (
-	Settling Reason = "settling"  // inconclusive: it rises, but ever less
-	TooShort Reason = "too_short" // inconclusive: it may rise by more than the margin, or not at all
-)
-
 // Call weighs a growth against the rise per unit of X that does not matter (0 or more).
 // There are three answers. It does not grow by more than the margin if the whole
 // interval lies below it: that is a claim, and needs evidence as any other. It grows if
@@ -56,7 +54,7 @@ const (
 // that half does not rise less than the one before it (see [Steadily]): what fills up and
 // then stays is no growth, and what has not come to rest yet may be either. Everything
 // else is inconclusive.
-func (g Growth) Call(margin float64) (Call, Reason) {
+func (g Growth) Call(margin float64) (Call, *note.Kind) {
 	switch {
 	case !g.Slope.Defined():
 		return Inconclusive, TooShort
@@ -69,7 +67,7 @@ func (g Growth) Call(margin float64) (Call, Reason) {
 	case !(g.Late.Low > 0):
 		return Inconclusive, TooShort
 	}
-	return Real, ""
+	return Real, nil
 }
 
 // Steadily is how fast the later half of what is kept rises at least, as a share of the

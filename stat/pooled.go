@@ -94,7 +94,7 @@ func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, 
 	difference, other := base.begin(q, o), test.begin(q, o)
 	difference.Method = "Student's t on the difference of pooled quantiles, leaving out each block"
 	if lost > 0 {
-		difference.warn("%d of %d blocks gave no number", lost, len(units))
+		difference.warn(noteLostBlocks, lost, len(units))
 	}
 	if math.IsNaN(difference.Value) || math.IsNaN(other.Value) {
 		if !math.IsNaN(difference.Value) {
@@ -229,15 +229,15 @@ func (p pool) begin(q float64, o Options) Estimate {
 	beyond := math.Min(q, 1-q) * float64(p.all.Total())
 	switch {
 	case !(q > 0 && q < 1):
-		e.warn("quantile %g is not between 0 and 1", q)
+		e.warn(noteBadQuantile, q)
 	case len(p.units) == 0:
-		e.warn("no block gave a number")
+		e.warn(noteNoBlock)
 	case p.all.Total() < Takes(q):
-		e.warn("%s is not estimated: %.3g requests lie beyond it, and it takes %d", quantileName(q), beyond, MinBeyond)
+		e.warn(noteFewBeyond, quantileName(q), beyond, MinBeyond)
 	default:
 		e.Value = p.all.Quantile(q)
 		if len(p.units) == 1 {
-			e.warn("one block: nothing is known about the spread between blocks")
+			e.warn(noteOneBlock)
 		}
 	}
 	return e
@@ -290,7 +290,7 @@ func (e *Estimate) jackknife(n int, o Options, at func(out int) float64) {
 	}
 	if equal && o.Resolution == 0 {
 		e.SE, e.DF, e.Low, e.High = 0, float64(n-1), e.Value, e.Value
-		e.warn("all %d blocks gave the same value: the interval has no width", n)
+		e.warn(noteSame, n)
 		return
 	}
 	m := mean(x)
@@ -306,7 +306,7 @@ func (e *Estimate) jackknife(n int, o Options, at func(out int) float64) {
 	half := tQuantile(1-(1-e.Level)/2, e.DF) * e.SE
 	e.Low, e.High = e.Value-half, e.Value+half
 	if n < 4 {
-		e.warn("only %d blocks", n)
+		e.warn(noteFewBlocks, n)
 	}
 }
 

@@ -55,7 +55,7 @@ func newRunSamples(a, b []float64, o Options) twoSamples {
 	}
 	s.varA, s.varB = o.variance(sd*sd/float64(na)), o.variance(sd*sd/float64(nb))
 	s.SE, s.DF = math.Sqrt(s.varA+s.varB), float64(max(na, nb)-1)
-	s.warn("one side has one run: its scatter from run to run is taken to be the other's")
+	s.warn(noteOneRun)
 	return s
 }
 

@@ -28,17 +28,17 @@ func Slope(points []SeriesPoint, o Options) Estimate {
 	e := Estimate{Value: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), SE: math.NaN(), Level: o.level(), Blocks: len(kept),
 		Method: "Theil and Sen's slope, for values that resemble their neighbours"}
 	if lost := len(points) - len(kept); lost > 0 {
-		e.warn("%d of %d windows gave no number", lost, len(points))
+		e.warn(noteLostWindows, lost, len(points))
 	}
 	merged := merge(kept)
 	slopes := pairSlopes(merged)
 	if len(slopes) == 0 {
-		e.warn("%d windows are too few for a slope", len(kept))
+		e.warn(noteFewForSlope, len(kept))
 		return e
 	}
 	e.Value = middleOf(slopes)
 	if len(merged) < slopeLeast {
-		e.warn("%d windows are too few for an interval: it takes %d", len(kept), slopeLeast)
+		e.warn(noteFewWindows, len(kept), slopeLeast)
 		return e
 	}
 	n, pairs := float64(len(merged)), float64(len(slopes))
@@ -47,7 +47,7 @@ func Slope(points []SeriesPoint, o Options) Estimate {
 	reach := tQuantile(1-(1-e.Level)/2, e.DF) * math.Sqrt(n*(n-1)*(2*n+5)/18*n/effective)
 	low, high := (pairs-reach)/2-1, (pairs+reach)/2 // places among the slopes, from 0
 	if low < 0 || high > pairs-1 {
-		e.warn("windows resemble their neighbours so much that they tell as little as %.1f independent ones: too few for an interval", effective)
+		e.warn(noteAlikeWindows, effective)
 		return e
 	}
 	e.Low, e.High = between(slopes, low), between(slopes, high)

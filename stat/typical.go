@@ -31,15 +31,15 @@ func Typical(values []float64, o Options) Estimate {
 		SE: math.NaN(), Level: o.level(), Blocks: n, Method: "interpolated order statistics of blocks",
 	}
 	if lost > 0 {
-		e.warn("%d of %d blocks gave no number", lost, len(values))
+		e.warn(noteLostBlocks, lost, len(values))
 	}
 	switch n {
 	case 0:
-		e.warn("no block gave a number")
+		e.warn(noteNoBlock)
 		return e
 	case 1:
 		e.Value = x[0]
-		e.warn("one block: the spread between blocks is unknown")
+		e.warn(noteOneBlock)
 		return e
 	}
 	e.Value, e.DF = Median(x), float64(n-1)
@@ -51,10 +51,10 @@ func Typical(values []float64, o Options) Estimate {
 	e.Low, e.High = math.Min(e.Low, e.Value-half), math.Max(e.High, e.Value+half)
 	e.SE = (e.High - e.Low) / 2 / tQuantile(1-(1-e.Level)/2, e.DF)
 	if x[0] < x[n-1] && n < 4 { // of values that are all the same, Low == High says it
-		e.warn("only %d blocks", n)
+		e.warn(noteFewBlocks, n)
 	}
 	if i, far := outlier(x); far {
-		e.warn("one block (value %s) is an outlier; it is kept, and the median is moved little by it", o.say(x[i]))
+		e.warn(noteOutlierLevel, o.say(x[i]))
 	}
 	return e
 }

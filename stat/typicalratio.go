@@ -11,7 +11,7 @@ func TypicalRatio(a, b []float64, o Options) Estimate {
 	x, y := Typical(a, o), Typical(b, o)
 	if !(x.Low > 0 && y.Low > 0) {
 		e := typicalChange(Estimate{Value: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), Level: o.level()}, x, y)
-		e.warn("no ratio: a value is indistinguishable from zero")
+		e.warn(noteRatioZero)
 		return e
 	}
 	for _, e := range []*Estimate{&x, &y} {

@@ -51,7 +51,7 @@ func (s twoSamples) ratio() Estimate {
 	}
 	if !(s.meanA > 0) {
 		e.SE = math.NaN()
-		e.warn("no ratio: the reference value is not above zero")
+		e.warn(noteRatioReference)
 		return e
 	}
 	ratio := s.meanB / s.meanA
@@ -66,7 +66,7 @@ func (s twoSamples) ratio() Estimate {
 	g := t * t * s.varA / s.meanA / s.meanA
 	e.SE = math.Sqrt(s.varB+ratio*ratio*s.varA) / s.meanA
 	if g >= 1 {
-		e.warn("the reference value is indistinguishable from zero: the ratio is unbounded")
+		e.warn(noteRatioOpen)
 		return e
 	}
 	half := t / s.meanA * math.Sqrt(s.varB*(1-g)+ratio*ratio*s.varA)
@@ -94,15 +94,15 @@ func newTwoSamples(a, b []float64, o Options) twoSamples {
 		Level: o.level(), Blocks: min(len(s.a), len(s.b)),
 	}
 	if lostA+lostB > 0 {
-		s.warn("%d of %d blocks gave no number", lostA+lostB, len(a)+len(b))
+		s.warn(noteLostBlocks, lostA+lostB, len(a)+len(b))
 	}
 	if s.Blocks == 0 {
-		s.warn("no block gave a number")
+		s.warn(noteNoBlock)
 		return s
 	}
 	s.meanA, s.meanB = mean(s.a), mean(s.b)
 	if s.Blocks < 2 {
-		s.warn("one block: the spread between blocks is unknown")
+		s.warn(noteOneBlock)
 		return s
 	}
 	var sa, sb float64
@@ -112,7 +112,7 @@ func newTwoSamples(a, b []float64, o Options) twoSamples {
 	s.varA, s.varB = o.variance(sa*sa/na), o.variance(sb*sb/nb)
 	s.SE, s.DF = math.Sqrt(s.varA+s.varB), na+nb-2
 	if s.SE == 0 {
-		s.warn("all blocks of each run gave the same value: the interval has no width")
+		s.warn(noteSameRuns)
 		return s
 	}
 	ra, rb := s.varA/(s.varA+s.varB), s.varB/(s.varA+s.varB)

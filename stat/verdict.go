@@ -1,9 +1,10 @@
 package stat
 
 import (
-	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/meshtrial/meshtrial/internal/note"
 )
 
 // A Call says what an estimate of a difference amounts to.
@@ -19,52 +20,34 @@ const (
 	Inconclusive Call = "inconclusive"
 )
 
-// A Reason says what a call that is not real rests on.
-type Reason string
-
-// Reasons of calls; "" where they are none of these.
-const (
-	WithinMargin Reason = "within_margin" // no effect: the whole interval lies within the margin
-	WithinFloor  Reason = "within_floor"  // inconclusive: the interval excludes zero, but identical cells differ as much
-	IncludesZero Reason = "includes_zero" // inconclusive: the interval includes zero and reaches beyond the margin
-)
-
-// Why explains a call: the reason for programs, and a text for people.
-type Why struct {
-	Reason Reason
-	Text   string
-}
-
-func (w Why) String() string { return w.Text }
-
 // Call weighs the estimate of a difference against the noise floor and the
 // margin within which differences do not matter (0 or more, in the estimate's
-// unit; 0 for none), and says why in words. There are three answers. A
+// unit; 0 for none), and says why. There are three answers. A
 // difference is real if its interval excludes zero and its size exceeds the
 // floor. There is no effect if the whole interval lies within the margin: that
 // is a claim, and needs evidence as any other (see [Judge]). Everything else is
 // inconclusive, however small the value.
-func (e Estimate) Call(f Floor, margin float64) (Call, Why) { return e.CallIn(f, margin, digits) }
+func (e Estimate) Call(f Floor, margin float64) (Call, note.Note) { return e.CallIn(f, margin, digits) }
 
 // CallIn is Call with values put in words by say, which knows their unit.
-func (e Estimate) CallIn(f Floor, margin float64, say func(float64) string) (Call, Why) {
+func (e Estimate) CallIn(f Floor, margin float64, say func(float64) string) (Call, note.Note) {
 	if !e.Defined() {
-		return Inconclusive, Why{Text: "too few blocks for an interval"}
+		return Inconclusive, noteNoInterval.Of()
 	}
 	reach := math.Max(math.Abs(e.Low), math.Abs(e.High))
 	switch {
 	case e.Excludes(0) && math.Abs(e.Value) > f.Value:
-		return Real, Why{Text: fmt.Sprintf("the interval excludes zero and the value exceeds the noise floor of %s", say(f.Value))}
+		return Real, noteReal.Of(say(f.Value))
 	case reach <= margin:
-		return NoEffect, Why{WithinMargin, fmt.Sprintf("the whole interval lies within the margin of %s", say(margin))}
+		return NoEffect, WithinMargin.Of(say(margin))
 	case e.Excludes(0) && !Finite(f.Value):
-		return Inconclusive, Why{Text: "the noise floor is unknown"}
+		return Inconclusive, noteFloorUnknown.Of()
 	case e.Excludes(0):
-		return Inconclusive, Why{WithinFloor, fmt.Sprintf("identical baselines differ by up to %s", say(f.Value))}
+		return Inconclusive, WithinFloor.Of(say(f.Value))
 	case margin > 0:
-		return Inconclusive, Why{IncludesZero, fmt.Sprintf("the interval includes zero and reaches beyond the margin of %s", say(margin))}
+		return Inconclusive, IncludesZero.Of(say(margin))
 	}
-	return Inconclusive, Why{IncludesZero, "the interval includes zero"}
+	return Inconclusive, IncludesZero.Of(nil)
 }
 
 // A Verdict says how a new value compares with an old one against a margin.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/stat/sizing"
@@ -56,7 +57,7 @@ func (w *Way) agentShare(u Use, shares []sizing.Share) (record.Priced, bool) {
 }
 
 // agentNotes say in which figures the mesh's node agent is, and in which it is not.
-func (z *Ways) agentNotes() (out []string) {
+func (z *Ways) agentNotes() (out []note.Note) {
 	var counted, missing, without []string
 	for _, w := range z.All {
 		var figures, lacks []string
@@ -84,15 +85,14 @@ func (z *Ways) agentNotes() (out []string) {
 			counted = append(counted, w.Name)
 		}
 	}
-	const agent = "Istio's node agent (istio-cni-node), which brings pods to their proxies, "
 	if len(counted) > 0 {
-		out = append(out, agent+"is included in what each node takes with "+words.List(counted)+".")
+		out = append(out, NoteAgent.Of(words.List(counted)))
 	}
 	if len(missing) > 0 {
-		out = append(out, agent+"is needed on each node, but missing from the figures of "+words.List(missing)+": not every block measured it.")
+		out = append(out, NoteNoAgent.Of(words.List(missing)))
 	}
 	if len(counted)+len(missing) > 0 && len(without) > 0 {
-		out = append(out, "The sidecars measured need no such agent, and their figures have none: each pod redirects its own requests. Where Istio's CNI plugin redirects them, sidecars need it on each node too.")
+		out = append(out, noteAgentless.Of())
 	}
 	return out
 }

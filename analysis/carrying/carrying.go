@@ -246,8 +246,8 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 			for _, border := range z.borders(u.Of, a, b, m) {
 				out.Borders = append(out.Borders, border)
 				border.First, border.Last = called[border.First], called[border.Last]
-				if says := borderSentence(border, u); says != "" {
-					out.Says = append(out.Says, says)
+				if sizing.Outcome(border.Outcome) == sizing.Lies {
+					out.Says = append(out.Says, borderSentence(border, u))
 				}
 			}
 		}
@@ -265,8 +265,8 @@ func Add(o *analysis.Observations, f *record.Findings, remedy string, ways func(
 		return
 	}
 	for _, z := range ways(o) {
-		for _, warning := range slices.Concat(z.mixedWords(remedy), z.waypointWords()) {
-			if !slices.Contains(f.Warnings, warning) { // several combinations may share a way
+		for _, warning := range z.left(remedy) {
+			if !slices.ContainsFunc(f.Warnings, warning.Like) { // several combinations may share a way
 				f.Warnings = append(f.Warnings, warning)
 			}
 		}

@@ -1,10 +1,10 @@
 package carrying
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat/sizing"
 	"github.com/meshtrial/meshtrial/study"
@@ -45,16 +45,15 @@ func (u Use) less() string {
 
 // comparisonNotes say of which uses sentences compare ways, compared of them, and at which
 // prices.
-func comparisonNotes(s *study.Study, uses []Use, compared int) (out []string) {
+func comparisonNotes(s *study.Study, uses []Use, compared int) (out []note.Note) {
 	of := "CPU or memory"
 	if m := s.Money; uses[0].Of == record.SizedMonth {
-		of, out = "price, CPU or memory", []string{fmt.Sprintf("What a month costs is the price of CPU and memory together: %s %s per core-month%s and %s %s per GB-month, as section money has them.",
-			words.Grouped(m.CoreMonth), m.Currency, inUse(m.Utilisation), words.Grouped(m.GBMonth), m.Currency)}
+		of, out = "price, CPU or memory", []note.Note{NotePrice.Of(words.Grouped(m.CoreMonth), m.Currency, inUse(m.Utilisation), words.Grouped(m.GBMonth), m.Currency)}
 	} else if lacks := lacking(s); lacks != "" {
-		out = []string{"The stated mesh has no price, which needs both CPU and memory: " + lacks + "."}
+		out = []note.Note{NoteUnpriced.Of(lacks)}
 	}
 	if compared > 1 {
-		out = append(out, "Each sentence that compares two of these ways in "+of+" is at 95% by itself: where there is no difference, one in twenty claims one.")
+		out = append(out, NoteOwnErrorRate.Of(of))
 	}
 	return out
 }
@@ -77,10 +76,10 @@ func lacking(s *study.Study) string {
 	return ""
 }
 
-// inUse says which share of the cores paid for is in use, unless all are.
-func inUse(share float64) string {
+// inUse is which share of the cores paid for is in use, nil for all.
+func inUse(share float64) any {
 	if share >= 1 {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf(" with %s of the cores in use", words.Percent(share))
+	return words.Percent(share)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -225,11 +226,11 @@ func named(runs []string) string {
 
 // join says what runs that are joined differ in, or refuses to join them, with
 // a usage error.
-func (across Across) join(found []difference) (joined []string, err error) {
+func (across Across) join(found []difference) (joined []note.Note, err error) {
 	var refused, flags []string
 	for _, d := range found {
 		if slices.Contains(across, d.kind) {
-			joined = append(joined, "joined across "+d.kind+": "+d.words)
+			joined = append(joined, noteJoined.Of(d.kind, d.words))
 			continue
 		}
 		refused = append(refused, d.words)

@@ -225,9 +225,9 @@ func (p pairing) weigh(o stat.Options, margin float64) (ratio stat.Estimate, ver
 	case a.unreached+b.unreached > 0 && !p.onlyOneReached():
 		return none, record.VerdictInconclusive, fmt.Sprintf("it was not reached, since requests failed or changes never came, in %d of %d runs of side A and %d of %d of side B", a.unreached, a.runs, b.unreached, b.runs)
 	case p.onlyOneReached() && b.unreached > 0:
-		return none, record.VerdictWorse, p.sideWords("run B: ", "side B: ") + b.all[0].Finding.Warnings[0]
+		return none, record.VerdictWorse, p.sideWords("run B: ", "side B: ") + b.all[0].Finding.Warnings[0].String()
 	case p.onlyOneReached():
-		return none, record.VerdictBetter, p.sideWords("run A: ", "side A: ") + a.all[0].Finding.Warnings[0]
+		return none, record.VerdictBetter, p.sideWords("run A: ", "side A: ") + a.all[0].Finding.Warnings[0].String()
 	case p.grows():
 		v, why := p.growth(o, margin)
 		return none, v, why

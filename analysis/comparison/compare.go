@@ -1,7 +1,6 @@
 package comparison
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -35,7 +35,7 @@ type Comparison struct {
 	// better or worse though nothing changed, as far as intervals know.
 	ErrorRate float64 `json:"error_rate"`
 	// Joined says what runs differ in that were joined on request.
-	Joined []string `json:"joined,omitempty"`
+	Joined []note.Note `json:"joined,omitempty"`
 	// Verdict of the whole: worse if a change is, for certain; else
 	// inconclusive if a deciding change is inconclusive, or worse without being
 	// certain; else better if a change is for certain; else same if all deciding
@@ -46,9 +46,9 @@ type Comparison struct {
 	Why string `json:"why,omitempty"`
 	// Lacking says which side has too few valid trials: a, b or both; "" for
 	// neither.
-	Lacking  string   `json:"lacking,omitempty"`
-	Changes  []Change `json:"changes"`
-	Warnings []string `json:"warnings,omitempty"`
+	Lacking  string      `json:"lacking,omitempty"`
+	Changes  []Change    `json:"changes"`
+	Warnings []note.Note `json:"warnings,omitempty"`
 }
 
 // What a comparison may lack trials of.
@@ -161,7 +161,7 @@ func Compare(before, after []*analysis.RunFigures, options CompareOptions) (Comp
 	validA, validB := withTrials(before), withTrials(after)
 	for i, side := range [][]*analysis.RunFigures{before, after} {
 		if valid := [][]*analysis.RunFigures{validA, validB}[i]; len(valid) > 0 && len(valid) < len(side) {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("left out for want of a valid trial: %s", named(idsOf(without(side, valid)))))
+			c.Warnings = append(c.Warnings, noteLeftOut.Of(named(idsOf(without(side, valid)))))
 		}
 	}
 	c.Lacking = lacking(len(validA) == 0, len(validB) == 0)
@@ -172,7 +172,7 @@ func Compare(before, after []*analysis.RunFigures, options CompareOptions) (Comp
 	pairings, onlyA, onlyB := pairingsOf(validA, validB, c.Basis == BasisBlocks)
 	c.Changes = changes(pairings, margin)
 	if c.Lacking != "" {
-		c.Verdict, c.Why = record.VerdictInconclusive, c.words(withoutTrials[c.Lacking])
+		c.Verdict, c.Why = record.VerdictInconclusive, c.without()
 		return c, nil
 	}
 	if len(c.Changes) == 0 {
@@ -183,7 +183,7 @@ func Compare(before, after []*analysis.RunFigures, options CompareOptions) (Comp
 	c.leftOut("B", "A", onlyB)
 	if c.Verdict, c.Why = overall(c.Changes); c.Verdict == record.VerdictInconclusive && c.Why == "" {
 		if c.Lacking = tooFew(c.Changes); c.Lacking != "" {
-			c.Why = c.words(withTooFew[c.Lacking])
+			c.Why = c.withTooFew()
 		}
 	}
 	return c, nil
@@ -224,15 +224,14 @@ func (c *Comparison) basis(a, b int) {
 	c.WithinRunOnly = true
 	if a <= 1 && b <= 1 {
 		c.Basis = BasisBlocks
-		c.Warnings = append(c.Warnings, "each side is one run: the variance from run to run is not in these intervals, so the verdict holds within these two runs only; "+
-			Takes+" (`meshtrial compare BEFORE... --with AFTER...`)")
+		c.Warnings = append(c.Warnings, noteOneRunEach.Of())
 		return
 	}
 	one, other := "A", "B"
 	if b <= 1 {
 		one, other = other, one
 	}
-	c.Warnings = append(c.Warnings, fmt.Sprintf("side %s is one run: its variance from run to run is unknown and taken from side %s, so a run that went astray looks like a change; %s", one, other, Takes))
+	c.Warnings = append(c.Warnings, noteOneRun.Of(one, other))
 }
 
 // leftOut warns of findings that one side alone has.
@@ -240,17 +239,34 @@ func (c *Comparison) leftOut(of, other string, n int) {
 	if n == 0 {
 		return
 	}
-	findings := words.Plural(n, "finding")
-	c.Warnings = append(c.Warnings, c.words(fmt.Sprintf("not compared: %s of run %s, for which run %s has none of the same name in the same cell", findings, of, other)))
+	c.Warnings = append(c.Warnings, noteUnmatched.Of(words.Plural(n, "finding"), c.noun()+" "+of, c.noun()+" "+other))
 }
 
-// words speaks of runs where sides have several.
-func (c *Comparison) words(text string) string {
+// noun is what a side is called: a run if each is one.
+func (c *Comparison) noun() string {
 	if len(c.RunsA) == 1 && len(c.RunsB) == 1 {
-		return text
+		return "run"
 	}
-	return strings.NewReplacer("neither run has", "no run of either side has", "both runs have", "both sides have",
-		"run A has", "side A has", "run B has", "side B has", "run A", "side A", "run B", "side B").Replace(text)
+	return "side"
+}
+
+// without says which side has nothing to compare, withTooFew which has too little.
+func (c *Comparison) without() string {
+	switch {
+	case c.Lacking != LackingBoth:
+		return c.noun() + " " + strings.ToUpper(c.Lacking) + " has no valid trial"
+	case c.noun() == "run":
+		return "neither run has a valid trial"
+	}
+	return "no run of either side has a valid trial"
+}
+
+func (c *Comparison) withTooFew() string {
+	who := c.noun() + " " + strings.ToUpper(c.Lacking) + " has"
+	if c.Lacking == LackingBoth {
+		who = "both " + c.noun() + "s have"
+	}
+	return who + " too few valid trials for an interval of the deciding finding"
 }
 
 func idsOf(runs []*analysis.RunFigures) []string {
@@ -270,21 +286,21 @@ func without(runs, others []*analysis.RunFigures) []*analysis.RunFigures {
 }
 
 // rulesOf warns of runs that were judged by other rules than today's.
-func rulesOf(side string, runs []*analysis.RunFigures) []string {
-	var out []string
+func rulesOf(side string, runs []*analysis.RunFigures) []note.Note {
+	var out []note.Note
 	for _, r := range runs {
-		for _, words := range r.Rules {
+		for _, n := range r.Rules {
 			if len(runs) > 1 {
 				side = r.Header.RunID
 			}
-			out = append(out, fmt.Sprintf("run %s: %s", side, words))
+			out = append(out, n.At("run "+side))
 		}
 	}
 	return out
 }
 
 // sides says what runs of two sides are joined across, or refuses.
-func (across Across) sides(before, after []*analysis.RunFigures) (joined []string, err error) {
+func (across Across) sides(before, after []*analysis.RunFigures) (joined []note.Note, err error) {
 	all := slices.Concat(before, after)
 	found := traitsOf(all).differences(all, func(t trait) bool { return t.kind != AcrossVersions })
 	for _, side := range [][]*analysis.RunFigures{before, after} {
@@ -295,8 +311,8 @@ func (across Across) sides(before, after []*analysis.RunFigures) (joined []strin
 
 // between lists what may differ between the sides, and does: the measured
 // binaries, also those of which one side has none, and the program that measured.
-func between(before, after []*analysis.RunFigures) []string {
-	var out []string
+func between(before, after []*analysis.RunFigures) []note.Note {
+	var out []note.Note
 	ta, tb := traitsOf(before), traitsOf(after)
 	side := func(t traitTable, k trait) string {
 		var values []string
@@ -317,7 +333,7 @@ func between(before, after []*analysis.RunFigures) []string {
 		}
 		a, b := side(ta, k), side(tb, k)
 		if unknown := both.open[k] && (a == absent || b == absent); a != b && !unknown {
-			out = append(out, fmt.Sprintf("%s differs: %s and %s", k.name, a, b))
+			out = append(out, noteDiffers.Of(k.name, a, b))
 		}
 	}
 	programs := map[string]bool{}
@@ -325,25 +341,10 @@ func between(before, after []*analysis.RunFigures) []string {
 		programs[r.Header.Meshtrial] = true
 	}
 	if len(programs) > 1 {
-		out = append(out, fmt.Sprintf("the runs were made by different versions of meshtrial: %s", strings.Join(slices.Sorted(maps.Keys(programs)), ", ")))
+		out = append(out, notePrograms.Of(strings.Join(slices.Sorted(maps.Keys(programs)), ", ")))
 	}
 	return out
 }
-
-// withoutTrials says which of two runs has nothing to compare, withTooFew which
-// has too little.
-var (
-	withoutTrials = map[string]string{
-		LackingBoth: "neither run has a valid trial",
-		LackingA:    "run A has no valid trial",
-		LackingB:    "run B has no valid trial",
-	}
-	withTooFew = map[string]string{
-		LackingBoth: "both runs have too few valid trials for an interval of the deciding finding",
-		LackingA:    "run A has too few valid trials for an interval of the deciding finding",
-		LackingB:    "run B has too few valid trials for an interval of the deciding finding",
-	}
-)
 
 // tooFew says which run lacks the trials for what decides, "" if neither does
 // of some deciding change.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -31,7 +32,7 @@ type Trend struct {
 	Runs    []TrendRun `json:"runs"`
 	LeftOut []LeftOut  `json:"left_out,omitempty"`
 	// Joined says what runs differ in that were joined on request.
-	Joined []string `json:"joined,omitempty"`
+	Joined []note.Note `json:"joined,omitempty"`
 	// Verdict is worse if a change for the worse by more than the margin still
 	// stands at the end; else better if one for the better does; else no_change;
 	// inconclusive where there are too few runs to tell, where what decides has no
@@ -43,9 +44,9 @@ type Trend struct {
 	// RunsAfter is how many runs a change must have after it, at least, to be found
 	// in the findings that decide (all, if none does), however large it is; 0 if
 	// none could be found.
-	RunsAfter int      `json:"runs_after"`
-	Series    []Series `json:"series"`
-	Warnings  []string `json:"warnings,omitempty"`
+	RunsAfter int         `json:"runs_after"`
+	Series    []Series    `json:"series"`
+	Warnings  []note.Note `json:"warnings,omitempty"`
 }
 
 // VerdictNoChange is the verdict of a trend in which nothing changed that it

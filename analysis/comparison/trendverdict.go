@@ -37,7 +37,7 @@ func (t *Trend) reach(weights []float64) {
 		}
 	}
 	if n := len(t.deciding()); short > 0 && short < n {
-		t.Warnings = append(t.Warnings, fmt.Sprintf("%d of %d deciding findings have a value in too few runs to find any change in them", short, n))
+		t.Warnings = append(t.Warnings, noteShort.Of(short, n))
 	}
 }
 

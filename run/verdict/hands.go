@@ -25,6 +25,3 @@ func Apart(clocks []Clocks) (least, most float64, of string) {
 	}
 	return least, most, of
 }
-
-// Repeated says why a trial was begun anew.
-func Repeated(why string) string { return "the trial was repeated: " + why }

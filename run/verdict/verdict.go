@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -152,9 +153,17 @@ func (s *Sheet) Check(name string, ok bool, format string, args ...any) {
 func (s *Sheet) Add(checks ...record.Check) { s.v.Checks = append(s.v.Checks, checks...) }
 
 // Warn notes what a reader of the trial should know.
-func (s *Sheet) Warn(format string, args ...any) {
-	s.v.Warnings = append(s.v.Warnings, fmt.Sprintf(format, args...))
+func (s *Sheet) Warn(k *note.Kind, args ...any) { s.Note(k.Of(args...)) }
+
+// WarnEach warns of each of several texts.
+func (s *Sheet) WarnEach(k *note.Kind, texts []string) {
+	for _, text := range texts {
+		s.Warn(k, text)
+	}
 }
+
+// Note keeps notes made elsewhere.
+func (s *Sheet) Note(notes ...note.Note) { s.v.Warnings = append(s.v.Warnings, notes...) }
 
 // Validity is valid if every check holds.
 func (s *Sheet) Validity() record.Validity {
@@ -169,6 +178,6 @@ var Steal = Limit{Name: "steal", Default: 0.02, Unit: "ratio", Doc: "CPU time th
 // WarnSteal warns of a window in which the hypervisor took more.
 func (s *Sheet) WarnSteal(p *record.Pressure, l Limits) {
 	if p != nil && p.StealRatio > l.Of(Steal) {
-		s.Warn("the hypervisor took %.1f%% of the CPU time", p.StealRatio*100)
+		s.Warn(noteStolen, p.StealRatio*100)
 	}
 }

@@ -1,13 +1,13 @@
 package findings
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sort"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -178,13 +178,13 @@ var edges = []struct {
 
 // survivors warns of percentiles that are of those alone who had a change and
 // said so, where more lack it than the percentile leaves beyond it.
-func survivors(beyond float64, of group) func(o *analysis.Observations, cell int) []string {
-	return func(o *analysis.Observations, cell int) []string {
+func survivors(beyond float64, of group) func(o *analysis.Observations, cell int) []note.Note {
+	return func(o *analysis.Observations, cell int) []note.Note {
 		share := missedShare(o, o.Valid(cell), of)
 		if share <= beyond {
 			return nil
 		}
-		return []string{fmt.Sprintf("%s of what %s needed never arrived or was never acknowledged: counting that, this percentile was not reached; the figure covers the rest", words.Percent(share), of.name)}
+		return []note.Note{noteSurvivors.Of(words.Percent(share), of.name)}
 	}
 }
 

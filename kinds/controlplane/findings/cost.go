@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -97,12 +98,12 @@ func netPerChange(used, seconds, idle float64, committed int) float64 {
 }
 
 // grossWarning says that idle use is in a figure, where nobody measured it.
-func grossWarning(of func(*record.Control) float64) func(o *analysis.Observations, cell int) []string {
-	return func(o *analysis.Observations, cell int) []string {
+func grossWarning(of func(*record.Control) float64) func(o *analysis.Observations, cell int) []note.Note {
+	return func(o *analysis.Observations, cell int) []note.Note {
 		if stat.Finite(medianIdle(o.Valid(cell), of)) {
 			return nil
 		}
-		return []string{"includes idle use, which was not measured"}
+		return []note.Note{noteIdleIncluded.Of()}
 	}
 }
 

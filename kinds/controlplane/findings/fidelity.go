@@ -1,9 +1,8 @@
 package findings
 
 import (
-	"fmt"
-
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -26,7 +25,7 @@ const sharedStreams = 50
 
 // remarks warns of costs that come from simulated sidecars: real ones weigh
 // more. A study that has real ones alone in some cell compares for itself.
-func remarks(o *analysis.Observations) []string {
+func remarks(o *analysis.Observations) []note.Note {
 	s := o.Plan.Study
 	if !s.Measured(study.MeasureCost) {
 		return nil
@@ -47,16 +46,14 @@ func remarks(o *analysis.Observations) []string {
 	if !simulated {
 		return nil
 	}
-	const here = "the study simulated-against-real measures it on this machine"
 	w, how := weighed.own, "over mutual TLS, each on a connection of its own"
 	switch c := s.Control; {
 	case c.Security == study.SecurityPlaintext && c.StreamsPerConnection == sharedStreams:
 		w, how = weighed.shared, "in plain text, 50 on a connection"
 	case c.Security != study.SecurityMTLS || c.StreamsPerConnection > 1:
-		return []string{"istiod's CPU time is that with simulated sidecars; what real ones cost beside these is not known: " + here}
+		return []note.Note{noteSimulatedElse.Of()}
 	case c.AnswerAfter > 0:
 		w, how = weighed.answering, how+", that answer after 20 ms"
 	}
-	return []string{fmt.Sprintf("istiod's CPU time is that with simulated sidecars: on two cores, with istiod 1.31 and 16 sidecars, real ones cost it %.2f times what simulated ones did %s (95%% interval %.2f to %.2f); %s",
-		w.estimate, how, w.low, w.high, here)}
+	return []note.Note{noteSimulated.Of(w.estimate, how, w.low, w.high)}
 }

@@ -8,11 +8,11 @@
 package findings
 
 import (
-	judged "github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
-	"github.com/meshtrial/meshtrial/run/verdict"
-
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/internal/note"
+	judged "github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -39,7 +39,7 @@ func Kind() analysis.Kind {
 		},
 		OneMachine: true,
 		Next:       nextTuned,
-		Remarks: func(o *analysis.Observations) []string {
+		Remarks: func(o *analysis.Observations) []note.Note {
 			return append(remarks(o), o.UnlikeNodes("")...)
 		},
 		Published: controlWords,
@@ -47,9 +47,9 @@ func Kind() analysis.Kind {
 			Lost: func(o *analysis.Observations, trials []*record.Trial, m analysis.Measure) float64 {
 				return missedShare(o, trials, groupOf(m))
 			},
-			Loose: func(o *analysis.Observations, trials []*record.Trial, m analysis.Measure) string {
+			Loose: func(o *analysis.Observations, trials []*record.Trial, m analysis.Measure) []note.Note {
 				if m.Takes == 0 {
-					return ""
+					return nil
 				}
 				return fewChangesOf(o, trials, m.Takes, groupOf(m))
 			}},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -144,7 +145,7 @@ func bucketWidth(o *analysis.Observations, cell int) float64 {
 
 // firstBucket warns of figures that are nothing but the line through a
 // histogram's first bucket.
-func firstBucket(o *analysis.Observations, cell int) []string {
+func firstBucket(o *analysis.Observations, cell int) []note.Note {
 	n, upto, all := 0, 0.0, o.Valid(cell)
 	for _, t := range all {
 		if t.Control == nil {
@@ -158,12 +159,11 @@ func firstBucket(o *analysis.Observations, cell int) []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("in %d of %d trials it falls into the first bucket of istiod's histogram, 0 to %s: "+
-		"the figure is interpolated across that bucket and only says that it is below its upper bound", n, len(all), words.Quantity(upto*1e6, finding.UnitMicroseconds))}
+	return []note.Note{noteFirstBucket.Of(n, len(all), words.Quantity(upto*1e6, finding.UnitMicroseconds))}
 }
 
 // missedExample says which changes proxies never saw.
-func missedExample(o *analysis.Observations, cell int) []string {
+func missedExample(o *analysis.Observations, cell int) []note.Note {
 	pairs, needed, trials := 0, 0, 0
 	example := ""
 	for _, t := range o.Valid(cell) {
@@ -183,12 +183,12 @@ func missedExample(o *analysis.Observations, cell int) []string {
 	if pairs == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d of %d change-proxy pairs, in %d trials, for example %s", pairs, needed, trials, example)}
+	return []note.Note{noteMissed.Of(pairs, needed, trials, example)}
 }
 
 // unackedShare says how many pairs have no time of acknowledgement, which
 // convergence therefore leaves out.
-func unackedShare(o *analysis.Observations, cell int) []string {
+func unackedShare(o *analysis.Observations, cell int) []note.Note {
 	pairs, unacked := 0, 0
 	for _, t := range o.Valid(cell) {
 		c := converged(o, t)
@@ -198,7 +198,7 @@ func unackedShare(o *analysis.Observations, cell int) []string {
 	if unacked == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d of %d change-proxy pairs were sent but never acknowledged; convergence covers the others", unacked, pairs)}
+	return []note.Note{noteUnacked.Of(unacked, pairs)}
 }
 
 // someOf lists the first few of many proxies.
@@ -216,7 +216,7 @@ func someOf(proxies []int32) string {
 }
 
 // failedExample says why the API server did not take changes.
-func failedExample(o *analysis.Observations, cell int) []string {
+func failedExample(o *analysis.Observations, cell int) []note.Note {
 	n := 0
 	example := ""
 	for _, t := range o.Valid(cell) {
@@ -232,7 +232,7 @@ func failedExample(o *analysis.Observations, cell int) []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the API server refused %d changes, for example %s", n, example)}
+	return []note.Note{noteRefused.Of(n, example)}
 }
 
 // perChange divides by the changes that were committed.

@@ -1,10 +1,10 @@
 package findings
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -37,16 +37,13 @@ func pairsOf(o *analysis.Observations, trials []*record.Trial, of group) (pairs,
 
 // fewChanges warns of percentiles over pairs of fewer changes than would reach
 // them, in the trial that has fewest.
-func fewChanges(needs int, of group) func(o *analysis.Observations, cell int) []string {
-	return func(o *analysis.Observations, cell int) []string {
-		if w := fewChangesOf(o, o.Valid(cell), needs, of); w != "" {
-			return []string{w}
-		}
-		return nil
+func fewChanges(needs int, of group) func(o *analysis.Observations, cell int) []note.Note {
+	return func(o *analysis.Observations, cell int) []note.Note {
+		return fewChangesOf(o, o.Valid(cell), needs, of)
 	}
 }
 
-func fewChangesOf(o *analysis.Observations, trials []*record.Trial, needs int, of group) string {
+func fewChangesOf(o *analysis.Observations, trials []*record.Trial, needs int, of group) []note.Note {
 	pairs, changes := 0, math.MaxInt
 	for _, t := range trials {
 		if p, n := pairsOf(o, []*record.Trial{t}, of); p > 0 && n < changes {
@@ -54,12 +51,12 @@ func fewChangesOf(o *analysis.Observations, trials []*record.Trial, needs int, o
 		}
 	}
 	if changes >= needs {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("a trial has %d change-proxy pairs but only %d changes: pairs of one change are correlated, and %d changes are needed to leave one beyond this percentile", pairs, changes, needs)
+	return []note.Note{noteFewChanges.Of(pairs, changes, needs)}
 }
 
 // either warns of what either warns of.
-func either(a, b func(o *analysis.Observations, cell int) []string) func(o *analysis.Observations, cell int) []string {
-	return func(o *analysis.Observations, cell int) []string { return append(a(o, cell), b(o, cell)...) }
+func either(a, b func(o *analysis.Observations, cell int) []note.Note) func(o *analysis.Observations, cell int) []note.Note {
+	return func(o *analysis.Observations, cell int) []note.Note { return append(a(o, cell), b(o, cell)...) }
 }

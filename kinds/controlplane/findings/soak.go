@@ -120,9 +120,9 @@ func fromSoak() analysis.Source {
 			f.Findings, soak.Growths = append(f.Findings, x), append(soak.Growths, out)
 		}
 		f.Soak = soak
-		f.Warnings = append(f.Warnings, "all windows of a soak are of one istiod, and neighbours are alike: intervals of single figures say how windows differ, not how another istiod would; only those of growth allow for the likeness")
+		f.Warnings = append(f.Warnings, noteOneIstiod.Of())
 		if len(all) > 1 {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("istiod restarted within the run: growth is that of the longest of its %d lives, and %d windows of the others are left out", len(all), soak.Elsewhere))
+			f.Warnings = append(f.Warnings, noteLives.Of(len(all), soak.Elsewhere))
 		}
 	}}
 }
@@ -240,7 +240,7 @@ func (g grown) tell(o *analysis.Observations, many int, soak *record.Soak) (reco
 	e := growth.Slope
 	x.Blocks, x.Margin, x.Warnings = e.Blocks, per(allowed), e.Warnings
 	if g.lost > 0 {
-		x.Warnings = append(x.Warnings, fmt.Sprintf("%d of %d windows have no figure of it, and are left out", g.lost, g.lost+len(g.points)))
+		x.Warnings = append(x.Warnings, noteWindowsLack.Of(g.lost, g.lost+len(g.points)))
 	}
 	if !stat.Finite(e.Value) {
 		x.Verdict, x.Margin = record.VerdictInvalid, 0
@@ -271,16 +271,14 @@ func (g grown) tell(o *analysis.Observations, many int, soak *record.Soak) (reco
 func (g grown) judge(x *record.Finding, growth stat.Growth, margin float64, many int) {
 	call, why := growth.Call(margin)
 	x.Verdict = string(call)
-	say := func(v float64) string { return words.Quantity(v, x.Unit) }
 	switch {
 	case call == stat.Real && stat.GrowthOf(g.scaled(), stat.Options{Level: 1 - stat.DefaultRate/float64(many)}).Slope.Low <= 0:
 		x.Verdict = record.VerdictInconclusive
-		x.Because(record.ReasonMany, fmt.Sprintf("the interval lies above zero, but of %d figures some do by chance", many))
-	case why == stat.WithinMargin:
-		x.Because(record.ReasonWithinMargin, fmt.Sprintf("the whole interval lies below the margin of %s", say(x.Margin)))
+		x.Because(record.ReasonMany, noteManyGrowths.Of(many))
 	case why == stat.Settling:
-		x.Because(record.ReasonSettling, "it rises, but less and less: it may still be filling up, which would be no growth")
-	case why == stat.TooShort:
-		x.Because(record.ReasonTooShort, fmt.Sprintf("it may grow by more than the margin of %s, or not at all", say(x.Margin)))
+		x.Because(record.ReasonSettling, why.Of())
+	case why != nil:
+		n := why.Of(words.Quantity(x.Margin, x.Unit))
+		x.Because(n.Code, n)
 	}
 }

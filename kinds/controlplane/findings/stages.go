@@ -1,12 +1,12 @@
 package findings
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -27,7 +27,7 @@ func residual(o *analysis.Observations, t *record.Trial) (rest, mean float64) {
 }
 
 // largeResidual warns of waterfalls that do not add up.
-func largeResidual(o *analysis.Observations, cell int) []string {
+func largeResidual(o *analysis.Observations, cell int) []note.Note {
 	n, all := 0, 0
 	var rest, mean float64
 	for _, t := range o.Valid(cell) {
@@ -44,15 +44,14 @@ func largeResidual(o *analysis.Observations, cell int) []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("in %d of %d trials the stages leave more than %s unexplained, at most %s of %s",
-		n, all, record.ResidualRule(""), words.Quantity(rest, finding.UnitMicroseconds), words.Quantity(mean, finding.UnitMicroseconds))}
+	return []note.Note{noteResidual.Of(n, all, record.ResidualRule(""), words.Quantity(rest, finding.UnitMicroseconds), words.Quantity(mean, finding.UnitMicroseconds))}
 }
 
 // stageApart warns where two sources of a stage differ by more than a
 // waterfall may leave unexplained, or where only some trials have the stage.
-func stageApart(name string) func(o *analysis.Observations, cell int) []string {
-	return func(o *analysis.Observations, cell int) []string {
-		var out []string
+func stageApart(name string) func(o *analysis.Observations, cell int) []note.Note {
+	return func(o *analysis.Observations, cell int) []note.Note {
+		var out []note.Note
 		apart, lacking, all := 0, 0, o.Valid(cell)
 		var worst record.Stage
 		for _, t := range all {
@@ -74,11 +73,11 @@ func stageApart(name string) func(o *analysis.Observations, cell int) []string {
 			}
 		}
 		if apart > 0 {
-			out = append(out, fmt.Sprintf("in %d of %d trials a second source differs by more than %s, at most %s by %s, %s by %s", apart, len(all), record.ResidualRule("the whole"),
+			out = append(out, noteStageApart.Of(apart, len(all), record.ResidualRule("the whole"),
 				words.Quantity(worst.MeanUS, finding.UnitMicroseconds), worst.Source, words.Quantity(*worst.CheckUS, finding.UnitMicroseconds), worst.CheckSource))
 		}
 		if lacking > 0 {
-			out = append(out, fmt.Sprintf("not measured in %d of %d trials", lacking, len(all)))
+			out = append(out, noteStageLacks.Of(lacking, len(all)))
 		}
 		return out
 	}
@@ -89,17 +88,16 @@ func stageApart(name string) func(o *analysis.Observations, cell int) []string {
 const maxUnexplained = 0.05
 
 // unexplainedPairs warns where errors of single pairs cancel in the mean.
-func unexplainedPairs(o *analysis.Observations, cell int) []string {
+func unexplainedPairs(o *analysis.Observations, cell int) []note.Note {
 	u := unexplained(o.Valid(cell))
 	if u == nil || float64(u.Beyond) <= maxUnexplained*float64(u.Pairs) {
 		return nil
 	}
-	w := fmt.Sprintf("%d of %d change-proxy pairs differ from their own stages by more than %s, one by %s; such errors cancel in the mean",
-		u.Beyond, u.Pairs, record.ResidualRule("their time"), words.Quantity(u.LargestUS, finding.UnitMicroseconds))
+	var unlogged any
 	if u.Unlogged > 0 {
-		w += fmt.Sprintf("; %d of them belong to pushes that istiod does not log per proxy", u.Unlogged)
+		unlogged = u.Unlogged
 	}
-	return []string{w}
+	return []note.Note{notePairsApart.Of(u.Beyond, u.Pairs, record.ResidualRule("their time"), words.Quantity(u.LargestUS, finding.UnitMicroseconds), unlogged)}
 }
 
 // unexplained adds up the trials' pairs; nil if none counted them.

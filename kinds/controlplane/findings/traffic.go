@@ -1,11 +1,11 @@
 package findings
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -53,7 +53,7 @@ func trafficMeasures() []analysis.Measure {
 }
 
 // slowlyHidden says what it cost requests to be saved.
-func slowlyHidden(o *analysis.Observations, cell int) []string {
+func slowlyHidden(o *analysis.Observations, cell int) []note.Note {
 	longest := 0.0
 	for _, t := range o.Valid(cell) {
 		if t.Control != nil && t.Control.Traffic != nil {
@@ -63,17 +63,17 @@ func slowlyHidden(o *analysis.Observations, cell int) []string {
 	if longest < 1e6 {
 		return nil
 	}
-	return []string{fmt.Sprintf("a retry hid the failure from the caller but not the delay: up to %s before the retry", words.Quantity(longest, "us"))}
+	return []note.Note{noteHiddenLate.Of(words.Quantity(longest, "us"))}
 }
 
 // unexplainedFailures warns of failures that only one side knows of.
-func unexplainedFailures(o *analysis.Observations, cell int) []string {
+func unexplainedFailures(o *analysis.Observations, cell int) []note.Note {
 	for _, t := range o.Valid(cell) {
 		if t.Control == nil || t.Control.Traffic == nil || t.Control.Traffic.Residual == 0 {
 			continue
 		}
 		x := t.Control.Traffic
-		return []string{fmt.Sprintf("the generator saw %d failed requests, its sidecar %d (trial %s)", x.FailedTotal()+x.Unfinished, x.FailedTotal()+x.Unfinished-x.Residual, t.ID)}
+		return []note.Note{noteFailuresApart.Of(x.FailedTotal()+x.Unfinished, x.FailedTotal()+x.Unfinished-x.Residual, t.ID)}
 	}
 	return nil
 }

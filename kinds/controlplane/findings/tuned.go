@@ -24,7 +24,7 @@ func fromTuning() analysis.Source {
 			if x, ok := tunedFinding(o, f.Tuning); ok {
 				f.Findings = append(f.Findings, x)
 			}
-			f.Warnings = append(f.Warnings, "the search chose cells by their trials, so findings of single cells flatter those that it tried often; the recommended setting is compared in other trials")
+			f.Warnings = append(f.Warnings, noteSearched.Of())
 		}
 	}}
 }

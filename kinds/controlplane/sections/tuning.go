@@ -172,7 +172,7 @@ func confirmedTable(t *record.Tuning) report.Table {
 		case d.Verdict == record.VerdictInvalid && d.Reason == record.ReasonNotReached:
 			difference = "not reached"
 			if len(d.Warnings) > 0 {
-				out.Notes = append(out.Notes, name+": "+d.Warnings[0]+".")
+				out.Notes = append(out.Notes, name+": "+d.Warnings[0].String()+".")
 			}
 		case d.Verdict == record.VerdictInvalid:
 			continue

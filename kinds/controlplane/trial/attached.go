@@ -193,7 +193,7 @@ func (t *controlTrial) detach(ctx context.Context) error {
 	}
 	kept := err != nil
 	if kept { // the window is over: what it measured stays
-		t.warn("not all routes were taken away at the end: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		t.warn(noteRoutesLeft, strings.ReplaceAll(err.Error(), "\n", "; "))
 	} else if err := t.attached.await(ctx, firstRoutes, t.c.study.Control.Settle); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (t *controlTrial) configs(ctx context.Context) []runner.Artefact {
 	var files []runner.Artefact
 	if len(t.c.reals) > 0 && t.c.reals[0].Proxy != nil {
 		if file, err := t.realConfig(ctx); err != nil {
-			t.warn("configuration of a real sidecar: %v", err)
+			t.warn(noteRealConfig, err)
 		} else if t.job.Block == 0 {
 			files = append(files, file)
 		}
@@ -48,7 +48,7 @@ func (t *controlTrial) configs(ctx context.Context) []runner.Artefact {
 	}
 	more, err := t.simulatedConfigs(ctx)
 	if err != nil {
-		t.warn("configuration of simulated proxies: %v", err)
+		t.warn(noteConfig, err)
 	}
 	return append(files, more...)
 }
@@ -100,7 +100,7 @@ func (t *controlTrial) simulatedConfigs(ctx context.Context) (files []runner.Art
 			return files, fmt.Errorf("%s: %w", kind.Name, err)
 		}
 		for _, note := range held.Notes {
-			t.warn("configuration of %s: %s", kind.Name, note)
+			t.warn(noteConfigOf, kind.Name, note)
 		}
 		h := holding(held)
 		h.Namespace, h.Type, h.Proxies = kind.Namespace, kind.Type, kind.Proxies

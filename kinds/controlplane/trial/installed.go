@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // learn reads what the levers that the cell leaves as installed are, which the
@@ -25,7 +26,7 @@ func (t *controlTrial) learn(ctx context.Context) error {
 	for _, factor := range strange {
 		f, _ := study.LeverByName(factor)
 		if f.Usual != "" {
-			t.warn("%s is installed as %s, which is no level of it: wherever the trial needs one it takes %s", factor, found[factor], f.Usual)
+			t.warn(noteNoLevel, factor, found[factor], f.Usual)
 		}
 	}
 	if t.levels, err = study.ControlOf(known); err != nil {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"sync"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 )
@@ -120,7 +120,7 @@ func (t *controlTrial) followLogs(ctx context.Context) {
 	}
 	t.logs = newLogWatch(ctx)
 	if err := t.logs.follow(t, t.before.pods, time.Now().Add(-logsMargin)); err != nil {
-		t.warn("istiod's log could not be followed from before the first change: %v", err)
+		t.warn(noteLogBegins, err)
 	}
 }
 
@@ -136,13 +136,13 @@ func (t *controlTrial) readLogs(ctx context.Context) []observe.IstiodLines {
 	defer w.close()
 	// Those that came meanwhile too.
 	if err := w.follow(t, t.after.pods, t.out.Window.Start.Add(-logsMargin)); err != nil {
-		t.warn("istiod's log could not be read: %v", err)
+		t.warn(noteLogUnread, err)
 	}
 	w.await(ctx, windowEnd(t.out.Window))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.broken) > 0 {
-		t.warn("istiod's log was not read to its end: %v", errors.Join(w.broken...))
+		t.warn(noteLogCut, errors.Join(w.broken...))
 	}
 	var lines []observe.IstiodLines
 	for _, log := range w.logs {

@@ -3,12 +3,12 @@ package trial
 import (
 	"context"
 	"fmt"
-	"github.com/meshtrial/meshtrial/internal/wake"
 	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -24,7 +24,7 @@ func (t *controlTrial) join(ctx context.Context) {
 	}
 	j, err := t.joined(ctx)
 	if err != nil {
-		t.warn("how a new proxy comes by its configuration was not measured: %v", err)
+		t.warn(noteJoin, err)
 		return
 	}
 	t.out.Control.Join = j
@@ -81,7 +81,7 @@ func (t *controlTrial) awaitElected(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		t.warn("the push that a fresh istiod makes once it is elected may have fallen into the window: %v", err)
+		t.warn(noteElectionPush, err)
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (t *controlTrial) awaitStill(ctx context.Context) error {
 		case updates == 0 && err == nil:
 			return nil
 		case time.Now().After(limit):
-			t.warn("the mesh was never still: istiod was told of %.0f changes in the last %v before the window", updates, wait)
+			t.warn(noteNeverStill, updates, wait)
 			return nil
 		}
 		t.c.say("istiod is still told of changes: %.0f in %v", updates, wait)

@@ -7,13 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
-	"golang.org/x/sync/errgroup"
 )
 
 // Profiles of istiod.
@@ -36,7 +37,7 @@ func (t *controlTrial) profiles(ctx context.Context) []runner.Artefact {
 	t.c.say("profiles of istiod, while the changes are made again")
 	out, err := t.takeProfiles(ctx)
 	if err != nil && ctx.Err() == nil {
-		t.warn("profiles of istiod: %v", err)
+		t.warn(noteProfiles, err)
 	}
 	return out
 }
@@ -80,7 +81,7 @@ func (t *controlTrial) takeProfiles(ctx context.Context) (files []runner.Artefac
 			}
 			more, summary, parseErr := t.profileFiles(i, kind, one)
 			if parseErr != nil {
-				t.warn("%s profile of %s: %v", kind, servers[i].Name, parseErr)
+				t.warn(noteProfile, kind, servers[i].Name, parseErr)
 			}
 			files = append(files, more...)
 			if summary != nil {

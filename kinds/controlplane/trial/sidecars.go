@@ -39,7 +39,7 @@ func (t *controlTrial) sidecars() *record.Sidecars {
 			continue
 		}
 		for _, problem := range problems {
-			t.warn("%s: %s", w.name, problem)
+			t.warn(noteSidecar, w.name, problem)
 		}
 		*w.to = use
 	}

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -19,7 +22,6 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
-	"golang.org/x/sync/errgroup"
 )
 
 // controlTrial is one trial of the control plane under way.
@@ -115,7 +117,7 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 func (t *controlTrial) judge() (record.Trial, []record.Event) {
 	out, events := verdict.Of(t.out, t.seen, t.c.o.Rules.Limits)
 	if err := t.recordConvergence(events); err != nil {
-		t.warn("true convergence was not recorded as series: %v", err)
+		t.warn(noteOwnSeries, err)
 		return verdict.Of(t.out, t.seen, t.c.o.Rules.Limits)
 	}
 	return out, events
@@ -329,8 +331,8 @@ func cleanUp(ctx context.Context, driver *churn.Driver) error {
 }
 
 // warn notes what a reader of the trial should know.
-func (t *controlTrial) warn(format string, args ...any) {
-	t.seen.Problems = append(t.seen.Problems, fmt.Sprintf(format, args...))
+func (t *controlTrial) warn(k *note.Kind, args ...any) {
+	t.seen.Problems = append(t.seen.Problems, k.Of(args...))
 }
 
 // findTargets lists the containers that the trial's cost is read from.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/meshtrial/meshtrial/internal/wake"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
@@ -79,7 +79,7 @@ func (t *controlTrial) window(ctx context.Context) error {
 	}
 	t.envoys.stop()
 	if err := series.stop(); err != nil {
-		t.warn("istiod's metrics were not all recorded as series: %v", err)
+		t.warn(noteSeries, err)
 	}
 	return t.afterWindow(ctx)
 }
@@ -171,7 +171,7 @@ func (t *controlTrial) compareClocks(ctx context.Context) (err error) {
 func (t *controlTrial) compareAgain(ctx context.Context) error {
 	clock, err := t.firstClock(ctx)
 	if err != nil {
-		t.warn("the simulated sidecars' clock could not be compared once more at the end: %v", err)
+		t.warn(noteClockNotAgain, err)
 	} else {
 		t.seen.ClockAfter = &clock
 	}

@@ -79,20 +79,20 @@ func (r *ruling) disruption() {
 	lack += firstOf("; first ", seen.Why)
 	r.Check("disruption-seen", !last && seen.Blind <= mostBlind+len(seen.Looks)/10, "%s", lack)
 	if seen.Blind > 0 {
-		r.Warn("%s: peaks are from the others", lack)
+		r.Warn(noteBlind, lack)
 	}
 	for _, pod := range startedAnew(seen) {
-		r.Warn("istiod's container in pod %s restarted after the disruption", pod)
+		r.Warn(noteRestarted, pod)
 	}
 	if seen.Kind != "scale" {
 		had := len(seen.Outage.LostNS) - seen.Outage.Spared()
 		r.Check("disrupted", d.Lost > 0 && d.Lost == had, "%d of %d proxies that had a stream lost it", d.Lost, had)
 	}
 	if d.ReadyUS == NotReady {
-		r.Warn("istiod's new replicas were not all ready %.0f s after the disruption", d.WatchedS)
+		r.Warn(noteNotReady, d.WatchedS)
 	}
 	if missing := d.Lost - d.Back; missing > 0 {
-		r.Warn("%d of %d proxies still lacked some of their configuration %.0f s after the disruption", missing, d.Lost, d.WatchedS)
+		r.Warn(noteNotRestored, missing, d.Lost, d.WatchedS)
 	}
 }
 

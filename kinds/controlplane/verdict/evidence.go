@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -81,8 +82,8 @@ type Evidence struct {
 	Repeated []string `json:"repeated,omitempty"`
 	// Unread are counters that could not be read, or that began anew.
 	Unread []record.Check `json:"unread,omitempty"`
-	// Problems say in words what could not be seen, and what was odd.
-	Problems []string `json:"problems,omitempty"`
+	// Problems say what could not be seen, and what was odd.
+	Problems []note.Note `json:"problems,omitempty"`
 }
 
 // Asked is what the cell and the study ask for, as far as rules depend on it.

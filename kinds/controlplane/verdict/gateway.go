@@ -59,13 +59,13 @@ func (r *ruling) gateway() {
 	g.LateUS = late.Microseconds()
 	r.Check("routes-unserved-before", early == 0, "%d of %d routes were served before the change that makes them had left", early, asked)
 	if unserved > 0 {
-		r.Warn("%d of %d routes were still not served at the end", unserved, asked)
+		r.Warn(noteUnserved, unserved, asked)
 	}
 	if relapsed > 0 {
-		r.Warn("%d of %d routes stopped being served after their first good answer", relapsed, asked)
+		r.Warn(noteRelapsed, relapsed, asked)
 	}
 	if late > r.seen.RoutesEvery || g.Unsent > 0 {
-		r.Warn("requests through the gateway left up to %v late, and %d never left: the times when routes were served are that much less exact", late.Round(10*time.Microsecond), g.Unsent)
+		r.Warn(noteRoutesLate, ms(late), g.Unsent)
 	}
 }
 
@@ -120,13 +120,13 @@ func (r *ruling) attached() {
 	out.AllUS, out.FirstUS = seen.reached(last, up), seen.reached(first, up)
 	out.NoneUS, out.NoneFirstUS = seen.reached(seen.WithdrawNS, down), seen.reached(seen.WithdrawnNS, down)
 	if out.AllUS == nil {
-		r.Warn("the Gateway's status never had all of %d routes", out.Routes)
+		r.Warn(noteUnattached, out.Routes)
 	}
 	if out.NoneUS == nil && !out.Kept {
-		r.Warn("the Gateway's status still had routes that had been deleted")
+		r.Warn(noteStillThere)
 	}
 	if beyond := out.Most - seen.Before - out.Routes; beyond > 0 {
-		r.Warn("the Gateway's status had %d routes more than there were", beyond)
+		r.Warn(noteTooMany, beyond)
 	}
 }
 

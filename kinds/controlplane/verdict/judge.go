@@ -71,12 +71,8 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 	r := newRuling(t, e, l)
 	r.count()
 	waterfall := r.stages()
-	for _, text := range e.Repeated {
-		r.Warn("%s", verdict.Repeated(text))
-	}
-	for _, text := range e.Problems {
-		r.Warn("%s", text)
-	}
+	r.WarnEach(verdict.NoteRepeated, e.Repeated)
+	r.Note(e.Problems...)
 	r.drift()
 	r.traffic()
 	r.gateway()
@@ -97,7 +93,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 	r.CheckUnattributed(t, l)
 	r.WarnSteal(t.Pressure, l)
 	if e.EnvoysEvery > 0 {
-		r.Warn("when real Envoys had a change in force is known to within %v", e.EnvoysEvery.Round(time.Millisecond))
+		r.Warn(noteEnvoysEvery, ms(e.EnvoysEvery))
 	}
 	r.pushes()
 	if e.Audience.Simulated > 0 {
@@ -112,9 +108,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 // were made what became of them, as far as it is known.
 func Salvage(t record.Trial, e Evidence) (record.Trial, []record.Event) {
 	r := newRuling(t, e, nil)
-	for _, text := range e.Problems {
-		r.Warn("%s", text)
-	}
+	r.Note(e.Problems...)
 	r.trial.Control.Changes, r.trial.Control.Committed = r.sum.planned, r.sum.committed
 	r.account()
 	r.trial.Validity = r.Validity()
@@ -164,6 +158,9 @@ func (r *ruling) count() {
 	}
 }
 
+// ms is a time in milliseconds.
+func ms(d time.Duration) float64 { return float64(d) / 1e6 }
+
 // drift compares where the simulated sidecars' clock was at the end with where
 // it was at the beginning.
 func (r *ruling) drift() {
@@ -172,7 +169,7 @@ func (r *ruling) drift() {
 		return
 	}
 	if moved := after.Ahead - before.Ahead; moved.Abs() > max(before.Bound+after.Bound, r.lasting(clockDrift)) {
-		r.Warn("the simulated sidecars' clock moved by %v (known to within %v) against this machine's in the window: times of the last changes are off by that", moved.Round(time.Microsecond), before.Bound+after.Bound)
+		r.Warn(noteClockMoved, ms(moved), ms(before.Bound+after.Bound))
 	}
 }
 
@@ -196,9 +193,9 @@ func (r *ruling) changes() {
 	r.Check("istiod-lived", changed == "", "istiod's replicas from before the first change to the end: %s", orNone(changed, "the same"))
 	switch before, after := r.othersAtEdges(); {
 	case before != after:
-		r.Warn("%d proxies of others are connected to this istiod when the window begins and %d when it ends: its pushes, bytes, CPU and memory include theirs, and what a proxy that connects is sent", before, after)
+		r.Warn(noteOthersChanged, before, after)
 	case after > 0:
-		r.Warn("%d proxies of others are connected to this istiod: its pushes, bytes, CPU and memory include theirs", after)
+		r.Warn(NoteOthers, after)
 	}
 }
 
@@ -206,13 +203,13 @@ func (r *ruling) changes() {
 func (r *ruling) missing() {
 	sum := r.sum
 	if sum.missed > 0 {
-		r.Warn("%d of %d sightings never came within %v of the last change: proxies that needed a change do not have it", sum.missed, sum.expected, r.seen.Asked.Settle)
+		r.Warn(noteMissed, sum.missed, sum.expected, r.seen.Asked.Settle)
 	}
 	if sum.unneeded > 0 {
-		r.Warn("%d times a proxy was sent a change that its scope keeps from it", sum.unneeded)
+		r.Warn(noteUnneeded, sum.unneeded)
 	}
 	if bound := r.seen.Clock.Bound; bound > r.lasting(clockBound) {
-		r.Warn("the simulated sidecars' clock is known to within %v", bound.Round(time.Microsecond))
+		r.Warn(noteClockBound, ms(bound))
 	}
 	r.Check("searched", sum.unsearched == 0, "%d contents could not be searched for markers any more", sum.unsearched)
 	r.Check("announced", sum.unlooked == 0, "%d changes that proxies lack may have come to them before they looked for these", sum.unlooked)

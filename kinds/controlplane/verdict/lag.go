@@ -32,7 +32,7 @@ func (r *ruling) lag() {
 	lag := fmt.Sprintf("the simulated sidecars%s read what had arrived late by %.0f us at the median and %.0f at p99", who, a.Lag.At(0.5), a.Lag.At(0.99))
 	if a.LagSource == xds.LagTimer {
 		lag = fmt.Sprintf("the timers of the simulated sidecars%s were late by %.0f us at the median and %.0f at p99", who, a.Lag.At(0.5), a.Lag.At(0.99))
-		r.Warn("the kernel gave no arrival times: receipts are late by what the simulated sidecars took to read, about as much as their timers are")
+		r.Warn(noteNoArrivals)
 	}
 	acks, most := acknowledged(r.events), r.limits.Of(simulatorLagMost)
 	if len(acks) == 0 {
@@ -86,10 +86,10 @@ func (r *ruling) costs() {
 	cpu := r.trial.CPU
 	simulator, istiod := cpu[record.PartSimulator].TotalS(), cpu[record.PartControl].TotalS()
 	if r.seen.Audience.Simulated > 0 && istiod > 0 && simulator > r.limits.Of(simulatorCPU)*istiod {
-		r.Warn("the simulated sidecars used %.0f%% of the CPU that istiod used", 100*simulator/istiod)
+		r.Warn(noteSimulatorCPU, 100*simulator/istiod)
 	}
 	own, all := cpu[record.PartServerProxy].TotalS(), cpu[record.PartMachine].TotalS()
 	if c := r.trial.Control; c.Traffic == nil && c.Sidecars == nil && all > 0 && own > r.limits.Of(realCPU)*all {
-		r.Warn("the real sidecars used %.0f%% of the CPU that the machine used, most of it to report what they have in force: this trial's figures include that", 100*own/all)
+		r.Warn(noteEnvoysCPU, 100*own/all)
 	}
 }

@@ -36,6 +36,6 @@ func (r *ruling) simulators() {
 	limit := float64(r.lasting(simulatorsApart)) / float64(time.Microsecond)
 	r.Check(simulatorsApart.Name, least <= limit, "the simulators' clocks were between %.0f and %.0f us apart%s, once corrected; limit %.0f", least, most, of, limit)
 	if least <= limit && most > limit {
-		r.Warn("how far apart the simulators' clocks were is known to %.1f ms only: set the clocks of nodes by NTP, or run closer to the cluster", most/1e3)
+		r.Warn(noteClocksApart, most/1e3)
 	}
 }

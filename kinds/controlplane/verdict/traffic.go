@@ -13,9 +13,9 @@ func (r *ruling) traffic() {
 	r.Check("traffic-log", logged-x.GivenUp-x.Counted <= slack && x.Counted-logged <= slack,
 		"%d attempts are in the log of the caller's sidecar, %d of them without a connection and %d given up, some before they had one; its counter says %d of the others", x.Attempts, x.Unconnected, x.GivenUp, x.Counted)
 	if x.Residual != 0 {
-		r.Warn("the generator saw %d requests fail, its sidecar knows of %d", sum-x.Completed, sum-x.Completed-x.Residual)
+		r.Warn(noteFailuresApart, sum-x.Completed, sum-x.Completed-x.Residual)
 	}
 	if wait > r.limits.Of(trafficWait) {
-		r.Warn("1%% of the requests waited over %.0f ms for one of %d connections, since others hung: fewer met stale endpoints than at their full rate", wait/1e3, x.Connections)
+		r.Warn(noteConnectionWait, wait/1e3, x.Connections)
 	}
 }

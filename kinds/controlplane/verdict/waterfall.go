@@ -37,21 +37,20 @@ func (r *ruling) withoutZtunnels() []record.Event {
 // odd says what is odd about a waterfall.
 func (r *ruling) odd(w stages.Waterfall) {
 	if lost, of := stages.LostLines(r.seen.Logs, r.trial.Control.Istiod); lost > 0 {
-		r.Warn("%d of the %d log lines of istiod's pushes are lost, or were never written: their stages come from its metrics", lost, of)
+		r.Warn(noteLostLines, lost, of)
 	}
 	if w.Pairs == 0 {
 		return
 	}
 	if !w.Within() {
-		r.Warn("%.1f ms of a mean of %.1f ms are in no stage (%d of %d sightings are in istiod's log from end to end)",
-			w.ResidualUS/1000, w.MeanUS/1000, w.Logged, w.Pairs)
+		r.Warn(noteNoStage, w.ResidualUS/1000, w.MeanUS/1000, w.Logged, w.Pairs)
 	}
 	for _, s := range w.Apart() {
-		r.Warn("stage %s is %.1f ms by %s, but %.1f ms by %s", s.Name, s.MeanUS/1000, s.Source, *s.CheckUS/1000, s.CheckSource)
+		r.Warn(noteStageApart, s.Name, s.MeanUS/1000, s.Source, *s.CheckUS/1000, s.CheckSource)
 	}
 	for _, s := range w.Stages {
 		if s.MeanUS < -r.limits.Of(stageEarly) {
-			r.Warn("stage %s is %.1f ms: its end was noted before its beginning", s.Name, s.MeanUS/1000)
+			r.Warn(noteStageEarly, s.Name, s.MeanUS/1000)
 		}
 	}
 }

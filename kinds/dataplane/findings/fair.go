@@ -1,12 +1,12 @@
 package findings
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	judged "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
@@ -147,16 +147,15 @@ func commonDrift(o *analysis.Observations, last int) (share, se float64) {
 
 // unsteadyWindows warns of a drift that most windows have: no trial is an
 // exception then, and all figures have some of a start in them.
-func unsteadyWindows(o *analysis.Observations) []string {
+func unsteadyWindows(o *analysis.Observations) []note.Note {
 	share, se := commonDrift(o, everyBlock)
 	limit := verdict.Limits(o.Run.Header.Rules.Limits).Of(judged.SteadyCommon)
 	if !(math.Abs(share)-2*se > limit) {
 		return nil
 	}
-	moves, advice := "falls", "windows begin before the system is steady, so all figures include some of its start: raise warmup.min"
+	moves := noteWindowsFall
 	if share > 0 {
-		moves, advice = "rises", "something grows during windows: a queue, or the machine's load"
+		moves = noteWindowsRise
 	}
-	return []string{fmt.Sprintf("median latency %s by %s (±%s) from the first half of most windows to the second: %s",
-		moves, words.Percent(math.Abs(share)), words.Percent(2*se), advice)}
+	return []note.Note{moves.Of(words.Percent(math.Abs(share)), words.Percent(2*se))}
 }

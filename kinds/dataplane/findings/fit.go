@@ -212,6 +212,6 @@ func fitted(o *analysis.Observations, g *track, fit stat.Line, name string, scal
 		return analysis.Invalid(f, e.Blocks)
 	}
 	f.Estimate, f.Low, f.High = e.Value*scale, e.Low*scale, e.High*scale
-	f.Warnings = append(append([]string(nil), e.Warnings...), fit.Warnings...)
+	f.Warnings = slices.Concat(e.Warnings, fit.Warnings)
 	return f
 }

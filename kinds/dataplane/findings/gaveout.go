@@ -44,13 +44,13 @@ func whose(o *analysis.Observations, v analysis.Verdict, s study.Search, cell, b
 			}
 			own := threadsSummary(part, of, []record.Threads{th}, t.Pressure)
 			if v.Answer == analysis.Broke && own.Limit != "" && own.Limit != record.LimitMachine {
-				v.Why += ": " + own.Says
+				v.Why = noteOwnLimit.Of(v.Why, own.Says)
 				return v
 			}
 		}
 	}
 	if why := notTheirs(o, s, cell, block, tried); why != "" {
-		return analysis.Verdict{Answer: analysis.Crowded, Why: v.Why + ": " + why}
+		return analysis.Verdict{Answer: analysis.Crowded, Why: noteGaveOut.Of(v.Why, why)}
 	}
 	return v
 }
@@ -95,7 +95,7 @@ func notTheirs(o *analysis.Observations, s study.Search, cell, block int, tried 
 		return fmt.Sprintf("without sidecars %s lies among requests that failed, beyond the bound as well", s.Finding)
 	}
 	if bare := o.Answer(s, i, block); math.IsNaN(v) && bare.Answer == analysis.Broke {
-		return "without sidecars as well: " + bare.Why
+		return "without sidecars as well: " + bare.Why.String()
 	}
 	if v > s.Bound.Value {
 		return fmt.Sprintf("without sidecars %s is %s, beyond the bound as well", s.Finding, words.Quantity(v, m.Unit))

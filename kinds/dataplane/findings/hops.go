@@ -230,7 +230,7 @@ func termFinding(f record.Finding, d analysis.Difference, margin float64, cells 
 	}
 	f.Estimate, f.Low, f.High, f.Warnings, f.Verdict = d.Value, d.Low, d.High, d.Warnings, record.VerdictMeasured
 	if unsure {
-		f.Warnings = append(f.Warnings, fmt.Sprintf("a sum of far-tail percentiles over %d cells: its interval misses slow trials that few blocks show, so it has no verdict", cells))
+		f.Warnings = append(f.Warnings, noteFarTails.Of(cells))
 	}
 	return f
 }

@@ -8,16 +8,16 @@
 package findings
 
 import (
-	judged "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
-	"github.com/meshtrial/meshtrial/run/verdict"
-
 	"math"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/internal/note"
+	judged "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/record/probe"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -49,7 +49,7 @@ func Kind() analysis.Kind {
 			f.Money = analysis.MoneyWords(s.PricedMesh(), shared)
 		},
 		OneMachine: true, Unfair: unfair,
-		Remarks: func(o *analysis.Observations) []string {
+		Remarks: func(o *analysis.Observations) []note.Note {
 			return slices.Concat(unsteadyWindows(o), sampledCPU(o), scattered(o), mixedWays(o), unlikeNodes(o))
 		},
 		Search: analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
@@ -136,9 +136,7 @@ func ofParts(s *study.Study, family string, of func(t *record.Trial, part string
 func ofPart(d finding.Def, of func(*analysis.Observations, *record.Trial) float64) analysis.Measure {
 	m := level(analysis.MeasureOf(d.Name, of))
 	if p, ok := record.ProxyOf(d.Part); ok && p.Place == record.PlaceNode {
-		m = m.Warning(func(*analysis.Observations, int) []string {
-			return []string{"other pods share this proxy: its work for them during the windows is included"}
-		})
+		m = m.Warning(func(*analysis.Observations, int) []note.Note { return []note.Note{analysis.SharedProxy.Of()} })
 	}
 	return m
 }

@@ -2,13 +2,13 @@ package findings
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -83,50 +83,54 @@ func knee(o *analysis.Observations, g *track, p99 analysis.Measure) (record.Find
 	f := o.Named(study.FindingKnee, g.cell)
 	f.Blocks, f.Verdict = blocks, record.VerdictMeasured
 	bound := study.Quantity{Value: kneeRatio * points[0].us, Unit: finding.UnitMicroseconds}
-	last, others := points[0], ""
+	last := points[0]
+	var others []note.Note
 	for _, p := range points {
 		if p.us <= bound.Value {
 			last = p
 			f.Estimate, f.Low, f.High = p.rate, p.rate, p.rate
 			continue
 		}
-		if why := notTheKnee(o, p, p99.Name, bound); why != "" {
-			others = cmp.Or(others, why)
+		if why := notTheKnee(o, p, p99.Name, bound); why != nil {
+			if others == nil {
+				others = why
+			}
 			continue
 		}
-		f.Warnings = append(f.Warnings, fmt.Sprintf("p99 is %s at %s requests per second, %s at %s and %s at %s", words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
+		f.Warnings = append(f.Warnings, noteKnee.Of(words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
 			words.Quantity(last.us, finding.UnitMicroseconds), words.Grouped(last.rate), kneeBeyond(p.us, p.valid), words.Grouped(p.rate)))
 		f.High = p.rate
 		return f, true
 	}
 	f.Open = record.OpenHigh
-	if others != "" {
+	if others != nil {
 		f.Verdict = record.VerdictInconclusive
-		f.Warnings = append(f.Warnings, others, "something else is the bottleneck beyond: the knee lies at or above "+words.Grouped(last.rate)+" requests per second")
+		f.Warnings = slices.Concat(f.Warnings, others, []note.Note{noteKneeElsewhere.Of(words.Grouped(last.rate))})
 		return f, true
 	}
-	f.Warnings = append(f.Warnings, fmt.Sprintf("no measured rate is beyond the knee: p99 is %s at %s requests per second and %s at %s", words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
+	f.Warnings = append(f.Warnings, noteNoKnee.Of(words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
 		words.Quantity(last.us, finding.UnitMicroseconds), words.Grouped(last.rate)))
 	return f, true
 }
 
 // notTheKnee says why what trials of a rate show beyond the knee's bound is not the
-// proxies' doing, in some block, or is not known in any; "" if it is theirs.
-func notTheKnee(o *analysis.Observations, p kneePoint, name string, bound study.Quantity) string {
-	unknown, broke := "", false
+// proxies' doing, in some block, or is not known in any; nil if it is theirs.
+func notTheKnee(o *analysis.Observations, p kneePoint, name string, bound study.Quantity) []note.Note {
+	var unknown []note.Note
+	broke := false
 	for _, block := range o.Blocks {
 		v := o.Answer(study.Search{Factor: study.FactorRate, Finding: name, Bound: bound}, p.cell, block)
 		switch v.Answer {
 		case analysis.Crowded:
-			return v.Why
+			return []note.Note{v.Why}
 		case analysis.Broke:
 			broke = true
 		case analysis.Unknown:
-			unknown = v.Why
+			unknown = []note.Note{v.Why}
 		}
 	}
 	if broke {
-		return ""
+		return nil
 	}
 	return unknown
 }

@@ -1,12 +1,12 @@
 package findings
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/stat/money"
@@ -151,16 +151,16 @@ func moneyFits(o *analysis.Observations, fits []record.Finding) []record.Finding
 		}
 		for _, one := range append(p.slope, p.idle...) {
 			ok = ok && one.Verdict == record.VerdictMeasured
-			f.Blocks, poor = min(f.Blocks, one.Blocks), poor || slices.Contains(one.Warnings, stat.PoorFit)
+			f.Blocks, poor = min(f.Blocks, one.Blocks), poor || stat.PoorFit.In(one.Warnings)
 		}
 		if !ok || passesShared(o, p.cell) {
 			continue
 		}
 		b := m.Price(u)
 		f.Estimate, f.Low, f.High = b.CPU.Estimate, b.CPU.Low, b.CPU.High
-		f.Warnings = []string{fmt.Sprintf("of %s cores: %s of them for what %s proxies take without requests, extrapolated", words.Figures(b.Cores.Estimate), words.Figures(u.IdleCores.Estimate*m.Proxies), words.Grouped(m.Proxies))}
+		f.Warnings = []note.Note{noteIdleShare.Of(words.Figures(b.Cores.Estimate), words.Figures(u.IdleCores.Estimate*m.Proxies), words.Grouped(m.Proxies))}
 		if poor {
-			f.Warnings = append(f.Warnings, stat.PoorFit)
+			f.Warnings = append(f.Warnings, stat.PoorFit.Of())
 		}
 		out = append(out, f)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -69,13 +70,13 @@ func wayOn(clients []record.NodeAt, server record.NodeAt) int {
 // scattered warns of pods and proxies that Kubernetes put sometimes on one node and
 // sometimes on several: the way between nodes is then in some figures and not in
 // others.
-func scattered(o *analysis.Observations) []string {
+func scattered(o *analysis.Observations) []note.Note {
 	return append(scatteredPods(o), scatteredProxies(o)...)
 }
 
 // scatteredProxies warns of cells in which a proxy with a pod of its own was now beside
 // client or server and now elsewhere. No cell asks where it is to be.
-func scatteredProxies(o *analysis.Observations) (out []string) {
+func scatteredProxies(o *analysis.Observations) (out []note.Note) {
 	for _, p := range record.Proxies {
 		cells := map[string]map[string]int{} // trials by where it was
 		for i := range o.Run.Trials {
@@ -101,8 +102,7 @@ func scatteredProxies(o *analysis.Observations) (out []string) {
 			parts = append(parts, fmt.Sprintf("%s in %d", where, trials[where]))
 		}
 		if len(parts) > 0 {
-			out = append(out, fmt.Sprintf("placement: Kubernetes put %s %s trials of the same cells, so their intervals mix different paths between nodes; blocks: {redeploy: 0} keeps it where it is",
-				p.Noun, words.List(parts)))
+			out = append(out, noteScatteredProxy.Of(p.Noun, words.List(parts)))
 		}
 	}
 	return out
@@ -126,7 +126,7 @@ func besideWhom(t *record.Trial, at record.NodeAt) string {
 }
 
 // scatteredPods is scattered of client and server.
-func scatteredPods(o *analysis.Observations) []string {
+func scatteredPods(o *analysis.Observations) []note.Note {
 	var trials [onMixed + 1]int
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]
@@ -145,8 +145,7 @@ func scatteredPods(o *analysis.Observations) []string {
 	if len(parts) < 2 && trials[onMixed] == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("placement: Kubernetes put client and server %s trials, so some figures include the path between nodes and others do not; --set placement=same-node leaves it out, and the study placement measures it",
-		words.List(parts))}
+	return []note.Note{noteScatteredPods.Of(words.List(parts))}
 }
 
 // allOneWay has the requests of all trials of a cell pass the same proxies.
@@ -155,7 +154,7 @@ const allOneWay = "--set placement=same-node or placement=other-node has all tri
 // mixedWays names the cells whose valid trials' requests did not all pass the same
 // proxies. Figures of one proxy have the trials alone that passed it; those of all
 // together have both.
-func mixedWays(o *analysis.Observations) (out []string) {
+func mixedWays(o *analysis.Observations) (out []note.Note) {
 	for i, cell := range o.Plan.Cells {
 		trials := map[string]int{}
 		for _, t := range o.Valid(i) {
@@ -173,15 +172,14 @@ func mixedWays(o *analysis.Observations) (out []string) {
 		for _, passed := range slices.Sorted(maps.Keys(trials)) {
 			parts = append(parts, fmt.Sprintf("%s in %d", passed, trials[passed]))
 		}
-		out = append(out, fmt.Sprintf("%s: requests passed %s trials: figures of all proxies together mix these, figures of one proxy cover only trials that passed it; %s",
-			o.Plan.Label(cell), strings.Join(parts, ", and "), allOneWay))
+		out = append(out, noteMixedWays.Of(o.Plan.Label(cell), strings.Join(parts, ", and ")))
 	}
 	return out
 }
 
 // unlikeNodes names the nodes that trials ran on where these are different machines:
 // what differs between client's and server's is in the figures.
-func unlikeNodes(o *analysis.Observations) []string {
+func unlikeNodes(o *analysis.Observations) []note.Note {
 	trials, apart := 0, 0
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]

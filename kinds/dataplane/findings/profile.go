@@ -2,13 +2,13 @@ package findings
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"regexp"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -35,7 +35,7 @@ type profiled struct {
 
 // profiles reads what the valid trials of a cell have of each proxy. What
 // cannot be read is a warning.
-func profiles(o *analysis.Observations, cell int) (out []profiled, warnings []string) {
+func profiles(o *analysis.Observations, cell int) (out []profiled, warnings []note.Note) {
 	if !o.Plan.Study.Measured(study.MeasureProfile) {
 		return nil, nil
 	}
@@ -52,7 +52,7 @@ func profiles(o *analysis.Observations, cell int) (out []profiled, warnings []st
 				}
 				read, err := readProfile(o.Run, p.File)
 				if err != nil {
-					warnings = append(warnings, fmt.Sprintf("profile of trial %s: %v", t.ID, err))
+					warnings = append(warnings, noteUnreadProfile.Of(t.ID, err))
 					continue
 				}
 				all.profiles = append(all.profiles, read)
@@ -102,7 +102,7 @@ func addProfiles(o *analysis.Observations, f *record.Findings) {
 
 // profileFindings are each cost centre's share of a proxy's CPU time, how far
 // names go, and what profiling itself cost; and what the page draws.
-func profileFindings(o *analysis.Observations) (out []record.Finding, views []json.RawMessage, warnings []string) {
+func profileFindings(o *analysis.Observations) (out []record.Finding, views []json.RawMessage, warnings []note.Note) {
 	var costs told
 	var at []int // their places among the findings
 	for cell := range o.Plan.Cells {
@@ -124,7 +124,7 @@ func profileFindings(o *analysis.Observations) (out []record.Finding, views []js
 				views = append(views, data)
 			}
 			if summary.TooFew != "" {
-				warnings = append(warnings, fmt.Sprintf("profile of the %s: %s", title, summary.TooFew))
+				warnings = append(warnings, noteThinProfile.Of(title, summary.TooFew))
 				continue
 			}
 			known := o.Named(study.FindingProfileNamed+"_"+one.part, o.Short(cell))
@@ -137,7 +137,7 @@ func profileFindings(o *analysis.Observations) (out []record.Finding, views []js
 				f := o.Named(study.FindingCentre+"_"+one.part+"_"+slug(c.Group+" "+c.Name), o.Short(cell))
 				f.Estimate, f.Low, f.High, f.Blocks, f.Verdict = c.Share, c.Low, c.High, summary.Costs.Blocks, record.VerdictMeasured
 				if summary.Samples < fewSamples {
-					f.Warnings = append(f.Warnings, fmt.Sprintf("of %d samples only", summary.Samples))
+					f.Warnings = append(f.Warnings, noteFewSamples.Of(summary.Samples))
 				}
 				out = append(out, f)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -16,11 +17,10 @@ var unsteady = []string{record.PartControl, record.PartIdleNode, record.PartNode
 // sampledCPU says of a run whose CPU the kubelets told how well it is known: the
 // usual error of a figure, the largest, and what no figure is beyond. Intervals
 // have the error in them as far as it varies from block to block.
-func sampledCPU(o *analysis.Observations) []string {
+func sampledCPU(o *analysis.Observations) []note.Note {
 	if o.Run.Header.Observed != record.ObservedKubelet {
 		return nil
 	}
-	out := "CPU and memory are from the kubelets: memory is the working set, not a set size, and user and kernel time are not separated"
 	var shares []float64
 	bound, gap := 0.0, 0.0
 	for i := range o.Run.Trials {
@@ -38,7 +38,7 @@ func sampledCPU(o *analysis.Observations) []string {
 		}
 	}
 	if len(shares) == 0 {
-		return []string{out}
+		return []note.Note{noteKubelets.Of(nil, nil, nil, nil)}
 	}
 	percent := func(v float64) string {
 		if v >= 0.1 {
@@ -46,6 +46,5 @@ func sampledCPU(o *analysis.Observations) []string {
 		}
 		return fmt.Sprintf("%.2g%%", v*100)
 	}
-	return []string{fmt.Sprintf("%s. CPU is interpolated between samples up to %.1f s apart: a trial's figure has a standard error of %s of it (median; the largest %s), and is off by at most %s, whatever happened between samples",
-		out, gap, percent(stat.Median(shares)), percent(slices.Max(shares)), percent(bound))}
+	return []note.Note{noteKubelets.Of(gap, percent(stat.Median(shares)), percent(slices.Max(shares)), percent(bound))}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -358,7 +359,7 @@ func limits(o *analysis.Observations) []record.Finding {
 				evidence = study.FindingThrottled
 			}
 			f := o.Named(study.FindingLimit+"_"+part, o.Short(cell))
-			f.Verdict, f.Warnings = record.VerdictReal, []string{s.Says}
+			f.Verdict, f.Warnings = record.VerdictReal, []note.Note{noteLimit.Of(s.Says)}
 			i := slices.IndexFunc(measures, func(m analysis.Measure) bool { return m.Name == evidence+"_"+part })
 			if own, ok := o.Plain(cell, measures[i]); ok && own.Verdict != record.VerdictInvalid {
 				f.Estimate, f.Low, f.High, f.Blocks = own.Estimate, own.Low, own.High, own.Blocks

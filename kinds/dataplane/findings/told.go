@@ -50,7 +50,7 @@ func withoutFigure(f record.Finding, e stat.Estimate) record.Finding {
 	case math.IsNaN(e.Value):
 		f.Because(record.ReasonTooFew, e.Warnings[0])
 	default:
-		f.Because(record.ReasonNotReached, "not reached: it lies, or may lie, among requests that failed")
+		f.Because(record.ReasonNotReached, noteAmongFailed.Of())
 	}
 	f.Verdict = record.VerdictInvalid
 	return f

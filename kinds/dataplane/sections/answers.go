@@ -209,7 +209,7 @@ func (a *answering) sentence(x record.Finding, context string) string {
 			report.Join(to, s.Unit), what, missed(x, s)))
 	case x.Verdict == record.VerdictInconclusive:
 		return fmt.Sprintf("What %s %s to %s is inconclusive: %s. %s.", who, verb, what, figure,
-			report.UpperFirst(x.Warnings[0]))
+			report.UpperFirst(x.Warnings[0].String()))
 	case x.High < 0:
 		e, span := s.Parts(-x.Estimate, -x.High, -x.Low)
 		takes := "takes"

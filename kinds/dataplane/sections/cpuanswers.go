@@ -3,7 +3,6 @@ package sections
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -18,7 +17,7 @@ func fitAnswers(f record.Findings, top record.Cell) []string {
 	for _, part := range record.ProxyParts() {
 		slope, okSlope := onlyFinding(f, "cpu_"+part+"_slope", top)
 		idle, okIdle := onlyFinding(f, "cpu_"+part+"_idle", top)
-		if !okSlope || !okIdle || slices.Contains(slope.Warnings, stat.PoorFit) {
+		if !okSlope || !okIdle || stat.PoorFit.In(slope.Warnings) {
 			continue
 		}
 		s := report.Scale{Div: 1, Unit: "µs"}

@@ -3,8 +3,8 @@ package sections
 import (
 	"cmp"
 	"slices"
-	"strings"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/study"
@@ -44,7 +44,7 @@ func saturationTable(f record.Findings) report.Table {
 			blocks = report.Text{S: report.Count(h.Blocks)}
 		}
 		t.Rows = append(t.Rows, append(row, reachText(h, haveH), reachText(k, haveK), blocks,
-			report.Text{S: strings.Join(h.Warnings, "; ")}))
+			report.Text{S: note.Words(h.Warnings)}))
 	}
 	t.Notes = append(t.Notes, "The interval goes from a rate that meets the bound to one that does not. "+
 		"Knee: from the highest rate at which p99 stays within twice its value at the lowest rate, by medians over blocks, to the next rate measured; it has no confidence interval. "+

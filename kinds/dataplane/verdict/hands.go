@@ -56,7 +56,7 @@ func checkClocks(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 	ok := least <= limit && (!exact || most <= limit)
 	s.Check(handsApart.Name, ok, "the generators' clocks were between %.0f and %.0f us apart%s, once corrected; limit %.0f", least, most, of, limit)
 	if ok && most > limit {
-		s.Warn("how far apart the generators began is known to %.1f ms only: set the clocks of nodes by NTP, or run closer to the cluster", most/1e3)
+		s.Warn(noteClocksApart, most/1e3)
 	}
 }
 

@@ -86,20 +86,14 @@ func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence)
 			float64(m.Requests)+float64(m.Unknown)/2, float64(m.Unknown)/2, "requests the worker served"))
 	}
 	s.Add(verify(m)...)
-	for _, text := range e.Repeated {
-		s.Warn("%s", verdict.Repeated(text))
-	}
-	for _, text := range e.Unmeasured {
-		s.Warn("%s", text)
-	}
+	s.WarnEach(verdict.NoteRepeated, e.Repeated)
+	s.WarnEach(verdict.NoteUnmeasured, e.Unmeasured)
 	if !t.Warmup.Steady {
-		s.Warn("%s", t.Warmup.Why)
+		s.Warn(noteUnsteady, t.Warmup.Why)
 	}
 	s.CheckUnattributed(t, l)
 	s.WarnSteal(t.Pressure, l)
-	for _, text := range e.Unprofiled {
-		s.Warn("%s", text)
-	}
+	s.WarnEach(verdict.NoteUnprofiled, e.Unprofiled)
 	return s.Validity()
 }
 

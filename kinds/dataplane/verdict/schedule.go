@@ -52,7 +52,7 @@ func checkSchedule(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limit
 			due /= int64(max(1, e.Connections))
 		}
 		if due >= manyDue && load.Autocorrelation != nil {
-			s.Warn("no gap between the generator's actions is known for %d requests: whether it kept its schedule was not checked", load.Scheduled)
+			s.Warn(noteNoGaps, load.Scheduled)
 		}
 		return
 	}
@@ -63,12 +63,12 @@ func checkSchedule(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limit
 		s.Check("schedule-fit", k.Distance <= l.Of(scheduleFit)+queued+chance,
 			"%d gaps between the generator's actions are %.3f from exponential ones; chance explains %.3f, and the time to send one %.3f", k.Gaps, k.Distance, chance, queued)
 		if k.Distance > l.Of(scheduleOdd)+queued+chance {
-			s.Warn("gaps between the generator's actions are %.3f from exponential ones: it was held up, and requests left in clumps", k.Distance)
+			s.Warn(noteClumps, k.Distance)
 		}
 	} else {
 		s.Check("schedule-fit", k.Distance <= l.Of(scheduleEven), "%d gaps between the generator's actions are off by %.0f%% of the gap asked for", k.Gaps, k.Distance*100)
 		if k.Distance > l.Of(scheduleEvenOdd) {
-			s.Warn("gaps between the generator's actions are off by %.0f%% of the gap asked for: it was held up, and requests left in clumps", k.Distance*100)
+			s.Warn(noteUneven, k.Distance*100)
 		}
 	}
 	chance := arrival.ChanceRate * k.AchievedError

@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/graph"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat/money"
@@ -126,10 +127,10 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 				return line(b).Estimate
 			}
 			return math.NaN()
-		})).Warning(func(o *analysis.Observations, cell int) []string {
+		})).Warning(func(o *analysis.Observations, cell int) []note.Note {
 			out := sharedProxies(o, cell)
 			if len(out) > 0 && priced {
-				out = append(out, "memory of proxies that pods share has no price: the mesh does not say how many there are")
+				out = append(out, noteNoPrice.Of())
 			}
 			return out
 		}))

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	judged "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/record"
@@ -45,7 +46,7 @@ func Kind() analysis.Kind {
 				}
 			}
 		},
-		Remarks: func(o *analysis.Observations) []string {
+		Remarks: func(o *analysis.Observations) []note.Note {
 			return o.UnlikeNodes("")
 		},
 		Finish: func(s *study.Study, f *record.Findings) {

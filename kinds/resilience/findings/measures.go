@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
@@ -109,23 +110,24 @@ func inEach(name string, without float64, of func(s *trialScenario) float64, wor
 }
 
 // unreconciledExample names one such request.
-func unreconciledExample(o *analysis.Observations, cell int) []string {
-	n, trials, example := int64(0), 0, ""
+func unreconciledExample(o *analysis.Observations, cell int) []note.Note {
+	n, trials := int64(0), 0
+	var example any
 	for _, t := range o.Valid(cell) {
 		s := scenarioOfTrial(o, t)
 		if s.summary == nil || s.total.Unreconciled == 0 {
 			continue
 		}
 		n, trials = n+s.total.Unreconciled, trials+1
-		if example == "" && len(s.summary.Ledger.Unreconciled) > 0 {
+		if example == nil && len(s.summary.Ledger.Unreconciled) > 0 {
 			r := s.summary.Ledger.Unreconciled[0]
-			example = fmt.Sprintf(", as %s at %.2f s of trial %s: %s", r.ID, r.AtS, t.ID, strings.Join(r.Lacks, "; "))
+			example = fmt.Sprintf("%s at %.2f s of trial %s: %s", r.ID, r.AtS, t.ID, strings.Join(r.Lacks, "; "))
 		}
 	}
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d requests in %d trials do not reconcile%s", n, trials, example)}
+	return []note.Note{noteUnreconciled.Of(n, trials, example)}
 }
 
 // proxySuffix ends the names of parts, in records, that are a service's proxies.
@@ -190,11 +192,11 @@ func partMeasures(s *study.Study, family string, use usage, weight podWeight, no
 func agentsOf(s *trialScenario) float64 { return analysis.Positive(float64(s.trial.NodeAgents)) }
 
 // sharedProxies says what is in figures of proxies on nodes besides.
-func sharedProxies(o *analysis.Observations, cell int) []string {
+func sharedProxies(o *analysis.Observations, cell int) []note.Note {
 	if !slices.ContainsFunc(o.Valid(cell), func(t *record.Trial) bool { return t.Scenario != nil && t.Scenario.NodeProxies > 0 }) {
 		return nil
 	}
-	return []string{"other pods share this proxy: its work for them during the windows is included"}
+	return []note.Note{analysis.SharedProxy.Of()}
 }
 
 // A podWeight is how much a pod counts where uses are shared out among pods; false if its

@@ -1,13 +1,13 @@
 package findings
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/carrying"
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -84,12 +84,12 @@ func addPods(o *analysis.Observations, f *record.Findings) {
 		}
 		nodes, one := nodesOf(o, r)
 		if !one {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("what each pod adds is unknown for %s: pods were on one node in some trials and on several in others; %s", o.Plan.Label(r.cell), onOneNode))
+			f.Warnings = append(f.Warnings, notePodUnknown.Of(o.Plan.Label(r.cell)))
 			continue
 		}
-		var warnings []string
+		var warnings []note.Note
 		if nodes > 0 {
-			warnings = []string{"pods share the proxies of their nodes, whose fixed use does not depend on how many pods there are"}
+			warnings = []note.Note{notePodsShare.Of()}
 		}
 		for _, u := range []struct{ of, measure, slope, rest string }{
 			{record.SizedCPU, study.MeasureCPU, resilience.FindingPodCPU, resilience.FindingBareCPU}, {record.SizedMemory, study.MeasureMemory, resilience.FindingPodMemory, resilience.FindingBareMemory},
@@ -107,7 +107,7 @@ func addPods(o *analysis.Observations, f *record.Findings) {
 }
 
 // lineFinding is the finding of a line's intercept or slope.
-func lineFinding(o *analysis.Observations, r *track, name string, scale float64, e stat.Estimate, warnings []string) record.Finding {
+func lineFinding(o *analysis.Observations, r *track, name string, scale float64, e stat.Estimate, warnings []note.Note) record.Finding {
 	f := o.Named(name, r.cell)
 	if f.Blocks = e.Blocks; e.Blocks < analysis.MinBlocks || !e.Defined() {
 		return analysis.Invalid(f, e.Blocks)

@@ -47,6 +47,6 @@ func checkClocks(s *verdict.Sheet, c Collected, l verdict.Limits) {
 	limit := l.Of(clocksApart) * 1e3
 	s.Check(clocksApart.Name, least <= limit, "times of the pods' nodes were between %.0f and %.0f us off (node %s), once corrected; limit %.0f", least, most, node, limit)
 	if least <= limit && most > limit {
-		s.Warn("times that pods wrote are known to %.1f ms only: set the clocks of nodes by NTP, or run closer to the cluster", most/1e3)
+		s.Warn(noteClocksApart, most/1e3)
 	}
 }

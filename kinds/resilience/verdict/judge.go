@@ -67,16 +67,12 @@ func Of(t record.Trial, events []record.Event, e Evidence, l verdict.Limits) rec
 	checkSamples(&s, e.Collected.Missed, l)
 	checkCounted(&s, t, l)
 	checkClocks(&s, *e.Collected, l)
-	for _, text := range e.Repeated {
-		s.Warn("%s", verdict.Repeated(text))
-	}
+	s.WarnEach(verdict.NoteRepeated, e.Repeated)
 	warnSteps(&s, events, l)
-	for _, text := range e.Unmeasured {
-		s.Warn("%s", text)
-	}
+	s.WarnEach(verdict.NoteUnmeasured, e.Unmeasured)
 	s.CheckUnattributed(t, l)
 	if b := e.Collected.Ledger; !b.Reconciled {
-		s.Warn("%d of %d requests are not reconciled, %d orphans", b.Unreconciled, b.Requests, b.Orphans)
+		s.Warn(noteUnreconciled, b.Unreconciled, b.Requests, b.Orphans)
 	}
 	return s.Validity()
 }
@@ -152,7 +148,7 @@ func checkClients(s *verdict.Sheet, out *record.Scenario, c Collected, l verdict
 	lag, most := out.Lag.At(0.99)/1e3, l.Of(scheduleLag)
 	s.Check("schedule-lag", lag <= most, "99%% of the requests left within %.2f ms of their time, %.0f ms are borne", lag, most)
 	if lag > l.Of(ScheduleLagWarning) {
-		s.Warn("1%% of the requests left more than %.1f ms after their time, by the clients' own fault: the machine was busy", lag)
+		s.Warn(noteLateClients, lag)
 	}
 }
 
@@ -207,7 +203,7 @@ func checkCounted(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 func warnSteps(s *verdict.Sheet, events []record.Event, l verdict.Limits) {
 	for _, e := range events {
 		if late := float64(e.SentNS-e.PlannedNS) / nsPerMilli; late > l.Of(stepLate) {
-			s.Warn("step %s began %.1f ms late", e.Step, late)
+			s.Warn(noteLateStep, e.Step, late)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func AgainIfLost(ctx context.Context, attempt func(lost []string) (record.Trial,
 		return trial, fmt.Errorf("%w; then its pod was not found again: %w", lost, err)
 	}
 	if trial, err = attempt([]string{lost.Error()}); err != nil {
-		trial.Validity.Warnings = append(trial.Validity.Warnings, verdict.Repeated(lost.Error()))
+		trial.Validity.Warnings = append(trial.Validity.Warnings, verdict.NoteRepeated.Of(lost))
 	}
 	return trial, err
 }
