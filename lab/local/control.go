@@ -3,6 +3,7 @@ package local
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 
@@ -51,11 +52,13 @@ func sendEvent(control *os.File, e event) error {
 	return err
 }
 
+var errUnreadable = errors.New("the other side said")
+
 func readEvent(lines *bufio.Reader) (e event, err error) {
 	line, err := lines.ReadBytes('\n')
 	if err == nil {
 		if err = json.Unmarshal(line, &e); err != nil {
-			err = fmt.Errorf("the other side said %q: %w", line, err)
+			err = fmt.Errorf("%w %q: %w", errUnreadable, line, err)
 		}
 	}
 	return e, err

@@ -164,14 +164,16 @@ func follow(control *os.File, up chan<- error) {
 	lines := bufio.NewReader(control)
 	for {
 		e, err := readEvent(lines)
-		if err != nil {
+		switch {
+		case errors.Is(err, errUnreadable):
+			up <- err
+			return
+		case err != nil:
 			return // it ended, which says more
-		}
-		switch e.Event {
-		case eventUp:
+		case e.Event == eventUp:
 			up <- nil
 			return
-		case eventFailed:
+		case e.Event == eventFailed:
 			up <- errors.New(e.Text)
 			return
 		}

@@ -56,3 +56,37 @@ func TestAwaitGivesUp(t *testing.T) {
 		})
 	}
 }
+
+// A node that starts is given up as soon as it says what nobody understands.
+func TestNodeSaysHowItStarts(t *testing.T) {
+	for name, c := range map[string]struct {
+		says string
+		ok   bool
+	}{
+		"up":         {`{"event":"` + eventSay + `"}` + "\n" + `{"event":"` + eventUp + `"}`, true},
+		"failed":     {`{"event":"` + eventFailed + `","text":"no disk"}`, false},
+		"unreadable": {`panic: no disk`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs, err := controlPair()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ours.Close()
+			defer theirs.Close()
+			up := make(chan error, 1)
+			go follow(ours, up)
+			if _, err := io.WriteString(theirs, c.says+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-up:
+				if (err == nil) != c.ok {
+					t.Error(err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("it waits")
+			}
+		})
+	}
+}
