@@ -16,7 +16,6 @@ import (
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/mesh/meshes"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -92,13 +91,7 @@ func planRights(plan *study.Plan, observe string) []rights.Feature {
 	if observe == record.ObservedKubelet {
 		of = rights.OfKubelets
 	}
-	features := of(plan)
-	for _, name := range rights.Meshes(plan) {
-		if kit := meshes.Named(name); kit.Rights != nil {
-			features = rights.Join(features, kit.Rights(plan))
-		}
-	}
-	return features
+	return of(plan)
 }
 
 // sameBuild refuses a lab whose pods are of another build of this program.

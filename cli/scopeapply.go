@@ -24,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // applyFlags are those of scope --generate --apply.
@@ -189,7 +190,7 @@ func applyGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Resu
 	if err := ask(ctx, env, p, f.lab == lab.KindLocal, text, f.applied.yes); err != nil {
 		return nil, err
 	}
-	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, app.Rights(app.Places(nil, f.namespace), rights.Reach, rights.Journal, rights.Apply))
+	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, app.Rights(app.Places([]string{study.MeshIstio}, f.namespace), rights.Reach, rights.Journal, rights.Apply))
 	if err != nil {
 		return nil, err
 	}

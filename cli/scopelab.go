@@ -23,6 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // scopeTimeout bounds the reading of one proxy's configuration.
@@ -34,7 +35,7 @@ const proxiesAtATime = 8
 // labProxies reads the configuration of the running proxies, some at a time, and has each
 // taken in their order. A proxy that cannot be read is a note, unless none can.
 func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, take func(scope.Proxy) error) (notes []string, err error) {
-	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, app.Rights(app.Places(nil, f.namespace), rights.Reach, rights.Scope))
+	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, app.Rights(app.Places([]string{study.MeshIstio}, f.namespace), rights.Reach, rights.Scope))
 	if err != nil {
 		return nil, err
 	}

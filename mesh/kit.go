@@ -17,8 +17,10 @@ import (
 // the table of kits; nothing else names meshes. What is nil or empty, the mesh does not have.
 type Kit struct {
 	Name string
-	// Carriers are who can carry requests in it, if package study does not know the mesh.
+	// Carriers are who can carry requests in it, and Groups those of the API whose objects
+	// configure its proxies, if package study does not know the mesh.
 	Carriers []study.Carrier
+	Groups   []string
 	// New makes the adapter for a lab with these images.
 	New func(lab.Images) Mesh
 
@@ -41,9 +43,9 @@ type Kit struct {
 	// label, and deletes what is left. wait is told that there is something to wait for.
 	AwaitDead func(ctx context.Context, config *rest.Config, kube kubernetes.Interface, label string, wait func()) error
 
-	// Rights are those in a cluster that a plan with the mesh needs beside the table of package
+	// Rights are those in a cluster that features need for the mesh, beside the table of package
 	// rights.
-	Rights func(plan *study.Plan) []rights.Feature
+	Rights map[string][]rights.Row
 }
 
 // Extra is something that not every lab or cluster has.

@@ -21,6 +21,8 @@ type Mesh struct {
 	Name string
 	// Carriers are who can carry requests in it.
 	Carriers []Carrier
+	// Groups are those of the API whose objects configure its proxies, with all that end in them.
+	Groups []string
 }
 
 // A Carrier says who carries a cell's requests: it is a level of the factor
@@ -49,9 +51,19 @@ var (
 
 // meshes is the table of meshes. A level means the same in each of them.
 var meshes = []Mesh{
-	{MeshNone, []Carrier{byNone}},
-	{MeshIstio, append(slices.Concat(bySidecar, byZtunnel), byGateway)},
-	{MeshLinkerd, bySidecar},
+	{MeshNone, []Carrier{byNone}, nil},
+	{MeshIstio, append(slices.Concat(bySidecar, byZtunnel), byGateway), []string{"istio.io", gatewayAPI}},
+	{MeshLinkerd, bySidecar, []string{"linkerd.io", gatewayAPI}},
+}
+
+const gatewayAPI = "gateway.networking.k8s.io"
+
+// ConfiguresProxies reports whether objects of a version of the API configure a mesh's proxies.
+func ConfiguresProxies(version string) bool {
+	group, _, _ := strings.Cut(version, "/")
+	return slices.ContainsFunc(meshes, func(m Mesh) bool {
+		return slices.ContainsFunc(m.Groups, func(end string) bool { return strings.HasSuffix("."+group, "."+end) })
+	})
 }
 
 // AddMesh makes a mesh known that does not come with the program. It is for

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Config changes objects of the Kubernetes API.
@@ -71,24 +73,16 @@ func objectName(o map[string]any) string {
 	return strings.Join(parts, "/")
 }
 
-// meshGroups are suffixes of the API groups that configure proxies.
-var meshGroups = []string{".istio.io", ".linkerd.io", "gateway.networking.k8s.io"}
-
 // OfMesh reports whether an object configures proxies.
 func OfMesh(object map[string]any) bool {
 	version, _ := object["apiVersion"].(string)
-	return ofMesh(version)
-}
-
-func ofMesh(version string) bool {
-	group, _, _ := strings.Cut(version, "/")
-	return slices.ContainsFunc(meshGroups, func(end string) bool { return strings.HasSuffix("."+group, end) || group == end })
+	return study.ConfiguresProxies(version)
 }
 
 // ConfiguresProxies reports whether the step changes an object that configures
 // proxies, or one that they are expected to reject.
 func (a *Config) ConfiguresProxies() bool {
-	return a.Rejected || slices.ContainsFunc(a.Apply, OfMesh) || slices.ContainsFunc(a.Delete, func(r ObjectRef) bool { return ofMesh(r.APIVersion) })
+	return a.Rejected || slices.ContainsFunc(a.Apply, OfMesh) || slices.ContainsFunc(a.Delete, func(r ObjectRef) bool { return study.ConfiguresProxies(r.APIVersion) })
 }
 
 // Expect returns false: what an object does is not modelled.

@@ -1,6 +1,6 @@
 // Package rights is one table of the rights in a cluster that each feature of
 // meshtrial needs: what each right is for, what is lost without it, and which
-// plans need it.
+// plans need it. Rights that a mesh alone needs come from its package.
 //
 // The preflight of a run checks these rights, `meshtrial cluster check` prints
 // them and writes manifests, and docs/cluster.md lists them. A test on the lab
@@ -60,9 +60,6 @@ type Right struct {
 	mesh string // of the one mesh that needs it; "" for any
 }
 
-// when reports whether a plan needs a right.
-type when func(*study.Plan) bool
-
 // Optional reports whether a run can do without the right.
 func (r *Right) Optional() bool { return r.Without != "" }
 
@@ -98,14 +95,14 @@ type Feature struct {
 }
 
 // rights are those of a row.
-func (r *row) rights() []Right {
-	one := Right{Verbs: strings.Fields(r.verbs), Where: r.where, Why: r.why, Without: r.without, mesh: r.mesh}
-	if r.where == OfURL {
-		one.URL = r.name
+func (r *Row) rights() []Right {
+	one := Right{Verbs: strings.Fields(r.Verbs), Where: r.Where, Why: r.Why, Without: r.Without, mesh: r.mesh}
+	if r.Where == OfURL {
+		one.URL = r.Name
 		return []Right{one}
 	}
 	var out []Right
-	for name := range strings.FieldsSeq(r.name) {
+	for name := range strings.FieldsSeq(r.Name) {
 		name, one.Subresource, _ = strings.Cut(name, "/")
 		one.Resource, one.Group, _ = strings.Cut(name, ".")
 		out = append(out, one)
@@ -114,9 +111,9 @@ func (r *row) rights() []Right {
 }
 
 // with is the feature with the needed rows.
-func (f *feature) with(needed func(*row) bool) Feature {
+func (f *feature) with(needed func(*Row) bool) Feature {
 	out := Feature{Name: f.Name, Doc: f.Doc, Privileged: f.Privileged, Without: f.Without}
-	for _, rows := range [][]row{f.also, f.rows} {
+	for _, rows := range [][]Row{f.also, f.rows} {
 		for i := range rows {
 			if needed(&rows[i]) {
 				out.Rights = append(out.Rights, rows[i].rights()...)
@@ -126,7 +123,7 @@ func (f *feature) with(needed func(*row) bool) Feature {
 	return out
 }
 
-func all(*row) bool { return true }
+func all(*Row) bool { return true }
 
 // Features is the whole table in the order of documents, apart from what the
 // steps of a study name.
@@ -194,9 +191,22 @@ func For(plan *study.Plan, name string) []Feature {
 	return out
 }
 
-func neededBy(plan *study.Plan) func(*row) bool {
-	return func(r *row) bool {
-		return (r.when == nil || r.when(plan)) && (r.changes == "" || changes(plan, r.changes)) && (r.counted == "" || counts(plan, r.counted))
+func neededBy(plan *study.Plan) func(*Row) bool {
+	meshes := Meshes(plan)
+	return func(r *Row) bool {
+		return (r.mesh == "" || slices.Contains(meshes, r.mesh)) && (r.When == nil || r.When(plan))
+	}
+}
+
+// Add adds the rights that features need for a mesh. It is for the beginning of a program,
+// before anything else is asked of this package.
+func Add(mesh string, rows map[string][]Row) {
+	for name, of := range rows {
+		f := &table[slices.IndexFunc(table, func(f feature) bool { return f.Name == name })]
+		for _, r := range of {
+			r.mesh = mesh
+			f.rows = append(f.rows, r)
+		}
 	}
 }
 

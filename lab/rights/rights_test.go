@@ -1,4 +1,4 @@
-package rights
+package rights_test
 
 import (
 	"slices"
@@ -8,6 +8,8 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
+	. "github.com/meshtrial/meshtrial/lab/rights"
+	_ "github.com/meshtrial/meshtrial/mesh/meshes" // whose rights are in the table
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
 	"github.com/meshtrial/meshtrial/testing/studytest"
@@ -319,7 +321,7 @@ func TestPlace(t *testing.T) {
 	}
 	for key, want := range map[string][]string{
 		"list deployments.apps":       {"istio-system", "linkerd"},
-		"get configmaps":              {"istio-system", "meshtrial-x"},
+		"get configmaps":              {"meshtrial-x", "istio-system"},
 		"list namespaces":             {""},
 		"get create pods/portforward": {"meshtrial-x"},
 	} {

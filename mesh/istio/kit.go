@@ -29,6 +29,7 @@ var Kit = mesh.Kit{
 	Extras:  extras,
 	Fits:    fits,
 	Supply:  supply,
+	Rights:  kitRights,
 	AwaitDead: func(ctx context.Context, config *rest.Config, kube kubernetes.Interface, label string, wait func()) error {
 		if err := awaitOthers(ctx, kube, label, wait); err != nil {
 			return err

@@ -26,6 +26,9 @@ var Kit = mesh.Kit{
 	Extras:  extras,
 	Fits:    fits,
 	Supply:  supply,
+	Rights: map[string][]rights.Row{
+		rights.Resilience: {{Verbs: "get create", Name: "pods/portforward", Where: rights.InMesh, Why: "the policies that Linkerd's proxies are told"}},
+	},
 }
 
 // Settings of Linkerd, and the variable of the environment that says where it comes from

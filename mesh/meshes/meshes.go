@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/mesh/linkerd"
@@ -23,8 +24,9 @@ var Kits = []*mesh.Kit{
 func init() {
 	for _, k := range Kits {
 		if len(k.Carriers) > 0 {
-			study.AddMesh(study.Mesh{Name: k.Name, Carriers: k.Carriers})
+			study.AddMesh(study.Mesh{Name: k.Name, Carriers: k.Carriers, Groups: k.Groups})
 		}
+		rights.Add(k.Name, k.Rights)
 	}
 }
 

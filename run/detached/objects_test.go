@@ -21,6 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/rights"
+	_ "github.com/meshtrial/meshtrial/mesh/meshes" // whose rights are in the table
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )

@@ -1,0 +1,239 @@
+package istio
+
+import (
+	"slices"
+
+	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/lab/rights"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Groups of the API, as they stand after a resource, and verbs that come together.
+const (
+	networking   = ".networking.istio.io"
+	security     = ".security.istio.io"
+	telemetry    = ".telemetry.istio.io"
+	extensions   = ".extensions.istio.io"
+	gatewayGroup = ".gateway.networking.k8s.io"
+	autoscaler   = "horizontalpodautoscalers.autoscaling"
+	forward      = "pods/portforward"
+	open         = "get create"   // of port-forwards
+	applied      = "patch create" // server-side apply
+	changing     = "create patch delete list watch"
+)
+
+// onNodes are for what an ambient mesh has on nodes. Its node agent may not be beside istiod:
+// see readAgent.
+var onNodes = []rights.Row{
+	{Verbs: "list", Name: "daemonsets.apps", Where: rights.InMesh, Why: "whether ztunnel and Istio's node agent are ready", When: rights.Cell(study.Ambient)},
+	{Verbs: "get", Name: "daemonsets.apps", Where: rights.InSystem, Why: "whether Istio's node agent is ready, if it is there", When: rights.Cell(study.Ambient),
+		Without: "an ambient mesh whose node agent is in kube-system, as on GKE, is refused"},
+	{Verbs: "list", Name: "pods", Where: rights.InSystem, Why: "the pods of Istio's node agent, whose CPU is measured too, if they are there", When: rights.Cell(study.Ambient),
+		Without: "what a node agent in kube-system uses is not measured"},
+	{Verbs: "get", Name: "nodes", Where: rights.Everywhere, Why: "whether a node without ztunnel is ready", When: rights.Cell(study.Ambient),
+		Without: "a node that is not ready keeps ambient studies from the cluster"},
+	{Verbs: open, Name: forward, Where: rights.InMesh, Why: "ztunnel's metrics", When: rights.Cell(study.Ambient)},
+	// See site.Unready.
+	{Verbs: "get", Name: "gateways" + gatewayGroup, Where: rights.InRun, Why: "why there is no waypoint", When: rights.Cell(study.Waypoint),
+		Without: "if a waypoint does not come, the run does not say what istiod made of its Gateway"},
+}
+
+// istiodPages are what signals are read from.
+var istiodPages = []rights.Row{
+	{Verbs: "list", Name: "pods", Where: rights.InMesh, Why: "istiod's pods"},
+	{Verbs: open, Name: forward, Where: rights.InMesh, Why: "istiod's metrics"},
+	{Verbs: "get", Name: "nodes/proxy", Where: rights.Everywhere, Why: "the CPU of istiod's container, from its kubelet; a strong right, which reaches the kubelet's exec", Without: "the saturation of istiod's CPU is unknown"},
+}
+
+// kitRights are what features need for Istio.
+var kitRights = map[string][]rights.Row{
+	rights.EveryRun: {
+		{Verbs: "get", Name: "configmaps", Where: rights.InMesh, Why: "the mesh configuration"},
+		{Verbs: "list", Name: "authorizationpolicies" + security + " requestauthentications" + security + " telemetries" + telemetry + " wasmplugins" + extensions + " trafficextensions" + extensions +
+			" destinationrules" + networking + " envoyfilters" + networking + " proxyconfigs" + networking + " sidecars" + networking,
+			Where: rights.InMesh, Why: "mesh-wide objects of others, which hold for a run's sidecars too; where the mesh has another root namespace, in that",
+			Without: "a mesh-wide policy of others that refuses the study's requests is not reported beforehand, and what else is mesh-wide is in the figures unnamed"},
+	},
+	rights.DataPlane: slices.Concat(onNodes, []rights.Row{
+		{Verbs: applied, Name: "gateways" + gatewayGroup, Where: rights.InRun, Why: "the waypoint, which istiod makes of it", When: rights.Cell(study.Waypoint)},
+		{Verbs: applied, Name: "gateways" + networking + " virtualservices" + networking, Where: rights.InRun, Why: "the ingress gateway's listeners and routes", When: rights.Cell(study.Entering)},
+		{Verbs: applied, Name: "services deployments.apps", Where: rights.InRun, Why: "the ingress gateway, and the workers behind it", When: rights.Cell(study.Entering)},
+		{Verbs: applied, Name: "peerauthentications" + security, Where: rights.InRun, Why: "mutual TLS of each sidecar", When: sidecars},
+		{Verbs: applied, Name: "telemetries" + telemetry, Where: rights.InRun, Why: "telemetry of the ingress gateway", When: rights.Cell(study.Entering)},
+		{Verbs: applied, Name: "telemetries" + telemetry, Where: rights.InRun, Why: "telemetry of each sidecar", When: sidecars},
+		{Verbs: applied, Name: "envoyfilters" + networking, Where: rights.InRun, Why: "parts of a sidecar that no other object switches on", When: byFilter},
+		{Verbs: "delete", Name: "envoyfilters" + networking, Where: rights.InRun, Why: "an EnvoyFilter of yours that is refused", When: part(study.PartEnvoyFilter)},
+		{Verbs: applied, Name: "authorizationpolicies" + security, Where: rights.InRun, Why: "parts " + study.PartAuthzAllow + " and " + study.PartAuthzDeny, When: part(study.PartAuthzAllow, study.PartAuthzDeny)},
+		{Verbs: applied, Name: "requestauthentications" + security, Where: rights.InRun, Why: "parts " + study.PartJWT + " and " + study.PartJWTToken, When: part(study.PartJWT, study.PartJWTToken)},
+		{Verbs: applied, Name: "sidecars" + networking, Where: rights.InRun, Why: "sidecars that connections are not redirected to", When: rights.Cell(func(c record.Cell) bool { return c[study.FactorInterception] == study.InterceptionNone })},
+	}),
+	rights.ControlPlane: {
+		{Verbs: open, Name: forward, Where: rights.InMesh, Why: "istiod's metrics, profiles and debug pages"},
+		{Verbs: "get", Name: "pods/log", Where: rights.InMesh, Why: "the stages of a change"},
+		{Verbs: "create", Name: "serviceaccounts/token", Where: rights.Everywhere, Why: "identities of simulated sidecars", When: tokens},
+	},
+	rights.Levers: {
+		{Verbs: "list get", Name: "deployments.apps", Where: rights.InMesh, Why: "istiod's environment, resources and replicas"},
+		{Verbs: "update", Name: "deployments.apps", Where: rights.InMesh, Why: "levers of istiod's Deployment", When: sets(func(f study.Factor) bool { return f.Scope == study.ScopeIstiod })},
+		{Verbs: "get", Name: "services", Where: rights.InMesh, Why: "where istiod is reached"},
+		{Verbs: "list", Name: "pods", Where: rights.InMesh, Why: "istiod's replicas, and whether each has the lever"},
+		{Verbs: "delete", Name: "pods", Where: rights.InMesh, Why: "an istiod that starts anew before each trial", When: ofControlPlane},
+		{Verbs: "get", Name: "pods/log", Where: rights.InMesh, Why: "what istiod says of itself when it starts"},
+		{Verbs: open, Name: forward, Where: rights.InMesh, Why: "the proof that a lever is active"},
+		{Verbs: "get", Name: "leases.coordination.k8s.io", Where: rights.InMesh, Why: "whether a fresh istiod is elected, upon which it pushes everything", When: ofControlPlane,
+			Without: "the push of a fresh istiod that is elected may fall into a window: the trial warns of it"},
+		{Verbs: "get", Name: "configmaps", Where: rights.InMesh, Why: "the mesh configuration"},
+		{Verbs: "update", Name: "configmaps", Where: rights.InMesh, Why: "levers of the mesh configuration", When: sets(inMeshConfig)},
+		{Verbs: "list get", Name: autoscaler, Where: rights.InMesh, Why: "istiod's autoscaler, which would change the replicas"},
+		{Verbs: "update", Name: autoscaler, Where: rights.InMesh, Why: "the autoscaler is held at the lever istiod_replicas", When: sets(func(f study.Factor) bool { return f.Name == study.FactorIstiodReplicas })},
+		{Verbs: "list", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "Sidecars that would hold beside the lever sidecar_scope"},
+		{Verbs: "get patch create update delete", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "the lever sidecar_scope", When: scoped},
+		{Verbs: "get", Name: "namespaces", Where: rights.Everywhere, Why: "whether istiod watches its own namespace, where a mesh-wide Sidecar is", When: scoped},
+	},
+	rights.Population: {
+		{Verbs: "list", Name: "serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking +
+			" gateways" + networking + " authorizationpolicies" + security, Where: rights.Everywhere, Why: "what is there of the simulated cluster"},
+		{Verbs: "get create update delete", Name: "serviceentries" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(study.FactorServiceEntries)},
+		{Verbs: "get create update delete", Name: "virtualservices" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(study.FactorVirtualServices)},
+		{Verbs: "get create update delete", Name: "destinationrules" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(study.FactorDestinationRules)},
+		{Verbs: "get create update delete", Name: "gateways" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(study.FactorGatewayResources)},
+		{Verbs: "get create update delete", Name: "authorizationpolicies" + security, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(study.FactorAuthorizationPolicies)},
+	},
+	rights.Changes: {
+		{Verbs: changing, Name: "virtualservices" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeServiceGatewayVirtualService, study.ChangeVirtualService, study.ChangeNoOp, study.ChangeGatewayRoute)},
+		{Verbs: changing, Name: "gateways" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeServiceGatewayVirtualService, study.ChangeGateway, study.ChangeGatewayRoute)},
+		{Verbs: changing, Name: "gateways" + gatewayGroup + " httproutes" + gatewayGroup, Where: rights.Everywhere, Why: "routes that change, and the status of the Gateway that they are attached to", When: rights.Gateway},
+		{Verbs: changing, Name: "destinationrules" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeDestinationRule)},
+		{Verbs: changing, Name: "serviceentries" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeServiceEntry)},
+		{Verbs: changing, Name: "sidecars" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeSidecar)},
+		{Verbs: changing, Name: "authorizationpolicies" + security, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeAuthorizationPolicy)},
+		{Verbs: changing, Name: "telemetries" + telemetry, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeTelemetry)},
+	},
+	rights.RealPods: {
+		{Verbs: applied, Name: "peerauthentications" + security, Where: rights.Everywhere, Why: "mutual TLS of the requests", When: rights.Traffic},
+		{Verbs: applied, Name: "telemetries" + telemetry, Where: rights.Everywhere, Why: "what sidecars log", When: rights.Traffic},
+		{Verbs: applied, Name: "envoyfilters" + networking, Where: rights.Everywhere, Why: "a log of each attempt", When: rights.Traffic},
+	},
+	rights.Resilience: slices.Concat(onNodes, []rights.Row{
+		{Verbs: "patch create delete", Name: "gateways" + gatewayGroup, Where: rights.InRun, Why: "the waypoint of each trial, which istiod makes of it", When: rights.Cell(study.Waypoint)},
+		{Verbs: "patch create delete", Name: "peerauthentications" + security, Where: rights.InRun, Why: "mutual TLS of each sidecar"},
+		{Verbs: "patch create delete", Name: "telemetries" + telemetry, Where: rights.InRun, Why: "what sidecars log"},
+		{Verbs: "patch create delete", Name: "envoyfilters" + networking, Where: rights.InRun, Why: "a log of each attempt", When: rights.Ledger},
+		{Verbs: "patch create delete", Name: "virtualservices" + networking, Where: rights.InRun, Why: "retries and timeouts", When: leveled(study.FactorRetries, study.FactorRetryOn, study.FactorPerTryTimeout, study.FactorRequestTimeout)},
+		{Verbs: "patch create delete", Name: "destinationrules" + networking, Where: rights.InRun, Why: "outlier detection, circuit breakers, load balancing", When: leveled(study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer, study.FactorLocality)},
+		{Verbs: "get update", Name: "daemonsets.apps", Where: rights.InMesh, Why: "steps that restart ztunnel", When: shared(fault.OfZtunnel, true)},
+		{Verbs: "delete", Name: "pods", Where: rights.InMesh, Why: "a ztunnel that a step killed is made anew after the trial", When: shared(fault.OfZtunnel, false)},
+		{Verbs: "list get patch", Name: "deployments.apps", Where: rights.InRun, Why: "steps that take the waypoint away or restart it", When: ofWaypoint},
+		{Verbs: "delete", Name: "pods", Where: rights.InRun, Why: "a waypoint that is kept away", When: ofWaypoint},
+		{Verbs: "get patch", Name: "namespaces", Where: rights.Everywhere, Why: "the label by which the run's own namespace moves to another revision", When: rights.HasStep[*fault.Move]()},
+		{Verbs: "get", Name: "deployments.apps", Where: rights.InMesh, Why: "whether istiod of another revision is available", When: revised},
+		{Verbs: open, Name: forward, Where: rights.InMesh, Why: "which sidecars are connected to which istiod", When: revised},
+	}),
+	rights.Signals: istiodPages,
+	rights.Advise: slices.Concat(istiodPages, []rights.Row{
+		{Verbs: "list get", Name: "deployments.apps", Where: rights.InMesh, Why: "istiod's settings"},
+		{Verbs: "list", Name: "sidecars" + networking, Where: rights.InMesh, Why: "whether a Sidecar says what proxies need"},
+		{Verbs: "list watch", Name: "virtualservices" + networking + " destinationrules" + networking + " serviceentries" + networking + " gateways" + networking + " sidecars" + networking + " envoyfilters" + networking,
+			Where: rights.Everywhere, Why: "who writes what without changing anything", Without: "pushes that change nothing are not traced to who causes them"},
+	}),
+	rights.Scope: {
+		{Verbs: "list", Name: "envoyfilters" + networking, Where: rights.Everywhere, Why: "what EnvoyFilters add", Without: "what EnvoyFilters add is unattributed"},
+	},
+	rights.Generate: {
+		{Verbs: "get", Name: "configmaps", Where: rights.InMesh, Why: "the mesh configuration", Without: "the root namespace and the outbound policy are taken for Istio's own defaults"},
+		{Verbs: "list", Name: "serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking, Where: rights.Everywhere, Why: "hosts, and routes that lead to other hosts", Without: "routes in other namespaces than their hosts may be left out"},
+		{Verbs: "list", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "Sidecars that exist", Without: "those that exist are not told from new ones"},
+		{Verbs: "list", Name: "envoyfilters" + networking + " wasmplugins" + extensions + " trafficextensions" + extensions + " requestauthentications" + security, Where: rights.Everywhere, Why: "hosts that filters and extensions call, and from which keys are fetched", Without: "such hosts may be left out"},
+		{Verbs: "list", Name: "httproutes" + gatewayGroup + " grpcroutes" + gatewayGroup + " tcproutes" + gatewayGroup + " tlsroutes" + gatewayGroup, Where: rights.Everywhere, Why: "routes of the Gateway API that lead to other hosts", Without: "a Service whose requests such a route sends elsewhere may be left out"},
+		{Verbs: "list", Name: "workloadentries" + networking, Where: rights.Everywhere, Why: "workloads that have no pods, now or at all", Without: "such workloads are not known, and get the Sidecar of their namespace when they run"},
+	},
+	rights.Apply: {
+		{Verbs: "get create patch update delete", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "generated Sidecars, and taking them back"},
+	},
+	rights.PushTest: {
+		{Verbs: "patch create delete", Name: "gateways" + networking + " virtualservices" + networking, Where: rights.InNamed, Why: "the test's objects"},
+	},
+}
+
+// sidecars carry requests of a cell.
+var sidecars = rights.Cell(func(c record.Cell) bool { return len(study.WayOf(c).At(record.PlaceSidecar)) > 0 })
+
+// part: a cell switches on a part of one of these kinds.
+func part(kinds ...string) rights.When {
+	return hasPart(func(kind string) bool { return slices.Contains(kinds, kind) })
+}
+
+func hasPart(is func(kind string) bool) rights.When {
+	return rights.Cell(func(c record.Cell) bool {
+		parts, _ := study.Parts(c[study.FactorFilters]) // a plan's levels are right
+		return slices.ContainsFunc(parts, func(p study.Part) bool { return is(p.Kind) })
+	})
+}
+
+// byFilter: a part is made by an EnvoyFilter.
+var byFilter = hasPart(func(kind string) bool {
+	switch kind {
+	case study.PartAuthzAllow, study.PartAuthzDeny, study.PartJWT, study.PartJWTToken, study.PartECDSA, study.PartDNSProxy:
+		return false
+	}
+	return true
+})
+
+// leveled: a cell leaves one of the factors not to Istio.
+func leveled(factors ...string) rights.When {
+	return rights.Cell(func(c record.Cell) bool {
+		return slices.ContainsFunc(factors, func(f string) bool { return level(c, f) != "" })
+	})
+}
+
+func ofControlPlane(p *study.Plan) bool { return p.Study.Kind == study.ControlPlane }
+
+// tokens: simulated proxies authenticate to istiod.
+func tokens(p *study.Plan) bool {
+	return p.Study.Control != nil && p.Study.Control.Security != study.SecurityPlaintext
+}
+
+// scoped: a Sidecar is a lever of a cell.
+var scoped = rights.Cell(func(c record.Cell) bool {
+	v := c[study.FactorSidecarScope]
+	return v != "" && v != study.SidecarScopeNone && v != study.LevelInstalled && v != study.NotApplicable
+})
+
+// sets: a cell changes one of certain levers.
+func sets(of func(study.Factor) bool) rights.When {
+	return func(p *study.Plan) bool {
+		return slices.ContainsFunc(study.Levers(), func(f study.Factor) bool {
+			return of(f) && slices.ContainsFunc(p.Cells, func(c record.Cell) bool { return f.Sets(c[f.Name]) })
+		})
+	}
+}
+
+// inMeshConfig: a lever is of the mesh configuration, as all are that are neither of istiod's
+// Deployment nor of a Sidecar alone. See [ControlPlane.Apply].
+func inMeshConfig(f study.Factor) bool {
+	return f.Scope != study.ScopeIstiod && f.Name != study.FactorSidecarScope && f.Name != study.FactorSidecarHosts
+}
+
+// shared: a step restarts, or kills, a proxy of this kind that services share.
+func shared(of string, restarts bool) rights.When {
+	return rights.Step(func(a fault.Action) bool {
+		switch a := a.(type) {
+		case *fault.Process:
+			return a.Of == of && !restarts && a.Do != fault.DoPause
+		case *fault.Restart:
+			return a.Of == of && restarts
+		}
+		return false
+	})
+}
+
+// ofWaypoint: a step restarts or kills a waypoint.
+func ofWaypoint(p *study.Plan) bool {
+	return shared(fault.OfWaypoint, true)(p) || shared(fault.OfWaypoint, false)(p)
+}
+
+// revised: steps involve control planes of several revisions.
+func revised(p *study.Plan) bool {
+	return rights.HasStep[*fault.Move]()(p) || rights.HasStep[*fault.Revision]()(p)
+}
