@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -29,7 +30,7 @@ func TestRefine(t *testing.T) {
 		t.Errorf("levels %v", got)
 	}
 	for _, c := range f.Cells {
-		if c.Trials == 0 && c.Cell[study.FactorProxies] != "80" {
+		if c.Trials == 0 && c.Cell[controlplane.FactorProxies] != "80" {
 			t.Errorf("%s is listed and was not measured", c.Label)
 		}
 	}
@@ -47,7 +48,7 @@ func TestRefineNoise(t *testing.T) {
 	// A level about which nothing can be said is passed over.
 	machine := failing("simulator-lag")
 	run, tried = analysistest.Climbed(t, kinds, analysistest.Refined(t, 1, func(t *record.Trial, events []record.Event) {
-		if t.Cell[study.FactorProxies] == "20" || t.Cell[study.FactorProxies] == "28" {
+		if t.Cell[controlplane.FactorProxies] == "20" || t.Cell[controlplane.FactorProxies] == "28" {
 			machine(t, events)
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -32,7 +33,7 @@ func (o *Observations) unlike() map[string][]record.Check {
 			continue
 		}
 		key := ""
-		for _, factor := range []string{study.FactorPlacement, study.FactorGenerators, study.FactorSimulators, study.FactorRealPods, study.FactorIstiodReplicas} {
+		for _, factor := range []string{study.FactorPlacement, study.FactorGenerators, controlplane.FactorSimulators, controlplane.FactorRealPods, controlplane.FactorIstiodReplicas} {
 			key += t.Cell[factor] + ","
 		}
 		groups[key] = append(groups[key], t)

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 const searchStudy = `
@@ -28,7 +28,7 @@ func failing(check string) func(*record.Trial, []record.Event) {
 func TestSearch(t *testing.T) {
 	run := analysistest.SimulateControl(t, searchStudy, 2, func(c record.Cell) analysistest.ControlWorld {
 		w := analysistest.ControlWorld{DebounceMS: 100, Pushes: 5}
-		if c[study.FactorChangeRate] == "10" {
+		if c[controlplane.FactorChangeRate] == "10" {
 			w.DebounceMS = 400
 		}
 		return w
@@ -36,7 +36,7 @@ func TestSearch(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, run)
 	x := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "1"})
 	// At 20 it is so close below the bound that two blocks do not tell for sure.
-	if x.Estimate != 20 || x.Low != 10 || x.High != 40 || x.Open != "" || x.Unit != "sidecars" || x.Verdict != record.VerdictMeasured || x.Cell[study.FactorProxies] != "" {
+	if x.Estimate != 20 || x.Low != 10 || x.High != 40 || x.Open != "" || x.Unit != "sidecars" || x.Verdict != record.VerdictMeasured || x.Cell[controlplane.FactorProxies] != "" {
 		t.Errorf("%+v", x)
 	}
 	if y := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "10"}); y.Estimate != 0 || y.High != 10 || y.Open != record.OpenLow || !strings.Contains(strings.Join(y.Warnings, ""), "no level meets") {
@@ -52,7 +52,7 @@ func TestSearch(t *testing.T) {
 	} {
 		run := analysistest.SimulateControl(t, searchStudy, 1, func(c record.Cell) analysistest.ControlWorld {
 			w := analysistest.ControlWorld{DebounceMS: 10}
-			if c[study.FactorProxies] == "40" {
+			if c[controlplane.FactorProxies] == "40" {
 				w.Spoil = spoil
 			}
 			return w
@@ -64,7 +64,7 @@ func TestSearch(t *testing.T) {
 	// A trial that fails for the machine's sake says nothing of istiod.
 	machine := analysistest.SimulateControl(t, searchStudy, 1, func(c record.Cell) analysistest.ControlWorld {
 		w := analysistest.ControlWorld{DebounceMS: 10}
-		if c[study.FactorProxies] == "40" {
+		if c[controlplane.FactorProxies] == "40" {
 			w.Spoil = failing("simulator-lag")
 		}
 		return w
@@ -74,14 +74,14 @@ func TestSearch(t *testing.T) {
 	}
 	// What was left out above a cell that breaks the bound counts as such.
 	left := analysistest.SimulateControl(t, searchStudy, 2, func(c record.Cell) analysistest.ControlWorld {
-		if c[study.FactorProxies] == "10" && c[study.FactorChangeRate] == "1" {
+		if c[controlplane.FactorProxies] == "10" && c[controlplane.FactorChangeRate] == "1" {
 			return analysistest.ControlWorld{DebounceMS: 50}
 		}
 		return analysistest.ControlWorld{DebounceMS: 500}
 	})
 	kept := left.Trials[:0]
 	for _, trial := range left.Trials {
-		rate, proxies := trial.Cell[study.FactorChangeRate], trial.Cell[study.FactorProxies]
+		rate, proxies := trial.Cell[controlplane.FactorChangeRate], trial.Cell[controlplane.FactorProxies]
 		if rate == "1" && proxies != "40" || rate == "10" && proxies == "10" {
 			kept = append(kept, trial)
 		}
@@ -107,7 +107,7 @@ func TestSearch(t *testing.T) {
 func TestUnacked(t *testing.T) {
 	run := analysistest.SimulateControl(t, searchStudy, 1, func(c record.Cell) analysistest.ControlWorld {
 		w := analysistest.ControlWorld{DebounceMS: 10}
-		if c[study.FactorProxies] == "40" {
+		if c[controlplane.FactorProxies] == "40" {
 			w.Spoil = func(_ *record.Trial, events []record.Event) {
 				for i := range events {
 					for k := range events[i].Seen.AckedUS {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat/money"
@@ -22,7 +23,7 @@ func TestFindingsHaveSources(t *testing.T) {
 		s := &study.Study{Kind: p, Measures: p.Measures(), Money: &mesh}
 		switch p {
 		case study.ControlPlane:
-			s.Control = &study.Control{Traffic: &study.Traffic{}}
+			s.Section = &controlplane.Control{Traffic: &controlplane.Traffic{}}
 		case resilience.Kind:
 			continue // proved where it lives
 		}

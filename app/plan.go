@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/meshes"
@@ -41,16 +42,16 @@ func fitsNodes(p *study.Plan, nodes int) error {
 		who = fmt.Sprintf("the %d nodes of the lab on this machine take", nodes)
 	}
 	for _, cell := range p.Cells {
-		l, err := study.ControlOf(cell)
+		l, err := controlplane.LevelsOf(cell)
 		if err != nil {
 			return err
 		}
 		pods := l.RealPods + l.IstiodReplicas
-		if t := p.Study.Control.Traffic; t != nil {
+		if t := controlplane.Of(p.Study).Traffic; t != nil {
 			pods += t.Endpoints
 		}
 		if pods > takes {
-			return p.Study.Place(study.FactorRealPods, study.FactorIstiodReplicas).Errorf("ask for fewer, or run it in a cluster: --lab cluster",
+			return p.Study.Place(controlplane.FactorRealPods, controlplane.FactorIstiodReplicas).Errorf("ask for fewer, or run it in a cluster: --lab cluster",
 				"cell %s has %d real pods, and %s %d", p.Label(cell), pods, who, takes)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -79,50 +80,50 @@ func fourFigures(v float64) float64 {
 // say how many istiod has.
 func meshOfCell(s *study.Study, cell record.Cell, cpus float64) (model.Mesh, float64, error) {
 	known := cell.With(nil)
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		if !f.Sets(known[f.Name]) && f.Usual != "" && known[f.Name] != study.NotApplicable {
 			known[f.Name] = f.Usual
 		}
 	}
-	l, err := study.ControlOf(known)
+	l, err := controlplane.LevelsOf(known)
 	if err != nil {
 		return model.Mesh{}, 0, err
 	}
 	m := model.Default()
 	m.Proxies, m.Services = max(1, l.Connected()), l.Services+l.ServiceEntries
 	m.Replicas, m.Cores = max(1, l.IstiodReplicas), cpus
-	if v, err := strconv.Atoi(known[study.FactorPushThrottle]); err == nil {
+	if v, err := strconv.Atoi(known[controlplane.FactorPushThrottle]); err == nil {
 		m.Throttle = v
 	}
-	cpu, ok := leverNumber(study.FactorIstiodCPU, known)
+	cpu, ok := leverNumber(controlplane.FactorIstiodCPU, known)
 	switch {
 	case ok && cpus > 0:
 		m.Cores = math.Min(cpus, cpu)
 	case ok:
 		m.Cores = cpu
 	case cpus == 0:
-		return m, 0, errs.Usage("how many CPUs istiod has in a cluster is not known before a trial, and convergence depends on it: give each cell the lever %s", study.FactorIstiodCPU)
+		return m, 0, errs.Usage("how many CPUs istiod has in a cluster is not known before a trial, and convergence depends on it: give each cell the lever %s", controlplane.FactorIstiodCPU)
 	}
 	m.DebounceAfter, m.DebounceMax, m.DirectEndpoints = l.DebounceAfter.Seconds(), l.DebounceMax.Seconds(), !l.EDSDebounce
 	m.Rate, m.Mix, m.ConnectionAge = meanRate(l.ChangeRate), map[string]float64{}, 0
-	for kind := range strings.SplitSeq(known[study.FactorChange], "+") {
+	for kind := range strings.SplitSeq(known[controlplane.FactorChange], "+") {
 		if _, ok := model.KindOf(kind); ok {
 			m.Mix[kind]++
 		}
 	}
 	if len(m.Mix) == 0 {
-		return m, 0, errs.Usage("the model does not know the change %s", known[study.FactorChange])
+		return m, 0, errs.Usage("the model does not know the change %s", known[controlplane.FactorChange])
 	}
-	changes := float64(s.Control.Changes)
+	changes := float64(controlplane.Of(s).Changes)
 	if changes == 0 {
-		changes = math.Max(1, s.Control.Duration.Seconds()*m.Rate)
+		changes = math.Max(1, controlplane.Of(s).Duration.Seconds()*m.Rate)
 	}
 	m.Horizon = math.Max(60, changes/m.Rate)
 	return m, changes, nil
 }
 
 // meanRate is how many changes come a second on the whole.
-func meanRate(r study.ChangeRate) float64 {
+func meanRate(r controlplane.ChangeRate) float64 {
 	sum, seconds := 0.0, 0.0
 	for _, p := range r.Parts {
 		if p.For == 0 {
@@ -134,7 +135,7 @@ func meanRate(r study.ChangeRate) float64 {
 }
 
 func leverNumber(factor string, cell record.Cell) (float64, bool) {
-	f, ok := study.LeverByName(factor)
+	f, ok := controlplane.LeverByName(factor)
 	if !ok {
 		return 0, false
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/meshtrial/meshtrial/advise/advice/gather"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 type adviseFlags struct {
@@ -211,7 +211,7 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags) (err error) {
 		return err
 	}
 	var note string
-	if e.Known, note, err = askIstiod(ctx, f.istiod, version, e.Levers[study.FactorIstiod]); err != nil {
+	if e.Known, note, err = askIstiod(ctx, f.istiod, version, e.Levers[controlplane.FactorIstiod]); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "meshtrial-advise-")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/gather"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -89,7 +90,7 @@ func TestAdviceOfCAdvisor(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := judgements(&advice.Evidence{Metrics: metrics,
-			Levers: map[string]string{study.FactorIstiodCPU: c.limit, study.FactorIstiodReplicas: "1"}})
+			Levers: map[string]string{controlplane.FactorIstiodCPU: c.limit, controlplane.FactorIstiodReplicas: "1"}})
 		for rule, want := range c.want {
 			if got[rule].Outcome != want {
 				t.Errorf("%s: %s is %s, not %s: %+v", name, rule, got[rule].Outcome, want, got[rule])

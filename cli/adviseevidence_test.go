@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/advice/gather"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
@@ -203,14 +204,14 @@ func TestAdviceOfSpoiledRecord(t *testing.T) {
 			tr.Control.Istiod[`pilot_inbound_updates{type="config"}`] *= 20
 		},
 		"cpu_limit": func(tr *record.Trial) {
-			tr.Cell[study.FactorIstiodCPU] = "200m"
+			tr.Cell[controlplane.FactorIstiodCPU] = "200m"
 			cpu := tr.CPU[record.PartControl]
 			cpu.ThrottledS = tr.Window.Seconds / 2
 			tr.CPU[record.PartControl] = cpu
 			slow(tr, 1, 0.5)
 		},
 		"throttle": func(tr *record.Trial) {
-			tr.Cell[study.FactorPushThrottle] = "1"
+			tr.Cell[controlplane.FactorPushThrottle] = "1"
 			slow(tr, 0.3, 0.9)
 		},
 		"locks": func(tr *record.Trial) {
@@ -240,14 +241,14 @@ func TestAdviceOfSpoiledRecord(t *testing.T) {
 			tr.Control.Istiod["pilot_debounce_time_sum"] += 0.7 * tr.Window.Seconds
 		},
 		"no_effect": func(tr *record.Trial) {
-			tr.Cell[study.FactorChange] = study.ChangeNoOp
+			tr.Cell[controlplane.FactorChange] = controlplane.ChangeNoOp
 			for kind, w := range tr.Control.Wire {
 				w.IdenticalBytes = w.Bytes
 				tr.Control.Wire[kind] = w
 			}
 		},
 		"memory_limit": func(tr *record.Trial) {
-			tr.Cell[study.FactorIstiodMemory] = "128Mi"
+			tr.Cell[controlplane.FactorIstiodMemory] = "128Mi"
 		},
 		"reconnects": func(tr *record.Trial) { tr.Control.Reconnects = map[string]int64{"storm": 40} },
 		"rejected":   func(tr *record.Trial) { tr.Control.Istiod[`pilot_total_xds_rejects{type="cds"}`] = 3 },
@@ -321,8 +322,8 @@ func TestAdviceOfReplicas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		levers := map[string]string{study.FactorIstiodReplicas: fmt.Sprint(len(c.proxies)),
-			study.FactorConnectionAge: "5m"}
+		levers := map[string]string{controlplane.FactorIstiodReplicas: fmt.Sprint(len(c.proxies)),
+			controlplane.FactorConnectionAge: "5m"}
 		got := judgements(&advice.Evidence{Metrics: metrics, Levers: levers})
 		if j := got[""]; c.want == "unbalanced" && (len(j.Try) != 1 || j.Expect == nil ||
 			j.Expect.High >= j.Expect.Now) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/components/imagefile"
 	"github.com/meshtrial/meshtrial/record"
@@ -118,9 +119,9 @@ func versionOf(h record.Header) string {
 // imageOf is the image of the istiod that a run measured; "" if its trials recorded none.
 func imageOf(run record.Run) string {
 	for _, t := range run.Trials {
-		refs := []string{t.Cell[study.FactorIstiod]}
+		refs := []string{t.Cell[controlplane.FactorIstiod]}
 		if t.Control != nil {
-			refs = append(refs, t.Control.Installed[study.FactorIstiod])
+			refs = append(refs, t.Control.Installed[controlplane.FactorIstiod])
 		}
 		for _, ref := range refs {
 			if ref != "" && ref != study.LevelInstalled && ref != study.LevelDefault {

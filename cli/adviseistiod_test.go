@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -82,11 +83,11 @@ func TestAskImage(t *testing.T) {
 }
 
 func TestImageOf(t *testing.T) {
-	found := record.Trial{Control: &record.Control{Installed: record.Cell{study.FactorIstiod: "r/pilot:2"}}}
+	found := record.Trial{Control: &record.Control{Installed: record.Cell{controlplane.FactorIstiod: "r/pilot:2"}}}
 	for want, run := range map[string]record.Run{
-		"":          {Trials: []record.Trial{{Cell: record.Cell{study.FactorIstiod: study.LevelDefault}}}},
+		"":          {Trials: []record.Trial{{Cell: record.Cell{controlplane.FactorIstiod: study.LevelDefault}}}},
 		"r/pilot:2": {Trials: []record.Trial{{}, found}},
-		"r/pilot:1": {Trials: []record.Trial{{Cell: record.Cell{study.FactorIstiod: "r/pilot:1"}}}},
+		"r/pilot:1": {Trials: []record.Trial{{Cell: record.Cell{controlplane.FactorIstiod: "r/pilot:1"}}}},
 	} {
 		if got := imageOf(run); got != want {
 			t.Errorf("%q, not %q", got, want)

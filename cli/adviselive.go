@@ -14,10 +14,10 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/gather"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/profile"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // settings reads how the running istiod is set up, and returns its version. What
@@ -47,7 +47,7 @@ func (i *istiods) settings(ctx context.Context, f *istiodFlags, e *advice.Eviden
 	if i.of != istioAdapter().RevisionOf(nil) {
 		e.Deployment = "istiod-" + i.of // as Istio's chart names it
 	}
-	return i.version(ctx, mesh.Version(found[study.FactorIstiod])), nil
+	return i.version(ctx, mesh.Version(found[controlplane.FactorIstiod])), nil
 }
 
 // version is a running istiod's own version, as `pilot-discovery version --short` prints it;

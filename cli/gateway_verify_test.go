@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
-	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -92,10 +92,10 @@ func validRun(t *testing.T, m labtest.Machine, text string, trials int) record.R
 	for _, trial := range run.Trials {
 		for _, c := range trial.Validity.Checks {
 			if !c.OK {
-				t.Errorf("trial %s of %s: %s: %s", trial.ID, trial.Cell[study.FactorChange], c.Name, c.Detail)
+				t.Errorf("trial %s of %s: %s: %s", trial.ID, trial.Cell[controlplane.FactorChange], c.Name, c.Detail)
 			}
 		}
-		t.Logf("trial %s of %s: %q", trial.ID, trial.Cell[study.FactorChange], trial.Validity.Warnings)
+		t.Logf("trial %s of %s: %q", trial.ID, trial.Cell[controlplane.FactorChange], trial.Validity.Warnings)
 	}
 	return run
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/app"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
@@ -109,7 +110,7 @@ func writeCells(w io.Writer, p *study.Plan, cells []plannedCell) {
 			if ztunnels {
 				row = append(row, strconv.Itoa(d.Ztunnels))
 			}
-			row = append(row, strconv.Itoa(d.RealPods), strconv.Itoa(d.Services), c.Cell[study.FactorIstiodReplicas]) // or as installed
+			row = append(row, strconv.Itoa(d.RealPods), strconv.Itoa(d.Services), c.Cell[controlplane.FactorIstiodReplicas]) // or as installed
 		case resilience.Kind:
 			row = append(row, c.Mesh, cmp.Or(c.Expected, "-"))
 		}
@@ -170,14 +171,14 @@ func deploys(p *study.Plan, cells []plannedCell) (text, time string) {
 		for _, c := range cells {
 			connected, real = max(connected, c.Deploys.Proxies+c.Deploys.Gateways+c.Deploys.Ztunnels), max(real, c.Deploys.RealPods)
 		}
-		text = fmt.Sprintf("at most %s in %s", words.Plural(connected, "simulated proxy"), words.Plural(p.Simulators(), "pod"))
+		text = fmt.Sprintf("at most %s in %s", words.Plural(connected, "simulated proxy"), words.Plural(controlplane.Simulators(p), "pod"))
 		if real > 0 {
 			text += ", " + words.Plural(real, "real pod")
-			if p.Study.Measured(study.MeasureSidecars) {
+			if p.Study.Measured(controlplane.MeasureSidecars) {
 				text += " made anew for each trial"
 			}
 		}
-		if p.Study.Control.Soak {
+		if controlplane.Of(p.Study).Soak {
 			text += "; one istiod, and the real pods, live through all blocks"
 		} else { // each trial begins with a fresh istiod
 			text += fmt.Sprintf("; istiod restarts before each trial, %s per block", words.Plural(p.Estimate().Trials, "time"))
@@ -245,12 +246,12 @@ func plannedCells(p *study.Plan) (out []plannedCell, err error) {
 		case study.DataPlane:
 			one.Load, one.Worker = study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name()
 		case study.ControlPlane:
-			l, err := study.ControlOf(cell)
+			l, err := controlplane.LevelsOf(cell)
 			if err != nil {
 				return nil, err
 			}
 			one.Deploys = &plannedControl{Proxies: l.Proxies, Gateways: l.Gateways, Ztunnels: l.Ztunnels, RealPods: l.RealPods,
-				Services: l.Services, Istiod: l.IstiodReplicas, Installed: cell[study.FactorIstiodReplicas] == study.LevelInstalled, Restarts: one.Trials}
+				Services: l.Services, Istiod: l.IstiodReplicas, Installed: cell[controlplane.FactorIstiodReplicas] == study.LevelInstalled, Restarts: one.Trials}
 		case resilience.Kind:
 			c := resilience.Of(p.Study)
 			one.Mesh, one.Clients, one.ServicePods = cell[study.FactorMesh], c.Clients, c.In(cell).Graph.Pods()

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
-	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -33,7 +33,7 @@ blocks: {min: 1, max: 1, limit: 20m}
 
 // ztunnelChanges are changes that ztunnels are told of, each written once and by one hand:
 // whatever istiod makes one push of, none has bytes that are there in one cell alone.
-var ztunnelChanges = []string{study.ChangeService, study.ChangeAuthorizationPolicy, study.ChangePodLabels}
+var ztunnelChanges = []string{controlplane.ChangeService, controlplane.ChangeAuthorizationPolicy, controlplane.ChangePodLabels}
 
 // istiod pushes simulated ztunnels what it pushes real ones, by its own counters: as many
 // pushes, as many bytes, of each type to within 1%. What real ones have of the pushes beside simulated

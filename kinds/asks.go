@@ -1,7 +1,7 @@
 package kinds
 
 import (
-	controlplane "github.com/meshtrial/meshtrial/kinds/controlplane/trial"
+	controltrial "github.com/meshtrial/meshtrial/kinds/controlplane/trial"
 	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	restrial "github.com/meshtrial/meshtrial/kinds/resilience/trial"
@@ -19,7 +19,7 @@ func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 	case plan.Study.Mesh != name:
 		return mesh.Asked{}, nil
 	case plan.Study.Kind == study.ControlPlane:
-		return controlplane.Asks(plan)
+		return controltrial.Asks(plan)
 	case plan.Study.Kind == study.DataPlane:
 		return dataplane.Asks(plan), nil
 	}

@@ -6,7 +6,7 @@ package kinds
 import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	controlsections "github.com/meshtrial/meshtrial/kinds/controlplane/sections"
-	controlplane "github.com/meshtrial/meshtrial/kinds/controlplane/trial"
+	controltrial "github.com/meshtrial/meshtrial/kinds/controlplane/trial"
 	controlverdict "github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	datasections "github.com/meshtrial/meshtrial/kinds/dataplane/sections"
 	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
@@ -36,7 +36,7 @@ type Kind struct {
 }
 
 var table = []Kind{
-	{study.ControlPlane, controlplane.Kind, controlverdict.Judge, controlverdict.Limits, controlsections.Kind, nil},
+	{study.ControlPlane, controltrial.Kind, controlverdict.Judge, controlverdict.Limits, controlsections.Kind, nil},
 	{resilience.Kind, restrial.Kind, resverdict.Judge, resverdict.Limits, ressections.Kind, nil},
 	{study.DataPlane, dataplane.Kind, dataverdict.Judge, dataverdict.Limits, datasections.Kind, nil},
 }

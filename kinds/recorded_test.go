@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/record"
@@ -76,7 +77,7 @@ func TestRunsOfStudiesRefusedToday(t *testing.T) {
 		refused string
 	}{
 		"slices": {"control-plane", []string{"endpoint_slices: 0, slice_namespaces: 1,", "endpoint_slices: 2, slice_namespaces: 5,"},
-			record.Cell{study.FactorEndpointSlices: "2", study.FactorSliceNamespaces: "5"}, "2 EndpointSlices do not fill 5 namespaces"},
+			record.Cell{controlplane.FactorEndpointSlices: "2", controlplane.FactorSliceNamespaces: "5"}, "2 EndpointSlices do not fill 5 namespaces"},
 		"outside": {"resilience", []string{"settings: {", "settings: {sidecars: ambient, ", "    bar:\n", "    front: {replicas: 1, sidecar: false, calls: [{to: bar}]}\n    bar:\n", "  to: bar\n", "  to: front\n"},
 			record.Cell{study.FactorSidecars: study.SidecarsAmbient}, "front, which calls it, is in no mesh"},
 		"vain": {"resilience", []string{"settings: {", "settings: {sidecars: ambient, ", " retries: default,", "", "baseline: {}\n", "factors: {retries: [default, \"off\"]}\nbaseline: {}\n"},

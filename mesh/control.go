@@ -7,17 +7,19 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-	"k8s.io/client-go/rest"
 )
 
 // Levers are what a trial's cell asks of the control plane; see [LeversOf]. A lever
 // that it does not name stays as installed: nobody touches it.
 type Levers struct {
-	// Levels are those of the factors of [study.Levers] that are named, in their
+	// Levels are those of the factors of [controlplane.Levers] that are named, in their
 	// spelling.
 	Levels record.Cell
 	// Namespaces get a Sidecar each at scope namespace and workload.
@@ -40,7 +42,7 @@ const (
 // Namespaces and Workload are the caller's to set.
 func LeversOf(cell record.Cell) Levers {
 	l := Levers{Levels: record.Cell{}}
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		if level := cell[f.Name]; f.Sets(level) {
 			l.Levels[f.Name] = level
 		}
@@ -50,13 +52,13 @@ func LeversOf(cell record.Cell) Levers {
 
 // Named says whether a level of a factor is asked for.
 func (l Levers) Named(factor string) bool {
-	f, ok := study.LeverByName(factor)
+	f, ok := controlplane.LeverByName(factor)
 	return ok && f.Sets(l.Levels[factor])
 }
 
 // AnyNamed says whether one of the scope's factors is named.
 func (l Levers) AnyNamed(scope study.Scope) bool {
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		if f.Scope == scope && f.Sets(l.Levels[f.Name]) {
 			return true
 		}
@@ -80,9 +82,9 @@ func (l Levers) With(factor, level string) Levers {
 
 // Hosts are the egress hosts of the Sidecars: the usual ones where none are named.
 func (l Levers) Hosts() []string {
-	level := l.Level(study.FactorSidecarHosts)
+	level := l.Level(controlplane.FactorSidecarHosts)
 	if level == study.LevelInstalled {
-		f, _ := study.LeverByName(study.FactorSidecarHosts)
+		f, _ := controlplane.LeverByName(controlplane.FactorSidecarHosts)
 		level = f.Usual
 	}
 	return splitList(level, ",")
@@ -90,7 +92,7 @@ func (l Levers) Hosts() []string {
 
 // Refuse says which lever has a level that cannot be.
 func (l Levers) Refuse() error {
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		if !l.Named(f.Name) {
 			continue
 		}
@@ -114,7 +116,7 @@ func splitList(text, separator string) []string {
 // EnvVars are the variables that istiod_env names.
 func (l Levers) EnvVars() (map[string]string, error) {
 	vars := map[string]string{}
-	env := l.Level(study.FactorIstiodEnv)
+	env := l.Level(controlplane.FactorIstiodEnv)
 	if env == study.LevelInstalled {
 		return vars, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -17,8 +18,8 @@ func TestLeversOf(t *testing.T) {
 	if err := none.Refuse(); err != nil || len(none.Levels) > 0 {
 		t.Errorf("%v, %v", none.Levels, err)
 	}
-	for _, f := range study.Levers() {
-		l := LeversOf(record.Cell{f.Name: "another", "proxies": "50", study.FactorSidecarHosts + "x": "y"})
+	for _, f := range controlplane.Levers() {
+		l := LeversOf(record.Cell{f.Name: "another", "proxies": "50", controlplane.FactorSidecarHosts + "x": "y"})
 		if len(l.Levels) != 1 || !l.Named(f.Name) || l.Level(f.Name) != "another" || !l.AnyNamed(f.Scope) {
 			t.Errorf("%s set: %v", f.Name, l.Levels)
 		}
@@ -32,7 +33,7 @@ func TestLeversOf(t *testing.T) {
 			}
 		}
 	}
-	builtIn := record.Cell{study.FactorPushThrottle: "default", study.FactorRequestLimit: "default", study.FactorIstiodCPU: "none", study.FactorSidecarScope: "none", study.FactorDebounceAfter: "100ms"}
+	builtIn := record.Cell{controlplane.FactorPushThrottle: "default", controlplane.FactorRequestLimit: "default", controlplane.FactorIstiodCPU: "none", controlplane.FactorSidecarScope: "none", study.FactorDebounceAfter: "100ms"}
 	if l := LeversOf(builtIn); len(l.Levels) != len(builtIn) {
 		t.Errorf("istiod's own levels are named too: %v", l.Levels)
 	}
@@ -45,13 +46,13 @@ func TestEnvVars(t *testing.T) {
 	for text, want := range map[string]map[string]string{
 		"": {}, "A=1": {"A": "1"}, "A=1; B=x=y;": {"A": "1", "B": "x=y"}, "A=": {"A": ""},
 	} {
-		got, err := LeversOf(record.Cell{study.FactorIstiodEnv: text}).EnvVars()
+		got, err := LeversOf(record.Cell{controlplane.FactorIstiodEnv: text}).EnvVars()
 		if err != nil || !maps.Equal(got, want) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"A", "=1", "A=1;A=2"} {
-		if _, err := LeversOf(record.Cell{study.FactorIstiodEnv: text}).EnvVars(); errs.Code(err) != errs.CodeUsage {
+		if _, err := LeversOf(record.Cell{controlplane.FactorIstiodEnv: text}).EnvVars(); errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -10,8 +10,7 @@
 //
 // What can be varied stands in one table for each kind of study
 // ([Kind.Factors]): the parser, the JSON Schema that editors use ([Schema]) and
-// the documentation come from it. [LevelsOf] reads the cells of the data plane,
-// [ControlOf] those of the control plane.
+// the documentation come from it. [ReadCell] reads the levels of a cell as values.
 //
 // A cell is recorded as it takes effect ([Kind.Effective]), not as it was asked
 // for: without a sidecar the settings of a proxy mean nothing, so all cells

@@ -55,8 +55,6 @@ func root(s *Study) Object {
 		{Name: "exclude", Doc: "Combinations of levels to leave out.",
 			Value: ListValue[record.Cell]{To: &s.Exclude, Element: func(c *record.Cell) Value { return cellValue{to: c, name: "exclude"} }}},
 		{Name: "envoy_filters", kinds: only(DataPlane), Doc: "Your own EnvoyFilters for the factor filters, as {mine: mine.yaml}: the files, relative to the study.", Value: envoyFiltersValue{&s.EnvoyFilters}},
-		{Name: "control", Doc: "Makes this a study of the control plane, with its own factors: changes are made and followed to every proxy. {} takes every default.",
-			Value: controlValue{s}},
 		{Name: "workload", kinds: only(DataPlane), Doc: "What the worker does with each request.", Value: workload(&s.Workload)},
 		{Name: "load", kinds: using("load"), Doc: "How requests are sent.", Value: Object{Name: "load", Fields: []Field{
 			{Name: "timeout", Doc: "Request timeout.", Value: DurationValue{To: &s.Load.Timeout, Low: time.Millisecond, High: 10 * time.Minute}},

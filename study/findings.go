@@ -68,3 +68,17 @@ func (s *Study) scaleTo(name, unit string) (one float64, own string, c *Error) {
 	}
 	return one, own, nil
 }
+
+// OfProbe puts findings to a measure.
+func OfProbe(probe string, defs []finding.Def) []finding.Def {
+	for i := range defs {
+		defs[i].Probe = probe
+	}
+	return defs
+}
+
+// Compared is a finding whose differences a section shows.
+func Compared(d finding.Def, differences string) finding.Def {
+	d.Compared, d.Differences = true, differences
+	return d
+}

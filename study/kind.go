@@ -34,7 +34,18 @@ func AddKind(k Kind, s Spec) {
 }
 
 // Kinds lists all of them.
-func Kinds() []Kind { return append([]Kind{DataPlane, ControlPlane}, added...) }
+func Kinds() []Kind {
+	out := []Kind{DataPlane}
+	if _, ok := specs[ControlPlane]; ok {
+		out = append(out, ControlPlane)
+	}
+	for _, k := range added {
+		if k != ControlPlane {
+			out = append(out, k)
+		}
+	}
+	return out
+}
 
 func kindNames() []string {
 	var out []string
@@ -94,15 +105,9 @@ type Spec struct {
 
 // spec is what the kind supplies. Functions that it leaves out do nothing.
 func (k Kind) spec() Spec {
-	var s Spec
-	switch k {
-	case ControlPlane:
-		s = controlSpec()
-	default:
-		var ok bool
-		if s, ok = specs[k]; !ok {
-			s = dataSpec()
-		}
+	s, ok := specs[k]
+	if !ok && k == DataPlane {
+		s = dataSpec()
 	}
 	if s.Begin == nil {
 		s.Begin = func(*Study) {}

@@ -1,3 +1,6 @@
 package study_test
 
-import _ "github.com/meshtrial/meshtrial/kinds/resilience" // studies of which tests of this package read
+import ( // studies of which tests of this package read
+	_ "github.com/meshtrial/meshtrial/kinds/controlplane"
+	_ "github.com/meshtrial/meshtrial/kinds/resilience"
+)

@@ -11,6 +11,8 @@ import (
 
 const minimal = "name: x\nquestion: why?\n"
 
+const minimalControl = minimal + "control: {}\n"
+
 func parseOK(t *testing.T, text string, sets ...string) *Study {
 	t.Helper()
 	s, err := Parse([]byte(text), "x.yaml", sets)

@@ -314,17 +314,6 @@ Strict mutual TLS cannot serve a client without a sidecar. Such a cell (` + "`si
 recorded as the ` + "`permissive`" + ` that it is, and refused if ` + "`mtls`" + ` itself varies.
 `
 
-const referenceControl = `
-A study is one of the control plane if it has the section ` + "`control`, be it `{}`" + `. It has these
-factors and no others, and the fields ` + "`workload`, `load`, `warmup`, `window` and `interval`" + `
-have no place in it. ` + "`sidecar_hosts`" + ` means nothing without a Sidecar resource, ` + "`xds` and `clients`" + ` without
-simulated proxies, ` + "`change_rate` and `change_arrival`" + ` where a trace says when.
-
-The factors from ` + "`sidecar_scope`" + ` on are levers: settings of istiod and of the mesh. ` + "`installed`" + `
-leaves a lever as it is. Trials set only levers that a study gives another level, and the run
-reverts them when it ends. What the others were is read from the running istiod and recorded.
-`
-
 const referenceSections = `
 ## Variants
 

@@ -19,12 +19,12 @@ func TestBetween(t *testing.T) {
 		low, high, near float64
 		want            string
 	}{
-		{FactorProxies, 1000, 2000, 0.2, "1189 1414 1682"},
-		{FactorProxies, 1, 3, 0.1, "2"},
-		{FactorProxies, 0, 100, 0.1, ""},
-		{FactorChangeRate, 2, 8, 0.5, "2.83 4 5.66"},
+		{"proxies", 1000, 2000, 0.2, "1189 1414 1682"},
+		{"proxies", 1, 3, 0.1, "2"},
+		{"proxies", 0, 100, 0.1, ""},
+		{"change_rate", 2, 8, 0.5, "2.83 4 5.66"},
 		{FactorDebounceAfter, 1, 4, 1, "2s"},
-		{FactorIstiodMemory, 1 << 30, 4 << 30, 1, "2150000000"},
+		{"istiod_memory", 1 << 30, 4 << 30, 1, "2150000000"},
 		{FactorPayload, 1000, 4000, 1, "2000B"},
 	} {
 		f, _ := FactorByName(c.factor)
@@ -33,7 +33,7 @@ func TestBetween(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		f, _ := FactorByName(FactorChangeRate)
+		f, _ := FactorByName("change_rate")
 		low := rapid.Float64Range(0.5, 100).Draw(t, "low")
 		high := low * rapid.Float64Range(1.01, 10).Draw(t, "ratio")
 		tolerance := rapid.Float64Range(0.05, 1).Draw(t, "tolerance")
@@ -89,7 +89,7 @@ func TestClimbs(t *testing.T) {
 	}
 	var given, refined []string
 	for _, cell := range p.Cells {
-		name := cell[FactorProxies] + "x" + cell[FactorChangeRate]
+		name := cell["proxies"] + "x" + cell["change_rate"]
 		if p.Refined(cell) {
 			refined = append(refined, name)
 		} else {

@@ -38,9 +38,6 @@ type Study struct {
 	// Exclude names combinations of levels that are left out.
 	Exclude []record.Cell
 
-	// Control is what a control-plane study has in place of workload, load,
-	// warm-up, window and interval, which are zero there; nil for others.
-	Control *Control
 	// Section is what the study's kind has of its own in files; the kind's package knows its type.
 	Section any
 
@@ -92,17 +89,6 @@ const (
 	MeasurePressure    = "pressure"
 	MeasureThreads     = "threads"
 	MeasureProfile     = "profile"
-)
-
-// Measures of control-plane studies.
-const (
-	MeasureConvergence   = "convergence"
-	MeasureCost          = "cost"
-	MeasureConfig        = "config"
-	MeasureAmplification = "amplification"
-	MeasureStaleness     = "staleness"
-	MeasureSignals       = "signals"
-	MeasureSidecars      = "sidecars"
 )
 
 // MeasureLedger, of studies of resilience, is what became of every request.

@@ -103,7 +103,7 @@ func TestTuneSection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if base := plan.Cells[slices.IndexFunc(plan.Cells, plan.IsBaseline)]; base[FactorSidecarScope] != LevelInstalled || base[FactorDebounceAfter] != LevelInstalled {
+	if base := plan.Cells[slices.IndexFunc(plan.Cells, plan.IsBaseline)]; base["sidecar_scope"] != LevelInstalled || base[FactorDebounceAfter] != LevelInstalled {
 		t.Errorf("cells are compared with %v", base)
 	}
 	if n := plan.TuneTrials(); n != 12 {

@@ -18,12 +18,12 @@ variants:
   sidecar: {sidecar_scope: mesh}
   slow: {sidecar_scope: mesh, debounce_after: 2500ms}
 `
-	p := controlPlan(t, text)
+	p := plan(t, text)
 	if got := labels(p); got != "none; sidecar; slow" {
 		t.Fatal(got)
 	}
 	slow := p.Cells[2]
-	if slow[FactorDebounceAfter] != "2.5s" || slow[FactorSidecarScope] != "mesh" || slow[FactorProxies] != "11" || slow[FactorVariant] != "slow" {
+	if slow[FactorDebounceAfter] != "2.5s" || slow["sidecar_scope"] != "mesh" || slow["proxies"] != "11" || slow[FactorVariant] != "slow" {
 		t.Errorf("%v", slow)
 	}
 	if b, ok := p.BaselineOf(slow); !ok || b.Key() != p.Cells[0].Key() || p.BlockSize() != 4 {
@@ -42,12 +42,12 @@ variants:
 		"variants.slow.debounce_after=3s":                "none; sidecar; slow",
 		"factors={variant: [sidecar], change_rate: [3]}": "sidecar · 3 changes/s",
 	} {
-		if got := labels(controlPlan(t, text, set)); got != want {
+		if got := labels(plan(t, text, set)); got != want {
 			t.Errorf("%s: %s, want %s", set, got, want)
 		}
 	}
 	// The data plane has variants too.
-	q := controlPlan(t, "variants: {plain: {sidecars: none}, small: {payload: 1B}, big: {payload: 1MiB}}\n")
+	q := plan(t, "variants: {plain: {sidecars: none}, small: {payload: 1B}, big: {payload: 1MiB}}\n")
 	if got := labels(q); got != "plain; small; big" || q.BlockSize() != 4 {
 		t.Errorf("%s, %d trials", got, q.BlockSize())
 	}
@@ -162,7 +162,7 @@ func TestChecksOfVariantsLeftOut(t *testing.T) {
 
 func TestSearchSection(t *testing.T) {
 	s := parseOK(t, minimalControl+"factors: {proxies: [100, 500, 2000], change_rate: [1, 10]}\nsearch:\n- {factor: proxies, finding: convergence_p99, bound: 2 s}\n- {factor: change_rate, finding: convergence_p99, bound: 500ms}\n")
-	if len(s.Search) != 2 || !reflect.DeepEqual(s.Search[0], Search{Factor: FactorProxies, Finding: "convergence_p99", Bound: Quantity{2e6, "us"}}) || s.Search[1].Bound.Value != 5e5 {
+	if len(s.Search) != 2 || !reflect.DeepEqual(s.Search[0], Search{Factor: "proxies", Finding: "convergence_p99", Bound: Quantity{2e6, "us"}}) || s.Search[1].Bound.Value != 5e5 {
 		t.Errorf("%+v", s.Search)
 	}
 	for _, c := range []struct{ text, at, msg string }{
@@ -188,15 +188,15 @@ func TestFactorValue(t *testing.T) {
 		factor, level string
 		want          float64
 	}{
-		{FactorProxies, "2000", 2000}, {FactorDebounceAfter, "2.5s", 2.5}, {FactorIstiodMemory, "1536Mi", 1536 << 20},
-		{FactorIstiodCPU, "500m", 0.5}, {FactorIstiodCPU, "2", 2}, {FactorPayload, "1KiB", 1024}, {FactorRate, "0.5", 0.5},
+		{"proxies", "2000", 2000}, {FactorDebounceAfter, "2.5s", 2.5}, {"istiod_memory", "1536Mi", 1536 << 20},
+		{"istiod_cpu", "500m", 0.5}, {"istiod_cpu", "2", 2}, {FactorPayload, "1KiB", 1024}, {FactorRate, "0.5", 0.5},
 	} {
 		f, _ := FactorByName(c.factor)
 		if v, ok := f.Value(c.level); !ok || v != c.want {
 			t.Errorf("%s %s = %v %v", c.factor, c.level, v, ok)
 		}
 	}
-	for _, c := range [][2]string{{FactorPushThrottle, "default"}, {FactorRate, "max"}, {FactorXDS, "delta"}, {FactorIstiodCPU, "none"}, {FactorIstiodMemory, "none"}} {
+	for _, c := range [][2]string{{"push_throttle", "default"}, {FactorRate, "max"}, {"xds", "delta"}, {"istiod_cpu", "none"}, {"istiod_memory", "none"}} {
 		f, _ := FactorByName(c[0])
 		if v, ok := f.Value(c[1]); ok {
 			t.Errorf("%s %s = %v", c[0], c[1], v)

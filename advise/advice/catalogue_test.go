@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/golden"
 )
@@ -28,7 +29,7 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("%s says %q with %d quantities", r.Code, r.Says.format, len(r.Says.quantities))
 		}
 		for _, try := range r.Try {
-			f, ok := study.LeverByName(try.Lever)
+			f, ok := controlplane.LeverByName(try.Lever)
 			switch {
 			case try.Lever == "" && try.Do == "" || ok != (try.Lever != "") ||
 				ok != (try.Level != "" || try.LevelOf != nil):
@@ -46,7 +47,7 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("%+v", q)
 		}
 		names[q.Name] = true
-		if _, ok := study.LeverByName(q.Lever); ok != (q.Lever != "") || q.Finding != "" &&
+		if _, ok := controlplane.LeverByName(q.Lever); ok != (q.Lever != "") || q.Finding != "" &&
 			!study.IsFinding(q.Finding) {
 			t.Errorf("%s: lever %q, finding %q", q, q.Lever, q.Finding)
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Evidence is what is known of a mesh, by where it comes from.
@@ -104,7 +104,7 @@ func (m *mesh) resolve(q *Quantity) (v float64, source string) {
 	if v, ok := m.evidence.Facts[q]; ok && known(v) {
 		return v, "as read"
 	}
-	if f, ok := study.LeverByName(q.Lever); ok {
+	if f, ok := controlplane.LeverByName(q.Lever); ok {
 		if v, ok := f.Value(m.evidence.Levers[q.Lever]); ok && known(v) {
 			return v, "lever " + q.Lever
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/golden"
@@ -48,7 +49,7 @@ func TestTruth(t *testing.T) {
 // oneSlot is a mesh whose throttle is the matter, and an istiod that has the setting.
 func oneSlot(t *testing.T) *Evidence {
 	e := healthy.with(knowledge{numbers: numbers{"queue": 0.075, "queue_and_push": 0.078, "cpu": 0.1},
-		levers: texts{study.FactorPushThrottle: "1"}}).evidence(t)
+		levers: texts{controlplane.FactorPushThrottle: "1"}}).evidence(t)
 	e.Source = "here"
 	e.Known = &variables.Known{Version: "9.9", Variables: []variables.Variable{{Name: "PILOT_PUSH_THROTTLE",
 		Default: "0"}}}
@@ -61,12 +62,12 @@ func TestText(t *testing.T) {
 		"throttle": oneSlot(t),
 		"nothing":  {Source: "here"},
 		"slow_readers": healthy.with(knowledge{numbers: numbers{"queue": 0.3, "queue_and_push": 0.8, "send": 0.45},
-			levers: texts{study.FactorPushThrottle: ""},
+			levers: texts{controlplane.FactorPushThrottle: ""},
 			doubt:  "no trial of this cell is valid"}).evidence(t),
 		"manifests": {Source: "here", Root: "mesh-root",
 			Facts: map[*Quantity]float64{AccessLogShare: 0.3, ConfigBytes: 2e6, ScopedShare: 0, UnusedShare: 0.7,
 				ProxyCPULimit: 3, ProxyThrottled: 0.5, WorkerBusiest: 0.95},
-			Levers: texts{study.FactorSidecarScope: "none"},
+			Levers: texts{controlplane.FactorSidecarScope: "none"},
 			Limits: texts{record.PartServerProxy: record.LimitCPU, record.PartClientProxy: record.LimitConcurrency}},
 		"contradiction": healthy.with(knowledge{numbers: numbers{"debounce": 1},
 			levers: texts{study.FactorDebounceAfter: "5s"}}).evidence(t),
@@ -125,7 +126,7 @@ func TestExpectations(t *testing.T) {
 
 // Each lever can be set and put back, or says in words how.
 func TestSettings(t *testing.T) {
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		level := f.Usual
 		if level == "" && len(f.Examples) > 1 {
 			level = f.Examples[1]

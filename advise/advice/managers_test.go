@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -12,8 +13,8 @@ import (
 // each has a field manager of its own.
 func TestSettingsApart(t *testing.T) {
 	managers := map[string]bool{}
-	tuned := &record.Tuning{Recommended: record.Cell{study.FactorDebounceAfter: "2.5s", study.FactorPushThrottle: "100", study.FactorIstiodCPU: "2"},
-		Present: record.Cell{study.FactorDebounceAfter: "100ms", study.FactorPushThrottle: "50", study.FactorIstiodCPU: "1"}}
+	tuned := &record.Tuning{Recommended: record.Cell{study.FactorDebounceAfter: "2.5s", controlplane.FactorPushThrottle: "100", controlplane.FactorIstiodCPU: "2"},
+		Present: record.Cell{study.FactorDebounceAfter: "100ms", controlplane.FactorPushThrottle: "50", controlplane.FactorIstiodCPU: "1"}}
 	Careful(tuned)
 	for _, s := range tuned.Settings {
 		_, after, _ := strings.Cut(s.YAML, "--field-manager=")

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -32,7 +33,7 @@ var (
 		Query: perCount("pilot_xds_send_time", "pilot_proxy_convergence_time")})
 	replicas = define(Quantity{Name: "replicas", Measure: readMetrics,
 		Words: "istiod's replicas",
-		Lever: study.FactorIstiodReplicas, Query: "count(process_start_time_seconds{$p})"})
+		Lever: controlplane.FactorIstiodReplicas, Query: "count(process_start_time_seconds{$p})"})
 	// Each replica makes a round of its own for each change, and pushes to its own proxies.
 	roundsOfAll = define(Quantity{Name: "rounds_of_all", Unit: perSecond, Measure: readMetrics,
 		Words: "rounds of pushes, all replicas",
@@ -81,7 +82,7 @@ var (
 		Words: "processors that istiod's Go runtime uses, all replicas",
 		Query: "sum(go_sched_gomaxprocs_threads{$p})"})
 	cpuLimit = define(Quantity{Name: "cpu_limit", Unit: cores, Measure: readLimits,
-		Words: "CPU limit of a replica", Lever: study.FactorIstiodCPU})
+		Words: "CPU limit of a replica", Lever: controlplane.FactorIstiodCPU})
 	cpuAvailable = define(Quantity{Name: "cpu_available", Unit: cores,
 		Words: "CPU that istiod may use, all replicas",
 		Formula: func(m *mesh) float64 {
@@ -144,7 +145,7 @@ var (
 		Measure: "read the kubelets' cAdvisor metrics (the right to get nodes/proxy), or run a study",
 		Query:   rateOf("container_cpu_cfs_throttled_seconds_total{$c}"),
 		Formula: func(m *mesh) float64 {
-			return choose(m.leverIs(study.FactorIstiodCPU, study.LevelNone), 0, unknown)
+			return choose(m.leverIs(controlplane.FactorIstiodCPU, study.LevelNone), 0, unknown)
 		}})
 	throttled = define(Quantity{Name: "throttled", Unit: ratio,
 		Words:   "share of the time in which the CPU limit held a replica back, mean (added up over CPUs)",
@@ -172,7 +173,7 @@ var (
 		Query: "max(sum by (pod) (process_resident_memory_bytes{$p}))", PerReplica: true,
 		Formula: func(m *mesh) float64 { return m.get(memory) / m.get(replicas) }})
 	memoryLimit = define(Quantity{Name: "memory_limit", Unit: bytes, Measure: readLimits,
-		Words: "memory limit of a replica", Lever: study.FactorIstiodMemory})
+		Words: "memory limit of a replica", Lever: controlplane.FactorIstiodMemory})
 	memoryShare = define(Quantity{Name: "memory_share", Unit: ratio,
 		Words:   "share of its memory limit that the fullest replica uses",
 		Formula: func(m *mesh) float64 { return m.get(memoryFullest) / m.get(memoryLimit) }})
@@ -186,18 +187,18 @@ var (
 	debounceAfter = define(Quantity{Name: "debounce_after", Unit: seconds, Measure: readEnvironment,
 		Words: "PILOT_DEBOUNCE_AFTER", Lever: study.FactorDebounceAfter})
 	debounceMax = define(Quantity{Name: "debounce_max", Unit: seconds, Measure: readEnvironment,
-		Words: "PILOT_DEBOUNCE_MAX", Lever: study.FactorDebounceMax})
+		Words: "PILOT_DEBOUNCE_MAX", Lever: controlplane.FactorDebounceMax})
 	requestLimit = define(Quantity{Name: "request_limit", Unit: perSecond, Measure: readEnvironment,
-		Words: "PILOT_MAX_REQUESTS_PER_SECOND", Lever: study.FactorRequestLimit})
+		Words: "PILOT_MAX_REQUESTS_PER_SECOND", Lever: controlplane.FactorRequestLimit})
 	connectionAge = define(Quantity{Name: "connection_age", Unit: seconds, Measure: "read istiod's arguments",
-		Words: "keepaliveMaxServerConnectionAge", Lever: study.FactorConnectionAge})
+		Words: "keepaliveMaxServerConnectionAge", Lever: controlplane.FactorConnectionAge})
 	throttleDefault = define(Quantity{Name: "throttle_default",
 		Words:   "concurrent pushes that istiod allows by default",
 		Formula: func(m *mesh) float64 { return min(100, 15+5*m.get(procs)/m.get(replicas)) }})
 	throttle = define(Quantity{Name: "throttle", Measure: readEnvironment,
-		Words: "PILOT_PUSH_THROTTLE, of a replica", Lever: study.FactorPushThrottle,
+		Words: "PILOT_PUSH_THROTTLE, of a replica", Lever: controlplane.FactorPushThrottle,
 		Formula: func(m *mesh) float64 {
-			return choose(m.leverIs(study.FactorPushThrottle, study.LevelDefault), m.get(throttleDefault), unknown)
+			return choose(m.leverIs(controlplane.FactorPushThrottle, study.LevelDefault), m.get(throttleDefault), unknown)
 		}})
 	throttleNext = define(Quantity{Name: "throttle_next",
 		Words:   "PILOT_PUSH_THROTTLE, 30% more",

@@ -3,13 +3,16 @@ package advice
 import (
 	"fmt"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
 // Conditions and steps that several rules have.
 
-func unscoped(m *mesh) Truth { return m.leverIs(study.FactorSidecarScope, study.SidecarScopeNone) }
+func unscoped(m *mesh) Truth {
+	return m.leverIs(controlplane.FactorSidecarScope, controlplane.SidecarScopeNone)
+}
 
 // heldBack rules out what the CPU limit explains.
 var heldBack = Clause{Text: "the CPU limit held istiod back",
@@ -43,7 +46,7 @@ func usedUp(while float64) Clause {
 }
 
 // scope gives proxies less configuration, where no Sidecar for the whole mesh does.
-var scope = Try{Lever: study.FactorSidecarScope, Level: study.SidecarScopeMesh, If: unscoped}
+var scope = Try{Lever: controlplane.FactorSidecarScope, Level: controlplane.SidecarScopeMesh, If: unscoped}
 
 // scopeTo is scope with a reason.
 func scopeTo(do string) Try {
@@ -54,7 +57,7 @@ func scopeTo(do string) Try {
 
 // moreSlots lets more proxies be pushed to concurrently.
 func moreSlots(do string, when func(*mesh) Truth) Try {
-	return Try{Lever: study.FactorPushThrottle, LevelOf: throttleNext, Do: do, If: when,
+	return Try{Lever: controlplane.FactorPushThrottle, LevelOf: throttleNext, Do: do, If: when,
 		Effect: &Effect{Of: queue, From: "arithmetic: waiting falls at most as slots rise",
 			Between: func(m *mesh) (low, high float64) {
 				wait := m.get(queue)
@@ -97,8 +100,8 @@ var rules = []Rule{
 		Shows: []*Quantity{throttled, cpuLimit, cpu, cpuWhilePushing, queueAndPush, pushP99, procs},
 		Share: ofTotal(valueOf(queueAndPush)),
 		Try: []Try{
-			{Lever: study.FactorIstiodCPU, LevelOf: cpuNext},
-			{Lever: study.FactorIstiodCPU, Level: study.LevelNone,
+			{Lever: controlplane.FactorIstiodCPU, LevelOf: cpuNext},
+			{Lever: controlplane.FactorIstiodCPU, Level: study.LevelNone,
 				Do: "A request keeps istiod's share where CPU is short; a limit only takes away what nobody" +
 					" else wants."},
 		},
@@ -151,7 +154,7 @@ var rules = []Rule{
 		Shows: []*Quantity{debounce, debounceAfter, debounceMax, pushContext, updates, updatesPerRound, total},
 		Share: ofTotal(debouncing),
 		Try: []Try{
-			{Lever: study.FactorDebounceMax, Level: "1s",
+			{Lever: controlplane.FactorDebounceMax, Level: "1s",
 				If: func(m *mesh) Truth { return above(m.get(debounceMax), 1) },
 				Do: "Find who changes so much first: pilot_k8s_cfg_events and pilot_k8s_reg_events count changes" +
 					" by kind."},
@@ -180,7 +183,7 @@ var rules = []Rule{
 			updatesPerRound, cpuShare),
 		When: func(m *mesh) Truth {
 			return all(atLeast(m.get(rounds), 2), below(m.get(updatesPerRound), 2),
-				either(below(m.get(debounceAfter), 0.1), m.leverIs(study.FactorEDSDebounce, "false")),
+				either(below(m.get(debounceAfter), 0.1), m.leverIs(controlplane.FactorEDSDebounce, "false")),
 				either(atLeast(m.get(cpuShare), 0.1), atLeast(m.get(queueAndPush), 0.1)))
 		},
 		// Where a round takes longer than the time to the next, proxies get several in one turn.
@@ -192,8 +195,8 @@ var rules = []Rule{
 		Shows: []*Quantity{rounds, updates, updatesPerRound, debounceAfter, cpuShare, queueAndPush, turns},
 		Share: valueOf(cpuShare),
 		Try: []Try{
-			{Lever: study.FactorEDSDebounce, Level: "true",
-				If: func(m *mesh) Truth { return m.leverIs(study.FactorEDSDebounce, "false") }},
+			{Lever: controlplane.FactorEDSDebounce, Level: "true",
+				If: func(m *mesh) Truth { return m.leverIs(controlplane.FactorEDSDebounce, "false") }},
 			{Lever: study.FactorDebounceAfter, Level: "100ms",
 				If: func(m *mesh) Truth { return below(m.get(debounceAfter), 0.1) },
 				Do: "Where changes come more often than that and never pause, set PILOT_DEBOUNCE_MAX to 1s too."},
@@ -240,7 +243,7 @@ var rules = []Rule{
 			locksShare, pushP99},
 		Share: ofTotal(valueOf(queue)),
 		Try: []Try{
-			{Lever: study.FactorPushThrottle, Level: study.LevelDefault,
+			{Lever: controlplane.FactorPushThrottle, Level: study.LevelDefault,
 				If: func(m *mesh) Truth { return below(m.get(throttle), 0.9*m.get(throttleDefault)) }},
 			moreSlots("Raise it by 10 to 30% a step.",
 				func(m *mesh) Truth { return atLeast(m.get(throttle), 0.9*m.get(throttleDefault)) }),
@@ -279,7 +282,7 @@ var rules = []Rule{
 		Shows: []*Quantity{push, queue, LocksWaiting, locksShare, concurrentTurns, cpuWhilePushing, cpuAvailable},
 		Share: ofTotal(func(m *mesh) float64 { return m.get(locksShare) * m.get(push) }),
 		Try: []Try{
-			{Lever: study.FactorPushThrottle, LevelOf: throttleLess,
+			{Lever: controlplane.FactorPushThrottle, LevelOf: throttleLess,
 				If: func(m *mesh) Truth { return above(m.get(throttle), m.get(throttleLess)) },
 				Do: "Lower, not raise it: fewer turns contend for the lock. The mutex profile names it."},
 			{Do: "Find the lock: meshtrial report shows the top functions of the mutex profile."},
@@ -342,7 +345,7 @@ var rules = []Rule{
 		Try: []Try{
 			scopeTo("First push less."),
 			fewerRounds("Merge more changes into a round."),
-			{Lever: study.FactorIstiodReplicas, LevelOf: replicasNext,
+			{Lever: controlplane.FactorIstiodReplicas, LevelOf: replicasNext,
 				Do: "Then share the proxies: each replica receives all changes, and pushes to its own.",
 				Effect: &Effect{Of: turnsPerRound, From: "arithmetic: n of n + 1, by 5% more or less",
 					Between: func(m *mesh) (low, high float64) {
@@ -372,8 +375,8 @@ var rules = []Rule{
 		Shows:  []*Quantity{cpu, cpuAvailable, cpuShare, cpuIn, cpuOut, updates, rounds, contexts, pushContext},
 		Share:  valueOf(cpuShare),
 		Try: []Try{
-			{Lever: study.FactorDiscoverySelectors, Level: "istio-discovery=enabled",
-				If: func(m *mesh) Truth { return m.leverIs(study.FactorDiscoverySelectors, study.LevelNone) },
+			{Lever: controlplane.FactorDiscoverySelectors, Level: "istio-discovery=enabled",
+				If: func(m *mesh) Truth { return m.leverIs(controlplane.FactorDiscoverySelectors, study.LevelNone) },
 				Do: "Label the namespaces that belong to the mesh first, and istio-system with them."},
 			fewerRounds("Compute fewer push contexts."),
 		},
@@ -433,8 +436,8 @@ var rules = []Rule{
 		Shows: []*Quantity{ConfigBytes, bytesPerTurn, UnusedShare, ScopedShare, proxies, turns},
 		Share: constant(0.3),
 		Try: []Try{
-			{Lever: study.FactorSidecarScope, Level: study.SidecarScopeMesh},
-			{Lever: study.FactorExportTo, Level: ".", Do: "Or the other way round: let Services say who may see them."},
+			{Lever: controlplane.FactorSidecarScope, Level: controlplane.SidecarScopeMesh},
+			{Lever: controlplane.FactorExportTo, Level: ".", Do: "Or the other way round: let Services say who may see them."},
 		},
 		Effect: Effect{Of: ConfigBytes,
 			From: "rule of thumb, but for the lower bound where calls were counted: half of the share that is called",
@@ -480,11 +483,11 @@ var rules = []Rule{
 		Says: say("The fullest of %s replicas of istiod holds %s, of a limit of %s.",
 			replicas, memoryFullest, memoryLimit),
 		When: func(m *mesh) Truth {
-			return all(not(m.leverIs(study.FactorIstiodMemory, study.LevelNone)), atLeast(m.get(memoryShare), 0.9))
+			return all(not(m.leverIs(controlplane.FactorIstiodMemory, study.LevelNone)), atLeast(m.get(memoryShare), 0.9))
 		},
 		Shows: []*Quantity{memoryShare, memoryFullest, memoryLimit, replicas, proxies},
 		Share: constant(0.9),
-		Try:   []Try{{Lever: study.FactorIstiodMemory, LevelOf: memoryNext}, scope},
+		Try:   []Try{{Lever: controlplane.FactorIstiodMemory, LevelOf: memoryNext}, scope},
 		Effect: Effect{Of: memoryShare,
 			From: "arithmetic: the same memory, or 15% less, of a limit half as high again; Go's collector may let" +
 				" the heap fill nearly all of it (GOMEMLIMIT)",
@@ -513,8 +516,8 @@ var rules = []Rule{
 			{Do: "Connections stay where they are until they end: every 30 minutes as Istio's charts install it," +
 				" never by istiod's own default. Restart the replicas that have most, one by one, once new ones are" +
 				" ready: kubectl -n istio-system delete pod NAME."},
-			{Lever: study.FactorConnectionAge, Level: "10m", Do: "They spread sooner then.", If: func(m *mesh) Truth {
-				return either(m.leverIs(study.FactorConnectionAge, study.LevelNone), above(m.get(connectionAge), 600))
+			{Lever: controlplane.FactorConnectionAge, Level: "10m", Do: "They spread sooner then.", If: func(m *mesh) Truth {
+				return either(m.leverIs(controlplane.FactorConnectionAge, study.LevelNone), above(m.get(connectionAge), 600))
 			}},
 		},
 		Effect: Effect{Of: busiestReplica, From: "arithmetic: what chance makes of new connections",
@@ -543,7 +546,7 @@ var rules = []Rule{
 				" restarts of" +
 				" sidecars, at proxies that a liveness probe kills, and at load balancers with idle timeouts" +
 				" before istiod."},
-			{Lever: study.FactorRequestLimit, Level: "25",
+			{Lever: controlplane.FactorRequestLimit, Level: "25",
 				If: func(m *mesh) Truth { return above(m.get(requestLimit), 25) },
 				Do: "So that connecting proxies do not take the CPU from those that are connected."},
 		},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -66,31 +67,31 @@ func settingOf(f study.Factor, level, now string, e *Evidence) setting {
 		return s
 	}
 	switch f.Name {
-	case study.FactorIstiodCPU:
+	case controlplane.FactorIstiodCPU:
 		return resources(f, "limits", "cpu", level, e)
-	case study.FactorIstiodMemory:
+	case controlplane.FactorIstiodMemory:
 		return resources(f, "limits", "memory", level, e)
-	case study.FactorIstiodCPURequest:
+	case controlplane.FactorIstiodCPURequest:
 		return resources(f, "requests", "cpu", level, e)
-	case study.FactorIstiodMemRequest:
+	case controlplane.FactorIstiodMemRequest:
 		return resources(f, "requests", "memory", level, e)
-	case study.FactorConnectionAge:
+	case controlplane.FactorConnectionAge:
 		s.do = "Let connections to istiod become " + level +
 			" old (a connection that ends may be made to another replica)"
 		s.yaml = "# merge into the installation's values (helm: of the chart istiod; istioctl: spec.values.pilot)\n" +
 			"keepaliveMaxServerConnectionAge: " + level + "\n"
-	case study.FactorIstiodReplicas:
+	case controlplane.FactorIstiodReplicas:
 		s.do = "Run " + level + " replicas of istiod (where an autoscaler sets their number, raise its minReplicas)"
 		s.yaml = e.patch(f, "spec: {replicas: "+level+"}\n")
 		if now == "" || now == study.LevelInstalled {
 			now = f.Usual
 		}
 		s.back = e.kubectl("scale") + " --replicas=" + now
-	case study.FactorSidecarScope:
+	case controlplane.FactorSidecarScope:
 		s = sidecar(record.Cell{f.Name: level}, e.root())
 		s.do += " (this one lets in no host of another namespace than " + namespace +
 			": meshtrial scope --lab cluster --generate DIR makes those of who calls whom)"
-	case study.FactorExportTo:
+	case controlplane.FactorExportTo:
 		s.do = "Show Services, VirtualServices and DestinationRules in " + level + " where they do not say otherwise"
 		if level == "." {
 			s.do += " (first those that gateways or other namespaces use must say so, Services by the annotation" +
@@ -98,10 +99,10 @@ func settingOf(f study.Factor, level, now string, e *Evidence) setting {
 		}
 		s.yaml = meshConfig(fmt.Sprintf("  defaultServiceExportTo: [%q]\n  defaultVirtualServiceExportTo: [%q]\n"+
 			"  defaultDestinationRuleExportTo: [%q]\n", level, level, level))
-	case study.FactorDiscoverySelectors:
+	case controlplane.FactorDiscoverySelectors:
 		s.do = "Let istiod watch only the namespaces with " + level
 		s.yaml = meshConfig("  discoverySelectors:\n  - " + selector(level) + "\n")
-	case study.FactorOutboundPolicy:
+	case controlplane.FactorOutboundPolicy:
 		s.do = "Set outboundTrafficPolicy to " + level
 		s.yaml = meshConfig("  outboundTrafficPolicy: {mode: " + level + "}\n")
 	}
@@ -161,27 +162,27 @@ const AnyNamespace = "NAMESPACE"
 // sidecar is the Sidecar resource of a cell: for the whole mesh the one that Istio's
 // documentation advises, unless the cell names hosts.
 func sidecar(cell record.Cell, root string) setting {
-	scope := cell[study.FactorSidecarScope]
-	if scope == study.SidecarScopeNone {
+	scope := cell[controlplane.FactorSidecarScope]
+	if scope == controlplane.SidecarScopeNone {
 		return setting{do: "Delete the Sidecar resources", back: "apply the former Sidecar resources"}
 	}
 	in := AnyNamespace
 	var b strings.Builder
 	b.WriteString("# kubectl apply -f FILE; add each host of another namespace that workloads call\n" +
 		"apiVersion: networking.istio.io/v1\nkind: Sidecar\n")
-	if scope == study.SidecarScopeMesh {
+	if scope == controlplane.SidecarScopeMesh {
 		in = root
 		b.WriteString("# for the whole mesh in its root namespace (rootNamespace of the mesh configuration) alone\n")
 	}
 	fmt.Fprintf(&b, "metadata: {name: default, namespace: %s}\nspec:\n", in)
-	if scope == study.SidecarScopeWorkload {
+	if scope == controlplane.SidecarScopeWorkload {
 		b.WriteString("  workloadSelector: {labels: {app: WORKLOAD}}\n")
 	}
-	if policy := cell[study.FactorOutboundPolicy]; policy != "" {
+	if policy := cell[controlplane.FactorOutboundPolicy]; policy != "" {
 		fmt.Fprintf(&b, "  outboundTrafficPolicy: {mode: %s}\n", policy)
 	}
 	b.WriteString("  egress:\n  - hosts:\n")
-	for host := range strings.SplitSeq(cmp.Or(cell[study.FactorSidecarHosts], "./*,"+namespace+"/*"), ",") {
+	for host := range strings.SplitSeq(cmp.Or(cell[controlplane.FactorSidecarHosts], "./*,"+namespace+"/*"), ",") {
 		fmt.Fprintf(&b, "    - %q\n", strings.TrimSpace(host))
 	}
 	return setting{do: "Give proxies the configuration that they need by a Sidecar resource of scope " + scope,

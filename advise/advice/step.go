@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -47,7 +48,7 @@ func (m *mesh) step(t Try) Step {
 	if t.Back != nil {
 		s.Back = t.Back(m)
 	}
-	f, sets := study.LeverByName(t.Lever)
+	f, sets := controlplane.LeverByName(t.Lever)
 	if sets {
 		if s.Level = t.Level; t.LevelOf != nil {
 			s.Level = m.level(t.LevelOf, f.Unit)
@@ -106,7 +107,7 @@ func (s Step) reached() bool {
 	if s.Lever == "" || s.Level == "" {
 		return false
 	}
-	f, _ := study.LeverByName(s.Lever)
+	f, _ := controlplane.LeverByName(s.Lever)
 	level, known := f.Value(s.Level)
 	now, is := f.Value(s.Now)
 	return s.Level == s.Now || known && is && level == now

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat/tuning"
@@ -18,14 +19,14 @@ func Careful(t *record.Tuning) {
 	if len(t.Recommended) == 0 {
 		return
 	}
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		to, moves := t.Recommended[f.Name]
 		if !moves || partOfSidecar(f.Name, t.Recommended) {
 			continue
 		}
 		from := t.Present[f.Name]
 		s := settingOf(f, to, from, usual)
-		if f.Name == study.FactorSidecarScope {
+		if f.Name == controlplane.FactorSidecarScope {
 			s = sidecar(t.Recommended, namespace)
 		}
 		t.Settings = append(t.Settings, record.TunedSetting{Lever: f.Name, From: from, To: to, Do: s.do + ".",
@@ -40,8 +41,8 @@ var usual = &Evidence{}
 
 // partOfSidecar reports whether a lever is a part of the recommended Sidecar resource.
 func partOfSidecar(name string, to record.Cell) bool {
-	return to[study.FactorSidecarScope] != "" && (name == study.FactorSidecarHosts ||
-		name == study.FactorOutboundPolicy)
+	return to[controlplane.FactorSidecarScope] != "" && (name == controlplane.FactorSidecarHosts ||
+		name == controlplane.FactorOutboundPolicy)
 }
 
 // stepsOf leads one lever from a level to another: numbers by 10 to 30% a step, what is on
@@ -52,7 +53,7 @@ func stepsOf(f study.Factor, from, to string, s setting) []record.TunedStep {
 	if !number || !numbers || v <= 0 || w <= 0 {
 		return parts(f, from, to, s)
 	}
-	integer := f.Unit == "" || f.Name == study.FactorIstiodReplicas
+	integer := f.Unit == "" || f.Name == controlplane.FactorIstiodReplicas
 	var out []record.TunedStep
 	last, value := from, v
 	for _, x := range tuning.Ladder(v, w, integer) {
@@ -76,8 +77,8 @@ func parts(f study.Factor, from, to string, s setting) []record.TunedStep {
 		return record.TunedStep{Lever: f.Name, From: from, To: to, Do: do, Back: s.back}
 	}
 	switch f.Name {
-	case study.FactorSidecarScope:
-		if to != study.SidecarScopeMesh {
+	case controlplane.FactorSidecarScope:
+		if to != controlplane.SidecarScopeMesh {
 			return []record.TunedStep{step(s.do + ", for 10 to 30% of the workloads concerned at a time.")}
 		}
 		return []record.TunedStep{
@@ -87,7 +88,7 @@ func parts(f study.Factor, from, to string, s setting) []record.TunedStep {
 				" namespace), watch, and go on with the next ones."),
 			step("Put it into the root namespace, for all that have none of their own; then delete those."),
 		}
-	case study.FactorDiscoverySelectors:
+	case controlplane.FactorDiscoverySelectors:
 		return []record.TunedStep{
 			step("Label every namespace that has a workload of the mesh, or a Service that one calls, and list those" +
 				" that would be left out."),
@@ -133,7 +134,7 @@ func watches(t *record.Tuning) []record.TunedWatch {
 		record.TunedWatch{Signal: "errors: configuration that proxies refuse, and writes that time out",
 			Query: errorsOf("pilot_total_xds_rejects") + " + " + errorsOf("pilot_xds_write_timeout"),
 			Back:  "it is above zero and was zero before"})
-	if _, scoped := t.Recommended[study.FactorSidecarScope]; scoped {
+	if _, scoped := t.Recommended[controlplane.FactorSidecarScope]; scoped {
 		out = append(out, record.TunedWatch{Signal: "errors: requests to hosts that sidecars no longer know",
 			Query: `sum by (source_workload) (rate(istio_requests_total{reporter="source",destination_service_name=~"BlackHoleCluster|PassthroughCluster"}[5m]))`,
 			Back:  "a workload has some that had none: its Sidecar lacks a host"})

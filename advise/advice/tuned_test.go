@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -13,11 +14,11 @@ import (
 // one before; a Sidecar goes through parts of the mesh first.
 func TestCareful(t *testing.T) {
 	tuned := &record.Tuning{
-		Recommended: record.Cell{study.FactorDebounceAfter: "2.5s", study.FactorSidecarScope: "mesh",
-			study.FactorSidecarHosts: "istio-system/*,prometheus/*", study.FactorIstiodReplicas: "3",
-			study.FactorEDSDebounce: "false"},
-		Present: record.Cell{study.FactorDebounceAfter: "100ms", study.FactorSidecarScope: "none",
-			study.FactorIstiodReplicas: "1", study.FactorEDSDebounce: "true"},
+		Recommended: record.Cell{study.FactorDebounceAfter: "2.5s", controlplane.FactorSidecarScope: "mesh",
+			controlplane.FactorSidecarHosts: "istio-system/*,prometheus/*", controlplane.FactorIstiodReplicas: "3",
+			controlplane.FactorEDSDebounce: "false"},
+		Present: record.Cell{study.FactorDebounceAfter: "100ms", controlplane.FactorSidecarScope: "none",
+			controlplane.FactorIstiodReplicas: "1", controlplane.FactorEDSDebounce: "true"},
 	}
 	Careful(tuned)
 	by := map[string][]record.TunedStep{}
@@ -30,7 +31,7 @@ func TestCareful(t *testing.T) {
 	if len(debounce) != 13 || debounce[0].From != "100ms" || debounce[12].To != "2.5s" {
 		t.Fatalf("the debounce has %d steps: %+v", len(debounce), debounce)
 	}
-	f, _ := study.LeverByName(study.FactorDebounceAfter)
+	f, _ := controlplane.LeverByName(study.FactorDebounceAfter)
 	for i, s := range debounce {
 		from, _ := f.Value(s.From)
 		to, ok := f.Value(s.To)
@@ -41,25 +42,25 @@ func TestCareful(t *testing.T) {
 			t.Errorf("step %d is %+v", i, s)
 		}
 	}
-	if n := len(by[study.FactorIstiodReplicas]); n != 2 {
+	if n := len(by[controlplane.FactorIstiodReplicas]); n != 2 {
 		t.Errorf("1 to 3 replicas take %d steps", n)
 	}
-	if n := len(by[study.FactorSidecarScope]); n != 3 {
+	if n := len(by[controlplane.FactorSidecarScope]); n != 3 {
 		t.Errorf("a Sidecar takes %d steps", n)
 	}
-	if len(by[study.FactorEDSDebounce]) != 1 {
-		t.Errorf("what is on or off takes %+v", by[study.FactorEDSDebounce])
+	if len(by[controlplane.FactorEDSDebounce]) != 1 {
+		t.Errorf("what is on or off takes %+v", by[controlplane.FactorEDSDebounce])
 	}
 	for _, s := range tuned.Settings {
-		if s.Lever == study.FactorSidecarHosts {
+		if s.Lever == controlplane.FactorSidecarHosts {
 			t.Error("hosts are a setting of their own")
 		}
-		if s.Lever == study.FactorSidecarScope &&
+		if s.Lever == controlplane.FactorSidecarScope &&
 			(!strings.Contains(s.YAML, `    - "prometheus/*"`) || strings.Contains(s.YAML, "outboundTrafficPolicy")) {
 			t.Errorf("the Sidecar is\n%s", s.YAML)
 		}
 	}
-	if do := by[study.FactorSidecarScope][0].Do; !strings.Contains(do,
+	if do := by[controlplane.FactorSidecarScope][0].Do; !strings.Contains(do,
 		"`meshtrial scope --lab cluster --generate DIR`") {
 		t.Error(do)
 	}
@@ -85,19 +86,19 @@ func TestCareful(t *testing.T) {
 // to there in steps.
 func TestCarefulFromDefault(t *testing.T) {
 	tuned := &record.Tuning{
-		Recommended: record.Cell{study.FactorPushThrottle: "200", study.FactorRequestLimit: "default",
-			study.FactorIstiodCPU: "2"},
-		Present: record.Cell{study.FactorPushThrottle: "default", study.FactorRequestLimit: "10",
-			study.FactorIstiodCPU: "none"},
+		Recommended: record.Cell{controlplane.FactorPushThrottle: "200", controlplane.FactorRequestLimit: "default",
+			controlplane.FactorIstiodCPU: "2"},
+		Present: record.Cell{controlplane.FactorPushThrottle: "default", controlplane.FactorRequestLimit: "10",
+			controlplane.FactorIstiodCPU: "none"},
 	}
 	Careful(tuned)
 	by := map[string]string{}
 	for _, s := range tuned.Steps {
 		by[s.Lever] += s.Do + "\n"
 	}
-	for lever, want := range map[string]string{study.FactorPushThrottle: "which number default stands for",
-		study.FactorRequestLimit: "which number default stands for",
-		study.FactorIstiodCPU:    "which number none stands for"} {
+	for lever, want := range map[string]string{controlplane.FactorPushThrottle: "which number default stands for",
+		controlplane.FactorRequestLimit: "which number default stands for",
+		controlplane.FactorIstiodCPU:    "which number none stands for"} {
 		if !strings.Contains(by[lever], want) || !strings.Contains(by[lever], "10 to 30% a step") ||
 			strings.Contains(by[lever], "no steps in between") {
 			t.Errorf("%s:\n%s", lever, by[lever])
@@ -107,7 +108,7 @@ func TestCarefulFromDefault(t *testing.T) {
 
 // Namespaces are chosen by a label that they have, or do not have.
 func TestSelectors(t *testing.T) {
-	f, _ := study.LeverByName(study.FactorDiscoverySelectors)
+	f, _ := controlplane.LeverByName(controlplane.FactorDiscoverySelectors)
 	for level, want := range map[string]string{"team=a": `matchLabels: {"team": "a"}`, "team!=b": `matchExpressions:
     - {key: "team", operator: NotIn, values: ["b"]}`} {
 		if got := settingOf(f, level, "", usual).yaml; !strings.Contains(got, want) {

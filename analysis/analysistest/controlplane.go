@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -57,7 +58,7 @@ func SimulateControl(t *testing.T, text string, blocks int, world func(record.Ce
 	for block := range blocks {
 		for order, slot := range plan.Block(block) {
 			cell := plan.Cells[slot.Cell]
-			l, err := study.ControlOf(cell)
+			l, err := controlplane.LevelsOf(cell)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +69,7 @@ func SimulateControl(t *testing.T, text string, blocks int, world func(record.Ce
 				Validity: record.Validity{Valid: true},
 			}
 			at = trial.Ended
-			events := controlEvents(&trial, s.ChangesIn(cell), l.Connected(), w.DebounceMS, r)
+			events := controlEvents(&trial, controlplane.ChangesIn(s, cell), l.Connected(), w.DebounceMS, r)
 			controlCounts(&trial, l, w, events)
 			if w.Spoil != nil {
 				w.Spoil(&trial, events)
@@ -98,7 +99,7 @@ func controlEvents(trial *record.Trial, changes, proxies int, debounceMS float64
 	return out
 }
 
-func controlCounts(trial *record.Trial, l study.ControlLevels, w ControlWorld, events []record.Event) {
+func controlCounts(trial *record.Trial, l controlplane.Levels, w ControlWorld, events []record.Event) {
 	n := l.Connected()
 	mean, pairs := 0.0, 0
 	for _, e := range events {

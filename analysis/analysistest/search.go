@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -25,7 +26,7 @@ blocks: {min: 1, max: 3}
 // block makes of it.
 func Limited(limit func(block int) int) func(*record.Trial, []record.Event) {
 	return func(t *record.Trial, events []record.Event) {
-		n, _ := strconv.Atoi(t.Cell[study.FactorProxies])
+		n, _ := strconv.Atoi(t.Cell[controlplane.FactorProxies])
 		if n <= limit(t.Block) {
 			return
 		}
@@ -67,7 +68,7 @@ func Climbed(t testing.TB, kinds analysis.Kinds, all record.Run, blocks int) (re
 			for _, one := range all.Trials {
 				if one.ID == id {
 					run.Trials = append(run.Trials, one)
-					tried = append(tried, fmt.Sprint(block, ":", one.Cell[study.FactorProxies]))
+					tried = append(tried, fmt.Sprint(block, ":", one.Cell[controlplane.FactorProxies]))
 				}
 			}
 			for _, e := range all.Events {

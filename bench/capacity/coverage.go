@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/capacity/world"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -32,8 +33,8 @@ type design struct {
 }
 
 func cell(name string, proxies, services int, rate, change string) record.Cell {
-	return study.ControlPlane.Completed(record.Cell{"variant": name, study.FactorProxies: fmt.Sprint(proxies), study.FactorServices: fmt.Sprint(services),
-		study.FactorNamespaces: "4", study.FactorChangeRate: rate, study.FactorChange: change})
+	return study.ControlPlane.Completed(record.Cell{"variant": name, controlplane.FactorProxies: fmt.Sprint(proxies), controlplane.FactorServices: fmt.Sprint(services),
+		controlplane.FactorNamespaces: "4", controlplane.FactorChangeRate: rate, controlplane.FactorChange: change})
 }
 
 // designs have the shape of the study capacity-holdout, a third as large, and one cell of it.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -54,20 +55,20 @@ func Counted(factor string) When {
 // OfChange: a cell makes changes of one of the kinds.
 func OfChange(kinds ...string) When {
 	return func(p *study.Plan) bool {
-		return p.Study.Control != nil && Cell(func(c record.Cell) bool {
-			switch c[study.FactorChange] {
-			case study.ChangeMixed:
+		return controlplane.Of(p.Study) != nil && Cell(func(c record.Cell) bool {
+			switch c[controlplane.FactorChange] {
+			case controlplane.ChangeMixed:
 				return true // of any kind
-			case study.ChangeTrace:
-				return slices.ContainsFunc(p.Study.Control.Trace, func(t study.TraceChange) bool { return slices.Contains(kinds, t.Change) })
+			case controlplane.ChangeTrace:
+				return slices.ContainsFunc(controlplane.Of(p.Study).Trace, func(t controlplane.TraceChange) bool { return slices.Contains(kinds, t.Change) })
 			}
-			return slices.Contains(kinds, c[study.FactorChange])
+			return slices.Contains(kinds, c[controlplane.FactorChange])
 		})(p)
 	}
 }
 
 // ofEndpoints: changes add and remove pods.
-var ofEndpoints = OfChange(study.ChangeEndpointsScale, study.ChangeEndpointsReplace, study.ChangeEndpointsFlap, study.ChangeRollingRestart, study.ChangePodLabels)
+var ofEndpoints = OfChange(controlplane.ChangeEndpointsScale, controlplane.ChangeEndpointsReplace, controlplane.ChangeEndpointsFlap, controlplane.ChangeRollingRestart, controlplane.ChangePodLabels)
 
 // Step: a step of the timeline fulfils a condition.
 func Step(is func(fault.Action) bool) When {
@@ -93,30 +94,34 @@ func placed(p *study.Plan) bool { return p.Placed() || Cell(study.Scattered)(p) 
 func renewed(p *study.Plan) bool { return p.Study.Blocks.Redeploy > 0 }
 
 // Traffic: real requests run during a control plane's changes.
-func Traffic(p *study.Plan) bool { return p.Study.Control != nil && p.Study.Control.Traffic != nil }
+func Traffic(p *study.Plan) bool {
+	return controlplane.Of(p.Study) != nil && controlplane.Of(p.Study).Traffic != nil
+}
 
 // Gateway: a real gateway of the mesh gets routes during a control plane's changes.
-func Gateway(p *study.Plan) bool { return p.Study.Control != nil && p.Study.Control.Gateway != nil }
+func Gateway(p *study.Plan) bool {
+	return controlplane.Of(p.Study) != nil && controlplane.Of(p.Study).Gateway != nil
+}
 
 // requests: real requests are sent during a control plane's changes.
 func requests(p *study.Plan) bool { return Traffic(p) || Gateway(p) }
 
 // realPods: real pods run beside the simulated ones.
 func realPods(p *study.Plan) bool {
-	return requests(p) || controlPlane(p) && Counted(study.FactorRealPods)(p)
+	return requests(p) || controlPlane(p) && Counted(controlplane.FactorRealPods)(p)
 }
 
 // ownSlices: changes write EndpointSlices of their own; byControllers: the
 // cluster's controllers write them.
 func ownSlices(p *study.Plan) bool {
-	return p.Study.Control != nil && p.Study.Control.EndpointsBy == study.EndpointsBySlices
+	return controlplane.Of(p.Study) != nil && controlplane.Of(p.Study).EndpointsBy == controlplane.EndpointsBySlices
 }
 
 func byControllers(p *study.Plan) bool { return !ownSlices(p) || Traffic(p) }
 
 // levers: a plan sets levers of istiod; see kinds/resilience/trial, SetsControl.
 func levers(p *study.Plan) bool {
-	debounce, _ := study.LeverByName(study.FactorDebounceAfter)
+	debounce, _ := controlplane.LeverByName(study.FactorDebounceAfter)
 	return controlPlane(p) || resilient(p) && Cell(func(c record.Cell) bool { return debounce.Sets(c[study.FactorDebounceAfter]) })(p)
 }
 

@@ -2,8 +2,8 @@ package rights
 
 import (
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Names of features.
@@ -145,18 +145,18 @@ var table = []feature{
 		{Verbs: "list", Name: populated, Where: Everywhere, Why: "what is there of the simulated cluster"},
 		{Verbs: "get create update delete", Name: populated, Where: Everywhere, Why: "the simulated cluster"},
 		{Verbs: "patch", Name: "namespaces nodes", Where: Everywhere, Why: "what a dead run's simulated cluster belongs to"},
-		{Verbs: "get create update delete", Name: endpointSlice, Where: Everywhere, Why: "endpoints that nobody uses", When: Counted(study.FactorEndpointSlices)},
+		{Verbs: "get create update delete", Name: endpointSlice, Where: Everywhere, Why: "endpoints that nobody uses", When: Counted(controlplane.FactorEndpointSlices)},
 		{Verbs: "list delete", Name: "pods", Where: Everywhere, Why: "simulated pods: whether all run, and those that do not"},
 		{Verbs: "list", Name: endpointSlice, Where: Everywhere, Why: "whether every Service has its endpoints"},
 		{Verbs: "list", Name: "events", Where: Everywhere, Why: "why simulated pods do not come", Without: silentPods},
 	}},
 	{Name: Changes, Doc: "Changes of configuration and endpoints during a trial, and the watch that sees when the API server has them.", when: controlPlane, rows: []Row{
-		{Verbs: changing, Name: "services", Where: Everywhere, Why: "objects that change", When: OfChange(study.ChangeServiceGatewayVirtualService, study.ChangeService, study.ChangeNoOp, study.ChangeSidecar, study.ChangeNamespaceLabels, study.ChangeVirtualService, study.ChangeDestinationRule)},
-		{Verbs: changing, Name: "namespaces", Where: Everywhere, Why: "objects that change", When: OfChange(study.ChangeNamespaceLabels)},
+		{Verbs: changing, Name: "services", Where: Everywhere, Why: "objects that change", When: OfChange(controlplane.ChangeServiceGatewayVirtualService, controlplane.ChangeService, controlplane.ChangeNoOp, controlplane.ChangeSidecar, controlplane.ChangeNamespaceLabels, controlplane.ChangeVirtualService, controlplane.ChangeDestinationRule)},
+		{Verbs: changing, Name: "namespaces", Where: Everywhere, Why: "objects that change", When: OfChange(controlplane.ChangeNamespaceLabels)},
 		{Verbs: changing, Name: endpointSlice, Where: Everywhere, Why: "changed endpoints, in slices of the driver's own", When: both(ofEndpoints, ownSlices)},
 		{Verbs: "list watch", Name: endpointSlice, Where: Everywhere, Why: "changed endpoints", When: both(ofEndpoints, byControllers)},
 		{Verbs: "list watch patch delete", Name: "pods", Where: Everywhere, Why: "pods that come, go and are labelled", When: ofEndpoints},
-		{Verbs: "patch", Name: "pods/status", Where: Everywhere, Why: "pods that get unready", When: both(OfChange(study.ChangeEndpointsFlap), byControllers)},
+		{Verbs: "patch", Name: "pods/status", Where: Everywhere, Why: "pods that get unready", When: both(OfChange(controlplane.ChangeEndpointsFlap), byControllers)},
 		{Verbs: "patch", Name: "deployments.apps", Where: Everywhere, Why: "Deployments scaled and restarted", When: ofEndpoints},
 	}},
 	{Name: RealPods, Doc: "Real pods with real sidecars, and requests, beside the simulated ones.", when: realPods, rows: []Row{

@@ -17,11 +17,11 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Names and ports of Istio's ambient mode.
@@ -237,7 +237,7 @@ func (f AsFound) refuseZtunnels() error {
 	for i := range f.istiods {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil && !ambientOn(c.Env) {
 			return errs.WithHint(errs.Usage("istio: istiod has no %s=true: it turns the study's ztunnels away", ambientEnv),
-				"settings: {%s: %s=true} switches ambient mode on while a trial runs", study.FactorIstiodEnv, ambientEnv)
+				"settings: {%s: %s=true} switches ambient mode on while a trial runs", controlplane.FactorIstiodEnv, ambientEnv)
 		}
 	}
 	return nil
@@ -249,7 +249,7 @@ func (f AsFound) refuseZtunnels() error {
 func (f AsFound) refuseHBONE() error {
 	for i := range f.istiods {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil && c.Image == components.IstioHub+"/pilot:"+components.IstioVersion {
-			return errs.WithHint(errs.Usage("istio: %s true with real sidecars or a real gateway: their Envoy, which this lab made itself, lacks the extension that discovers workloads, and would subscribe to none", study.FactorHBONE),
+			return errs.WithHint(errs.Usage("istio: %s true with real sidecars or a real gateway: their Envoy, which this lab made itself, lacks the extension that discovers workloads, and would subscribe to none", controlplane.FactorHBONE),
 				"simulated proxies alone, or Istio's own images: meshtrial lab up --images official")
 		}
 	}

@@ -7,14 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/lab/journal"
-	"github.com/meshtrial/meshtrial/lab/journal/fields"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,6 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // leverLabel marks the objects that are levers of ours.
@@ -116,7 +117,7 @@ func (c *ControlPlane) refuse(ctx context.Context, l mesh.Levers) error {
 	if _, err := desiredDeployment(spec, l); err != nil {
 		return err
 	}
-	if !l.Named(study.FactorSidecarScope) {
+	if !l.Named(controlplane.FactorSidecarScope) {
 		return nil
 	}
 	stored, err := c.changes.Original(ctx, c.object("v1", "ConfigMap", c.config))

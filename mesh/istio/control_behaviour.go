@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -34,7 +35,7 @@ func rose(e mesh.ControlEvidence, metric, label string) float64 {
 // pushed, of replicas together, since one may have no proxy; what other variables
 // of the cache and selectors of namespaces leave of that is not known.
 func checkCache(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
-	if !l.Named(study.FactorXDSCache) {
+	if !l.Named(controlplane.FactorXDSCache) {
 		return nil
 	}
 	var wrong []string
@@ -42,13 +43,13 @@ func checkCache(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	for _, r := range s.replicas {
 		detail = "istiod's XDS cache holds " + r.cache
 		holds = holds || r.cache != "0B"
-		if l.Level(study.FactorXDSCache) == "false" && r.cache != "0B" {
+		if l.Level(controlplane.FactorXDSCache) == "false" && r.cache != "0B" {
 			wrong = append(wrong, fmt.Sprintf("the cache of %s should be off, but holds %s", r.pod, r.cache))
 		}
 		selectors, _ := r.mesh["discoverySelectors"].([]any)
 		plain = plain && len(selectors) == 0 && !partsOff(r.env)
 	}
-	if pushes := rose(e, "pilot_xds_pushes", ""); l.Level(study.FactorXDSCache) == "true" && plain && pushes > 0 && !holds {
+	if pushes := rose(e, "pilot_xds_pushes", ""); l.Level(controlplane.FactorXDSCache) == "true" && plain && pushes > 0 && !holds {
 		wrong = append(wrong, fmt.Sprintf("the cache should be on, but holds nothing after %.0f pushes", pushes))
 	}
 	return []record.Check{check("xds-cache", wrong, detail)}
@@ -68,18 +69,18 @@ func partsOff(env map[string]string) bool {
 // debounced as all are; without it they are not, which shows where nothing
 // else triggers any (pilot/pkg/xds/discovery.go, debounce).
 func checkEDSDebounce(l mesh.Levers, e mesh.ControlEvidence) []record.Check {
-	if !l.Named(study.FactorEDSDebounce) {
+	if !l.Named(controlplane.FactorEDSDebounce) {
 		return nil
 	}
 	const triggers = "pilot_push_triggers"
 	endpoints := rose(e, triggers, `type="endpoint"`)
 	others := rose(e, triggers, "") - endpoints
 	debounced := e.Rises["pilot_debounce_time_count"]
-	if endpoints == 0 || l.Level(study.FactorEDSDebounce) != "true" && others > 0 {
+	if endpoints == 0 || l.Level(controlplane.FactorEDSDebounce) != "true" && others > 0 {
 		return nil // nothing shows
 	}
-	return []record.Check{{Name: "eds-debounce", OK: (debounced > 0) == (l.Level(study.FactorEDSDebounce) == "true"),
-		Detail: fmt.Sprintf("endpoints triggered %.0f pushes, %.0f pushes were debounced; the cell says eds_debounce: %s", endpoints, debounced, l.Level(study.FactorEDSDebounce))}}
+	return []record.Check{{Name: "eds-debounce", OK: (debounced > 0) == (l.Level(controlplane.FactorEDSDebounce) == "true"),
+		Detail: fmt.Sprintf("endpoints triggered %.0f pushes, %.0f pushes were debounced; the cell says eds_debounce: %s", endpoints, debounced, l.Level(controlplane.FactorEDSDebounce))}}
 }
 
 // checkDebounce: no push leaves sooner than debounce_after, or debounce_max

@@ -8,12 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // maxAskedProxies bounds how many proxies' scopes are asked for: istiod
@@ -116,11 +117,11 @@ func check(name string, wrong []string, right string) record.Check {
 
 func checkReplicas(s state, l mesh.Levers) record.Check {
 	ok := len(s.pods) == len(s.replicas) && len(s.replicas) > 0
-	if l.Named(study.FactorIstiodReplicas) {
-		ok = ok && fmt.Sprint(len(s.replicas)) == l.Level(study.FactorIstiodReplicas)
+	if l.Named(controlplane.FactorIstiodReplicas) {
+		ok = ok && fmt.Sprint(len(s.replicas)) == l.Level(controlplane.FactorIstiodReplicas)
 	}
 	return record.Check{Name: "istiod-replicas", OK: ok,
-		Detail: fmt.Sprintf("%d of istiod's %d pods are ready; the cell says %s", len(s.replicas), len(s.pods), l.Level(study.FactorIstiodReplicas))}
+		Detail: fmt.Sprintf("%d of istiod's %d pods are ready; the cell says %s", len(s.replicas), len(s.pods), l.Level(controlplane.FactorIstiodReplicas))}
 }
 
 // checkEnvironment looks at the environment of the running processes.
@@ -246,8 +247,8 @@ func checkImage(s state, l mesh.Levers) record.Check {
 		if !slices.Contains(images, container.Image) {
 			images = append(images, container.Image)
 		}
-		if l.Named(study.FactorIstiod) && container.Image != l.Level(study.FactorIstiod) {
-			wrong = append(wrong, fmt.Sprintf("%s runs %s, wanted %s", s.pods[i].Name, container.Image, l.Level(study.FactorIstiod)))
+		if l.Named(controlplane.FactorIstiod) && container.Image != l.Level(controlplane.FactorIstiod) {
+			wrong = append(wrong, fmt.Sprintf("%s runs %s, wanted %s", s.pods[i].Name, container.Image, l.Level(controlplane.FactorIstiod)))
 		}
 	}
 	if len(images) > 1 {

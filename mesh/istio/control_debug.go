@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Istiod answers /debug to anyone on its pod's loopback, which is where the
@@ -123,19 +123,19 @@ func meshFields(active map[string]any, l mesh.Levers) map[string][2]any {
 	if mode := meshPolicy(l); mode != "" {
 		out["outbound_policy"] = [2]any{activePolicy(active), mode}
 	}
-	if l.Named(study.FactorDiscoverySelectors) {
+	if l.Named(controlplane.FactorDiscoverySelectors) {
 		found, _ := active["discoverySelectors"].([]any)
-		out["discovery_selectors"] = [2]any{found, discoverySelectors(l.Level(study.FactorDiscoverySelectors))}
+		out["discovery_selectors"] = [2]any{found, discoverySelectors(l.Level(controlplane.FactorDiscoverySelectors))}
 	}
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		if f.Lever.ProxyMetadata != "" && l.Named(f.Name) {
 			out[f.Name] = [2]any{activeMetadata(active)[f.Lever.ProxyMetadata], any(l.Level(f.Name))}
 		}
 	}
-	if l.Named(study.FactorExportTo) {
+	if l.Named(controlplane.FactorExportTo) {
 		for _, field := range exportFields {
 			to, _ := active[field].([]any)
-			out["export_to "+field] = [2]any{to, []any{l.Level(study.FactorExportTo)}}
+			out["export_to "+field] = [2]any{to, []any{l.Level(controlplane.FactorExportTo)}}
 		}
 	}
 	return out

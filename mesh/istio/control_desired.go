@@ -8,13 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // environment is what the levers that are named ask of istiod's environment: a
@@ -25,7 +27,7 @@ func environment(l mesh.Levers) (map[string]*string, error) {
 		return nil, err
 	}
 	out := map[string]*string{}
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		if f.Lever.Env == "" || !l.Named(f.Name) {
 			continue
 		}
@@ -47,11 +49,11 @@ func environment(l mesh.Levers) (map[string]*string, error) {
 // checkDebounces refuses an environment whose longest wait is below the shortest,
 // where one of the two is named.
 func checkDebounces(container *corev1.Container, l mesh.Levers) error {
-	if !l.Named(study.FactorDebounceAfter) && !l.Named(study.FactorDebounceMax) {
+	if !l.Named(study.FactorDebounceAfter) && !l.Named(controlplane.FactorDebounceMax) {
 		return nil
 	}
 	said := func(factor string) (time.Duration, string) {
-		f, _ := study.LeverByName(factor)
+		f, _ := controlplane.LeverByName(factor)
 		text, whose := f.Usual, " (istiod's own)"
 		for _, e := range container.Env {
 			if e.Name == f.Lever.Env {
@@ -68,7 +70,7 @@ func checkDebounces(container *corev1.Container, l mesh.Levers) error {
 		return d, factor + " " + text + whose
 	}
 	after, shortest := said(study.FactorDebounceAfter)
-	most, longest := said(study.FactorDebounceMax)
+	most, longest := said(controlplane.FactorDebounceMax)
 	if after >= 0 && most >= 0 && most < after {
 		return errs.Usage("%s is less than %s", longest, shortest)
 	}
@@ -82,9 +84,9 @@ func debounce(l mesh.Levers, factor string) time.Duration {
 }
 
 func replicas(l mesh.Levers) (int32, error) {
-	n, err := strconv.ParseInt(l.Level(study.FactorIstiodReplicas), 10, 32)
+	n, err := strconv.ParseInt(l.Level(controlplane.FactorIstiodReplicas), 10, 32)
 	if err != nil || n < 1 || n > 100 {
-		return 0, errs.Usage("istiod_replicas %q: want a number from 1 to 100", l.Level(study.FactorIstiodReplicas))
+		return 0, errs.Usage("istiod_replicas %q: want a number from 1 to 100", l.Level(controlplane.FactorIstiodReplicas))
 	}
 	return int32(n), nil
 }
@@ -102,7 +104,7 @@ func desiredDeployment(original appsv1.DeploymentSpec, l mesh.Levers) (appsv1.De
 	if !l.AnyNamed(study.ScopeIstiod) {
 		return out, nil
 	}
-	if l.Named(study.FactorIstiodReplicas) {
+	if l.Named(controlplane.FactorIstiodReplicas) {
 		n, err := replicas(l)
 		if err != nil {
 			return out, err
@@ -124,8 +126,8 @@ func desiredDeployment(original appsv1.DeploymentSpec, l mesh.Levers) (appsv1.De
 			return out, err
 		}
 	}
-	if l.Named(study.FactorIstiod) {
-		container.Image = l.Level(study.FactorIstiod)
+	if l.Named(controlplane.FactorIstiod) {
+		container.Image = l.Level(controlplane.FactorIstiod)
 	}
 	if container.ReadinessProbe != nil {
 		container.ReadinessProbe.PeriodSeconds = 1
@@ -157,10 +159,10 @@ func desiredMeshConfig(original string, l mesh.Levers) (string, error) {
 		return "", err
 	}
 	touched := false
-	if l.Named(study.FactorDiscoverySelectors) {
+	if l.Named(controlplane.FactorDiscoverySelectors) {
 		touched = true
 		delete(config, "discoverySelectors")
-		if selectors := discoverySelectors(l.Level(study.FactorDiscoverySelectors)); selectors != nil {
+		if selectors := discoverySelectors(l.Level(controlplane.FactorDiscoverySelectors)); selectors != nil {
 			config["discoverySelectors"] = selectors
 		}
 	}
@@ -170,15 +172,15 @@ func desiredMeshConfig(original string, l mesh.Levers) (string, error) {
 		policy["mode"] = mode
 		config["outboundTrafficPolicy"] = policy
 	}
-	if l.Named(study.FactorExportTo) {
+	if l.Named(controlplane.FactorExportTo) {
 		touched = true
 		for _, field := range exportFields {
-			config[field] = []any{l.Level(study.FactorExportTo)}
+			config[field] = []any{l.Level(controlplane.FactorExportTo)}
 		}
 	}
 	proxy := copied(config["defaultConfig"])
 	metadata := copied(proxy["proxyMetadata"])
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		if f.Lever.ProxyMetadata != "" && l.Named(f.Name) {
 			touched = true
 			metadata[f.Lever.ProxyMetadata] = l.Level(f.Name)
@@ -198,15 +200,15 @@ func desiredMeshConfig(original string, l mesh.Levers) (string, error) {
 // meshPolicy is the outbound policy that the mesh configuration is to have; "" as
 // it has: where Sidecars of ours stand the policy is theirs.
 func meshPolicy(l mesh.Levers) string {
-	if !l.Named(study.FactorOutboundPolicy) || sidecarsOfOurs(l) {
+	if !l.Named(controlplane.FactorOutboundPolicy) || sidecarsOfOurs(l) {
 		return ""
 	}
-	return l.Level(study.FactorOutboundPolicy)
+	return l.Level(controlplane.FactorOutboundPolicy)
 }
 
 // sidecarsOfOurs says whether the levers ask for Sidecars.
 func sidecarsOfOurs(l mesh.Levers) bool {
-	return l.Named(study.FactorSidecarScope) && l.Level(study.FactorSidecarScope) != study.SidecarScopeNone
+	return l.Named(controlplane.FactorSidecarScope) && l.Level(controlplane.FactorSidecarScope) != controlplane.SidecarScopeNone
 }
 
 // copied is a copy of a part of a configuration; an empty one where there is none.
@@ -257,15 +259,15 @@ func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	var namespaces []string
-	switch l.Level(study.FactorSidecarScope) {
-	case study.LevelInstalled, study.SidecarScopeNone:
+	switch l.Level(controlplane.FactorSidecarScope) {
+	case study.LevelInstalled, controlplane.SidecarScopeNone:
 		return nil, nil
-	case study.SidecarScopeMesh:
+	case controlplane.SidecarScopeMesh:
 		namespaces = []string{Namespace}
-	case study.SidecarScopeNamespace, study.SidecarScopeWorkload:
+	case controlplane.SidecarScopeNamespace, controlplane.SidecarScopeWorkload:
 		namespaces = l.Namespaces
 		if len(namespaces) == 0 {
-			return nil, fmt.Errorf("istio: sidecar_scope %s, but no namespace to set it in", l.Level(study.FactorSidecarScope))
+			return nil, fmt.Errorf("istio: sidecar_scope %s, but no namespace to set it in", l.Level(controlplane.FactorSidecarScope))
 		}
 	}
 	var out []*unstructured.Unstructured
@@ -275,10 +277,10 @@ func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
 			hosts = append(hosts, host)
 		}
 		spec := map[string]any{"egress": []any{map[string]any{"hosts": hosts}}}
-		if l.Named(study.FactorOutboundPolicy) { // else the mesh's
-			spec["outboundTrafficPolicy"] = map[string]any{"mode": l.Level(study.FactorOutboundPolicy)}
+		if l.Named(controlplane.FactorOutboundPolicy) { // else the mesh's
+			spec["outboundTrafficPolicy"] = map[string]any{"mode": l.Level(controlplane.FactorOutboundPolicy)}
 		}
-		if l.Level(study.FactorSidecarScope) == study.SidecarScopeWorkload {
+		if l.Level(controlplane.FactorSidecarScope) == controlplane.SidecarScopeWorkload {
 			if len(l.Workload) == 0 {
 				return nil, fmt.Errorf("istio: sidecar_scope workload, but no labels to select it by")
 			}

@@ -6,17 +6,18 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // flags is what the levers that are named ask of istiod's command line, by flag: a
 // value, or nil for a flag that must be absent, so that istiod's own default holds.
 func flags(l mesh.Levers) map[string]*string {
 	out := map[string]*string{}
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		if f.Lever.Flag == "" || !l.Named(f.Name) {
 			continue
 		}
@@ -72,7 +73,7 @@ func flagIn(args []string, name string) (value string, set bool) {
 
 // spelledFlag is a flag's value as the lever spells it.
 func spelledFlag(name, value string) string {
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		if f.Lever.Flag == name {
 			return spelled(f.Name, value)
 		}

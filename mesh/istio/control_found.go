@@ -10,13 +10,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Found reads what the levers that are not named are as installed: from the
@@ -87,7 +89,7 @@ func found(s state, wide *unstructured.Unstructured, l mesh.Levers) record.Cell 
 			out[factor] = spelled(factor, value)
 		}
 	}
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		switch {
 		case f.Lever.Env != "":
 			value, set := first.env[f.Lever.Env]
@@ -113,27 +115,27 @@ func found(s state, wide *unstructured.Unstructured, l mesh.Levers) record.Cell 
 		add(r.factor, amount(container.Resources.Limits, r.name))
 		add(r.factor+"_request", amount(container.Resources.Requests, r.name))
 	}
-	add(study.FactorIstiodReplicas, strconv.Itoa(len(s.replicas)))
-	add(study.FactorIstiod, container.Image)
-	add(study.FactorIstiodEnv, features(container.Env))
-	add(study.FactorDiscoverySelectors, selected(first.mesh))
-	add(study.FactorExportTo, exported(first.mesh))
+	add(controlplane.FactorIstiodReplicas, strconv.Itoa(len(s.replicas)))
+	add(controlplane.FactorIstiod, container.Image)
+	add(controlplane.FactorIstiodEnv, features(container.Env))
+	add(controlplane.FactorDiscoverySelectors, selected(first.mesh))
+	add(controlplane.FactorExportTo, exported(first.mesh))
 	policy := activePolicy(first.mesh)
-	if !l.Named(study.FactorSidecarScope) {
+	if !l.Named(controlplane.FactorSidecarScope) {
 		scope, hosts, its := scopeOf(wide)
-		add(study.FactorSidecarScope, scope)
-		add(study.FactorSidecarHosts, hosts)
+		add(controlplane.FactorSidecarScope, scope)
+		add(controlplane.FactorSidecarHosts, hosts)
 		if its != "" {
 			policy = its
 		}
 	}
-	add(study.FactorOutboundPolicy, policy)
+	add(controlplane.FactorOutboundPolicy, policy)
 	return out
 }
 
 // spelled is a value as the factor spells it, where it is a level of it.
 func spelled(factor, value string) string {
-	f, _ := study.LeverByName(factor)
+	f, _ := controlplane.LeverByName(factor)
 	if on, err := strconv.ParseBool(value); err == nil && slices.Contains(f.Levels, "true") {
 		return strconv.FormatBool(on) // istiod reads 1, t and TRUE too
 	}
@@ -157,7 +159,7 @@ func amount(of corev1.ResourceList, name corev1.ResourceName) string {
 func features(env []corev1.EnvVar) string {
 	var out []string
 	for _, e := range env {
-		lever := slices.ContainsFunc(study.Levers(), func(f study.Factor) bool { return f.Lever.Env == e.Name })
+		lever := slices.ContainsFunc(controlplane.Levers(), func(f study.Factor) bool { return f.Lever.Env == e.Name })
 		if lever || e.ValueFrom != nil {
 			continue
 		}
@@ -225,7 +227,7 @@ func exported(active map[string]any) string {
 // outbound policy; nil for none.
 func scopeOf(wide *unstructured.Unstructured) (scope, hosts, policy string) {
 	if wide == nil {
-		return study.SidecarScopeNone, "", ""
+		return controlplane.SidecarScopeNone, "", ""
 	}
 	var all []string
 	egress, _, _ := unstructured.NestedSlice(wide.Object, "spec", "egress")
@@ -245,5 +247,5 @@ func scopeOf(wide *unstructured.Unstructured) (scope, hosts, policy string) {
 		mode, _ := its["mode"].(string)
 		policy = outboundMode(mode)
 	}
-	return study.SidecarScopeMesh, strings.Join(all, ","), policy
+	return controlplane.SidecarScopeMesh, strings.Join(all, ","), policy
 }

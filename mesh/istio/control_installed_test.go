@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -78,7 +79,7 @@ func anyMeshConfig(t *rapid.T) string {
 func TestNothingNamedChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cell := record.Cell{}
-		for _, f := range study.Levers() {
+		for _, f := range controlplane.Levers() {
 			if level := rapid.SampledFrom([]string{"", study.NotApplicable, study.LevelInstalled}).Draw(t, f.Name); level != "" {
 				cell[f.Name] = level
 			}
@@ -157,7 +158,7 @@ func installed(spec appsv1.DeploymentSpec, active map[string]any, n int) state {
 // One lever that is named changes what is its own and nothing else: with that put
 // back the installation is as it was.
 func TestOneNamedChangesItsOwn(t *testing.T) {
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		t.Run(f.Name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				spec, config := anyDeployment(t), anyMeshConfig(t)
@@ -190,7 +191,7 @@ func TestOneNamedChangesItsOwn(t *testing.T) {
 						t.Errorf("mesh configuration with %v: %v\n%s\n%s", l.Levels, err, a, b)
 					}
 				}
-				if sidecars, err := desiredSidecars(l); f.Name != study.FactorSidecarScope && (err != nil || len(sidecars) > 0) {
+				if sidecars, err := desiredSidecars(l); f.Name != controlplane.FactorSidecarScope && (err != nil || len(sidecars) > 0) {
 					t.Errorf("Sidecars: %v, %v", sidecars, err)
 				}
 			})
@@ -200,16 +201,16 @@ func TestOneNamedChangesItsOwn(t *testing.T) {
 
 // meshOwn takes out of a mesh configuration what belongs to a lever.
 var meshOwn = map[string]func(map[string]any){
-	study.FactorOutboundPolicy:     func(m map[string]any) { delete(m, "outboundTrafficPolicy") },
-	study.FactorDiscoverySelectors: func(m map[string]any) { delete(m, "discoverySelectors") },
-	study.FactorExportTo: func(m map[string]any) {
+	controlplane.FactorOutboundPolicy:     func(m map[string]any) { delete(m, "outboundTrafficPolicy") },
+	controlplane.FactorDiscoverySelectors: func(m map[string]any) { delete(m, "discoverySelectors") },
+	controlplane.FactorExportTo: func(m map[string]any) {
 		for _, field := range exportFields {
 			delete(m, field)
 		}
 	},
-	study.FactorDNSCapture: func(m map[string]any) { withoutMetadata(m, "ISTIO_META_DNS_CAPTURE") },
-	study.FactorHBONE:      func(m map[string]any) { withoutMetadata(m, "ISTIO_META_ENABLE_HBONE") },
-	study.FactorDelta:      func(m map[string]any) { withoutMetadata(m, "ISTIO_DELTA_XDS") },
+	controlplane.FactorDNSCapture: func(m map[string]any) { withoutMetadata(m, "ISTIO_META_DNS_CAPTURE") },
+	controlplane.FactorHBONE:      func(m map[string]any) { withoutMetadata(m, "ISTIO_META_ENABLE_HBONE") },
+	controlplane.FactorDelta:      func(m map[string]any) { withoutMetadata(m, "ISTIO_DELTA_XDS") },
 }
 
 func withoutMetadata(m map[string]any, name string) {
@@ -238,19 +239,19 @@ func putBack(got *appsv1.DeploymentSpec, was appsv1.DeploymentSpec, f study.Fact
 		}
 	}
 	switch f.Name {
-	case study.FactorIstiodReplicas:
+	case controlplane.FactorIstiodReplicas:
 		got.Replicas = was.Replicas
-	case study.FactorIstiod:
+	case controlplane.FactorIstiod:
 		c.Image = old.Image
-	case study.FactorConnectionAge:
+	case controlplane.FactorConnectionAge:
 		c.Args = old.Args
-	case study.FactorIstiodCPU:
+	case controlplane.FactorIstiodCPU:
 		amounts(c.Resources.Limits, old.Resources.Limits, corev1.ResourceCPU)
-	case study.FactorIstiodMemory:
+	case controlplane.FactorIstiodMemory:
 		amounts(c.Resources.Limits, old.Resources.Limits, corev1.ResourceMemory)
-	case study.FactorIstiodCPURequest:
+	case controlplane.FactorIstiodCPURequest:
 		amounts(c.Resources.Requests, old.Resources.Requests, corev1.ResourceCPU)
-	case study.FactorIstiodMemRequest:
+	case controlplane.FactorIstiodMemRequest:
 		amounts(c.Resources.Requests, old.Resources.Requests, corev1.ResourceMemory)
 	default:
 		vars, _ := environment(l)
@@ -268,23 +269,23 @@ func putBack(got *appsv1.DeploymentSpec, was appsv1.DeploymentSpec, f study.Fact
 func TestFoundIsWhatWasSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cell := record.Cell{}
-		for _, f := range study.Levers() {
-			if f.Name != study.FactorSidecarScope && f.Name != study.FactorSidecarHosts && f.Name != study.FactorIstiodEnv {
+		for _, f := range controlplane.Levers() {
+			if f.Name != controlplane.FactorSidecarScope && f.Name != controlplane.FactorSidecarHosts && f.Name != controlplane.FactorIstiodEnv {
 				cell[f.Name] = rapid.SampledFrom(append([]string{study.LevelInstalled}, levelsOf(f)...)).Draw(t, f.Name)
 			}
 		}
 		l := mesh.LeversOf(cell)
 		n := 1
-		if l.Level(study.FactorIstiodReplicas) == "3" {
+		if l.Level(controlplane.FactorIstiodReplicas) == "3" {
 			n = 3
 		}
 		got := found(ran(l, n), nil, mesh.LeversOf(nil))
-		for _, f := range study.Levers() {
+		for _, f := range controlplane.Levers() {
 			want := f.Usual // of a chart that sets nothing else
 			if l.Named(f.Name) {
 				want, _ = f.Canonical(l.Level(f.Name))
-			} else if of, ok := map[string]string{study.FactorPushThrottle: "50", study.FactorIstiodCPU: "4", study.FactorIstiodCPURequest: "500m",
-				study.FactorIstiodMemRequest: "2Gi", study.FactorIstiod: "hub/pilot:1.31.0", study.FactorSidecarHosts: ""}[f.Name]; ok {
+			} else if of, ok := map[string]string{controlplane.FactorPushThrottle: "50", controlplane.FactorIstiodCPU: "4", controlplane.FactorIstiodCPURequest: "500m",
+				controlplane.FactorIstiodMemRequest: "2Gi", controlplane.FactorIstiod: "hub/pilot:1.31.0", controlplane.FactorSidecarHosts: ""}[f.Name]; ok {
 				want = of
 			}
 			if got[f.Name] != want {
@@ -320,7 +321,7 @@ func TestFound(t *testing.T) {
 		"istiod_replicas": "3", "connection_age": "30m", "istiod_cpu": "none", "istiod_memory": "2Gi", "istiod_cpu_request": "500m", "istiod_memory_request": "2Gi",
 		"istiod": "hub/pilot:1.31.0", "istiod_env": "GOGC=80;PILOT_ENABLE_ANALYSIS=true",
 	}
-	for _, f := range study.Levers() { // variables that are not among these
+	for _, f := range controlplane.Levers() { // variables that are not among these
 		if _, ok := want[f.Name]; !ok && f.Lever.Env != "" {
 			want[f.Name] = f.Usual
 		}
@@ -328,7 +329,7 @@ func TestFound(t *testing.T) {
 	if got := found(s, nil, mesh.LeversOf(nil)); !maps.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
-	known, strange := study.Known(record.Cell{"export_to": study.LevelInstalled, "debounce_after": study.LevelInstalled, "delta": "false"}, want)
+	known, strange := controlplane.Known(record.Cell{"export_to": study.LevelInstalled, "debounce_after": study.LevelInstalled, "delta": "false"}, want)
 	if known["debounce_after"] != "1.5s" || known["export_to"] != study.LevelInstalled || known["delta"] != "false" || strings.Join(strange, " ") != "export_to discovery_selectors" {
 		t.Errorf("%v, strange %v", known, strange)
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -182,8 +183,8 @@ func TestLeversOnIstiod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range study.Levers() {
-		if f.Usual != "" && f.Name != study.FactorSidecarHosts && found[f.Name] != f.Usual {
+	for _, f := range controlplane.Levers() {
+		if f.Usual != "" && f.Name != controlplane.FactorSidecarHosts && found[f.Name] != f.Usual {
 			t.Errorf("%s is installed as %q in the lab, usually %q", f.Name, found[f.Name], f.Usual)
 		}
 	}
@@ -213,11 +214,11 @@ func TestLeversOnIstiod(t *testing.T) {
 		t.Error(err)
 	} else {
 		for factor, level := range want {
-			if level != "" && factor != study.FactorIstiodEnv && set[factor] != level {
+			if level != "" && factor != controlplane.FactorIstiodEnv && set[factor] != level {
 				t.Errorf("%s is set to %s and found to be %q", factor, level, set[factor])
 			}
 		}
-		if env := set[study.FactorIstiodEnv]; !strings.Contains(env, "GOGC=150") || !strings.Contains(env, "PILOT_ENABLE_IP_AUTOALLOCATE=false") {
+		if env := set[controlplane.FactorIstiodEnv]; !strings.Contains(env, "GOGC=150") || !strings.Contains(env, "PILOT_ENABLE_IP_AUTOALLOCATE=false") {
 			t.Errorf("environment %q", env)
 		}
 	}
@@ -228,24 +229,24 @@ func TestLeversOnIstiod(t *testing.T) {
 		factor, level string
 		fails         []string
 	}{
-		"scope":     {study.FactorSidecarScope, "none", []string{"mesh outbound_policy", "sidecar-scope"}},
-		"hosts":     {study.FactorSidecarHosts, "istio-system/*", []string{"sidecar-scope"}},
-		"policy":    {study.FactorOutboundPolicy, "ALLOW_ANY", []string{"sidecar-scope"}},
-		"export":    {study.FactorExportTo, "*", []string{"mesh export_to defaultDestinationRuleExportTo", "mesh export_to defaultServiceExportTo", "mesh export_to defaultVirtualServiceExportTo"}},
-		"selectors": {study.FactorDiscoverySelectors, "meshtrial-out=yes", []string{"mesh discovery_selectors"}},
+		"scope":     {controlplane.FactorSidecarScope, "none", []string{"mesh outbound_policy", "sidecar-scope"}},
+		"hosts":     {controlplane.FactorSidecarHosts, "istio-system/*", []string{"sidecar-scope"}},
+		"policy":    {controlplane.FactorOutboundPolicy, "ALLOW_ANY", []string{"sidecar-scope"}},
+		"export":    {controlplane.FactorExportTo, "*", []string{"mesh export_to defaultDestinationRuleExportTo", "mesh export_to defaultServiceExportTo", "mesh export_to defaultVirtualServiceExportTo"}},
+		"selectors": {controlplane.FactorDiscoverySelectors, "meshtrial-out=yes", []string{"mesh discovery_selectors"}},
 		"after":     {study.FactorDebounceAfter, "100ms", []string{"env PILOT_DEBOUNCE_AFTER"}},
-		"max":       {study.FactorDebounceMax, "10s", []string{"env PILOT_DEBOUNCE_MAX"}},
-		"eds":       {study.FactorEDSDebounce, "true", []string{"env PILOT_ENABLE_EDS_DEBOUNCE"}},
-		"throttle":  {study.FactorPushThrottle, "default", []string{"env PILOT_PUSH_THROTTLE"}},
-		"limit":     {study.FactorRequestLimit, "100", []string{"env PILOT_MAX_REQUESTS_PER_SECOND"}},
-		"replicas":  {study.FactorIstiodReplicas, "1", []string{"istiod-replicas"}},
-		"cpu":       {study.FactorIstiodCPU, "none", []string{"istiod-cpu"}},
-		"memory":    {study.FactorIstiodMemory, "2Gi", []string{"istiod-memory"}},
-		"delta":     {study.FactorDelta, "true", []string{"mesh delta"}},
-		"cache":     {study.FactorXDSCache, "true", []string{"env PILOT_ENABLE_XDS_CACHE"}},
-		"dns":       {study.FactorDNSCapture, "false", []string{"mesh dns_capture"}},
-		"env":       {study.FactorIstiodEnv, "GOGC=100", []string{"env GOGC"}},
-		"image":     {study.FactorIstiod, "docker.io/istio/pilot:other", []string{"istiod-image"}},
+		"max":       {controlplane.FactorDebounceMax, "10s", []string{"env PILOT_DEBOUNCE_MAX"}},
+		"eds":       {controlplane.FactorEDSDebounce, "true", []string{"env PILOT_ENABLE_EDS_DEBOUNCE"}},
+		"throttle":  {controlplane.FactorPushThrottle, "default", []string{"env PILOT_PUSH_THROTTLE"}},
+		"limit":     {controlplane.FactorRequestLimit, "100", []string{"env PILOT_MAX_REQUESTS_PER_SECOND"}},
+		"replicas":  {controlplane.FactorIstiodReplicas, "1", []string{"istiod-replicas"}},
+		"cpu":       {controlplane.FactorIstiodCPU, "none", []string{"istiod-cpu"}},
+		"memory":    {controlplane.FactorIstiodMemory, "2Gi", []string{"istiod-memory"}},
+		"delta":     {controlplane.FactorDelta, "true", []string{"mesh delta"}},
+		"cache":     {controlplane.FactorXDSCache, "true", []string{"env PILOT_ENABLE_XDS_CACHE"}},
+		"dns":       {controlplane.FactorDNSCapture, "false", []string{"mesh dns_capture"}},
+		"env":       {controlplane.FactorIstiodEnv, "GOGC=100", []string{"env GOGC"}},
+		"image":     {controlplane.FactorIstiod, "docker.io/istio/pilot:other", []string{"istiod-image"}},
 	} {
 		wrong := all.With(change.factor, change.level)
 		for began := time.Now(); ; time.Sleep(500 * time.Millisecond) { // a proxy may be connecting again

@@ -8,11 +8,12 @@ import (
 	"reflect"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // applyMeshConfig writes the ConfigMap where it differs. awaited are the levels that
@@ -88,9 +89,9 @@ func differs(a, b string) (bool, error) {
 // istiod has it. Spelled so that the two compare, not as factors have them.
 func configLevels(config map[string]any) record.Cell {
 	selectors, _ := json.Marshal(readSelectors(config["discoverySelectors"])) // which were read from JSON
-	out := record.Cell{study.FactorDiscoverySelectors: string(selectors), study.FactorExportTo: exported(config), study.FactorOutboundPolicy: configuredPolicy(config)}
+	out := record.Cell{controlplane.FactorDiscoverySelectors: string(selectors), controlplane.FactorExportTo: exported(config), controlplane.FactorOutboundPolicy: configuredPolicy(config)}
 	metadata := activeMetadata(config)
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		if f.Lever.ProxyMetadata == "" {
 			continue
 		}

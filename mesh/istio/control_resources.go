@@ -1,11 +1,13 @@
 package istio
 
 import (
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // quantity parses a limit or a request; nil for none, and for one that stays as
@@ -43,8 +45,8 @@ func (r resourceLever) quantities() (limit, request *resource.Quantity, err erro
 
 func resourceLevers(l mesh.Levers) []resourceLever {
 	return []resourceLever{
-		{"istiod_cpu", l.Level(study.FactorIstiodCPU), l.Level(study.FactorIstiodCPURequest), corev1.ResourceCPU},
-		{"istiod_memory", l.Level(study.FactorIstiodMemory), l.Level(study.FactorIstiodMemRequest), corev1.ResourceMemory},
+		{"istiod_cpu", l.Level(controlplane.FactorIstiodCPU), l.Level(controlplane.FactorIstiodCPURequest), corev1.ResourceCPU},
+		{"istiod_memory", l.Level(controlplane.FactorIstiodMemory), l.Level(controlplane.FactorIstiodMemRequest), corev1.ResourceMemory},
 	}
 }
 

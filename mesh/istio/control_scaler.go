@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/study"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 // Istio's chart may give istiod an autoscaler, which would undo the factor
@@ -75,7 +76,7 @@ func (c *ControlPlane) holdScalers(ctx context.Context, l mesh.Levers) ([]string
 
 // holdScaler holds an autoscaler at the number of replicas that is asked for.
 func holdScaler(s *unstructured.Unstructured, l mesh.Levers) error {
-	if !l.Named(study.FactorIstiodReplicas) {
+	if !l.Named(controlplane.FactorIstiodReplicas) {
 		return nil
 	}
 	n, err := replicas(l)

@@ -6,16 +6,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // checkSidecars compares the Sidecar that istiod found for proxies, and what
 // they hold, with the one the cell asks for; nothing where it asks for none.
 func checkSidecars(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
-	if !l.Named(study.FactorSidecarScope) {
+	if !l.Named(controlplane.FactorSidecarScope) {
 		return nil
 	}
 	wanted, err := desiredSidecars(l)
@@ -38,7 +38,7 @@ func checkSidecars(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Chec
 		looked++
 		expected := ""
 		for _, w := range wanted {
-			if l.Level(study.FactorSidecarScope) == "mesh" || w.GetNamespace() == proxy.Namespace && (l.Level(study.FactorSidecarScope) != "workload" || selects(l.Workload, proxy.Labels)) {
+			if l.Level(controlplane.FactorSidecarScope) == "mesh" || w.GetNamespace() == proxy.Namespace && (l.Level(controlplane.FactorSidecarScope) != "workload" || selects(l.Workload, proxy.Labels)) {
 				expected = w.GetNamespace() + "/" + w.GetName()
 			}
 		}
@@ -51,7 +51,7 @@ func checkSidecars(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Chec
 		wrong = append(wrong, "no connected proxy was given to look at")
 	}
 	return []record.Check{check("sidecar-scope", wrong,
-		fmt.Sprintf("%s: istiod's scopes of %d proxies are as the cell says", l.Level(study.FactorSidecarScope), looked))}
+		fmt.Sprintf("%s: istiod's scopes of %d proxies are as the cell says", l.Level(controlplane.FactorSidecarScope), looked))}
 }
 
 func selects(selector, labels map[string]string) bool {
@@ -84,8 +84,8 @@ func scopeDiffers(got activeSidecar, expected string, proxy mesh.ControlProxy, l
 	if !slices.Equal(hosts, l.Hosts()) {
 		wrong = append(wrong, fmt.Sprintf("proxy %s: egress hosts are %v, wanted %v", proxy.ID, hosts, l.Hosts()))
 	}
-	if mode := outboundMode(got.OutboundTrafficPolicy.Mode); l.Named(study.FactorOutboundPolicy) && mode != l.Level(study.FactorOutboundPolicy) {
-		wrong = append(wrong, fmt.Sprintf("proxy %s: outbound policy is %s, wanted %s", proxy.ID, mode, l.Level(study.FactorOutboundPolicy)))
+	if mode := outboundMode(got.OutboundTrafficPolicy.Mode); l.Named(controlplane.FactorOutboundPolicy) && mode != l.Level(controlplane.FactorOutboundPolicy) {
+		wrong = append(wrong, fmt.Sprintf("proxy %s: outbound policy is %s, wanted %s", proxy.ID, mode, l.Level(controlplane.FactorOutboundPolicy)))
 	}
 	return wrong
 }

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
@@ -59,7 +60,7 @@ func levelsOf(f study.Factor) []string {
 
 func drawLevers(t *rapid.T) mesh.Levers {
 	cell := record.Cell{}
-	for _, f := range study.Levers() { // each is named or not
+	for _, f := range controlplane.Levers() { // each is named or not
 		cell[f.Name] = rapid.SampledFrom(append([]string{study.LevelInstalled}, levelsOf(f)...)).Draw(t, f.Name)
 	}
 	l := mesh.LeversOf(cell)
@@ -244,11 +245,11 @@ func TestDesiredSidecars(t *testing.T) {
 	if want := `{"egress":[{"hosts":["./*","istio-system/*"]}],"outboundTrafficPolicy":{"mode":"REGISTRY_ONLY"},"workloadSelector":{"labels":{"app":"web"}}}`; err != nil || string(spec) != want {
 		t.Errorf("%v\n%s", err, spec)
 	}
-	l = l.With(study.FactorSidecarScope, "mesh")
+	l = l.With(controlplane.FactorSidecarScope, "mesh")
 	if got, err = desiredSidecars(l); err != nil || len(got) != 1 || got[0].GetNamespace() != Namespace {
 		t.Errorf("%v, %v", got, err)
 	}
-	l = l.With(study.FactorSidecarScope, "namespace")
+	l = l.With(controlplane.FactorSidecarScope, "namespace")
 	l.Namespaces = nil
 	if _, err = desiredSidecars(l); err == nil {
 		t.Error("no namespace")
@@ -293,8 +294,8 @@ func proxyUnder(s state, l mesh.Levers, namespace string, scoped bool) mesh.Cont
 	if scoped {
 		hosts, _ := json.Marshal(l.Hosts())
 		mode := ""
-		if l.Level(study.FactorOutboundPolicy) != "REGISTRY_ONLY" {
-			mode = `"mode":"` + l.Level(study.FactorOutboundPolicy) + `"`
+		if l.Level(controlplane.FactorOutboundPolicy) != "REGISTRY_ONLY" {
+			mode = `"mode":"` + l.Level(controlplane.FactorOutboundPolicy) + `"`
 		}
 		text = `{"name":"default","namespace":"` + namespace + `","outboundTrafficPolicy":{` + mode + `},"sidecar":{"egress":[{"hosts":` + string(hosts) + `}]}}`
 	}
@@ -312,11 +313,11 @@ func TestJudge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLevers(t)
 		n := 1
-		if l.Level(study.FactorIstiodReplicas) == "3" {
+		if l.Level(controlplane.FactorIstiodReplicas) == "3" {
 			n = 3
 		}
 		s := ran(l, n)
-		scope := l.Level(study.FactorSidecarScope)
+		scope := l.Level(controlplane.FactorSidecarScope)
 		ours := sidecarsOfOurs(l)
 		e := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxyUnder(s, l, "a", ours), proxyUnder(s, l, "c", scope == "mesh")}}
 		if bad := failed(judge(s, l, e)); bad != nil {
@@ -330,10 +331,10 @@ func TestJudge(t *testing.T) {
 		if differs(study.FactorDebounceAfter) && !slices.Contains(failed(judge(s, other, e)), "env "+"PILOT_DEBOUNCE_AFTER") {
 			t.Error("another debounce_after is not found out")
 		}
-		if differs(study.FactorSidecarScope) && (scope == "none" || other.Level(study.FactorSidecarScope) == "none") && !slices.Contains(failed(judge(s, other, e)), "sidecar-scope") {
+		if differs(controlplane.FactorSidecarScope) && (scope == "none" || other.Level(controlplane.FactorSidecarScope) == "none") && !slices.Contains(failed(judge(s, other, e)), "sidecar-scope") {
 			t.Error("another scope is not found out")
 		}
-		if differs(study.FactorIstiodCPU) && !slices.Contains(failed(judge(s, other, e)), "istiod-cpu") {
+		if differs(controlplane.FactorIstiodCPU) && !slices.Contains(failed(judge(s, other, e)), "istiod-cpu") {
 			t.Error("another CPU limit is not found out")
 		}
 	})
@@ -435,7 +436,7 @@ func TestJudgeChecksEveryPoint(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l := mesh.LeversOf(tt.cell)
 			s := ran(l, 1)
-			e := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxyUnder(s, l, "a", l.Level(study.FactorSidecarScope) == "mesh")}}
+			e := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxyUnder(s, l, "a", l.Level(controlplane.FactorSidecarScope) == "mesh")}}
 			tt.change(&s, &e)
 			if bad := strings.Join(failed(judge(s, l, e)), " "); bad != tt.fails {
 				t.Errorf("fails %q, want %q", bad, tt.fails)

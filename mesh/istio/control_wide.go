@@ -9,14 +9,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Levers that hold for every proxy of the mesh, those of others too.
@@ -30,7 +32,7 @@ type wideLever struct {
 }
 
 var wideLevers = []wideLever{
-	{study.FactorExportTo, exported, func(level string) string {
+	{controlplane.FactorExportTo, exported, func(level string) string {
 		const what = "Services, VirtualServices and DestinationRules that do not say exportTo are seen "
 		switch level {
 		case ".":
@@ -40,13 +42,13 @@ var wideLevers = []wideLever{
 		}
 		return what + "everywhere"
 	}},
-	{study.FactorOutboundPolicy, configuredPolicy, func(level string) string {
+	{controlplane.FactorOutboundPolicy, configuredPolicy, func(level string) string {
 		if level == "REGISTRY_ONLY" {
 			return "requests to hosts that the mesh does not know fail"
 		}
 		return "requests to hosts that the mesh does not know are let out"
 	}},
-	{study.FactorDiscoverySelectors, selected, func(level string) string {
+	{controlplane.FactorDiscoverySelectors, selected, func(level string) string {
 		if level == mesh.LevelNone {
 			return "proxies are told of all namespaces"
 		}
@@ -91,7 +93,7 @@ func wideConfig(text string, l mesh.Levers) ([]string, error) {
 // it was: what a pod got is not taken back with the configuration.
 func wideMetadata(was map[string]any, l mesh.Levers) (out []string) {
 	metadata := activeMetadata(was)
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		if f.Lever.ProxyMetadata == "" || !l.Named(f.Name) {
 			continue
 		}
@@ -121,9 +123,9 @@ func wideDeployment(was *appsv1.DeploymentSpec, l mesh.Levers) (out []string) {
 	if container == nil {
 		return nil
 	}
-	if level := l.Level(study.FactorConnectionAge); l.Named(study.FactorConnectionAge) && level != mesh.LevelNone {
+	if level := l.Level(controlplane.FactorConnectionAge); l.Named(controlplane.FactorConnectionAge) && level != mesh.LevelNone {
 		installed := time.Duration(math.MaxInt64) // without the flag
-		if text, set := flagIn(container.Args, flagOf(study.FactorConnectionAge)); set {
+		if text, set := flagIn(container.Args, flagOf(controlplane.FactorConnectionAge)); set {
 			if d, err := time.ParseDuration(text); err == nil {
 				installed = d
 			}
@@ -132,11 +134,11 @@ func wideDeployment(was *appsv1.DeploymentSpec, l mesh.Levers) (out []string) {
 			out = append(out, fmt.Sprintf("connection_age %s: istiod ends every proxy's connection at that age, and sends it all of its configuration again", level))
 		}
 	}
-	if lowered(container, l, study.FactorRequestLimit, 0, builtinLimit) {
-		out = append(out, fmt.Sprintf("request_limit %s: istiod may turn proxies away that connect, and take fewer requests of them", l.Level(study.FactorRequestLimit)))
+	if lowered(container, l, controlplane.FactorRequestLimit, 0, builtinLimit) {
+		out = append(out, fmt.Sprintf("request_limit %s: istiod may turn proxies away that connect, and take fewer requests of them", l.Level(controlplane.FactorRequestLimit)))
 	}
-	if lowered(container, l, study.FactorPushThrottle, fewestPushes, mostPushes) {
-		out = append(out, fmt.Sprintf("push_throttle %s: istiod may push to fewer proxies at a time, so that they learn of changes later", l.Level(study.FactorPushThrottle)))
+	if lowered(container, l, controlplane.FactorPushThrottle, fewestPushes, mostPushes) {
+		out = append(out, fmt.Sprintf("push_throttle %s: istiod may push to fewer proxies at a time, so that they learn of changes later", l.Level(controlplane.FactorPushThrottle)))
 	}
 	return slices.Concat(out, wideDebounces(container, l), wideSize(was, container, l), wideAmbient(container, l))
 }
@@ -144,10 +146,10 @@ func wideDeployment(was *appsv1.DeploymentSpec, l mesh.Levers) (out []string) {
 // wideDebounces says which levers have istiod wait longer for more changes than its
 // container was installed with, before it tells proxies of one.
 func wideDebounces(was *corev1.Container, l mesh.Levers) (out []string) {
-	for _, factor := range []string{study.FactorDebounceAfter, study.FactorDebounceMax} {
+	for _, factor := range []string{study.FactorDebounceAfter, controlplane.FactorDebounceMax} {
 		text, set := installedEnv(was, factor)
 		if !set {
-			f, _ := study.LeverByName(factor)
+			f, _ := controlplane.LeverByName(factor)
 			text = f.Usual
 		}
 		installed, _ := time.ParseDuration(text) // 0 for a variable that comes from elsewhere
@@ -155,8 +157,8 @@ func wideDebounces(was *corev1.Container, l mesh.Levers) (out []string) {
 			out = append(out, fmt.Sprintf("%s %s: istiod may wait longer for more changes before it pushes them, so that proxies learn of them later", factor, l.Level(factor)))
 		}
 	}
-	text, set := installedEnv(was, study.FactorEDSDebounce)
-	if on, _ := strconv.ParseBool(text); set && !on && l.Named(study.FactorEDSDebounce) && l.Level(study.FactorEDSDebounce) == "true" {
+	text, set := installedEnv(was, controlplane.FactorEDSDebounce)
+	if on, _ := strconv.ParseBool(text); set && !on && l.Named(controlplane.FactorEDSDebounce) && l.Level(controlplane.FactorEDSDebounce) == "true" {
 		out = append(out, "eds_debounce true: istiod lets changed endpoints wait for more changes too, so that proxies learn of them later")
 	}
 	return out
@@ -165,7 +167,7 @@ func wideDebounces(was *corev1.Container, l mesh.Levers) (out []string) {
 // installedEnv is what istiod's container was installed with for a lever of its
 // environment; "" for a variable that comes from elsewhere.
 func installedEnv(was *corev1.Container, factor string) (value string, set bool) {
-	lever, _ := study.LeverByName(factor)
+	lever, _ := controlplane.LeverByName(factor)
 	for _, e := range was.Env {
 		if e.Name == lever.Lever.Env {
 			value, set = e.Value, true
@@ -189,7 +191,7 @@ func lowered(was *corev1.Container, l mesh.Levers, factor string, least, most fl
 // wideSize says which levers leave every proxy with less of istiod than was installed,
 // or with another one.
 func wideSize(was *appsv1.DeploymentSpec, container *corev1.Container, l mesh.Levers) (out []string) {
-	if l.Named(study.FactorIstiodReplicas) {
+	if l.Named(controlplane.FactorIstiodReplicas) {
 		installed := int32(1)
 		if was.Replicas != nil {
 			installed = *was.Replicas
@@ -214,7 +216,7 @@ func wideSize(was *appsv1.DeploymentSpec, container *corev1.Container, l mesh.Le
 		}
 		out = append(out, fmt.Sprintf("%s %s: %s; %s", r.factor, r.limit, does, now))
 	}
-	if image := l.Level(study.FactorIstiod); l.Named(study.FactorIstiod) && image != container.Image {
+	if image := l.Level(controlplane.FactorIstiod); l.Named(controlplane.FactorIstiod) && image != container.Image {
 		out = append(out, fmt.Sprintf("istiod %s: another istiod than is installed configures all proxies, and injects sidecars", image))
 	}
 	return out
@@ -223,10 +225,10 @@ func wideSize(was *appsv1.DeploymentSpec, container *corev1.Container, l mesh.Le
 // wideScaler says what it takes from every proxy that an autoscaler, as it was, is held at
 // a number of replicas.
 func wideScaler(was *autoscaling.HorizontalPodAutoscalerSpec, l mesh.Levers) []string {
-	if n, err := replicas(l); err != nil || !l.Named(study.FactorIstiodReplicas) || n >= was.MaxReplicas {
+	if n, err := replicas(l); err != nil || !l.Named(controlplane.FactorIstiodReplicas) || n >= was.MaxReplicas {
 		return nil
 	}
-	return []string{fmt.Sprintf("istiod_replicas %s: the autoscaler, which may go up to %d, adds none, however much all proxies need", l.Level(study.FactorIstiodReplicas), was.MaxReplicas)}
+	return []string{fmt.Sprintf("istiod_replicas %s: the autoscaler, which may go up to %d, adds none, however much all proxies need", l.Level(controlplane.FactorIstiodReplicas), was.MaxReplicas)}
 }
 
 // wideAmbient says what it does to every proxy that levers switch ambient mode on or
@@ -256,19 +258,19 @@ func numberOr(level string, own float64) float64 {
 
 // flagOf is the flag of istiod's that a lever sets.
 func flagOf(factor string) string {
-	f, _ := study.LeverByName(factor)
+	f, _ := controlplane.LeverByName(factor)
 	return f.Lever.Flag
 }
 
 // wideSidecar says what the mesh-wide Sidecar of levers does to every proxy; nothing
 // where they ask for none.
 func wideSidecar(l mesh.Levers) []string {
-	if l.Level(study.FactorSidecarScope) != study.SidecarScopeMesh {
+	if l.Level(controlplane.FactorSidecarScope) != controlplane.SidecarScopeMesh {
 		return nil
 	}
 	text := fmt.Sprintf("sidecar_scope mesh: proxies without a Sidecar of their own namespace know no Services but those of %s", strings.Join(l.Hosts(), ", "))
-	if l.Named(study.FactorOutboundPolicy) {
-		text += fmt.Sprintf("; outbound_policy %s holds for their requests to others", l.Level(study.FactorOutboundPolicy))
+	if l.Named(controlplane.FactorOutboundPolicy) {
+		text += fmt.Sprintf("; outbound_policy %s holds for their requests to others", l.Level(controlplane.FactorOutboundPolicy))
 	}
 	return []string{text}
 }

@@ -8,17 +8,18 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 	admission "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // AsFound is an Istio as it stands in a cluster, as far as that decides what can be
@@ -100,7 +101,7 @@ func readAsFound(ctx context.Context, kube kubernetes.Interface, r Revision) (As
 // readForLevers reads what else the lever sidecar_scope depends on, where it is
 // named.
 func (f *AsFound) readForLevers(ctx context.Context, kube kubernetes.Interface, sidecars dynamic.NamespaceableResourceInterface, all []mesh.Levers) error {
-	if !slices.ContainsFunc(all, func(l mesh.Levers) bool { return l.Named(study.FactorSidecarScope) }) {
+	if !slices.ContainsFunc(all, func(l mesh.Levers) bool { return l.Named(controlplane.FactorSidecarScope) }) {
 		return nil
 	}
 	others, err := sidecars.Namespace(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: "!" + leverLabel})
@@ -114,7 +115,9 @@ func (f *AsFound) readForLevers(ctx context.Context, kube kubernetes.Interface, 
 			return err
 		}
 	}
-	if !slices.ContainsFunc(all, func(l mesh.Levers) bool { return l.Level(study.FactorSidecarScope) == study.SidecarScopeMesh }) {
+	if !slices.ContainsFunc(all, func(l mesh.Levers) bool {
+		return l.Level(controlplane.FactorSidecarScope) == controlplane.SidecarScopeMesh
+	}) {
 		return nil
 	}
 	own, err := kube.CoreV1().Namespaces().Get(ctx, Namespace, metav1.GetOptions{})
@@ -250,7 +253,7 @@ func (f AsFound) refuseLevers(all []mesh.Levers) error {
 }
 
 func (f AsFound) refuseLever(l mesh.Levers) error {
-	if !l.Named(study.FactorSidecarScope) {
+	if !l.Named(controlplane.FactorSidecarScope) {
 		return nil
 	}
 	wanted, err := desiredSidecars(l)
@@ -261,7 +264,7 @@ func (f AsFound) refuseLever(l mesh.Levers) error {
 	if err := f.refuseOthers(wanted, f.rootSeen.watchedBy(selectors)); err != nil {
 		return err
 	}
-	if l.Level(study.FactorSidecarScope) != study.SidecarScopeMesh {
+	if l.Level(controlplane.FactorSidecarScope) != controlplane.SidecarScopeMesh {
 		return nil
 	}
 	if root := f.config.rootNamespace(); root != Namespace {
@@ -281,8 +284,8 @@ func (f AsFound) refuseLever(l mesh.Levers) error {
 
 // selectorsOf are the discovery selectors that are in force with levers.
 func (f AsFound) selectorsOf(l mesh.Levers) []metav1.LabelSelector {
-	if l.Named(study.FactorDiscoverySelectors) {
-		return readSelectors(discoverySelectors(l.Level(study.FactorDiscoverySelectors)))
+	if l.Named(controlplane.FactorDiscoverySelectors) {
+		return readSelectors(discoverySelectors(l.Level(controlplane.FactorDiscoverySelectors)))
 	}
 	return f.config.DiscoverySelectors
 }

@@ -8,9 +8,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // FuzzReadParts: what a proxy's configuration is read as does not depend on the
@@ -119,7 +119,7 @@ func FuzzMeshConfig(f *testing.F) {
 		was, is := part(before, "defaultConfig"), part(after, "defaultConfig")
 		kept("defaultConfig.", was, is, "proxyMetadata")
 		var ours []string
-		for _, l := range study.Levers() {
+		for _, l := range controlplane.Levers() {
 			ours = append(ours, l.Lever.ProxyMetadata)
 		}
 		kept("proxyMetadata.", part(was, "proxyMetadata"), part(is, "proxyMetadata"), ours...)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // How the injector is asked for a gateway; see Istio's chart gateway, whose Deployment
@@ -62,5 +62,5 @@ func (f AsFound) refuseGatewayAPI(asked mesh.Asked) error {
 		return nil
 	}
 	return errs.WithHint(errs.Usage("the cluster has no HTTPRoutes of %s", gatewayAPI),
-		"on this machine: meshtrial lab down, and then the run, whose lab has them, or meshtrial lab up --gateway-api before it; elsewhere install the Gateway API's standard channel, or make the changes %s", study.ChangeGatewayRoute)
+		"on this machine: meshtrial lab down, and then the run, whose lab has them, or meshtrial lab up --gateway-api before it; elsewhere install the Gateway API's standard channel, or make the changes %s", controlplane.ChangeGatewayRoute)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
@@ -122,7 +123,7 @@ func needs(plan *study.Plan, s mesh.Settings) mesh.Settings {
 	if ambientPlan(plan) {
 		s = s.With(setAmbient, "true")
 	}
-	if plan.GatewayAPI() {
+	if controlplane.GatewayAPI(plan) {
 		s = s.With(setGatewayAPI, "true")
 	}
 	return s
@@ -132,7 +133,7 @@ func extras(plan *study.Plan) (out []mesh.Extra) {
 	if ambientPlan(plan) {
 		out = append(out, mesh.Extra{Name: setAmbient, Words: "an ambient mesh: --ztunnel DIR in a lab on this machine"})
 	}
-	if plan.GatewayAPI() {
+	if controlplane.GatewayAPI(plan) {
 		out = append(out, mesh.Extra{Name: setGatewayAPI, Words: "the Gateway API: a lab that the run starts has it"})
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -86,7 +87,7 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: "get", Name: "configmaps", Where: rights.InMesh, Why: "the mesh configuration"},
 		{Verbs: "update", Name: "configmaps", Where: rights.InMesh, Why: "levers of the mesh configuration", When: sets(inMeshConfig)},
 		{Verbs: "list get", Name: autoscaler, Where: rights.InMesh, Why: "istiod's autoscaler, which would change the replicas"},
-		{Verbs: "update", Name: autoscaler, Where: rights.InMesh, Why: "the autoscaler is held at the lever istiod_replicas", When: sets(func(f study.Factor) bool { return f.Name == study.FactorIstiodReplicas })},
+		{Verbs: "update", Name: autoscaler, Where: rights.InMesh, Why: "the autoscaler is held at the lever istiod_replicas", When: sets(func(f study.Factor) bool { return f.Name == controlplane.FactorIstiodReplicas })},
 		{Verbs: "list", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "Sidecars that would hold beside the lever sidecar_scope"},
 		{Verbs: "get patch create update delete", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "the lever sidecar_scope", When: scoped},
 		{Verbs: "get", Name: "namespaces", Where: rights.Everywhere, Why: "whether istiod watches its own namespace, where a mesh-wide Sidecar is", When: scoped},
@@ -94,21 +95,21 @@ var kitRights = map[string][]rights.Row{
 	rights.Population: {
 		{Verbs: "list", Name: "serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking +
 			" gateways" + networking + " authorizationpolicies" + security, Where: rights.Everywhere, Why: "what is there of the simulated cluster"},
-		{Verbs: "get create update delete", Name: "serviceentries" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(study.FactorServiceEntries)},
-		{Verbs: "get create update delete", Name: "virtualservices" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(study.FactorVirtualServices)},
-		{Verbs: "get create update delete", Name: "destinationrules" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(study.FactorDestinationRules)},
-		{Verbs: "get create update delete", Name: "gateways" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(study.FactorGatewayResources)},
-		{Verbs: "get create update delete", Name: "authorizationpolicies" + security, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(study.FactorAuthorizationPolicies)},
+		{Verbs: "get create update delete", Name: "serviceentries" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(controlplane.FactorServiceEntries)},
+		{Verbs: "get create update delete", Name: "virtualservices" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(controlplane.FactorVirtualServices)},
+		{Verbs: "get create update delete", Name: "destinationrules" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(controlplane.FactorDestinationRules)},
+		{Verbs: "get create update delete", Name: "gateways" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(controlplane.FactorGatewayResources)},
+		{Verbs: "get create update delete", Name: "authorizationpolicies" + security, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(controlplane.FactorAuthorizationPolicies)},
 	},
 	rights.Changes: {
-		{Verbs: changing, Name: "virtualservices" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeServiceGatewayVirtualService, study.ChangeVirtualService, study.ChangeNoOp, study.ChangeGatewayRoute)},
-		{Verbs: changing, Name: "gateways" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeServiceGatewayVirtualService, study.ChangeGateway, study.ChangeGatewayRoute)},
+		{Verbs: changing, Name: "virtualservices" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeServiceGatewayVirtualService, controlplane.ChangeVirtualService, controlplane.ChangeNoOp, controlplane.ChangeGatewayRoute)},
+		{Verbs: changing, Name: "gateways" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeServiceGatewayVirtualService, controlplane.ChangeGateway, controlplane.ChangeGatewayRoute)},
 		{Verbs: changing, Name: "gateways" + gatewayGroup + " httproutes" + gatewayGroup, Where: rights.Everywhere, Why: "routes that change, and the status of the Gateway that they are attached to", When: rights.Gateway},
-		{Verbs: changing, Name: "destinationrules" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeDestinationRule)},
-		{Verbs: changing, Name: "serviceentries" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeServiceEntry)},
-		{Verbs: changing, Name: "sidecars" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeSidecar)},
-		{Verbs: changing, Name: "authorizationpolicies" + security, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeAuthorizationPolicy)},
-		{Verbs: changing, Name: "telemetries" + telemetry, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(study.ChangeTelemetry)},
+		{Verbs: changing, Name: "destinationrules" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeDestinationRule)},
+		{Verbs: changing, Name: "serviceentries" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeServiceEntry)},
+		{Verbs: changing, Name: "sidecars" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeSidecar)},
+		{Verbs: changing, Name: "authorizationpolicies" + security, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeAuthorizationPolicy)},
+		{Verbs: changing, Name: "telemetries" + telemetry, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeTelemetry)},
 	},
 	rights.RealPods: {
 		{Verbs: applied, Name: "peerauthentications" + security, Where: rights.Everywhere, Why: "mutual TLS of the requests", When: rights.Traffic},
@@ -191,19 +192,19 @@ func ofControlPlane(p *study.Plan) bool { return p.Study.Kind == study.ControlPl
 
 // tokens: simulated proxies authenticate to istiod.
 func tokens(p *study.Plan) bool {
-	return p.Study.Control != nil && p.Study.Control.Security != study.SecurityPlaintext
+	return controlplane.Of(p.Study) != nil && controlplane.Of(p.Study).Security != controlplane.SecurityPlaintext
 }
 
 // scoped: a Sidecar is a lever of a cell.
 var scoped = rights.Cell(func(c record.Cell) bool {
-	v := c[study.FactorSidecarScope]
-	return v != "" && v != study.SidecarScopeNone && v != study.LevelInstalled && v != study.NotApplicable
+	v := c[controlplane.FactorSidecarScope]
+	return v != "" && v != controlplane.SidecarScopeNone && v != study.LevelInstalled && v != study.NotApplicable
 })
 
 // sets: a cell changes one of certain levers.
 func sets(of func(study.Factor) bool) rights.When {
 	return func(p *study.Plan) bool {
-		return slices.ContainsFunc(study.Levers(), func(f study.Factor) bool {
+		return slices.ContainsFunc(controlplane.Levers(), func(f study.Factor) bool {
 			return of(f) && slices.ContainsFunc(p.Cells, func(c record.Cell) bool { return f.Sets(c[f.Name]) })
 		})
 	}
@@ -212,7 +213,7 @@ func sets(of func(study.Factor) bool) rights.When {
 // inMeshConfig: a lever is of the mesh configuration, as all are that are neither of istiod's
 // Deployment nor of a Sidecar alone. See [ControlPlane.Apply].
 func inMeshConfig(f study.Factor) bool {
-	return f.Scope != study.ScopeIstiod && f.Name != study.FactorSidecarScope && f.Name != study.FactorSidecarHosts
+	return f.Scope != study.ScopeIstiod && f.Name != controlplane.FactorSidecarScope && f.Name != controlplane.FactorSidecarHosts
 }
 
 // shared: a step restarts, or kills, a proxy of this kind that services share.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
@@ -108,12 +109,12 @@ func (b *bench) installed(t *testing.T) (*appsv1.Deployment, *corev1.ConfigMap) 
 // were as installed.
 func (b *bench) touched(t *testing.T, trial record.Trial, only string) {
 	t.Helper()
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		level, found := trial.Control.Installed[f.Name]
 		switch {
 		case f.Name == only && found:
 			t.Errorf("%s is named, and yet recorded as installed: %s", f.Name, level)
-		case f.Name != only && !found && f.Usual != "" && f.Name != study.FactorSidecarHosts: // without a Sidecar there are none
+		case f.Name != only && !found && f.Usual != "" && f.Name != controlplane.FactorSidecarHosts: // without a Sidecar there are none
 			t.Errorf("nothing says what %s was as installed", f.Name)
 		}
 		if f.Lever.Env == "" {

@@ -12,10 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Eight proxies in one pod, or in three, have the same changes, each once.
@@ -84,7 +84,7 @@ func checkSimulators(t *testing.T, run record.Run) {
 		}
 	}
 	for _, trial := range run.Trials {
-		n, all := study.SimulatorsIn(trial.Cell), trial.Control.Simulators
+		n, all := controlplane.SimulatorsIn(trial.Cell), trial.Control.Simulators
 		if n > 1 && len(all) != n || n == 1 && all != nil {
 			t.Errorf("trial %s of %d simulators has %+v", trial.ID, n, all)
 			continue

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -51,14 +52,14 @@ func TestShipped(t *testing.T) {
 				t.Error("its first line does not name the schema")
 			}
 			least := 4
-			if s.Control != nil || len(s.Search) > 0 { // whose trials are long and vary little; whose later blocks try the ends again
+			if controlplane.Of(s) != nil || len(s.Search) > 0 { // whose trials are long and vary little; whose later blocks try the ends again
 				least = 2
 			}
 			if happens {
 				if s.Story == "" || len(s.Assert) == 0 {
 					t.Error("it has no story, or asserts nothing")
 				}
-			} else if len(s.Baseline) == 0 && len(s.Search) == 0 && (s.Control == nil || !s.Control.Soak) || s.Blocks.Min < least {
+			} else if len(s.Baseline) == 0 && len(s.Search) == 0 && (controlplane.Of(s) == nil || !controlplane.Of(s).Soak) || s.Blocks.Min < least {
 				t.Error("it has no baseline, or too few blocks for an interval")
 			}
 			again, err := study.Parse(s.Marshal(), "resolved.yaml", nil)
@@ -77,7 +78,7 @@ func TestShipped(t *testing.T) {
 				_, err := study.LevelsOf(cell)
 				switch s.Kind {
 				case study.ControlPlane:
-					_, err = study.ControlOf(cell)
+					_, err = controlplane.LevelsOf(cell)
 				case resilience.Kind:
 					_, err = resilience.LevelsOf(cell)
 				}
@@ -273,9 +274,9 @@ func TestControlStudiesReachTheirBlocks(t *testing.T) {
 func TestControlPlaneTuningIsWhatItSays(t *testing.T) {
 	s, p := load(t, "control-plane-tuning")
 	for _, c := range p.Cells {
-		l, err := study.ControlOf(c)
+		l, err := controlplane.LevelsOf(c)
 		if err != nil || l.Connected()+l.RealPods != 13 || l.RealPods != 1 || l.Services+l.VirtualServices+l.GatewayResources != 600 || l.Endpoints != 0 ||
-			s.ChangesIn(c) != 10 || s.ChangeTime(c) != 25*time.Second {
+			controlplane.ChangesIn(s, c) != 10 || controlplane.ChangeTime(s, c) != 25*time.Second {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
@@ -300,13 +301,13 @@ func TestControlPlaneTuningIsWhatItSays(t *testing.T) {
 func TestSidecarScopeIsWhatItSays(t *testing.T) {
 	s, p := load(t, "sidecar-scope")
 	for _, c := range p.Cells {
-		l, err := study.ControlOf(c)
+		l, err := controlplane.LevelsOf(c)
 		if err != nil || l.Connected() != 50 || l.Namespaces != 10 || l.ServiceEntries != 1000 || !l.DNSCapture {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
-	if s.Control.ScopeNamespace != "test-1" || !s.Measured(study.MeasureConfig) {
-		t.Errorf("the scope is %s", s.Control.ScopeNamespace)
+	if controlplane.Of(s).ScopeNamespace != "test-1" || !s.Measured(controlplane.MeasureConfig) {
+		t.Errorf("the scope is %s", controlplane.Of(s).ScopeNamespace)
 	}
 	figures := map[string]float64{}
 	for _, f := range s.Published {
@@ -324,17 +325,17 @@ func TestSidecarScopeIsWhatItSays(t *testing.T) {
 // all Services, a tenth of them, or none.
 func TestIdleSidecarsIsWhatItSays(t *testing.T) {
 	s, p := load(t, "idle-sidecars")
-	if s.Control.Idle != 15*time.Second || !s.Measured(study.MeasureSidecars) || s.Measured(study.MeasureConvergence) || s.Control.Traffic != nil {
-		t.Errorf("idle for %v, measures %v, traffic %v", s.Control.Idle, s.Measures, s.Control.Traffic)
+	if controlplane.Of(s).Idle != 15*time.Second || !s.Measured(controlplane.MeasureSidecars) || s.Measured(controlplane.MeasureConvergence) || controlplane.Of(s).Traffic != nil {
+		t.Errorf("idle for %v, measures %v, traffic %v", controlplane.Of(s).Idle, s.Measures, controlplane.Of(s).Traffic)
 	}
 	hosts := map[string]string{}
 	for _, c := range p.Cells {
-		l, err := study.ControlOf(c)
-		if err != nil || l.RealPods != 10 || l.Connected() != 0 || l.Services != 300 || l.Namespaces != 10 || l.Change != study.ChangeEndpointsScale ||
-			s.ChangesIn(c) != 16 || s.ChangeTime(c) != 8*time.Second {
+		l, err := controlplane.LevelsOf(c)
+		if err != nil || l.RealPods != 10 || l.Connected() != 0 || l.Services != 300 || l.Namespaces != 10 || l.Change != controlplane.ChangeEndpointsScale ||
+			controlplane.ChangesIn(s, c) != 16 || controlplane.ChangeTime(s, c) != 8*time.Second {
 			t.Errorf("%v: %v", c, err)
 		}
-		hosts[c[study.FactorVariant]] = c[study.FactorSidecarHosts]
+		hosts[c[study.FactorVariant]] = c[controlplane.FactorSidecarHosts]
 	}
 	if hosts["own-namespace"] != "./*,istio-system/*" || hosts["istio-system-only"] != "istio-system/*" {
 		t.Errorf("the scopes are %v", hosts)

@@ -23,7 +23,7 @@ type change struct {
 
 var changes = []change{
 	{"factor", 3, nil, []string{"./study", "./mesh/istio"}},
-	{"lever", 2, nil, []string{"./study", "./mesh/istio"}},
+	{"lever", 2, nil, []string{"./kinds/controlplane", "./mesh/istio"}},
 	{"probe", 4, nil, []string{"./record/probe", "./study", "./analysis"}},
 	{"protocol", 4, nil, []string{"./study/protocol", "./drive/load", "./drive/worker"}},
 	{"fault-step", 3, nil, []string{"./drive/fault/...", "./study", "./kinds/resilience/trial"}},

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
@@ -23,11 +24,11 @@ func ControlPlane(t *testing.T, name string, blocks int, spoil func(*record.Tria
 	run := MadeUp(plan, blocks, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
 		trial.Started, trial.Ended, trial.Window = at, at.Add(37*time.Second), record.Window{Start: at, Seconds: 26}
 		at = trial.Ended
-		l, err := study.ControlOf(trial.Cell)
+		l, err := controlplane.LevelsOf(trial.Cell)
 		if err != nil {
 			t.Fatal(err)
 		}
-		events := FillControl(trial, l, plan.Study.ChangesIn(trial.Cell), r)
+		events := FillControl(trial, l, controlplane.ChangesIn(plan.Study, trial.Cell), r)
 		if spoil != nil {
 			spoil(trial, events)
 		}
@@ -39,11 +40,11 @@ func ControlPlane(t *testing.T, name string, blocks int, spoil func(*record.Tria
 
 // FillControl makes up a trial: proxies without a scope see each change, with
 // one only gateways do.
-func FillControl(trial *record.Trial, l study.ControlLevels, changes int, r *rand.Rand) []record.Event {
+func FillControl(trial *record.Trial, l controlplane.Levels, changes int, r *rand.Rand) []record.Event {
 	n := min(l.Connected(), 50) // of many proxies some stand for all
 	changes = min(changes, 20)
 	seeing, size := n, 2.1e6
-	if l.SidecarScope != study.SidecarScopeNone {
+	if l.SidecarScope != controlplane.SidecarScopeNone {
 		seeing, size = max(1, l.Gateways), 0.45e6
 	}
 	noise := 1 + 0.01*r.NormFloat64()

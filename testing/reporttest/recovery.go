@@ -3,6 +3,7 @@ package reporttest
 import (
 	"testing"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -18,13 +19,13 @@ func Storm(t *testing.T) record.Findings {
 		if variant == "request-limit-100" {
 			slowest /= 2
 		}
-		d := &record.Disruption{Kind: study.DisruptionDrop, WatchedS: slowest/1e6 + 1, Lost: n, Back: n, Losses: n, Returns: n, Refused: int64(900 * noise), Failed: 3,
+		d := &record.Disruption{Kind: controlplane.DisruptionDrop, WatchedS: slowest/1e6 + 1, Lost: n, Back: n, Losses: n, Returns: n, Refused: int64(900 * noise), Failed: 3,
 			Without: record.LatencyAt(0.5, slowest/2, 0.99, slowest*0.99, 1, slowest), CPUS: 20 * noise, CPUPeak: 1.8 * noise, MemoryPeakBytes: int64(300e6 * noise)}
 		for i := range n {
 			d.RecoveredUS = append(d.RecoveredUS, int64(slowest*float64(i+1)/n))
 		}
-		if trial.Cell[study.FactorDisruption] != study.DisruptionDrop {
-			d.Kind, d.ReadyUS = trial.Cell[study.FactorDisruption], int64(4.5e6*noise)
+		if trial.Cell[controlplane.FactorDisruption] != controlplane.DisruptionDrop {
+			d.Kind, d.ReadyUS = trial.Cell[controlplane.FactorDisruption], int64(4.5e6*noise)
 		}
 		replicas := 1
 		if variant == "replicas-3" {

@@ -3,6 +3,9 @@
 package studytest
 
 import (
+	"bytes"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/study"
@@ -43,4 +46,22 @@ func Plan(t testing.TB, text string, sets ...string) *study.Plan {
 		t.Fatal(err)
 	}
 	return plan
+}
+
+// SameAgain fails unless the study, written, is read as the same study and comes to the
+// same plan.
+func SameAgain(t interface{ Fatalf(string, ...any) }, s *study.Study) {
+	text := s.Marshal()
+	again, err := study.ParseAgain(text, "again.yaml", nil)
+	if err != nil {
+		t.Fatalf("resolved study is refused: %v\n%s", err, text)
+	}
+	if written := again.Marshal(); !bytes.Equal(written, text) {
+		t.Fatalf("resolved study differs:\n%s\n%s", text, written)
+	}
+	a, errA := study.NewPlan(s, 7)
+	b, errB := study.NewPlan(again, 7)
+	if errA != nil || errB != nil || !reflect.DeepEqual(a.Cells, b.Cells) || !slices.Equal(a.Block(3), b.Block(3)) {
+		t.Fatalf("plans differ: %v, %v", errA, errB)
+	}
 }

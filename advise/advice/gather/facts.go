@@ -2,9 +2,9 @@ package gather
 
 import (
 	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // facts are what trials saw of istiod and of the machine, over all their windows.
@@ -76,10 +76,10 @@ func facts(trials []*record.Trial, out map[*advice.Quantity]float64) {
 func idleWrites(trials []*record.Trial, seconds float64, out map[*advice.Quantity]float64) {
 	idle, useful := 0.0, 0.0
 	for _, t := range trials {
-		switch change := t.Cell[study.FactorChange]; {
-		case t.Control == nil || change == "" || change == study.ChangeMixed || change == study.ChangeTrace:
+		switch change := t.Cell[controlplane.FactorChange]; {
+		case t.Control == nil || change == "" || change == controlplane.ChangeMixed || change == controlplane.ChangeTrace:
 			return
-		case change == study.ChangeNoOp:
+		case change == controlplane.ChangeNoOp:
 			idle += float64(t.Control.Committed)
 		default:
 			useful += float64(t.Control.Committed)

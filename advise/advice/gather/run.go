@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -179,7 +180,7 @@ func billed(part record.BillPart) *advice.Quantity {
 
 // levels are the levels of levers in a trial: as its cell names them, or as found.
 func levels(t *record.Trial, out map[string]string) {
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		level := t.Cell[f.Name]
 		if !f.Sets(level) && t.Control != nil {
 			level = t.Control.Installed[f.Name]
@@ -217,7 +218,7 @@ func oneLever(a, b record.Cell) (lever, level string, ok bool) {
 		if a[factor] == l || factor == study.FactorVariant {
 			continue
 		}
-		if _, is := study.LeverByName(factor); !is || lever != "" {
+		if _, is := controlplane.LeverByName(factor); !is || lever != "" {
 			return "", "", false
 		}
 		lever, level = factor, l

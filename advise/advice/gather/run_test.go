@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -42,12 +43,12 @@ func healthy() world {
 	return world{rounds: 50, updatesPerRound: 3, proxies: 50, debounce: 0.12, context: 0.002, queue: 0.01, push: 0.02,
 		send: 0.001,
 		cpu:  0.2, idle: 0.01, busy: 0.4, locks: 0.05, procs: 2, replicas: 1, configBytes: 200_000,
-		levers: record.Cell{study.FactorDebounceAfter: "100ms", study.FactorDebounceMax: "10s",
-			study.FactorPushThrottle: "default", study.FactorIstiodReplicas: "1",
-			study.FactorIstiodCPU: "none", study.FactorIstiodMemory: "none", study.FactorEDSDebounce: "true",
-			study.FactorSidecarScope:       "none",
-			study.FactorDiscoverySelectors: "none", study.FactorRequestLimit: "default",
-			study.FactorChange: "virtualservice"}}
+		levers: record.Cell{study.FactorDebounceAfter: "100ms", controlplane.FactorDebounceMax: "10s",
+			controlplane.FactorPushThrottle: "default", controlplane.FactorIstiodReplicas: "1",
+			controlplane.FactorIstiodCPU: "none", controlplane.FactorIstiodMemory: "none", controlplane.FactorEDSDebounce: "true",
+			controlplane.FactorSidecarScope:       "none",
+			controlplane.FactorDiscoverySelectors: "none", controlplane.FactorRequestLimit: "default",
+			controlplane.FactorChange: "virtualservice"}}
 }
 
 // with are levers changed.
@@ -142,9 +143,9 @@ func planted() map[string]world {
 		},
 			study.FactorDebounceAfter, "1ms"),
 		"cpu_limit": change(func(w *world) { w.throttled, w.queue, w.push, w.cpu = 0.4, 1.2, 0.4, 0.15 },
-			study.FactorIstiodCPU, "200m"),
+			controlplane.FactorIstiodCPU, "200m"),
 		"throttle": change(func(w *world) { w.queue, w.push, w.cpu = 0.075, 0.003, 0.1 },
-			study.FactorPushThrottle, "1"),
+			controlplane.FactorPushThrottle, "1"),
 		"locks": change(func(w *world) {
 			w.proxies, w.procs, w.queue, w.push, w.cpu, w.locks = 1000, 16, 0.5,
 				0.1, 1.5, 40
@@ -155,10 +156,10 @@ func planted() map[string]world {
 			w.rounds, w.updatesPerRound, w.cpu, w.context, w.debounce, w.push = 150, 200, 1.8, 0.6, 0.7, 0.003
 		}),
 		"no_scope":     change(func(w *world) { w.configBytes = 2.3e6 }),
-		"unbalanced":   change(func(w *world) { w.replicas = 2 }, study.FactorIstiodReplicas, "2"),
-		"memory_limit": change(func(w *world) {}, study.FactorIstiodMemory, "200Mi"),
+		"unbalanced":   change(func(w *world) { w.replicas = 2 }, controlplane.FactorIstiodReplicas, "2"),
+		"memory_limit": change(func(w *world) {}, controlplane.FactorIstiodMemory, "200Mi"),
 		"reconnects":   change(func(w *world) { w.reconnects = 500 }),
-		"no_effect":    change(func(w *world) {}, study.FactorChange, study.ChangeNoOp),
+		"no_effect":    change(func(w *world) {}, controlplane.FactorChange, controlplane.ChangeNoOp),
 		"rejected":     change(func(w *world) { w.rejects = 7 }),
 		"headless": change(func(w *world) {
 			w.held, w.headless = map[*advice.Quantity]float64{advice.HeadlessListeners: 400,
@@ -360,7 +361,7 @@ func TestTwoReplicas(t *testing.T) {
 		if rule != "" {
 			w = planted()[name]
 		}
-		w = w.with(study.FactorIstiodReplicas, "2")
+		w = w.with(controlplane.FactorIstiodReplicas, "2")
 		w.replicas, w.procs = 2, 2*w.procs
 		w.proxies, w.cpu = 2*w.proxies, 2*w.cpu
 		r := judged(t, w.run())
@@ -388,7 +389,7 @@ func TestTwoReplicas(t *testing.T) {
 // What all replicas do together is no more than what each does: of ten, each of which
 // computes push contexts for a tenth of the time and is held back 1% of it, none is used up.
 func TestManyReplicas(t *testing.T) {
-	w := healthy().with(study.FactorIstiodReplicas, "10", study.FactorIstiodCPU, "2")
+	w := healthy().with(controlplane.FactorIstiodReplicas, "10", controlplane.FactorIstiodCPU, "2")
 	w.replicas, w.procs, w.proxies = 10, 20, 400
 	w.context, w.debounce, w.queue, w.push = 0.2, 0.3, 0.12, 0.003 // 50 rounds in 100 s
 	w.updatesPerRound, w.cpu, w.throttled = 30, 2.5, 0.1
@@ -396,7 +397,7 @@ func TestManyReplicas(t *testing.T) {
 		t.Errorf("%+v", r.Advice)
 	}
 	w.replicas, w.procs, w.proxies = 1, 2, 40
-	w = w.with(study.FactorIstiodReplicas, "1")
+	w = w.with(controlplane.FactorIstiodReplicas, "1")
 	w.context, w.debounce, w.cpu, w.throttled = 1.2, 1.4, 0.9, 0.01
 	if r := judged(t, w.run()); len(r.Advice) == 0 || r.Advice[0].Rule != "saturated_in" {
 		t.Errorf("%+v", r)
@@ -453,7 +454,7 @@ func TestNothingPushed(t *testing.T) {
 // What is known of writes in a run are the study's own; of kinds that are mixed, nothing.
 func TestIdleWrites(t *testing.T) {
 	for change, want := range map[string]float64{"no-op": 1, "virtualservice": 0, "mixed": -1, "trace": -1} {
-		run := healthy().with(study.FactorChange, change).run()
+		run := healthy().with(controlplane.FactorChange, change).run()
 		got := map[*advice.Quantity]float64{advice.IdleWritesShare: -1}
 		idleWrites([]*record.Trial{&run.Record.Trials[0]}, windowS, got)
 		if got[advice.IdleWritesShare] != want {

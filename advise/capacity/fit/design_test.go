@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -35,7 +36,7 @@ func TestShippedStudyIdentifies(t *testing.T) {
 	off := map[string][]float64{}
 	within, all := 0, 0
 	for seed := uint64(1); seed <= 3; seed++ {
-		run := madeUpOf(t, v, p.Cells, func(rate float64) int { return int(rate * s.Control.Duration.Seconds()) }, 2, 0.06, seed)
+		run := madeUpOf(t, v, p.Cells, func(rate float64) int { return int(rate * controlplane.Of(s).Duration.Seconds()) }, 2, 0.06, seed)
 		m, err := Fit([]record.Run{run}, Options{Seed: 1, Draws: 30, HoldOut: record.Cell{"variant": "held-out"}})
 		if err != nil {
 			t.Fatal(err)

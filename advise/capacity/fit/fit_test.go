@@ -11,11 +11,13 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-	"pgregory.net/rapid"
 )
 
 func parameter(m *model.Model, p model.Parameter) model.Fitted { return m.Parameters[p] }
@@ -132,9 +134,11 @@ func TestLeavesOut(t *testing.T) {
 		model.WhyRealProxies: func(t *record.Trial) { t.Control.RealProxies = 2 },
 		model.WhyNoMetrics:   func(t *record.Trial) { t.Control.Istiod = nil },
 		model.WhyNoCPU:       func(t *record.Trial) { t.CPU = nil },
-		model.WhyClients:     func(t *record.Trial) { t.Cell = t.Cell.With(record.Cell{study.FactorClients: study.ClientsSlowReader}) },
+		model.WhyClients: func(t *record.Trial) {
+			t.Cell = t.Cell.With(record.Cell{controlplane.FactorClients: controlplane.ClientsSlowReader})
+		},
 		model.WhyScope: func(t *record.Trial) {
-			t.Cell = t.Cell.With(record.Cell{study.FactorSidecarScope: study.SidecarScopeMesh})
+			t.Cell = t.Cell.With(record.Cell{controlplane.FactorSidecarScope: controlplane.SidecarScopeMesh})
 		},
 		model.WhyNoPushes: func(t *record.Trial) { t.Control.Istiod["pilot_proxy_convergence_time_count"] = 0 },
 	}
@@ -176,11 +180,11 @@ func TestLeavesOut(t *testing.T) {
 
 // The kinds of change that the model knows are those of studies.
 func TestKnowsAllChanges(t *testing.T) {
-	f, ok := study.FactorByName(study.FactorChange)
+	f, ok := study.FactorByName(controlplane.FactorChange)
 	if !ok {
 		t.Fatal("there is no such factor")
 	}
-	words := []string{study.ChangeMixed, study.ChangeTrace, study.ChangeServiceGatewayVirtualService}
+	words := []string{controlplane.ChangeMixed, controlplane.ChangeTrace, controlplane.ChangeServiceGatewayVirtualService}
 	for _, level := range f.Levels {
 		if _, ok := model.KindOf(level); !ok && !slices.Contains(words, level) {
 			t.Errorf("change %s is no kind of the model", level)
@@ -271,7 +275,7 @@ func TestObserve(t *testing.T) {
 				pairs += o.Proxies
 			}
 		}
-		if pairs == 0 || !(o.P99 >= o.P50) || !(o.P50 > o.DebounceAfter) || o.Pairs[push.CDS]+o.Pairs[push.EDS] == 0 && o.levels[study.FactorChange] == study.ChangeMixed || o.Cores != 2 {
+		if pairs == 0 || !(o.P99 >= o.P50) || !(o.P50 > o.DebounceAfter) || o.Pairs[push.CDS]+o.Pairs[push.EDS] == 0 && o.levels[controlplane.FactorChange] == controlplane.ChangeMixed || o.Cores != 2 {
 			t.Errorf("%s: %d pairs, p50 %v, p99 %v, %v pairs by type, %v cores", o.Trial, pairs, o.P50, o.P99, o.Pairs, o.Cores)
 		}
 		shares := 0.0

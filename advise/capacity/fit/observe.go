@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -60,9 +61,9 @@ const (
 	ForStreams        // new streams: proxies come back all the time
 )
 
-func purposeOf(o *Observation, l study.ControlLevels) int {
+func purposeOf(o *Observation, l controlplane.Levels) int {
 	switch {
-	case l.Clients == study.ClientsReconnectStorm:
+	case l.Clients == controlplane.ClientsReconnectStorm:
 		return ForStreams
 	case o.Skipped > 20*o.Turns:
 		return ForSkips
@@ -100,8 +101,8 @@ func observe(run record.Run, t *record.Trial, events []*record.Event) (o Observa
 		return o, model.Why{Code: code}
 	}
 	c := t.Control
-	known, _ := study.Known(study.ControlPlane.Completed(t.Cell), c.Installed)
-	l, err := study.ControlOf(known)
+	known, _ := controlplane.Known(study.ControlPlane.Completed(t.Cell), c.Installed)
+	l, err := controlplane.LevelsOf(known)
 	if err != nil {
 		return o, model.Why{Code: model.WhyCell, Level: err.Error()}
 	}
@@ -112,11 +113,11 @@ func observe(run record.Run, t *record.Trial, events []*record.Event) (o Observa
 		Proxies: c.Proxies, Namespaces: max(1, l.Namespaces), Replicas: max(1, l.IstiodReplicas), ChangesMade: c.Committed,
 		DebounceAfter: l.DebounceAfter.Seconds(), DebounceMax: l.DebounceMax.Seconds(), Direct: !l.EDSDebounce,
 		CPU: t.CPU[record.PartControl].TotalS(), Simulator: c.Simulator.TotalS(), Idle: math.NaN(), Memory: memoryOf(t)}
-	o.Throttle, _ = strconv.Atoi(known[study.FactorPushThrottle]) // a number, or as istiod chooses
+	o.Throttle, _ = strconv.Atoi(known[controlplane.FactorPushThrottle]) // a number, or as istiod chooses
 	if c.IdleSeconds > 0 {
 		o.Idle = c.Idle.TotalS() / c.IdleSeconds
 	}
-	o.Cores = coresFor(run.Header.Machine, t, known[study.FactorIstiodCPU])
+	o.Cores = coresFor(run.Header.Machine, t, known[controlplane.FactorIstiodCPU])
 	o.readChanges(t, events)
 	o.Services = float64(l.Services) + float64(l.ServiceEntries) + o.made(events)/2
 	o.readCounters(c)
@@ -157,7 +158,7 @@ func coresFor(m record.Machine, t *record.Trial, limit string) float64 {
 // kindOf is what kind of change an event is: of several objects at once each
 // is one of its own.
 func kindOf(e *record.Event) string {
-	if e.Kind == study.ChangeServiceGatewayVirtualService {
+	if e.Kind == controlplane.ChangeServiceGatewayVirtualService {
 		what, _, _ := strings.Cut(e.Object, "/")
 		return strings.ToLower(what)
 	}
@@ -206,7 +207,7 @@ func (o *Observation) readChanges(t *record.Trial, events []*record.Event) {
 func (o *Observation) made(events []*record.Event) float64 {
 	n := 0.0
 	for _, e := range events {
-		if k := kindOf(e); e.Op == "create" && e.Error == "" && (k == study.ChangeService || k == study.ChangeServiceEntry) {
+		if k := kindOf(e); e.Op == "create" && e.Error == "" && (k == controlplane.ChangeService || k == controlplane.ChangeServiceEntry) {
 			n++
 		}
 	}
@@ -364,13 +365,13 @@ func unusable(t *record.Trial, events []*record.Event) model.WhyCode {
 
 // unlike returns why the pushes of a cell are not those of the model: scope and clients change
 // what a push is.
-func unlike(l study.ControlLevels) model.Why {
+func unlike(l controlplane.Levels) model.Why {
 	switch {
-	case l.SidecarScope != study.SidecarScopeNone || l.DiscoverySelectors != nil || l.ExportTo != "*":
+	case l.SidecarScope != controlplane.SidecarScopeNone || l.DiscoverySelectors != nil || l.ExportTo != "*":
 		return model.Why{Code: model.WhyScope}
-	case l.Clients != study.ClientsGood && l.Clients != study.ClientsReconnectStorm:
+	case l.Clients != controlplane.ClientsGood && l.Clients != controlplane.ClientsReconnectStorm:
 		return model.Why{Code: model.WhyClients, Level: l.Clients}
-	case l.XDS != study.XDSDelta:
+	case l.XDS != controlplane.XDSDelta:
 		return model.Why{Code: model.WhyXDS}
 	case l.HBONE:
 		return model.Why{Code: model.WhyHBONE}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -55,11 +56,11 @@ func Cells(rng *rand.Rand, n int) []record.Cell {
 	var out []record.Cell
 	for i := range n {
 		out = append(out, study.ControlPlane.Completed(record.Cell{
-			"variant":              fmt.Sprint(i),
-			study.FactorProxies:    pick(rng, "20", "50", "101", "203"),
-			study.FactorServices:   pick(rng, "10", "50", "100", "300"),
-			study.FactorChangeRate: pick(rng, "0.5", "2", "6", "20"),
-			study.FactorChange:     pick(rng, study.ChangeMixed, "virtualservice", "service"),
+			"variant":                     fmt.Sprint(i),
+			controlplane.FactorProxies:    pick(rng, "20", "50", "101", "203"),
+			controlplane.FactorServices:   pick(rng, "10", "50", "100", "300"),
+			controlplane.FactorChangeRate: pick(rng, "0.5", "2", "6", "20"),
+			controlplane.FactorChange:     pick(rng, controlplane.ChangeMixed, "virtualservice", "service"),
 		}))
 	}
 	return out
@@ -124,14 +125,14 @@ func (w *World) Run(cells []record.Cell, o Trials) (record.Run, error) {
 // meshOf is the mesh of a trial, with its changes.
 func meshOf(cell record.Cell, o Trials, nth uint64) (model.Mesh, error) {
 	mesh := model.Default()
-	l, err := study.ControlOf(cell)
+	l, err := controlplane.LevelsOf(cell)
 	if err != nil {
 		return mesh, err
 	}
 	mesh.Proxies, mesh.Services, mesh.Namespaces, mesh.Beside, mesh.Cores = l.Proxies, l.Services, l.Namespaces, true, float64(o.Cores)
 	mesh.Rate = l.ChangeRate.Parts[0].From
 	kinds, weights := []string{"endpoints-replace", "service", "virtualservice", "no-op"}, []push.Kind{{Weight: 9}, {Weight: 5}, {Weight: 2}, {Weight: 2}}
-	if l.Change != study.ChangeMixed {
+	if l.Change != controlplane.ChangeMixed {
 		kinds, weights = []string{l.Change}, []push.Kind{{Weight: 1}}
 	}
 	many := 40

@@ -8,9 +8,9 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // convergence is what a trial's events say: how long each change took to each
@@ -98,7 +98,7 @@ var (
 
 // groupOf is whom a measure is of.
 func groupOf(m analysis.Measure) group {
-	if m.Section == study.SectionZtunnels {
+	if m.Section == controlplane.SectionZtunnels {
 		return ztunnelsOnly
 	}
 	return butZtunnels

@@ -3,7 +3,7 @@ package findings
 import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/internal/note"
-	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 )
 
 // weight is how much more of something istiod needed with real sidecars than
@@ -27,7 +27,7 @@ const sharedStreams = 50
 // more. A study that has real ones alone in some cell compares for itself.
 func remarks(o *analysis.Observations) []note.Note {
 	s := o.Plan.Study
-	if !s.Measured(study.MeasureCost) {
+	if !s.Measured(controlplane.MeasureCost) {
 		return nil
 	}
 	simulated := false
@@ -47,10 +47,10 @@ func remarks(o *analysis.Observations) []note.Note {
 		return nil
 	}
 	w, how := weighed.own, "over mutual TLS, each on a connection of its own"
-	switch c := s.Control; {
-	case c.Security == study.SecurityPlaintext && c.StreamsPerConnection == sharedStreams:
+	switch c := controlplane.Of(s); {
+	case c.Security == controlplane.SecurityPlaintext && c.StreamsPerConnection == sharedStreams:
 		w, how = weighed.shared, "in plain text, 50 on a connection"
-	case c.Security != study.SecurityMTLS || c.StreamsPerConnection > 1:
+	case c.Security != controlplane.SecurityMTLS || c.StreamsPerConnection > 1:
 		return []note.Note{noteSimulatedElse.Of()}
 	case c.AnswerAfter > 0:
 		w, how = weighed.answering, how+", that answer after 20 ms"

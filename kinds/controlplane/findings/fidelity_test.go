@@ -4,15 +4,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Costs of simulated sidecars say what real ones add, by how the simulated ones
 // connect; a study that has real ones alone in some cell compares for itself.
 func TestRemarks(t *testing.T) {
 	o := costOf(t, 3, func(int, *record.Trial) {})
-	c := o.Plan.Study.Control
+	c := controlplane.Of(o.Plan.Study)
 	said := func(want string) {
 		t.Helper()
 		if got := strings.Join(remarks(o), "; "); (want == "") != (got == "") || !strings.Contains(got, want) {
@@ -22,11 +22,11 @@ func TestRemarks(t *testing.T) {
 	said("cost it 1.18 times what simulated ones did over mutual TLS, each on a connection of its own (95% interval 1.10 to 1.28);")
 	c.AnswerAfter = 20e6
 	said("cost it 1.11 times what")
-	c.Security = study.SecurityPlaintext
+	c.Security = controlplane.SecurityPlaintext
 	said("is not known")
 	c.StreamsPerConnection = 50
 	said("cost it 1.34 times what")
-	c.Security = study.SecurityTLS
+	c.Security = controlplane.SecurityTLS
 	said("is not known")
 	for _, trial := range o.Valid(0) {
 		trial.Control.Proxies, trial.Control.Gateways, trial.Control.RealProxies = 0, 0, 16

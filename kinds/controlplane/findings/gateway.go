@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
@@ -88,7 +89,7 @@ func gatewayMeasures(s *study.Study) []analysis.Measure {
 			return of(r)
 		})
 	}
-	out := analysis.OfFamily(s, study.FamilyRouteServed, func(d finding.Def) analysis.Measure {
+	out := analysis.OfFamily(s, controlplane.FamilyRouteServed, func(d finding.Def) analysis.Measure {
 		never := "more routes than lie beyond this percentile were never served"
 		switch d.At {
 		case 0.5:

@@ -4,9 +4,9 @@ import (
 	"math"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // ofJoin is a measure of how a new proxy came by its configuration; NaN if
@@ -25,7 +25,7 @@ func joinMeasures() []analysis.Measure {
 		analysis.MeasureOf("join_time", ofJoin(func(j *record.Join) float64 { return float64(j.TotalUS) })),
 		analysis.MeasureOf("join_bytes", ofJoin(func(j *record.Join) float64 { return float64(j.Bytes()) })),
 	}
-	for _, kind := range study.XDSTypes() {
+	for _, kind := range controlplane.XDSTypes() {
 		out = append(out,
 			analysis.MeasureOf("join_bytes_"+kind, ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Bytes) })),
 			analysis.MeasureOf("join_resources_"+kind, ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Resources) })))

@@ -10,6 +10,7 @@ package findings
 import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	judged "github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
@@ -28,7 +29,7 @@ func Kind() analysis.Kind {
 		Begin:    func([]study.Expr) any { return map[string]*convergence{} },
 		Summarize: func(o *analysis.Observations, _ int, valid []*record.Trial, s *record.CellSummary) {
 			s.Control = controlSummary(o, valid)
-			if !o.Plan.Study.Measured(study.MeasureConvergence) {
+			if !o.Plan.Study.Measured(controlplane.MeasureConvergence) {
 				return
 			}
 			for _, t := range valid {

@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -18,7 +19,7 @@ import (
 // controlMeasures lists what a control-plane study measures, in the order of
 // reports.
 func controlMeasures(s *study.Study) []analysis.Measure {
-	return slices.Concat(convergenceMeasures(s), gatewayMeasures(s), amplificationMeasures(), configMeasures(), sidecarMeasures(), costMeasures(), ztunnelMeasures(s), stalenessMeasures(s.Control.Traffic != nil), recoveryMeasures())
+	return slices.Concat(convergenceMeasures(s), gatewayMeasures(s), amplificationMeasures(), configMeasures(), sidecarMeasures(), costMeasures(), ztunnelMeasures(s), stalenessMeasures(controlplane.Of(s).Traffic != nil), recoveryMeasures())
 }
 
 // ofControl is a measure of what a trial counted; NaN if it counted nothing.
@@ -56,9 +57,9 @@ func ofConvergence(d finding.Def, of func(c *convergence) float64) analysis.Meas
 }
 
 func convergenceMeasures(s *study.Study) []analysis.Measure {
-	out := analysis.OfFamily(s, study.FamilyConvergence, func(d finding.Def) analysis.Measure { return overPairs(d, butZtunnels) })
+	out := analysis.OfFamily(s, controlplane.FamilyConvergence, func(d finding.Def) analysis.Measure { return overPairs(d, butZtunnels) })
 	for _, edge := range edges {
-		out = append(out, analysis.OfFamily(s, study.FamilyConvergence+"_"+edge.name, func(d finding.Def) analysis.Measure {
+		out = append(out, analysis.OfFamily(s, controlplane.FamilyConvergence+"_"+edge.name, func(d finding.Def) analysis.Measure {
 			m := ofConvergence(d, func(c *convergence) float64 { return overChanges(edge.of(c), c.lacking, float64(d.At)) })
 			m.Beyond = noneLeft // fewer that never came are in the figure: see overChanges
 			return m.Reaching("more changes than lie beyond this percentile were never acknowledged by " + edge.who)
@@ -74,8 +75,8 @@ func convergenceMeasures(s *study.Study) []analysis.Measure {
 			return m
 		}
 	}
-	out = append(out, analysis.OfFamily(s, study.FamilyReceived, alone(func(c *convergence) stat.Counts { return c.received }))...)
-	out = append(out, analysis.OfFamily(s, study.FamilyApplied, alone(func(c *convergence) stat.Counts { return c.applied }))...)
+	out = append(out, analysis.OfFamily(s, controlplane.FamilyReceived, alone(func(c *convergence) stat.Counts { return c.received }))...)
+	out = append(out, analysis.OfFamily(s, controlplane.FamilyApplied, alone(func(c *convergence) stat.Counts { return c.applied }))...)
 	out = append(out,
 		analysis.MeasureOf("reported_convergence_p99", func(_ *analysis.Observations, t *record.Trial) float64 { return reported(t) }).Warning(firstBucket).Stepping(bucketWidth),
 		analysis.MeasureOf("hidden_convergence_p99", func(o *analysis.Observations, t *record.Trial) float64 {
@@ -247,7 +248,7 @@ func perChange(of func(c *record.Control) float64) func(*analysis.Observations, 
 
 func amplificationMeasures() []analysis.Measure {
 	out := []analysis.Measure{analysis.MeasureOf("pushes", ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, "") }))}
-	for _, kind := range study.XDSTypes() {
+	for _, kind := range controlplane.XDSTypes() {
 		out = append(out, analysis.MeasureOf("pushes_"+kind, ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, kind) })))
 	}
 	return append(out,
@@ -301,7 +302,7 @@ func configMeasures() []analysis.Measure {
 			}
 			return analysis.Positive(float64(sum))
 		})))
-		for _, kind := range study.XDSTypes() {
+		for _, kind := range controlplane.XDSTypes() {
 			out = append(out, analysis.MeasureOf(sizes.name+"_"+kind, ofControl(func(c *record.Control) float64 { return analysis.Positive(float64(sizes.of(c)[kind])) })))
 		}
 	}

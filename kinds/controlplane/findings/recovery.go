@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -87,7 +88,7 @@ const mostOthers = 0.05
 // share of the study's own.
 func othersShare(o *analysis.Observations, c *record.Control) float64 {
 	ours := c.Proxies + c.Gateways + c.Ztunnels + c.RealProxies
-	if traffic := o.Plan.Study.Control.Traffic; traffic != nil {
+	if traffic := controlplane.Of(o.Plan.Study).Traffic; traffic != nil {
 		ours += 2*traffic.Endpoints + 1 // as its former endpoints may still be connected
 	}
 	if len(c.Disruption.Points) == 0 || ours == 0 {

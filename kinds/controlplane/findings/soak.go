@@ -7,10 +7,10 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // A soaked figure is one of each window of a soak, whose growth is asked.
@@ -37,11 +37,11 @@ func soakedFigures() []soaked {
 		}
 	}
 	return []soaked{
-		{study.SlopeMemory, finding.UnitBytes, study.MeasureCost, func(_ *analysis.Observations, t *record.Trial) float64 { return istiodMemory(t) }, istiod, false, true},
-		{study.SlopeHeap, finding.UnitBytes, study.MeasureCost, ofControl(func(c *record.Control) float64 { return analysis.Positive(float64(c.LiveBytes)) }), istiod, false, false},
-		{study.SlopeSidecar, finding.UnitBytes, study.MeasureCost, sidecarMemory, func(c *record.Control) string { return c.SidecarLife }, false, false},
-		{study.SlopeP50, finding.UnitMicroseconds, study.MeasureConvergence, converges(0.5), istiod, true, false},
-		{study.SlopeP99, finding.UnitMicroseconds, study.MeasureConvergence, converges(0.99), istiod, true, false},
+		{controlplane.SlopeMemory, finding.UnitBytes, controlplane.MeasureCost, func(_ *analysis.Observations, t *record.Trial) float64 { return istiodMemory(t) }, istiod, false, true},
+		{controlplane.SlopeHeap, finding.UnitBytes, controlplane.MeasureCost, ofControl(func(c *record.Control) float64 { return analysis.Positive(float64(c.LiveBytes)) }), istiod, false, false},
+		{controlplane.SlopeSidecar, finding.UnitBytes, controlplane.MeasureCost, sidecarMemory, func(c *record.Control) string { return c.SidecarLife }, false, false},
+		{controlplane.SlopeP50, finding.UnitMicroseconds, controlplane.MeasureConvergence, converges(0.5), istiod, true, false},
+		{controlplane.SlopeP99, finding.UnitMicroseconds, controlplane.MeasureConvergence, converges(0.99), istiod, true, false},
 	}
 }
 
@@ -102,7 +102,7 @@ func lives(o *analysis.Observations, of func(c *record.Control) string) []life {
 // fromSoak is the source of what grows in a soak.
 func fromSoak() analysis.Source {
 	return analysis.Source{Of: finding.FromSoak, Add: func(o *analysis.Observations, f *record.Findings) {
-		if s := o.Plan.Study; s.Control == nil || !s.Control.Soak {
+		if c := controlplane.Of(o.Plan.Study); c == nil || !c.Soak {
 			return
 		}
 		all := lives(o, func(c *record.Control) string { return c.Life })
@@ -129,9 +129,9 @@ func fromSoak() analysis.Source {
 
 // memoryLimit is what istiod's memory may come to.
 func memoryLimit(o *analysis.Observations, of life) (bytes int64, what string) {
-	lever, _ := study.LeverByName(study.FactorIstiodMemory)
-	level := o.Plan.Cells[0][study.FactorIstiodMemory]
-	if found, ok := of[0].Control.Installed[study.FactorIstiodMemory]; ok && !lever.Sets(level) {
+	lever, _ := controlplane.LeverByName(controlplane.FactorIstiodMemory)
+	level := o.Plan.Cells[0][controlplane.FactorIstiodMemory]
+	if found, ok := of[0].Control.Installed[controlplane.FactorIstiodMemory]; ok && !lever.Sets(level) {
 		level = found
 	}
 	if v, ok := lever.Value(level); ok && v > 0 {
@@ -145,14 +145,14 @@ func memoryLimit(o *analysis.Observations, of life) (bytes int64, what string) {
 
 // soakRunFigures are the growths by which runs are compared.
 func soakRunFigures(o *analysis.Observations) []analysis.RunFigure {
-	if s := o.Plan.Study; s.Control == nil || !s.Control.Soak {
+	if c := controlplane.Of(o.Plan.Study); c == nil || !c.Soak {
 		return nil
 	}
 	var out []analysis.RunFigure
 	all := growths(o)
 	for _, g := range all {
 		x, _ := g.tell(o, len(all), &record.Soak{})
-		out = append(out, analysis.RunFigure{Finding: x, Compared: true, Decides: g.slope == study.SlopeMemory || g.slope == study.SlopeP50,
+		out = append(out, analysis.RunFigure{Finding: x, Compared: true, Decides: g.slope == controlplane.SlopeMemory || g.slope == controlplane.SlopeP50,
 			Growth: g.perLevel})
 	}
 	return out

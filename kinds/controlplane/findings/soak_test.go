@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/analysis/comparison"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -86,7 +87,7 @@ func (w soakWorld) told(t testing.TB, windows int) (map[string]record.Finding, r
 	return out, f
 }
 
-var allSlopes = []string{study.SlopeMemory, study.SlopeHeap, study.SlopeSidecar, study.SlopeP50, study.SlopeP99}
+var allSlopes = []string{controlplane.SlopeMemory, controlplane.SlopeHeap, controlplane.SlopeSidecar, controlplane.SlopeP50, controlplane.SlopeP99}
 
 // What stays the same is said not to grow, of each figure.
 func TestSoakCalm(t *testing.T) {
@@ -113,10 +114,10 @@ func TestSoakLeaks(t *testing.T) {
 		leak func(w *soakWorld)
 		rate float64
 	}{
-		{study.SlopeMemory, func(w *soakWorld) { w.memory = rising(200e6, 60e6) }, 60e6},
-		{study.SlopeHeap, func(w *soakWorld) { w.live = rising(60e6, 12e6) }, 12e6},
-		{study.SlopeSidecar, func(w *soakWorld) { w.sidecar = rising(50e6, 15e6) }, 15e6},
-		{study.SlopeP50, func(w *soakWorld) {
+		{controlplane.SlopeMemory, func(w *soakWorld) { w.memory = rising(200e6, 60e6) }, 60e6},
+		{controlplane.SlopeHeap, func(w *soakWorld) { w.live = rising(60e6, 12e6) }, 12e6},
+		{controlplane.SlopeSidecar, func(w *soakWorld) { w.sidecar = rising(50e6, 15e6) }, 15e6},
+		{controlplane.SlopeP50, func(w *soakWorld) {
 			w.convergence = func(h float64) float64 { return 150e3 * math.Pow(1.2, h) }
 		}, 0.2},
 	} {
@@ -124,7 +125,7 @@ func TestSoakLeaks(t *testing.T) {
 		c.leak(&w)
 		got, f := w.told(t, 120)
 		for _, name := range allSlopes {
-			x, leaks := got[name], name == c.name || c.name == study.SlopeP50 && name == study.SlopeP99
+			x, leaks := got[name], name == c.name || c.name == controlplane.SlopeP50 && name == controlplane.SlopeP99
 			if leaks != (x.Verdict == record.VerdictReal) {
 				t.Errorf("a leak in %s: %s is %+v", c.name, name, x)
 			}
@@ -132,7 +133,7 @@ func TestSoakLeaks(t *testing.T) {
 				t.Errorf("%s grows by %v (%v to %v), truly by %v", name, x.Estimate, x.Low, x.High, c.rate)
 			}
 		}
-		if g := f.Soak.Growths[0]; c.name == study.SlopeMemory {
+		if g := f.Soak.Growths[0]; c.name == controlplane.SlopeMemory {
 			if hours := (2<<30 - 300e6) / 60e6; math.Abs(g.FullHours/hours-1) > 0.15 || !(g.FullLowHours < g.FullHours && g.FullHours < g.FullHighHours) {
 				t.Errorf("the limit comes after %v h (%v to %v), not some %v", g.FullHours, g.FullLowHours, g.FullHighHours, hours)
 			}
@@ -152,7 +153,7 @@ func TestSoakWarmsUp(t *testing.T) {
 		w := calmSoak()
 		w.memory = func(h float64) float64 { return 80e6 + 200e6*(1-math.Exp(-h*60/c.minutes)) }
 		got, f := w.told(t, 120)
-		if x := got[study.SlopeMemory]; x.Verdict != c.verdict || x.Reason != c.reason {
+		if x := got[controlplane.SlopeMemory]; x.Verdict != c.verdict || x.Reason != c.reason {
 			t.Errorf("a cache that fills within %v minutes: %+v", c.minutes, x)
 		}
 		if g := f.Soak.Growths[0]; (g.NeedsHours > 3) != (c.reason == record.ReasonSettling) {
@@ -178,13 +179,13 @@ func TestSoakLives(t *testing.T) {
 		return 200e6
 	}
 	got, f := w.told(t, 150)
-	if x := got[study.SlopeMemory]; x.Verdict != record.VerdictNoEffect {
+	if x := got[controlplane.SlopeMemory]; x.Verdict != record.VerdictNoEffect {
 		t.Errorf("a life after another: %+v", x)
 	}
 	if f.Soak.Lives != 2 || f.Soak.Windows != 120 || f.Soak.Elsewhere != 30 || !slices.ContainsFunc(f.Warnings, func(w string) bool { return strings.Contains(w, "the longest of its 2 lives, and 30 windows") }) {
 		t.Errorf("%+v, %q", f.Soak, f.Warnings)
 	}
-	if x := got[study.SlopeSidecar]; x.Blocks != 100 { // two thirds of all: sidecars live on
+	if x := got[controlplane.SlopeSidecar]; x.Blocks != 100 { // two thirds of all: sidecars live on
 		t.Errorf("sidecars' growth is of %d windows", x.Blocks)
 	}
 }
@@ -193,7 +194,7 @@ func TestSoakLives(t *testing.T) {
 func TestSoakOfLittle(t *testing.T) {
 	w := calmSoak()
 	got, f := w.told(t, 20)
-	if x := got[study.SlopeMemory]; x.Verdict == record.VerdictReal || x.Verdict == record.VerdictNoEffect && x.High > x.Margin {
+	if x := got[controlplane.SlopeMemory]; x.Verdict == record.VerdictReal || x.Verdict == record.VerdictNoEffect && x.High > x.Margin {
 		t.Errorf("20 minutes tell %+v", x)
 	}
 	for _, g := range f.Soak.Growths {
@@ -202,15 +203,15 @@ func TestSoakOfLittle(t *testing.T) {
 		}
 	}
 	got, _ = w.told(t, 4)
-	if x := got[study.SlopeMemory]; x.Verdict != record.VerdictInconclusive || x.Open != record.OpenBoth {
+	if x := got[controlplane.SlopeMemory]; x.Verdict != record.VerdictInconclusive || x.Open != record.OpenBoth {
 		t.Errorf("4 windows tell %+v", x)
 	}
-	if got, _ = w.told(t, 1); got[study.SlopeMemory].Verdict != record.VerdictInvalid {
-		t.Errorf("1 window tells %+v", got[study.SlopeMemory])
+	if got, _ = w.told(t, 1); got[controlplane.SlopeMemory].Verdict != record.VerdictInvalid {
+		t.Errorf("1 window tells %+v", got[controlplane.SlopeMemory])
 	}
 	w.lost = func(i int) bool { return i%3 == 0 }
 	got, f = w.told(t, 120)
-	if x := got[study.SlopeMemory]; f.Soak.Windows != 80 || x.Verdict != record.VerdictNoEffect {
+	if x := got[controlplane.SlopeMemory]; f.Soak.Windows != 80 || x.Verdict != record.VerdictNoEffect {
 		t.Errorf("a third is lost: %d windows, %+v", f.Soak.Windows, x)
 	}
 	w.lost = func(int) bool { return true }
@@ -235,7 +236,7 @@ func TestSoaksCompared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		i := slices.IndexFunc(both.Changes, func(x comparison.Change) bool { return x.Name == study.SlopeMemory })
+		i := slices.IndexFunc(both.Changes, func(x comparison.Change) bool { return x.Name == controlplane.SlopeMemory })
 		if i < 0 {
 			t.Fatalf("%s: growth is not compared: %+v", c.name, both.Changes)
 		}

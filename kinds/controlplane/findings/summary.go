@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // maxChangePoints bounds the changes that a summary lists one by one.
@@ -35,14 +35,14 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 	}
 	countChanges(o, s, trials)
 	measured := o.Plan.Study.Measured
-	if measured(study.MeasureConvergence) {
+	if measured(controlplane.MeasureConvergence) {
 		summarizeChanges(o, s, trials)
 		summarizeStages(o, s, trials)
 	}
-	if measured(study.MeasureAmplification) {
+	if measured(controlplane.MeasureAmplification) {
 		summarizePushes(s, trials)
 	}
-	if measured(study.MeasureCost) {
+	if measured(controlplane.MeasureCost) {
 		summarizeCost(o, s, trials)
 	}
 	summarizeRecovery(s, trials)
@@ -66,7 +66,7 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 		if len(s.Profiles) == 0 {
 			s.Profiles = c.Profiles
 		}
-		if measured(study.MeasureStaleness) {
+		if measured(controlplane.MeasureStaleness) {
 			s.StaleProxySeconds += c.StaleProxySeconds
 			addTraffic(s, c.Traffic)
 		}
@@ -77,7 +77,7 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 		s.Uncounted = slices.DeleteFunc(s.Uncounted, func(name string) bool { return !slices.Contains(t.Control.Uncounted, name) })
 	}
 	s.SimulatorLagP99US = stat.MedianOf(trials, func(t *record.Trial) float64 { return t.Control.SimulatorLag.At(0.99) })
-	if !measured(study.MeasureConfig) {
+	if !measured(controlplane.MeasureConfig) {
 		return s
 	}
 	if sizes := mediansByType(trials, func(c *record.Control) map[string]int64 { return c.Config }); sizes != nil {
@@ -122,7 +122,7 @@ func summarizePushes(s *record.ControlSummary, trials []*record.Trial) {
 			s.Wire[kind] = addWire(s.Wire[kind], w)
 		}
 	}
-	for _, kind := range study.XDSTypes() {
+	for _, kind := range controlplane.XDSTypes() {
 		if v := meanOf(trials, func(t *record.Trial) float64 { return pushes(t.Control.Istiod, kind) }); stat.Finite(v) {
 			s.Pushes[kind] = v
 		}

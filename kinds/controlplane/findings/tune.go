@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat/tuning"
 	"github.com/meshtrial/meshtrial/study"
@@ -225,7 +226,7 @@ func foundLevers(o *analysis.Observations, before int) record.Cell {
 // leverValue is a level as a number, by what was found where it is as installed, or
 // what is usual; not a number for words.
 func leverValue(o *analysis.Observations, factor, level string, found record.Cell) float64 {
-	f, ok := study.LeverByName(factor)
+	f, ok := controlplane.LeverByName(factor)
 	if !ok {
 		return math.NaN()
 	}
@@ -236,9 +237,9 @@ func leverValue(o *analysis.Observations, factor, level string, found record.Cel
 	}
 	cpus := o.Run.Header.Machine.CPUs
 	switch {
-	case factor == study.FactorPushThrottle && level == study.LevelDefault:
+	case factor == controlplane.FactorPushThrottle && level == study.LevelDefault:
 		return float64(push.DefaultThrottle(float64(max(cpus, 1))))
-	case factor == study.FactorIstiodCPU && level == study.LevelNone && cpus > 0:
+	case factor == controlplane.FactorIstiodCPU && level == study.LevelNone && cpus > 0:
 		return float64(cpus)
 	}
 	if v, ok := f.Value(level); ok {

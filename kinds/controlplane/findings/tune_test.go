@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -30,7 +31,7 @@ measures: [amplification, cost]
 // debounce saves costs memory here, so that the longest is not allowed.
 func worldOfLevers(cell record.Cell) (pushes, memory float64) {
 	pushes, memory = 500, 100e6
-	if cell[study.FactorSidecarScope] == study.SidecarScopeMesh {
+	if cell[controlplane.FactorSidecarScope] == controlplane.SidecarScopeMesh {
 		pushes *= 0.15
 	}
 	switch cell[study.FactorDebounceAfter] {
@@ -64,7 +65,7 @@ func memoryOf(bytes float64) map[string]record.Memory {
 }
 
 func controlOf(pushes float64) *record.Control {
-	return &record.Control{Committed: 10, Installed: record.Cell{study.FactorDebounceAfter: "100ms", study.FactorSidecarScope: "none"},
+	return &record.Control{Committed: 10, Installed: record.Cell{study.FactorDebounceAfter: "100ms", controlplane.FactorSidecarScope: "none"},
 		Istiod: map[string]float64{`pilot_xds_pushes{type="cds"}`: math.Round(pushes)}}
 }
 
@@ -129,7 +130,7 @@ func TestTuning(t *testing.T) {
 	if got == nil || got.Stop == "" || got.Trials > 16 || got.ConfirmBlocks != 3 {
 		t.Fatalf("the tuning is %+v", got)
 	}
-	if got.Recommended[study.FactorSidecarScope] != "mesh" || got.Recommended[study.FactorDebounceAfter] != "1s" || got.Present[study.FactorDebounceAfter] != "100ms" {
+	if got.Recommended[controlplane.FactorSidecarScope] != "mesh" || got.Recommended[study.FactorDebounceAfter] != "1s" || got.Present[study.FactorDebounceAfter] != "100ms" {
 		t.Errorf("recommended are %v, present %v", got.Recommended, got.Present)
 	}
 	if d := got.Confirmed[0]; d.Name != "pushes_overhead" || got.Verdict != record.VerdictReal || d.Blocks != 3 || math.Abs(d.Relative.Estimate+0.88) > 0.05 {
@@ -138,7 +139,7 @@ func TestTuning(t *testing.T) {
 	if len(got.Kept) != 1 || got.Kept[0].Verdict != record.TunedMet {
 		t.Errorf("the constraint is %+v", got.Kept)
 	}
-	if i := slices.IndexFunc(f.Findings, func(x record.Finding) bool { return x.Name == study.FindingTuned }); i < 0 || f.Findings[i].Estimate != got.Confirmed[0].Relative.Estimate || f.Findings[i].Verdict != record.VerdictReal {
+	if i := slices.IndexFunc(f.Findings, func(x record.Finding) bool { return x.Name == controlplane.FindingTuned }); i < 0 || f.Findings[i].Estimate != got.Confirmed[0].Relative.Estimate || f.Findings[i].Verdict != record.VerdictReal {
 		t.Errorf("the finding is number %d", i)
 	}
 	front := 0
@@ -172,7 +173,7 @@ func TestTuningComparesAnew(t *testing.T) {
 				delete(compared, block)
 			}
 			*pushes = 500 + float64(trial.Order%5)
-			if block < blocks && trial.Cell[study.FactorSidecarScope] == "mesh" {
+			if block < blocks && trial.Cell[controlplane.FactorSidecarScope] == "mesh" {
 				*pushes -= 400
 			}
 		})
@@ -187,7 +188,7 @@ func TestTuningComparesAnew(t *testing.T) {
 		t.Fatalf("an effect that lasts is %+v", always.Confirmed[0])
 	}
 	once, compared := lucky(always.Blocks)
-	if once.Recommended[study.FactorSidecarScope] != "mesh" || once.Blocks != always.Blocks || len(compared) != 3 {
+	if once.Recommended[controlplane.FactorSidecarScope] != "mesh" || once.Blocks != always.Blocks || len(compared) != 3 {
 		t.Fatalf("the search found %v in %d blocks, and blocks %v compare", once.Recommended, once.Blocks, compared)
 	}
 	if once.Verdict != record.VerdictNoEffect {

@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -37,7 +38,7 @@ func tunedFinding(o *analysis.Observations, t *record.Tuning) (record.Finding, b
 		return record.Finding{}, false
 	}
 	d := t.Confirmed[0]
-	x := o.Named(study.FindingTuned, t.Cells[i].Cell)
+	x := o.Named(controlplane.FindingTuned, t.Cells[i].Cell)
 	x.Against, x.Blocks, x.Verdict, x.Reason, x.Warnings = o.Short(tunedBase(o)), d.Blocks, d.Verdict, d.Reason, d.Warnings
 	x.Estimate, x.Low, x.High = d.Relative.Estimate, d.Relative.Low, d.Relative.High
 	return x, true
@@ -180,7 +181,7 @@ func moved(o *analysis.Observations, recommended, before int) (to, from record.C
 	to, from = record.Cell{}, record.Cell{}
 	found := foundLevers(o, before)
 	now, then := o.Plan.Cells[tunedBase(o)], o.Plan.Cells[recommended]
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		level := then[f.Name]
 		if !f.Sets(level) || level == now[f.Name] {
 			continue
@@ -195,8 +196,8 @@ func moved(o *analysis.Observations, recommended, before int) (to, from record.C
 			to[f.Name], from[f.Name] = level, present
 		}
 	}
-	if _, moves := from[study.FactorSidecarHosts]; moves && from[study.FactorSidecarScope] == study.SidecarScopeNone {
-		from[study.FactorSidecarHosts] = study.LevelNone // there is no Sidecar that has some
+	if _, moves := from[controlplane.FactorSidecarHosts]; moves && from[controlplane.FactorSidecarScope] == controlplane.SidecarScopeNone {
+		from[controlplane.FactorSidecarHosts] = study.LevelNone // there is no Sidecar that has some
 	}
 	return to, from
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
@@ -11,7 +12,7 @@ import (
 
 // ztunnelMeasures are what the simulated ztunnels had when, and how much.
 func ztunnelMeasures(s *study.Study) []analysis.Measure {
-	out := analysis.OfFamily(s, study.FamilyZtunnelConvergence, func(d finding.Def) analysis.Measure { return overPairs(d, ztunnelsOnly) })
+	out := analysis.OfFamily(s, controlplane.FamilyZtunnelConvergence, func(d finding.Def) analysis.Measure { return overPairs(d, ztunnelsOnly) })
 	sum := func(c *record.Control) (w record.Wire) {
 		for _, one := range c.ZtunnelWire {
 			w = addWire(w, one)

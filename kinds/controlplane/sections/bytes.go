@@ -5,14 +5,14 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // typesOf lists the types of resources that any cell has, in istiod's order.
 func typesOf(f record.Findings, of func(*record.ControlSummary) []string) []string {
-	return report.WithRest(study.XDSTypes(), f.Cells, func(c record.CellSummary) []string {
+	return report.WithRest(controlplane.XDSTypes(), f.Cells, func(c record.CellSummary) []string {
 		if c.Control == nil {
 			return nil
 		}

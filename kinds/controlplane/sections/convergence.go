@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // valueColumn is a column that shows a finding of each cell. Where too few
@@ -151,7 +151,7 @@ func convergenceTable(f record.Findings) report.Table {
 func simulatorsNote(f record.Findings) []string {
 	var pods []int
 	for _, c := range f.Cells {
-		pods = append(pods, study.SimulatorsIn(c.Cell))
+		pods = append(pods, controlplane.SimulatorsIn(c.Cell))
 	}
 	slices.Sort(pods)
 	pods = slices.Compact(pods)

@@ -4,16 +4,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // installedTable has, once for the run, what the levers are that the study leaves as
 // installed.
 func installedTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Levers as installed", Columns: []report.Column{{Head: "lever"}, {Head: "found"}}}
-	for _, lever := range study.Levers() {
+	for _, lever := range controlplane.Levers() {
 		var found []string
 		for _, c := range f.Cells {
 			if c.Control == nil {

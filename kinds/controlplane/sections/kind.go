@@ -3,6 +3,7 @@ package sections
 import (
 	"slices"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
@@ -19,52 +20,52 @@ func Kind() report.Kind {
 		Name:     record.KindControlPlane,
 		Findings: findings,
 		Sections: slices.Concat([]report.Section{
-			report.Section{Name: study.SectionTuning, Tables: tuningTables}.Drawn("",
+			report.Section{Name: controlplane.SectionTuning, Tables: tuningTables}.Drawn("",
 				"Each mark is a setting that the search tried. A filled one is on the front: "+
 					"no other setting tried is as good in every measure and better in one. The square is in use, the diamond is recommended. Less is better.", frontCharts),
-			{Name: study.SectionSidecars, Tables: sidecarTables},
-			{Name: study.SectionRecovery, Tables: recoveryTables},
-			report.One(study.SectionSoak, soakTable),
-			report.One(study.SectionConvergence, convergenceTable).Drawn("",
+			{Name: controlplane.SectionSidecars, Tables: sidecarTables},
+			{Name: controlplane.SectionRecovery, Tables: recoveryTables},
+			report.One(controlplane.SectionSoak, soakTable),
+			report.One(controlplane.SectionConvergence, convergenceTable).Drawn("",
 				"From the API server's commit of a change to the proxy's ACK; one sample per change and proxy that needed it.", convergenceCharts),
-			report.One(study.SectionEdges, edgesTable),
-			report.One(study.SectionZtunnels, ztunnelTable),
-			report.One(study.SectionLevers, leversTable).Drawn("Against the baseline", report.DifferenceLead,
+			report.One(controlplane.SectionEdges, edgesTable),
+			report.One(controlplane.SectionZtunnels, ztunnelTable),
+			report.One(controlplane.SectionLevers, leversTable).Drawn("Against the baseline", report.DifferenceLead,
 				func(f record.Findings) []report.Chart {
 					return report.DifferenceCharts(findings, f, func(d finding.Def, x record.Finding) bool {
 						return x.Verdict != record.VerdictInvalid &&
-							(d.Section == study.SectionLevers || report.LatencyDifference(d, x))
+							(d.Section == controlplane.SectionLevers || report.LatencyDifference(d, x))
 					})
 				}),
-			report.One(study.SectionWaterfall, waterfallTable).Drawn("Where the time goes",
+			report.One(controlplane.SectionWaterfall, waterfallTable).Drawn("Where the time goes",
 				"The average path of a change, stage by stage. What the stages do not account for is shown as unexplained.", waterfallCharts),
-			report.One(study.SectionSources, secondSources),
-			report.One(study.SectionHidden, hiddenTable),
-			report.One(study.SectionAmplification, amplificationTable),
-			report.One(study.SectionStale, staleTable),
-			report.One(study.SectionRoutes, routesTable),
-			report.One(study.SectionAttached, attachedTable),
-			report.One(study.SectionTraffic, trafficTable).Drawn("Requests to stale endpoints",
+			report.One(controlplane.SectionSources, secondSources),
+			report.One(controlplane.SectionHidden, hiddenTable),
+			report.One(controlplane.SectionAmplification, amplificationTable),
+			report.One(controlplane.SectionStale, staleTable),
+			report.One(controlplane.SectionRoutes, routesTable),
+			report.One(controlplane.SectionAttached, attachedTable),
+			report.One(controlplane.SectionTraffic, trafficTable).Drawn("Requests to stale endpoints",
 				"An endpoint is stale once no EndpointSlice lists it. A proxy that has not been told keeps sending requests there.", trafficCharts),
-			report.One(study.SectionWire, wireTable),
-			report.One(study.SectionConfig, configTable).Drawn("Configuration that a proxy holds", "",
+			report.One(controlplane.SectionWire, wireTable),
+			report.One(controlplane.SectionConfig, configTable).Drawn("Configuration that a proxy holds", "",
 				func(f record.Findings) []report.Chart {
 					return sizeCharts(f, "Configuration that a proxy holds",
 						func(c *record.ControlSummary) map[string]int64 { return c.ConfigBytes })
 				}),
-			report.One(study.SectionScopeConfig, scopeConfigTable).Drawn("Configuration in the scope's namespace", "",
+			report.One(controlplane.SectionScopeConfig, scopeConfigTable).Drawn("Configuration in the scope's namespace", "",
 				func(f record.Findings) []report.Chart {
 					return sizeCharts(f, "Configuration that a proxy holds in the namespace of the Sidecar",
 						func(c *record.ControlSummary) map[string]int64 { return c.ScopeConfigBytes })
 				}),
-			report.One(study.SectionJoin, joinTable),
-			report.One(study.SectionHoldings, holdingTable),
-			report.One(study.SectionCost, controlCostTable),
-			report.One(study.SectionMachine, machineTable),
+			report.One(controlplane.SectionJoin, joinTable),
+			report.One(controlplane.SectionHoldings, holdingTable),
+			report.One(controlplane.SectionCost, controlCostTable),
+			report.One(controlplane.SectionMachine, machineTable),
 			report.Charted(sectionMemory, "", report.MemoryLead, report.MemoryCharts),
-			report.One(study.SectionRuntime, runtimeTable),
-			report.One(study.SectionMetrics, metricsTable),
-			report.One(study.SectionInstalled, installedTable),
+			report.One(controlplane.SectionRuntime, runtimeTable),
+			report.One(controlplane.SectionMetrics, metricsTable),
+			report.One(controlplane.SectionInstalled, installedTable),
 			{Name: study.SectionProfiles, Tables: profileTables},
 			report.Conditions().Unless(machineTable),
 		}, report.Common(findings, true, false)),

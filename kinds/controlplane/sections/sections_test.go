@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
@@ -71,7 +72,7 @@ func leverWords(w *reporttest.Words) {
 	for _, levels := range [][]string{{"1", ""}, {"3", "3"}, {"", "3"}} {
 		var f record.Findings
 		for _, level := range levels {
-			f.Cells = append(f.Cells, record.CellSummary{Cell: record.Cell{study.FactorSimulators: level}})
+			f.Cells = append(f.Cells, record.CellSummary{Cell: record.Cell{controlplane.FactorSimulators: level}})
 		}
 		w.Add(fmt.Sprintf("simulators %q", levels), simulatorsNote(f))
 	}
@@ -213,18 +214,18 @@ func soakFindings() record.Findings {
 	ratio := func(e, low, high float64) *record.Ratio { return &record.Ratio{Estimate: e, Low: low, High: high} }
 	return record.Findings{Kind: record.KindControlPlane, Study: "soak", Validity: record.ValiditySummary{Trials: 118, Valid: 118},
 		Findings: []record.Finding{
-			{Name: study.SlopeMemory, Unit: "bytes/h", Estimate: 12e6, Low: 10e6, High: 14e6, Margin: 10e6, Relative: ratio(0.06, 0.05, 0.07), Blocks: 79, Verdict: record.VerdictReal},
-			{Name: study.SlopeHeap, Unit: "bytes/h", Estimate: 5e6, Low: 2e6, High: 8e6, Margin: 3e6, Relative: ratio(0.08, 0.03, 0.13), Blocks: 79, Verdict: record.VerdictInconclusive, Reason: record.ReasonSettling, Warnings: []string{"it rises, but less and less"}},
-			{Name: study.SlopeSidecar, Unit: "bytes/h", Estimate: -20e3, Low: -300e3, High: 260e3, Margin: 2.5e6, Relative: ratio(-0.0004, -0.006, 0.005), Blocks: 79, Verdict: record.VerdictNoEffect, Reason: record.ReasonWithinMargin},
-			{Name: study.SlopeP50, Unit: "ratio/h", Estimate: 0.02, Low: -0.03, High: 0.07, Margin: 0.05, Relative: ratio(0.02, -0.03, 0.07), Blocks: 79, Verdict: record.VerdictInconclusive, Reason: record.ReasonTooShort},
-			{Name: study.SlopeP99, Unit: "ratio/h", Estimate: 0.3, Low: 0.3, High: 0.3, Open: record.OpenBoth, Margin: 0.05, Blocks: 5, Verdict: record.VerdictInconclusive, Reason: record.ReasonTooShort},
+			{Name: controlplane.SlopeMemory, Unit: "bytes/h", Estimate: 12e6, Low: 10e6, High: 14e6, Margin: 10e6, Relative: ratio(0.06, 0.05, 0.07), Blocks: 79, Verdict: record.VerdictReal},
+			{Name: controlplane.SlopeHeap, Unit: "bytes/h", Estimate: 5e6, Low: 2e6, High: 8e6, Margin: 3e6, Relative: ratio(0.08, 0.03, 0.13), Blocks: 79, Verdict: record.VerdictInconclusive, Reason: record.ReasonSettling, Warnings: []string{"it rises, but less and less"}},
+			{Name: controlplane.SlopeSidecar, Unit: "bytes/h", Estimate: -20e3, Low: -300e3, High: 260e3, Margin: 2.5e6, Relative: ratio(-0.0004, -0.006, 0.005), Blocks: 79, Verdict: record.VerdictNoEffect, Reason: record.ReasonWithinMargin},
+			{Name: controlplane.SlopeP50, Unit: "ratio/h", Estimate: 0.02, Low: -0.03, High: 0.07, Margin: 0.05, Relative: ratio(0.02, -0.03, 0.07), Blocks: 79, Verdict: record.VerdictInconclusive, Reason: record.ReasonTooShort},
+			{Name: controlplane.SlopeP99, Unit: "ratio/h", Estimate: 0.3, Low: 0.3, High: 0.3, Open: record.OpenBoth, Margin: 0.05, Blocks: 5, Verdict: record.VerdictInconclusive, Reason: record.ReasonTooShort},
 		},
 		Soak: &record.Soak{Hours: 1.97, Windows: 118, Lives: 2, Elsewhere: 9, MarginRatio: 0.05, LimitBytes: 2 << 30, LimitIs: "istiod's memory limit of 2Gi", Growths: []record.Growth{
-			{Finding: study.SlopeMemory, Unit: "bytes", First: 180e6, Warm: 200e6, Last: 208e6, FullHours: 6.8 * day, FullLowHours: 5.8 * day, FullHighHours: 8.1 * day},
-			{Finding: study.SlopeHeap, Unit: "bytes", First: 50e6, Warm: 60e6, Last: 63e6, NeedsHours: 4},
-			{Finding: study.SlopeSidecar, Unit: "bytes", First: 50e6, Warm: 51e6, Last: 51e6},
-			{Finding: study.SlopeP50, Unit: "us", First: 150e3, Warm: 151e3, Last: 153e3, NeedsHours: 2.9},
-			{Finding: study.SlopeP99, Unit: "us", First: 250e3, Last: 251e3},
+			{Finding: controlplane.SlopeMemory, Unit: "bytes", First: 180e6, Warm: 200e6, Last: 208e6, FullHours: 6.8 * day, FullLowHours: 5.8 * day, FullHighHours: 8.1 * day},
+			{Finding: controlplane.SlopeHeap, Unit: "bytes", First: 50e6, Warm: 60e6, Last: 63e6, NeedsHours: 4},
+			{Finding: controlplane.SlopeSidecar, Unit: "bytes", First: 50e6, Warm: 51e6, Last: 51e6},
+			{Finding: controlplane.SlopeP50, Unit: "us", First: 150e3, Warm: 151e3, Last: 153e3, NeedsHours: 2.9},
+			{Finding: controlplane.SlopeP99, Unit: "us", First: 250e3, Last: 251e3},
 		}}}
 }
 

@@ -6,16 +6,16 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // soakNames are what grows, in tables and at the begin of a sentence.
 var soakNames = map[string]string{
-	study.SlopeMemory: "istiod's memory", study.SlopeHeap: "istiod's live heap", study.SlopeSidecar: "a real sidecar's memory",
-	study.SlopeP50: "p50 convergence", study.SlopeP99: "p99 convergence",
+	controlplane.SlopeMemory: "istiod's memory", controlplane.SlopeHeap: "istiod's live heap", controlplane.SlopeSidecar: "a real sidecar's memory",
+	controlplane.SlopeP50: "p50 convergence", controlplane.SlopeP99: "p99 convergence",
 }
 
 // grownFinding is the finding of a growth.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/stat/tuning"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // tuningTables are what a tuning found: the recommended setting and how it is set, the
@@ -81,7 +81,7 @@ func costAnswers(t *record.Tuning) []string {
 // recommendation is the head of a tuning's answers.
 func recommendation(t *record.Tuning) string {
 	var levels []string
-	for _, f := range study.Levers() {
+	for _, f := range controlplane.Levers() {
 		if to, ok := t.Recommended[f.Name]; ok {
 			levels = append(levels, fmt.Sprintf("%s %s (now %s)", f.Name, to, t.Present[f.Name]))
 		}

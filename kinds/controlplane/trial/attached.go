@@ -18,8 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // attachedWatch notes each write of the status of the Gateway that a trial's routes
@@ -63,7 +63,7 @@ func (t *controlTrial) watchAttached(ctx context.Context) (*attachedWatch, error
 // awaitStatus begins to watch where routes are of the Gateway API, and waits until the
 // status has the first one: the istiod that has been elected writes it.
 func (t *controlTrial) awaitStatus(ctx context.Context) (err error) {
-	if t.levels.Change != study.ChangeHTTPRoute {
+	if t.levels.Change != controlplane.ChangeHTTPRoute {
 		return nil
 	}
 	if t.attached, err = t.watchAttached(ctx); err != nil {
@@ -171,7 +171,7 @@ func (t *controlTrial) awaitAttached(ctx context.Context) error {
 			made++
 		}
 	}
-	return t.attached.await(ctx, firstRoutes+made, t.c.study.Control.Settle)
+	return t.attached.await(ctx, firstRoutes+made, controlplane.Of(t.c.study).Settle)
 }
 
 // taken says whether the API server took a change: the route of another is waited for in
@@ -194,7 +194,7 @@ func (t *controlTrial) detach(ctx context.Context) error {
 	kept := err != nil
 	if kept { // the window is over: what it measured stays
 		t.warn(noteRoutesLeft, strings.ReplaceAll(err.Error(), "\n", "; "))
-	} else if err := t.attached.await(ctx, firstRoutes, t.c.study.Control.Settle); err != nil {
+	} else if err := t.attached.await(ctx, firstRoutes, controlplane.Of(t.c.study).Settle); err != nil {
 		return err
 	}
 	_, seen := t.attached.so()

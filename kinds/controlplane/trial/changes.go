@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/run/runner"
@@ -32,28 +33,28 @@ func (controlKind) Changes(ctx context.Context, o *runner.Options, plan *study.P
 func planIstiod(plan *study.Plan) journal.Planned {
 	p := journal.Planned{Object: "istiod", Done: "restarted before each trial",
 		Note: "while it starts, no proxy is told of changes and no pod gets a sidecar"}
-	if plan.Study.Control.Soak {
+	if controlplane.Of(plan.Study).Soak {
 		p.Done = "restarted before the first trial"
 	}
 	for _, cell := range plan.Cells {
-		level := cell[study.FactorDisruption]
-		l, err := study.ControlOf(cell)
+		level := cell[controlplane.FactorDisruption]
+		l, err := controlplane.LevelsOf(cell)
 		if err != nil {
 			continue
 		}
 		done, wide := "", ""
 		switch l.Disruption.Kind {
-		case study.DisruptionRestart:
+		case controlplane.DisruptionRestart:
 			done, wide = ", restarted once more in some", "all proxies lose istiod, and connect to a new one at the same time"
-		case study.DisruptionKill:
+		case controlplane.DisruptionKill:
 			done, wide = ", killed in some", "all proxies lose istiod at once, and connect to a new one at the same time"
-		case study.DisruptionScale:
+		case controlplane.DisruptionScale:
 			done = fmt.Sprintf(", scaled to %d replicas in some", l.Disruption.Replicas)
 			wide = "proxies that connect meanwhile may do so to a replica that is taken away again"
 		default:
 			continue
 		}
-		if wide = fmt.Sprintf("%s %s: %s", study.FactorDisruption, level, wide); !slices.Contains(p.Wide, wide) {
+		if wide = fmt.Sprintf("%s %s: %s", controlplane.FactorDisruption, level, wide); !slices.Contains(p.Wide, wide) {
 			p.Done, p.Wide = p.Done+journal.Done(done), append(p.Wide, wide)
 		}
 	}
@@ -69,29 +70,29 @@ func Asks(plan *study.Plan) (mesh.Asked, error) {
 
 // asks also has the largest population of the plan's cells.
 func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err error) {
-	real := plan.Study.Control.Traffic != nil
+	real := controlplane.Of(plan.Study).Traffic != nil
 	for _, cell := range plan.Cells {
-		l, err := study.ControlOf(cell)
+		l, err := controlplane.LevelsOf(cell)
 		if err != nil {
 			return asked, largest, runner.Placed(plan, cell, err, "")
 		}
-		sizes := sizesOf(plan.Study.Control, l)
-		levers := leversOf(plan.Study.Control, cell, sizes)
+		sizes := sizesOf(controlplane.Of(plan.Study), l)
+		levers := leversOf(controlplane.Of(plan.Study), cell, sizes)
 		asked.Levers = append(asked.Levers, levers)
-		if d := l.Disruption; d.Kind == study.DisruptionScale {
-			asked.Levers = append(asked.Levers, levers.With(study.FactorIstiodReplicas, fmt.Sprint(d.Replicas)))
+		if d := l.Disruption; d.Kind == controlplane.DisruptionScale {
+			asked.Levers = append(asked.Levers, levers.With(controlplane.FactorIstiodReplicas, fmt.Sprint(d.Replicas)))
 		}
 		_, named := ambientIn(levers)
 		asked.Ztunnels = asked.Ztunnels || l.Ztunnels > 0 && !named
-		asked.HBONE = asked.HBONE || l.HBONE && (l.RealPods > 0 || plan.Study.Control.Traffic != nil || plan.Study.Control.Gateway != nil)
+		asked.HBONE = asked.HBONE || l.HBONE && (l.RealPods > 0 || controlplane.Of(plan.Study).Traffic != nil || controlplane.Of(plan.Study).Gateway != nil)
 		largest, real = larger(largest, sizes), real || l.RealPods > 0
 	}
-	if real || plan.Study.Control.Gateway != nil { // whose levels are a sidecar's
+	if real || controlplane.Of(plan.Study).Gateway != nil { // whose levels are a sidecar's
 		asked.Proxies = append(asked.Proxies, *mesh.PlainProxy())
 	}
-	asked.Sent = plan.Study.Control.Traffic != nil
-	asked.Served = asked.Sent || plan.Study.Control.Gateway != nil
-	asked.GatewayAPI = plan.GatewayAPI()
+	asked.Sent = controlplane.Of(plan.Study).Traffic != nil
+	asked.Served = asked.Sent || controlplane.Of(plan.Study).Gateway != nil
+	asked.GatewayAPI = controlplane.GatewayAPI(plan)
 	if asked.Sent {
 		asked.Ports = []int{population.ServicePort}
 	}
@@ -128,7 +129,7 @@ func populationPlan(s population.Sizes) []journal.Planned {
 			where = fmt.Sprintf("%d Namespaces %s and on", s.SliceNamespaces, population.SlicesNamespace)
 		}
 		slices := made(where, fmt.Sprintf("%d EndpointSlices with as many headless Services", s.EndpointSlices))
-		slices.Wide = []string{fmt.Sprintf("%s %d: every proxy without a scope is told of as many Services more", study.FactorEndpointSlices, s.EndpointSlices)}
+		slices.Wide = []string{fmt.Sprintf("%s %d: every proxy without a scope is told of as many Services more", controlplane.FactorEndpointSlices, s.EndpointSlices)}
 		out = append(out, slices)
 	}
 	if n := s.ServiceEntries + s.VirtualServices + s.GatewayResources; n > 0 && s.DummyNamespace != "" && !slices.Contains(ownNamespaces(s), s.DummyNamespace) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
@@ -16,29 +17,29 @@ import (
 func checkControl(plan *study.Plan) error {
 	var followed, needed bool
 	for _, cell := range plan.Cells {
-		l, err := study.ControlOf(cell)
+		l, err := controlplane.LevelsOf(cell)
 		if err != nil {
 			return runner.Placed(plan, cell, err, "")
 		}
-		if err := sizesOf(plan.Study.Control, l).Validate(); err != nil {
+		if err := sizesOf(controlplane.Of(plan.Study), l).Validate(); err != nil {
 			return runner.Placed(plan, cell, err, "ask for fewer, or for smaller ones",
-				study.FactorServices, study.FactorEndpoints, study.FactorProxies, study.FactorGateways)
+				controlplane.FactorServices, controlplane.FactorEndpoints, controlplane.FactorProxies, controlplane.FactorGateways)
 		}
 		if n, of := l.Simulators, l.Connected(); n > max(1, of) {
 			return runner.Placed(plan, cell, errs.Usage("simulators %d: each needs a proxy of its own, and there are %d", n, of),
-				"more proxies, or fewer simulators", study.FactorSimulators, study.FactorProxies, study.FactorGateways)
+				"more proxies, or fewer simulators", controlplane.FactorSimulators, controlplane.FactorProxies, controlplane.FactorGateways)
 		}
 		if err := refuseZtunnels(cell, l); err != nil {
-			return runner.Placed(plan, cell, err, "leave the ztunnels out", study.FactorZtunnels)
+			return runner.Placed(plan, cell, err, "leave the ztunnels out", controlplane.FactorZtunnels)
 		}
-		if l.HBONE && l.XDS == study.XDSSotW {
-			return runner.Placed(plan, cell, errs.Usage("hbone true: sidecars learn of workloads by delta xDS alone, and the cell has %s %s", study.FactorXDS, l.XDS),
-				"leave hbone out, or take xds delta", study.FactorHBONE)
+		if l.HBONE && l.XDS == controlplane.XDSSotW {
+			return runner.Placed(plan, cell, errs.Usage("hbone true: sidecars learn of workloads by delta xDS alone, and the cell has %s %s", controlplane.FactorXDS, l.XDS),
+				"leave hbone out, or take xds delta", controlplane.FactorHBONE)
 		}
 		changes, err := churn.NewPlan(churnSpec(plan.Study, cell, l, "check", 1))
 		if err != nil {
 			return runner.Placed(plan, cell, err, "another change, or more services and endpoints",
-				study.FactorChange, study.FactorChangeRate, study.FactorServices, study.FactorEndpoints)
+				controlplane.FactorChange, controlplane.FactorChangeRate, controlplane.FactorServices, controlplane.FactorEndpoints)
 		}
 		for _, c := range changes.Changes {
 			followed = followed || len(c.Markers) > 0
@@ -47,14 +48,14 @@ func checkControl(plan *study.Plan) error {
 	}
 	if followed && !needed {
 		cell := plan.Cells[0]
-		return runner.Placed(plan, cell, errs.Usage("no proxy of any cell needs the change %s: nobody could be seen to have it", cell[study.FactorChange]),
-			"give the cells proxies that need it, such as gateways: 1 for a change of gateways, or make another change", study.FactorChange)
+		return runner.Placed(plan, cell, errs.Usage("no proxy of any cell needs the change %s: nobody could be seen to have it", cell[controlplane.FactorChange]),
+			"give the cells proxies that need it, such as gateways: 1 for a change of gateways, or make another change", controlplane.FactorChange)
 	}
 	return nil
 }
 
 // reaches says whether there are proxies of a kind that a change is for.
-func reaches(c churn.Change, l study.ControlLevels) bool {
+func reaches(c churn.Change, l controlplane.Levels) bool {
 	if c.Scope.Owner != "" && l.ExportTo == "~" {
 		return false
 	}
@@ -63,17 +64,17 @@ func reaches(c churn.Change, l study.ControlLevels) bool {
 
 // refuseZtunnels says why a cell can have no ztunnels; nil if it may. Whether an istiod
 // runs in ambient mode that the cell leaves as installed is only known when it does.
-func refuseZtunnels(cell record.Cell, l study.ControlLevels) error {
+func refuseZtunnels(cell record.Cell, l controlplane.Levels) error {
 	if l.Ztunnels == 0 {
 		return nil
 	}
-	if l.XDS == study.XDSSotW {
-		return errs.Usage("ztunnels %d: they speak delta xDS alone, and the cell has %s %s", l.Ztunnels, study.FactorXDS, l.XDS)
+	if l.XDS == controlplane.XDSSotW {
+		return errs.Usage("ztunnels %d: they speak delta xDS alone, and the cell has %s %s", l.Ztunnels, controlplane.FactorXDS, l.XDS)
 	}
 	value, named := ambientIn(mesh.LeversOf(cell))
 	if on, err := strconv.ParseBool(value); named && (err != nil || !on) {
 		return errs.WithHint(errs.Usage("ztunnels %d: the cell has %s=%s, and only an istiod in ambient mode takes ztunnels", l.Ztunnels, ambientVariable, value),
-			"as %s: %s=true, or leave the ztunnels out", study.FactorIstiodEnv, ambientVariable)
+			"as %s: %s=true, or leave the ztunnels out", controlplane.FactorIstiodEnv, ambientVariable)
 	}
 	return nil
 }

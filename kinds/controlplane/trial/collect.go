@@ -10,22 +10,22 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // asked is what the cell and the study ask for, as far as rules depend on it.
 func (t *controlTrial) asked() verdict.Asked {
 	age := time.Duration(0)
-	if t.levers.Named(study.FactorConnectionAge) {
+	if t.levers.Named(controlplane.FactorConnectionAge) {
 		age = t.levels.ConnectionAge
 	}
 	return verdict.Asked{ConnectionAge: age, Clients: t.levels.Clients, DebounceAfter: t.levels.DebounceAfter, EDSDebounce: t.levels.EDSDebounce,
-		Settle: t.c.study.Control.Settle, ScopeNamespace: t.levers.Namespaces[0]}
+		Settle: controlplane.Of(t.c.study).Settle, ScopeNamespace: t.levers.Namespaces[0]}
 }
 
 // audience is who may need the changes: simulated proxies first, then the real
@@ -40,7 +40,7 @@ func (t *controlTrial) audience() verdict.Audience {
 	for _, p := range t.c.reals {
 		a.Proxies = append(a.Proxies, verdict.Proxy{Type: population.Sidecar, Name: p.Name, Namespace: p.Namespace, Workload: workload})
 	}
-	if traffic := t.c.study.Control.Traffic; traffic != nil {
+	if traffic := controlplane.Of(t.c.study).Traffic; traffic != nil {
 		a.Unwatched = 2*traffic.Endpoints + 1 // former and latter ones, and who sends the requests
 	}
 	if t.c.gateway != nil {
@@ -58,7 +58,7 @@ func (t *controlTrial) realWorkload() string {
 }
 
 // audienceOf is what levers let proxies see.
-func audienceOf(l study.ControlLevels, levers mesh.Levers) verdict.Audience {
+func audienceOf(l controlplane.Levels, levers mesh.Levers) verdict.Audience {
 	return verdict.Audience{ExportTo: l.ExportTo, SidecarScope: l.SidecarScope, EgressHosts: levers.Hosts(),
 		Namespaces: levers.Namespaces, Workload: levers.Workload[population.AppLabel]}
 }
@@ -97,7 +97,7 @@ func (t *controlTrial) collect(ctx context.Context) {
 	if err := observe.FillControl(c, t.before.scrape, t.after.scrape); err != nil {
 		t.seen.Unread = append(t.seen.Unread, record.Check{Name: "istiod-metrics", Detail: err.Error()})
 	}
-	if t.c.study.Control.Soak {
+	if controlplane.Of(t.c.study).Soak {
 		c.Life, c.SidecarLife = lifeOf(t.seen.Before), t.sidecarLife()
 	}
 	t.costAPIServer(c)
@@ -107,7 +107,7 @@ func (t *controlTrial) collect(ctx context.Context) {
 	}
 	t.seen.Logs = t.readLogs(ctx)
 	t.seen.Levers = t.c.mesh.Check(ctx, t.levers, t.leverEvidence())
-	if len(t.c.reals) > 0 && t.c.study.Measured(study.MeasureConvergence) {
+	if len(t.c.reals) > 0 && t.c.study.Measured(controlplane.MeasureConvergence) {
 		t.seen.EnvoysEvery = max(envoyEvery, time.Duration(t.envoys.pause.Load()))
 	}
 }

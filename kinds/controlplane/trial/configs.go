@@ -15,9 +15,9 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Bounds of what is kept of proxies' configuration in a trial.
@@ -32,7 +32,7 @@ const (
 // of one simulated proxy of each kind once for each cell. The files are of the
 // cell's first block.
 func (t *controlTrial) configs(ctx context.Context) []runner.Artefact {
-	if !t.c.study.Measured(study.MeasureConfig) {
+	if !t.c.study.Measured(controlplane.MeasureConfig) {
 		return nil
 	}
 	var files []runner.Artefact

@@ -7,9 +7,12 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -20,7 +23,6 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
-	"k8s.io/client-go/rest"
 )
 
 // controlPlane is what trials of the control plane need in the cluster,
@@ -68,7 +70,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	}
 	config := o.Lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
-	c = &controlPlane{Site: s, o: o, study: o.Study, mesh: o.Control, config: config, label: r.Plan.Label, profiled: map[string]bool{}, wanted: r.Plan.Simulators(), slices: r.Plan.EndpointSlices(),
+	c = &controlPlane{Site: s, o: o, study: o.Study, mesh: o.Control, config: config, label: r.Plan.Label, profiled: map[string]bool{}, wanted: controlplane.Simulators(r.Plan), slices: controlplane.EndpointSlices(r.Plan),
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
 		}}
@@ -81,7 +83,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 			err = errors.Join(err, c.Remove(ctx))
 		}
 	}()
-	if o.Study.Measured(study.MeasureSignals) {
+	if o.Study.Measured(controlplane.MeasureSignals) {
 		folder, err := r.Folder(store.DirSeries)
 		if err != nil {
 			return c, err
@@ -187,7 +189,7 @@ func (c *controlPlane) Measure(ctx context.Context, job runner.Job) (done runner
 		done, err = t.measure(ctx)
 		return done.Trial, err
 	}, func(lost error) error {
-		c.Note(fmt.Sprintf("trial %s, of %s simulators, is repeated: %v", job.ID, job.Cell[study.FactorSimulators], lost))
+		c.Note(fmt.Sprintf("trial %s, of %s simulators, is repeated: %v", job.ID, job.Cell[controlplane.FactorSimulators], lost))
 		return c.Reconnect(ctx)
 	})
 	return done, err

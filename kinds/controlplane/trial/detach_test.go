@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/drive/churn"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 )
 
 // A route that is not taken away in time, after the window, is noted: what the window
@@ -43,7 +44,7 @@ func TestDetachGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Control.Settle = time.Hour
+	controlplane.Of(s).Settle = time.Hour
 	detach := func(ctx context.Context, attached int64) (*controlTrial, error) {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()

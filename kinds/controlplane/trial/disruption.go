@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -50,8 +51,8 @@ func (t *controlTrial) disrupt(ctx context.Context) error {
 
 func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, error) {
 	d := t.levels.Disruption
-	f, _ := study.FactorByName(study.FactorDisruption)
-	t.c.say("%s", f.Label(t.job.Cell[study.FactorDisruption]))
+	f, _ := study.FactorByName(controlplane.FactorDisruption)
+	t.c.say("%s", f.Label(t.job.Cell[controlplane.FactorDisruption]))
 	old, err := t.c.mesh.Pods(ctx)
 	if err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, err
 	w.look(ctx)
 	began := time.Now()
 	w.seen.BeganNS = began.UnixNano()
-	if err := t.fleet.beginOutage(ctx, d.Kind == study.DisruptionDrop); err != nil {
+	if err := t.fleet.beginOutage(ctx, d.Kind == controlplane.DisruptionDrop); err != nil {
 		return nil, fmt.Errorf("tell the simulated sidecars: %w", err)
 	}
 	stop := w.watch(ctx)
@@ -72,9 +73,9 @@ func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, err
 	switch {
 	case w.seen.ReadyNS == verdict.NotReady: // and nobody can be back
 	case d.Restarts():
-		limit = began.Add(t.c.study.Control.Aftermath + readyGrace)
+		limit = began.Add(controlplane.Of(t.c.study).Aftermath + readyGrace)
 	default:
-		limit = limit.Add(t.c.study.Control.Aftermath)
+		limit = limit.Add(controlplane.Of(t.c.study).Aftermath)
 	}
 	if w.seen.Outage, err = t.awaitBack(ctx, d, limit); err != nil {
 		return nil, err
@@ -88,21 +89,21 @@ func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, err
 // act does to istiod what a disruption asks for, and notes when the replicas were
 // ready that came of it, nanoseconds since 1970: [verdict.NotReady] if they were not
 // in the time that the study watches.
-func (t *controlTrial) act(ctx context.Context, d study.Disruption, old []mesh.ControlPod, readyNS *int64) error {
+func (t *controlTrial) act(ctx context.Context, d controlplane.Disruption, old []mesh.ControlPod, readyNS *int64) error {
 	var do func(context.Context) error
-	within := t.c.study.Control.Aftermath + readyGrace
+	within := controlplane.Of(t.c.study).Aftermath + readyGrace
 	levers := t.levers
 	levers.Wait = max(levers.Wait, 2*within) // the wait ends by this one's bound
 	come := len(old)
 	switch d.Kind {
-	case study.DisruptionRestart:
+	case controlplane.DisruptionRestart:
 		do = func(ctx context.Context) error { _, err := t.c.mesh.Apply(ctx, levers, true); return err }
-	case study.DisruptionKill:
+	case controlplane.DisruptionKill:
 		do = t.c.mesh.Kill
-	case study.DisruptionScale:
+	case controlplane.DisruptionScale:
 		come = d.Replicas - len(old)
 		do = func(ctx context.Context) error {
-			_, err := t.c.mesh.Apply(ctx, levers.With(study.FactorIstiodReplicas, fmt.Sprint(d.Replicas)), false)
+			_, err := t.c.mesh.Apply(ctx, levers.With(controlplane.FactorIstiodReplicas, fmt.Sprint(d.Replicas)), false)
 			return err
 		}
 	default:
@@ -151,13 +152,13 @@ func (t *controlTrial) readyAt(ctx context.Context, old []mesh.ControlPod, come 
 // awaitBack waits until every proxy has lost its stream and has all of its
 // configuration again, until a limit. Where istiod is scaled nobody need lose any, and
 // it waits so long in any case. One that had no stream at the beginning has none to lose.
-func (t *controlTrial) awaitBack(ctx context.Context, d study.Disruption, limit time.Time) (xds.Outage, error) {
+func (t *controlTrial) awaitBack(ctx context.Context, d controlplane.Disruption, limit time.Time) (xds.Outage, error) {
 	for {
 		o, err := t.fleet.outage(ctx)
 		if err != nil {
 			return o, fmt.Errorf("watch the simulated sidecars: %w", err)
 		}
-		if o.Over() && d.Kind != study.DisruptionScale || time.Now().After(limit) {
+		if o.Over() && d.Kind != controlplane.DisruptionScale || time.Now().After(limit) {
 			return o, nil
 		}
 		if err := wake.Pause(ctx, backEvery); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/study"
@@ -32,7 +33,7 @@ type actedPlane struct {
 func (p *actedPlane) Apply(_ context.Context, l mesh.Levers, fresh bool) (mesh.Applied, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.calls = append(p.calls, fmt.Sprintf("apply replicas %s, debounce %s, fresh %v", l.Level(study.FactorIstiodReplicas), l.Level(study.FactorDebounceAfter), fresh))
+	p.calls = append(p.calls, fmt.Sprintf("apply replicas %s, debounce %s, fresh %v", l.Level(controlplane.FactorIstiodReplicas), l.Level(study.FactorDebounceAfter), fresh))
 	return mesh.Applied{}, p.fails
 }
 
@@ -70,18 +71,18 @@ func (p *actedPlane) Pods(context.Context) ([]mesh.ControlPod, error) {
 func TestAct(t *testing.T) {
 	old := []mesh.ControlPod{{UID: "old"}}
 	for name, tt := range map[string]struct {
-		d    study.Disruption
+		d    controlplane.Disruption
 		left []mesh.ControlPod
 		come int
 		want string
 	}{
-		"drop":    {study.Disruption{Kind: study.DisruptionDrop}, old, 0, ""},
-		"restart": {study.Disruption{Kind: study.DisruptionRestart}, nil, 1, "apply replicas 1, debounce 1s, fresh true"},
-		"kill":    {study.Disruption{Kind: study.DisruptionKill}, nil, 1, "kill"},
-		"scale":   {study.Disruption{Kind: study.DisruptionScale, Replicas: 3}, old, 2, "apply replicas 3, debounce 1s, fresh false"},
+		"drop":    {controlplane.Disruption{Kind: controlplane.DisruptionDrop}, old, 0, ""},
+		"restart": {controlplane.Disruption{Kind: controlplane.DisruptionRestart}, nil, 1, "apply replicas 1, debounce 1s, fresh true"},
+		"kill":    {controlplane.Disruption{Kind: controlplane.DisruptionKill}, nil, 1, "kill"},
+		"scale":   {controlplane.Disruption{Kind: controlplane.DisruptionScale, Replicas: 3}, old, 2, "apply replicas 3, debounce 1s, fresh false"},
 	} {
 		p := &actedPlane{left: tt.left, come: tt.come}
-		trial := &controlTrial{c: &controlPlane{mesh: p, study: &study.Study{Control: &study.Control{Aftermath: time.Minute}}}, levers: mesh.LeversOf(map[string]string{study.FactorIstiodReplicas: "1", study.FactorDebounceAfter: "1s"})}
+		trial := &controlTrial{c: &controlPlane{mesh: p, study: &study.Study{Section: &controlplane.Control{Aftermath: time.Minute}}}, levers: mesh.LeversOf(map[string]string{controlplane.FactorIstiodReplicas: "1", study.FactorDebounceAfter: "1s"})}
 		var ready int64
 		if err := trial.act(t.Context(), tt.d, old, &ready); err != nil {
 			t.Fatal(err)
@@ -103,9 +104,9 @@ func TestAct(t *testing.T) {
 // that it was not.
 func TestActOnIstiodThatIsNeverReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		trial := &controlTrial{c: &controlPlane{mesh: &actedPlane{never: true}, study: &study.Study{Control: &study.Control{Aftermath: time.Minute}}}, levers: mesh.LeversOf(nil)}
+		trial := &controlTrial{c: &controlPlane{mesh: &actedPlane{never: true}, study: &study.Study{Section: &controlplane.Control{Aftermath: time.Minute}}}, levers: mesh.LeversOf(nil)}
 		began, ready := time.Now(), int64(0)
-		if err := trial.act(t.Context(), study.Disruption{Kind: study.DisruptionKill}, []mesh.ControlPod{{UID: "old"}}, &ready); err != nil || ready != verdict.NotReady {
+		if err := trial.act(t.Context(), controlplane.Disruption{Kind: controlplane.DisruptionKill}, []mesh.ControlPod{{UID: "old"}}, &ready); err != nil || ready != verdict.NotReady {
 			t.Errorf("ready at %d, %v", ready, err)
 		}
 		if took := time.Since(began); took != time.Minute+readyGrace {

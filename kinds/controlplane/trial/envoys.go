@@ -16,8 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // How real Envoys are watched: each is asked every so often for the resources
@@ -70,7 +70,7 @@ func (t *controlTrial) watchEnvoys(ctx context.Context) *envoyWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &envoyWatch{cancel: cancel, rest: envoyRest}
 	audience := t.seen.Audience
-	timed := t.c.study.Measured(study.MeasureConvergence)
+	timed := t.c.study.Measured(controlplane.MeasureConvergence)
 	if !timed {
 		w.rest = 1
 	}

@@ -15,19 +15,20 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/meshtrial/meshtrial/drive/xds"
 	xdscontrol "github.com/meshtrial/meshtrial/drive/xds/control"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // roleAhead serves a role of simulated proxies whose clock is ahead by so many
@@ -170,7 +171,7 @@ func TestFleetOfTwo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		trial := record.Trial{Cell: record.Cell{study.FactorSimulators: "2"}, Control: &record.Control{Simulators: f.record(after)}}
+		trial := record.Trial{Cell: record.Cell{controlplane.FactorSimulators: "2"}, Control: &record.Control{Simulators: f.record(after)}}
 		for i, s := range trial.Control.Simulators {
 			if s.Pod != f.Pods[i].Name || s.Proxies != 2+i || s.RSSBytes == 0 {
 				t.Errorf("%+v", s)

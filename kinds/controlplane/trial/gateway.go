@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -48,7 +49,7 @@ type gateway struct {
 // gatewayOf is a study's real gateway as changes know it; nil for none. It is where the
 // simulated gateways are: istiod takes the Services of a Gateway of the Gateway API from
 // that one's own namespace alone (pilot/pkg/model/push_context.go).
-func gatewayOf(c *study.Control) *churn.Gateway {
+func gatewayOf(c *controlplane.Control) *churn.Gateway {
 	if c.Gateway == nil {
 		return nil
 	}
@@ -60,7 +61,7 @@ func gatewayOf(c *study.Control) *churn.Gateway {
 
 // gatewayPlan says what a study's real gateway is to others.
 func gatewayPlan(plan *study.Plan) []journal.Planned {
-	real := gatewayOf(plan.Study.Control)
+	real := gatewayOf(controlplane.Of(plan.Study))
 	if real == nil {
 		return nil
 	}
@@ -71,7 +72,7 @@ func gatewayPlan(plan *study.Plan) []journal.Planned {
 // ensureGateway makes the real gateway and the pod behind it, the gateway anew where a
 // lever that is read at its start has changed, and finds them.
 func (c *controlPlane) ensureGateway(ctx context.Context, levers mesh.Levers) error {
-	real := gatewayOf(c.study.Control)
+	real := gatewayOf(controlplane.Of(c.study))
 	if real == nil {
 		return nil
 	}
@@ -229,7 +230,7 @@ const (
 
 // asks is how routes are asked for through the gateway.
 func (t *controlTrial) asks(routes ...routeprobe.Route) routeprobe.Spec {
-	g := t.c.study.Control.Gateway
+	g := controlplane.Of(t.c.study).Gateway
 	return routeprobe.Spec{Address: t.c.gateway.address, Every: g.Every, Timeout: g.Timeout, After: routeAfter, Routes: routes}
 }
 
@@ -237,7 +238,7 @@ func (t *controlTrial) asks(routes ...routeprobe.Route) routeprobe.Spec {
 // of the trial, and its status has it: then the fresh istiod, which has won its election
 // (awaitElected), has configured it.
 func (t *controlTrial) awaitGateway(ctx context.Context) error {
-	if t.c.gateway == nil || !study.RoutesGateway(t.levels.Change) { // only their cells have that route
+	if t.c.gateway == nil || !controlplane.RoutesGateway(t.levels.Change) { // only their cells have that route
 		return nil
 	}
 	api, host := t.fleet.apis[0], t.plan.GatewayHost()
@@ -279,7 +280,7 @@ func (t *controlTrial) startRoutes(ctx context.Context, first time.Time) error {
 	}
 	var routes []routeprobe.Route
 	for _, c := range t.plan.Changes {
-		if c.Host != "" && len(routes) < t.c.study.Control.Gateway.Probes {
+		if c.Host != "" && len(routes) < controlplane.Of(t.c.study).Gateway.Probes {
 			at := first.Add(time.Duration(c.OffsetNS) - routeLead + t.seen.Clock.Known())
 			routes = append(routes, routeprobe.Route{Change: c.Index, Host: c.Host, FromNS: at.UnixNano()})
 		}
@@ -290,7 +291,7 @@ func (t *controlTrial) startRoutes(ctx context.Context, first time.Time) error {
 	if err := t.fleet.apis[0].AskRoutes(ctx, t.asks(routes...)); err != nil {
 		return t.fleet.Lost(fmt.Errorf("ask the gateway for routes: %w", err))
 	}
-	t.probing, t.seen.RoutesEvery = true, t.c.study.Control.Gateway.Every
+	t.probing, t.seen.RoutesEvery = true, controlplane.Of(t.c.study).Gateway.Every
 	return nil
 }
 

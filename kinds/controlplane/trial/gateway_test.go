@@ -16,6 +16,7 @@ import (
 	xdscontrol "github.com/meshtrial/meshtrial/drive/xds/control"
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -25,7 +26,7 @@ import (
 // Others are told of a study's real gateway before it is made, and of what it takes up of
 // theirs.
 func TestGatewayPlan(t *testing.T) {
-	for _, change := range []string{study.ChangeGatewayRoute, study.ChangeHTTPRoute} {
+	for _, change := range []string{controlplane.ChangeGatewayRoute, controlplane.ChangeHTTPRoute} {
 		planned := gatewayPlan(studytest.Plan(t, controlText, "change="+change, "control.gateway.probes=3"))
 		if len(planned) != 1 || !strings.Contains(planned[0].Object, "real-gateway and real-gateway-backend in namespace "+population.GatewayNamespace) ||
 			!strings.Contains(planned[0].Note, "of others' Gateways it takes up those that select no pods") || len(planned[0].Wide) > 0 {
@@ -44,7 +45,7 @@ func TestRefusedRoutesAreNotAwaited(t *testing.T) {
 		jsonhttp.Answer(w, xdscontrol.Routes{Routes: []routeprobe.Seen{{Change: 0, GoodNS: 1}, {Change: 1}, {Change: 2}}})
 	}))
 	defer role.Close()
-	trial := &controlTrial{c: &controlPlane{study: &study.Study{Control: &study.Control{Settle: time.Minute}}}, plan: &churn.Plan{Changes: make([]churn.Change, 3)},
+	trial := &controlTrial{c: &controlPlane{study: &study.Study{Section: &controlplane.Control{Settle: time.Minute}}}, plan: &churn.Plan{Changes: make([]churn.Change, 3)},
 		fleet: fleetAt(role.URL), probing: true, attached: &attachedWatch{seen: []verdict.Attachment{{Routes: firstRoutes + 2}}},
 		seen: verdict.Evidence{Changes: []record.Event{{CommittedNS: 1}, {CommittedNS: 1}, {Error: "refused"}}}}
 	if n, err := trial.unserved(t.Context()); n != 1 || err != nil {

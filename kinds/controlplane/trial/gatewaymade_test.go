@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
@@ -53,9 +54,9 @@ func TestGatewayMadeAnew(t *testing.T) {
 		anew bool
 	}{
 		{record.Cell{study.FactorDebounceAfter: "500ms"}, false},
-		{record.Cell{study.FactorDelta: "false"}, true},
-		{record.Cell{study.FactorDelta: "false", study.FactorHBONE: "true"}, true},
-		{record.Cell{study.FactorDelta: "false", study.FactorHBONE: "true", study.FactorPushThrottle: "20"}, false},
+		{record.Cell{controlplane.FactorDelta: "false"}, true},
+		{record.Cell{controlplane.FactorDelta: "false", controlplane.FactorHBONE: "true"}, true},
+		{record.Cell{controlplane.FactorDelta: "false", controlplane.FactorHBONE: "true", controlplane.FactorPushThrottle: "20"}, false},
 		{nil, true},
 	} {
 		now, behind := templates(tt.cell)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -22,18 +23,18 @@ func (t *controlTrial) learn(ctx context.Context) error {
 	}
 	t.seen.Installed, t.out.Control.Installed = found, found
 	t.seen.Requests, t.out.Control.InstalledRequests = t.applied.Requests, t.applied.Requests
-	known, strange := study.Known(t.job.Cell, found)
+	known, strange := controlplane.Known(t.job.Cell, found)
 	for _, factor := range strange {
-		f, _ := study.LeverByName(factor)
+		f, _ := controlplane.LeverByName(factor)
 		if f.Usual != "" {
 			t.warn(noteNoLevel, factor, found[factor], f.Usual)
 		}
 	}
-	if t.levels, err = study.ControlOf(known); err != nil {
+	if t.levels, err = controlplane.LevelsOf(known); err != nil {
 		return err
 	}
-	t.known = leversOf(t.c.study.Control, known, t.sizes)
-	return t.watched(ctx, found[study.FactorDiscoverySelectors])
+	t.known = leversOf(controlplane.Of(t.c.study), known, t.sizes)
+	return t.watched(ctx, found[controlplane.FactorDiscoverySelectors])
 }
 
 // watched refuses an installation whose istiod does not watch the population's

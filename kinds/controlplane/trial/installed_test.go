@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
@@ -40,24 +41,24 @@ func TestLearn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := trial.levels; l.IstiodReplicas != 1 || l.DebounceMax != 10*time.Second || !l.EDSDebounce || l.SidecarScope != study.SidecarScopeNone {
+	if l := trial.levels; l.IstiodReplicas != 1 || l.DebounceMax != 10*time.Second || !l.EDSDebounce || l.SidecarScope != controlplane.SidecarScopeNone {
 		t.Errorf("before anything is known: %+v", l)
 	}
 	if err := trial.learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	l := trial.levels
-	if l.DebounceAfter != 250*time.Millisecond || l.DebounceMax != 20*time.Second || l.EDSDebounce || l.IstiodReplicas != 3 || !l.DNSCapture || l.SidecarScope != study.SidecarScopeMesh || l.ExportTo != "*" {
+	if l.DebounceAfter != 250*time.Millisecond || l.DebounceMax != 20*time.Second || l.EDSDebounce || l.IstiodReplicas != 3 || !l.DNSCapture || l.SidecarScope != controlplane.SidecarScopeMesh || l.ExportTo != "*" {
 		t.Errorf("%+v", l)
 	}
 	delete(was, "debounce_after")
 	if !reflect.DeepEqual(trial.out.Control.Installed, was) || !reflect.DeepEqual(trial.seen.Installed, was) {
 		t.Errorf("recorded: %v, seen: %v", trial.out.Control.Installed, trial.seen.Installed)
 	}
-	if a := audienceOf(trial.levels, trial.known); a.SidecarScope != study.SidecarScopeMesh || !reflect.DeepEqual(a.EgressHosts, []string{"istio-system/*"}) {
+	if a := audienceOf(trial.levels, trial.known); a.SidecarScope != controlplane.SidecarScopeMesh || !reflect.DeepEqual(a.EgressHosts, []string{"istio-system/*"}) {
 		t.Errorf("%+v", a)
 	}
-	if trial.levers.Named(study.FactorSidecarScope) || trial.levers.Named(study.FactorDNSCapture) || !trial.levers.Named(study.FactorDebounceAfter) {
+	if trial.levers.Named(controlplane.FactorSidecarScope) || trial.levers.Named(controlplane.FactorDNSCapture) || !trial.levers.Named(study.FactorDebounceAfter) {
 		t.Errorf("what was found is asked for: %v", trial.levers.Levels)
 	}
 	if got := strings.Join(trial.seen.Problems, " "); !strings.Contains(got, "export_to is installed as a,b, which is no level of it") || strings.Contains(got, "istiod ") {

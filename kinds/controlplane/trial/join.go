@@ -9,9 +9,9 @@ import (
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // join has one more proxy of the scope's namespace connect, with the identity
@@ -19,7 +19,7 @@ import (
 // configuration. It happens after the window: it changes nothing that was
 // counted. Where it cannot be done the trial says so, and stands.
 func (t *controlTrial) join(ctx context.Context) {
-	if len(t.ids) == 0 || !t.c.study.Measured(study.MeasureConfig) {
+	if len(t.ids) == 0 || !t.c.study.Measured(controlplane.MeasureConfig) {
 		return
 	}
 	j, err := t.joined(ctx)
@@ -40,9 +40,9 @@ func (t *controlTrial) joined(ctx context.Context) (*record.Join, error) {
 		return nil, err
 	}
 	levels := t.levels
-	levels.Clients = study.ClientsGood
+	levels.Clients = controlplane.ClientsGood
 	ids := []population.Identity{id}
-	spec, err := fleetSpec(t.c.study.Control, levels, ids, d, t.job.Seed)
+	spec, err := fleetSpec(controlplane.Of(t.c.study), levels, ids, d, t.job.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ const stillLimit = 100 * time.Second
 // itself changes ServiceEntries: it gives each an address, one after the
 // other. In a cluster where that never ends the trial goes on, and says so.
 func (t *controlTrial) awaitStill(ctx context.Context) error {
-	wait := max(t.c.study.Control.Quiet, t.levels.DebounceAfter+settleQuiet)
+	wait := max(controlplane.Of(t.c.study).Quiet, t.levels.DebounceAfter+settleQuiet)
 	before, err := t.scrape(ctx)
 	if err != nil {
 		return err

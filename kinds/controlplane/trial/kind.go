@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
-	"k8s.io/client-go/rest"
 )
 
 // Kind is the kind of study that changes configuration and watches it
@@ -38,13 +40,13 @@ func (controlKind) Fit(ctx context.Context, o *runner.Options, plan *study.Plan)
 // Ending implements [runner.Ender]: what changes made goes, and later the population with
 // its EndpointSlices.
 func (controlKind) Ending(_ context.Context, _ *runner.Options, plan *study.Plan) (time.Duration, error) {
-	return cleanTimeout + site.SlicesTime(plan.EndpointSlices()), nil
+	return cleanTimeout + site.SlicesTime(controlplane.EndpointSlices(plan)), nil
 }
 
 // Deploy implements [Kind].
 func (controlKind) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage, error) {
 	what := "pod"
-	if n := r.Plan.Simulators(); n > 1 {
+	if n := controlplane.Simulators(r.Plan); n > 1 {
 		what = fmt.Sprintf("%d pods", n)
 	}
 	r.Tell(runner.Event{Stage: "deploy", Text: "deploying the simulated sidecars' " + what})

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 func TestLeverEvidence(t *testing.T) {
@@ -28,9 +28,9 @@ func TestLeverEvidence(t *testing.T) {
 	}
 	// Of a cell without simulated proxies it is a real one that proves them.
 	s, _, _ := controlCell(t)
-	s.Control.RealEndpoints = true
+	controlplane.Of(s).RealEndpoints = true
 	alone := &controlTrial{c: &controlPlane{study: s, reals: []site.Pod{{Name: "r0", Namespace: population.Namespace(0)}, {Name: "r1", Namespace: population.Namespace(0)}}},
-		out: c.out, levels: study.ControlLevels{Services: 3}, known: mesh.Levers{Workload: map[string]string{population.AppLabel: "svc-0"}}}
+		out: c.out, levels: controlplane.Levels{Services: 3}, known: mesh.Levers{Workload: map[string]string{population.AppLabel: "svc-0"}}}
 	if p := alone.leverEvidence().Proxies; len(p) != 1 || p[0].ID != "r0.mm-0" || p[0].Namespace != "mm-0" || p[0].Labels[population.AppLabel] != "svc-0" || p[0].Gateway {
 		t.Errorf("asks for %+v", p)
 	}

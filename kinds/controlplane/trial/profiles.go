@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/profile"
@@ -55,7 +56,7 @@ func (t *controlTrial) takeProfiles(ctx context.Context) (files []runner.Artefac
 	if err := wake.Pause(ctx, t.levels.DebounceAfter+settleQuiet); err != nil {
 		return nil, err
 	}
-	length := min(profileMost, max(profileLeast, t.c.study.ChangeTime(t.job.Cell)+t.levels.DebounceAfter+time.Second))
+	length := min(profileMost, max(profileLeast, controlplane.ChangeTime(t.c.study, t.job.Cell)+t.levels.DebounceAfter+time.Second))
 	driving, stop := context.WithTimeout(ctx, length)
 	var wait sync.WaitGroup
 	defer wait.Wait()

@@ -5,16 +5,17 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/meshtrial/meshtrial/drive/population"
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
 	authv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/run/site"
 )
 
 // madeWith is the annotation of a pod's template that says what the pod was made with:
@@ -24,14 +25,14 @@ const madeWith = "meshtrial.dev/made-with"
 // readAtStart are the levels that proxies read when they start: the injector writes
 // what the mesh says of them into the pod, once.
 func readAtStart(levers mesh.Levers) string {
-	return fmt.Sprintf("delta=%s dns=%s hbone=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture), levers.Level(study.FactorHBONE))
+	return fmt.Sprintf("delta=%s dns=%s hbone=%s", levers.Level(controlplane.FactorDelta), levers.Level(controlplane.FactorDNSCapture), levers.Level(controlplane.FactorHBONE))
 }
 
 // ensureReal brings the real pods to the number that a cell asks for, made
 // anew where a lever that is read at a sidecar's start has changed, or fresh is
 // another, and finds them. They live in the namespace that Sidecars of scope
 // namespace are for.
-func (c *controlPlane) ensureReal(ctx context.Context, l study.ControlLevels, levers mesh.Levers, fresh string) error {
+func (c *controlPlane) ensureReal(ctx context.Context, l controlplane.Levels, levers mesh.Levers, fresh string) error {
 	c.reals = nil
 	namespace := levers.Namespaces[0]
 	if l.RealPods == 0 && c.wish == "" {
@@ -76,9 +77,9 @@ func (c *controlPlane) ensureReal(ctx context.Context, l study.ControlLevels, le
 
 // realServes is the Service of the population whose endpoints the real pods
 // are; "" for none.
-func (c *controlPlane) realServes(l study.ControlLevels, levers mesh.Levers) string {
+func (c *controlPlane) realServes(l controlplane.Levels, levers mesh.Levers) string {
 	service := levers.Workload[population.AppLabel]
-	if !c.study.Control.RealEndpoints || l.Services == 0 || service == population.ClientsDeployment {
+	if !controlplane.Of(c.study).RealEndpoints || l.Services == 0 || service == population.ClientsDeployment {
 		return ""
 	}
 	return service
@@ -140,7 +141,7 @@ const tokenLeast = 10 * time.Minute
 // whose stream ends show theirs again, until the trial's last wait is over.
 func (t *controlTrial) tokenLife() time.Duration {
 	connect := connectWaits * (connectLeast + time.Duration(len(t.ids))*connectEach)
-	window := t.c.study.Control.Idle + 2*t.c.study.ChangeTime(t.job.Cell) + t.c.study.Control.Settle // drivers may be late
+	window := controlplane.Of(t.c.study).Idle + 2*controlplane.ChangeTime(t.c.study, t.job.Cell) + controlplane.Of(t.c.study).Settle // drivers may be late
 	return connect + window + tokenLeast
 }
 

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // weighsSidecars says that the trial measures what its real sidecars use.
 func (t *controlTrial) weighsSidecars() bool {
-	return t.c.study.Measured(study.MeasureSidecars) && t.levels.RealPods > 0
+	return t.c.study.Measured(controlplane.MeasureSidecars) && t.levels.RealPods > 0
 }
 
 // fresh has the real pods made anew for this trial where it measures what they use:

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -21,7 +22,7 @@ import (
 
 // namespaceName is the population's namespace for a name that a study uses:
 // STEM-1 is the first. Other names stay as they are.
-func namespaceName(c *study.Control, name string) string {
+func namespaceName(c *controlplane.Control, name string) string {
 	number, ok := strings.CutPrefix(name, c.Namespace+"-")
 	n, err := strconv.Atoi(number)
 	if !ok || err != nil || n < 1 || strconv.Itoa(n) != number {
@@ -31,7 +32,7 @@ func namespaceName(c *study.Control, name string) string {
 }
 
 // sizesOf is the population that a cell asks for.
-func sizesOf(c *study.Control, l study.ControlLevels) population.Sizes {
+func sizesOf(c *controlplane.Control, l controlplane.Levels) population.Sizes {
 	return population.Sizes{
 		Namespaces: l.Namespaces, Services: l.Services, EndpointsPerService: l.Endpoints, Proxies: l.Proxies, Gateways: l.Gateways, Ztunnels: l.Ztunnels,
 		ServiceEntries: l.ServiceEntries, VirtualServices: l.VirtualServices, DestinationRules: l.DestinationRules,
@@ -44,16 +45,16 @@ func sizesOf(c *study.Control, l study.ControlLevels) population.Sizes {
 }
 
 // leversOf are the levers that a cell asks for.
-func leversOf(c *study.Control, cell record.Cell, sizes population.Sizes) mesh.Levers {
+func leversOf(c *controlplane.Control, cell record.Cell, sizes population.Sizes) mesh.Levers {
 	l := mesh.LeversOf(cell)
 	l.Namespaces = []string{namespaceName(c, c.ScopeNamespace)}
-	if l.Named(study.FactorSidecarHosts) {
+	if l.Named(controlplane.FactorSidecarHosts) {
 		hosts := l.Hosts()
 		for i, host := range hosts {
 			namespace, name, _ := strings.Cut(host, "/")
 			hosts[i] = namespaceName(c, namespace) + "/" + name
 		}
-		l = l.With(study.FactorSidecarHosts, strings.Join(hosts, ","))
+		l = l.With(controlplane.FactorSidecarHosts, strings.Join(hosts, ","))
 	}
 	l.Workload = map[string]string{population.AppLabel: firstWorkload(l.Namespaces[0], sizes)}
 	l.Wait = startTime + time.Duration(sizes.EndpointSlices)*startSlice
@@ -79,17 +80,17 @@ func firstWorkload(namespace string, sizes population.Sizes) string {
 }
 
 // churnSpec says what changes in a trial of a cell.
-func churnSpec(s *study.Study, cell record.Cell, l study.ControlLevels, trial string, seed uint64) churn.Spec {
+func churnSpec(s *study.Study, cell record.Cell, l controlplane.Levels, trial string, seed uint64) churn.Spec {
 	kind, burst := l.Arrival()
 	spec := churn.Spec{
 		Trial: trial, Kind: l.Change, Arrival: kind, BurstSize: burst,
-		Shape: shapeOf(l.ChangeRate), Objects: s.Control.Objects, Endpoints: endpointsBy[s.Control.EndpointsBy],
-		Count: s.ChangesIn(cell), Seed: seed,
-		Population: sizesOf(s.Control, l),
-		Gateway:    gatewayOf(s.Control),
+		Shape: shapeOf(l.ChangeRate), Objects: controlplane.Of(s).Objects, Endpoints: endpointsBy[controlplane.Of(s).EndpointsBy],
+		Count: controlplane.ChangesIn(s, cell), Seed: seed,
+		Population: sizesOf(controlplane.Of(s), l),
+		Gateway:    gatewayOf(controlplane.Of(s)),
 	}
-	if s.Control.ChurnsTraffic(l.Change) {
-		on := trafficService(s.Control, namespaceName(s.Control, s.Control.ScopeNamespace))
+	if controlplane.Of(s).ChurnsTraffic(l.Change) {
+		on := trafficService(controlplane.Of(s), namespaceName(controlplane.Of(s), controlplane.Of(s).ScopeNamespace))
 		spec.On = &on
 	}
 	if d := l.DiscoverySelectors; d != nil {
@@ -101,9 +102,9 @@ func churnSpec(s *study.Study, cell record.Cell, l study.ControlLevels, trial st
 	if kind == study.ArrivalBurst && burst == 0 {
 		spec.BurstSize = spec.Count
 	}
-	if l.Change == study.ChangeTrace {
+	if l.Change == controlplane.ChangeTrace {
 		spec.Trace = &churn.Trace{}
-		for _, c := range s.Control.Trace {
+		for _, c := range controlplane.Of(s).Trace {
 			spec.Trace.Changes = append(spec.Trace.Changes, churn.TraceChange{OffsetNS: int64(c.At), Kind: c.Change})
 		}
 	}
@@ -112,20 +113,20 @@ func churnSpec(s *study.Study, cell record.Cell, l study.ControlLevels, trial st
 
 // endpointsBy are the driver's words for who writes EndpointSlices.
 var endpointsBy = map[string]string{
-	study.EndpointsByControllers: churn.EndpointsControllers,
-	study.EndpointsBySlices:      churn.EndpointsDirect,
+	controlplane.EndpointsByControllers: churn.EndpointsControllers,
+	controlplane.EndpointsBySlices:      churn.EndpointsDirect,
 }
 
 // shapeOf is a rate of changes as schedules have it.
-func shapeOf(r study.ChangeRate) arrival.Shape {
+func shapeOf(r controlplane.ChangeRate) arrival.Shape {
 	if len(r.Parts) == 0 {
 		return arrival.Shape{}
 	}
 	first := r.Parts[0]
 	switch r.Kind {
-	case study.RateRamp:
+	case controlplane.RateRamp:
 		return arrival.Shape{Kind: arrival.Ramp, FromRPS: first.From, ToRPS: first.To, OverS: first.For.Seconds()}
-	case study.RateSteps:
+	case controlplane.RateSteps:
 		out := arrival.Shape{Kind: arrival.Steps}
 		for _, p := range r.Parts {
 			out.Steps = append(out.Steps, arrival.Step{RateRPS: p.From, DurationS: p.For.Seconds()})
@@ -137,11 +138,11 @@ func shapeOf(r study.ChangeRate) arrival.Shape {
 
 // fleetSpec is the fleet of a cell: who connects to istiod, and how they
 // behave.
-func fleetSpec(c *study.Control, l study.ControlLevels, ids []population.Identity, d mesh.Discovery, seed uint64) (xds.Spec, error) {
+func fleetSpec(c *controlplane.Control, l controlplane.Levels, ids []population.Identity, d mesh.Discovery, seed uint64) (xds.Spec, error) {
 	spec := xds.DefaultSpec(d.Plaintext)
 	if l.Ztunnels > 0 && !d.Ambient {
 		return spec, errs.WithHint(errs.Usage("%d ztunnels: istiod is not in ambient mode, and turns ztunnels away", l.Ztunnels),
-			"settings: {%s: %s=true}, or an Istio that was installed so", study.FactorIstiodEnv, ambientVariable)
+			"settings: {%s: %s=true}, or an Istio that was installed so", controlplane.FactorIstiodEnv, ambientVariable)
 	}
 	spec.Mode = l.XDS
 	spec.StreamsPerConnection = shared(c.StreamsPerConnection, len(ids), l.IstiodReplicas)
@@ -172,9 +173,9 @@ const ambientVariable = "PILOT_ENABLE_AMBIENT"
 
 // securityModes are the fleet's words for how proxies reach istiod.
 var securityModes = map[string]string{
-	study.SecurityMTLS:      xds.SecurityMTLS,
-	study.SecurityTLS:       xds.SecurityToken,
-	study.SecurityPlaintext: xds.SecurityPlaintext,
+	controlplane.SecurityMTLS:      xds.SecurityMTLS,
+	controlplane.SecurityTLS:       xds.SecurityToken,
+	controlplane.SecurityPlaintext: xds.SecurityPlaintext,
 }
 
 // connectionsEach is how many connections each of several istiods has at least
@@ -195,8 +196,8 @@ func shared(want, proxies, replicas int) int {
 // badProxies picks the simulated proxies that misbehave on purpose, by their index: a share
 // of all, at least one. Each type has its part of them, as near as whole proxies come to
 // that, spread evenly over the type: a study of all ztunnels, or of none, is another one.
-func badProxies(c *study.Control, l study.ControlLevels, ids []population.Identity) []int32 {
-	if len(ids) == 0 || l.Clients == study.ClientsGood || l.Clients == study.NotApplicable {
+func badProxies(c *controlplane.Control, l controlplane.Levels, ids []population.Identity) []int32 {
+	if len(ids) == 0 || l.Clients == controlplane.ClientsGood || l.Clients == study.NotApplicable {
 		return nil
 	}
 	of := map[string][]int32{} // by type

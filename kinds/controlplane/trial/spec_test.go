@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -24,13 +25,13 @@ settings: {namespaces: 3, services: 9, proxies: 10, gateways: 1, service_entries
 `
 
 // controlCell is the one cell of a study of the control plane, with sets.
-func controlCell(t *testing.T, sets ...string) (*study.Study, record.Cell, study.ControlLevels) {
+func controlCell(t *testing.T, sets ...string) (*study.Study, record.Cell, controlplane.Levels) {
 	t.Helper()
 	plan := studytest.Plan(t, controlText, sets...)
 	if err := Kind.Check(plan); err != nil {
 		t.Fatal(err)
 	}
-	l, err := study.ControlOf(plan.Cells[0])
+	l, err := controlplane.LevelsOf(plan.Cells[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,29 +40,29 @@ func controlCell(t *testing.T, sets ...string) (*study.Study, record.Cell, study
 
 func TestLeversOfCell(t *testing.T) {
 	s, cell, l := controlCell(t, "sidecar_scope=namespace", "sidecar_hosts=test-2/*,istio-system/*", "debounce_after=250ms")
-	sizes := sizesOf(s.Control, l)
+	sizes := sizesOf(controlplane.Of(s), l)
 	if sizes.DummyNamespace != population.Namespace(0) || sizes.Services != 9 || sizes.ServiceEntries != 5 || sizes.Gateways != 1 {
 		t.Errorf("sizes %+v", sizes)
 	}
-	levers := leversOf(s.Control, cell, sizes)
+	levers := leversOf(controlplane.Of(s), cell, sizes)
 	second := population.Namespace(1)
-	if levers.Level(study.FactorSidecarScope) != "namespace" || levers.Level(study.FactorDebounceAfter) != "250ms" || !slices.Equal(levers.Namespaces, []string{second}) ||
+	if levers.Level(controlplane.FactorSidecarScope) != "namespace" || levers.Level(study.FactorDebounceAfter) != "250ms" || !slices.Equal(levers.Namespaces, []string{second}) ||
 		!slices.Equal(levers.Hosts(), []string{second + "/*", "istio-system/*"}) || levers.Workload[population.AppLabel] != "svc-1" {
 		t.Errorf("levers %+v", levers)
 	}
 	few := levers.Wait
 	sizes.EndpointSlices = 30_000
-	if most := leversOf(s.Control, cell, sizes).Wait; few < time.Minute || few > 10*time.Minute || most < 26*time.Minute {
+	if most := leversOf(controlplane.Of(s), cell, sizes).Wait; few < time.Minute || few > 10*time.Minute || most < 26*time.Minute {
 		t.Errorf("istiod may take %v, and %v in a large cluster", few, most)
 	}
 	sizes.EndpointSlices = 0
 	// Without a Sidecar its hosts do not apply, and must not reach the mesh
 	// as a level.
 	_, cell, _ = controlCell(t)
-	if cell[study.FactorSidecarHosts] != study.NotApplicable {
-		t.Fatalf("hosts %s", cell[study.FactorSidecarHosts])
+	if cell[controlplane.FactorSidecarHosts] != study.NotApplicable {
+		t.Fatalf("hosts %s", cell[controlplane.FactorSidecarHosts])
 	}
-	if levers := leversOf(s.Control, cell, sizes); slices.Contains(levers.Hosts(), study.NotApplicable+"/") {
+	if levers := leversOf(controlplane.Of(s), cell, sizes); slices.Contains(levers.Hosts(), study.NotApplicable+"/") {
 		t.Errorf("hosts %v", levers.Hosts())
 	}
 }
@@ -74,7 +75,7 @@ func TestFleetSpec(t *testing.T) {
 			ServiceAccount: population.ServiceAccount, Labels: map[string]string{"app": "x"}, Ports: []population.Port{{Name: "http", ContainerPort: 8080, Protocol: "TCP"}}})
 	}
 	d := mesh.Discovery{Plaintext: "istiod:15010", TLS: "istiod:15012", ServerName: "istiod.istio-system.svc", RootCA: []byte("PEM"), Version: "1.31", ClusterID: "c"}
-	spec, err := fleetSpec(s.Control, l, ids, d, 3)
+	spec, err := fleetSpec(controlplane.Of(s), l, ids, d, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func TestFleetSpec(t *testing.T) {
 		t.Errorf("%d misbehave in %+v", bad, spec)
 	}
 	// The levels of factor clients are the fleet's own words.
-	for _, level := range []string{study.ClientsSlowReader, study.ClientsNeverAcks, study.ClientsRejects, study.ClientsReconnectStorm} {
+	for _, level := range []string{controlplane.ClientsSlowReader, controlplane.ClientsNeverAcks, controlplane.ClientsRejects, controlplane.ClientsReconnectStorm} {
 		if !slices.Contains(xds.Behaviours(), level) {
 			t.Errorf("no simulated sidecar behaves like %s", level)
 		}
@@ -100,20 +101,20 @@ func TestFleetSpec(t *testing.T) {
 }
 
 func TestBadProxies(t *testing.T) {
-	bad := study.ControlLevels{Clients: study.ClientsNeverAcks}
+	bad := controlplane.Levels{Clients: controlplane.ClientsNeverAcks}
 	for _, tt := range []struct {
 		n     int
 		share study.Ratio
 		want  []int32
 	}{{0, 0.5, nil}, {1, 0.01, []int32{0}}, {10, 0.1, []int32{0}}, {10, 0.3, []int32{0, 3, 6}}, {3, 1, []int32{0, 1, 2}}} {
 		ids := slices.Repeat([]population.Identity{{Type: population.Sidecar}}, tt.n)
-		if got := badProxies(&study.Control{BadShare: tt.share}, bad, ids); !slices.Equal(got, tt.want) {
+		if got := badProxies(&controlplane.Control{BadShare: tt.share}, bad, ids); !slices.Equal(got, tt.want) {
 			t.Errorf("%g of %d: %v, want %v", tt.share, tt.n, got, tt.want)
 		}
 	}
-	for _, level := range []string{study.ClientsGood, study.NotApplicable} {
+	for _, level := range []string{controlplane.ClientsGood, study.NotApplicable} {
 		ids := []population.Identity{{Type: population.Sidecar}}
-		if got := badProxies(&study.Control{BadShare: 1}, study.ControlLevels{Clients: level}, ids); got != nil {
+		if got := badProxies(&controlplane.Control{BadShare: 1}, controlplane.Levels{Clients: level}, ids); got != nil {
 			t.Errorf("clients %s: %v misbehave", level, got)
 		}
 	}
@@ -143,7 +144,7 @@ func TestBadProxiesOfEachType(t *testing.T) {
 			for i, p := range all {
 				ids[i] = p.id
 			}
-			got := badProxies(&study.Control{BadShare: share}, study.ControlLevels{Clients: study.ClientsSlowReader}, ids)
+			got := badProxies(&controlplane.Control{BadShare: share}, controlplane.Levels{Clients: controlplane.ClientsSlowReader}, ids)
 			want := max(1, int(share*float64(len(ids))+0.5))
 			if len(got) != want || !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != want {
 				t.Errorf("%v: %v misbehave, want %d", sizes, got, want)
@@ -164,16 +165,16 @@ func TestBadProxiesOfEachType(t *testing.T) {
 
 // Every kind of change that a study can name is one that the driver makes.
 func TestChurnSpec(t *testing.T) {
-	f, _ := study.FactorByName(study.FactorChange)
+	f, _ := study.FactorByName(controlplane.FactorChange)
 	if len(f.Levels) < 15 {
 		t.Fatalf("kinds of change: %v", f.Levels)
 	}
 	for _, kind := range f.Levels {
 		sets := []string{"change=" + kind, "change_arrival=burst"}
-		if kind == study.ChangeTrace {
+		if kind == controlplane.ChangeTrace {
 			continue
 		}
-		if study.RoutesGateway(kind) {
+		if controlplane.RoutesGateway(kind) {
 			sets = append(sets, "control.gateway.probes=3")
 		}
 		s, cell, l := controlCell(t, sets...)
@@ -217,8 +218,8 @@ func TestChurnTimes(t *testing.T) {
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%v: changes at %v ms, want %v", tt.sets, got, tt.want)
 		}
-		if long := s.ChangeTime(cell).Milliseconds(); s.ChangesIn(cell) != len(got) || long < got[len(got)-1] || long > got[len(got)-1]+500 {
-			t.Errorf("%v: the study says %d changes in %d ms", tt.sets, s.ChangesIn(cell), long)
+		if long := controlplane.ChangeTime(s, cell).Milliseconds(); controlplane.ChangesIn(s, cell) != len(got) || long < got[len(got)-1] || long > got[len(got)-1]+500 {
+			t.Errorf("%v: the study says %d changes in %d ms", tt.sets, controlplane.ChangesIn(s, cell), long)
 		}
 	}
 	s, cell, l := controlCell(t, "change=virtualservice", "control.objects=2")

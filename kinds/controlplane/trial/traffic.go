@@ -3,25 +3,26 @@ package trial
 import (
 	"context"
 	"fmt"
-	"github.com/meshtrial/meshtrial/internal/ending"
-	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/run/site"
 	"slices"
 	"time"
 
-	"github.com/meshtrial/meshtrial/drive/load"
-	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
-	"github.com/meshtrial/meshtrial/drive/population"
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/record/rate"
-	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/study/protocol"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/meshtrial/meshtrial/drive/load"
+	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
+	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // Names of what carries the traffic of a control-plane study: a Service and
@@ -32,7 +33,7 @@ const (
 )
 
 // trafficService is the Service whose endpoints the traffic goes to.
-func trafficService(c *study.Control, namespace string) population.Service {
+func trafficService(c *controlplane.Control, namespace string) population.Service {
 	return population.Service{Namespace: namespace, Name: roleTraffic, Endpoints: c.Traffic.Endpoints}
 }
 
@@ -46,7 +47,7 @@ type caller struct {
 // where a lever that is read at a sidecar's start has changed, and finds the
 // sender. They live where the real pods do, and go with that namespace.
 func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) error {
-	if c.study.Control.Traffic == nil {
+	if controlplane.Of(c.study).Traffic == nil {
 		return nil
 	}
 	logger, ok := c.o.Mesh.(mesh.AttemptLogger)
@@ -54,7 +55,7 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 		return fmt.Errorf("mesh %s cannot log what its sidecars attempt, by which requests to stale endpoints are counted", c.o.Mesh.Name())
 	}
 	namespace := levers.Namespaces[0]
-	c.say("%d real pods that serve requests, and one that sends them", c.study.Control.Traffic.Endpoints)
+	c.say("%d real pods that serve requests, and one that sends them", controlplane.Of(c.study).Traffic.Endpoints)
 	client := c.trafficWorkload(namespace, roleCaller, site.LoadControlPort)
 	server := c.trafficWorkload(namespace, roleTraffic, site.WorkerControlPort)
 	applier, err := lab.NewApplier(c.o.Lab.RESTConfig())
@@ -85,7 +86,7 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 		mesh.Workload
 		pod   corev1.PodTemplateSpec
 		count int
-	}{{server, site.WorkerPod(server, images, c.Run), c.study.Control.Traffic.Endpoints}, {client, site.LoadPod(client, images, c.Run), 1}} {
+	}{{server, site.WorkerPod(server, images, c.Run), controlplane.Of(c.study).Traffic.Endpoints}, {client, site.LoadPod(client, images, c.Run), 1}} {
 		if err := c.ensureDeployment(ctx, w.Workload, w.pod, w.count, wish); err != nil {
 			return err
 		}
@@ -150,7 +151,7 @@ func (c *controlPlane) findCaller(ctx context.Context, namespace string) error {
 }
 
 // trafficSpec is what the generator does in a trial. The runner ends it.
-func trafficSpec(t *study.Traffic, s population.Service, longest time.Duration, seed uint64) (load.Spec, error) {
+func trafficSpec(t *controlplane.Traffic, s population.Service, longest time.Duration, seed uint64) (load.Spec, error) {
 	spec := load.DefaultSpec(fmt.Sprintf("http://%s:%d/", s.Host(), population.ServicePort))
 	spec.Connections, spec.Rate, spec.Arrival, spec.Seed = t.Connections, rate.Rate(t.Rate), t.Arrival, seed
 	spec.TimeoutS = t.Timeout.Seconds()
@@ -173,15 +174,15 @@ const (
 // startTraffic waits until the caller's sidecar is connected to istiod, which
 // has been restarted, and starts the traffic.
 func (t *controlTrial) startTraffic(ctx context.Context) error {
-	if t.c.study.Control.Traffic == nil {
+	if controlplane.Of(t.c.study).Traffic == nil {
 		return nil
 	}
 	if err := t.awaitLinked(ctx); err != nil {
 		return err
 	}
-	c := t.c.study.Control
+	c := controlplane.Of(t.c.study)
 	service := trafficService(c, t.levers.Namespaces[0])
-	spec, err := trafficSpec(c.Traffic, service, trafficLead+c.Idle+c.Settle+t.c.study.ChangeTime(t.job.Cell)+trafficSpare, t.job.Seed)
+	spec, err := trafficSpec(c.Traffic, service, trafficLead+c.Idle+c.Settle+controlplane.ChangeTime(t.c.study, t.job.Cell)+trafficSpare, t.job.Seed)
 	if err != nil {
 		return err
 	}
@@ -265,7 +266,7 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 	}
 	total := result.Total()
 	out := exposure(lines, w.book, offset.Offset)
-	c := t.c.study.Control.Traffic
+	c := controlplane.Of(t.c.study).Traffic
 	out.RateRPS, out.Connections = c.Rate, c.Connections
 	out.Requests, out.Completed, out.Failed, out.Unfinished = total.Scheduled, total.Completed, total.Failed, total.Unfinished
 	out.Reasons = total.Reasons

@@ -8,13 +8,15 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // attempted is a line of the sidecar's log, ms after time 0, whose clock is
@@ -192,7 +194,7 @@ settings: {services: 4, endpoints: 1, proxies: 2, change: CHANGE}
 			if err := checkControl(plan); err != nil {
 				t.Error(err)
 			}
-			l, err := study.ControlOf(plan.Cells[0])
+			l, err := controlplane.LevelsOf(plan.Cells[0])
 			if err != nil {
 				t.Fatal(err)
 			}

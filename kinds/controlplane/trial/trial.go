@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -21,7 +22,6 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // controlTrial is one trial of the control plane under way.
@@ -29,7 +29,7 @@ type controlTrial struct {
 	c      *controlPlane
 	job    runner.Job
 	out    record.Trial
-	levels study.ControlLevels
+	levels controlplane.Levels
 	levers mesh.Levers
 	// known are the levers with what was found of those that the cell does not
 	// name, as levels is once istiod has been asked.
@@ -62,11 +62,11 @@ type controlTrial struct {
 func newControlTrial(c *controlPlane, job runner.Job) (*controlTrial, error) {
 	t := &controlTrial{c: c, job: job, out: record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC(), Control: &record.Control{}}}
 	var err error
-	if t.levels, err = study.ControlOf(job.Cell); err != nil {
+	if t.levels, err = controlplane.LevelsOf(job.Cell); err != nil {
 		return t, err
 	}
-	t.sizes = sizesOf(c.study.Control, t.levels)
-	t.levers = leversOf(c.study.Control, job.Cell, t.sizes)
+	t.sizes = sizesOf(controlplane.Of(c.study), t.levels)
+	t.levers = leversOf(controlplane.Of(c.study), job.Cell, t.sizes)
 	return t, nil
 }
 
@@ -157,7 +157,7 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	}
 	limited, cancel = context.WithTimeout(ctx, populationTimeout)
 	defer cancel()
-	t.c.living = t.c.study.Control.Soak
+	t.c.living = controlplane.Of(t.c.study).Soak
 	if err := t.learn(limited); err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 		return err
 	}
 	t.driver, err = t.c.prepareDriver(limited, t.plan)
-	t.seen.Asked, t.seen.Audience, t.seen.Misbehaving = t.asked(), t.audience(), badProxies(t.c.study.Control, t.levels, t.ids)
+	t.seen.Asked, t.seen.Audience, t.seen.Misbehaving = t.asked(), t.audience(), badProxies(controlplane.Of(t.c.study), t.levels, t.ids)
 	return err
 }
 
@@ -239,7 +239,7 @@ func (t *controlTrial) connect(ctx context.Context) error {
 		return err
 	}
 	t.out.Warmup = record.Warmup{Seconds: time.Since(begin).Seconds(), Steady: true,
-		Why: fmt.Sprintf("%d proxies connected and nothing was sent for %v", len(t.ids)+len(t.c.reals), t.c.study.Control.Quiet)}
+		Why: fmt.Sprintf("%d proxies connected and nothing was sent for %v", len(t.ids)+len(t.c.reals), controlplane.Of(t.c.study).Quiet)}
 	return nil
 }
 
@@ -248,7 +248,7 @@ func (t *controlTrial) startFleet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	spec, err := fleetSpec(t.c.study.Control, t.levels, t.ids, d, t.job.Seed)
+	spec, err := fleetSpec(controlplane.Of(t.c.study), t.levels, t.ids, d, t.job.Seed)
 	if err != nil {
 		return err
 	}
@@ -272,10 +272,10 @@ const restlessAge = 10 * time.Minute
 // it is enough that the others do, and those that come and go forever are not
 // waited for at all.
 func (t *controlTrial) awaitQuiet(ctx context.Context) error {
-	quiet := int64(t.c.study.Control.Quiet)
-	bad := len(badProxies(t.c.study.Control, t.levels, t.ids))
-	restless := t.levels.Clients == study.ClientsReconnectStorm
-	if age := t.levels.ConnectionAge; t.levers.Named(study.FactorConnectionAge) && age > 0 && age < restlessAge {
+	quiet := int64(controlplane.Of(t.c.study).Quiet)
+	bad := len(badProxies(controlplane.Of(t.c.study), t.levels, t.ids))
+	restless := t.levels.Clients == controlplane.ClientsReconnectStorm
+	if age := t.levels.ConnectionAge; t.levers.Named(controlplane.FactorConnectionAge) && age > 0 && age < restlessAge {
 		bad, restless = verdict.Away(len(t.ids), age), true
 	}
 	var enough time.Time
@@ -293,7 +293,7 @@ func (t *controlTrial) awaitQuiet(ctx context.Context) error {
 		if there && enough.IsZero() {
 			enough = time.Now()
 		}
-		if there && (s.NowUnixNS-s.LastMessageUnixNS >= quiet || restless && time.Since(enough) >= t.c.study.Control.Quiet) {
+		if there && (s.NowUnixNS-s.LastMessageUnixNS >= quiet || restless && time.Since(enough) >= controlplane.Of(t.c.study).Quiet) {
 			return nil
 		}
 		if err := wake.Pause(ctx, statusEvery); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
@@ -212,7 +213,7 @@ func (t *controlTrial) endSnapshot(ctx context.Context) (map[string]observe.Snap
 
 // idle measures istiod with all proxies connected and nothing to do.
 func (t *controlTrial) idle(ctx context.Context) error {
-	idle := t.c.study.Control.Idle
+	idle := controlplane.Of(t.c.study).Idle
 	if idle == 0 {
 		return nil
 	}
@@ -244,7 +245,7 @@ const settleMost = 2 * time.Second
 // misbehave on purpose are not waited for longer than anything still comes to
 // them: they may never have, or never acknowledge, what they need.
 func (t *controlTrial) settle(ctx context.Context) error {
-	limit := time.Now().Add(t.c.study.Control.Settle)
+	limit := time.Now().Add(controlplane.Of(t.c.study).Settle)
 	wait := int64(t.levels.DebounceAfter + settleQuiet)
 	looked, silent := int64(-1), 0
 	for every := statusEvery; ; every = min(settleMost, every*9/8) {

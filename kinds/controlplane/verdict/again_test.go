@@ -10,14 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
-	"github.com/meshtrial/meshtrial/study"
-	"pgregory.net/rapid"
 )
 
 // aTrial is one in which a change per second reaches some simulated sidecars and
@@ -25,7 +26,7 @@ import (
 func aTrial(proxies, changes int) (record.Trial, Evidence) {
 	const ms = int64(time.Millisecond)
 	t := record.Trial{
-		Schema: record.Schema, ID: "b000-t00", Cell: record.Cell{study.FactorClients: study.ClientsGood},
+		Schema: record.Schema, ID: "b000-t00", Cell: record.Cell{controlplane.FactorClients: controlplane.ClientsGood},
 		Window: record.Window{Start: time.Unix(0, committedAt).UTC(), Seconds: float64(changes) + 1}, Pressure: &record.Pressure{StealRatio: 0.03},
 		CPU: map[string]record.CPU{record.PartControl: {UserS: 2}, record.PartSimulator: {UserS: 0.5}, record.PartMachine: {UserS: 4}},
 		Control: &record.Control{Proxies: proxies, RealProxies: 1, Istiod: map[string]float64{
@@ -39,7 +40,7 @@ func aTrial(proxies, changes int) (record.Trial, Evidence) {
 		}},
 	}
 	e := Evidence{
-		Asked:  Asked{Clients: study.ClientsGood, DebounceAfter: 100 * time.Millisecond, EDSDebounce: true, Settle: time.Minute, ScopeNamespace: "mm-0"},
+		Asked:  Asked{Clients: controlplane.ClientsGood, DebounceAfter: 100 * time.Millisecond, EDSDebounce: true, Settle: time.Minute, ScopeNamespace: "mm-0"},
 		Clock:  Clock{Ahead: 5 * time.Millisecond, Bound: 20 * time.Microsecond},
 		Before: []Replica{{Pod: "istiod-1"}}, After: []Replica{{Pod: "istiod-1"}},
 		EndNS:  committedAt + int64(changes+1)*1000*ms,
@@ -181,7 +182,7 @@ func spoil(rt *rapid.T, trial *record.Trial, e *Evidence) {
 		e.AccountAfter.Reconnects, e.StreamError = map[string]int64{"reset": 2, "eof": 1}, "reset by peer"
 	}
 	if wrong("bad") {
-		e.Asked.Clients, e.Misbehaving = study.ClientsNeverAcks, []int32{0}
+		e.Asked.Clients, e.Misbehaving = controlplane.ClientsNeverAcks, []int32{0}
 	}
 	if wrong("unread") {
 		e.Unread = []record.Check{{Name: "cpu-istiod", Detail: "restarted within the window"}}

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -101,7 +102,9 @@ type Asked struct {
 }
 
 // good tells whether no proxy misbehaves on purpose.
-func (a Asked) good() bool { return a.Clients == study.ClientsGood || a.Clients == study.NotApplicable }
+func (a Asked) good() bool {
+	return a.Clients == controlplane.ClientsGood || a.Clients == study.NotApplicable
+}
 
 // Clock is how far a clock is ahead of another, and the bound of the error in
 // that.
@@ -163,11 +166,11 @@ func (a Audience) Needs(change int, proxy int32) bool {
 func (a Audience) visibility() churn.Visibility {
 	v := churn.Visibility{ExportTo: a.ExportTo}
 	switch a.SidecarScope {
-	case study.SidecarScopeMesh:
+	case controlplane.SidecarScopeMesh:
 		v.EgressHosts = func(population.Identity) []string { return a.EgressHosts }
-	case study.SidecarScopeNamespace, study.SidecarScopeWorkload:
+	case controlplane.SidecarScopeNamespace, controlplane.SidecarScopeWorkload:
 		v.EgressHosts = func(p population.Identity) []string {
-			if slices.Contains(a.Namespaces, p.Namespace) && (a.SidecarScope == study.SidecarScopeNamespace || p.Workload == a.Workload) {
+			if slices.Contains(a.Namespaces, p.Namespace) && (a.SidecarScope == controlplane.SidecarScopeNamespace || p.Workload == a.Workload) {
 				return a.EgressHosts
 			}
 			return nil

@@ -5,7 +5,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/population"
-	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 )
 
 // A Sidecar resource keeps changes of other namespaces from the sidecars that
@@ -24,10 +24,10 @@ func TestNeeds(t *testing.T) {
 		elsewhere [4]bool // who needs a change of a namespace that no proxy is in
 		own       [4]bool // of mm-1, for sidecars
 	}{
-		{study.SidecarScopeNone, [4]bool{true, true, true, true}, [4]bool{true, true, true, false}},
-		{study.SidecarScopeMesh, [4]bool{false, false, false, true}, [4]bool{true, true, false, false}},
-		{study.SidecarScopeNamespace, [4]bool{false, false, true, true}, [4]bool{true, true, true, false}},
-		{study.SidecarScopeWorkload, [4]bool{false, true, true, true}, [4]bool{true, true, true, false}},
+		{controlplane.SidecarScopeNone, [4]bool{true, true, true, true}, [4]bool{true, true, true, false}},
+		{controlplane.SidecarScopeMesh, [4]bool{false, false, false, true}, [4]bool{true, true, false, false}},
+		{controlplane.SidecarScopeNamespace, [4]bool{false, false, true, true}, [4]bool{true, true, true, false}},
+		{controlplane.SidecarScopeWorkload, [4]bool{false, true, true, true}, [4]bool{true, true, true, false}},
 	} {
 		a.SidecarScope = tt.scope
 		for p := range int32(4) {
@@ -37,7 +37,7 @@ func TestNeeds(t *testing.T) {
 		}
 	}
 	a.ExportTo = "."
-	if a.SidecarScope = study.SidecarScopeNone; a.Needs(1, 2) || !a.Needs(1, 0) {
+	if a.SidecarScope = controlplane.SidecarScopeNone; a.Needs(1, 2) || !a.Needs(1, 0) {
 		t.Error("what is exported to its own namespace alone")
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Judge implements [verdict.Judge].
@@ -248,7 +248,7 @@ func (r *ruling) fleet() {
 	for _, w := range r.trial.Control.Wire {
 		nacks += w.Nacks
 	}
-	r.Check("accepted", nacks == 0 || r.seen.Asked.Clients == study.ClientsRejects, "%d responses were rejected", nacks)
+	r.Check("accepted", nacks == 0 || r.seen.Asked.Clients == controlplane.ClientsRejects, "%d responses were rejected", nacks)
 }
 
 // Away is how many of some proxies may be without a connection at a time where istiod

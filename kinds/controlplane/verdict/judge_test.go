@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // rulingOn is a trial with simulated proxies that went well.
 func rulingOn(proxies int) *ruling {
 	r := &ruling{trial: record.Trial{Control: &record.Control{}, CPU: map[string]record.CPU{}}}
-	r.seen.Asked = Asked{Clients: study.ClientsGood, DebounceAfter: 100 * time.Millisecond, EDSDebounce: true, Settle: time.Minute}
+	r.seen.Asked = Asked{Clients: controlplane.ClientsGood, DebounceAfter: 100 * time.Millisecond, EDSDebounce: true, Settle: time.Minute}
 	r.seen.Audience = Audience{Proxies: make([]Proxy, proxies), Simulated: proxies}
 	r.seen.AccountAfter.Connected = proxies
 	return r
@@ -40,17 +40,17 @@ func TestJudgeFleet(t *testing.T) {
 		edit                          func(*ruling)
 		connected, understood, accept bool
 	}{
-		"all well":        {study.ClientsGood, func(*ruling) {}, true, true, true},
-		"a stream lost":   {study.ClientsGood, func(r *ruling) { r.trial.Control.Reconnects = map[string]int64{"reset": 1} }, false, true, true},
-		"one is away":     {study.ClientsGood, func(r *ruling) { r.seen.AccountAfter.Connected-- }, false, true, true},
-		"not understood":  {study.ClientsGood, func(r *ruling) { r.seen.AccountAfter.Errors = 1 }, true, false, true},
-		"rejected":        {study.ClientsGood, func(r *ruling) { r.trial.Control.Wire = map[string]record.Wire{"cds": {Nacks: 1}} }, true, true, false},
-		"on purpose":      {study.ClientsRejects, func(r *ruling) { r.trial.Control.Wire = map[string]record.Wire{"cds": {Nacks: 1}} }, true, true, true},
-		"a storm":         {study.ClientsReconnectStorm, func(r *ruling) { r.seen.AccountAfter.Connected -= 2 }, true, true, true},
-		"more than those": {study.ClientsReconnectStorm, func(r *ruling) { r.seen.AccountAfter.Connected -= 3 }, false, true, true},
+		"all well":        {controlplane.ClientsGood, func(*ruling) {}, true, true, true},
+		"a stream lost":   {controlplane.ClientsGood, func(r *ruling) { r.trial.Control.Reconnects = map[string]int64{"reset": 1} }, false, true, true},
+		"one is away":     {controlplane.ClientsGood, func(r *ruling) { r.seen.AccountAfter.Connected-- }, false, true, true},
+		"not understood":  {controlplane.ClientsGood, func(r *ruling) { r.seen.AccountAfter.Errors = 1 }, true, false, true},
+		"rejected":        {controlplane.ClientsGood, func(r *ruling) { r.trial.Control.Wire = map[string]record.Wire{"cds": {Nacks: 1}} }, true, true, false},
+		"on purpose":      {controlplane.ClientsRejects, func(r *ruling) { r.trial.Control.Wire = map[string]record.Wire{"cds": {Nacks: 1}} }, true, true, true},
+		"a storm":         {controlplane.ClientsReconnectStorm, func(r *ruling) { r.seen.AccountAfter.Connected -= 2 }, true, true, true},
+		"more than those": {controlplane.ClientsReconnectStorm, func(r *ruling) { r.seen.AccountAfter.Connected -= 3 }, false, true, true},
 	} {
 		r := rulingOn(10)
-		if tt.clients != study.ClientsGood {
+		if tt.clients != controlplane.ClientsGood {
 			misbehaving(tt.clients)(r)
 		}
 		tt.edit(r)

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 )
 
 // pushes holds what the simulated sidecars received against what istiod
@@ -25,7 +25,7 @@ func (r *ruling) pushes() {
 	}
 	var said []string
 	ok := true
-	for _, name := range study.XDSTypes() {
+	for _, name := range controlplane.XDSTypes() {
 		pushed, counted := c.Istiod[`pilot_xds_pushes{type="`+name+`"}`]
 		received := c.Wire[name].Responses
 		if received == 0 && (!counted || real > 0) { // all of it may have been for the real ones

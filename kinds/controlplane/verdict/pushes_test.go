@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 func TestPushesFit(t *testing.T) {
@@ -148,7 +148,7 @@ func TestJudgePushes(t *testing.T) {
 		"nothing was counted":  func(r *ruling) { r.trial.Control.Istiod = nil },
 		"no simulated sidecar": func(r *ruling) { r.seen.Audience.Simulated = 0 },
 		"istiod began anew":    func(r *ruling) { r.seen.After = []Replica{{Pod: "new"}} },
-		"slow readers":         misbehaving(study.ClientsSlowReader),
+		"slow readers":         misbehaving(controlplane.ClientsSlowReader),
 	} {
 		if _, judged := judge(change); judged {
 			t.Errorf("%s, and yet it is judged", name)

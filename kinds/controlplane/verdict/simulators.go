@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/run/verdict"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // simulatorsApart bounds how far times of different pods' proxies may be off beside
@@ -17,7 +17,7 @@ var simulatorsApart = verdict.Limit{Name: "simulators-apart", Default: 1, Unit: 
 // would have seen: all proxies, each once, and by one clock. Where the bounds of errors
 // are wider than the limit nobody knows the latter.
 func (r *ruling) simulators() {
-	all, asked := r.trial.Control.Simulators, study.SimulatorsIn(r.trial.Cell)
+	all, asked := r.trial.Control.Simulators, controlplane.SimulatorsIn(r.trial.Cell)
 	if asked == 1 && len(all) == 0 {
 		return
 	}

@@ -9,16 +9,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Several simulators had all proxies, by clocks that agreed, or the trial is not valid.
 func TestJudgeSimulators(t *testing.T) {
 	two := func(edit func(all []record.Simulator)) func(*ruling) {
 		return func(r *ruling) {
-			r.trial.Cell = record.Cell{study.FactorSimulators: "2"}
+			r.trial.Cell = record.Cell{controlplane.FactorSimulators: "2"}
 			r.trial.Control.Simulators = []record.Simulator{{Pod: "a", Proxies: 6}, {Pod: "b", Proxies: 4, Before: record.Clock{AheadUS: 5000, ErrorUS: 40}, After: record.Clock{AheadUS: 5010, ErrorUS: 40}}}
 			edit(r.trial.Control.Simulators)
 		}
@@ -47,11 +47,11 @@ func TestJudgeSimulators(t *testing.T) {
 			two(func([]record.Simulator) {})(r)
 			r.trial.Control.Simulators = r.trial.Control.Simulators[:1]
 		}, "simulators", false},
-		"nothing of either":     {func(r *ruling) { r.trial.Cell = record.Cell{study.FactorSimulators: "2"} }, "simulators", false},
+		"nothing of either":     {func(r *ruling) { r.trial.Cell = record.Cell{controlplane.FactorSimulators: "2"} }, "simulators", false},
 		"an account is missing": {func(r *ruling) { two(func([]record.Simulator) {})(r); r.seen.AccountAfter.Proxies = 6 }, "simulators", false},
 		"one too many": {func(r *ruling) {
 			two(func([]record.Simulator) {})(r)
-			delete(r.trial.Cell, study.FactorSimulators)
+			delete(r.trial.Cell, controlplane.FactorSimulators)
 		}, "simulators", false},
 	} {
 		r := rulingOn(10)
@@ -70,7 +70,7 @@ func TestJudgeSimulators(t *testing.T) {
 		}
 	}
 	trial, e := aTrial(2, 2)
-	trial.Cell[study.FactorSimulators], e.AccountAfter.Proxies, e.Repeated = "2", 2, []string{"the simulator was lost"}
+	trial.Cell[controlplane.FactorSimulators], e.AccountAfter.Proxies, e.Repeated = "2", 2, []string{"the simulator was lost"}
 	trial.Control.Simulators = []record.Simulator{{Pod: "a", Proxies: 1}, {Pod: "b", Proxies: 1, After: record.Clock{AheadUS: 600}}}
 	for limit, ok := range map[float64]bool{1: true, 0.5: false} {
 		out, _ := Of(trial, e, verdict.Limits{simulatorsApart.Name: limit})

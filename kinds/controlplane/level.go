@@ -1,4 +1,4 @@
-package study
+package controlplane
 
 import (
 	"fmt"
@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // numberLevel is a plain number above 0.
-func numberLevel(what string, high float64) func(string) (string, *Error) {
-	return func(s string) (string, *Error) {
+func numberLevel(what string, high float64) func(string) (string, *study.Error) {
+	return func(s string) (string, *study.Error) {
 		hint := "a number of " + what
-		if m := UnitPattern.FindStringSubmatch(s); m != nil && m[2] != "" {
-			return "", Complain(CodeUnit, "the unit is always "+what+": write "+m[1], "%q has a unit", s)
+		if m := study.UnitPattern.FindStringSubmatch(s); m != nil && m[2] != "" {
+			return "", study.Complain(study.CodeUnit, "the unit is always "+what+": write "+m[1], "%q has a unit", s)
 		}
-		v, c := Number(s)
+		v, c := study.Number(s)
 		if c != nil {
 			if c.Hint == "" {
 				c.Hint = hint
@@ -27,16 +28,16 @@ func numberLevel(what string, high float64) func(string) (string, *Error) {
 			return "", c
 		}
 		if v <= 0 || v > high {
-			return "", Complain(CodeRange, fmt.Sprintf("from above 0 to %.0f", high), "%s is out of range", s)
+			return "", study.Complain(study.CodeRange, fmt.Sprintf("from above 0 to %.0f", high), "%s is out of range", s)
 		}
 		return strconv.FormatFloat(v, 'f', -1, 64), nil
 	}
 }
 
 // orInteger is a whole number or one word.
-func orInteger(word string, low, high int64) func(string) (string, *Error) {
-	whole := IntegerLevel(low, high)
-	return func(s string) (string, *Error) {
+func orInteger(word string, low, high int64) func(string) (string, *study.Error) {
+	whole := study.IntegerLevel(low, high)
+	return func(s string) (string, *study.Error) {
 		if s == word {
 			return s, nil
 		}
@@ -49,9 +50,9 @@ func orInteger(word string, low, high int64) func(string) (string, *Error) {
 }
 
 // orNumber is a number above 0 or one word.
-func orNumber(word string, high float64) func(string) (string, *Error) {
+func orNumber(word string, high float64) func(string) (string, *study.Error) {
 	plain := numberLevel("requests per second", high)
-	return func(s string) (string, *Error) {
+	return func(s string) (string, *study.Error) {
 		if s == word {
 			return s, nil
 		}
@@ -60,10 +61,10 @@ func orNumber(word string, high float64) func(string) (string, *Error) {
 }
 
 // given is a quantity, and never none.
-func given(parse func(string) (string, *Error)) func(string) (string, *Error) {
-	return func(s string) (string, *Error) {
-		if s == LevelNone {
-			return "", Complain(CodeInvalid, "a quantity", "a request cannot be none here")
+func given(parse func(string) (string, *study.Error)) func(string) (string, *study.Error) {
+	return func(s string) (string, *study.Error) {
+		if s == study.LevelNone {
+			return "", study.Complain(study.CodeInvalid, "a quantity", "a request cannot be none here")
 		}
 		out, c := parse(s)
 		if c != nil {
@@ -74,18 +75,18 @@ func given(parse func(string) (string, *Error)) func(string) (string, *Error) {
 }
 
 // ageLevel is how old a connection may become.
-func ageLevel(s string) (string, *Error) {
-	if s == LevelNone {
+func ageLevel(s string) (string, *study.Error) {
+	if s == study.LevelNone {
 		return s, nil
 	}
-	d, c := ParseDuration(s)
+	d, c := study.ParseDuration(s)
 	if c != nil {
 		return "", c
 	}
 	if d < time.Second || d > 24*time.Hour {
-		return "", Complain(CodeRange, "from 1s to 24h, or none", "%s is out of range", s)
+		return "", study.Complain(study.CodeRange, "from 1s to 24h, or none", "%s is out of range", s)
 	}
-	return FormatDuration(d), nil
+	return study.FormatDuration(d), nil
 }
 
 var memoryUnits = []struct {
@@ -94,8 +95,8 @@ var memoryUnits = []struct {
 }{{"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3}, {"", 1}}
 
 // memoryLevel is a quantity of memory as Kubernetes writes it.
-func memoryLevel(s string) (string, *Error) {
-	if s == LevelNone {
+func memoryLevel(s string) (string, *study.Error) {
+	if s == study.LevelNone {
 		return s, nil
 	}
 	const hint = "memory as Kubernetes writes it, as 512Mi or 2Gi, or none"
@@ -104,14 +105,14 @@ func memoryLevel(s string) (string, *Error) {
 		if !ok {
 			continue
 		}
-		v, c := Number(text)
+		v, c := study.Number(text)
 		if c != nil {
 			c.Hint = hint
 			return "", c
 		}
 		v = math.Round(v * u.size)
-		if v < 1<<20 || v > MaxBytes {
-			return "", Complain(CodeRange, "at least 1Mi, or none", "memory limit %s is out of range", s)
+		if v < 1<<20 || v > study.MaxBytes {
+			return "", study.Complain(study.CodeRange, "at least 1Mi, or none", "memory limit %s is out of range", s)
 		}
 		for _, short := range memoryUnits[:3] {
 			if math.Mod(v, short.size) == 0 {
@@ -120,7 +121,7 @@ func memoryLevel(s string) (string, *Error) {
 		}
 		return strconv.FormatFloat(v, 'f', 0, 64), nil
 	}
-	return "", Complain(CodeInvalid, hint, "%q is no quantity of memory", s)
+	return "", study.Complain(study.CodeInvalid, hint, "%q is no quantity of memory", s)
 }
 
 // memoryBytes reads a level of istiod_memory.
@@ -150,7 +151,7 @@ var (
 
 // hostsLevel is a list of egress hosts as a Sidecar resource has them
 // (Istio's reference: IstioEgressListener.hosts).
-func hostsLevel(s string) (string, *Error) {
+func hostsLevel(s string) (string, *study.Error) {
 	const hint = `hosts as namespace/name with commas between them, as "./*,istio-system/*"`
 	var out []string
 	for item := range strings.SplitSeq(s, ",") {
@@ -158,13 +159,13 @@ func hostsLevel(s string) (string, *Error) {
 		namespace, host, ok := strings.Cut(item, "/")
 		switch {
 		case !ok:
-			return "", Complain(CodeInvalid, hint, "%q is no host of a Sidecar", Clip(item, 40))
-		case namespace != "." && namespace != "*" && namespace != "~" && !LabelPattern.MatchString(namespace):
-			return "", Complain(CodeInvalid, "a namespace's name, . for its own, * for all, ~ for none", "%q cannot be a namespace", Clip(namespace, 40))
+			return "", study.Complain(study.CodeInvalid, hint, "%q is no host of a Sidecar", study.Clip(item, 40))
+		case namespace != "." && namespace != "*" && namespace != "~" && !study.LabelPattern.MatchString(namespace):
+			return "", study.Complain(study.CodeInvalid, "a namespace's name, . for its own, * for all, ~ for none", "%q cannot be a namespace", study.Clip(namespace, 40))
 		case !reHost.MatchString(host):
-			return "", Complain(CodeInvalid, `a full DNS name, or * for all`, "%q cannot be a host", Clip(host, 40))
-		case has(out, item):
-			return "", Complain(CodeDuplicate, "", "host %s is given twice", item)
+			return "", study.Complain(study.CodeInvalid, `a full DNS name, or * for all`, "%q cannot be a host", study.Clip(host, 40))
+		case slices.Contains(out, item):
+			return "", study.Complain(study.CodeDuplicate, "", "host %s is given twice", item)
 		}
 		out = append(out, item)
 	}
@@ -172,8 +173,8 @@ func hostsLevel(s string) (string, *Error) {
 }
 
 // selectorLevel is one requirement on a namespace's labels.
-func selectorLevel(s string) (string, *Error) {
-	if s == LevelNone {
+func selectorLevel(s string) (string, *study.Error) {
+	if s == study.LevelNone {
 		return s, nil
 	}
 	key, value, ok := strings.Cut(s, "=")
@@ -181,11 +182,11 @@ func selectorLevel(s string) (string, *Error) {
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	switch {
 	case !ok:
-		return "", Complain(CodeInvalid, "key=value, key!=value or none", "%q selects no namespaces", Clip(s, 40))
+		return "", study.Complain(study.CodeInvalid, "key=value, key!=value or none", "%q selects no namespaces", study.Clip(s, 40))
 	case !reLabelKey.MatchString(key):
-		return "", Complain(CodeInvalid, "", "%q cannot be a label's key", Clip(key, 40))
+		return "", study.Complain(study.CodeInvalid, "", "%q cannot be a label's key", study.Clip(key, 40))
 	case !reLabelValue.MatchString(value):
-		return "", Complain(CodeInvalid, "", "%q cannot be a label's value", Clip(value, 40))
+		return "", study.Complain(study.CodeInvalid, "", "%q cannot be a label's value", study.Clip(value, 40))
 	case not:
 		return key + "!=" + value, nil
 	}
@@ -194,22 +195,22 @@ func selectorLevel(s string) (string, *Error) {
 
 // envLevel is a piece of istiod's environment, sorted by name, without the
 // variables of other levers.
-func envLevel(levers []Factor) func(string) (string, *Error) {
-	return func(s string) (string, *Error) {
+func envLevel(levers []study.Factor) func(string) (string, *study.Error) {
+	return func(s string) (string, *study.Error) {
 		var out []string
 		seen := map[string]bool{}
 		for item := range strings.SplitSeq(s, ";") {
 			name, value, ok := strings.Cut(strings.TrimSpace(item), "=")
-			lever := slices.IndexFunc(levers, func(f Factor) bool { return f.Lever.Env == name })
+			lever := slices.IndexFunc(levers, func(f study.Factor) bool { return f.Lever.Env == name })
 			switch {
 			case !ok || !reEnvName.MatchString(name):
-				return "", Complain(CodeInvalid, "NAME=VALUE with semicolons between them", "%q is no variable of an environment", Clip(item, 40))
+				return "", study.Complain(study.CodeInvalid, "NAME=VALUE with semicolons between them", "%q is no variable of an environment", study.Clip(item, 40))
 			case lever >= 0:
-				return "", Complain(CodeInvalid, "use the factor "+levers[lever].Name, "%s is a lever with a name of its own", name)
+				return "", study.Complain(study.CodeInvalid, "use the factor "+levers[lever].Name, "%s is a lever with a name of its own", name)
 			case seen[name]:
-				return "", Complain(CodeDuplicate, "", "%s is given twice", name)
+				return "", study.Complain(study.CodeDuplicate, "", "%s is given twice", name)
 			case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(value) > 4096:
-				return "", Complain(CodeInvalid, "", "the value of %s has a control character or is longer than 4096 bytes", name)
+				return "", study.Complain(study.CodeInvalid, "", "the value of %s has a control character or is longer than 4096 bytes", name)
 			}
 			seen[name] = true
 			out = append(out, name+"="+strings.TrimSpace(value))
@@ -219,9 +220,9 @@ func envLevel(levers []Factor) func(string) (string, *Error) {
 	}
 }
 
-func imageLevel(s string) (string, *Error) {
+func imageLevel(s string) (string, *study.Error) {
 	if !reImage.MatchString(s) {
-		return "", Complain(CodeInvalid, "as docker.io/istio/pilot:1.30.0", "%q is no image", Clip(s, 60))
+		return "", study.Complain(study.CodeInvalid, "as docker.io/istio/pilot:1.30.0", "%q is no image", study.Clip(s, 60))
 	}
 	return s, nil
 }

@@ -1,12 +1,14 @@
-package study
+package controlplane
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Every lever is left as installed unless a study says otherwise, and what it
@@ -14,10 +16,10 @@ import (
 func TestLeversAsInstalled(t *testing.T) {
 	cell := controlPlan(t, "control: {}\n").Cells[0]
 	for _, f := range Levers() {
-		if f.Default != LevelInstalled || f.Sets(f.Default) || f.Sets("") || f.Sets(NotApplicable) || !f.Sets("something") {
+		if f.Default != study.LevelInstalled || f.Sets(f.Default) || f.Sets("") || f.Sets(study.NotApplicable) || !f.Sets("something") {
 			t.Errorf("%s: default %q", f.Name, f.Default)
 		}
-		if got, err := f.Canonical(LevelInstalled); err != nil || got != LevelInstalled {
+		if got, err := f.Canonical(study.LevelInstalled); err != nil || got != study.LevelInstalled {
 			t.Errorf("%s: installed becomes %q, %v", f.Name, got, err)
 		}
 		if f.Usual != "" {
@@ -25,20 +27,20 @@ func TestLeversAsInstalled(t *testing.T) {
 				t.Errorf("%s: usual %q becomes %q, %v", f.Name, f.Usual, got, err)
 			}
 		}
-		if want := LevelInstalled; cell[f.Name] != want && f.Name != FactorSidecarHosts && !(f.Implied && cell[f.Name] == "") {
+		if want := study.LevelInstalled; cell[f.Name] != want && f.Name != FactorSidecarHosts && !(f.Implied && cell[f.Name] == "") {
 			t.Errorf("%s is %q in a study that does not name it", f.Name, cell[f.Name])
 		}
-		subject, many := f.Subject(LevelInstalled)
-		for _, words := range []string{f.Label(LevelInstalled), f.Phrase(LevelInstalled), subject} {
+		subject, many := f.Subject(study.LevelInstalled)
+		for _, words := range []string{f.Label(study.LevelInstalled), f.Phrase(study.LevelInstalled), subject} {
 			if !strings.HasSuffix(words, " as installed") || many {
 				t.Errorf("%s as installed is called %q", f.Name, words)
 			}
 		}
-		if f.Label(f.Usual) == f.Label(LevelInstalled) {
+		if f.Label(f.Usual) == f.Label(study.LevelInstalled) {
 			t.Errorf("%s: its usual level is called %q too", f.Name, f.Label(f.Usual))
 		}
 	}
-	if l, err := ControlOf(cell); err != nil || l.DebounceAfter.String() != "100ms" || l.DebounceMax.String() != "10s" || l.IstiodReplicas != 1 || l.ExportTo != "*" || l.SidecarScope != SidecarScopeNone || !l.EDSDebounce {
+	if l, err := LevelsOf(cell); err != nil || l.DebounceAfter.String() != "100ms" || l.DebounceMax.String() != "10s" || l.IstiodReplicas != 1 || l.ExportTo != "*" || l.SidecarScope != SidecarScopeNone || !l.EDSDebounce {
 		t.Errorf("arithmetic takes %+v, %v", l, err)
 	}
 }
@@ -48,13 +50,13 @@ func TestBuiltInLevels(t *testing.T) {
 	for _, c := range []struct{ factor, level string }{
 		{FactorPushThrottle, "default"}, {FactorRequestLimit, "default"}, {FactorIstiodCPU, "none"}, {FactorSidecarScope, "none"}, {FactorDiscoverySelectors, "none"},
 	} {
-		f, _ := FactorByName(c.factor)
+		f, _ := study.FactorByName(c.factor)
 		if got, err := f.Canonical(c.level); err != nil || got != c.level {
 			t.Errorf("%s %s becomes %q, %v", c.factor, c.level, got, err)
 		}
 	}
-	for _, c := range []struct{ factor, level string }{{FactorIstiodCPURequest, "none"}, {FactorIstiodMemory, "default"}, {FactorDebounceAfter, "default"}, {FactorSidecarScope, "instaled"}} {
-		f, _ := FactorByName(c.factor)
+	for _, c := range []struct{ factor, level string }{{FactorIstiodCPURequest, "none"}, {FactorIstiodMemory, "default"}, {study.FactorDebounceAfter, "default"}, {FactorSidecarScope, "instaled"}} {
+		f, _ := study.FactorByName(c.factor)
 		if got, err := f.Canonical(c.level); err == nil {
 			t.Errorf("%s %s becomes %q", c.factor, c.level, got)
 		}
@@ -65,7 +67,7 @@ func TestBuiltInLevels(t *testing.T) {
 // nothing.
 func TestHostsOfSidecars(t *testing.T) {
 	for _, c := range []struct{ settings, want string }{
-		{"{proxies: 50}", NotApplicable}, {"{sidecar_scope: none}", NotApplicable}, {"{sidecar_hosts: a/*}", NotApplicable},
+		{"{proxies: 50}", study.NotApplicable}, {"{sidecar_scope: none}", study.NotApplicable}, {"{sidecar_hosts: a/*}", study.NotApplicable},
 		{"{sidecar_scope: mesh}", usualHosts}, {"{sidecar_scope: workload, sidecar_hosts: a/*}", "a/*"},
 	} {
 		if got := controlPlan(t, "control: {}\nsettings: "+c.settings+"\n").Cells[0][FactorSidecarHosts]; got != c.want {
@@ -80,8 +82,8 @@ func TestKnown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cell, found := record.Cell{"proxies": "5"}, record.Cell{}
 		for _, f := range Levers() {
-			levels := controlPool(f)
-			cell[f.Name] = rapid.SampledFrom(append([]string{NotApplicable}, levels...)).Draw(t, f.Name)
+			levels := pool(f)
+			cell[f.Name] = rapid.SampledFrom(append([]string{study.NotApplicable}, levels...)).Draw(t, f.Name)
 			if rapid.Bool().Draw(t, "found "+f.Name) {
 				found[f.Name] = rapid.SampledFrom(append([]string{"no level; of anything"}, levels...)).Draw(t, "found "+f.Name)
 			}
@@ -97,7 +99,7 @@ func TestKnown(t *testing.T) {
 			if known[f.Name] != want {
 				t.Errorf("%s is known as %q, want %q", f.Name, known[f.Name], want)
 			}
-			if has(strange, f.Name) != (ok && err != nil && !f.Sets(cell[f.Name])) {
+			if slices.Contains(strange, f.Name) != (ok && err != nil && !f.Sets(cell[f.Name])) {
 				t.Errorf("%s, found as %q, is strange: %v", f.Name, is, strange)
 			}
 		}

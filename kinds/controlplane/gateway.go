@@ -1,4 +1,4 @@
-package study
+package controlplane
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Gateway is a real gateway of the mesh, with a pod behind it, that changes give
@@ -31,35 +32,35 @@ func defaultGateway() *Gateway {
 var gatewayChanges = []string{ChangeGatewayRoute, ChangeHTTPRoute}
 
 // RoutesGateway says whether changes of a kind give the real gateway routes.
-func RoutesGateway(change string) bool { return has(gatewayChanges, change) }
+func RoutesGateway(change string) bool { return slices.Contains(gatewayChanges, change) }
 
 // GatewayAPI says whether the plan has changes of the Gateway API's objects.
-func (p *Plan) GatewayAPI() bool {
+func GatewayAPI(p *study.Plan) bool {
 	return slices.ContainsFunc(p.Cells, func(cell record.Cell) bool { return cell[FactorChange] == ChangeHTTPRoute })
 }
 
 // gatewayValue is the section gateway; a study without it has none.
 type gatewayValue struct{ c *Control }
 
-func (v gatewayValue) section() Object {
+func (v gatewayValue) section() study.Object {
 	g := v.c.Gateway
 	if g == nil {
 		g = defaultGateway()
 	}
-	return Object{Name: "gateway", Flow: true, Fields: []Field{
+	return study.Object{Name: "gateway", Flow: true, Fields: []study.Field{
 		{Name: "every", Doc: "Time between two requests to a route (open loop), or a hundredth of the time since the first one if that is more: the resolution of when it is served.",
-			Value: DurationValue{To: &g.Every, Low: 500 * time.Microsecond, High: time.Second}},
-		{Name: "probes", Doc: "How many routes of a trial, from the first on, are asked for to see when each is served; 0 for none.", Value: IntValue{&g.Probes, 0, 1000}},
-		{Name: "timeout", Doc: "Request timeout.", Value: DurationValue{To: &g.Timeout, Low: 10 * time.Millisecond, High: time.Minute}},
+			Value: study.DurationValue{To: &g.Every, Low: 500 * time.Microsecond, High: time.Second}},
+		{Name: "probes", Doc: "How many routes of a trial, from the first on, are asked for to see when each is served; 0 for none.", Value: study.IntValue{&g.Probes, 0, 1000}},
+		{Name: "timeout", Doc: "Request timeout.", Value: study.DurationValue{To: &g.Timeout, Low: 10 * time.Millisecond, High: time.Minute}},
 	}}
 }
 
-func (v gatewayValue) Decode(d *Decoder, n *Node) {
+func (v gatewayValue) Decode(d *study.Decoder, n *study.Node) {
 	v.c.Gateway = defaultGateway()
 	v.section().Decode(d, n)
 }
 
-func (v gatewayValue) Encode() *Node {
+func (v gatewayValue) Encode() *study.Node {
 	if v.c.Gateway == nil {
 		return nil
 	}
@@ -69,11 +70,11 @@ func (v gatewayValue) Encode() *Node {
 func (v gatewayValue) Schema() *jsonschema.Schema { return v.section().Schema() }
 
 // checkGateway finds routes without a gateway, and a gateway without routes.
-func (d *Decoder) checkGateway(s *Study) {
-	c, levels := s.Control, s.Levels(FactorChange)
+func checkGateway(d *study.Decoder, s *study.Study) {
+	c, levels := Of(s), s.Levels(FactorChange)
 	routes := slices.IndexFunc(levels, RoutesGateway)
 	if c.Gateway != nil && !slices.ContainsFunc(s.Written(FactorChange), RoutesGateway) {
-		d.Fail(d.Pos("control", "gateway"), CodeConflict, "make the changes "+ChangeGatewayRoute+" or "+ChangeHTTPRoute+", or leave it out", "no change gives the gateway a route")
+		d.Fail(d.Pos("control", "gateway"), study.CodeConflict, "make the changes "+ChangeGatewayRoute+" or "+ChangeHTTPRoute+", or leave it out", "no change gives the gateway a route")
 		return
 	}
 	if routes < 0 {
@@ -81,13 +82,13 @@ func (d *Decoder) checkGateway(s *Study) {
 	}
 	switch {
 	case c.Gateway == nil:
-		d.Fail(d.Pos("control"), CodeConflict, "as gateway: {}", "change %s needs control.gateway, the real gateway that gets the route", levels[routes])
-	case c.Objects > 0 && has(levels, ChangeHTTPRoute):
-		d.Fail(d.Pos("control", "objects"), CodeConflict, "leave it out: each change makes a route of its own", "routes that change again add none: the wait for them in the Gateway's status would be in vain")
-	case has(levels, ChangeHTTPRoute) && slices.ContainsFunc(s.Levels(FactorDisruption), func(level string) bool { return level != LevelNone }):
-		d.Fail(d.Pos("factors", FactorDisruption), CodeConflict, "disrupt a study of other changes", "the routes of change %s are taken away after the window, when the disruption would happen", ChangeHTTPRoute)
+		d.Fail(d.Pos("control"), study.CodeConflict, "as gateway: {}", "change %s needs control.gateway, the real gateway that gets the route", levels[routes])
+	case c.Objects > 0 && slices.Contains(levels, ChangeHTTPRoute):
+		d.Fail(d.Pos("control", "objects"), study.CodeConflict, "leave it out: each change makes a route of its own", "routes that change again add none: the wait for them in the Gateway's status would be in vain")
+	case slices.Contains(levels, ChangeHTTPRoute) && slices.ContainsFunc(s.Levels(FactorDisruption), func(level string) bool { return level != study.LevelNone }):
+		d.Fail(d.Pos("factors", FactorDisruption), study.CodeConflict, "disrupt a study of other changes", "the routes of change %s are taken away after the window, when the disruption would happen", ChangeHTTPRoute)
 	case c.Gateway.Probes > 0 && c.Objects > 0:
-		d.Fail(d.Pos("control", "objects"), CodeConflict, "leave it out: each change makes a route of its own; or gateway: {probes: 0}", "a route that changes again is served already: nobody could tell when")
+		d.Fail(d.Pos("control", "objects"), study.CodeConflict, "leave it out: each change makes a route of its own; or gateway: {probes: 0}", "a route that changes again is served already: nobody could tell when")
 	}
 }
 
@@ -101,22 +102,22 @@ const (
 
 // checkRoutes finds a cell whose real gateway has no simulated one beside it, or whose
 // routes are asked for by too many requests.
-func (d *Decoder) checkRoutes(p *Plan, cell record.Cell, l ControlLevels) bool {
-	g := p.Study.Control.Gateway
+func checkRoutes(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bool {
+	g := Of(p.Study).Gateway
 	if g == nil {
 		return true
 	}
 	if l.Gateways == 0 {
-		d.Fail(d.Pos("control", "gateway"), CodeConflict, "as settings: {gateways: 1}", "cell %s has no simulated gateway, whose ACK stands beside what the real one serves", p.Label(cell))
+		d.Fail(d.Pos("control", "gateway"), study.CodeConflict, "as settings: {gateways: 1}", "cell %s has no simulated gateway, whose ACK stands beside what the real one serves", p.Label(cell))
 		return false
 	}
 	if !RoutesGateway(l.Change) {
 		return true
 	}
 	together := l.ChangeRate.Highest() * probedTime.Seconds() // routes that are asked for at the same time
-	if kind, burst := l.Arrival(); kind == ArrivalBurst {
+	if kind, burst := l.Arrival(); kind == study.ArrivalBurst {
 		if burst == 0 {
-			burst = p.Study.ChangesIn(cell)
+			burst = ChangesIn(p.Study, cell)
 		}
 		together = max(together, float64(burst))
 	}
@@ -126,7 +127,7 @@ func (d *Decoder) checkRoutes(p *Plan, cell record.Cell, l ControlLevels) bool {
 		return true
 	}
 	every := time.Duration(together/mostProbes*float64(time.Second)).Round(time.Millisecond) + time.Millisecond
-	d.Fail(d.Pos("control", "gateway", "every"), CodeLimit, "as every: "+FormatDuration(every)+", or probes: 0",
+	d.Fail(d.Pos("control", "gateway", "every"), study.CodeLimit, "as every: "+study.FormatDuration(every)+", or probes: 0",
 		"in cell %s some %.0f requests per second would ask for routes: with more than %d they are the load", p.Label(cell), rate, mostProbes)
 	return false
 }
@@ -141,20 +142,20 @@ func gatewayFindings() []finding.Def {
 	}
 	served := us(FamilyRouteServed, "until a route is served", "From a route's commit until the answer to the first good request through the real gateway: median over changes. Requests leave on a schedule, open loop.", SectionRoutes)
 	served.Differences = SectionLevers
-	after := Compared(us("route_served_after_ack", "from the ACK until a route is served", "How much later that is than the last ACK of the simulated gateways, which hold the same routes: median over changes.", SectionRoutes), SectionLevers)
+	after := study.Compared(us("route_served_after_ack", "from the ACK until a route is served", "How much later that is than the last ACK of the simulated gateways, which hold the same routes: median over changes.", SectionRoutes), SectionLevers)
 	after.Signed = true
 	resolution := us("route_resolution", "how exactly it is known when a route is served", "From the last request before the first good one to that one's answer: median over changes. The gateway began to serve the route within that time.", SectionRoutes)
 	resolution.Context = true
 	return append(overChanges(served, []record.Quantile{0.5, 0.9, 1}, "route"),
-		Compared(us("route_acked", "until a route is acknowledged", "From a route's commit until the last of the simulated gateways has acknowledged it: median over the changes that requests ask for.", SectionRoutes), SectionLevers),
+		study.Compared(us("route_acked", "until a route is acknowledged", "From a route's commit until the last of the simulated gateways has acknowledged it: median over the changes that requests ask for.", SectionRoutes), SectionLevers),
 		after, resolution,
 		count("routes_unserved", finding.UnitRoutes, "routes never served", "Routes that were never served to the end, per trial.", SectionRoutes),
 		count("route_errors", finding.UnitRequests, "requests to routes that failed", "Requests to routes that failed: not answered by 200 or, before the first good one, 404, per trial.", SectionRoutes),
-		Compared(us("attached_all", "until a Gateway's status has all routes", "From the last route's commit until the Gateway's status has all of them in attachedRoutes.", SectionAttached), SectionLevers),
+		study.Compared(us("attached_all", "until a Gateway's status has all routes", "From the last route's commit until the Gateway's status has all of them in attachedRoutes.", SectionAttached), SectionLevers),
 		us("attached_all_since_first", "until a Gateway's status has all routes, from the first", "The same from the first route's commit.", SectionAttached),
-		Compared(us("attached_none", "until a Gateway's status has no route left", "From the answer to the last deletion of a route until attachedRoutes has none of them.", SectionAttached), SectionLevers),
+		study.Compared(us("attached_none", "until a Gateway's status has no route left", "From the answer to the last deletion of a route until attachedRoutes has none of them.", SectionAttached), SectionLevers),
 		us("attached_none_since_first", "until a Gateway's status has no route left, from the first deletion", "The same from when the first deletion left.", SectionAttached),
-		Compared(count("gateway_status_writes", finding.UnitWrites, "writes of a Gateway's status", "Writes of the Gateway's status while routes come, per trial, by a watch.", SectionAttached), SectionLevers),
+		study.Compared(count("gateway_status_writes", finding.UnitWrites, "writes of a Gateway's status", "Writes of the Gateway's status while routes come, per trial, by a watch.", SectionAttached), SectionLevers),
 		count("gateway_status_writes_down", finding.UnitWrites, "writes of a Gateway's status as routes go", "The same while they go.", SectionAttached),
-		Compared(count("gateway_status_writes_total", finding.UnitWrites, "writes of a Gateway's status in all", "Both together.", SectionAttached), ""))
+		study.Compared(count("gateway_status_writes_total", finding.UnitWrites, "writes of a Gateway's status in all", "Both together.", SectionAttached), ""))
 }

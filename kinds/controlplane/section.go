@@ -1,4 +1,7 @@
-package study
+// Package controlplane is what studies of the control plane bring to study files: their
+// section, factors, levers, findings and checks. It knows no lab and no mesh. The packages below
+// it carry trials through, judge, analyse and report them.
+package controlplane
 
 import (
 	"fmt"
@@ -10,6 +13,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Control is the section that makes a study one of the control plane: what is
@@ -41,7 +45,7 @@ type Control struct {
 	RealEndpoints bool
 	// BadShare is the share of proxies that misbehave where factor clients
 	// is not good.
-	BadShare Ratio
+	BadShare study.Ratio
 	// Namespace is the stem of the names by which this study calls the
 	// population's namespaces: NAME-1, NAME-2 and so on.
 	Namespace string
@@ -103,7 +107,7 @@ const (
 	ResolutionNone   = "NONE"
 )
 
-func defaultControl() *Control {
+func defaults() *Control {
 	return &Control{
 		Changes: 10, Settle: 30 * time.Second, Quiet: time.Second, Idle: 2 * time.Second, Aftermath: time.Minute,
 		Security: SecurityMTLS, StreamsPerConnection: 1, BadShare: 0.1,
@@ -112,66 +116,66 @@ func defaultControl() *Control {
 	}
 }
 
-func controlSection(c *Control) Object {
-	return Object{Name: "control", Fields: []Field{
+func section(c *Control) study.Object {
+	return study.Object{Name: "control", Fields: []study.Field{
 		{Name: "changes", Doc: "Changes per trial; 10 if neither this nor duration is given.", Value: changesValue{c}},
 		{Name: "duration", Doc: "In place of changes: how long a trial makes changes at the cell's change_rate.",
-			Value: DurationValue{To: &c.Duration, Low: time.Second, High: time.Hour, OmitZero: true}},
+			Value: study.DurationValue{To: &c.Duration, Low: time.Second, High: time.Hour, OmitZero: true}},
 		{Name: "settle", Doc: "Maximum wait after the last change until every proxy has all changes.",
-			Value: DurationValue{To: &c.Settle, Low: time.Second, High: 10 * time.Minute}},
+			Value: study.DurationValue{To: &c.Settle, Low: time.Second, High: 10 * time.Minute}},
 		{Name: "quiet", Doc: "How long all proxies must be quiet before a trial's window begins.",
-			Value: DurationValue{To: &c.Quiet, Low: 100 * time.Millisecond, High: time.Minute}},
+			Value: study.DurationValue{To: &c.Quiet, Low: 100 * time.Millisecond, High: time.Minute}},
 		{Name: "idle", Doc: "How long istiod's CPU, and with measure sidecars that of the real ones, is measured before the first change, with all proxies connected; 0 for not at all.",
-			Value: DurationValue{To: &c.Idle, High: 10 * time.Minute}},
+			Value: study.DurationValue{To: &c.Idle, High: 10 * time.Minute}},
 		{Name: "aftermath", Doc: "How long at most the factor disruption is watched: until all proxies have their configuration again or, where istiod is scaled, the whole time.",
-			Value: DurationValue{To: &c.Aftermath, Low: time.Second, High: time.Hour}},
+			Value: study.DurationValue{To: &c.Aftermath, Low: time.Second, High: time.Hour}},
 		{Name: "security", Doc: "How simulated proxies reach istiod: mutual TLS with certificates that istiod signs for the pods' service accounts, as agents do; TLS with a token; or plain text.",
-			Value: TextValue{To: &c.Security, OneOf: []string{SecurityMTLS, SecurityTLS, SecurityPlaintext}}},
-		{Name: "streams_per_connection", Doc: "Simulated proxies per connection to istiod; 1 for one each, as real ones have. With more the simulated proxies take less memory, and istiod less memory and CPU than with real ones. With several istiods fewer share one, so that each gets its share.", Value: IntValue{&c.StreamsPerConnection, 1, 1000}},
+			Value: study.TextValue{To: &c.Security, OneOf: []string{SecurityMTLS, SecurityTLS, SecurityPlaintext}}},
+		{Name: "streams_per_connection", Doc: "Simulated proxies per connection to istiod; 1 for one each, as real ones have. With more the simulated proxies take less memory, and istiod less memory and CPU than with real ones. With several istiods fewer share one, so that each gets its share.", Value: study.IntValue{&c.StreamsPerConnection, 1, 1000}},
 		{Name: "answer_after", Doc: "Mean time a simulated proxy takes to answer a response, as Envoy takes some; part of convergence. 0: it answers at once, which costs istiod less CPU time.",
-			Value: DurationValue{To: &c.AnswerAfter, High: time.Second}},
+			Value: study.DurationValue{To: &c.AnswerAfter, High: time.Second}},
 		{Name: "real_endpoints", Doc: "Whether real pods, like simulated ones, are endpoints of a Service: the first one of their namespace. For a pod of no Service istiod searches all EndpointSlices of its namespace at every push.",
-			Value: BoolValue{&c.RealEndpoints}},
+			Value: study.BoolValue{&c.RealEndpoints}},
 		{Name: "bad_share", Doc: "Share of the proxies that misbehave where factor clients is not good: the same of sidecars, gateways and ztunnels, rounded to whole proxies.", Value: shareValue{&c.BadShare}},
 		{Name: "namespace", Doc: "Prefix of the population's namespaces: with test they are test-1, test-2 and so on, also in sidecar_hosts.",
-			Value: TextValue{To: &c.Namespace, Pattern: reNamespaceStem, Noun: "namespace", Hint: NameHint + ", as test"}},
+			Value: study.TextValue{To: &c.Namespace, Pattern: reNamespaceStem, Noun: "namespace", Hint: study.NameHint + ", as test"}},
 		{Name: "scope_namespace", Doc: "Namespace that a Sidecar of scope namespace or workload applies to; the first of the population if left out.",
-			Value: TextValue{To: &c.ScopeNamespace, Pattern: LabelPattern, Noun: "namespace", Hint: NamespaceHint}},
+			Value: study.TextValue{To: &c.ScopeNamespace, Pattern: study.LabelPattern, Noun: "namespace", Hint: study.NamespaceHint}},
 		{Name: "dummies_namespace", Doc: "Namespace of unused objects: one of the population, or an existing one.",
-			Value: TextValue{To: &c.DummiesNamespace, Pattern: LabelPattern, Noun: "namespace", Hint: NamespaceHint}},
-		{Name: "service_entry", Doc: "Shape of the unused ServiceEntries.", Value: Object{Name: "service_entry", Flow: true, Fields: []Field{
+			Value: study.TextValue{To: &c.DummiesNamespace, Pattern: study.LabelPattern, Noun: "namespace", Hint: study.NamespaceHint}},
+		{Name: "service_entry", Doc: "Shape of the unused ServiceEntries.", Value: study.Object{Name: "service_entry", Flow: true, Fields: []study.Field{
 			{Name: "host", Doc: "Their common host; each has its own if left out.",
-				Value: TextValue{To: &c.ServiceEntry.Host, Pattern: reEntryHost, Noun: "host", Hint: "use a DNS name, as httpbin.org"}},
-			{Name: "port", Doc: "Their port (HTTP).", Value: IntValue{&c.ServiceEntry.Port, 1, 65535}},
-			{Name: "resolution", Doc: "How their addresses are resolved.", Value: TextValue{To: &c.ServiceEntry.Resolution,
+				Value: study.TextValue{To: &c.ServiceEntry.Host, Pattern: reEntryHost, Noun: "host", Hint: "use a DNS name, as httpbin.org"}},
+			{Name: "port", Doc: "Their port (HTTP).", Value: study.IntValue{&c.ServiceEntry.Port, 1, 65535}},
+			{Name: "resolution", Doc: "How their addresses are resolved.", Value: study.TextValue{To: &c.ServiceEntry.Resolution,
 				OneOf: []string{ResolutionDNS, ResolutionStatic, ResolutionNone}}},
 		}}},
 		{Name: "soak", Doc: "Whether one istiod and the real sidecars live through the whole run, which has one cell: blocks are successive windows of their life, in each of which the simulated proxies connect anew, and findings say how memory and convergence grow per hour (docs/method.md). The run takes blocks.limit, within blocks.max; margin is the growth per hour that does not matter.",
-			Value: BoolValue{&c.Soak}},
+			Value: study.BoolValue{&c.Soak}},
 		{Name: "traffic", Doc: "Real load through every trial, from a pod with a sidecar to a Service of real pods with sidecars; {} takes every default. Requests that go to a stale endpoint are counted.",
 			Value: trafficValue{c}},
 		{Name: "gateway", Doc: "A real ingress gateway of the mesh, one pod, with a pod behind it: changes of kind gateway-route and httproute give it routes, and requests ask for each, from when it is due until the first good answer; {} takes every default.",
 			Value: gatewayValue{c}},
 		{Name: "churn_on", Doc: "Whose endpoints change (endpoints-scale, endpoints-replace, rolling-restart): traffic, those of the pods that serve the traffic, the default where there is traffic; or population, those of simulated Services.",
-			Value: TextValue{To: &c.ChurnOn, OneOf: []string{ChurnTraffic, ChurnPopulation}}},
+			Value: study.TextValue{To: &c.ChurnOn, OneOf: []string{ChurnTraffic, ChurnPopulation}}},
 		{Name: "objects", Doc: "Objects that configuration changes (service, virtualservice, destinationrule, gateway, serviceentry, authorizationpolicy, gateway-route, httproute) go to in turn: the first changes make them, later ones update them. 0: each change makes one of its own.",
-			Value: IntValue{&c.Objects, 0, 10_000}},
+			Value: study.IntValue{&c.Objects, 0, 10_000}},
 		{Name: "endpoints_by", Doc: "Who writes the EndpointSlices where endpoints change: the cluster's controllers, as pods come and go, or the driver itself (slices), which is faster and has exact commit times.",
-			Value: TextValue{To: &c.EndpointsBy, OneOf: []string{EndpointsByControllers, EndpointsBySlices}}},
-		{Name: "trace_file", Doc: "File of recorded changes beside the study: a line each with the time and the kind of change, as `1.5s endpoints-scale` (change: trace).", Value: TextValue{To: &c.TraceFile}},
+			Value: study.TextValue{To: &c.EndpointsBy, OneOf: []string{EndpointsByControllers, EndpointsBySlices}}},
+		{Name: "trace_file", Doc: "File of recorded changes beside the study: a line each with the time and the kind of change, as `1.5s endpoints-scale` (change: trace).", Value: study.TextValue{To: &c.TraceFile}},
 		{Name: "trace", Doc: "Recorded changes, each as in such a file (change: trace).",
-			Value: ListValue[TraceChange]{To: &c.Trace, Least: 1, Element: func(t *TraceChange) Value { return traceValue{t} }}},
+			Value: study.ListValue[TraceChange]{To: &c.Trace, Least: 1, Element: func(t *TraceChange) study.Value { return traceValue{t} }}},
 	}}
 }
 
 // changesValue is the count of changes; 0 stands for a duration instead.
 type changesValue struct{ c *Control }
 
-func (v changesValue) inner() IntValue { return IntValue{&v.c.Changes, 1, 40_000} }
+func (v changesValue) inner() study.IntValue { return study.IntValue{&v.c.Changes, 1, 40_000} }
 
-func (v changesValue) Decode(d *Decoder, n *Node) { v.inner().Decode(d, n) }
+func (v changesValue) Decode(d *study.Decoder, n *study.Node) { v.inner().Decode(d, n) }
 
-func (v changesValue) Encode() *Node {
+func (v changesValue) Encode() *study.Node {
 	if v.c.Changes == 0 {
 		return nil
 	}
@@ -181,136 +185,122 @@ func (v changesValue) Encode() *Node {
 func (v changesValue) Schema() *jsonschema.Schema { return v.inner().Schema() }
 
 // shareValue is a percentage from above 0 to 100.
-type shareValue struct{ To *Ratio }
+type shareValue struct{ To *study.Ratio }
 
-func (v shareValue) Decode(d *Decoder, n *Node) {
+func (v shareValue) Decode(d *study.Decoder, n *study.Node) {
 	before := len(d.Errs)
-	RatioValue(v).Decode(d, n)
+	study.RatioValue(v).Decode(d, n)
 	if len(d.Errs) == before && *v.To > 1 {
-		d.Fail(n.Pos, CodeRange, "", "%s is more than all", v.To)
+		d.Fail(n.Pos, study.CodeRange, "", "%s is more than all", v.To)
 	}
 }
 
-func (v shareValue) Encode() *Node { return RatioValue(v).Encode() }
+func (v shareValue) Encode() *study.Node { return study.RatioValue(v).Encode() }
 
-func (v shareValue) Schema() *jsonschema.Schema { return RatioValue(v).Schema() }
+func (v shareValue) Schema() *jsonschema.Schema { return study.RatioValue(v).Schema() }
 
-// controlValue is the section control; a study without it has none.
-type controlValue struct{ s *Study }
+// value is the section of a file.
+type value struct{ c *Control }
 
-func (v controlValue) section() Object {
-	c := v.s.Control
-	if c == nil {
-		c = defaultControl()
-	}
-	return controlSection(c)
-}
-
-func (v controlValue) Decode(d *Decoder, n *Node) {
-	v.s.Control = defaultControl()
-	v.section().Decode(d, n)
-	if n.Kind == Mapping && n.Get("duration") != nil && n.Get("changes") == nil {
-		v.s.Control.Changes = 0
+func (v value) Decode(d *study.Decoder, n *study.Node) {
+	section(v.c).Decode(d, n)
+	if n.Kind == study.Mapping && n.Get("duration") != nil && n.Get("changes") == nil {
+		v.c.Changes = 0
 	}
 }
 
-func (v controlValue) Encode() *Node {
-	if v.s.Control == nil {
-		return nil
-	}
-	return v.section().Encode()
-}
+func (v value) Encode() *study.Node { return section(v.c).Encode() }
 
-func (v controlValue) Schema() *jsonschema.Schema { return v.section().Schema() }
+func (v value) Schema() *jsonschema.Schema { return section(v.c).Schema() }
 
 // checkControl finds what is wrong within the section and between it and the
 // factors.
-func (d *Decoder) checkControl(s *Study) {
-	c := s.Control
-	at := func(f string) Pos { return d.Pos("control", f) }
-	traced := has(s.Levels(FactorChange), ChangeTrace)
+func checkControl(d *study.Decoder, s *study.Study) {
+	c := Of(s)
+	at := func(f string) study.Pos { return d.Pos("control", f) }
+	traced := slices.Contains(s.Levels(FactorChange), ChangeTrace)
 	switch {
 	case c.Changes > 0 && c.Duration > 0:
-		d.Fail(at("duration"), CodeConflict, "leave one of them out", "both changes and duration say how many changes a trial makes")
+		d.Fail(at("duration"), study.CodeConflict, "leave one of them out", "both changes and duration say how many changes a trial makes")
 	case c.TraceFile != "" && len(c.Trace) > 0:
-		d.Fail(at("trace_file"), CodeConflict, "leave one of them out", "recorded changes are both in trace and in trace_file")
+		d.Fail(at("trace_file"), study.CodeConflict, "leave one of them out", "recorded changes are both in trace and in trace_file")
 	case traced && c.TraceFile == "" && len(c.Trace) == 0:
-		d.Fail(d.Pos("control"), CodeConflict, "as trace_file: changes.txt", "change: trace needs recorded changes")
-	case !has(s.Written(FactorChange), ChangeTrace) && (c.TraceFile != "" || len(c.Trace) > 0):
-		d.Fail(at("trace"), CodeConflict, "set change: trace, or leave them out", "recorded changes are not used by this study")
+		d.Fail(d.Pos("control"), study.CodeConflict, "as trace_file: changes.txt", "change: trace needs recorded changes")
+	case !slices.Contains(s.Written(FactorChange), ChangeTrace) && (c.TraceFile != "" || len(c.Trace) > 0):
+		d.Fail(at("trace"), study.CodeConflict, "set change: trace, or leave them out", "recorded changes are not used by this study")
 	case len(c.Trace) > maxTrace:
-		d.Fail(at("trace"), CodeLimit, "", "more than %d recorded changes", maxTrace)
+		d.Fail(at("trace"), study.CodeLimit, "", "more than %d recorded changes", maxTrace)
 	}
 	for i := 1; i < len(c.Trace); i++ {
 		if c.Trace[i].At < c.Trace[i-1].At {
-			d.Fail(d.Pos("control", "trace", i), CodeConflict, "put them in the order of time", "this change comes before the last one")
+			d.Fail(d.Pos("control", "trace", i), study.CodeConflict, "put them in the order of time", "this change comes before the last one")
 		}
 	}
-	d.checkTraffic(s)
-	d.checkGateway(s)
-	d.checkSidecars(s)
-	d.checkSoak(s)
-	if s.Mesh != MeshIstio {
-		d.Fail(d.Pos("mesh"), CodeConflict, "leave it out: istio", "mesh %s has no control plane to study", s.Mesh)
+	checkTraffic(d, s)
+	checkGateway(d, s)
+	checkSidecars(d, s)
+	checkSoak(d, s)
+	if s.Mesh != study.MeshIstio {
+		d.Fail(d.Pos("mesh"), study.CodeConflict, "leave it out: istio", "mesh %s has no control plane to study", s.Mesh)
 	}
 }
 
 // checkSidecars finds what a study of real sidecars could not measure.
-func (d *Decoder) checkSidecars(s *Study) {
+func checkSidecars(d *study.Decoder, s *study.Study) {
 	switch at := d.Pos("measures"); {
 	case !s.Measured(MeasureSidecars):
 	case s.Measured(MeasureConvergence):
-		d.Fail(at, CodeConflict, "leave convergence out", "measure convergence asks real sidecars all the time what they have in force, which would be most of what measure sidecars finds")
-	case s.Control.Idle == 0:
-		d.Fail(d.Pos("control", "idle"), CodeConflict, "set control.idle: 15s, as long as the kubelet's probes of a sidecar are apart", "measure sidecars needs a time in which nothing changes")
+		d.Fail(at, study.CodeConflict, "leave convergence out", "measure convergence asks real sidecars all the time what they have in force, which would be most of what measure sidecars finds")
+	case Of(s).Idle == 0:
+		d.Fail(d.Pos("control", "idle"), study.CodeConflict, "set control.idle: 15s, as long as the kubelet's probes of a sidecar are apart", "measure sidecars needs a time in which nothing changes")
 	case !slices.ContainsFunc(s.Written(FactorRealPods), func(n string) bool { return n != "0" }):
-		d.Fail(at, CodeNoCell, "settings: {real_pods: 10}", "measure sidecars: no cell has real_pods")
+		d.Fail(at, study.CodeNoCell, "settings: {real_pods: 10}", "measure sidecars: no cell has real_pods")
 	}
 }
 
 // checkPopulation finds cells without any proxy, and more changes than a
 // trial may have.
-func (d *Decoder) checkPopulation(p *Plan) {
-	if p.Study.Control.Soak && len(p.Cells) > 1 {
-		d.Fail(d.Pos("control", "soak"), CodeConflict, "give each factor one level, and compare runs with meshtrial compare", "one istiod cannot live through trials of %d cells: a soak has one", len(p.Cells))
+func checkPopulation(d *study.Decoder, p *study.Plan) {
+	if Of(p.Study).Soak && len(p.Cells) > 1 {
+		d.Fail(d.Pos("control", "soak"), study.CodeConflict, "give each factor one level, and compare runs with meshtrial compare", "one istiod cannot live through trials of %d cells: a soak has one", len(p.Cells))
 		return
 	}
-	if !d.checkDisruption(p) {
+	if !checkDisruption(d, p) {
 		return
 	}
 	for _, cell := range p.Cells {
-		l, err := ControlOf(cell)
+		l, err := LevelsOf(cell)
 		switch {
 		case err != nil:
-			d.Fail(d.Pos("factors"), CodeConflict, "", "%v", err)
+			d.Fail(d.Pos("factors"), study.CodeConflict, "", "%v", err)
 			return
 		case l.Connected()+l.RealPods == 0:
-			d.Fail(d.Pos("factors"), CodeConflict, "give it proxies, gateways or real_pods", "cell %s has no proxy to configure", p.Label(cell))
+			d.Fail(d.Pos("factors"), study.CodeConflict, "give it proxies, gateways or real_pods", "cell %s has no proxy to configure", p.Label(cell))
 			return
-		case l.SidecarScope != SidecarScopeNone && l.SidecarScope != SidecarScopeMesh && !p.Study.hasNamespace(l):
-			d.Fail(d.Pos("control", "scope_namespace"), CodeConflict, fmt.Sprintf("from %s-1 to %s-%d is possible", p.Study.Control.Namespace, p.Study.Control.Namespace, l.Namespaces),
-				"no proxy of cell %s is in namespace %s", p.Label(cell), p.Study.Control.ScopeNamespace)
+		case l.SidecarScope != SidecarScopeNone && l.SidecarScope != SidecarScopeMesh && !hasNamespace(p.Study, l):
+			d.Fail(d.Pos("control", "scope_namespace"), study.CodeConflict, fmt.Sprintf("from %s-1 to %s-%d is possible", Of(p.Study).Namespace, Of(p.Study).Namespace, l.Namespaces),
+				"no proxy of cell %s is in namespace %s", p.Label(cell), Of(p.Study).ScopeNamespace)
 			return
 		case !d.Stored && l.SliceNamespaces > l.EndpointSlices: // 0 where there are no slices
-			d.Fail(p.Study.Place(FactorSliceNamespaces, FactorEndpointSlices), CodeConflict, "as many namespaces as slices at the most", "cell %s: %d EndpointSlices do not fill %d namespaces", p.Label(cell), l.EndpointSlices, l.SliceNamespaces)
+			d.Fail(p.Study.Place(FactorSliceNamespaces, FactorEndpointSlices), study.CodeConflict, "as many namespaces as slices at the most", "cell %s: %d EndpointSlices do not fill %d namespaces", p.Label(cell), l.EndpointSlices, l.SliceNamespaces)
 			return
-		case !d.checkRoutes(p, cell, l):
+		case !checkRoutes(d, p, cell, l):
 			return
-		case p.Study.ChangeTime(cell) < 0:
-			d.Fail(d.Pos("control"), CodeConflict, "let the rate end above 0, or ask for fewer changes", "cell %s never comes to %d changes: its rate falls to 0 before", p.Label(cell), p.Study.ChangesIn(cell))
+		case ChangeTime(p.Study, cell) < 0:
+			d.Fail(d.Pos("control"), study.CodeConflict, "let the rate end above 0, or ask for fewer changes", "cell %s never comes to %d changes: its rate falls to 0 before", p.Label(cell), ChangesIn(p.Study, cell))
 			return
-		case !d.checkLevers(p, cell, l):
+		case !checkLevers(d, p, cell, l):
 			return
-		case p.Study.ChangesIn(cell) > 40_000:
-			d.Fail(d.Pos("control"), CodeConflict, "at most 40000 are possible", "cell %s makes %d changes per trial", p.Label(cell), p.Study.ChangesIn(cell))
+		case ChangesIn(p.Study, cell) > 40_000:
+			d.Fail(d.Pos("control"), study.CodeConflict, "at most 40000 are possible", "cell %s makes %d changes per trial", p.Label(cell), ChangesIn(p.Study, cell))
 			return
 		}
 	}
 }
 
 // hasNamespace says whether the scope's namespace is one of the population's.
-func (s *Study) hasNamespace(l ControlLevels) bool {
-	text, ok := strings.CutPrefix(s.Control.ScopeNamespace, s.Control.Namespace+"-")
+func hasNamespace(s *study.Study, l Levels) bool {
+	text, ok := strings.CutPrefix(Of(s).ScopeNamespace, Of(s).Namespace+"-")
 	n, err := strconv.Atoi(text)
 	return ok && err == nil && n >= 1 && n <= l.Namespaces && strconv.Itoa(n) == text
 }
@@ -327,13 +317,13 @@ const (
 )
 
 // controlTrial is how long a trial of a cell takes, at least and at most.
-func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration) {
-	l, err := ControlOf(cell)
+func controlTrial(s *study.Study, cell record.Cell) (shortest, longest time.Duration) {
+	l, err := LevelsOf(cell)
 	if err != nil {
 		return 0, 0
 	}
-	c := s.Control
-	base := time.Duration(l.Connected()+l.RealPods)*connectTime + c.Quiet + c.Idle + s.ChangeTime(cell) + SwitchTime
+	c := Of(s)
+	base := time.Duration(l.Connected()+l.RealPods)*connectTime + c.Quiet + c.Idle + ChangeTime(s, cell) + study.SwitchTime
 	if !c.Soak {
 		base += restartTime + electedTime
 	}
@@ -341,7 +331,7 @@ func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration)
 	if s.Measured(MeasureSidecars) && l.RealPods > 0 {
 		base += renewTime
 	}
-	least, most := s.aftermath(l)
+	least, most := aftermath(s, l)
 	if c.Gateway != nil {
 		base += gatewayTime
 	}
@@ -351,59 +341,71 @@ func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration)
 	return base + least + min(deliverTime+l.DebounceAfter, c.Settle), base + most + c.Settle
 }
 
-func controlSpec() Spec {
-	return Spec{
+// Of is the section of a study of the control plane, nil for others.
+func Of(s *study.Study) *Control {
+	c, _ := s.Section.(*Control)
+	return c
+}
+
+func init() { study.AddKind(study.ControlPlane, spec()) }
+
+func spec() study.Spec {
+	return study.Spec{
 		About: "the control plane", Section: "control", ByDefault: "{}",
 		Example:  FactorSidecarScope + ": " + SidecarScopeNone,
-		Factors:  controlFactors,
+		Factors:  factors,
 		Measures: []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals, MeasureSidecars, MeasureRecovery},
 		// Signals are scraped within the window, at istiod's cost, sidecars are made anew in each
 		// trial, and what a disruption does is watched after it.
-		Unasked:   []string{MeasureSignals, MeasureSidecars, MeasureRecovery},
-		Findings:  controlFindings,
-		Reference: referenceControl,
-		Sample:    "{control: {traffic: {}, gateway: {}}, tune: {}}",
-		Begin: func(s *Study) {
-			s.Control = defaultControl()
-			s.Workload, s.Load, s.Warmup, s.Window, s.Interval = Workload{}, Load{}, Warmup{}, 0, 0
+		Unasked:    []string{MeasureSignals, MeasureSidecars, MeasureRecovery},
+		Findings:   findings,
+		Reference:  reference,
+		Sample:     "{control: {traffic: {}, gateway: {}}, tune: {}}",
+		NewSection: func() any { return defaults() },
+		Fields: func(section any) []study.Placed {
+			return []study.Placed{{After: "envoy_filters", Field: study.Field{Name: "control", Value: value{section.(*Control)},
+				Doc: "Makes this a study of the control plane, with its own factors: changes are made and followed to every proxy. {} takes every default."}}}
 		},
-		Resolve: func(_ *Decoder, s *Study) {
-			if s.Control.ScopeNamespace == "" {
-				s.Control.ScopeNamespace = s.Control.Namespace + "-1"
+		Begin: func(s *study.Study) {
+			s.Workload, s.Load, s.Warmup, s.Window, s.Interval = study.Workload{}, study.Load{}, study.Warmup{}, 0, 0
+		},
+		Resolve: func(_ *study.Decoder, s *study.Study) {
+			if Of(s).ScopeNamespace == "" {
+				Of(s).ScopeNamespace = Of(s).Namespace + "-1"
 			}
 		},
-		Check:     (*Decoder).checkControl,
-		CheckPlan: (*Decoder).checkPopulation,
+		Check:     checkControl,
+		CheckPlan: checkPopulation,
 		Files:     traceFile,
-		Trial:     (*Study).controlTrial,
-		Warnings:  (*Plan).resonances,
+		Trial:     controlTrial,
+		Warnings:  resonances,
 	}
 }
 
 // traceFile puts in recorded changes.
-func traceFile(s *Study, read func(name string) ([]byte, error)) error {
-	if s.Control.TraceFile != "" {
-		control := *s.Control
-		changes, err := ReadLines(read, "control.trace_file", control.TraceFile, maxTrace, "recorded changes", "a change a line, as 1.5s endpoints-scale", parseTraceChange)
+func traceFile(s *study.Study, read func(name string) ([]byte, error)) error {
+	if Of(s).TraceFile != "" {
+		control := *Of(s)
+		changes, err := study.ReadLines(read, "control.trace_file", control.TraceFile, maxTrace, "recorded changes", "a change a line, as 1.5s endpoints-scale", parseTraceChange)
 		if err != nil {
 			return err
 		}
 		for i := 1; i < len(changes); i++ {
 			if changes[i].At < changes[i-1].At {
-				return Pos{File: control.TraceFile}.Fault(CodeConflict, "put the lines in the order of time", "change %d comes before the one above it", i+1)
+				return study.Pos{File: control.TraceFile}.Fault(study.CodeConflict, "put the lines in the order of time", "change %d comes before the one above it", i+1)
 			}
 		}
 		control.TraceFile, control.Trace = "", changes
-		s.Control = &control
+		s.Section = &control
 	}
 	return nil
 }
 
 // checkLevers finds what Kubernetes or istiod would refuse of a cell, or take
 // as something else than it says.
-func (d *Decoder) checkLevers(p *Plan, cell record.Cell, l ControlLevels) bool {
+func checkLevers(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bool {
 	fail := func(hint, text, factor, with string) bool {
-		d.Fail(p.Study.Place(factor, with), CodeConflict, hint, "cell %s: "+text, p.Label(cell), factor, usualIn(cell, factor), with, usualIn(cell, with))
+		d.Fail(p.Study.Place(factor, with), study.CodeConflict, hint, "cell %s: "+text, p.Label(cell), factor, usualIn(cell, factor), with, usualIn(cell, with))
 		return false
 	}
 	for _, pair := range [][2]string{{FactorIstiodCPURequest, FactorIstiodCPU}, {FactorIstiodMemRequest, FactorIstiodMemory}} {
@@ -412,11 +414,11 @@ func (d *Decoder) checkLevers(p *Plan, cell record.Cell, l ControlLevels) bool {
 		}
 	}
 	if l.DebounceAfter > l.DebounceMax {
-		return fail("istiod never waits longer than debounce_max: raise it too", "%s %s is longer than %s %s", FactorDebounceAfter, FactorDebounceMax)
+		return fail("istiod never waits longer than debounce_max: raise it too", "%s %s is longer than %s %s", study.FactorDebounceAfter, FactorDebounceMax)
 	}
-	if kind, n := l.Arrival(); kind == ArrivalBurst && n > p.Study.ChangesIn(cell) {
-		d.Fail(p.Study.Place(FactorChangeArrival), CodeConflict, fmt.Sprintf("burst is all at once; or make at least %d changes", n),
-			"cell %s: bursts of %d changes, but a trial makes %d", p.Label(cell), n, p.Study.ChangesIn(cell))
+	if kind, n := l.Arrival(); kind == study.ArrivalBurst && n > ChangesIn(p.Study, cell) {
+		d.Fail(p.Study.Place(FactorChangeArrival), study.CodeConflict, fmt.Sprintf("burst is all at once; or make at least %d changes", n),
+			"cell %s: bursts of %d changes, but a trial makes %d", p.Label(cell), n, ChangesIn(p.Study, cell))
 		return false
 	}
 	return true
@@ -424,8 +426,8 @@ func (d *Decoder) checkLevers(p *Plan, cell record.Cell, l ControlLevels) bool {
 
 // usualIn is a cell's level of a lever; of one that is as installed the usual one.
 func usualIn(cell record.Cell, factor string) string {
-	f, _ := FactorByName(factor)
-	if level := cell[factor]; level != LevelInstalled {
+	f, _ := study.FactorByName(factor)
+	if level := cell[factor]; level != study.LevelInstalled {
 		return level
 	}
 	return f.Usual
@@ -434,7 +436,7 @@ func usualIn(cell record.Cell, factor string) string {
 // bothValues are the levels of two factors as numbers, false unless both are.
 func bothValues(cell record.Cell, a, b string) (x, y float64, ok bool) {
 	value := func(name string) (float64, bool) {
-		f, _ := FactorByName(name)
+		f, _ := study.FactorByName(name)
 		return f.Value(cell[name])
 	}
 	x, ok = value(a)
@@ -444,3 +446,14 @@ func bothValues(cell record.Cell, a, b string) (x, y float64, ok bool) {
 	y, ok = value(b)
 	return x, y, ok
 }
+
+const reference = `
+A study is one of the control plane if it has the section ` + "`control`, be it `{}`" + `. It has these
+factors and no others, and the fields ` + "`workload`, `load`, `warmup`, `window` and `interval`" + `
+have no place in it. ` + "`sidecar_hosts`" + ` means nothing without a Sidecar resource, ` + "`xds` and `clients`" + ` without
+simulated proxies, ` + "`change_rate` and `change_arrival`" + ` where a trace says when.
+
+The factors from ` + "`sidecar_scope`" + ` on are levers: settings of istiod and of the mesh. ` + "`installed`" + `
+leaves a lever as it is. Trials set only levers that a study gives another level, and the run
+reverts them when it ends. What the others were is read from the running istiod and recorded.
+`

@@ -1,13 +1,15 @@
-package study
+package controlplane
 
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // ChangeRate is how many changes per second come, as time goes on: each part
@@ -44,23 +46,23 @@ const changeRateHint = "changes per second as 0.4, ramp:FROM:TO:TIME as ramp:1:2
 
 // parseChangeRate reads a level of factor change_rate. Ramps and steps are as
 // the load generator's flags --ramp and --steps have them.
-func parseChangeRate(s string) (ChangeRate, *Error) {
+func parseChangeRate(s string) (ChangeRate, *study.Error) {
 	kind, rest, worded := strings.Cut(s, ":")
-	rate := func(text string, least float64) (float64, *Error) {
-		v, c := Number(text)
+	rate := func(text string, least float64) (float64, *study.Error) {
+		v, c := study.Number(text)
 		if c == nil && (v < least || v > maxChangeRate) {
-			c = Complain(CodeRange, fmt.Sprintf("at most %d changes per second", maxChangeRate), "rate %s is out of range", Clip(text, 20))
+			c = study.Complain(study.CodeRange, fmt.Sprintf("at most %d changes per second", maxChangeRate), "rate %s is out of range", study.Clip(text, 20))
 		}
 		return v, c
 	}
-	length := func(text string) (time.Duration, *Error) {
-		d, c := ParseDuration(text)
+	length := func(text string) (time.Duration, *study.Error) {
+		d, c := study.ParseDuration(text)
 		if c == nil && (d <= 0 || d > maxRateTime) {
-			c = Complain(CodeRange, "from above 0 to 1h", "time %s is out of range", Clip(text, 20))
+			c = study.Complain(study.CodeRange, "from above 0 to 1h", "time %s is out of range", study.Clip(text, 20))
 		}
 		return d, c
 	}
-	fail := func(c *Error) (ChangeRate, *Error) {
+	fail := func(c *study.Error) (ChangeRate, *study.Error) {
 		if c.Hint == "" {
 			c.Hint = changeRateHint
 		}
@@ -77,7 +79,7 @@ func parseChangeRate(s string) (ChangeRate, *Error) {
 	case kind == RateRamp:
 		fields := strings.Split(rest, ":")
 		if len(fields) != 3 {
-			return fail(Complain(CodeInvalid, "", "%q is no ramp", Clip(s, 60)))
+			return fail(study.Complain(study.CodeInvalid, "", "%q is no ramp", study.Clip(s, 60)))
 		}
 		from, c := rate(fields[0], 0)
 		if c != nil {
@@ -92,7 +94,7 @@ func parseChangeRate(s string) (ChangeRate, *Error) {
 			return fail(c)
 		}
 		if from+to == 0 {
-			return fail(Complain(CodeInvalid, "", "a ramp from 0 to 0 makes no change"))
+			return fail(study.Complain(study.CodeInvalid, "", "a ramp from 0 to 0 makes no change"))
 		}
 		return ChangeRate{RateRamp, []RatePart{{from, to, over}}}, nil
 	case kind == RateSteps:
@@ -101,7 +103,7 @@ func parseChangeRate(s string) (ChangeRate, *Error) {
 		for item := range strings.SplitSeq(rest, ",") {
 			text, time, ok := strings.Cut(strings.TrimSpace(item), ":")
 			if !ok {
-				return fail(Complain(CodeInvalid, "", "%q is no step", Clip(item, 40)))
+				return fail(study.Complain(study.CodeInvalid, "", "%q is no step", study.Clip(item, 40)))
 			}
 			v, c := rate(text, 0)
 			if c != nil {
@@ -112,16 +114,16 @@ func parseChangeRate(s string) (ChangeRate, *Error) {
 				return fail(c)
 			}
 			if sum += v; len(out.Parts) == maxRateParts {
-				return fail(Complain(CodeLimit, "", "more than %d steps", maxRateParts))
+				return fail(study.Complain(study.CodeLimit, "", "more than %d steps", maxRateParts))
 			}
 			out.Parts = append(out.Parts, RatePart{v, v, over})
 		}
 		if sum == 0 {
-			return fail(Complain(CodeInvalid, "", "every step's rate is 0"))
+			return fail(study.Complain(study.CodeInvalid, "", "every step's rate is 0"))
 		}
 		return out, nil
 	}
-	return fail(Complain(CodeInvalid, "", "%q is no rate of changes", Clip(s, 60)))
+	return fail(study.Complain(study.CodeInvalid, "", "%q is no rate of changes", study.Clip(s, 60)))
 }
 
 // String writes the rate as a level.
@@ -130,18 +132,18 @@ func (r ChangeRate) String() string {
 	switch r.Kind {
 	case RateRamp:
 		p := r.Parts[0]
-		return strings.Join([]string{RateRamp, plain(p.From), plain(p.To), FormatDuration(p.For)}, ":")
+		return strings.Join([]string{RateRamp, plain(p.From), plain(p.To), study.FormatDuration(p.For)}, ":")
 	case RateSteps:
 		var steps []string
 		for _, p := range r.Parts {
-			steps = append(steps, plain(p.From)+":"+FormatDuration(p.For))
+			steps = append(steps, plain(p.From)+":"+study.FormatDuration(p.For))
 		}
 		return RateSteps + ":" + strings.Join(steps, ",")
 	}
 	return plain(r.Parts[0].From)
 }
 
-func changeRateLevel(s string) (string, *Error) {
+func changeRateLevel(s string) (string, *study.Error) {
 	r, c := parseChangeRate(s)
 	if c != nil {
 		return "", c
@@ -206,20 +208,20 @@ func (r ChangeRate) Seconds(count float64) float64 {
 const burstPattern = `^(uniform|poisson|burst(:[1-9][0-9]*)?)$`
 
 // arrivalLevel reads a level of factor change_arrival.
-func arrivalLevel(s string) (string, *Error) {
+func arrivalLevel(s string) (string, *study.Error) {
 	const hint = "uniform, poisson, burst, or burst:N for bursts of N changes"
-	size, sized := strings.CutPrefix(s, ArrivalBurst+":")
+	size, sized := strings.CutPrefix(s, study.ArrivalBurst+":")
 	switch {
-	case has([]string{ArrivalUniform, ArrivalPoisson, ArrivalBurst}, s):
+	case slices.Contains([]string{study.ArrivalUniform, study.ArrivalPoisson, study.ArrivalBurst}, s):
 		return s, nil
 	case !sized:
-		return "", Complain(CodeInvalid, hint, "%q is no arrival of changes", Clip(s, 40))
+		return "", study.Complain(study.CodeInvalid, hint, "%q is no arrival of changes", study.Clip(s, 40))
 	}
-	n, c := IntegerLevel(1, maxChanges)(size)
+	n, c := study.IntegerLevel(1, maxChanges)(size)
 	if c != nil {
-		return "", Complain(CodeInvalid, hint, "%s", c.Msg)
+		return "", study.Complain(study.CodeInvalid, hint, "%s", c.Msg)
 	}
-	return ArrivalBurst + ":" + n, nil
+	return study.ArrivalBurst + ":" + n, nil
 }
 
 // maxChanges is how many changes per trial may make.
@@ -227,15 +229,15 @@ const maxChanges = 40_000
 
 // Arrival is how a cell's changes come: uniform, poisson or burst, and for
 // the last how many come together; 0: all of them.
-func (l ControlLevels) Arrival() (kind string, burst int) {
+func (l Levels) Arrival() (kind string, burst int) {
 	kind, size, _ := strings.Cut(l.ChangeArrival, ":")
 	burst, _ = strconv.Atoi(size)
 	return kind, burst
 }
 
 // ChangesIn returns how many changes a trial of a cell makes.
-func (s *Study) ChangesIn(cell record.Cell) int {
-	c := s.Control
+func ChangesIn(s *study.Study, cell record.Cell) int {
+	c := Of(s)
 	switch {
 	case c == nil:
 		return 0
@@ -253,8 +255,8 @@ func (s *Study) ChangesIn(cell record.Cell) int {
 
 // ChangeTime returns how long a trial of a cell makes changes: until the next
 // one would come. Negative: not all of them ever come.
-func (s *Study) ChangeTime(cell record.Cell) time.Duration {
-	c := s.Control
+func ChangeTime(s *study.Study, cell record.Cell) time.Duration {
+	c := Of(s)
 	switch {
 	case c == nil:
 		return 0
@@ -263,16 +265,16 @@ func (s *Study) ChangeTime(cell record.Cell) time.Duration {
 			return 0
 		}
 		return c.Trace[len(c.Trace)-1].At
-	case cell[FactorChangeArrival] == ArrivalBurst:
+	case cell[FactorChangeArrival] == study.ArrivalBurst:
 		return 0
 	}
 	rate, fault := parseChangeRate(cell[FactorChangeRate])
 	if fault != nil {
 		return 0
 	}
-	count := float64(s.ChangesIn(cell))
-	if _, burst := (ControlLevels{ChangeArrival: cell[FactorChangeArrival]}).Arrival(); burst > 0 {
-		count = float64((s.ChangesIn(cell) - 1) / burst * burst)
+	count := float64(ChangesIn(s, cell))
+	if _, burst := (Levels{ChangeArrival: cell[FactorChangeArrival]}).Arrival(); burst > 0 {
+		count = float64((ChangesIn(s, cell) - 1) / burst * burst)
 	}
 	seconds := rate.Seconds(count)
 	if seconds > 1e6 {

@@ -1,10 +1,12 @@
-package study
+package controlplane
 
 import (
 	"strings"
 	"time"
 
 	"github.com/invopop/jsonschema"
+
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // maxTrace bounds recorded changes, in a study and in a file it names.
@@ -17,27 +19,27 @@ type TraceChange struct {
 }
 
 // String writes the change as a line of a trace.
-func (c TraceChange) String() string { return FormatDuration(c.At) + " " + c.Change }
+func (c TraceChange) String() string { return study.FormatDuration(c.At) + " " + c.Change }
 
-func parseTraceChange(s string) (TraceChange, *Error) {
+func parseTraceChange(s string) (TraceChange, *study.Error) {
 	const hint = "when and what, as 1.5s endpoints-scale"
 	fields := strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' })
 	if len(fields) != 2 {
-		return TraceChange{}, Complain(CodeInvalid, hint, "%q is no recorded change", Clip(s, 60))
+		return TraceChange{}, study.Complain(study.CodeInvalid, hint, "%q is no recorded change", study.Clip(s, 60))
 	}
-	if reNumber.MatchString(fields[0]) { // recorded traces have plain seconds
+	if _, c := study.Number(fields[0]); c == nil { // recorded traces have plain seconds
 		fields[0] += "s"
 	}
-	at, c := ParseDuration(fields[0])
+	at, c := study.ParseDuration(fields[0])
 	if c != nil {
 		return TraceChange{}, c
 	}
-	f, _ := FactorByName(FactorChange)
+	f, _ := study.FactorByName(FactorChange)
 	if fields[1] == ChangeTrace || fields[1] == ChangeMixed {
-		return TraceChange{}, Complain(CodeInvalid, hint, "%s is no single change", fields[1])
+		return TraceChange{}, study.Complain(study.CodeInvalid, hint, "%s is no single change", fields[1])
 	}
 	if RoutesGateway(fields[1]) {
-		return TraceChange{}, Complain(CodeInvalid, "make it the study's change: "+fields[1], "%s cannot be among recorded changes", fields[1])
+		return TraceChange{}, study.Complain(study.CodeInvalid, "make it the study's change: "+fields[1], "%s cannot be among recorded changes", fields[1])
 	}
 	if _, c := f.Parse(fields[1]); c != nil {
 		return TraceChange{}, c
@@ -48,7 +50,7 @@ func parseTraceChange(s string) (TraceChange, *Error) {
 // traceValue is a recorded change.
 type traceValue struct{ to *TraceChange }
 
-func (v traceValue) Decode(d *Decoder, n *Node) {
+func (v traceValue) Decode(d *study.Decoder, n *study.Node) {
 	text, ok := d.Text(n)
 	if !ok {
 		return
@@ -61,7 +63,7 @@ func (v traceValue) Decode(d *Decoder, n *Node) {
 	*v.to = t
 }
 
-func (v traceValue) Encode() *Node { return PlainNode(v.to.String()) }
+func (v traceValue) Encode() *study.Node { return study.PlainNode(v.to.String()) }
 
 func (v traceValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Examples: []any{"1.5s endpoints-scale"}}

@@ -1,24 +1,26 @@
-package study
+package controlplane
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/study"
 )
 
 func TestSoak(t *testing.T) {
 	const good = "name: soak\nquestion: Does it leak?\ncontrol: {soak: true, changes: 10, idle: 0s}\nsettings: {proxies: 20, change_rate: 1}\nblocks: {min: 18, max: 600, limit: 2h}\n"
-	s, err := Parse([]byte(good), "soak.yaml", nil)
-	if err != nil || !s.Control.Soak {
+	s, err := study.Parse([]byte(good), "soak.yaml", nil)
+	if err != nil || !Of(s).Soak {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(s, 1)
+	p, err := study.NewPlan(s, 1)
 	if err != nil || p.BlockSize() != 1 {
 		t.Fatalf("a block has %d trials, %v", p.BlockSize(), err)
 	}
-	short, _ := p.cellTime(0)
-	s.Control.Soak = false
-	fresh, _ := p.cellTime(0)
+	short, _ := controlTrial(s, p.Cells[0])
+	Of(s).Soak = false
+	fresh, _ := controlTrial(s, p.Cells[0])
 	if fresh-short != restartTime+electedTime || short < 10*time.Second {
 		t.Errorf("a window takes %v, a trial with a fresh istiod %v", short, fresh)
 	}
@@ -28,7 +30,7 @@ func TestSoak(t *testing.T) {
 		{"min: 18, max: 600", "min: 2, max: 17", "a soak of fewer than 18 windows"},
 		{"blocks:", "stop: {finding: convergence_p50, half_width: 5%}\nblocks:", "must not end a soak"},
 	} {
-		if _, err := Parse([]byte(strings.Replace(good, c.from, c.to, 1)), "soak.yaml", nil); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := study.Parse([]byte(strings.Replace(good, c.from, c.to, 1)), "soak.yaml", nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.to, err)
 		}
 	}

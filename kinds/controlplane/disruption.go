@@ -1,4 +1,4 @@
-package study
+package controlplane
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // FactorDisruption is what happens to all proxies' connections after the window.
@@ -21,9 +22,6 @@ const (
 	DisruptionScale   = "scale"   // istiod gets more replicas
 )
 
-// MeasureRecovery is what a disruption does, and how the mesh comes back.
-const MeasureRecovery = "recovery"
-
 // SectionRecovery is the section of reports that tells it.
 const SectionRecovery = "recovery"
 
@@ -36,20 +34,20 @@ type Disruption struct {
 // Restarts says whether istiod's pods are replaced.
 func (d Disruption) Restarts() bool { return d.Kind == DisruptionRestart || d.Kind == DisruptionKill }
 
-var disruptionFactor = Text(FactorDisruption, ScopeChanges, LevelNone,
+var disruptionFactor = study.Text(FactorDisruption, ScopeChanges, study.LevelNone,
 	"What happens once the window is over, when everything is quiet (measure recovery tells what follows): all simulated proxies lose their connections at once (drop); istiod's pods are replaced as a rollout does (restart), or deleted without their grace period, so that istiod is told to end and killed two seconds later at most, and others come (kill); or istiod is scaled to that many replicas (scale:N) while the proxies stay connected. From then on a simulated proxy that has no connection tries again by itself, after Envoy's back-off.",
-	`^(none|drop|restart|kill|scale:[1-9][0-9]*)$`, disruptionLevel, LevelNone, DisruptionDrop, DisruptionRestart, DisruptionKill, "scale:3").
+	`^(none|drop|restart|kill|scale:[1-9][0-9]*)$`, disruptionLevel, study.LevelNone, DisruptionDrop, DisruptionRestart, DisruptionKill, "scale:3").
 	Labelled(disruptionLabel)
 
-func disruptionLevel(s string) (string, *Error) {
+func disruptionLevel(s string) (string, *study.Error) {
 	number, scaled := strings.CutPrefix(s, DisruptionScale+":")
 	switch {
-	case s == LevelNone, s == DisruptionDrop, s == DisruptionRestart, s == DisruptionKill:
+	case s == study.LevelNone, s == DisruptionDrop, s == DisruptionRestart, s == DisruptionKill:
 		return s, nil
 	case !scaled:
-		return "", Complain(CodeInvalid, "none, drop, restart, kill, or scale:N for N replicas of istiod", "%q is no disruption", Clip(s, 40))
+		return "", study.Complain(study.CodeInvalid, "none, drop, restart, kill, or scale:N for N replicas of istiod", "%q is no disruption", study.Clip(s, 40))
 	}
-	n, c := IntegerLevel(2, 100)(number)
+	n, c := study.IntegerLevel(2, 100)(number)
 	if c != nil {
 		return "", c
 	}
@@ -79,14 +77,14 @@ func disruptionLabel(level string) string {
 
 // checkDisruption finds disruptions that nobody measures, that cannot be, and a
 // measure of none.
-func (d *Decoder) checkDisruption(p *Plan) bool {
+func checkDisruption(d *study.Decoder, p *study.Plan) bool {
 	fail := func(cell record.Cell, hint, text string, with ...string) bool {
-		d.Fail(p.Study.Place(append([]string{FactorDisruption}, with...)...), CodeConflict, hint, "cell %s: %s", p.Label(cell), text)
+		d.Fail(p.Study.Place(append([]string{FactorDisruption}, with...)...), study.CodeConflict, hint, "cell %s: %s", p.Label(cell), text)
 		return false
 	}
 	any := false
 	for _, cell := range p.Cells {
-		l, err := ControlOf(cell)
+		l, err := LevelsOf(cell)
 		if err != nil || l.Disruption.Kind == "" {
 			continue
 		}
@@ -95,7 +93,7 @@ func (d *Decoder) checkDisruption(p *Plan) bool {
 		switch {
 		case !p.Study.Measured(MeasureRecovery):
 			return fail(cell, "measures: [recovery, cost]", "no measure shows what comes of its disruption")
-		case p.Study.Control.Soak:
+		case Of(p.Study).Soak:
 			return fail(cell, "leave one of them out", "a soak's istiod lives through the whole run")
 		case l.Connected() == 0:
 			return fail(cell, "give it proxies", "no simulated proxy could be seen to come back", FactorProxies)
@@ -106,7 +104,7 @@ func (d *Decoder) checkDisruption(p *Plan) bool {
 		}
 	}
 	if !any && p.Study.Measured(MeasureRecovery) {
-		d.Fail(d.Pos("measures"), CodeNoCell, "settings: {disruption: drop}", "measure recovery: no cell has a disruption to recover from")
+		d.Fail(d.Pos("measures"), study.CodeNoCell, "settings: {disruption: drop}", "measure recovery: no cell has a disruption to recover from")
 		return false
 	}
 	return true
@@ -117,8 +115,8 @@ const drainTime = 10 * time.Second
 
 // aftermath is how long a trial of a cell watches its disruption, at least and at
 // most.
-func (s *Study) aftermath(l ControlLevels) (shortest, longest time.Duration) {
-	most := s.Control.Aftermath
+func aftermath(s *study.Study, l Levels) (shortest, longest time.Duration) {
+	most := Of(s).Aftermath
 	switch l.Disruption.Kind {
 	case "":
 		return 0, 0
@@ -138,27 +136,27 @@ func recoveryFindings() []finding.Def {
 	counted := func(name, words, doc string) finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitStreams, Words: words, Doc: doc, Section: SectionRecovery}
 	}
-	p99 := Compared(us("recovery_p99", "until 99% of the proxies had their configuration again", "The same for 99 in 100 of them."), SectionLevers)
-	last := Compared(us("recovery_last", "until the last proxy had its configuration again", "The same for the last one; not reached if it was without when control.aftermath was over."), SectionLevers)
-	without := Compared(us("without_p99", "p99 time without a stream", "The 99th percentile of that; not reached if more than a hundredth of the losses was not over when control.aftermath was."), SectionLevers)
+	p99 := study.Compared(us("recovery_p99", "until 99% of the proxies had their configuration again", "The same for 99 in 100 of them."), SectionLevers)
+	last := study.Compared(us("recovery_last", "until the last proxy had its configuration again", "The same for the last one; not reached if it was without when control.aftermath was over."), SectionLevers)
+	without := study.Compared(us("without_p99", "p99 time without a stream", "The 99th percentile of that; not reached if more than a hundredth of the losses was not over when control.aftermath was."), SectionLevers)
 	without.Decides = true // it counts from the loss: while istiod drains nobody is without it
-	imbalance := Compared(finding.Def{Name: "connection_imbalance", Unit: finding.UnitRatio, Words: "the fullest replica's connections beyond its share", Section: SectionRecovery,
+	imbalance := study.Compared(finding.Def{Name: "connection_imbalance", Unit: finding.UnitRatio, Words: "the fullest replica's connections beyond its share", Section: SectionRecovery,
 		Doc: "By how much the replica of istiod that has most connections has more than the mean of all replicas, when a disruption was over: 0% is even, 200% is all on one of three."}, SectionLevers)
-	memory := Compared(finding.Def{Name: "istiod_memory_peak", Unit: finding.UnitBytes, Words: "istiod's peak memory after a disruption", Section: SectionRecovery,
+	memory := study.Compared(finding.Def{Name: "istiod_memory_peak", Unit: finding.UnitBytes, Words: "istiod's peak memory after a disruption", Section: SectionRecovery,
 		Doc: "The most memory that istiod's replicas had together after a disruption, looked at each second."}, SectionLevers)
 	return []finding.Def{
-		Compared(us("recovery_p50", "until half of the proxies had their configuration again", "From a disruption until half of the proxies that lost their stream had all of their configuration again."), ""),
+		study.Compared(us("recovery_p50", "until half of the proxies had their configuration again", "From a disruption until half of the proxies that lost their stream had all of their configuration again."), ""),
 		p99, last,
 		us("recovery_first", "until the first proxy had its configuration again", "The same for the first one."),
 		us("without_p50", "median time without a stream", "From the loss of a stream until its proxy had all of its configuration again: the median over all losses after a disruption; not reached if half of them were not over when control.aftermath was."),
 		without,
 		us("istiod_ready_time", "until istiod was ready", "From a restart, kill or scaling of istiod until all of its new replicas were ready; not reached if they were not 20 s after control.aftermath."),
 		counted("streams_lost", "streams lost", "Streams with a configured proxy that ended after a disruption, per trial."),
-		Compared(counted("streams_refused", "streams that istiod refused", "New streams that istiod turned away for its limit of requests per second (ResourceExhausted) after a disruption, per trial."), ""),
+		study.Compared(counted("streams_refused", "streams that istiod refused", "New streams that istiod turned away for its limit of requests per second (ResourceExhausted) after a disruption, per trial."), ""),
 		counted("streams_failed", "other attempts that failed", "Other attempts of proxies to connect that failed after a disruption, per trial."),
-		Compared(finding.Def{Name: "istiod_cpu_peak", Unit: finding.UnitCores, Words: "istiod's peak CPU after a disruption", Section: SectionRecovery,
+		study.Compared(finding.Def{Name: "istiod_cpu_peak", Unit: finding.UnitCores, Words: "istiod's peak CPU after a disruption", Section: SectionRecovery,
 			Doc: "The most CPU that istiod's replicas used together in a second after a disruption, by looks at all of them; what a new container used before the first look at it is not in it."}, ""),
-		Compared(finding.Def{Name: "istiod_cpu_per_return", Unit: finding.UnitMicroseconds, Words: "istiod's CPU per proxy that came back", Section: SectionRecovery,
+		study.Compared(finding.Def{Name: "istiod_cpu_per_return", Unit: finding.UnitMicroseconds, Words: "istiod's CPU per proxy that came back", Section: SectionRecovery,
 			Doc: "istiod's CPU time after a disruption, its start included where it was restarted, for each loss of a stream that is over. It is not told where proxies of others are connected, more than a twentieth of the study's."}, ""),
 		memory, imbalance,
 		us("balance_time", "until connections were even", "From a disruption until no replica had more than 1.25 times its share of the connections for the rest of the time; not reached if they were not."),

@@ -1,4 +1,4 @@
-package study
+package controlplane
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Sections of reports of control-plane studies.
@@ -43,10 +44,10 @@ func XDSTypes() []string {
 }
 
 // controlFindings are the findings of control-plane studies.
-var controlFindings = finding.NewTable(
-	OfProbe(MeasureConvergence, convergenceFindings()), OfProbe(MeasureConvergence, stageFindings()), OfProbe(MeasureConvergence, gatewayFindings()), OfProbe(MeasureAmplification, amplificationFindings()),
-	OfProbe(MeasureConfig, configFindings()), OfProbe(MeasureSidecars, sidecarFindings()), OfProbe(MeasureCost, costFindings()), OfProbe(MeasureStaleness, stalenessFindings()),
-	ztunnelFindings(), OfProbe(MeasureConvergence, faultFindings()), OfProbe(MeasureRecovery, recoveryFindings()), []finding.Def{HighestFinding(), tunedFinding()}, soakFindings())
+var findings = finding.NewTable(
+	study.OfProbe(MeasureConvergence, convergenceFindings()), study.OfProbe(MeasureConvergence, stageFindings()), study.OfProbe(MeasureConvergence, gatewayFindings()), study.OfProbe(MeasureAmplification, amplificationFindings()),
+	study.OfProbe(MeasureConfig, configFindings()), study.OfProbe(MeasureSidecars, sidecarFindings()), study.OfProbe(MeasureCost, costFindings()), study.OfProbe(MeasureStaleness, stalenessFindings()),
+	ztunnelFindings(), study.OfProbe(MeasureConvergence, faultFindings()), study.OfProbe(MeasureRecovery, recoveryFindings()), []finding.Def{study.HighestFinding(), tunedFinding()}, soakFindings())
 
 // FindingTuned is what a tuning's recommended setting does to its objectives.
 const FindingTuned = "tuned_objective"
@@ -57,20 +58,6 @@ const ProbeTuning = "tuning"
 func tunedFinding() finding.Def {
 	return finding.Def{Name: FindingTuned, Unit: finding.UnitRatio, Probe: ProbeTuning, Source: finding.FromTuning, Section: SectionTuning, Signed: true, Words: "objective of a tuning",
 		Doc: "By what share the setting that a tuning recommends changes its objectives, in the blocks that compare it with the one in use."}
-}
-
-// of puts findings to a measure.
-func OfProbe(probe string, defs []finding.Def) []finding.Def {
-	for i := range defs {
-		defs[i].Probe = probe
-	}
-	return defs
-}
-
-// Compared is a finding whose differences a section shows.
-func Compared(d finding.Def, differences string) finding.Def {
-	d.Compared, d.Differences = true, differences
-	return d
 }
 
 // Families of findings with one of each quantile. What is counted of each change has
@@ -131,7 +118,7 @@ func convergenceFindings() []finding.Def {
 	reported.Words = "istiod's own p99 convergence"
 	hidden := us("hidden_convergence_p99", "What istiod's own figure leaves out: convergence_p99 less reported_convergence_p99.", SectionHidden)
 	hidden.Words, hidden.Signed = "hidden by istiod's own p99 convergence", true
-	return append(out, Compared(reported, ""), hidden)
+	return append(out, study.Compared(reported, ""), hidden)
 }
 
 // ztunnelFindings are of the simulated ztunnels, of which the other findings have
@@ -141,13 +128,13 @@ func ztunnelFindings() []finding.Def {
 		Doc: "From commit to a ztunnel's ACK, over all changes and ztunnels that acknowledged them; convergence leaves ztunnels out."}, func(d *finding.Def) {
 		d.Words, d.Compared = d.At.Head()+" convergence of ztunnels", d.At == 0.5 || d.At == 0.99
 	})
-	return slices.Concat(OfProbe(MeasureConvergence, out),
-		OfProbe(MeasureAmplification, []finding.Def{
+	return slices.Concat(study.OfProbe(MeasureConvergence, out),
+		study.OfProbe(MeasureAmplification, []finding.Def{
 			{Name: "ztunnel_pushes_per_change", Unit: finding.UnitPushesPerChange, Doc: "Responses that ztunnels received per committed change.", Words: "pushes to ztunnels per change", Section: SectionZtunnels},
-			Compared(finding.Def{Name: "ztunnel_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes that ztunnels received per committed change.", Words: "bytes received by ztunnels per change", Section: SectionZtunnels}, ""),
+			study.Compared(finding.Def{Name: "ztunnel_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes that ztunnels received per committed change.", Words: "bytes received by ztunnels per change", Section: SectionZtunnels}, ""),
 		}),
-		OfProbe(MeasureConfig, []finding.Def{
-			Compared(finding.Def{Name: "ztunnel_config_bytes", Unit: finding.UnitBytes, Doc: "What a ztunnel holds, workloads, Services and policies: the median over ztunnels.", Words: "configuration of a ztunnel", Section: SectionZtunnels}, ""),
+		study.OfProbe(MeasureConfig, []finding.Def{
+			study.Compared(finding.Def{Name: "ztunnel_config_bytes", Unit: finding.UnitBytes, Doc: "What a ztunnel holds, workloads, Services and policies: the median over ztunnels.", Words: "configuration of a ztunnel", Section: SectionZtunnels}, ""),
 		}))
 }
 
@@ -175,12 +162,12 @@ func byType(d finding.Def) []finding.Def {
 }
 
 func amplificationFindings() []finding.Def {
-	out := []finding.Def{Compared(finding.Def{Name: "pushes", Unit: finding.UnitPushes, Doc: "istiod's pilot_xds_pushes in the window, all types.", Section: SectionAmplification}, SectionLevers)}
+	out := []finding.Def{study.Compared(finding.Def{Name: "pushes", Unit: finding.UnitPushes, Doc: "istiod's pilot_xds_pushes in the window, all types.", Section: SectionAmplification}, SectionLevers)}
 	out = append(out, byType(finding.Def{Name: "pushes", Unit: finding.UnitPushes, Doc: "The same for one type."})...)
 	return append(out,
-		Compared(finding.Def{Name: "pushes_per_change", Unit: finding.UnitPushesPerChange, Doc: "Pushes per committed change.", Words: "pushes per change", Section: SectionAmplification}, ""),
-		Compared(finding.Def{Name: "pushed_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes of the resources that istiod pushed per committed change, to simulated and real proxies: its pilot_xds_config_size_bytes.", Words: "bytes pushed per change"}, ""),
-		Compared(finding.Def{Name: "push_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes that simulated proxies received per committed change.", Words: "bytes received per change", Section: SectionAmplification}, SectionLevers),
+		study.Compared(finding.Def{Name: "pushes_per_change", Unit: finding.UnitPushesPerChange, Doc: "Pushes per committed change.", Words: "pushes per change", Section: SectionAmplification}, ""),
+		study.Compared(finding.Def{Name: "pushed_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes of the resources that istiod pushed per committed change, to simulated and real proxies: its pilot_xds_config_size_bytes.", Words: "bytes pushed per change"}, ""),
+		study.Compared(finding.Def{Name: "push_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes that simulated proxies received per committed change.", Words: "bytes received per change", Section: SectionAmplification}, SectionLevers),
 		finding.Def{Name: "identical_share", Unit: finding.UnitRatio, Doc: "Share of those bytes in resources that the proxy already had unchanged.", Section: SectionAmplification})
 }
 
@@ -188,7 +175,7 @@ func configFindings() []finding.Def {
 	bytes := func(name, doc, words, section string) finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitBytes, Doc: doc, Words: words, Section: section}
 	}
-	out := []finding.Def{Compared(bytes("config_bytes", "Configuration that a proxy holds: the median over proxies.", "configuration of a proxy", SectionConfig), SectionLevers)}
+	out := []finding.Def{study.Compared(bytes("config_bytes", "Configuration that a proxy holds: the median over proxies.", "configuration of a proxy", SectionConfig), SectionLevers)}
 	out = append(out, byType(bytes("config_bytes", "The same for one type.", "", SectionConfig))...)
 	out = append(out, bytes("scope_config_bytes", "Configuration that a proxy of scope_namespace holds: the median over those.", "configuration of a proxy in the scope's namespace", SectionScopeConfig))
 	out = append(out, byType(bytes("scope_config_bytes", "The same for one type.", "", SectionScopeConfig))...)
@@ -208,15 +195,15 @@ func configFindings() []finding.Def {
 
 func costFindings() []finding.Def {
 	return []finding.Def{
-		Compared(finding.Def{Name: "istiod_cpu_per_change", Unit: finding.UnitPerChange, Words: "istiod CPU per change", Section: SectionCost, Signed: true, Net: true, Decides: true,
+		study.Compared(finding.Def{Name: "istiod_cpu_per_change", Unit: finding.UnitPerChange, Words: "istiod CPU per change", Section: SectionCost, Signed: true, Net: true, Decides: true,
 			Doc: "istiod's CPU time in the window, net of idle use (median of the cell's trials, its error included), per committed change."}, SectionLevers),
-		Compared(finding.Def{Name: "istiod_cpu_idle", Unit: finding.UnitCores, Doc: "istiod's CPU before the first change, with all proxies connected.", Words: "istiod CPU idle", Section: SectionCost}, ""),
-		Compared(finding.Def{Name: "istiod_memory", Unit: finding.UnitBytes, Doc: "istiod's memory at the end of the window.", Section: SectionCost}, SectionLevers),
+		study.Compared(finding.Def{Name: "istiod_cpu_idle", Unit: finding.UnitCores, Doc: "istiod's CPU before the first change, with all proxies connected.", Words: "istiod CPU idle", Section: SectionCost}, ""),
+		study.Compared(finding.Def{Name: "istiod_memory", Unit: finding.UnitBytes, Doc: "istiod's memory at the end of the window.", Section: SectionCost}, SectionLevers),
 		{Name: "istiod_heap", Unit: finding.UnitBytes, Doc: "Memory in use on istiod's heap at the end of the window.", Section: SectionRuntime},
 		{Name: "istiod_goroutines", Unit: finding.UnitGoroutines, Doc: "istiod's goroutines at the end of the window.", Section: SectionRuntime},
-		Compared(finding.Def{Name: "alloc_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes istiod allocated per committed change.", Words: "bytes allocated per change", Section: SectionRuntime}, ""),
+		study.Compared(finding.Def{Name: "alloc_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes istiod allocated per committed change.", Words: "bytes allocated per change", Section: SectionRuntime}, ""),
 		{Name: "alloc_bytes_per_second", Unit: finding.UnitBytesPerSecond, Doc: "Bytes istiod allocated per second in the window.", Section: SectionRuntime},
-		Compared(finding.Def{Name: "apiserver_cpu_per_change", Unit: finding.UnitPerChange, Words: "API server CPU per change", Section: SectionCost, Signed: true, Net: true,
+		study.Compared(finding.Def{Name: "apiserver_cpu_per_change", Unit: finding.UnitPerChange, Words: "API server CPU per change", Section: SectionCost, Signed: true, Net: true,
 			Doc: "kube-apiserver's CPU time in the window, net of idle use (median of the cell's trials, its error included), per committed change."}, ""),
 		{Name: "apiserver_cpu_idle", Unit: finding.UnitCores, Doc: "kube-apiserver's CPU before the first change.", Section: SectionCost, Signed: true},
 		{Name: "simulator_cpu_share", Unit: finding.UnitRatio, Doc: "CPU time of the simulated proxies over istiod's.", Section: SectionCost, Context: true},
@@ -234,8 +221,8 @@ func sidecarFindings() []finding.Def {
 		def := func(of, what, unit, words, doc string) finding.Def {
 			return finding.Def{Name: of + "_" + what + "_" + when.name, Unit: unit, Words: words + " " + when.words, Section: SectionSidecars, Doc: doc}
 		}
-		cpu := Compared(def("sidecar", "cpu", finding.UnitMilliCPU, "CPU of a sidecar", "CPU of a real sidecar without requests "+when.doc+", Envoy and agent: the mean over sidecars."), SectionLevers)
-		memory := Compared(def("sidecar", "memory", finding.UnitBytes, "memory of a sidecar", "Its memory at the end of that time: proportional set size."), SectionLevers)
+		cpu := study.Compared(def("sidecar", "cpu", finding.UnitMilliCPU, "CPU of a sidecar", "CPU of a real sidecar without requests "+when.doc+", Envoy and agent: the mean over sidecars."), SectionLevers)
+		memory := study.Compared(def("sidecar", "memory", finding.UnitBytes, "memory of a sidecar", "Its memory at the end of that time: proportional set size."), SectionLevers)
 		cpu.Decides, memory.Decides = when.name == "idle", when.name == "idle"
 		out = append(out, cpu,
 			def("envoy", "cpu", finding.UnitMilliCPU, "CPU of a sidecar's Envoy", "The same for its Envoy alone."),
@@ -244,7 +231,7 @@ func sidecarFindings() []finding.Def {
 			def("envoy", "memory", finding.UnitBytes, "memory of a sidecar's Envoy", "The same for its Envoy alone."),
 			def("agent", "memory", finding.UnitBytes, "memory of a sidecar's agent", "The same for its agent alone."))
 	}
-	return append(out, Compared(finding.Def{Name: "sidecar_cpu_per_change", Unit: finding.UnitPerChange, Words: "CPU of a sidecar per change", Section: SectionSidecars, Signed: true, Net: true,
+	return append(out, study.Compared(finding.Def{Name: "sidecar_cpu_per_change", Unit: finding.UnitPerChange, Words: "CPU of a sidecar per change", Section: SectionSidecars, Signed: true, Net: true,
 		Doc: "CPU time of a real sidecar without requests while changes are made, net of idle use, per committed change, whether it needs the change or not."}, SectionLevers))
 }
 
@@ -258,16 +245,16 @@ func stalenessFindings() []finding.Def {
 	residual := requests("traffic_residual", "Failures that the generator saw and the caller's sidecar did not, per trial.", "failures of real requests unknown to the sidecar")
 	residual.Signed, residual.Context = true, true
 	return []finding.Def{
-		Compared(finding.Def{Name: "stale_proxy_seconds_per_change", Unit: finding.UnitSecondsPerChange, Words: "stale proxy-seconds per change", Section: SectionStale,
+		study.Compared(finding.Def{Name: "stale_proxy_seconds_per_change", Unit: finding.UnitSecondsPerChange, Words: "stale proxy-seconds per change", Section: SectionStale,
 			Doc: "Time that proxies kept stale endpoints, per committed change; ztunnels are left out."}, SectionLevers),
-		Compared(requests("phantom_requests", "Real requests of which an attempt went to a stale endpoint, per trial.", "requests to stale endpoints"), SectionLevers),
+		study.Compared(requests("phantom_requests", "Real requests of which an attempt went to a stale endpoint, per trial.", "requests to stale endpoints"), SectionLevers),
 		share("phantom_share", "share of requests to stale endpoints"),
-		Compared(requests("phantom_failures", "Those of them that failed for the caller, per trial.", "requests that failed at stale endpoints"), SectionLevers),
+		study.Compared(requests("phantom_failures", "Those of them that failed for the caller, per trial.", "requests that failed at stale endpoints"), SectionLevers),
 		share("phantom_failure_share", "share of requests that failed at stale endpoints"),
 		requests("phantom_hidden", "Those that failed at a stale endpoint and were saved by the sidecar's retry, per trial.", "requests to stale endpoints, saved by a retry"),
-		Compared(finding.Def{Name: "phantom_last", Unit: finding.UnitMicroseconds, Words: "last request to an endpoint after its removal", Section: SectionTraffic,
+		study.Compared(finding.Def{Name: "phantom_last", Unit: finding.UnitMicroseconds, Words: "last request to an endpoint after its removal", Section: SectionTraffic,
 			Doc: "Time from an endpoint's removal to the last attempt to it: the longest of a trial."}, ""),
-		Compared(requests("traffic_failures", "Real requests that failed for the caller for any reason, or never completed, per trial.", "real requests that failed"), ""),
+		study.Compared(requests("traffic_failures", "Real requests that failed for the caller for any reason, or never completed, per trial.", "real requests that failed"), ""),
 		{Name: "traffic_latency_p99", Unit: finding.UnitMicroseconds, Doc: "99th percentile of the answered real requests' latency, from intended send time; not reached where more than 1% failed or never ended.", Words: "p99 latency of real requests", Section: SectionTraffic},
 		residual,
 	}

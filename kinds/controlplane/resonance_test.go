@@ -1,9 +1,11 @@
-package study
+package controlplane
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // A schedule in step with istiod's debouncing is told, any other is not.
@@ -30,11 +32,11 @@ func TestResonances(t *testing.T) {
 		{"change_rate: 4, debounce_after: 2500ms, change_arrival: 'burst:10'", "2.5s, is about the time between changes, 2.5s"},
 		{"change_rate: 'ramp:1:10:5s', debounce_after: 1s", ""},
 	} {
-		s, err := Parse(fmt.Appendf(nil, "name: x\nquestion: y\ncontrol: {changes: 20}\nsettings: {%s}\n", tt.settings), "x.yaml", nil)
+		s, err := study.Parse(fmt.Appendf(nil, "name: x\nquestion: y\ncontrol: {changes: 20}\nsettings: {%s}\n", tt.settings), "x.yaml", nil)
 		if err != nil {
 			t.Fatalf("%s: %v", tt.settings, err)
 		}
-		p, err := NewPlan(s, 1)
+		p, err := study.NewPlan(s, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package study
+package controlplane
 
 import (
 	"fmt"
@@ -11,25 +11,34 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-const minimalControl = minimal + "control: {}\n"
+const (
+	minimal        = "name: x\nquestion: why?\n"
+	minimalControl = minimal + "control: {}\n"
+)
 
-func controlPlan(t *testing.T, text string, sets ...string) *Plan {
+func controlPlan(t *testing.T, text string, sets ...string) *study.Plan {
 	t.Helper()
-	p, err := NewPlan(parseOK(t, minimal+text, sets...), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return studytest.Plan(t, minimal+text, sets...)
 }
 
-func TestControlDefaults(t *testing.T) {
-	s := parseOK(t, minimalControl)
-	if s.Kind != ControlPlane {
+func labels(p *study.Plan) string {
+	var out []string
+	for _, c := range p.Cells {
+		out = append(out, p.Label(c))
+	}
+	return strings.Join(out, "; ")
+}
+
+func TestDefaults(t *testing.T) {
+	s := studytest.Parse(t, minimalControl)
+	if s.Kind != study.ControlPlane {
 		t.Fatalf("kind %s", s.Kind)
 	}
-	for _, f := range controlFactors {
+	for _, f := range factors {
 		if level, ok := s.Settings[f.Name]; ok == f.Implied || ok && level != f.Default {
 			t.Errorf("%s = %q, want the default %q", f.Name, level, f.Default)
 		}
@@ -37,7 +46,7 @@ func TestControlDefaults(t *testing.T) {
 			t.Errorf("the setting of %s is %q, want the default %q", f.Name, level, f.Default)
 		}
 	}
-	c := s.Control
+	c := Of(s)
 	if c.Changes != 10 || c.Settle != 30*time.Second || c.ScopeNamespace != "sim-1" || c.Security != SecurityMTLS {
 		t.Errorf("%+v", c)
 	}
@@ -49,7 +58,7 @@ func TestControlDefaults(t *testing.T) {
 	}
 }
 
-func TestControlLevels(t *testing.T) {
+func TestLevels(t *testing.T) {
 	for _, c := range []struct{ factor, level, want string }{
 		{"proxies", "2_000", "2000"}, {"endpoints", "0", "0"}, {"change_rate", "0.40", "0.4"},
 		{"sidecar_hosts", `"./*, istio-system/*"`, "./*,istio-system/*"}, {"sidecar_hosts", `"*/*.example.com"`, "*/*.example.com"}, {"sidecar_hosts", `"~/*"`, "~/*"},
@@ -62,7 +71,7 @@ func TestControlLevels(t *testing.T) {
 		{"istiod", "docker.io/istio/pilot:1.30.0", "docker.io/istio/pilot:1.30.0"}, {"delta", "false", "false"},
 		{"change", "rolling-restart", "rolling-restart"},
 	} {
-		s := parseOK(t, minimalControl+"settings: {"+c.factor+": "+c.level+"}\n")
+		s := studytest.Parse(t, minimalControl+"settings: {"+c.factor+": "+c.level+"}\n")
 		if got := s.Settings[c.factor]; got != c.want {
 			t.Errorf("%s: %s = %q, want %q", c.factor, c.level, got, c.want)
 		}
@@ -72,13 +81,13 @@ func TestControlLevels(t *testing.T) {
 // What a plan leaves to be taken away is that of its largest cell.
 func TestEndpointSlicesOfAPlan(t *testing.T) {
 	for factors, want := range map[string]int{"{services: [10, 20]}": 0, "{endpoint_slices: [0, 5_000, 300]}": 5000} {
-		if n := controlPlan(t, "control: {}\nfactors: "+factors+"\n").EndpointSlices(); n != want {
+		if n := EndpointSlices(controlPlan(t, "control: {}\nfactors: "+factors+"\n")); n != want {
 			t.Errorf("%s: %d, want %d", factors, n, want)
 		}
 	}
 }
 
-func TestControlRefuses(t *testing.T) {
+func TestRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, at, msg, tip string }{
 		{"factor of the data plane", minimalControl + "settings: {rate: 5}\n", "4:12", `"rate" belongs to the data plane`, "leave it out"},
 		{"factor of the control plane", minimal + "settings: {proxies: 5}\n", "3:12", `"proxies" belongs to the control plane`, "control: {}"},
@@ -143,7 +152,7 @@ func TestControlRefuses(t *testing.T) {
 		{"published unit", minimalControl + "published:\n- {source: s, claim: c, finding: pushes, cell: {proxies: 50}, figure: 3, unit: MB}\n", "5:80", "is not a unit of pushes", "possible: pushes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Parse([]byte(c.text), "x.yaml", nil)
+			_, err := study.Parse([]byte(c.text), "x.yaml", nil)
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -159,7 +168,7 @@ func TestControlRefuses(t *testing.T) {
 }
 
 // What means nothing in a cell is not a difference between cells.
-func TestControlEffective(t *testing.T) {
+func TestEffective(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"factors: {sidecar_scope: [none, mesh], outbound_policy: [ALLOW_ANY, REGISTRY_ONLY]}\n",
 			"no Sidecar · ALLOW_ANY; no Sidecar · REGISTRY_ONLY; Sidecar of mesh · ALLOW_ANY; Sidecar of mesh · REGISTRY_ONLY"},
@@ -175,34 +184,34 @@ func TestControlEffective(t *testing.T) {
 		}
 	}
 	p := controlPlan(t, "control: {trace: [1s no-op, 3s service]}\nsettings: {change: trace}\n")
-	if c := p.Cells[0]; c[FactorChangeRate] != NotApplicable || p.Study.ChangesIn(c) != 2 || p.Study.ChangeTime(c) != 3*time.Second {
+	if c := p.Cells[0]; c[FactorChangeRate] != study.NotApplicable || ChangesIn(p.Study, c) != 2 || ChangeTime(p.Study, c) != 3*time.Second {
 		t.Errorf("%v", c)
 	}
 }
 
-func TestControlOf(t *testing.T) {
+func TestLevelsOf(t *testing.T) {
 	p := controlPlan(t, `control: {}
 settings: {proxies: 7, gateways: 2, sidecar_scope: mesh, sidecar_hosts: "a/*,b/*", discovery_selectors: "k!=v", debounce_after: 2500ms, push_throttle: 9,
   request_limit: 12.5, istiod_cpu: 1500m, istiod_memory: 1.5Gi, istiod_env: "A=1;B=x=y", istiod: "r/i:1", eds_debounce: false, change_rate: 2}
 `)
-	l, err := ControlOf(p.Cells[0])
+	l, err := LevelsOf(p.Cells[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := ControlLevels{
+	want := Levels{
 		Proxies: 7, Gateways: 2, Services: 100, Endpoints: 1, Namespaces: 1, XDS: XDSDelta, Clients: ClientsGood, Simulators: 1,
-		Change: ChangeServiceGatewayVirtualService, ChangeRate: ChangeRate{RateConstant, []RatePart{{From: 2, To: 2}}}, ChangeArrival: ArrivalUniform,
+		Change: ChangeServiceGatewayVirtualService, ChangeRate: ChangeRate{RateConstant, []RatePart{{From: 2, To: 2}}}, ChangeArrival: study.ArrivalUniform,
 		SidecarScope: SidecarScopeMesh, ExportTo: "*", DiscoverySelectors: &Selector{"k", "v", true}, DebounceAfter: 2500 * time.Millisecond,
 		DebounceMax: 10 * time.Second, IstiodReplicas: 1, ConnectionAge: 30 * time.Minute,
 	}
 	if !reflect.DeepEqual(l, want) {
 		t.Errorf("got  %+v\nwant %+v", l, want)
 	}
-	plain, err := ControlOf(controlPlan(t, "control: {}\n").Cells[0])
+	plain, err := LevelsOf(controlPlan(t, "control: {}\n").Cells[0])
 	if err != nil || plain.DiscoverySelectors != nil || plain.Connected() != 50 {
 		t.Errorf("%+v %v", plain, err)
 	}
-	if _, err := ControlOf(record.Cell{FactorProxies: "5"}); err == nil {
+	if _, err := LevelsOf(record.Cell{FactorProxies: "5"}); err == nil {
 		t.Error("half a cell is read")
 	}
 }
@@ -211,14 +220,14 @@ func TestChangesIn(t *testing.T) {
 	p := controlPlan(t, "control: {duration: 30s}\nfactors: {change_rate: [0.1, 0.5, 10], change_arrival: [uniform, burst]}\n")
 	var got []string
 	for _, c := range p.Cells {
-		got = append(got, fmt.Sprint(p.Study.ChangesIn(c), p.Study.ChangeTime(c)))
+		got = append(got, fmt.Sprint(ChangesIn(p.Study, c), ChangeTime(p.Study, c)))
 	}
 	if s := strings.Join(got, ", "); s != "3 30s, 3 0s, 15 30s, 15 0s, 300 30s, 300 0s" {
 		t.Error(s)
 	}
 }
 
-func TestControlEstimate(t *testing.T) {
+func TestEstimate(t *testing.T) {
 	p := controlPlan(t, `control: {changes: 10, settle: 20s, quiet: 1s, idle: 2s}
 factors: {debounce_after: [100ms, 2500ms]}
 baseline: {debounce_after: 100ms}
@@ -234,12 +243,12 @@ blocks: {min: 2, max: 3, limit: 20m}
 }
 
 func TestTraceFile(t *testing.T) {
-	s := parseOK(t, minimal+"control: {trace_file: t.txt}\nsettings: {change: trace}\n")
+	s := studytest.Parse(t, minimal+"control: {trace_file: t.txt}\nsettings: {change: trace}\n")
 	got, err := s.WithFiles(func(string) ([]byte, error) { return []byte("# a day\n0 no-op\n1.5s endpoints-scale # all\n"), nil })
-	if err != nil || len(got.Control.Trace) != 2 || got.Control.Trace[1] != (TraceChange{1500 * time.Millisecond, ChangeEndpointsScale}) || s.Control.TraceFile == "" {
+	if err != nil || len(Of(got).Trace) != 2 || Of(got).Trace[1] != (TraceChange{1500 * time.Millisecond, ChangeEndpointsScale}) || Of(s).TraceFile == "" {
 		t.Fatalf("%+v %v", got, err)
 	}
-	sameAgain(t, got)
+	studytest.SameAgain(t, got)
 	for text, want := range map[string]string{
 		"1s\n": "t.txt:1:1", "5, no-op\n4,service\n": "change 2 comes before", "": "holds no recorded changes", "2s no-op\n1s no-op\n": "change 2 comes before", "1s all\n": `unknown level "all"`,
 	} {
@@ -255,7 +264,7 @@ func FuzzTraceFile(f *testing.F) {
 	for _, seed := range []string{"0 service\n1 no-op\n", "0,sidecar\n", "# x\n\n1e-3 telemetry\n", "1 mixed\n", "1s\n", "1.5s endpoints-scale # all\n", "2 no-op\n1 no-op\n"} {
 		f.Add(seed)
 	}
-	s, err := Parse([]byte(minimal+"control: {trace_file: t.txt}\nsettings: {change: trace}\n"), "x.yaml", nil)
+	s, err := study.Parse([]byte(minimal+"control: {trace_file: t.txt}\nsettings: {change: trace}\n"), "x.yaml", nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -268,61 +277,68 @@ func FuzzTraceFile(f *testing.F) {
 			return
 		}
 		last := time.Duration(0)
-		for _, c := range got.Control.Trace {
+		for _, c := range Of(got).Trace {
 			if c.At < last || c.Change == ChangeMixed || c.Change == ChangeTrace {
 				t.Fatalf("%+v", c)
 			}
 			last = c.At
 		}
-		if n := len(got.Control.Trace); n == 0 || n > maxTrace {
+		if n := len(Of(got).Trace); n == 0 || n > maxTrace {
 			t.Fatalf("%d changes", n)
 		}
-		sameAgain(t, got)
+		studytest.SameAgain(t, got)
 	})
 }
 
 // controlGen draws a study of the control plane.
-func controlGen(t *rapid.T) *Study {
-	s := defaultsOf(ControlPlane)
-	s.Name, s.Question = "x", "q"
-	s.Control.Settle = time.Duration(rapid.IntRange(1, 600).Draw(t, "settle")) * time.Second
+func gen(t *rapid.T) *study.Study {
+	s, err := study.Parse([]byte(minimalControl), "x.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Baseline = nil
+	Of(s).Settle = time.Duration(rapid.IntRange(1, 600).Draw(t, "settle")) * time.Second
 	if rapid.Bool().Draw(t, "duration") {
-		s.Control.Changes, s.Control.Duration = 0, time.Duration(rapid.IntRange(1, 60).Draw(t, "s"))*time.Second
+		Of(s).Changes, Of(s).Duration = 0, time.Duration(rapid.IntRange(1, 60).Draw(t, "s"))*time.Second
+	}
+	var names []string
+	for _, f := range factors {
+		names = append(names, f.Name)
 	}
 	draw := func(label string, least, most int) record.Cell {
 		out := record.Cell{}
-		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(factorNames(ControlPlane)), least, most, rapid.ID).Draw(t, label) {
-			f, _ := FactorByName(name)
-			out[name] = rapid.SampledFrom(controlPool(f)).Draw(t, label+" "+name)
+		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), least, most, rapid.ID).Draw(t, label) {
+			f, _ := study.FactorByName(name)
+			out[name] = rapid.SampledFrom(pool(f)).Draw(t, label+" "+name)
 		}
 		return out
 	}
 	s.Settings = draw("settings", 1, 6)
 	for i := range rapid.IntRange(0, 3).Draw(t, "variants") {
-		s.Variants = append(s.Variants, NamedLevels{fmt.Sprintf("v%d", i), draw("variant", 0, 3)})
+		s.Variants = append(s.Variants, study.NamedLevels{fmt.Sprintf("v%d", i), draw("variant", 0, 3)})
 	}
 	for name, level := range draw("factors", 0, 2) {
 		delete(s.Settings, name)
-		f, _ := FactorByName(name)
+		f, _ := study.FactorByName(name)
 		s.Factors = append(s.Factors, record.FactorLevels{Factor: name, Levels: []string{level}, Unit: f.Unit})
 	}
 	if rapid.Bool().Draw(t, "published") {
-		s.Published = []Published{{Source: "s", Claim: "c", Finding: "pushes", Cell: record.Cell{FactorProxies: "50"}, Figure: 514, Unit: "pushes"}}
+		s.Published = []study.Published{{Source: "s", Claim: "c", Finding: "pushes", Cell: record.Cell{FactorProxies: "50"}, Figure: 514, Unit: "pushes"}}
 	}
 	return s
 }
 
-func controlPool(f Factor) []string {
+func pool(f study.Factor) []string {
 	if f.Levels != nil {
 		return f.Levels
 	}
 	return append([]string{f.Default}, f.Examples...)
 }
 
-func TestControlRoundTrip(t *testing.T) {
+func TestRoundTrip(t *testing.T) {
 	parsed := 0
 	rapid.Check(t, func(t *rapid.T) {
-		first, err := Parse(controlGen(t).Marshal(), "first.yaml", nil)
+		first, err := study.Parse(gen(t).Marshal(), "first.yaml", nil)
 		if err != nil {
 			if errs.Code(err) != errs.CodeUsage {
 				t.Fatalf("exit code %d: %v", errs.Code(err), err)
@@ -330,14 +346,14 @@ func TestControlRoundTrip(t *testing.T) {
 			return
 		}
 		parsed++
-		sameAgain(t, first)
-		p, err := NewPlan(first, 7)
+		studytest.SameAgain(t, first)
+		p, err := study.NewPlan(first, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range p.Cells {
-			l, err := ControlOf(c)
-			if err != nil || ControlPlane.Effective(c).Key() != c.Key() {
+			l, err := LevelsOf(c)
+			if err != nil || study.ControlPlane.Effective(c).Key() != c.Key() {
 				t.Fatalf("cell %s: %+v %v", c.Key(), l, err)
 			}
 		}
@@ -350,18 +366,11 @@ func TestControlRoundTrip(t *testing.T) {
 	}
 }
 
-// Each plane has its own factors, and no name means two things.
-func TestKindsAreApart(t *testing.T) {
-	seen := map[string]bool{}
-	for _, f := range allFactors() {
-		if seen[f.Name] {
-			t.Errorf("two factors are called %s", f.Name)
-		}
-		seen[f.Name] = true
-	}
-	for _, f := range ControlPlane.Factors() {
+// Levels that a factor is described by are levels, written as it writes them.
+func TestFactors(t *testing.T) {
+	for _, f := range factors {
 		for _, level := range append(append([]string{f.Default}, f.Levels...), f.Examples...) {
-			if got, err := f.Canonical(level); (err != nil || got != level) && f.Name != FactorDebounceAfter {
+			if got, err := f.Canonical(level); (err != nil || got != level) && f.Name != study.FactorDebounceAfter {
 				t.Errorf("%s: %q becomes %q (%v)", f.Name, level, got, err)
 			}
 		}

@@ -1,6 +1,9 @@
-package study
+package controlplane
 
-import "github.com/meshtrial/meshtrial/record/finding"
+import (
+	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/study"
+)
 
 // SectionSoak is the section of reports that says what grew in a soak.
 const SectionSoak = "soak"
@@ -36,20 +39,20 @@ func soakFindings() []finding.Def {
 const soakBlocks = 18
 
 // checkSoak finds what a soak cannot have, whose trials are windows of one life.
-func (d *Decoder) checkSoak(s *Study) {
-	if !s.Control.Soak {
+func checkSoak(d *study.Decoder, s *study.Study) {
+	if !Of(s).Soak {
 		return
 	}
 	switch {
 	case len(s.Baseline) > 0:
-		d.Fail(d.Pos("baseline"), CodeConflict, "leave it out", "a soak has one cell, which is compared with nothing")
+		d.Fail(d.Pos("baseline"), study.CodeConflict, "leave it out", "a soak has one cell, which is compared with nothing")
 	case s.Stop != nil:
-		d.Fail(d.Pos("stop"), CodeConflict, "leave it out: blocks.limit says how long a soak lasts", "an interval that is narrow enough must not end a soak")
+		d.Fail(d.Pos("stop"), study.CodeConflict, "leave it out: blocks.limit says how long a soak lasts", "an interval that is narrow enough must not end a soak")
 	case len(s.Search) > 0:
-		d.Fail(d.Pos("search"), CodeConflict, "leave it out, or control.soak", "a soak searches for nothing: its cell stays the same")
+		d.Fail(d.Pos("search"), study.CodeConflict, "leave it out, or control.soak", "a soak searches for nothing: its cell stays the same")
 	case s.Tune != nil:
-		d.Fail(d.Pos("tune"), CodeConflict, "leave it out, or control.soak", "a soak tunes nothing: its cell stays the same")
+		d.Fail(d.Pos("tune"), study.CodeConflict, "leave it out, or control.soak", "a soak tunes nothing: its cell stays the same")
 	case s.Blocks.Max < soakBlocks:
-		d.Fail(d.Pos("blocks", "max"), CodeConflict, "its trials may be short, its length is what counts", "a soak of fewer than %d windows tells no growth", soakBlocks)
+		d.Fail(d.Pos("blocks", "max"), study.CodeConflict, "its trials may be short, its length is what counts", "a soak of fewer than %d windows tells no growth", soakBlocks)
 	}
 }

@@ -1,4 +1,4 @@
-package study
+package controlplane
 
 import (
 	"strconv"
@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
-// ControlLevels is a cell of a control-plane study with its levels as values, for code that
+// Levels is a cell of a control-plane study with its levels as values, for code that
 // acts on them. Of the levers it has those that a trial must know beside the mesh.
-type ControlLevels struct {
+type Levels struct {
 	// Population.
 	Proxies, Gateways, RealPods     int
 	Ztunnels                        int
@@ -55,14 +56,14 @@ func parseSelector(level string) *Selector {
 }
 
 // Connected is how many simulated proxies there are, gateways and ztunnels included.
-func (l ControlLevels) Connected() int { return l.Proxies + l.Gateways + l.Ztunnels }
+func (l Levels) Connected() int { return l.Proxies + l.Gateways + l.Ztunnels }
 
-// ControlOf reads a cell of a control-plane study. A lever that is as installed
+// LevelsOf reads a cell of a control-plane study. A lever that is as installed
 // counts as its usual level; [Known] puts in what was found. It fails only for a
 // cell that did not come from such a plan.
-func ControlOf(cell record.Cell) (ControlLevels, error) {
-	r := ReadCell(controlFactors, cell)
-	out := ControlLevels{
+func LevelsOf(cell record.Cell) (Levels, error) {
+	r := study.ReadCell(factors, cell)
+	out := Levels{
 		Proxies: r.Int(FactorProxies), Gateways: r.Int(FactorGateways), Ztunnels: r.Int(FactorZtunnels), RealPods: r.Int(FactorRealPods),
 		Services: r.Int(FactorServices), Endpoints: r.Int(FactorEndpoints), Namespaces: r.Int(FactorNamespaces),
 		ServiceEntries: r.Int(FactorServiceEntries), VirtualServices: r.Int(FactorVirtualServices), DestinationRules: r.Int(FactorDestinationRules),
@@ -71,7 +72,7 @@ func ControlOf(cell record.Cell) (ControlLevels, error) {
 		XDS: r.Text(FactorXDS), Clients: r.Text(FactorClients), Simulators: r.Int(FactorSimulators),
 		Change: r.Text(FactorChange), ChangeArrival: r.Text(FactorChangeArrival),
 		SidecarScope: r.Text(FactorSidecarScope), ExportTo: r.Text(FactorExportTo), DNSCapture: r.Bool(FactorDNSCapture), HBONE: r.Bool(FactorHBONE),
-		DebounceAfter: r.Duration(FactorDebounceAfter), DebounceMax: r.Duration(FactorDebounceMax), EDSDebounce: r.Bool(FactorEDSDebounce),
+		DebounceAfter: r.Duration(study.FactorDebounceAfter), DebounceMax: r.Duration(FactorDebounceMax), EDSDebounce: r.Bool(FactorEDSDebounce),
 		IstiodReplicas: r.Int(FactorIstiodReplicas), ConnectionAge: r.Duration(FactorConnectionAge),
 	}
 	if level := r.Set(FactorChangeRate); level != "" {
@@ -87,10 +88,10 @@ func ControlOf(cell record.Cell) (ControlLevels, error) {
 }
 
 // SimulatorsIn is how many pods have a cell's simulated proxies.
-func SimulatorsIn(cell record.Cell) int { return CountIn(cell, FactorSimulators) }
+func SimulatorsIn(cell record.Cell) int { return study.CountIn(cell, FactorSimulators) }
 
 // Simulators is how many pods of simulated proxies the plan needs at once.
-func (p *Plan) Simulators() int {
+func Simulators(p *study.Plan) int {
 	most := 1
 	for _, cell := range p.Cells {
 		most = max(most, SimulatorsIn(cell))
@@ -99,7 +100,7 @@ func (p *Plan) Simulators() int {
 }
 
 // EndpointSlices is how many EndpointSlices without pods a cell has at the most.
-func (p *Plan) EndpointSlices() int {
+func EndpointSlices(p *study.Plan) int {
 	most := 0
 	for _, cell := range p.Cells {
 		n, _ := strconv.Atoi(cell[FactorEndpointSlices]) // "" and [NotApplicable]: none

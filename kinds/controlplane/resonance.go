@@ -1,4 +1,4 @@
-package study
+package controlplane
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // resonant is how near two times lie that chance may put in either order, as a
@@ -30,11 +31,11 @@ const leastBetween = 0.2 // seconds
 // multiple of the time between them, whether the last one does. Such a trial's
 // figures differ from another's for no other reason. One sentence for each kind
 // and pair of times.
-func (p *Plan) resonances() []string {
+func resonances(p *study.Plan) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, cell := range p.Cells {
-		says := p.Study.resonance(cell)
+		says := resonance(p.Study, cell)
 		if says == "" || seen[says] {
 			continue
 		}
@@ -44,20 +45,20 @@ func (p *Plan) resonances() []string {
 	return out
 }
 
-func (s *Study) resonance(cell record.Cell) string {
+func resonance(s *study.Study, cell record.Cell) string {
 	if cell[FactorChange] == ChangeTrace {
 		return ""
 	}
-	l, err := ControlOf(cell)
+	l, err := LevelsOf(cell)
 	rate, fault := parseChangeRate(cell[FactorChangeRate])
-	if err != nil || fault != nil || rate.Kind != RateConstant || s.ChangesIn(cell) < 2 {
+	if err != nil || fault != nil || rate.Kind != RateConstant || ChangesIn(s, cell) < 2 {
 		return ""
 	}
 	between := 1 / rate.Highest() // seconds
 	switch kind, burst := l.Arrival(); {
-	case kind == ArrivalPoisson, kind == ArrivalBurst && burst == 0:
+	case kind == study.ArrivalPoisson, kind == study.ArrivalBurst && burst == 0:
 		return ""
-	case kind == ArrivalBurst:
+	case kind == study.ArrivalBurst:
 		between *= float64(burst)
 	}
 	if between < leastBetween {

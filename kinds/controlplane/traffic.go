@@ -1,10 +1,12 @@
-package study
+package controlplane
 
 import (
 	"slices"
 	"time"
 
 	"github.com/invopop/jsonschema"
+
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Traffic is real load that runs through every trial of a control-plane
@@ -29,7 +31,7 @@ const (
 )
 
 func defaultTraffic() *Traffic {
-	return &Traffic{Rate: 500, Connections: 16, Arrival: ArrivalPoisson, Timeout: 15 * time.Second, Endpoints: 2}
+	return &Traffic{Rate: 500, Connections: 16, Arrival: study.ArrivalPoisson, Timeout: 15 * time.Second, Endpoints: 2}
 }
 
 // trafficChanges are the changes that can be made to real pods: that a pod is
@@ -46,27 +48,27 @@ func (c *Control) ChurnsTraffic(change string) bool {
 // trafficValue is the section traffic; a study without it has none.
 type trafficValue struct{ c *Control }
 
-func (v trafficValue) section() Object {
+func (v trafficValue) section() study.Object {
 	t := v.c.Traffic
 	if t == nil {
 		t = defaultTraffic()
 	}
-	return Object{Name: "traffic", Flow: true, Fields: []Field{
-		{Name: "rate", Doc: "Requests scheduled per second over all connections (open loop).", Value: FloatValue{To: &t.Rate, High: 100_000}},
-		{Name: "connections", Doc: "Connections from the generator to its sidecar. A hanging request occupies one.", Value: IntValue{&t.Connections, 1, 10_000}},
-		{Name: "arrival", Doc: "Arrival process of the requests.", Value: TextValue{To: &t.Arrival, OneOf: []string{ArrivalPoisson, ArrivalUniform, ArrivalBurst}}},
+	return study.Object{Name: "traffic", Flow: true, Fields: []study.Field{
+		{Name: "rate", Doc: "Requests scheduled per second over all connections (open loop).", Value: study.FloatValue{To: &t.Rate, High: 100_000}},
+		{Name: "connections", Doc: "Connections from the generator to its sidecar. A hanging request occupies one.", Value: study.IntValue{&t.Connections, 1, 10_000}},
+		{Name: "arrival", Doc: "Arrival process of the requests.", Value: study.TextValue{To: &t.Arrival, OneOf: []string{study.ArrivalPoisson, study.ArrivalUniform, study.ArrivalBurst}}},
 		{Name: "timeout", Doc: "Request timeout. Longer than the sidecar's 10 s connection timeout, it shows what a retry saves in the end.",
-			Value: DurationValue{To: &t.Timeout, Low: 100 * time.Millisecond, High: time.Minute}},
-		{Name: "endpoints", Doc: "Pods that serve the requests.", Value: IntValue{&t.Endpoints, 1, 100}},
+			Value: study.DurationValue{To: &t.Timeout, Low: 100 * time.Millisecond, High: time.Minute}},
+		{Name: "endpoints", Doc: "Pods that serve the requests.", Value: study.IntValue{&t.Endpoints, 1, 100}},
 	}}
 }
 
-func (v trafficValue) Decode(d *Decoder, n *Node) {
+func (v trafficValue) Decode(d *study.Decoder, n *study.Node) {
 	v.c.Traffic = defaultTraffic()
 	v.section().Decode(d, n)
 }
 
-func (v trafficValue) Encode() *Node {
+func (v trafficValue) Encode() *study.Node {
 	if v.c.Traffic == nil {
 		return nil
 	}
@@ -74,21 +76,21 @@ func (v trafficValue) Encode() *Node {
 }
 
 // checkTraffic finds what is wrong with the section and what is changed.
-func (d *Decoder) checkTraffic(s *Study) {
-	c := s.Control
+func checkTraffic(d *study.Decoder, s *study.Study) {
+	c := Of(s)
 	if c.Traffic != nil && c.Traffic.Rate <= 0 {
-		d.Fail(d.Pos("control", "traffic", "rate"), CodeConflict, "a number of requests per second", "there is no traffic at rate 0")
+		d.Fail(d.Pos("control", "traffic", "rate"), study.CodeConflict, "a number of requests per second", "there is no traffic at rate 0")
 	}
 	if c.ChurnOn != ChurnTraffic {
 		return
 	}
 	if c.Traffic == nil {
-		d.Fail(d.Pos("control", "churn_on"), CodeConflict, "as traffic: {rate: 500}", "churn_on: traffic needs traffic")
+		d.Fail(d.Pos("control", "churn_on"), study.CodeConflict, "as traffic: {rate: 500}", "churn_on: traffic needs traffic")
 		return
 	}
 	for _, level := range s.Levels(FactorChange) {
 		if !slices.Contains(trafficChanges, level) {
-			d.Fail(d.Pos("control", "churn_on"), CodeConflict, "leave it out, or make the changes endpoints-scale, endpoints-replace or rolling-restart",
+			d.Fail(d.Pos("control", "churn_on"), study.CodeConflict, "leave it out, or make the changes endpoints-scale, endpoints-replace or rolling-restart",
 				"change %s cannot be made to the pods that serve the traffic", level)
 			return
 		}

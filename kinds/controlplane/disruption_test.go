@@ -1,9 +1,11 @@
-package study
+package controlplane
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/study"
 )
 
 const stormFile = `
@@ -20,22 +22,22 @@ blocks: {min: 2, max: 4}
 
 // A trial takes as long as its disruption is watched, and cells say what it is.
 func TestDisruption(t *testing.T) {
-	s, err := Parse([]byte(stormFile), "storm.yaml", nil)
+	s, err := study.Parse([]byte(stormFile), "storm.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(s, 1)
+	p, err := study.NewPlan(s, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	kinds := map[string]bool{}
-	for i, c := range p.Cells {
-		l, err := ControlOf(c)
+	for _, c := range p.Cells {
+		l, err := LevelsOf(c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		kinds[l.Disruption.Kind] = l.Disruption.Restarts()
-		short, long := p.cellTime(i)
+		short, long := controlTrial(s, c)
 		if long-short < 20*time.Second || long < 30*time.Second {
 			t.Errorf("%s: a trial takes %v to %v", c.Key(), short, long)
 		}
@@ -43,10 +45,10 @@ func TestDisruption(t *testing.T) {
 	if restarts, ok := kinds[DisruptionRestart]; len(kinds) != 2 || !ok || !restarts || kinds[DisruptionDrop] {
 		t.Errorf("%v", kinds)
 	}
-	if l, _ := ControlOf(p.Cells[0].With(map[string]string{FactorDisruption: "scale:3"})); l.Disruption != (Disruption{DisruptionScale, 3}) {
+	if l, _ := LevelsOf(p.Cells[0].With(map[string]string{FactorDisruption: "scale:3"})); l.Disruption != (Disruption{DisruptionScale, 3}) {
 		t.Errorf("%+v", l.Disruption)
 	}
-	if l, _ := ControlOf(p.Cells[0].With(map[string]string{FactorDisruption: LevelNone})); l.Disruption != (Disruption{}) {
+	if l, _ := LevelsOf(p.Cells[0].With(map[string]string{FactorDisruption: study.LevelNone})); l.Disruption != (Disruption{}) {
 		t.Errorf("%+v", l.Disruption)
 	}
 }
@@ -67,9 +69,9 @@ func TestDisruptionsRefused(t *testing.T) {
 		if text == stormFile {
 			t.Fatalf("%s: nothing was replaced", name)
 		}
-		s, err := Parse([]byte(text), "storm.yaml", nil)
+		s, err := study.Parse([]byte(text), "storm.yaml", nil)
 		if err == nil {
-			_, err = NewPlan(s, 1)
+			_, err = study.NewPlan(s, 1)
 		}
 		if err == nil || name != "to one" && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)

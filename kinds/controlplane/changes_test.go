@@ -1,4 +1,4 @@
-package study
+package controlplane
 
 import (
 	"math"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 func TestChangeRate(t *testing.T) {
@@ -36,7 +37,7 @@ func TestChangeArrival(t *testing.T) {
 		burst int
 	}{"uniform": {"uniform", 0}, "poisson": {"poisson", 0}, "burst": {"burst", 0}, "burst:25": {"burst", 25}} {
 		text, c := arrivalLevel(level)
-		kind, burst := ControlLevels{ChangeArrival: text}.Arrival()
+		kind, burst := Levels{ChangeArrival: text}.Arrival()
 		if c != nil || text != level || kind != want.kind || burst != want.burst {
 			t.Errorf("%s: %s, %s of %d, %v", level, text, kind, burst, c)
 		}
@@ -67,15 +68,15 @@ func TestChangeTime(t *testing.T) {
 	} {
 		p := controlPlan(t, "control: "+c.control+"\nsettings: {change_rate: "+c.rate+", change_arrival: \""+c.arrival+"\"}\n")
 		cell := p.Cells[0]
-		if n, long := p.Study.ChangesIn(cell), p.Study.ChangeTime(cell); n != c.changes || long != c.time {
+		if n, long := ChangesIn(p.Study, cell), ChangeTime(p.Study, cell); n != c.changes || long != c.time {
 			t.Errorf("%+v: %d changes in %v", c, n, long)
 		}
 	}
-	if _, err := Parse([]byte(minimal+"control: {changes: 20}\nsettings: {change_rate: \"steps:1:10s,0:1s\"}\n"), "x.yaml", nil); err == nil || !strings.Contains(err.Error(), "never comes to 20 changes") {
+	if _, err := study.Parse([]byte(minimal+"control: {changes: 20}\nsettings: {change_rate: \"steps:1:10s,0:1s\"}\n"), "x.yaml", nil); err == nil || !strings.Contains(err.Error(), "never comes to 20 changes") {
 		t.Error(err)
 	}
-	s := &Study{Kind: ControlPlane, Control: defaultControl()}
-	if got := s.ChangesIn(record.Cell{}); got != 10 {
+	s := &study.Study{Kind: study.ControlPlane, Section: defaults()}
+	if got := ChangesIn(s, record.Cell{}); got != 10 {
 		t.Error(got)
 	}
 }

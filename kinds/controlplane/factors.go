@@ -1,10 +1,11 @@
-package study
+package controlplane
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Names of the control plane's factors.
@@ -100,9 +101,9 @@ const (
 
 // Scopes of the control plane's factors.
 const (
-	ScopePopulation Scope = "population" // objects in the cluster and simulated proxies
-	ScopeClients    Scope = "clients"    // how simulated proxies behave
-	ScopeChanges    Scope = "changes"    // what happens in the window
+	ScopePopulation study.Scope = "population" // objects in the cluster and simulated proxies
+	ScopeClients    study.Scope = "clients"    // how simulated proxies behave
+	ScopeChanges    study.Scope = "changes"    // what happens in the window
 )
 
 const maxObjects = 100_000
@@ -111,77 +112,77 @@ const maxObjects = 100_000
 const MaxSimulators = 100
 
 // count is a factor that counts things.
-func count(name string, scope Scope, def, unit, doc string, low int64, examples ...string) Factor {
-	return Factor{Name: name, Scope: scope, Unit: unit, Default: def, Doc: doc, Numeric: true,
-		Pattern: `^[0-9]+$`, Examples: examples, Parse: IntegerLevel(low, maxObjects), Low: low, Integer: true}
+func count(name string, scope study.Scope, def, unit, doc string, low int64, examples ...string) study.Factor {
+	return study.Factor{Name: name, Scope: scope, Unit: unit, Default: def, Doc: doc, Numeric: true,
+		Pattern: `^[0-9]+$`, Examples: examples, Parse: study.IntegerLevel(low, maxObjects), Low: low, Integer: true}
 }
 
 // people counts things that a population has, and names them.
-func people(name, def, unit, doc string, low int64, label func(string) string, examples ...string) Factor {
+func people(name, def, unit, doc string, low int64, label func(string) string, examples ...string) study.Factor {
 	return count(name, ScopePopulation, def, unit, doc, low, examples...).Labelled(label)
 }
 
 // impliedly is a factor whose default goes without saying.
-func impliedly(f Factor) Factor {
+func impliedly(f study.Factor) study.Factor {
 	f.Implied = true
 	return f
 }
 
 // controlFactors is the table of the control plane's factors, in the order
 // reports use.
-var controlFactors = slices.Concat(populationFactors, changeFactors, leverFactors)
+var factors = slices.Concat(populationFactors, changeFactors, leverFactors)
 
-var populationFactors = []Factor{
-	people(FactorProxies, "50", "sidecars", "Simulated sidecars connected to istiod, beside gateways.", 0, Counts("sidecar"), "50", "2000").Phrased(Grouped(Says("with %s sidecars"))),
-	people(FactorGateways, "0", "gateways", "Simulated gateways connected to istiod (node type router).", 0, Counts("gateway"), "0", "2"),
-	impliedly(people(FactorZtunnels, "0", "ztunnels", "Simulated ztunnels connected to istiod, which has to run in ambient mode. They speak delta xDS, and hold the whole mesh.", 0, Counts("ztunnel"), "0", "3")),
-	people(FactorRealPods, "0", "pods", "Real pods with real sidecars, beside the simulated ones.", 0, Counts("real pod"), "0", "2"),
-	people(FactorServices, "100", "services", "Services of the simulated pods.", 0, Counts("service"), "100", "1000").Phrased(Grouped(Says("with %s services"))),
-	people(FactorEndpoints, "1", "endpoints", "Simulated pods behind each Service.", 0, endpointsLabel, "1", "10").IdleWhere(IdleAt(FactorServices, "0")),
-	people(FactorNamespaces, "1", "namespaces", "Namespaces that proxies and Services are spread over evenly.", 1, Counts("namespace"), "1", "10"),
-	people(FactorServiceEntries, "0", "objects", "ServiceEntries that nobody uses.", 0, Says("%s ServiceEntries"), "0", "1000"),
-	people(FactorVirtualServices, "0", "objects", "VirtualServices that nobody uses.", 0, Counts("VirtualService"), "0", "200"),
-	people(FactorDestinationRules, "0", "objects", "DestinationRules that nobody uses.", 0, Counts("DestinationRule"), "0", "200"),
-	people(FactorGatewayResources, "0", "objects", "Gateway resources that nobody uses.", 0, Counts("Gateway"), "0", "200"),
-	people(FactorAuthorizationPolicies, "0", "objects", "AuthorizationPolicies that nobody uses.", 0, Says("%s AuthorizationPolicies"), "0", "200"),
-	people(FactorEndpointSlices, "0", "slices", "EndpointSlices that nobody uses: plain objects with one address and no pod each, of a headless Service of their own, in namespaces of their own (slice_namespaces).", 0, Says("%s EndpointSlices"), "0", "30000"),
-	people(FactorSliceNamespaces, "1", "namespaces", "Namespaces that endpoint_slices are spread over evenly, at most one a slice: mm-slices, mm-slices-1 and on. For each Service istiod goes through all EndpointSlices of its namespace.", 1, Says("slices in %s namespaces"), "1", "100").IdleWhere(IdleAt(FactorEndpointSlices, "0")),
+var populationFactors = []study.Factor{
+	people(FactorProxies, "50", "sidecars", "Simulated sidecars connected to istiod, beside gateways.", 0, study.Counts("sidecar"), "50", "2000").Phrased(study.Grouped(study.Says("with %s sidecars"))),
+	people(FactorGateways, "0", "gateways", "Simulated gateways connected to istiod (node type router).", 0, study.Counts("gateway"), "0", "2"),
+	impliedly(people(FactorZtunnels, "0", "ztunnels", "Simulated ztunnels connected to istiod, which has to run in ambient mode. They speak delta xDS, and hold the whole mesh.", 0, study.Counts("ztunnel"), "0", "3")),
+	people(FactorRealPods, "0", "pods", "Real pods with real sidecars, beside the simulated ones.", 0, study.Counts("real pod"), "0", "2"),
+	people(FactorServices, "100", "services", "Services of the simulated pods.", 0, study.Counts("service"), "100", "1000").Phrased(study.Grouped(study.Says("with %s services"))),
+	people(FactorEndpoints, "1", "endpoints", "Simulated pods behind each Service.", 0, endpointsLabel, "1", "10").IdleWhere(study.IdleAt(FactorServices, "0")),
+	people(FactorNamespaces, "1", "namespaces", "Namespaces that proxies and Services are spread over evenly.", 1, study.Counts("namespace"), "1", "10"),
+	people(FactorServiceEntries, "0", "objects", "ServiceEntries that nobody uses.", 0, study.Says("%s ServiceEntries"), "0", "1000"),
+	people(FactorVirtualServices, "0", "objects", "VirtualServices that nobody uses.", 0, study.Counts("VirtualService"), "0", "200"),
+	people(FactorDestinationRules, "0", "objects", "DestinationRules that nobody uses.", 0, study.Counts("DestinationRule"), "0", "200"),
+	people(FactorGatewayResources, "0", "objects", "Gateway resources that nobody uses.", 0, study.Counts("Gateway"), "0", "200"),
+	people(FactorAuthorizationPolicies, "0", "objects", "AuthorizationPolicies that nobody uses.", 0, study.Says("%s AuthorizationPolicies"), "0", "200"),
+	people(FactorEndpointSlices, "0", "slices", "EndpointSlices that nobody uses: plain objects with one address and no pod each, of a headless Service of their own, in namespaces of their own (slice_namespaces).", 0, study.Says("%s EndpointSlices"), "0", "30000"),
+	people(FactorSliceNamespaces, "1", "namespaces", "Namespaces that endpoint_slices are spread over evenly, at most one a slice: mm-slices, mm-slices-1 and on. For each Service istiod goes through all EndpointSlices of its namespace.", 1, study.Says("slices in %s namespaces"), "1", "100").IdleWhere(study.IdleAt(FactorEndpointSlices, "0")),
 
-	Choice(FactorXDS, ScopeClients, XDSDelta,
+	study.Choice(FactorXDS, ScopeClients, XDSDelta,
 		"What the simulated proxies speak: delta xDS or state of the world.",
 		XDSDelta, XDSSotW).
-		Labelled(Says("delta xDS", XDSSotW, "state of the world")).IdleWhere(nobodyConnected),
-	Choice(FactorClients, ScopeClients, ClientsGood,
+		Labelled(study.Says("delta xDS", XDSSotW, "state of the world")).IdleWhere(nobodyConnected),
+	study.Choice(FactorClients, ScopeClients, ClientsGood,
 		"How simulated proxies behave: well, or a share of them (control.bad_share) reads slowly, never acknowledges, rejects, connects anew all the time, or reads nothing more once it is synchronized.",
 		ClientsGood, ClientsSlowReader, ClientsNeverAcks, ClientsRejects, ClientsReconnectStorm, ClientsStopsReading).
-		Labelled(Says("clients %s")).IdleWhere(nobodyConnected),
-	Factor{
+		Labelled(study.Says("clients %s")).IdleWhere(nobodyConnected),
+	study.Factor{
 		Name: FactorSimulators, Scope: ScopeClients, Unit: "simulators", Default: "1", Numeric: true, Implied: true,
 		Doc:      "Pods that the simulated proxies are shared out to, sidecars, gateways and ztunnels. They measure as one.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"1", "2", "4"},
-		Parse:    IntegerLevel(1, MaxSimulators), Integer: true, Low: 1,
-	}.Labelled(Counts("simulator")).Phrased(After("with", Counts("simulator"))),
+		Parse:    study.IntegerLevel(1, MaxSimulators), Integer: true, Low: 1,
+	}.Labelled(study.Counts("simulator")).Phrased(study.After("with", study.Counts("simulator"))),
 }
 
-var changeFactors = []Factor{
-	Choice(FactorChange, ScopeChanges, ChangeServiceGatewayVirtualService,
+var changeFactors = []study.Factor{
+	study.Choice(FactorChange, ScopeChanges, ChangeServiceGatewayVirtualService,
 		"What each change is. The first creates a Service, a Gateway and a VirtualService at once; gateway-route (a VirtualService) and httproute (of the Gateway API) give the real gateway of control.gateway a route; no-op changes metadata that no proxy needs; mixed takes turns; trace repeats control.trace.",
 		ChangeServiceGatewayVirtualService, ChangeService, ChangeVirtualService, ChangeDestinationRule, ChangeGateway,
 		ChangeServiceEntry, ChangeSidecar, ChangeAuthorizationPolicy, ChangeTelemetry, ChangeEndpointsScale,
 		ChangeEndpointsReplace, ChangeEndpointsFlap, ChangeRollingRestart, ChangeNamespaceLabels, ChangePodLabels,
 		ChangeGatewayRoute, ChangeHTTPRoute, ChangeNoOp, ChangeMixed, ChangeTrace),
-	Factor{
+	study.Factor{
 		Name: FactorChangeRate, Scope: ScopeChanges, Unit: "changes/s", Default: "0.4", Numeric: true,
 		Doc:      "Changes per second: a number; ramp:FROM:TO:TIME, evenly from one rate to another; or steps:RATE:TIME,RATE:TIME, one after the other. The last rate stays.",
 		Pattern:  changeRatePattern,
 		Examples: []string{"0.4", "10", "ramp:1:20:30s", "steps:1:10s,8:5s,1:10s"},
-		Parse:    changeRateLevel, Plain: &PlainNumber{Max: maxChangeRate},
-	}.Labelled(changeRateLabel).Phrased(Says("at %s changes per second")).IdleWhere(IdleAt(FactorChange, ChangeTrace)),
-	Text(FactorChangeArrival, ScopeChanges, ArrivalUniform,
+		Parse:    changeRateLevel, Plain: &study.PlainNumber{Max: maxChangeRate},
+	}.Labelled(changeRateLabel).Phrased(study.Says("at %s changes per second")).IdleWhere(study.IdleAt(FactorChange, ChangeTrace)),
+	study.Text(FactorChangeArrival, ScopeChanges, study.ArrivalUniform,
 		"How changes are spread over time: evenly (uniform), as from many independent people (poisson), all at once (burst), or N at once every so often (burst:N, at change_rate on the whole).",
-		burstPattern, arrivalLevel, ArrivalUniform, ArrivalPoisson, ArrivalBurst, "burst:10").
-		Labelled(changeArrivalLabel).IdleWhere(IdleAt(FactorChange, ChangeTrace)),
+		burstPattern, arrivalLevel, study.ArrivalUniform, study.ArrivalPoisson, study.ArrivalBurst, "burst:10").
+		Labelled(changeArrivalLabel).IdleWhere(study.IdleAt(FactorChange, ChangeTrace)),
 	disruptionFactor,
 }
 
@@ -190,7 +191,7 @@ func nobodyConnected(cell record.Cell) bool {
 	return none(FactorProxies) && none(FactorGateways) && none(FactorZtunnels)
 }
 
-func endpointsLabel(level string) string { return Counts("endpoint")(level) + " per service" }
+func endpointsLabel(level string) string { return study.Counts("endpoint")(level) + " per service" }
 
 func changeRateLabel(level string) string {
 	if kind, rest, ok := strings.Cut(level, ":"); ok {
@@ -200,7 +201,7 @@ func changeRateLabel(level string) string {
 }
 
 func changeArrivalLabel(level string) string {
-	if size, ok := strings.CutPrefix(level, ArrivalBurst+":"); ok {
+	if size, ok := strings.CutPrefix(level, study.ArrivalBurst+":"); ok {
 		return "bursts of " + size
 	}
 	return level
