@@ -12,7 +12,9 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -124,7 +126,10 @@ func TestAnalyzeInvalid(t *testing.T) {
 		if trial.Cell[study.FactorSidecars] == "both" && trial.Block > 0 || trial.Cell[study.FactorSidecars] == "server" && trial.Block == 1 {
 			trial.Validity = record.Validity{Checks: []record.Check{{Name: "schedule-lag", Detail: "late by 900 us"}, {Name: "account", OK: true}}}
 		}
-		trial.Validity.Warnings = []string{"the hypervisor took " + string(rune('1'+trial.Block)) + ".5% of the CPU time"}
+		trial.Validity.Warnings = []note.Note{verdict.NoteStolen.Of(1.5 + float64(trial.Block))}
+		if trial.ID == "b001-t02" {
+			trial.Validity.Warnings = append(trial.Validity.Warnings, note.Plain("odd"))
+		}
 	}
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 4, 4, w))
 	for _, name := range []string{"latency_p50_overhead", "latency_p50", "cpu_client_proxy_per_request"} {
@@ -134,13 +139,13 @@ func TestAnalyzeInvalid(t *testing.T) {
 		}
 	}
 	server := analysistest.Get(t, f, "latency_p50_overhead", record.Cell{"sidecars": "server"})
-	if server.Blocks != 3 || server.Verdict == record.VerdictInvalid || !strings.Contains(strings.Join(server.Warnings, " "), "1 of 4 blocks") {
+	if server.Blocks != 3 || server.Verdict == record.VerdictInvalid || !strings.Contains(note.Codes(server.Warnings), "lost_blocks") {
 		t.Errorf("three valid trials: %+v", server)
 	}
 	if f.Validity.Invalid != 4 || len(f.Validity.Reasons) != 1 || f.Validity.Reasons[0].Trials != 4 || !strings.Contains(f.Validity.Reasons[0].Example, "900 us") {
 		t.Errorf("validity: %+v", f.Validity)
 	}
-	if len(f.Warnings) == 0 || !strings.Contains(f.Warnings[0], "20 of 20 trials") {
+	if len(f.Warnings) == 0 || !strings.HasPrefix(f.Warnings[0].String(), "20 of 20 trials, b000-t00 the first: the hypervisor took 1.5–4.5% of") || !slices.Contains(note.Texts(f.Warnings), "trial b001-t02: odd") {
 		t.Errorf("warnings: %q", f.Warnings)
 	}
 	if f.Assertions[0].Passed || !strings.Contains(f.Assertions[0].Detail, "not valid") {
@@ -390,7 +395,7 @@ func TestPooledPercentiles(t *testing.T) {
 			}
 		}
 		x := analysistest.Get(t, f, "latency_p999", cell.Cell)
-		if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonTooFew || cell.Intended.At(0.999) != 0 || !strings.Contains(x.Warnings[0], "it takes 30") {
+		if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonTooFew || cell.Intended.At(0.999) != 0 || x.Warnings[0].Code != "few_beyond" {
 			t.Errorf("p99.9 of %s: %+v, the table says %g", cell.Label, x, cell.Intended.At(0.999))
 		}
 	}
@@ -412,7 +417,7 @@ func TestPercentilesAmongFailures(t *testing.T) {
 	}
 	for _, name := range []string{"latency_p99", "latency_p99_overhead"} {
 		x := analysistest.Get(t, f, name, both)
-		if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonNotReached || !strings.Contains(x.Warnings[0], "not reached: 210 of ") {
+		if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonNotReached || x.Warnings[0].Code != "requests_failed" || x.Warnings[0].Args[0] != 210.0 {
 			t.Errorf("%s: %+v", name, x)
 		}
 	}
@@ -438,7 +443,7 @@ func TestPodsAreDrawnAgain(t *testing.T) {
 		w.Deployments = deployments
 		for seed := range runs {
 			f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 6, uint64(seed+1), w))
-			if warned := strings.Contains(strings.Join(f.Warnings, "\n"), "one set of pods served all blocks"); warned != (deployments >= 6) {
+			if warned := strings.Contains(note.Codes(f.Warnings), "same_pods"); warned != (deployments >= 6) {
 				t.Fatalf("%d blocks each: warned %v: %q", deployments, warned, f.Warnings)
 			}
 			if x := analysistest.Get(t, f, "latency_p50_overhead", bothSidecars); x.Verdict == record.VerdictReal {

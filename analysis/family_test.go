@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -49,7 +50,7 @@ func TestFamilyJudges(t *testing.T) {
 	all.Judge(findings)
 	alone, single := of(2.5)
 	alone.Judge(single)
-	if f := findings[0]; f.Reason != record.ReasonMany || f.Warnings[0] != "the interval excludes zero, but of 2 differences some do by chance" || f.Low <= 0 || !(f.MDE > single[0].MDE) {
+	if f := findings[0]; f.Reason != record.ReasonMany || !reflect.DeepEqual(f.Warnings[0], noteMany.Of(2)) || f.Low <= 0 || !(f.MDE > single[0].MDE) {
 		t.Errorf("%+v, alone %+v", f, single[0])
 	}
 	all, findings = of(2.5, 0.1)

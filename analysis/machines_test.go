@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -69,7 +70,7 @@ func TestUnlike(t *testing.T) {
 			}
 		}
 		o.without(found)
-		says := strings.Join(o.UnlikeNodes(""), "")
+		says := note.Words(o.UnlikeNodes(""))
 		if left := strings.Count(c.left+" ", " "); c.left != "" && !strings.Contains(says, fmt.Sprintf(". %d trials are left out for that", left)) || c.left == "" && strings.Contains(says, "left out") {
 			t.Errorf("%s: it says %q", name, says)
 		}
@@ -78,7 +79,7 @@ func TestUnlike(t *testing.T) {
 	if found := o.unlike(); len(found) > 0 {
 		t.Errorf("a kind whose pods are everywhere: %v", found)
 	}
-	if says := o.UnlikeNodes(""); len(says) != 1 || says[0] != "the nodes differ: node-m is m; node-n is n. In 1 of 2 cells an interval mixes different machines" {
+	if says := o.UnlikeNodes(""); len(says) != 1 || says[0].String() != "the nodes differ: node-m is m; node-n is n. In 1 of 2 cells an interval mixes different machines" {
 		t.Errorf("it says %q", says)
 	}
 	o = onMachines(true, plain, "s=a worker=m", "s=b worker=n")

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -34,7 +35,7 @@ func TestPodsOfAResumedRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := analysistest.Analyze(t, kinds, run)
-		warned := strings.Contains(strings.Join(f.Warnings, "\n"), "the luck of these pods")
+		warned := strings.Contains(note.Codes(f.Warnings), "same_pod")
 		units, floors := 2, 2
 		if c.same {
 			units, floors = 6, 1
@@ -60,7 +61,7 @@ func TestPodsOfALostBlock(t *testing.T) {
 	if x := analysistest.Get(t, f, "latency_p50_overhead", bothSidecars); x.Blocks != 5 || x.Verdict == record.VerdictInvalid {
 		t.Errorf("%+v", x)
 	}
-	if !strings.Contains(strings.Join(f.Warnings, "\n"), "one set of pods served all blocks") {
+	if !strings.Contains(note.Codes(f.Warnings), "same_pods") {
 		t.Errorf("warnings: %q", f.Warnings)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -39,7 +40,7 @@ func TestSearch(t *testing.T) {
 	if x.Estimate != 20 || x.Low != 10 || x.High != 40 || x.Open != "" || x.Unit != "sidecars" || x.Verdict != record.VerdictMeasured || x.Cell[controlplane.FactorProxies] != "" {
 		t.Errorf("%+v", x)
 	}
-	if y := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "10"}); y.Estimate != 0 || y.High != 10 || y.Open != record.OpenLow || !strings.Contains(strings.Join(y.Warnings, ""), "no level meets") {
+	if y := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "10"}); y.Estimate != 0 || y.High != 10 || y.Open != record.OpenLow || !strings.Contains(note.Codes(y.Warnings), "bound_not_met") {
 		t.Errorf("%+v", y)
 	}
 	for name, spoil := range map[string]func(*record.Trial, []record.Event){
@@ -57,7 +58,7 @@ func TestSearch(t *testing.T) {
 			}
 			return w
 		})
-		if x := analysistest.Get(t, analysistest.Analyze(t, kinds, run), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 40 || !strings.Contains(strings.Join(x.Warnings, ""), name) {
+		if x := analysistest.Get(t, analysistest.Analyze(t, kinds, run), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 40 || !strings.Contains(note.Words(x.Warnings), name) {
 			t.Errorf("%s: %+v", name, x)
 		}
 	}
@@ -69,7 +70,7 @@ func TestSearch(t *testing.T) {
 		}
 		return w
 	})
-	if x := analysistest.Get(t, analysistest.Analyze(t, kinds, machine), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 20 || x.Open != record.OpenHigh || !strings.Contains(strings.Join(x.Warnings, ""), "no trial is valid (simulator-lag: it failed): what istiod can do there is not known") {
+	if x := analysistest.Get(t, analysistest.Analyze(t, kinds, machine), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 20 || x.Open != record.OpenHigh || !strings.Contains(note.Words(x.Warnings), "no trial is valid (simulator-lag: it failed): what istiod can do there is not known") {
 		t.Errorf("%+v", x)
 	}
 	// What was left out above a cell that breaks the bound counts as such.
@@ -98,7 +99,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("two blocks with cells left out: %s", g.Stop)
 	}
 	open := analysistest.SimulateControl(t, searchStudy, 2, func(record.Cell) analysistest.ControlWorld { return analysistest.ControlWorld{DebounceMS: 1} })
-	if x := analysistest.Get(t, analysistest.Analyze(t, kinds, open), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 40 || x.Open != record.OpenHigh || !strings.Contains(strings.Join(x.Warnings, ""), "lies higher") {
+	if x := analysistest.Get(t, analysistest.Analyze(t, kinds, open), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 40 || x.Open != record.OpenHigh || !strings.Contains(note.Words(x.Warnings), "lies higher") {
 		t.Errorf("%+v", x)
 	}
 }
@@ -120,7 +121,7 @@ func TestUnacked(t *testing.T) {
 	})
 	f := analysistest.Analyze(t, kinds, run)
 	x := analysistest.Get(t, f, "unacked", record.Cell{"change_rate": "1", "proxies": "40"})
-	if x.Estimate <= 0 || x.Verdict != record.VerdictReal || !strings.Contains(strings.Join(x.Warnings, ""), "never acknowledged") {
+	if x.Estimate <= 0 || x.Verdict != record.VerdictReal || !strings.Contains(note.Words(x.Warnings), "never acknowledged") {
 		t.Errorf("%+v", x)
 	}
 	if x := analysistest.Get(t, f, "unacked", record.Cell{"change_rate": "1", "proxies": "20"}); x.Estimate != 0 || x.Verdict == record.VerdictReal {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -26,7 +27,7 @@ func TestUnattributed(t *testing.T) {
 		for _, others := range c.others {
 			o.Run.Trials = append(o.Run.Trials, record.Trial{Others: others})
 		}
-		if got := strings.Join(o.unattributed(), "\n"); !strings.HasSuffix(got, c.want) || (got == "") != (c.want == "") {
+		if got := note.Words(o.unattributed()); !strings.HasSuffix(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

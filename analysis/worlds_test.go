@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -177,7 +178,7 @@ func TestSimulationStudy(t *testing.T) {
 					if slices.ContainsFunc(f.Findings, func(x record.Finding) bool { return x.Verdict == record.VerdictReal }) {
 						called++
 					}
-					if strings.Contains(strings.Join(f.Warnings, "\n"), "the machine drifted") {
+					if strings.Contains(note.Codes(f.Warnings), "drift") {
 						warned++
 					}
 					count(f, w.truths(queued, shared), covered, printed)
@@ -368,7 +369,7 @@ func TestDriftIsTold(t *testing.T) {
 	} {
 		plan := quickPlan(t)
 		run, _ := c.machine.Run(plan, 12, 200, 1, rand.New(rand.NewPCG(44, 44)), noEffect)
-		warnings := strings.Join(analysistest.Analyze(t, kinds, run).Warnings, "\n")
+		warnings := note.Words(analysistest.Analyze(t, kinds, run).Warnings)
 		if told := strings.Contains(warnings, "the machine drifted: neighbouring trials are alike in latency_p50"); told != c.told {
 			t.Errorf("%+v: told of drift is %v: %s", c.machine, told, warnings)
 		}

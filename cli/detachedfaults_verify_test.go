@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/run/detached"
 	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
@@ -330,7 +330,7 @@ func (f *faulted) end(t *testing.T, trials int, evicts bool) {
 	}
 	repeated := 0
 	for _, trial := range run.Trials {
-		if slices.ContainsFunc(trial.Validity.Warnings, func(w string) bool { return strings.HasPrefix(w, "the trial was repeated: ") }) {
+		if verdict.NoteRepeated.In(trial.Validity.Warnings) {
 			repeated++
 		}
 	}

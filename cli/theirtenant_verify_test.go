@@ -5,7 +5,6 @@ package cli_test
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -259,6 +258,3 @@ func scaled(t *testing.T, l *local.Lab, ended <-chan struct{}) {
 }
 
 // warned says that one of the warnings has some words.
-func warned(warnings []string, words string) bool {
-	return slices.ContainsFunc(warnings, func(w string) bool { return strings.Contains(w, words) })
-}

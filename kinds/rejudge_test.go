@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/note"
 	dataverdict "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/none"
@@ -158,7 +159,7 @@ func TestRejudgeWithoutSomeEvidence(t *testing.T) {
 		}
 		for i, trial := range out.Trials {
 			kept := i == 2 || i == 3
-			if said := slices.ContainsFunc(trial.Validity.Warnings, func(w string) bool { return strings.Contains(w, "rules it was measured under") }); said != kept {
+			if said := strings.Contains(note.Codes(trial.Validity.Warnings), "kept_verdict"); said != kept {
 				t.Errorf("%s: trial %s: warnings %q", why, trial.ID, trial.Validity.Warnings)
 			}
 			trial.Validity.Warnings = nil

@@ -24,9 +24,8 @@ type BillPart struct {
 	Figures map[string]Priced `json:"figures"`
 	// RankLow and RankHigh are the first and the last place that it may have by
 	// CPU: parts that cannot be told apart share places. 0 without a price.
-	RankLow  int    `json:"rank_low"`
-	RankHigh int    `json:"rank_high"`
-	Says     string `json:"says"`
+	RankLow  int `json:"rank_low"`
+	RankHigh int `json:"rank_high"`
 }
 
 // Priced is a figure of a bill with its interval.
@@ -53,5 +52,4 @@ type BillSum struct {
 	Sum         Priced   `json:"sum"`
 	Together    Priced   `json:"together"`
 	Interaction Priced   `json:"interaction"` // together less the sum
-	Says        string   `json:"says"`
 }

@@ -5,7 +5,9 @@ package record
 type Hops struct {
 	Cell  Cell      `json:"cell"`  // the other factors that vary
 	Terms []HopTerm `json:"terms"` // the residual and the whole last
-	Says  []string  `json:"says"`
+	// Apart names the figures whose terms are of different blocks, and need not add up: too
+	// few blocks have all.
+	Apart []string `json:"apart,omitempty"`
 }
 
 // HopTerm is a part of the whole: figures by what they are of (study.HopMeasures).

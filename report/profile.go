@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -25,8 +26,8 @@ func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
 	if !s.Enough {
 		t.wrap("", fmt.Sprintf("Symbols are missing: only %s of user-space time has a function name. Results are by module and kernel function.", SharePercent(s.Trust)))
 	}
-	if s.TooFew != "" {
-		t.wrap("", UpperFirst(s.TooFew)+".")
+	if s.TooFew {
+		t.wrap("", UpperFirst(profile.Few(s.Samples).String())+".")
 		t.list("How to get the names", s.Advice)
 		t.list("Notes", s.Notes)
 		return t.writeTo(w)
@@ -147,8 +148,8 @@ func ProfileCentres(s profile.Summary, top int) Table {
 	if s.Kind != profile.KindCPU {
 		return Table{}
 	}
-	if few := profile.TooFew(s.Kind, s.Samples); few != "" {
-		t.Rows = append(t.Rows, []Text{Dash, {S: few}, Dash, {}, {}})
+	if profile.TooFew(s.Kind, s.Samples) {
+		t.Rows = append(t.Rows, []Text{Dash, {S: profile.Few(s.Samples).String()}, Dash, {}, {}})
 		return t
 	}
 	var rest []profile.CentreCost
@@ -191,7 +192,7 @@ func restOfCentres(rest []profile.CentreCost, costs profile.Costs) []Text {
 func ProfileFilters(s profile.Summary) Table {
 	t := Table{Title: "Filters of the configuration", Columns: []Column{{Head: "filter"}, {Head: "kind", Keep: 2}, {Head: "of all (95% interval)", Right: true}, {Head: "in its stacks", Right: true, Keep: 1}, {Head: "chains", Right: true, Keep: 1}}}
 	shared := false
-	if profile.TooFew(s.Kind, s.Samples) != "" {
+	if profile.TooFew(s.Kind, s.Samples) {
 		return t
 	}
 	for _, f := range s.Costs.Filters {
@@ -227,8 +228,8 @@ func profileDiff(s profile.Summary, top int) Table {
 	if s.Against == nil {
 		return Table{}
 	}
-	if s.Against.TooFew != "" {
-		t.Rows = append(t.Rows, []Text{{S: s.Against.TooFew}})
+	if s.Against.TooFew {
+		t.Rows = append(t.Rows, []Text{{S: note.Words(s.Against.Warnings)}})
 		return t
 	}
 	for _, d := range s.Against.Paths {
@@ -251,7 +252,7 @@ func profileDiff(s profile.Summary, top int) Table {
 		t.Rows = append(t.Rows, []Text{{S: "no significant change"}})
 	}
 	t.Notes = append(t.Notes, fmt.Sprintf("Shares of %s before and %s after. %s; per path, so about 5 in 100 unchanged paths will appear to change.", words.Plural(s.Against.Before.Samples, "sample"), words.Plural(s.Against.After.Samples, "sample"), s.Against.Method))
-	t.Notes = append(t.Notes, s.Against.Warnings...)
+	t.Notes = append(t.Notes, note.Texts(s.Against.Warnings)...)
 	return t
 }
 

@@ -5,44 +5,51 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
 // A warning of a finding names it; one of many is one line, in whatever units
 // their figures are.
+var (
+	testFew  = note.Define("test_few", "only %d blocks")
+	testLate = note.Define("test_late", "%d of %d late")
+)
+
 func TestWarningsNameTheirFindings(t *testing.T) {
 	at := func(v string) record.Cell { return record.Cell{"variant": v} }
-	difference := func(name, variant string, warnings ...string) record.Finding {
+	difference := func(name, variant string, warnings ...note.Note) record.Finding {
 		return record.Finding{Name: name + "_overhead", Cell: at(variant), Against: at("none"), Verdict: record.VerdictInconclusive, Warnings: warnings}
 	}
-	const few = "only 2 blocks"
+	few := testFew.Of(2)
 	var many []record.Finding
 	for _, name := range []string{"pushes", "convergence_p90", "istiod_heap", "config_bytes"} {
 		many = append(many, difference(name, "sidecar", few))
 	}
-	wide := func(name, variant, warning string) record.Finding {
+	wide := func(name, variant, margin string) record.Finding {
 		x := difference(name, variant)
-		x.Because(record.ReasonIncludesZero, warning)
+		x.Because(record.ReasonIncludesZero, stat.IncludesZero.Of(margin))
 		return x
 	}
 	noise := difference("pushes", "sidecar")
 	noise.Verdict = record.VerdictNoEffect
-	noise.Because(record.ReasonWithinMargin, "the whole interval lies within the margin of 21 ms")
+	noise.Because(record.ReasonWithinMargin, stat.WithinMargin.Of("21 ms"))
 	for _, tt := range []struct {
 		name     string
 		findings []record.Finding
 		want     []string
 	}{
-		{"one", []record.Finding{wide("convergence_p99", "sidecar", "the interval includes zero and reaches beyond the margin of 21 ms")},
+		{"one", []record.Finding{wide("convergence_p99", "sidecar", "21 ms")},
 			[]string{"difference of convergence p99 with sidecar: the interval includes zero and reaches beyond the margin of 21 ms"}},
-		{"units", []record.Finding{wide("convergence_p99", "sidecar", "the interval includes zero and reaches beyond the margin of 21 ms"),
-			wide("istiod_memory", "sidecar", "the interval includes zero and reaches beyond the margin of 2 MB"),
-			wide("istiod_memory", "slow", "the interval includes zero and reaches beyond the margin of 2 kB")},
-			[]string{"the interval includes zero and reaches beyond the margin (difference of convergence p99 with sidecar and difference of istiod memory with sidecar and slow)"}},
-		{"many", append(many, record.Finding{Name: "missed", Cell: record.Cell{"proxies": "50"}, Warnings: []string{"3 of 7 pairs"}}),
+		{"units", []record.Finding{wide("convergence_p99", "sidecar", "21 ms"),
+			wide("istiod_memory", "sidecar", "2 MB"),
+			wide("istiod_memory", "slow", "2 kB")},
+			[]string{"the interval includes zero (difference of convergence p99 with sidecar and difference of istiod memory with sidecar and slow)"}},
+		{"many", append(many, record.Finding{Name: "missed", Cell: record.Cell{"proxies": "50"}, Warnings: []note.Note{note.Plain("3 of 7 pairs")}}),
 			[]string{"only 2 blocks (4 findings, the first difference of pushes with sidecar)", "changes that proxies never saw with proxies 50: 3 of 7 pairs"}},
-		{"range", []record.Finding{{Name: "pushes", Cell: at("none"), Warnings: []string{"2 of 9 late"}}, {Name: "pushes", Cell: at("slow"), Warnings: []string{"4 of 9 late"}}},
+		{"range", []record.Finding{{Name: "pushes", Cell: at("none"), Warnings: []note.Note{testLate.Of(2, 9)}}, {Name: "pushes", Cell: at("slow"), Warnings: []note.Note{testLate.Of(4, 9)}}},
 			[]string{"2–4 of 9 late (pushes with none and slow)"}},
 		{"in the tables", []record.Finding{noise}, nil},
 	} {

@@ -151,7 +151,7 @@ func TestGrowthNeeds(t *testing.T) {
 	short := GrowthOf(hourly(ar(0.3)(r, 30), 3), Options{})
 	call, why := short.Call(10)
 	if call != Inconclusive || why != TooShort {
-		t.Fatalf("half an hour tells %s (%s): %+v", call, why, short.Slope)
+		t.Fatalf("half an hour tells %s: %+v", call, short.Slope)
 	}
 	needs := short.Needs(10)
 	if !(needs > short.Length && needs < 10*short.Length) {
@@ -166,7 +166,7 @@ func TestGrowthNeeds(t *testing.T) {
 	}
 	settling := GrowthOf(hourly(x, 0), Options{})
 	if call, why := settling.Call(10); call != Inconclusive || why != Settling || settling.Needs(10) != 2*settling.Length {
-		t.Errorf("a cache that fills is %s (%s), and takes %v h", call, why, settling.Needs(10))
+		t.Errorf("a cache that fills is %s, and takes %v h", call, settling.Needs(10))
 	}
 	none := GrowthOf(nil, Options{})
 	if call, _ := none.Call(10); call != Inconclusive || !math.IsInf(none.Needs(10), 1) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 )
@@ -99,7 +100,7 @@ type Spec struct {
 	// Notes are what users should know of a plan, Warnings what readers of its findings
 	// should, and Nodes how many nodes it needs at least.
 	Notes    func(*Plan) []error
-	Warnings func(*Plan) []string
+	Warnings func(*Plan) []note.Note
 	Nodes    func(*Plan) int
 }
 
@@ -128,7 +129,7 @@ func (k Kind) spec() Spec {
 		s.Notes = func(*Plan) []error { return nil }
 	}
 	if s.Warnings == nil {
-		s.Warnings = func(*Plan) []string { return nil }
+		s.Warnings = func(*Plan) []note.Note { return nil }
 	}
 	if s.Nodes == nil {
 		s.Nodes = func(*Plan) int { return 1 }
@@ -211,7 +212,7 @@ func (d *Decoder) checkKind() {
 }
 
 // Warnings are what readers of the plan's findings should know of its cells.
-func (p *Plan) Warnings() []string { return p.Study.Kind.spec().Warnings(p) }
+func (p *Plan) Warnings() []note.Note { return p.Study.Kind.spec().Warnings(p) }
 
 // Setting is the level of a factor that the study does not vary; false where it
 // does.

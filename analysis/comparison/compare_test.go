@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
@@ -44,14 +45,14 @@ func TestOtherRulesAreTold(t *testing.T) {
 	b := analysistest.Simulate(t, analysistest.QuickStudy, 4, 2, analysistest.Quiet())
 	b.Header.Rules = record.Rules{Version: verdict.Version, Limits: map[string]float64{"served": 0.5}}
 	const want = "trials were judged with served 0.5 in place of"
-	if f := analysistest.Analyze(t, kinds, b); len(f.Warnings) == 0 || !strings.Contains(f.Warnings[0], want) {
+	if f := analysistest.Analyze(t, kinds, b); len(f.Warnings) == 0 || !strings.Contains(f.Warnings[0].String(), want) {
 		t.Errorf("%q", f.Warnings)
 	}
-	if f := analysistest.Analyze(t, kinds, a); strings.Contains(strings.Join(f.Warnings, "\n"), "judged") {
+	if f := analysistest.Analyze(t, kinds, a); strings.Contains(note.Codes(f.Warnings), "other_rules") {
 		t.Errorf("%q", f.Warnings)
 	}
 	c, err := analysistest.Compare(t, kinds, a, b, 0.05)
-	if err != nil || !slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.HasPrefix(w, "run B: "+want) }) {
+	if err != nil || !slices.ContainsFunc(note.Texts(c.Warnings), func(w string) bool { return strings.HasPrefix(w, "run B: "+want) }) {
 		t.Errorf("%q, %v", c.Warnings, err)
 	}
 }
@@ -183,7 +184,7 @@ func TestCompareOthers(t *testing.T) {
 	}
 	got, err := comparison.Compare(analysistest.Figures(t, kinds, a), analysistest.Figures(t, kinds, b), comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{comparison.AcrossMachine, comparison.AcrossStudy}})
 	must.OK(t, err)
-	all := strings.Join(got.Warnings, "\n")
+	all := note.Words(got.Warnings)
 	for _, want := range []string{"joined across machine: the CPU model is", "envoy differs: 1 and 2", "joined across study: connections is 16 in run-25; and 32 in run-26"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no warning that %q in %q", want, all)
@@ -222,7 +223,7 @@ func TestCompareStudies(t *testing.T) {
 	told := func(before, after []*analysis.RunFigures) (changes int, warnings []string) {
 		got, err := comparison.Compare(before, after, how)
 		must.OK(t, err)
-		return len(got.Changes), slices.DeleteFunc(got.Warnings, func(w string) bool { return !strings.HasPrefix(w, "not compared: ") })
+		return len(got.Changes), slices.DeleteFunc(note.Texts(got.Warnings), func(w string) bool { return !strings.HasPrefix(w, "not compared: ") })
 	}
 	all, none := told(left, left)
 	same, ofA := told(left, right)

@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -81,7 +82,7 @@ func TestComparePrices(t *testing.T) {
 	}
 	options.Across = comparison.Across{comparison.AcrossStudy}
 	got, err := comparison.Compare(at(cheap, 1), at(dear, 2), options)
-	if err != nil || !strings.Contains(strings.Join(got.Joined, "\n"), "joined across study: money.core_month is ") {
+	if err != nil || !strings.Contains(note.Words(got.Joined), "joined across study: money.core_month is ") {
 		t.Errorf("%v, %q", err, got.Joined)
 	}
 }

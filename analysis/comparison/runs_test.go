@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -69,7 +70,7 @@ func TestCompareRunsOfASide(t *testing.T) {
 		if got.Verdict != c.want || got.Basis != c.basis || got.WithinRunOnly != c.within || p50.Certain != c.certain && p50.Verdict == c.want {
 			t.Errorf("%s: %s on %s, within runs only: %v; %+v", c.name, got.Verdict, got.Basis, got.WithinRunOnly, p50)
 		}
-		warned := strings.Contains(strings.Join(got.Warnings, "\n"), "variance from run to run is ")
+		warned := strings.Contains(note.Codes(got.Warnings), "one_run")
 		if warned != c.within {
 			t.Errorf("%s: warnings %q", c.name, got.Warnings)
 		}
@@ -181,12 +182,12 @@ func TestCompareAcross(t *testing.T) {
 			t.Errorf("%s: %v; hint %s", c.name, err, errs.Hint(err))
 		}
 		got, err := comparison.Compare(before, c.after, comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{c.flag}})
-		if err != nil || len(got.Joined) == 0 || !strings.HasPrefix(got.Joined[0], "joined across "+c.flag+": "+c.want) || !slices.Contains(got.Warnings, got.Joined[0]) {
+		if err != nil || len(got.Joined) == 0 || !strings.HasPrefix(got.Joined[0].String(), "joined across "+c.flag+": "+c.want) || !slices.ContainsFunc(got.Warnings, got.Joined[0].Like) {
 			t.Errorf("%s, joined: %q, %v", c.name, got.Joined, err)
 		}
 	}
 	fewer := func(h *record.Header) { h.Components = h.Components[:1] }
-	if got, err := comparison.Compare(before, each(fewer, fewer), comparison.CompareOptions{}); err != nil || !slices.Contains(got.Warnings, "istiod differs: 1 and absent") {
+	if got, err := comparison.Compare(before, each(fewer, fewer), comparison.CompareOptions{}); err != nil || !slices.Contains(note.Texts(got.Warnings), "istiod differs: 1 and absent") {
 		t.Errorf("a component that one side lacks: %q, %v", got.Warnings, err)
 	}
 	off := []*analysis.RunFigures{}
@@ -200,7 +201,7 @@ func TestCompareAcross(t *testing.T) {
 		told   bool
 	}{{before, false}, {off, true}} {
 		got, err := comparison.Compare(c.before, each(gatewayAPI("on"), gatewayAPI("on")), comparison.CompareOptions{})
-		about := slices.DeleteFunc(slices.Clone(got.Warnings), func(w string) bool { return !strings.Contains(w, "the Gateway API") })
+		about := slices.DeleteFunc(note.Texts(got.Warnings), func(w string) bool { return !strings.Contains(w, "the Gateway API") })
 		if err != nil || c.told && !slices.Equal(about, []string{"the Gateway API differs: off and on"}) || !c.told && len(about) > 0 {
 			t.Errorf("what the cluster has, known of both sides %t: %q, %v", c.told, about, err)
 		}
@@ -224,7 +225,7 @@ func TestCompareLeavesOutRuns(t *testing.T) {
 		}
 	}
 	got, err := comparison.Compare(sideOf(t, 4, 800, 1, 0.01, spoil), sideOf(t, 3, 900, 1, 0.01, nil), comparison.CompareOptions{MarginRatio: 0.2})
-	if err != nil || got.Verdict != record.VerdictSame || !slices.Contains(got.Warnings, "left out for want of a valid trial: run-800") {
+	if err != nil || got.Verdict != record.VerdictSame || !slices.Contains(note.Texts(got.Warnings), "left out for want of a valid trial: run-800") {
 		t.Errorf("%s, %q, %v", got.Verdict, got.Warnings, err)
 	}
 	all := func(_ int, r *record.Run) { spoil(0, r) }
@@ -308,7 +309,7 @@ func TestTrend(t *testing.T) {
 			!slices.Equal(change.Differs, []comparison.Differing{{Name: "envoy", From: "1.36", To: "1.37"}}) {
 			t.Errorf("%+v", change)
 		}
-		if len(trend.Joined) != 1 || !slices.Contains(trend.Warnings, trend.Joined[0]) {
+		if len(trend.Joined) != 1 || !slices.ContainsFunc(trend.Warnings, trend.Joined[0].Like) {
 			t.Errorf("joined %q", trend.Joined)
 		}
 	}

@@ -251,6 +251,15 @@ func Texts(notes []Note) []string {
 	return out
 }
 
+// Codes are the codes of notes, one after another.
+func Codes(notes []Note) string {
+	var out []string
+	for _, n := range notes {
+		out = append(out, n.Code)
+	}
+	return strings.Join(out, " ")
+}
+
 // Words are notes in words, one after another.
 func Words(notes []Note) string { return strings.Join(Texts(notes), "; ") }
 

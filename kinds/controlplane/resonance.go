@@ -1,10 +1,10 @@
 package controlplane
 
 import (
-	"fmt"
 	"math"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -29,49 +29,52 @@ const leastBetween = 0.2 // seconds
 // even times as far apart as debounce_after, some milliseconds decide whether a
 // change joins the ones before it; where they all join, and debounce_max is a
 // multiple of the time between them, whether the last one does. Such a trial's
-// figures differ from another's for no other reason. One sentence for each kind
+// figures differ from another's for no other reason. One note for each kind
 // and pair of times.
-func resonances(p *study.Plan) []string {
-	var out []string
+func resonances(p *study.Plan) []note.Note {
+	var out []note.Note
 	seen := map[string]bool{}
 	for _, cell := range p.Cells {
-		says := resonance(p.Study, cell)
-		if says == "" || seen[says] {
-			continue
+		if n, ok := resonance(p.Study, cell); ok && !seen[n.String()] {
+			seen[n.String()] = true
+			out = append(out, n.At("at "+p.Label(cell)))
 		}
-		seen[says] = true
-		out = append(out, fmt.Sprintf("at %s %s", p.Label(cell), says))
 	}
 	return out
 }
 
-func resonance(s *study.Study, cell record.Cell) string {
+var (
+	noteAfterResonates = note.Define("debounce_after_resonates", "debounce_after, %s, is about the time between changes, %s: chance decides which changes are pushed together, and blocks differ by it")
+	noteMaxResonates   = note.Define("debounce_max_resonates", "debounce_max, %s, is about a multiple of the time between changes, %s, which are all debounced together: chance decides whether the last of them is pushed with the others, and blocks differ by it")
+)
+
+func resonance(s *study.Study, cell record.Cell) (n note.Note, ok bool) {
 	if cell[FactorChange] == ChangeTrace {
-		return ""
+		return n, false
 	}
 	l, err := LevelsOf(cell)
 	rate, fault := parseChangeRate(cell[FactorChangeRate])
 	if err != nil || fault != nil || rate.Kind != RateConstant || ChangesIn(s, cell) < 2 {
-		return ""
+		return n, false
 	}
 	between := 1 / rate.Highest() // seconds
 	switch kind, burst := l.Arrival(); {
 	case kind == study.ArrivalPoisson, kind == study.ArrivalBurst && burst == 0:
-		return ""
+		return n, false
 	case kind == study.ArrivalBurst:
 		between *= float64(burst)
 	}
 	if between < leastBetween {
-		return ""
+		return n, false
 	}
 	after, most := l.DebounceAfter.Seconds(), l.DebounceMax.Seconds()
 	each := time.Duration(between * float64(time.Second)).Round(time.Millisecond)
 	folds := most / between
 	switch {
 	case math.Abs(after-between) <= resonant*between:
-		return fmt.Sprintf("debounce_after, %v, is about the time between changes, %v: chance decides which changes are pushed together, and blocks differ by it", l.DebounceAfter, each)
+		return noteAfterResonates.Of(l.DebounceAfter, each), true
 	case after > between && folds >= 1 && folds < mostFolds && math.Abs(folds-math.Round(folds)) <= resonant:
-		return fmt.Sprintf("debounce_max, %v, is about a multiple of the time between changes, %v, which are all debounced together: chance decides whether the last of them is pushed with the others, and blocks differ by it", l.DebounceMax, each)
+		return noteMaxResonates.Of(l.DebounceMax, each), true
 	}
-	return ""
+	return n, false
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/stat"
 )
 
@@ -21,12 +22,12 @@ type Diff struct {
 	// also if they vanished or are new. Those whose own share changed most come
 	// first.
 	Paths []DiffPath `json:"paths"`
-	// TooFew says that one of the two has too few samples for a difference; ""
-	// if both have enough.
-	TooFew string `json:"too_few,omitempty"`
+	// TooFew says that one of the two has too few samples for a difference; a warning says
+	// which.
+	TooFew bool `json:"too_few,omitempty"`
 	// Small counts the paths left out.
-	Small    int      `json:"small"`
-	Warnings []string `json:"warnings,omitempty"`
+	Small    int         `json:"small"`
+	Warnings []note.Note `json:"warnings,omitempty"`
 }
 
 // DiffSide is one of the two measurements.
@@ -97,16 +98,15 @@ func Compare(before, after []*Profile) (Diff, error) {
 		out.Method += ", and " + methodB
 	}
 	if out.Before.Unit != out.After.Unit {
-		out.Warnings = append(out.Warnings,
-			fmt.Sprintf("the first counts %s, the second %s: only shares can be compared", out.Before.Unit, out.After.Unit))
+		out.Warnings = append(out.Warnings, noteUnits.Of(out.Before.Unit, out.After.Unit))
 	}
 	for _, side := range []struct {
 		name string
 		DiffSide
 	}{{"before", out.Before}, {"after", out.After}} {
-		if few := TooFew(before[0].Kind, side.Samples); few != "" {
-			out.TooFew = side.name + ": " + few
-			out.Warnings = append(out.Warnings, out.TooFew)
+		if TooFew(before[0].Kind, side.Samples) {
+			out.TooFew = true
+			out.Warnings = append(out.Warnings, Few(side.Samples).At(side.name))
 		}
 	}
 	for id := 1; id < len(union.paths); id++ {

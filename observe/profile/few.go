@@ -3,6 +3,8 @@ package profile
 import (
 	"fmt"
 	"math"
+
+	"github.com/meshtrial/meshtrial/internal/note"
 )
 
 // LeastSamples is how many samples of CPU time a profile needs before it says
@@ -14,18 +16,21 @@ const LeastSamples = 30
 // wider than the share.
 const leastOfRow = 5
 
-// TooFew says that a CPU profile has too few samples to say anything; "" if it
-// has enough, or is of another kind.
-func TooFew(kind string, samples int64) string {
-	if kind != KindCPU || samples >= LeastSamples {
-		return ""
-	}
+// TooFew reports whether a CPU profile has too few samples to say anything.
+func TooFew(kind string, samples int64) bool { return kind == KindCPU && samples < LeastSamples }
+
+var (
+	noteFew   = note.Define("profile_too_few", "only %v: too few to say where CPU time went; profile longer (%d samples at least), or under more load")
+	noteUnits = note.Define("profile_units", "the first counts %s, the second %s: only shares can be compared")
+)
+
+// Few says that so many samples are too few.
+func Few(samples int64) note.Note {
 	noun := "samples"
 	if samples == 1 {
 		noun = "sample"
 	}
-	return fmt.Sprintf("only %d %s: too few to say where CPU time went; profile longer (%d samples at least), "+
-		"or under more load", samples, noun, LeastSamples)
+	return noteFew.Of(fmt.Sprintf("%d %s", samples, noun), LeastSamples)
 }
 
 // Tells reports whether a weight has enough of the total's samples for a share

@@ -24,21 +24,24 @@ func TestTooFew(t *testing.T) {
 	few, enough := folded(t, "main;a 1\nmain;b 1\nmain;c 1\n"), folded(t, "main;a 20\nmain;b 10\n")
 	s, view := profile.Summarise("p", []*profile.Profile{few}, nil, 10)
 	const want = "only 3 samples: too few to say where CPU time went"
-	if !strings.HasPrefix(s.TooFew, want) || !strings.Contains(view.Title, want) || len(view.Notes) == 0 {
-		t.Errorf("%q %q %q", s.TooFew, view.Title, view.Notes)
+	if !s.TooFew || !strings.Contains(view.Title, want) || len(view.Notes) == 0 {
+		t.Errorf("%v %q %q", s.TooFew, view.Title, view.Notes)
 	}
-	if s, view := profile.Summarise("p", []*profile.Profile{enough}, nil, 10); s.TooFew != "" || view.Title != "p" {
-		t.Errorf("%q %q", s.TooFew, view.Title)
+	if s, view := profile.Summarise("p", []*profile.Profile{enough}, nil, 10); s.TooFew || view.Title != "p" {
+		t.Errorf("%v %q", s.TooFew, view.Title)
 	}
 	d, err := profile.Compare([]*profile.Profile{enough}, []*profile.Profile{few})
-	if err != nil || !strings.HasPrefix(d.TooFew, "after: "+want) {
-		t.Errorf("%q %v", d.TooFew, err)
+	if err != nil || !d.TooFew || len(d.Warnings) != 1 || !strings.HasPrefix(d.Warnings[0].String(), "after: "+want) {
+		t.Errorf("%q %v", d.Warnings, err)
 	}
-	if d, _ := profile.Compare([]*profile.Profile{enough}, []*profile.Profile{enough}); d.TooFew != "" {
-		t.Error(d.TooFew)
+	if d, _ := profile.Compare([]*profile.Profile{enough}, []*profile.Profile{enough}); d.TooFew || len(d.Warnings) > 0 {
+		t.Error(d.Warnings)
 	}
-	if profile.TooFew("heap", 1) != "" || profile.TooFew(profile.KindCPU, profile.LeastSamples) != "" {
+	if profile.TooFew("heap", 1) || profile.TooFew(profile.KindCPU, profile.LeastSamples) {
 		t.Error("enough is called too few")
+	}
+	if got := profile.Few(1).String(); !strings.HasPrefix(got, "only 1 sample: ") {
+		t.Error(got)
 	}
 }
 

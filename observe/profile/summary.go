@@ -15,9 +15,8 @@ type Summary struct {
 	Event   string `json:"event,omitempty"`
 	Total   int64  `json:"total"` // in the unit
 	Samples int64  `json:"samples"`
-	// TooFew says that there are too few samples for shares; "" if there are
-	// enough.
-	TooFew     string               `json:"too_few,omitempty"`
+	// TooFew says that there are too few samples for shares.
+	TooFew     bool                 `json:"too_few,omitempty"`
 	SpanS      float64              `json:"span_s,omitempty"` // from the first sample to the last
 	Trust      float64              `json:"trust"`            // share of samples in user space with a name
 	Enough     bool                 `json:"enough"`           // whether there are enough names to show functions
@@ -46,9 +45,10 @@ func Summarise(title string, profiles []*Profile, filters []ConfigFilter, top in
 		}
 	}
 	v := NewView(all, title, trust)
-	if s.TooFew = TooFew(s.Kind, s.Samples); s.TooFew != "" {
-		v.Title += ", " + s.TooFew
-		v.Notes = append([]string{s.TooFew}, v.Notes...)
+	if s.TooFew = TooFew(s.Kind, s.Samples); s.TooFew {
+		few := Few(s.Samples).String()
+		v.Title += ", " + few
+		v.Notes = append([]string{few}, v.Notes...)
 	}
 	v.Costs = &s.Costs
 	s.Advice = v.Advice

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/meshtrial/meshtrial/internal/note"
 )
 
 // View is a profile as the page draws it: each path once, and weights by thread
@@ -123,7 +125,7 @@ func NewView(p *Profile, title string, trust Trust) View {
 // AddDiff adds a difference, and the paths that vanished.
 func (v *View) AddDiff(d Diff, title string) {
 	b := newViewBuilder(v)
-	out := &ViewDiff{Title: title, Method: d.Method, Before: d.Before, After: d.After, Warnings: d.Warnings}
+	out := &ViewDiff{Title: title, Method: d.Method, Before: d.Before, After: d.After, Warnings: note.Texts(d.Warnings)}
 	paths := slices.Clone(d.Paths)
 	slices.SortFunc(paths, func(a, b DiffPath) int { return cmp.Compare(a.stack, b.stack) })
 	for _, one := range paths {

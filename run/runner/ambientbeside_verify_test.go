@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
@@ -39,7 +40,7 @@ func TestShippedAmbientBesideSidecars(t *testing.T) {
 				t.Errorf("%s: %s: %s", variant, c.Name, c.Detail)
 			}
 		}
-		of[variant], warnings[variant] = trial.Control, strings.Join(trial.Validity.Warnings, "\n")
+		of[variant], warnings[variant] = trial.Control, note.Words(trial.Validity.Warnings)
 		missed, had := 0, 0
 		for _, e := range run.Events {
 			if e.Trial != trial.ID {

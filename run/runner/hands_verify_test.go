@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
@@ -180,7 +181,7 @@ blocks: {min: 6, max: 6, limit: 20m, redeploy: 3}
 	}
 	repeated := 0
 	for _, trial := range run.Trials {
-		if slices.ContainsFunc(trial.Validity.Warnings, func(w string) bool { return strings.HasPrefix(w, "the trial was repeated: ") }) {
+		if verdict.NoteRepeated.In(trial.Validity.Warnings) {
 			repeated++
 		}
 	}

@@ -41,7 +41,7 @@ func TestShippedHops(t *testing.T) {
 	said, out := b.attempt(t, "hops", append(slices.Clone(brief), "--set", "blocks.max=6")...)
 	f := readFindings(t, out)
 	t.Log(said)
-	if len(f.Hops) != 1 || len(f.Hops[0].Terms) < 6 || len(f.Hops[0].Says) == 0 {
+	if len(f.Hops) != 1 || len(f.Hops[0].Terms) < 6 || len(f.Hops[0].Apart) > 0 {
 		t.Fatalf("the way is %+v", f.Hops)
 	}
 	terms := f.Hops[0].Terms

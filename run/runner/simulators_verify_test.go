@@ -12,10 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
 // Eight proxies in one pod, or in three, have the same changes, each once.
@@ -52,8 +54,8 @@ func TestSimulatorLost(t *testing.T) {
 	run := b.verifyControl(t, out, 1, changes)
 	checkSimulators(t, run)
 	trial := run.Trials[0]
-	if !slices.ContainsFunc(trial.Validity.Warnings, func(w string) bool {
-		return strings.HasPrefix(w, "the trial was repeated: ") && strings.Contains(w, lost.Name)
+	if !slices.ContainsFunc(trial.Validity.Warnings, func(w note.Note) bool {
+		return w.Is(verdict.NoteRepeated) && strings.Contains(w.String(), lost.Name)
 	}) {
 		t.Errorf("the trial does not say that it was repeated: %+v", trial.Validity)
 	}

@@ -17,9 +17,11 @@ const requestsSuffix = ".jsonl.zst"
 const (
 	// maxRequestsMemory bounds what unpacking takes, in bytes.
 	maxRequestsMemory = 64 << 20
-	// maxRequests bounds what a trial's file may unpack to, in bytes: a small
-	// file can hold any number of equal lines.
+	// A trial's file may unpack to maxRequests bytes, or to maxRatio times its own
+	// size if that is more: real requests differ, and pack to a tenth or so, but a
+	// small file can hold any number of equal lines.
 	maxRequests = 8 << 30
+	maxRatio    = 100
 )
 
 // WriteRequests stores what was written about each request of a trial, as
@@ -46,13 +48,20 @@ func OpenRequests(path, trialID string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	unpacked, err := unpackRequests(file, maxRequests)
+	var unpacked *requestsReader
+	info, err := file.Stat()
+	if err == nil {
+		unpacked, err = unpackRequests(file, mostUnpacked(info.Size()))
+	}
 	if err != nil {
 		return nil, damaged(path, errors.Join(err, file.Close()))
 	}
 	unpacked.file, unpacked.path, unpacked.name = file, path, filepath.Base(file.Name())
 	return unpacked, nil
 }
+
+// mostUnpacked is how many bytes a file of a size may unpack to.
+func mostUnpacked(packed int64) int64 { return max(maxRequests, maxRatio*packed) }
 
 // requestsReader is an unpacked file.
 type requestsReader struct {

@@ -76,6 +76,11 @@ func TestRequests(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for packed, want := range map[int64]int64{0: 8 << 30, 1 << 20: 8 << 30, 1 << 30: 100 << 30} {
+		if got := mostUnpacked(packed); got != want {
+			t.Errorf("a file of %d bytes may unpack to %d, want %d", packed, got, want)
+		}
+	}
 	for _, id := range []string{"../x", "", "A"} {
 		if _, err := d.WriteRequests(id, packed); err == nil {
 			t.Errorf("trial %q can be stored", id)

@@ -9,6 +9,6 @@ var (
 	// NoteUnmeasured is of what could not be read, and NoteUnprofiled of profiles.
 	NoteUnmeasured = note.Define("unmeasured", "%v")
 	NoteUnprofiled = note.Define("unprofiled", "%v")
-
-	noteStolen = note.Define("stolen_cpu", "the hypervisor took %.1f%% of the CPU time")
+	// NoteStolen is of CPU time that the hypervisor took.
+	NoteStolen = note.Define("stolen_cpu", "the hypervisor took %.1f%% of the CPU time")
 )

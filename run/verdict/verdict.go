@@ -178,6 +178,6 @@ var Steal = Limit{Name: "steal", Default: 0.02, Unit: "ratio", Doc: "CPU time th
 // WarnSteal warns of a window in which the hypervisor took more.
 func (s *Sheet) WarnSteal(p *record.Pressure, l Limits) {
 	if p != nil && p.StealRatio > l.Of(Steal) {
-		s.Warn(noteStolen, p.StealRatio*100)
+		s.Warn(NoteStolen, p.StealRatio*100)
 	}
 }

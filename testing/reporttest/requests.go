@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -215,7 +216,7 @@ func overheadsOf(c record.CellSummary, rough bool, blocks int, rng *rand.Rand) (
 		switch {
 		case q == .999 && rough:
 			x.Verdict, x.Low = record.VerdictInconclusive, -0.2*half
-			x.Warnings = []string{"fewer than 10 requests per trial lie beyond p99.9: its interval is rough"}
+			x.Warnings = []note.Note{note.Plain("fewer than 10 requests per trial lie beyond p99.9: its interval is rough")}
 		case q == .99 && cell["sidecars"] == "server" && cell["arrival"] != "burst":
 			x.Estimate, x.Low, x.High, x.Verdict = 12, -31, 52, record.VerdictNoEffect
 		}
@@ -239,7 +240,7 @@ func Quick() record.Findings {
 	f.Validity.Reasons = []record.InvalidReason{{Check: "schedule_lag", Trials: 1, Example: "b003-t02: the generator's own lag p99 was 412 us, over 20% of the p50 of 297 us"}}
 	f.Cells[1].Valid--
 	f.Cells[1].Failed = 3
-	f.Warnings = []string{"other processes used 11% of the machine's CPU in the windows"}
+	f.Warnings = []note.Note{note.Plain("other processes used 11% of the machine's CPU in the windows")}
 	f.Assertions = []record.Assertion{
 		{Expr: `finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000`, Passed: true, Detail: "high is 476 us"},
 		{Expr: `finding("latency_p99_overhead", {"sidecars": "both"}).high < 500`, Passed: false, Detail: "high is 1310 us"},
@@ -282,7 +283,7 @@ func Hostile() record.Findings {
 	f.Study = "evil\x1b[2J\x1b]0;pwned\x07</script><script>alert(1)</script>"
 	f.Question = "<img src=x onerror=alert(2)> \u202eabc\u2028 | `code` <!--"
 	f.Machine.CPUModel = "</title><svg onload=alert(3)>"
-	f.Warnings = []string{"=HYPERLINK(\"http://example.invalid\",\"x\")", "<b>bold</b>\r\nnew | line"}
+	f.Warnings = []note.Note{note.Plain("=HYPERLINK(\"http://example.invalid\",\"x\")"), note.Plain("<b>bold</b>\r\nnew | line")}
 	f.Factors = []record.FactorLevels{{Factor: "side<cars>", Levels: []string{"none", "=cmd|' /C calc'!A0", "@SUM(1)", "<i>both</i>\x1b[31m"}}}
 	names := map[string]string{"none": "none", "server": "=cmd|' /C calc'!A0", "client": "@SUM(1)", "both": "<i>both</i>\x1b[31m"}
 	rename := func(c record.Cell) record.Cell {
@@ -297,7 +298,7 @@ func Hostile() record.Findings {
 	}
 	for i := range f.Findings {
 		f.Findings[i].Cell, f.Findings[i].Against = rename(f.Findings[i].Cell), rename(f.Findings[i].Against)
-		f.Findings[i].Warnings = []string{"-1+1\x07<iframe src=//example.invalid>"}
+		f.Findings[i].Warnings = []note.Note{note.Plain("-1+1\x07<iframe src=//example.invalid>")}
 	}
 	for i := range f.NoiseFloor {
 		f.NoiseFloor[i].Cell = rename(f.NoiseFloor[i].Cell)

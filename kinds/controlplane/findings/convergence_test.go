@@ -120,15 +120,15 @@ func TestLastProxyThatNeverHad(t *testing.T) {
 			t.Errorf("%s: %+v", name, x)
 		}
 	}
-	if x := analysistest.Get(t, f, "convergence_last", at); !strings.Contains(x.Warnings[0], "not reached: in 2 of 3 trials more changes") || !strings.Contains(x.Warnings[0], "by all proxies that needed them") {
+	if x := analysistest.Get(t, f, "convergence_last", at); x.Warnings[0].Code != "never_came" || x.Warnings[0].Args[0] != 2.0 || !strings.Contains(x.Warnings[0].String(), "by all proxies that needed them") {
 		t.Errorf("%+v", x)
 	}
 	for name, want := range map[string]bool{"convergence_p99_overhead": true, "convergence_p50_overhead": false, "received_p99": true, "received_p50": false} {
 		x := analysistest.Get(t, f, name, at)
-		if got := strings.Contains(strings.Join(x.Warnings, "\n"), "5% of what proxies needed never arrived or was never acknowledged"); got != want {
+		if got := noteSurvivors.In(x.Warnings); got != want {
 			t.Errorf("%s: %q", name, x.Warnings)
 		}
-		if strings.HasSuffix(name, "_overhead") && want && !strings.Contains(strings.Join(x.Warnings, "\n"), "sidecar: 5% of what") {
+		if strings.HasSuffix(name, "_overhead") && want && !slices.ContainsFunc(x.Warnings, noteSurvivors.Of("5%", "proxies").At("sidecar").Like) {
 			t.Errorf("%s does not say of which cell: %q", name, x.Warnings)
 		}
 	}

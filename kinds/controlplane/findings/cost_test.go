@@ -3,12 +3,14 @@ package findings
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -66,7 +68,7 @@ func TestIdleIsTheCellsMedian(t *testing.T) {
 	few, o := costOf(t, 3, collected), costOf(t, 9, collected)
 	// 2 s of istiod's and 1 s of the API server's, less 25 s of 2%, over 10.
 	for name, want := range map[string]float64{"istiod_cpu_per_change": 150_000, "apiserver_cpu_per_change": 50_000} {
-		if f := plainCost(t, o, name); math.Abs(f.Estimate-want) > 1e-6 || f.Verdict != record.VerdictMeasured || strings.Contains(strings.Join(f.Warnings, " "), "idle") {
+		if f := plainCost(t, o, name); math.Abs(f.Estimate-want) > 1e-6 || f.Verdict != record.VerdictMeasured || strings.Contains(note.Codes(f.Warnings), "idle") {
 			t.Errorf("%s: %+v", name, f)
 		}
 		if f := plainCost(t, few, name); math.Abs(f.Estimate-want) > 1e-6 || f.Verdict != record.VerdictInconclusive {
@@ -121,11 +123,11 @@ func TestNetCostsBelowNothing(t *testing.T) {
 		trial.Control.APIServerIdle, trial.Control.APIServerIdleSeconds = nil, 0
 	})
 	f := plainCost(t, o, "istiod_cpu_per_change")
-	if f.Estimate >= 0 || f.Verdict != record.VerdictInconclusive || !strings.Contains(strings.Join(f.Warnings, " "), "nothing was saved") {
+	if f.Estimate >= 0 || f.Verdict != record.VerdictInconclusive || note.Codes(f.Warnings) != "below_idle" {
 		t.Errorf("%+v", f)
 	}
 	f = plainCost(t, o, "apiserver_cpu_per_change")
-	if f.Verdict != record.VerdictMeasured || !strings.Contains(strings.Join(f.Warnings, " "), "includes idle use, which was not measured") {
+	if f.Verdict != record.VerdictMeasured || !noteIdleIncluded.In(f.Warnings) {
 		t.Errorf("%+v", f)
 	}
 }
@@ -151,10 +153,10 @@ func TestMissingStages(t *testing.T) {
 		}
 		trial.Control.Stages = trial.Control.Stages[:1] // no wire
 	})
-	if got := stageApart(record.StageWire)(o, 0); len(got) != 1 || !strings.Contains(got[0], "not measured in 1 of 2 trials") {
+	if got := stageApart(record.StageWire)(o, 0); len(got) != 1 || !reflect.DeepEqual(got[0], noteStageLacks.Of(1, 2)) {
 		t.Errorf("wire: %q", got)
 	}
-	if got := stageApart(record.StageDebounce)(o, 0); len(got) != 1 || !strings.Contains(got[0], "in 1 of 2 trials a second source differs") {
+	if got := stageApart(record.StageDebounce)(o, 0); len(got) != 1 || !got[0].Is(noteStageApart) {
 		t.Errorf("debounce: %q", got)
 	}
 	s := controlSummary(o, o.Valid(0))

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -15,7 +16,7 @@ func TestRemarks(t *testing.T) {
 	c := controlplane.Of(o.Plan.Study)
 	said := func(want string) {
 		t.Helper()
-		if got := strings.Join(remarks(o), "; "); (want == "") != (got == "") || !strings.Contains(got, want) {
+		if got := note.Words(remarks(o)); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -97,7 +98,7 @@ func TestAnalyzeControl(t *testing.T) {
 		}
 	}
 	first := analysistest.Get(t, f, "reported_convergence_p99", at("none"))
-	if len(first.Warnings) == 0 || !strings.Contains(strings.Join(first.Warnings, " "), "first bucket") {
+	if len(first.Warnings) == 0 || !noteFirstBucket.In(first.Warnings) {
 		t.Errorf("nothing is said about the first bucket: %v", first.Warnings)
 	}
 	if len(f.NoiseFloor) == 0 || len(f.Assertions) != 1 || !f.Assertions[0].Passed {
@@ -173,14 +174,14 @@ func TestControlFaults(t *testing.T) {
 	})
 	f := analysistest.Analyze(t, kinds, run)
 	missed := analysistest.Get(t, f, "missed", record.Cell{"variant": "sidecar"})
-	if missed.Estimate != 8 || missed.Verdict != record.VerdictReal || !strings.Contains(strings.Join(missed.Warnings, ""), "proxies 5, 6, 7, 8, 9, and 3 more") {
+	if missed.Estimate != 8 || missed.Verdict != record.VerdictReal || !strings.Contains(note.Words(missed.Warnings), "proxies 5, 6, 7, 8, 9, and 3 more") {
 		t.Errorf("%+v", missed)
 	}
 	if in := missed.Trials; in == nil || *in != (record.FaultTrials{With: 1, Of: 1}) {
 		t.Errorf("in %+v", in)
 	}
 	failed := analysistest.Get(t, f, "failed_changes", record.Cell{"variant": "sidecar"})
-	if failed.Estimate != 1 || failed.Verdict != record.VerdictReal || !strings.Contains(strings.Join(failed.Warnings, ""), "admission webhook: no") {
+	if failed.Estimate != 1 || failed.Verdict != record.VerdictReal || !strings.Contains(note.Words(failed.Warnings), "admission webhook: no") {
 		t.Errorf("%+v", failed)
 	}
 	if x := analysistest.Get(t, f, "missed", record.Cell{"variant": "none"}); x.Estimate != 0 || x.Verdict != record.VerdictMeasured || len(x.Warnings) != 0 || *x.Trials != (record.FaultTrials{Of: 2}) {
@@ -198,7 +199,7 @@ func TestControlFaults(t *testing.T) {
 		w.Spoil = func(trial *record.Trial, _ []record.Event) { trial.Control.Stages[0].MeanUS -= 50_000 }
 		return w
 	})
-	if x := analysistest.Get(t, analysistest.Analyze(t, kinds, two), "stage_residual", record.Cell{"variant": "none"}); !strings.Contains(strings.Join(x.Warnings, ""), "unexplained") {
+	if x := analysistest.Get(t, analysistest.Analyze(t, kinds, two), "stage_residual", record.Cell{"variant": "none"}); !noteResidual.In(x.Warnings) {
 		t.Errorf("%+v", x)
 	}
 }

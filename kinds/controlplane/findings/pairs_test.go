@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -42,10 +43,10 @@ func TestPairsOfFewChanges(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned)) // 10 changes, 13 proxies
 	none, slow := record.Cell{study.FactorVariant: "none"}, record.Cell{study.FactorVariant: "slow"}
 	p99 := analysistest.Get(t, f, "convergence_p99", none)
-	if !strings.Contains(strings.Join(p99.Warnings, "\n"), "a trial has 130 change-proxy pairs but only 10 changes") {
+	if !strings.Contains(note.Words(p99.Warnings), "a trial has 130 change-proxy pairs but only 10 changes") {
 		t.Errorf("%+v", p99)
 	}
-	if x := analysistest.Get(t, f, "convergence_p90", none); strings.Contains(strings.Join(x.Warnings, "\n"), "pairs of a change") {
+	if x := analysistest.Get(t, f, "convergence_p90", none); noteFewChanges.In(x.Warnings) {
 		t.Errorf("10 changes reach the 90th percentile: %+v", x)
 	}
 	for _, x := range f.Findings {
@@ -54,7 +55,7 @@ func TestPairsOfFewChanges(t *testing.T) {
 		}
 	}
 	x := analysistest.Get(t, f, "convergence_p999_overhead", slow)
-	if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonTooFew || len(x.Warnings) != 1 || !strings.Contains(x.Warnings[0], "too few change-proxy pairs per trial: 1000") {
+	if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonTooFew || len(x.Warnings) != 1 || x.Warnings[0].Code != "few_counted" || x.Warnings[0].Args[1] != 1000.0 {
 		t.Errorf("%+v", x)
 	}
 	for _, c := range f.Cells {
@@ -69,7 +70,7 @@ func TestPairsOfFewChanges(t *testing.T) {
 func TestSearchOfFewPairs(t *testing.T) {
 	run, _ := analysistest.Climbed(t, kinds, analysistest.Refined(t, 1, analysistest.Limited(func(int) int { return 29 })), 1)
 	x := analysistest.Get(t, analysistest.Analyze(t, kinds, run), "highest_proxies", record.Cell{})
-	if x.Low != 28 || !strings.Contains(strings.Join(x.Warnings, "\n"), "at 28 sidecars convergence_p99: a trial has ") {
+	if x.Low != 28 || !strings.Contains(note.Words(x.Warnings), "at 28 sidecars convergence_p99: a trial has ") {
 		t.Errorf("%+v", x)
 	}
 }

@@ -182,7 +182,7 @@ func TestSoakLives(t *testing.T) {
 	if x := got[controlplane.SlopeMemory]; x.Verdict != record.VerdictNoEffect {
 		t.Errorf("a life after another: %+v", x)
 	}
-	if f.Soak.Lives != 2 || f.Soak.Windows != 120 || f.Soak.Elsewhere != 30 || !slices.ContainsFunc(f.Warnings, func(w string) bool { return strings.Contains(w, "the longest of its 2 lives, and 30 windows") }) {
+	if f.Soak.Lives != 2 || f.Soak.Windows != 120 || f.Soak.Elsewhere != 30 || !slices.ContainsFunc(f.Warnings, noteLives.Of(2, 30).Like) {
 		t.Errorf("%+v, %q", f.Soak, f.Warnings)
 	}
 	if x := got[controlplane.SlopeSidecar]; x.Blocks != 100 { // two thirds of all: sidecars live on

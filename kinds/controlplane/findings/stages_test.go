@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
@@ -29,13 +30,13 @@ func TestUnexplainedPairs(t *testing.T) {
 	at := func(v string) record.Cell { return record.Cell{"variant": v} }
 	many := analysistest.Get(t, f, "stage_residual_share", at("none"))
 	want := "48 of 240 change-proxy pairs differ from their own stages by more than 5% of their time or 2 ms, one by -8.0 s; such errors cancel in the mean; 18 of them belong to pushes that istiod does not log per proxy"
-	if many.Estimate != 0.2 || many.Unit != finding.UnitRatio || !strings.Contains(strings.Join(many.Warnings, "\n"), want) {
+	if many.Estimate != 0.2 || many.Unit != finding.UnitRatio || !strings.Contains(note.Words(many.Warnings), want) {
 		t.Errorf("%+v", many)
 	}
-	if few := analysistest.Get(t, f, "stage_residual_share", at("sidecar")); few.Estimate != 0.05 || strings.Contains(strings.Join(few.Warnings, ""), "pairs") {
+	if few := analysistest.Get(t, f, "stage_residual_share", at("sidecar")); few.Estimate != 0.05 || notePairsApart.In(few.Warnings) {
 		t.Errorf("%+v", few)
 	}
-	if x := analysistest.Get(t, f, "stage_residual", at("none")); strings.Contains(strings.Join(x.Warnings, ""), "unexplained") {
+	if x := analysistest.Get(t, f, "stage_residual", at("none")); noteResidual.In(x.Warnings) {
 		t.Errorf("the mean is within its bound: %+v", x)
 	}
 	for _, x := range f.Findings {

@@ -28,7 +28,7 @@ func TestTrafficLatencyOfFailed(t *testing.T) {
 		if got := f.Verdict == record.VerdictMeasured && f.Estimate == 5000; !ok || got != want {
 			t.Errorf("%d lost: %+v", lost, f)
 		}
-		if !want && (f.Reason != record.ReasonNotReached || !strings.Contains(f.Warnings[0], "in 1 of 3 trials more than 1% of the requests failed or never ended")) {
+		if !want && (f.Reason != record.ReasonNotReached || !strings.Contains(f.Warnings[0].String(), "in 1 of 3 trials more than 1% of the requests failed or never ended")) {
 			t.Errorf("%d lost: %+v", lost, f)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -84,7 +85,7 @@ func TestZtunnelsThatMissChanges(t *testing.T) {
 	for name, lost := range map[string]bool{"ztunnel_convergence_p50": true, "convergence_p50": false} {
 		for _, of := range []string{name, name + "_overhead"} {
 			x := analysistest.Get(t, f, of, f.Cells[spoilt].Cell)
-			if slices.ContainsFunc(x.Warnings, func(w string) bool { return strings.Contains(w, "60% of what ztunnels needed never arrived") }) != lost {
+			if noteSurvivors.In(x.Warnings) != lost {
 				t.Errorf("%s: %v", of, x.Warnings)
 			}
 		}
@@ -127,7 +128,7 @@ func TestLossesOfZtunnels(t *testing.T) {
 		if missed.Estimate != float64(len(tt.missed)) || unacked.Estimate != float64(len(tt.silent)) {
 			t.Errorf("%s: %g missed, %g unacked", name, missed.Estimate, unacked.Estimate)
 		}
-		text := strings.Join(append(missed.Warnings, unacked.Warnings...), "\n")
+		text := note.Words(append(missed.Warnings, unacked.Warnings...))
 		for _, says := range tt.says {
 			if !strings.Contains(text, says) {
 				t.Errorf("%s: %q is not in %s", name, says, text)

@@ -128,9 +128,9 @@ func profileTitle(p record.Profile, c record.CellSummary, label bool) string {
 func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, by string) report.Table {
 	t.Title += ", top functions by cost, " + by
 	samples := cpuSamples(p)
-	if few := profile.TooFew(p.Kind, samples); samples > 0 && few != "" {
+	if samples > 0 && profile.TooFew(p.Kind, samples) {
 		if by == "self" {
-			t.Rows = append(t.Rows, []report.Text{{S: "–"}, {S: "–"}, {S: few}})
+			t.Rows = append(t.Rows, []report.Text{{S: "–"}, {S: "–"}, {S: profile.Few(samples).String()}})
 		}
 		return t
 	}

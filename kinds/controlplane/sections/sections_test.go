@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
@@ -215,7 +216,7 @@ func soakFindings() record.Findings {
 	return record.Findings{Kind: record.KindControlPlane, Study: "soak", Validity: record.ValiditySummary{Trials: 118, Valid: 118},
 		Findings: []record.Finding{
 			{Name: controlplane.SlopeMemory, Unit: "bytes/h", Estimate: 12e6, Low: 10e6, High: 14e6, Margin: 10e6, Relative: ratio(0.06, 0.05, 0.07), Blocks: 79, Verdict: record.VerdictReal},
-			{Name: controlplane.SlopeHeap, Unit: "bytes/h", Estimate: 5e6, Low: 2e6, High: 8e6, Margin: 3e6, Relative: ratio(0.08, 0.03, 0.13), Blocks: 79, Verdict: record.VerdictInconclusive, Reason: record.ReasonSettling, Warnings: []string{"it rises, but less and less"}},
+			{Name: controlplane.SlopeHeap, Unit: "bytes/h", Estimate: 5e6, Low: 2e6, High: 8e6, Margin: 3e6, Relative: ratio(0.08, 0.03, 0.13), Blocks: 79, Verdict: record.VerdictInconclusive, Reason: record.ReasonSettling, Warnings: []note.Note{note.Plain("it rises, but less and less")}},
 			{Name: controlplane.SlopeSidecar, Unit: "bytes/h", Estimate: -20e3, Low: -300e3, High: 260e3, Margin: 2.5e6, Relative: ratio(-0.0004, -0.006, 0.005), Blocks: 79, Verdict: record.VerdictNoEffect, Reason: record.ReasonWithinMargin},
 			{Name: controlplane.SlopeP50, Unit: "ratio/h", Estimate: 0.02, Low: -0.03, High: 0.07, Margin: 0.05, Relative: ratio(0.02, -0.03, 0.07), Blocks: 79, Verdict: record.VerdictInconclusive, Reason: record.ReasonTooShort},
 			{Name: controlplane.SlopeP99, Unit: "ratio/h", Estimate: 0.3, Low: 0.3, High: 0.3, Open: record.OpenBoth, Margin: 0.05, Blocks: 5, Verdict: record.VerdictInconclusive, Reason: record.ReasonTooShort},
@@ -281,7 +282,7 @@ func tuningWords(w *reporttest.Words) {
 	}
 	add("dear", record.VerdictReal, -0.86, func(t *record.Tuning) { t.Confirmed[1].Verdict, t.Seconds = record.VerdictReal, 900 })
 	lost := add("not reached", record.VerdictInvalid, 0, func(t *record.Tuning) {
-		t.Confirmed[0].Finding = record.Finding{Name: "convergence_last_overhead", Unit: "us", Verdict: record.VerdictInvalid, Reason: record.ReasonNotReached, Warnings: []string{"mesh: not reached: in 2 of 4 trials"}}
+		t.Confirmed[0].Finding = record.Finding{Name: "convergence_last_overhead", Unit: "us", Verdict: record.VerdictInvalid, Reason: record.ReasonNotReached, Warnings: []note.Note{note.Plain("mesh: not reached: in 2 of 4 trials")}}
 		t.Confirmed[0].After = record.TunedValue{}
 	})
 	w.Add("tuning: not reached, in the table", confirmedTable(lost.Tuning))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/drive/churn"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 )
 
@@ -53,7 +54,7 @@ func TestDetachGoesOn(t *testing.T) {
 		return trial, trial.detach(ctx)
 	}
 	trial, err := detach(t.Context(), firstRoutes+1)
-	if problems := strings.Join(trial.seen.Problems, "\n"); err != nil || deleted.Load() != int32(len(routes)) || !strings.Contains(problems, "not all routes were taken away") || !strings.Contains(problems, "too busy") {
+	if problems := trial.seen.Problems; err != nil || deleted.Load() != int32(len(routes)) || !noteRoutesLeft.In(problems) || !strings.Contains(note.Words(problems), "too busy") {
 		t.Errorf("%v, after %d deletions; noted: %s", err, deleted.Load(), problems)
 	}
 	if a := trial.seen.Attached; a == nil || a.WithdrawnNS == 0 || len(a.Seen) != 1 || !a.Kept {

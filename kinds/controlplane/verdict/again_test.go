@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
@@ -49,7 +49,7 @@ func aTrial(proxies, changes int) (record.Trial, Evidence) {
 		AccountAfter: xds.Account{Connected: proxies, CPU: record.CPU{UserS: 1.5}, Lag: record.QuantilesAt(0.5, 90, 0.99, 900), Turn: record.QuantilesAt(0.5, 200, 0.99, 1500),
 			LagSource: xds.LagKernel, LagCount: 99, Wire: map[string]record.Wire{"cds": {Responses: int64(proxies * changes), Acks: int64(proxies * changes)}},
 			Config: map[string]int64{"cds": 1000}, NamespaceConfig: map[string]map[string]int64{"mm-0": {"cds": 900}}},
-		Levers: []record.Check{{Name: "lever-debounce", OK: true, Detail: "as asked"}}, Installed: record.Cell{"debounce_max": "10s"}, Problems: []string{"a thing that could not be read"},
+		Levers: []record.Check{{Name: "lever-debounce", OK: true, Detail: "as asked"}}, Installed: record.Cell{"debounce_max": "10s"}, Problems: []note.Note{note.Plain("a thing that could not be read")},
 	}
 	clockAfter := e.Clock
 	e.ClockAfter = &clockAfter
@@ -109,7 +109,7 @@ func TestATrialIsJudged(t *testing.T) {
 	if !out.Validity.Valid || len(out.Validity.Checks) < 13 {
 		t.Errorf("%+v", out.Validity)
 	}
-	if got := strings.Join(out.Validity.Warnings, "; "); !strings.Contains(got, "could not be read") || !strings.Contains(got, "3.0%") || !strings.Contains(got, "within 40ms") {
+	if got := note.Codes(out.Validity.Warnings); got != " stolen_cpu envoys_read_every" {
 		t.Errorf("warnings %q", got)
 	}
 	c := out.Control
@@ -203,8 +203,8 @@ func TestLimitsChangeTheVerdict(t *testing.T) {
 	for _, tt := range []struct {
 		limits  verdict.Limits
 		edit    func(*record.Trial, *Evidence)
-		check   string // that fails under the limits only
-		warning string // that is there under the limits only
+		check   string     // that fails under the limits only
+		warning *note.Kind // that is there under the limits only
 	}{
 		{limits: verdict.Limits{"simulator-lag": 0, "simulator-lag-least": 10}, check: "simulator-lag"},
 		{limits: verdict.Limits{"simulator-lag-most": 50, "simulator-lag-tiny": 0}, check: "simulator-lag"},
@@ -214,14 +214,14 @@ func TestLimitsChangeTheVerdict(t *testing.T) {
 		{limits: verdict.Limits{"commits-noted": 0, "commits-noted-share": 0, "driver-schedule-beside": 0}, edit: func(_ *record.Trial, e *Evidence) { e.Asked.DebounceAfter = 121 * time.Millisecond }, check: "commits-noted"},
 		{limits: verdict.Limits{"api-server": 0.0005}, check: "api-server"},
 		{limits: verdict.Limits{"pushes": 0, "pushes-share": 0, "pushes-real": 0}, check: "pushes"},
-		{limits: verdict.Limits{"simulator-cpu": 0.1}, warning: "of the CPU that istiod used"},
-		{limits: verdict.Limits{"real-sidecars-cpu": 0.001}, edit: func(t *record.Trial, _ *Evidence) { t.CPU[record.PartServerProxy] = record.CPU{UserS: 0.1} }, warning: "the real sidecars used"},
-		{limits: verdict.Limits{"clock-bound": 0.01}, warning: "clock is known to within"},
-		{limits: verdict.Limits{"clock-drift": 0.1}, edit: func(_ *record.Trial, e *Evidence) { e.ClockAfter.Ahead += 500 * time.Microsecond }, warning: "clock moved by"},
-		{limits: verdict.Limits{"traffic-wait": 10}, edit: traffic, warning: "connections, since others hung"},
+		{limits: verdict.Limits{"simulator-cpu": 0.1}, warning: noteSimulatorCPU},
+		{limits: verdict.Limits{"real-sidecars-cpu": 0.001}, edit: func(t *record.Trial, _ *Evidence) { t.CPU[record.PartServerProxy] = record.CPU{UserS: 0.1} }, warning: noteEnvoysCPU},
+		{limits: verdict.Limits{"clock-bound": 0.01}, warning: noteClockBound},
+		{limits: verdict.Limits{"clock-drift": 0.1}, edit: func(_ *record.Trial, e *Evidence) { e.ClockAfter.Ahead += 500 * time.Microsecond }, warning: noteClockMoved},
+		{limits: verdict.Limits{"traffic-wait": 10}, edit: traffic, warning: noteConnectionWait},
 		{limits: verdict.Limits{"traffic-log": 0, "traffic-log-least": 0}, edit: traffic, check: "traffic-log"},
-		{limits: verdict.Limits{"stage-early": 0}, edit: func(_ *record.Trial, e *Evidence) { e.Logs[0].AheadNS += 11e6 }, warning: "before its beginning"},
-		{limits: verdict.Limits{"steal": 0.01}, edit: func(t *record.Trial, _ *Evidence) { t.Pressure.StealRatio = 0.015 }, warning: "hypervisor"},
+		{limits: verdict.Limits{"stage-early": 0}, edit: func(_ *record.Trial, e *Evidence) { e.Logs[0].AheadNS += 11e6 }, warning: noteStageEarly},
+		{limits: verdict.Limits{"steal": 0.01}, edit: func(t *record.Trial, _ *Evidence) { t.Pressure.StealRatio = 0.015 }, warning: verdict.NoteStolen},
 	} {
 		trial, e := aTrial(3, 4)
 		if tt.edit != nil {
@@ -235,12 +235,12 @@ func TestLimitsChangeTheVerdict(t *testing.T) {
 		fails := func(l verdict.Limits) (check, warning bool) {
 			out, _ := Of(trial, e, l)
 			check = slices.ContainsFunc(out.Validity.Checks, func(c record.Check) bool { return c.Name == tt.check && !c.OK })
-			return check, slices.ContainsFunc(out.Validity.Warnings, func(w string) bool { return tt.warning != "" && strings.Contains(w, tt.warning) })
+			return check, tt.warning != nil && tt.warning.In(out.Validity.Warnings)
 		}
 		if check, warning := fails(nil); check || warning {
 			t.Errorf("%v: the same without", tt.limits)
 		}
-		if check, warning := fails(tt.limits); check != (tt.check != "") || warning != (tt.warning != "") {
+		if check, warning := fails(tt.limits); check != (tt.check != "") || warning != (tt.warning != nil) {
 			t.Errorf("%v: check fails %v, warning %v", tt.limits, check, warning)
 		}
 	}

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -72,8 +73,8 @@ func TestPeaksOfWholeLooks(t *testing.T) {
 	r := rulingOn(4)
 	r.seen.Disruption = seen
 	r.disruption()
-	if w := strings.Join(r.Validity().Warnings, "; "); !strings.Contains(w, "in pod b restarted") || strings.Contains(w, "in pod a") {
-		t.Errorf("%s", w)
+	if w := r.Validity().Warnings; len(w) == 0 || !w[0].Is(noteRestarted) || w[0].Args[0] != "b" || len(w) > 1 && w[1].Is(noteRestarted) {
+		t.Errorf("%q", w)
 	}
 }
 
@@ -83,8 +84,8 @@ func TestNeverReady(t *testing.T) {
 	r.seen.Disruption = stormSeen()
 	r.seen.Disruption.ReadyNS = NotReady
 	r.disruption()
-	if w := strings.Join(r.Validity().Warnings, "; "); r.trial.Control.Disruption.ReadyUS != NotReady || !strings.Contains(w, "not all ready 10 s after") {
-		t.Errorf("%d: %s", r.trial.Control.Disruption.ReadyUS, w)
+	if w := r.Validity().Warnings; r.trial.Control.Disruption.ReadyUS != NotReady || !noteNotReady.In(w) {
+		t.Errorf("%d: %q", r.trial.Control.Disruption.ReadyUS, w)
 	}
 }
 
@@ -158,7 +159,7 @@ func TestJudgeDisruption(t *testing.T) {
 		if r.seen.Disruption.Blind > 0 && !strings.Contains(got["disruption-seen"].Detail, "no line") {
 			t.Errorf("%s: %v", name, got)
 		}
-		if w := r.Validity().Warnings; name == "all well" && (len(w) != 1 || !strings.Contains(w[0], "1 of 4 proxies still lacked some of their configuration 10 s")) {
+		if w := r.Validity().Warnings; name == "all well" && (len(w) != 1 || !reflect.DeepEqual(w[0], noteNotRestored.Of(1, 4, 10))) {
 			t.Errorf("%s: %q", name, w)
 		}
 	}

@@ -1,11 +1,11 @@
 package verdict
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -33,15 +33,15 @@ func TestServed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		edit     func(s *routeprobe.Seen)
 		ok       bool
-		warnings []string
+		warnings []*note.Kind
 	}{
 		"well":              {func(*routeprobe.Seen) {}, true, nil},
 		"served before":     {func(s *routeprobe.Seen) { s.GoodNS = after(-50) }, false, nil},
 		"as it leaves":      {func(s *routeprobe.Seen) { s.GoodNS = after(-5) }, true, nil},
-		"never":             {func(s *routeprobe.Seen) { s.GoodNS, s.AnsweredNS = 0, 0 }, true, []string{"1 of 1 routes were still not served"}},
-		"not served again":  {func(s *routeprobe.Seen) { s.Relapses = 3 }, true, []string{"stopped being served"}},
-		"late":              {func(s *routeprobe.Seen) { s.Late = 3 * time.Millisecond }, true, []string{"left up to 3ms late"}},
-		"too many were out": {func(s *routeprobe.Seen) { s.Unsent = 4 }, true, []string{"4 never left"}},
+		"never":             {func(s *routeprobe.Seen) { s.GoodNS, s.AnsweredNS = 0, 0 }, true, []*note.Kind{noteUnserved}},
+		"not served again":  {func(s *routeprobe.Seen) { s.Relapses = 3 }, true, []*note.Kind{noteRelapsed}},
+		"late":              {func(s *routeprobe.Seen) { s.Late = 3 * time.Millisecond }, true, []*note.Kind{noteRoutesLate}},
+		"too many were out": {func(s *routeprobe.Seen) { s.Unsent = 4 }, true, []*note.Kind{noteRoutesLate}},
 	} {
 		s := well
 		tt.edit(&s)
@@ -51,7 +51,7 @@ func TestServed(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		warnings := r.Validity().Warnings
-		if len(warnings) != len(tt.warnings) || len(warnings) > 0 && !strings.Contains(warnings[0], tt.warnings[0]) {
+		if len(warnings) != len(tt.warnings) || len(warnings) > 0 && !warnings[0].Is(tt.warnings[0]) {
 			t.Errorf("%s: warnings %q", name, warnings)
 		}
 	}

@@ -1,9 +1,11 @@
 package verdict
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
@@ -49,7 +51,7 @@ func TestOthersProxies(t *testing.T) {
 		if got := r.others(); got != want {
 			t.Errorf("%v connected: %d others, wanted %d", connected, got, want)
 		}
-		said := strings.Contains(strings.Join(r.Validity().Warnings, "\n"), "proxies of others are connected")
+		said := NoteOthers.In(r.Validity().Warnings) || noteOthersChanged.In(r.Validity().Warnings)
 		if said != (want > 0) {
 			t.Errorf("%v connected: %v", connected, r.Validity().Warnings)
 		}
@@ -95,14 +97,14 @@ func TestOthersChange(t *testing.T) {
 		before, after float64 // with 10 of the study's
 		cds           float64 // pushed, of which the study's had 10
 		others        int
-		said          string
+		said          []note.Note
 		fits          bool
 	}{
-		"as many":            {14, 14, 20, 4, "4 proxies of others are connected to this istiod: ", true},
-		"they went":          {14, 10, 14, 4, "4 proxies of others are connected to this istiod when the window begins and 0 when it ends", true},
-		"they came":          {10, 14, 14, 4, "0 proxies of others are connected to this istiod when the window begins and 4 when it ends", true},
-		"some went":          {14, 12, 50, 4, "begins and 2 when it ends", false},
-		"ours connect later": {3, 10, 10, 0, "0 proxies", true},
+		"as many":            {14, 14, 20, 4, []note.Note{NoteOthers.Of(4)}, true},
+		"they went":          {14, 10, 14, 4, []note.Note{noteOthersChanged.Of(4, 0)}, true},
+		"they came":          {10, 14, 14, 4, []note.Note{noteOthersChanged.Of(0, 4)}, true},
+		"some went":          {14, 12, 50, 4, []note.Note{noteOthersChanged.Of(4, 2)}, false},
+		"ours connect later": {3, 10, 10, 0, nil, true},
 	} {
 		r := rulingOn(10)
 		r.seen.Audience.Proxies, r.seen.Audience.Simulated = make([]Proxy, 10), 10
@@ -113,8 +115,7 @@ func TestOthersChange(t *testing.T) {
 		if got := r.others(); got != tt.others {
 			t.Errorf("%s: %d others", name, got)
 		}
-		warned := strings.Join(r.Validity().Warnings, "\n")
-		if tt.others > 0 && !strings.Contains(warned, tt.said) || tt.others == 0 && strings.Contains(warned, "of others") {
+		if warned := r.Validity().Warnings; !reflect.DeepEqual(warned, tt.said) {
 			t.Errorf("%s: %q", name, warned)
 		}
 		r.pushes()

@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 
@@ -74,7 +73,7 @@ func TestJudgeSimulators(t *testing.T) {
 	trial.Control.Simulators = []record.Simulator{{Pod: "a", Proxies: 1}, {Pod: "b", Proxies: 1, After: record.Clock{AheadUS: 600}}}
 	for limit, ok := range map[float64]bool{1: true, 0.5: false} {
 		out, _ := Of(trial, e, verdict.Limits{simulatorsApart.Name: limit})
-		if out.Validity.Valid != ok || !slices.Contains(out.Validity.Warnings, "the trial was repeated: the simulator was lost") {
+		if out.Validity.Valid != ok || !verdict.NoteRepeated.In(out.Validity.Warnings) {
 			t.Errorf("%v ms: %+v", limit, out.Validity)
 		}
 	}

@@ -110,9 +110,9 @@ func bills(o *analysis.Observations) (out []record.Bill, findings []record.Findi
 	}
 	findings = all.judge()
 	for _, q := range quotes {
-		bill := record.Bill{Cell: q.cell, Level: stat.DefaultLevel, Parts: q.added.parts(findings, false), Together: q.sums.of(findings)}
+		bill := record.Bill{Cell: q.cell, Level: stat.DefaultLevel, Parts: q.added.parts(findings), Together: q.sums.of(findings)}
 		if q.removes {
-			bill.Removed = q.removed.parts(findings, true)
+			bill.Removed = q.removed.parts(findings)
 		}
 		out = append(out, bill)
 	}
@@ -282,7 +282,7 @@ func (p *pricing) priced(list priceList, prefix string, all *told) quoteList {
 }
 
 // parts are those of a list by what was found of them, dearest first.
-func (list quoteList) parts(findings []record.Finding, removed bool) []record.BillPart {
+func (list quoteList) parts(findings []record.Finding) []record.BillPart {
 	parts, costs := make([]record.BillPart, len(list)), make([][]float64, len(list))
 	for i, one := range list {
 		parts[i] = record.BillPart{Name: one.part.Name, Levels: one.part.Levels, Figures: map[string]record.Priced{}}
@@ -292,9 +292,6 @@ func (list quoteList) parts(findings []record.Finding, removed bool) []record.Bi
 		costs[i] = one.cpu
 	}
 	rankParts(parts, costs)
-	for i := range parts {
-		parts[i].Says = partWords(parts[i], removed)
-	}
 	slices.SortStableFunc(parts, dearest)
 	return parts
 }

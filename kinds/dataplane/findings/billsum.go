@@ -68,9 +68,7 @@ func (q *quotedSum) of(findings []record.Finding) *record.BillSum {
 	if q == nil {
 		return nil
 	}
-	sum := &record.BillSum{Parts: q.parts, Sum: record.PricedOf(findings[q.sum]), Together: record.PricedOf(findings[q.together]), Interaction: record.PricedOf(findings[q.interaction])}
-	sum.Says = sumWords(sum)
-	return sum
+	return &record.BillSum{Parts: q.parts, Sum: record.PricedOf(findings[q.sum]), Together: record.PricedOf(findings[q.together]), Interaction: record.PricedOf(findings[q.interaction])}
 }
 
 // wholeBlocks leaves blocks out of figures that are told beside what is made of

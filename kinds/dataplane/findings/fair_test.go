@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	judged "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
@@ -180,7 +182,7 @@ func TestCommonDrift(t *testing.T) {
 		-0.01: "",
 	} {
 		f := analysistest.Analyze(t, kinds, withDrift(t, common, func(*record.Trial) (float64, float64) { return 0, 10 }))
-		if got := strings.Join(f.Warnings, "\n"); strings.Contains(got, "most windows") != (want != "") || !strings.Contains(got, want) || f.Validity.Invalid > 0 {
+		if got := note.Words(f.Warnings); strings.Contains(got, "most windows") != (want != "") || !strings.Contains(got, want) || f.Validity.Invalid > 0 {
 			t.Errorf("%v: %d left out, warnings %q", common, f.Validity.Invalid, got)
 		}
 	}
@@ -214,7 +216,7 @@ func TestTransientIsTold(t *testing.T) {
 			run.Trials[i].Drift = &record.Drift{FirstUS: d.First, SecondUS: d.Second, ErrorUS: d.SE, Intervals: d.N}
 		}
 		f := analysistest.Analyze(t, kinds, run)
-		if got := strings.Join(f.Warnings, "\n"); strings.Contains(got, "windows begin before the system is steady") != told {
+		if got := f.Warnings; noteWindowsFall.In(got) != told {
 			t.Errorf("%.0f%% slower at the start: warnings %q", slower*100, got)
 		}
 		if f.Validity.Invalid > 1 {

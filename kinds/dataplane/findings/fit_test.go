@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -44,7 +43,7 @@ func TestPoorFit(t *testing.T) {
 		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 8, 7, w))
 		for _, name := range []string{"cpu_client_proxy_slope", study.FindingMoneyFit} {
 			x := analysistest.Get(t, f, name, record.Cell{"sidecars": "both"})
-			if got := slices.Contains(x.Warnings, stat.PoorFit); got != want {
+			if got := stat.PoorFit.In(x.Warnings); got != want {
 				t.Errorf("bent %v: %+v", bent, x)
 			}
 		}

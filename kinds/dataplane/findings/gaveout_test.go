@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -111,7 +111,7 @@ func TestHowFarTheRateGoes(t *testing.T) {
 				t.Errorf("%+v\n%v", x, tried)
 			}
 			for _, part := range c.says {
-				if !strings.Contains(strings.Join(x.Warnings, "\n"), part) {
+				if !strings.Contains(note.Words(x.Warnings), part) {
 					t.Errorf("%q lacks %q", x.Warnings, part)
 				}
 			}
@@ -138,7 +138,7 @@ func TestKneeFailed(t *testing.T) {
 		}
 	}
 	x := analysistest.Get(t, analysistest.Analyze(t, kinds, all), "knee_rate", record.Cell{"sidecars": "both"})
-	if x.Low >= 4000 || x.High != 4000 || !strings.Contains(fmt.Sprint(x.Warnings), "among requests that failed at 4,000") {
+	if x.Low >= 4000 || x.High != 4000 || !strings.Contains(note.Words(x.Warnings), "among requests that failed at 4,000") {
 		t.Errorf("%+v", x)
 	}
 }
@@ -147,11 +147,11 @@ func TestKnee(t *testing.T) {
 	run, _ := analysistest.Climbed(t, kinds, rateRun(t, 2900, 1e9, fullThreads), 2)
 	f := analysistest.Analyze(t, kinds, run)
 	x := analysistest.Get(t, f, "knee_rate", record.Cell{"sidecars": "both"})
-	if x.Low != 2830 || x.High != 3080 || x.Open != "" || !strings.Contains(fmt.Sprint(x.Warnings), "50 ms at 3,080") {
+	if x.Low != 2830 || x.High != 3080 || x.Open != "" || !strings.Contains(note.Words(x.Warnings), "50 ms at 3,080") {
 		t.Errorf("%+v", x)
 	}
 	x = analysistest.Get(t, f, "knee_rate", record.Cell{"sidecars": "none"})
-	if x.Low != 8000 || x.High != 8000 || x.Open != record.OpenHigh || !strings.Contains(fmt.Sprint(x.Warnings), "no measured rate is beyond the knee") {
+	if x.Low != 8000 || x.High != 8000 || x.Open != record.OpenHigh || !strings.Contains(note.Words(x.Warnings), "no measured rate is beyond the knee") {
 		t.Errorf("%+v", x)
 	}
 }
@@ -188,7 +188,7 @@ func TestKneeIsTheProxies(t *testing.T) {
 		}, 2000, 8000, record.VerdictMeasured, "50 ms at 8,000"},
 	} {
 		x := analysistest.Get(t, analysistest.Analyze(t, kinds, given(rateRun(t, c.both, c.none, c.how))), "knee_rate", record.Cell{"sidecars": "both"})
-		if x.Low != c.low || x.High != c.high || x.Verdict != c.verdict || (x.Open == record.OpenHigh) != (c.low == c.high) || !strings.Contains(fmt.Sprint(x.Warnings), c.says) {
+		if x.Low != c.low || x.High != c.high || x.Verdict != c.verdict || (x.Open == record.OpenHigh) != (c.low == c.high) || !strings.Contains(note.Words(x.Warnings), c.says) {
 			t.Errorf("%s: %+v", name, x)
 		}
 	}

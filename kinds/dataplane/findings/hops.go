@@ -2,14 +2,12 @@ package findings
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -102,14 +100,9 @@ func hops(o *analysis.Observations) (out []record.Hops, findings []record.Findin
 			one.Terms = append(one.Terms, t)
 		}
 		for _, name := range study.HopMeasures() {
-			says := hopWords(one, name)
-			if says == "" {
-				continue
-			}
 			if !together[i][name] {
-				says += " Too few blocks have all parts: these are of different blocks, and need not add up."
+				one.Apart = append(one.Apart, name)
 			}
-			one.Says = append(one.Says, says)
 		}
 		out = append(out, one)
 	}
@@ -233,67 +226,4 @@ func termFinding(f record.Finding, d analysis.Difference, margin float64, cells 
 		f.Warnings = append(f.Warnings, noteFarTails.Of(cells))
 	}
 	return f
-}
-
-// hopMeasureWords name what terms are told in.
-var hopMeasureWords = map[string]string{
-	study.HopP50: "the median latency", study.HopP99: "the 99th percentile of latency", study.HopPods: "the CPU of all pods per request",
-}
-
-// hopWords says how the whole is split, largest terms in their order; "" for
-// measures that are not told in words, or have no figure.
-func hopWords(h record.Hops, name string) string {
-	what, ok := hopMeasureWords[name]
-	if !ok || len(h.Terms) < 2 {
-		return ""
-	}
-	total := h.Terms[len(h.Terms)-1].Figures[name]
-	residual := h.Terms[len(h.Terms)-2].Figures[name]
-	if total.Verdict != record.VerdictMeasured || residual.Verdict == record.VerdictInvalid || residual.Verdict == "" || total.Estimate <= 0 {
-		return ""
-	}
-	var parts, zero, open, unknown []string
-	for _, t := range h.Terms[:len(h.Terms)-2] {
-		f := t.Figures[name]
-		word := strings.ReplaceAll(t.Name, "_", " ")
-		if t.Name == study.HopTLSTerm {
-			word = "TLS"
-		}
-		switch {
-		case f.Verdict == record.VerdictInvalid:
-			unknown = append(unknown, word)
-		case withinZero(f):
-			zero = append(zero, word)
-		case f.Verdict == record.VerdictReal || f.Verdict == record.VerdictMeasured: // the path is a cell's own value
-			parts = append(parts, fmt.Sprintf("%s %s", word, words.Percent(f.Estimate/total.Estimate)))
-		default:
-			open = append(open, fmt.Sprintf("%s (%s)", word, whyNot(f)))
-		}
-	}
-	says := fmt.Sprintf("Of %s, %s: %s.", what, span(total), words.List(parts))
-	if len(parts) == 0 {
-		says = fmt.Sprintf("No part of %s, %s, is significant.", what, span(total))
-	}
-	if len(unknown) > 0 {
-		says += " Not known: " + words.List(unknown) + "."
-	}
-	// Shares of what cannot be told from zero would only be read as figures.
-	rest := ""
-	switch {
-	case withinZero(residual):
-		zero = append(zero, fmt.Sprintf("the residual (%s)", span(residual)))
-	case residual.Verdict == record.VerdictReal:
-		rest = fmt.Sprintf(" The residual is %s: both sidecars together do not cost the sum of each alone.", span(residual))
-	case residual.Verdict == record.VerdictMeasured:
-		rest = fmt.Sprintf(" The residual is %s: whether that is more than chance is not known.", span(residual))
-	default:
-		open = append(open, fmt.Sprintf("the residual (%s; %s)", span(residual), whyNot(residual)))
-	}
-	if len(zero) > 0 {
-		says += " Indistinguishable from zero: " + words.List(zero) + "."
-	}
-	if len(open) > 0 {
-		says += " Not significant: " + words.List(open) + "."
-	}
-	return says + rest
 }

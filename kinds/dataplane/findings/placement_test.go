@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -56,13 +57,13 @@ func TestScattered(t *testing.T) {
 		"all far":            {[]string{"none b@x+c@x a@x", "both b@x a@x"}, ""},
 		"not of those asked": {[]string{"none a a", "none a b other-node"}, ""},
 	} {
-		if got := strings.Join(scattered(placedTrials(c.trials...)), "\n"); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+		if got := note.Words(scattered(placedTrials(c.trials...))); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 	o := placedTrials("none a+b a")
 	delete(o.Run.Trials[0].Nodes, record.OfHand(record.PartGenerator, 1))
-	if got := scattered(o); len(got) != 1 || !strings.Contains(got[0], "mixed") {
+	if got := scattered(o); len(got) != 1 || !strings.Contains(got[0].String(), "mixed") {
 		t.Errorf("a record that names the others' nodes alone: %q", got)
 	}
 	o = placedTrials("none a a", "both a b")
@@ -94,7 +95,7 @@ func TestScatteredWaypoint(t *testing.T) {
 			}
 			o.Run.Trials[i].Nodes[record.PartWaypoint] = record.NodeAt{Name: node, Zone: zone}
 		}
-		if got := strings.Join(scattered(o), "\n"); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+		if got := note.Words(scattered(o)); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -113,7 +114,7 @@ func TestUnlikeNodes(t *testing.T) {
 		"not the first":    {[]string{"none a:m+b:n a:m", "both a:m+a:m a:m"}, "a is m; b is n. Client and server ran on different machines in 1 of 2 trials. In 1 of 2 cells an interval mixes different machines"},
 		"cells apart":      {[]string{"none a:m a:m", "both b:n b:n"}, "the nodes differ: a is m; b is n"},
 	} {
-		if got := strings.Join(unlikeNodes(placedTrials(c.trials...)), "\n"); !strings.HasSuffix(got, c.want) || (got == "") != (c.want == "") {
+		if got := note.Words(unlikeNodes(placedTrials(c.trials...))); !strings.HasSuffix(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -137,7 +138,7 @@ func TestMachinesAreNotPooled(t *testing.T) {
 	if both := analysistest.Get(t, f, "latency_p50_overhead", record.Cell{study.FactorSidecars: study.SidecarsBoth}); both.Blocks != 4 {
 		t.Errorf("made of %d blocks", both.Blocks)
 	}
-	if want := fmt.Sprintf("the nodes differ: node-m is m; node-n is n. %d trials are left out for that", left); !slices.Contains(f.Warnings, want) {
+	if want := fmt.Sprintf("the nodes differ: node-m is m; node-n is n. %d trials are left out for that", left); !slices.Contains(note.Texts(f.Warnings), want) {
 		t.Errorf("warnings %q", f.Warnings)
 	}
 }

@@ -123,8 +123,8 @@ func profileFindings(o *analysis.Observations) (out []record.Finding, views []js
 			if data, err := json.Marshal(view); err == nil {
 				views = append(views, data)
 			}
-			if summary.TooFew != "" {
-				warnings = append(warnings, noteThinProfile.Of(title, summary.TooFew))
+			if summary.TooFew {
+				warnings = append(warnings, noteThinProfile.Of(title, profile.Few(summary.Samples)))
 				continue
 			}
 			known := o.Named(study.FindingProfileNamed+"_"+one.part, o.Short(cell))

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
@@ -138,7 +139,7 @@ func TestLostProfiles(t *testing.T) {
 	if got := analysistest.Get(t, f, "profile_share_client_proxy_http_filter_istio_stats", record.Cell{"sidecars": "both"}); got.Estimate != 0.2 || got.Blocks != 2 {
 		t.Errorf("%+v", got)
 	}
-	if warnings := strings.Join(f.Warnings, "\n"); !strings.Contains(warnings, "the disk is gone") || !strings.Contains(warnings, "not a profile") {
+	if warnings := note.Words(f.Warnings); !strings.Contains(warnings, "the disk is gone") || !strings.Contains(warnings, "not a profile") {
 		t.Errorf("warnings %q", warnings)
 	}
 }
@@ -166,7 +167,7 @@ func TestProfileOfTooFewSamples(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	if !strings.Contains(strings.Join(f.Warnings, "\n"), "client proxy, both: only 3 samples: too few to say") || len(f.Profiles) != 1 {
+	if !strings.Contains(note.Words(f.Warnings), "client proxy, both: only 3 samples: too few to say") || len(f.Profiles) != 1 {
 		t.Errorf("%q, %d profiles", f.Warnings, len(f.Profiles))
 	}
 }

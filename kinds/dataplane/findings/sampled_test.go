@@ -49,8 +49,8 @@ func TestSampledCPU(t *testing.T) {
 
 func sampledWarning(f record.Findings) string {
 	for _, w := range f.Warnings {
-		if strings.Contains(w, "kubelets") {
-			return w
+		if w.Is(noteKubelets) {
+			return w.String()
 		}
 	}
 	return ""

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/analysis/carrying"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -85,20 +87,20 @@ func TestSizing(t *testing.T) {
 		t.Errorf("a request takes %+v of the machine", m)
 	}
 	for _, want := range []string{`With ambient without waypoints \(L4 alone\) the stated mesh takes less CPU than with sidecars, by 1\.[12]\d* cores \(95% interval [\d.]+ to [\d.]+\)\.`, `With ambient with waypoints the stated mesh takes less CPU than with sidecars, by 1\.[01]\d* cores`, `takes less memory than with sidecars, by 3[\d,.]+ MB \(`} {
-		if !regexp.MustCompile(want).MatchString(strings.Join(z.Says, "\n")) {
-			t.Errorf("%q is not in\n%s", want, strings.Join(z.Says, "\n"))
+		if !regexp.MustCompile(want).MatchString(note.Words(z.Says)) {
+			t.Errorf("%q is not in\n%s", want, note.Words(z.Says))
 		}
 	}
-	if !strings.HasPrefix(z.Says[0], "With ambient with waypoints the stated mesh takes less CPU than with sidecars, by ") {
+	if !z.Says[0].Like(carrying.SaysLess.Of("ambient with waypoints", "takes less CPU", "sidecars", "")) {
 		t.Errorf("the first sentence is of a way that does no L7, or of none: %s", z.Says[0])
 	}
 	if !strings.Contains(z.Mesh, "100 pods on 10 nodes, 1,000 requests per second between them, 20% of which need L7") {
 		t.Error(z.Mesh)
 	}
-	if notes := strings.Join(z.Notes, "\n"); !strings.Contains(notes, "Each sentence that compares two of these ways in CPU or memory is at 95% by itself") {
-		t.Errorf("no word of the error rate in\n%s", notes)
-	} else if !strings.Contains(notes, "With ambient with waypoints, all figures but the total are of requests that each pass a waypoint; in the total, 20% of them do.") {
-		t.Errorf("which requests the figures are of is not in\n%s", notes)
+	for _, want := range []note.Note{carrying.NoteOwnErrorRate.Of("CPU or memory"), carrying.NoteThrough.Of("ambient with waypoints", "20%")} {
+		if !slices.ContainsFunc(z.Notes, want.Like) {
+			t.Errorf("%q is not in %q", want, z.Notes)
+		}
 	}
 }
 
@@ -134,11 +136,11 @@ func TestSizingWithTheNodeAgent(t *testing.T) {
 	}
 	for _, c := range []struct {
 		f    record.Findings
-		want string
-	}{{with, "is included in what each node takes with ambient with waypoints (2.0 mCPU, 78 MB) and ambient (2.0 mCPU, 78 MB)."}, {without, "missing from the figures of ambient with waypoints (CPU, memory) and ambient (CPU, memory)"},
-		{served, ", sidecars (2.0 mCPU, 78 MB) and ambient"}} {
-		if notes := strings.Join(c.f.Sizings[0].Notes, "\n"); !strings.Contains(notes, c.want) {
-			t.Errorf("%q is not in\n%s", c.want, notes)
+		want note.Note
+	}{{with, carrying.NoteAgent.Of("ambient with waypoints (2.0 mCPU, 78 MB) and ambient (2.0 mCPU, 78 MB)")}, {without, carrying.NoteNoAgent.Of("ambient with waypoints (CPU, memory) and ambient (CPU, memory)")},
+		{served, carrying.NoteAgent.Of("ambient with waypoints (2.0 mCPU, 78 MB), sidecars (2.0 mCPU, 78 MB) and ambient (2.0 mCPU, 78 MB)")}} {
+		if notes := c.f.Sizings[0].Notes; !slices.ContainsFunc(notes, c.want.Like) {
+			t.Errorf("%q is not in %q", c.want, notes)
 		}
 	}
 }
@@ -157,7 +159,7 @@ func TestSizingBorder(t *testing.T) {
 		case "requests per second of each pod": // 100*0.015 + x*100*200e-6 = 100*0.04 + x*100*70e-6
 			want := 2.5 / 0.013
 			if b.Outcome != "lies" || b.First != "sidecars" || b.Last != "ambient" || b.At == nil || math.Abs(*b.At/want-1) > 0.15 || *b.From > want || *b.To < want ||
-				!strings.HasPrefix(b.Says, "sidecars below ") || !strings.HasSuffix(b.Says, ", ambient above") {
+				b.Says.Code != "border_lies" {
 				t.Errorf("want a border at %g: %+v", want, b)
 			}
 		case "pods on each node": // 1.5 + 0.2 = 4/x + 0.07
@@ -172,11 +174,9 @@ func TestSizingBorder(t *testing.T) {
 		t.Errorf("%d borders", seen)
 	}
 	says := f.Sizings[0].Says
-	i := slices.IndexFunc(says, func(s string) bool {
-		return strings.HasPrefix(s, "With sidecars the stated mesh takes less CPU than with ambient without waypoints (L4 alone), by ")
-	})
-	if i < 0 || i+1 >= len(says) || !strings.HasPrefix(says[i+1], "All else as stated, the mesh takes less CPU with sidecars where each pod sends fewer than ") {
-		t.Errorf("no sentence with the border follows the comparison in\n%s", strings.Join(says, "\n"))
+	i := slices.IndexFunc(says, carrying.SaysLess.Of("sidecars", "takes less CPU", "ambient without waypoints (L4 alone)", "").Like)
+	if i < 0 || i+1 >= len(says) || !says[i+1].Is(carrying.SaysBorder) {
+		t.Errorf("no sentence with the border follows the comparison in %q", says)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestSizingOfTrialsThatWentSeveralWays(t *testing.T) {
 			t.Errorf("%+v", way)
 		}
 	}
-	warnings := strings.Join(f.Warnings, "\n")
+	warnings := note.Words(f.Warnings)
 	for _, want := range []string{"Where each wins: ambient is left out", "so what one proxy takes is unknown; --set placement=same-node or placement=other-node has all trials alike", "requests passed the node's proxy in 1, and the proxy of the client's node and the proxy of the server's node in 5 trials"} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("%q is not in\n%s", want, warnings)
@@ -218,16 +218,15 @@ func TestSizingThatCannotSay(t *testing.T) {
 		}
 	}
 	for _, says := range z.Says {
-		if !strings.HasSuffix(says, "is unknown: too few blocks have both.") {
+		if !says.Is(carrying.SaysUnknown) {
 			t.Error(says)
 		}
 	}
 	text := strings.NewReplacer("none, client, both, ambient", "none, both, ambient", "rps: 1000", "rps: 900000").Replace(sizingStudy)
 	z = analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 4, 5, carryingWorld())).Sizings[0]
-	notes := strings.Join(z.Notes, "\n")
-	for _, want := range []string{"20% of the requests need L7, for which an ambient mesh needs a waypoint", "With sidecars each sidecar would carry 18,000 requests per second; up to 3,000 were measured"} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("%q is not in\n%s", want, notes)
+	for _, want := range []note.Note{carrying.NoteNoWaypoint.Of("20%"), carrying.NoteBeyondRate.Of("sidecars", "sidecar", "18,000", "3,000")} {
+		if !slices.ContainsFunc(z.Notes, want.Like) {
+			t.Errorf("%q is not in %q", want, z.Notes)
 		}
 	}
 }
@@ -252,8 +251,9 @@ func TestSizingReachesAsFarAsTrialsAreValid(t *testing.T) {
 			}
 		}
 	}
-	if notes := strings.Join(z.Notes, "\n"); seen != 1 || !strings.Contains(notes, "With sidecars each sidecar would carry 1,200 requests per second; up to 1,000 were measured") || strings.Contains(notes, "With ambient each") {
-		t.Errorf("%d borders\n%s", seen, notes)
+	beyond := slices.DeleteFunc(z.Notes, func(n note.Note) bool { return !n.Is(carrying.NoteBeyondRate) })
+	if want := carrying.NoteBeyondRate.Of("sidecars", "sidecar", "1,200", "1,000"); seen != 1 || len(beyond) != 1 || !beyond[0].Like(want) {
+		t.Errorf("%d borders, %q", seen, beyond)
 	}
 }
 
@@ -279,20 +279,19 @@ func TestSizingWithPrices(t *testing.T) {
 		t.Errorf("section money states a mesh of its own, and has no findings: %q", other.Money)
 	}
 	z := f.Sizings[0]
-	if got := z.Says[0]; !strings.HasPrefix(got, "With ambient with waypoints the stated mesh costs less than with sidecars, by ") || !strings.Contains(got, " EUR per month (95% interval ") {
+	if got := z.Says[0]; !got.Like(carrying.SaysLess.Of("ambient with waypoints", "costs less", "sidecars", "")) || !strings.Contains(got.String(), " EUR per month (95% interval ") {
 		t.Errorf("the first sentence is %q", got)
 	}
 	priced := slices.ContainsFunc(z.Borders, func(b record.SizedBorder) bool { return b.Of == record.SizedMonth })
-	if notes := strings.Join(z.Notes, "\n"); !priced || !strings.Contains(notes, "40 EUR per core-month with 50% of the cores in use and 4 EUR per GB-month") || !strings.Contains(notes, "in price, CPU or memory is at 95%") {
-		t.Errorf("%+v\n%s", z.Borders, notes)
+	if !priced || !slices.ContainsFunc(z.Notes, carrying.NotePrice.Of("40", "EUR", "50%", "4", "EUR").Like) || !slices.ContainsFunc(z.Notes, carrying.NoteOwnErrorRate.Of("price, CPU or memory").Like) {
+		t.Errorf("%+v, %q", z.Borders, z.Notes)
 	}
 	const prices = "money: {core_month: 40, gb_month: 4}\n"
 	onlyCPU := strings.Replace(sizingStudy, "[latency, cpu, memory]", "[latency, cpu]", 1)
-	for without, why := range map[string]string{sizingStudy: "", sizingStudy + "money: {core_month: 40}\n": "section money has no gb_month.", sizingStudy + "money: {core_month: 0, gb_month: 4}\n": "section money has no core_month.",
-		onlyCPU + prices: "the study does not measure memory."} {
+	for without, why := range map[string]string{sizingStudy: "", sizingStudy + "money: {core_month: 40}\n": "section money has no gb_month", sizingStudy + "money: {core_month: 0, gb_month: 4}\n": "section money has no core_month",
+		onlyCPU + prices: "the study does not measure memory"} {
 		z := analysistest.Analyze(t, kinds, analysistest.Simulate(t, without, 2, 5, carryingWorld())).Sizings[0]
-		notes := strings.Join(z.Notes, "\n")
-		if strings.Contains(strings.Join(z.Says, "\n")+notes, "cost") || strings.Contains(notes, "has no price") != (why != "") || !strings.Contains(notes, why) {
+		if strings.Contains(note.Words(z.Says), "cost") || carrying.NotePrice.In(z.Notes) || carrying.NoteUnpriced.In(z.Notes) != (why != "") || why != "" && !slices.ContainsFunc(z.Notes, carrying.NoteUnpriced.Of(why).Like) {
 			t.Errorf("%s: %q\n%q", without, z.Says, z.Notes)
 		}
 	}

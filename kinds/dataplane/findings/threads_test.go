@@ -129,7 +129,7 @@ func TestThreadFindings(t *testing.T) {
 	if x := analysistest.Get(t, f, "worker_imbalance_server_proxy", both); math.Abs(x.Estimate-0.25) > 1e-9 {
 		t.Errorf("imbalance %+v", x)
 	}
-	if x := analysistest.Get(t, f, "limit_client_proxy", both); math.Abs(x.Estimate-0.915) > 1e-9 || x.Blocks != 4 || len(x.Warnings) != 1 || !strings.Contains(x.Warnings[0], "concurrency of 2 limits it") {
+	if x := analysistest.Get(t, f, "limit_client_proxy", both); math.Abs(x.Estimate-0.915) > 1e-9 || x.Blocks != 4 || len(x.Warnings) != 1 || !strings.Contains(x.Warnings[0].String(), "concurrency of 2 limits it") {
 		t.Errorf("%+v", x)
 	}
 	for _, x := range f.Findings {

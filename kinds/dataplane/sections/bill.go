@@ -58,7 +58,7 @@ func billTables(f record.Findings) []report.Table {
 				row[len(row)-1] = report.Verdict(line.of.Verdict)
 				added.Rows = append(added.Rows, row)
 			}
-			added.Notes = append([]string{s.Says}, added.Notes...)
+			added.Notes = append([]string{sumWords(s)}, added.Notes...)
 		}
 		removed, _ := billTable("Savings from removing each part"+of, b.Removed)
 		out = append(out, added, removed)
@@ -174,15 +174,15 @@ func billAnswers(f record.Findings) []string {
 		}
 		for i, p := range b.Parts {
 			if i == 0 || p.RankLow == 1 {
-				out = append(out, of+p.Says)
+				out = append(out, of+partWords(p, false))
 			}
 		}
 		if b.Together != nil {
-			out = append(out, of+b.Together.Says)
+			out = append(out, of+sumWords(b.Together))
 		}
 		for _, p := range b.Removed {
 			if p.Figures["cpu"].Verdict == record.VerdictReal {
-				out = append(out, of+p.Says)
+				out = append(out, of+partWords(p, true))
 			}
 		}
 		none := func(parts []record.BillPart) []string {
@@ -201,7 +201,7 @@ func billAnswers(f record.Findings) []string {
 			out = append(out, of+"No significant saving from removing: "+strings.Join(names, ", ")+".")
 		}
 		if i := slices.IndexFunc(b.Parts, func(p record.BillPart) bool { return p.RankLow == 0 }); i >= 0 {
-			out = append(out, of+b.Parts[i].Says)
+			out = append(out, of+partWords(b.Parts[i], false))
 		}
 	}
 	return out

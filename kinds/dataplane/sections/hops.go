@@ -3,6 +3,7 @@ package sections
 import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // hopColumns are what terms of a request's way are told in.
@@ -89,10 +90,13 @@ func hopAnswers(f record.Findings) []string {
 		if len(h.Cell) > 0 {
 			of = "At " + report.LevelWords(f, h.Cell) + ": "
 		}
-		for _, says := range h.Says {
-			out = append(out, of+says)
+		told := len(out)
+		for _, name := range study.HopMeasures() {
+			if says := hopWords(h, name); says != "" {
+				out = append(out, of+says)
+			}
 		}
-		if len(h.Says) == 0 {
+		if len(out) == told {
 			out = append(out, of+"No cost breakdown of the request path: too few blocks have a valid trial of every cell.")
 		}
 	}

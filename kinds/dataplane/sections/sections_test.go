@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/stat"
@@ -57,7 +58,7 @@ func overheadWords(w *reporttest.Words) {
 	} {
 		x.Estimate, x.Low, x.High, x.Margin, x.Unit, x.Verdict, x.Reason, x.Warnings = c.estimate, c.low, c.high, c.margin, c.unit, c.verdict, "", nil
 		if c.reason != "" {
-			x.Because(c.reason, "the reason in words")
+			x.Because(c.reason, note.Plain("the reason in words"))
 		}
 		f.Findings = []record.Finding{x}
 		w.Add(fmt.Sprintf("overhead %g %s, %s %s", c.estimate, c.unit, c.verdict, c.reason), answersOf(f)[0])
@@ -85,14 +86,14 @@ func singleWords(w *reporttest.Words) {
 	w.Add("one cell", answersOf(record.Findings{Validity: valid, Cells: []record.CellSummary{cell("both", 412, 1310)}}))
 	several := record.Findings{Validity: valid, Factors: []record.FactorLevels{reporttest.Sidecars}, Cells: []record.CellSummary{cell("none", 90, 200), cell("both", 412, 1310)}}
 	w.Add("several cells", answersOf(several))
-	fitted := func(name, unit, sidecars string, v float64, warnings ...string) record.Finding {
+	fitted := func(name, unit, sidecars string, v float64, warnings ...note.Note) record.Finding {
 		return record.Finding{Name: name, Probe: "fit", Cell: record.Cell{"sidecars": sidecars}, Estimate: v, Low: 0.9 * v, High: 1.1 * v, Unit: unit, Verdict: record.VerdictMeasured, Warnings: warnings}
 	}
 	several.Factors = append([]record.FactorLevels{{Factor: "rate", Levels: []string{"100", "1000"}}}, several.Factors...)
 	slope, idle := fitted("cpu_client_proxy_slope", "us/request", "both", 110), fitted("cpu_client_proxy_idle", "mCPU", "both", 20)
 	several.Findings = []record.Finding{slope, idle}
 	w.Add("a line along rates", answersOf(several))
-	several.Findings = []record.Finding{fitted("cpu_client_proxy_slope", "us/request", "both", 110, stat.PoorFit), idle}
+	several.Findings = []record.Finding{fitted("cpu_client_proxy_slope", "us/request", "both", 110, stat.PoorFit.Of()), idle}
 	w.Add("a line that points lie off is not quoted", answersOf(several))
 	several.Findings = []record.Finding{slope, idle, fitted("cpu_client_proxy_slope", "us/request", "server", 90)}
 	w.Add("one of two lines is not quoted", answersOf(several))
@@ -188,13 +189,13 @@ func saturated() record.Findings {
 			f.Cells = append(f.Cells, record.CellSummary{Cell: record.Cell{"sidecars": sidecars, "rate": rate}, Label: sidecars + " · " + rate, Trials: 2, Valid: 2})
 		}
 	}
-	add := func(name, sidecars string, low, high float64, verdict string, warnings ...string) {
+	add := func(name, sidecars string, low, high float64, verdict string, warnings ...note.Note) {
 		f.Findings = append(f.Findings, record.Finding{Name: name, Probe: "search", Cell: record.Cell{"sidecars": sidecars}, Estimate: low, Low: low, High: high,
 			Unit: "requests/s", Blocks: 2, Verdict: verdict, Warnings: warnings})
 	}
-	add("highest_rate", "none", 8000, 8000, record.VerdictMeasured, "no level that was measured breaks the bound")
-	add("highest_rate", "server", 4000, 4000, record.VerdictInconclusive, "the machine's CPUs were 97% busy")
-	add("highest_rate", "both", 2830, 3080, record.VerdictMeasured, "its concurrency of 2 limits it")
+	add("highest_rate", "none", 8000, 8000, record.VerdictMeasured, note.Plain("no level that was measured breaks the bound"))
+	add("highest_rate", "server", 4000, 4000, record.VerdictInconclusive, note.Plain("the machine's CPUs were 97% busy"))
+	add("highest_rate", "both", 2830, 3080, record.VerdictMeasured, note.Plain("its concurrency of 2 limits it"))
 	add("knee_rate", "both", 2000, 2380, record.VerdictMeasured)
 	return f
 }
@@ -235,7 +236,7 @@ func moneyWords(t *testing.T, w *reporttest.Words) {
 	w.Add("money beside a sizing", report.MoneyTable(f).Title)
 	w.Add("a bill", answersOf(reporttest.Bill(t)))
 	f = record.Findings{Kind: record.KindDataPlane, Validity: record.ValiditySummary{Trials: 2, Valid: 2}, Bills: []record.Bill{{Parts: []record.BillPart{
-		{Name: "lua", Figures: map[string]record.Priced{"cpu": {Unit: "us/request", Verdict: record.VerdictInvalid}}, Says: "lua: no price, for want of valid trials."}}}}}
+		{Name: "lua", Figures: map[string]record.Priced{"cpu": {Unit: "us/request", Verdict: record.VerdictInvalid}}}}}}}
 	w.Add("a part without a price", answersOf(f), render(t, f, "text", report.Options{Width: 100}))
 }
 

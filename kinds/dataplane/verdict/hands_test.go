@@ -4,8 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -33,7 +35,8 @@ func TestHands(t *testing.T) {
 		name          string
 		before, after record.Clock
 		change        func(*seen)
-		fails, warns  string
+		fails         string
+		warns         *note.Kind
 	}{
 		{name: "no fault", before: clock(20, 100), after: clock(50, 100)},
 		{name: "one is lost", change: func(j *seen) {
@@ -62,7 +65,7 @@ func TestHands(t *testing.T) {
 		{name: "a clock that is 5 ms ahead was corrected", before: clock(5000, 100), after: clock(5010, 100)},
 		{name: "a clock was set by 5 ms in the trial", before: clock(20, 100), after: clock(5020, 100), fails: "hands-apart"},
 		{name: "and back", before: clock(-5000, 100), after: clock(0, 100), fails: "hands-apart"},
-		{name: "less than that is known", before: clock(0, 3000), after: clock(5000, 3000), warns: "known to 8.0 ms"},
+		{name: "less than that is known", before: clock(0, 3000), after: clock(5000, 3000), warns: noteClocksApart},
 		{name: "arrivals that must be at one time", before: clock(0, 400), after: clock(100, 800), change: uniform},
 		{name: "and may not have been", before: clock(0, 400), after: clock(300, 800), change: uniform, fails: "hands-apart"},
 		{name: "and were not known to be from the start", before: clock(0, 1100), after: clock(0, 100), change: uniform, fails: "hands-apart"},
@@ -83,8 +86,8 @@ func TestHands(t *testing.T) {
 			if got := strings.Join(failed, " "); got != tt.fails {
 				t.Errorf("failed %q, want %q: %+v", got, tt.fails, v.Checks)
 			}
-			if warned := strings.Join(v.Warnings, "; "); !strings.Contains(warned, tt.warns) || (tt.warns == "") != (warned == "") {
-				t.Errorf("warnings %q, want %q", warned, tt.warns)
+			if warned := v.Warnings; (tt.warns == nil) != (len(warned) == 0) || tt.warns != nil && !tt.warns.In(warned) {
+				t.Errorf("warnings %q", warned)
 			}
 		})
 	}
@@ -97,7 +100,7 @@ func TestHands(t *testing.T) {
 			t.Errorf("a trial of one generator: %+v", c)
 		}
 	}
-	if len(v.Warnings) != 1 || !strings.Contains(v.Warnings[0], "repeated: load pod x: gone") {
+	if len(v.Warnings) != 1 || !v.Warnings[0].Is(verdict.NoteRepeated) {
 		t.Errorf("%q", v.Warnings)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/mesh/none"
@@ -71,8 +72,8 @@ func TestJudge(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*seen)
-		fails  string // names of failed checks
-		warns  string // part of the only warning
+		fails  string     // names of failed checks
+		warns  *note.Kind // the only warning
 	}{
 		{name: "no fault"},
 		{name: "the account does not balance", change: func(j *seen) { j.trial.Load.Scheduled++ }, fails: "account"},
@@ -104,16 +105,16 @@ func TestJudge(t *testing.T) {
 			j.trial.Load.Within = within(10000, 0, 5000)
 		}},
 		{name: "late beside its own latency: the run decides", change: func(j *seen) { j.trial.Load.Lag = record.LatencyAt(0.5, 1000, 0.99, 3000) }},
-		{name: "gaps of another process", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.116 }, fails: "schedule-fit", warns: "0.116 from exponential"},
+		{name: "gaps of another process", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.116 }, fails: "schedule-fit", warns: noteClumps},
 		{name: "gaps a little off", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.063 }},
-		{name: "gaps that are odd", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.112 }, warns: "left in clumps"},
+		{name: "gaps that are odd", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.112 }, warns: noteClumps},
 		{name: "few gaps, off by chance", change: func(j *seen) {
 			j.trial.Load.Schedule.Gaps, j.trial.Load.Schedule.Distance = 100, 0.18
 		}},
 		{name: "close together at a high rate", change: func(j *seen) { j.trial.Load.Rate, j.trial.Load.Schedule.Distance = 5000, 0.11 }},
 		{name: "gaps that are not even", change: func(j *seen) {
 			j.trial.Load.Schedule.Process, j.trial.Load.Schedule.Distance = study.ArrivalUniform, 0.51
-		}, fails: "schedule-fit", warns: "off by 51%"},
+		}, fails: "schedule-fit", warns: noteUneven},
 		{name: "even gaps with jitter", change: func(j *seen) {
 			j.trial.Load.Schedule.Process, j.trial.Load.Schedule.Distance = study.ArrivalBurst, 0.19
 		}},
@@ -121,7 +122,7 @@ func TestJudge(t *testing.T) {
 		{name: "a rate off by chance", change: func(j *seen) { j.trial.Load.Schedule.AchievedRatio = 1.049 }},
 		{name: "no gap of many requests", change: func(j *seen) {
 			j.trial.Load.Schedule, j.trial.Load.Autocorrelation = nil, new(float64)
-		}, warns: "is known for 10000 requests"},
+		}, warns: noteNoGaps},
 		{name: "one burst has no gap", change: func(j *seen) {
 			j.trial.Cell[study.FactorArrival] = study.ArrivalBurst
 			j.seen.Connections, j.trial.Load.Schedule, j.trial.Load.Autocorrelation = 10000, nil, new(float64)
@@ -165,13 +166,13 @@ func TestJudge(t *testing.T) {
 		{name: "counters that could not be read", change: func(j *seen) {
 			j.seen.Unread = []record.Check{{Name: "cpu-worker", Detail: "restarted within the window"}}
 		}, fails: "cpu-worker"},
-		{name: "not steady", change: func(j *seen) { j.trial.Warmup = record.Warmup{Why: "not steady after 3 s"} }, warns: "not steady after 3 s"},
-		{name: "steal", change: func(j *seen) { j.trial.Pressure.StealRatio = 0.031 }, warns: "3.1%"},
+		{name: "not steady", change: func(j *seen) { j.trial.Warmup = record.Warmup{Why: "not steady after 3 s"} }, warns: noteUnsteady},
+		{name: "steal", change: func(j *seen) { j.trial.Pressure.StealRatio = 0.031 }, warns: verdict.NoteStolen},
 		{name: "an extension that is not in force", change: func(j *seen) {
 			j.seen.Refused = []record.Check{{Name: "server-envoyfilter-x", Detail: "refused"}}
 		}, fails: "server-envoyfilter-x"},
-		{name: "what was not measured", change: func(j *seen) { j.seen.Unmeasured = []string{"threads"} }, warns: "threads"},
-		{name: "what was not profiled", change: func(j *seen) { j.seen.Unprofiled = []string{"no profiles"} }, warns: "no profiles"},
+		{name: "what was not measured", change: func(j *seen) { j.seen.Unmeasured = []string{"threads"} }, warns: verdict.NoteUnmeasured},
+		{name: "what was not profiled", change: func(j *seen) { j.seen.Unprofiled = []string{"no profiles"} }, warns: verdict.NoteUnprofiled},
 		{name: "no pressure known", change: func(j *seen) { j.trial.Pressure = nil }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -192,8 +193,8 @@ func TestJudge(t *testing.T) {
 			if got := strings.Join(failed, " "); got != tt.fails || v.Valid != (tt.fails == "") {
 				t.Errorf("valid %v, failed %q, want %q", v.Valid, got, tt.fails)
 			}
-			if warned := strings.Join(v.Warnings, "; "); !strings.Contains(warned, tt.warns) || (tt.warns == "") != (warned == "") {
-				t.Errorf("warnings %q, want %q", warned, tt.warns)
+			if warned := v.Warnings; (tt.warns == nil) != (len(warned) == 0) || tt.warns != nil && !tt.warns.In(warned) {
+				t.Errorf("warnings %q", warned)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -127,7 +128,7 @@ func TestTimesOfEachTrial(t *testing.T) {
 		"time_to_detect": "not reached: in 2 of 6 trials clients were told of no failure, as in b002-",
 	} {
 		x := get(t, f, name, cell)
-		if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonNotReached || !strings.HasPrefix(strings.Join(x.Warnings, "\n"), want) {
+		if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonNotReached || !strings.HasPrefix(note.Words(x.Warnings), want) {
 			t.Errorf("%s: %+v", name, x)
 		}
 	}
@@ -138,7 +139,7 @@ func TestTimesOfEachTrial(t *testing.T) {
 	still := scenarioRun(t, fourSeconds, 2, func(_ record.Cell, block int) made {
 		return made{fail: failIn(1000, 1100+850*int64(block), ledger.OutcomeStatus, 5)}
 	})
-	if x := get(t, analyze(t, still), "time_to_recover", cell); x.Reason != record.ReasonNotReached || !strings.Contains(strings.Join(x.Warnings, "\n"), "in 2 of 4 trials requests still failed") {
+	if x := get(t, analyze(t, still), "time_to_recover", cell); x.Reason != record.ReasonNotReached || !strings.Contains(note.Words(x.Warnings), "in 2 of 4 trials requests still failed") {
 		t.Errorf("%+v", x)
 	}
 	// Where nobody ejects, and nothing fails, there is no such time at all.

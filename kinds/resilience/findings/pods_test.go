@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -90,7 +91,7 @@ func TestWhatEachPodAdds(t *testing.T) {
 	if len(f.Sizings) != 1 || len(f.Sizings[0].Ways) != 2 {
 		t.Fatalf("%+v", f.Sizings)
 	}
-	says := strings.Join(f.Sizings[0].Says, "\n")
+	says := note.Words(f.Sizings[0].Says)
 	for _, want := range []string{`With ambient the stated mesh takes less CPU than with sidecars, by 2\.(49|5)\d* cores \(95% interval 2\.4\d+ to 2\.5\d+\)`, `takes less memory than with sidecars, by 4\d\.\d+ GB`} {
 		if !regexp.MustCompile(want).MatchString(says) {
 			t.Errorf("%q is not in %q", want, says)
@@ -140,7 +141,7 @@ func TestWhatEachPodAddsOnOtherNodes(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	warnings := strings.Join(f.Warnings, "\n")
+	warnings := note.Words(f.Warnings)
 	for _, want := range []string{"what each pod adds is unknown for ambient", "in others; run it where only one node takes pods", "Where each wins: ambient is left out"} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("%q is not in %q", want, warnings)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -55,7 +56,7 @@ func TestSizing(t *testing.T) {
 		t.Errorf("the ways are %s", got)
 	}
 	for _, says := range []string{`With ambient the stated mesh takes less CPU than with sidecars, by (500|499\.[5-9]|500\.[0-4])\d* mCPU`, `With Linkerd's sidecars the stated mesh takes less CPU than with sidecars, by (450|449\.[5-9]|450\.[0-4])\d* mCPU`} {
-		if !regexp.MustCompile(says).MatchString(strings.Join(f.Sizings[0].Says, "\n")) {
+		if !regexp.MustCompile(says).MatchString(note.Words(f.Sizings[0].Says)) {
 			t.Errorf("%q is not in %q", says, f.Sizings[0].Says)
 		}
 	}
@@ -78,7 +79,7 @@ func TestSizingWithTheNodeAgent(t *testing.T) {
 			t.Errorf("%+v, want %g", x, want)
 		}
 	}
-	if notes := strings.Join(f.Sizings[0].Notes, "\n"); seen != 6 || !strings.Contains(notes, "is included in what each node takes with ambient (2.0 mCPU, 78 MB).") {
+	if notes := note.Words(f.Sizings[0].Notes); seen != 6 || !strings.Contains(notes, "is included in what each node takes with ambient (2.0 mCPU, 78 MB).") {
 		t.Errorf("%d findings, %s", seen, notes)
 	}
 }
@@ -128,7 +129,7 @@ func TestSizingOfPodsOnOtherNodes(t *testing.T) {
 			t.Errorf("%+v", w)
 		}
 	}
-	got := strings.Join(f.Warnings, "\n")
+	got := note.Words(f.Warnings)
 	for _, want := range []string{"Where each wins: ambient is left out", "kubectl cordon"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %q", want, got)

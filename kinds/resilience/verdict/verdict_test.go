@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
@@ -64,9 +65,9 @@ func TestOf(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*judged)
-		fails  string // the one check that does
-		detail string // part of its detail
-		warns  string // part of the one warning
+		fails  string     // the one check that does
+		detail string     // part of its detail
+		warns  *note.Kind // the one warning
 	}{
 		{name: "as it should be", change: func(*judged) {}},
 		{name: "account", change: func(j *judged) { j.trial.Scenario.Completed++ }, fails: "account",
@@ -81,8 +82,8 @@ func TestOf(t *testing.T) {
 			detail: "CPU was counted over 4.79 s, and the timeline is 5.00 s long"},
 		{name: "CPU counted a little late", change: func(j *judged) { j.trial.Scenario.CountedS, j.trial.Window.Seconds = 4.95, 5 }},
 		{name: "CPU not measured", change: func(j *judged) { j.trial.Window.Seconds = 5 }},
-		{name: "late", change: func(j *judged) { j.trial.Scenario.Lag.Set(0.99, 10_001) }, warns: "more than 10.0 ms after their time"},
-		{name: "too late", change: func(j *judged) { j.trial.Scenario.Lag.Set(0.99, 1_000_001) }, fails: "schedule-lag", warns: "1000.0 ms"},
+		{name: "late", change: func(j *judged) { j.trial.Scenario.Lag.Set(0.99, 10_001) }, warns: noteLateClients},
+		{name: "too late", change: func(j *judged) { j.trial.Scenario.Lag.Set(0.99, 1_000_001) }, fails: "schedule-lag", warns: noteLateClients},
 		{name: "late within a limit given", change: func(j *judged) {
 			j.trial.Scenario.Lag.Set(0.99, 1_500_000)
 			j.limits = verdict.Limits{"schedule-lag": 2000, "schedule-lag-warning": 1500}
@@ -107,17 +108,17 @@ func TestOf(t *testing.T) {
 		}},
 		{name: "clocks over a slow line", change: func(j *judged) {
 			j.seen.Collected.ClocksAfter["node-1"] = Clock{Ahead: 8 * time.Millisecond, Bound: 40 * time.Millisecond}
-		}, warns: "known to 45.0 ms only"},
-		{name: "a node that was not asked again", change: func(j *judged) { j.seen.Collected.Clocks["node-2"] = Clock{Bound: 40 * time.Millisecond} }, warns: "known to 40.0 ms only"},
+		}, warns: noteClocksApart},
+		{name: "a node that was not asked again", change: func(j *judged) { j.seen.Collected.Clocks["node-2"] = Clock{Bound: 40 * time.Millisecond} }, warns: noteClocksApart},
 		{name: "clocks of nodes none of which was asked again", change: func(j *judged) {
 			j.seen.Collected.Clocks["node-1"], j.seen.Collected.ClocksAfter = Clock{Bound: 40 * time.Millisecond}, map[string]Clock{}
 		}},
-		{name: "a client that was lost", change: func(j *judged) { j.seen.Repeated = []string{"the client was lost"} }, warns: "the trial was repeated: the client was lost"},
-		{name: "what was not measured", change: func(j *judged) { j.seen.Unmeasured = []string{"no observer"} }, warns: "no observer"},
+		{name: "a client that was lost", change: func(j *judged) { j.seen.Repeated = []string{"the client was lost"} }, warns: verdict.NoteRepeated},
+		{name: "what was not measured", change: func(j *judged) { j.seen.Unmeasured = []string{"no observer"} }, warns: verdict.NoteUnmeasured},
 		{name: "steps", change: func(j *judged) { j.events[0].Error, j.events[1].Error = "not proven: it stays", "refused" }, fails: "steps",
 			detail: "gone: not proven: it stays; gone: refused"},
 		{name: "a step in time", change: func(j *judged) { j.events[1].SentNS = j.events[1].PlannedNS + 5*ms }},
-		{name: "a late step", change: func(j *judged) { j.events[1].SentNS = j.events[1].PlannedNS + 6*ms }, warns: "step gone began 6.0 ms late"},
+		{name: "a late step", change: func(j *judged) { j.events[1].SentNS = j.events[1].PlannedNS + 6*ms }, warns: noteLateStep},
 		{name: "a late step within a limit given", change: func(j *judged) {
 			j.events[1].SentNS = j.events[1].PlannedNS + 6*ms
 			j.limits = verdict.Limits{"step-late": 6}
@@ -131,7 +132,7 @@ func TestOf(t *testing.T) {
 		{name: "the last sample missed", change: func(j *judged) { j.seen.Collected.Missed[0].Last = true }, fails: "looks"},
 		{name: "not reconciled", change: func(j *judged) {
 			j.seen.Collected.Ledger = Ledger{Requests: 100, Unreconciled: 2, Orphans: 1}
-		}, warns: "2 of 100 requests are not reconciled, 1 orphans"},
+		}, warns: noteUnreconciled},
 		{name: "a lever that the control plane tells nobody", change: func(j *judged) { j.seen.Policies[0].OK = false }, fails: "retries"},
 		{name: "a lever that one proxy lacks", change: func(j *judged) { j.seen.Proxies[1].Checks[1] = lacks }, fails: "outlier", detail: "front-2: no outlier detection"},
 		{name: "a lever that all lack", change: func(j *judged) {
@@ -155,8 +156,8 @@ func TestOf(t *testing.T) {
 					t.Errorf("%s: %q", c.fails, v.Checks[at].Detail)
 				}
 			}
-			if text := strings.Join(v.Warnings, "\n"); (c.warns == "") != (text == "") || !strings.Contains(text, c.warns) || len(v.Warnings) > 1 {
-				t.Errorf("warnings %q, want %q", v.Warnings, c.warns)
+			if (c.warns == nil) != (len(v.Warnings) == 0) || c.warns != nil && !c.warns.In(v.Warnings) || len(v.Warnings) > 1 {
+				t.Errorf("warnings %q", v.Warnings)
 			}
 		})
 	}

@@ -43,7 +43,7 @@ func TestAgainIfLost(t *testing.T) {
 		if n != c.attempts || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %d attempts, %v", name, n, err)
 		}
-		if w := trial.Validity.Warnings; (len(w) == 1) != c.warned || c.warned && w[0] != "the trial was repeated: the generator was lost: load pod b: gone" {
+		if w := trial.Validity.Warnings; (len(w) == 1) != c.warned || c.warned && w[0].String() != "the trial was repeated: the generator was lost: load pod b: gone" {
 			t.Errorf("%s: %q", name, w)
 		}
 	}

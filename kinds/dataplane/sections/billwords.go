@@ -1,7 +1,8 @@
-package findings
+package sections
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
@@ -54,7 +55,7 @@ func partWords(p record.BillPart, removed bool) string {
 		return fmt.Sprintf("%s is not significant, %s of CPU: %s.", p.Name, span(cpu), whyNot(cpu))
 	}
 	share := p.Figures[study.BillShare]
-	rest := []string{fmt.Sprintf("%s of what the proxies use", words.Percent(abs(share.Estimate)))}
+	rest := []string{fmt.Sprintf("%s of what the proxies use", words.Percent(math.Abs(share.Estimate)))}
 	for _, name := range []string{study.BillP50, study.BillP99} {
 		if l, ok := p.Figures[name]; ok && l.Verdict == record.VerdictReal {
 			rest = append(rest, fmt.Sprintf("%s %s", strings.TrimPrefix(name, "latency_"), span(l)))
@@ -95,5 +96,3 @@ func sumWords(s *record.BillSum) string {
 	i.Estimate, i.Low, i.High = -i.Estimate, -i.High, -i.Low
 	return said + fmt.Sprintf("they interact, and together cost %s less than the sum.", span(i))
 }
-
-func abs(v float64) float64 { return max(v, -v) }
