@@ -51,15 +51,6 @@ func Version() string {
 	return "devel-" + revision[:min(12, len(revision))] + dirty
 }
 
-// LabFlags are the flags by which other commands find the same lab, after a space: none for
-// the lab on this machine.
-func LabFlags(local bool, kubeconfig, context string) string {
-	if local {
-		return ""
-	}
-	return " --lab cluster" + ClusterFlags(kubeconfig, context)
-}
-
 // ClusterFlags are the flags by which commands find a cluster of the user's, each after a space.
 func ClusterFlags(kubeconfig, context string) (words string) {
 	for _, flag := range [][2]string{{"--kubeconfig", kubeconfig}, {"--context", context}} {

@@ -67,10 +67,9 @@ func Detach(ctx context.Context, o RunOptions, results Results) (begun Detached,
 	if err := r.confirm(ctx, connected); err != nil {
 		return begun, err
 	}
-	begun = Detached{Run: spec.Run, Study: spec.Study, Namespace: spec.Namespace,
-		Flags: LabFlags(r.OwnLab, r.Kubeconfig, r.Context)}
+	begun = Detached{Run: spec.Run, Study: spec.Study, Namespace: spec.Namespace}
 	if !r.OwnLab { // whoever has rights in that namespace alone finds it too
-		begun.Flags += " -n " + spec.Namespace
+		begun.Flags = Where{lab.KindCluster, r.Kubeconfig, r.Context}.Flags() + " -n " + spec.Namespace
 	}
 	clients, err := detached.Open(where.RESTConfig(), begun.Flags)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -30,8 +31,8 @@ type PushTestOptions struct {
 	Delay, Settle time.Duration // between repetitions, and after the last
 	Namespace     string        // of the resources
 	App           string        // label of the pods behind each Service
-	// Gateway is the label istio of the gateway's pods, or its URL: then the test also waits
-	// until it serves the last VirtualService.
+	// Gateway is the label istio of the gateway's pods, or its URL or HOST:PORT: then the test
+	// also waits until it serves the last VirtualService.
 	Gateway  string
 	Selector string // of istiod's series
 	// Source has istiod's metrics, and Name says what it is. Mark returns a moment after now
@@ -58,6 +59,9 @@ type PushTestReport struct {
 // PushTest takes the cluster, runs the test and deletes what it created, even when it is
 // interrupted.
 func PushTest(ctx context.Context, claim Claim, o PushTestOptions) (report PushTestReport, err error) {
+	if o.Gateway, err = gatewayOf(o.Gateway); err != nil {
+		return report, err
+	}
 	o.Progress.Say("checking the cluster")
 	defer o.Progress.Clear()
 	kube, err := kubernetes.NewForConfig(claim.Config)
@@ -151,6 +155,20 @@ func (t *pushTest) run(ctx context.Context) error {
 }
 
 func (t *pushTest) byURL() bool { return strings.Contains(t.Gateway, "://") }
+
+// gatewayOf is the gateway's name or URL; what is no name, such as HOST:PORT, is a URL of HTTP.
+func gatewayOf(text string) (string, error) {
+	if !strings.ContainsAny(text, ":/") {
+		return text, nil
+	}
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	if u, err := url.Parse(text); err != nil || u.Host == "" {
+		return "", errs.WithHint(errs.Usage("--gateway %s is neither a name nor a URL", text), "as in --gateway ingressgateway or --gateway http://10.0.0.1:80")
+	}
+	return text, nil
+}
 
 // host is the i-th VirtualService's.
 func (t *pushTest) host(i int) string { return fmt.Sprintf("%s-%d.meshtrial.test", t.id, i) }

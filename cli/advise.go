@@ -83,7 +83,7 @@ func (f *adviseFlags) check(changed func(string) bool, args []string) error {
 	if f.interval < 100*time.Millisecond || f.duration < 2*f.interval || f.duration > 24*time.Hour {
 		return errs.Usage("--duration %s with --interval %s: the interval must be at least 100ms, the duration two intervals to 24h", f.duration, f.interval)
 	}
-	return f.istiodFlags.check()
+	return f.Check()
 }
 
 // adviseDocument is what --json prints; its schema is 2 since reasons have codes.
@@ -199,14 +199,14 @@ func showAdvice(env *Env, f adviseFlags, all []*advice.Evidence, notes ...string
 
 // adviseLive watches a running istiod; it reads only.
 func adviseLive(ctx context.Context, env *Env, f adviseFlags) (err error) {
-	from, err := newIstiods(ctx, &f.istiodFlags, rights.Advise)
+	from, err := f.Open(ctx, rights.Advise)
 	if err != nil {
 		return err
 	}
-	defer from.close()
-	e := &advice.Evidence{Source: "istiod of " + f.lab + " lab, namespace " + f.namespace,
+	defer from.Close()
+	e := &advice.Evidence{Source: "istiod of " + f.Lab + " lab, namespace " + f.Namespace,
 		Facts: map[*advice.Quantity]float64{}}
-	version, err := from.settings(ctx, &f.istiodFlags, e)
+	version, err := from.Settings(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -226,8 +226,8 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags) (err error) {
 	defer func() { err = errors.Join(err, recorder.Close()) }()
 	watching, stop := context.WithCancel(ctx)
 	defer stop() // ends the watches of writes with this function
-	locks, writes := from.watchLocks(ctx), from.watchWrites(watching)
-	first, last, problems, err := watchFor(ctx, env, &signals.Scraper{Recorder: recorder, Discover: from.targets},
+	locks, writes := from.WatchLocks(ctx), from.WatchWrites(watching)
+	first, last, problems, err := watchFor(ctx, env, &signals.Scraper{Recorder: recorder, Discover: from.Targets},
 		f.interval, f.duration)
 	if err != nil {
 		return err

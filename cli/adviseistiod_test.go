@@ -94,16 +94,3 @@ func TestImageOf(t *testing.T) {
 		}
 	}
 }
-
-// The version of a running istiod is what its program says of itself, whatever its image
-// is called.
-func TestShortVersion(t *testing.T) {
-	for page, want := range map[string]string{
-		"1.31-eed52ebb66ad-eed52ebb66ad-Clean": "1.31-eed52ebb66ad", "1.30.0-0a1b2c-Clean\n": "1.30.0", "unknown-unknown-unknown": "unknown",
-		"": "", "1.30.0": "", "<html>a-b-c</html>": "",
-	} {
-		if got, ok := shortVersion(page); got != want || ok != (want != "") {
-			t.Errorf("%q: %q, %v", page, got, ok)
-		}
-	}
-}

@@ -10,12 +10,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/gather"
 	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 )
@@ -56,11 +55,11 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 
 // proxies reads what some of the running sidecars hold and what they called. What cannot be
 // read is a note.
-func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *istiods, e *advice.Evidence) error {
+func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *app.Istiods, e *advice.Evidence) error {
 	began := map[string]time.Time{}
 	var all []scope.Proxy
 	var asked []corev1.Pod
-	of := scopeFlags{lab: f.lab, kubeconfig: f.kubeconfig, context: f.context, stats: true,
+	of := scopeFlags{lab: f.Lab, kubeconfig: f.Kubeconfig, context: f.Context, stats: true,
 		choose: func(pods []corev1.Pod) []corev1.Pod {
 			sample, all := gather.SampleSidecars(pods)
 			if all > len(sample) {
@@ -85,7 +84,7 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *istiods, e *a
 	}
 	e.Notes = append(e.Notes, notes...)
 	e.Notes = append(e.Notes, gather.HeldFacts(all, began, time.Now(), e.Facts)...)
-	share, err := from.scoped(ctx, asked)
+	share, err := from.Scoped(ctx, asked)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -95,14 +94,4 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *istiods, e *a
 		e.Facts[advice.ScopedShare] = share
 	}
 	return nil
-}
-
-// scoped is the share of pods that a Sidecar of their own namespace applies to.
-func (i *istiods) scoped(ctx context.Context, pods []corev1.Pod) (float64, error) {
-	objects, err := dynamic.NewForConfig(i.config)
-	if err != nil {
-		return 0, err
-	}
-	sidecars := schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
-	return gather.ScopedShare(ctx, objects.Resource(sidecars), pods)
 }

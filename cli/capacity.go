@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -103,10 +104,7 @@ func runCapacityFit(ctx context.Context, env *Env, f capacityFitFlags, dirs []st
 			return err
 		}
 	}
-	if f.json {
-		return writeJSON(env.Stdout, m)
-	}
-	return report.RenderModel(env.Stdout, m, options)
+	return env.show(f.json, m, func(w io.Writer) error { return report.RenderModel(w, m, options) })
 }
 
 // readModel reads the document that `capacity fit` wrote.

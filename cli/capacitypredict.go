@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"time"
 
@@ -98,11 +99,7 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, a
 	if err != nil {
 		return errs.WithCode(err, errs.CodeUsage)
 	}
-	if f.json {
-		err = writeJSON(env.Stdout, p)
-	} else {
-		err = report.RenderPrediction(env.Stdout, p, options)
-	}
+	err = env.show(f.json, p, func(w io.Writer) error { return report.RenderPrediction(w, p, options) })
 	if err == nil && !p.KeepsUp {
 		return quiet(errs.CodeAssertion)
 	}

@@ -85,11 +85,7 @@ func (f clusterCheck) run(ctx context.Context, env *Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	if f.json {
-		err = writeJSON(env.Stdout, report)
-	} else {
-		err = writeRights(env.Stdout, report)
-	}
+	err = env.show(f.json, report, func(w io.Writer) error { return writeRights(w, report) })
 	if err == nil && report.Missing > 0 {
 		return quiet(errs.CodeAssertion)
 	}

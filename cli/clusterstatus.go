@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshtrial/meshtrial/app"
 	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/app"
 )
 
 func newClusterStatusCommand(env *Env) *cobra.Command {
@@ -25,10 +26,7 @@ func newClusterStatusCommand(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.json {
-				return writeJSON(env.Stdout, status)
-			}
-			return writeStatus(env.Stdout, status)
+			return env.show(f.json, status, func(w io.Writer) error { return writeStatus(w, status) })
 		},
 	}
 	f.add(cmd)

@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 type compareFlags struct {
@@ -130,11 +132,7 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, before, after []s
 	if err != nil {
 		return err
 	}
-	if f.json {
-		err = writeJSON(env.Stdout, c)
-	} else {
-		err = kinds.Reports().RenderComparison(env.Stdout, c, options)
-	}
+	err = env.show(f.json, c, func(w io.Writer) error { return kinds.Reports().RenderComparison(w, c, options) })
 	if err != nil {
 		return err
 	}

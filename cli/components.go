@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -117,13 +115,6 @@ func shorten(digest string) string {
 		return "-"
 	}
 	return kind + ":" + sum[:min(12, len(sum))]
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }
 
 // newBuilder returns a builder that tells a person at env's terminal what it

@@ -48,8 +48,8 @@ func newControlPlaneTestCommand(env *Env) *cobra.Command {
 	f.istiodFlags.register(flags)
 	flags.IntVar(&f.Reps, "reps", 10, "how often to create the three resources")
 	flags.Float64Var(&f.delayS, "delay", 2.5, "`seconds` between repetitions")
-	flags.StringVar(&f.Gateway, "gateway", "ingressgateway", "the ingress gateway that the Gateways select, by its label istio=`NAME`; or its URL, to also wait until it serves the last one")
-	flags.StringVar(&f.Namespace, "namespace", "default", "where to create the resources")
+	flags.StringVar(&f.Gateway, "gateway", "ingressgateway", "the ingress gateway that the Gateways select, by its label istio=`NAME`; or its URL or HOST:PORT, to also wait until it serves the last one")
+	flags.StringVar(&f.PushTestOptions.Namespace, "namespace", "default", "where to create the resources")
 	flags.StringVar(&f.App, "app", "catalog", "label app of the pods behind each Service; there may be none")
 	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` instead of istiod itself")
 	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
@@ -61,7 +61,7 @@ func newControlPlaneTestCommand(env *Env) *cobra.Command {
 }
 
 func (f *pushTestFlags) run(ctx context.Context, env *Env) (err error) {
-	if err := f.istiodFlags.check(); err != nil {
+	if err := f.Check(); err != nil {
 		return err
 	}
 	if f.Reps < 1 {
@@ -78,7 +78,7 @@ func (f *pushTestFlags) run(ctx context.Context, env *Env) (err error) {
 			return err
 		}
 	}
-	config, err := f.config(ctx, f.Namespace, rights.PushTest, rights.Journal)
+	config, err := f.Config(ctx, f.PushTestOptions.Namespace, rights.PushTest, rights.Journal)
 	if err != nil {
 		return err
 	}
@@ -88,15 +88,11 @@ func (f *pushTestFlags) run(ctx context.Context, env *Env) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeSource()) }()
 	f.Delay, f.Progress = time.Duration(f.delayS*float64(time.Second)), newProgress(env.Stderr)
-	report, err := app.PushTest(ctx, app.Claim{Config: config, Wait: f.wait, OwnLab: f.lab == lab.KindLocal}, f.PushTestOptions)
+	report, err := app.PushTest(ctx, app.Claim{Config: config, Wait: f.wait, OwnLab: f.Lab == lab.KindLocal}, f.PushTestOptions)
 	if err != nil {
 		return err
 	}
-	if f.json {
-		err = writeJSON(env.Stdout, report)
-	} else {
-		err = printPushTest(env.Stdout, report)
-	}
+	err = env.show(f.json, report, func(w io.Writer) error { return printPushTest(w, report) })
 	if err == nil && !report.Valid {
 		err = quiet(errs.CodeInvalid)
 	}
@@ -114,22 +110,22 @@ func (f *pushTestFlags) open(ctx context.Context) (closeSource func() error, err
 		f.Mark = func(ctx context.Context) (time.Time, error) { return app.AwaitScrape(ctx, remote, f.Selector) }
 		return remote.Close, nil
 	}
-	from, err := newIstiods(ctx, &f.istiodFlags, rights.Signals)
+	from, err := f.Istiod.Open(ctx, rights.Signals)
 	if err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "meshtrial-test-")
 	if err != nil {
-		from.close()
+		from.Close()
 		return nil, err
 	}
 	recorder, err := signals.OpenRecorder(dir)
 	if err != nil {
-		from.close()
+		from.Close()
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	f.Source, f.Name = recorder.Source(), "istiod itself"
-	scraper := &signals.Scraper{Recorder: recorder, Discover: from.pods, RediscoverEvery: time.Nanosecond}
+	scraper := &signals.Scraper{Recorder: recorder, Discover: from.Pods, RediscoverEvery: time.Nanosecond}
 	f.Mark = func(ctx context.Context) (time.Time, error) {
 		at, problems, err := scraper.Scrape(ctx)
 		if err == nil && len(problems) > 0 {
@@ -138,7 +134,7 @@ func (f *pushTestFlags) open(ctx context.Context) (closeSource func() error, err
 		return at, err
 	}
 	return func() error {
-		from.close()
+		from.Close()
 		return errors.Join(recorder.Close(), os.RemoveAll(dir))
 	}, nil
 }

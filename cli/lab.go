@@ -154,11 +154,7 @@ func newLabStatusCommand(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				err = writeJSON(env.Stdout, status)
-			} else {
-				err = printStatus(env.Stdout, status)
-			}
+			err = env.show(asJSON, status, func(w io.Writer) error { return printStatus(w, status) })
 			if err == nil && status.State != local.StateRunning {
 				err = quiet(errs.CodeFailure)
 			}

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/spf13/cobra"
+
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/drive/load/control"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/spf13/cobra"
 )
 
 // defaultLoadDuration is how long a load lasts unless a flag or steps say.
@@ -110,11 +111,7 @@ func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error 
 		}
 	}
 	report := result.Report()
-	if f.json {
-		err = writeJSON(env.Stdout, report)
-	} else {
-		err = printLoad(env.Stdout, result, report)
-	}
+	err = env.show(f.json, report, func(w io.Writer) error { return printLoad(w, result, report) })
 	switch {
 	case err != nil:
 		return err

@@ -43,18 +43,6 @@ func addMeshFlags(flags *pflag.FlagSet, command mesh.Command) *meshFlags {
 	return m
 }
 
-// of are the settings of one mesh. A flag of other meshes alone is refused.
-func (m *meshFlags) of(kit *mesh.Kit) (mesh.Settings, error) {
-	for name, s := range m.given {
-		for setting := range s {
-			if name != kit.Name && m.given[kit.Name][setting] == nil {
-				return nil, errs.Usage("--%s does not apply to %s", setting, kit.Name)
-			}
-		}
-	}
-	return m.given[kit.Name], nil
-}
-
 // names reads --mesh, which is given or has its default, and adds the meshes of flags that
 // add them unless --mesh is given.
 func (m *meshFlags) names(text string, given bool) ([]string, error) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/profile"
@@ -40,7 +41,7 @@ type profileFlags struct {
 	port      int
 	kind      string
 	namespace string
-	istiod    istiodFlags
+	where     app.Where
 	image     string
 	length    time.Duration
 	wait      time.Duration
@@ -89,9 +90,9 @@ func newProfileCommand(env *Env) *cobra.Command {
 	flags.IntVar(&f.port, "port", 0, "with a pod, for kinds other than cpu: where it serves pprof or "+
 		"Envoy's admin interface (default 15000 for an Istio sidecar, otherwise 8080)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the pod")
-	flags.StringVar(&f.istiod.lab, "lab", "local",
+	flags.StringVar(&f.where.Lab, "lab", "local",
 		"where the pod runs: local (the lab on this machine) or cluster (a kubeconfig's)")
-	addKubeconfigFlags(flags, &f.istiod.kubeconfig, &f.istiod.context, ofLabCluster)
+	addKubeconfigFlags(flags, &f.where.Kubeconfig, &f.where.Context, ofLabCluster)
 	flags.StringVar(&f.image, "image", "", ofLabCluster+"an image of this program that the nodes can pull")
 	flags.DurationVar(&f.wait, "wait", 0, "with a pod and kind cpu: "+waitUsage)
 	flags.DurationVar(&f.length, "length", 30*time.Second, "how long to profile")

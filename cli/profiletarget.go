@@ -98,15 +98,15 @@ var sidecars = []string{"istio-proxy", "linkerd-proxy"}
 // openLab opens the lab that the pod runs in. In a cluster the profile role
 // needs an image of this program.
 func (f profileFlags) openLab(ctx context.Context, line *progress) (lab.Lab, error) {
-	if err := f.istiod.check(); err != nil {
+	if err := f.where.Check(); err != nil {
 		return nil, err
 	}
-	if f.istiod.lab == lab.KindCluster {
+	if f.where.Lab == lab.KindCluster {
 		features := []string{rights.Reach, rights.ProfilePage}
 		if f.kind == observe.ProfileCPU {
 			features = []string{rights.Reach, rights.Journal, rights.Keeper, rights.ProfilePod}
 		}
-		return app.OpenCluster(ctx, line, cluster.Options{Kubeconfig: f.istiod.kubeconfig, Context: f.istiod.context,
+		return app.OpenCluster(ctx, line, cluster.Options{Kubeconfig: f.where.Kubeconfig, Context: f.where.Context,
 			Images: app.ClusterImages(f.image, ""), Needs: app.Rights(app.Places(nil, f.namespace), features...)})
 	}
 	return local.Open("")

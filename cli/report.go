@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,12 +12,13 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/spf13/cobra"
 )
 
 type reportFlags struct {
@@ -138,6 +140,21 @@ func loadRun(ctx context.Context, env *Env, dir string) (record.Run, error) {
 
 // warn prints a line that is about the input rather than an error.
 func (env *Env) warn(text string) { fmt.Fprintf(env.Stderr, "meshtrial: %s\n", text) }
+
+// show prints a document as JSON, or as text.
+func (env *Env) show(asJSON bool, document any, text func(io.Writer) error) error {
+	if asJSON {
+		return writeJSON(env.Stdout, document)
+	}
+	return text(env.Stdout)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
 
 // writeWhole writes a file whole or not at all. A device or pipe, such as
 // /dev/stdout, is written to; a link's target is replaced, not the link.

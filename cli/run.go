@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -208,7 +207,10 @@ func present(env *Env, asJSON bool, dir string, findings record.Findings) error 
 }
 
 func presentText(env *Env, findings record.Findings) error {
-	options := report.Options{Width: terminalWidth(env.Stdout), Color: terminalWidth(env.Stdout) > 0 && os.Getenv("NO_COLOR") == ""}
+	options, err := textOptions(env.Stdout, "auto", 0)
+	if err != nil {
+		return err
+	}
 	return kinds.Reports().Render(env.Stdout, findings, "text", options)
 }
 

@@ -34,20 +34,20 @@ func newRunsCommand(env *Env) *cobra.Command {
 
 // detachedFlags say where detached runs are.
 type detachedFlags struct {
-	lab, kubeconfig, context string
-	namespace                string
+	app.Where
+	namespace string
 }
 
 func (f *detachedFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.lab, "lab", lab.KindLocal, "where the run is: local (the lab on this machine) or cluster (a kubeconfig's)")
-	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, ofLabCluster)
+	flags.StringVar(&f.Lab, "lab", lab.KindLocal, "where the run is: local (the lab on this machine) or cluster (a kubeconfig's)")
+	addKubeconfigFlags(flags, &f.Kubeconfig, &f.Context, ofLabCluster)
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the runs' Jobs, that of the PersistentVolumeClaim (default: all)")
 }
 
 // words are the flags by which other commands find the same lab.
 func (f *detachedFlags) words() string {
-	words := app.LabFlags(f.lab == lab.KindLocal, f.kubeconfig, f.context)
+	words := f.Flags()
 	if f.namespace != "" {
 		words += " -n " + f.namespace
 	}
@@ -56,16 +56,10 @@ func (f *detachedFlags) words() string {
 
 // open finds the cluster, if its user has the rights of these features there.
 func (f *detachedFlags) open(ctx context.Context, features ...string) (*detached.Cluster, *rest.Config, error) {
-	switch f.lab {
-	case lab.KindCluster:
-	case lab.KindLocal:
-		if f.kubeconfig+f.context != "" {
-			return nil, nil, errs.Usage("--kubeconfig and --context require --lab cluster")
-		}
-	default:
-		return nil, nil, errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
+	if err := f.Check(); err != nil {
+		return nil, nil, err
 	}
-	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, app.Rights(app.Places(nil, f.namespace), append(features, rights.Reach)...))
+	config, err := f.Config(ctx, app.Rights(app.Places(nil, f.namespace), append(features, rights.Reach)...))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -241,18 +235,18 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 			defer p.Clear()
 			last, err := clients.Delete(ctx, run, force, func(text string) { p.Say("%s", text) })
 			if err == nil && last {
-				err = tidyJournal(ctx, p, config, f.lab == lab.KindLocal)
+				err = tidyJournal(ctx, p, config, f.Lab == lab.KindLocal)
 			}
 			if err != nil {
 				return err
 			}
 			p.Clear()
-			if _, err := fmt.Fprintf(env.Stdout, "run %s is removed\n", run.Name); err != nil || f.lab == lab.KindLocal { // the next run there puts back
+			if _, err := fmt.Fprintf(env.Stdout, "run %s is removed\n", run.Name); err != nil || f.Lab == lab.KindLocal { // the next run there puts back
 				return err
 			}
 			changed, err := stillChanged(ctx, config)
 			if changed > 0 {
-				p.Note("%s still changed by runs that have ended: meshtrial cluster restore%s", words.Plural(changed, "object"), app.ClusterFlags(f.kubeconfig, f.context))
+				p.Note("%s still changed by runs that have ended: meshtrial cluster restore%s", words.Plural(changed, "object"), app.ClusterFlags(f.Kubeconfig, f.Context))
 			}
 			return err
 		},

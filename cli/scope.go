@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/report"
@@ -122,10 +123,12 @@ func runScope(ctx context.Context, env *Env, f scopeFlags) error {
 	for _, text := range notes {
 		r.Notes = append(r.Notes, scope.Note{Code: scope.NoteSource, Text: text})
 	}
-	if f.json {
-		return writeJSON(env.Stdout, r)
-	}
-	return report.RenderScope(env.Stdout, r, f.top, options)
+	return env.show(f.json, r, func(w io.Writer) error { return report.RenderScope(w, r, f.top, options) })
+}
+
+// where is the lab whose sidecars are read.
+func (f *scopeFlags) where() app.Where {
+	return app.Where{Lab: f.lab, Kubeconfig: f.kubeconfig, Context: f.context}
 }
 
 func (f *scopeFlags) check(changed func(string) bool) error {

@@ -190,7 +190,7 @@ func applyGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Resu
 	if err := ask(ctx, env, p, f.lab == lab.KindLocal, text, f.applied.yes); err != nil {
 		return nil, err
 	}
-	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, app.Rights(app.Places([]string{study.MeshIstio}, f.namespace), rights.Reach, rights.Journal, rights.Apply))
+	config, err := f.where().Config(ctx, app.Rights(app.Places([]string{study.MeshIstio}, f.namespace), rights.Reach, rights.Journal, rights.Apply))
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func inventoryLists(istiod, configMap string) [][2]string {
 // meshConfigMap is the ConfigMap of a revision, or for "" of the only istiod there is.
 // Where nobody may say which there are, it is the one that Istio's charts would make.
 func meshConfigMap(ctx context.Context, kube kubernetes.Interface, revision string) (name, note string, err error) {
-	name, err = istioAdapter().ConfigMap(ctx, kube, revision)
+	name, err = app.Istio().ConfigMap(ctx, kube, revision)
 	if err == nil || errs.Code(err) == errs.CodeUsage || ctx.Err() != nil {
 		return name, "", err
 	}
@@ -45,7 +45,7 @@ func meshConfigMap(ctx context.Context, kube kubernetes.Interface, revision stri
 // labInventory lists what is in a running lab. What may not be listed is a
 // note: less is known then, and so less narrowed.
 func labInventory(ctx context.Context, f scopeFlags, inv *generate.Inventory) (notes []string, err error) {
-	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, app.Rights(app.Places([]string{study.MeshIstio}, f.namespace), rights.Reach, rights.Scope, rights.Generate))
+	config, err := f.where().Config(ctx, app.Rights(app.Places([]string{study.MeshIstio}, f.namespace), rights.Reach, rights.Scope, rights.Generate))
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func labInventory(ctx context.Context, f scopeFlags, inv *generate.Inventory) (n
 	if note != "" {
 		notes = append(notes, note)
 	}
-	istiod, _ := istioAdapter().ControlPlane()
+	istiod, _ := app.Istio().ControlPlane()
 	for _, list := range inventoryLists(istiod, configMap) {
 		kind, path := list[0], list[1]
 		body, err := kube.CoreV1().RESTClient().Get().AbsPath(path).Stream(ctx)

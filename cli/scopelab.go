@@ -35,7 +35,7 @@ const proxiesAtATime = 8
 // labProxies reads the configuration of the running proxies, some at a time, and has each
 // taken in their order. A proxy that cannot be read is a note, unless none can.
 func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, take func(scope.Proxy) error) (notes []string, err error) {
-	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, app.Rights(app.Places([]string{study.MeshIstio}, f.namespace), rights.Reach, rights.Scope))
+	config, err := f.where().Config(ctx, app.Rights(app.Places([]string{study.MeshIstio}, f.namespace), rights.Reach, rights.Scope))
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, ta
 			notes = append(notes, note)
 		}
 	}
-	sidecars := istioAdapter().Proxies(record.PlaceSidecar)
+	sidecars := app.Istio().Proxies(record.PlaceSidecar)
 	pods := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !hasProxy(pod, sidecars.Containers) })
 	slices.SortFunc(pods, func(a, b corev1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

@@ -2,12 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
+	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,11 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/observe/signals"
-	"github.com/meshtrial/meshtrial/run/store"
 )
 
 // signalsFlags are the flags of `meshtrial signals`.
@@ -80,13 +74,7 @@ func newSignalsCommand(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			switch {
-			case f.run != "":
-				return signalsOfRun(cmd.Context(), env, f, o)
-			case f.prometheus != "":
-				return signalsOfPrometheus(cmd.Context(), env, f, o)
-			}
-			return signalsLive(cmd.Context(), env, f, o)
+			return f.show(cmd.Context(), env, o)
 		},
 	}
 	flags := cmd.Flags()
@@ -134,7 +122,7 @@ func (f *signalsFlags) check(changed func(string) bool) (o signals.Options, err 
 	case f.prometheus != "" && !changed("interval"):
 		f.interval = 5 * time.Second
 	}
-	if err := f.istiodFlags.check(); err != nil {
+	if err := f.Check(); err != nil {
 		return o, err
 	}
 	return f.tableFlags.options()
@@ -156,166 +144,37 @@ func openPrometheus(address string, headers []string) (*signals.Remote, error) {
 	return signals.NewRemote(address, h)
 }
 
-// signalsOfRun shows the whole of what a run recorded.
-func signalsOfRun(ctx context.Context, env *Env, f signalsFlags, o signals.Options) error {
-	dir, err := store.Folder(f.run, store.DirSeries)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(filepath.Join(f.run, store.FileHeader)); err == nil {
-			return errs.WithHint(errs.Usage("run %s has no recorded series", f.run),
-				"its study has to ask for them: signals among its measures, as measures: [convergence, signals]")
+// show shows a run's signals, or watches those of a Prometheus server or of istiod.
+func (f *signalsFlags) show(ctx context.Context, env *Env, o signals.Options) (err error) {
+	view := newSignalsView(env, *f)
+	watch := app.SignalsWatch{Options: o, Duration: f.duration, Interval: f.interval, Once: f.once, Show: view.show}
+	var alarm bool
+	switch {
+	case f.run != "":
+		var r signals.Reading
+		if r, alarm, err = app.SignalsOfRun(ctx, f.run, o); err == nil {
+			err = showReading(env, f.json, r)
 		}
-		dir, err = f.run, nil // what --record wrote
-	}
-	if err != nil {
-		return err
-	}
-	s, err := signals.OpenSeries(dir)
-	if err != nil {
-		return err
-	}
-	from, to := s.Span()
-	whole := o
-	// Rates look back on the whole run, with its first sample.
-	whole.Window = max(to.Sub(from)+time.Millisecond, time.Second)
-	r, err := signals.Read(ctx, s, whole, to)
-	if err != nil {
-		return err
-	}
-	w := signals.NewWatch(s, o)
-	if err := w.Replay(ctx, from, to, time.Second); err != nil {
-		return err
-	}
-	r.Alerts = w.Alerts()
-	if err := showReading(env, f.json, r); err != nil {
-		return err
-	}
-	for _, a := range r.Alerts {
-		if len(a.Fired) > 0 {
-			return quiet(errs.CodeAssertion)
+	case f.prometheus != "":
+		s, failure := openPrometheus(f.prometheus, f.headers)
+		if failure != nil {
+			return failure
 		}
+		defer s.Close()
+		s.SetTimeout(f.timeout)
+		alarm, err = watch.Ask(ctx, s)
+	default:
+		alarm, err = watch.Scrape(ctx, f.Istiod, f.record)
 	}
-	return nil
+	if err == nil {
+		err = view.end()
+	}
+	if err == nil && alarm {
+		return quiet(errs.CodeAssertion)
+	}
+	return err
 }
 
 func showReading(env *Env, asJSON bool, r signals.Reading) error {
-	if asJSON {
-		return writeJSON(env.Stdout, r)
-	}
-	return signals.WriteTable(env.Stdout, r)
+	return env.show(asJSON, r, func(w io.Writer) error { return signals.WriteTable(w, r) })
 }
-
-// firing tells by exit code whether an alert fires.
-func firing(w *signals.Watch) error {
-	if w.Firing() {
-		return quiet(errs.CodeAssertion)
-	}
-	return nil
-}
-
-// alertsLookBack is the time before the first reading whose alerts a
-// Prometheus server can still tell of.
-const alertsLookBack = 30 * time.Second
-
-func signalsOfPrometheus(ctx context.Context, env *Env, f signalsFlags, o signals.Options) error {
-	s, err := openPrometheus(f.prometheus, f.headers)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	s.SetTimeout(f.timeout)
-	w := signals.NewWatch(s, o)
-	now := time.Now()
-	if err := w.Replay(ctx, now.Add(-alertsLookBack), now, time.Second); err != nil {
-		return err
-	}
-	view := newSignalsView(env, f)
-	ctx, cancel := limited(ctx, f.duration)
-	defer cancel()
-	for {
-		r, err := w.Read(ctx, o, time.Now())
-		if err == nil {
-			err = view.show(r)
-		}
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
-		if err != nil || f.once || wake.Pause(ctx, f.interval) != nil {
-			return errors.Join(view.end(), firing(w))
-		}
-	}
-}
-
-// limited bounds a watch that has a duration.
-func limited(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if d == 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, d)
-}
-
-// signalsLive reads istiod itself into a database of its own.
-func signalsLive(ctx context.Context, env *Env, f signalsFlags, o signals.Options) (err error) {
-	from, err := newIstiods(ctx, &f.istiodFlags, rights.Signals)
-	if err != nil {
-		return err
-	}
-	defer from.close()
-	if _, err := from.targets(ctx); err != nil { // no istiod is an error now, and a problem later
-		return err
-	}
-	dir := f.record
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "meshtrial-signals-"); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	}
-	recorder, err := signals.OpenRecorder(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, recorder.Close()) }()
-
-	ctx, cancel := limited(ctx, f.duration)
-	defer cancel()
-	view := newSignalsView(env, f)
-	w := signals.NewWatch(recorder.Source(), o)
-	scraper := &signals.Scraper{Recorder: recorder, Discover: from.targets}
-	var first time.Time
-	readings := 0
-	err = scraper.Run(ctx, f.interval, func(at time.Time, problems []string) error {
-		if first.IsZero() {
-			first = at
-			return nil // rates need two
-		}
-		seen := o
-		// A rate over more time than was watched would be too low.
-		seen.Window = min(o.Window, time.Duration(at.UnixMilli()-first.UnixMilli()+1)*time.Millisecond)
-		r, err := w.Read(ctx, seen, at)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		r.Source, r.Problems = "istiod of "+f.lab+" lab, namespace "+f.namespace, problems
-		readings++
-		if err := view.show(r); err != nil {
-			return err
-		}
-		if f.once {
-			return errEnough
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return err
-	}
-	if readings == 0 && f.duration > 0 {
-		return errs.WithHint(fmt.Errorf("nothing was read twice in %s", f.duration), "give --duration at least two intervals")
-	}
-	return errors.Join(view.end(), firing(w))
-}
-
-// errEnough ends a scrape loop.
-var errEnough = errors.New("enough")

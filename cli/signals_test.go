@@ -47,23 +47,3 @@ func TestWrap(t *testing.T) {
 		t.Errorf("words are lost: %q", got)
 	}
 }
-
-func TestKeepsOnlyIstiodsLines(t *testing.T) {
-	pods := []string{"istiod-1"}
-	for line, want := range map[string]bool{
-		`machine_cpu_cores{boot_id="x"} 2`:                                                   true,
-		`container_spec_cpu_quota{container="discovery",pod="istiod-1"} 5`:                   true,
-		`container_spec_cpu_quota{container="discovery",pod="istiod-12"} 5`:                  false,
-		`container_cpu_cfs_throttled_seconds_total{container="discovery",pod="istiod-1"}  3`: true,
-		`container_network_transmit_bytes_total{interface="eth0",pod="istiod-1"} 1`:          true,
-		`container_cpu_usage_seconds_total{container="discovery",pod="istiod-1"} 1`:          false, // of the other page
-		`container_memory_working_set_bytes{container="discovery",pod="istiod-1"} 100000`:    false,
-	} {
-		if got := keepCAdvisor(pods)([]byte(line)); got != want {
-			t.Errorf("%s: %v", line, got)
-		}
-	}
-	if keep := keepContainers(pods); !keep([]byte(`container_cpu_usage_seconds_total{pod="istiod-1"} 1`)) || keep([]byte(`container_cpu_usage_seconds_total{pod="x"} 1`)) {
-		t.Error("containers")
-	}
-}

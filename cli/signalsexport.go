@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -41,10 +40,7 @@ func newSignalsExportCommand(env *Env) *cobra.Command {
 				_, err = env.Stdout.Write(text.Bytes())
 				return err
 			}
-			if err := os.WriteFile(out, text.Bytes(), 0o644); err != nil {
-				return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "--out takes the path of a file to write")
-			}
-			return nil
+			return writeWhole(out, text.Bytes())
 		},
 	}
 	flags := cmd.Flags()

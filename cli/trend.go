@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
 
 	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/kinds"
-	"github.com/spf13/cobra"
 )
 
 type trendFlags struct {
@@ -64,11 +66,7 @@ func runTrend(ctx context.Context, env *Env, f trendFlags, dir string) error {
 	if err != nil {
 		return err
 	}
-	if f.json {
-		err = writeJSON(env.Stdout, trend)
-	} else {
-		err = kinds.Reports().RenderTrend(env.Stdout, trend, f.all, options)
-	}
+	err = env.show(f.json, trend, func(w io.Writer) error { return kinds.Reports().RenderTrend(w, trend, f.all, options) })
 	if err != nil {
 		return err
 	}

@@ -11,11 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/drive/worker"
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study/protocol"
-	"github.com/spf13/cobra"
 )
 
 // off is the value of an address flag that turns its listener off.
@@ -148,11 +150,8 @@ func runWorker(ctx context.Context, env *Env, options worker.Options, asJSON boo
 	return err
 }
 
-// Bounds of files, bytes.
-const (
-	maxConfig = 32 << 20 // a behaviour with a million recorded times
-	maxSecret = 1 << 20  // tokens, keys, certificates
-)
+// maxConfig bounds the file of a behaviour, in bytes: a million recorded times.
+const maxConfig = 32 << 20
 
 // crashCode is how a worker exits that was told to crash.
 const crashCode = 70
@@ -179,7 +178,7 @@ func readToken(ctx context.Context, path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	data, err := readInput(ctx, path, maxSecret)
+	data, err := readInput(ctx, path, app.MaxSecret)
 	if err != nil {
 		return "", err
 	}

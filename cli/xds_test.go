@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
@@ -78,7 +79,7 @@ func TestXDSDurationEnds(t *testing.T) {
 			if ctx.Err() != nil {
 				t.Fatalf("it did not end: %s", stderr)
 			}
-			var report xdsReport
+			var report app.FleetReport
 			if e := json.Unmarshal([]byte(stdout), &report); e != nil {
 				t.Fatalf("%v: %s%s", e, stdout, stderr)
 			}

@@ -1,28 +1,17 @@
 package cli
 
 import (
-	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
-)
-
-// How long a recording waits for a proxy's configuration, and until nothing
-// more comes.
-const (
-	recordLimit    = 2 * time.Minute
-	recordPatience = 30 * time.Second // as long as no proxy connects
-	recordQuiet    = time.Second
 )
 
 // newXDSRecordCommand is `meshtrial xds record`.
@@ -39,13 +28,10 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 			"  meshtrial xds record --address 10.96.0.20:15010 --out - | meshtrial scope --dump -",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.proxies+f.gateways+f.ztunnels == 0 && f.identities == "" {
-				f.proxies = 1
+			if f.Sidecars+f.Gateways+f.Ztunnels == 0 && f.Identities == "" {
+				f.Sidecars = 1
 			}
-			if len(f.addresses) == 0 {
-				return errs.WithHint(errs.Usage("no --address"), "meshtrial xds record --address HOST:15010 --out shop%s", confile.Extension)
-			}
-			spec, err := f.spec(cmd.Context())
+			spec, err := f.spec(cmd.Context(), "meshtrial xds record --address HOST:15010 --out shop"+confile.Extension)
 			if err != nil {
 				return err
 			}
@@ -79,44 +65,9 @@ func recordXDS(ctx context.Context, env *Env, spec xds.Spec, out string) (err er
 		}()
 		file = made
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, recordLimit, fmt.Errorf("it did not have its configuration within %v", recordLimit))
-	defer cancel()
-	fleet, err := xds.Start(limited, spec)
-	if err != nil {
-		return err
+	held, err := app.RecordProxy(ctx, spec, file, newProgress(env.Stderr))
+	if err == nil && out != "-" {
+		fmt.Fprintf(env.Stderr, "%s: %s %s, %.1f kB\n", out, held.Type, held.Name, float64(held.Bytes)/1000)
 	}
-	defer fleet.Stop()
-	began := time.Now()
-	progress := newProgress(env.Stderr)
-	defer progress.Clear()
-	for {
-		s := fleet.Status()
-		if s.Quiet(int64(recordQuiet)) {
-			break
-		}
-		progress.Say("%d connected, %d synced  %s", s.Connected, s.Synced, s.LastError)
-		if s.Connected == 0 && time.Since(began) > recordPatience {
-			return errs.WithHint(fmt.Errorf("nothing at %s served a proxy within %v: %s", strings.Join(spec.Addresses, ", "), recordPatience, cmp.Or(s.LastError, "no answer")),
-				"istiod listens at port 15010 in plain text, at 15012 with TLS (--security)")
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-limited.Done():
-			if ctx.Err() != nil {
-				return fmt.Errorf("interrupted before %s had sent a configuration: %s", strings.Join(spec.Addresses, ", "), cmp.Or(fleet.Status().LastError, "no error was seen"))
-			}
-			return fmt.Errorf("%w: %s", context.Cause(limited), cmp.Or(fleet.Status().LastError, "no error was seen"))
-		}
-	}
-	progress.Clear()
-	z := gzip.NewWriter(file)
-	if err := errors.Join(fleet.WriteConfiguration(z, 0, confile.Header{}), z.Close()); err != nil {
-		return fmt.Errorf("%s: %w", out, err)
-	}
-	if out == "-" {
-		return nil
-	}
-	held := fleet.Holdings()[0]
-	fmt.Fprintf(env.Stderr, "%s: %s %s, %.1f kB\n", out, held.Type, held.Name, float64(held.Bytes)/1000)
-	return nil
+	return err
 }

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
@@ -20,17 +22,17 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
-// settings reads how the running istiod is set up, and returns its version. What
+// Settings reads how the running istiod is set up, and returns its version. What
 // cannot be read is a note.
-func (i *istiods) settings(ctx context.Context, f *istiodFlags, e *advice.Evidence) (version string, err error) {
-	if _, err := i.pods(ctx); err != nil { // to find no istiod is an error, not a note
+func (i *Istiods) Settings(ctx context.Context, e *advice.Evidence) (version string, err error) {
+	if _, err := i.Pods(ctx); err != nil { // to find no istiod is an error, not a note
 		return "", err
 	}
-	if usual, _ := istioAdapter().ControlPlane(); f.namespace != usual {
-		e.Notes = append(e.Notes, fmt.Sprintf("settings are read of an istiod in namespace %s alone, not of one in %s", usual, f.namespace))
+	if usual, _ := Istio().ControlPlane(); i.Namespace != usual {
+		e.Notes = append(e.Notes, fmt.Sprintf("settings are read of an istiod in namespace %s alone, not of one in %s", usual, i.Namespace))
 		return "", nil
 	}
-	plane, err := istioAdapter().Control(ctx, i.config, f.revision, nil)
+	plane, err := Istio().Control(ctx, i.config, i.Revision, nil)
 	if err != nil {
 		return "", err
 	}
@@ -44,7 +46,7 @@ func (i *istiods) settings(ctx context.Context, f *istiodFlags, e *advice.Eviden
 		return "", nil
 	}
 	e.Levers, e.Root = found, plane.Root()
-	if i.of != istioAdapter().RevisionOf(nil) {
+	if i.of != Istio().RevisionOf(nil) {
 		e.Deployment = "istiod-" + i.of // as Istio's chart names it
 	}
 	return i.version(ctx, mesh.Version(found[controlplane.FactorIstiod])), nil
@@ -52,7 +54,7 @@ func (i *istiods) settings(ctx context.Context, f *istiodFlags, e *advice.Eviden
 
 // version is a running istiod's own version, as `pilot-discovery version --short` prints it;
 // else its image's tag, which may be a digest, or have a suffix.
-func (i *istiods) version(ctx context.Context, tag string) string {
+func (i *Istiods) version(ctx context.Context, tag string) string {
 	for _, client := range i.clients {
 		body, err := get(ctx, client, "http://istiod/version")
 		if err != nil {
@@ -80,10 +82,10 @@ func shortVersion(page string) (string, bool) {
 	return strings.Join(parts[:len(parts)-2], "-"), true
 }
 
-// watchLocks takes the mutex profile of each replica now and when the returned function is
+// WatchLocks takes the mutex profile of each replica now and when the returned function is
 // called: their difference gives how many goroutines waited for a lock. Where it cannot be taken,
 // that is a note, and the quantity is unknown.
-func (i *istiods) watchLocks(ctx context.Context) func(context.Context, *advice.Evidence) {
+func (i *Istiods) WatchLocks(ctx context.Context) func(context.Context, *advice.Evidence) {
 	before, err := i.mutexes(ctx)
 	began := time.Now()
 	return func(ctx context.Context, e *advice.Evidence) {
@@ -115,8 +117,8 @@ func (i *istiods) watchLocks(ctx context.Context) func(context.Context, *advice.
 }
 
 // mutexes are the mutex profiles of all replicas, by pod.
-func (i *istiods) mutexes(ctx context.Context) (map[string]*profile.Profile, error) {
-	targets, err := i.pods(ctx)
+func (i *Istiods) mutexes(ctx context.Context) (map[string]*profile.Profile, error) {
+	targets, err := i.Pods(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -135,9 +137,9 @@ func (i *istiods) mutexes(ctx context.Context) (map[string]*profile.Profile, err
 	return out, nil
 }
 
-// watchWrites watches who writes what until the returned function is called, which adds it to
+// WatchWrites watches who writes what until the returned function is called, which adds it to
 // the evidence.
-func (i *istiods) watchWrites(ctx context.Context) func(*advice.Evidence) {
+func (i *Istiods) WatchWrites(ctx context.Context) func(*advice.Evidence) {
 	objects, err := dynamic.NewForConfig(i.config)
 	if err != nil {
 		return func(e *advice.Evidence) { e.Notes = append(e.Notes, "writes were not watched: "+err.Error()) }
@@ -153,4 +155,14 @@ func (i *istiods) watchWrites(ctx context.Context) func(*advice.Evidence) {
 		maps.Copy(e.Facts, facts)
 		e.Notes = append(e.Notes, notes...)
 	}
+}
+
+// Scoped is the share of pods that a Sidecar of their own namespace applies to.
+func (i *Istiods) Scoped(ctx context.Context, pods []corev1.Pod) (float64, error) {
+	objects, err := dynamic.NewForConfig(i.config)
+	if err != nil {
+		return 0, err
+	}
+	sidecars := schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
+	return gather.ScopedShare(ctx, objects.Resource(sidecars), pods)
 }

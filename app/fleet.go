@@ -1,0 +1,273 @@
+package app
+
+import (
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/internal/errs"
+)
+
+// Fleet says which simulated proxies connect to which istiod, and as whom.
+type Fleet struct {
+	Addresses                            []string
+	Sidecars, Gateways, Ztunnels         int
+	Mode                                 string
+	Security, CAAddress, ServerName      string
+	TokenFile, RootFile, Chain, Key      string // files; Chain and Key are of a workload certificate
+	Namespace, ServiceAccount            string
+	TrustDomain, ClusterID, IstioVersion string
+	Prefix                               string // of pods' names
+	Identities                           string // a file with the pods that proxies say they are
+	Behaviour                            string
+	Share                                float64 // of the proxies that show it
+	Streams                              int     // on one connection
+	DNSCapture, HBONE                    bool
+}
+
+// Bounds of files that a fleet is made from, in bytes: a million pods, and tokens, keys and
+// certificates.
+const (
+	maxIdentities = 256 << 20
+	MaxSecret     = 1 << 20
+)
+
+// maxFleet is how many proxies one program simulates.
+const maxFleet = 1_000_000
+
+// Spec is what the simulator is asked for; read reads a file of at most so many bytes.
+func (f *Fleet) Spec(read func(path string, limit int64) ([]byte, error)) (xds.Spec, error) {
+	spec := xds.DefaultSpec("")
+	spec.Addresses = f.Addresses
+	spec.Mode, spec.StreamsPerConnection, spec.DNSCapture, spec.HBONE = f.Mode, f.Streams, f.DNSCapture, f.HBONE
+	spec.Mesh = xds.Mesh{ClusterID: f.ClusterID, IstioVersion: f.IstioVersion}
+	if f.Sidecars < 0 || f.Gateways < 0 || f.Ztunnels < 0 || !(f.Share >= 0 && f.Share <= 1) {
+		return spec, errs.Usage("--proxies, --gateways and --ztunnels must not be negative, --share must be 0 to 1")
+	}
+	if n := f.Sidecars + f.Gateways + f.Ztunnels; n > maxFleet {
+		return spec, errs.Usage("%d proxies: want at most %d", n, maxFleet)
+	}
+	var err error
+	if spec.Proxies, err = f.proxies(read); err != nil {
+		return spec, err
+	}
+	spec.Security = xds.Security{Mode: f.Security, ServerName: f.ServerName, CAAddress: f.CAAddress, TrustDomain: f.TrustDomain}
+	var token, chain, key string
+	for _, file := range []struct {
+		path string
+		into *string
+	}{{f.TokenFile, &token}, {f.RootFile, &spec.Security.RootCA}, {f.Chain, &chain}, {f.Key, &key}} {
+		if file.path == "" {
+			continue
+		}
+		data, err := read(file.path, MaxSecret)
+		if err != nil {
+			return spec, err
+		}
+		*file.into = string(data)
+	}
+	if token != "" {
+		identity := "" // a token serves all, but a certificate that it gets is of one service account
+		if f.Security == xds.SecurityMTLS {
+			identity = f.Namespace + "/" + f.ServiceAccount
+		}
+		spec.Security.Tokens = map[string]string{identity: token}
+	}
+	if chain != "" || key != "" {
+		spec.Security.Certificates = map[string]xds.Certificate{"": {Chain: chain, Key: key}}
+	}
+	return spec, spec.Validate()
+}
+
+// proxies are who the proxies say they are.
+func (f *Fleet) proxies(read func(path string, limit int64) ([]byte, error)) ([]xds.Proxy, error) {
+	var known []xds.Proxy
+	if f.Identities != "" {
+		data, err := read(f.Identities, maxIdentities)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(data, &known); err != nil {
+			return nil, errs.Usage("%s: %v", f.Identities, err)
+		}
+	}
+	total := f.Sidecars + f.Gateways + f.Ztunnels
+	if total == 0 {
+		total = len(known)
+	}
+	switch {
+	case f.Identities != "" && len(known) == 0:
+		return nil, errs.Usage("%s names no pod", f.Identities)
+	case total == 0:
+		return nil, errs.WithHint(errs.Usage("no proxy to connect"), "--proxies 100, --gateways 2, or --identities FILE")
+	case known != nil && total > len(known):
+		return nil, errs.Usage("%d proxies, but only %d identities in %s", total, len(known), f.Identities)
+	}
+	out := make([]xds.Proxy, total)
+	for i := range out {
+		p := xds.Proxy{Name: fmt.Sprintf("%s-%d", f.Prefix, i), Namespace: f.Namespace, ServiceAccount: f.ServiceAccount,
+			IP: fmt.Sprintf("10.%d.%d.%d", 200+i>>16&31, i>>8&255, i&255)}
+		if known != nil {
+			p = known[i]
+		}
+		switch {
+		case i >= total-f.Ztunnels:
+			p.Type = xds.NodeZtunnel
+		case i >= total-f.Ztunnels-f.Gateways:
+			p.Type = xds.NodeRouter
+		}
+		// Spread evenly over the fleet.
+		if int(float64(i+1)*f.Share) > int(float64(i)*f.Share) {
+			p.Behaviour = f.Behaviour
+		}
+		out[i] = p
+	}
+	return out, nil
+}
+
+// FleetReport is what `meshtrial xds --json` prints.
+type FleetReport struct {
+	Schema       int         `json:"schema"` // 2
+	Addresses    []string    `json:"addresses"`
+	Mode         string      `json:"mode"`
+	SyncedAfterS float64     `json:"synced_after_s,omitempty"` // until each had been; absent if some never were
+	DurationS    float64     `json:"duration_s"`
+	Status       xds.Status  `json:"status"`
+	Account      xds.Account `json:"account"`
+}
+
+// FleetGCPercent keeps a fleet's memory close to what it holds: it allocates
+// little, so that collecting twice as often costs next to nothing.
+const FleetGCPercent = 50
+
+// FleetTimes bound a run of a fleet.
+type FleetTimes struct {
+	Duration time.Duration // once all are synced; 0: until ctx ends
+	Patience time.Duration // to wait for the rest while none is synced
+}
+
+// Run connects a fleet until ctx ends, which interrupted says, or its time is over. The
+// report is there also where proxies fared ill, which the error says.
+func (t FleetTimes) Run(ctx context.Context, spec xds.Spec, progress Progress) (report FleetReport, interrupted bool, err error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(FleetGCPercent))
+	started := time.Now()
+	fleet, err := xds.Start(ctx, spec)
+	if err != nil {
+		return report, false, err
+	}
+	defer fleet.Stop()
+	syncedAfter, interrupted := t.watch(ctx, progress, fleet, started)
+	report = FleetReport{Schema: 2, Addresses: spec.Addresses, Mode: spec.Mode, SyncedAfterS: syncedAfter.Seconds(), DurationS: time.Since(started).Seconds(),
+		Status: fleet.Status(), Account: fleet.Account()}
+	report.Account.Sizes, report.Account.ZtunnelSizes = nil, nil
+	last, is := "", &report.Status
+	if is.LastError != "" {
+		last = "; the last error: " + is.LastError
+	}
+	good := !slices.ContainsFunc(spec.Proxies, func(p xds.Proxy) bool { return p.Behaviour != "" && p.Behaviour != xds.BehaviourGood })
+	switch {
+	case interrupted && syncedAfter == 0:
+		err = errs.WithCode(errors.New("interrupted before all proxies had their configuration"), errs.CodeInterrupted)
+	case interrupted:
+	case syncedAfter == 0:
+		err = errs.WithHint(fmt.Errorf("%d of %d proxies never had their configuration%s", is.Proxies-is.EverSynced, is.Proxies, last),
+			"no more of them got it for %v; --patience waits longer", t.Patience)
+	case is.Connected < is.Proxies && good:
+		err = fmt.Errorf("%d of %d proxies had lost their connection at the end%s", is.Proxies-is.Connected, is.Proxies, last)
+	}
+	return report, interrupted, err
+}
+
+// watch says how the fleet stands until ctx ends or the time is over, which
+// runs from when each proxy has been synced once: in a reconnect storm they
+// never are all at once. Where no more of them come for as long as the
+// patience lasts, it runs with those that are there; with none it is over.
+// syncedAfter is 0 if some never were.
+func (t FleetTimes) watch(ctx context.Context, progress Progress, fleet *xds.Fleet, started time.Time) (syncedAfter time.Duration, interrupted bool) {
+	defer progress.Clear()
+	ticker := time.NewTicker(min(500*time.Millisecond, max(t.Patience/4, time.Millisecond)))
+	defer ticker.Stop()
+	var end <-chan time.Time
+	were, last := 0, started // how many had been synced, and when the latest was
+	for {
+		s := fleet.Status()
+		if s.EverSynced > were {
+			were, last = s.EverSynced, time.Now()
+		}
+		all := were == s.Proxies
+		if all && syncedAfter == 0 {
+			syncedAfter = time.Since(started)
+		}
+		if t.Duration > 0 && end == nil && (all || time.Since(last) >= t.Patience) {
+			if were == 0 {
+				return 0, false
+			}
+			end = time.After(t.Duration)
+		}
+		quiet := "nothing yet"
+		if s.LastMessageUnixNS > 0 {
+			quiet = "quiet for " + time.Duration(s.NowUnixNS-s.LastMessageUnixNS).Truncate(100*time.Millisecond).String()
+		}
+		progress.Say("%d s  %d proxies  %d connected  %d synced  %s  %s", int(time.Since(started).Seconds()), s.Proxies, s.Connected, s.Synced, quiet, s.LastError)
+		select {
+		case <-ticker.C:
+		case <-end:
+			return syncedAfter, false
+		case <-ctx.Done():
+			return syncedAfter, true
+		}
+	}
+}
+
+// How long a recording waits for a proxy's configuration, and until nothing
+// more comes.
+const (
+	recordLimit    = 2 * time.Minute
+	recordPatience = 30 * time.Second // as long as no proxy connects
+	recordQuiet    = time.Second
+)
+
+// RecordProxy connects one simulated proxy, and once it has its configuration writes that as
+// istiod sent it, packed with gzip.
+func RecordProxy(ctx context.Context, spec xds.Spec, out io.Writer, progress Progress) (held xds.Holding, err error) {
+	limited, cancel := context.WithTimeoutCause(ctx, recordLimit, fmt.Errorf("it did not have its configuration within %v", recordLimit))
+	defer cancel()
+	fleet, err := xds.Start(limited, spec)
+	if err != nil {
+		return held, err
+	}
+	defer fleet.Stop()
+	began := time.Now()
+	defer progress.Clear()
+	for {
+		s := fleet.Status()
+		if s.Quiet(int64(recordQuiet)) {
+			break
+		}
+		progress.Say("%d connected, %d synced  %s", s.Connected, s.Synced, s.LastError)
+		if s.Connected == 0 && time.Since(began) > recordPatience {
+			return held, errs.WithHint(fmt.Errorf("nothing at %s served a proxy within %v: %s", strings.Join(spec.Addresses, ", "), recordPatience, cmp.Or(s.LastError, "no answer")),
+				"istiod listens at port 15010 in plain text, at 15012 with TLS (--security)")
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return held, fmt.Errorf("interrupted before %s had sent a configuration: %s", strings.Join(spec.Addresses, ", "), cmp.Or(fleet.Status().LastError, "no error was seen"))
+			}
+			return held, fmt.Errorf("%w: %s", context.Cause(limited), cmp.Or(fleet.Status().LastError, "no error was seen"))
+		}
+	}
+	z := gzip.NewWriter(out)
+	return fleet.Holdings()[0], errors.Join(fleet.WriteConfiguration(z, 0, confile.Header{}), z.Close())
+}

@@ -1,0 +1,55 @@
+package app
+
+import (
+	"context"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/cluster"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/lab/rights"
+)
+
+// Where names a lab that is there: the one on this machine, or a cluster of the user's.
+type Where struct {
+	Lab        string // lab.KindLocal or lab.KindCluster
+	Kubeconfig string // of a cluster
+	Context    string
+}
+
+// Check finds flags that do not go together.
+func (w Where) Check() error {
+	switch {
+	case w.Lab == lab.KindLocal && w.Kubeconfig != "":
+		return errs.WithHint(errs.Usage("--kubeconfig requires --lab cluster"), "add --lab cluster")
+	case w.Lab == lab.KindLocal && w.Context != "":
+		return errs.WithHint(errs.Usage("--context requires --lab cluster"), "add --lab cluster")
+	case w.Lab == lab.KindLocal, w.Lab == lab.KindCluster:
+		return nil
+	}
+	return errs.WithHint(errs.Usage("unknown lab %q", w.Lab), "--lab takes local or cluster")
+}
+
+// Config returns how to reach it, if its user has the rights that are needed there. What is
+// lost without others is said where it is lost.
+func (w Where) Config(ctx context.Context, needs []rights.Feature) (*rest.Config, error) {
+	if w.Lab == lab.KindLocal {
+		l, err := local.Open("")
+		if err != nil {
+			return nil, err
+		}
+		return l.RESTConfig(), nil
+	}
+	return cluster.Reach(ctx, cluster.Options{Kubeconfig: w.Kubeconfig, Context: w.Context, Needs: needs})
+}
+
+// Flags are the flags by which other commands find it, each after a space: none for the lab on
+// this machine.
+func (w Where) Flags() string {
+	if w.Lab == lab.KindLocal {
+		return ""
+	}
+	return " --lab cluster" + ClusterFlags(w.Kubeconfig, w.Context)
+}
