@@ -77,14 +77,14 @@ func (s *Study) BillVariant(parts ...string) (string, bool) {
 
 // BillWithout is the variant with all that are together but one.
 func (s *Study) BillWithout(part string) (string, bool) {
-	return s.BillVariant(slices.DeleteFunc(slices.Clone(s.Bill.Together), func(p string) bool { return p == part })...)
+	return s.BillVariant(slices.DeleteFunc(slices.Clone(DataOf(s).Bill.Together), func(p string) bool { return p == part })...)
 }
 
 // billLevels are the base's levels with those of some parts over them.
 func (s *Study) billLevels(parts []string) record.Cell {
-	out := s.Bill.Base.With(nil)
+	out := DataOf(s).Bill.Base.With(nil)
 	for _, name := range parts {
-		for factor, level := range s.Bill.part(name) {
+		for factor, level := range DataOf(s).Bill.part(name) {
 			out[factor] = s.joined(factor, out[factor], level)
 		}
 	}
@@ -115,7 +115,7 @@ func (s *Study) joined(factor, under, over string) string {
 // billVariants makes the bill's cells: base, base and each part, all together,
 // all but each. Two that are the same are one.
 func (s *Study) billVariants() []NamedLevels {
-	b := s.Bill
+	b := DataOf(s).Bill
 	out := []NamedLevels{{BillBase, s.billLevels(nil)}}
 	if b.Adds() {
 		for _, p := range b.Parts {
@@ -150,7 +150,7 @@ func (b *Bill) baseline() string {
 
 // resolveBill makes the bill's variants.
 func (d *Decoder) resolveBill(s *Study) {
-	b := s.Bill
+	b := DataOf(s).Bill
 	if b == nil {
 		return
 	}
@@ -173,7 +173,7 @@ func (d *Decoder) resolveBill(s *Study) {
 	}
 	s.Variants = s.billVariants()
 	for i, name := range s.Varied(FactorVariant) {
-		if _, ok := s.variantLevels(name); !ok {
+		if _, ok := s.VariantLevels(name); !ok {
 			d.Fail(d.Pos("factors", FactorVariant, i), CodeUnknown, "leave it out", "the bill makes no variant %s: it is that of other parts, or another direction's", name)
 		}
 	}
@@ -181,7 +181,7 @@ func (d *Decoder) resolveBill(s *Study) {
 
 // checkBill finds parts that are none, and such as cannot be on together.
 func (d *Decoder) checkBill(s *Study) {
-	b := s.Bill
+	b := DataOf(s).Bill
 	names := make([]string, len(b.Parts))
 	for i, p := range b.Parts {
 		names[i] = p.Name
@@ -197,7 +197,7 @@ func (d *Decoder) checkBill(s *Study) {
 	setBy := map[string]string{}
 	for i, name := range b.Together {
 		at := d.Pos("bill", "together", i)
-		if !has(names, name) {
+		if !slices.Contains(names, name) {
 			d.Fail(at, CodeUnknown, errs.Suggest(name, names), "together names no part of the bill: %q", Clip(name, 40))
 			continue
 		}
@@ -221,7 +221,7 @@ func (d *Decoder) checkBill(s *Study) {
 	}
 	if b.Removes() {
 		for _, name := range names {
-			if !has(b.Together, name) && b.Direct == DirectRemove {
+			if !slices.Contains(b.Together, name) && b.Direct == DirectRemove {
 				d.Fail(d.Pos("bill", "parts", name), CodeConflict, "add it to together, leave it out, or set direct: both", "part %s cannot be removed: it is not in together", name)
 			}
 		}
@@ -252,7 +252,7 @@ func (d *Decoder) checkBill(s *Study) {
 // checkBillCells finds cells of which two variants come to the same: a price
 // would be that of nothing, and told as one.
 func (d *Decoder) checkBillCells(p *Plan) {
-	if p.Study.Bill == nil {
+	if DataOf(p.Study).Bill == nil {
 		return
 	}
 	variants := map[string]string{} // by the other factors, as they take effect
@@ -265,7 +265,7 @@ func (d *Decoder) checkBillCells(p *Plan) {
 			continue
 		}
 		at := d.Pos("bill", "parts", name)
-		if p.Study.Bill.part(name) == nil {
+		if DataOf(p.Study).Bill.part(name) == nil {
 			at = d.Pos("bill", "parts", other)
 		}
 		where := ""
@@ -286,7 +286,7 @@ func changesNothing(s *Study, p NamedLevels) bool {
 		if l, ok := s.Settings[name]; ok {
 			under = l
 		}
-		if l, ok := s.Bill.Base[name]; ok {
+		if l, ok := DataOf(s).Bill.Base[name]; ok {
 			under = l
 		}
 		if level != under {
@@ -309,14 +309,14 @@ func billNames(bill *Node) []string {
 
 // billSection is the section bill.
 func billSection(to **Bill) Value {
-	return statedValue[Bill]{to, func() Bill { return Bill{Direct: DirectAdd, Base: record.Cell{}} }, billFields}
+	return Stated(to, func() Bill { return Bill{Direct: DirectAdd, Base: record.Cell{}} }, billFields)
 }
 
 func billFields(b *Bill) Object {
 	return Object{Name: "bill", Fields: []Field{
-		{Name: "base", Doc: "Levels over the settings in every cell of the bill.", Value: cellValue{to: &b.Base, name: "base", empty: true}},
+		{Name: "base", Doc: "Levels over the settings in every cell of the bill.", Value: CellValue{To: &b.Base, Name: "base", Empty: true}},
 		{Name: "parts", Required: true, Doc: "Parts to price: names, each with the levels that it changes.", Value: partsValue{&b.Parts}},
-		{Name: "together", Doc: "The parts that are on in the cell with all parts; every part if left out.", Value: ListValue[string]{To: &b.Together, Least: 1, flow: true,
+		{Name: "together", Doc: "The parts that are on in the cell with all parts; every part if left out.", Value: ListValue[string]{To: &b.Together, Least: 1, Flow: true,
 			Element: func(s *string) Value {
 				return TextValue{To: s, Pattern: NamePattern, Noun: "part", Hint: "use the name of a part"}
 			}}},
@@ -351,7 +351,7 @@ func (v partsValue) Decode(d *Decoder, n *Node) {
 			d.Fail(k.Pos, CodeMissing, "name the levels that it changes", "part %s is empty", k.Name)
 			continue
 		}
-		cellValue{to: &one.Levels, name: "part " + k.Name}.Decode(d, n.Values[i])
+		CellValue{To: &one.Levels, Name: "part " + k.Name}.Decode(d, n.Values[i])
 		if _, nested := one.Levels[FactorVariant]; nested {
 			d.Fail(n.Values[i].Pos, CodeConflict, "name factors", "a part cannot contain a variant")
 			continue
@@ -360,6 +360,6 @@ func (v partsValue) Decode(d *Decoder, n *Node) {
 	}
 }
 
-func (v partsValue) Encode() *Node { return variantsValue{to: v.to}.Encode() }
+func (v partsValue) Encode() *Node { return VariantsValue{To: v.to}.Encode() }
 
-func (v partsValue) Schema() *jsonschema.Schema { return variantsValue{}.Schema() }
+func (v partsValue) Schema() *jsonschema.Schema { return VariantsValue{}.Schema() }

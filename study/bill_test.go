@@ -83,9 +83,9 @@ func TestBillCells(t *testing.T) {
 
 // Levels of a factor that takes several join; of others they cannot.
 func TestBillJoinsLevels(t *testing.T) {
-	s := &Study{Settings: record.Cell{"filters": "rbac-10"}, Bill: &Bill{
+	s := &Study{Settings: record.Cell{"filters": "rbac-10"}, Section: &Data{Bill: &Bill{
 		Base:  record.Cell{},
-		Parts: []NamedLevels{{"lua", record.Cell{FactorFilters: "lua"}}, {"jwt", record.Cell{"filters": "jwt"}}, {"tls", record.Cell{FactorMTLS: "off"}}}}}
+		Parts: []NamedLevels{{"lua", record.Cell{FactorFilters: "lua"}}, {"jwt", record.Cell{"filters": "jwt"}}, {"tls", record.Cell{FactorMTLS: "off"}}}}}}
 	if got := s.billLevels([]string{"lua"})["filters"]; got != "rbac-10+lua" {
 		t.Errorf("over the settings: %s", got)
 	}
@@ -93,7 +93,7 @@ func TestBillJoinsLevels(t *testing.T) {
 	if got := s.billLevels([]string{"lua", "jwt", "tls"}).Key(); got != "filters=lua+jwt,mtls=off" {
 		t.Errorf("together: %s", got)
 	}
-	s.Bill.Base = record.Cell{"filters": "lua"}
+	DataOf(s).Bill.Base = record.Cell{"filters": "lua"}
 	if got := s.billLevels([]string{"jwt"})["filters"]; got != "lua+jwt" {
 		t.Errorf("over the base: %s", got)
 	}

@@ -2,6 +2,7 @@ package study
 
 import (
 	"net/textproto"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -56,21 +57,21 @@ func (d *Decoder) level(f Factor, n *Node) (string, bool) {
 	return level, true
 }
 
-// cellValue is a mapping of factors to levels, some or all of them.
-type cellValue struct {
-	to   *record.Cell
-	name string
+// CellValue is a mapping of factors to levels, some or all of them.
+type CellValue struct {
+	To   *record.Cell
+	Name string
 	// empty is written, and may be read, for a cell of no levels.
-	empty bool
+	Empty bool
 }
 
-func (v cellValue) Decode(d *Decoder, n *Node) {
+func (v CellValue) Decode(d *Decoder, n *Node) {
 	if n.Kind != Mapping {
-		d.Fail(n.Pos, CodeType, "as {"+d.kind.spec().Example+"}", "%s maps factors to levels; this is %s", v.name, n.What())
+		d.Fail(n.Pos, CodeType, "as {"+d.kind.spec().Example+"}", "%s maps factors to levels; this is %s", v.Name, n.What())
 		return
 	}
-	if len(n.Keys) == 0 && !v.empty {
-		d.Fail(n.Pos, CodeMissing, "as {"+d.kind.spec().Example+"}", "%s names no factor", v.name)
+	if len(n.Keys) == 0 && !v.Empty {
+		d.Fail(n.Pos, CodeMissing, "as {"+d.kind.spec().Example+"}", "%s names no factor", v.Name)
 		return
 	}
 	out := record.Cell{}
@@ -85,30 +86,30 @@ func (v cellValue) Decode(d *Decoder, n *Node) {
 			continue
 		}
 		if value.Kind == Sequence {
-			d.Fail(value.Pos, CodeType, "factors that vary stand in factors", "%s takes one level of %s here", v.name, k.Name)
+			d.Fail(value.Pos, CodeType, "factors that vary stand in factors", "%s takes one level of %s here", v.Name, k.Name)
 			continue
 		}
 		if level, ok := d.level(f, value); ok {
 			out[k.Name] = level
 		}
 	}
-	*v.to = out
+	*v.To = out
 }
 
-func (v cellValue) Encode() *Node {
+func (v CellValue) Encode() *Node {
 	out := &Node{Kind: Mapping, Style: StyleFlow}
 	for _, f := range allFactors() {
-		if level, ok := (*v.to)[f.Name]; ok {
+		if level, ok := (*v.To)[f.Name]; ok {
 			out.Set(f.Name, Pos{}, PlainNode(level))
 		}
 	}
-	if len(out.Keys) == 0 && !v.empty {
+	if len(out.Keys) == 0 && !v.Empty {
 		return nil
 	}
 	return out
 }
 
-func (v cellValue) Schema() *jsonschema.Schema {
+func (v CellValue) Schema() *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
 	for _, f := range allFactors() {
 		s.Properties.Set(f.Name, &jsonschema.Schema{Ref: "#/$defs/" + f.Name})
@@ -198,7 +199,7 @@ func (v headersValue) Decode(d *Decoder, n *Node) {
 		switch {
 		case !reToken.MatchString(k.Name):
 			d.Fail(k.Pos, CodeInvalid, "use letters, digits and dashes, as x-user", "invalid header name %q", Clip(k.Name, 40))
-		case has([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Expect"}, name):
+		case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Expect"}, name):
 			d.Fail(k.Pos, CodeConflict, "leave it out", "the generator sets %s itself", name)
 		case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			d.Fail(n.Values[i].Pos, CodeInvalid, "", "the value of %s has a control character", k.Name)
@@ -279,12 +280,12 @@ func (v stopValue) object(s *Stop) Object {
 	return Object{Name: "stop", Flow: true, Fields: []Field{
 		{Name: "finding", Required: true, Doc: "The finding whose interval must become narrow enough.", Value: findingValue{&s.Finding}},
 		{Name: "half_width", Required: true, Doc: "Target half-width of the interval, as a share of the estimate.", Value: RatioValue{&s.HalfWidth}},
-		{Name: "of", Doc: "The cells it applies to; all that are compared with a baseline if left out.", Value: cellValue{to: &s.Of, name: "of"}},
+		{Name: "of", Doc: "The cells it applies to; all that are compared with a baseline if left out.", Value: CellValue{To: &s.Of, Name: "of"}},
 	}}
 }
 
 func (v stopValue) Decode(d *Decoder, n *Node) {
-	if n.Kind == scalar && n.text == "none" {
+	if n.Kind == Scalar && n.Text == "none" {
 		*v.to = nil
 		return
 	}

@@ -9,16 +9,11 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// SectionMoney is the section of findings in money.
-const SectionMoney = "money"
-
 // Sections of reports of data-plane studies.
 const (
 	SectionBill       = "bill"
 	SectionHops       = "hops"
 	SectionSaturation = "saturation"
-	SectionLatency    = "latency"
-	SectionTail       = "tail"
 	SectionCPU        = "cpu"
 	SectionNodes      = "nodes"
 	SectionThreads    = "threads"
@@ -30,29 +25,14 @@ const (
 	SectionProfiles   = "profiles"
 )
 
-// Probes of findings that are no measure of a study.
-const (
-	ProbeMoney      = "money"
-	ProbeThroughput = "throughput"
-	ProbeFit        = "fit"
-	ProbeSearch     = "search"
-	ProbeVersus     = "versus"
-	ProbeSizing     = "sizing"
-)
-
 // Findings of data-plane studies that analysis names by itself.
 const (
-	FindingThroughput = "throughput"
-	FindingKnee       = "knee_rate"
+	FindingKnee = "knee_rate"
 	// FindingIdleNode is what a proxy of a node uses without requests, FindingNodesNet
 	// what those that requests pass use beyond that.
 	FindingIdleNode = "cpu_of_idle_node_proxy"
 	FindingNodesNet = "cpu_of_node_proxies_net"
-	FindingMoneyFit = FindingMoneyCPU + "_fit"
 )
-
-// Highest begins the names of what searches find: highest_proxies.
-const Highest = "highest_"
 
 // Beginnings of the names of findings about a proxy's threads, each followed
 // by the part ("worker_busiest_client_proxy").
@@ -72,61 +52,9 @@ const (
 	SavedBy     = "_saved_by_"
 )
 
-// Parts of a trial that findings tell apart, in the order of reports.
-var (
-	ProxyParts  = record.ProxyParts()
-	besideParts = []string{record.PartIdleNode, record.PartNodeAgent}
-	ownParts    = slices.Concat(ProxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
-	MemoryParts = slices.Concat(ownParts, besideParts)
-	FitParts    = slices.Concat(ownParts, []string{record.PartMachine})
-	CPUParts    = slices.Concat(FitParts, []string{record.PartUnattributed}, besideParts)
-)
-
-// Families of findings: one of each percentile, or of each part where %s stands.
-const (
-	FamilyLatency = "latency"
-	FamilyCPU     = "cpu_%s_per_request"
-	FamilyMemory  = "memory_%s"
-)
-
-// OfEach defines a finding of each part. The family is d's name, in which %s stands for the
-// part; in its other words %s stands for the part's noun.
-func OfEach(parts []string, d finding.Def) []finding.Def {
-	var out []finding.Def
-	for _, part := range parts {
-		one, noun := d, partDoc(part)
-		one.Family, one.Name, one.Part = d.Name, strings.Replace(d.Name, "%s", part, 1), part
-		one.Doc, one.Phrase = strings.Replace(d.Doc, "%s", noun, 1), strings.Replace(d.Phrase, "%s", noun, 1)
-		out = append(out, one)
-	}
-	return out
-}
-
-// partDoc names a part in a sentence of the reference.
-func partDoc(part string) string {
-	if p, ok := record.ProxyOf(part); ok {
-		return p.Noun
-	}
-	return map[string]string{record.PartGenerator: "the load generator", record.PartWorker: "the workload",
-		record.PartControl: "the control plane", record.PartMachine: "the whole machine", record.PartUnattributed: "whoever is no part of the study",
-		record.PartIdleNode: "the proxies of the trial's nodes that its requests do not pass", record.PartNodeAgent: "what brings pods to the proxies of those nodes"}[part]
-}
-
 // dataFindings are the findings of data-plane studies.
 var dataFindings = finding.NewTable(savedFindings(), LatencyFindings(), waitingFindings(), cpuFindings(), memoryFindings(), threadFindings(),
 	probeFindings(), profileFindings(), MoneyFindings(), billFindings(), hopFindings(), searchFindings(), fitFindings(), SizingFindings(), versusFindings())
-
-func LatencyFindings() []finding.Def {
-	out := finding.AtEach(record.Percentiles(), finding.Def{Name: FamilyLatency, Unit: finding.UnitMicroseconds,
-		Probe: MeasureLatency, Section: SectionLatency, Compared: true, Differences: SectionTail}, func(d *finding.Def) {
-		d.Doc, d.Phrase = d.At.Words()+" of latency, from intended send time.", "the "+d.At.Head()+" latency"
-		if d.At == 0.5 {
-			d.Doc, d.Phrase, d.Differences, d.Decides = "Median latency, from intended send time.", "the median latency", SectionLatency, true
-		}
-	})
-	return append(out, finding.Def{Name: FindingThroughput, Unit: finding.UnitThroughput, Doc: "Requests answered per second, where the rate is `max`.",
-		Probe: ProbeThroughput, Section: finding.SectionOther, MoreIsBetter: true})
-}
 
 func cpuFindings() []finding.Def {
 	out := OfEach(CPUParts, finding.Def{Name: FamilyCPU, Unit: finding.UnitPerRequest, Doc: "CPU time of %s for each answered request.",
@@ -134,7 +62,7 @@ func cpuFindings() []finding.Def {
 	for i := range out {
 		d := &out[i]
 		d.Compared, d.Signed = d.Part == record.PartMachine, d.Part == record.PartUnattributed
-		d.Context = d.Signed || has(besideParts, d.Part)
+		d.Context = d.Signed || slices.Contains(BesideParts, d.Part)
 		d.Decides = d.Part != record.PartControl && !d.Context
 	}
 	return append(out,
@@ -180,22 +108,6 @@ func profileFindings() []finding.Def {
 	return out
 }
 
-// MoneyFindings are what the proxies of the section money's mesh need and
-// cost.
-func MoneyFindings() []finding.Def {
-	out := []finding.Def{
-		{Name: FindingMoneyCores, Unit: finding.UnitCores, Doc: "Cores used by the proxies of the mesh in section money."},
-		{Name: FindingMoneyCPU, Unit: finding.UnitMoney, Doc: "What those cost per month."},
-		{Name: FindingMoneyMemory, Unit: finding.UnitMoney, Doc: "What the proxies' memory costs per month."},
-		{Name: FindingMoneyMonth, Unit: finding.UnitMoney, Doc: "Both."},
-	}
-	for i := range out {
-		out[i].Probe, out[i].Section, out[i].Compared, out[i].Differences = ProbeMoney, SectionMoney, true, SectionMoney
-	}
-	return append(out, finding.Def{Name: FindingMoneyFit, Unit: finding.UnitMoney, Doc: "Cost of CPU with each request at the slope and each proxy at what the line has without requests.",
-		Probe: ProbeMoney, Source: finding.FromFits, Section: SectionMoney})
-}
-
 // searchFindings are how far a factor goes.
 func searchFindings() []finding.Def {
 	return []finding.Def{
@@ -203,11 +115,6 @@ func searchFindings() []finding.Def {
 		{Name: FindingKnee, Unit: finding.UnitRequestRate, Doc: "Highest rate at which p99 latency stays within twice its value at the lowest rate, by medians over blocks; `high` is the next rate measured, not the end of a confidence interval.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
 		HighestFinding(),
 	}
-}
-
-// HighestFinding is what searches along any factor find.
-func HighestFinding() finding.Def {
-	return finding.Def{Name: Highest + "*", Unit: finding.UnitLevel, Doc: "Highest level of a factor that meets a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: finding.SectionOther}
 }
 
 // A fit is what ends the names of a line's slope or intercept.
@@ -224,22 +131,22 @@ func fitFindings() []finding.Def {
 	var out []finding.Def
 	for _, part := range FitParts {
 		for _, one := range fits {
-			if !has(one.parts, part) {
+			if !slices.Contains(one.parts, part) {
 				continue
 			}
 			section := finding.SectionOther
-			if has(ProxyParts, part) {
+			if slices.Contains(ProxyParts, part) {
 				section = SectionFits
 			}
 			d := finding.Def{Probe: ProbeFit, Source: finding.FromFits, Part: part, Section: section, Signed: true}
 			if one.cpu != "" {
 				d.Name, d.Unit, d.Row = "cpu_"+part+one.end, one.cpuUnit, one.cpu
-				d.Doc = "For " + partDoc(part) + ": " + one.cpu + "."
+				d.Doc = "For " + PartDoc(part) + ": " + one.cpu + "."
 				out = append(out, d)
 			}
-			if one.memory != "" && has(ProxyParts, part) {
+			if one.memory != "" && slices.Contains(ProxyParts, part) {
 				d.Name, d.Unit, d.Row = "memory_"+part+one.end, one.memoryUnit, one.memory
-				d.Doc = "For " + partDoc(part) + ": " + one.memory + "."
+				d.Doc = "For " + PartDoc(part) + ": " + one.memory + "."
 				out = append(out, d)
 			}
 		}

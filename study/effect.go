@@ -13,7 +13,7 @@ func (p *Plan) inEffect(set bool) map[string][]string {
 	out := map[string][]string{}
 	for _, requested := range p.requested {
 		cell := p.Study.Kind.Effective(requested)
-		own, _ := p.Study.variantLevels(requested[FactorVariant])
+		own, _ := p.Study.VariantLevels(requested[FactorVariant])
 		for _, f := range p.Study.Kind.Factors() {
 			if _, sets := own[f.Name]; sets && !set {
 				continue
@@ -22,7 +22,7 @@ func (p *Plan) inEffect(set bool) map[string][]string {
 			if level == "" {
 				level = f.Default
 			}
-			if level != NotApplicable && !has(out[f.Name], level) {
+			if level != NotApplicable && !slices.Contains(out[f.Name], level) {
 				out[f.Name] = append(out[f.Name], level)
 			}
 		}
@@ -36,7 +36,7 @@ func (p *Plan) Fixed() record.Cell {
 	levels := p.inEffect(true)
 	out := record.Cell{}
 	for _, f := range p.Study.Kind.Factors() {
-		if in := levels[f.Name]; len(in) == 1 && !p.Study.varies(f.Name) && !(f.Implied && in[0] == f.Default) {
+		if in := levels[f.Name]; len(in) == 1 && !p.Study.Varies(f.Name) && !(f.Implied && in[0] == f.Default) {
 			out[f.Name] = in[0]
 		}
 	}
@@ -53,7 +53,7 @@ func (p *Plan) Unlike() []record.FactorLevels {
 	var out []record.FactorLevels
 	for _, f := range p.Study.Kind.Factors() {
 		in := levels[f.Name]
-		if len(in) < 2 || p.Study.varies(f.Name) || len(p.setters(f.Name)) > 0 {
+		if len(in) < 2 || p.Study.Varies(f.Name) || len(p.setters(f.Name)) > 0 {
 			continue
 		}
 		out = append(out, record.FactorLevels{Factor: f.Name, Levels: in})
@@ -78,7 +78,7 @@ func (p *Plan) Otherwise() []record.FactorLevels {
 func (p *Plan) VariedVariants() []NamedLevels {
 	var out []NamedLevels
 	for _, name := range p.Study.Varied(FactorVariant) {
-		levels, _ := p.Study.variantLevels(name)
+		levels, _ := p.Study.VariantLevels(name)
 		out = append(out, NamedLevels{Name: name, Levels: levels})
 	}
 	return out
@@ -88,7 +88,7 @@ func (p *Plan) VariedVariants() []NamedLevels {
 func (p *Plan) setters(factor string) []string {
 	var out []string
 	for _, name := range p.variants() {
-		levels, _ := p.Study.variantLevels(name)
+		levels, _ := p.Study.VariantLevels(name)
 		if _, sets := levels[factor]; sets {
 			out = append(out, name)
 		}
@@ -100,7 +100,7 @@ func (p *Plan) setters(factor string) []string {
 func (p *Plan) variants() []string {
 	var out []string
 	for _, requested := range p.requested {
-		if name := requested[FactorVariant]; !has(out, name) {
+		if name := requested[FactorVariant]; !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
@@ -139,7 +139,7 @@ func (p *Plan) Unmeasured() []error {
 		at.Text = "" // notes have one line
 		overridden := len(p.setters(f.Name)) == len(p.variants())
 		byDefault := len(levels) == 1 && (levels[0] == f.Default || levels[0] == f.Usual)
-		lacking := slices.DeleteFunc(slices.Clone(levels), func(level string) bool { return has(inEffect[f.Name], level) })
+		lacking := slices.DeleteFunc(slices.Clone(levels), func(level string) bool { return slices.Contains(inEffect[f.Name], level) })
 		switch {
 		case len(lacking) == 0:
 		case byDefault && (!at.flag() || !overridden && len(inEffect[f.Name]) == 0): // cells have it anyway

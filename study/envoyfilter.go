@@ -32,7 +32,7 @@ var envoyFilterFormat = yamltree.Format{What: "EnvoyFilter", Bytes: 512 << 10, T
 
 // EnvoyFilterOf is the study's EnvoyFilter of a name.
 func (s *Study) EnvoyFilterOf(name string) (EnvoyFilter, bool) {
-	for _, f := range s.EnvoyFilters {
+	for _, f := range DataOf(s).EnvoyFilters {
 		if f.Name == name {
 			return f, true
 		}
@@ -42,22 +42,14 @@ func (s *Study) EnvoyFilterOf(name string) (EnvoyFilter, bool) {
 
 // parse reads the file's contents.
 func (f *EnvoyFilter) parse(data []byte) error {
-	src := &source{name: f.File}
-	tree, failed := yamltree.Read(data, envoyFilterFormat)
-	if len(data) <= envoyFilterFormat.Bytes {
-		src.lines = yamltree.Lines(data)
+	root, err := ReadTree(data, f.File, envoyFilterFormat, "an EnvoyFilter as kubectl apply takes it")
+	if err != nil {
+		return err
 	}
-	if failed != nil {
-		return src.at(failed.Line, failed.Column).Fault(CodeConflict, failed.Hint, "%s", failed.Msg)
-	}
-	if tree == nil {
-		return src.at(1, 1).Fault(CodeMissing, "an EnvoyFilter as kubectl apply takes it", "nothing is in it")
-	}
-	root := src.node(tree)
 	if root.Kind != Mapping {
 		return root.Pos.Fault(CodeType, "an EnvoyFilter as kubectl apply takes it", "an EnvoyFilter is a mapping; this is %s", root.What())
 	}
-	if kind := root.Get("kind"); kind == nil || kind.text != "EnvoyFilter" {
+	if kind := root.Get("kind"); kind == nil || kind.Text != "EnvoyFilter" {
 		at, what := root.Pos, "nothing"
 		if kind != nil {
 			at, what = kind.Pos, kind.What()
@@ -73,8 +65,8 @@ func (f *EnvoyFilter) parse(data []byte) error {
 		switch k.Name {
 		case "workloadSelector", "targetRefs": // replaced by the server's workload
 		case "priority":
-			n, err := strconv.ParseInt(value.text, 10, 32)
-			if value.Kind != scalar || err != nil {
+			n, err := strconv.ParseInt(value.Text, 10, 32)
+			if value.Kind != Scalar || err != nil {
 				return value.Pos.Fault(CodeConflict, "a whole number", "priority is %s", value.What())
 			}
 			f.Priority = n
@@ -125,24 +117,24 @@ func jsonValue(n *Node) any {
 	case Null:
 		return nil
 	}
-	if n.quoted {
-		return n.text
+	if n.Quoted {
+		return n.Text
 	}
-	switch n.text {
+	switch n.Text {
 	case "true", "True", "TRUE":
 		return true
 	case "false", "False", "FALSE":
 		return false
 	}
-	if v, err := strconv.ParseInt(n.text, 10, 64); err == nil {
+	if v, err := strconv.ParseInt(n.Text, 10, 64); err == nil {
 		return v
 	}
-	if json.Valid([]byte(n.text)) { // a number: objects and lists are no scalars
-		if v, err := strconv.ParseFloat(n.text, 64); err == nil {
+	if json.Valid([]byte(n.Text)) { // a number: objects and lists are no scalars
+		if v, err := strconv.ParseFloat(n.Text, 64); err == nil {
 			return v
 		}
 	}
-	return n.text
+	return n.Text
 }
 
 // envoyFiltersValue is the mapping of names to files or, in a study's resolved
@@ -163,7 +155,7 @@ func (v envoyFiltersValue) Decode(d *Decoder, n *Node) {
 		}
 		f := EnvoyFilter{Name: k.Name}
 		switch value.Kind {
-		case scalar:
+		case Scalar:
 			TextValue{To: &f.File}.Decode(d, value)
 		case Mapping:
 			Object{Name: k.Name, Fields: []Field{{Name: "inline", Required: true, Value: inlineValue{&f}}}}.Decode(d, value)
@@ -270,7 +262,7 @@ func (d *Decoder) checkFilters(s *Study) {
 		}
 	}
 	used := fileParts(s.Written(FactorFilters))
-	for _, f := range s.EnvoyFilters {
+	for _, f := range DataOf(s).EnvoyFilters {
 		if !slices.ContainsFunc(used, func(p Part) bool { return p.File == f.Name }) {
 			d.Fail(d.Pos("envoy_filters", f.Name), CodeConflict, "give filters the level envoyfilter-"+f.Name, "no level of filters has the EnvoyFilter %s", f.Name)
 		}

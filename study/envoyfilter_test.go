@@ -72,15 +72,15 @@ func TestEnvoyFiltersOfAStudy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.EnvoyFilters[0].File == "" {
+	if DataOf(s).EnvoyFilters[0].File == "" {
 		t.Error("the study itself was changed")
 	}
 	again, err := Parse(full.Marshal(), "resolved.yaml", nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, full.Marshal())
 	}
-	if !reflect.DeepEqual(again.EnvoyFilters, full.EnvoyFilters) || len(again.EnvoyFilters) != 1 {
-		t.Errorf("read again it is %#v, expected %#v", again.EnvoyFilters, full.EnvoyFilters)
+	if !reflect.DeepEqual(DataOf(again).EnvoyFilters, DataOf(full).EnvoyFilters) || len(DataOf(again).EnvoyFilters) != 1 {
+		t.Errorf("read again it is %#v, expected %#v", DataOf(again).EnvoyFilters, DataOf(full).EnvoyFilters)
 	}
 	if _, err := s.WithFiles(func(string) ([]byte, error) { return nil, errors.New("gone") }); err == nil || !strings.Contains(err.Error(), "envoy_filters.mine") {
 		t.Errorf("a file that is gone: %v", err)

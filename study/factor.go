@@ -178,9 +178,9 @@ func (f Factor) Labelled(say func(string) string) Factor { f.label = say; return
 
 func (f Factor) Phrased(say func(string) string) Factor { f.phrase = say; return f }
 
-func (f Factor) subjected(say func(string) (string, bool)) Factor { f.subject = say; return f }
+func (f Factor) Subjected(say func(string) (string, bool)) Factor { f.subject = say; return f }
 
-func (f Factor) shortened(say func(string) string) Factor { f.short = say; return f }
+func (f Factor) Shortened(say func(string) string) Factor { f.short = say; return f }
 
 func (f Factor) IdleWhere(idle func(record.Cell) bool) Factor { f.idle = idle; return f }
 
@@ -284,7 +284,7 @@ func Grouped(say func(string) string) func(string) string {
 }
 
 // shortName is a level's part of a pod's name.
-func (f Factor) shortName(level string) string {
+func (f Factor) ShortName(level string) string {
 	if f.short != nil {
 		return f.short(level)
 	}
@@ -329,10 +329,10 @@ func (f Factor) schema() *jsonschema.Schema {
 	s := &jsonschema.Schema{Title: f.Name, Description: f.description()}
 	lever := f.Default == LevelInstalled
 	switch {
-	case has(f.Levels, "true") && lever:
+	case slices.Contains(f.Levels, "true") && lever:
 		s.AnyOf = orInstalled(&jsonschema.Schema{Type: "boolean"})
 		s.Default = f.Default
-	case has(f.Levels, "true"):
+	case slices.Contains(f.Levels, "true"):
 		s.Type = "boolean"
 		s.Default = f.Default == "true"
 	case f.Integer && lever:

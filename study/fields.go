@@ -42,19 +42,14 @@ func root(s *Study) Object {
 		{Name: "story", Doc: "Prose for the report: the background of the question, and what to look at.", Value: TextValue{To: &s.Story}},
 		{Name: "mesh", Doc: "The mesh that injects sidecars.", Value: TextValue{To: &s.Mesh, OneOf: Meshes()}},
 		{Name: "settings", Doc: "Levels of factors that do not vary. A factor in neither settings nor factors has its default.",
-			Value: cellValue{to: &s.Settings, name: "settings"}},
+			Value: CellValue{To: &s.Settings, Name: "settings"}},
 		{Name: "factors", Doc: "What varies: every combination of levels is a cell, in the order given here.", Value: factorsValue{&s.Factors}},
 		{Name: "variants", Doc: "Named sets of levels of several factors, which override the settings: the levels of a factor called variant. It takes all of them unless settings or factors name some.",
-			Value: variantsValue{to: &s.Variants, made: s.made()}},
-		{Name: "bill", kinds: only(DataPlane), Doc: "Prices named parts of a sidecar: each alone over a base, and all together. It generates the variants base, one by the name of each part, together, and without-PART.",
-			Value: billSection(&s.Bill)},
-		{Name: "hops", kinds: only(DataPlane), Doc: "Splits the cost of a request into the path without sidecars, the client's and the server's sidecar, TLS and redirection, by cells that leave one out; {} takes every default. It generates the variants bare, client, server, both, tls and redirect.",
-			Value: hopsSection(&s.Hops)},
+			Value: VariantsValue{To: &s.Variants, made: s.Made}},
 		{Name: "baseline", Doc: "Levels that turn a cell into the one it is compared with. If left out: {sidecars: none} if that varies, or the first of the variants that are measured. {} compares nothing.",
-			Value: cellValue{to: &s.Baseline, name: "baseline", empty: true}},
+			Value: CellValue{To: &s.Baseline, Name: "baseline", Empty: true}},
 		{Name: "exclude", Doc: "Combinations of levels to leave out.",
-			Value: ListValue[record.Cell]{To: &s.Exclude, Element: func(c *record.Cell) Value { return cellValue{to: c, name: "exclude"} }}},
-		{Name: "envoy_filters", kinds: only(DataPlane), Doc: "Your own EnvoyFilters for the factor filters, as {mine: mine.yaml}: the files, relative to the study.", Value: envoyFiltersValue{&s.EnvoyFilters}},
+			Value: ListValue[record.Cell]{To: &s.Exclude, Element: func(c *record.Cell) Value { return CellValue{To: c, Name: "exclude"} }}},
 		{Name: "workload", kinds: only(DataPlane), Doc: "What the worker does with each request.", Value: workload(&s.Workload)},
 		{Name: "load", kinds: using("load"), Doc: "How requests are sent.", Value: Object{Name: "load", Fields: []Field{
 			{Name: "timeout", Doc: "Request timeout.", Value: DurationValue{To: &s.Load.Timeout, Low: time.Millisecond, High: 10 * time.Minute}},
@@ -79,7 +74,7 @@ func root(s *Study) Object {
 		{Name: "margin", Doc: "Largest difference from the baseline, as a share of its value, that does not matter: no effect is claimed where a whole interval lies within it. In a soak, the growth per hour that does not matter.", Value: RatioValue{&s.Margin}},
 		{Name: "seed", Doc: "Orders the blocks and spreads arrivals. 0: chosen when the run starts, and recorded.", Value: SeedValue{&s.Seed}},
 		{Name: "measures", Doc: "What to record; if left out, everything except signals, which scrapes istiod within the window, sidecars, for which a study of the control plane makes its real pods anew in each trial, and profile, which takes extra time.",
-			Value: ListValue[string]{To: &s.Measures, Least: 1, flow: true, Element: func(m *string) Value { return measureValue{m} }}},
+			Value: ListValue[string]{To: &s.Measures, Least: 1, Flow: true, Element: func(m *string) Value { return measureValue{m} }}},
 		{Name: "search", Doc: "Finds the highest level of a factor at which a finding meets a bound; levels increase, and those above one that breaks the bound need not be measured.",
 			Value: ListValue[Search]{To: &s.Search, Element: search}},
 		{Name: "tune", kinds: only(ControlPlane), Doc: "Looks for the best setting of the levers that vary, without measuring every cell: the next cells follow from the trials so far. The recommended one is compared with the setting in use, the baseline, in blocks of their own.",
@@ -90,8 +85,6 @@ func root(s *Study) Object {
 			Value: moneySection(&s.Money)},
 		{Name: "sizing", kinds: using("sizing"), Doc: "A mesh in which ways of carrying requests (sidecars, ambient, waypoints) are set side by side: reports which takes less CPU and memory, and where the border lies. {} takes every default.",
 			Value: sizingSection(&s.Sizing)},
-		{Name: "profile", kinds: only(DataPlane), Doc: "How to profile: after each trial's window, while the same load runs once more.",
-			Value: profileValue{&s.Profile}},
 		{Name: "published", Doc: "Published figures to compare with the measured ones.",
 			Value: ListValue[Published]{To: &s.Published, Element: published}},
 	}}
@@ -114,7 +107,7 @@ func root(s *Study) Object {
 
 // using are the kinds whose studies have a field that several kinds have.
 func using(name string) []Kind {
-	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !has(k.spec().Uses, name) })
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !slices.Contains(k.spec().Uses, name) })
 }
 
 func workload(w *Workload) Object {
@@ -133,7 +126,7 @@ func TimeObject(distribution *string, mean *time.Duration, sigma *float64, value
 			OneOf: []string{DistributionFixed, DistributionExponential, DistributionLognormal, DistributionRecorded}}},
 		{Name: "mean", Doc: "Mean of the distribution (not for recorded).", Value: DurationValue{To: mean, High: time.Minute, OmitZero: true}},
 		{Name: "sigma", Doc: "Standard deviation of the time's natural logarithm (lognormal).", Value: FloatValue{To: sigma, High: 5, omitZero: true}},
-		{Name: "values", Doc: "Recorded times, drawn from at random (recorded).", Value: ListValue[time.Duration]{To: values, Least: 1, flow: true,
+		{Name: "values", Doc: "Recorded times, drawn from at random (recorded).", Value: ListValue[time.Duration]{To: values, Least: 1, Flow: true,
 			Element: func(v *time.Duration) Value { return DurationValue{To: v, High: time.Minute} }}},
 	}, more...)}
 }
@@ -143,7 +136,7 @@ func published(p *Published) Value {
 		{Name: "source", Required: true, Doc: "Where it was published.", Value: TextValue{To: &p.Source}},
 		{Name: "claim", Required: true, Doc: "What was said, in words.", Value: TextValue{To: &p.Claim}},
 		{Name: "finding", Required: true, Doc: "The finding to compare it with.", Value: findingValue{&p.Finding}},
-		{Name: "cell", Required: true, Doc: "The cell it is about.", Value: cellValue{to: &p.Cell, name: "cell"}},
+		{Name: "cell", Required: true, Doc: "The cell it is about.", Value: CellValue{To: &p.Cell, Name: "cell"}},
 		{Name: "figure", Required: true, Doc: "The figure.", Value: FloatValue{To: &p.Figure, High: 1e18}},
 		{Name: "unit", Required: true, Doc: "Its unit, as the finding has it or as one counts in it: us, ms or s; us/request or ms/request; bytes, kB, MB, KiB or MiB; pushes.", Value: TextValue{To: &p.Unit}},
 	}}
@@ -171,7 +164,7 @@ func (v measureValue) Schema() *jsonschema.Schema {
 	var all []string
 	for _, p := range Kinds() {
 		for _, m := range p.Measures() {
-			if !has(all, m) {
+			if !slices.Contains(all, m) {
 				all = append(all, m)
 			}
 		}
@@ -181,9 +174,9 @@ func (v measureValue) Schema() *jsonschema.Schema {
 
 // decodeName reads one of a kind's names, and knows those of the others.
 func decodeName(d *Decoder, n *Node, to *string, names func(Kind) []string) {
-	if name := strings.TrimSpace(n.text); n.Kind == scalar && !has(names(d.kind), name) {
+	if name := strings.TrimSpace(n.Text); n.Kind == Scalar && !slices.Contains(names(d.kind), name) {
 		for _, other := range Kinds() {
-			if has(names(other), name) {
+			if slices.Contains(names(other), name) {
 				d.Complain(n.Pos, foreign(fmt.Sprintf("%q", name), other, d.kind))
 				return
 			}

@@ -3,11 +3,7 @@ package study
 import (
 	"fmt"
 	"strings"
-	"time"
 )
-
-// maxValues bounds recorded times, in a study and in a file it names.
-const maxValues = 10_000
 
 // WithFiles returns the study with the contents of the files it names put
 // in, so that its resolved form needs nothing else.
@@ -17,14 +13,6 @@ func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error
 		return nil, err
 	}
 	return &out, nil
-}
-
-func parseTime(text string) (time.Duration, *Error) {
-	v, c := ParseDuration(text)
-	if c == nil && v > time.Minute {
-		c = Complain(CodeRange, "at most 1m is possible", "%s is too long", text)
-	}
-	return v, c
 }
 
 // ReadLines reads a file that a field names: one entry a line, # begins a

@@ -294,11 +294,12 @@ func filtersPattern() string {
 	return `^(none|` + one + `(\+` + one + `)*)$`
 }
 
-// filtersDoc describes the factor; [writeParts] has the parts.
+// filtersDoc describes the factor; [partsReference] has the parts.
 const filtersDoc = "Parts of the server's sidecar that are switched on in addition to what other factors say: none, or some joined by +, as lua+authz-allow-100. docs/study.md has a table of them."
 
-// writeParts lists the parts for the documentation.
-func writeParts(b *strings.Builder) {
+// partsReference lists the parts for the documentation.
+func partsReference() string {
+	var b strings.Builder
 	b.WriteString("\n### Parts of the factor filters\n\n")
 	for _, k := range partKinds {
 		name, number := k.Name, ""
@@ -309,8 +310,9 @@ func writeParts(b *strings.Builder) {
 			name += "-N"
 			number = fmt.Sprintf(" (%d to %d %s)", k.Low, k.High, k.Number)
 		}
-		fmt.Fprintf(b, "- `%s`%s: %s\n", name, number, brief(k.Doc))
+		fmt.Fprintf(&b, "- `%s`%s: %s\n", name, number, Brief(k.Doc))
 	}
+	return b.String()
 }
 
 // PartNumber reads a level of [FactorFilters] as so many things of a kind that

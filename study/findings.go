@@ -14,7 +14,7 @@ func FindingNames() []string {
 	var out []string
 	for _, p := range Kinds() {
 		for _, name := range p.FindingNames() {
-			if !has(out, name) {
+			if !slices.Contains(out, name) {
 				out = append(out, name)
 			}
 		}
@@ -81,4 +81,101 @@ func OfProbe(probe string, defs []finding.Def) []finding.Def {
 func Compared(d finding.Def, differences string) finding.Def {
 	d.Compared, d.Differences = true, differences
 	return d
+}
+
+// Sections of reports of several kinds.
+const (
+	SectionMoney   = "money"
+	SectionLatency = "latency"
+	SectionTail    = "tail"
+)
+
+// Probes of findings that are no measure of a study.
+const (
+	ProbeMoney      = "money"
+	ProbeThroughput = "throughput"
+	ProbeFit        = "fit"
+	ProbeSearch     = "search"
+	ProbeVersus     = "versus"
+	ProbeSizing     = "sizing"
+)
+
+// Highest begins the names of what searches find: highest_proxies.
+const Highest = "highest_"
+
+// Parts of a trial that findings tell apart, in the order of reports.
+var (
+	ProxyParts  = record.ProxyParts()
+	BesideParts = []string{record.PartIdleNode, record.PartNodeAgent}
+	ownParts    = slices.Concat(ProxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
+	MemoryParts = slices.Concat(ownParts, BesideParts)
+	FitParts    = slices.Concat(ownParts, []string{record.PartMachine})
+	CPUParts    = slices.Concat(FitParts, []string{record.PartUnattributed}, BesideParts)
+)
+
+// Families of findings: one of each percentile, or of each part where %s stands.
+const (
+	FamilyLatency = "latency"
+	FamilyCPU     = "cpu_%s_per_request"
+	FamilyMemory  = "memory_%s"
+)
+
+// OfEach defines a finding of each part. The family is d's name, in which %s stands for the
+// part; in its other words %s stands for the part's noun.
+func OfEach(parts []string, d finding.Def) []finding.Def {
+	var out []finding.Def
+	for _, part := range parts {
+		one, noun := d, PartDoc(part)
+		one.Family, one.Name, one.Part = d.Name, strings.Replace(d.Name, "%s", part, 1), part
+		one.Doc, one.Phrase = strings.Replace(d.Doc, "%s", noun, 1), strings.Replace(d.Phrase, "%s", noun, 1)
+		out = append(out, one)
+	}
+	return out
+}
+
+// PartDoc names a part in a sentence of the reference.
+func PartDoc(part string) string {
+	if p, ok := record.ProxyOf(part); ok {
+		return p.Noun
+	}
+	return map[string]string{record.PartGenerator: "the load generator", record.PartWorker: "the workload",
+		record.PartControl: "the control plane", record.PartMachine: "the whole machine", record.PartUnattributed: "whoever is no part of the study",
+		record.PartIdleNode: "the proxies of the trial's nodes that its requests do not pass", record.PartNodeAgent: "what brings pods to the proxies of those nodes"}[part]
+}
+
+// FindingThroughput is how many requests are answered where the rate is max.
+const FindingThroughput = "throughput"
+
+// LatencyFindings are latencies, and the throughput where the rate is max.
+func LatencyFindings() []finding.Def {
+	out := finding.AtEach(record.Percentiles(), finding.Def{Name: FamilyLatency, Unit: finding.UnitMicroseconds,
+		Probe: MeasureLatency, Section: SectionLatency, Compared: true, Differences: SectionTail}, func(d *finding.Def) {
+		d.Doc, d.Phrase = d.At.Words()+" of latency, from intended send time.", "the "+d.At.Head()+" latency"
+		if d.At == 0.5 {
+			d.Doc, d.Phrase, d.Differences, d.Decides = "Median latency, from intended send time.", "the median latency", SectionLatency, true
+		}
+	})
+	return append(out, finding.Def{Name: FindingThroughput, Unit: finding.UnitThroughput, Doc: "Requests answered per second, where the rate is `max`.",
+		Probe: ProbeThroughput, Section: finding.SectionOther, MoreIsBetter: true})
+}
+
+// MoneyFindings are what the proxies of the section money's mesh need and
+// cost.
+func MoneyFindings() []finding.Def {
+	out := []finding.Def{
+		{Name: FindingMoneyCores, Unit: finding.UnitCores, Doc: "Cores used by the proxies of the mesh in section money."},
+		{Name: FindingMoneyCPU, Unit: finding.UnitMoney, Doc: "What those cost per month."},
+		{Name: FindingMoneyMemory, Unit: finding.UnitMoney, Doc: "What the proxies' memory costs per month."},
+		{Name: FindingMoneyMonth, Unit: finding.UnitMoney, Doc: "Both."},
+	}
+	for i := range out {
+		out[i].Probe, out[i].Section, out[i].Compared, out[i].Differences = ProbeMoney, SectionMoney, true, SectionMoney
+	}
+	return append(out, finding.Def{Name: FindingMoneyFit, Unit: finding.UnitMoney, Doc: "Cost of CPU with each request at the slope and each proxy at what the line has without requests.",
+		Probe: ProbeMoney, Source: finding.FromFits, Section: SectionMoney})
+}
+
+// HighestFinding is what searches along any factor find.
+func HighestFinding() finding.Def {
+	return finding.Def{Name: Highest + "*", Unit: finding.UnitLevel, Doc: "Highest level of a factor that meets a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: finding.SectionOther}
 }

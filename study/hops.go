@@ -105,7 +105,7 @@ func (h *Hops) variants() []NamedLevels {
 
 // resolveHops makes the variants of hops.
 func (d *Decoder) resolveHops(s *Study) {
-	if s.Hops == nil {
+	if DataOf(s).Hops == nil {
 		return
 	}
 	for _, other := range []string{"variants", "bill"} {
@@ -114,10 +114,10 @@ func (d *Decoder) resolveHops(s *Study) {
 			return
 		}
 	}
-	s.Variants = s.Hops.variants()
+	s.Variants = DataOf(s).Hops.variants()
 	for _, v := range s.Variants {
 		for factor := range v.Levels {
-			if s.varies(factor) {
+			if s.Varies(factor) {
 				d.Fail(d.Pos("factors", factor), CodeConflict, "leave it out: hops vary it", "%s is what hops vary", factor)
 				return
 			}
@@ -130,7 +130,7 @@ func (d *Decoder) resolveHops(s *Study) {
 
 // checkHopCells finds cells of hops that the study leaves out.
 func (d *Decoder) checkHopCells(p *Plan) {
-	if p.Study.Hops == nil {
+	if DataOf(p.Study).Hops == nil {
 		return
 	}
 	n := map[string]int{}
@@ -155,7 +155,7 @@ func (d *Decoder) checkHopCells(p *Plan) {
 
 // hopsSection is the section hops.
 func hopsSection(to **Hops) Value {
-	return statedValue[Hops]{to, func() Hops { return Hops{Interception: true} }, hopsFields}
+	return Stated(to, func() Hops { return Hops{Interception: true} }, hopsFields)
 }
 
 func hopsFields(h *Hops) Object {

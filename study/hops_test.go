@@ -25,7 +25,7 @@ func TestHopsMakeVariants(t *testing.T) {
 			t.Errorf("%s: %s", c.text, got)
 		}
 		again := parseOK(t, string(s.Marshal()))
-		if string(again.Marshal()) != string(s.Marshal()) || *again.Hops != *s.Hops {
+		if string(again.Marshal()) != string(s.Marshal()) || *DataOf(again).Hops != *DataOf(s).Hops {
 			t.Errorf("%s: written and read again:\n%s", c.text, again.Marshal())
 		}
 	}

@@ -1,6 +1,9 @@
 package study
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // FactorInterception is how connections come to the sidecars.
 const FactorInterception = "interception"
@@ -14,11 +17,11 @@ const (
 var interceptionFactor = ofProxies(Choice(FactorInterception, ScopeProxies, InterceptionRedirect,
 	"How connections reach the sidecars: redirect uses packet filter rules in the pod, as Istio does by default; none has no such rules: the client speaks to its sidecar's listener on the loopback, and the Service leads to a port of the server's sidecar. For HTTP and gRPC without the generator's own TLS.",
 	InterceptionRedirect, InterceptionNone).
-	Labelled(Says("interception %s")).shortened(Says("no-redirect")))
+	Labelled(Says("interception %s")).Shortened(Says("no-redirect")))
 
 // checkInterception finds what cannot do without redirection.
 func (d *Decoder) checkInterception(s *Study) {
-	if !has(s.Levels(FactorInterception), InterceptionNone) {
+	if !slices.Contains(s.Levels(FactorInterception), InterceptionNone) {
 		return
 	}
 	at := s.Place(FactorInterception)

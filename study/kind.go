@@ -95,13 +95,17 @@ type Spec struct {
 	CheckPlan func(*Decoder, *Plan)
 	// Files puts in the contents of files that the study names.
 	Files func(s *Study, read func(name string) ([]byte, error)) error
+	// MadeNames are the variants that sections of a file make, and MadeAt is where the file
+	// has a level of such a variant; nil for others.
+	MadeNames func(root *Node) []string
+	MadeAt    func(s *Study, variant, factor string) []any
 	// Trial is how long a trial of a cell takes, at least and at most.
 	Trial func(*Study, record.Cell) (shortest, longest time.Duration)
 	// Notes are what users should know of a plan, Warnings what readers of its findings
-	// should, and Nodes how many nodes it needs at least.
+	// should, and Nodes how many nodes it needs at least, in how many zones.
 	Notes    func(*Plan) []error
 	Warnings func(*Plan) []note.Note
-	Nodes    func(*Plan) int
+	Nodes    func(*Plan) (nodes, zones int)
 }
 
 // spec is what the kind supplies. Functions that it leaves out do nothing.
@@ -128,11 +132,17 @@ func (k Kind) spec() Spec {
 	if s.Notes == nil {
 		s.Notes = func(*Plan) []error { return nil }
 	}
+	if s.MadeNames == nil {
+		s.MadeNames = func(*Node) []string { return nil }
+	}
+	if s.MadeAt == nil {
+		s.MadeAt = func(*Study, string, string) []any { return nil }
+	}
 	if s.Warnings == nil {
 		s.Warnings = func(*Plan) []note.Note { return nil }
 	}
 	if s.Nodes == nil {
-		s.Nodes = func(*Plan) int { return 1 }
+		s.Nodes = func(*Plan) (nodes, zones int) { return 1, 1 }
 	}
 	return s
 }
@@ -179,7 +189,7 @@ func only(k ...Kind) []Kind { return k }
 // names, or the one that its sections make it.
 func kindOf(root *Node) Kind {
 	if n := root.Get("kind"); n != nil {
-		if named := Kind(strings.TrimSpace(n.text)); n.Kind == scalar && slices.Contains(Kinds(), named) {
+		if named := Kind(strings.TrimSpace(n.Text)); n.Kind == Scalar && slices.Contains(Kinds(), named) {
 			return named
 		}
 	}
@@ -214,11 +224,15 @@ func (d *Decoder) checkKind() {
 // Warnings are what readers of the plan's findings should know of its cells.
 func (p *Plan) Warnings() []note.Note { return p.Study.Kind.spec().Warnings(p) }
 
+// Spread is how many nodes a plan needs, and in how many zones. Where it needs three
+// in two, two of them are in one.
+func (p *Plan) Spread() (nodes, zones int) { return p.Study.Kind.spec().Nodes(p) }
+
 // Setting is the level of a factor that the study does not vary; false where it
 // does.
 func (s *Study) Setting(f Factor) (string, bool) {
 	level, ok := s.Settings[f.Name]
-	if !ok && f.Implied && !s.varies(f.Name) {
+	if !ok && f.Implied && !s.Varies(f.Name) {
 		return f.Default, true
 	}
 	return level, ok

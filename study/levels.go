@@ -9,7 +9,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 )
 
@@ -20,11 +19,11 @@ func Complain(code Code, hint, format string, args ...any) *Error {
 
 func Choice(name string, scope Scope, def, doc string, levels ...string) Factor {
 	f := Factor{Name: name, Scope: scope, Default: def, Doc: doc, Levels: levels}
-	return f.amongst(func() []string { return levels })
+	return f.Amongst(func() []string { return levels })
 }
 
 // amongst lets a factor have the levels that are there when one is read.
-func (f Factor) amongst(levels func() []string) Factor {
+func (f Factor) Amongst(levels func() []string) Factor {
 	f.Parse = func(s string) (string, *Error) {
 		if all := levels(); !slices.Contains(all, s) {
 			return "", Complain(CodeUnknown, errs.Suggest(s, all), "unknown level %q", Clip(s, 40))
@@ -174,36 +173,6 @@ func CPULevel(s string) (string, *Error) {
 }
 
 var VersionPattern = lazyregexp.New(`^v?(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$`)
-
-func envoyLevel(s string) (string, *Error) {
-	if s == EnvoyDefault {
-		return s, nil
-	}
-	if !VersionPattern.MatchString(s) {
-		return "", Complain(CodeInvalid, "a full version as 1.39.0, or default", "%q is no version of Envoy", s)
-	}
-	return strings.TrimPrefix(s, "v"), nil
-}
-
-// Levels is a cell with its levels as values, for code that acts on them.
-type Levels struct {
-	Sidecars     string
-	Connections  int
-	Rate         rate.Rate
-	Arrival      string // NotApplicable at rate max
-	Protocol     string
-	PayloadBytes int64
-	KeepAlive    bool
-	Generators   int
-}
-
-// LevelsOf reads the generator's part of a cell. It fails only for a cell
-// that did not come from a plan.
-func LevelsOf(cell record.Cell) (Levels, error) {
-	r := ReadCell(dataFactors, cell)
-	return Levels{Sidecars: r.Text(FactorSidecars), Connections: r.Int(FactorConnections), Rate: r.Rate(FactorRate), Arrival: r.Text(FactorArrival),
-		Protocol: r.Text(FactorProtocol), PayloadBytes: int64(r.Number(FactorPayload)), KeepAlive: r.Bool(FactorKeepAlive), Generators: r.Int(FactorGenerators)}, r.Err()
-}
 
 func bytesValue(level string) (float64, bool) {
 	b, c := ParseBytes(level)

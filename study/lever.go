@@ -34,7 +34,7 @@ func (f Factor) InMetadata(name string) Factor { f.Lever.ProxyMetadata = name; r
 func AsLever(f Factor) Factor {
 	f.Usual, f.Default = f.Default, LevelInstalled
 	if f.Levels != nil {
-		f = f.amongst(func() []string { return f.Levels })
+		f = f.Amongst(func() []string { return f.Levels })
 		f.Levels = append([]string{LevelInstalled}, f.Levels...)
 	} else {
 		f.Pattern = "^" + LevelInstalled + "$|" + f.Pattern

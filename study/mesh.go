@@ -1,12 +1,10 @@
 package study
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // Meshes that code compares with.
@@ -94,7 +92,7 @@ func carriers(mesh string) []Carrier {
 
 // carrierLevels are the levels of the factor sidecars in one mesh, or in all
 // for "".
-func carrierLevels(mesh string) []string {
+func CarrierLevels(mesh string) []string {
 	var out []string
 	for _, c := range carriers(mesh) {
 		out = append(out, c.Level)
@@ -103,7 +101,7 @@ func carrierLevels(mesh string) []string {
 }
 
 // carrierOf is a carrier by its level; one without proxies for no level.
-func carrierOf(level string) Carrier {
+func CarrierOf(level string) Carrier {
 	for _, c := range carriers("") {
 		if c.Level == level {
 			return c
@@ -113,7 +111,7 @@ func carrierOf(level string) Carrier {
 }
 
 // WayOf is the way of the requests of a cell of the data plane.
-func WayOf(cell record.Cell) record.Way { return carrierOf(cell[FactorSidecars]).Way }
+func WayOf(cell record.Cell) record.Way { return CarrierOf(cell[FactorSidecars]).Way }
 
 // WayOfTrial is the way that a trial's requests went. Both pods of a run can
 // be on one node.
@@ -125,8 +123,8 @@ func WayOfTrial(t *record.Trial) record.Way {
 }
 
 // carrierSubject puts a level of the factor sidecars in words.
-func carrierSubject(level string) (name string, many bool) {
-	if c := carrierOf(level); c.Subject != "" && level != SidecarsNone {
+func CarrierSubject(level string) (name string, many bool) {
+	if c := CarrierOf(level); c.Subject != "" && level != SidecarsNone {
 		return c.Subject, c.Many
 	}
 	return FactorSidecars + " " + level, false
@@ -134,7 +132,7 @@ func carrierSubject(level string) (name string, many bool) {
 
 // proxied says that a cell has a sidecar somewhere: what sidecars are asked
 // for means something there.
-func proxied(cell record.Cell) bool { return len(WayOf(cell).At(record.PlaceSidecar)) > 0 }
+func Proxied(cell record.Cell) bool { return len(WayOf(cell).At(record.PlaceSidecar)) > 0 }
 
 // Ambient reports whether a cell's pods are in Istio's ambient mesh.
 func Ambient(cell record.Cell) bool {
@@ -144,32 +142,8 @@ func Ambient(cell record.Cell) bool {
 // Waypoint reports whether the server's Service uses a waypoint there.
 func Waypoint(cell record.Cell) bool { return cell[FactorSidecars] == SidecarsWaypoint }
 
-// Scattered reports whether a cell's several generators may be on both sides of its
-// worker's node, where what is on nodes carries their requests.
-func Scattered(cell record.Cell) bool {
-	return GeneratorsIn(cell) > 1 && placeOf(cell) == "" && len(WayOf(cell).At(record.PlaceNode)) > 0
-}
-
 // Entering reports whether a cell's requests come in by an ingress gateway of the mesh.
 func Entering(cell record.Cell) bool { return cell[FactorSidecars] == SidecarsGateway }
-
-// checkGatewayCells finds requests that a gateway could not tell apart by their host.
-func (d *Decoder) checkGatewayCells(p *Plan) {
-	for _, cell := range p.Cells {
-		if !Entering(cell) {
-			continue
-		}
-		if p.Study.Load.TLS {
-			d.Fail(d.Pos("load", "tls"), CodeConflict, "leave it out, or the level "+SidecarsGateway, "the gateway takes requests in plain text: it has no certificate for load.tls")
-			return
-		}
-		if name := cell[FactorProtocol]; !protocol.Of(name).Headers {
-			d.Fail(d.Pos("factors", FactorProtocol), CodeConflict, fmt.Sprintf("as exclude: [{%s: %s, %s: %s}]", FactorSidecars, SidecarsGateway, FactorProtocol, name),
-				"the gateway knows requests by their host, which protocol %s does not carry", name)
-			return
-		}
-	}
-}
 
 // HasClientProxy reports whether a cell's load pod has a sidecar.
 func HasClientProxy(cell record.Cell) bool { return WayOf(cell).Has(record.PartClientProxy) }
@@ -177,18 +151,11 @@ func HasClientProxy(cell record.Cell) bool { return WayOf(cell).Has(record.PartC
 // HasServerProxy reports whether a cell's worker pod has a sidecar.
 func HasServerProxy(cell record.Cell) bool { return WayOf(cell).Has(record.PartServerProxy) }
 
-// checkCarriers finds who cannot carry requests in the study's mesh.
-func (d *Decoder) checkCarriers(s *Study) {
-	can := carrierLevels(s.Mesh)
-	for _, level := range s.Levels(FactorSidecars) {
-		switch {
-		case slices.Contains(can, level):
-			continue
-		case s.Mesh == MeshNone:
-			d.Fail(d.Pos("mesh"), CodeConflict, "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
-		default:
-			d.Fail(d.Pos("mesh"), CodeConflict, "one of "+strings.Join(can, ", "), "mesh %s cannot carry requests by sidecars: %s", s.Mesh, level)
-		}
-		break
-	}
+// Lacks says that a part is a shared proxy that no cell's requests can pass.
+func (s *Study) Lacks(part string) bool {
+	p, proxy := record.ProxyOf(part)
+	return proxy && p.Place.Shared() && !slices.ContainsFunc(s.Levels(FactorSidecars), func(level string) bool {
+		way := CarrierOf(level).Way
+		return way.Has(part) || way.OnOneNode().Has(part)
+	})
 }

@@ -8,10 +8,11 @@ import (
 // Findings in money, of studies that name a mesh and its prices. Each has a
 // second one whose name ends in _overhead.
 const (
-	FindingMoneyCores  = "money_cores"  // cores that the proxies of such a mesh use
-	FindingMoneyCPU    = "money_cpu"    // what those cost per month
-	FindingMoneyMemory = "money_memory" // what the proxies' memory costs per month
-	FindingMoneyMonth  = "money_month"  // both
+	FindingMoneyCores  = "money_cores"            // cores that the proxies of such a mesh use
+	FindingMoneyCPU    = "money_cpu"              // what those cost per month
+	FindingMoneyMemory = "money_memory"           // what the proxies' memory costs per month
+	FindingMoneyMonth  = "money_month"            // both
+	FindingMoneyFit    = FindingMoneyCPU + "_fit" // what the CPU costs by the line fitted to it
 )
 
 // MoneyUnit is the unit of findings in money: "USD/month".
@@ -38,8 +39,8 @@ func (s *Study) PricedMesh() *money.Mesh {
 }
 
 // moneySection is the section money: a mesh and its prices.
-func moneySection(to **money.Mesh) statedValue[money.Mesh] {
-	return statedValue[money.Mesh]{to, money.Published, moneyFields}
+func moneySection(to **money.Mesh) Value {
+	return Stated(to, money.Published, moneyFields)
 }
 
 func moneyFields(m *money.Mesh) Object {

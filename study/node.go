@@ -19,7 +19,7 @@ var format = yamltree.Format{What: "study", Bytes: MaxFile, Tokens: 40_000, Valu
 type kind = yamltree.Kind
 
 const (
-	scalar   = yamltree.Scalar
+	Scalar   = yamltree.Scalar
 	Mapping  = yamltree.Mapping
 	Sequence = yamltree.Sequence
 	Null     = yamltree.Null
@@ -29,12 +29,12 @@ const (
 // that a file was read into, and a study is written as a tree as well.
 type Node struct {
 	Kind   kind
-	text   string
+	Text   string  // of a scalar
 	Keys   []key   // of a mapping
 	Values []*Node // of a mapping or sequence
 	Pos    Pos
 	Style  style // for writing only
-	quoted bool  // a scalar that is a text whatever it looks like; of files read
+	Quoted bool  // a scalar that is a text whatever it looks like; of files read
 }
 
 type key struct {
@@ -75,8 +75,8 @@ func (n *Node) remove(name string) {
 
 // What names the kind of a value for people.
 func (n *Node) What() string {
-	if n.Kind == scalar {
-		return fmt.Sprintf("%q", Clip(n.text, 40))
+	if n.Kind == Scalar {
+		return fmt.Sprintf("%q", Clip(n.Text, 40))
 	}
 	return n.Kind.String()
 }
@@ -131,9 +131,26 @@ func readTree(data []byte, name string, flag bool) (*Node, error) {
 	return src.node(tree), nil
 }
 
+// ReadTree reads a document of another format than a study's: errors call it by name, and of an
+// empty one say what is wanted.
+func ReadTree(data []byte, name string, f yamltree.Format, wanted string) (*Node, error) {
+	src := &source{name: name}
+	tree, failed := yamltree.Read(data, f)
+	if len(data) <= f.Bytes {
+		src.lines = yamltree.Lines(data)
+	}
+	if failed != nil {
+		return nil, src.at(failed.Line, failed.Column).Fault(CodeConflict, failed.Hint, "%s", failed.Msg)
+	}
+	if tree == nil {
+		return nil, src.at(1, 1).Fault(CodeMissing, wanted, "nothing is in it")
+	}
+	return src.node(tree), nil
+}
+
 // node gives a tree's places the file's name, the lines' text and the fields' paths.
 func (s *source) node(t *yamltree.Node) *Node {
-	out := &Node{Kind: t.Kind, text: t.Text, quoted: t.Quoted, Pos: s.at(t.Line, t.Column)}
+	out := &Node{Kind: t.Kind, Text: t.Text, Quoted: t.Quoted, Pos: s.at(t.Line, t.Column)}
 	for _, k := range t.Keys {
 		out.Keys = append(out.Keys, key{k.Text, s.at(k.Line, k.Column)})
 	}
@@ -167,8 +184,8 @@ const (
 	StyleFlow               // mappings and lists on one line
 )
 
-func PlainNode(text string) *Node { return &Node{text: text, Style: stylePlain} }
-func TextNode(text string) *Node  { return &Node{text: text} }
+func PlainNode(text string) *Node { return &Node{Text: text, Style: stylePlain} }
+func TextNode(text string) *Node  { return &Node{Text: text} }
 
 // emit writes a tree as YAML that readTree reads as the same tree.
 func emit(n *Node) []byte {
@@ -193,16 +210,16 @@ func emitBlock(b *bytes.Buffer, n *Node, indent int) {
 		} else {
 			b.WriteString(scalarText(n.Keys[i].Name, styleAuto))
 			b.WriteString(":")
-			if v.Kind != scalar && len(v.Values) > 0 && v.Style != StyleFlow {
+			if v.Kind != Scalar && len(v.Values) > 0 && v.Style != StyleFlow {
 				b.WriteString("\n")
 				emitBlock(b, v, indent+2)
 				continue
 			}
 			b.WriteString(" ")
 		}
-		if v.Kind == scalar && v.Style == styleAuto && literal(v.text) {
+		if v.Kind == Scalar && v.Style == styleAuto && literal(v.Text) {
 			b.WriteString("|\n")
-			for line := range strings.SplitSeq(v.text, "\n") {
+			for line := range strings.SplitSeq(v.Text, "\n") {
 				if line != "" {
 					b.WriteString(pad + "  " + line)
 				}
@@ -219,8 +236,8 @@ func emitFlow(b *bytes.Buffer, n *Node) {
 	switch n.Kind {
 	case Null:
 		b.WriteString("null")
-	case scalar:
-		b.WriteString(scalarText(n.text, n.Style))
+	case Scalar:
+		b.WriteString(scalarText(n.Text, n.Style))
 	case Sequence:
 		b.WriteString("[")
 		for i, v := range n.Values {

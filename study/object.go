@@ -43,11 +43,11 @@ func (d *Decoder) Complain(pos Pos, e *Error) {
 
 // Text returns a scalar's text.
 func (d *Decoder) Text(n *Node) (string, bool) {
-	if n.Kind != scalar {
+	if n.Kind != Scalar {
 		d.Fail(n.Pos, CodeType, "", "a single value is expected here, not %s", n.What())
 		return "", false
 	}
-	return n.text, true
+	return n.Text, true
 }
 
 // Pos is the place of a value by its path. Of a field that the file does not have it is
@@ -215,7 +215,7 @@ type ListValue[T any] struct {
 	To      *[]T
 	Element func(*T) Value
 	Least   int
-	flow    bool
+	Flow    bool
 }
 
 func (v ListValue[T]) Decode(d *Decoder, n *Node) {
@@ -245,7 +245,7 @@ func (v ListValue[T]) Encode() *Node {
 		return nil
 	}
 	out := &Node{Kind: Sequence}
-	if v.flow {
+	if v.Flow {
 		out.Style = StyleFlow
 	}
 	for i := range *v.To {
@@ -261,6 +261,11 @@ func (v ListValue[T]) Schema() *jsonschema.Schema {
 		s.MinItems = &least
 	}
 	return s
+}
+
+// Stated is a section that need not be there, and whose fields have defaults once it is.
+func Stated[T any](to **T, preset func() T, fields func(*T) Object) Value {
+	return statedValue[T]{to, preset, fields}
 }
 
 // statedValue is an optional section whose fields have defaults once it is there.

@@ -117,17 +117,15 @@ func (d *Decoder) resolve(s *Study) {
 		s.Measures = defaultMeasures(d.kind)
 	}
 	s.Kind.spec().Resolve(d, s)
-	d.resolveBill(s)
-	d.resolveHops(s)
 	d.resolveVariants(s)
 	d.resolveTune(s)
 	for _, f := range d.kind.Factors() {
 		switch _, fixed := s.Settings[f.Name]; {
-		case fixed && s.varies(f.Name):
+		case fixed && s.Varies(f.Name):
 			d.Fail(d.Pos("settings", f.Name), CodeConflict, "leave it out of one of them", "%s is both in settings and in factors", f.Name)
-		case fixed || f.Implied || s.varies(f.Name):
-		case f.Name == FactorSidecars && !has(carrierLevels(s.Mesh), f.Default):
-			s.Settings[f.Name] = carrierLevels(s.Mesh)[0]
+		case fixed || f.Implied || s.Varies(f.Name):
+		case f.Name == FactorSidecars && !slices.Contains(CarrierLevels(s.Mesh), f.Default):
+			s.Settings[f.Name] = CarrierLevels(s.Mesh)[0]
 		case f.Name == FactorMesh:
 			s.Settings[f.Name] = s.Mesh
 		default:
@@ -137,11 +135,7 @@ func (d *Decoder) resolve(s *Study) {
 	if s.Baseline == nil {
 		s.Baseline = record.Cell{}
 		switch variants := s.Varied(FactorVariant); {
-		case s.Hops != nil:
-			s.Baseline[FactorVariant] = HopBare
-		case s.Bill != nil && len(variants) > 1:
-			s.Baseline[FactorVariant] = s.Bill.baseline()
-		case len(s.Varied(FactorSidecars)) > 1 && has(s.Varied(FactorSidecars), SidecarsNone):
+		case len(s.Varied(FactorSidecars)) > 1 && slices.Contains(s.Varied(FactorSidecars), SidecarsNone):
 			s.Baseline[FactorSidecars] = SidecarsNone
 		case len(variants) > 1:
 			s.Baseline[FactorVariant] = variants[0]
@@ -195,7 +189,7 @@ func (s *Study) among(factor string, setting []string, variants []NamedLevels) [
 	}
 	out := setting
 	for _, v := range variants {
-		if level, ok := v.Levels[factor]; ok && !has(out, level) {
+		if level, ok := v.Levels[factor]; ok && !slices.Contains(out, level) {
 			out = append(out, level)
 		}
 	}

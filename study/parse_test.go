@@ -24,7 +24,7 @@ func parseOK(t *testing.T, text string, sets ...string) *Study {
 
 func TestParseDefaults(t *testing.T) {
 	s := parseOK(t, minimal)
-	for _, f := range dataFactors {
+	for _, f := range DataPlane.Factors() {
 		if level, ok := s.Settings[f.Name]; ok == f.Implied || ok && level != f.Default {
 			t.Errorf("%s = %q, want the default %q", f.Name, level, f.Default)
 		}

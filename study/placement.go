@@ -29,10 +29,10 @@ var placementFactor = Choice(FactorPlacement, ScopePods, PlacementScheduled,
 	PlacementScheduled, PlacementSameNode, PlacementOtherNode, PlacementOtherZone).
 	Labelled(Says("%s", PlacementScheduled, "as scheduled", PlacementSameNode, "same node", PlacementOtherNode, "other node", PlacementOtherZone, "other zone")).
 	Phrased(Says("%s", PlacementScheduled, "wherever pods are scheduled", PlacementSameNode, "on the same node", PlacementOtherNode, "on another node", PlacementOtherZone, "in another zone")).
-	subjected(func(level string) (string, bool) {
+	Subjected(func(level string) (string, bool) {
 		return Says("%s", PlacementScheduled, "the scheduler's choice of nodes", PlacementSameNode, "the same node", PlacementOtherNode, "another node", PlacementOtherZone, "another zone")(level), false
 	}).
-	shortened(Says("%s"))
+	Shortened(Says("%s"))
 
 // placeOf is a cell's level of the factor placement, "" where Kubernetes chooses.
 func placeOf(cell record.Cell) string {
@@ -71,10 +71,9 @@ func (p *Plan) placements() []string {
 // Placed says that a plan wants pods on certain nodes.
 func (p *Plan) Placed() bool { return len(p.placements()) > 0 }
 
-// Spread is how many nodes a plan needs, and in how many zones. Where it needs three
-// in two, two of them are in one.
-func (p *Plan) Spread() (nodes, zones int) {
-	nodes, zones = p.Study.Kind.spec().Nodes(p), 1
+// placementNodes is how many nodes a plan needs, and in how many zones.
+func placementNodes(p *Plan) (nodes, zones int) {
+	nodes, zones = 1, 1
 	for _, level := range p.placements() {
 		switch level {
 		case PlacementOtherNode:

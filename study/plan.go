@@ -74,7 +74,7 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 			requested[f.Factor] = f.Levels[rest%len(f.Levels)]
 			rest /= len(f.Levels)
 		}
-		if v, ok := s.variantLevels(requested[FactorVariant]); ok {
+		if v, ok := s.VariantLevels(requested[FactorVariant]); ok {
 			requested = requested.With(v)
 		}
 		excluded := false
@@ -130,7 +130,7 @@ func (p *Plan) effective(cell record.Cell) record.Cell {
 
 // named is a full cell as the plan names it.
 func (p *Plan) named(cell record.Cell) record.Cell {
-	return unsaid(p.Study.Kind.Factors(), cell, p.Study.varies)
+	return unsaid(p.Study.Kind.Factors(), cell, p.Study.Varies)
 }
 
 // add takes a combination of levels as a cell, unless it comes to one that is
@@ -198,13 +198,13 @@ func contains(cell, partial record.Cell) bool {
 	return true
 }
 
-func (s *Study) varies(factor string) bool { return s.Varied(factor) != nil }
+func (s *Study) Varies(factor string) bool { return s.Varied(factor) != nil }
 
 // asks says whether a factor's level in a cell is one that the study varies.
 func (s *Study) asks(factor string, requested record.Cell) bool {
-	v, _ := s.variantLevels(requested[FactorVariant])
+	v, _ := s.VariantLevels(requested[FactorVariant])
 	_, named := v[factor]
-	return named || s.varies(factor)
+	return named || s.Varies(factor)
 }
 
 // Index returns the place of a cell in Cells.
@@ -250,6 +250,9 @@ func (p *Plan) BaselineOf(cell record.Cell) (record.Cell, bool) {
 	}
 	return p.Cells[p.baseline[i]], true
 }
+
+// Doubled reports whether a cell runs twice in every block.
+func (p *Plan) Doubled(cell int) bool { return p.doubled[cell] }
 
 // IsBaseline reports whether other cells are compared with this one; it
 // runs twice in every block.

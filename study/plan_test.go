@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 func plan(t *testing.T, text string, sets ...string) *Plan {
@@ -192,71 +191,6 @@ func TestCheckTrials(t *testing.T) {
 	}
 }
 
-func TestVariants(t *testing.T) {
-	p := plan(t, `factors:
-  sidecars: [none, server, client, both]
-  connections: [2, 64]
-  telemetry: [off, access-log-json+stats]
-`)
-	names := func(vs []Variant) string {
-		var out []string
-		for _, v := range vs {
-			out = append(out, v.Name())
-		}
-		return strings.Join(out, " ")
-	}
-	if got, want := names(p.ClientVariants()), "plain plain-twin sidecar sidecar-log-json-stats"; got != want {
-		t.Errorf("load pods: %s, want %s", got, want)
-	}
-	if got, want := names(p.ServerVariants()), "plain plain-twin sidecar-mtls-permissive sidecar-mtls-permissive-log-json-stats sidecar sidecar-log-json-stats"; got != want {
-		t.Errorf("worker pods: %s, want %s", got, want)
-	}
-	levels := record.Cell{FactorMTLS: MTLSPermissive, FactorTelemetry: TelemetryJSONStats, FactorConcurrency: "16", FactorCPULimit: "1500m", FactorEnvoy: "1.39.0"}
-	long, other := SidecarWith(levels), SidecarWith(levels.With(record.Cell{FactorEnvoy: "1.38.0"}))
-	if len(long.Name()) > maxVariantName || long.Name() == other.Name() {
-		t.Errorf("%s, %s", long.Name(), other.Name())
-	}
-}
-
-// Names are distinct and fit Kubernetes, whatever the levels.
-func TestVariantNames(t *testing.T) {
-	seen := map[string]Variant{}
-	for _, mtls := range []string{"", MTLSStrict, MTLSPermissive, MTLSOff} {
-		for _, telemetry := range []string{TelemetryOff, TelemetryText, TelemetryJSON, TelemetryTextStats, TelemetryJSONStats} {
-			for _, cpu := range []string{"none", "500m", "1"} {
-				for _, envoy := range []string{"default", "1.39.0", "1.38.0"} {
-					v := SidecarWith(record.Cell{FactorMTLS: mtls, FactorTelemetry: telemetry, FactorConcurrency: "2", FactorCPULimit: cpu, FactorEnvoy: envoy})
-					name := v.Name()
-					if strict := mtls == MTLSStrict; strict { // as a client's: never in one role
-						continue
-					}
-					if was, ok := seen[name]; ok {
-						t.Fatalf("%+v and %+v are both %s", was, v, name)
-					}
-					seen[name] = v
-					if len(name) > maxVariantName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-						t.Errorf("name %q", name)
-					}
-				}
-			}
-		}
-	}
-}
-
-func TestLevelsOf(t *testing.T) {
-	p := plan(t, "factors: {rate: [500, max], payload: [64KiB]}\nsettings: {connections: 3, keep_alive: false, protocol: http2}\n")
-	a, err := LevelsOf(p.Cells[0])
-	if err != nil || a != (Levels{SidecarsBoth, 3, 500, ArrivalPoisson, protocol.HTTP2, 64 << 10, false, 1}) {
-		t.Errorf("%+v %v", a, err)
-	}
-	if b, err := LevelsOf(p.Cells[1]); err != nil || !b.Rate.IsMax() || b.Arrival != NotApplicable {
-		t.Errorf("%+v %v", b, err)
-	}
-	if _, err := LevelsOf(record.Cell{}); err == nil {
-		t.Error("an empty cell is read")
-	}
-}
-
 func TestEstimate(t *testing.T) {
 	p := plan(t, "factors: {sidecars: [none, both]}\nwarmup: {min: 700ms, max: 3700ms}\nwindow: 1s\nblocks: {min: 4, max: 10, limit: 1m}\n")
 	e := p.Estimate()
@@ -306,7 +240,7 @@ func TestIndexOfAnOlderCell(t *testing.T) {
 	}
 	for want, cell := range p.Cells {
 		older := cell.With(nil)
-		delete(older, FactorPlanted)
+		delete(older, "planted")
 		if got, ok := p.Index(older); !ok || got != want {
 			t.Errorf("%s is cell %d (%v), want %d", older.Key(), got, ok, want)
 		}

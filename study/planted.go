@@ -25,7 +25,7 @@ var plantedFactor = Factor{
 	Examples: []string{"none", "nothing", "200us"},
 	Parse:    plantedLevel,
 }.Labelled(Says("planted %s", PlantedNone, "nothing planted")).Phrased(Says("with %s planted", PlantedNothing, "in pods of its own")).
-	shortened(Says("planted-%s"))
+	Shortened(Says("planted-%s"))
 
 func plantedLevel(s string) (string, *Error) {
 	if s == PlantedNone || s == PlantedNothing {

@@ -2,18 +2,12 @@ package study
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/record/probe"
 )
-
-// Probes are those that the study measures.
-func (s *Study) Probes() []string {
-	return slices.DeleteFunc(probe.Names(), func(name string) bool { return !s.Measured(name) })
-}
 
 // ProbedParts are the parts of a trial whose pods are probed: a sidecar's is
 // that of the role beside it.
@@ -27,15 +21,6 @@ func ProbedParts() []string {
 	return out
 }
 
-// Lacks says that a part is a shared proxy that no cell's requests can pass.
-func (s *Study) Lacks(part string) bool {
-	p, proxy := record.ProxyOf(part)
-	return proxy && p.Place.Shared() && !slices.ContainsFunc(s.Levels(FactorSidecars), func(level string) bool {
-		way := carrierOf(level).Way
-		return way.Has(part) || way.OnOneNode().Has(part)
-	})
-}
-
 // probeFindings are what probes count of the pods of parts.
 func probeFindings() []finding.Def {
 	var out []finding.Def
@@ -44,9 +29,9 @@ func probeFindings() []finding.Def {
 			for _, part := range ProbedParts() {
 				doc := f.Doc
 				if strings.Contains(doc, "%s") {
-					doc = fmt.Sprintf(doc, "the pod of "+partDoc(part))
+					doc = fmt.Sprintf(doc, "the pod of "+PartDoc(part))
 				}
-				out = append(out, finding.Def{Name: ProbeFinding(f.Name, part), Unit: f.Unit, Doc: doc, Words: f.Words + ", " + partDoc(part),
+				out = append(out, finding.Def{Name: ProbeFinding(f.Name, part), Unit: f.Unit, Doc: doc, Words: f.Words + ", " + PartDoc(part),
 					Probe: p.Name, Part: part, Section: finding.SectionOther, Compared: true, Differences: finding.SectionOther})
 			}
 		}

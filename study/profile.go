@@ -39,10 +39,10 @@ func DefaultProfiling() Profiling {
 
 // Profiling is how proxies are profiled.
 func (s *Study) Profiling() Profiling {
-	if s.Profile == nil {
+	if DataOf(s).Profile == nil {
 		return DefaultProfiling()
 	}
-	return *s.Profile
+	return *DataOf(s).Profile
 }
 
 // Beginnings of the names of findings from profiles, each followed by the part

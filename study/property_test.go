@@ -26,8 +26,8 @@ func levelPool(f Factor) []string {
 		FactorConcurrency: {"1", "2", "4"},
 		FactorCPULimit:    {"none", "500m", "2"},
 		FactorEnvoy:       {"default", "1.39.0", "1.36.2"},
-		FactorFilters:     {"none", "lua", "authz-allow-100+jwt", "planted-200"},
-		FactorPlanted:     {"none", "nothing", "200us", "2ms"},
+		"filters":         {"none", "lua", "authz-allow-100+jwt", "planted-200"},
+		"planted":         {"none", "nothing", "200us", "2ms"},
 	}[f.Name]
 }
 
@@ -44,7 +44,7 @@ var proseGen = rapid.StringOfN(rapid.RuneFrom([]rune("aZ09 \n\t:#-?&*!|>'\"%@`{}
 
 // studyGen draws a study, many of which make sense.
 func studyGen(t *rapid.T) *Study {
-	s := defaults()
+	s := defaultsOf(DataPlane)
 	s.Name = rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?`).Draw(t, "name")
 	s.Question = "q" + proseGen.Draw(t, "question")
 	s.Title = proseGen.Draw(t, "title")
@@ -75,12 +75,6 @@ func studyGen(t *rapid.T) *Study {
 	if rapid.Bool().Draw(t, "published") {
 		s.Published = []Published{{Source: proseGen.Draw(t, "source"), Claim: "12", Finding: "latency_p50", Cell: cellGen(t, "cell", 1),
 			Figure: rapid.Float64Range(0, 1e6).Draw(t, "figure"), Unit: "ms"}}
-	}
-	if rapid.Bool().Draw(t, "bill") {
-		s.Bill = &Bill{Base: record.Cell{}, Direct: rapid.SampledFrom([]string{DirectAdd, DirectRemove, DirectBoth}).Draw(t, "direct")}
-		for i := range rapid.IntRange(1, 4).Draw(t, "parts") {
-			s.Bill.Parts = append(s.Bill.Parts, NamedLevels{Name: fmt.Sprintf("part-%d", i), Levels: cellGen(t, "part", 1)})
-		}
 	}
 	if rapid.Bool().Draw(t, "recorded") {
 		s.Workload.ServiceTime = ServiceTime{Distribution: DistributionRecorded, Values: []time.Duration{time.Millisecond, 1500 * time.Microsecond, 90 * time.Second / 2}}
@@ -181,6 +175,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(minimalControl+"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n"), "variants.a={}")
 	f.Add([]byte(minimal+"control: {trace: [0 no-op, \"1.5,service\"]}\nsettings: {change: trace}\nvariants: {a: {}, b: {export_to: \"~\"}}\n"), "variant=b")
 	f.Add([]byte(minimal+"control: {duration: 30s, service_entry: {port: 1}}\nsettings: {sidecar_hosts: \"./*,a/b\", istiod_env: \"A=;B=~\"}\n"), "control.changes=3")
+	f.Add([]byte(minimal+"bill: {parts: {a: {telemetry: access-log-text}, b: {mtls: permissive}}, direct: both}\n"), "variant=[base, a]")
 	f.Fuzz(func(t *testing.T, data []byte, set string) {
 		for _, sets := range [][]string{nil, {set}} {
 			s, err := Parse(data, "x.yaml", sets)

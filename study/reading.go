@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -104,4 +105,10 @@ func (r *Reading) Rate(factor string) rate.Rate {
 		r.fail(factor, err)
 	}
 	return out
+}
+
+// CountIn is the level of a factor that counts, one where a cell does not say.
+func CountIn(cell record.Cell, factor string) int {
+	n, _ := strconv.Atoi(cell[factor])
+	return max(1, n)
 }

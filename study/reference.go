@@ -18,17 +18,17 @@ func Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceHead)
 	b.WriteString("## Fields\n\nEach with its type or values, and its default.\n\n")
-	writeFields(&b, root(defaults()).Schema(), defaultTrees(), "")
+	writeFields(&b, root(defaultsOf(DataPlane)).Schema(), defaultTrees(), "")
 	b.WriteString("\n## Measures\n\n")
 	for _, k := range Kinds() {
 		fmt.Fprintf(&b, "- Of %s: `%s`\n", k.About(), strings.Join(k.Measures(), "`, `"))
 	}
-	b.WriteString("\n## Factors\n\nEach with its levels, or examples of them, and its default.\n\n")
-	writeFactors(&b, dataFactors)
-	writeParts(&b)
-	b.WriteString(referenceData)
-	for _, k := range Kinds()[1:] {
-		fmt.Fprintf(&b, "\n## Factors of %s\n\n", k.About())
+	for i, k := range Kinds() {
+		if i == 0 {
+			b.WriteString("\n## Factors\n\nEach with its levels, or examples of them, and its default.\n\n")
+		} else {
+			fmt.Fprintf(&b, "\n## Factors of %s\n\n", k.About())
+		}
 		writeFactors(&b, k.Factors())
 		b.WriteString(k.spec().Reference)
 	}
@@ -42,7 +42,7 @@ func Reference() string {
 }
 
 // brief is the first phrase of a description.
-func brief(doc string) string {
+func Brief(doc string) string {
 	const enough = 4 // words before a comma that are a phrase
 	depth := 0
 	for i, r := range doc {
@@ -87,8 +87,8 @@ func defaultAt(trees []*Node, path string) string {
 				n = n.Get(step)
 			}
 		}
-		if n != nil && n.Kind == scalar && n.text != "" {
-			return n.text
+		if n != nil && n.Kind == Scalar && n.Text != "" {
+			return n.Text
 		}
 	}
 	return ""
@@ -110,7 +110,7 @@ func writeFields(b *strings.Builder, s *jsonschema.Schema, defaults []*Node, pre
 		if len(words) > 0 {
 			of = " (" + strings.Join(words, ", ") + ")"
 		}
-		fmt.Fprintf(b, "- `%s`%s: %s\n", path, of, brief(p.Value.Description))
+		fmt.Fprintf(b, "- `%s`%s: %s\n", path, of, Brief(p.Value.Description))
 		if path == "graph" || path == "timeline" || path == "tune" { // docs/scenarios.md and docs/tuning.md have them
 			continue
 		}
@@ -183,7 +183,7 @@ func writeFactors(b *strings.Builder, table []Factor) {
 		if f.Usual != "" {
 			def = "usually " + f.Usual
 		}
-		fmt.Fprintf(b, "- `%s` (%s; %s): %s\n", f.Name, levels, def, brief(f.Doc))
+		fmt.Fprintf(b, "- `%s` (%s; %s): %s\n", f.Name, levels, def, Brief(f.Doc))
 	}
 }
 
@@ -244,10 +244,10 @@ func writeFindings(b *strings.Builder, k Kind, listed map[string]bool) {
 		}
 		doc := d.Doc
 		if strings.Contains(name, "PART") {
-			part := partDoc(d.Part)
+			part := PartDoc(d.Part)
 			doc = strings.NewReplacer("For "+part+": ", "", "the pod of "+part, "the part's pod", part, "the part").Replace(doc)
 		}
-		doc, _, _ = strings.Cut(brief(doc), " (")
+		doc, _, _ = strings.Cut(Brief(doc), " (")
 		doc = strings.TrimSuffix(doc, " for each answered request")
 		text := fmt.Sprintf(" (%s): %s\n", d.Unit, doc)
 		if listed[name+text] {
@@ -303,15 +303,6 @@ is set by its name alone: ` + "`--set rate=2000`" + ` fixes it, ` + "`--set conn
 A factor that varies without effect in any cell is refused, unless flags or left-out variants have
 narrowed the study down.
 
-`
-
-const referenceData = `
-A factor that does not apply in a cell is recorded as ` + "`-`" + `: the proxies' settings where no pod
-has a sidecar, ` + "`mtls`" + ` where the server has none, ` + "`arrival`" + ` at rate ` + "`max`" + `. Cells that differ
-only in such a factor are one cell, measured once.
-
-Strict mutual TLS cannot serve a client without a sidecar. Such a cell (` + "`sidecars: server`" + `) is
-recorded as the ` + "`permissive`" + ` that it is, and refused if ` + "`mtls`" + ` itself varies.
 `
 
 const referenceSections = `

@@ -18,7 +18,7 @@ const SchemaID = "https://raw.githubusercontent.com/meshtrial/meshtrial/main/doc
 // Schema returns the JSON Schema of study files, for editors: complete on
 // names and levels, while [Parse] knows more about what goes together.
 func Schema() ([]byte, error) {
-	s := root(defaults()).Schema()
+	s := root(defaultsOf(DataPlane)).Schema()
 	s.Version = jsonschema.Version
 	s.ID = SchemaID
 	s.Title = "meshtrial study"

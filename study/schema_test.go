@@ -42,7 +42,7 @@ func TestSchemaKnowsEveryFactorAndField(t *testing.T) {
 			t.Errorf("factor %s is not in the schema", f.Name)
 		}
 	}
-	for _, f := range root(defaults()).Fields {
+	for _, f := range root(defaultsOf(DataPlane)).Fields {
 		if s.Properties[f.Name].Description == "" {
 			t.Errorf("field %s is not described", f.Name)
 		}

@@ -84,7 +84,7 @@ func search(s *Search) Value {
 		{Name: "finding", Required: true, Doc: "The finding of each cell that the bound is for.", Value: findingValue{&s.Finding}},
 		{Name: "bound", Required: true, Doc: "What the finding must not exceed, with its unit: 2 s.", Value: quantityValue{&s.Bound}},
 		{Name: "at", Doc: "Levels of other factors that confine the search; without it, each of their combinations is searched. Where every search of a study has it, cells outside all of them are not measured.",
-			Value: cellValue{to: &s.At, name: "at"}},
+			Value: CellValue{To: &s.At, Name: "at"}},
 		{Name: "tolerance", Doc: "How close the search comes, such as 10%: it halves the gap between the last level that keeps the bound and the first that breaks it until it is no wider than this, seven times at most; `meshtrial study plan` says how wide it may then be. Without it, only given levels are measured.",
 			Value: toleranceValue{&s.Tolerance}},
 	}}
@@ -112,7 +112,7 @@ func (d *Decoder) checkSearches(s *Study) {
 			}
 		}
 		f, ok := FactorByName(one.Factor)
-		if !ok || !f.Numeric || !s.varies(one.Factor) {
+		if !ok || !f.Numeric || !s.Varies(one.Factor) {
 			d.Fail(d.Pos("search", i, "factor"), CodeConflict, "give it levels that grow in factors", "%s is no numeric factor that this study varies", Clip(one.Factor, 40))
 			continue
 		}
@@ -130,7 +130,7 @@ func (d *Decoder) checkSearches(s *Study) {
 			switch {
 			case named && name == one.Factor:
 				d.Fail(d.Pos("search", i, "at"), CodeConflict, "leave it out", "%s is what is searched", name)
-			case named && !has(s.Written(name), level):
+			case named && !slices.Contains(s.Written(name), level):
 				d.Fail(d.Pos("search", i, "at", name), CodeNoCell, "name one of the levels that the study has", "no cell has %s at %s", name, level)
 			}
 		}

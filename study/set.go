@@ -2,6 +2,7 @@ package study
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,7 +38,7 @@ func override(tree *Node, set string) error {
 		return at.Fault(CodeSyntax, "names with dots between them, as settings.rate", "%q is no path", Clip(path, 40))
 	}
 	hint := "as --set window=1s"
-	if has(statedSections, path) {
+	if slices.Contains(statedSections, path) {
 		hint = "--set " + path + "=none leaves the section out"
 	}
 	if strings.TrimSpace(text) == "" {
@@ -53,14 +54,14 @@ func override(tree *Node, set string) error {
 	if tree.Kind != Mapping {
 		return nil // the decoder complains
 	}
-	if has(statedSections, path) && value.Kind == scalar && value.text == LevelNone {
+	if slices.Contains(statedSections, path) && value.Kind == Scalar && value.Text == LevelNone {
 		tree.remove(path)
 		return nil
 	}
 	steps := strings.Split(path, ".")
-	fields, kind := root(defaults()).names(), kindOf(tree)
+	fields, kind := root(defaultsOf(DataPlane)).names(), kindOf(tree)
 	_, factor := FactorByName(steps[0])
-	if _, here := kind.Factor(steps[0]); !here && has(fields, steps[0]) {
+	if _, here := kind.Factor(steps[0]); !here && slices.Contains(fields, steps[0]) {
 		factor = false // mesh is a field of every study, and a factor of some
 	}
 	if factor {
@@ -70,7 +71,7 @@ func override(tree *Node, set string) error {
 		setFactor(tree, steps[0], value, at)
 		return nil
 	}
-	if !has(fields, steps[0]) {
+	if !slices.Contains(fields, steps[0]) {
 		for _, f := range kind.Factors() {
 			fields = append(fields, f.Name)
 		}
@@ -112,7 +113,7 @@ func setPath(n *Node, steps []string, value *Node, at Pos) error {
 				return nil
 			}
 			next := n.Get(step)
-			if next == nil || next.Kind == Null || next.Kind == scalar {
+			if next == nil || next.Kind == Null || next.Kind == Scalar {
 				next = &Node{Kind: Mapping, Pos: at}
 				n.Set(step, at, next)
 			}
@@ -141,7 +142,7 @@ func FlagText(path, level string) string { return shellText(path + "=" + levelTe
 // flowText is a cell as files write it on one line.
 func flowText(levels record.Cell) string {
 	var b bytes.Buffer
-	emitFlow(&b, cellValue{to: &levels, empty: true}.Encode())
+	emitFlow(&b, CellValue{To: &levels, Empty: true}.Encode())
 	return b.String()
 }
 
@@ -149,7 +150,7 @@ func flowText(levels record.Cell) string {
 // else.
 func levelText(level string) string {
 	n, err := readTree([]byte(level), "", true)
-	if err != nil || n.Kind != scalar || n.text != level {
+	if err != nil || n.Kind != Scalar || n.Text != level {
 		return quote(level)
 	}
 	return level

@@ -25,7 +25,7 @@ func TestFlagText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		level := rapid.StringMatching(`[ -~]{1,12}`).Draw(t, "level")
 		text := levelText(level)
-		if n, err := readTree([]byte(text), "", true); err != nil || n.Kind != scalar || n.text != level {
+		if n, err := readTree([]byte(text), "", true); err != nil || n.Kind != Scalar || n.Text != level {
 			t.Fatalf("%q is written as %s, which is read as %+v, %v", level, text, n, err)
 		}
 		// What stands in single quotes a shell leaves as it is.

@@ -1,8 +1,6 @@
 package study
 
 import (
-	"slices"
-
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat/sizing"
@@ -35,8 +33,8 @@ func SizingFindings() []finding.Def {
 }
 
 // sizingSection is the section sizing.
-func sizingSection(to **sizing.Mesh) statedValue[sizing.Mesh] {
-	return statedValue[sizing.Mesh]{to, sizing.Default, sizingFields}
+func sizingSection(to **sizing.Mesh) Value {
+	return Stated(to, sizing.Default, sizingFields)
 }
 
 func sizingFields(m *sizing.Mesh) Object {
@@ -111,14 +109,6 @@ func (d *Decoder) CheckSizing(s *Study) bool {
 // FailSizing complains of the section.
 func (d *Decoder) FailSizing(hint, text string) {
 	d.Fail(d.Pos("sizing"), CodeConflict, hint+sizingNone, "%s", text)
-}
-
-// checkSizedWays refuses a section sizing of cells in none of which requests are carried at
-// both ends.
-func (d *Decoder) checkSizedWays(s *Study) {
-	if d.CheckSizing(s) && !slices.ContainsFunc(s.Written(FactorSidecars), func(level string) bool { return Carries(carrierOf(level).Way) }) {
-		d.FailSizing("set factors: {sidecars: [none, both, ambient]}", "sizing is about who carries requests, and no cell has them carried at both ends")
-	}
 }
 
 // sizingNone ends the hints about a section that a flag can take away.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/probe"
 	"github.com/meshtrial/meshtrial/stat/money"
 	"github.com/meshtrial/meshtrial/stat/sizing"
 )
@@ -28,13 +29,8 @@ type Study struct {
 	// Variants are named sets of levels, which the factor variant chooses
 	// from.
 	Variants []NamedLevels
-	// Bill asks what named parts cost, and makes the variants; nil: none.
-	Bill *Bill
-	// Hops asks the cost breakdown of the request path, and makes the variants; nil:
-	// nobody asks.
-	Hops *Hops
-	// EnvoyFilters are those of the user's that the factor filters names.
-	EnvoyFilters []EnvoyFilter
+	// Made says that the kind's section makes the variants, which files then do not name.
+	Made bool
 	// Exclude names combinations of levels that are left out.
 	Exclude []record.Cell
 
@@ -60,9 +56,6 @@ type Study struct {
 	// Tune asks for the best setting of the levers that vary; nil: nobody asks.
 	Tune   *Tune
 	Assert []Expr
-	// Profile says how profiles are taken, if they are measured; nil: as
-	// [DefaultProfiling] says.
-	Profile *Profiling
 	// Money is the mesh whose cost findings are told in; nil: none.
 	Money *money.Mesh
 	// Sizing is the mesh in which ways of carrying requests are set side by side; nil:
@@ -195,6 +188,11 @@ type Published struct {
 	Cell    record.Cell `json:"cell"`
 	Figure  float64     `json:"figure"`
 	Unit    string      `json:"unit"`
+}
+
+// Probes are those that the study measures.
+func (s *Study) Probes() []string {
+	return slices.DeleteFunc(probe.Names(), func(name string) bool { return !s.Measured(name) })
 }
 
 // Measured reports whether the study asks for a measure.

@@ -84,7 +84,7 @@ func (v parsedValue[T]) Schema() *jsonschema.Schema {
 }
 
 // tuneSection is the section tune.
-func tuneSection(to **Tune) Value { return statedValue[Tune]{to, defaultTune, tuneFields} }
+func tuneSection(to **Tune) Value { return Stated(to, defaultTune, tuneFields) }
 
 func defaultTune() Tune {
 	return Tune{Confirm: 4, Better: 0.05, Doubt: 0.1, Gain: 0.005}
@@ -93,11 +93,11 @@ func defaultTune() Tune {
 func tuneFields(t *Tune) Object {
 	return Object{Name: "tune", Fields: []Field{
 		{Name: "objectives", Required: true, Doc: "What to reduce: findings, or the short names convergence, staleness, cpu, memory, bytes, pushes. With several, the geometric mean of their ratios to the setting in use counts; pushes*2 counts twice.",
-			Value: ListValue[TuneGoal]{To: &t.Objectives, Least: 1, flow: true, Element: func(g *TuneGoal) Value {
+			Value: ListValue[TuneGoal]{To: &t.Objectives, Least: 1, Flow: true, Element: func(g *TuneGoal) Value {
 				return parsedValue[TuneGoal]{to: g, parse: parseTuneGoal, example: "convergence"}
 			}}},
 		{Name: "constraints", Doc: "What must hold: a finding and the most that it may be (staleness<=2s), or by how much more it may be than in use (cpu<=+10%).",
-			Value: ListValue[TuneBound]{To: &t.Constraints, flow: true, Element: func(b *TuneBound) Value {
+			Value: ListValue[TuneBound]{To: &t.Constraints, Flow: true, Element: func(b *TuneBound) Value {
 				return parsedValue[TuneBound]{to: b, parse: parseTuneBound, example: "cpu<=+10%"}
 			}}},
 		{Name: "trials", Doc: "Most trials that the search may take; if left out, a quarter of the cells, but at least 12.", Value: trialsValue{&t.Trials}},
@@ -109,7 +109,7 @@ func tuneFields(t *Tune) Object {
 			Value: ListValue[TuneExpected]{To: &t.Expected, Element: func(e *TuneExpected) Value {
 				return Object{Name: "expected", Flow: true, Fields: []Field{
 					{Name: "finding", Required: true, Doc: "The finding.", Value: findingValue{&e.Finding}},
-					{Name: "values", Required: true, Doc: "Its value in each cell.", Value: ListValue[float64]{To: &e.Values, Least: 1, flow: true, Element: func(f *float64) Value { return FloatValue{To: f, High: 1e18} }}},
+					{Name: "values", Required: true, Doc: "Its value in each cell.", Value: ListValue[float64]{To: &e.Values, Least: 1, Flow: true, Element: func(f *float64) Value { return FloatValue{To: f, High: 1e18} }}},
 				}}
 			}}},
 	}}

@@ -3,6 +3,7 @@ package study
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ func (v TextValue) Decode(d *Decoder, n *Node) {
 	switch {
 	case text == "":
 		d.Fail(n.Pos, CodeMissing, "give it a value or leave it out", "an empty text")
-	case v.OneOf != nil && !has(v.OneOf, text):
+	case v.OneOf != nil && !slices.Contains(v.OneOf, text):
 		d.Fail(n.Pos, CodeUnknown, errs.Suggest(text, v.OneOf), "unknown value %q", Clip(text, 40))
 	case v.Pattern != nil && !v.Pattern.MatchString(text):
 		d.Fail(n.Pos, CodeInvalid, v.Hint, "invalid %s %q", v.Noun, Clip(text, 80))
@@ -63,15 +64,6 @@ func (v TextValue) Schema() *jsonschema.Schema {
 		s.Pattern = v.Pattern.String()
 	}
 	return s
-}
-
-func has(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }
 
 // DurationValue is a time with its unit.

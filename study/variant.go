@@ -3,7 +3,6 @@ package study
 import (
 	"fmt"
 	"hash/fnv"
-	"strconv"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -131,14 +130,14 @@ func (v Variant) Name() string {
 	levels := v.Levels()
 	for _, f := range dataFactors {
 		if level := levels[f.Name]; level != "" && level != f.Default {
-			parts = append(parts, f.shortName(level))
+			parts = append(parts, f.ShortName(level))
 		}
 	}
 	if v.planted != "" {
-		parts = append(parts, plantedFactor.shortName(v.planted))
+		parts = append(parts, plantedFactor.ShortName(v.planted))
 	}
 	if v.place != "" {
-		parts = append(parts, placementFactor.shortName(v.place))
+		parts = append(parts, placementFactor.ShortName(v.place))
 	}
 	name := strings.Join(parts, "-")
 	if len(name) > maxVariantName {
@@ -156,17 +155,11 @@ func (p *Plan) ClientVariants() []Variant { return p.distinct(ClientVariant) }
 // GeneratorsIn is how many load generators send a cell's requests.
 func GeneratorsIn(cell record.Cell) int { return CountIn(cell, FactorGenerators) }
 
-// CountIn is the level of a factor that counts, one where a cell does not say.
-func CountIn(cell record.Cell, factor string) int {
-	n, _ := strconv.Atoi(cell[factor])
-	return max(1, n)
-}
-
 // Generators is how many load pods of a variant the plan needs at once.
 func (p *Plan) Generators(v Variant) int {
 	most := 0
 	for i, cell := range p.Cells {
-		if of := ClientVariant(cell); of == v || p.doubled[i] && of.For(1) == v {
+		if of := ClientVariant(cell); of == v || p.Doubled(i) && of.For(1) == v {
 			most = max(most, GeneratorsIn(cell))
 		}
 	}
@@ -190,7 +183,7 @@ func (p *Plan) distinct(of func(record.Cell) Variant) []Variant {
 	seen := map[Variant]bool{}
 	for i, cell := range p.Cells {
 		repeats := 1
-		if p.doubled[i] {
+		if p.Doubled(i) {
 			repeats = 2
 		}
 		for repeat := range repeats {

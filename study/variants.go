@@ -2,7 +2,6 @@ package study
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/invopop/jsonschema"
 
@@ -33,7 +32,7 @@ var variantFactor = Factor{Name: FactorVariant, Scope: ScopeVariant, Doc: "One o
 
 // variantLevels are the levels of a variant; false if there is none of that
 // name.
-func (s *Study) variantLevels(name string) (record.Cell, bool) {
+func (s *Study) VariantLevels(name string) (record.Cell, bool) {
 	for _, v := range s.Variants {
 		if v.Name == name {
 			return v.Levels, true
@@ -48,28 +47,24 @@ func (s *Study) over(requested, levels record.Cell) record.Cell {
 	out := requested.With(nil)
 	name, ok := levels[FactorVariant]
 	if ok && name != requested[FactorVariant] {
-		old, _ := s.variantLevels(requested[FactorVariant])
+		old, _ := s.VariantLevels(requested[FactorVariant])
 		for factor := range old {
 			out[factor] = s.Settings[factor]
 		}
-		now, _ := s.variantLevels(name)
+		now, _ := s.VariantLevels(name)
 		out = out.With(now)
 	}
 	return out.With(levels)
 }
 
-// variantsValue is the mapping of names to levels.
-type variantsValue struct {
-	to *[]NamedLevels
+// VariantsValue is the mapping of names to levels.
+type VariantsValue struct {
+	To *[]NamedLevels
 	// made are variants that another section makes, and that are not written.
 	made bool
 }
 
-// made says that the study's variants come from a section that asks something
-// of them.
-func (s *Study) made() bool { return s.Bill != nil || s.Hops != nil }
-
-func (v variantsValue) Decode(d *Decoder, n *Node) {
+func (v VariantsValue) Decode(d *Decoder, n *Node) {
 	if n.Kind != Mapping {
 		d.Fail(n.Pos, CodeType, "as {plain: {}, small: {payload: 1KiB}}", "variants maps names to levels; this is %s", n.What())
 		return
@@ -88,36 +83,36 @@ func (v variantsValue) Decode(d *Decoder, n *Node) {
 			d.Fail(k.Pos, CodeMissing, "write "+k.Name+": {} for the settings as they are", "%s is empty", k.Name)
 			continue
 		}
-		cellValue{to: &one.Levels, name: k.Name, empty: true}.Decode(d, n.Values[i])
+		CellValue{To: &one.Levels, Name: k.Name, Empty: true}.Decode(d, n.Values[i])
 		if _, nested := one.Levels[FactorVariant]; nested {
 			d.Fail(n.Values[i].Pos, CodeConflict, "name factors", "a variant cannot contain another")
 			continue
 		}
-		*v.to = append(*v.to, one)
+		*v.To = append(*v.To, one)
 	}
 }
 
-func (v variantsValue) Encode() *Node {
-	if len(*v.to) == 0 || v.made {
+func (v VariantsValue) Encode() *Node {
+	if len(*v.To) == 0 || v.made {
 		return nil
 	}
 	out := &Node{Kind: Mapping}
-	for i := range *v.to {
-		one := &(*v.to)[i]
-		out.Set(one.Name, Pos{}, cellValue{to: &one.Levels, empty: true}.Encode())
+	for i := range *v.To {
+		one := &(*v.To)[i]
+		out.Set(one.Name, Pos{}, CellValue{To: &one.Levels, Empty: true}.Encode())
 	}
 	return out
 }
 
-func (v variantsValue) Schema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "object", AdditionalProperties: cellValue{}.Schema()}
+func (v VariantsValue) Schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", AdditionalProperties: CellValue{}.Schema()}
 }
 
 // resolveVariants makes the factor variant of a study that has variants but
 // does not say which of them to measure.
 func (d *Decoder) resolveVariants(s *Study) {
 	_, fixed := s.Settings[FactorVariant]
-	if len(s.Variants) == 0 || fixed || s.varies(FactorVariant) {
+	if len(s.Variants) == 0 || fixed || s.Varies(FactorVariant) {
 		return
 	}
 	all := record.FactorLevels{Factor: FactorVariant}
@@ -133,7 +128,7 @@ func (s *Study) Chosen() []NamedLevels {
 	if name, fixed := s.Settings[FactorVariant]; fixed {
 		names = []string{name}
 	}
-	return slices.DeleteFunc(slices.Clone(s.Variants), func(v NamedLevels) bool { return !has(names, v.Name) })
+	return slices.DeleteFunc(slices.Clone(s.Variants), func(v NamedLevels) bool { return !slices.Contains(names, v.Name) })
 }
 
 // ofLeftOut says whether levels are those of a variant that the study does not measure.
@@ -146,7 +141,7 @@ func (s *Study) ofLeftOut(partial record.Cell) bool {
 		cell := s.Settings.With(v.Levels).With(record.Cell{FactorVariant: v.Name})
 		for factor, level := range partial {
 			_, set := cell[factor]
-			if set && cell[factor] != level || !set && !has(s.Varied(factor), level) {
+			if set && cell[factor] != level || !set && !slices.Contains(s.Varied(factor), level) {
 				return false
 			}
 		}
@@ -158,20 +153,20 @@ func (s *Study) ofLeftOut(partial record.Cell) bool {
 // measures, and all where a section makes them, which tells them apart. Names
 // of variants that do not exist are found wherever cells stand.
 func (d *Decoder) checkVariants(s *Study) {
-	if _, fixed := s.Settings[FactorVariant]; fixed && s.varies(FactorVariant) {
+	if _, fixed := s.Settings[FactorVariant]; fixed && s.Varies(FactorVariant) {
 		d.Fail(d.Pos("settings", FactorVariant), CodeConflict, "leave it out of one of them", "variant is both in settings and in factors")
 	}
 	variants := s.Variants
-	if !s.made() {
+	if !s.Made {
 		variants = s.Chosen()
 	}
 	for i, v := range variants {
 		for factor := range v.Levels {
-			if s.varies(factor) {
+			if s.Varies(factor) {
 				d.Fail(d.variantPos(s, v.Name, factor), CodeConflict, "leave it out of one of them", "%s is both in variant %s and in factors", factor, v.Name)
 			}
 		}
-		if s.made() {
+		if s.Made {
 			continue // alike ones are one
 		}
 		for _, earlier := range variants[:i] {
@@ -184,13 +179,10 @@ func (d *Decoder) checkVariants(s *Study) {
 
 // variantPos is where a variant's factor stands in the file.
 func (d *Decoder) variantPos(s *Study, name, factor string) Pos {
-	if s.Bill == nil {
-		return d.Pos("variants", name, factor)
+	if at := s.Kind.spec().MadeAt(s, name, factor); at != nil {
+		return d.Pos(at...)
 	}
-	if _, ok := s.Bill.Base[factor]; ok {
-		return d.Pos("bill", "base", factor)
-	}
-	return d.Pos("bill", "parts", strings.TrimPrefix(name, billWithout), factor)
+	return d.Pos("variants", name, factor)
 }
 
 // KnowsVariant complains of a variant that the study does not have.
@@ -201,15 +193,8 @@ func (d *Decoder) KnowsVariant(name string, pos Pos) bool {
 			names = append(names, k.Name)
 		}
 	}
-	if n := d.Root.Get("bill"); n != nil && n.Kind == Mapping {
-		names = append(names, billNames(n)...)
-	}
-	if d.Root.Get("hops") != nil {
-		for _, v := range (&Hops{Interception: true}).variants() {
-			names = append(names, v.Name)
-		}
-	}
-	if has(names, name) {
+	names = append(names, d.kind.spec().MadeNames(d.Root)...)
+	if slices.Contains(names, name) {
 		return true
 	}
 	if len(names) == 0 {

@@ -33,11 +33,11 @@ var scenarioFactors = []study.Factor{
 	graphCarrier(),
 	replicasFactor,
 	sharedRate(),
-	shared(study.DataPlane.Factors(), study.FactorConnections, "Connections each client keeps.", "8"),
-	shared(study.DataPlane.Factors(), study.FactorArrival, study.ArrivalDoc, ""),
+	shared(study.Connections, "Connections each client keeps.", "8"),
+	shared(study.Arrival, study.ArrivalDoc, ""),
 	study.Choice(study.FactorProtocol, study.ScopeLoad, protocol.HTTP1, "What the clients speak to the first service.", protocol.Names(protocol.Calls)...).
 		Phrased(study.Says("over %s")),
-	shared(study.DataPlane.Factors(), study.FactorPayload, "", "0B"),
+	shared(study.Payload, "", "0B"),
 	meshLever(study.FactorRetries, study.LevelDefault,
 		"Attempts that the mesh makes after one that failed: its own default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3").
 		Labelled(retriesLabel),
@@ -111,11 +111,8 @@ func ofRetries(f study.Factor) study.Factor {
 	})
 }
 
-// shared is a factor of another kind's table that studies of resilience have
-// too, with a document and a default of its own unless they are "".
-func shared(table []study.Factor, name, doc, def string) study.Factor {
-	i := slices.IndexFunc(table, func(f study.Factor) bool { return f.Name == name })
-	f := table[i]
+// shared is a factor that studies of the data plane have too, with a document and a default of its own unless they are "".
+func shared(f study.Factor, doc, def string) study.Factor {
 	if doc != "" {
 		f.Doc = doc
 	}
@@ -128,7 +125,7 @@ func shared(table []study.Factor, name, doc, def string) study.Factor {
 // sharedRate is the rate without max: a scenario needs to know how many
 // requests are due.
 func sharedRate() study.Factor {
-	f := shared(study.DataPlane.Factors(), study.FactorRate, "Requests scheduled per second by all clients together (open loop).", "100")
+	f := shared(study.Rate, "Requests scheduled per second by all clients together (open loop).", "100")
 	f.Examples = []string{"100", "1000"}
 	f.Parse = func(s string) (string, *study.Error) {
 		if s == rate.Word {

@@ -313,11 +313,11 @@ func spec() study.Spec {
 			return base + s.Warmup.Min, base + s.Warmup.Max
 		},
 		Notes: uneven,
-		Nodes: func(p *study.Plan) int {
+		Nodes: func(p *study.Plan) (nodes, zones int) {
 			if Drains(p) {
-				return 2
+				return 2, 1
 			}
-			return 1
+			return 1, 1
 		},
 	}
 }

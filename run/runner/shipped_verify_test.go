@@ -69,7 +69,7 @@ func TestShippedHops(t *testing.T) {
 func TestShippedBill(t *testing.T) {
 	b := newBench(t)
 	_, out := b.attempt(t, "filter-bill", brief...)
-	want := b.shippedStudy(t, out).Bill
+	want := study.DataOf(b.shippedStudy(t, out)).Bill
 	f := readFindings(t, out)
 	if len(f.Bills) != 1 || f.Bills[0].Together == nil {
 		t.Fatalf("the bill is %+v", f.Bills)

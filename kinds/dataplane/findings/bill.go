@@ -100,7 +100,7 @@ func addBills(o *analysis.Observations, f *record.Findings) {
 // bills prices the parts of the study's bill, for each combination of its
 // other factors; the findings say the same by name.
 func bills(o *analysis.Observations) (out []record.Bill, findings []record.Finding) {
-	if o.Plan.Study.Bill == nil {
+	if study.DataOf(o.Plan.Study).Bill == nil {
 		return nil, nil
 	}
 	var all told
@@ -129,7 +129,7 @@ type quote struct {
 
 // quote prices the parts of a bill.
 func (p *pricing) quote(all *told) quote {
-	b, q := p.o.Plan.Study.Bill, quote{cell: p.cell}
+	b, q := study.DataOf(p.o.Plan.Study).Bill, quote{cell: p.cell}
 	var list priceList
 	if base, ok := p.cells[study.BillBase]; ok && b.Adds() {
 		for _, part := range b.Parts {

@@ -20,7 +20,7 @@ type quotedSum struct {
 // together tells of all parts at once beside the sum of what each adds alone; nil
 // if the study does not have both.
 func (p *pricing) together(list priceList, told *told) *quotedSum {
-	b := p.o.Plan.Study.Bill
+	b := study.DataOf(p.o.Plan.Study).Bill
 	base, haveBase := p.cells[study.BillBase]
 	whole, haveWhole := p.variant(b.Together...)
 	if !haveBase || !haveWhole || !b.Whole() {

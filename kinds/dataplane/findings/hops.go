@@ -64,7 +64,7 @@ func addHops(o *analysis.Observations, f *record.Findings) {
 // that in each block the terms add up to the whole. All of them share one error
 // rate.
 func hops(o *analysis.Observations) (out []record.Hops, findings []record.Finding) {
-	h := o.Plan.Study.Hops
+	h := study.DataOf(o.Plan.Study).Hops
 	if h == nil {
 		return nil, nil
 	}

@@ -87,7 +87,7 @@ func versions(o *analysis.Observations) (out []duel) {
 // proxy, of which the first has some: two that both have some are there in both
 // directions.
 func filters(o *analysis.Observations) (out []duel) {
-	if o.Plan.Study.Bill != nil {
+	if study.DataOf(o.Plan.Study).Bill != nil {
 		return nil // the bill tells it
 	}
 	for _, cells := range alike(o, study.FactorFilters) {

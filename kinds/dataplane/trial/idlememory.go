@@ -13,7 +13,7 @@ import (
 // samples may be of the trial before. Reading it walks page tables, so
 // it comes before the generator starts.
 func (t *trialRun) idleMemory(ctx context.Context) (map[string]int64, error) {
-	if t.d.Kubelets || t.o.Study.Bill == nil || !t.o.Study.Measured(study.MeasureMemory) {
+	if t.d.Kubelets || study.DataOf(t.o.Study).Bill == nil || !t.o.Study.Measured(study.MeasureMemory) {
 		return nil, nil
 	}
 	out := map[string]int64{}
