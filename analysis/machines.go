@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -33,7 +34,7 @@ func (o *Observations) unlike() map[string][]record.Check {
 			continue
 		}
 		key := ""
-		for _, factor := range []string{study.FactorPlacement, study.FactorGenerators, controlplane.FactorSimulators, controlplane.FactorRealPods, controlplane.FactorIstiodReplicas} {
+		for _, factor := range []string{dataplane.FactorPlacement, study.FactorGenerators, controlplane.FactorSimulators, controlplane.FactorRealPods, controlplane.FactorIstiodReplicas} {
 			key += t.Cell[factor] + ","
 		}
 		groups[key] = append(groups[key], t)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -85,15 +86,15 @@ func (o *RunOptions) fitsLocal(plan *study.Plan) error {
 	if needed > apart && apart > 1 {
 		hint += "; in the zones a,b,a: --zones a,b"
 	}
-	var at []study.NodeAt
+	var at []dataplane.NodeAt
 	for _, n := range nodes {
-		one := study.NodeAt{Name: n.Name}
+		one := dataplane.NodeAt{Name: n.Name}
 		if n.Zone != "" {
 			one.Zone = n.Region + "/" + n.Zone
 		}
 		at = append(at, one)
 	}
-	if _, err := plan.Places(at, nil, hint); err != nil {
+	if _, err := dataplane.ChoosePlaces(plan, at, nil, hint); err != nil {
 		return err
 	}
 	return fitsNodes(plan, len(nodes))

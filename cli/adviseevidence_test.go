@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
@@ -82,7 +83,7 @@ measures: [latency, cpu, memory]
 			if part == record.PartServerProxy && cell[study.FactorTelemetry] == study.TelemetryJSON {
 				us += c.log
 			}
-			if part == record.PartServerProxy && cell[study.FactorFilters] == study.PartLua {
+			if part == record.PartServerProxy && cell[dataplane.FactorFilters] == dataplane.PartLua {
 				us += c.script
 			}
 			return us * 1e-6 * rps

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/thread"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
@@ -99,8 +100,8 @@ func TestAmbient(t *testing.T) {
 	}) {
 		t.Errorf("the run does not name the ztunnel that it measured: %+v", run.Header.Components)
 	}
-	found(t, run, func(c record.Cell) bool { return !study.Ambient(c) }, study.FindingIdleNode)
-	found(t, run, study.Ambient, "cpu_"+record.PartNode+"_per_request", "memory_"+record.PartNode, study.FindingNodesNet, "memory_"+record.PartNodeAgent,
+	found(t, run, func(c record.Cell) bool { return !study.Ambient(c) }, dataplane.FindingIdleNode)
+	found(t, run, study.Ambient, "cpu_"+record.PartNode+"_per_request", "memory_"+record.PartNode, dataplane.FindingNodesNet, "memory_"+record.PartNodeAgent,
 		"cpu_"+record.PartWaypoint+"_per_request", "memory_"+record.PartWaypoint)
 	status, err := local.GetStatus("")
 	if err != nil {
@@ -130,12 +131,12 @@ func TestAmbientNodes(t *testing.T) {
 		accounted(t, trial)
 		way, idle := "", 3
 		if study.Ambient(trial.Cell) {
-			if way, idle = record.PartNode, 2; trial.Cell[study.FactorPlacement] == study.PlacementOtherNode {
+			if way, idle = record.PartNode, 2; trial.Cell[dataplane.FactorPlacement] == dataplane.PlacementOtherNode {
 				way, idle = record.PartClientNode+" "+record.PartServerNode, 1
 			}
 		}
 		if got := strings.Join(trial.Way.Parts(), " "); got != way || trial.IdleNodes != idle {
-			t.Errorf("trial %s of %s, %s: went %q beside %d ztunnels, not %q beside %d", trial.ID, trial.Cell[study.FactorSidecars], trial.Cell[study.FactorPlacement], got, trial.IdleNodes, way, idle)
+			t.Errorf("trial %s of %s, %s: went %q beside %d ztunnels, not %q beside %d", trial.ID, trial.Cell[study.FactorSidecars], trial.Cell[dataplane.FactorPlacement], got, trial.IdleNodes, way, idle)
 		}
 		ways[way]++
 		for _, part := range trial.Way.Parts() {
@@ -147,7 +148,7 @@ func TestAmbientNodes(t *testing.T) {
 	if len(ways) != 3 {
 		t.Errorf("requests went %v", ways)
 	}
-	found(t, run, study.Ambient, "cpu_"+record.PartClientNode+"_per_request", "cpu_"+record.PartServerNode+"_per_request", study.FindingNodesNet)
+	found(t, run, study.Ambient, "cpu_"+record.PartClientNode+"_per_request", "cpu_"+record.PartServerNode+"_per_request", dataplane.FindingNodesNet)
 	status, err := local.GetStatus("")
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
@@ -157,7 +158,7 @@ func boundWords(q study.Quantity) string {
 func deploys(p *study.Plan, cells []plannedCell) (text, time string) {
 	switch p.Study.Kind {
 	case study.DataPlane:
-		text = fmt.Sprintf("pods at once: %d load, %d worker", p.LoadPods(), len(p.ServerVariants()))
+		text = fmt.Sprintf("pods at once: %d load, %d worker", dataplane.LoadPods(p), len(dataplane.ServerVariants(p)))
 		switch n := p.Study.Blocks.Redeploy; n {
 		case 0:
 		case 1:
@@ -244,7 +245,7 @@ func plannedCells(p *study.Plan) (out []plannedCell, err error) {
 		}
 		switch p.Study.Kind {
 		case study.DataPlane:
-			one.Load, one.Worker = study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name()
+			one.Load, one.Worker = dataplane.ClientVariant(cell).Name(), dataplane.ServerVariant(cell).Name()
 		case study.ControlPlane:
 			l, err := controlplane.LevelsOf(cell)
 			if err != nil {

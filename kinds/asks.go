@@ -2,7 +2,7 @@ package kinds
 
 import (
 	controltrial "github.com/meshtrial/meshtrial/kinds/controlplane/trial"
-	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
+	datatrial "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	restrial "github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -21,7 +21,7 @@ func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 	case plan.Study.Kind == study.ControlPlane:
 		return controltrial.Asks(plan)
 	case plan.Study.Kind == study.DataPlane:
-		return dataplane.Asks(plan), nil
+		return datatrial.Asks(plan), nil
 	}
 	return mesh.Asked{}, nil
 }

@@ -9,7 +9,7 @@ import (
 	controltrial "github.com/meshtrial/meshtrial/kinds/controlplane/trial"
 	controlverdict "github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	datasections "github.com/meshtrial/meshtrial/kinds/dataplane/sections"
-	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
+	datatrial "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
 	dataverdict "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	ressections "github.com/meshtrial/meshtrial/kinds/resilience/sections"
@@ -38,7 +38,7 @@ type Kind struct {
 var table = []Kind{
 	{study.ControlPlane, controltrial.Kind, controlverdict.Judge, controlverdict.Limits, controlsections.Kind, nil},
 	{resilience.Kind, restrial.Kind, resverdict.Judge, resverdict.Limits, ressections.Kind, nil},
-	{study.DataPlane, dataplane.Kind, dataverdict.Judge, dataverdict.Limits, datasections.Kind, nil},
+	{study.DataPlane, datatrial.Kind, dataverdict.Judge, dataverdict.Limits, datasections.Kind, nil},
 }
 
 func init() {

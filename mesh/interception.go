@@ -1,6 +1,8 @@
 package mesh
 
-import "github.com/meshtrial/meshtrial/study"
+import (
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
+)
 
 // InterceptionNone is the level of the factor interception at which nothing
 // redirects connections to sidecars.
@@ -16,5 +18,5 @@ func OwnPort(worker int) int { return worker + ownPorts }
 
 // Uncaptured says that nothing redirects connections to a workload's sidecar.
 func (w Workload) Uncaptured() bool {
-	return w.Proxy != nil && w.Proxy.Level(study.FactorInterception) == InterceptionNone
+	return w.Proxy != nil && w.Proxy.Level(dataplane.FactorInterception) == InterceptionNone
 }

@@ -27,7 +27,7 @@ func TestAddedKind(t *testing.T) {
 		Trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) { return s.Window, s.Window },
 	})
 	t.Cleanup(func() {
-		added = added[:len(added)-1]
+		kinds = kinds[:len(kinds)-1]
 		delete(specs, noise)
 	})
 	const text = "name: n\nquestion: How busy?\nkind: noise\nfactors: {spin: [0, 2]}\nsettings: {where: there}\nbaseline: {spin: 0}\n"

@@ -22,31 +22,22 @@ const (
 
 )
 
-// added are the kinds whose specs other packages have.
+// specs are what the kinds supply, kinds in the order of documents.
 var (
-	added []Kind
+	kinds []Kind
 	specs = map[Kind]Spec{}
 )
 
 // AddKind makes a kind of study known. It is for the beginning of a program,
 // before anything else is asked of this package.
 func AddKind(k Kind, s Spec) {
-	added, specs[k] = append(added, k), s
+	kinds, specs[k] = append(kinds, k), s
+	rank := func(k Kind) int { return (slices.Index([]Kind{DataPlane, ControlPlane}, k) + 3) % 3 } // others come last
+	slices.SortStableFunc(kinds, func(a, b Kind) int { return rank(a) - rank(b) })
 }
 
 // Kinds lists all of them.
-func Kinds() []Kind {
-	out := []Kind{DataPlane}
-	if _, ok := specs[ControlPlane]; ok {
-		out = append(out, ControlPlane)
-	}
-	for _, k := range added {
-		if k != ControlPlane {
-			out = append(out, k)
-		}
-	}
-	return out
-}
+func Kinds() []Kind { return kinds }
 
 func kindNames() []string {
 	var out []string
@@ -110,10 +101,7 @@ type Spec struct {
 
 // spec is what the kind supplies. Functions that it leaves out do nothing.
 func (k Kind) spec() Spec {
-	s, ok := specs[k]
-	if !ok && k == DataPlane {
-		s = dataSpec()
-	}
+	s := specs[k]
 	if s.Begin == nil {
 		s.Begin = func(*Study) {}
 	}

@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // within is how far the price of the planted filter may be from what it costs.
@@ -45,7 +45,7 @@ const (
 func lineOf(f record.Findings, us int) line {
 	l := line{Schema: 1, Meshtrial: f.Meshtrial, Trials: f.Validity.Trials, Valid: f.Validity.Valid, PlantedUS: us, Prices: map[string]record.Priced{}}
 	for _, p := range f.Bills[0].Parts {
-		l.Prices[p.Name] = p.Figures[study.BillCPU]
+		l.Prices[p.Name] = p.Figures[dataplane.BillCPU]
 		if p.Name == partPlanted {
 			l.RankLow, l.RankHigh = p.RankLow, p.RankHigh
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -58,8 +59,8 @@ func TestWhy(t *testing.T) {
 
 func TestLineOf(t *testing.T) {
 	f := record.Findings{Meshtrial: "1", Validity: record.ValiditySummary{Trials: 36, Valid: 35}, Bills: []record.Bill{{Parts: []record.BillPart{
-		{Name: partPlanted, RankLow: 1, RankHigh: 2, Figures: map[string]record.Priced{study.BillCPU: price(99, 2)}},
-		{Name: partNothing, RankLow: 2, RankHigh: 2, Figures: map[string]record.Priced{study.BillCPU: price(0, 2)}}}}}}
+		{Name: partPlanted, RankLow: 1, RankHigh: 2, Figures: map[string]record.Priced{dataplane.BillCPU: price(99, 2)}},
+		{Name: partNothing, RankLow: 2, RankHigh: 2, Figures: map[string]record.Priced{dataplane.BillCPU: price(0, 2)}}}}}}
 	l := lineOf(f, 100)
 	if l.RankHigh != 2 || l.Prices[partPlanted].Estimate != 99 || len(l.Prices) != 2 || l.Valid != 35 {
 		t.Errorf("%+v", l)
@@ -77,7 +78,7 @@ func TestStudyOfARound(t *testing.T) {
 		t.Fatalf("%d trials per block, %v", plan.BlockSize(), err)
 	}
 	for _, name := range []string{partPlanted, partNothing, partCall} {
-		if _, ok := s.BillVariant(name); !ok {
+		if _, ok := dataplane.BillVariant(s, name); !ok {
 			t.Errorf("no part %s", name)
 		}
 	}

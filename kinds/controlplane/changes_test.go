@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 func TestChangeRate(t *testing.T) {
@@ -72,7 +73,7 @@ func TestChangeTime(t *testing.T) {
 			t.Errorf("%+v: %d changes in %v", c, n, long)
 		}
 	}
-	if _, err := study.Parse([]byte(minimal+"control: {changes: 20}\nsettings: {change_rate: \"steps:1:10s,0:1s\"}\n"), "x.yaml", nil); err == nil || !strings.Contains(err.Error(), "never comes to 20 changes") {
+	if _, err := study.Parse([]byte(studytest.Minimal+"control: {changes: 20}\nsettings: {change_rate: \"steps:1:10s,0:1s\"}\n"), "x.yaml", nil); err == nil || !strings.Contains(err.Error(), "never comes to 20 changes") {
 		t.Error(err)
 	}
 	s := &study.Study{Kind: study.ControlPlane, Section: defaults()}

@@ -16,21 +16,12 @@ import (
 )
 
 const (
-	minimal        = "name: x\nquestion: why?\n"
-	minimalControl = minimal + "control: {}\n"
+	minimalControl = studytest.Minimal + "control: {}\n"
 )
 
 func controlPlan(t *testing.T, text string, sets ...string) *study.Plan {
 	t.Helper()
-	return studytest.Plan(t, minimal+text, sets...)
-}
-
-func labels(p *study.Plan) string {
-	var out []string
-	for _, c := range p.Cells {
-		out = append(out, p.Label(c))
-	}
-	return strings.Join(out, "; ")
+	return studytest.Plan(t, studytest.Minimal+text, sets...)
 }
 
 func TestDefaults(t *testing.T) {
@@ -90,35 +81,35 @@ func TestEndpointSlicesOfAPlan(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, at, msg, tip string }{
 		{"factor of the data plane", minimalControl + "settings: {rate: 5}\n", "4:12", `"rate" belongs to the data plane`, "leave it out"},
-		{"factor of the control plane", minimal + "settings: {proxies: 5}\n", "3:12", `"proxies" belongs to the control plane`, "control: {}"},
-		{"varied factor of the other plane", minimal + "factors: {debounce_after: [1s, 2s]}\n", "3:11", "belongs to the control plane", "control: {}"},
+		{"factor of the control plane", studytest.Minimal + "settings: {proxies: 5}\n", "3:12", `"proxies" belongs to the control plane`, "control: {}"},
+		{"varied factor of the other plane", studytest.Minimal + "factors: {debounce_after: [1s, 2s]}\n", "3:11", "belongs to the control plane", "control: {}"},
 		{"window", minimalControl + "window: 2s\n", "4:1", `"window" belongs to the data plane`, "leave it out"},
 		{"warm-up", minimalControl + "warmup: {min: 1s}\n", "4:1", "belongs to the data plane", ""},
 		{"workload", minimalControl + "workload: {response: echo}\n", "4:1", "belongs to the data plane", ""},
 		{"measure of the data plane", minimalControl + "measures: [latency]\n", "4:12", `"latency" belongs to the data plane`, ""},
-		{"measure of the control plane", minimal + "measures: [convergence]\n", "3:12", "belongs to the control plane", ""},
+		{"measure of the control plane", studytest.Minimal + "measures: [convergence]\n", "3:12", "belongs to the control plane", ""},
 		{"finding of the data plane", minimalControl + "stop: {finding: latency_p50, half_width: 5%}\n", "4:17", "belongs to the data plane", ""},
 		{"unknown finding", minimalControl + "stop: {finding: convergence_p90s, half_width: 5%}\n", "4:17", "unknown value", "convergence_p90"},
 		{"unknown field", minimalControl[:len(minimalControl)-3] + "{change: 5}\n", "3:11", `unknown field "change" in control`, "did you mean changes?"},
-		{"empty section", minimal + "control:\n", "3:1", "control is empty", ""},
+		{"empty section", studytest.Minimal + "control:\n", "3:1", "control is empty", ""},
 		{"no mesh", minimalControl + "mesh: none\n", "4:7", "no control plane", ""},
-		{"changes and duration", minimal + "control: {changes: 5, duration: 30s}\n", "3:33", "both changes and duration", ""},
-		{"no changes", minimal + "control: {changes: 0}\n", "3:20", "out of range", ""},
-		{"settle", minimal + "control: {settle: 30}\n", "3:19", "lacks a unit", ""},
-		{"security", minimal + "control: {security: none}\n", "3:21", "unknown value", "plaintext"},
-		{"share", minimal + "control: {bad_share: 150%}\n", "3:22", "more than all", ""},
-		{"namespace", minimal + "control: {dummies_namespace: Istio_System}\n", "3:30", `invalid namespace "Istio_System"`, "lower-case"},
-		{"host", minimal + "control: {service_entry: {host: \"a b\"}}\n", "3:33", `invalid host "a b"`, "httpbin.org"},
-		{"port", minimal + "control: {service_entry: {port: 70000}}\n", "3:33", "out of range", "65535"},
+		{"changes and duration", studytest.Minimal + "control: {changes: 5, duration: 30s}\n", "3:33", "both changes and duration", ""},
+		{"no changes", studytest.Minimal + "control: {changes: 0}\n", "3:20", "out of range", ""},
+		{"settle", studytest.Minimal + "control: {settle: 30}\n", "3:19", "lacks a unit", ""},
+		{"security", studytest.Minimal + "control: {security: none}\n", "3:21", "unknown value", "plaintext"},
+		{"share", studytest.Minimal + "control: {bad_share: 150%}\n", "3:22", "more than all", ""},
+		{"namespace", studytest.Minimal + "control: {dummies_namespace: Istio_System}\n", "3:30", `invalid namespace "Istio_System"`, "lower-case"},
+		{"host", studytest.Minimal + "control: {service_entry: {host: \"a b\"}}\n", "3:33", `invalid host "a b"`, "httpbin.org"},
+		{"port", studytest.Minimal + "control: {service_entry: {port: 70000}}\n", "3:33", "out of range", "65535"},
 		{"no proxy", minimalControl + "settings: {proxies: 0}\n", "", "no proxy to configure", "gateways"},
-		{"scope nowhere", minimal + "control: {scope_namespace: other}\nsettings: {sidecar_scope: namespace}\n", "3:28", "no proxy of cell", "sim-1 to sim-1"},
-		{"scope beyond", minimal + "control: {scope_namespace: sim-3}\nsettings: {sidecar_scope: workload, namespaces: 2}\n", "3:28", "no proxy of cell", "sim-2"},
+		{"scope nowhere", studytest.Minimal + "control: {scope_namespace: other}\nsettings: {sidecar_scope: namespace}\n", "3:28", "no proxy of cell", "sim-1 to sim-1"},
+		{"scope beyond", studytest.Minimal + "control: {scope_namespace: sim-3}\nsettings: {sidecar_scope: workload, namespaces: 2}\n", "3:28", "no proxy of cell", "sim-2"},
 		{"namespaces without slices", minimalControl + "settings: {slice_namespaces: 100}\nfactors: {endpoint_slices: [0, 99]}\n", "4:30", "99 EndpointSlices do not fill 100 namespaces", "as slices"},
 		{"trace without changes", minimalControl + "settings: {change: trace}\n", "3:10", "needs recorded changes", "trace_file"},
-		{"changes without trace", minimal + "control: {trace: [1s no-op]}\n", "3:18", "not used", "change: trace"},
-		{"trace upside down", minimal + "control: {trace: [2s no-op, 1s no-op]}\nsettings: {change: trace}\n", "3:29", "before the last", ""},
-		{"bad line of a trace", minimal + "control: {trace: [soon no-op]}\nsettings: {change: trace}\n", "3:19", "no duration", ""},
-		{"mixed in a trace", minimal + "control: {trace: [1s mixed]}\nsettings: {change: trace}\n", "3:19", "no single change", ""},
+		{"changes without trace", studytest.Minimal + "control: {trace: [1s no-op]}\n", "3:18", "not used", "change: trace"},
+		{"trace upside down", studytest.Minimal + "control: {trace: [2s no-op, 1s no-op]}\nsettings: {change: trace}\n", "3:29", "before the last", ""},
+		{"bad line of a trace", studytest.Minimal + "control: {trace: [soon no-op]}\nsettings: {change: trace}\n", "3:19", "no duration", ""},
+		{"mixed in a trace", studytest.Minimal + "control: {trace: [1s mixed]}\nsettings: {change: trace}\n", "3:19", "no single change", ""},
 		{"host of a Sidecar", minimalControl + "settings: {sidecar_hosts: istio-system}\n", "4:27", "no host of a Sidecar", "namespace/name"},
 		{"host twice", minimalControl + "settings: {sidecar_hosts: \"./*,./*\"}\n", "4:27", "given twice", ""},
 		{"namespace of a host", minimalControl + "settings: {sidecar_hosts: \"A/*\"}\n", "4:27", "cannot be a namespace", ""},
@@ -134,21 +125,21 @@ func TestRefuses(t *testing.T) {
 		{"request above the limit", minimalControl + "settings: {istiod_cpu: 1, istiod_cpu_request: 1500m}\n", "4:47", "more than the limit, istiod_cpu 1", "Kubernetes refuses"},
 		{"memory request above the limit", minimalControl + "settings: {istiod_memory: 512Mi}\nfactors: {istiod_memory_request: [256Mi, 1Gi]}\n", "5:34", "request 1Gi: istiod_memory_request 1Gi is more", "Kubernetes refuses"},
 		{"debounce", minimalControl + "settings: {debounce_after: 20s}\n", "4:28", "longer than debounce_max 10s", "never waits longer than debounce_max: raise it too"},
-		{"burst", minimal + "control: {changes: 5}\nsettings: {change_arrival: \"burst:6\"}\n", "4:28", "bursts of 6 changes, but a trial makes 5", "at least 6 changes"},
+		{"burst", studytest.Minimal + "control: {changes: 5}\nsettings: {change_arrival: \"burst:6\"}\n", "4:28", "bursts of 6 changes, but a trial makes 5", "at least 6 changes"},
 		{"searched twice", minimalControl + "factors: {proxies: [5, 10]}\nsearch:\n- {factor: proxies, finding: convergence_p99, bound: 2 s}\n- {factor: proxies, finding: convergence_p99, bound: 2000 ms, tolerance: 5%}\n", "7:3", "searched twice", "leave one"},
 		{"sidecars that are asked", minimalControl + "settings: {real_pods: 5}\nmeasures: [sidecars, convergence]\n", "5:11", "asks real sidecars all the time", "leave convergence out"},
-		{"sidecars never idle", minimal + "control: {idle: 0s}\nsettings: {real_pods: 5}\nmeasures: [sidecars]\n", "3:17", "a time in which nothing changes", "15s"},
+		{"sidecars never idle", studytest.Minimal + "control: {idle: 0s}\nsettings: {real_pods: 5}\nmeasures: [sidecars]\n", "3:17", "a time in which nothing changes", "15s"},
 		{"no real sidecars", minimalControl + "measures: [sidecars]\n", "4:11", "no cell has real_pods", "real_pods: 10"},
 		{"route without a gateway", minimalControl + "settings: {change: httproute}\n", "3:10", "change httproute needs control.gateway", "gateway: {}"},
-		{"gateway without a route", minimal + "control: {gateway: {}}\n", "3:20", "no change gives the gateway a route", "gateway-route"},
-		{"route that changes again", minimal + "control: {objects: 2, gateway: {}}\nsettings: {change: gateway-route}\n", "3:20", "is served already", "probes: 0"},
-		{"HTTPRoute that changes again", minimal + "control: {objects: 2, gateway: {probes: 0}}\nsettings: {change: httproute}\n", "3:20", "routes that change again add none", "leave it out"},
-		{"HTTPRoutes and a disruption", minimal + "control: {gateway: {}}\nsettings: {change: httproute}\nfactors: {disruption: [none, drop]}\nmeasures: [recovery]\n", "5:23", "taken away after the window", ""},
-		{"route without an ACK", minimal + "control: {gateway: {}}\nsettings: {change: gateway-route}\n", "3:20", "has no simulated gateway", "gateways: 1"},
-		{"too many requests for routes", minimal + "control: {gateway: {}}\nsettings: {change: gateway-route, gateways: 1, change_rate: 100}\n", "3:20", "some 15000 requests per second", "every: 16ms, or probes: 0"},
-		{"too many at once", minimal + "control: {changes: 20, gateway: {every: 1ms}}\nsettings: {change: httproute, gateways: 1, change_arrival: burst}\n", "3:41", "some 20000 requests per second", "every: 11ms"},
-		{"route in a trace", minimal + "control: {trace: [1s httproute]}\nsettings: {change: trace}\n", "3:19", "cannot be among recorded changes", "httproute"},
-		{"requests too close", minimal + "control: {gateway: {every: 1us}}\nsettings: {change: gateway-route}\n", "3:28", "out of range", "to 1s"},
+		{"gateway without a route", studytest.Minimal + "control: {gateway: {}}\n", "3:20", "no change gives the gateway a route", "gateway-route"},
+		{"route that changes again", studytest.Minimal + "control: {objects: 2, gateway: {}}\nsettings: {change: gateway-route}\n", "3:20", "is served already", "probes: 0"},
+		{"HTTPRoute that changes again", studytest.Minimal + "control: {objects: 2, gateway: {probes: 0}}\nsettings: {change: httproute}\n", "3:20", "routes that change again add none", "leave it out"},
+		{"HTTPRoutes and a disruption", studytest.Minimal + "control: {gateway: {}}\nsettings: {change: httproute}\nfactors: {disruption: [none, drop]}\nmeasures: [recovery]\n", "5:23", "taken away after the window", ""},
+		{"route without an ACK", studytest.Minimal + "control: {gateway: {}}\nsettings: {change: gateway-route}\n", "3:20", "has no simulated gateway", "gateways: 1"},
+		{"too many requests for routes", studytest.Minimal + "control: {gateway: {}}\nsettings: {change: gateway-route, gateways: 1, change_rate: 100}\n", "3:20", "some 15000 requests per second", "every: 16ms, or probes: 0"},
+		{"too many at once", studytest.Minimal + "control: {changes: 20, gateway: {every: 1ms}}\nsettings: {change: httproute, gateways: 1, change_arrival: burst}\n", "3:41", "some 20000 requests per second", "every: 11ms"},
+		{"route in a trace", studytest.Minimal + "control: {trace: [1s httproute]}\nsettings: {change: trace}\n", "3:19", "cannot be among recorded changes", "httproute"},
+		{"requests too close", studytest.Minimal + "control: {gateway: {every: 1us}}\nsettings: {change: gateway-route}\n", "3:28", "out of range", "to 1s"},
 		{"published unit", minimalControl + "published:\n- {source: s, claim: c, finding: pushes, cell: {proxies: 50}, figure: 3, unit: MB}\n", "5:80", "is not a unit of pushes", "possible: pushes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -179,7 +170,7 @@ func TestEffective(t *testing.T) {
 		{"settings: {gateways: 0, real_pods: 1}\nfactors: {proxies: [0, 1], xds: [delta, sotw]}\n",
 			"0 sidecars; 1 sidecar · delta xDS; 1 sidecar · state of the world"},
 	} {
-		if got := labels(controlPlan(t, "control: {}\n"+c.text)); got != c.want {
+		if got := studytest.Labels(controlPlan(t, "control: {}\n"+c.text)); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s", c.text, got, c.want)
 		}
 	}
@@ -243,7 +234,7 @@ blocks: {min: 2, max: 3, limit: 20m}
 }
 
 func TestTraceFile(t *testing.T) {
-	s := studytest.Parse(t, minimal+"control: {trace_file: t.txt}\nsettings: {change: trace}\n")
+	s := studytest.Parse(t, studytest.Minimal+"control: {trace_file: t.txt}\nsettings: {change: trace}\n")
 	got, err := s.WithFiles(func(string) ([]byte, error) { return []byte("# a day\n0 no-op\n1.5s endpoints-scale # all\n"), nil })
 	if err != nil || len(Of(got).Trace) != 2 || Of(got).Trace[1] != (TraceChange{1500 * time.Millisecond, ChangeEndpointsScale}) || Of(s).TraceFile == "" {
 		t.Fatalf("%+v %v", got, err)
@@ -264,7 +255,7 @@ func FuzzTraceFile(f *testing.F) {
 	for _, seed := range []string{"0 service\n1 no-op\n", "0,sidecar\n", "# x\n\n1e-3 telemetry\n", "1 mixed\n", "1s\n", "1.5s endpoints-scale # all\n", "2 no-op\n1 no-op\n"} {
 		f.Add(seed)
 	}
-	s, err := study.Parse([]byte(minimal+"control: {trace_file: t.txt}\nsettings: {change: trace}\n"), "x.yaml", nil)
+	s, err := study.Parse([]byte(studytest.Minimal+"control: {trace_file: t.txt}\nsettings: {change: trace}\n"), "x.yaml", nil)
 	if err != nil {
 		f.Fatal(err)
 	}

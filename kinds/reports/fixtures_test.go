@@ -16,6 +16,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
@@ -192,7 +193,7 @@ func hopsFindings(t *testing.T) record.Findings {
 			median += 100
 		}
 		sendRequests(t, run, trial, r, median, 80)
-		trial.Validity.Valid = trial.Cell[study.FactorVariant] != study.HopTLS
+		trial.Validity.Valid = trial.Cell[study.FactorVariant] != dataplane.HopTLS
 	}))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -88,7 +89,7 @@ func profiled(p *study.Plan) bool { return dataPlane(p) && p.Study.Measured(stud
 func Ledger(p *study.Plan) bool { return p.Study.Measured(study.MeasureLedger) }
 
 // placed: pods must run on certain nodes.
-func placed(p *study.Plan) bool { return p.Placed() || Cell(study.Scattered)(p) }
+func placed(p *study.Plan) bool { return dataplane.Placed(p) || Cell(dataplane.Scattered)(p) }
 
 // renewed: pods are recreated between blocks.
 func renewed(p *study.Plan) bool { return p.Study.Blocks.Redeploy > 0 }

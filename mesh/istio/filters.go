@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
@@ -82,26 +83,26 @@ end
 
 // httpFilters are the parts that are a filter for requests on the way to the
 // workload, with its configuration.
-var httpFilters = map[string]func(p study.Part) map[string]any{
-	study.PartPlanted: func(p study.Part) map[string]any {
-		return luaFilter(study.PartPlanted, fmt.Sprintf(luaPlanted, p.N))
+var httpFilters = map[string]func(p dataplane.Part) map[string]any{
+	dataplane.PartPlanted: func(p dataplane.Part) map[string]any {
+		return luaFilter(dataplane.PartPlanted, fmt.Sprintf(luaPlanted, p.N))
 	},
-	study.PartLua:         func(study.Part) map[string]any { return luaFilter(study.PartLua, luaHeader) },
-	study.PartLuaNoop:     func(study.Part) map[string]any { return luaFilter(study.PartLuaNoop, luaNoop) },
-	study.PartWasm:        func(study.Part) map[string]any { return wasmFilter(study.PartWasm, wasmHeader) },
-	study.PartWasmNoop:    func(study.Part) map[string]any { return wasmFilter(study.PartWasmNoop, wasmNoop) },
-	study.PartPlantedNoop: func(study.Part) map[string]any { return typed(mutationType, "mutations", map[string]any{}) },
-	study.PartRateLimit: func(study.Part) map[string]any {
+	dataplane.PartLua:         func(dataplane.Part) map[string]any { return luaFilter(dataplane.PartLua, luaHeader) },
+	dataplane.PartLuaNoop:     func(dataplane.Part) map[string]any { return luaFilter(dataplane.PartLuaNoop, luaNoop) },
+	dataplane.PartWasm:        func(dataplane.Part) map[string]any { return wasmFilter(dataplane.PartWasm, wasmHeader) },
+	dataplane.PartWasmNoop:    func(dataplane.Part) map[string]any { return wasmFilter(dataplane.PartWasmNoop, wasmNoop) },
+	dataplane.PartPlantedNoop: func(dataplane.Part) map[string]any { return typed(mutationType, "mutations", map[string]any{}) },
+	dataplane.PartRateLimit: func(dataplane.Part) map[string]any {
 		bucket := map[string]any{"max_tokens": int64(2_000_000_000), "tokens_per_fill": int64(2_000_000_000), "fill_interval": "1s"}
 		always := func(key string) map[string]any {
 			return map[string]any{"runtime_key": "meshtrial." + key, "default_value": map[string]any{"numerator": int64(100), "denominator": "HUNDRED"}}
 		}
 		c := typed(rateLimitType, "token_bucket", bucket)
-		c["stat_prefix"] = statPrefix(study.PartRateLimit)
+		c["stat_prefix"] = statPrefix(dataplane.PartRateLimit)
 		c["filter_enabled"], c["filter_enforced"] = always("enabled"), always("enforced")
 		return c
 	},
-	study.PartFault: func(study.Part) map[string]any {
+	dataplane.PartFault: func(dataplane.Part) map[string]any {
 		return typed(faultType, "abort", map[string]any{"http_status": int64(503),
 			"percentage": map[string]any{"numerator": int64(0), "denominator": "HUNDRED"}})
 	},
@@ -144,7 +145,7 @@ func insertFilter(kind string, config map[string]any) map[string]any {
 }
 
 // patchesOf are the patches of a workload's EnvoyFilter that a part needs.
-func patchesOf(w mesh.Workload, p study.Part) []map[string]any {
+func patchesOf(w mesh.Workload, p dataplane.Part) []map[string]any {
 	if config := httpFilters[p.Kind]; config != nil {
 		return []map[string]any{insertFilter(p.Kind, config(p))}
 	}
@@ -157,21 +158,21 @@ func patchesOf(w mesh.Workload, p study.Part) []map[string]any {
 		return out
 	}
 	switch p.Kind {
-	case study.PartListeners:
+	case dataplane.PartListeners:
 		return add("LISTENER", "SIDECAR_OUTBOUND", "ADD", idleListener)
-	case study.PartClusters:
+	case dataplane.PartClusters:
 		return add("CLUSTER", "SIDECAR_OUTBOUND", "ADD", idleCluster)
-	case study.PartRoutes:
+	case dataplane.PartRoutes:
 		return add("HTTP_ROUTE", "SIDECAR_INBOUND", "INSERT_FIRST", idleRoute)
-	case study.PartTracing:
+	case dataplane.PartTracing:
 		return tracing(w)
-	case study.PartOTLPLog:
+	case dataplane.PartOTLPLog:
 		return otlpLog(w)
-	case study.PartInspector:
+	case dataplane.PartInspector:
 		return []map[string]any{{"applyTo": "LISTENER_FILTER",
 			"match": map[string]any{"context": "SIDECAR_INBOUND", "listener": map[string]any{"name": inboundListener}},
 			"patch": map[string]any{"operation": "ADD", "value": map[string]any{
-				"name": ourFilters + study.PartInspector, "typed_config": map[string]any{"@type": inspectorType}}}}}
+				"name": ourFilters + dataplane.PartInspector, "typed_config": map[string]any{"@type": inspectorType}}}}}
 	}
 	return nil
 }
@@ -233,7 +234,7 @@ func otlpLog(w mesh.Workload) []map[string]any {
 		"@type": "type.googleapis.com/" + upstreamType, "explicit_http_config": map[string]any{"http2_protocol_options": map[string]any{}}}}
 	return []map[string]any{
 		addCluster(cluster),
-		mergeManager("access_log", []any{map[string]any{"name": ourFilters + study.PartOTLPLog, "typed_config": map[string]any{
+		mergeManager("access_log", []any{map[string]any{"name": ourFilters + dataplane.PartOTLPLog, "typed_config": map[string]any{
 			"@type": otlpLogType, "body": map[string]any{"string_value": otlpLogBody},
 			"common_config": map[string]any{"log_name": "meshtrial", "transport_api_version": "V3",
 				"grpc_service": map[string]any{"envoy_grpc": map[string]any{"cluster_name": grpcCluster}}},
@@ -275,7 +276,7 @@ const maxPatches = 500
 // parts are the objects that switch on the parts of a workload's sidecar, but
 // for EnvoyFilters of the user's.
 func (m *Mesh) parts(w mesh.Workload) ([]*unstructured.Unstructured, error) {
-	list, err := study.Parts(w.Proxy.Set(study.FactorFilters))
+	list, err := dataplane.Parts(w.Proxy.Set(dataplane.FactorFilters))
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
@@ -299,7 +300,7 @@ func (m *Mesh) parts(w mesh.Workload) ([]*unstructured.Unstructured, error) {
 
 // decorateParts puts into a pod's proxy configuration what parts need there.
 func (m *Mesh) decorateParts(w mesh.Workload, config *proxyConfig) error {
-	parts, err := study.Parts(w.Proxy.Set(study.FactorFilters))
+	parts, err := dataplane.Parts(w.Proxy.Set(dataplane.FactorFilters))
 	if err != nil {
 		return fmt.Errorf("workload %s: %w", w.Name, err)
 	}
@@ -312,9 +313,9 @@ func (m *Mesh) decorateParts(w mesh.Workload, config *proxyConfig) error {
 	for _, p := range parts {
 		name, value := "", ""
 		switch p.Kind {
-		case study.PartECDSA:
+		case dataplane.PartECDSA:
 			name, value = "ECC_SIGNATURE_ALGORITHM", "ECDSA"
-		case study.PartDNSProxy:
+		case dataplane.PartDNSProxy:
 			name, value = "ISTIO_META_DNS_CAPTURE", "true"
 		default:
 			continue
@@ -328,11 +329,11 @@ func (m *Mesh) decorateParts(w mesh.Workload, config *proxyConfig) error {
 }
 
 // policies are the part's own objects of Istio's security API.
-func (m *Mesh) policies(w mesh.Workload, p study.Part) ([]*unstructured.Unstructured, error) {
+func (m *Mesh) policies(w mesh.Workload, p dataplane.Part) ([]*unstructured.Unstructured, error) {
 	switch p.Kind {
-	case study.PartAuthzAllow, study.PartAuthzDeny:
+	case dataplane.PartAuthzAllow, dataplane.PartAuthzDeny:
 		return authorization(w, p), nil
-	case study.PartJWT, study.PartJWTToken:
+	case dataplane.PartJWT, dataplane.PartJWTToken:
 		token, err := m.token()
 		if err != nil {
 			return nil, err
@@ -351,9 +352,9 @@ const maxRules = 500
 // looks at rules in the order of their names, policy[NAME]-rule[I] as text: of
 // allowing policies the last in that order matches all, of denying ones none.
 // See envoy.config.rbac.v3.RBAC, policies.
-func authorization(w mesh.Workload, p study.Part) []*unstructured.Unstructured {
+func authorization(w mesh.Workload, p dataplane.Part) []*unstructured.Unstructured {
 	action := "ALLOW"
-	if p.Kind == study.PartAuthzDeny {
+	if p.Kind == dataplane.PartAuthzDeny {
 		action = "DENY"
 	}
 	var out []*unstructured.Unstructured

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 )
 
 // partsIn is what a sidecar's configuration says of the parts that the factor
 // filters switches.
 type partsIn struct {
-	parts []study.Part // of known kinds, for requests to the worker's port; in the order of a level
+	parts []dataplane.Part // of known kinds, for requests to the worker's port; in the order of a level
 	names map[string]bool
 	// refused are the sidecar's own words on configuration that it did not take.
 	refused []string
@@ -130,7 +130,7 @@ func readParts(data []byte, port int) (partsIn, error) {
 	}
 	for _, c := range d.Configs {
 		if c.Bootstrap.Node.Metadata["DNS_CAPTURE"] == "true" {
-			out.add(study.PartDNSProxy, 0)
+			out.add(dataplane.PartDNSProxy, 0)
 		}
 		for _, l := range c.Listeners {
 			fault(l.Error)
@@ -166,22 +166,22 @@ func readParts(data []byte, port int) (partsIn, error) {
 				return partsIn{}, err
 			}
 			if ec {
-				out.add(study.PartECDSA, 0)
+				out.add(dataplane.PartECDSA, 0)
 			}
 		}
 	}
 	if listeners > 0 {
-		out.add(study.PartListeners, listeners)
+		out.add(dataplane.PartListeners, listeners)
 	}
 	if clusters > 0 {
-		out.add(study.PartClusters, clusters)
+		out.add(dataplane.PartClusters, clusters)
 	}
 	return out, nil
 }
 
 // add notes a part, once.
 func (f *partsIn) add(kind string, n int) {
-	p := study.Part{Kind: kind, N: n}
+	p := dataplane.Part{Kind: kind, N: n}
 	if !slices.Contains(f.parts, p) {
 		f.parts = append(f.parts, p)
 	}
@@ -204,8 +204,8 @@ func isECDSA(chain []byte) (bool, error) {
 // read notes the parts in the chains for a port.
 func (in inbound) read(out *partsIn, port int) {
 	for _, f := range in.Listening {
-		if f.Name == ourFilters+study.PartInspector {
-			out.add(study.PartInspector, 0)
+		if f.Name == ourFilters+dataplane.PartInspector {
+			out.add(dataplane.PartInspector, 0)
 		}
 	}
 	for _, chain := range in.Chains {
@@ -220,11 +220,11 @@ func (in inbound) read(out *partsIn, port int) {
 				h.read(out)
 			}
 			if f.Config.Tracing.Provider != nil {
-				out.add(study.PartTracing, 0)
+				out.add(dataplane.PartTracing, 0)
 			}
 			for _, log := range f.Config.Logs {
-				if log.Name == ourFilters+study.PartOTLPLog {
-					out.add(study.PartOTLPLog, 0)
+				if log.Name == ourFilters+dataplane.PartOTLPLog {
+					out.add(dataplane.PartOTLPLog, 0)
 				}
 			}
 			routes := 0
@@ -236,7 +236,7 @@ func (in inbound) read(out *partsIn, port int) {
 				}
 			}
 			if routes > 0 {
-				out.add(study.PartRoutes, routes)
+				out.add(dataplane.PartRoutes, routes)
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func (in inbound) read(out *partsIn, port int) {
 func (h filterIn) read(out *partsIn) {
 	if kind, ok := strings.CutPrefix(h.Name, ourFilters); ok && httpFilters[kind] != nil {
 		n := 0
-		if kind == study.PartPlanted {
+		if kind == dataplane.PartPlanted {
 			visit(h.Config, "inline_string", func(v any) {
 				text, _ := v.(string)
 				_, after, _ := strings.Cut(text, "spent() + ")
@@ -263,7 +263,7 @@ func (h filterIn) read(out *partsIn) {
 			out.add(kind, n)
 		}
 	case "envoy.filters.http.jwt_authn":
-		out.add(study.PartJWT, 0)
+		out.add(dataplane.PartJWT, 0)
 	}
 }
 
@@ -273,7 +273,7 @@ func rbacPart(config map[string]any) (string, int) {
 	policies, _ := rules["policies"].(map[string]any)
 	// ALLOW is the default, which JSON leaves out.
 	if rules["action"] == "DENY" {
-		return study.PartAuthzDeny, len(policies)
+		return dataplane.PartAuthzDeny, len(policies)
 	}
-	return study.PartAuthzAllow, len(policies)
+	return dataplane.PartAuthzAllow, len(policies)
 }

@@ -14,13 +14,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	corev1 "k8s.io/api/core/v1"
-
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 func withParts(level string) mesh.Workload {
@@ -30,9 +29,9 @@ func withParts(level string) mesh.Workload {
 // everyPart is a level with all kinds of parts that go together.
 func everyPart() string {
 	var words []string
-	for _, k := range study.PartKinds() {
+	for _, k := range dataplane.PartKinds() {
 		switch {
-		case k.File || k.Name == study.PartJWT:
+		case k.File || k.Name == dataplane.PartJWT:
 		case k.Number != "":
 			words = append(words, k.Name+"-20")
 		default:
@@ -107,9 +106,9 @@ func TestManyPatches(t *testing.T) {
 // allowing ones only the last rule in Envoy's order matches.
 func TestManyRules(t *testing.T) {
 	for _, n := range []int{1, 20, 500, 501, 2000} {
-		for _, kind := range []string{study.PartAuthzAllow, study.PartAuthzDeny} {
+		for _, kind := range []string{dataplane.PartAuthzAllow, dataplane.PartAuthzDeny} {
 			var names, matching []string
-			for _, o := range authorization(withParts(""), study.Part{Kind: kind, N: n}) {
+			for _, o := range authorization(withParts(""), dataplane.Part{Kind: kind, N: n}) {
 				rules, _, err := unstructured.NestedSlice(o.Object, "spec", "rules")
 				if err != nil || len(rules) > 512 {
 					t.Fatalf("%d rules (%v)", len(rules), err)
@@ -124,7 +123,7 @@ func TestManyRules(t *testing.T) {
 			}
 			sort.Strings(names)
 			var want []string
-			if kind == study.PartAuthzAllow {
+			if kind == dataplane.PartAuthzAllow {
 				want = names[n-1:]
 			}
 			if len(names) != n || !slices.Equal(matching, want) {
@@ -358,7 +357,7 @@ func TestVerifyLog(t *testing.T) {
 		"an older run":           {1000, 0, 450, 0, 500, 1, true},
 		"an older run, nothing":  {25, 0, 0, 0, 12, 1, false},
 	} {
-		got := counted(study.Part{Kind: study.PartOTLPLog}, nil, mesh.Evidence{Requests: tt.requests, SentS: tt.seconds}, &mesh.Passed{
+		got := counted(dataplane.Part{Kind: dataplane.PartOTLPLog}, nil, mesh.Evidence{Requests: tt.requests, SentS: tt.seconds}, &mesh.Passed{
 			Rise:  map[string]float64{own + "logs_written": tt.written, own + "logs_dropped": tt.dropped},
 			Total: map[string]float64{own + "logs_written": tt.ever, "server.concurrency": tt.cpus}})
 		if len(got) != 1 || got[0].OK != tt.ok || got[0].Name != "server-otlp-log" || got[0].Detail == "" {

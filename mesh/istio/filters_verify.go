@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // filterStats are the statistics by which parts of a sidecar prove themselves.
@@ -30,7 +30,7 @@ const rejectedStats = `(listener_manager\.lds|cluster_manager\.cds)\.update_reje
 // names and no others, and that those that count, counted the requests.
 func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 	const name = "server-filters"
-	want, err := study.Parts(e.Cell[study.FactorFilters])
+	want, err := dataplane.Parts(e.Cell[dataplane.FactorFilters])
 	if err != nil {
 		return []record.Check{{Name: name, Detail: err.Error()}}
 	}
@@ -41,12 +41,12 @@ func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 	var checks []record.Check
 	var known []string
 	for _, p := range want {
-		if p.Kind == study.PartEnvoyFilter {
+		if p.Kind == dataplane.PartEnvoyFilter {
 			checks = append(checks, have.extended(p, e.Extensions[p.File]))
 			continue
 		}
-		if p.Kind == study.PartJWTToken {
-			p.Kind = study.PartJWT // one configuration; the counters tell them apart
+		if p.Kind == dataplane.PartJWTToken {
+			p.Kind = dataplane.PartJWT // one configuration; the counters tell them apart
 		}
 		known = append(known, p.String())
 	}
@@ -57,7 +57,7 @@ func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 		// none. Tracing of the mesh's is switched off.
 		own := len(known) < len(want)
 		ambient := !e.FiltersVary || own
-		if !ambient || httpFilters[p.Kind] != nil || p.Kind == study.PartTracing && !own || slices.Contains(known, p.String()) {
+		if !ambient || httpFilters[p.Kind] != nil || p.Kind == dataplane.PartTracing && !own || slices.Contains(known, p.String()) {
 			got = append(got, p.String())
 		}
 	}
@@ -75,42 +75,42 @@ func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 }
 
 // counted checks a part by what it counted.
-func counted(p study.Part, all []study.Part, e mesh.Evidence, seen *mesh.Passed) []record.Check {
+func counted(p dataplane.Part, all []dataplane.Part, e mesh.Evidence, seen *mesh.Passed) []record.Check {
 	low, high := float64(e.Requests), float64(e.Requests+e.Unknown)
 	expect := func(got float64, times float64, what string) record.Check {
 		return mesh.Expect("server-"+p.Kind, got, (low+high)/2*times, (high-low)/2*times, what)
 	}
 	stat := func(prefix, suffix string) float64 { return sum(seen.Rise, prefix, suffix) }
 	switch p.Kind {
-	case study.PartLua, study.PartLuaNoop, study.PartPlanted:
+	case dataplane.PartLua, dataplane.PartLuaNoop, dataplane.PartPlanted:
 		own := ".lua." + statPrefix(p.Kind)
 		checks := []record.Check{expect(stat("http.inbound_", own+".executions"), 1, "runs of the script")}
 		if failed := stat("http.inbound_", own+".errors"); failed > 0 {
 			checks = append(checks, record.Check{Name: "server-" + p.Kind, Detail: fmt.Sprintf("%.0f runs of the script failed", failed)})
 		}
-		if p.Kind == study.PartLua {
+		if p.Kind == dataplane.PartLua {
 			checks = append(checks, expect(e.Worker["lua_header"], 1, "requests that reached the worker with the script's header"))
 		}
 		return checks
-	case study.PartWasm:
+	case dataplane.PartWasm:
 		return []record.Check{expect(e.Worker["wasm_header"], 1, "requests that reached the worker with the filter's header")}
-	case study.PartWasmNoop:
+	case dataplane.PartWasmNoop:
 		active := seen.Total["wasm.envoy.wasm.runtime.v8.active"]
 		return []record.Check{{Name: "server-" + p.Kind, OK: active > 0, Detail: fmt.Sprintf("%.0f Wasm machines run in the proxy", active)}}
-	case study.PartAuthzAllow, study.PartAuthzDeny:
+	case dataplane.PartAuthzAllow, dataplane.PartAuthzDeny:
 		filters := 0
 		for _, other := range all {
-			if other.Kind == study.PartAuthzAllow || other.Kind == study.PartAuthzDeny {
+			if other.Kind == dataplane.PartAuthzAllow || other.Kind == dataplane.PartAuthzDeny {
 				filters++
 			}
 		}
 		return []record.Check{expect(stat("http.inbound_", ".rbac.allowed"), float64(filters), "requests that policies allowed")}
-	case study.PartJWT, study.PartJWTToken:
+	case dataplane.PartJWT, dataplane.PartJWTToken:
 		// Requests that need no token are not counted as allowed.
 		return []record.Check{expect(stat("http.inbound_", ".jwt_authn.allowed"), 1, "requests that the JWT filter let pass")}
-	case study.PartRateLimit:
+	case dataplane.PartRateLimit:
 		return []record.Check{expect(stat(statPrefix(p.Kind)+".", ".ok"), 1, "requests within the rate limit")}
-	case study.PartOTLPLog:
+	case dataplane.PartOTLPLog:
 		// A thread sends its entries once a second, or when they fill its buffer: those of
 		// the last second, and so all of a short trial, are counted after it, perhaps.
 		const own = "access_logs.open_telemetry_access_log."
@@ -127,7 +127,7 @@ func counted(p study.Part, all []study.Part, e mesh.Evidence, seen *mesh.Passed)
 			check.Detail += "; so few may wait a second in the proxy: make the window 2 s or longer"
 		}
 		return []record.Check{check}
-	case study.PartTracing:
+	case dataplane.PartTracing:
 		// Spans are sent some at a time, not at each request.
 		sent := seen.Rise["tracing.opentelemetry.spans_sent"]
 		return []record.Check{{Name: "server-" + p.Kind, OK: sent > 0 && sent >= low/2-spansHeld, Detail: fmt.Sprintf("%.0f spans sent for %d requests", sent, e.Requests)}}
@@ -146,7 +146,7 @@ const entriesHeld = 100
 
 // extended checks that a user's EnvoyFilter is in force: nothing that it adds
 // by name is missing. problem is what kept it from being applied.
-func (f partsIn) extended(p study.Part, added mesh.Extended) record.Check {
+func (f partsIn) extended(p dataplane.Part, added mesh.Extended) record.Check {
 	check := record.Check{Name: "server-" + p.String(), Detail: added.Problem}
 	if added.Problem != "" {
 		return check

@@ -18,16 +18,17 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
+	"github.com/goccy/go-yaml"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/goccy/go-yaml"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Names and ports of Istio's own contract.
@@ -154,7 +155,7 @@ var verifiedStats = []string{
 
 // sidecarFactors are the factors of sidecars that Decorate and Policies apply.
 var sidecarFactors = []string{study.FactorMTLS, study.FactorTelemetry, study.FactorConcurrency, study.FactorCPULimit,
-	study.FactorEnvoy, study.FactorInterception, study.FactorFilters}
+	study.FactorEnvoy, dataplane.FactorInterception, dataplane.FactorFilters}
 
 // Decorate asks the injector for w's sidecar with its levers, or for none.
 func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -64,10 +65,10 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: applied, Name: "telemetries" + telemetry, Where: rights.InRun, Why: "telemetry of the ingress gateway", When: rights.Cell(study.Entering)},
 		{Verbs: applied, Name: "telemetries" + telemetry, Where: rights.InRun, Why: "telemetry of each sidecar", When: sidecars},
 		{Verbs: applied, Name: "envoyfilters" + networking, Where: rights.InRun, Why: "parts of a sidecar that no other object switches on", When: byFilter},
-		{Verbs: "delete", Name: "envoyfilters" + networking, Where: rights.InRun, Why: "an EnvoyFilter of yours that is refused", When: part(study.PartEnvoyFilter)},
-		{Verbs: applied, Name: "authorizationpolicies" + security, Where: rights.InRun, Why: "parts " + study.PartAuthzAllow + " and " + study.PartAuthzDeny, When: part(study.PartAuthzAllow, study.PartAuthzDeny)},
-		{Verbs: applied, Name: "requestauthentications" + security, Where: rights.InRun, Why: "parts " + study.PartJWT + " and " + study.PartJWTToken, When: part(study.PartJWT, study.PartJWTToken)},
-		{Verbs: applied, Name: "sidecars" + networking, Where: rights.InRun, Why: "sidecars that connections are not redirected to", When: rights.Cell(func(c record.Cell) bool { return c[study.FactorInterception] == study.InterceptionNone })},
+		{Verbs: "delete", Name: "envoyfilters" + networking, Where: rights.InRun, Why: "an EnvoyFilter of yours that is refused", When: part(dataplane.PartEnvoyFilter)},
+		{Verbs: applied, Name: "authorizationpolicies" + security, Where: rights.InRun, Why: "parts " + dataplane.PartAuthzAllow + " and " + dataplane.PartAuthzDeny, When: part(dataplane.PartAuthzAllow, dataplane.PartAuthzDeny)},
+		{Verbs: applied, Name: "requestauthentications" + security, Where: rights.InRun, Why: "parts " + dataplane.PartJWT + " and " + dataplane.PartJWTToken, When: part(dataplane.PartJWT, dataplane.PartJWTToken)},
+		{Verbs: applied, Name: "sidecars" + networking, Where: rights.InRun, Why: "sidecars that connections are not redirected to", When: rights.Cell(func(c record.Cell) bool { return c[dataplane.FactorInterception] == dataplane.InterceptionNone })},
 	}),
 	rights.ControlPlane: {
 		{Verbs: open, Name: forward, Where: rights.InMesh, Why: "istiod's metrics, profiles and debug pages"},
@@ -167,15 +168,15 @@ func part(kinds ...string) rights.When {
 
 func hasPart(is func(kind string) bool) rights.When {
 	return rights.Cell(func(c record.Cell) bool {
-		parts, _ := study.Parts(c[study.FactorFilters]) // a plan's levels are right
-		return slices.ContainsFunc(parts, func(p study.Part) bool { return is(p.Kind) })
+		parts, _ := dataplane.Parts(c[dataplane.FactorFilters]) // a plan's levels are right
+		return slices.ContainsFunc(parts, func(p dataplane.Part) bool { return is(p.Kind) })
 	})
 }
 
 // byFilter: a part is made by an EnvoyFilter.
 var byFilter = hasPart(func(kind string) bool {
 	switch kind {
-	case study.PartAuthzAllow, study.PartAuthzDeny, study.PartJWT, study.PartJWTToken, study.PartECDSA, study.PartDNSProxy:
+	case dataplane.PartAuthzAllow, dataplane.PartAuthzDeny, dataplane.PartJWT, dataplane.PartJWTToken, dataplane.PartECDSA, dataplane.PartDNSProxy:
 		return false
 	}
 	return true

@@ -18,6 +18,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -72,7 +73,7 @@ const (
 // answers, and named where it is in its figures.
 func TestRoot(t *testing.T) {
 	parts := calledMesh
-	parts.Proxies = []mesh.Proxy{{Levels: record.Cell{study.FactorFilters: study.PartJWT}}}
+	parts.Proxies = []mesh.Proxy{{Levels: record.Cell{dataplane.FactorFilters: dataplane.PartJWT}}}
 	plain := calledMesh
 	plain.Plain = true
 	for name, tt := range map[string]struct {

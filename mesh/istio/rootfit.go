@@ -5,10 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/study"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 // refuseRoot is the part of Refuse for what others have laid down mesh-wide.
@@ -18,7 +19,7 @@ func (f AsFound) refuseRoot(asked mesh.Asked) error {
 			return err
 		}
 	}
-	partsVary := slices.ContainsFunc(asked.Proxies, func(p mesh.Proxy) bool { return p.Set(study.FactorFilters) != "" })
+	partsVary := slices.ContainsFunc(asked.Proxies, func(p mesh.Proxy) bool { return p.Set(dataplane.FactorFilters) != "" })
 	for _, o := range f.others {
 		switch {
 		case o.kind == kindSidecar && asked.Sent && !imports(o.spec(), asked.Ports):

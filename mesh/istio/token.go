@@ -11,7 +11,7 @@ import (
 	"math/big"
 	"time"
 
-	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 )
 
 // token is a key made for this mesh value, and what it signed.
@@ -62,7 +62,7 @@ func newToken(now time.Time) (token, error) {
 // these levels of filters.
 func (m *Mesh) RequestHeaders(filters []string) (map[string]string, error) {
 	for _, level := range filters {
-		if study.HasPart(level, study.PartJWTToken) {
+		if dataplane.HasPart(level, dataplane.PartJWTToken) {
 			t, err := m.token()
 			if err != nil {
 				return nil, err

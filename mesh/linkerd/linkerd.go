@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
@@ -183,10 +184,10 @@ func lacksOfProxy(p mesh.Proxy) []mesh.Lack {
 	if p.Set(study.FactorEnvoy) != "" {
 		lack(study.FactorEnvoy, p.Set(study.FactorEnvoy), "Linkerd's proxy is not Envoy")
 	}
-	if p.Set(study.FactorFilters) != "" {
-		lack(study.FactorFilters, p.Set(study.FactorFilters), "Linkerd's proxy is not Envoy and has no such parts")
+	if p.Set(dataplane.FactorFilters) != "" {
+		lack(dataplane.FactorFilters, p.Set(dataplane.FactorFilters), "Linkerd's proxy is not Envoy and has no such parts")
 	}
-	out = append(out, p.Unknown(study.FactorMTLS, study.FactorTelemetry, study.FactorConcurrency, study.FactorCPULimit, study.FactorEnvoy, study.FactorFilters)...)
+	out = append(out, p.Unknown(study.FactorMTLS, study.FactorTelemetry, study.FactorConcurrency, study.FactorCPULimit, study.FactorEnvoy, dataplane.FactorFilters)...)
 	if p.CertificateTTL != 0 {
 		lack("certificates", p.CertificateTTL.String(), "how long certificates live is set for the whole mesh, at Linkerd's installation, and its proxies do not show theirs")
 	}

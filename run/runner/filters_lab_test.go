@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // theirFilter is an EnvoyFilter that inserts a Lua filter; match goes into its
@@ -40,7 +40,7 @@ spec:
 // allParts are the levels of each part alone, and one of all together.
 func allParts() (alone []string, together string) {
 	var parts []string
-	for _, k := range study.PartKinds() {
+	for _, k := range dataplane.PartKinds() {
 		word := k.Name
 		if k.Number != "" {
 			word += "-20"
@@ -49,7 +49,7 @@ func allParts() (alone []string, together string) {
 			word += "-good"
 		}
 		alone = append(alone, word)
-		if k.Name != study.PartJWT { // jwt-token is the same with a token
+		if k.Name != dataplane.PartJWT { // jwt-token is the same with a token
 			parts = append(parts, word)
 		}
 	}
@@ -83,7 +83,7 @@ blocks: {min: 1, max: 1, limit: 20m}
 	complete(t, run, 1)
 	refused := map[string]string{"envoyfilter-bad": "the proxy refuses it: ", "envoyfilter-idle": "it changed nothing"}
 	for _, trial := range run.Trials {
-		level := trial.Cell[study.FactorFilters]
+		level := trial.Cell[dataplane.FactorFilters]
 		want, bad := refused[level]
 		if !bad {
 			verifyTrial(t, fmt.Sprintf("trial %s, %s", trial.ID, level), trial, run.Hist[trial.ID])

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
@@ -40,7 +41,7 @@ func checkHands(t *testing.T, run record.Run) {
 	t.Helper()
 	sent := map[string]int64{} // by block and arrivals
 	for _, trial := range run.Trials {
-		n := study.GeneratorsIn(trial.Cell)
+		n := dataplane.GeneratorsIn(trial.Cell)
 		if trial.Load == nil {
 			t.Errorf("trial %s: %+v", trial.ID, trial.Validity)
 			continue

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
@@ -45,22 +46,22 @@ blocks: {min: 1, max: 1}
 	run := verify(t, out, 1)
 	nodes := map[string]bool{}
 	for _, trial := range run.Trials {
-		level, client, server := trial.Cell[study.FactorPlacement], trial.Nodes[record.PartGenerator], trial.Nodes[record.PartWorker]
+		level, client, server := trial.Cell[dataplane.FactorPlacement], trial.Nodes[record.PartGenerator], trial.Nodes[record.PartWorker]
 		nodes[client.Name], nodes[server.Name] = true, true
-		is := study.PlacementOtherZone
+		is := dataplane.PlacementOtherZone
 		switch {
 		case client.Name == server.Name:
-			is = study.PlacementSameNode
+			is = dataplane.PlacementSameNode
 		case client.Zone == server.Zone:
-			is = study.PlacementOtherNode
+			is = dataplane.PlacementOtherNode
 		}
 		if is != level || client.Name == "" || client.Machine == "" || client.Machine != server.Machine {
 			t.Errorf("trial %s of %s: client on %+v, server on %+v", trial.ID, level, client, server)
 		}
-		if got := seen["server-"+study.ServerVariant(trial.Cell).For(trial.Repeat).Name()]; got != server.Name {
+		if got := seen["server-"+dataplane.ServerVariant(trial.Cell).For(trial.Repeat).Name()]; got != server.Name {
 			t.Errorf("trial %s: its server was on %q, the record has %q", trial.ID, got, server.Name)
 		}
-		if got := seen["client-"+study.ClientVariant(trial.Cell).For(trial.Repeat).Name()]; got != client.Name {
+		if got := seen["client-"+dataplane.ClientVariant(trial.Cell).For(trial.Repeat).Name()]; got != client.Name {
 			t.Errorf("trial %s: its client was on %q, the record has %q", trial.ID, got, client.Name)
 		}
 		if !trial.Validity.Valid {

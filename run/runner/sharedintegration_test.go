@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -132,7 +133,7 @@ func sharedReported(t *testing.T, run record.Run) {
 		have[x.Name] = true
 	}
 	for _, part := range []string{record.PartNode, record.PartWaypoint} {
-		for _, name := range []string{"cpu_" + part + "_per_request", "memory_" + part, study.FindingInvoluntary + "_" + part} {
+		for _, name := range []string{"cpu_" + part + "_per_request", "memory_" + part, dataplane.FindingInvoluntary + "_" + part} {
 			if !have[name] {
 				t.Errorf("no finding %s", name)
 			}

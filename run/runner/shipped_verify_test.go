@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
@@ -46,8 +47,8 @@ func TestShippedHops(t *testing.T) {
 	}
 	terms := f.Hops[0].Terms
 	whole, parts := terms[len(terms)-1], terms[:len(terms)-1]
-	for _, of := range study.HopMeasures() {
-		if of == study.HopP99 && whole.Figures[of].Verdict == record.VerdictInvalid { // 30 requests beyond it take a longer window
+	for _, of := range dataplane.HopMeasures() {
+		if of == dataplane.HopP99 && whole.Figures[of].Verdict == record.VerdictInvalid { // 30 requests beyond it take a longer window
 			continue
 		}
 		sum := 0.0
@@ -69,7 +70,7 @@ func TestShippedHops(t *testing.T) {
 func TestShippedBill(t *testing.T) {
 	b := newBench(t)
 	_, out := b.attempt(t, "filter-bill", brief...)
-	want := study.DataOf(b.shippedStudy(t, out)).Bill
+	want := dataplane.Of(b.shippedStudy(t, out)).Bill
 	f := readFindings(t, out)
 	if len(f.Bills) != 1 || f.Bills[0].Together == nil {
 		t.Fatalf("the bill is %+v", f.Bills)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -75,7 +76,7 @@ func TestShipped(t *testing.T) {
 				}
 			}
 			for _, cell := range p.Cells {
-				_, err := study.LevelsOf(cell)
+				_, err := dataplane.LevelsOf(cell)
 				switch s.Kind {
 				case study.ControlPlane:
 					_, err = controlplane.LevelsOf(cell)

@@ -16,7 +16,7 @@ const module = "github.com/meshtrial/meshtrial"
 // folders are the top-level folders from the top down, and packages with a place of their
 // own: what a kind supplies to study files stands below labs and meshes, which ask it. A
 // package may import its own folder and those below it.
-var folders = []string{"cmd", "bench", "testing", "cli", "app", "kinds", "run", "report", "ui", "advise", "analysis", "mesh", "lab", "kinds/controlplane", "kinds/resilience", "drive", "observe", "study", "record", "stat", "internal"}
+var folders = []string{"cmd", "bench", "testing", "cli", "app", "kinds", "run", "report", "ui", "advise", "analysis", "mesh", "lab", "kinds/dataplane", "kinds/controlplane", "kinds/resilience", "drive", "observe", "study", "record", "stat", "internal"}
 
 // peers are packages, with what is below them, that must not import each other.
 var peers = [][]string{
@@ -29,7 +29,7 @@ var peers = [][]string{
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "advise/scope", "advise/scope/generate", "drive/xds/wire", "drive/fault", "drive/graph", "observe/ledger", "stat/money", "stat/sizing", "advise/capacity/push", "advise/capacity/model", "advise/capacity/fit", "advise/capacity/plan",
 	"observe/profile", "run/verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "drive/load/arrival", "internal/yamltree", "record/finding", "study/protocol", "record/probe", "internal/accesslog", "internal/note",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
-	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "kinds/controlplane", "kinds/resilience", "record/rate", "lab/journal/fields", "lab/rights", "advise/advice", "stat/tuning"}
+	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "kinds/dataplane", "kinds/controlplane", "kinds/resilience", "record/rate", "lab/journal/fields", "lab/rights", "advise/advice", "stat/tuning"}
 
 // terminal are imports that only the command line has a use for.
 var terminal = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "os/signal", "text/tabwriter"}

@@ -22,7 +22,7 @@ type change struct {
 }
 
 var changes = []change{
-	{"factor", 3, nil, []string{"./study", "./mesh/istio"}},
+	{"factor", 3, nil, []string{"./kinds/dataplane", "./mesh/istio"}},
 	{"lever", 2, nil, []string{"./kinds/controlplane", "./mesh/istio"}},
 	{"probe", 4, nil, []string{"./record/probe", "./study", "./analysis"}},
 	{"protocol", 4, nil, []string{"./study/protocol", "./drive/load", "./drive/worker"}},

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/study"
@@ -26,6 +27,18 @@ interval: 250ms
 blocks: {min: 2, max: 3, limit: 1h}
 seed: 7
 `
+
+// Minimal begins studies of which a test says the rest.
+const Minimal = "name: x\nquestion: why?\n"
+
+// Labels are the names of a plan's cells.
+func Labels(p *study.Plan) string {
+	var out []string
+	for _, c := range p.Cells {
+		out = append(out, p.Label(c))
+	}
+	return strings.Join(out, "; ")
+}
 
 // Parse reads a study, with values put over it as --set does.
 func Parse(t testing.TB, text string, sets ...string) *study.Study {

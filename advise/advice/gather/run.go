@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -145,7 +146,7 @@ func (r *Run) findings(cell *record.CellSummary, e *advice.Evidence) {
 // as a share of the CPU time for a request that the server's sidecar takes with that part.
 func (r *Run) bill(b record.Bill, facts map[*advice.Quantity]float64) {
 	for _, part := range b.Parts {
-		price, ok := part.Figures[study.BillCPU]
+		price, ok := part.Figures[dataplane.BillCPU]
 		q := billed(part)
 		if !ok || q == nil || price.Verdict != record.VerdictReal {
 			continue
@@ -167,12 +168,12 @@ func (r *Run) bill(b record.Bill, facts map[*advice.Quantity]float64) {
 // billed is the quantity that a part of a bill is; nil for parts that nobody would do
 // without, and those whose price is known beforehand.
 func billed(part record.BillPart) *advice.Quantity {
-	filter := part.Levels[study.FactorFilters]
+	filter := part.Levels[dataplane.FactorFilters]
 	switch {
 	case strings.HasPrefix(part.Levels[study.FactorTelemetry], "access-log") &&
-		!strings.Contains(part.Levels[study.FactorTelemetry], "+"), filter == study.PartOTLPLog:
+		!strings.Contains(part.Levels[study.FactorTelemetry], "+"), filter == dataplane.PartOTLPLog:
 		return advice.AccessLogShare
-	case filter == study.PartLua, filter == study.PartWasm, strings.HasPrefix(filter, study.PartEnvoyFilter):
+	case filter == dataplane.PartLua, filter == dataplane.PartWasm, strings.HasPrefix(filter, dataplane.PartEnvoyFilter):
 		return advice.FilterShare
 	}
 	return nil

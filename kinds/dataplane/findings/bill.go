@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -38,7 +39,7 @@ func billMeasures(s *study.Study) []analysis.Measure {
 	var out []analysis.Measure
 	table := study.DataPlane.Findings()
 	put := func(m analysis.Measure) {
-		m.Unit = s.UnitOf(table.Must(study.FindingBill + "_" + m.Name))
+		m.Unit = s.UnitOf(table.Must(dataplane.FindingBill + "_" + m.Name))
 		out = append(out, m)
 	}
 	add := func(name string, of func(*analysis.Observations, *record.Trial) float64) {
@@ -49,22 +50,22 @@ func billMeasures(s *study.Study) []analysis.Measure {
 			return ofProxies(t, parts, func(part string) float64 { return analysis.CPUPerRequest(t, part, record.CPU.TotalS) })
 		}
 	}
-	add(study.BillCPU, cpu(study.ProxyParts...))
+	add(dataplane.BillCPU, cpu(study.ProxyParts...))
 	for _, part := range study.ProxyParts {
-		add(study.BillCPUOf(part), cpu(part))
+		add(dataplane.BillCPUOf(part), cpu(part))
 	}
 	if s.Measured(study.MeasureLatency) {
-		put(analysis.LatencyQuantile(study.BillP50, 0.5))
-		put(analysis.LatencyQuantile(study.BillP99, 0.99))
+		put(analysis.LatencyQuantile(dataplane.BillP50, 0.5))
+		put(analysis.LatencyQuantile(dataplane.BillP99, 0.99))
 	}
 	if s.Measured(study.MeasureMemory) {
-		add(study.BillMemory, func(_ *analysis.Observations, t *record.Trial) float64 {
+		add(dataplane.BillMemory, func(_ *analysis.Observations, t *record.Trial) float64 {
 			return ofProxies(t, study.ProxyParts, func(part string) float64 { return idleMemory(t, part) })
 		})
 	}
 	for _, m := range moneyMeasures(s) {
 		if m.Name == study.FindingMoneyMonth {
-			add(study.BillMoney, m.Of)
+			add(dataplane.BillMoney, m.Of)
 		}
 	}
 	return out
@@ -100,7 +101,7 @@ func addBills(o *analysis.Observations, f *record.Findings) {
 // bills prices the parts of the study's bill, for each combination of its
 // other factors; the findings say the same by name.
 func bills(o *analysis.Observations) (out []record.Bill, findings []record.Finding) {
-	if study.DataOf(o.Plan.Study).Bill == nil {
+	if dataplane.Of(o.Plan.Study).Bill == nil {
 		return nil, nil
 	}
 	var all told
@@ -129,27 +130,27 @@ type quote struct {
 
 // quote prices the parts of a bill.
 func (p *pricing) quote(all *told) quote {
-	b, q := study.DataOf(p.o.Plan.Study).Bill, quote{cell: p.cell}
+	b, q := dataplane.Of(p.o.Plan.Study).Bill, quote{cell: p.cell}
 	var list priceList
-	if base, ok := p.cells[study.BillBase]; ok && b.Adds() {
+	if base, ok := p.cells[dataplane.BillBase]; ok && b.Adds() {
 		for _, part := range b.Parts {
 			if cell, ok := p.variant(part.Name); ok {
 				list = append(list, price{part: part, cell: cell, against: base, sign: 1})
 			}
 		}
-		q.added = p.priced(list, study.FindingBill, all)
+		q.added = p.priced(list, dataplane.FindingBill, all)
 	}
 	q.sums = p.together(list, all)
 	if whole, ok := p.variant(b.Together...); ok && b.Removes() {
 		var removed priceList
 		for _, part := range b.Parts {
-			if name, ok := p.o.Plan.Study.BillWithout(part.Name); ok && slices.Contains(b.Together, part.Name) {
+			if name, ok := dataplane.BillWithout(p.o.Plan.Study, part.Name); ok && slices.Contains(b.Together, part.Name) {
 				if cell, ok := p.cells[name]; ok {
 					removed = append(removed, price{part: part, cell: cell, against: whole, sign: -1})
 				}
 			}
 		}
-		q.removed, q.removes = p.priced(removed, study.FindingSaved, all), true
+		q.removed, q.removes = p.priced(removed, dataplane.FindingSaved, all), true
 	}
 	return q
 }
@@ -177,7 +178,7 @@ func pricings(o *analysis.Observations) []*pricing {
 
 // variant is the cell with exactly these parts on.
 func (p *pricing) variant(parts ...string) (int, bool) {
-	name, ok := p.o.Plan.Study.BillVariant(parts...)
+	name, ok := dataplane.BillVariant(p.o.Plan.Study, parts...)
 	if !ok {
 		return 0, false
 	}
@@ -263,7 +264,7 @@ func (p *pricing) priced(list priceList, prefix string, all *told) quoteList {
 		add := func(m analysis.Measure, name string, e stat.Estimate) {
 			f := p.o.Named(prefix+"_"+name, p.o.Short(one.cell))
 			f.Against = p.o.Short(one.against)
-			f, d := p.estimated(f, e, m, p.level(one, m), name == study.BillShare)
+			f, d := p.estimated(f, e, m, p.level(one, m), name == dataplane.BillShare)
 			out[i].figures[name] = all.add(f, d, doubted(p.o, m, one.cell, one.against))
 		}
 		for _, m := range measures {
@@ -271,10 +272,10 @@ func (p *pricing) priced(list priceList, prefix string, all *told) quoteList {
 				continue
 			}
 			add(m, m.Name, p.cost(one, m, level))
-			if m.Name == study.BillCPU {
+			if m.Name == dataplane.BillCPU {
 				out[i].cpu = p.blocks(one, m)
 				step := p.step(m, one.cell, one.against) / p.level(one, m)
-				add(m, study.BillShare, stat.Mean(p.shares(one, m), stat.Options{Level: level, Say: words.Percent, Resolution: step}))
+				add(m, dataplane.BillShare, stat.Mean(p.shares(one, m), stat.Options{Level: level, Say: words.Percent, Resolution: step}))
 			}
 		}
 	}
@@ -298,7 +299,7 @@ func (list quoteList) parts(findings []record.Finding) []record.BillPart {
 
 // without says that a figure is about a proxy that neither cell has.
 func (p *pricing) without(name string, one price) bool {
-	i := slices.IndexFunc(study.ProxyParts, func(part string) bool { return name == study.BillCPUOf(part) })
+	i := slices.IndexFunc(study.ProxyParts, func(part string) bool { return name == dataplane.BillCPUOf(part) })
 	return i >= 0 && !passes(p.o, one.cell, study.ProxyParts[i]) && !passes(p.o, one.against, study.ProxyParts[i])
 }
 
@@ -336,7 +337,7 @@ func (p *pricing) estimated(f record.Finding, e stat.Estimate, m analysis.Measur
 // are dearer in the same blocks for certain. All of them hold at once with
 // [stat.DefaultLevel]: each pair of parts is a comparison.
 func rankParts(parts []record.BillPart, costs [][]float64) {
-	priced := func(i int) bool { return parts[i].Figures[study.BillCPU].Verdict != record.VerdictInvalid }
+	priced := func(i int) bool { return parts[i].Figures[dataplane.BillCPU].Verdict != record.VerdictInvalid }
 	n := 0
 	for i := range parts {
 		if priced(i) {
@@ -370,7 +371,7 @@ func rankParts(parts []record.BillPart, costs [][]float64) {
 
 // dearest orders parts by CPU, those without a price last.
 func dearest(a, b record.BillPart) int {
-	x, y := a.Figures[study.BillCPU], b.Figures[study.BillCPU]
+	x, y := a.Figures[dataplane.BillCPU], b.Figures[dataplane.BillCPU]
 	if invalid := record.VerdictInvalid; (x.Verdict == invalid) != (y.Verdict == invalid) {
 		if x.Verdict == invalid {
 			return 1

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
@@ -88,25 +89,25 @@ func TestBillFindsWhatIsPlanted(t *testing.T) {
 	}
 	for i, want := range []float64{100, 40, 10, 0} { // two proxies
 		p := b.Parts[i]
-		cpu := p.Figures[study.BillCPU]
+		cpu := p.Figures[dataplane.BillCPU]
 		if cpu.Low > want || cpu.High < want || math.Abs(cpu.Estimate-want) > 3 || cpu.Unit != finding.UnitPerRequest || cpu.Blocks != 8 {
 			t.Errorf("%s: %+v, planted %g", p.Name, cpu, want)
 		}
 		if p.RankLow != i+1 || p.RankHigh != i+1 {
 			t.Errorf("%s: places %d to %d", p.Name, p.RankLow, p.RankHigh)
 		}
-		half := p.Figures[study.BillCPUOf(record.PartServerProxy)].Estimate
+		half := p.Figures[dataplane.BillCPUOf(record.PartServerProxy)].Estimate
 		if math.Abs(half-want/2) > 2 {
 			t.Errorf("%s: %g at the server's proxy, planted %g", p.Name, half, want/2)
 		}
-		if share := p.Figures[study.BillShare].Estimate; math.Abs(share-want/(200+want)) > 0.02 {
+		if share := p.Figures[dataplane.BillShare].Estimate; math.Abs(share-want/(200+want)) > 0.02 {
 			t.Errorf("%s: share %g", p.Name, share)
 		}
-		if m := p.Figures[study.BillMemory]; m.Unit != finding.UnitBytes || m.Low > 0 || m.High < 0 {
+		if m := p.Figures[dataplane.BillMemory]; m.Unit != finding.UnitBytes || m.Low > 0 || m.High < 0 {
 			t.Errorf("%s: memory %+v", p.Name, m)
 		}
 	}
-	if cpu := b.Parts[3].Figures[study.BillCPU]; cpu.Low > 0 || cpu.High < 0 {
+	if cpu := b.Parts[3].Figures[dataplane.BillCPU]; cpu.Low > 0 || cpu.High < 0 {
 		t.Errorf("a part that costs nothing: %+v", cpu)
 	}
 	s := b.Together
@@ -152,17 +153,17 @@ func TestBillRemoves(t *testing.T) {
 	}
 	// Without any of them the 12 that they cost together go too.
 	for i, want := range []float64{124, 64, 34, 24} {
-		cpu := b.Removed[i].Figures[study.BillCPU]
+		cpu := b.Removed[i].Figures[dataplane.BillCPU]
 		if cpu.Low > want || cpu.High < want || math.Abs(cpu.Estimate-want) > 4 {
 			t.Errorf("%s: %+v, planted %g", b.Removed[i].Name, cpu, want)
 		}
 	}
-	money := b.Removed[0].Figures[study.BillMoney]
+	money := b.Removed[0].Figures[dataplane.BillMoney]
 	if want := 124e-6 * 1e6 * 40; money.Low > want || money.High < want || money.Unit != "USD/month" {
 		t.Errorf("saved %+v, want %g", money, want)
 	}
 	saved := analysistest.Get(t, f, "saved_cpu", record.Cell{"variant": "without-costly"})
-	if saved.Against["variant"] != study.BillTogether || saved.Verdict != record.VerdictReal {
+	if saved.Against["variant"] != dataplane.BillTogether || saved.Verdict != record.VerdictReal {
 		t.Errorf("%+v", saved)
 	}
 	if add := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 4, 3, w))); len(add.Removed) != 0 {
@@ -187,7 +188,7 @@ func TestBillOfIdleMemory(t *testing.T) {
 		if p.Name == "costly" {
 			want = 6e6
 		}
-		if m := p.Figures[study.BillMemory]; m.Estimate != want {
+		if m := p.Figures[dataplane.BillMemory]; m.Estimate != want {
 			t.Errorf("%s: %+v, want %g", p.Name, m, want)
 		}
 	}
@@ -208,7 +209,7 @@ func TestBillWithoutTrials(t *testing.T) {
 		t.Fatal(got)
 	}
 	last := b.Parts[3]
-	if last.RankLow != 0 || last.Figures[study.BillCPU].Verdict != record.VerdictInvalid {
+	if last.RankLow != 0 || last.Figures[dataplane.BillCPU].Verdict != record.VerdictInvalid {
 		t.Errorf("%+v", last)
 	}
 	if b.Parts[0].RankLow != 1 || b.Parts[2].RankHigh != 3 {
@@ -220,7 +221,7 @@ func TestBillWithoutTrials(t *testing.T) {
 	for _, n := range []int{0, 1} {
 		b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, n, 2, billWorld(planted{}, 0.004))))
 		for _, p := range b.Parts {
-			if p.Figures[study.BillCPU].Verdict != record.VerdictInvalid {
+			if p.Figures[dataplane.BillCPU].Verdict != record.VerdictInvalid {
 				t.Errorf("%d blocks: %s: %+v", n, p.Name, p.Figures)
 			}
 		}
@@ -251,7 +252,7 @@ func TestBillPlacesOfEqualParts(t *testing.T) {
 		parts := make([]record.BillPart, 8)
 		costs := make([][]float64, len(parts))
 		for i := range parts {
-			parts[i].Figures = map[string]record.Priced{study.BillCPU: {Verdict: record.VerdictReal}}
+			parts[i].Figures = map[string]record.Priced{dataplane.BillCPU: {Verdict: record.VerdictReal}}
 			for range 6 {
 				costs[i] = append(costs[i], 10+rng.NormFloat64())
 			}
@@ -286,7 +287,7 @@ func TestBillOfOneProxy(t *testing.T) {
 	text := strings.Replace(strings.Replace(billStudy, "sidecars: both", "sidecars: server", 1), "    tls: {mtls: strict}\n", "", 1)
 	b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 1, billWorld(planted{costly: 50}, 0.004))))
 	figures := b.Parts[0].Figures
-	if _, ok := figures[study.BillCPUOf(record.PartClientProxy)]; ok || figures[study.BillCPU] != figures[study.BillCPUOf(record.PartServerProxy)] || math.Abs(figures[study.BillCPU].Estimate-50) > 3 {
+	if _, ok := figures[dataplane.BillCPUOf(record.PartClientProxy)]; ok || figures[dataplane.BillCPU] != figures[dataplane.BillCPUOf(record.PartServerProxy)] || math.Abs(figures[dataplane.BillCPU].Estimate-50) > 3 {
 		t.Errorf("%+v", figures)
 	}
 }
@@ -302,7 +303,7 @@ func TestBillHoldsTogether(t *testing.T) {
 		b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, blocks, seed, billWorld(planted{us(), us(), 0, us(), us()}, 0.02))))
 		for i, part := range b.Parts {
 			for name, f := range part.Figures {
-				if name == study.BillP99 {
+				if name == dataplane.BillP99 {
 					continue // too few requests lie beyond it
 				}
 				if f.Low > f.Estimate || f.High < f.Estimate || f.Blocks != blocks {
@@ -341,7 +342,7 @@ func TestSimulationABillIsOneFamily(t *testing.T) {
 	alone, called := 0, 0
 	for seed := range runs {
 		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 8, uint64(seed), billWorld(planted{}, 0.02)))
-		priced := slices.DeleteFunc(f.Findings, func(x record.Finding) bool { return x.Probe != study.FindingBill })
+		priced := slices.DeleteFunc(f.Findings, func(x record.Finding) bool { return x.Probe != dataplane.FindingBill })
 		is := func(x record.Finding) bool { return x.Verdict == record.VerdictReal }
 		if slices.ContainsFunc(priced, is) {
 			called++
@@ -379,7 +380,7 @@ func TestBillDoubtsTheGenerator(t *testing.T) {
 		w.Spoil = func(tr *record.Trial) { tr.Load.Lag = record.LatencyAt(0.5, lag, 0.99, lag) }
 		b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 8, 1, w)))
 		i := slices.IndexFunc(b.Parts, func(p record.BillPart) bool { return p.Name == "costly" })
-		if p50 := b.Parts[i].Figures[study.BillP50]; p50.Verdict != want || (p50.Reason == record.ReasonLateLoad) != (want != record.VerdictReal) {
+		if p50 := b.Parts[i].Figures[dataplane.BillP50]; p50.Verdict != want || (p50.Reason == record.ReasonLateLoad) != (want != record.VerdictReal) {
 			t.Errorf("late by %g µs: %+v", lag, p50)
 		}
 	}
@@ -404,10 +405,10 @@ func TestBillOfWholeBlocks(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 8, 1, w))
 	b := billOf(t, f)
 	for _, p := range b.Parts {
-		if cpu := p.Figures[study.BillCPU]; p.Name == "nothing" && (cpu.Low > 0 || cpu.High < 0 || math.Abs(cpu.Estimate) > 5 || cpu.Blocks != 4) {
+		if cpu := p.Figures[dataplane.BillCPU]; p.Name == "nothing" && (cpu.Low > 0 || cpu.High < 0 || math.Abs(cpu.Estimate) > 5 || cpu.Blocks != 4) {
 			t.Errorf("%s: %+v", p.Name, cpu)
 		}
-		if share := p.Figures[study.BillShare]; p.Name == "nothing" && math.Abs(share.Estimate) > 0.03 {
+		if share := p.Figures[dataplane.BillShare]; p.Name == "nothing" && math.Abs(share.Estimate) > 0.03 {
 			t.Errorf("%s: share %+v", p.Name, share)
 		}
 	}

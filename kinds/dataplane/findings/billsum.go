@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // A quotedSum is a bill's sum that is not judged yet: where each of its figures is
@@ -20,8 +20,8 @@ type quotedSum struct {
 // together tells of all parts at once beside the sum of what each adds alone; nil
 // if the study does not have both.
 func (p *pricing) together(list priceList, told *told) *quotedSum {
-	b := study.DataOf(p.o.Plan.Study).Bill
-	base, haveBase := p.cells[study.BillBase]
+	b := dataplane.Of(p.o.Plan.Study).Bill
+	base, haveBase := p.cells[dataplane.BillBase]
 	whole, haveWhole := p.variant(b.Together...)
 	if !haveBase || !haveWhole || !b.Whole() {
 		return nil
@@ -60,7 +60,7 @@ func (p *pricing) together(list priceList, told *told) *quotedSum {
 		f, d := p.estimated(f, stat.Mean(values, stat.Options{Say: m.Say, Resolution: p.step(m, cells...)}), m, p.level(price{against: base}, m), false)
 		return told.add(f, d, nil)
 	}
-	return &quotedSum{b.Together, tell(study.FindingBill+"_"+study.BillCPU, all), tell(study.FindingBillSum, sums), tell(study.FindingInteraction, beyond)}
+	return &quotedSum{b.Together, tell(dataplane.FindingBill+"_"+dataplane.BillCPU, all), tell(dataplane.FindingBillSum, sums), tell(dataplane.FindingInteraction, beyond)}
 }
 
 // of is the sum by what was found.

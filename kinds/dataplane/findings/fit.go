@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/carrying"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -30,7 +31,7 @@ type axis struct {
 // axes are what costs are fitted against, in the order of reports: traffic,
 // and the size of the server's proxy's configuration.
 var axes = append([]axis{
-	{factor: study.FactorRate, on: numberLevel, traffic: true, cpu: study.FitSlope, memory: study.FitPerRPS, at: func(t *record.Trial) (float64, bool) {
+	{factor: study.FactorRate, on: numberLevel, traffic: true, cpu: dataplane.FitSlope, memory: dataplane.FitPerRPS, at: func(t *record.Trial) (float64, bool) {
 		if _, err := strconv.ParseFloat(t.Cell[study.FactorRate], 64); err != nil || t.Load == nil || t.Window.Seconds <= 0 {
 			return 0, false
 		}
@@ -41,9 +42,9 @@ var axes = append([]axis{
 
 // sizeAxes are the parts of a proxy's configuration that come in numbers.
 func sizeAxes() (out []axis) {
-	for kind, one := range map[string]string{study.PartClusters: "cluster", study.PartListeners: "listener", study.PartRoutes: "route"} {
-		out = append(out, axis{factor: study.FactorFilters, on: func(level string) (float64, string, bool) {
-			n, rest, ok := study.PartNumber(level, kind)
+	for kind, one := range map[string]string{dataplane.PartClusters: "cluster", dataplane.PartListeners: "listener", dataplane.PartRoutes: "route"} {
+		out = append(out, axis{factor: dataplane.FactorFilters, on: func(level string) (float64, string, bool) {
+			n, rest, ok := dataplane.PartNumber(level, kind)
 			return float64(n), rest, ok
 		}, cpu: "_per_" + one, memory: "_per_" + one})
 	}
@@ -89,7 +90,7 @@ func fits(o *analysis.Observations) []record.Finding {
 // that of the server's proxy alone, and connections cost proxies.
 func (a axis) parts(all []string) []string {
 	switch a.factor {
-	case study.FactorFilters:
+	case dataplane.FactorFilters:
 		return []string{record.PartServerProxy}
 	case study.FactorConnections:
 		return study.ProxyParts
@@ -182,7 +183,7 @@ func fitCPU(o *analysis.Observations, a axis, g *track, part string) []record.Fi
 	// CPU scatters in proportion to itself, and nearly so to the rate.
 	fit := stat.LinearFit(points, func(x float64) float64 { return x }, stat.Options{})
 	return []record.Finding{
-		fitted(o, g, fit, "cpu_"+part+study.FitIdle, 1e3, fit.Intercept),
+		fitted(o, g, fit, "cpu_"+part+dataplane.FitIdle, 1e3, fit.Intercept),
 		fitted(o, g, fit, "cpu_"+part+a.cpu, 1e6, fit.Slope),
 	}
 }
@@ -199,7 +200,7 @@ func fitMemory(o *analysis.Observations, a axis, g *track, part string) []record
 	fit := stat.LinearFit(points, func(float64) float64 { return 1 }, stat.Options{})
 	out := []record.Finding{fitted(o, g, fit, "memory_"+part+a.memory, 1, fit.Slope)}
 	if a.traffic {
-		out = append(out, fitted(o, g, fit, "memory_"+part+study.FitIdle, 1, fit.Intercept))
+		out = append(out, fitted(o, g, fit, "memory_"+part+dataplane.FitIdle, 1, fit.Intercept))
 	}
 	return out
 }

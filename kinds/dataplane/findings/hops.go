@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// hopMeasures are what terms are told in, by [study.HopMeasures].
+// hopMeasures are what terms are told in, by [dataplane.HopMeasures].
 func hopMeasures(s *study.Study) []analysis.Measure {
 	var out []analysis.Measure
 	put := func(m analysis.Measure, unit string) {
@@ -25,8 +26,8 @@ func hopMeasures(s *study.Study) []analysis.Measure {
 		put(analysis.MeasureOf(name, of), unit)
 	}
 	if s.Measured(study.MeasureLatency) {
-		put(analysis.LatencyQuantile(study.HopP50, 0.5), finding.UnitMicroseconds)
-		put(analysis.LatencyQuantile(study.HopP99, 0.99), finding.UnitMicroseconds)
+		put(analysis.LatencyQuantile(dataplane.HopP50, 0.5), finding.UnitMicroseconds)
+		put(analysis.LatencyQuantile(dataplane.HopP99, 0.99), finding.UnitMicroseconds)
 	}
 	if s.Measured(study.MeasureCPU) {
 		pods := func(of func(record.CPU) float64) func(*analysis.Observations, *record.Trial) float64 {
@@ -38,15 +39,15 @@ func hopMeasures(s *study.Study) []analysis.Measure {
 				return sum
 			}
 		}
-		add(study.HopPods, finding.UnitPerRequest, pods(record.CPU.TotalS))
+		add(dataplane.HopPods, finding.UnitPerRequest, pods(record.CPU.TotalS))
 		kernel := pods(func(c record.CPU) float64 { return c.SystemS })
-		add(study.HopKernel, finding.UnitPerRequest, func(o *analysis.Observations, t *record.Trial) float64 {
+		add(dataplane.HopKernel, finding.UnitPerRequest, func(o *analysis.Observations, t *record.Trial) float64 {
 			if t.Sampled != nil { // a kubelet does not tell it apart
 				return math.NaN()
 			}
 			return kernel(o, t)
 		})
-		add(study.HopMachine, finding.UnitPerRequest, func(_ *analysis.Observations, t *record.Trial) float64 {
+		add(dataplane.HopMachine, finding.UnitPerRequest, func(_ *analysis.Observations, t *record.Trial) float64 {
 			return analysis.CPUPerRequest(t, record.PartMachine, record.CPU.TotalS)
 		})
 	}
@@ -64,7 +65,7 @@ func addHops(o *analysis.Observations, f *record.Findings) {
 // that in each block the terms add up to the whole. All of them share one error
 // rate.
 func hops(o *analysis.Observations) (out []record.Hops, findings []record.Finding) {
-	h := study.DataOf(o.Plan.Study).Hops
+	h := dataplane.Of(o.Plan.Study).Hops
 	if h == nil {
 		return nil, nil
 	}
@@ -99,7 +100,7 @@ func hops(o *analysis.Observations) (out []record.Hops, findings []record.Findin
 			}
 			one.Terms = append(one.Terms, t)
 		}
-		for _, name := range study.HopMeasures() {
+		for _, name := range dataplane.HopMeasures() {
 			if !together[i][name] {
 				one.Apart = append(one.Apart, name)
 			}
@@ -110,8 +111,8 @@ func hops(o *analysis.Observations) (out []record.Hops, findings []record.Findin
 }
 
 // tell tells of a term in a measure, of its values in every block.
-func (p *pricing) tell(all *told, term study.HopTerm, m analysis.Measure, values []float64) {
-	f := p.o.Named(study.HopFinding(term.Name, m.Name), p.cell.With(nil))
+func (p *pricing) tell(all *told, term dataplane.HopTerm, m analysis.Measure, values []float64) {
+	f := p.o.Named(dataplane.HopFinding(term.Name, m.Name), p.cell.With(nil))
 	d := analysis.Difference{Estimate: p.termEstimate(term, m, values), Say: m.Say, OnePods: p.o.SamePods()}
 	level := math.NaN()
 	if p.floor >= 0 {
@@ -123,7 +124,7 @@ func (p *pricing) tell(all *told, term study.HopTerm, m analysis.Measure, values
 
 // cellsOf are a term's cells, those that count in full first; false if the plan
 // lacks one.
-func (p *pricing) cellsOf(term study.HopTerm) (cells []int, all bool) {
+func (p *pricing) cellsOf(term dataplane.HopTerm) (cells []int, all bool) {
 	all = true
 	variants := slices.SortedFunc(maps.Keys(term.Of), func(a, b string) int {
 		return cmp.Or(cmp.Compare(term.Of[b], term.Of[a]), strings.Compare(a, b))
@@ -140,7 +141,7 @@ func (p *pricing) cellsOf(term study.HopTerm) (cells []int, all bool) {
 // termEstimate is a term's, of its values in every block: their mean, so that terms add
 // up, with Student's interval. In the far tail that is too sure of itself: a term of
 // one cell or two has the interval of their pooled quantiles there.
-func (p *pricing) termEstimate(term study.HopTerm, m analysis.Measure, values []float64) stat.Estimate {
+func (p *pricing) termEstimate(term dataplane.HopTerm, m analysis.Measure, values []float64) stat.Estimate {
 	cells, ok := p.cellsOf(term)
 	e := stat.Mean(values, stat.Options{Say: m.Say, Resolution: p.step(m, cells...)})
 	if m.Quantile < stat.FarTail || !ok || !e.Defined() {
@@ -160,7 +161,7 @@ func (p *pricing) termEstimate(term study.HopTerm, m analysis.Measure, values []
 
 // terms are the values of all terms in every block, by measure. All are of the
 // same blocks, those with every cell, if there are enough of them.
-func (p *pricing) terms(terms []study.HopTerm, measures []analysis.Measure) map[string][][]float64 {
+func (p *pricing) terms(terms []dataplane.HopTerm, measures []analysis.Measure) map[string][][]float64 {
 	out := map[string][][]float64{}
 	for _, m := range measures {
 		all := make([]float64, len(p.o.Units))
@@ -193,7 +194,7 @@ func togetherIn(values map[string][][]float64) map[string]bool {
 }
 
 // term is a term's value in every block, NaN where a cell is missing.
-func (p *pricing) term(term study.HopTerm, m analysis.Measure) []float64 {
+func (p *pricing) term(term dataplane.HopTerm, m analysis.Measure) []float64 {
 	out := make([]float64, len(p.o.Units))
 	for i := range out {
 		for _, variant := range slices.Sorted(maps.Keys(term.Of)) { // one order: sums of floats depend on it

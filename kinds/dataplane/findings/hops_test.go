@@ -8,6 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
@@ -43,7 +44,7 @@ func hopWorld(extra float64) analysistest.World {
 			if c[study.FactorMTLS] == study.MTLSStrict {
 				us += 30
 			}
-			if c[study.FactorInterception] == study.InterceptionRedirect {
+			if c[dataplane.FactorInterception] == dataplane.InterceptionRedirect {
 				us += 10
 			}
 		}
@@ -59,16 +60,16 @@ func TestHopsFindWhatIsPlanted(t *testing.T) {
 			t.Fatalf("%d splits", len(f.Hops))
 		}
 		h := f.Hops[0]
-		want := map[string]float64{study.HopPath: 150, study.HopClientProxy: 100 + extra, study.HopServerProxy: 100 + extra,
-			study.HopTLSTerm: 30, study.HopInterception: 10, study.HopResidual: -extra, study.HopTotal: 390 + extra}
+		want := map[string]float64{dataplane.HopPath: 150, dataplane.HopClientProxy: 100 + extra, dataplane.HopServerProxy: 100 + extra,
+			dataplane.HopTLSTerm: 30, dataplane.HopInterception: 10, dataplane.HopResidual: -extra, dataplane.HopTotal: 390 + extra}
 		sums := map[string]float64{}
 		for _, term := range h.Terms {
-			p := term.Figures[study.HopP50]
+			p := term.Figures[dataplane.HopP50]
 			if math.Abs(p.Estimate-want[term.Name]) > 8 || p.Low > p.Estimate || p.High < p.Estimate || p.Unit != finding.UnitMicroseconds {
 				t.Errorf("%s: %+v, planted %g", term.Name, p, want[term.Name])
 			}
 			for name, figure := range term.Figures {
-				if term.Name == study.HopTotal {
+				if term.Name == dataplane.HopTotal {
 					sums[name] -= figure.Estimate
 				} else {
 					sums[name] += figure.Estimate
@@ -80,10 +81,10 @@ func TestHopsFindWhatIsPlanted(t *testing.T) {
 				t.Errorf("%s: terms miss the whole by %g", name, left)
 			}
 		}
-		if len(sums) != len(study.HopMeasures()) {
+		if len(sums) != len(dataplane.HopMeasures()) {
 			t.Errorf("told: %v", sums)
 		}
-		residual := h.Terms[len(h.Terms)-2].Figures[study.HopP50]
+		residual := h.Terms[len(h.Terms)-2].Figures[dataplane.HopP50]
 		if none := residual.Low <= 0 && residual.High >= 0; none != (extra == 0) || !none && residual.Verdict != record.VerdictReal || len(h.Apart) > 0 {
 			t.Errorf("%v extra: %+v, %q", extra, residual, h.Apart)
 		}
@@ -97,15 +98,15 @@ func TestHopsFindWhatIsPlanted(t *testing.T) {
 func TestHopsWithoutACell(t *testing.T) {
 	w := hopWorld(0)
 	w.Spoil = func(tr *record.Trial) {
-		if tr.Cell[study.FactorVariant] == study.HopClient {
+		if tr.Cell[study.FactorVariant] == dataplane.HopClient {
 			tr.Validity.Valid = false
 		}
 	}
 	h := analysistest.Analyze(t, kinds, analysistest.Simulate(t, hopsStudy, 4, 4, w)).Hops[0]
 	for _, term := range h.Terms {
-		want := term.Name == study.HopServerProxy || term.Name == study.HopResidual
-		if got := term.Figures[study.HopP50].Verdict == record.VerdictInvalid; got != want {
-			t.Errorf("%s: %+v", term.Name, term.Figures[study.HopP50])
+		want := term.Name == dataplane.HopServerProxy || term.Name == dataplane.HopResidual
+		if got := term.Figures[dataplane.HopP50].Verdict == record.VerdictInvalid; got != want {
+			t.Errorf("%s: %+v", term.Name, term.Figures[dataplane.HopP50])
 		}
 	}
 }
@@ -115,14 +116,14 @@ func TestHopsWithoutACell(t *testing.T) {
 func TestHopsWithoutTLSAlone(t *testing.T) {
 	w := hopWorld(0)
 	w.Spoil = func(tr *record.Trial) {
-		if tr.Cell[study.FactorVariant] == study.HopTLS {
+		if tr.Cell[study.FactorVariant] == dataplane.HopTLS {
 			tr.Validity.Valid = false
 		}
 	}
 	h := analysistest.Analyze(t, kinds, analysistest.Simulate(t, hopsStudy, 4, 4, w)).Hops[0]
 	for _, term := range h.Terms {
-		known := term.Name != study.HopTLSTerm && term.Name != study.HopInterception
-		if f := term.Figures[study.HopP50]; (f.Verdict != record.VerdictInvalid) != known {
+		known := term.Name != dataplane.HopTLSTerm && term.Name != dataplane.HopInterception
+		if f := term.Figures[dataplane.HopP50]; (f.Verdict != record.VerdictInvalid) != known {
 			t.Errorf("%s: %+v", term.Name, f)
 		}
 	}
@@ -134,18 +135,18 @@ func TestHopsAddUpWithLostTrials(t *testing.T) {
 	w := hopWorld(0)
 	w.Noise = 0.05
 	w.Spoil = func(tr *record.Trial) {
-		if tr.Block == 1 && tr.Cell[study.FactorVariant] == study.HopClient || tr.Block == 3 && tr.Cell[study.FactorVariant] == study.HopTLS {
+		if tr.Block == 1 && tr.Cell[study.FactorVariant] == dataplane.HopClient || tr.Block == 3 && tr.Cell[study.FactorVariant] == dataplane.HopTLS {
 			tr.Validity.Valid = false
 		}
 	}
 	h := analysistest.Analyze(t, kinds, analysistest.Simulate(t, hopsStudy, 6, 4, w)).Hops[0]
 	left := 0.0
 	for _, term := range h.Terms {
-		p := term.Figures[study.HopPods]
+		p := term.Figures[dataplane.HopPods]
 		if p.Blocks != 4 {
 			t.Errorf("%s: of %d blocks, 4 are whole", term.Name, p.Blocks)
 		}
-		if term.Name == study.HopTotal {
+		if term.Name == dataplane.HopTotal {
 			left -= p.Estimate
 		} else {
 			left += p.Estimate
@@ -158,7 +159,7 @@ func TestHopsAddUpWithLostTrials(t *testing.T) {
 
 // Where no two blocks have every cell, the parts are of different blocks, which is said.
 func TestHopsOfDifferentBlocks(t *testing.T) {
-	lost := []string{study.HopClient, study.HopTLS, study.HopServer, study.HopClient}
+	lost := []string{dataplane.HopClient, dataplane.HopTLS, dataplane.HopServer, dataplane.HopClient}
 	for blocks, want := range map[int]bool{5: true, 6: false} {
 		w := hopWorld(0)
 		w.Spoil = func(tr *record.Trial) {
@@ -167,7 +168,7 @@ func TestHopsOfDifferentBlocks(t *testing.T) {
 			}
 		}
 		h := analysistest.Analyze(t, kinds, analysistest.Simulate(t, hopsStudy, blocks, 4, w)).Hops[0]
-		if slices.Contains(h.Apart, study.HopP50) != want {
+		if slices.Contains(h.Apart, dataplane.HopP50) != want {
 			t.Errorf("%d blocks: %q", blocks, h.Apart)
 		}
 	}
@@ -177,7 +178,7 @@ func TestHopsOfDifferentBlocks(t *testing.T) {
 func TestHopsDoubtTheGenerator(t *testing.T) {
 	w := hopWorld(0)
 	w.Spoil = func(tr *record.Trial) {
-		if tr.Cell[study.FactorVariant] == study.HopTLS {
+		if tr.Cell[study.FactorVariant] == dataplane.HopTLS {
 			tr.Load.Lag = record.LatencyAt(0.5, 12, 0.99, 12)
 		}
 	}
@@ -196,7 +197,7 @@ func TestHopsDoubtTheGenerator(t *testing.T) {
 func TestStrayTrialsAreNoHop(t *testing.T) {
 	run := analysistest.Simulate(t, hopsStudy, 12, 4, hopWorld(0))
 	slowDown(t, &run, func(tr record.Trial) bool {
-		return tr.Cell[study.FactorVariant] == study.HopTLS && (tr.Block == 3 || tr.Block == 8)
+		return tr.Cell[study.FactorVariant] == dataplane.HopTLS && (tr.Block == 3 || tr.Block == 8)
 	})
 	f := analysistest.Analyze(t, kinds, run)
 	for _, name := range []string{"hop_tls_latency_p99", "hop_interception_latency_p99"} {
@@ -213,8 +214,8 @@ func TestStrayTrialsAreNoHop(t *testing.T) {
 	}
 	sum := 0.0
 	for _, term := range f.Hops[0].Terms {
-		p := term.Figures[study.HopP99]
-		if sum += p.Estimate; term.Name == study.HopTotal {
+		p := term.Figures[dataplane.HopP99]
+		if sum += p.Estimate; term.Name == dataplane.HopTotal {
 			sum -= 2 * p.Estimate
 		}
 	}
@@ -253,7 +254,7 @@ func TestHopsOfWholeBlocks(t *testing.T) {
 		for part, cpu := range trial.CPU { // three times as slow
 			trial.CPU[part] = record.CPU{UserS: 3 * cpu.UserS, SystemS: 3 * cpu.SystemS}
 		}
-		if trial.Cell[study.FactorVariant] == study.HopClient {
+		if trial.Cell[study.FactorVariant] == dataplane.HopClient {
 			trial.Validity.Valid = false
 		}
 	}

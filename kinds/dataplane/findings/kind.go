@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	judged "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
@@ -108,7 +109,7 @@ func dataMeasures(s *study.Study) []analysis.Measure {
 		out = append(out, level(analysis.MeasureOf(study.FindingThroughput, throughput)))
 	}
 	out = append(out, ofParts(s, study.FamilyCPU, func(t *record.Trial, part string) float64 { return analysis.CPUPerRequest(t, part, record.CPU.TotalS) })...)
-	out = append(out, level(analysis.MeasureOf(study.FindingIdleNode, idleNode)), level(analysis.MeasureOf(study.FindingNodesNet, nodesNet)))
+	out = append(out, level(analysis.MeasureOf(dataplane.FindingIdleNode, idleNode)), level(analysis.MeasureOf(dataplane.FindingNodesNet, nodesNet)))
 	out = append(out, ofParts(s, study.FamilyMemory, analysis.Memory)...)
 	priced := moneyMeasures(s)
 	for i := range priced {
@@ -146,8 +147,8 @@ func probeMeasures() []analysis.Measure {
 	var out []analysis.Measure
 	for _, p := range probe.All {
 		for _, f := range p.Figures {
-			for _, part := range study.ProbedParts() {
-				out = append(out, analysis.MeasureOf(study.ProbeFinding(f.Name, part), func(_ *analysis.Observations, t *record.Trial) float64 {
+			for _, part := range dataplane.ProbedParts() {
+				out = append(out, analysis.MeasureOf(dataplane.ProbeFinding(f.Name, part), func(_ *analysis.Observations, t *record.Trial) float64 {
 					rise, ok := t.Probed[part][f.Name]
 					if !ok || t.Load.AnsweredWithin() <= 0 {
 						return math.NaN()

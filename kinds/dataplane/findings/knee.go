@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -80,7 +81,7 @@ func knee(o *analysis.Observations, g *track, p99 analysis.Measure) (record.Find
 	if len(points) < 3 || math.IsInf(points[0].us, 1) {
 		return record.Finding{}, false
 	}
-	f := o.Named(study.FindingKnee, g.cell)
+	f := o.Named(dataplane.FindingKnee, g.cell)
 	f.Blocks, f.Verdict = blocks, record.VerdictMeasured
 	bound := study.Quantity{Value: kneeRatio * points[0].us, Unit: finding.UnitMicroseconds}
 	last := points[0]

@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/stat/money"
@@ -120,8 +121,8 @@ func moneyFits(o *analysis.Observations, fits []record.Finding) []record.Finding
 	sidecarParts := record.Way(study.ProxyParts).At(record.PlaceSidecar)
 	for _, f := range fits {
 		for _, part := range sidecarParts {
-			idle := f.Name == "cpu_"+part+study.FitIdle
-			if !idle && f.Name != "cpu_"+part+study.FitSlope {
+			idle := f.Name == "cpu_"+part+dataplane.FitIdle
+			if !idle && f.Name != "cpu_"+part+dataplane.FitSlope {
 				continue
 			}
 			key := f.Cell.Key()

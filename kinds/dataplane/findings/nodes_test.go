@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -41,8 +42,8 @@ func TestProxiesOnNodes(t *testing.T) {
 		}
 	}
 	for _, rate := range []string{"250", "1000", "3000"} {
-		near(study.FindingIdleNode, record.Cell{"sidecars": "none", "rate": rate}, 5, "mCPU")
-		near(study.FindingNodesNet, record.Cell{"sidecars": "both", "rate": rate}, 80, "us/request")
+		near(dataplane.FindingIdleNode, record.Cell{"sidecars": "none", "rate": rate}, 5, "mCPU")
+		near(dataplane.FindingNodesNet, record.Cell{"sidecars": "both", "rate": rate}, 80, "us/request")
 	}
 	// A waypoint speaks to the pods' nodes itself: its own node has no proxy on the way.
 	w.Spoil = func(t *record.Trial) {
@@ -54,13 +55,13 @@ func TestProxiesOnNodes(t *testing.T) {
 	through := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.RateStudy, 6, 5, w))
 	for _, rate := range []string{"250", "1000", "3000"} {
 		cell := record.Cell{"sidecars": "both", "rate": rate}
-		if x := analysistest.Get(t, through, study.FindingNodesNet, cell); math.Abs(x.Estimate-80) > 0.02*80 {
+		if x := analysistest.Get(t, through, dataplane.FindingNodesNet, cell); math.Abs(x.Estimate-80) > 0.02*80 {
 			t.Errorf("past a waypoint on a third node, at %s: %+v", rate, x)
 		}
 	}
 	w.Spoil = onNodes
 	for _, x := range f.Findings {
-		if x.Name == study.FindingIdleNode && x.Cell["sidecars"] == "both" || x.Name == study.FindingNodesNet && x.Cell["sidecars"] == "none" {
+		if x.Name == dataplane.FindingIdleNode && x.Cell["sidecars"] == "both" || x.Name == dataplane.FindingNodesNet && x.Cell["sidecars"] == "none" {
 			t.Errorf("%+v", x)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -131,7 +132,7 @@ func scatteredPods(o *analysis.Observations) []note.Note {
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]
 		clients, server := clientsOn(t), t.Nodes[record.PartWorker]
-		if level := t.Cell[study.FactorPlacement]; level != "" && level != study.PlacementScheduled || !t.Validity.Valid || clients[0].Name == "" || server.Name == "" {
+		if level := t.Cell[dataplane.FactorPlacement]; level != "" && level != dataplane.PlacementScheduled || !t.Validity.Valid || clients[0].Name == "" || server.Name == "" {
 			continue
 		}
 		trials[wayOn(clients, server)]++

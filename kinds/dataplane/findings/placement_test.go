@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -33,7 +34,7 @@ func placedTrials(lines ...string) *analysis.Observations {
 			}
 		}
 		if len(f) > 3 {
-			t.Cell[study.FactorPlacement] = f[3]
+			t.Cell[dataplane.FactorPlacement] = f[3]
 		}
 		o.Run.Trials = append(o.Run.Trials, t)
 	}

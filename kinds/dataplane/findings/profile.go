@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -127,14 +128,14 @@ func profileFindings(o *analysis.Observations) (out []record.Finding, views []js
 				warnings = append(warnings, noteThinProfile.Of(title, profile.Few(summary.Samples)))
 				continue
 			}
-			known := o.Named(study.FindingProfileNamed+"_"+one.part, o.Short(cell))
+			known := o.Named(dataplane.FindingProfileNamed+"_"+one.part, o.Short(cell))
 			known.Estimate, known.Low, known.High, known.Blocks, known.Verdict = summary.Trust, summary.Trust, summary.Trust, len(one.profiles), record.VerdictMeasured
 			out = append(out, known)
 			for _, c := range summary.Costs.Centres {
 				if c.Share < leastCentre || c.Low <= 0 || !profile.Tells(c.Weight, summary.Costs.Total, summary.Samples) {
 					continue
 				}
-				f := o.Named(study.FindingCentre+"_"+one.part+"_"+slug(c.Group+" "+c.Name), o.Short(cell))
+				f := o.Named(dataplane.FindingCentre+"_"+one.part+"_"+slug(c.Group+" "+c.Name), o.Short(cell))
 				f.Estimate, f.Low, f.High, f.Blocks, f.Verdict = c.Share, c.Low, c.High, summary.Costs.Blocks, record.VerdictMeasured
 				if summary.Samples < fewSamples {
 					f.Warnings = append(f.Warnings, noteFewSamples.Of(summary.Samples))
@@ -178,7 +179,7 @@ func profileCost(all *told, o *analysis.Observations, cell int, one profiled) bo
 		return false
 	}
 	d := analysis.Difference{Estimate: stat.Mean(ratios, stat.Options{Say: words.Percent}), Say: words.Percent}
-	f := o.Named(study.FindingProfileCost+"_"+one.part, o.Short(cell))
+	f := o.Named(dataplane.FindingProfileCost+"_"+one.part, o.Short(cell))
 	if f.Blocks = d.Blocks; !d.Defined() || d.Blocks < analysis.MinBlocks {
 		f.Warnings = d.Warnings
 		all.add(analysis.Invalid(f, d.Blocks), d, nil) // no interval is no number

@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/carrying"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -42,7 +43,7 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 		}
 	}
 	way, one := wayOf(o, g)
-	generators, machine := study.GeneratorsIn(o.Plan.Cells[g.cells[0]]), machineSlopes(o, g)
+	generators, machine := dataplane.GeneratorsIn(o.Plan.Cells[g.cells[0]]), machineSlopes(o, g)
 	switch {
 	case !one:
 		z.Mixed = append(z.Mixed, o.Plan.Cells[g.cells[0]][study.FactorSidecars])

@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -50,15 +51,15 @@ func threadMeasures(s *study.Study) []analysis.Measure {
 			})
 		})...)
 	}
-	add(study.FindingBusiestWorker, func(th record.Threads) float64 {
+	add(dataplane.FindingBusiestWorker, func(th record.Threads) float64 {
 		busy := workersBusy(th)
 		if len(busy) == 0 {
 			return math.NaN()
 		}
 		return slices.Max(busy)
 	})
-	add(study.FindingImbalance, func(th record.Threads) float64 { return imbalance(workersBusy(th)) })
-	add(study.FindingWorkerWait, func(th record.Threads) float64 {
+	add(dataplane.FindingImbalance, func(th record.Threads) float64 { return imbalance(workersBusy(th)) })
+	add(dataplane.FindingWorkerWait, func(th record.Threads) float64 {
 		var wait float64
 		n := 0
 		for _, t := range th.Threads {
@@ -68,8 +69,8 @@ func threadMeasures(s *study.Study) []analysis.Measure {
 		}
 		return wait / float64(n) / th.Seconds
 	})
-	add(study.FindingThrottled, throttled)
-	add(study.FindingInvoluntary, func(th record.Threads) float64 {
+	add(dataplane.FindingThrottled, throttled)
+	add(dataplane.FindingInvoluntary, func(th record.Threads) float64 {
 		var n int64
 		for _, t := range th.Threads {
 			n += t.Involuntary
@@ -354,11 +355,11 @@ func limits(o *analysis.Observations) []record.Finding {
 			if !ok || s.Limit == "" {
 				continue
 			}
-			evidence := study.FindingBusiestWorker
+			evidence := dataplane.FindingBusiestWorker
 			if s.Limit == record.LimitCPU {
-				evidence = study.FindingThrottled
+				evidence = dataplane.FindingThrottled
 			}
-			f := o.Named(study.FindingLimit+"_"+part, o.Short(cell))
+			f := o.Named(dataplane.FindingLimit+"_"+part, o.Short(cell))
 			f.Verdict, f.Warnings = record.VerdictReal, []note.Note{noteLimit.Of(s.Says)}
 			i := slices.IndexFunc(measures, func(m analysis.Measure) bool { return m.Name == evidence+"_"+part })
 			if own, ok := o.Plain(cell, measures[i]); ok && own.Verdict != record.VerdictInvalid {

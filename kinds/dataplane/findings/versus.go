@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -32,21 +33,21 @@ func versus(o *analysis.Observations) []record.Finding {
 	versions, filters := versions(o), filters(o)
 	pairs := 0 // two directions are one comparison
 	for _, d := range filters {
-		if o.Plan.Cells[d.against][study.FactorFilters] == study.FiltersNone || d.of < d.against {
+		if o.Plan.Cells[d.against][dataplane.FactorFilters] == dataplane.FiltersNone || d.of < d.against {
 			pairs++
 		}
 	}
 	for _, d := range versions {
-		for _, m := range versusMeasures(o, study.ChangeSince) {
+		for _, m := range versusMeasures(o, dataplane.ChangeSince) {
 			grown := o.Ratio(d.of, d.against, m, allOf(len(versions)))
-			fought(&all, o, d, m, grown, study.ChangeSince)
+			fought(&all, o, d, m, grown, dataplane.ChangeSince)
 		}
 	}
 	for _, d := range filters {
-		for _, m := range versusMeasures(o, study.SavedBy) {
+		for _, m := range versusMeasures(o, dataplane.SavedBy) {
 			saved := o.Ratio(d.against, d.of, m, allOf(pairs))
 			saved.Value, saved.Low, saved.High = -saved.Value, -saved.High, -saved.Low
-			fought(&all, o, d, m, saved, study.SavedBy)
+			fought(&all, o, d, m, saved, dataplane.SavedBy)
 		}
 	}
 	return all.judge()
@@ -87,15 +88,15 @@ func versions(o *analysis.Observations) (out []duel) {
 // proxy, of which the first has some: two that both have some are there in both
 // directions.
 func filters(o *analysis.Observations) (out []duel) {
-	if study.DataOf(o.Plan.Study).Bill != nil {
+	if dataplane.Of(o.Plan.Study).Bill != nil {
 		return nil // the bill tells it
 	}
-	for _, cells := range alike(o, study.FactorFilters) {
+	for _, cells := range alike(o, dataplane.FactorFilters) {
 		for _, of := range cells {
 			for _, against := range cells {
-				level, other := o.Plan.Cells[of][study.FactorFilters], o.Plan.Cells[against][study.FactorFilters]
-				if level != study.FiltersNone && level != other {
-					out = append(out, duelOf(o, of, against, study.FactorFilters))
+				level, other := o.Plan.Cells[of][dataplane.FactorFilters], o.Plan.Cells[against][dataplane.FactorFilters]
+				if level != dataplane.FiltersNone && level != other {
+					out = append(out, duelOf(o, of, against, dataplane.FactorFilters))
 				}
 			}
 		}
@@ -143,7 +144,7 @@ func fought(all *told, o *analysis.Observations, d duel, m analysis.Measure, e s
 		return
 	}
 	whole := d.against // of whose value it is a share
-	if kind == study.SavedBy {
+	if kind == dataplane.SavedBy {
 		whole = d.of
 	}
 	level := stat.Mean(o.Values(whole, m), stat.Options{}).Value

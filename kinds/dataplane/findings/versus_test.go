@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
@@ -113,15 +114,15 @@ func TestFiltersAndSizes(t *testing.T) {
 	w.CPU = func(c record.Cell, part string, rps float64) float64 {
 		v := plain(c, part, rps)
 		if part == record.PartServerProxy {
-			v *= map[string]float64{"wasm": 1.25, "lua": 1.125}[c[study.FactorFilters]] + map[bool]float64{true: 1}[c[study.FactorFilters] != "wasm" && c[study.FactorFilters] != "lua"]
-			if n, _, ok := study.PartNumber(c[study.FactorFilters], study.PartClusters); ok {
+			v *= map[string]float64{"wasm": 1.25, "lua": 1.125}[c[dataplane.FactorFilters]] + map[bool]float64{true: 1}[c[dataplane.FactorFilters] != "wasm" && c[dataplane.FactorFilters] != "lua"]
+			if n, _, ok := dataplane.PartNumber(c[dataplane.FactorFilters], dataplane.PartClusters); ok {
 				v += rps * float64(n) * 10e-9 // 10 ns per request and cluster
 			}
 		}
 		return v
 	}
 	w.Spoil = func(trial *record.Trial) {
-		n, _, _ := study.PartNumber(trial.Cell[study.FactorFilters], study.PartClusters)
+		n, _, _ := dataplane.PartNumber(trial.Cell[dataplane.FactorFilters], dataplane.PartClusters)
 		m := trial.Memory[record.PartServerProxy]
 		m.PSSBytes += int64(20_000 * n)
 		trial.Memory[record.PartServerProxy] = m
@@ -155,7 +156,7 @@ func TestFiltersAndSizes(t *testing.T) {
 	if len(f.Published) != 1 || f.Published[0].Measured == nil || !strings.Contains(f.Published[0].Says, "Agrees") {
 		t.Errorf("%+v", f.Published)
 	}
-	if x := one("cpu_server_proxy_per_cluster", ""); !study.IsFinding(x.Name) || x.Cell[study.FactorFilters] != "" {
+	if x := one("cpu_server_proxy_per_cluster", ""); !study.IsFinding(x.Name) || x.Cell[dataplane.FactorFilters] != "" {
 		t.Errorf("%+v", x)
 	}
 }

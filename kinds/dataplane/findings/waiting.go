@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // waitingMeasures divide the mean latency into what requests wait for a CPU, and
@@ -18,9 +18,9 @@ func waitingMeasures() []analysis.Measure {
 		return analysis.Positive(t.Load.Intended.Mean)
 	}
 	out := []analysis.Measure{
-		analysis.MeasureOf(study.FindingMean, func(_ *analysis.Observations, t *record.Trial) float64 { return mean(t) }),
-		analysis.MeasureOf(study.FindingWaiting, func(_ *analysis.Observations, t *record.Trial) float64 { return waiting(t) }),
-		analysis.MeasureOf(study.FindingService, func(_ *analysis.Observations, t *record.Trial) float64 { return mean(t) - waiting(t) }),
+		analysis.MeasureOf(dataplane.FindingMean, func(_ *analysis.Observations, t *record.Trial) float64 { return mean(t) }),
+		analysis.MeasureOf(dataplane.FindingWaiting, func(_ *analysis.Observations, t *record.Trial) float64 { return waiting(t) }),
+		analysis.MeasureOf(dataplane.FindingService, func(_ *analysis.Observations, t *record.Trial) float64 { return mean(t) - waiting(t) }),
 	}
 	out[0].Timed, out[2].Timed = true, true
 	return out

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // billColumn is a figure that a bill's table tells of each part.
@@ -22,12 +22,12 @@ type billColumn struct {
 
 // billColumns are those beside a part's rank, name and verdict.
 func billColumns() []billColumn {
-	out := []billColumn{{study.BillCPU, "CPU per request", 9}, {study.BillShare, "share of the proxies' CPU", 6}}
+	out := []billColumn{{dataplane.BillCPU, "CPU per request", 9}, {dataplane.BillShare, "share of the proxies' CPU", 6}}
 	for _, p := range record.Proxies {
-		out = append(out, billColumn{study.BillCPUOf(p.Part), p.Name, 2})
+		out = append(out, billColumn{dataplane.BillCPUOf(p.Part), p.Name, 2})
 	}
-	return append(out, billColumn{study.BillP50, "p50", 5}, billColumn{study.BillP99, "p99", 3},
-		billColumn{study.BillMemory, "idle memory", 4}, billColumn{study.BillMoney, "per month", 7})
+	return append(out, billColumn{dataplane.BillP50, "p50", 5}, billColumn{dataplane.BillP99, "p99", 3},
+		billColumn{dataplane.BillMemory, "idle memory", 4}, billColumn{dataplane.BillMoney, "per month", 7})
 }
 
 // billTables has what the parts of each bill cost, and what removing them
@@ -211,7 +211,7 @@ func billAnswers(f record.Findings) []string {
 func billCharts(f record.Findings) []report.Chart {
 	var out []report.Chart
 	for _, c := range billColumns() {
-		if c.name == study.BillShare {
+		if c.name == dataplane.BillShare {
 			continue
 		}
 		for _, b := range f.Bills {
@@ -220,7 +220,7 @@ func billCharts(f record.Findings) []report.Chart {
 				of = " (" + report.LevelWords(f, b.Cell) + ")"
 			}
 			var sums []report.IntervalRow
-			if s := b.Together; s != nil && c.name == study.BillCPU {
+			if s := b.Together; s != nil && c.name == dataplane.BillCPU {
 				for _, line := range []struct {
 					name string
 					of   record.Priced

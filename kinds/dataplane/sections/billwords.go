@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // span writes a figure of a bill with its interval.
@@ -45,7 +45,7 @@ func whyNot(p record.Priced) string {
 
 // partWords says what a part costs, or what was saved without it.
 func partWords(p record.BillPart, removed bool) string {
-	cpu := p.Figures[study.BillCPU]
+	cpu := p.Figures[dataplane.BillCPU]
 	switch {
 	case cpu.Verdict == record.VerdictInvalid:
 		return fmt.Sprintf("%s: not measured, too few valid trials.", p.Name)
@@ -54,14 +54,14 @@ func partWords(p record.BillPart, removed bool) string {
 	case cpu.Verdict != record.VerdictReal:
 		return fmt.Sprintf("%s is not significant, %s of CPU: %s.", p.Name, span(cpu), whyNot(cpu))
 	}
-	share := p.Figures[study.BillShare]
+	share := p.Figures[dataplane.BillShare]
 	rest := []string{fmt.Sprintf("%s of what the proxies use", words.Percent(math.Abs(share.Estimate)))}
-	for _, name := range []string{study.BillP50, study.BillP99} {
+	for _, name := range []string{dataplane.BillP50, dataplane.BillP99} {
 		if l, ok := p.Figures[name]; ok && l.Verdict == record.VerdictReal {
 			rest = append(rest, fmt.Sprintf("%s %s", strings.TrimPrefix(name, "latency_"), span(l)))
 		}
 	}
-	if m, ok := p.Figures[study.BillMoney]; ok && m.Verdict == record.VerdictReal {
+	if m, ok := p.Figures[dataplane.BillMoney]; ok && m.Verdict == record.VerdictReal {
 		rest = append(rest, span(m))
 	}
 	switch {

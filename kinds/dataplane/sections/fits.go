@@ -3,9 +3,9 @@ package sections
 import (
 	"strings"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // fitsTable says what the cost of each part is made of: what it uses idle, and
@@ -13,7 +13,7 @@ import (
 func fitsTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Fixed and marginal costs (95% interval)", Columns: []report.Column{{Head: ""}, {Head: "what"}, {Head: "of cells", Keep: 3}, {Head: "cost", Right: true}}}
 	for _, d := range Kind().Findings.All() {
-		if d.Section != study.SectionFits {
+		if d.Section != dataplane.SectionFits {
 			continue
 		}
 		for _, x := range f.Findings {

@@ -91,7 +91,7 @@ func hopAnswers(f record.Findings) []string {
 			of = "At " + report.LevelWords(f, h.Cell) + ": "
 		}
 		told := len(out)
-		for _, name := range study.HopMeasures() {
+		for _, name := range dataplane.HopMeasures() {
 			if says := hopWords(h, name); says != "" {
 				out = append(out, of+says)
 			}

@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // hopMeasureWords name what terms are told in.
 var hopMeasureWords = map[string]string{
-	study.HopP50: "the median latency", study.HopP99: "the 99th percentile of latency", study.HopPods: "the CPU of all pods per request",
+	dataplane.HopP50: "the median latency", dataplane.HopP99: "the 99th percentile of latency", dataplane.HopPods: "the CPU of all pods per request",
 }
 
 // hopWords says how the whole is split, largest terms in their order; "" for
@@ -31,7 +31,7 @@ func hopWords(h record.Hops, name string) string {
 	for _, t := range h.Terms[:len(h.Terms)-2] {
 		f := t.Figures[name]
 		word := strings.ReplaceAll(t.Name, "_", " ")
-		if t.Name == study.HopTLSTerm {
+		if t.Name == dataplane.HopTLSTerm {
 			word = "TLS"
 		}
 		switch {

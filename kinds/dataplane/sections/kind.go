@@ -3,6 +3,7 @@ package sections
 import (
 	"slices"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
@@ -16,12 +17,12 @@ func Kind() report.Kind {
 		Name:     record.KindDataPlane,
 		Findings: findings,
 		Sections: slices.Concat([]report.Section{
-			report.Section{Name: study.SectionBill, Tables: billTables}.Drawn("The bill",
+			report.Section{Name: dataplane.SectionBill, Tables: billTables}.Drawn("The bill",
 				"A part's cost is the within-block difference to the same pods without it. "+
 					"The number before each name is its rank by CPU; parts that cannot be ranked share one. Hollow marks are not significant.", billCharts),
-			report.Section{Name: study.SectionHops, Tables: hopTables}.Drawn("Cost breakdown of the request path",
+			report.Section{Name: dataplane.SectionHops, Tables: hopTables}.Drawn("Cost breakdown of the request path",
 				"Each part is the within-block difference between cells with and without it. Hollow marks are not significant.", hopCharts),
-			report.One(study.SectionSaturation, saturationTable).Drawn("Latency against the rate",
+			report.One(dataplane.SectionSaturation, saturationTable).Drawn("Latency against the rate",
 				"Over all valid trials at each rate measured. Where a curve turns up, queueing starts to dominate.", saturationCharts),
 			report.One(study.SectionLatency, latencyTable).Drawn("", report.LatencyLead, report.LatencyCharts),
 			report.Charted(sectionHeat, "", "How many requests of each block took how long: the darker, the more.",
@@ -30,23 +31,23 @@ func Kind() report.Kind {
 				func(f record.Findings) []report.Chart {
 					return report.DifferenceCharts(findings, f, report.LatencyDifference)
 				}),
-			report.One(study.SectionWaiting, waitingTable),
-			report.One(study.SectionCPU, cpuTable).Drawn("CPU per request", report.CPULead, report.CPUCharts),
-			report.One(study.SectionNodes, nodesTable),
-			report.One(study.SectionThreads, threadsTable).Drawn("",
+			report.One(dataplane.SectionWaiting, waitingTable),
+			report.One(dataplane.SectionCPU, cpuTable).Drawn("CPU per request", report.CPULead, report.CPUCharts),
+			report.One(dataplane.SectionNodes, nodesTable),
+			report.One(dataplane.SectionThreads, threadsTable).Drawn("",
 				"Per-thread CPU time from just before the window to just after it, as the kernel accounts it; "+
 					"a thread at 100% is saturated.", threadCharts),
-			report.One(study.SectionLimits, limitsTable),
-			report.One(study.SectionMemory, memoryTable).Drawn("", report.MemoryLead, report.MemoryCharts),
-			report.One(study.SectionFits, fitsTable),
+			report.One(dataplane.SectionLimits, limitsTable),
+			report.One(dataplane.SectionMemory, memoryTable).Drawn("", report.MemoryLead, report.MemoryCharts),
+			report.One(dataplane.SectionFits, fitsTable),
 			report.One(study.SectionMoney, report.MoneyTable).Answering(report.MoneyAnswers),
 			report.Section{Name: study.SectionSizing, Tables: report.SizingTables}.Leading(report.SizingAnswers),
-			report.One(study.SectionVersions,
+			report.One(dataplane.SectionVersions,
 				func(f record.Findings) report.Table { return versionsTable(pairings(f)) }),
-			report.One(study.SectionFilters, func(f record.Findings) report.Table {
+			report.One(dataplane.SectionFilters, func(f record.Findings) report.Table {
 				return filtersTable(f, filterPairings(f))
 			}),
-			report.Section{Name: study.SectionProfiles, Tables: profilesTables}.Drawn("", "", profileCharts),
+			report.Section{Name: dataplane.SectionProfiles, Tables: profilesTables}.Drawn("", "", profileCharts),
 			report.Conditions(),
 		}, report.Common(findings, false, false)),
 		Answers: dataAnswers,

@@ -3,9 +3,9 @@ package sections
 import (
 	"fmt"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // nodesTable has what proxies on nodes use: where requests pass them for each of these,
@@ -26,7 +26,7 @@ func nodesTable(f record.Findings) report.Table {
 	for _, c := range f.Cells {
 		parts := c.Way.At(record.PlaceNode)
 		if len(parts) == 0 {
-			if _, idle := findingOf(f, study.FindingIdleNode, c.Cell); !idle {
+			if _, idle := findingOf(f, dataplane.FindingIdleNode, c.Cell); !idle {
 				continue
 			}
 			parts = []string{record.PartIdleNode}
@@ -36,7 +36,7 @@ func nodesTable(f record.Findings) report.Table {
 		if parts[0] != record.PartIdleNode && sum.cpu > 0 {
 			gross = report.Text{S: s.Plain(sum.cpu)}
 		}
-		row := append(report.FactorTexts(f, c.Cell), gross, figure(study.FindingNodesNet, c.Cell), figure(study.FindingIdleNode, c.Cell))
+		row := append(report.FactorTexts(f, c.Cell), gross, figure(dataplane.FindingNodesNet, c.Cell), figure(dataplane.FindingIdleNode, c.Cell))
 		for _, n := range []struct {
 			v    float64
 			text string
@@ -90,13 +90,13 @@ func findingOf(f record.Findings, name string, cell record.Cell) (record.Finding
 // nodeAnswers says which part of what proxies on nodes use is for requests, over the
 // cells that have top's levels.
 func nodeAnswers(f record.Findings, top record.Cell) []string {
-	net, ok := onlyFinding(f, study.FindingNodesNet, top)
+	net, ok := onlyFinding(f, dataplane.FindingNodesNet, top)
 	if !ok {
 		return nil
 	}
 	low, high, n := 0.0, 0.0, 0
 	for _, x := range f.Findings {
-		if x.Name != study.FindingIdleNode || x.Verdict != record.VerdictMeasured {
+		if x.Name != dataplane.FindingIdleNode || x.Verdict != record.VerdictMeasured {
 			continue
 		}
 		if n == 0 || x.Estimate < low {

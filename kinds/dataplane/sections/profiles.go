@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Bounds of the tables of a run's profiles.
@@ -68,7 +68,7 @@ func profilingTable(f record.Findings) report.Table {
 			Right: true}, report.Column{Head: "verdict", Keep: 2})}
 	for _, part := range record.ProxyParts() {
 		for _, x := range f.Findings {
-			if x.Name != study.FindingProfileCost+"_"+part {
+			if x.Name != dataplane.FindingProfileCost+"_"+part {
 				continue
 			}
 			value := report.Text{S: report.ShareInterval(x.Estimate, x.Low, x.High)}

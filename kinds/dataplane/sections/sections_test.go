@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/stat"
@@ -269,8 +270,8 @@ func nodeWords(w *reporttest.Words) {
 		Threads:       map[string]record.ThreadsSummary{record.PartClientNode: {Rows: []record.ThreadRow{{Name: "ztunnel", Threads: 3}}}, record.PartServerNode: {Rows: []record.ThreadRow{{Name: "ztunnel", Threads: 3}}}},
 		Connections:   map[string]record.Connections{record.PartClientNode: {Opened: 16}, record.PartServerNode: {Accepted: 16}}}
 	f.Findings = []record.Finding{
-		{Name: study.FindingIdleNode, Unit: "mCPU", Cell: none, Verdict: record.VerdictMeasured, Estimate: 4, Low: 3, High: 5},
-		{Name: study.FindingNodesNet, Unit: "us/request", Cell: ambient, Verdict: record.VerdictMeasured, Estimate: 102, Low: 100, High: 104},
+		{Name: dataplane.FindingIdleNode, Unit: "mCPU", Cell: none, Verdict: record.VerdictMeasured, Estimate: 4, Low: 3, High: 5},
+		{Name: dataplane.FindingNodesNet, Unit: "us/request", Cell: ambient, Verdict: record.VerdictMeasured, Estimate: 102, Low: 100, High: 104},
 	}
 	w.Add("proxies on nodes", nodesTable(f), nodeAnswers(f, ambient))
 	w.Add("no proxy on a node", nodesTable(record.Findings{Cells: []record.CellSummary{{Cell: none}}}))

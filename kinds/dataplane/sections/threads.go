@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // maxThreadRows is how many rows the table of threads has at most: where there
@@ -59,7 +59,7 @@ func threadsTable(f record.Findings) report.Table {
 
 // busiestNotes says whose threads are shown where several generators send.
 func busiestNotes(f record.Findings) []string {
-	if !slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return study.GeneratorsIn(c.Cell) > 1 }) {
+	if !slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return dataplane.GeneratorsIn(c.Cell) > 1 }) {
 		return nil
 	}
 	return []string{"Where several generators send, each with a client proxy of its own, the busiest one of each trial is shown, and not their sum."}

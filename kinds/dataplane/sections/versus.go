@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // a pairing is a comparison of two levels of one factor.
@@ -26,13 +26,13 @@ type pairing struct {
 // pairings are what findings set side by side, in the order of measures.
 func pairings(f record.Findings) (out []pairing) {
 	table := Kind().Findings
-	for _, of := range study.VersusMeasures() {
+	for _, of := range dataplane.VersusMeasures() {
 		for _, x := range f.Findings {
 			d, ok := table.Find(x.Name)
 			if !ok || d.Source != finding.FromVersus || d.Of != of {
 				continue
 			}
-			p := pairing{Finding: x, of: d.Of, measure: d.Row, saved: d.Section == study.SectionFilters, factor: "envoy"}
+			p := pairing{Finding: x, of: d.Of, measure: d.Row, saved: d.Section == dataplane.SectionFilters, factor: "envoy"}
 			if p.saved {
 				p.factor = "filters"
 			}

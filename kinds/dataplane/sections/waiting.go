@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
@@ -18,7 +19,7 @@ import (
 func waitingTable(f record.Findings) report.Table {
 	t := report.Table{Columns: report.FactorColumns(f)}
 	parts := []struct{ name, head string }{
-		{study.FindingMean, "mean overhead"}, {study.FindingWaiting, "waiting for a CPU"}, {study.FindingService, "without the waiting"},
+		{dataplane.FindingMean, "mean overhead"}, {dataplane.FindingWaiting, "waiting for a CPU"}, {dataplane.FindingService, "without the waiting"},
 	}
 	var found []map[string]record.Finding
 	largest := 0.0
@@ -48,7 +49,7 @@ const waitingTold = 0.1
 // this machine.
 func waitingAnswers(f record.Findings, top record.Cell) []string {
 	var of [3]record.Finding
-	for i, name := range []string{study.FindingMean, study.FindingWaiting, study.FindingService} {
+	for i, name := range []string{dataplane.FindingMean, dataplane.FindingWaiting, dataplane.FindingService} {
 		for _, x := range report.Differences(f, name+finding.Overhead) {
 			if x.Cell.Key() == top.Key() {
 				of[i] = x
@@ -82,7 +83,7 @@ func contentionAnswers(f record.Findings, top record.Cell) []string {
 	levels := f.Factors[i].Levels
 	cell := func(level string) record.Cell { return top.With(record.Cell{study.FactorRate: level}) }
 	lowest, highest := cell(levels[0]), cell(levels[len(levels)-1])
-	waits, means := report.Differences(f, study.FindingWaiting+finding.Overhead), report.Differences(f, study.FindingMean+finding.Overhead)
+	waits, means := report.Differences(f, dataplane.FindingWaiting+finding.Overhead), report.Differences(f, dataplane.FindingMean+finding.Overhead)
 	low, okLow := waits[lowest.Key()]
 	high, okHigh := waits[highest.Key()]
 	mean, okMean := means[highest.Key()]

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -56,7 +57,7 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 
 // podCounts adds what was counted of a node's pods besides CPU, memory and threads.
 func (t *trialRun) podCounts(out *record.Trial, targets []observe.Target, e edges) {
-	parts := study.ProbedParts()
+	parts := dataplane.ProbedParts()
 	for _, target := range targets {
 		before, after, part := e.before.Targets[target.Name], e.after.Targets[target.Name], partOf(target.Name)
 		if rise := probed(before.Probed, after.Probed); len(rise) > 0 && slices.Contains(parts, part) {
@@ -153,7 +154,7 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		Connections: result.Opened + result.Probes + total.Connects,
 		Probes:      result.Probes,
 		Way:         t.way, Proxies: map[string]*mesh.Passed{}, Wire: wireOf(&t.spec, total),
-		Extensions: t.server.extended, FiltersVary: t.o.Study.HasParts(),
+		Extensions: t.server.extended, FiltersVary: dataplane.HasParts(t.o.Study),
 	}
 	if t.spec.KeepAlive && t.spec.MaxConnections == 0 {
 		e.Remade = total.Connects

@@ -7,10 +7,15 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/meshtrial/meshtrial/drive/load"
 	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
 	workercontrol "github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -19,9 +24,6 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
-	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // deployed is a topology that runs, with a line to each of its pods.
@@ -29,8 +31,8 @@ type deployed struct {
 	*site.Site
 	topology
 	o       *runner.Options
-	loads   map[study.Variant][]*loadRole // several where cells ask for several
-	workers map[study.Variant]*workerRole
+	loads   map[dataplane.Variant][]*loadRole // several where cells ask for several
+	workers map[dataplane.Variant]*workerRole
 	// onNodes are the mesh's proxies by node, others those with pods of their
 	// own by part, as far as the plan's requests pass them.
 	onNodes, others map[string]site.Pod
@@ -73,7 +75,7 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 	}
 	d = &deployed{
 		Site: s, topology: newTopology(s.Namespace, plan), o: o,
-		loads: map[study.Variant][]*loadRole{}, workers: map[study.Variant]*workerRole{}, deployment: r.Deployments + 1, block: -1, tell: r.Tell,
+		loads: map[dataplane.Variant][]*loadRole{}, workers: map[dataplane.Variant]*workerRole{}, deployment: r.Deployments + 1, block: -1, tell: r.Tell,
 		at: map[string]record.NodeAt{},
 	}
 	if d.places, err = findPlaces(ctx, o.Lab, plan, r.Recorded); err != nil {

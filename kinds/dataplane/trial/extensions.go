@@ -12,18 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // setHeaders asks the mesh what requests carry for parts of its sidecars.
 func (d *deployed) setHeaders() error {
 	var levels []string
 	for v := range d.servers {
-		if level := v.Level(study.FactorFilters); level != "" && level != study.FiltersNone {
+		if level := v.Level(dataplane.FactorFilters); level != "" && level != dataplane.FiltersNone {
 			levels = append(levels, level)
 		}
 	}
@@ -185,14 +185,14 @@ func refusal(err error) bool {
 // refused are the extensions of a cell's server that are not in force. Its
 // trials are not measured then.
 func (d *deployed) refused(job runner.Job) []record.Check {
-	server := d.workers[study.ServerVariant(job.Cell).For(job.Repeat)]
+	server := d.workers[dataplane.ServerVariant(job.Cell).For(job.Repeat)]
 	if server == nil {
 		return nil
 	}
 	var out []record.Check
 	for _, x := range server.Extensions {
 		if problem := server.extended[x.Name].Problem; problem != "" {
-			out = append(out, record.Check{Name: "server-" + study.PartEnvoyFilter + "-" + x.Name, Detail: problem})
+			out = append(out, record.Check{Name: "server-" + dataplane.PartEnvoyFilter + "-" + x.Name, Detail: problem})
 		}
 	}
 	return out

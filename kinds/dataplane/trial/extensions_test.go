@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/mesh/none"
@@ -39,7 +40,7 @@ envoy_filters: {mine: {inline: '{"configPatches": [{"applyTo": "CLUSTER"}]}'}}
 // trials that say why, others are measured.
 func TestRefusedExtension(t *testing.T) {
 	plan := filtersPlan(t)
-	d := &deployed{topology: newTopology("ns", plan), workers: map[study.Variant]*workerRole{}}
+	d := &deployed{topology: newTopology("ns", plan), workers: map[dataplane.Variant]*workerRole{}}
 	for v, w := range d.servers {
 		d.workers[v] = &workerRole{Workload: w}
 		if len(w.Extensions) > 0 {
@@ -48,7 +49,7 @@ func TestRefusedExtension(t *testing.T) {
 	}
 	for _, cell := range plan.Cells {
 		refused := d.refused(runner.Job{Cell: cell})
-		if !study.HasPart(cell[study.FactorFilters], study.PartEnvoyFilter) {
+		if !dataplane.HasPart(cell[dataplane.FactorFilters], dataplane.PartEnvoyFilter) {
 			if refused != nil {
 				t.Errorf("cell %s is refused: %+v", cell.Key(), refused)
 			}

@@ -11,14 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
-	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/run/runner"
-	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +18,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // proxyOn is a pod of a mesh's on a node, ready or not.
@@ -121,7 +123,7 @@ func TestFindOnNodes(t *testing.T) {
 				var told []string
 				d := &deployed{Site: s, o: &runner.Options{Mesh: nodeMesh{}}, tell: func(e runner.Event) { told = append(told, e.Text) },
 					topology: topology{cells: []record.Cell{{study.FactorSidecars: study.SidecarsAmbient, study.FactorPayload: "1KiB"}, {study.FactorSidecars: study.SidecarsAmbient}}},
-					loads:    map[study.Variant][]*loadRole{{}: {{pod: site.Pod{Node: "a"}}}}, workers: map[study.Variant]*workerRole{{}: {pod: site.Pod{Node: "b"}}}}
+					loads:    map[dataplane.Variant][]*loadRole{{}: {{pod: site.Pod{Node: "a"}}}}, workers: map[dataplane.Variant]*workerRole{{}: {pod: site.Pod{Node: "b"}}}}
 				began := time.Now()
 				err = d.findShared(t.Context())
 				if took := time.Since(began); took != takes {
@@ -171,7 +173,7 @@ func TestFindAgents(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				d := &deployed{Site: &site.Site{Kube: kube, Kubelets: true}, onNodes: map[string]site.Pod{}, workers: map[study.Variant]*workerRole{{}: server}}
+				d := &deployed{Site: &site.Site{Kube: kube, Kubelets: true}, onNodes: map[string]site.Pod{}, workers: map[dataplane.Variant]*workerRole{{}: server}}
 				for _, node := range c.onNodes {
 					d.onNodes[node] = site.Pod{Node: node}
 				}

@@ -14,10 +14,10 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // hand is one of the generators that send a trial's requests together; most trials
@@ -32,7 +32,7 @@ type hand struct {
 // setHands takes as many load pods as the cell asks for, and finds the proxies that
 // requests of the others than the first pass beside those that all pass.
 func (t *trialRun) setHands(roles []*loadRole) error {
-	n := study.GeneratorsIn(t.cell)
+	n := dataplane.GeneratorsIn(t.cell)
 	if len(roles) < n {
 		return fmt.Errorf("cell %s: %d of its %d load pods are deployed", t.cell.Key(), len(roles), n)
 	}

@@ -17,6 +17,7 @@ import (
 	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
 	workercontrol "github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/none"
@@ -291,7 +292,7 @@ func TestLoadsThatWereLeftAreEnded(t *testing.T) {
 	trial.stop(t.Context())
 	broken.Store(false)
 	next := handsAt(t, plan, 0, a.URL, b.URL)
-	next.d.loads = map[study.Variant][]*loadRole{{}: {next.hands[0].loadRole, next.hands[1].loadRole}}
+	next.d.loads = map[dataplane.Variant][]*loadRole{{}: {next.hands[0].loadRole, next.hands[1].loadRole}}
 	if err := next.d.endLoads(t.Context()); err != nil {
 		t.Fatal(err)
 	}

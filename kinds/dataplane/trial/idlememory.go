@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -13,7 +14,7 @@ import (
 // samples may be of the trial before. Reading it walks page tables, so
 // it comes before the generator starts.
 func (t *trialRun) idleMemory(ctx context.Context) (map[string]int64, error) {
-	if t.d.Kubelets || study.DataOf(t.o.Study).Bill == nil || !t.o.Study.Measured(study.MeasureMemory) {
+	if t.d.Kubelets || dataplane.Of(t.o.Study).Bill == nil || !t.o.Study.Measured(study.MeasureMemory) {
 		return nil, nil
 	}
 	out := map[string]int64{}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/study"
-	"k8s.io/client-go/rest"
 )
 
 // Kind is the kind of study that sends requests through sidecars.
@@ -22,12 +24,12 @@ type dataPlane struct{}
 func (dataPlane) Check(plan *study.Plan) error {
 	t := newTopology("check", plan)
 	for _, cell := range plan.Cells {
-		server := t.servers[study.ServerVariant(cell)]
+		server := t.servers[dataplane.ServerVariant(cell)]
 		spec, err := loadSpec(plan.Study, cell, url(server, cell, plan.Study.Load), 1)
 		if err != nil {
 			return runner.Placed(plan, cell, err, "", study.FactorRate, study.FactorConnections)
 		}
-		if _, err := spec.Split(study.GeneratorsIn(cell)); err != nil {
+		if _, err := spec.Split(dataplane.GeneratorsIn(cell)); err != nil {
 			return runner.Placed(plan, cell, err, "", study.FactorGenerators, study.FactorConnections)
 		}
 	}
@@ -68,7 +70,7 @@ func Asks(plan *study.Plan) mesh.Asked {
 
 // Deploy implements [Kind].
 func (dataPlane) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage, error) {
-	r.Tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deploying %d client and %d server pods", r.Plan.LoadPods(), len(r.Plan.ServerVariants()))})
+	r.Tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deploying %d client and %d server pods", dataplane.LoadPods(r.Plan), len(dataplane.ServerVariants(r.Plan)))})
 	d, err := deploy(ctx, r)
 	if err != nil {
 		return nil, err

@@ -5,22 +5,24 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // findPlaces chooses nodes for a plan's pods from those that the cluster has now, the
 // same that trials of the run had before; nil for a plan that leaves them to Kubernetes.
-func findPlaces(ctx context.Context, l lab.Lab, plan *study.Plan, recorded []record.Trial) (study.Places, error) {
-	if !plan.Placed() {
+func findPlaces(ctx context.Context, l lab.Lab, plan *study.Plan, recorded []record.Trial) (dataplane.Places, error) {
+	if !dataplane.Placed(plan) {
 		return nil, nil
 	}
-	open, err := openNodes(ctx, l, study.FactorPlacement)
+	open, err := openNodes(ctx, l, dataplane.FactorPlacement)
 	if err != nil {
 		return nil, err
 	}
@@ -28,11 +30,11 @@ func findPlaces(ctx context.Context, l lab.Lab, plan *study.Plan, recorded []rec
 	if l.Kind() == lab.KindLocal {
 		hint = "`meshtrial lab down`, and the run starts a lab with the nodes that the study needs; or `meshtrial lab up --nodes N --zones A,B`"
 	}
-	return plan.Places(open, study.PlacesKept(recorded), hint)
+	return dataplane.ChoosePlaces(plan, open, dataplane.PlacesKept(recorded), hint)
 }
 
 // openNodes are the nodes that the scheduler may put any pod on; a factor wants to know.
-func openNodes(ctx context.Context, l lab.Lab, factor string) ([]study.NodeAt, error) {
+func openNodes(ctx context.Context, l lab.Lab, factor string) ([]dataplane.NodeAt, error) {
 	kube, err := kubernetes.NewForConfig(l.RESTConfig())
 	if err != nil {
 		return nil, err
@@ -41,7 +43,7 @@ func openNodes(ctx context.Context, l lab.Lab, factor string) ([]study.NodeAt, e
 	if err != nil {
 		return nil, fmt.Errorf("factor %s: %w", factor, err)
 	}
-	var open []study.NodeAt
+	var open []dataplane.NodeAt
 	for i := range nodes {
 		open = append(open, nodeAt(&nodes[i]))
 	}
@@ -51,7 +53,7 @@ func openNodes(ctx context.Context, l lab.Lab, factor string) ([]study.NodeAt, e
 // checkSpread refuses several generators whose requests may pass different proxies, by
 // the nodes that the cluster has now.
 func checkSpread(ctx context.Context, l lab.Lab, plan *study.Plan) error {
-	if !slices.ContainsFunc(plan.Cells, study.Scattered) {
+	if !slices.ContainsFunc(plan.Cells, dataplane.Scattered) {
 		return nil
 	}
 	open, err := openNodes(ctx, l, study.FactorGenerators)
@@ -66,22 +68,22 @@ func checkSpread(ctx context.Context, l lab.Lab, plan *study.Plan) error {
 // elsewhere.
 func refuseSpread(plan *study.Plan, nodes int) error {
 	for _, cell := range plan.Cells {
-		if nodes > 1 && study.Scattered(cell) {
-			return runner.Placed(plan, cell, fmt.Errorf("%d generators may come to be on the worker's node and on others, where other proxies carry their requests: the cluster has %d nodes that pods can go to", study.GeneratorsIn(cell), nodes),
-				fmt.Sprintf("%s: %s or %s has all of them on one node", study.FactorPlacement, study.PlacementOtherNode, study.PlacementSameNode), study.FactorGenerators)
+		if nodes > 1 && dataplane.Scattered(cell) {
+			return runner.Placed(plan, cell, fmt.Errorf("%d generators may come to be on the worker's node and on others, where other proxies carry their requests: the cluster has %d nodes that pods can go to", dataplane.GeneratorsIn(cell), nodes),
+				fmt.Sprintf("%s: %s or %s has all of them on one node", dataplane.FactorPlacement, dataplane.PlacementOtherNode, dataplane.PlacementSameNode), study.FactorGenerators)
 		}
 	}
 	return nil
 }
 
 // nodeAt is a node as plans know it.
-func nodeAt(n *corev1.Node) study.NodeAt {
-	return study.NodeAt{Name: n.Name, Host: n.Labels[corev1.LabelHostname], Zone: site.Zone(n), Kind: site.Kind(n)}
+func nodeAt(n *corev1.Node) dataplane.NodeAt {
+	return dataplane.NodeAt{Name: n.Name, Host: n.Labels[corev1.LabelHostname], Zone: site.Zone(n), Kind: site.Kind(n)}
 }
 
 // pin has a variant's pod run where the plan wants it, by its node's own label. One that may
 // run anywhere is back soon if it is lost with its node.
-func (t topology) pin(v study.Variant, pod *corev1.PodTemplateSpec) {
+func (t topology) pin(v dataplane.Variant, pod *corev1.PodTemplateSpec) {
 	if at, ok := t.places[v.Place()]; ok {
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: at.Host}
 		return

@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/run/site/sitetest"
-	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/studytest"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
+	"github.com/meshtrial/meshtrial/run/site/sitetest"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 const placedStudy = `
@@ -25,9 +26,9 @@ baseline: {sidecars: none}
 func TestPin(t *testing.T) {
 	plan := studytest.Plan(t, placedStudy)
 	top := newTopology("ns", plan)
-	top.places = study.Places{
-		study.PlacementClient: {Name: "a", Host: "host-a"}, study.PlacementSameNode: {Name: "a", Host: "host-a"},
-		study.PlacementOtherNode: {Name: "b", Host: "host-b"}, study.PlacementOtherZone: {Name: "c", Host: "host-c"},
+	top.places = dataplane.Places{
+		dataplane.PlacementClient: {Name: "a", Host: "host-a"}, dataplane.PlacementSameNode: {Name: "a", Host: "host-a"},
+		dataplane.PlacementOtherNode: {Name: "b", Host: "host-b"}, dataplane.PlacementOtherZone: {Name: "c", Host: "host-c"},
 	}
 	all, err := top.deployments(sitetest.Istio(), sitetest.Images, "run")
 	if err != nil {
@@ -73,7 +74,7 @@ func TestPin(t *testing.T) {
 func TestSpread(t *testing.T) {
 	for _, place := range []string{"placement=as-scheduled", "placement=other-node"} {
 		top := newTopology("ns", studytest.Plan(t, scatteredStudy, place))
-		top.places = study.Places{study.PlacementClient: {Name: "a", Host: "a"}, study.PlacementOtherNode: {Name: "b", Host: "b"}}
+		top.places = dataplane.Places{dataplane.PlacementClient: {Name: "a", Host: "a"}, dataplane.PlacementOtherNode: {Name: "b", Host: "b"}}
 		all, err := top.deployments(sitetest.Istio(), sitetest.Images, "run")
 		if err != nil {
 			t.Fatal(err)

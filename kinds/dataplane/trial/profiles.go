@@ -9,14 +9,15 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/observe/profile/node"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/store"
-	"github.com/meshtrial/meshtrial/study"
-	"golang.org/x/sync/errgroup"
 )
 
 // profiles runs the trial's load once more, and profiles the proxies while it
@@ -30,9 +31,9 @@ func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]runner.Ar
 	if len(parts) == 0 {
 		return nil, nil
 	}
-	how := t.o.Study.Profiling()
+	how := dataplane.ProfilingOf(t.o.Study)
 	spec := t.spec
-	spec.DurationS = (t.o.Study.Warmup.Max + how.Length + 4*study.ProfileLead + spare(t.o.Study.Interval)).Seconds()
+	spec.DurationS = (t.o.Study.Warmup.Max + how.Length + 4*dataplane.ProfileLead + spare(t.o.Study.Interval)).Seconds()
 	if err := t.start(ctx, spec); err != nil {
 		return nil, fmt.Errorf("start the generator for the profile: %w", err)
 	}
@@ -97,7 +98,7 @@ type takenProfile struct {
 
 // takeProfiles has the nodes profile the parts, all at the same time, and reads
 // the parts' CPU at two moments between.
-func (t *trialRun) takeProfiles(ctx context.Context, parts map[string]profileTarget, how study.Profiling) (before, after map[string]observe.Snapshot, taken map[string]takenProfile, err error) {
+func (t *trialRun) takeProfiles(ctx context.Context, parts map[string]profileTarget, how dataplane.Profiling) (before, after map[string]observe.Snapshot, taken map[string]takenProfile, err error) {
 	type result struct {
 		part string
 		takenProfile
@@ -114,7 +115,7 @@ func (t *trialRun) takeProfiles(ctx context.Context, parts map[string]profileTar
 			results <- result{part, takenProfile{answer, err}}
 		}()
 	}
-	start := time.Now().Add(study.ProfileLead)
+	start := time.Now().Add(dataplane.ProfileLead)
 	before, after = map[string]observe.Snapshot{}, map[string]observe.Snapshot{}
 	edges := make(chan struct {
 		node  string
@@ -156,7 +157,7 @@ func (t *trialRun) takeProfiles(ctx context.Context, parts map[string]profileTar
 }
 
 // profiled turns an answer into the record and its file.
-func (t *trialRun) profiled(part string, taken takenProfile, how study.Profiling) (record.Profiled, []runner.Artefact) {
+func (t *trialRun) profiled(part string, taken takenProfile, how dataplane.Profiling) (record.Profiled, []runner.Artefact) {
 	out := record.Profiled{Part: part, Hz: how.Hz, Graph: how.Graph, Seconds: taken.answer.Seconds, Trust: taken.answer.Trust.User, Ended: taken.answer.Ended}
 	err := taken.err
 	var p *profile.Profile

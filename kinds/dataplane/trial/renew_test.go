@@ -12,9 +12,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Pods of a node that has died, before or while they are made anew, stay until it is back:
@@ -46,7 +46,7 @@ func TestReplacePodsOfDeadNodes(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				d := &deployed{Site: &site.Site{Kube: kube, Namespace: "n"}, topology: topology{clients: map[study.Variant]mesh.Workload{{}: {Name: "client-plain"}}}}
+				d := &deployed{Site: &site.Site{Kube: kube, Namespace: "n"}, topology: topology{clients: map[dataplane.Variant]mesh.Workload{{}: {Name: "client-plain"}}}}
 				if err := d.replacePods(t.Context()); err != nil {
 					t.Fatal(err)
 				}

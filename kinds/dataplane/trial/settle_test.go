@@ -15,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 func TestAwaitQuiet(t *testing.T) {
@@ -97,7 +97,7 @@ func TestHaveServers(t *testing.T) {
 		}
 		return `{"cluster_statuses":[` + strings.Join(clusters, ",") + `]}`
 	}
-	one, two := study.Variant{}, study.Variant{Sidecar: true}
+	one, two := dataplane.Variant{}, dataplane.Variant{Sidecar: true}
 	both := knows(map[string][]string{"one": {"10.0.0.1"}, "two": {"10.0.0.2"}})
 	for _, c := range []struct {
 		name           string
@@ -114,9 +114,9 @@ func TestHaveServers(t *testing.T) {
 	} {
 		d := &deployed{
 			Site: &site.Site{Namespace: "n"}, o: &runner.Options{Mesh: &istio.Mesh{}},
-			topology: topology{servers: map[study.Variant]mesh.Workload{one: {Name: "one"}, two: {Name: "two"}}},
-			loads:    map[study.Variant][]*loadRole{two: {{pod: site.Pod{Proxy: sidecar{answer: c.client}}}}, one: {{pod: site.Pod{}}}},
-			workers: map[study.Variant]*workerRole{one: {pod: site.Pod{Address: "10.0.0.1"}},
+			topology: topology{servers: map[dataplane.Variant]mesh.Workload{one: {Name: "one"}, two: {Name: "two"}}},
+			loads:    map[dataplane.Variant][]*loadRole{two: {{pod: site.Pod{Proxy: sidecar{answer: c.client}}}}, one: {{pod: site.Pod{}}}},
+			workers: map[dataplane.Variant]*workerRole{one: {pod: site.Pod{Address: "10.0.0.1"}},
 				two: {pod: site.Pod{Address: "10.0.0.2", Proxy: sidecar{answer: c.server}}}},
 		}
 		if got := d.haveServers(t.Context()); got != c.want {
@@ -142,7 +142,7 @@ func TestAwaitEndpoints(t *testing.T) {
 		time.AfterFunc(3*time.Second, func() { kube.Tracker().Add(slice("c", &yes)) })
 		d := &deployed{
 			Site:     &site.Site{Kube: kube, Namespace: "n"},
-			topology: topology{servers: map[study.Variant]mesh.Workload{{}: {Name: "server"}}},
+			topology: topology{servers: map[dataplane.Variant]mesh.Workload{{}: {Name: "server"}}},
 		}
 		if err := d.awaitEndpoints(t.Context()); err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"sort"
 
 	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
@@ -18,7 +19,7 @@ import (
 // inside the block (common random numbers: Law, "Simulation Modeling and
 // Analysis", chapter 11). Other blocks have other arrivals.
 func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.Spec, error) {
-	levels, err := study.LevelsOf(cell)
+	levels, err := dataplane.LevelsOf(cell)
 	if err != nil {
 		return load.Spec{}, err
 	}

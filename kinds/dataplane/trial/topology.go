@@ -1,21 +1,23 @@
 package trial
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // topology is everything a plan needs in the cluster, as values.
 type topology struct {
-	clients map[study.Variant]mesh.Workload
-	servers map[study.Variant]mesh.Workload
+	clients map[dataplane.Variant]mesh.Workload
+	servers map[dataplane.Variant]mesh.Workload
 	// replicas are how many pods a workload has, by its name; of others one.
 	replicas map[string]int
 	// sink takes what sidecars send about requests; nil if none does.
@@ -23,27 +25,27 @@ type topology struct {
 	// cells are the plan's.
 	cells []record.Cell
 	// places are nodes for variants that want one.
-	places study.Places
+	places dataplane.Places
 }
 
 // newTopology lays out a Deployment for each variant of the plan's pods.
 func newTopology(namespace string, plan *study.Plan) topology {
-	t := topology{clients: map[study.Variant]mesh.Workload{}, servers: map[study.Variant]mesh.Workload{}, replicas: map[string]int{}, cells: plan.Cells}
-	for _, v := range plan.ClientVariants() {
+	t := topology{clients: map[dataplane.Variant]mesh.Workload{}, servers: map[dataplane.Variant]mesh.Workload{}, replicas: map[string]int{}, cells: plan.Cells}
+	for _, v := range dataplane.ClientVariants(plan) {
 		t.clients[v] = mesh.Workload{Name: "client-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), Carrier: v.Carrier, Client: true, ControlPort: site.LoadControlPort}
-		t.replicas[t.clients[v].Name] = plan.Generators(v)
+		t.replicas[t.clients[v].Name] = dataplane.Generators(plan, v)
 	}
-	for _, v := range plan.ServerVariants() {
+	for _, v := range dataplane.ServerVariants(plan) {
 		t.servers[v] = mesh.Workload{Name: "server-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), Carrier: v.Carrier, ControlPort: site.WorkerControlPort,
 			Extensions: extensionsOf(plan.Study, v)}
-		if study.HasPart(v.Level(study.FactorFilters), study.PartTracing) || study.HasPart(v.Level(study.FactorFilters), study.PartOTLPLog) {
+		if dataplane.HasPart(v.Level(dataplane.FactorFilters), dataplane.PartTracing) || dataplane.HasPart(v.Level(dataplane.FactorFilters), dataplane.PartOTLPLog) {
 			t.sink = &mesh.Workload{Name: mesh.SinkName, Namespace: namespace, ControlPort: site.WorkerControlPort}
 		}
 	}
 	return t
 }
 
-func proxyOf(v study.Variant) *mesh.Proxy {
+func proxyOf(v dataplane.Variant) *mesh.Proxy {
 	if !v.Sidecar {
 		return nil
 	}
@@ -51,11 +53,11 @@ func proxyOf(v study.Variant) *mesh.Proxy {
 }
 
 // extensionsOf are the EnvoyFilters of the user's that a variant has.
-func extensionsOf(s *study.Study, v study.Variant) []mesh.Extension {
-	parts, _ := study.Parts(v.Level(study.FactorFilters)) // levels of a plan can be read
+func extensionsOf(s *study.Study, v dataplane.Variant) []mesh.Extension {
+	parts, _ := dataplane.Parts(v.Level(dataplane.FactorFilters)) // levels of a plan can be read
 	var out []mesh.Extension
 	for _, p := range parts {
-		if f, ok := s.EnvoyFilterOf(p.File); ok && p.Kind == study.PartEnvoyFilter {
+		if f, ok := dataplane.EnvoyFilterOf(s, p.File); ok && p.Kind == dataplane.PartEnvoyFilter {
 			out = append(out, mesh.Extension{Name: f.Name, Patches: f.Patches, Priority: f.Priority})
 		}
 	}
@@ -94,7 +96,7 @@ func (t topology) proxies() []mesh.Proxy {
 // deployments makes the Deployments of all workloads, decorated by the mesh.
 func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*appsv1.Deployment, error) {
 	var out []*appsv1.Deployment
-	add := func(w mesh.Workload, v study.Variant, pod corev1.PodTemplateSpec) error {
+	add := func(w mesh.Workload, v dataplane.Variant, pod corev1.PodTemplateSpec) error {
 		these := &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: w.Name}}
 		t.pin(v, &pod)
 		if t.replicasOf(w) > 1 && pod.Spec.NodeSelector == nil {
@@ -132,7 +134,7 @@ func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*ap
 		}
 	}
 	if t.sink != nil {
-		if err := add(*t.sink, study.Variant{}, site.WorkerPod(*t.sink, images, run)); err != nil {
+		if err := add(*t.sink, dataplane.Variant{}, site.WorkerPod(*t.sink, images, run)); err != nil {
 			return nil, err
 		}
 	}

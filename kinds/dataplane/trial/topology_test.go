@@ -2,11 +2,6 @@ package trial
 
 import (
 	"fmt"
-	_ "github.com/meshtrial/meshtrial/kinds/resilience" // studies name its fields
-	"github.com/meshtrial/meshtrial/run/runner"
-	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/run/site/sitetest"
-	"github.com/meshtrial/meshtrial/testing/studytest"
 	"maps"
 	"reflect"
 	"slices"
@@ -14,20 +9,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/drive/load"
-	"github.com/meshtrial/meshtrial/drive/worker/control"
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/mesh/istio"
-	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/record/rate"
-	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/study/studies"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
+	_ "github.com/meshtrial/meshtrial/kinds/resilience" // studies name its fields
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/run/site/sitetest"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/studies"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // everyVariant varies everything that pods differ by.
@@ -64,11 +66,11 @@ func deploymentsOf(t *testing.T, plan *study.Plan, m mesh.Mesh) map[string]*apps
 func TestEveryVariantOnce(t *testing.T) {
 	plan := studytest.Plan(t, everyVariant)
 	top := newTopology("ns", plan)
-	clients, servers := map[study.Variant]bool{}, map[study.Variant]bool{}
+	clients, servers := map[dataplane.Variant]bool{}, map[dataplane.Variant]bool{}
 	for _, cell := range plan.Cells {
-		clients[study.ClientVariant(cell)], servers[study.ServerVariant(cell)] = true, true
+		clients[dataplane.ClientVariant(cell)], servers[dataplane.ServerVariant(cell)] = true, true
 		if plan.IsBaseline(cell) { // its second turn in a block has pods of its own
-			clients[study.ClientVariant(cell).For(1)], servers[study.ServerVariant(cell).For(1)] = true, true
+			clients[dataplane.ClientVariant(cell).For(1)], servers[dataplane.ServerVariant(cell).For(1)] = true, true
 		}
 	}
 	if len(top.clients) != len(clients) || len(top.servers) != len(servers) {

@@ -9,9 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/meshtrial/meshtrial/drive/load"
 	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
 	workercontrol "github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
@@ -19,7 +22,6 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
-	"golang.org/x/sync/errgroup"
 )
 
 // trialRun is one trial under way.
@@ -86,11 +88,11 @@ type edges struct {
 func newTrial(ctx context.Context, d *deployed, o *runner.Options, job runner.Job) (*trialRun, error) {
 	cell := job.Cell
 	t := &trialRun{d: d, o: o, id: job.ID, cell: cell,
-		server: d.workers[study.ServerVariant(cell).For(job.Repeat)], skew: map[string]time.Duration{}, stepped: map[string]int64{}}
+		server: d.workers[dataplane.ServerVariant(cell).For(job.Repeat)], skew: map[string]time.Duration{}, stepped: map[string]int64{}}
 	if t.server == nil {
 		return nil, fmt.Errorf("cell %s: its worker is not deployed", cell.Key())
 	}
-	err := t.setHands(d.loads[study.ClientVariant(cell).For(job.Repeat)])
+	err := t.setHands(d.loads[dataplane.ClientVariant(cell).For(job.Repeat)])
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/run/verdict"
@@ -16,7 +17,7 @@ var handsApart = verdict.Limit{Name: "hands-apart", Default: 1e-3, Unit: "s",
 // checkHands says whether what several generators did together is what one would
 // have done: all of them, each request once, and at one time.
 func checkHands(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
-	asked := study.GeneratorsIn(t.Cell)
+	asked := dataplane.GeneratorsIn(t.Cell)
 	if asked == 1 && len(t.Hands) == 0 {
 		return
 	}

@@ -3,21 +3,21 @@ package verdict
 import (
 	"fmt"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // checkPlacement holds the nodes that the pods ran on against what the cell asks.
 func checkPlacement(s *verdict.Sheet, t record.Trial) {
 	client, server := t.Nodes[record.PartGenerator], t.Nodes[record.PartWorker]
 	ok := false
-	switch t.Cell[study.FactorPlacement] {
-	case study.PlacementSameNode:
+	switch t.Cell[dataplane.FactorPlacement] {
+	case dataplane.PlacementSameNode:
 		ok = server.Name == client.Name
-	case study.PlacementOtherNode:
+	case dataplane.PlacementOtherNode:
 		ok = server.Name != client.Name
-	case study.PlacementOtherZone:
+	case dataplane.PlacementOtherZone:
 		ok = server.Zone != client.Zone && server.Zone != "" && client.Zone != ""
 	default:
 		return
@@ -28,7 +28,7 @@ func checkPlacement(s *verdict.Sheet, t record.Trial) {
 			ok, others = false, fmt.Sprintf(", and the generator of pod %s on node %s", h.Pod, h.Node)
 		}
 	}
-	s.Check(study.FactorPlacement, ok && client.Name != "" && server.Name != "", "the client ran on %s, the server on %s%s", nodeWords(client), nodeWords(server), others)
+	s.Check(dataplane.FactorPlacement, ok && client.Name != "" && server.Name != "", "the client ran on %s, the server on %s%s", nodeWords(client), nodeWords(server), others)
 }
 
 // nodeWords names a node and its zone.

@@ -4,15 +4,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Pods that ran elsewhere than the cell asks make a trial invalid, and so does what
 // is not known.
 func TestCheckPlacement(t *testing.T) {
-	const same, node, zone, free = study.PlacementSameNode, study.PlacementOtherNode, study.PlacementOtherZone, study.PlacementScheduled
+	const same, node, zone, free = dataplane.PlacementSameNode, dataplane.PlacementOtherNode, dataplane.PlacementOtherZone, dataplane.PlacementScheduled
 	at := func(text string) record.NodeAt {
 		name, zone, _ := strings.Cut(text, "@")
 		return record.NodeAt{Name: name, Zone: zone}
@@ -24,7 +24,7 @@ func TestCheckPlacement(t *testing.T) {
 		{zone, "a@x", "b@y", "true"}, {zone, "a@x", "b@x", "false"}, {zone, "a@x", "b", "false"}, {zone, "a", "b@y", "false"},
 	} {
 		var s verdict.Sheet
-		checkPlacement(&s, record.Trial{Cell: record.Cell{study.FactorPlacement: c.level},
+		checkPlacement(&s, record.Trial{Cell: record.Cell{dataplane.FactorPlacement: c.level},
 			Nodes: map[string]record.NodeAt{record.PartGenerator: at(c.client), record.PartWorker: at(c.server)}})
 		checks, got := s.Validity().Checks, ""
 		if len(checks) == 1 {
@@ -43,7 +43,7 @@ func TestCheckPlacement(t *testing.T) {
 func TestCheckPlacementOfHands(t *testing.T) {
 	for second, want := range map[string]bool{"a": true, "b": false} {
 		var s verdict.Sheet
-		checkPlacement(&s, record.Trial{Cell: record.Cell{study.FactorPlacement: study.PlacementOtherNode}, Hands: []record.Hand{{Node: "a"}, {Pod: "two", Node: second}},
+		checkPlacement(&s, record.Trial{Cell: record.Cell{dataplane.FactorPlacement: dataplane.PlacementOtherNode}, Hands: []record.Hand{{Node: "a"}, {Pod: "two", Node: second}},
 			Nodes: map[string]record.NodeAt{record.PartGenerator: {Name: "a"}, record.PartWorker: {Name: "b"}}})
 		if c := s.Validity().Checks[0]; c.OK != want || strings.HasSuffix(c.Detail, ", and the generator of pod two on node b") == want {
 			t.Errorf("the second on %s: %+v", second, c)

@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Sections of reports of data-plane studies.
@@ -53,27 +54,27 @@ const (
 )
 
 // dataFindings are the findings of data-plane studies.
-var dataFindings = finding.NewTable(savedFindings(), LatencyFindings(), waitingFindings(), cpuFindings(), memoryFindings(), threadFindings(),
-	probeFindings(), profileFindings(), MoneyFindings(), billFindings(), hopFindings(), searchFindings(), fitFindings(), SizingFindings(), versusFindings())
+var findings = finding.NewTable(savedFindings(), study.LatencyFindings(), waitingFindings(), cpuFindings(), memoryFindings(), threadFindings(),
+	probeFindings(), profileFindings(), study.MoneyFindings(), billFindings(), hopFindings(), searchFindings(), fitFindings(), study.SizingFindings(), versusFindings())
 
 func cpuFindings() []finding.Def {
-	out := OfEach(CPUParts, finding.Def{Name: FamilyCPU, Unit: finding.UnitPerRequest, Doc: "CPU time of %s for each answered request.",
-		Phrase: "the CPU of %s for each request", Probe: MeasureCPU, Section: SectionCPU, Differences: finding.SectionOther})
+	out := study.OfEach(study.CPUParts, finding.Def{Name: study.FamilyCPU, Unit: finding.UnitPerRequest, Doc: "CPU time of %s for each answered request.",
+		Phrase: "the CPU of %s for each request", Probe: study.MeasureCPU, Section: SectionCPU, Differences: finding.SectionOther})
 	for i := range out {
 		d := &out[i]
 		d.Compared, d.Signed = d.Part == record.PartMachine, d.Part == record.PartUnattributed
-		d.Context = d.Signed || slices.Contains(BesideParts, d.Part)
+		d.Context = d.Signed || slices.Contains(study.BesideParts, d.Part)
 		d.Decides = d.Part != record.PartControl && !d.Context
 	}
 	return append(out,
 		finding.Def{Name: FindingIdleNode, Unit: finding.UnitMilliCPU, Doc: "CPU that one proxy of a node uses while the trial's requests pass none, in a run that has cells whose requests do.",
-			Probe: MeasureCPU, Part: record.PartIdleNode, Section: SectionNodes},
+			Probe: study.MeasureCPU, Part: record.PartIdleNode, Section: SectionNodes},
 		finding.Def{Name: FindingNodesNet, Unit: finding.UnitPerRequest, Doc: "CPU time of all proxies of nodes that requests pass for each answered request, less what they use without any in the same block.",
-			Probe: MeasureCPU, Section: SectionNodes, Signed: true, Net: true})
+			Probe: study.MeasureCPU, Section: SectionNodes, Signed: true, Net: true})
 }
 
 func memoryFindings() []finding.Def {
-	return OfEach(MemoryParts, finding.Def{Name: FamilyMemory, Unit: finding.UnitBytes, Doc: "Proportional set size of %s.", Probe: MeasureMemory, Section: SectionMemory})
+	return study.OfEach(study.MemoryParts, finding.Def{Name: study.FamilyMemory, Unit: finding.UnitBytes, Doc: "Proportional set size of %s.", Probe: study.MeasureMemory, Section: SectionMemory})
 }
 
 // threadFindings are about the threads of each proxy.
@@ -87,8 +88,8 @@ func threadFindings() []finding.Def {
 		{Name: FindingInvoluntary, Unit: finding.UnitPerSecond, Doc: "Involuntary context switches of the threads of %s."},
 		{Name: FindingLimit, Unit: finding.UnitRatio, Doc: "Bottleneck of %s, with the evidence.", Source: finding.FromLimits, Section: SectionLimits},
 	} {
-		d.Name, d.Probe, d.Section = d.Name+"_%s", MeasureThreads, cmp.Or(d.Section, SectionThreads)
-		out = append(out, OfEach(ProxyParts, d)...)
+		d.Name, d.Probe, d.Section = d.Name+"_%s", study.MeasureThreads, cmp.Or(d.Section, SectionThreads)
+		out = append(out, study.OfEach(study.ProxyParts, d)...)
 	}
 	return out
 }
@@ -102,8 +103,8 @@ func profileFindings() []finding.Def {
 		{Name: FindingProfileNamed + "_%s", Unit: finding.UnitRatio, Doc: "Share of user-space samples of %s with a known function."},
 		{Name: FindingCentre + "_%s_*", Unit: finding.UnitRatio, Doc: "A cost centre's share of the CPU time of %s."},
 	} {
-		d.Probe, d.Section, d.Source = MeasureProfile, SectionProfiles, finding.FromProfile
-		out = append(out, OfEach(ProxyParts, d)...)
+		d.Probe, d.Section, d.Source = study.MeasureProfile, SectionProfiles, finding.FromProfile
+		out = append(out, study.OfEach(study.ProxyParts, d)...)
 	}
 	return out
 }
@@ -111,9 +112,9 @@ func profileFindings() []finding.Def {
 // searchFindings are how far a factor goes.
 func searchFindings() []finding.Def {
 	return []finding.Def{
-		{Name: Highest + FactorRate, Unit: finding.UnitLevel, Doc: "Highest rate that meets a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
-		{Name: FindingKnee, Unit: finding.UnitRequestRate, Doc: "Highest rate at which p99 latency stays within twice its value at the lowest rate, by medians over blocks; `high` is the next rate measured, not the end of a confidence interval.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
-		HighestFinding(),
+		{Name: study.Highest + study.FactorRate, Unit: finding.UnitLevel, Doc: "Highest rate that meets a search's bound.", Probe: study.ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
+		{Name: FindingKnee, Unit: finding.UnitRequestRate, Doc: "Highest rate at which p99 latency stays within twice its value at the lowest rate, by medians over blocks; `high` is the next rate measured, not the end of a confidence interval.", Probe: study.ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
+		study.HighestFinding(),
 	}
 }
 
@@ -129,24 +130,24 @@ type fit struct {
 // a factor of numbers. Those of proxies have a section of their own.
 func fitFindings() []finding.Def {
 	var out []finding.Def
-	for _, part := range FitParts {
+	for _, part := range study.FitParts {
 		for _, one := range fits {
 			if !slices.Contains(one.parts, part) {
 				continue
 			}
 			section := finding.SectionOther
-			if slices.Contains(ProxyParts, part) {
+			if slices.Contains(study.ProxyParts, part) {
 				section = SectionFits
 			}
-			d := finding.Def{Probe: ProbeFit, Source: finding.FromFits, Part: part, Section: section, Signed: true}
+			d := finding.Def{Probe: study.ProbeFit, Source: finding.FromFits, Part: part, Section: section, Signed: true}
 			if one.cpu != "" {
 				d.Name, d.Unit, d.Row = "cpu_"+part+one.end, one.cpuUnit, one.cpu
-				d.Doc = "For " + PartDoc(part) + ": " + one.cpu + "."
+				d.Doc = "For " + study.PartDoc(part) + ": " + one.cpu + "."
 				out = append(out, d)
 			}
-			if one.memory != "" && slices.Contains(ProxyParts, part) {
+			if one.memory != "" && slices.Contains(study.ProxyParts, part) {
 				d.Name, d.Unit, d.Row = "memory_"+part+one.end, one.memoryUnit, one.memory
-				d.Doc = "For " + PartDoc(part) + ": " + one.memory + "."
+				d.Doc = "For " + study.PartDoc(part) + ": " + one.memory + "."
 				out = append(out, d)
 			}
 		}
@@ -163,10 +164,10 @@ const (
 
 // fits are in the order of reports.
 var fits = []fit{
-	{end: FitIdle, cpu: "CPU without requests, extrapolated", cpuUnit: finding.UnitMilliCPU, memory: "memory without requests, extrapolated", memoryUnit: finding.UnitBytes, parts: FitParts},
-	{end: FitSlope, cpu: "CPU per additional request", cpuUnit: finding.UnitPerRequest, parts: FitParts},
-	{end: FitPerRPS, memory: "memory for each request per second", memoryUnit: finding.UnitBytesPerRate, parts: ProxyParts},
-	perFit("connection", "each connection", ProxyParts),
+	{end: FitIdle, cpu: "CPU without requests, extrapolated", cpuUnit: finding.UnitMilliCPU, memory: "memory without requests, extrapolated", memoryUnit: finding.UnitBytes, parts: study.FitParts},
+	{end: FitSlope, cpu: "CPU per additional request", cpuUnit: finding.UnitPerRequest, parts: study.FitParts},
+	{end: FitPerRPS, memory: "memory for each request per second", memoryUnit: finding.UnitBytesPerRate, parts: study.ProxyParts},
+	perFit("connection", "each connection", study.ProxyParts),
 	perFit("cluster", "each cluster configured", []string{record.PartServerProxy}),
 	perFit("listener", "each listener configured", []string{record.PartServerProxy}),
 	perFit("route", "each route before the one taken", []string{record.PartServerProxy}),

@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"fmt"
@@ -7,17 +7,18 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // placedPlan is a plan with these levels of the factor placement.
-func placedPlan(t *testing.T, levels ...string) *Plan {
+func placedPlan(t *testing.T, levels ...string) *study.Plan {
 	t.Helper()
 	text := "name: x\nquestion: x\nmesh: istio\nfactors: {placement: [" + strings.Join(levels, ", ") + "], sidecars: [none, both]}\nbaseline: {sidecars: none}\n"
-	s, err := Parse([]byte(text), "x.yaml", nil)
+	s, err := study.Parse([]byte(text), "x.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(s, 1)
+	p, err := study.NewPlan(s, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func TestPlaces(t *testing.T) {
 		{[]string{zone}, "a b c d e f g h i j", "!h in no zone, and 2 more"},
 	} {
 		p := placedPlan(t, c.levels...)
-		got, err := p.Places(nodesAt(c.nodes), nil, "buy some")
+		got, err := ChoosePlaces(p, nodesAt(c.nodes), nil, "buy some")
 		if says, bad := strings.CutPrefix(c.want, "!"); bad {
 			if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "x.yaml:4:") {
 				t.Errorf("%v on %q: %v, want %q", c.levels, c.nodes, err, says)
@@ -74,7 +75,7 @@ func TestPlaces(t *testing.T) {
 				words = append(words, level+"="+at.Name)
 			}
 		}
-		if text := strings.Join(words, " "); err != nil || text != c.want || p.Placed() != (c.want != "") {
+		if text := strings.Join(words, " "); err != nil || text != c.want || Placed(p) != (c.want != "") {
 			t.Errorf("%v on %q: %q, %v; want %q", c.levels, c.nodes, text, err, c.want)
 		}
 	}
@@ -88,12 +89,12 @@ func TestPlacesKept(t *testing.T) {
 			Nodes: map[string]record.NodeAt{record.PartGenerator: {Name: client}, record.PartWorker: {Name: server}}}
 	}
 	keep := PlacesKept([]record.Trial{trial(PlacementOtherNode, "c", "d", true), trial(PlacementSameNode, "a", "b", false), trial(PlacementScheduled, "a", "a", true)})
-	got, err := p.Places(nodesAt("a b c d"), keep, "")
+	got, err := ChoosePlaces(p, nodesAt("a b c d"), keep, "")
 	if err != nil || got[PlacementClient].Name != "c" || got[PlacementSameNode].Name != "c" || got[PlacementOtherNode].Name != "d" {
 		t.Errorf("%v, %v", got, err)
 	}
 	const says = "the run's trials so far had clients on c, other-node on d, and now there are 3 nodes"
-	if _, err = p.Places(nodesAt("a b d"), keep, ""); err == nil || !strings.Contains(err.Error(), says) {
+	if _, err = ChoosePlaces(p, nodesAt("a b d"), keep, ""); err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("without one of them: %v", err)
 	}
 	if keep = PlacesKept(nil); len(keep) != 0 {
@@ -125,7 +126,7 @@ func TestPlacedVariants(t *testing.T) {
 		slices.Sort(out)
 		return out
 	}
-	if got, want := names(p.ClientVariants()), []string{"plain ", "plain-placed placed", "sidecar ", "sidecar-placed placed"}; !slices.Equal(got, want) {
+	if got, want := names(ClientVariants(p)), []string{"plain ", "plain-placed placed", "sidecar ", "sidecar-placed placed"}; !slices.Equal(got, want) {
 		t.Errorf("clients %q", got)
 	}
 	var want []string
@@ -136,7 +137,7 @@ func TestPlacedVariants(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	if got := names(p.ServerVariants()); !slices.Equal(got, want) {
+	if got := names(ServerVariants(p)); !slices.Equal(got, want) {
 		t.Errorf("servers %q, want %q", got, want)
 	}
 }

@@ -1,10 +1,11 @@
-package study
+package dataplane
 
 import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // versusMeasure is a measure by which two levels of a factor are compared.
@@ -43,7 +44,7 @@ func VersusMeasures() []string {
 
 func (m versusMeasure) finding(words, level, doc, section string) finding.Def {
 	return finding.Def{Name: m.name + words + level, Unit: finding.UnitRatio, Doc: doc, Row: m.words, Of: m.name, Part: m.part,
-		Probe: ProbeVersus, Source: finding.FromVersus, Section: section, Signed: true}
+		Probe: study.ProbeVersus, Source: finding.FromVersus, Section: section, Signed: true}
 }
 
 // savedFindings are shares of what cells with filters in the server's proxy

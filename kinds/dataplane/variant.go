@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Variant is how a pod must be deployed for a cell: with or without a
@@ -33,8 +34,8 @@ func (v Variant) For(repeat int) Variant {
 // SidecarWith is a pod with a sidecar at these levels.
 func SidecarWith(levels record.Cell) Variant {
 	var set []string
-	for _, f := range dataFactors {
-		if level := levels[f.Name]; level != "" && f.ofSidecar() {
+	for _, f := range factors {
+		if level := levels[f.Name]; level != "" && ofSidecar(f) {
 			set = append(set, f.Name+"="+level)
 		}
 	}
@@ -42,7 +43,9 @@ func SidecarWith(levels record.Cell) Variant {
 }
 
 // ofSidecar says that a factor touches sidecars.
-func (f Factor) ofSidecar() bool { return f.Scope == ScopeProxies || f.Scope == ScopeServer }
+func ofSidecar(f study.Factor) bool {
+	return f.Scope == study.ScopeProxies || f.Scope == study.ScopeServer
+}
 
 // Levels are those of the factors that touch the sidecar.
 func (v Variant) Levels() record.Cell {
@@ -63,12 +66,12 @@ func ClientVariant(cell record.Cell) Variant {
 	if placeOf(cell) != "" {
 		place = PlacementClient
 	}
-	if !HasClientProxy(cell) {
+	if !study.HasClientProxy(cell) {
 		return Variant{}.in(cell, place)
 	}
-	levels := DataPlane.Effective(cell)
-	for _, f := range dataFactors {
-		if f.Scope == ScopeServer {
+	levels := study.DataPlane.Effective(cell)
+	for _, f := range factors {
+		if f.Scope == study.ScopeServer {
 			delete(levels, f.Name)
 		}
 	}
@@ -77,10 +80,10 @@ func ClientVariant(cell record.Cell) Variant {
 
 // ServerVariant returns how the worker pod of a cell is deployed.
 func ServerVariant(cell record.Cell) Variant {
-	if !HasServerProxy(cell) {
+	if !study.HasServerProxy(cell) {
 		return Variant{}.in(cell, placeOf(cell))
 	}
-	return SidecarWith(DataPlane.Effective(cell)).in(cell, placeOf(cell))
+	return SidecarWith(study.DataPlane.Effective(cell)).in(cell, placeOf(cell))
 }
 
 // in gives a variant what all pods of a cell have, and its place.
@@ -99,11 +102,11 @@ func plantedIn(cell record.Cell) string {
 
 // sharedCarrier is who carries a cell's requests, if it is not sidecars alone.
 func sharedCarrier(cell record.Cell) string {
-	way := WayOf(cell)
+	way := study.WayOf(cell)
 	if len(way) == len(way.At(record.PlaceSidecar)) {
 		return ""
 	}
-	return cell[FactorSidecars]
+	return cell[study.FactorSidecars]
 }
 
 // maxVariantName leaves room for a role in front of it in the name of a
@@ -128,7 +131,7 @@ func (v Variant) Name() string {
 		parts = append(parts, v.Carrier)
 	}
 	levels := v.Levels()
-	for _, f := range dataFactors {
+	for _, f := range factors {
 		if level := levels[f.Name]; level != "" && level != f.Default {
 			parts = append(parts, f.ShortName(level))
 		}
@@ -150,13 +153,13 @@ func (v Variant) Name() string {
 
 // ClientVariants returns the distinct load pods the plan needs, in the
 // order of its cells, with the twins of baselines.
-func (p *Plan) ClientVariants() []Variant { return p.distinct(ClientVariant) }
+func ClientVariants(p *study.Plan) []Variant { return distinct(p, ClientVariant) }
 
 // GeneratorsIn is how many load generators send a cell's requests.
-func GeneratorsIn(cell record.Cell) int { return CountIn(cell, FactorGenerators) }
+func GeneratorsIn(cell record.Cell) int { return study.CountIn(cell, study.FactorGenerators) }
 
 // Generators is how many load pods of a variant the plan needs at once.
-func (p *Plan) Generators(v Variant) int {
+func Generators(p *study.Plan, v Variant) int {
 	most := 0
 	for i, cell := range p.Cells {
 		if of := ClientVariant(cell); of == v || p.Doubled(i) && of.For(1) == v {
@@ -167,18 +170,18 @@ func (p *Plan) Generators(v Variant) int {
 }
 
 // LoadPods is how many load pods the plan needs at once.
-func (p *Plan) LoadPods() int {
+func LoadPods(p *study.Plan) int {
 	n := 0
-	for _, v := range p.ClientVariants() {
-		n += p.Generators(v)
+	for _, v := range ClientVariants(p) {
+		n += Generators(p, v)
 	}
 	return n
 }
 
 // ServerVariants returns the distinct worker pods the plan needs.
-func (p *Plan) ServerVariants() []Variant { return p.distinct(ServerVariant) }
+func ServerVariants(p *study.Plan) []Variant { return distinct(p, ServerVariant) }
 
-func (p *Plan) distinct(of func(record.Cell) Variant) []Variant {
+func distinct(p *study.Plan, of func(record.Cell) Variant) []Variant {
 	var out []Variant
 	seen := map[Variant]bool{}
 	for i, cell := range p.Cells {

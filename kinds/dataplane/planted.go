@@ -1,9 +1,11 @@
-package study
+package dataplane
 
 import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // FactorPlanted is an effect of known size, by which a study can be tried itself.
@@ -18,42 +20,42 @@ const (
 // mostPlanted bounds what is planted.
 const mostPlanted = time.Second
 
-var plantedFactor = Factor{
-	Name: FactorPlanted, Scope: ScopePods, Default: PlantedNone,
+var plantedFactor = study.Factor{
+	Name: FactorPlanted, Scope: study.ScopePods, Default: PlantedNone,
 	Doc:      "A known effect, to test a study with: the workload holds each request this much longer; nothing gives the cell pods of its own and changes nothing else. The service time must be fixed.",
 	Pattern:  `^(none|nothing|[0-9]+(us|ms))$`,
 	Examples: []string{"none", "nothing", "200us"},
 	Parse:    plantedLevel,
-}.Labelled(Says("planted %s", PlantedNone, "nothing planted")).Phrased(Says("with %s planted", PlantedNothing, "in pods of its own")).
-	Shortened(Says("planted-%s"))
+}.Labelled(study.Says("planted %s", PlantedNone, "nothing planted")).Phrased(study.Says("with %s planted", PlantedNothing, "in pods of its own")).
+	Shortened(study.Says("planted-%s"))
 
-func plantedLevel(s string) (string, *Error) {
+func plantedLevel(s string) (string, *study.Error) {
 	if s == PlantedNone || s == PlantedNothing {
 		return s, nil
 	}
-	d, c := ParseDuration(s)
+	d, c := study.ParseDuration(s)
 	switch {
 	case c != nil:
 		return "", c
 	case d <= 0 || d > mostPlanted || d%time.Microsecond != 0:
-		return "", Complain(CodeInvalid, "as 200us", "%s: want whole microseconds, at most %v; or nothing", s, mostPlanted)
+		return "", study.Complain(study.CodeInvalid, "as 200us", "%s: want whole microseconds, at most %v; or nothing", s, mostPlanted)
 	}
 	return strings.Replace(d.String(), "µs", "us", 1), nil
 }
 
 // checkPlanted finds a planted time that has nothing fixed to be added to.
-func (d *Decoder) checkPlanted(s *Study) {
+func checkPlanted(d *study.Decoder, s *study.Study) {
 	if slices.Equal(s.Levels(FactorPlanted), []string{PlantedNone}) {
 		return
 	}
-	if t := s.Workload.ServiceTime; t.Distribution != DistributionFixed {
-		d.Fail(d.Pos("workload", "service_time", "distribution"), CodeConflict, "use distribution: fixed, or leave "+FactorPlanted+" out",
+	if t := s.Workload.ServiceTime; t.Distribution != study.DistributionFixed {
+		d.Fail(d.Pos("workload", "service_time", "distribution"), study.CodeConflict, "use distribution: fixed, or leave "+FactorPlanted+" out",
 			"a planted time is added to a fixed service time, and this one is %s", t.Distribution)
 	}
 }
 
 // Planted is how much longer the workload of a variant holds each request.
 func (v Variant) Planted() time.Duration {
-	d, _ := ParseDuration(v.planted) // 0 for words
+	d, _ := study.ParseDuration(v.planted) // 0 for words
 	return d
 }

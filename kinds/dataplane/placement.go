@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // FactorPlacement is where the server's pod runs, seen from the client's.
@@ -24,15 +25,15 @@ const (
 // one node, so that only the server moves between levels.
 const PlacementClient = "placed"
 
-var placementFactor = Choice(FactorPlacement, ScopePods, PlacementScheduled,
+var placementFactor = study.Choice(FactorPlacement, study.ScopePods, PlacementScheduled,
 	"Where the server's pod runs, seen from the client's: on the same node, on another node (of the client's zone if the cluster has one), in another zone, or wherever Kubernetes schedules both. All clients of a study that says so run on one node.",
 	PlacementScheduled, PlacementSameNode, PlacementOtherNode, PlacementOtherZone).
-	Labelled(Says("%s", PlacementScheduled, "as scheduled", PlacementSameNode, "same node", PlacementOtherNode, "other node", PlacementOtherZone, "other zone")).
-	Phrased(Says("%s", PlacementScheduled, "wherever pods are scheduled", PlacementSameNode, "on the same node", PlacementOtherNode, "on another node", PlacementOtherZone, "in another zone")).
+	Labelled(study.Says("%s", PlacementScheduled, "as scheduled", PlacementSameNode, "same node", PlacementOtherNode, "other node", PlacementOtherZone, "other zone")).
+	Phrased(study.Says("%s", PlacementScheduled, "wherever pods are scheduled", PlacementSameNode, "on the same node", PlacementOtherNode, "on another node", PlacementOtherZone, "in another zone")).
 	Subjected(func(level string) (string, bool) {
-		return Says("%s", PlacementScheduled, "the scheduler's choice of nodes", PlacementSameNode, "the same node", PlacementOtherNode, "another node", PlacementOtherZone, "another zone")(level), false
+		return study.Says("%s", PlacementScheduled, "the scheduler's choice of nodes", PlacementSameNode, "the same node", PlacementOtherNode, "another node", PlacementOtherZone, "another zone")(level), false
 	}).
-	Shortened(Says("%s"))
+	Shortened(study.Says("%s"))
 
 // placeOf is a cell's level of the factor placement, "" where Kubernetes chooses.
 func placeOf(cell record.Cell) string {
@@ -58,7 +59,7 @@ type NodeAt struct {
 type Places map[string]NodeAt
 
 // placements are the levels of [FactorPlacement] by which a plan's pods are placed.
-func (p *Plan) placements() []string {
+func placements(p *study.Plan) []string {
 	var out []string
 	for _, level := range placementFactor.Levels {
 		if level != PlacementScheduled && slices.ContainsFunc(p.Cells, func(c record.Cell) bool { return c[FactorPlacement] == level }) {
@@ -69,12 +70,12 @@ func (p *Plan) placements() []string {
 }
 
 // Placed says that a plan wants pods on certain nodes.
-func (p *Plan) Placed() bool { return len(p.placements()) > 0 }
+func Placed(p *study.Plan) bool { return len(placements(p)) > 0 }
 
 // placementNodes is how many nodes a plan needs, and in how many zones.
-func placementNodes(p *Plan) (nodes, zones int) {
+func placementNodes(p *study.Plan) (nodes, zones int) {
 	nodes, zones = 1, 1
-	for _, level := range p.placements() {
+	for _, level := range placements(p) {
 		switch level {
 		case PlacementOtherNode:
 			nodes++
@@ -87,7 +88,7 @@ func placementNodes(p *Plan) (nodes, zones int) {
 }
 
 // spreadWords is what a plan needs, in words.
-func (p *Plan) spreadWords() string {
+func spreadWords(p *study.Plan) string {
 	switch nodes, zones := p.Spread(); {
 	case nodes == 1:
 		return "a node"
@@ -99,12 +100,12 @@ func (p *Plan) spreadWords() string {
 	return "3 nodes, of which 2 are in one zone and 1 in another"
 }
 
-// Places chooses nodes for a plan's pods: nil for a plan that leaves them to
+// ChoosePlaces chooses nodes for a plan's pods: nil for a plan that leaves them to
 // Kubernetes. The nodes given are those that pods can go to. Of several choices it
 // takes one by name whose nodes are alike, and that has the nodes to keep, by place.
 // The error says what was found, with this hint.
-func (p *Plan) Places(nodes []NodeAt, keep map[string]string, hint string) (Places, error) {
-	asked := p.placements()
+func ChoosePlaces(p *study.Plan, nodes []NodeAt, keep map[string]string, hint string) (Places, error) {
+	asked := placements(p)
 	if len(asked) == 0 {
 		return nil, nil
 	}
@@ -123,10 +124,10 @@ func (p *Plan) Places(nodes []NodeAt, keep map[string]string, hint string) (Plac
 				were = append(were, level+" on "+name)
 			}
 		}
-		return nil, p.Study.Place(FactorPlacement).Fault(CodeConflict, "have those nodes take pods again, or begin another run", "%s: the run's trials so far had %s, and now there %s", FactorPlacement, strings.Join(were, ", "), nodesFound(nodes))
+		return nil, p.Study.Place(FactorPlacement).Fault(study.CodeConflict, "have those nodes take pods again, or begin another run", "%s: the run's trials so far had %s, and now there %s", FactorPlacement, strings.Join(were, ", "), nodesFound(nodes))
 	}
 	if best == nil {
-		return nil, p.Study.Place(FactorPlacement).Fault(CodeConflict, hint, "%s: %s takes %s, and there %s", FactorPlacement, strings.Join(asked, ", "), p.spreadWords(), nodesFound(nodes))
+		return nil, p.Study.Place(FactorPlacement).Fault(study.CodeConflict, hint, "%s: %s takes %s, and there %s", FactorPlacement, strings.Join(asked, ", "), spreadWords(p), nodesFound(nodes))
 	}
 	return best, nil
 }

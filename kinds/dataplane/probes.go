@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/record/probe"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // ProbedParts are the parts of a trial whose pods are probed: a sidecar's is
@@ -29,9 +30,9 @@ func probeFindings() []finding.Def {
 			for _, part := range ProbedParts() {
 				doc := f.Doc
 				if strings.Contains(doc, "%s") {
-					doc = fmt.Sprintf(doc, "the pod of "+PartDoc(part))
+					doc = fmt.Sprintf(doc, "the pod of "+study.PartDoc(part))
 				}
-				out = append(out, finding.Def{Name: ProbeFinding(f.Name, part), Unit: f.Unit, Doc: doc, Words: f.Words + ", " + PartDoc(part),
+				out = append(out, finding.Def{Name: ProbeFinding(f.Name, part), Unit: f.Unit, Doc: doc, Words: f.Words + ", " + study.PartDoc(part),
 					Probe: p.Name, Part: part, Section: finding.SectionOther, Compared: true, Differences: finding.SectionOther})
 			}
 		}

@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // FactorFilters switches parts of the server's sidecar on.
@@ -14,7 +15,7 @@ const FactorFilters = "filters"
 
 // FiltersNone is the level of [FactorFilters] with nothing beside what the
 // other factors say.
-const FiltersNone = LevelNone
+const FiltersNone = study.LevelNone
 
 // Kinds of parts of a sidecar.
 const (
@@ -108,7 +109,7 @@ func (p Part) String() string {
 // Parts reads a level of [FactorFilters]; "", [FiltersNone] and [NotApplicable]
 // have none. It fails only for a level that did not come from a study.
 func Parts(level string) ([]Part, error) {
-	if level == "" || level == NotApplicable {
+	if level == "" || level == study.NotApplicable {
 		return nil, nil
 	}
 	parts, c := parseParts(level)
@@ -125,7 +126,7 @@ func HasPart(level, kind string) bool {
 }
 
 // HasParts says whether some cell of a study has parts switched on.
-func (s *Study) HasParts() bool {
+func HasParts(s *study.Study) bool {
 	return slices.ContainsFunc(s.Levels(FactorFilters), func(level string) bool {
 		parts, err := Parts(level)
 		return err == nil && len(parts) > 0
@@ -141,7 +142,7 @@ var refusedParts = map[string]string{
 // exclusive are kinds of which a level can have but one.
 var exclusive = [][]string{{PartJWT, PartJWTToken}}
 
-func filtersLevel(s string) (string, *Error) {
+func filtersLevel(s string) (string, *study.Error) {
 	parts, c := parseParts(s)
 	if c != nil {
 		return "", c
@@ -162,16 +163,16 @@ func joinParts(parts []Part) string {
 
 // parseParts reads parts in any order and returns them in the order of the
 // kinds; files are in the order of their names.
-func parseParts(s string) ([]Part, *Error) {
+func parseParts(s string) ([]Part, *study.Error) {
 	if s == FiltersNone {
 		return nil, nil
 	}
 	if strings.TrimSpace(s) == "" {
-		return nil, Complain(CodeMissing, "none, or parts joined by +, as lua+authz-allow-100", "no part is named")
+		return nil, study.Complain(study.CodeMissing, "none, or parts joined by +, as lua+authz-allow-100", "no part is named")
 	}
 	words := strings.Split(s, partSeparator)
 	if len(words) > maxParts {
-		return nil, Complain(CodeLimit, "", "%d parts are too many; %d are possible", len(words), maxParts)
+		return nil, study.Complain(study.CodeLimit, "", "%d parts are too many; %d are possible", len(words), maxParts)
 	}
 	var out []Part
 	for i, word := range words {
@@ -187,9 +188,9 @@ func parseParts(s string) ([]Part, *Error) {
 				continue
 			}
 			if earlier == p {
-				return nil, Complain(CodeDuplicate, "name it once", "part %d: %s is there already", i+1, p)
+				return nil, study.Complain(study.CodeDuplicate, "name it once", "part %d: %s is there already", i+1, p)
 			}
-			return nil, Complain(CodeInvalid, "name one of them", "part %d: %s and %s contradict each other", i+1, earlier, p)
+			return nil, study.Complain(study.CodeInvalid, "name one of them", "part %d: %s and %s contradict each other", i+1, earlier, p)
 		}
 		out = append(out, p)
 	}
@@ -201,7 +202,7 @@ func parseParts(s string) ([]Part, *Error) {
 			}
 		}
 		if len(both) > 1 {
-			return nil, Complain(CodeInvalid, "name one of them", "%s contradict each other", strings.Join(both, " and "))
+			return nil, study.Complain(study.CodeInvalid, "name one of them", "%s contradict each other", strings.Join(both, " and "))
 		}
 	}
 	slices.SortFunc(out, func(a, b Part) int {
@@ -218,21 +219,21 @@ func kindIndex(name string) int {
 }
 
 // parsePart reads one part.
-func parsePart(word string) (Part, *Error) {
+func parsePart(word string) (Part, *study.Error) {
 	if word == "" {
-		return Part{}, Complain(CodeMissing, "parts are joined by one +", "a part is empty")
+		return Part{}, study.Complain(study.CodeMissing, "parts are joined by one +", "a part is empty")
 	}
 	if why, ok := refusedParts[word]; ok {
-		return Part{}, Complain(CodeInvalid, why, "%s cannot be had", word)
+		return Part{}, study.Complain(study.CodeInvalid, why, "%s cannot be had", word)
 	}
 	if word == FiltersNone {
-		return Part{}, Complain(CodeInvalid, "none stands alone", "none and other parts contradict each other")
+		return Part{}, study.Complain(study.CodeInvalid, "none stands alone", "none and other parts contradict each other")
 	}
 	stem, rest := word, ""
 	k := kindIndex(word)
 	for at := len(word); k < 0; {
 		if at = strings.LastIndexByte(word[:at], '-'); at < 0 {
-			return Part{}, Complain(CodeUnknown, errs.Suggest(word, partNames()), "unknown part %q", Clip(word, 40))
+			return Part{}, study.Complain(study.CodeUnknown, errs.Suggest(word, partNames()), "unknown part %q", study.Clip(word, 40))
 		}
 		stem, rest = word[:at], word[at+1:]
 		k = kindIndex(stem)
@@ -240,23 +241,23 @@ func parsePart(word string) (Part, *Error) {
 	kind := partKinds[k]
 	switch {
 	case kind.File:
-		if !NamePattern.MatchString(rest) {
-			return Part{}, Complain(CodeInvalid, "as envoyfilter-mine, with envoy_filters: {mine: mine.yaml}", "%q names no EnvoyFilter", Clip(word, 40))
+		if !study.NamePattern.MatchString(rest) {
+			return Part{}, study.Complain(study.CodeInvalid, "as envoyfilter-mine, with envoy_filters: {mine: mine.yaml}", "%q names no EnvoyFilter", study.Clip(word, 40))
 		}
 		return Part{Kind: kind.Name, File: rest}, nil
 	case kind.Number == "" && rest == "" && stem == word:
 		return Part{Kind: kind.Name}, nil
 	case kind.Number == "":
-		return Part{}, Complain(CodeUnknown, "leave the number out, or "+errs.Suggest(word, partNames()), "unknown part %q", Clip(word, 40))
+		return Part{}, study.Complain(study.CodeUnknown, "leave the number out, or "+errs.Suggest(word, partNames()), "unknown part %q", study.Clip(word, 40))
 	case rest == "":
-		return Part{}, Complain(CodeMissing, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%s lacks its number of %s", kind.Name, kind.Number)
+		return Part{}, study.Complain(study.CodeMissing, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%s lacks its number of %s", kind.Name, kind.Number)
 	}
 	n, err := strconv.Atoi(rest)
 	if err != nil || strconv.Itoa(n) != rest {
-		return Part{}, Complain(CodeInvalid, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%q is no number of %s", Clip(rest, 40), kind.Number)
+		return Part{}, study.Complain(study.CodeInvalid, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%q is no number of %s", study.Clip(rest, 40), kind.Number)
 	}
 	if n < kind.Low || n > kind.High {
-		return Part{}, Complain(CodeRange, fmt.Sprintf("from %d to %d is possible", kind.Low, kind.High), "%s is out of range", word)
+		return Part{}, study.Complain(study.CodeRange, fmt.Sprintf("from %d to %d is possible", kind.Low, kind.High), "%s is out of range", word)
 	}
 	return Part{Kind: kind.Name, N: n}, nil
 }
@@ -310,7 +311,7 @@ func partsReference() string {
 			name += "-N"
 			number = fmt.Sprintf(" (%d to %d %s)", k.Low, k.High, k.Number)
 		}
-		fmt.Fprintf(&b, "- `%s`%s: %s\n", name, number, Brief(k.Doc))
+		fmt.Fprintf(&b, "- `%s`%s: %s\n", name, number, study.Brief(k.Doc))
 	}
 	return b.String()
 }
@@ -319,7 +320,7 @@ func partsReference() string {
 // comes in numbers, 0 without the part, and gives the level without them, ""
 // for none. It is false where there is no proxy.
 func PartNumber(level, kind string) (n int, rest string, ok bool) {
-	if level == "" || level == NotApplicable {
+	if level == "" || level == study.NotApplicable {
 		return 0, "", false
 	}
 	parts, err := Parts(level)

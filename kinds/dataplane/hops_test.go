@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"math"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 func TestHopsMakeVariants(t *testing.T) {
@@ -16,32 +18,32 @@ func TestHopsMakeVariants(t *testing.T) {
 		{"hops: {}\nfactors: {rate: [100, 200]}\n", "100 rps · bare; 100 rps · client; 100 rps · server; 100 rps · both; 100 rps · tls; 100 rps · redirect; " +
 			"200 rps · bare; 200 rps · client; 200 rps · server; 200 rps · both; 200 rps · tls; 200 rps · redirect"},
 	} {
-		s := parseOK(t, minimal+c.text)
-		p, err := NewPlan(s, 1)
+		s := studytest.Parse(t, studytest.Minimal+c.text)
+		p, err := study.NewPlan(s, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := labels(p); got != c.want {
+		if got := studytest.Labels(p); got != c.want {
 			t.Errorf("%s: %s", c.text, got)
 		}
-		again := parseOK(t, string(s.Marshal()))
-		if string(again.Marshal()) != string(s.Marshal()) || *DataOf(again).Hops != *DataOf(s).Hops {
+		again := studytest.Parse(t, string(s.Marshal()))
+		if string(again.Marshal()) != string(s.Marshal()) || *Of(again).Hops != *Of(s).Hops {
 			t.Errorf("%s: written and read again:\n%s", c.text, again.Marshal())
 		}
 	}
-	s := parseOK(t, minimal+"hops: {}\n")
-	p, err := NewPlan(s, 1)
+	s := studytest.Parse(t, studytest.Minimal+"hops: {}\n")
+	p, err := study.NewPlan(s, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for variant, want := range map[string]record.Cell{
-		HopBare:     {FactorSidecars: SidecarsNone, FactorInterception: NotApplicable},
-		HopServer:   {FactorSidecars: SidecarsServer, FactorInterception: InterceptionNone, FactorMTLS: MTLSOff},
-		HopTLS:      {FactorSidecars: SidecarsBoth, FactorInterception: InterceptionNone, FactorMTLS: MTLSStrict},
-		HopRedirect: {FactorSidecars: SidecarsBoth, FactorInterception: InterceptionRedirect, FactorMTLS: MTLSStrict},
+		HopBare:     {study.FactorSidecars: study.SidecarsNone, FactorInterception: study.NotApplicable},
+		HopServer:   {study.FactorSidecars: study.SidecarsServer, FactorInterception: InterceptionNone, study.FactorMTLS: study.MTLSOff},
+		HopTLS:      {study.FactorSidecars: study.SidecarsBoth, FactorInterception: InterceptionNone, study.FactorMTLS: study.MTLSStrict},
+		HopRedirect: {study.FactorSidecars: study.SidecarsBoth, FactorInterception: InterceptionRedirect, study.FactorMTLS: study.MTLSStrict},
 	} {
-		cells := p.Matching(record.Cell{FactorVariant: variant})
-		if len(cells) != 1 || !contains(p.Cells[cells[0]], want) {
+		cells := p.Matching(record.Cell{study.FactorVariant: variant})
+		if len(cells) != 1 || p.Cells[cells[0]].With(want).Key() != p.Cells[cells[0]].Key() {
 			t.Errorf("%s: %v", variant, cells)
 		}
 	}
@@ -83,7 +85,7 @@ func TestHopsRefused(t *testing.T) {
 		{"TLS of the generator's own", "settings: {interception: none}\nload: {tls: true}\n", "3:26", "which it cannot read"},
 		{"another mesh", "mesh: linkerd\nsettings: {interception: none}\n", "4:26", "the mesh is linkerd"},
 	} {
-		_, err := Parse([]byte(minimal+c.text), "x.yaml", nil)
+		_, err := study.Parse([]byte(studytest.Minimal+c.text), "x.yaml", nil)
 		if err == nil || errs.Code(err) != errs.CodeUsage || !strings.HasPrefix(err.Error(), "x.yaml:"+c.at) || !strings.Contains(err.Error(), c.msg) {
 			t.Errorf("%s: %v", c.name, err)
 		}

@@ -1,11 +1,14 @@
-package study
+package dataplane
 
-import "github.com/meshtrial/meshtrial/study/protocol"
+import (
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/protocol"
+)
 
 // speaks is the first protocol among the study's levels that is as said; "" if
 // there is none.
-func (s *Study) speaks(is func(protocol.Protocol) bool) string {
-	for _, name := range s.Levels(FactorProtocol) {
+func speaks(s *study.Study, is func(protocol.Protocol) bool) string {
+	for _, name := range s.Levels(study.FactorProtocol) {
 		if is(protocol.Of(name)) {
 			return name
 		}

@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"time"
@@ -6,6 +6,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Profiling says how proxies are profiled.
@@ -37,12 +38,12 @@ func DefaultProfiling() Profiling {
 	return Profiling{Hz: 99, Length: 10 * time.Second, Graph: GraphFP}
 }
 
-// Profiling is how proxies are profiled.
-func (s *Study) Profiling() Profiling {
-	if DataOf(s).Profile == nil {
+// ProfilingOf is how proxies are profiled.
+func ProfilingOf(s *study.Study) Profiling {
+	if Of(s).Profile == nil {
 		return DefaultProfiling()
 	}
-	return *DataOf(s).Profile
+	return *Of(s).Profile
 }
 
 // Beginnings of the names of findings from profiles, each followed by the part
@@ -62,27 +63,27 @@ const (
 // profileValue is the section profile.
 type profileValue struct{ to **Profiling }
 
-func (v profileValue) object(p *Profiling) Object {
-	return Object{Name: "profile", Flow: true, Fields: []Field{
-		{Name: "hz", Doc: "Samples per second of each thread's CPU time.", Value: IntValue{&p.Hz, 1, 10_000}},
-		{Name: "length", Doc: "Length of a profile.", Value: DurationValue{To: &p.Length, Low: time.Second, High: time.Hour}},
-		{Name: "graph", Doc: "How callers are found: by frame pointers, by debug information (expensive), or not.", Value: TextValue{To: &p.Graph, OneOf: []string{GraphFP, GraphDwarf, GraphNone}}},
+func (v profileValue) object(p *Profiling) study.Object {
+	return study.Object{Name: "profile", Flow: true, Fields: []study.Field{
+		{Name: "hz", Doc: "Samples per second of each thread's CPU time.", Value: study.IntValue{&p.Hz, 1, 10_000}},
+		{Name: "length", Doc: "Length of a profile.", Value: study.DurationValue{To: &p.Length, Low: time.Second, High: time.Hour}},
+		{Name: "graph", Doc: "How callers are found: by frame pointers, by debug information (expensive), or not.", Value: study.TextValue{To: &p.Graph, OneOf: []string{GraphFP, GraphDwarf, GraphNone}}},
 	}}
 }
 
-func (v profileValue) Decode(d *Decoder, n *Node) {
+func (v profileValue) Decode(d *study.Decoder, n *study.Node) {
 	p := DefaultProfiling()
 	before := len(d.Errs)
 	v.object(&p).Decode(d, n)
 	if taken := p.Taken(); len(d.Errs) == before && p.Graph == GraphDwarf && record.CopiesOfStacks(p.Hz, taken) > record.MaxRecording {
-		d.Fail(n.Pos, CodeConflict, "lower hz or length, or take graph: fp", "profile: %s", record.TooManyCopies(p.Hz, taken))
+		d.Fail(n.Pos, study.CodeConflict, "lower hz or length, or take graph: fp", "profile: %s", record.TooManyCopies(p.Hz, taken))
 	}
 	if len(d.Errs) == before {
 		*v.to = &p
 	}
 }
 
-func (v profileValue) Encode() *Node {
+func (v profileValue) Encode() *study.Node {
 	if *v.to == nil {
 		return nil
 	}

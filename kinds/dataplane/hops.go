@@ -1,7 +1,8 @@
-package study
+package dataplane
 
 import (
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Hops asks what a request's way through two sidecars is made of: cells that
@@ -86,13 +87,13 @@ func HopMeasures() []string { return []string{HopP50, HopP99, HopPods, HopKernel
 const FindingHop = "hop"
 
 // variants are the cells of a section hops.
-func (h *Hops) variants() []NamedLevels {
-	out := []NamedLevels{
-		{HopBare, record.Cell{FactorSidecars: SidecarsNone}},
-		{HopClient, record.Cell{FactorSidecars: SidecarsClient}},
-		{HopServer, record.Cell{FactorSidecars: SidecarsServer, FactorMTLS: MTLSOff}},
-		{HopBoth, record.Cell{FactorSidecars: SidecarsBoth, FactorMTLS: MTLSOff}},
-		{HopTLS, record.Cell{FactorSidecars: SidecarsBoth, FactorMTLS: MTLSStrict}},
+func (h *Hops) variants() []study.NamedLevels {
+	out := []study.NamedLevels{
+		{HopBare, record.Cell{study.FactorSidecars: study.SidecarsNone}},
+		{HopClient, record.Cell{study.FactorSidecars: study.SidecarsClient}},
+		{HopServer, record.Cell{study.FactorSidecars: study.SidecarsServer, study.FactorMTLS: study.MTLSOff}},
+		{HopBoth, record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorMTLS: study.MTLSOff}},
+		{HopTLS, record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorMTLS: study.MTLSStrict}},
 	}
 	if !h.Interception {
 		return out
@@ -100,43 +101,43 @@ func (h *Hops) variants() []NamedLevels {
 	for i := range out[1:] {
 		out[1+i].Levels[FactorInterception] = InterceptionNone
 	}
-	return append(out, NamedLevels{HopRedirect, record.Cell{FactorSidecars: SidecarsBoth, FactorMTLS: MTLSStrict, FactorInterception: InterceptionRedirect}})
+	return append(out, study.NamedLevels{HopRedirect, record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorMTLS: study.MTLSStrict, FactorInterception: InterceptionRedirect}})
 }
 
 // resolveHops makes the variants of hops.
-func (d *Decoder) resolveHops(s *Study) {
-	if DataOf(s).Hops == nil {
+func resolveHops(d *study.Decoder, s *study.Study) {
+	if Of(s).Hops == nil {
 		return
 	}
 	for _, other := range []string{"variants", "bill"} {
 		if d.Root.Get(other) != nil {
-			d.Fail(d.Pos(other), CodeConflict, "leave it out, or hops", "hops make this study's variants")
+			d.Fail(d.Pos(other), study.CodeConflict, "leave it out, or hops", "hops make this study's variants")
 			return
 		}
 	}
-	s.Variants = DataOf(s).Hops.variants()
+	s.Variants = Of(s).Hops.variants()
 	for _, v := range s.Variants {
 		for factor := range v.Levels {
 			if s.Varies(factor) {
-				d.Fail(d.Pos("factors", factor), CodeConflict, "leave it out: hops vary it", "%s is what hops vary", factor)
+				d.Fail(d.Pos("factors", factor), study.CodeConflict, "leave it out: hops vary it", "%s is what hops vary", factor)
 				return
 			}
 		}
 	}
-	if len(s.Varied(FactorVariant)) > 0 && len(s.Varied(FactorVariant)) < len(s.Variants) {
-		d.Fail(d.Pos("factors", FactorVariant), CodeConflict, "leave it out", "hops need all their cells: the terms are differences between them")
+	if len(s.Varied(study.FactorVariant)) > 0 && len(s.Varied(study.FactorVariant)) < len(s.Variants) {
+		d.Fail(d.Pos("factors", study.FactorVariant), study.CodeConflict, "leave it out", "hops need all their cells: the terms are differences between them")
 	}
 }
 
 // checkHopCells finds cells of hops that the study leaves out.
-func (d *Decoder) checkHopCells(p *Plan) {
-	if DataOf(p.Study).Hops == nil {
+func checkHopCells(d *study.Decoder, p *study.Plan) {
+	if Of(p.Study).Hops == nil {
 		return
 	}
 	n := map[string]int{}
 	most := 0
 	for _, cell := range p.Cells {
-		name := cell[FactorVariant]
+		name := cell[study.FactorVariant]
 		n[name]++
 		most = max(most, n[name])
 	}
@@ -145,21 +146,21 @@ func (d *Decoder) checkHopCells(p *Plan) {
 			continue
 		}
 		at := d.Pos("exclude")
-		if _, chosen := p.Study.Settings[FactorVariant]; chosen {
-			at = d.Pos("settings", FactorVariant)
+		if _, chosen := p.Study.Settings[study.FactorVariant]; chosen {
+			at = d.Pos("settings", study.FactorVariant)
 		}
-		d.Fail(at, CodeConflict, "leave none of them out", "hops need all their cells, as the terms are differences between them: %s is left out", v.Name)
+		d.Fail(at, study.CodeConflict, "leave none of them out", "hops need all their cells, as the terms are differences between them: %s is left out", v.Name)
 		return
 	}
 }
 
 // hopsSection is the section hops.
-func hopsSection(to **Hops) Value {
-	return Stated(to, func() Hops { return Hops{Interception: true} }, hopsFields)
+func hopsSection(to **Hops) study.Value {
+	return study.Stated(to, func() Hops { return Hops{Interception: true} }, hopsFields)
 }
 
-func hopsFields(h *Hops) Object {
-	return Object{Name: "hops", Flow: true, Fields: []Field{
-		{Name: "interception", Doc: "Whether to measure redirection separately; if so, all cells but the last go without it.", Value: BoolValue{&h.Interception}},
+func hopsFields(h *Hops) study.Object {
+	return study.Object{Name: "hops", Flow: true, Fields: []study.Field{
+		{Name: "interception", Doc: "Whether to measure redirection separately; if so, all cells but the last go without it.", Value: study.BoolValue{&h.Interception}},
 	}}
 }

@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/yamltree"
+	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
@@ -31,8 +32,8 @@ type EnvoyFilter struct {
 var envoyFilterFormat = yamltree.Format{What: "EnvoyFilter", Bytes: 512 << 10, Tokens: 40_000, Values: 20_000, Depth: 64}
 
 // EnvoyFilterOf is the study's EnvoyFilter of a name.
-func (s *Study) EnvoyFilterOf(name string) (EnvoyFilter, bool) {
-	for _, f := range DataOf(s).EnvoyFilters {
+func EnvoyFilterOf(s *study.Study, name string) (EnvoyFilter, bool) {
+	for _, f := range Of(s).EnvoyFilters {
 		if f.Name == name {
 			return f, true
 		}
@@ -42,23 +43,23 @@ func (s *Study) EnvoyFilterOf(name string) (EnvoyFilter, bool) {
 
 // parse reads the file's contents.
 func (f *EnvoyFilter) parse(data []byte) error {
-	root, err := ReadTree(data, f.File, envoyFilterFormat, "an EnvoyFilter as kubectl apply takes it")
+	root, err := study.ReadTree(data, f.File, envoyFilterFormat, "an EnvoyFilter as kubectl apply takes it")
 	if err != nil {
 		return err
 	}
-	if root.Kind != Mapping {
-		return root.Pos.Fault(CodeType, "an EnvoyFilter as kubectl apply takes it", "an EnvoyFilter is a mapping; this is %s", root.What())
+	if root.Kind != study.Mapping {
+		return root.Pos.Fault(study.CodeType, "an EnvoyFilter as kubectl apply takes it", "an EnvoyFilter is a mapping; this is %s", root.What())
 	}
 	if kind := root.Get("kind"); kind == nil || kind.Text != "EnvoyFilter" {
 		at, what := root.Pos, "nothing"
 		if kind != nil {
 			at, what = kind.Pos, kind.What()
 		}
-		return at.Fault(CodeConflict, "kind: EnvoyFilter; other objects are no parts of a sidecar", "the kind is %s", what)
+		return at.Fault(study.CodeConflict, "kind: EnvoyFilter; other objects are no parts of a sidecar", "the kind is %s", what)
 	}
 	spec := root.Get("spec")
-	if spec == nil || spec.Kind != Mapping {
-		return root.Pos.Fault(CodeConflict, "spec: {configPatches: [...]}", "the EnvoyFilter has no spec")
+	if spec == nil || spec.Kind != study.Mapping {
+		return root.Pos.Fault(study.CodeConflict, "spec: {configPatches: [...]}", "the EnvoyFilter has no spec")
 	}
 	for i, k := range spec.Keys {
 		value := spec.Values[i]
@@ -66,8 +67,8 @@ func (f *EnvoyFilter) parse(data []byte) error {
 		case "workloadSelector", "targetRefs": // replaced by the server's workload
 		case "priority":
 			n, err := strconv.ParseInt(value.Text, 10, 32)
-			if value.Kind != Scalar || err != nil {
-				return value.Pos.Fault(CodeConflict, "a whole number", "priority is %s", value.What())
+			if value.Kind != study.Scalar || err != nil {
+				return value.Pos.Fault(study.CodeConflict, "a whole number", "priority is %s", value.What())
 			}
 			f.Priority = n
 		case "configPatches":
@@ -75,23 +76,23 @@ func (f *EnvoyFilter) parse(data []byte) error {
 				return err
 			}
 		default:
-			return k.Pos.Fault(CodeConflict, errs.Suggest(k.Name, []string{"configPatches", "priority", "workloadSelector", "targetRefs"}), "an EnvoyFilter's spec has no field %q", Clip(k.Name, 40))
+			return k.Pos.Fault(study.CodeConflict, errs.Suggest(k.Name, []string{"configPatches", "priority", "workloadSelector", "targetRefs"}), "an EnvoyFilter's spec has no field %q", study.Clip(k.Name, 40))
 		}
 	}
 	if len(f.Patches) == 0 {
-		return spec.Pos.Fault(CodeConflict, "configPatches: [{applyTo: HTTP_FILTER, ...}]", "the EnvoyFilter patches nothing")
+		return spec.Pos.Fault(study.CodeConflict, "configPatches: [{applyTo: HTTP_FILTER, ...}]", "the EnvoyFilter patches nothing")
 	}
 	return nil
 }
 
 // patches reads configPatches.
-func (f *EnvoyFilter) patches(list *Node) error {
-	if list.Kind != Sequence {
-		return list.Pos.Fault(CodeConflict, "a list", "configPatches is %s", list.What())
+func (f *EnvoyFilter) patches(list *study.Node) error {
+	if list.Kind != study.Sequence {
+		return list.Pos.Fault(study.CodeConflict, "a list", "configPatches is %s", list.What())
 	}
 	for _, one := range list.Values {
-		if one.Kind != Mapping || one.Get("applyTo") == nil || one.Get("patch") == nil {
-			return one.Pos.Fault(CodeConflict, "as {applyTo: HTTP_FILTER, match: {...}, patch: {operation: ..., value: {...}}}", "a patch has at least applyTo and patch")
+		if one.Kind != study.Mapping || one.Get("applyTo") == nil || one.Get("patch") == nil {
+			return one.Pos.Fault(study.CodeConflict, "as {applyTo: HTTP_FILTER, match: {...}, patch: {operation: ..., value: {...}}}", "a patch has at least applyTo and patch")
 		}
 		f.Patches = append(f.Patches, jsonValue(one))
 	}
@@ -100,21 +101,21 @@ func (f *EnvoyFilter) patches(list *Node) error {
 
 // jsonValue is a tree as Kubernetes' JSON: its scalars typed as YAML 1.2's core
 // schema has it.
-func jsonValue(n *Node) any {
+func jsonValue(n *study.Node) any {
 	switch n.Kind {
-	case Mapping:
+	case study.Mapping:
 		out := make(map[string]any, len(n.Keys))
 		for i, k := range n.Keys {
 			out[k.Name] = jsonValue(n.Values[i])
 		}
 		return out
-	case Sequence:
+	case study.Sequence:
 		out := make([]any, len(n.Values))
 		for i, v := range n.Values {
 			out[i] = jsonValue(v)
 		}
 		return out
-	case Null:
+	case study.Null:
 		return nil
 	}
 	if n.Quoted {
@@ -141,45 +142,45 @@ func jsonValue(n *Node) any {
 // form, to what was in them.
 type envoyFiltersValue struct{ to *[]EnvoyFilter }
 
-func (v envoyFiltersValue) Decode(d *Decoder, n *Node) {
+func (v envoyFiltersValue) Decode(d *study.Decoder, n *study.Node) {
 	const hint = "as {mine: mine.yaml}"
-	if n.Kind != Mapping {
-		d.Fail(n.Pos, CodeType, hint, "envoy_filters maps names to files; this is %s", n.What())
+	if n.Kind != study.Mapping {
+		d.Fail(n.Pos, study.CodeType, hint, "envoy_filters maps names to files; this is %s", n.What())
 		return
 	}
 	for i, k := range n.Keys {
 		value := n.Values[i]
-		if !NamePattern.MatchString(k.Name) {
-			d.Fail(k.Pos, CodeInvalid, NameHint, "invalid EnvoyFilter name %q", Clip(k.Name, 40))
+		if !study.NamePattern.MatchString(k.Name) {
+			d.Fail(k.Pos, study.CodeInvalid, study.NameHint, "invalid EnvoyFilter name %q", study.Clip(k.Name, 40))
 			continue
 		}
 		f := EnvoyFilter{Name: k.Name}
 		switch value.Kind {
-		case Scalar:
-			TextValue{To: &f.File}.Decode(d, value)
-		case Mapping:
-			Object{Name: k.Name, Fields: []Field{{Name: "inline", Required: true, Value: inlineValue{&f}}}}.Decode(d, value)
+		case study.Scalar:
+			study.TextValue{To: &f.File}.Decode(d, value)
+		case study.Mapping:
+			study.Object{Name: k.Name, Fields: []study.Field{{Name: "inline", Required: true, Value: inlineValue{&f}}}}.Decode(d, value)
 		default:
-			d.Fail(value.Pos, CodeConflict, hint, "%s is no file", k.Name)
+			d.Fail(value.Pos, study.CodeConflict, hint, "%s is no file", k.Name)
 		}
 		*v.to = append(*v.to, f)
 	}
 }
 
-func (v envoyFiltersValue) Encode() *Node {
+func (v envoyFiltersValue) Encode() *study.Node {
 	if len(*v.to) == 0 {
 		return nil
 	}
-	out := &Node{Kind: Mapping}
+	out := &study.Node{Kind: study.Mapping}
 	for i := range *v.to {
 		f := &(*v.to)[i]
 		if f.File != "" {
-			out.Set(f.Name, Pos{}, TextNode(f.File))
+			out.Set(f.Name, study.Pos{}, study.TextNode(f.File))
 			continue
 		}
-		inner := &Node{Kind: Mapping}
-		inner.Set("inline", Pos{}, inlineValue{f}.Encode())
-		out.Set(f.Name, Pos{}, inner)
+		inner := &study.Node{Kind: study.Mapping}
+		inner.Set("inline", study.Pos{}, inlineValue{f}.Encode())
+		out.Set(f.Name, study.Pos{}, inner)
 	}
 	return out
 }
@@ -187,7 +188,7 @@ func (v envoyFiltersValue) Encode() *Node {
 func (v envoyFiltersValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{OneOf: []*jsonschema.Schema{
 		{Type: "string"},
-		Object{Fields: []Field{{Name: "inline", Required: true, Value: inlineValue{}}}}.Schema(),
+		study.Object{Fields: []study.Field{{Name: "inline", Required: true, Value: inlineValue{}}}}.Schema(),
 	}}}
 }
 
@@ -201,7 +202,7 @@ type inline struct {
 	Patches  []any `json:"configPatches"`
 }
 
-func (v inlineValue) Decode(d *Decoder, n *Node) {
+func (v inlineValue) Decode(d *study.Decoder, n *study.Node) {
 	text, ok := d.Text(n)
 	if !ok {
 		return
@@ -210,7 +211,7 @@ func (v inlineValue) Decode(d *Decoder, n *Node) {
 	read := json.NewDecoder(strings.NewReader(text))
 	read.UseNumber() // large integers stay what they are
 	if err := read.Decode(&in); err != nil || len(in.Patches) == 0 {
-		d.Fail(n.Pos, CodeConflict, "name a file in its place, as mine: mine.yaml", "this is not what meshtrial writes for an EnvoyFilter that it has read")
+		d.Fail(n.Pos, study.CodeConflict, "name a file in its place, as mine: mine.yaml", "this is not what meshtrial writes for an EnvoyFilter that it has read")
 		return
 	}
 	v.to.Priority, v.to.Patches = in.Priority, whole(in.Patches).([]any)
@@ -241,12 +242,12 @@ func whole(v any) any {
 	return v
 }
 
-func (v inlineValue) Encode() *Node {
+func (v inlineValue) Encode() *study.Node {
 	text, err := json.Marshal(inline{v.to.Priority, v.to.Patches})
 	if err != nil { // values of JSON encode
 		panic(err)
 	}
-	return TextNode(string(text))
+	return study.TextNode(string(text))
 }
 
 func (inlineValue) Schema() *jsonschema.Schema {
@@ -255,16 +256,16 @@ func (inlineValue) Schema() *jsonschema.Schema {
 
 // checkFilters finds levels of filters that name no file of the study, and
 // files that no level names.
-func (d *Decoder) checkFilters(s *Study) {
+func checkFilters(d *study.Decoder, s *study.Study) {
 	for _, p := range fileParts(s.Levels(FactorFilters)) {
-		if _, ok := s.EnvoyFilterOf(p.File); !ok {
-			d.Fail(s.Place(FactorFilters), CodeConflict, fmt.Sprintf("envoy_filters: {%s: FILE}", p.File), "the part %s needs an EnvoyFilter that the study does not name", p)
+		if _, ok := EnvoyFilterOf(s, p.File); !ok {
+			d.Fail(s.Place(FactorFilters), study.CodeConflict, fmt.Sprintf("envoy_filters: {%s: FILE}", p.File), "the part %s needs an EnvoyFilter that the study does not name", p)
 		}
 	}
 	used := fileParts(s.Written(FactorFilters))
-	for _, f := range DataOf(s).EnvoyFilters {
+	for _, f := range Of(s).EnvoyFilters {
 		if !slices.ContainsFunc(used, func(p Part) bool { return p.File == f.Name }) {
-			d.Fail(d.Pos("envoy_filters", f.Name), CodeConflict, "give filters the level envoyfilter-"+f.Name, "no level of filters has the EnvoyFilter %s", f.Name)
+			d.Fail(d.Pos("envoy_filters", f.Name), study.CodeConflict, "give filters the level envoyfilter-"+f.Name, "no level of filters has the EnvoyFilter %s", f.Name)
 		}
 	}
 }
@@ -284,21 +285,21 @@ func fileParts(levels []string) (out []Part) {
 
 // checkFilterCells finds cells whose sidecars see no requests to have filters
 // for.
-func (d *Decoder) checkFilterCells(p *Plan) {
+func checkFilterCells(d *study.Decoder, p *study.Plan) {
 	for _, cell := range p.Cells {
 		if parts, err := Parts(cell[FactorFilters]); err != nil || len(parts) == 0 {
 			continue
 		}
 		why := ""
 		switch {
-		case headless(protocol.Of(cell[FactorProtocol])):
-			why = "with protocol " + cell[FactorProtocol]
+		case headless(protocol.Of(cell[study.FactorProtocol])):
+			why = "with protocol " + cell[study.FactorProtocol]
 		case p.Study.Load.TLS:
 			why = "if the generator speaks TLS itself"
 		default:
 			continue
 		}
-		d.Fail(p.Study.Place(FactorFilters), CodeConflict, "leave such cells out", "cell %s: filters are for requests, which sidecars do not see %s", p.Label(cell), why)
+		d.Fail(p.Study.Place(FactorFilters), study.CodeConflict, "leave such cells out", "cell %s: filters are for requests, which sidecars do not see %s", p.Label(cell), why)
 		return
 	}
 }

@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Bill asks what each of some named parts costs: a base cell, each part alone
@@ -17,7 +18,7 @@ type Bill struct {
 	// Base are levels over the settings in every cell of the bill.
 	Base record.Cell
 	// Parts are what is priced, each by the levels that it changes.
-	Parts []NamedLevels
+	Parts []study.NamedLevels
 	// Together names the parts that the cell with all has; all of them unless
 	// the file says otherwise, as of two levels of one factor it must.
 	Together []string
@@ -65,8 +66,8 @@ func (b *Bill) Whole() bool { return len(b.Together) > 1 }
 
 // BillVariant is the variant that has exactly these parts on; false if the
 // study has none.
-func (s *Study) BillVariant(parts ...string) (string, bool) {
-	want := s.billLevels(parts)
+func BillVariant(s *study.Study, parts ...string) (string, bool) {
+	want := billLevels(s, parts)
 	for _, v := range s.Variants {
 		if v.Levels.Key() == want.Key() {
 			return v.Name, true
@@ -76,23 +77,23 @@ func (s *Study) BillVariant(parts ...string) (string, bool) {
 }
 
 // BillWithout is the variant with all that are together but one.
-func (s *Study) BillWithout(part string) (string, bool) {
-	return s.BillVariant(slices.DeleteFunc(slices.Clone(DataOf(s).Bill.Together), func(p string) bool { return p == part })...)
+func BillWithout(s *study.Study, part string) (string, bool) {
+	return BillVariant(s, slices.DeleteFunc(slices.Clone(Of(s).Bill.Together), func(p string) bool { return p == part })...)
 }
 
 // billLevels are the base's levels with those of some parts over them.
-func (s *Study) billLevels(parts []string) record.Cell {
-	out := DataOf(s).Bill.Base.With(nil)
+func billLevels(s *study.Study, parts []string) record.Cell {
+	out := Of(s).Bill.Base.With(nil)
 	for _, name := range parts {
-		for factor, level := range DataOf(s).Bill.part(name) {
-			out[factor] = s.joined(factor, out[factor], level)
+		for factor, level := range Of(s).Bill.part(name) {
+			out[factor] = joined(s, factor, out[factor], level)
 		}
 	}
 	return out
 }
 
 // joined is a factor's level with another one put over it.
-func (s *Study) joined(factor, under, over string) string {
+func joined(s *study.Study, factor, under, over string) string {
 	none, ok := additive[factor]
 	if !ok {
 		return over
@@ -104,7 +105,7 @@ func (s *Study) joined(factor, under, over string) string {
 		return over
 	}
 	both := under + "+" + over
-	if f, ok := FactorByName(factor); ok {
+	if f, ok := study.FactorByName(factor); ok {
 		if canonical, err := f.Canonical(both); err == nil {
 			return canonical
 		}
@@ -114,18 +115,18 @@ func (s *Study) joined(factor, under, over string) string {
 
 // billVariants makes the bill's cells: base, base and each part, all together,
 // all but each. Two that are the same are one.
-func (s *Study) billVariants() []NamedLevels {
-	b := DataOf(s).Bill
-	out := []NamedLevels{{BillBase, s.billLevels(nil)}}
+func billVariants(s *study.Study) []study.NamedLevels {
+	b := Of(s).Bill
+	out := []study.NamedLevels{{BillBase, billLevels(s, nil)}}
 	if b.Adds() {
 		for _, p := range b.Parts {
-			out = append(out, NamedLevels{p.Name, s.billLevels([]string{p.Name})})
+			out = append(out, study.NamedLevels{p.Name, billLevels(s, []string{p.Name})})
 		}
 	}
 	add := func(name string, parts []string) {
-		levels := s.billLevels(parts)
-		if !slices.ContainsFunc(out, func(v NamedLevels) bool { return v.Levels.Key() == levels.Key() }) {
-			out = append(out, NamedLevels{name, levels})
+		levels := billLevels(s, parts)
+		if !slices.ContainsFunc(out, func(v study.NamedLevels) bool { return v.Levels.Key() == levels.Key() }) {
+			out = append(out, study.NamedLevels{name, levels})
 		}
 	}
 	if b.Whole() {
@@ -149,17 +150,17 @@ func (b *Bill) baseline() string {
 }
 
 // resolveBill makes the bill's variants.
-func (d *Decoder) resolveBill(s *Study) {
-	b := DataOf(s).Bill
+func resolveBill(d *study.Decoder, s *study.Study) {
+	b := Of(s).Bill
 	if b == nil {
 		return
 	}
 	if len(s.Variants) > 0 {
-		d.Fail(d.Pos("variants"), CodeConflict, "leave it out, or the bill", "the bill makes this study's variants")
+		d.Fail(d.Pos("variants"), study.CodeConflict, "leave it out, or the bill", "the bill makes this study's variants")
 		return
 	}
-	if _, chosen := s.Settings[FactorVariant]; chosen {
-		d.Fail(d.Pos("settings", FactorVariant), CodeConflict, "leave it out", "a bill needs all its cells, as prices are differences between them")
+	if _, chosen := s.Settings[study.FactorVariant]; chosen {
+		d.Fail(d.Pos("settings", study.FactorVariant), study.CodeConflict, "leave it out", "a bill needs all its cells, as prices are differences between them")
 		return
 	}
 	if len(b.Together) == 0 {
@@ -167,30 +168,30 @@ func (d *Decoder) resolveBill(s *Study) {
 			b.Together = append(b.Together, p.Name)
 		}
 	}
-	d.checkBill(s)
+	checkBill(d, s)
 	if len(d.Errs) > 0 {
 		return
 	}
-	s.Variants = s.billVariants()
-	for i, name := range s.Varied(FactorVariant) {
+	s.Variants = billVariants(s)
+	for i, name := range s.Varied(study.FactorVariant) {
 		if _, ok := s.VariantLevels(name); !ok {
-			d.Fail(d.Pos("factors", FactorVariant, i), CodeUnknown, "leave it out", "the bill makes no variant %s: it is that of other parts, or another direction's", name)
+			d.Fail(d.Pos("factors", study.FactorVariant, i), study.CodeUnknown, "leave it out", "the bill makes no variant %s: it is that of other parts, or another direction's", name)
 		}
 	}
 }
 
 // checkBill finds parts that are none, and such as cannot be on together.
-func (d *Decoder) checkBill(s *Study) {
-	b := DataOf(s).Bill
+func checkBill(d *study.Decoder, s *study.Study) {
+	b := Of(s).Bill
 	names := make([]string, len(b.Parts))
 	for i, p := range b.Parts {
 		names[i] = p.Name
 		if changesNothing(s, p) {
-			d.Fail(d.Pos("bill", "parts", p.Name), CodeConflict, "give it a level that the base does not have", "part %s changes nothing", p.Name)
+			d.Fail(d.Pos("bill", "parts", p.Name), study.CodeConflict, "give it a level that the base does not have", "part %s changes nothing", p.Name)
 		}
 		for _, earlier := range b.Parts[:i] {
 			if earlier.Levels.Key() == p.Levels.Key() {
-				d.Fail(d.Pos("bill", "parts", p.Name), CodeDuplicate, "leave one of them out", "parts %s and %s are the same", earlier.Name, p.Name)
+				d.Fail(d.Pos("bill", "parts", p.Name), study.CodeDuplicate, "leave one of them out", "parts %s and %s are the same", earlier.Name, p.Name)
 			}
 		}
 	}
@@ -198,21 +199,21 @@ func (d *Decoder) checkBill(s *Study) {
 	for i, name := range b.Together {
 		at := d.Pos("bill", "together", i)
 		if !slices.Contains(names, name) {
-			d.Fail(at, CodeUnknown, errs.Suggest(name, names), "together names no part of the bill: %q", Clip(name, 40))
+			d.Fail(at, study.CodeUnknown, errs.Suggest(name, names), "together names no part of the bill: %q", study.Clip(name, 40))
 			continue
 		}
 		if slices.Contains(b.Together[:i], name) {
-			d.Fail(at, CodeDuplicate, "leave one out", "together names %s twice", name)
+			d.Fail(at, study.CodeDuplicate, "leave one out", "together names %s twice", name)
 			continue
 		}
 		levels := b.part(name)
-		for _, f := range dataFactors {
+		for _, f := range factors {
 			level, ok := levels[f.Name]
 			if _, adds := additive[f.Name]; !ok || adds {
 				continue
 			}
 			if other, taken := setBy[f.Name]; taken && b.part(other)[f.Name] != level {
-				d.Fail(d.Pos("bill", "parts", name, f.Name), CodeConflict, "name in bill.together the parts that can be on at once, as together: ["+other+", ...]",
+				d.Fail(d.Pos("bill", "parts", name, f.Name), study.CodeConflict, "name in bill.together the parts that can be on at once, as together: ["+other+", ...]",
 					"parts %s and %s cannot be on together: %s is %s in the one and %s in the other", other, name, f.Name, b.part(other)[f.Name], level)
 			} else {
 				setBy[f.Name] = name
@@ -222,16 +223,16 @@ func (d *Decoder) checkBill(s *Study) {
 	if b.Removes() {
 		for _, name := range names {
 			if !slices.Contains(b.Together, name) && b.Direct == DirectRemove {
-				d.Fail(d.Pos("bill", "parts", name), CodeConflict, "add it to together, leave it out, or set direct: both", "part %s cannot be removed: it is not in together", name)
+				d.Fail(d.Pos("bill", "parts", name), study.CodeConflict, "add it to together, leave it out, or set direct: both", "part %s cannot be removed: it is not in together", name)
 			}
 		}
 		if len(b.Together) < 2 {
-			d.Fail(d.Pos("bill", "direct"), CodeConflict, "leave direct out", "with a single part, removing it says the same as adding it")
+			d.Fail(d.Pos("bill", "direct"), study.CodeConflict, "leave direct out", "with a single part, removing it says the same as adding it")
 		}
 	}
-	for _, v := range s.billVariants() {
+	for _, v := range billVariants(s) {
 		for factor := range additive {
-			f, _ := DataPlane.Factor(factor)
+			f, _ := study.DataPlane.Factor(factor)
 			if level, ok := v.Levels[factor]; ok {
 				if _, c := f.Parse(level); c != nil {
 					at := d.Pos("bill", "parts", v.Name, factor)
@@ -244,49 +245,49 @@ func (d *Decoder) checkBill(s *Study) {
 			}
 		}
 	}
-	if !s.Measured(MeasureCPU) {
-		d.Fail(d.Pos("measures"), CodeConflict, "add cpu", "a bill is about CPU, which is not measured")
+	if !s.Measured(study.MeasureCPU) {
+		d.Fail(d.Pos("measures"), study.CodeConflict, "add cpu", "a bill is about CPU, which is not measured")
 	}
 }
 
 // checkBillCells finds cells of which two variants come to the same: a price
 // would be that of nothing, and told as one.
-func (d *Decoder) checkBillCells(p *Plan) {
-	if DataOf(p.Study).Bill == nil {
+func checkBillCells(d *study.Decoder, p *study.Plan) {
+	if Of(p.Study).Bill == nil {
 		return
 	}
 	variants := map[string]string{} // by the other factors, as they take effect
 	for _, cell := range p.Cells {
-		rest, name := cell.With(nil), cell[FactorVariant]
-		delete(rest, FactorVariant)
+		rest, name := cell.With(nil), cell[study.FactorVariant]
+		delete(rest, study.FactorVariant)
 		other, taken := variants[rest.Key()]
 		if !taken {
 			variants[rest.Key()] = name
 			continue
 		}
 		at := d.Pos("bill", "parts", name)
-		if DataOf(p.Study).Bill.part(name) == nil {
+		if Of(p.Study).Bill.part(name) == nil {
 			at = d.Pos("bill", "parts", other)
 		}
 		where := ""
 		if of := p.Short(rest); len(of) > 0 {
 			where = " where " + of.Key()
 		}
-		d.Fail(at, CodeDuplicate, "it takes a sidecar that has the part: exclude cells without one, or leave the part out",
+		d.Fail(at, study.CodeDuplicate, "it takes a sidecar that has the part: exclude cells without one, or leave the part out",
 			"%s and %s are the same%s", other, name, where)
 		return
 	}
 }
 
 // changesNothing says that every level of a part is the base's already.
-func changesNothing(s *Study, p NamedLevels) bool {
+func changesNothing(s *study.Study, p study.NamedLevels) bool {
 	for name, level := range p.Levels {
-		f, _ := DataPlane.Factor(name)
+		f, _ := study.DataPlane.Factor(name)
 		under := f.Default
 		if l, ok := s.Settings[name]; ok {
 			under = l
 		}
-		if l, ok := DataOf(s).Bill.Base[name]; ok {
+		if l, ok := Of(s).Bill.Base[name]; ok {
 			under = l
 		}
 		if level != under {
@@ -297,9 +298,9 @@ func changesNothing(s *Study, p NamedLevels) bool {
 }
 
 // billNames are the variants that a file's bill makes.
-func billNames(bill *Node) []string {
+func billNames(bill *study.Node) []string {
 	out := []string{BillBase, BillTogether}
-	if parts := bill.Get("parts"); parts != nil && parts.Kind == Mapping {
+	if parts := bill.Get("parts"); parts != nil && parts.Kind == study.Mapping {
 		for _, k := range parts.Keys {
 			out = append(out, k.Name, billWithout+k.Name)
 		}
@@ -308,58 +309,58 @@ func billNames(bill *Node) []string {
 }
 
 // billSection is the section bill.
-func billSection(to **Bill) Value {
-	return Stated(to, func() Bill { return Bill{Direct: DirectAdd, Base: record.Cell{}} }, billFields)
+func billSection(to **Bill) study.Value {
+	return study.Stated(to, func() Bill { return Bill{Direct: DirectAdd, Base: record.Cell{}} }, billFields)
 }
 
-func billFields(b *Bill) Object {
-	return Object{Name: "bill", Fields: []Field{
-		{Name: "base", Doc: "Levels over the settings in every cell of the bill.", Value: CellValue{To: &b.Base, Name: "base", Empty: true}},
+func billFields(b *Bill) study.Object {
+	return study.Object{Name: "bill", Fields: []study.Field{
+		{Name: "base", Doc: "Levels over the settings in every cell of the bill.", Value: study.CellValue{To: &b.Base, Name: "base", Empty: true}},
 		{Name: "parts", Required: true, Doc: "Parts to price: names, each with the levels that it changes.", Value: partsValue{&b.Parts}},
-		{Name: "together", Doc: "The parts that are on in the cell with all parts; every part if left out.", Value: ListValue[string]{To: &b.Together, Least: 1, Flow: true,
-			Element: func(s *string) Value {
-				return TextValue{To: s, Pattern: NamePattern, Noun: "part", Hint: "use the name of a part"}
+		{Name: "together", Doc: "The parts that are on in the cell with all parts; every part if left out.", Value: study.ListValue[string]{To: &b.Together, Least: 1, Flow: true,
+			Element: func(s *string) study.Value {
+				return study.TextValue{To: s, Pattern: study.NamePattern, Noun: "part", Hint: "use the name of a part"}
 			}}},
 		{Name: "direct", Doc: "add: each part added to the base; remove: each part removed from all together, which alone shows what removing it saves; both.",
-			Value: TextValue{To: &b.Direct, OneOf: []string{DirectAdd, DirectRemove, DirectBoth}}},
+			Value: study.TextValue{To: &b.Direct, OneOf: []string{DirectAdd, DirectRemove, DirectBoth}}},
 	}}
 }
 
 // partsValue is the mapping of a bill's parts to their levels.
-type partsValue struct{ to *[]NamedLevels }
+type partsValue struct{ to *[]study.NamedLevels }
 
-func (v partsValue) Decode(d *Decoder, n *Node) {
+func (v partsValue) Decode(d *study.Decoder, n *study.Node) {
 	const hint = "as {access-log: {telemetry: access-log-text}}"
-	if n.Kind != Mapping {
-		d.Fail(n.Pos, CodeType, hint, "parts maps names to levels; this is %s", n.What())
+	if n.Kind != study.Mapping {
+		d.Fail(n.Pos, study.CodeType, hint, "parts maps names to levels; this is %s", n.What())
 		return
 	}
 	if len(n.Keys) == 0 {
-		d.Fail(n.Pos, CodeMissing, hint, "parts is empty")
+		d.Fail(n.Pos, study.CodeMissing, hint, "parts is empty")
 		return
 	}
 	for i, k := range n.Keys {
-		one := NamedLevels{Name: k.Name}
+		one := study.NamedLevels{Name: k.Name}
 		switch {
-		case !NamePattern.MatchString(k.Name):
-			d.Fail(k.Pos, CodeInvalid, NameHint+", as access-log", "invalid part name %q", Clip(k.Name, 40))
+		case !study.NamePattern.MatchString(k.Name):
+			d.Fail(k.Pos, study.CodeInvalid, study.NameHint+", as access-log", "invalid part name %q", study.Clip(k.Name, 40))
 			continue
 		case k.Name == BillBase, k.Name == BillTogether, strings.HasPrefix(k.Name, billWithout):
-			d.Fail(k.Pos, CodeConflict, "another name", "%s is a name that the bill itself gives", Clip(k.Name, 40))
+			d.Fail(k.Pos, study.CodeConflict, "another name", "%s is a name that the bill itself gives", study.Clip(k.Name, 40))
 			continue
-		case n.Values[i].Kind == Null:
-			d.Fail(k.Pos, CodeMissing, "name the levels that it changes", "part %s is empty", k.Name)
+		case n.Values[i].Kind == study.Null:
+			d.Fail(k.Pos, study.CodeMissing, "name the levels that it changes", "part %s is empty", k.Name)
 			continue
 		}
-		CellValue{To: &one.Levels, Name: "part " + k.Name}.Decode(d, n.Values[i])
-		if _, nested := one.Levels[FactorVariant]; nested {
-			d.Fail(n.Values[i].Pos, CodeConflict, "name factors", "a part cannot contain a variant")
+		study.CellValue{To: &one.Levels, Name: "part " + k.Name}.Decode(d, n.Values[i])
+		if _, nested := one.Levels[study.FactorVariant]; nested {
+			d.Fail(n.Values[i].Pos, study.CodeConflict, "name factors", "a part cannot contain a variant")
 			continue
 		}
 		*v.to = append(*v.to, one)
 	}
 }
 
-func (v partsValue) Encode() *Node { return VariantsValue{To: v.to}.Encode() }
+func (v partsValue) Encode() *study.Node { return study.VariantsValue{To: v.to}.Encode() }
 
-func (v partsValue) Schema() *jsonschema.Schema { return VariantsValue{}.Schema() }
+func (v partsValue) Schema() *jsonschema.Schema { return study.VariantsValue{}.Schema() }

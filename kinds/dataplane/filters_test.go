@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"regexp"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 func TestFiltersLevel(t *testing.T) {
@@ -43,7 +44,7 @@ func TestFiltersLevel(t *testing.T) {
 		{"rsa", "", "cannot be had"},
 		{strings.Repeat("lua+", maxParts) + "lua", "", "too many"},
 	} {
-		f, _ := FactorByName(FactorFilters)
+		f, _ := study.FactorByName(FactorFilters)
 		got, c := f.Parse(tt.level)
 		switch {
 		case c != nil && (tt.want != "" || !strings.Contains(c.Msg+" "+c.Hint, tt.says)):
@@ -130,7 +131,7 @@ func FuzzFiltersLevel(f *testing.F) {
 }
 
 func TestPartsOfNothing(t *testing.T) {
-	for _, level := range []string{"", FiltersNone, NotApplicable} {
+	for _, level := range []string{"", FiltersNone, study.NotApplicable} {
 		if got, err := Parts(level); err != nil || len(got) > 0 {
 			t.Errorf("%q has %v (%v)", level, got, err)
 		}
@@ -141,7 +142,7 @@ func TestPartsOfNothing(t *testing.T) {
 }
 
 func TestFiltersVariant(t *testing.T) {
-	cell := record.Cell{FactorSidecars: SidecarsBoth, FactorFilters: "lua+authz-allow-100"}
+	cell := record.Cell{study.FactorSidecars: study.SidecarsBoth, FactorFilters: "lua+authz-allow-100"}
 	if got := ServerVariant(cell).Name(); got != "sidecar-lua-authz-allow-100" {
 		t.Errorf("the server is %s", got)
 	}

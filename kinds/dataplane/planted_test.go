@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 func TestPlantedLevels(t *testing.T) {
@@ -22,9 +23,9 @@ func TestPlantedLevels(t *testing.T) {
 // plants nothing in a cell is the plain variant.
 func TestPlantedVariants(t *testing.T) {
 	names := map[string]bool{}
-	for _, sidecars := range []string{SidecarsNone, SidecarsBoth} {
+	for _, sidecars := range []string{study.SidecarsNone, study.SidecarsBoth} {
 		for level, delay := range map[string]time.Duration{PlantedNone: 0, PlantedNothing: 0, "200us": 200 * time.Microsecond} {
-			cell := record.Cell{FactorSidecars: sidecars, FactorPlanted: level}
+			cell := record.Cell{study.FactorSidecars: sidecars, FactorPlanted: level}
 			server, client := ServerVariant(cell), ClientVariant(cell)
 			if server.Planted() != delay {
 				t.Errorf("%s: %v is planted, want %v", cell.Key(), server.Planted(), delay)
@@ -46,10 +47,10 @@ factors: {planted: [none, 200us]}
 baseline: {planted: none}
 workload: {service_time: {distribution: exponential, mean: 1ms}}
 `
-	if _, err := Parse([]byte(text), "x.yaml", nil); err == nil || !strings.Contains(err.Error(), "added to a fixed service time") {
+	if _, err := study.Parse([]byte(text), "x.yaml", nil); err == nil || !strings.Contains(err.Error(), "added to a fixed service time") {
 		t.Errorf("%v", err)
 	}
-	if _, err := Parse([]byte(strings.Replace(text, ", 200us", "", 1)), "x.yaml", nil); err != nil && strings.Contains(err.Error(), "fixed service time") {
+	if _, err := study.Parse([]byte(strings.Replace(text, ", 200us", "", 1)), "x.yaml", nil); err != nil && strings.Contains(err.Error(), "fixed service time") {
 		t.Errorf("nothing is planted: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 const withProfile = `
@@ -33,7 +34,7 @@ func TestProfileSection(t *testing.T) {
 		{name: "a misspelt field", text: "profile: {herz: 19}\n", complaint: "herz"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := Parse([]byte(withProfile+c.text), "study.yaml", nil)
+			s, err := study.Parse([]byte(withProfile+c.text), "study.yaml", nil)
 			if c.complaint != "" {
 				if err == nil || !strings.Contains(err.Error(), c.complaint) && !strings.Contains(errs.Hint(err), c.complaint) {
 					t.Errorf("%v, want something about %s", err, c.complaint)
@@ -43,11 +44,11 @@ func TestProfileSection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.Profiling() != c.want || !s.Measured(MeasureProfile) {
-				t.Errorf("%+v, want %+v", s.Profiling(), c.want)
+			if ProfilingOf(s) != c.want || !s.Measured(study.MeasureProfile) {
+				t.Errorf("%+v, want %+v", ProfilingOf(s), c.want)
 			}
-			again, err := Parse(s.Marshal(), "resolved.yaml", nil)
-			if err != nil || again.Profiling() != c.want {
+			again, err := study.Parse(s.Marshal(), "resolved.yaml", nil)
+			if err != nil || ProfilingOf(again) != c.want {
 				t.Errorf("resolved and read again: %+v, %v", again, err)
 			}
 		})
@@ -56,8 +57,8 @@ func TestProfileSection(t *testing.T) {
 
 // Profiles take time of their own: only who names them gets them.
 func TestProfileIsNoDefault(t *testing.T) {
-	s, err := Parse([]byte(strings.Replace(withProfile, "measures: [cpu, profile]\n", "", 1)), "study.yaml", nil)
-	if err != nil || s.Measured(MeasureProfile) {
+	s, err := study.Parse([]byte(strings.Replace(withProfile, "measures: [cpu, profile]\n", "", 1)), "study.yaml", nil)
+	if err != nil || s.Measured(study.MeasureProfile) {
 		t.Errorf("%v %v", s.Measures, err)
 	}
 }

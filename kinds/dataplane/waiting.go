@@ -1,6 +1,9 @@
-package study
+package dataplane
 
-import "github.com/meshtrial/meshtrial/record/finding"
+import (
+	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/study"
+)
 
 // SectionWaiting is the section of what waiting for a CPU adds to latency.
 const SectionWaiting = "waiting"
@@ -20,7 +23,7 @@ func waitingFindings() []finding.Def {
 		{Name: FindingWaiting, Doc: "Run-queue wait of the threads that serve requests, in proxies and workload, for each request: an idle CPU had to wake up, or a busy one to come free.", Phrase: "the wait for a CPU"},
 		{Name: FindingService, Doc: "Mean latency less that wait.", Phrase: "the mean latency without waiting for a CPU"},
 	} {
-		one.Unit, one.Probe, one.Compared, one.Differences = finding.UnitMicroseconds, MeasureLatency, true, SectionWaiting
+		one.Unit, one.Probe, one.Compared, one.Differences = finding.UnitMicroseconds, study.MeasureLatency, true, SectionWaiting
 		one.Context = one.Name == FindingWaiting // a busy machine makes requests wait, whoever keeps it busy
 		out = append(out, one)
 	}

@@ -1,10 +1,12 @@
-package study
+package dataplane
 
 import (
 	"errors"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/study"
 )
 
 const oneEnvoyFilter = `apiVersion: networking.istio.io/v1alpha3
@@ -64,7 +66,7 @@ func TestEnvoyFilterFileRefused(t *testing.T) {
 
 func TestEnvoyFiltersOfAStudy(t *testing.T) {
 	const head = "name: a\nquestion: b\nfactors: {filters: [none, envoyfilter-mine]}\n"
-	s, err := Parse([]byte(head+"envoy_filters: {mine: mine.yaml}\n"), "a.yaml", nil)
+	s, err := study.Parse([]byte(head+"envoy_filters: {mine: mine.yaml}\n"), "a.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,15 +74,15 @@ func TestEnvoyFiltersOfAStudy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if DataOf(s).EnvoyFilters[0].File == "" {
+	if Of(s).EnvoyFilters[0].File == "" {
 		t.Error("the study itself was changed")
 	}
-	again, err := Parse(full.Marshal(), "resolved.yaml", nil)
+	again, err := study.Parse(full.Marshal(), "resolved.yaml", nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, full.Marshal())
 	}
-	if !reflect.DeepEqual(DataOf(again).EnvoyFilters, DataOf(full).EnvoyFilters) || len(DataOf(again).EnvoyFilters) != 1 {
-		t.Errorf("read again it is %#v, expected %#v", DataOf(again).EnvoyFilters, DataOf(full).EnvoyFilters)
+	if !reflect.DeepEqual(Of(again).EnvoyFilters, Of(full).EnvoyFilters) || len(Of(again).EnvoyFilters) != 1 {
+		t.Errorf("read again it is %#v, expected %#v", Of(again).EnvoyFilters, Of(full).EnvoyFilters)
 	}
 	if _, err := s.WithFiles(func(string) ([]byte, error) { return nil, errors.New("gone") }); err == nil || !strings.Contains(err.Error(), "envoy_filters.mine") {
 		t.Errorf("a file that is gone: %v", err)
@@ -98,7 +100,7 @@ func TestEnvoyFiltersOfAStudy(t *testing.T) {
 		"name: a\nquestion: b\nfactors: {filters: [jwt+lua, lua+jwt]}\n":        "given twice",
 		"name: a\nquestion: b\ncontrol: {}\nenvoy_filters: {mine: mine.yaml}\n": "belongs to the data plane",
 	} {
-		if _, err := Parse([]byte(text), "a.yaml", nil); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := study.Parse([]byte(text), "a.yaml", nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, expected %q", text, err, says)
 		}
 	}
@@ -123,7 +125,7 @@ func FuzzEnvoyFilter(f *testing.F) {
 			t.Fatal("no patches and no error")
 		}
 		var again EnvoyFilter
-		d := &Decoder{}
+		d := &study.Decoder{}
 		inlineValue{&again}.Decode(d, inlineValue{&one}.Encode())
 		if len(d.Errs) > 0 {
 			t.Fatal(d.Errs)

@@ -1,4 +1,4 @@
-package study
+package dataplane
 
 import (
 	"slices"
@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 func TestVariants(t *testing.T) {
-	p := plan(t, `factors:
+	p := studytest.Plan(t, studytest.Minimal+`factors:
   sidecars: [none, server, client, both]
   connections: [2, 64]
   telemetry: [off, access-log-json+stats]
@@ -22,14 +24,14 @@ func TestVariants(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	if got, want := names(p.ClientVariants()), "plain plain-twin sidecar sidecar-log-json-stats"; got != want {
+	if got, want := names(ClientVariants(p)), "plain plain-twin sidecar sidecar-log-json-stats"; got != want {
 		t.Errorf("load pods: %s, want %s", got, want)
 	}
-	if got, want := names(p.ServerVariants()), "plain plain-twin sidecar-mtls-permissive sidecar-mtls-permissive-log-json-stats sidecar sidecar-log-json-stats"; got != want {
+	if got, want := names(ServerVariants(p)), "plain plain-twin sidecar-mtls-permissive sidecar-mtls-permissive-log-json-stats sidecar sidecar-log-json-stats"; got != want {
 		t.Errorf("worker pods: %s, want %s", got, want)
 	}
-	levels := record.Cell{FactorMTLS: MTLSPermissive, FactorTelemetry: TelemetryJSONStats, FactorConcurrency: "16", FactorCPULimit: "1500m", FactorEnvoy: "1.39.0"}
-	long, other := SidecarWith(levels), SidecarWith(levels.With(record.Cell{FactorEnvoy: "1.38.0"}))
+	levels := record.Cell{study.FactorMTLS: study.MTLSPermissive, study.FactorTelemetry: study.TelemetryJSONStats, study.FactorConcurrency: "16", study.FactorCPULimit: "1500m", study.FactorEnvoy: "1.39.0"}
+	long, other := SidecarWith(levels), SidecarWith(levels.With(record.Cell{study.FactorEnvoy: "1.38.0"}))
 	if len(long.Name()) > maxVariantName || long.Name() == other.Name() {
 		t.Errorf("%s, %s", long.Name(), other.Name())
 	}
@@ -38,13 +40,13 @@ func TestVariants(t *testing.T) {
 // Names are distinct and fit Kubernetes, whatever the levels.
 func TestVariantNames(t *testing.T) {
 	seen := map[string]Variant{}
-	for _, mtls := range []string{"", MTLSStrict, MTLSPermissive, MTLSOff} {
-		for _, telemetry := range []string{TelemetryOff, TelemetryText, TelemetryJSON, TelemetryTextStats, TelemetryJSONStats} {
+	for _, mtls := range []string{"", study.MTLSStrict, study.MTLSPermissive, study.MTLSOff} {
+		for _, telemetry := range []string{study.TelemetryOff, study.TelemetryText, study.TelemetryJSON, study.TelemetryTextStats, study.TelemetryJSONStats} {
 			for _, cpu := range []string{"none", "500m", "1"} {
 				for _, envoy := range []string{"default", "1.39.0", "1.38.0"} {
-					v := SidecarWith(record.Cell{FactorMTLS: mtls, FactorTelemetry: telemetry, FactorConcurrency: "2", FactorCPULimit: cpu, FactorEnvoy: envoy})
+					v := SidecarWith(record.Cell{study.FactorMTLS: mtls, study.FactorTelemetry: telemetry, study.FactorConcurrency: "2", study.FactorCPULimit: cpu, study.FactorEnvoy: envoy})
 					name := v.Name()
-					if strict := mtls == MTLSStrict; strict { // as a client's: never in one role
+					if strict := mtls == study.MTLSStrict; strict { // as a client's: never in one role
 						continue
 					}
 					if was, ok := seen[name]; ok {
@@ -61,12 +63,12 @@ func TestVariantNames(t *testing.T) {
 }
 
 func TestLevelsOf(t *testing.T) {
-	p := plan(t, "factors: {rate: [500, max], payload: [64KiB]}\nsettings: {connections: 3, keep_alive: false, protocol: http2}\n")
+	p := studytest.Plan(t, studytest.Minimal+"factors: {rate: [500, max], payload: [64KiB]}\nsettings: {connections: 3, keep_alive: false, protocol: http2}\n")
 	a, err := LevelsOf(p.Cells[0])
-	if err != nil || a != (Levels{SidecarsBoth, 3, 500, ArrivalPoisson, protocol.HTTP2, 64 << 10, false, 1}) {
+	if err != nil || a != (Levels{study.SidecarsBoth, 3, 500, study.ArrivalPoisson, protocol.HTTP2, 64 << 10, false, 1}) {
 		t.Errorf("%+v %v", a, err)
 	}
-	if b, err := LevelsOf(p.Cells[1]); err != nil || !b.Rate.IsMax() || b.Arrival != NotApplicable {
+	if b, err := LevelsOf(p.Cells[1]); err != nil || !b.Rate.IsMax() || b.Arrival != study.NotApplicable {
 		t.Errorf("%+v %v", b, err)
 	}
 	if _, err := LevelsOf(record.Cell{}); err == nil {
@@ -77,22 +79,22 @@ func TestLevelsOf(t *testing.T) {
 // Requests that come in by a gateway pass it alone: neither pod has a sidecar, and the
 // server is another than nobody's, since its Service leads to the gateway.
 func TestEnteringVariants(t *testing.T) {
-	s, err := Parse([]byte("name: x\nquestion: y?\nfactors: {sidecars: [none, gateway]}\n"), "x.yaml", nil)
+	s, err := study.Parse([]byte("name: x\nquestion: y?\nfactors: {sidecars: [none, gateway]}\n"), "x.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(s, 1)
+	plan, err := study.NewPlan(s, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := 0
 	for _, cell := range plan.Cells {
-		if Entering(cell) {
+		if study.Entering(cell) {
 			found++
-			if server := ServerVariant(cell); server.Sidecar || server.Carrier != SidecarsGateway || server.Name() != "gateway" {
+			if server := ServerVariant(cell); server.Sidecar || server.Carrier != study.SidecarsGateway || server.Name() != "gateway" {
 				t.Errorf("variant %+v", server)
 			}
-			if way := WayOf(cell); !slices.Equal(way.OnOneNode(), record.Way{record.PartGateway}) {
+			if way := study.WayOf(cell); !slices.Equal(way.OnOneNode(), record.Way{record.PartGateway}) {
 				t.Errorf("its requests go %v", way)
 			}
 		}
@@ -105,11 +107,11 @@ func TestEnteringVariants(t *testing.T) {
 // In an ambient mesh neither pod has a sidecar: what sidecars are asked for means
 // nothing, and the pods are others than those of nobody's.
 func TestAmbientVariants(t *testing.T) {
-	s, err := Parse([]byte("name: x\nquestion: y?\nfactors: {sidecars: [none, both, ambient, waypoint]}\n"), "x.yaml", nil)
+	s, err := study.Parse([]byte("name: x\nquestion: y?\nfactors: {sidecars: [none, both, ambient, waypoint]}\n"), "x.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(s, 1)
+	plan, err := study.NewPlan(s, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,10 +119,10 @@ func TestAmbientVariants(t *testing.T) {
 		"waypoint": {record.PartClientNode, record.PartWaypoint, record.PartServerNode}}
 	found := 0
 	for _, cell := range plan.Cells {
-		level := cell[FactorSidecars]
+		level := cell[study.FactorSidecars]
 		want, is := ways[level]
-		if Ambient(cell) != is || Waypoint(cell) != (level == "waypoint") {
-			t.Errorf("%v is ambient: %v, with a waypoint: %v", cell, Ambient(cell), Waypoint(cell))
+		if study.Ambient(cell) != is || study.Waypoint(cell) != (level == "waypoint") {
+			t.Errorf("%v is ambient: %v, with a waypoint: %v", cell, study.Ambient(cell), study.Waypoint(cell))
 		}
 		if !is {
 			continue
@@ -130,26 +132,26 @@ func TestAmbientVariants(t *testing.T) {
 		if client.Sidecar || server.Sidecar || client.Carrier != level || client.Name() != level || server.Name() != level {
 			t.Errorf("variants %+v and %+v", client, server)
 		}
-		if way := WayOf(cell); !slices.Equal(way, want) || !way.Shared() {
+		if way := study.WayOf(cell); !slices.Equal(way, want) || !way.Shared() {
 			t.Errorf("its requests go %v", way)
 		}
-		if cell[FactorMTLS] != NotApplicable || cell[FactorConcurrency] != NotApplicable {
+		if cell[study.FactorMTLS] != study.NotApplicable || cell[study.FactorConcurrency] != study.NotApplicable {
 			t.Errorf("settings of sidecars take effect: %v", cell)
 		}
 	}
-	if found != 2 || len(plan.Cells) != 4 || len(plan.ServerVariants()) < 4 {
+	if found != 2 || len(plan.Cells) != 4 || len(ServerVariants(plan)) < 4 {
 		t.Errorf("cells %v", plan.Cells)
 	}
 	if s.Lacks(record.PartNode) || s.Lacks(record.PartServerNode) || s.Lacks(record.PartWaypoint) || !s.Lacks(record.PartGateway) {
 		t.Error("which shared proxies there are is not known")
 	}
-	names := DataPlane.FindingNames()
+	names := study.DataPlane.FindingNames()
 	for part, want := range map[string]bool{record.PartNode: true, record.PartServerNode: true, record.PartWaypoint: true, record.PartGateway: true} {
 		if got := slices.Contains(names, "cpu_"+part+"_per_request"); got != want {
 			t.Errorf("a study can name the CPU of %s: %v", part, got)
 		}
 	}
-	if name, many := CarrierSubject("ambient"); name != "ztunnel" || many {
+	if name, many := study.CarrierSubject("ambient"); name != "ztunnel" || many {
 		t.Errorf("in words it is %q", name)
 	}
 }

@@ -1,10 +1,11 @@
-package study
+package dataplane
 
 import (
 	"bytes"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 const generators = `
@@ -16,13 +17,13 @@ baseline: {connections: 2}
 `
 
 // planOf is a study's plan, with values put over it.
-func planOf(t *testing.T, text string, sets ...string) *Plan {
+func planOf(t *testing.T, text string, sets ...string) *study.Plan {
 	t.Helper()
-	s, err := Parse([]byte(text), "g.yaml", sets)
+	s, err := study.Parse([]byte(text), "g.yaml", sets)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(s, 1)
+	p, err := study.NewPlan(s, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,52 +34,52 @@ func planOf(t *testing.T, text string, sets ...string) *Plan {
 // could be more; one that varies them says of each cell how many it has.
 func TestOneGeneratorGoesWithoutSaying(t *testing.T) {
 	plain := planOf(t, generators)
-	if bytes.Contains(plain.Study.Marshal(), []byte(FactorGenerators)) {
+	if bytes.Contains(plain.Study.Marshal(), []byte(study.FactorGenerators)) {
 		t.Error("the resolved study names generators")
 	}
 	for _, text := range []string{generators, generators + "\nvariants: {a: {}, b: {generators: 1, rate: 5}}\n"} {
 		for _, set := range []string{"seed=1", "generators=1"} {
 			p := planOf(t, text, set)
 			for _, cell := range p.Cells {
-				if _, ok := cell[FactorGenerators]; ok || GeneratorsIn(cell) != 1 {
+				if _, ok := cell[study.FactorGenerators]; ok || GeneratorsIn(cell) != 1 {
 					t.Errorf("%s: %v", set, cell)
 				}
 				if l, err := LevelsOf(cell); err != nil || l.Generators != 1 {
 					t.Errorf("%+v, %v", l, err)
 				}
-				if !DataPlane.Matches(cell, record.Cell{FactorGenerators: "1"}) || DataPlane.Matches(cell, record.Cell{FactorGenerators: "2"}) {
+				if !study.DataPlane.Matches(cell, record.Cell{study.FactorGenerators: "1"}) || study.DataPlane.Matches(cell, record.Cell{study.FactorGenerators: "2"}) {
 					t.Errorf("who has one generator is not to be found: %v", cell)
 				}
-				if base, ok := p.BaselineOf(cell); !ok || base[FactorConnections] != "2" {
+				if base, ok := p.BaselineOf(cell); !ok || base[study.FactorConnections] != "2" {
 					t.Errorf("the baseline is %v", base)
 				}
 			}
 		}
 	}
-	f, _ := FactorByName(FactorGenerators)
+	f, _ := study.FactorByName(study.FactorGenerators)
 	if level, ok := plain.Study.Setting(f); !ok || level != "1" {
 		t.Errorf("the setting is %q", level)
 	}
 
 	fixed := planOf(t, generators, "generators=4")
-	if cell := fixed.Cells[0]; GeneratorsIn(cell) != 4 || !DataPlane.Matches(cell, record.Cell{FactorGenerators: "4"}) {
+	if cell := fixed.Cells[0]; GeneratorsIn(cell) != 4 || !study.DataPlane.Matches(cell, record.Cell{study.FactorGenerators: "4"}) {
 		t.Errorf("four generators: %v", cell)
 	}
 
 	varied := planOf(t, generators, "generators=[1,4]", "baseline={generators: 1}")
-	if len(varied.Cells) != 4 || varied.LoadPods() != 5 {
-		t.Fatalf("%d cells, %d load pods", len(varied.Cells), varied.LoadPods())
+	if len(varied.Cells) != 4 || LoadPods(varied) != 5 {
+		t.Fatalf("%d cells, %d load pods", len(varied.Cells), LoadPods(varied))
 	}
 	for _, cell := range varied.Cells {
 		base, ok := varied.BaselineOf(cell)
-		if n := cell[FactorGenerators]; !ok || base[FactorGenerators] != "1" || n != "1" && n != "4" || varied.Short(cell)[FactorGenerators] != n {
+		if n := cell[study.FactorGenerators]; !ok || base[study.FactorGenerators] != "1" || n != "1" && n != "4" || varied.Short(cell)[study.FactorGenerators] != n {
 			t.Errorf("%v is compared with %v", cell, base)
 		}
 	}
 	// A cell of a run from before there could be more.
 	old := varied.Cells[0].With(nil)
-	delete(old, FactorGenerators)
-	if i, ok := varied.Index(old); !ok || varied.Cells[i][FactorGenerators] != "1" {
+	delete(old, study.FactorGenerators)
+	if i, ok := varied.Index(old); !ok || varied.Cells[i][study.FactorGenerators] != "1" {
 		t.Error("a cell of an older run is not found")
 	}
 	label := varied.Label(varied.Cells[1])
@@ -93,11 +94,11 @@ func TestLoadPods(t *testing.T) {
 	p := planOf(t, generators, "settings={}", "sidecars=[none,both]", "generators=[1,3]", "baseline={generators: 1, sidecars: none}")
 	for _, cell := range p.Cells {
 		v := ClientVariant(cell)
-		if n := p.Generators(v); n != 3 {
+		if n := Generators(p, v); n != 3 {
 			t.Errorf("%s: %d load pods", v.Name(), n)
 		}
 	}
-	if twin := ClientVariant(record.Cell{FactorSidecars: SidecarsNone}).For(1); p.Generators(twin) != 1 {
-		t.Errorf("the baseline's second turn has %d load pods", p.Generators(twin))
+	if twin := ClientVariant(record.Cell{study.FactorSidecars: study.SidecarsNone}).For(1); Generators(p, twin) != 1 {
+		t.Errorf("the baseline's second turn has %d load pods", Generators(p, twin))
 	}
 }

@@ -1,0 +1,52 @@
+package dataplane
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/protocol"
+)
+
+// checkGatewayCells finds requests that a gateway could not tell apart by their host.
+func checkGatewayCells(d *study.Decoder, p *study.Plan) {
+	for _, cell := range p.Cells {
+		if !study.Entering(cell) {
+			continue
+		}
+		if p.Study.Load.TLS {
+			d.Fail(d.Pos("load", "tls"), study.CodeConflict, "leave it out, or the level "+study.SidecarsGateway, "the gateway takes requests in plain text: it has no certificate for load.tls")
+			return
+		}
+		if name := cell[study.FactorProtocol]; !protocol.Of(name).Headers {
+			d.Fail(d.Pos("factors", study.FactorProtocol), study.CodeConflict, fmt.Sprintf("as exclude: [{%s: %s, %s: %s}]", study.FactorSidecars, study.SidecarsGateway, study.FactorProtocol, name),
+				"the gateway knows requests by their host, which protocol %s does not carry", name)
+			return
+		}
+	}
+}
+
+// checkCarriers finds who cannot carry requests in the study's mesh.
+func checkCarriers(d *study.Decoder, s *study.Study) {
+	can := study.CarrierLevels(s.Mesh)
+	for _, level := range s.Levels(study.FactorSidecars) {
+		switch {
+		case slices.Contains(can, level):
+			continue
+		case s.Mesh == study.MeshNone:
+			d.Fail(d.Pos("mesh"), study.CodeConflict, "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
+		default:
+			d.Fail(d.Pos("mesh"), study.CodeConflict, "one of "+strings.Join(can, ", "), "mesh %s cannot carry requests by sidecars: %s", s.Mesh, level)
+		}
+		break
+	}
+}
+
+// checkSizedWays refuses a section sizing of cells in none of which requests are carried at
+// both ends.
+func checkSizedWays(d *study.Decoder, s *study.Study) {
+	if d.CheckSizing(s) && !slices.ContainsFunc(s.Written(study.FactorSidecars), func(level string) bool { return study.Carries(study.CarrierOf(level).Way) }) {
+		d.FailSizing("set factors: {sidecars: [none, both, ambient]}", "sizing is about who carries requests, and no cell has them carried at both ends")
+	}
+}

@@ -1,0 +1,42 @@
+package dataplane
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// FactorInterception is how connections come to the sidecars.
+const FactorInterception = "interception"
+
+// Levels of [FactorInterception].
+const (
+	InterceptionRedirect = "redirect"
+	InterceptionNone     = "none"
+)
+
+var interceptionFactor = ofProxies(study.Choice(FactorInterception, study.ScopeProxies, InterceptionRedirect,
+	"How connections reach the sidecars: redirect uses packet filter rules in the pod, as Istio does by default; none has no such rules: the client speaks to its sidecar's listener on the loopback, and the Service leads to a port of the server's sidecar. For HTTP and gRPC without the generator's own TLS.",
+	InterceptionRedirect, InterceptionNone).
+	Labelled(study.Says("interception %s")).Shortened(study.Says("no-redirect")))
+
+// checkInterception finds what cannot do without redirection.
+func checkInterception(d *study.Decoder, s *study.Study) {
+	if !slices.Contains(s.Levels(FactorInterception), InterceptionNone) {
+		return
+	}
+	at := s.Place(FactorInterception)
+	if d.Root.Get("hops") != nil {
+		at = d.Pos("hops")
+	}
+	switch {
+	case s.Mesh != study.MeshIstio:
+		d.Fail(at, study.CodeConflict, "leave it out, or mesh: istio", "interception none is for Istio's sidecars, but the mesh is %s", s.Mesh)
+	case speaks(s, headless) != "":
+		name := speaks(s, headless)
+		d.Fail(at, study.CodeConflict, "leave "+name+" out", "without redirection a sidecar finds the Service of a connection by the request's host, and %s has none", strings.ToUpper(name))
+	case s.Load.TLS:
+		d.Fail(at, study.CodeConflict, "leave load.tls out", "without redirection a sidecar finds the Service by the request's host, which it cannot read where the generator speaks TLS")
+	}
+}

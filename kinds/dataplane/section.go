@@ -1,0 +1,222 @@
+// Package dataplane is what studies of the data plane bring to study files: their section,
+// factors, findings and checks, and the pods that a cell needs. It knows no lab and no mesh. The
+// packages below it carry trials through, judge, analyse and report them.
+package dataplane
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/probe"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/protocol"
+)
+
+// Data is what studies of the data plane have of their own in files.
+type Section struct {
+	// Bill asks what named parts cost, and makes the variants; nil: none.
+	Bill *Bill
+	// Hops asks the cost breakdown of the request path, and makes the variants; nil:
+	// nobody asks.
+	Hops *Hops
+	// EnvoyFilters are those of the user's that the factor filters names.
+	EnvoyFilters []EnvoyFilter
+	// Profile says how profiles are taken, if they are measured; nil: as
+	// [DefaultProfiling] says.
+	Profile *Profiling
+}
+
+// DataOf is the section of a study of the data plane; of another kind's it is empty.
+func Of(s *study.Study) *Section {
+	if d, ok := s.Section.(*Section); ok {
+		return d
+	}
+	return &Section{}
+}
+
+func placed(c *Section) []study.Placed {
+	return []study.Placed{
+		{After: "variants", Field: study.Field{Name: "bill", Doc: "Prices named parts of a sidecar: each alone over a base, and all together. It generates the variants base, one by the name of each part, together, and without-PART.",
+			Value: billSection(&c.Bill)}},
+		{After: "bill", Field: study.Field{Name: "hops", Doc: "Splits the cost of a request into the path without sidecars, the client's and the server's sidecar, TLS and redirection, by cells that leave one out; {} takes every default. It generates the variants bare, client, server, both, tls and redirect.",
+			Value: hopsSection(&c.Hops)}},
+		{After: "exclude", Field: study.Field{Name: "envoy_filters", Doc: "Your own EnvoyFilters for the factor filters, as {mine: mine.yaml}: the files, relative to the study.", Value: envoyFiltersValue{&c.EnvoyFilters}}},
+		{After: "sizing", Field: study.Field{Name: "profile", Doc: "How to profile: after each trial's window, while the same load runs once more.",
+			Value: profileValue{&c.Profile}}},
+	}
+}
+
+// resolveMade makes the variants of a bill or of hops, which compare with the first.
+func resolveMade(d *study.Decoder, s *study.Study) {
+	resolveBill(d, s)
+	resolveHops(d, s)
+	c := Of(s)
+	s.Made = c.Bill != nil || c.Hops != nil
+	if s.Baseline != nil {
+		return
+	}
+	chosen := len(s.Varied(study.FactorVariant))
+	if chosen == 0 {
+		chosen = len(s.Variants)
+	}
+	switch {
+	case c.Hops != nil:
+		s.Baseline = record.Cell{study.FactorVariant: HopBare}
+	case c.Bill != nil && chosen > 1:
+		s.Baseline = record.Cell{study.FactorVariant: c.Bill.baseline()}
+	}
+}
+
+// madeNames are the variants that sections of a file make.
+func madeNames(root *study.Node) []string {
+	var out []string
+	if n := root.Get("bill"); n != nil && n.Kind == study.Mapping {
+		out = append(out, billNames(n)...)
+	}
+	if root.Get("hops") != nil {
+		for _, v := range (&Hops{Interception: true}).variants() {
+			out = append(out, v.Name)
+		}
+	}
+	return out
+}
+
+// madeAt is where the file has a level of a variant that a bill makes; nil for others.
+func madeAt(s *study.Study, variant, factor string) []any {
+	b := Of(s).Bill
+	if b == nil {
+		return nil
+	}
+	if _, ok := b.Base[factor]; ok {
+		return []any{"bill", "base", factor}
+	}
+	return []any{"bill", "parts", strings.TrimPrefix(variant, billWithout), factor}
+}
+
+func init() { study.AddKind(study.DataPlane, spec()) }
+
+func spec() study.Spec {
+	return study.Spec{
+		About:      "the data plane",
+		Example:    study.FactorSidecars + ": " + study.SidecarsNone,
+		Factors:    factors,
+		Measures:   slices.Concat([]string{study.MeasureLatency, study.MeasureCPU, study.MeasureMemory, study.MeasureConnections, study.MeasureEnvoy, study.MeasurePressure, study.MeasureThreads, study.MeasureProfile}, probe.Names()),
+		Unasked:    append(probe.Names(), study.MeasureProfile),
+		Findings:   findings,
+		Uses:       []string{"load", "warmup", "sizing"},
+		Reference:  partsReference() + reference,
+		Sample:     "{hops: {}, money: {}, sizing: {}, profile: {}}",
+		NewSection: func() any { return &Section{} },
+		Fields:     func(section any) []study.Placed { return placed(section.(*Section)) },
+		Resolve:    resolveMade,
+		MadeNames:  madeNames,
+		MadeAt:     madeAt,
+		Nodes:      placementNodes,
+		Check: func(d *study.Decoder, s *study.Study) {
+			checkWindow(d, s)
+			checkLoad(d, s)
+			checkFilters(d, s)
+			checkServiceTime(d, &s.Workload.ServiceTime)
+			checkPlanted(d, s)
+			checkInterception(d, s)
+			checkCarriers(d, s)
+			checkSizedWays(d, s)
+		},
+		CheckPlan: func(d *study.Decoder, p *study.Plan) {
+			checkFilterCells(d, p)
+			checkBillCells(d, p)
+			checkHopCells(d, p)
+			checkGatewayCells(d, p)
+		},
+		Files: files,
+		Trial: func(s *study.Study, _ record.Cell) (shortest, longest time.Duration) {
+			return s.Warmup.Min + s.Window + study.SwitchTime, s.Warmup.Max + s.Window + study.SwitchTime
+		},
+	}
+}
+
+// dataFiles puts in recorded service times and EnvoyFilters.
+func files(s *study.Study, read func(name string) ([]byte, error)) error {
+	if t := &s.Workload.ServiceTime; t.File != "" {
+		times, err := study.ReadLines(read, "workload.service_time.file", t.File, maxValues, "recorded times", "a duration a line, as 1.5ms", parseTime)
+		if err != nil {
+			return err
+		}
+		t.File, t.Values = "", times
+	}
+	section := *Of(s)
+	section.EnvoyFilters = slices.Clone(section.EnvoyFilters)
+	s.Section = &section
+	for i := range section.EnvoyFilters {
+		f := &section.EnvoyFilters[i]
+		if f.File == "" {
+			continue
+		}
+		data, err := read(f.File)
+		if err == nil {
+			err = f.parse(data)
+		}
+		if err != nil {
+			return fmt.Errorf("envoy_filters.%s: %w", f.Name, err)
+		}
+		f.File = ""
+	}
+	return nil
+}
+
+func checkWindow(d *study.Decoder, s *study.Study) {
+	if s.Window%s.Interval != 0 || s.Window < s.Interval {
+		n := max(1, math.Round(float64(s.Window)/float64(s.Interval)))
+		d.Fail(d.Pos("window"), study.CodeConflict, "for example "+study.FormatDuration(time.Duration(n)*s.Interval),
+			"window %s is no whole number of intervals of %s", study.FormatDuration(s.Window), study.FormatDuration(s.Interval))
+	}
+}
+
+func checkLoad(d *study.Decoder, s *study.Study) {
+	if name := speaks(s, func(p protocol.Protocol) bool { return p.Echo }); name != "" && slices.Contains(s.Levels(study.FactorPayload), "0B") {
+		d.Fail(d.Pos("factors", study.FactorPayload), study.CodeConflict, "give payload at least 1B, or leave "+name+" out", "protocol %s echoes the payload and cannot do so with payload 0B", name)
+	}
+}
+
+func checkServiceTime(d *study.Decoder, t *study.ServiceTime) {
+	at := func(f string) study.Pos { return d.Pos("workload", "service_time", f) }
+	recorded := t.Distribution == study.DistributionRecorded
+	switch {
+	case recorded && (t.File == "") == (len(t.Values) == 0):
+		d.Fail(at("distribution"), study.CodeConflict, "", "distribution recorded needs either values or a file")
+	case recorded && t.Mean != 0:
+		d.Fail(at("mean"), study.CodeConflict, "leave it out", "recorded times have their own mean")
+	case !recorded && (t.File != "" || len(t.Values) > 0):
+		d.Fail(at("distribution"), study.CodeConflict, "use distribution: recorded, or leave values and file out", "distribution %s takes no recorded times", t.Distribution)
+	case t.Distribution != study.DistributionLognormal && t.Sigma != 0:
+		d.Fail(at("sigma"), study.CodeConflict, "leave it out", "sigma is for distribution lognormal")
+	case t.Distribution == study.DistributionLognormal && t.Sigma == 0:
+		d.Fail(at("distribution"), study.CodeConflict, "as sigma: 0.5", "distribution lognormal needs a sigma above 0")
+	case (t.Distribution == study.DistributionLognormal || t.Distribution == study.DistributionExponential) && t.Mean == 0:
+		d.Fail(at("distribution"), study.CodeConflict, "as mean: 1ms", "distribution %s needs a mean above 0", t.Distribution)
+	}
+}
+
+const reference = `
+A factor that does not apply in a cell is recorded as ` + "`-`" + `: the proxies' settings where no pod
+has a sidecar, ` + "`mtls`" + ` where the server has none, ` + "`arrival`" + ` at rate ` + "`max`" + `. Cells that differ
+only in such a factor are one cell, measured once.
+
+Strict mutual TLS cannot serve a client without a sidecar. Such a cell (` + "`sidecars: server`" + `) is
+recorded as the ` + "`permissive`" + ` that it is, and refused if ` + "`mtls`" + ` itself varies.
+`
+
+// maxValues bounds recorded times, in a study and in a file it names.
+const maxValues = 10_000
+
+func parseTime(text string) (time.Duration, *study.Error) {
+	v, c := study.ParseDuration(text)
+	if c == nil && v > time.Minute {
+		c = study.Complain(study.CodeRange, "at most 1m is possible", "%s is too long", text)
+	}
+	return v, c
+}
