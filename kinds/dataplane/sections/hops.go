@@ -1,9 +1,9 @@
 package sections
 
 import (
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // hopColumns are what terms of a request's way are told in.

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // The headline tells as shares what the verdicts call real, and why it does not tell
