@@ -20,7 +20,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -28,46 +27,24 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 )
 
-// document is the JSON output.
-type document struct {
-	Schema      int         `json:"schema"`
-	LoadAverage string      `json:"load_average"`
-	Rounds      int         `json:"rounds"`
-	SecondsEach float64     `json:"seconds_each"`
-	Results     []table.Row `json:"results"`
-}
-
-func main() { os.Exit(table.Main("bench", run)) }
-
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 1 && args[0] == serverMode {
-		return serve(ctx, os.Stdin, stdout)
-	}
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	rounds := flags.Int("rounds", 5, "rounds of paired runs")
-	each := flags.Duration("each", 3*time.Second, "length of each run")
-	only := flags.String("only", "speed,paced,lag,truth", "which parts to run")
-	jsonFile := flags.String("json", "", "also write the results to this file")
-	serverCPU := flags.Int("server-cpu", 0, "core of the server")
-	clientCPU := flags.Int("client-cpu", 1, "core of the client")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	b, err := newBench(ctx, *serverCPU, *clientCPU, *each, stderr)
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	doc := document{Schema: 1, LoadAverage: loadAverage(), Rounds: *rounds, SecondsEach: each.Seconds()}
-	doc.Results, err = table.Run(ctx, *only, []table.Part{
-		{Name: "speed", Run: func(ctx context.Context) ([]table.Row, error) { return b.speed(ctx, *rounds) }},
-		{Name: "paced", Run: func(ctx context.Context) ([]table.Row, error) { return b.paced(ctx, *rounds) }},
-		{Name: "lag", Run: func(ctx context.Context) ([]table.Row, error) { return b.lag(ctx, *rounds) }},
-		{Name: "truth", Run: b.truth},
-	})
-	title := fmt.Sprintf("load engine, %d rounds of %g s, load average before %s", doc.Rounds, doc.SecondsEach, doc.LoadAverage)
-	return table.Report(stdout, title, doc.Results, err, *jsonFile, doc)
+func main() {
+	var b bench
+	before := loadAverage()
+	table.Program{
+		Name:  "load engine",
+		Roles: map[string]table.Role{serverMode: serve},
+		Flags: func(f *flag.FlagSet) {
+			f.IntVar(&b.rounds, "rounds", 5, "rounds of paired runs")
+			f.DurationVar(&b.each, "each", 3*time.Second, "length of each run")
+			f.IntVar(&b.serverCPU, "server-cpu", 0, "core of the server")
+			f.IntVar(&b.clientCPU, "client-cpu", 1, "core of the client")
+		},
+		Setup: func(ctx context.Context) (func() error, error) { return b.close, b.open(ctx) },
+		Title: func() string {
+			return fmt.Sprintf("load engine, %d rounds of %v, load average before %s", b.rounds, b.each, before)
+		},
+		Parts: []table.Part{{Name: "speed", Run: b.speed}, {Name: "paced", Run: b.paced}, {Name: "lag", Run: b.lag}, {Name: "truth", Run: b.truth}},
+	}.Main()
 }
 
 func loadAverage() string {

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,10 +22,10 @@ import (
 type bench struct {
 	dir                  string // for our files; removed at the end
 	meshtrial            string
-	wrk, fortio, nginx   string
+	wrk, fortio          string
 	serverCPU, clientCPU int
+	rounds               int
 	each                 time.Duration
-	log                  io.Writer
 	url                  string
 	stopNginx            func()
 }
@@ -38,7 +38,8 @@ var needs = []struct{ name, how string }{
 	{"fortio", "go install fortio.org/fortio@v1.66.5"},
 }
 
-func newBench(ctx context.Context, serverCPU, clientCPU int, each time.Duration, log io.Writer) (*bench, error) {
+// open finds the programs and starts the server.
+func (b *bench) open(ctx context.Context) (err error) {
 	var missing []string
 	found := map[string]string{}
 	if _, err := os.Stat(labs.Program); err != nil {
@@ -50,28 +51,23 @@ func newBench(ctx context.Context, serverCPU, clientCPU int, each time.Duration,
 		}
 	}
 	if missing != nil {
-		return nil, fmt.Errorf("programs are missing that this bench runs; get them by\n%s", strings.Join(missing, "\n"))
+		return fmt.Errorf("programs are missing that this bench runs; get them by\n%s", strings.Join(missing, "\n"))
 	}
-	dir, err := os.MkdirTemp("", "meshtrial-bench-")
+	b.meshtrial, b.wrk, b.fortio = labs.Program, found["wrk"], found["fortio"]
+	if b.dir, err = os.MkdirTemp("", "meshtrial-bench-"); err != nil {
+		return err
+	}
+	server, err := programs.Nginx(ctx, found["nginx"], b.dir, b.serverCPU)
 	if err != nil {
-		return nil, err
-	}
-	b := &bench{
-		dir: dir, meshtrial: labs.Program, wrk: found["wrk"], fortio: found["fortio"], nginx: found["nginx"],
-		serverCPU: serverCPU, clientCPU: clientCPU, each: each, log: log, stopNginx: func() {},
-	}
-	server, err := programs.Nginx(ctx, b.nginx, b.dir, b.serverCPU)
-	if err != nil {
-		b.close()
-		return nil, err
+		return errors.Join(err, os.RemoveAll(b.dir))
 	}
 	b.url, b.stopNginx = server.URL, server.Stop
-	return b, nil
+	return nil
 }
 
-func (b *bench) close() {
+func (b *bench) close() error {
 	b.stopNginx()
-	os.RemoveAll(b.dir)
+	return os.RemoveAll(b.dir)
 }
 
 // trial is what one run of a generator did.
@@ -83,6 +79,9 @@ type trial struct {
 
 // perCPU is requests a CPU-second.
 func (t trial) perCPU() float64 { return t.requests / t.cpu }
+
+// micros is CPU microseconds a request.
+func (t trial) micros() float64 { return t.cpu * 1e6 / t.requests }
 
 // client runs a generator on the client's core.
 func (b *bench) client(ctx context.Context, program string, args ...string) (out []byte, cpu float64, err error) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // contender is a way to run a generator.
@@ -14,44 +15,20 @@ type contender struct {
 	run  func(context.Context) (trial, error)
 }
 
-// rounds runs every contender once a round, in an order that rotates, and
-// returns the trials by contender.
-func (b *bench) rounds(ctx context.Context, what string, n int, contenders []contender) ([][]trial, error) {
-	out := make([][]trial, len(contenders))
-	for round := range n {
-		fmt.Fprintf(b.log, "%s: round %d of %d\n", what, round+1, n)
-		for i := range contenders {
-			k := (i + round) % len(contenders)
-			t, err := contenders[k].run(ctx)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", what, contenders[k].name, err)
-			}
-			out[k] = append(out[k], t)
+// trials runs every contender once a round and returns the trials by contender.
+func (b *bench) trials(ctx context.Context, what string, contenders []contender) ([][]trial, error) {
+	return table.Rounds(what, b.rounds, len(contenders), func(i int) (trial, error) {
+		t, err := contenders[i].run(ctx)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", contenders[i].name, err)
 		}
-	}
-	return out, nil
-}
-
-// ratios returns requests a CPU-second of a over those of b, round by round.
-func ratios(a, b []trial) []float64 {
-	out := make([]float64, len(a))
-	for i := range a {
-		out[i] = a[i].perCPU() / b[i].perCPU()
-	}
-	return out
-}
-
-func costs(trials []trial) []float64 {
-	out := make([]float64, len(trials))
-	for i, t := range trials {
-		out[i] = t.cpu * 1e6 / t.requests
-	}
-	return out
+		return t, err
+	})
 }
 
 // speed compares generators as fast as they can.
-func (b *bench) speed(ctx context.Context, n int) ([]table.Row, error) {
-	trials, err := b.rounds(ctx, "as fast as possible", n, []contender{
+func (b *bench) speed(ctx context.Context) ([]table.Row, error) {
+	trials, err := b.trials(ctx, "as fast as possible", []contender{
 		{"meshtrial", func(ctx context.Context) (trial, error) { return b.ours(ctx, b.url, "--rate", "max") }},
 		{"wrk", b.wrkMax},
 		{"fortio", func(ctx context.Context) (trial, error) { return b.fortioAt(ctx, 0) }},
@@ -60,11 +37,11 @@ func (b *bench) speed(ctx context.Context, n int) ([]table.Row, error) {
 		return nil, err
 	}
 	return []table.Row{
-		table.Of("max: meshtrial", "us CPU/request", costs(trials[0])...),
-		table.Of("max: wrk", "us CPU/request", costs(trials[1])...),
-		table.Of("max: fortio", "us CPU/request", costs(trials[2])...),
-		table.Of("max: requests/CPU-s over wrk's", "ratio", ratios(trials[0], trials[1])...).AtLeast(0.9),
-		table.Of("max: requests/CPU-s over fortio's", "ratio", ratios(trials[0], trials[2])...).AtLeast(1.2),
+		table.Of("max: meshtrial", "us CPU/request", table.Each(trials[0], trial.micros)...),
+		table.Of("max: wrk", "us CPU/request", table.Each(trials[1], trial.micros)...),
+		table.Of("max: fortio", "us CPU/request", table.Each(trials[2], trial.micros)...),
+		table.Of("max: requests/CPU-s over wrk's", "ratio", table.Ratios(trials[0], trials[1], trial.perCPU)...).AtLeast(0.9),
+		table.Of("max: requests/CPU-s over fortio's", "ratio", table.Ratios(trials[0], trials[2], trial.perCPU)...).AtLeast(1.2),
 	}, nil
 }
 
@@ -76,14 +53,14 @@ const pacedRate = 5000
 // they are spread, which is the nearest it has to a Poisson process. What
 // the kernel charges for a wake-up alone is set beside: a schedule of single
 // requests cannot cost less, one of bursts shares it.
-func (b *bench) paced(ctx context.Context, n int) ([]table.Row, error) {
+func (b *bench) paced(ctx context.Context) ([]table.Row, error) {
 	rate := strconv.Itoa(pacedRate)
 	ours := func(arrival string) func(context.Context) (trial, error) {
 		return func(ctx context.Context) (trial, error) {
 			return b.ours(ctx, b.url, "--rate", rate, "--arrival", arrival)
 		}
 	}
-	trials, err := b.rounds(ctx, "paced", n, []contender{
+	trials, err := b.trials(ctx, "paced", []contender{
 		{"meshtrial poisson", ours("poisson")},
 		{"fortio", func(ctx context.Context) (trial, error) { return b.fortioAt(ctx, pacedRate) }},
 		{"meshtrial uniform", ours("uniform")},
@@ -93,42 +70,40 @@ func (b *bench) paced(ctx context.Context, n int) ([]table.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	floor, err := wakeCost(b.clientCPU, pacedRate, n)
+	floor, err := wakeCost(b.clientCPU, pacedRate, b.rounds)
 	if err != nil {
 		return nil, fmt.Errorf("paced: %w", err)
 	}
 	return []table.Row{
 		table.Of("5000 rps: being woken alone, Poisson, nothing sent", "us CPU/request", floor...),
-		table.Of("5000 rps: meshtrial, Poisson", "us CPU/request", costs(trials[0])...),
-		table.Of("5000 rps: meshtrial, uniform", "us CPU/request", costs(trials[2])...),
-		table.Of("5000 rps: meshtrial, burst", "us CPU/request", costs(trials[4])...),
-		table.Of("5000 rps: fortio (bursts)", "us CPU/request", costs(trials[1])...),
-		table.Of("5000 rps: fortio -uniform", "us CPU/request", costs(trials[3])...),
-		table.Of("5000 rps: Poisson over fortio's", "ratio", ratios(trials[0], trials[1])...).AtLeast(2.5),
-		table.Of("5000 rps: Poisson over fortio -uniform's", "ratio", ratios(trials[0], trials[3])...),
-		table.Of("5000 rps: uniform over fortio -uniform's", "ratio", ratios(trials[2], trials[3])...),
-		table.Of("5000 rps: burst over fortio's", "ratio", ratios(trials[4], trials[1])...),
+		table.Of("5000 rps: meshtrial, Poisson", "us CPU/request", table.Each(trials[0], trial.micros)...),
+		table.Of("5000 rps: meshtrial, uniform", "us CPU/request", table.Each(trials[2], trial.micros)...),
+		table.Of("5000 rps: meshtrial, burst", "us CPU/request", table.Each(trials[4], trial.micros)...),
+		table.Of("5000 rps: fortio (bursts)", "us CPU/request", table.Each(trials[1], trial.micros)...),
+		table.Of("5000 rps: fortio -uniform", "us CPU/request", table.Each(trials[3], trial.micros)...),
+		table.Of("5000 rps: Poisson over fortio's", "ratio", table.Ratios(trials[0], trials[1], trial.perCPU)...).AtLeast(2.5),
+		table.Of("5000 rps: Poisson over fortio -uniform's", "ratio", table.Ratios(trials[0], trials[3], trial.perCPU)...),
+		table.Of("5000 rps: uniform over fortio -uniform's", "ratio", table.Ratios(trials[2], trials[3], trial.perCPU)...),
+		table.Of("5000 rps: burst over fortio's", "ratio", table.Ratios(trials[4], trials[1], trial.perCPU)...),
 	}, nil
 }
 
 // lag measures how late the engine itself is.
-func (b *bench) lag(ctx context.Context, n int) ([]table.Row, error) {
+func (b *bench) lag(ctx context.Context) ([]table.Row, error) {
 	var out []table.Row
 	for _, rate := range []int{1000, 2000, 5000} {
-		trials, err := b.rounds(ctx, fmt.Sprintf("lag at %d rps", rate), n, []contender{{"meshtrial", func(ctx context.Context) (trial, error) {
+		trials, err := b.trials(ctx, fmt.Sprintf("lag at %d rps", rate), []contender{{"meshtrial", func(ctx context.Context) (trial, error) {
 			return b.ours(ctx, b.url, "--rate", strconv.Itoa(rate))
 		}}})
 		if err != nil {
 			return nil, err
 		}
-		var p50, p99 []float64
-		for _, t := range trials[0] {
-			p50 = append(p50, t.report.Lag.At(0.5))
-			p99 = append(p99, t.report.Lag.At(0.99))
+		lag := func(q record.Quantile) []float64 {
+			return table.Each(trials[0], func(t trial) float64 { return t.report.Lag.At(q) })
 		}
 		out = append(out,
-			table.Of(fmt.Sprintf("lag p50 at %d rps", rate), "us", p50...),
-			table.Of(fmt.Sprintf("lag p99 at %d rps", rate), "us", p99...).AtMost(100))
+			table.Of(fmt.Sprintf("lag p50 at %d rps", rate), "us", lag(0.5)...),
+			table.Of(fmt.Sprintf("lag p99 at %d rps", rate), "us", lag(0.99)...).AtMost(100))
 	}
 	return out, nil
 }

@@ -143,7 +143,7 @@ func (b *bench) truth(ctx context.Context) ([]table.Row, error) {
 	var order []key
 	var ways []float64
 	for round := range truthRounds {
-		fmt.Fprintf(b.log, "truth: round %d of %d\n", round+1, truthRounds)
+		fmt.Fprintf(os.Stderr, "truth: round %d of %d\n", round+1, truthRounds)
 		way, _, err := b.truthRun(ctx, path)
 		if err != nil {
 			return nil, fmt.Errorf("truth: %s: %w", path.name, err)
@@ -191,7 +191,7 @@ func (b *bench) truthRun(ctx context.Context, c truthCase) (load.Report, []int64
 		return load.Report{}, nil, err
 	}
 	cmd := programs.Pinned(ctx, b.serverCPU, self, serverMode)
-	cmd.Stderr = b.log
+	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return load.Report{}, nil, err

@@ -22,74 +22,63 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/meshtrial/meshtrial/bench/internal/jsonl"
-	"github.com/meshtrial/meshtrial/bench/internal/labs"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 )
 
-func main() { os.Exit(table.Main("bench advice", run)) }
+func main() {
+	var log jsonl.Log[line]
+	var only string
+	var again bool
+	table.Program{
+		Name: "advice",
+		Flags: func(f *flag.FlagSet) {
+			log.Flags(f, "runs/advice.jsonl", 55*time.Minute)
+			f.StringVar(&only, "only", "", "run only these worlds, separated by commas (default all)")
+			f.BoolVar(&again, "again", false, "run worlds again that are in the log; the last line counts")
+		},
+		Run: func(ctx context.Context) error {
+			chosen, err := choose(only)
+			if err == nil {
+				err = log.Open()
+			}
+			if err != nil {
+				return err
+			}
+			todo := slices.DeleteFunc(slices.Clone(chosen), func(w world) bool { _, ok := last(log.Lines, w.name); return ok && !again })
+			err = log.Fill(ctx, func(yield func(jsonl.Run[line]) bool) {
+				for i, w := range todo {
+					if !yield(jsonl.Run[line]{Name: fmt.Sprintf("world %s, %d of %d", w.name, i+1, len(todo)),
+						Do: func(ctx context.Context) (line, error) { return w.try(ctx, log.Folder()) }}) {
+						return
+					}
+				}
+			})
+			sum := summary{Schema: 1}
+			for _, w := range chosen {
+				if l, ok := last(log.Lines, w.name); ok {
+					sum.Worlds = append(sum.Worlds, l)
+				} else {
+					sum.Missing = append(sum.Missing, w.name)
+				}
+			}
+			sum.count()
+			err = errors.Join(err, sum.print(os.Stdout), table.WriteJSON(log.JSON, sum))
+			return errors.Join(err, sum.judge(only == ""))
+		},
+	}.Main()
+}
 
 // Targets, of all worlds.
 const (
 	namedTarget  = 11
 	effectTarget = 10
 )
-
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("advice", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	only := flags.String("only", "", "run only these worlds, separated by commas (default all)")
-	limit := flags.Duration("limit", 55*time.Minute, "begin no world after this time; 0 for no limit")
-	log := flags.String("log", "runs/advice.jsonl", "file with a line for each world; worlds in it are not run again")
-	printOnly := flags.Bool("table", false, "run nothing, print the log")
-	again := flags.Bool("again", false, "run worlds again that are in the log; the last line counts")
-	jsonFile := flags.String("json", "", "also write the table to this file, as JSON")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	chosen, err := choose(*only)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(*log), 0o755); err != nil {
-		return err
-	}
-	lines, err := jsonl.Read[line](*log)
-	if err != nil {
-		return err
-	}
-	var runErr error
-	if !*printOnly {
-		had := lines
-		if *again {
-			had = nil
-		}
-		todo := slices.DeleteFunc(slices.Clone(chosen), func(w world) bool { _, ok := last(had, w.name); return ok })
-		if len(todo) > 0 {
-			runErr = runWorlds(ctx, stderr, *log, *limit, todo)
-		}
-		if lines, err = jsonl.Read[line](*log); err != nil {
-			return err
-		}
-	}
-	sum := summary{Schema: 1}
-	for _, w := range chosen {
-		if l, ok := last(lines, w.name); ok {
-			sum.Worlds = append(sum.Worlds, l)
-		} else {
-			sum.Missing = append(sum.Missing, w.name)
-		}
-	}
-	sum.count()
-	err = errors.Join(runErr, sum.print(stdout), table.WriteJSON(*jsonFile, sum))
-	return errors.Join(err, sum.judge(*only == ""))
-}
 
 // choose picks worlds by their names.
 func choose(only string) ([]world, error) {
@@ -119,35 +108,6 @@ func last(lines []line, name string) (line, bool) {
 		}
 	}
 	return line{}, false
-}
-
-// runWorlds runs worlds one after the other, each with a line in the log.
-func runWorlds(ctx context.Context, stderr io.Writer, log string, limit time.Duration, todo []world) error {
-	begin := time.Now()
-	lab, err := labs.Take(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err := lab.End(ctx); err != nil {
-			fmt.Fprintln(stderr, err)
-		}
-	}()
-	for i, w := range todo {
-		if limit > 0 && time.Since(begin) > limit {
-			fmt.Fprintf(stderr, "%d worlds are left: the limit of %v is over\n", len(todo)-i, limit)
-			return nil
-		}
-		fmt.Fprintf(stderr, "%s: world %s, %d of %d\n", time.Now().Format("15:04:05"), w.name, i+1, len(todo))
-		l, err := w.try(ctx, filepath.Dir(log))
-		if err != nil {
-			return fmt.Errorf("world %s: %w", w.name, err)
-		}
-		if err := jsonl.Append(log, l); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // summary is the table.

@@ -27,7 +27,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -37,8 +36,6 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/record"
 )
-
-func main() { os.Exit(table.Main("bench bill", run)) }
 
 // billStudy is what a round runs. Requests come evenly and far below what the
 // machine can do, so that waiting adds nothing to the proxy's CPU; one worker
@@ -62,81 +59,53 @@ stop: none
 measures: [latency, cpu, memory]
 `
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("bill", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	rounds := flags.Int("n", 10, "how many rounds there are to be")
-	us := flags.Int("planted", 1000, "CPU microseconds per request that the planted filter burns")
-	rate := flags.Int("rate", 300, "requests per second")
-	blocks := flags.Int("blocks", 6, "blocks of a round")
-	window := flags.Duration("window", 2*time.Second, "window of a trial, in quarters of a second")
-	limit := flags.Duration("limit", 0, "begin no round that would end later than this (default no limit)")
-	log := flags.String("log", "runs/bill.jsonl", "file of lines, one a round; what it has is not run again")
-	printOnly := flags.Bool("table", false, "run nothing, print what the log says")
-	jsonFile := flags.String("json", "", "also write the table to this file, as JSON")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	folder := filepath.Dir(*log)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	lines, err := jsonl.Read[line](*log)
-	if err != nil {
-		return err
-	}
-	var runErr error
-	if !*printOnly && len(lines) < *rounds {
-		text := fmt.Sprintf(billStudy, *rate, *us, *window, *blocks, *blocks)
-		lines, runErr = repeat(ctx, stderr, folder, *log, text, *us, *rounds, *limit, lines)
-	}
-	err = errors.Join(runErr, printText(stdout, lines), table.WriteJSON(*jsonFile, struct {
-		Schema int    `json:"schema"`
-		Rounds []line `json:"rounds"`
-	}{1, lines}))
-	return errors.Join(err, judge(lines))
-}
-
-// repeat runs the rounds that the log lacks.
-func repeat(ctx context.Context, stderr io.Writer, folder, log, text string, us, rounds int, limit time.Duration, lines []line) ([]line, error) {
-	begin := time.Now()
-	lab, err := labs.Take(ctx)
-	if err != nil {
-		return lines, err
-	}
-	defer func() {
-		if err := lab.End(ctx); err != nil {
-			fmt.Fprintln(stderr, err)
-		}
-	}()
-	file := filepath.Join(folder, "bench-bill.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		return lines, err
-	}
-	for len(lines) < rounds {
-		if n := len(lines); limit > 0 && n > 0 {
-			if wants := time.Duration(lines[n-1].Seconds * float64(time.Second)); time.Since(begin)+wants > limit {
-				fmt.Fprintf(stderr, "round %d is not run: it wants about %v and the limit is %v\n", n+1, wants.Round(time.Second), limit)
-				break
+func main() {
+	var log jsonl.Log[line]
+	var rounds, us, rate, blocks int
+	var window time.Duration
+	table.Program{
+		Name: "bill",
+		Flags: func(f *flag.FlagSet) {
+			log.Flags(f, "runs/bill.jsonl", 0)
+			f.IntVar(&rounds, "n", 10, "how many rounds there are to be")
+			f.IntVar(&us, "planted", 1000, "CPU microseconds per request that the planted filter burns")
+			f.IntVar(&rate, "rate", 300, "requests per second")
+			f.IntVar(&blocks, "blocks", 6, "blocks of a round")
+			f.DurationVar(&window, "window", 2*time.Second, "window of a trial, in quarters of a second")
+		},
+		Run: func(ctx context.Context) error {
+			if err := log.Open(); err != nil {
+				return err
 			}
-		}
-		l, err := one(ctx, stderr, folder, file, us, len(lines)+1, rounds)
-		if err != nil {
-			return lines, err
-		}
-		if err := jsonl.Append(log, l); err != nil {
-			return lines, err
-		}
-		lines = append(lines, l)
-	}
-	return lines, nil
+			text := fmt.Sprintf(billStudy, rate, us, window, blocks, blocks)
+			err := log.Fill(ctx, func(yield func(jsonl.Run[line]) bool) {
+				takes := time.Duration(0) // as long as the last
+				for i := len(log.Lines); i < rounds; i++ {
+					if n := len(log.Lines); n > 0 {
+						takes = time.Duration(log.Lines[n-1].Seconds * float64(time.Second))
+					}
+					if !yield(jsonl.Run[line]{Name: fmt.Sprintf("round %d of %d", i+1, rounds), Takes: takes,
+						Do: func(ctx context.Context) (line, error) { return one(ctx, log.Folder(), text, us, i+1) }}) {
+						return
+					}
+				}
+			})
+			err = errors.Join(err, printText(os.Stdout, log.Lines), table.WriteJSON(log.JSON, struct {
+				Schema int    `json:"schema"`
+				Rounds []line `json:"rounds"`
+			}{1, log.Lines}))
+			return errors.Join(err, judge(log.Lines))
+		},
+	}.Main()
 }
 
 // one runs a round. The error says that there is no point in going on.
-func one(ctx context.Context, stderr io.Writer, folder, file string, us, round, rounds int) (line, error) {
+func one(ctx context.Context, folder, text string, us, round int) (line, error) {
 	at := time.Now().UTC()
-	out := filepath.Join(folder, fmt.Sprintf("bill-%d-%s", round, at.Format("150405")))
-	fmt.Fprintf(stderr, "%s: round %d of %d\n", time.Now().Format("15:04:05"), round, rounds)
+	file, out := filepath.Join(folder, "bench-bill.yaml"), filepath.Join(folder, fmt.Sprintf("bill-%d-%s", round, at.Format("150405")))
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		return line{}, err
+	}
 	var printed bytes.Buffer
 	code, err := labs.Run(ctx, &printed, "run", file, "--json", "--out", out)
 	if ctx.Err() != nil {
@@ -144,7 +113,7 @@ func one(ctx context.Context, stderr io.Writer, folder, file string, us, round, 
 	}
 	var findings record.Findings
 	if json.Unmarshal(printed.Bytes(), &findings) != nil || len(findings.Bills) != 1 {
-		return line{}, fmt.Errorf("round %d came to no bill (exit %d, %s): %w", round, code, out, err)
+		return line{}, fmt.Errorf("it came to no bill (exit %d, %s): %w", code, out, err)
 	}
 	l := lineOf(findings, us)
 	l.At, l.Seconds = at, time.Since(at).Seconds()

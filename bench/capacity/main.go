@@ -8,8 +8,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
-	"os"
 	"runtime"
 	"time"
 
@@ -21,29 +19,29 @@ import (
 // limit is how long a simulated hour may take, seconds.
 const limit = 60
 
-func main() { os.Exit(table.Main("bench capacity", run)) }
-
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("capacity", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	proxies := flags.Int("proxies", 100_000, "proxies of the mesh")
-	worlds := flags.Int("worlds", 100, "made-up worlds of each part")
-	first := flags.Uint64("first-world", 1, "number of the first world: others than those that the fit was tried on")
-	only := flags.String("only", "hour,cells,coverage", "parts to run, with commas")
-	jsonFile := flags.String("json", "", "also write the results to this file")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	runtime.GOMAXPROCS(1)
-	rows, err := table.Run(ctx, *only, []table.Part{
-		{Name: "hour", Run: func(context.Context) ([]table.Row, error) { return hours(*proxies) }},
-		{Name: "cells", Run: func(ctx context.Context) ([]table.Row, error) { return cellsReproduced(ctx, *first, *worlds) }},
-		{Name: "coverage", Run: func(ctx context.Context) ([]table.Row, error) { return coverages(ctx, *first, *worlds) }},
-	})
-	return table.Report(stdout, fmt.Sprintf("capacity: an hour of %d proxies on one core, and %d made-up worlds", *proxies, *worlds), rows, err, *jsonFile, struct {
-		Schema  int         `json:"schema"`
-		Results []table.Row `json:"results"`
-	}{1, rows})
+func main() {
+	var proxies, worlds int
+	var first uint64
+	table.Program{
+		Name: "capacity",
+		Flags: func(f *flag.FlagSet) {
+			f.IntVar(&proxies, "proxies", 100_000, "proxies of the mesh")
+			f.IntVar(&worlds, "worlds", 100, "made-up worlds of each part")
+			f.Uint64Var(&first, "first-world", 1, "number of the first world: others than those that the fit was tried on")
+		},
+		Setup: func(context.Context) (func() error, error) {
+			runtime.GOMAXPROCS(1)
+			return nil, nil
+		},
+		Title: func() string {
+			return fmt.Sprintf("capacity: an hour of %d proxies on one core, and %d made-up worlds", proxies, worlds)
+		},
+		Parts: []table.Part{
+			{Name: "hour", Run: func(context.Context) ([]table.Row, error) { return hours(proxies) }},
+			{Name: "cells", Run: func(ctx context.Context) ([]table.Row, error) { return cellsReproduced(ctx, first, worlds) }},
+			{Name: "coverage", Run: func(ctx context.Context) ([]table.Row, error) { return coverages(ctx, first, worlds) }},
+		},
+	}.Main()
 }
 
 func hours(proxies int) ([]table.Row, error) {

@@ -41,15 +41,15 @@ type outcome struct {
 	LagP99   float64 `json:"lag_p99_us"`
 }
 
-// micros is seconds by request.
-func (o outcome) micros(seconds float64) float64 { return seconds * 1e6 / float64(o.Requests) }
+// cost is CPU microseconds a request.
+func (o outcome) cost() float64 { return o.CPU * 1e6 / float64(o.Requests) }
 
 // cores is how much of a CPU they used.
 func (o outcome) cores() float64 { return o.CPU / o.Seconds }
 
 // send has the generators of a contender send together, and adds up what they did. The lag of
 // several is that of the worst.
-func (o options) send(ctx context.Context, url string, c contender) (outcome, error) {
+func (o *options) send(ctx context.Context, url string, c contender) (outcome, error) {
 	spec := load.DefaultSpec(url)
 	spec.Connections, spec.Rate, spec.IntervalS, spec.PayloadBytes = c.connections, c.rate, interval, 1<<10
 	spec.DurationS = warm*interval + o.each.Seconds() + interval
@@ -170,12 +170,8 @@ const workerMode = "worker"
 
 // serveWorker prints where the worker listens, and serves until in ends.
 func serveWorker(ctx context.Context, in io.Reader, out io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := child.While(ctx, in)
 	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, in) // waits for the end
-		cancel()
-	}()
 	server, err := worker.New(worker.Options{Listen: map[string]string{protocol.HTTP1: "127.0.0.1:0"}})
 	if err != nil {
 		return err

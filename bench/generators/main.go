@@ -16,8 +16,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/meshtrial/meshtrial/bench/internal/child"
@@ -41,41 +41,25 @@ type options struct {
 	rps         float64
 	connections int
 	before      string
-	log         io.Writer
 }
 
-func main() { os.Exit(table.Main("bench generators", run)) }
-
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 1 {
-		switch args[0] {
-		case workerMode:
-			return serveWorker(ctx, os.Stdin, stdout)
-		case child.Generator:
-			return serveGenerator(ctx, os.Stdin, stdout)
-		}
-	}
-	flags := flag.NewFlagSet("generators", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	o := options{log: stderr}
-	flags.IntVar(&o.rounds, "rounds", 6, "rounds of paired runs")
-	flags.DurationVar(&o.each, "each", 3*time.Second, "length of each window")
-	flags.Float64Var(&o.rps, "rate", 5000, "requests per second of all generators together")
-	flags.IntVar(&o.connections, "connections", 16, "connections of all generators together")
-	flags.StringVar(&o.before, "before", "", "another build of this program, to be measured in the same rounds")
-	jsonFile := flags.String("json", "", "also write the results to this file")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if o.rounds < 1 || o.each < time.Second || o.rps < together || o.connections < together {
-		return errors.New("-rounds: at least 1; -each: at least 1s; -rate and -connections: at least 4")
-	}
-	rows, err := compare(ctx, o)
-	title := fmt.Sprintf("one generator and %d, %g requests/s, %d rounds of %v", together, o.rps, o.rounds, o.each)
-	return table.Report(stdout, title, rows, err, *jsonFile, struct {
-		Schema  int         `json:"schema"`
-		Results []table.Row `json:"results"`
-	}{1, rows})
+func main() {
+	var o options
+	table.Program{
+		Name:  "generators",
+		Roles: map[string]table.Role{workerMode: serveWorker, child.Generator: serveGenerator},
+		Flags: func(f *flag.FlagSet) {
+			f.IntVar(&o.rounds, "rounds", 6, "rounds of paired runs")
+			f.DurationVar(&o.each, "each", 3*time.Second, "length of each window")
+			f.Float64Var(&o.rps, "rate", 5000, "requests per second of all generators together")
+			f.IntVar(&o.connections, "connections", 16, "connections of all generators together")
+			f.StringVar(&o.before, "before", "", "another build of this program, to be measured in the same rounds")
+		},
+		Title: func() string {
+			return fmt.Sprintf("one generator and %d, %g requests/s, %d rounds of %v", together, o.rps, o.rounds, o.each)
+		},
+		Parts: []table.Part{{Name: "generators", Run: o.compare}},
+	}.Main()
 }
 
 // contender is a number of generators that run together, of a build of this program.
@@ -87,7 +71,7 @@ type contender struct {
 }
 
 // contenders are those of a build: one, the many, one of theirs, and one without requests.
-func (o options) contenders(program string) []contender {
+func (o *options) contenders(program string) []contender {
 	all, part := rate.Rate(o.rps), rate.Rate(o.rps/together)
 	return []contender{
 		{program, 1, all, o.connections}, {program, together, all, o.connections},
@@ -96,7 +80,10 @@ func (o options) contenders(program string) []contender {
 }
 
 // compare runs all contenders in every round.
-func compare(ctx context.Context, o options) (rows []table.Row, err error) {
+func (o *options) compare(ctx context.Context) (rows []table.Row, err error) {
+	if o.rounds < 1 || o.each < time.Second || o.rps < together || o.connections < together {
+		return nil, errors.New("-rounds: at least 1; -each: at least 1s; -rate and -connections: at least 4")
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -111,72 +98,55 @@ func compare(ctx context.Context, o options) (rows []table.Row, err error) {
 	if o.before != "" {
 		names, all = append(names, "before: "), append(all, o.contenders(o.before)...)
 	}
-	got := make([][]outcome, len(all))
-	for round := range o.rounds {
-		fmt.Fprintf(o.log, "round %d of %d\n", round+1, o.rounds)
-		for i := range all {
-			k := (i + round) % len(all)
-			out, err := o.send(ctx, "http://"+worker.Address+"/", all[k])
-			if err != nil {
-				return nil, err
-			}
-			got[k] = append(got[k], out)
-		}
+	got, err := table.Rounds("generators", o.rounds, len(all), func(i int) (outcome, error) {
+		return o.send(ctx, "http://"+worker.Address+"/", all[i])
+	})
+	if err != nil {
+		return nil, err
 	}
 	for i, name := range names {
 		rows = append(rows, o.rows(name, got[i*of:(i+1)*of])...)
 	}
 	for k, c := range all[of:] {
-		now, before := got[k], got[of+k]
 		rows = append(rows, table.Of(fmt.Sprintf("%d at %g/s: CPU beside before", c.generators, c.rate.RPS()/float64(c.generators)), "ratio",
-			each(o.rounds, func(i int) float64 { return now[i].cores() / before[i].cores() })...))
+			table.Ratios(got[k], got[of+k], outcome.cores)...))
 	}
 	return rows, nil
 }
 
 // rows say what a build's contenders did, in their order.
-func (o options) rows(name string, got [][]outcome) []table.Row {
+func (o *options) rows(name string, got [][]outcome) []table.Row {
 	one, many, share, idle := got[0], got[1], got[2], got[3]
 	alone := fmt.Sprintf("%sone at %g/s", name, o.rps)
 	shared := fmt.Sprintf("%s%d at %g/s each", name, together, o.rps/together)
 	single := fmt.Sprintf("%sone at %g/s", name, o.rps/together)
-	idleOf := func(i, generators int) float64 { return float64(generators) * idle[i].cores() }
-	over := func(a, b func(i int) float64) []float64 {
-		return each(len(one), func(i int) float64 { return a(i) / b(i) })
-	}
-	cost := func(of []outcome) func(i int) float64 {
-		return func(i int) float64 { return of[i].micros(of[i].CPU) }
-	}
-	active := func(of []outcome, generators int) func(i int) float64 {
-		return func(i int) float64 { return of[i].micros(of[i].CPU - of[i].Seconds*idleOf(i, generators)) }
-	}
 	rows := []table.Row{
-		table.Of(name+"a generator without requests", "mCPU", each(len(idle), func(i int) float64 { return 1e3 * idleOf(i, 1) })...),
+		table.Of(name+"a generator without requests", "mCPU", table.Each(idle, func(x outcome) float64 { return 1e3 * x.cores() })...),
 	}
 	for _, c := range []struct {
 		name string
 		of   []outcome
 	}{{alone, one}, {shared, many}, {single, share}} {
 		row := func(what, unit string, of func(outcome) float64) {
-			rows = append(rows, table.Of(c.name+what, unit, each(len(c.of), func(i int) float64 { return of(c.of[i]) })...))
+			rows = append(rows, table.Of(c.name+what, unit, table.Each(c.of, of)...))
 		}
-		row("", "us CPU/request", func(x outcome) float64 { return x.micros(x.CPU) })
+		row("", "us CPU/request", outcome.cost)
 		row(": a thread got a CPU", "times/request", func(x outcome) float64 { return float64(x.Turns) / float64(x.Requests) })
 		row(": lag p50", "us", func(x outcome) float64 { return x.LagP50 })
 		row(": lag p99", "us", func(x outcome) float64 { return x.LagP99 })
 	}
 	return append(rows,
-		table.Of(shared+" over one at all of it", "ratio", over(cost(many), cost(one))...),
-		table.Of(shared+" over one at all of it, idle parts apart", "ratio", over(active(many, together), active(one, 1))...),
-		table.Of(shared+" over one of the same rate", "ratio", over(cost(many), cost(share))...).AtMost(most),
+		table.Of(shared+" over one at all of it", "ratio", table.Ratios(many, one, outcome.cost)...),
+		table.Of(shared+" over one at all of it, idle parts apart", "ratio", table.Ratios(active(many, idle, together), active(one, idle, 1), outcome.cost)...),
+		table.Of(shared+" over one of the same rate", "ratio", table.Ratios(many, share, outcome.cost)...).AtMost(most),
 	)
 }
 
-// each is a figure of each round.
-func each(rounds int, of func(i int) float64) []float64 {
-	out := make([]float64, rounds)
+// active is what so many generators did, without the CPU of as many that have nothing to send.
+func active(of, idle []outcome, generators float64) []outcome {
+	out := slices.Clone(of)
 	for i := range out {
-		out[i] = of(i)
+		out[i].CPU -= out[i].Seconds * generators * idle[i].cores()
 	}
 	return out
 }

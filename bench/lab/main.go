@@ -16,7 +16,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/labs"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/local"
@@ -43,46 +43,50 @@ const (
 
 const pods = 50
 
-func main() { os.Exit(table.Main("bench lab", run)) }
+func main() {
+	var rounds int
+	var quick bool
+	table.Program{
+		Name: "lab",
+		Flags: func(f *flag.FlagSet) {
+			f.IntVar(&rounds, "rounds", 3, "labs to start and end")
+			f.BoolVar(&quick, "quick", true, "run the study quick in the last lab")
+		},
+		Setup: func(ctx context.Context) (func() error, error) { // whatever happens, no lab is left
+			return func() error { return meshtrial(context.WithoutCancel(ctx), nil, "lab", "down", "--json") }, nil
+		},
+		Title: func() string { return fmt.Sprintf("local lab, %d rounds", rounds) },
+		Parts: []table.Part{{Name: "lab", Run: func(ctx context.Context) ([]table.Row, error) { return measure(ctx, rounds, quick) }}},
+	}.Main()
+}
 
-func run(ctx context.Context, args []string, out, stderr io.Writer) (err error) {
-	flags := flag.NewFlagSet("lab", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	rounds := flags.Int("rounds", 3, "labs to start and end")
-	quick := flags.Bool("quick", true, "run the study quick in the last lab")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	// Whatever happens, no lab is left.
-	defer func() {
-		err = errors.Join(err, meshtrial(context.WithoutCancel(ctx), nil, "lab", "down", "--json"))
-	}()
+func measure(ctx context.Context, rounds int, quick bool) ([]table.Row, error) {
 	var ups, downs, ready []float64
 	width := 0.0
-	for round := range *rounds {
+	for round := range rounds {
 		took, err := up(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		ups = append(ups, took)
 		seconds, err := fifty(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		ready = append(ready, seconds)
-		if *quick && round == *rounds-1 {
-			if width, err = quickWidth(ctx, out); err != nil {
-				return err
+		if quick && round == rounds-1 {
+			if width, err = quickWidth(ctx); err != nil {
+				return nil, err
 			}
 		}
 		if took, err = down(ctx); err != nil {
-			return err
+			return nil, err
 		}
 		downs = append(downs, took)
 	}
 	program, err := os.Stat(labs.Program)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rows := []table.Row{
 		table.Of("program", "MB", float64(program.Size())/1e6).AtMost(sizeTarget),
@@ -90,19 +94,16 @@ func run(ctx context.Context, args []string, out, stderr io.Writer) (err error) 
 		table.Of("lab down", "s", downs...).AtMost(downTarget),
 		table.Of(fmt.Sprintf("%d injected pods ready", pods), "s", ready...).AtMost(podsTarget),
 	}
-	if *quick {
+	if quick {
 		rows = append(rows, table.Of("quick: width of the interval of both sidecars' p50 overhead", "%", 100*width).AtMost(wideTarget))
 	}
-	if dir := os.Getenv("MESHTRIAL_ZTUNNEL"); dir != "" {
-		took, err := ambient(ctx, dir, *rounds)
-		if err != nil {
-			return err
-		}
-		rows = append(rows, table.Of("lab up --ambient, ztunnel ready", "s", took...).AtMost(ambientTarget))
-	} else {
-		fmt.Fprintln(out, "lab up --ambient is not measured: MESHTRIAL_ZTUNNEL names no folder with ztunnel")
+	dir := os.Getenv("MESHTRIAL_ZTUNNEL")
+	if dir == "" {
+		fmt.Fprintln(os.Stderr, "lab up --ambient is not measured: MESHTRIAL_ZTUNNEL names no folder with ztunnel")
+		return rows, nil
 	}
-	return table.Report(out, fmt.Sprintf("local lab, %d rounds", *rounds), rows, nil, "", nil)
+	took, err := ambient(ctx, dir, rounds)
+	return append(rows, table.Of("lab up --ambient, ztunnel ready", "s", took...).AtMost(ambientTarget)), err
 }
 
 // up starts a lab, and returns the seconds that it says it took.
@@ -207,28 +208,26 @@ func fifty(ctx context.Context) (float64, error) {
 
 // quickWidth runs the study quick and returns the width of the interval of
 // what both sidecars add at p50, as a share of the estimate.
-func quickWidth(ctx context.Context, out io.Writer) (float64, error) {
+func quickWidth(ctx context.Context) (float64, error) {
 	dir, err := os.MkdirTemp("", "meshtrial-bench-")
 	if err != nil {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
 	// The pods of before are on their way out; they would be in the way.
-	select {
-	case <-time.After(20 * time.Second):
-	case <-ctx.Done():
-		return 0, ctx.Err()
+	if err := wake.Pause(ctx, 20*time.Second); err != nil {
+		return 0, err
 	}
 	begin := time.Now()
 	var findings record.Findings
 	if err := meshtrial(ctx, &findings, "run", "quick", "--json", "--out", filepath.Join(dir, "run")); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(out, "quick took %.0f s, %d blocks, %d of %d trials valid\n", time.Since(begin).Seconds(),
+	fmt.Fprintf(os.Stderr, "quick took %.0f s, %d blocks, %d of %d trials valid\n", time.Since(begin).Seconds(),
 		findings.Validity.Blocks, findings.Validity.Valid, findings.Validity.Trials)
 	for _, f := range findings.Findings {
 		if f.Name == "latency_p50_overhead" && f.Cell["sidecars"] == "both" {
-			fmt.Fprintf(out, "both sidecars add %.0f us (%.0f..%.0f) at p50: %s\n", f.Estimate, f.Low, f.High, f.Verdict)
+			fmt.Fprintf(os.Stderr, "both sidecars add %.0f us (%.0f..%.0f) at p50: %s\n", f.Estimate, f.Low, f.High, f.Verdict)
 			if f.Verdict != record.VerdictReal {
 				return 0, fmt.Errorf("quick gave no figure for both sidecars: %s", f.Verdict)
 			}

@@ -15,10 +15,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"runtime/metrics"
 	"syscall"
@@ -42,47 +40,40 @@ const (
 	different = 25
 )
 
-func main() { os.Exit(table.Main("bench merge", run)) }
-
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 1 {
-		switch args[0] {
-		case podsMode:
-			return servePods(ctx, os.Stdin, stdout)
-		case child.Generator:
-			return serveGenerator(ctx, os.Stdin, stdout)
-		}
+func main() {
+	var streams, rounds int
+	program := table.Program{
+		Name:  "merge",
+		Roles: map[string]table.Role{podsMode: servePods, child.Generator: serveGenerator},
+		Flags: func(f *flag.FlagSet) {
+			f.IntVar(&streams, "streams", 1000, "generators")
+			f.IntVar(&rounds, "rounds", 5, "times that all are merged")
+		},
+		Setup: func(context.Context) (func() error, error) {
+			if streams < 1 || rounds < 1 {
+				return nil, errors.New("-streams and -rounds: at least 1")
+			}
+			return nil, nil
+		},
+		Title: func() string {
+			return fmt.Sprintf("%d generators' intervals of %v s, merged %d times", streams, interval, rounds)
+		},
 	}
-	flags := flag.NewFlagSet("merge", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	streams := flags.Int("streams", 1000, "generators")
-	rounds := flags.Int("rounds", 5, "times that all are merged")
-	jsonFile := flags.String("json", "", "also write the results to this file")
-	only := flags.String("only", "100,1000,5000,recorded,units", "which parts to run")
-	if err := flags.Parse(args); err != nil {
-		return err
+	part := func(name string, do func(ctx context.Context, streams, rounds int) ([]table.Row, error)) {
+		program.Parts = append(program.Parts, table.Part{Name: name, Run: func(ctx context.Context) ([]table.Row, error) { return do(ctx, streams, rounds) }})
 	}
-	if *streams < 1 || *rounds < 1 {
-		return errors.New("-streams and -rounds: at least 1")
-	}
-	var parts []table.Part
 	for _, rps := range []int{100, 1000, 5000} {
-		parts = append(parts, table.Part{Name: fmt.Sprint(rps), Run: func(ctx context.Context) ([]table.Row, error) {
+		part(fmt.Sprint(rps), func(ctx context.Context, streams, rounds int) ([]table.Row, error) {
 			texts, err := madeUp(rps)
 			if err != nil {
 				return nil, err
 			}
-			return merge(ctx, fmt.Sprintf("at %d rps each", rps), texts, *streams, *rounds, rps == usual)
-		}})
+			return merge(ctx, fmt.Sprintf("at %d rps each", rps), texts, streams, rounds, rps == usual)
+		})
 	}
-	parts = append(parts, table.Part{Name: "recorded", Run: func(ctx context.Context) ([]table.Row, error) { return recorded(ctx, *streams, *rounds) }},
-		table.Part{Name: "units", Run: func(ctx context.Context) ([]table.Row, error) { return units(ctx, *streams, *rounds) }})
-	rows, err := table.Run(ctx, *only, parts)
-	title := fmt.Sprintf("%d generators' intervals of %v s, merged %d times", *streams, interval, *rounds)
-	return table.Report(stdout, title, rows, err, *jsonFile, struct {
-		Schema  int         `json:"schema"`
-		Results []table.Row `json:"results"`
-	}{1, rows})
+	part("recorded", recorded)
+	part("units", units)
+	program.Main()
 }
 
 // merge merges as many streams as are asked for, of texts again and again, some rounds, and

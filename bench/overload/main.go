@@ -10,7 +10,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -19,7 +18,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"os"
 	"runtime"
 	"strconv"
 	"sync"
@@ -44,39 +42,44 @@ const (
 	warmup     = 2 * time.Second
 )
 
-func main() { os.Exit(table.Main("bench overload", run)) }
+func main() {
+	var rounds int
+	var window time.Duration
+	table.Program{
+		Name: "overload",
+		Roles: map[string]table.Role{serverMode: func(ctx context.Context, in io.Reader, out io.Writer) error {
+			return child.Serve(ctx, in, out, serve)
+		}},
+		Flags: func(f *flag.FlagSet) {
+			f.IntVar(&rounds, "rounds", 3, "rounds of each case")
+			f.DurationVar(&window, "window", 5*time.Second, "length of the window")
+		},
+		Title: func() string {
+			return fmt.Sprintf("overload of a server of %.0f requests/s, windows of %v", capacity, window)
+		},
+		Parts: []table.Part{{Name: "overload", Run: func(ctx context.Context) ([]table.Row, error) { return all(ctx, rounds, window) }}},
+	}.Main()
+}
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 1 && args[0] == serverMode {
-		return child.Serve(ctx, os.Stdin, stdout, serve)
-	}
-	flags := flag.NewFlagSet("overload", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	rounds := flags.Int("rounds", 3, "rounds of each case")
-	window := flags.Duration("window", 5*time.Second, "length of the window")
-	jsonFile := flags.String("json", "", "also write the results to this file")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
+func all(ctx context.Context, rounds int, window time.Duration) (rows []table.Row, err error) {
 	// The server is killed when the thread that started it ends, as that of an event loop does.
 	runtime.LockOSThread()
-	var rows []table.Row
 	for _, proto := range []string{protocol.HTTP1, protocol.HTTP2} {
 		for _, offered := range []float64{0.8, 1.05, 1.2, 1.5, 2} {
-			var rates, costs, backlogs []float64
-			for range *rounds {
-				one, err := measure(ctx, proto, offered, *window)
-				if err != nil {
-					return errors.Join(err, table.Print(stdout, "overload", rows))
-				}
-				rates, costs, backlogs = append(rates, one.rateOff), append(costs, one.cpuOff), append(backlogs, one.backlog)
-			}
 			name := fmt.Sprintf("%s, %g times the capacity: ", proto, offered)
-			rows = append(rows, table.Of(name+"achieved rate off by", "%", rates...).AtMost(limit), table.Of(name+"CPU per request off by", "%", costs...).AtMost(limit),
-				table.Of(name+"backlog grew by", "requests", backlogs...))
+			runs, err := table.Rounds(name, rounds, 1, func(int) (figures, error) { return measure(ctx, proto, offered, window) })
+			if err != nil {
+				return rows, err
+			}
+			row := func(what, unit string, of func(figures) float64) table.Row {
+				return table.Of(name+what, unit, table.Each(runs[0], of)...)
+			}
+			rows = append(rows, row("achieved rate off by", "%", func(f figures) float64 { return f.rateOff }).AtMost(limit),
+				row("CPU per request off by", "%", func(f figures) float64 { return f.cpuOff }).AtMost(limit),
+				row("backlog grew by", "requests", func(f figures) float64 { return f.backlog }))
 		}
 	}
-	return table.Report(stdout, fmt.Sprintf("overload of a server of %.0f requests/s, windows of %v", capacity, *window), rows, nil, *jsonFile, rows)
+	return rows, nil
 }
 
 // figures are what one run came to: percent off the truth, and requests.
@@ -141,17 +144,8 @@ func measure(ctx context.Context, proto string, offered float64, window time.Dur
 
 // cpuOf is the processor time of a process so far, in seconds.
 func cpuOf(pid int) (float64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat: %d fields", pid, len(fields))
-	}
-	user, err := strconv.ParseUint(string(fields[11]), 10, 64)
-	system, failed := strconv.ParseUint(string(fields[12]), 10, 64)
-	return float64(user+system) * procfs.TickNS / 1e9, errors.Join(err, failed)
+	p, err := procfs.ReadProcess(pid)
+	return float64(p.User+p.System) * procfs.TickNS / 1e9, err
 }
 
 // answers asks the server how many it gave between two instants.

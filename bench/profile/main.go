@@ -41,38 +41,28 @@ const (
 // child is the argument with which the program starts itself to read.
 const child = "read-standard-input"
 
-func main() { os.Exit(table.Main("bench profile", run)) }
-
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 1 && args[0] == child {
-		return read(stdout)
-	}
-	flags := flag.NewFlagSet("profile", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	megabytes := flags.Int64("megabytes", 1000, "size of the perf script")
-	o := overheadOptions{stderr: stderr}
-	flags.IntVar(&o.pairs, "pairs", 20, "pairs of windows of the part overhead")
-	flags.DurationVar(&o.each, "each", 5*time.Second, "length of each of its windows")
-	flags.IntVar(&o.rate, "rate", 4000, "its requests per second")
-	flags.IntVar(&o.hz, "hz", perf.DefaultHz, "its samples per second of CPU time")
-	flags.StringVar(&o.graph, "graph", perf.GraphFP, "how it finds callers: fp, dwarf or none")
-	flags.IntVar(&o.serverCPU, "server-cpu", 0, "its core for Envoy")
-	flags.IntVar(&o.clientCPU, "client-cpu", 1, "its core for load and nginx")
-	only := flags.String("only", "read,overhead", "which parts to run: read, overhead")
-	jsonFile := flags.String("json", "", "also write the results to this file")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	rows, err := table.Run(ctx, *only, []table.Part{
-		{Name: "read", Run: func(ctx context.Context) ([]table.Row, error) {
-			return measure(ctx, *megabytes*1_000_000, stderr)
-		}},
-		{Name: "overhead", Run: func(ctx context.Context) ([]table.Row, error) { return overhead(ctx, o) }},
-	})
-	return table.Report(stdout, "profiles", rows, err, *jsonFile, struct {
-		Schema  int         `json:"schema"`
-		Results []table.Row `json:"results"`
-	}{1, rows})
+func main() {
+	var megabytes int64
+	var o overheadOptions
+	table.Program{
+		Name:  "profiles",
+		Roles: map[string]table.Role{child: read},
+		Flags: func(f *flag.FlagSet) {
+			f.Int64Var(&megabytes, "megabytes", 1000, "size of the perf script")
+			f.IntVar(&o.pairs, "pairs", 20, "pairs of windows of the part overhead")
+			f.DurationVar(&o.each, "each", 5*time.Second, "length of each of its windows")
+			f.IntVar(&o.rate, "rate", 4000, "its requests per second")
+			f.IntVar(&o.hz, "hz", perf.DefaultHz, "its samples per second of CPU time")
+			f.StringVar(&o.graph, "graph", perf.GraphFP, "how it finds callers: fp, dwarf or none")
+			f.IntVar(&o.serverCPU, "server-cpu", 0, "its core for Envoy")
+			f.IntVar(&o.clientCPU, "client-cpu", 1, "its core for load and nginx")
+		},
+		Title: func() string { return "profiles" },
+		Parts: []table.Part{
+			{Name: "read", Run: func(ctx context.Context) ([]table.Row, error) { return measure(ctx, megabytes*1_000_000) }},
+			{Name: "overhead", Run: func(ctx context.Context) ([]table.Row, error) { return overhead(ctx, o) }},
+		},
+	}.Main()
 }
 
 // result is what the reading process prints.
@@ -85,10 +75,10 @@ type result struct {
 }
 
 // read reads a profile as `meshtrial profile FILE` does.
-func read(stdout io.Writer) error {
+func read(_ context.Context, in io.Reader, out io.Writer) error {
 	debug.SetMemoryLimit(profile.MemoryLimit)
 	begin := time.Now()
-	p, err := profile.Read(os.Stdin)
+	p, err := profile.Read(in)
 	if err != nil {
 		return err
 	}
@@ -98,18 +88,18 @@ func read(stdout io.Writer) error {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		return err
 	}
-	return json.NewEncoder(stdout).Encode(result{p.Len(), p.Total(), len(costs.Centres),
+	return json.NewEncoder(out).Encode(result{p.Len(), p.Total(), len(costs.Centres),
 		time.Since(begin).Seconds(), float64(usage.Maxrss) * 1024 / 1e6})
 }
 
 // measure has a child read a generated file.
-func measure(ctx context.Context, size int64, stderr io.Writer) ([]table.Row, error) {
+func measure(ctx context.Context, size int64) ([]table.Row, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, child)
-	cmd.Stderr = stderr
+	cmd.Stderr = os.Stderr
 	file, err := os.CreateTemp("", "meshtrial-bench-*.perf.txt")
 	if err != nil {
 		return nil, err
@@ -136,7 +126,7 @@ func measure(ctx context.Context, size int64, stderr io.Writer) ([]table.Row, er
 	if r.Samples != samples || r.Total != int64(samples)*period {
 		return nil, fmt.Errorf("%d samples of %d were read", r.Samples, samples)
 	}
-	fmt.Fprintf(stderr, "%d samples, %d cost centres\n", r.Samples, r.Centres)
+	fmt.Fprintf(os.Stderr, "%d samples, %d cost centres\n", r.Samples, r.Centres)
 	return []table.Row{
 		table.Of(fmt.Sprintf("perf script of %d MB: time to read", size/1_000_000), "s", r.Seconds).AtMost(timeTarget),
 		table.Of("its reader's memory at the peak", "MB", r.PeakMB).AtMost(memoryTarget),

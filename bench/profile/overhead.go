@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -50,7 +49,6 @@ type overheadOptions struct {
 	graph                string
 	each                 time.Duration
 	serverCPU, clientCPU int
-	stderr               io.Writer
 }
 
 // overhead measures what perf adds to the CPU of each request of a loaded
@@ -84,7 +82,7 @@ func overhead(ctx context.Context, o overheadOptions) (rows []table.Row, err err
 	samples := 0
 	r := rand.New(rand.NewPCG(1, 2))
 	for pair := range o.pairs {
-		fmt.Fprintf(o.stderr, "overhead: pair %d of %d\n", pair+1, o.pairs)
+		fmt.Fprintf(os.Stderr, "overhead: pair %d of %d\n", pair+1, o.pairs)
 		var micros [2]float64 // with perf, without
 		first := r.IntN(2)
 		for _, which := range []int{first, 1 - first} {
@@ -98,7 +96,7 @@ func overhead(ctx context.Context, o overheadOptions) (rows []table.Row, err err
 		more = append(more, 100*(micros[0]/micros[1]-1))
 	}
 	e := stat.Mean(more, stat.Options{})
-	fmt.Fprintf(o.stderr, "overhead: %d samples; %.2f%% more CPU with perf, 95%% interval %.2f to %.2f%% over %d pairs\n",
+	fmt.Fprintf(os.Stderr, "overhead: %d samples; %.2f%% more CPU with perf, 95%% interval %.2f to %.2f%% over %d pairs\n",
 		samples, e.Value, e.Low, e.High, e.Blocks)
 	what := fmt.Sprintf("Envoy at %d requests/s", o.rate)
 	return []table.Row{

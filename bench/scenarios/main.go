@@ -20,7 +20,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,60 +37,42 @@ import (
 	"github.com/meshtrial/meshtrial/study/studies"
 )
 
-func main() { os.Exit(table.Main("bench scenarios", run)) }
-
-// options are what the bench is run with.
-type options struct {
-	rounds int
-	limit  time.Duration // 0 for none
-	folder string        // of the log and of runs that are kept
-	stdout io.Writer
-	stderr io.Writer
-}
-
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("scenarios", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	o := options{stdout: stdout, stderr: stderr}
-	flags.IntVar(&o.rounds, "n", 10, "how often each scenario is to have been run")
-	only := flags.String("only", "", "scenarios, with commas between them (default all that come with meshtrial, but for those that need an ambient mesh)")
-	flags.DurationVar(&o.limit, "limit", 0, "begin no run that would end later than this (default no limit)")
-	log := flags.String("log", "runs/scenarios.jsonl", "file of lines, one a run; what it has is not run again")
-	printOnly := flags.Bool("table", false, "run nothing, print what the log says")
-	jsonFile := flags.String("json", "", "also write the table to this file, as JSON")
-	markdown := flags.String("markdown", "", "also write the table to this file, as Markdown")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	names, err := chosen(*only)
-	if err != nil {
-		return err
-	}
-	o.folder = filepath.Dir(*log)
-	if err := os.MkdirAll(o.folder, 0o755); err != nil {
-		return err
-	}
-	lines, err := jsonl.Read[line](*log)
-	if err != nil {
-		return err
-	}
-	var runErr error
-	if !*printOnly {
-		lines, runErr = o.repeat(ctx, names, *log, lines)
-	}
-	lines = slices.DeleteFunc(lines, func(l line) bool { return !slices.Contains(names, l.Scenario) })
-	rows := tally(names, lines)
-	title := title(lines)
-	err = errors.Join(runErr, printText(stdout, title, rows))
-	if *markdown != "" {
-		err = errors.Join(err, os.WriteFile(*markdown, []byte(title+"\n\n"+toMarkdown(rows)), 0o644))
-	}
-	err = errors.Join(err, table.WriteJSON(*jsonFile, struct {
-		Schema  int    `json:"schema"`
-		Title   string `json:"title"`
-		Results []row  `json:"results"`
-	}{1, title, rows}))
-	return errors.Join(err, judge(rows))
+func main() {
+	var log jsonl.Log[line]
+	var rounds int
+	var only, markdown string
+	table.Program{
+		Name: "scenarios",
+		Flags: func(f *flag.FlagSet) {
+			log.Flags(f, "runs/scenarios.jsonl", 0)
+			f.IntVar(&rounds, "n", 10, "how often each scenario is to have been run")
+			f.StringVar(&only, "only", "", "scenarios, with commas between them (default all that come with meshtrial, but for those that need an ambient mesh)")
+			f.StringVar(&markdown, "markdown", "", "also write the table to this file, as Markdown")
+		},
+		Run: func(ctx context.Context) error {
+			names, err := chosen(only)
+			if err == nil {
+				err = log.Open()
+			}
+			if err != nil {
+				return err
+			}
+			err = log.Fill(ctx, lacking(&log, names, rounds))
+			lines := slices.DeleteFunc(log.Lines, func(l line) bool { return !slices.Contains(names, l.Scenario) })
+			rows := tally(names, lines)
+			title := title(lines)
+			err = errors.Join(err, printText(os.Stdout, title, rows))
+			if markdown != "" {
+				err = errors.Join(err, os.WriteFile(markdown, []byte(title+"\n\n"+toMarkdown(rows)), 0o644))
+			}
+			err = errors.Join(err, table.WriteJSON(log.JSON, struct {
+				Schema  int    `json:"schema"`
+				Title   string `json:"title"`
+				Results []row  `json:"results"`
+			}{1, title, rows}))
+			return errors.Join(err, judge(rows))
+		},
+	}.Main()
 }
 
 // chosen are the scenarios that only names; for "" all but those that need an ambient
@@ -131,46 +113,26 @@ func parsed(name string) (*study.Study, error) {
 	return study.Parse(text, name+".yaml", once)
 }
 
-// repeat runs what the log lacks, scenario after scenario in every round, and
-// returns all lines.
-func (o *options) repeat(ctx context.Context, names []string, log string, lines []line) ([]line, error) {
+// lacking are the runs that the log lacks, scenario after scenario in every round.
+func lacking(log *jsonl.Log[line], names []string, rounds int) iter.Seq[jsonl.Run[line]] {
 	had := map[string]int{}
-	for _, l := range lines {
+	for _, l := range log.Lines {
 		had[l.Scenario]++
 	}
-	if !slices.ContainsFunc(names, func(name string) bool { return had[name] < o.rounds }) {
-		return lines, nil
-	}
-	begin := time.Now()
-	lab, err := labs.Take(ctx)
-	if err != nil {
-		return lines, err
-	}
-	defer func() {
-		if err := lab.End(ctx); err != nil {
-			fmt.Fprintln(o.stderr, err)
-		}
-	}()
-	for round := range o.rounds {
-		for _, name := range names {
-			if had[name] > round {
-				continue
+	return func(yield func(jsonl.Run[line]) bool) {
+		for round := range rounds {
+			for _, name := range names {
+				if had[name] > round {
+					continue
+				}
+				run := jsonl.Run[line]{Name: fmt.Sprintf("round %d of %d: %s", round+1, rounds, name), Takes: usual(name, log.Lines),
+					Do: func(ctx context.Context) (line, error) { return one(ctx, log.Folder(), name, round) }}
+				if !yield(run) {
+					return
+				}
 			}
-			if wants := usual(name, lines); o.limit > 0 && time.Since(begin)+wants > o.limit {
-				fmt.Fprintf(o.stderr, "%s: not run, it wants about %v and the limit is %v\n", name, wants.Round(time.Second), o.limit)
-				continue
-			}
-			l, err := o.one(ctx, name, round)
-			if err != nil {
-				return lines, err
-			}
-			if err := jsonl.Append(log, l); err != nil {
-				return lines, err
-			}
-			lines = append(lines, l)
 		}
 	}
-	return lines, nil
 }
 
 // usual is how long a scenario's run takes: as long as its last, or else its
@@ -193,9 +155,8 @@ func usual(name string, lines []line) time.Duration {
 }
 
 // one runs a scenario once. The error says that there is no point in going on.
-func (o *options) one(ctx context.Context, name string, round int) (line, error) {
-	out := filepath.Join(o.folder, fmt.Sprintf("%s-%d-%s", name, round+1, time.Now().UTC().Format("150405")))
-	fmt.Fprintf(o.stderr, "%s: round %d of %d: %s\n", time.Now().Format("15:04:05"), round+1, o.rounds, name)
+func one(ctx context.Context, folder, name string, round int) (line, error) {
+	out := filepath.Join(folder, fmt.Sprintf("%s-%d-%s", name, round+1, time.Now().UTC().Format("150405")))
 	args := []string{"run", name, "--json", "--out", out}
 	for _, set := range once {
 		args = append(args, "--set", set)

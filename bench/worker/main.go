@@ -19,7 +19,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"io"
 	"os"
 	"time"
 
@@ -41,53 +40,46 @@ type options struct {
 	each                 time.Duration
 	serverCPU, clientCPU int
 	workers              int
-	dir                  string // for our files; removed at the end
-	stderr               io.Writer
+	dir                  string    // for our files; removed at the end
+	lab                  *labs.Lab // nil until a part needs it
 }
 
-func main() { os.Exit(table.Main("bench worker", run)) }
-
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	o := options{stderr: stderr}
-	flags.IntVar(&o.rounds, "rounds", 3, "rounds of each part")
-	flags.DurationVar(&o.each, "each", 3*time.Second, "length of each run of the part rate")
-	flags.IntVar(&o.serverCPU, "server-cpu", 0, "core of the servers in the part rate")
-	flags.IntVar(&o.clientCPU, "client-cpu", 1, "core of the client in the part rate")
-	flags.IntVar(&o.workers, "workers", 100, "workers in the graph")
-	only := flags.String("only", "rate,graph,steps", "which parts to run: rate, graph, meshed, steps")
-	jsonFile := flags.String("json", "", "also write the results to this file")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if o.dir, err = os.MkdirTemp("", "meshtrial-bench-"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(o.dir)) }()
-	var lab *labs.Lab
-	defer func() {
-		if lab != nil {
-			err = errors.Join(err, lab.End(ctx))
-		}
-	}()
-	in := func(name string, do func(context.Context, *options) ([]table.Row, error)) table.Part {
-		return table.Part{Name: name, Run: func(ctx context.Context) ([]table.Row, error) {
-			if lab == nil {
-				var err error
-				if lab, err = labs.Take(ctx); err != nil {
-					return nil, err
+func main() {
+	var o options
+	table.Program{
+		Name: "worker",
+		Flags: func(f *flag.FlagSet) {
+			f.IntVar(&o.rounds, "rounds", 3, "rounds of each part")
+			f.DurationVar(&o.each, "each", 3*time.Second, "length of each run of the part rate")
+			f.IntVar(&o.serverCPU, "server-cpu", 0, "core of the servers in the part rate")
+			f.IntVar(&o.clientCPU, "client-cpu", 1, "core of the client in the part rate")
+			f.IntVar(&o.workers, "workers", 100, "workers in the graph")
+		},
+		Setup: func(ctx context.Context) (func() error, error) {
+			var err error
+			o.dir, err = os.MkdirTemp("", "meshtrial-bench-")
+			return func() error {
+				if o.lab == nil {
+					return os.RemoveAll(o.dir)
 				}
+				return errors.Join(o.lab.End(ctx), os.RemoveAll(o.dir))
+			}, err
+		},
+		Title: func() string { return "worker and timelines" },
+		Parts: []table.Part{{Name: "rate", Run: o.rate}, {Name: "graph", Run: o.inLab((*options).graphStart)},
+			{Name: "meshed", Run: o.inLab((*options).meshedStart)}, {Name: "steps", Run: o.inLab((*options).steps)}},
+		Only: "rate,graph,steps",
+	}.Main()
+}
+
+// inLab is a part that needs a lab.
+func (o *options) inLab(part func(*options, context.Context) ([]table.Row, error)) func(context.Context) ([]table.Row, error) {
+	return func(ctx context.Context) (_ []table.Row, err error) {
+		if o.lab == nil {
+			if o.lab, err = labs.Take(ctx); err != nil {
+				return nil, err
 			}
-			return do(ctx, &o)
-		}}
+		}
+		return part(o, ctx)
 	}
-	rows, err := table.Run(ctx, *only, []table.Part{
-		{Name: "rate", Run: func(ctx context.Context) ([]table.Row, error) { return rate(ctx, &o) }},
-		in("graph", graphStart), in("meshed", meshedStart), in("steps", steps),
-	})
-	return table.Report(stdout, "worker and timelines", rows, err, *jsonFile, struct {
-		Schema  int         `json:"schema"`
-		Results []table.Row `json:"results"`
-	}{1, rows})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/meshtrial/meshtrial/bench/internal/labs"
 	"github.com/meshtrial/meshtrial/bench/internal/programs"
@@ -14,12 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
-// ticks are those of processors' accounts in a second (USER_HZ, which is 100
-// on every architecture that Go runs on).
-const ticks = 100
-
 // rate compares servers on one core.
-func rate(ctx context.Context, o *options) ([]table.Row, error) {
+func (o *options) rate(ctx context.Context) ([]table.Row, error) {
 	if programs.Find("taskset") == "" {
 		return nil, errors.New("taskset is missing, which keeps servers on one core; get it by apt-get install util-linux")
 	}
@@ -45,50 +40,45 @@ func rate(ctx context.Context, o *options) ([]table.Row, error) {
 		defer nginx.Stop()
 		servers = append(servers, nginx)
 	} else {
-		fmt.Fprintln(o.stderr, "nginx is not installed: nothing to compare the worker with; get it by apt-get install nginx-light")
+		fmt.Fprintln(os.Stderr, "nginx is not installed: nothing to compare the worker with; get it by apt-get install nginx-light")
 	}
-	rps, cost := make([][]float64, len(servers)), make([][]float64, len(servers))
-	for round := range o.rounds {
-		fmt.Fprintf(o.stderr, "rate: round %d of %d\n", round+1, o.rounds)
-		for i := range servers {
-			k := (i + round) % len(servers)
-			reached, micros, err := flood(ctx, o, servers[k])
-			if err != nil {
-				return nil, err
-			}
-			rps[k], cost[k] = append(rps[k], reached), append(cost[k], micros)
-		}
+	floods, err := table.Rounds("rate", o.rounds, len(servers), func(i int) (served, error) { return o.flood(ctx, servers[i]) })
+	if err != nil {
+		return nil, err
 	}
+	ours := floods[0]
 	rows := []table.Row{
-		table.Of("one worker on one core, HTTP/1.1", "requests/s", rps[0]...).AtLeast(rateTarget),
-		table.Of("one worker on one core, HTTP/1.1", "us CPU/request", cost[0]...),
+		table.Of("one worker on one core, HTTP/1.1", "requests/s", table.Each(ours, func(s served) float64 { return s.rps })...).AtLeast(rateTarget),
+		table.Of("one worker on one core, HTTP/1.1", "us CPU/request", table.Each(ours, served.micros)...),
 	}
 	if len(servers) > 1 {
-		ratios := make([]float64, o.rounds)
-		for i := range ratios {
-			ratios[i] = cost[1][i] / cost[0][i]
-		}
-		rows = append(rows, table.Of("nginx on the same core", "us CPU/request", cost[1]...), table.Of("requests/CPU-s over nginx's", "ratio", ratios...))
+		rows = append(rows, table.Of("nginx on the same core", "us CPU/request", table.Each(floods[1], served.micros)...),
+			table.Of("requests/CPU-s over nginx's", "ratio", table.Ratios(floods[1], ours, served.micros)...))
 	}
 	return rows, nil
 }
 
-// flood sends as much as a server takes over 16 connections; it returns
-// requests answered a second, and the server's CPU for each, us.
-func flood(ctx context.Context, o *options, s *programs.Server) (rps, micros float64, err error) {
+// served is what a server did.
+type served struct {
+	rps      float64 // answered
+	cpu      float64 // seconds
+	requests float64
+}
+
+func (s served) micros() float64 { return s.cpu * 1e6 / s.requests }
+
+// flood sends as much as a server takes over 16 connections.
+func (o *options) flood(ctx context.Context, s *programs.Server) (served, error) {
 	before, err := cpuOf(s.PID())
 	if err != nil {
-		return 0, 0, err
+		return served{}, err
 	}
 	report, err := programs.Load(ctx, labs.Program, o.clientCPU, s.URL, o.each, "--rate", "max")
 	if err != nil {
-		return 0, 0, err
+		return served{}, err
 	}
 	after, err := cpuOf(s.PID())
-	if err != nil {
-		return 0, 0, err
-	}
-	return report.AchievedRPS, (after - before) * 1e6 / float64(report.Completed), nil
+	return served{report.AchievedRPS, after - before, float64(report.Completed)}, err
 }
 
 // cpuOf is the processor time of a process and its children so far, seconds.
@@ -112,7 +102,7 @@ func cpuOf(pid int) (float64, error) {
 		}
 	}
 	if !found {
-		return 0, fmt.Errorf("process %s has ended", strconv.Itoa(pid))
+		return 0, fmt.Errorf("process %d has ended", pid)
 	}
-	return float64(sum) / ticks, nil
+	return float64(sum) * procfs.TickNS / 1e9, nil
 }

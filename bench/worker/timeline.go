@@ -31,7 +31,7 @@ stop: none
 assert: [total.failed == 0]
 `
 
-func graphStart(ctx context.Context, o *options) ([]table.Row, error) {
+func (o *options) graphStart(ctx context.Context) ([]table.Row, error) {
 	seconds, err := o.starts(ctx, "none")
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func graphStart(ctx context.Context, o *options) ([]table.Row, error) {
 	return []table.Row{table.Of(fmt.Sprintf("a graph of %d workers ready", o.workers), "s", seconds...).AtMost(startTarget)}, nil
 }
 
-func meshedStart(ctx context.Context, o *options) ([]table.Row, error) {
+func (o *options) meshedStart(ctx context.Context) ([]table.Row, error) {
 	seconds, err := o.starts(ctx, "istio")
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ assert: [total.failed == 0]
 `
 
 // steps measures begins and ends of steps, and windows.
-func steps(ctx context.Context, o *options) ([]table.Row, error) {
+func (o *options) steps(ctx context.Context) ([]table.Row, error) {
 	var late, worst, edges, worstEdge []float64
 	count := 0
 	for round := range o.rounds {
@@ -145,7 +145,7 @@ func median(values []float64) float64 { return table.Of("", "", values...).Media
 // study runs a study once and reads what it left.
 func (o *options) study(ctx context.Context, name, text string) (record.Run, record.Findings, error) {
 	var findings record.Findings
-	fmt.Fprintln(o.stderr, name)
+	fmt.Fprintln(os.Stderr, name)
 	path, out := filepath.Join(o.dir, name+".yaml"), filepath.Join(o.dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return record.Run{}, findings, err

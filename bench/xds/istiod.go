@@ -125,7 +125,7 @@ func (m *mesh) fleetBeside(ctx context.Context) (f *fleet, leave func() error, e
 }
 
 // istiod measures sidecars at a real istiod.
-func istiod(ctx context.Context, o *options) (results []table.Row, err error) {
+func (o *options) istiod(ctx context.Context) (results []table.Row, err error) {
 	m, err := openMesh(ctx)
 	if err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func push(ctx context.Context, s *xdsserver.Server, c xdsserver.Configuration, f
 const connectLine = "CPU of a sidecar to connect; target: a tenth of the 28 ms of pilot-load, which is not run here"
 
 // limit finds what a fleet costs without istiod.
-func limit(ctx context.Context, o *options) (results []table.Row, err error) {
+func (o *options) limit(ctx context.Context) (results []table.Row, err error) {
 	c, from, err := o.configuration()
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ const timed = 500
 
 // timing compares when sidecars say that they received changes with when the
 // server wrote them.
-func timing(ctx context.Context, o *options) (results []table.Row, err error) {
+func (o *options) timing(ctx context.Context) (results []table.Row, err error) {
 	c, err := xdsserver.Synthetic(o.services, endpoints)
 	if err != nil {
 		return nil, err

@@ -30,10 +30,8 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -58,41 +56,28 @@ type options struct {
 	services int
 	sidecars int // at istiod
 	pushes   int
-	progress io.Writer
 
 	recording string                  // file to write, or to read where the part istiod is not run
 	recorded  xdsserver.Configuration // by the part istiod
 }
 
 func (o *options) say(format string, args ...any) {
-	fmt.Fprintf(o.progress, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
+	fmt.Fprintf(os.Stderr, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
 }
 
-func main() { os.Exit(table.Main("bench xds", run)) }
-
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 1 && args[0] == fleetMode {
-		return serveFleet(ctx, os.Stdin, stdout)
-	}
-	flags := flag.NewFlagSet("xds", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	o := options{progress: stderr}
-	only := flags.String("only", "timing,istiod,limit", "which parts to run: timing, istiod, limit")
-	flags.StringVar(&o.recording, "recording", "", "file to keep in what istiod sent a sidecar; without the part istiod, the file that is served")
-	jsonFile := flags.String("json", "", "also write the results to this file")
-	flags.IntVar(&o.proxies, "proxies", 10_000, "sidecars at our own server")
-	flags.IntVar(&o.services, "services", 1000, "services in the configuration")
-	flags.IntVar(&o.sidecars, "sidecars", 2000, "sidecars at istiod")
-	flags.IntVar(&o.pushes, "pushes", 5, "pushes measured")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	part := func(name string, do func(context.Context, *options) ([]table.Row, error)) table.Part {
-		return table.Part{Name: name, Run: func(ctx context.Context) ([]table.Row, error) { return do(ctx, &o) }}
-	}
-	rows, err := table.Run(ctx, *only, []table.Part{part("timing", timing), part("istiod", istiod), part("limit", limit)})
-	return table.Report(stdout, "simulated sidecars", rows, err, *jsonFile, struct {
-		Schema  int         `json:"schema"`
-		Results []table.Row `json:"results"`
-	}{1, rows})
+func main() {
+	var o options
+	table.Program{
+		Name:  "xds",
+		Roles: map[string]table.Role{fleetMode: serveFleet},
+		Flags: func(f *flag.FlagSet) {
+			f.StringVar(&o.recording, "recording", "", "file to keep in what istiod sent a sidecar; without the part istiod, the file that is served")
+			f.IntVar(&o.proxies, "proxies", 10_000, "sidecars at our own server")
+			f.IntVar(&o.services, "services", 1000, "services in the configuration")
+			f.IntVar(&o.sidecars, "sidecars", 2000, "sidecars at istiod")
+			f.IntVar(&o.pushes, "pushes", 5, "pushes measured")
+		},
+		Title: func() string { return "simulated sidecars" },
+		Parts: []table.Part{{Name: "timing", Run: o.timing}, {Name: "istiod", Run: o.istiod}, {Name: "limit", Run: o.limit}},
+	}.Main()
 }

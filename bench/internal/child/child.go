@@ -54,15 +54,21 @@ func Start(ctx context.Context, mode string) (*Process, error) {
 // Close ends the process and waits for it.
 func (p *Process) Close() error { return errors.Join(p.stdin.Close(), p.cmd.Wait()) }
 
-// Serve is what the process does: it prints the address that it listens at and serves there
-// until in ends. serve returns when its context ends.
-func Serve(ctx context.Context, in io.Reader, out io.Writer, serve func(context.Context, net.Listener) error) error {
+// While returns a context that ends when in does, which the other process holds open.
+func While(ctx context.Context, in io.Reader) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	go func() {
 		_, _ = io.Copy(io.Discard, in) // waits for the end
 		cancel()
 	}()
+	return ctx, cancel
+}
+
+// Serve is what the process does: it prints the address that it listens at and serves there
+// until in ends. serve returns when its context ends.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, serve func(context.Context, net.Listener) error) error {
+	ctx, cancel := While(ctx, in)
+	defer cancel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

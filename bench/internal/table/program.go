@@ -3,6 +3,7 @@ package table
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -11,18 +12,24 @@ import (
 	"syscall"
 )
 
-// Main runs a bench program with the process's arguments until it is done or
-// interrupted, and returns its exit code. What is wrong goes to standard error
-// behind the program's name.
-func Main(name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-		return 1
-	}
-	return 0
+// Program is a bench program. It has either Parts, whose rows it prints, or Run.
+type Program struct {
+	Name string
+	// Roles are what the program does when it starts itself again, as the process of
+	// another, by the one argument that it is given then.
+	Roles map[string]Role
+	// Flags adds flags, beside -json and, where there are several parts, -only.
+	Flags func(*flag.FlagSet)
+	// Setup checks the flags and prepares the parts; done, if any, is called at the end.
+	Setup func(context.Context) (done func() error, err error)
+	Title func() string
+	Parts []Part
+	Only  string // the parts that are run by default; "" for all
+	Run   func(context.Context) error
 }
+
+// Role is a process that gets what it needs from in and answers on out.
+type Role func(ctx context.Context, in io.Reader, out io.Writer) error
 
 // Part is a part of a bench program that can be run alone.
 type Part struct {
@@ -30,39 +37,134 @@ type Part struct {
 	Run  func(context.Context) ([]Row, error)
 }
 
-// Run runs the parts that only names, with commas between them, in that order.
-// If one fails, the rows there are come back with the error.
-func Run(ctx context.Context, only string, parts []Part) ([]Row, error) {
-	var rows []Row
-	var names []string
-	byName := map[string]Part{}
-	for _, p := range parts {
-		names = append(names, p.Name)
-		byName[p.Name] = p
+// Main runs the program with the process's arguments until it is done or interrupted, and
+// ends the process.
+func (p Program) Main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := p.main(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "bench %s: %v\n", p.Name, err)
+		os.Exit(1)
 	}
-	for name := range strings.SplitSeq(only, ",") {
-		p, ok := byName[name]
-		if !ok {
-			return rows, fmt.Errorf("-only %q: want some of %s", name, strings.Join(names, ","))
+}
+
+func (p Program) main(ctx context.Context, args []string) error {
+	if len(args) == 1 && p.Roles[args[0]] != nil {
+		return p.Roles[args[0]](ctx, os.Stdin, os.Stdout)
+	}
+	flags := flag.NewFlagSet(p.Name, flag.ContinueOnError)
+	if p.Flags != nil {
+		p.Flags(flags)
+	}
+	only, file := p.Only, ""
+	if p.Run == nil {
+		flags.StringVar(&file, "json", "", "also write the results to this file")
+	}
+	if names := p.names(); len(p.Parts) > 1 {
+		if only == "" {
+			only = names
 		}
-		more, err := p.Run(ctx)
-		rows = append(rows, more...)
-		if err != nil {
-			return rows, fmt.Errorf("%s: %w", name, err)
+		flags.StringVar(&only, "only", only, "which parts to run: "+names)
+	} else {
+		only = names
+	}
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if p.Run != nil {
+		return p.Run(ctx)
+	}
+	return p.measure(ctx, only, file)
+}
+
+func (p Program) names() string {
+	var names []string
+	for _, part := range p.Parts {
+		names = append(names, part.Name)
+	}
+	return strings.Join(names, ",")
+}
+
+// measure runs parts and prints their rows, those that there are if one fails. It returns
+// [ErrMissed] if a target was missed.
+func (p Program) measure(ctx context.Context, only, file string) (err error) {
+	if p.Setup != nil {
+		done, failed := p.Setup(ctx)
+		if failed != nil {
+			return failed
+		}
+		if done != nil {
+			defer func() { err = errors.Join(err, done()) }()
+		}
+	}
+	rows, failed := p.rows(ctx, only)
+	title := p.Title()
+	if err := errors.Join(failed, Print(os.Stdout, title, rows)); err != nil {
+		return err
+	}
+	if err := WriteJSON(file, struct {
+		Schema  int    `json:"schema"`
+		Title   string `json:"title"`
+		Results []Row  `json:"results"`
+	}{1, title, rows}); err != nil {
+		return err
+	}
+	return Judge(rows)
+}
+
+// rows runs the parts that only names, with commas between them, in that order.
+func (p Program) rows(ctx context.Context, only string) (rows []Row, err error) {
+	for name := range strings.SplitSeq(only, ",") {
+		found := false
+		for _, part := range p.Parts {
+			if part.Name != name {
+				continue
+			}
+			more, err := part.Run(ctx)
+			rows, found = append(rows, more...), true
+			if err != nil {
+				return rows, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		if !found {
+			return rows, fmt.Errorf("-only %q: want some of %s", name, p.names())
 		}
 	}
 	return rows, nil
 }
 
-// Report prints rows under a title, of a program that ended with failed;
-// without a failure it also writes document to file (see [WriteJSON]) and
-// returns [ErrMissed] if a target was missed.
-func Report(out io.Writer, title string, rows []Row, failed error, file string, document any) error {
-	if err := errors.Join(failed, Print(out, title, rows)); err != nil {
-		return err
+// Rounds runs all of n contenders once a round, in an order that rotates, and returns what
+// each did, by contender and round.
+func Rounds[T any](what string, rounds, n int, run func(contender int) (T, error)) ([][]T, error) {
+	out := make([][]T, n)
+	for round := range rounds {
+		fmt.Fprintf(os.Stderr, "%s: round %d of %d\n", what, round+1, rounds)
+		for i := range n {
+			k := (i + round) % n
+			one, err := run(k)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", what, err)
+			}
+			out[k] = append(out[k], one)
+		}
 	}
-	if err := WriteJSON(file, document); err != nil {
-		return err
+	return out, nil
+}
+
+// Each returns a figure of each round.
+func Each[T any](rounds []T, of func(T) float64) []float64 {
+	out := make([]float64, len(rounds))
+	for i, one := range rounds {
+		out[i] = of(one)
 	}
-	return Judge(rows)
+	return out
+}
+
+// Ratios returns a figure over that of another contender, round by round.
+func Ratios[T any](a, b []T, of func(T) float64) []float64 {
+	out := make([]float64, len(a))
+	for i := range a {
+		out[i] = of(a[i]) / of(b[i])
+	}
+	return out
 }

@@ -1,8 +1,7 @@
 // Package table is how the benches of this folder say what they measured: one
 // [Row] a figure, with its target if it has one, printed for people by
 // [Print], written as JSON by [WriteJSON] and judged as a whole by [Judge]. A
-// bench is a program of parts: [Main] starts it, [Run] runs the parts asked for
-// and [Report] says what came of them.
+// bench is a [Program] of parts.
 package table
 
 import (
