@@ -7,5 +7,5 @@ import "testing"
 // TestFilters has all parts in one sidecar; each alone has TestFiltersAlone of "verify".
 func TestFilters(t *testing.T) {
 	_, together := allParts()
-	testFilters(t, "jwt", together)
+	testFilters(t, together)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -51,9 +52,9 @@ type lane struct {
 	jobs  []job
 }
 
-// labLanes are the packages with tests on labs that share one, in their order:
-// names, or beginnings of names that end in "/". What is not here has labs of
-// its own.
+// labLanes are the packages whose tests on labs share one, in their order: names, or
+// beginnings of names that end in "/". What is not here has labs of its own. In "test" the
+// lanes take about as long as each other.
 var labLanes = []struct {
 	name     string
 	packages []string
@@ -62,6 +63,9 @@ var labLanes = []struct {
 	{"istiod", []string{"mesh/istio", "testing/fidelity", "drive/xds", "run/site", "kinds/"}},
 	{"cluster", []string{"lab/journal", "drive/churn", "drive/population", "cli"}},
 }
+
+// elsewhere are tests of "test" that run on the lab of another lane than their package's.
+var elsewhere = map[string]string{"TestControlRun": "istiod", "TestControlTraffic": "istiod"}
 
 // measuring are packages whose tests measure times: they have the machine to
 // themselves.
@@ -90,12 +94,12 @@ const simulations = "^TestSimulation"
 
 // goPackage is a package of the repository with tests.
 type goPackage struct {
-	name        string // without the module's
-	integration bool   // it has tests on labs
-	concurrent  bool   // it, or a test of it, starts goroutines
-	simulates   bool   // it has tests of [simulations]
-	verify      []string
-	fuzz        []string
+	name       string // without the module's
+	concurrent bool   // it, or a test of it, starts goroutines
+	simulates  bool   // it has tests of [simulations]
+	// integration and verify are the tests that need the build tag of that name.
+	integration, verify []string
+	fuzz                []string
 }
 
 // makePlan says what runs: stages in turn, of lanes side by side. Only "verify"
@@ -113,35 +117,60 @@ func makePlan(mode string, packages []goPackage, part share, root bool) ([][]lan
 			{name: "istioctl", command: []string{"bin/meshtrial", "lab", "components", "build", "istioctl"}},
 		}
 	}
-	var own, plain, alone []string
-	shared := map[string][]string{}
+	var plain, mixed, alone, onLabs []string
+	lanes := map[string]*labTests{}
 	for _, p := range packages {
-		name := laneOf(p.name)
 		switch {
-		case p.integration && name != "":
-			shared[name] = append(shared[name], p.name)
 		case measuring.MatchString(p.name):
 			alone = append(alone, p.name)
-		case p.integration:
-			own = append(own, p.name)
-		default:
+			continue
+		case len(p.integration) == 0:
 			plain = append(plain, p.name)
+			continue
+		}
+		mixed, onLabs = append(mixed, p.name), append(onLabs, p.integration...)
+		for _, test := range p.integration {
+			name := cmp.Or(elsewhere[test], laneOf(p.name))
+			if lanes[name] == nil {
+				lanes[name] = &labTests{}
+			}
+			lanes[name].add(p.name, test)
 		}
 	}
-	flags := []string{"-tags", tags(mode), "-skip", simulations}
+	flags := []string{"-tags", tags(mode)}
 	var beside []lane
 	for _, l := range labLanes {
-		if names := inOrder(shared[l.name], l.packages); len(names) > 0 {
-			beside = append(beside, lane{name: l.name, lab: true, jobs: []job{goTest(l.name, names, append(flags, "-p", "1")...)}})
+		if t := lanes[l.name]; t != nil {
+			beside = append(beside, lane{name: l.name, lab: true, jobs: []job{t.job(l.name, inOrder(t.packages, l.packages), flags)}})
 		}
+	}
+	if t := lanes[""]; t != nil {
+		beside = append(beside, lane{name: "own labs", jobs: []job{t.job("own labs", t.packages, flags)}})
 	}
 	npm := func(name, target string) job {
 		return job{name: name, needs: "npm", command: []string{"make", "--no-print-directory", target}}
 	}
-	beside = append(beside, lane{name: "own labs", jobs: []job{goTest("own labs", own, append(flags, "-p", "1")...)}},
-		lane{name: "the rest", jobs: []job{goTest("the rest", plain, append(flags, "-p", "2")...), npm("page", "test-web")}})
+	rest := func(packages []string, skip, parallel string) job {
+		return goTest("the rest", packages, append(flags, "-skip", skip, "-p", parallel)...)
+	}
+	beside = append(beside, lane{name: "the rest", jobs: []job{rest(mixed, simulations+"|"+only(onLabs), "2"), rest(plain, simulations, "2"), npm("page", "test-web")}})
 	node := lane{name: "packages of Node.js", jobs: []job{npm("packages of Node.js", "node-packages")}}
-	return [][]lane{{components, node}, beside, {{name: "measuring", jobs: []job{goTest("measuring", alone, append(flags, "-p", "1")...)}}}}, nil
+	return [][]lane{{components, node}, beside, {{name: "measuring", jobs: []job{rest(alone, simulations, "1")}}}}, nil
+}
+
+// labTests are the tests of a lane, and their packages.
+type labTests struct{ packages, tests []string }
+
+func (t *labTests) add(pkg, test string) {
+	if !slices.Contains(t.packages, pkg) {
+		t.packages = append(t.packages, pkg)
+	}
+	t.tests = append(t.tests, test)
+}
+
+// job runs them, one package after the other.
+func (t *labTests) job(name string, packages, flags []string) job {
+	return goTest(name, packages, append(flags, "-run", only(t.tests), "-p", "1")...)
 }
 
 func verifyPlan(packages []goPackage, part share, root bool) [][]lane {
@@ -284,17 +313,16 @@ func belongs(pkg, name string) bool {
 	return pkg == name || strings.HasSuffix(name, "/") && strings.HasPrefix(pkg, name)
 }
 
-// inOrder sorts packages as the names they belong to stand.
+// inOrder sorts packages as the names they belong to stand; others come last.
 func inOrder(packages, names []string) []string {
-	var out []string
-	for _, name := range names {
-		for _, pkg := range packages {
-			if belongs(pkg, name) {
-				out = append(out, pkg)
-			}
+	place := func(pkg string) int {
+		i := slices.IndexFunc(names, func(name string) bool { return belongs(pkg, name) })
+		if i < 0 {
+			i = len(names)
 		}
+		return i
 	}
-	return out
+	return slices.SortedStableFunc(slices.Values(packages), func(a, b string) int { return place(a) - place(b) })
 }
 
 // listPackages lists the packages with tests.
@@ -347,7 +375,7 @@ func (p *goPackage) read(text []byte) {
 	}
 	switch first, _, _ := strings.Cut(string(text), "\n"); first {
 	case "//go:build " + tagOf[modeTest]:
-		p.integration = p.integration || len(names(testFunc)) > 0
+		p.integration = append(p.integration, names(testFunc)...)
 	case "//go:build " + tagOf[modeVerify]:
 		p.verify = append(p.verify, names(testFunc)...)
 	default:

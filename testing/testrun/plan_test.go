@@ -22,6 +22,66 @@ func TestVerifyPlan(t *testing.T) {
 	})
 }
 
+// Every test of "test" runs once: those on labs in a lane, the others beside them or alone.
+func TestTestPlan(t *testing.T) {
+	t.Chdir("../..")
+	packages, err := listPackages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := makePlan(modeTest, packages, share{}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, lanes := map[string]int{}, map[string]map[string]int{} // packages without their tests on labs; tests on labs by package
+	for _, stage := range plan {
+		for _, l := range stage {
+			for _, j := range l.jobs {
+				run, skip := regexp.MustCompile(flagOf(j, "-run")), regexp.MustCompile(flagOf(j, "-skip"))
+				for _, p := range packages {
+					if !slices.Contains(j.command, module+p.name) {
+						continue
+					}
+					if lanes[p.name] == nil {
+						lanes[p.name] = map[string]int{}
+					}
+					if flagOf(j, "-run") == "" {
+						whole[p.name]++
+					}
+					for _, test := range p.integration {
+						if run.MatchString(test) && (flagOf(j, "-skip") == "" || !skip.MatchString(test)) {
+							lanes[p.name][test]++
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, p := range packages {
+		if whole[p.name] != 1 {
+			t.Errorf("%s runs %d times", p.name, whole[p.name])
+		}
+		for _, test := range p.integration {
+			if n := lanes[p.name][test]; n != 1 {
+				t.Errorf("%s %s runs %d times", p.name, test, n)
+			}
+		}
+	}
+	for test := range elsewhere {
+		if !slices.ContainsFunc(packages, func(p goPackage) bool { return slices.Contains(p.integration, test) }) {
+			t.Errorf("there is no test %s", test)
+		}
+	}
+}
+
+// flagOf is the value of a flag of a job; "" without it.
+func flagOf(j job, flag string) string {
+	if at := slices.Index(j.command, flag); at >= 0 {
+		return j.command[at+1]
+	}
+	return ""
+}
+
 // onceEach holds parts of "verify" against all that it has to run.
 func onceEach(t *testing.T, packages []goPackage, parts ...share) {
 	runs := map[string]int{}
