@@ -38,7 +38,7 @@ type Target struct {
 
 // SnapshotsRequest asks for samples at given instants.
 type SnapshotsRequest struct {
-	// AtUnixNS are the instants by the node's clock (see Client.ClockOffset),
+	// AtUnixNS are the instants by the node's clock (see Client.Clock),
 	// rising. One that has passed is sampled at once; the sample says when.
 	AtUnixNS []int64 `json:"at_unix_ns"`
 	// SteppedNS says that the instants are by the node's clock as it went when it had been

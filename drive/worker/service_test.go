@@ -134,8 +134,8 @@ func TestConfigVersions(t *testing.T) {
 	if resp.StatusCode != 400 {
 		t.Errorf("an unknown field: %d", resp.StatusCode)
 	}
-	if offset, bound, err := w.ctl.ClockOffset(ctx); err != nil || offset.Abs() > bound+time.Millisecond {
-		t.Errorf("clock offset %v, bound %v, %v", offset, bound, err)
+	if clock, err := w.ctl.Clock(ctx); err != nil || clock.Ahead.Abs() > clock.Bound+time.Millisecond {
+		t.Errorf("the same clock: %+v, %v", clock, err)
 	}
 }
 

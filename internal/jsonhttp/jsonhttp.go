@@ -66,6 +66,12 @@ func (c Client) Do(ctx context.Context, method, path string, in, out any) error 
 	return nil
 }
 
+// Ask is [Client.Do] with the answer as a value.
+func Ask[T any](ctx context.Context, c Client, method, path string, in any) (out T, err error) {
+	err = c.Do(ctx, method, path, in, &out)
+	return out, err
+}
+
 // Stream gets what is too long for one document; the caller reads and closes
 // it, and bounds it himself. It is unpacked if it comes packed by gzip.
 func (c Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
@@ -132,8 +138,7 @@ func problem(status int, body []byte, fail func(error) error) error {
 // Version asks which program answers (see [HandleVersion]): a cheap test that
 // it is up.
 func (c Client) Version(ctx context.Context) (string, error) {
-	var out version
-	err := c.Do(ctx, http.MethodGet, "/v1/version", nil, &out)
+	out, err := Ask[version](ctx, c, http.MethodGet, "/v1/version", nil)
 	return out.Version, err
 }
 
@@ -155,8 +160,8 @@ func (c Client) Clock(ctx context.Context) (Clock, error) {
 	out := Clock{Bound: time.Hour}
 	for range exchanges {
 		sent := time.Now()
-		var there clock
-		if err := c.Do(ctx, http.MethodGet, "/v1/clock", nil, &there); err != nil {
+		there, err := Ask[clock](ctx, c, http.MethodGet, "/v1/clock", nil)
+		if err != nil {
 			return Clock{}, err
 		}
 		if half := time.Since(sent) / 2; half < out.Bound {
@@ -164,10 +169,4 @@ func (c Client) Clock(ctx context.Context) (Clock, error) {
 		}
 	}
 	return out, nil
-}
-
-// ClockOffset is the part of [Client.Clock] that most need.
-func (c Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
-	clock, err := c.Clock(ctx)
-	return clock.Ahead, clock.Bound, err
 }

@@ -60,7 +60,7 @@ func TestDo(t *testing.T) {
 	}
 }
 
-func TestClockOffset(t *testing.T) {
+func TestClock(t *testing.T) {
 	ahead := 3 * time.Second
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, _ *http.Request) {
@@ -69,12 +69,11 @@ func TestClockOffset(t *testing.T) {
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	c := Client{BaseURL: server.URL, Name: "role", MaxAnswer: 100}
-	offset, bound, err := c.ClockOffset(t.Context())
-	if err != nil || (offset-ahead).Abs() > bound {
-		t.Errorf("offset %v, bound %v, %v", offset, bound, err)
+	if got, err := c.Clock(t.Context()); err != nil || (got.Ahead-ahead).Abs() > got.Bound {
+		t.Errorf("%+v, %v", got, err)
 	}
 	server.Close()
-	if _, _, err := c.ClockOffset(t.Context()); err == nil {
+	if _, err := c.Clock(t.Context()); err == nil {
 		t.Error("no error")
 	}
 }

@@ -225,7 +225,7 @@ type clock struct {
 	SteppedNS int64 `json:"stepped_ns"` // see [wallclock.Reading]
 }
 
-// HandleClock adds GET /v1/clock, which [Client.ClockOffset] asks.
+// HandleClock adds GET /v1/clock, which [Client.Clock] asks.
 func HandleClock(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, _ *http.Request) {
 		now := wallclock.Now()

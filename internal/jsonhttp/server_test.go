@@ -114,8 +114,8 @@ func TestServer(t *testing.T) {
 	if v, err := c.Version(t.Context()); err != nil || v != "v1.2.3" {
 		t.Errorf("%q, %v", v, err)
 	}
-	if offset, bound, err := c.ClockOffset(t.Context()); err != nil || offset.Abs() > bound {
-		t.Errorf("the same clock is %v ahead, within %v; %v", offset, bound, err)
+	if clock, err := c.Clock(t.Context()); err != nil || clock.Ahead.Abs() > clock.Bound {
+		t.Errorf("the same clock: %+v, %v", clock, err)
 	}
 }
 

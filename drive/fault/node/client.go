@@ -23,20 +23,20 @@ type Client struct {
 
 // Processes lists the processes of a container.
 func (c Client) Processes(ctx context.Context, container Container) ([]Process, error) {
-	out, err := do[ProcessesAnswer](ctx, c, http.MethodPost, "/v1/processes", container)
+	out, err := jsonhttp.Ask[ProcessesAnswer](ctx, c.json(), http.MethodPost, "/v1/processes", container)
 	return out.Processes, err
 }
 
 // Prepare has the node find a pod ahead of a fault, which then begins some milliseconds
 // sooner. It fails if the pod cannot be acted upon.
 func (c Client) Prepare(ctx context.Context, podUID string) error {
-	_, err := do[PrepareRequest](ctx, c, http.MethodPost, "/v1/prepare", PrepareRequest{PodUID: podUID})
+	_, err := jsonhttp.Ask[PrepareRequest](ctx, c.json(), http.MethodPost, "/v1/prepare", PrepareRequest{PodUID: podUID})
 	return err
 }
 
 // Look returns the current state of known processes.
 func (c Client) Look(ctx context.Context, processes []Process) ([]Process, error) {
-	out, err := do[ProcessesAnswer](ctx, c, http.MethodPost, "/v1/look", LookRequest{Processes: processes})
+	out, err := jsonhttp.Ask[ProcessesAnswer](ctx, c.json(), http.MethodPost, "/v1/look", LookRequest{Processes: processes})
 	if err == nil && len(out.Processes) != len(processes) {
 		err = fmt.Errorf("fault: asked for %d processes, got %d", len(processes), len(out.Processes))
 	}
@@ -46,47 +46,44 @@ func (c Client) Look(ctx context.Context, processes []Process) ([]Process, error
 // Signal kills or stops processes. Stopped ones continue when the fault is reverted or its
 // lease ends.
 func (c Client) Signal(ctx context.Context, request SignalRequest) (Fault, error) {
-	return do[Fault](ctx, c, http.MethodPost, "/v1/signal", request)
+	return jsonhttp.Ask[Fault](ctx, c.json(), http.MethodPost, "/v1/signal", request)
 }
 
 // Network disturbs packets until the fault is reverted or its lease ends.
 func (c Client) Network(ctx context.Context, request NetworkRequest) (Fault, error) {
-	return do[Fault](ctx, c, http.MethodPost, "/v1/network", request)
+	return jsonhttp.Ask[Fault](ctx, c.json(), http.MethodPost, "/v1/network", request)
 }
 
 // Extend sets the rest of the faults' leases. An ended fault is an error.
 func (c Client) Extend(ctx context.Context, lease time.Duration, ids ...string) ([]Fault, error) {
-	out, err := do[FaultsAnswer](ctx, c, http.MethodPost, "/v1/extend", ExtendRequest{IDs: ids, LeaseMS: lease.Milliseconds()})
+	out, err := jsonhttp.Ask[FaultsAnswer](ctx, c.json(), http.MethodPost, "/v1/extend", ExtendRequest{IDs: ids, LeaseMS: lease.Milliseconds()})
 	return out.Faults, err
 }
 
 // Fault returns a fault in force, with its current counters.
 func (c Client) Fault(ctx context.Context, id string) (Fault, error) {
-	return do[Fault](ctx, c, http.MethodGet, "/v1/faults/"+url.PathEscape(id), nil)
+	return jsonhttp.Ask[Fault](ctx, c.json(), http.MethodGet, "/v1/faults/"+url.PathEscape(id), nil)
 }
 
 // List returns the faults in force.
 func (c Client) List(ctx context.Context) ([]Fault, error) {
-	out, err := do[FaultsAnswer](ctx, c, http.MethodGet, "/v1/faults", nil)
+	out, err := jsonhttp.Ask[FaultsAnswer](ctx, c.json(), http.MethodGet, "/v1/faults", nil)
 	return out.Faults, err
 }
 
 // Undo reverts a fault and returns it as it was at its end.
 func (c Client) Undo(ctx context.Context, id string) (Fault, error) {
-	return do[Fault](ctx, c, http.MethodDelete, "/v1/faults/"+url.PathEscape(id), nil)
+	return jsonhttp.Ask[Fault](ctx, c.json(), http.MethodDelete, "/v1/faults/"+url.PathEscape(id), nil)
 }
 
 // Offers has the node try its abilities.
 func (c Client) Offers(ctx context.Context) ([]Offer, error) {
-	out, err := do[OffersAnswer](ctx, c, http.MethodGet, "/v1/offers", nil)
+	out, err := jsonhttp.Ask[OffersAnswer](ctx, c.json(), http.MethodGet, "/v1/offers", nil)
 	return out.Offers, err
 }
 
-// ClockOffset returns how far the node's clock is ahead of this process's, and the error
-// bound.
-func (c Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
-	return c.json().ClockOffset(ctx)
-}
+// Clock compares the node's clock with this process's.
+func (c Client) Clock(ctx context.Context) (jsonhttp.Clock, error) { return c.json().Clock(ctx) }
 
 // Keep extends a fault's lease periodically until release is called, which returns the
 // error of the last extension. The fault stays in force until its lease ends or it is
@@ -118,9 +115,4 @@ func (c Client) Keep(ctx context.Context, lease time.Duration, id string) (relea
 
 func (c Client) json() jsonhttp.Client {
 	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "fault", MaxAnswer: maxAnswer, Token: c.Token}
-}
-
-func do[T any](ctx context.Context, c Client, method, path string, in any) (out T, err error) {
-	err = c.json().Do(ctx, method, path, in, &out)
-	return out, err
 }

@@ -27,30 +27,25 @@ func NewClient(base string, httpClient *http.Client) *Client {
 	return &Client{jsonhttp.Client{HTTPClient: httpClient, BaseURL: base, Name: "load control", MaxAnswer: maxAnswer}}
 }
 
-func call[T any](ctx context.Context, c *Client, method, path string, in any) (out T, err error) {
-	err = c.http.Do(ctx, method, path, in, &out)
-	return out, err
-}
-
 // Start starts a run and returns its name. It fails if another run is in progress.
 func (c *Client) Start(ctx context.Context, spec load.Spec) (Started, error) {
-	return call[Started](ctx, c, http.MethodPost, "/v1/start", spec)
+	return jsonhttp.Ask[Started](ctx, c.http, http.MethodPost, "/v1/start", spec)
 }
 
 // Intervals returns the state of the run and its finished intervals from index from
 // on.
 func (c *Client) Intervals(ctx context.Context, run string, from int) (Status, error) {
-	return call[Status](ctx, c, http.MethodGet, "/v1/intervals?"+url.Values{"run": {run}, "from": {strconv.Itoa(from)}}.Encode(), nil)
+	return jsonhttp.Ask[Status](ctx, c.http, http.MethodGet, "/v1/intervals?"+url.Values{"run": {run}, "from": {strconv.Itoa(from)}}.Encode(), nil)
 }
 
 // IntervalsWithLatency is Intervals with each interval's histogram of intended latency.
 func (c *Client) IntervalsWithLatency(ctx context.Context, run string, from int) (Status, error) {
-	return call[Status](ctx, c, http.MethodGet, "/v1/intervals?"+url.Values{"run": {run}, "from": {strconv.Itoa(from)}, "latency": {""}}.Encode(), nil)
+	return jsonhttp.Ask[Status](ctx, c.http, http.MethodGet, "/v1/intervals?"+url.Values{"run": {run}, "from": {strconv.Itoa(from)}, "latency": {""}}.Encode(), nil)
 }
 
 // Stop ends the run's schedule now.
 func (c *Client) Stop(ctx context.Context, run string) (Status, error) {
-	return call[Status](ctx, c, http.MethodPost, "/v1/stop?"+url.Values{"run": {run}}.Encode(), nil)
+	return jsonhttp.Ask[Status](ctx, c.http, http.MethodPost, "/v1/stop?"+url.Values{"run": {run}}.Encode(), nil)
 }
 
 // endEvery is how often [Client.End] asks whether a run has ended.
@@ -73,7 +68,7 @@ func (c *Client) End(ctx context.Context) error {
 
 // StopAfter ends the run's schedule at the end of an interval.
 func (c *Client) StopAfter(ctx context.Context, run string, interval int) (Status, error) {
-	return call[Status](ctx, c, http.MethodPost, "/v1/stop-after?"+url.Values{"run": {run}}.Encode(), StopAfter{Interval: interval})
+	return jsonhttp.Ask[Status](ctx, c.http, http.MethodPost, "/v1/stop-after?"+url.Values{"run": {run}}.Encode(), StopAfter{Interval: interval})
 }
 
 // Result waits until the run has ended and returns everything it recorded.
@@ -119,7 +114,7 @@ func (c *Client) SetRate(ctx context.Context, run string, rps float64, at time.T
 	if !at.IsZero() {
 		in.AtUnixNS = at.UnixNano()
 	}
-	out, err := call[load.RateChange](ctx, c, http.MethodPost, runPath(run, "rate"), in)
+	out, err := jsonhttp.Ask[load.RateChange](ctx, c.http, http.MethodPost, runPath(run, "rate"), in)
 	if answered(err, http.StatusConflict) {
 		err = fmt.Errorf("%w: %w", load.ErrLate, err)
 	}
@@ -129,7 +124,7 @@ func (c *Client) SetRate(ctx context.Context, run string, rps float64, at time.T
 // Progress returns the progress of a run. It is cheap enough to be called every few
 // milliseconds.
 func (c *Client) Progress(ctx context.Context, run string) (load.Progress, error) {
-	return call[load.Progress](ctx, c, http.MethodGet, runPath(run, "progress"), nil)
+	return jsonhttp.Ask[load.Progress](ctx, c.http, http.MethodGet, runPath(run, "progress"), nil)
 }
 
 // EachRequest calls each with the log's header and each request of an ended run, ordered by
@@ -149,18 +144,5 @@ func runPath(run, what string) string { return "/v1/runs/" + url.PathEscape(run)
 // Version returns the version of the server: a cheap health check.
 func (c *Client) Version(ctx context.Context) (string, error) { return c.http.Version(ctx) }
 
-// Offset is an estimate of how far the role's wall clock is ahead of the local one.
-type Offset struct {
-	Offset time.Duration
-	// Uncertainty is half the shortest round trip, the maximum error.
-	Uncertainty time.Duration
-	// Stepped is the total step of the role's clock since its process started.
-	Stepped time.Duration
-}
-
-// ClockOffset requests the role's time several times and uses the response with the
-// shortest round trip.
-func (c *Client) ClockOffset(ctx context.Context) (Offset, error) {
-	clock, err := c.http.Clock(ctx)
-	return Offset{Offset: clock.Ahead, Uncertainty: clock.Bound, Stepped: clock.Stepped}, err
-}
+// Clock compares the role's clock with this process's.
+func (c *Client) Clock(ctx context.Context) (jsonhttp.Clock, error) { return c.http.Clock(ctx) }

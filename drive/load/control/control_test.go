@@ -105,9 +105,8 @@ func TestRunByControl(t *testing.T) {
 	if _, err := c.Result(ctx, again.Run); err != nil {
 		t.Error(err)
 	}
-	offset, err := c.ClockOffset(ctx)
-	if err != nil || offset.Offset.Abs() > offset.Uncertainty {
-		t.Errorf("the same clock is %v ahead, within %v; %v", offset.Offset, offset.Uncertainty, err)
+	if clock, err := c.Clock(ctx); err != nil || clock.Ahead.Abs() > clock.Bound {
+		t.Errorf("the same clock: %+v, %v", clock, err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -44,7 +45,8 @@ func (c Change) Validate() error {
 
 // Stage has the worker check and prepare a change, which then waits for its commit.
 func (c Client) Stage(ctx context.Context, change Change) error {
-	return c.do(ctx, http.MethodPost, "/v1/changes", change, &struct{}{})
+	_, err := ask[jsonhttp.None](ctx, c, http.MethodPost, "/v1/changes", change)
+	return err
 }
 
 // Commit puts a waiting change in force at an instant of the worker's clock,
@@ -54,19 +56,18 @@ func (c Client) Commit(ctx context.Context, id string, at time.Time) (Committed,
 	if !at.IsZero() {
 		in.AtNS = at.UnixNano()
 	}
-	var out Committed
-	return out, c.do(ctx, http.MethodPost, "/v1/changes/"+url.PathEscape(id)+"/commit", in, &out)
+	return ask[Committed](ctx, c, http.MethodPost, "/v1/changes/"+url.PathEscape(id)+"/commit", in)
 }
 
 // Discard drops a waiting change.
 func (c Client) Discard(ctx context.Context, id string) error {
-	return c.do(ctx, http.MethodDelete, "/v1/changes/"+url.PathEscape(id), nil, &struct{}{})
+	_, err := ask[jsonhttp.None](ctx, c, http.MethodDelete, "/v1/changes/"+url.PathEscape(id), nil)
+	return err
 }
 
 // Requests returns a page of the request log from entry number from on.
 func (c Client) Requests(ctx context.Context, from int64) (Requests, error) {
-	var out Requests
-	return out, c.do(ctx, http.MethodGet, fmt.Sprintf("/v1/requests?from=%d", from), nil, &out)
+	return ask[Requests](ctx, c, http.MethodGet, fmt.Sprintf("/v1/requests?from=%d", from), nil)
 }
 
 // revertTimeout limits how long it takes to revert a change of all workers.

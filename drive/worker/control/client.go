@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
@@ -25,22 +24,19 @@ type Client struct {
 
 // Counters reads the worker's counters since its start.
 func (c Client) Counters(ctx context.Context) (Counters, error) {
-	var out Counters
-	return out, c.do(ctx, http.MethodGet, "/v1/counters", nil, &out)
+	return ask[Counters](ctx, c, http.MethodGet, "/v1/counters", nil)
 }
 
 // Config reads the behaviour in force.
 func (c Client) Config(ctx context.Context) (Config, error) {
-	var out Config
-	return out, c.do(ctx, http.MethodGet, "/v1/config", nil, &out)
+	return ask[Config](ctx, c, http.MethodGet, "/v1/config", nil)
 }
 
 // SetConfig replaces the behaviour and returns the one in force, whose Version the next
 // change must have. The error wraps ErrConflict if config.Version is not the version in
 // force, and has exit code 2 if a value is invalid.
 func (c Client) SetConfig(ctx context.Context, config Config) (Config, error) {
-	var out Config
-	return out, c.do(ctx, http.MethodPost, "/v1/config", config, &out)
+	return ask[Config](ctx, c, http.MethodPost, "/v1/config", config)
 }
 
 // Update reads the configuration, changes it and sets it. After a conflict it starts
@@ -59,21 +55,18 @@ func (c Client) Update(ctx context.Context, change func(*Config)) (Config, error
 	}
 }
 
-// ClockOffset returns how far the worker's clock is ahead of this process's, and the
-// error bound: half the round trip of the fastest of several exchanges.
-func (c Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
-	return c.json().ClockOffset(ctx)
-}
+// Clock compares the worker's clock with this process's.
+func (c Client) Clock(ctx context.Context) (jsonhttp.Clock, error) { return c.json().Clock(ctx) }
 
 func (c Client) json() jsonhttp.Client {
 	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "worker control", MaxAnswer: maxAnswer, Token: c.Token}
 }
 
-func (c Client) do(ctx context.Context, method, path string, in, out any) error {
-	err := c.json().Do(ctx, method, path, in, out)
+func ask[T any](ctx context.Context, c Client, method, path string, in any) (T, error) {
+	out, err := jsonhttp.Ask[T](ctx, c.json(), method, path, in)
 	var status *jsonhttp.StatusError
 	if errors.As(err, &status) && status.Status == http.StatusConflict {
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}
-	return err
+	return out, err
 }

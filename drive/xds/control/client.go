@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"syscall"
-	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
@@ -77,20 +76,20 @@ func NewClient(base string, httpClient *http.Client) *Client {
 // Start starts a fleet and returns before its proxies have connected. It fails if
 // another fleet runs.
 func (c *Client) Start(ctx context.Context, spec xds.Spec) (Started, error) {
-	return call[Started](ctx, c, http.MethodPost, "/v1/start", spec)
+	return jsonhttp.Ask[Started](ctx, c.json, http.MethodPost, "/v1/start", spec)
 }
 
 // Status returns the state of the fleet.
 func (c *Client) Status(ctx context.Context) (xds.Status, error) {
-	return call[xds.Status](ctx, c, http.MethodGet, "/v1/status", nil)
+	return jsonhttp.Ask[xds.Status](ctx, c.json, http.MethodGet, "/v1/status", nil)
 }
 
 // Announce adds markers to look for. Make the changes only after it has returned.
 func (c *Client) Announce(ctx context.Context, markers []record.Marker) (Announced, error) {
 	in := Announcement{Markers: markers, Key: rand.Text()}
-	out, err := call[Announced](ctx, c, http.MethodPost, "/v1/markers", in)
+	out, err := jsonhttp.Ask[Announced](ctx, c.json, http.MethodPost, "/v1/markers", in)
 	if lost(err) && ctx.Err() == nil {
-		out, err = call[Announced](ctx, c, http.MethodPost, "/v1/markers", in)
+		out, err = jsonhttp.Ask[Announced](ctx, c.json, http.MethodPost, "/v1/markers", in)
 	}
 	return out, err
 }
@@ -103,73 +102,64 @@ func lost(err error) bool {
 
 // Account returns the counters of the fleet.
 func (c *Client) Account(ctx context.Context) (xds.Account, error) {
-	return call[xds.Account](ctx, c, http.MethodGet, "/v1/account", nil)
+	return jsonhttp.Ask[xds.Account](ctx, c.json, http.MethodGet, "/v1/account", nil)
 }
 
 // Holdings returns the bytes that each proxy holds, the input of [xds.Holdings].
 func (c *Client) Holdings(ctx context.Context) ([]int64, error) {
-	out, err := call[Holdings](ctx, c, http.MethodGet, "/v1/holdings", nil)
+	out, err := jsonhttp.Ask[Holdings](ctx, c.json, http.MethodGet, "/v1/holdings", nil)
 	return out.Bytes, err
 }
 
 // Configuration returns the configuration of the proxy that represents a kind, as a
 // gzipped file of package confile.
 func (c *Client) Configuration(ctx context.Context, of xds.Holding) ([]byte, error) {
-	out, err := call[Configuration](ctx, c, http.MethodGet, fmt.Sprintf("/v1/configuration?proxy=%d&proxies=%d", of.Proxy, of.Proxies), nil)
+	out, err := jsonhttp.Ask[Configuration](ctx, c.json, http.MethodGet, fmt.Sprintf("/v1/configuration?proxy=%d&proxies=%d", of.Proxy, of.Proxies), nil)
 	return out.File, err
 }
 
 // BeginOutage starts a record of what happens to the fleet's streams, from when on
 // proxies reconnect as real ones do. drop closes all connections.
 func (c *Client) BeginOutage(ctx context.Context, drop bool) (xds.Outage, error) {
-	return call[xds.Outage](ctx, c, http.MethodPost, "/v1/outage", OutageRequest{Drop: drop})
+	return jsonhttp.Ask[xds.Outage](ctx, c.json, http.MethodPost, "/v1/outage", OutageRequest{Drop: drop})
 }
 
 // Outage returns the record since BeginOutage.
 func (c *Client) Outage(ctx context.Context) (xds.Outage, error) {
-	return call[xds.Outage](ctx, c, http.MethodGet, "/v1/outage", nil)
+	return jsonhttp.Ask[xds.Outage](ctx, c.json, http.MethodGet, "/v1/outage", nil)
 }
 
 // Join connects an additional proxy, waits until it has its first configuration,
 // and disconnects it.
 func (c *Client) Join(ctx context.Context, spec xds.Spec) (*record.Join, error) {
-	return call[*record.Join](ctx, c, http.MethodPost, "/v1/join", spec)
+	return jsonhttp.Ask[*record.Join](ctx, c.json, http.MethodPost, "/v1/join", spec)
 }
 
 // Stop ends the fleet and returns its last account.
 func (c *Client) Stop(ctx context.Context) (xds.Account, error) {
-	return call[xds.Account](ctx, c, http.MethodPost, "/v1/stop", nil)
+	return jsonhttp.Ask[xds.Account](ctx, c.json, http.MethodPost, "/v1/stop", nil)
 }
 
 // AskRoutes starts requests for routes through a gateway, in place of earlier ones.
 func (c *Client) AskRoutes(ctx context.Context, spec routeprobe.Spec) error {
-	_, err := call[Routes](ctx, c, http.MethodPost, "/v1/routes", spec)
+	_, err := jsonhttp.Ask[Routes](ctx, c.json, http.MethodPost, "/v1/routes", spec)
 	return err
 }
 
 // RoutesSeen returns the outcomes of these requests so far.
 func (c *Client) RoutesSeen(ctx context.Context) ([]routeprobe.Seen, error) {
-	out, err := call[Routes](ctx, c, http.MethodGet, "/v1/routes", nil)
+	out, err := jsonhttp.Ask[Routes](ctx, c.json, http.MethodGet, "/v1/routes", nil)
 	return out.Routes, err
 }
 
 // StopRoutes ends the requests and returns their outcomes.
 func (c *Client) StopRoutes(ctx context.Context) ([]routeprobe.Seen, error) {
-	out, err := call[Routes](ctx, c, http.MethodPost, "/v1/routes/stop", nil)
+	out, err := jsonhttp.Ask[Routes](ctx, c.json, http.MethodPost, "/v1/routes/stop", nil)
 	return out.Routes, err
 }
 
 // Version returns the version of the server: a cheap health check.
 func (c *Client) Version(ctx context.Context) (string, error) { return c.json.Version(ctx) }
 
-// ClockOffset returns how far the role's clock is ahead of the local one, and the
-// maximum error.
-func (c *Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
-	return c.json.ClockOffset(ctx)
-}
-
-func call[T any](ctx context.Context, c *Client, method, path string, in any) (T, error) {
-	var out T
-	err := c.json.Do(ctx, method, path, in, &out)
-	return out, err
-}
+// Clock compares the role's clock with this process's.
+func (c *Client) Clock(ctx context.Context) (jsonhttp.Clock, error) { return c.json.Clock(ctx) }

@@ -141,9 +141,8 @@ func TestControl(t *testing.T) {
 	if _, err := c.Join(limited, alone); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a join where nobody answers: %v", err)
 	}
-	offset, bound, err := c.ClockOffset(ctx)
-	if err != nil || offset.Abs() > bound {
-		t.Errorf("the same clock is %v ahead, within %v; %v", offset, bound, err)
+	if clock, err := c.Clock(ctx); err != nil || clock.Ahead.Abs() > clock.Bound {
+		t.Errorf("the same clock: %+v, %v", clock, err)
 	}
 	if _, err := c.Stop(ctx); err != nil {
 		t.Error(err)

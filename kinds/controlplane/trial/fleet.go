@@ -128,7 +128,7 @@ func (f *fleet) compare(ctx context.Context) ([]hands.Clock, error) {
 	if len(f.apis) == 1 {
 		return make([]hands.Clock, 1), nil
 	}
-	return f.Clocks(func(i int) (ahead, bound time.Duration, err error) { return f.apis[i].ClockOffset(ctx) })
+	return f.Clocks(func(i int) (jsonhttp.Clock, error) { return f.apis[i].Clock(ctx) })
 }
 
 // asLost marks an error of which a pod that is gone may be the cause. One that has

@@ -63,8 +63,8 @@ func (w *logWatch) follow(t *controlTrial, pods []mesh.ControlPod, since time.Ti
 		}
 		log := &observe.IstiodLog{}
 		if o, err := t.c.observerOf(pod.Node); err == nil {
-			if ahead, bound, err := o.ClockOffset(w.ctx); err == nil && ahead.Abs() > bound {
-				log.AheadNS = int64(ahead)
+			if clock, err := o.Clock(w.ctx); err == nil && clock.Ahead.Abs() > clock.Bound {
+				log.AheadNS = int64(clock.Ahead)
 			}
 		}
 		stream, err := t.c.mesh.Logs(w.ctx, pod, since)

@@ -245,12 +245,12 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("collect the record of the requests: %w", err)
 	}
-	offset, err := api.ClockOffset(ctx)
+	clock, err := api.Clock(ctx)
 	if err != nil {
 		return fmt.Errorf("compare clocks with the caller: %w", err)
 	}
-	if offset.Offset.Abs() <= offset.Uncertainty {
-		offset.Offset = 0
+	if clock.Ahead.Abs() <= clock.Bound {
+		clock.Ahead = 0
 	}
 	after, err := t.c.caller.pod.Proxy.Stats(ctx, attemptStat)
 	if err != nil {
@@ -265,7 +265,7 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 		return err
 	}
 	total := result.Total()
-	out := exposure(lines, w.book, offset.Offset)
+	out := exposure(lines, w.book, clock.Ahead)
 	c := controlplane.Of(t.c.study).Traffic
 	out.RateRPS, out.Connections = c.Rate, c.Connections
 	out.Requests, out.Completed, out.Failed, out.Unfinished = total.Scheduled, total.Completed, total.Failed, total.Unfinished

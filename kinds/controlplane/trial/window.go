@@ -151,11 +151,11 @@ func (t *controlTrial) closeWindow(ctx context.Context, start time.Time) (w reco
 // firstClock is where the simulated sidecars' clock is, of several pods the first
 // one's.
 func (t *controlTrial) firstClock(ctx context.Context) (verdict.Clock, error) {
-	ahead, bound, err := t.fleet.apis[0].ClockOffset(ctx)
+	clock, err := t.fleet.apis[0].Clock(ctx)
 	if err != nil {
 		return verdict.Clock{}, t.fleet.Lost(fmt.Errorf("compare clocks with the simulated sidecars: %w", err))
 	}
-	return verdict.Clock{Ahead: ahead, Bound: bound}, nil
+	return verdict.Clock{Ahead: clock.Ahead, Bound: clock.Bound}, nil
 }
 
 // compareClocks looks where the simulated sidecars' clocks are before the window.

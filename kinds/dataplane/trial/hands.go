@@ -322,10 +322,7 @@ func (t *trialRun) complete(streams []*load.Stream, to int) ([]record.Hand, erro
 
 // clocks compares the hands' clocks with the first one's.
 func (t *trialRun) clocks(ctx context.Context, of func(*hand) *hands.Clock) error {
-	seen, err := t.all().Clocks(func(i int) (ahead, bound time.Duration, err error) {
-		o, err := t.hands[i].api.ClockOffset(ctx)
-		return o.Offset, o.Uncertainty, err
-	})
+	seen, err := t.all().Clocks(func(i int) (jsonhttp.Clock, error) { return t.hands[i].api.Clock(ctx) })
 	if err != nil {
 		return err
 	}
@@ -340,12 +337,12 @@ func (t *trialRun) clocks(ctx context.Context, of func(*hand) *hands.Clock) erro
 // are one clock. Clocks of kubelets on other nodes are taken for the generator's:
 // what they differ by moves a part's window, and leaves its length.
 func (t *trialRun) measureSkew(ctx context.Context) error {
-	generator, err := t.client.api.ClockOffset(ctx)
+	generator, err := t.client.api.Clock(ctx)
 	if err != nil {
 		return t.all().Lost(fmt.Errorf("compare clocks with the generator: %w", err))
 	}
-	if generator.Offset.Abs() > generator.Uncertainty {
-		t.clockAhead = generator.Offset
+	if generator.Ahead.Abs() > generator.Bound {
+		t.clockAhead = generator.Ahead
 	}
 	t.generatorStepped = generator.Stepped
 	if len(t.hands) > 1 {
@@ -361,7 +358,7 @@ func (t *trialRun) measureSkew(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("compare clocks with node %s: %w", node, err)
 		}
-		t.stepped[node], t.skew[node] = int64(observer.Stepped), observer.Ahead-generator.Offset
+		t.stepped[node], t.skew[node] = int64(observer.Stepped), observer.Ahead-generator.Ahead
 		if node == t.client.pod.Node {
 			t.skew[node] = 0
 		}

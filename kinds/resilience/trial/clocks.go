@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/record"
@@ -46,7 +47,7 @@ func (s *stage) clocksOf(ctx context.Context, nodes []string, patience time.Dura
 	var mu sync.Mutex
 	out, failed := map[string]verdict.Clock{}, make([]error, len(nodes))
 	for i, node := range nodes {
-		ask := func() (ahead, bound time.Duration, err error) { return s.Observers[node].ClockOffset(ctx) }
+		ask := func() (jsonhttp.Clock, error) { return s.Observers[node].Clock(ctx) }
 		group.Go(func() error {
 			c, err := hands.Compare(ask)
 			for since := time.Now(); err != nil && time.Since(since) < patience && wake.Pause(ctx, roleEvery) == nil; {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/verdict"
@@ -104,14 +105,14 @@ const comparedAtOnce = 8
 
 // Compare is how far a clock is ahead of this machine's, as all of several comparisons
 // allow it.
-func Compare(compare func() (ahead, bound time.Duration, err error)) (Clock, error) {
+func Compare(compare func() (jsonhttp.Clock, error)) (Clock, error) {
 	least, most := time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
 	for range comparisons {
-		ahead, bound, err := compare()
+		c, err := compare()
 		if err != nil {
 			return Clock{}, err
 		}
-		least, most = max(least, ahead-bound), min(most, ahead+bound)
+		least, most = max(least, c.Ahead-c.Bound), min(most, c.Ahead+c.Bound)
 	}
 	if least > most {
 		return Clock{}, fmt.Errorf("its clock, or this machine's, was set by %v or more while they were compared", least-most)
@@ -122,7 +123,7 @@ func Compare(compare func() (ahead, bound time.Duration, err error)) (Clock, err
 // Clocks compares the hands' clocks with the first one's, by way of this machine's,
 // with which compare compares one of them. Hands on one node have one clock: one of them
 // is asked.
-func (h Hands) Clocks(compare func(i int) (ahead, bound time.Duration, err error)) ([]Clock, error) {
+func (h Hands) Clocks(compare func(i int) (jsonhttp.Clock, error)) ([]Clock, error) {
 	asked := map[string]int{} // by node, the first hand there
 	for i, pod := range h.Pods {
 		if _, there := asked[pod.Node]; !there {
@@ -137,11 +138,12 @@ func (h Hands) Clocks(compare func(i int) (ahead, bound time.Duration, err error
 		turns <- struct{}{}
 		defer func() { <-turns }()
 		var err error
-		out[i], err = Compare(func() (ahead, bound time.Duration, err error) {
-			if ahead, bound, err = compare(i); err != nil {
+		out[i], err = Compare(func() (jsonhttp.Clock, error) {
+			c, err := compare(i)
+			if err != nil {
 				err = h.Lost(fmt.Errorf("compare clocks with the %s: %w", h.What, err))
 			}
-			return ahead, bound, err
+			return c, err
 		})
 		return err
 	})
