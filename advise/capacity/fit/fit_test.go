@@ -27,7 +27,7 @@ func parameter(m *model.Model, p model.Parameter) model.Fitted { return m.Parame
 func TestFindsWhatMadeTheRuns(t *testing.T) {
 	v := truth()
 	run := madeUp(t, v, cells(t, sizes+large), 3, 0.02, 1)
-	m, err := Fit([]record.Run{run}, Options{Seed: 1, Draws: 60, HoldOut: record.Cell{"variant": "held-out"}})
+	m, err := Fit([]record.Run{run}, Options{Seed: 1, Draws: 20, HoldOut: record.Cell{"variant": "held-out"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +72,12 @@ func TestFindsWhatMadeTheRuns(t *testing.T) {
 // The same runs and seed give the same model, and a model comes back from its
 // document.
 func TestSameModel(t *testing.T) {
-	run := madeUp(t, truth(), cells(t, sizes), 2, 0.03, 2)
-	a, err := Fit([]record.Run{run}, Options{Seed: 4, Draws: 12})
+	run := madeUp(t, truth(), cells(t, sizes), 1, 0.03, 2)
+	a, err := Fit([]record.Run{run}, Options{Seed: 4, Draws: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Fit([]record.Run{run}, Options{Seed: 4, Draws: 12})
+	b, err := Fit([]record.Run{run}, Options{Seed: 4, Draws: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +334,7 @@ func TestUnreached(t *testing.T) {
 // interval, and that is noted.
 func TestSingleTrials(t *testing.T) {
 	for _, trials := range []int{1, 2} {
-		m, err := Fit([]record.Run{madeUp(t, truth(), cells(t, sizes), trials, 0.02, 6)}, Options{Seed: 1, Draws: 10})
+		m, err := Fit([]record.Run{madeUp(t, truth(), cells(t, sizes), trials, 0.02, 6)}, Options{Seed: 1, Draws: 3})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ import (
 func TestReproducesItsCells(t *testing.T) {
 	within := map[string]float64{model.OutPushes: 0.05, model.OutBytes: 0.05, model.OutCPU: 0.05, model.OutMemory: 0.05, model.OutConvergenceP50: 0.15, model.OutConvergenceP99: 0.15}
 	all, near, astray := 0, 0, 0
-	for seed := range uint64(60) {
+	for seed := range uint64(24) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		w := world.Random(rng, 3, 0)
 		drawn := world.Cells(rng, 1+int(seed)%3)
