@@ -174,8 +174,6 @@ type Scatter struct {
 	X    Axis  `json:"x"`
 	Y    Axis  `json:"y"`
 	Dots []Dot `json:"dots"`
-	// Same draws the line on which both measures are alike.
-	Same bool `json:"same,omitempty"`
 }
 
 // Dot is a point of a scatter.

@@ -77,7 +77,7 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 		add(AcrossMachine, "the number of CPUs", strconv.Itoa(m.CPUs))
 		add(AcrossMachine, "the kernel", m.Kernel)
 		add(AcrossMachine, "the lab", r.Header.Lab)
-		add(AcrossSource, "the source of CPU and memory", cmp.Or(r.Header.Observed, record.ObservedCgroup))
+		add(AcrossSource, "the source of CPU and memory", r.Header.Observed)
 		versions := map[string][]string{}
 		for _, c := range r.Header.Components {
 			versions[c.Name] = append(versions[c.Name], c.Version)

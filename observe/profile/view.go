@@ -37,12 +37,11 @@ type View struct {
 	// to be drawn.
 	Folded int64 `json:"folded,omitempty"`
 
-	Trust    float64  `json:"trust"`  // share of samples in user space with a name
-	Enough   bool     `json:"enough"` // whether there are enough names to show functions
-	Advice   []string `json:"advice,omitempty"`
-	Notes    []string `json:"notes,omitempty"`
-	Binaries []Binary `json:"binaries,omitempty"`
-	Costs    *Costs   `json:"costs,omitempty"`
+	Trust  float64  `json:"trust"`  // share of samples in user space with a name
+	Enough bool     `json:"enough"` // whether there are enough names to show functions
+	Advice []string `json:"advice,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
+	Costs  *Costs   `json:"costs,omitempty"`
 	// Against is the difference to another profile, by path.
 	Against *ViewDiff `json:"against,omitempty"`
 }
@@ -112,11 +111,8 @@ func NewView(p *Profile, title string, trust Trust) View {
 		v.SampleWeight = append(v.SampleWeight, sums[k])
 	}
 	for _, binary := range p.Binaries {
-		if float64(binary.Weight) >= 0.005*float64(v.Total) && binary.Weight > 0 {
-			v.Binaries = append(v.Binaries, binary)
-			if binary.Resolved < TrustedShare {
-				v.Advice = append(v.Advice, HowToName(binary))
-			}
+		if float64(binary.Weight) >= 0.005*float64(v.Total) && binary.Weight > 0 && binary.Resolved < TrustedShare {
+			v.Advice = append(v.Advice, HowToName(binary))
 		}
 	}
 	return v

@@ -1,38 +1,16 @@
-// Package queueing knows what a queue should answer: closed formulas, and a
-// simulator of a queue on given arrivals and service times. Tests hold the
-// simulator of pushes and analysis against it. It is pure.
+// Package queueing simulates a queue on given arrivals and service times. Tests hold
+// analysis against it. It is pure.
 //
 // Times are plain numbers in any one unit; rates are per that unit.
 //
-// Sources: Kleinrock, "Queueing Systems" volume 1, 1975; Lindley, "The theory
-// of queues with a single server", Proc. Cambridge Philosophical Society 1952.
+// Source: Lindley, "The theory of queues with a single server", Proc. Cambridge
+// Philosophical Society 1952.
 package queueing
 
 import (
 	"container/heap"
 	"math"
 )
-
-// MM1Sojourn returns the q-quantile of the time in system (waiting and
-// service) of an M/M/1 queue, first come first served: it is exponential with
-// rate mu - lambda. +Inf if the queue is not stable, lambda >= mu.
-func MM1Sojourn(lambda, mu, q float64) float64 {
-	if lambda >= mu {
-		return math.Inf(1)
-	}
-	return -math.Log1p(-q) / (mu - lambda)
-}
-
-// MG1MeanWait returns the mean waiting time of an M/G/1 queue whose service
-// times have the given mean and variance (Pollaczek and Khinchine). Variance 0
-// is M/D/1.
-func MG1MeanWait(lambda, mean, variance float64) float64 {
-	rho := lambda * mean
-	if rho >= 1 {
-		return math.Inf(1)
-	}
-	return lambda * (variance + mean*mean) / (2 * (1 - rho))
-}
 
 // Sojourns returns the time in system of each of a sequence of requests at a
 // queue with the given number of servers, first come first served: requests

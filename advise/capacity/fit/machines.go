@@ -14,13 +14,10 @@ var parts = [...]struct{ name, words string }{{record.PartControl, "istiod"}, {r
 // machines describe what each of the parts ran on; "" is unknown.
 type machines [len(parts)]string
 
-// machinesOf returns the machines of a trial. Older records have the run's machine only.
-func machinesOf(run record.Run, t *record.Trial) (on machines) {
+// machinesOf returns the machines of a trial.
+func machinesOf(t *record.Trial) (on machines) {
 	for i, p := range parts {
 		on[i] = t.MachineOf(p.name)
-		if len(t.Nodes) == 0 {
-			on[i] = run.Header.Machine.Words()
-		}
 	}
 	return on
 }

@@ -109,7 +109,7 @@ func observe(run record.Run, t *record.Trial, events []*record.Event) (o Observa
 	if why := unlike(l); why.Code != "" {
 		return o, why
 	}
-	o = Observation{Run: run.Header.RunID, Study: run.Header.Study, Trial: t.ID, Cell: t.Cell.Key(), levels: t.Cell, on: machinesOf(run, t),
+	o = Observation{Run: run.Header.RunID, Study: run.Header.Study, Trial: t.ID, Cell: t.Cell.Key(), levels: t.Cell, on: machinesOf(t),
 		Proxies: c.Proxies, Namespaces: max(1, l.Namespaces), Replicas: max(1, l.IstiodReplicas), ChangesMade: c.Committed,
 		DebounceAfter: l.DebounceAfter.Seconds(), DebounceMax: l.DebounceMax.Seconds(), Direct: !l.EDSDebounce,
 		CPU: t.CPU[record.PartControl].TotalS(), Simulator: c.Simulator.TotalS(), Idle: math.NaN(), Memory: memoryOf(t)}

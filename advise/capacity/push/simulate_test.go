@@ -127,11 +127,11 @@ func TestAsQueueingTheory(t *testing.T) {
 		rate    float64
 		servers int
 		work    []float64
-		wait    float64 // the mean by formula
+		wait    float64 // the mean by Pollaczek and Khinchine's formula, or Erlang's
 	}{
-		{"M/D/1 at 50%", 50, 1, same, queueing.MG1MeanWait(50, 0.01, 0)},
-		{"M/D/1 at 65%", 65, 1, same, queueing.MG1MeanWait(65, 0.01, 0)},
-		{"M/M/1 at 60%", 60, 1, exponential, queueing.MG1MeanWait(60, 0.01, 0.0001)},
+		{"M/D/1 at 50%", 50, 1, same, 50 * 0.01 * 0.01 / (2 * (1 - 0.5))},
+		{"M/D/1 at 65%", 65, 1, same, 65 * 0.01 * 0.01 / (2 * (1 - 0.65))},
+		{"M/M/1 at 60%", 60, 1, exponential, 60 * 0.02 * 0.01 / (2 * (1 - 0.6))},
 		{"M/M/4 at 65%", 260, 4, exponential, erlangWait(260, 100, 4)},
 		{"M/D/4 at 70%", 280, 4, same, math.NaN()},
 	} {

@@ -294,10 +294,6 @@ export interface Scatter {
     readonly x: Axis;
     readonly y: Axis;
     readonly dots: (readonly Dot[] | null);
-    /**
-     * Same draws the line on which both measures are alike.
-     */
-    readonly same?: boolean;
 }
 /**
  * Dot is a point of a scatter.
@@ -500,46 +496,8 @@ export interface View {
     readonly enough: boolean;
     readonly advice?: readonly string[];
     readonly notes?: readonly string[];
-    readonly binaries?: readonly Binary[];
     readonly costs?: Costs;
     readonly against?: ViewDiff;
-}
-/**
- * Binary is a program or library with frames.
- */
-export interface Binary {
-    readonly path: string;
-    /**
-     * hexadecimal; "" if unknown
-     */
-    readonly build_id?: string;
-    /**
-     * Type is what its file holds: [TypeFull], [TypeExports], [TypeStripped],
-     * [TypeDebug], [TypeGo], or "" if it was not read.
-     */
-    readonly type?: string;
-    /**
-     * Resolved is the share of the weight of its innermost frames that have
-     * a name; Weight is that of samples whose innermost frame is in it.
-     */
-    readonly resolved: number;
-    readonly weight: number;
-    readonly text?: Segment;
-    /**
-     * Doubt is why its names were taken away: [DoubtBuild], [DoubtDeleted],
-     * [DoubtGuessed], or "" if they were not. Why says it in words.
-     */
-    readonly doubt?: string;
-    readonly why?: string;
-}
-/**
- * Segment is the part of a binary that the kernel maps to run it: Size bytes
- * of the file from Offset, linked at Address.
- */
-export interface Segment {
-    readonly offset: number;
-    readonly address: number;
-    readonly size: number;
 }
 /**
  * Costs is where a program's time went, by cost centre.

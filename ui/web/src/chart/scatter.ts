@@ -16,10 +16,6 @@ export function scatter(o: Scatter, width: number): SVGSVGElement {
   const y = makeAxis(o.y, dots.flatMap((d) => d.y), [inner.bottom - 6, inner.top + 6], 46);
   const svg = s('svg', { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, class: 'plot' });
   svg.append(grid(x, y, inner));
-  if (o.same) {
-    const [low, high] = [Math.max(x.domain[0], y.domain[0]), Math.min(x.domain[1], y.domain[1])];
-    svg.append(s('line', { class: 'base', x1: x.at(low), y1: y.at(low), x2: x.at(high), y2: y.at(high) }));
-  }
   const marks = s('g', { class: 'marks' });
   for (const dot of dots) {
     const [across, left, right] = dot.x.map(x.at);
