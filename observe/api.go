@@ -6,7 +6,6 @@ const Schema = 1
 // ControlPort is the observe role's default port, on 127.0.0.1 only:
 //
 //	POST /v1/snapshots  SnapshotsRequest -> SnapshotsAnswer, after the last instant
-//	POST /v1/snapshot   SnapshotRequest -> Snapshot, at once
 //	GET  /v1/clock      Clock
 //	GET  /v1/machine    record.Machine
 //	GET  /healthz       200
@@ -40,7 +39,8 @@ type Target struct {
 type SnapshotsRequest struct {
 	// AtUnixNS are the instants by the node's clock (see Client.Clock),
 	// rising. One that has passed is sampled at once; the sample says when.
-	AtUnixNS []int64 `json:"at_unix_ns"`
+	// None: one, as the request arrives.
+	AtUnixNS []int64 `json:"at_unix_ns,omitempty"`
 	// SteppedNS says that the instants are by the node's clock as it went when it had been
 	// set by so much since the observer began (see Client.Clock), wherever it has been set
 	// to since. nil: as it goes when the request arrives. All times of the answer are by
@@ -79,15 +79,6 @@ const (
 	Begin Edge = "" // also where no window is
 	End   Edge = "end"
 )
-
-// SnapshotRequest asks for a sample at once.
-type SnapshotRequest struct {
-	Targets   []Target `json:"targets"`
-	Memory    bool     `json:"memory"`
-	Threads   bool     `json:"threads,omitempty"`
-	Processes bool     `json:"processes,omitempty"`
-	Edge      Edge     `json:"edge,omitempty"`
-}
 
 // Snapshot is what was read at one instant.
 type Snapshot struct {

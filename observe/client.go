@@ -25,8 +25,8 @@ func (c Client) Snapshots(ctx context.Context, request SnapshotsRequest) ([]Snap
 	if err != nil {
 		return nil, err
 	}
-	if len(out.Snapshots) != len(request.AtUnixNS) {
-		return nil, fmt.Errorf("observe: asked for %d snapshots, got %d", len(request.AtUnixNS), len(out.Snapshots))
+	if want := max(len(request.AtUnixNS), 1); len(out.Snapshots) != want {
+		return nil, fmt.Errorf("observe: asked for %d snapshots, got %d", want, len(out.Snapshots))
 	}
 	return out.Snapshots, nil
 }
@@ -34,13 +34,16 @@ func (c Client) Snapshots(ctx context.Context, request SnapshotsRequest) ([]Snap
 // Snapshot reads the counters of targets now. Without memory it costs the
 // node some tens of microseconds a target.
 func (c Client) Snapshot(ctx context.Context, targets []Target, memory bool) (Snapshot, error) {
-	return jsonhttp.Ask[Snapshot](ctx, c.json(), http.MethodPost, "/v1/snapshot", SnapshotRequest{Targets: targets, Memory: memory})
+	return c.One(ctx, SnapshotsRequest{Targets: targets, Memory: memory})
 }
 
-// SnapshotAll is Snapshot at an edge of a window, with the node's other processes.
-func (c Client) SnapshotAll(ctx context.Context, request SnapshotRequest) (Snapshot, error) {
-	request.Processes = true
-	return jsonhttp.Ask[Snapshot](ctx, c.json(), http.MethodPost, "/v1/snapshot", request)
+// One is Snapshots for one instant.
+func (c Client) One(ctx context.Context, request SnapshotsRequest) (Snapshot, error) {
+	all, err := c.Snapshots(ctx, request)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return all[0], nil
 }
 
 // Machine describes the node.

@@ -127,9 +127,9 @@ func TestProcessesSpanTheWindow(t *testing.T) {
 	c, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t)})
 	targets := []Target{{Name: "worker", PodUID: testUID, ContainerID: "containerd://" + testContainer}}
 	for _, memory := range []bool{false, true} {
-		begin, err := c.SnapshotAll(t.Context(), SnapshotRequest{Targets: targets, Memory: memory})
+		begin, err := c.One(t.Context(), SnapshotsRequest{Processes: true, Targets: targets, Memory: memory})
 		must.OK(t, err)
-		end, err := c.SnapshotAll(t.Context(), SnapshotRequest{Targets: targets, Memory: memory, Edge: End})
+		end, err := c.One(t.Context(), SnapshotsRequest{Processes: true, Targets: targets, Memory: memory, Edge: End})
 		must.OK(t, err)
 		if begin.ProcessesNS == 0 || begin.ProcessesNS > begin.StartNS {
 			t.Errorf("at the beginning they are read at %d, counters from %d on", begin.ProcessesNS, begin.StartNS)
@@ -143,7 +143,7 @@ func TestProcessesSpanTheWindow(t *testing.T) {
 	if err != nil || both[0].ProcessesNS == 0 || both[0].ProcessesNS > both[0].StartNS || both[1].ProcessesNS < both[1].EndNS {
 		t.Errorf("of two instants: %+v, %v", both, err)
 	}
-	if _, err := c.SnapshotAll(t.Context(), SnapshotRequest{Targets: targets, Edge: "middle"}); err == nil {
+	if _, err := c.One(t.Context(), SnapshotsRequest{Processes: true, Targets: targets, Edge: "middle"}); err == nil {
 		t.Error("an edge that no window has")
 	}
 }

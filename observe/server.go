@@ -100,25 +100,20 @@ func (s *Server) mux() *http.ServeMux {
 	mux.HandleFunc("GET /v1/machine", func(w http.ResponseWriter, r *http.Request) {
 		jsonhttp.Answer(w, procfs.Machine(os.DirFS(s.options.Root)))
 	})
-	mux.HandleFunc("POST /v1/snapshot", func(w http.ResponseWriter, r *http.Request) {
-		var request SnapshotRequest
-		if jsonhttp.Read(w, r, &request) {
-			at := []int64{s.options.Clock().UnixNS}
-			s.serve(w, r, SnapshotsRequest{AtUnixNS: at, Targets: request.Targets, Memory: request.Memory, Threads: request.Threads, Processes: request.Processes, Edge: request.Edge}, func(all []Snapshot) any { return all[0] })
-		}
-	})
-	mux.HandleFunc("POST /v1/snapshots", func(w http.ResponseWriter, r *http.Request) {
-		var request SnapshotsRequest
-		if jsonhttp.Read(w, r, &request) {
-			s.serve(w, r, request, func(all []Snapshot) any { return SnapshotsAnswer{Schema: Schema, Snapshots: all} })
-		}
-	})
+	mux.HandleFunc("POST /v1/snapshots", s.serve)
 	return mux
 }
 
-// serve takes the snapshots and answers with what shape makes of them.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, request SnapshotsRequest, shape func([]Snapshot) any) {
+// serve takes the snapshots that a request asks for.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	var request SnapshotsRequest
+	if !jsonhttp.Read(w, r, &request) {
+		return
+	}
 	now := s.frame(request)
+	if len(request.AtUnixNS) == 0 {
+		request.AtUnixNS = []int64{now.ns()}
+	}
 	if err := validate(request, now.ns()); err != nil {
 		jsonhttp.Refuse(w, http.StatusBadRequest, err)
 		return
@@ -138,7 +133,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, request Snapshots
 	case err != nil:
 		jsonhttp.Refuse(w, http.StatusInternalServerError, err)
 	default:
-		jsonhttp.Answer(w, shape(snapshots))
+		jsonhttp.Answer(w, SnapshotsAnswer{Schema: Schema, Snapshots: snapshots})
 	}
 }
 
@@ -147,8 +142,8 @@ func validate(request SnapshotsRequest, now int64) error {
 	switch {
 	case len(request.Targets) > MaxTargets:
 		return fmt.Errorf("targets: %d, the limit is %d", len(request.Targets), MaxTargets)
-	case len(request.AtUnixNS) == 0 || len(request.AtUnixNS) > MaxInstants:
-		return fmt.Errorf("at_unix_ns: %d instants, it must be 1 to %d", len(request.AtUnixNS), MaxInstants)
+	case len(request.AtUnixNS) > MaxInstants:
+		return fmt.Errorf("at_unix_ns: %d instants, the limit is %d", len(request.AtUnixNS), MaxInstants)
 	case len(request.AtUnixNS)*max(len(request.Targets), 1) > 1_000_000:
 		return fmt.Errorf("at_unix_ns: %d instants of %d targets are too many samples for one answer", len(request.AtUnixNS), len(request.Targets))
 	}

@@ -135,7 +135,7 @@ func TestBetterReadings(t *testing.T) {
 func TestThreadsOfOneInstant(t *testing.T) {
 	client, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: taskTree(t)})
 	for _, edge := range []Edge{Begin, End} {
-		shot, err := client.SnapshotAll(t.Context(), SnapshotRequest{Targets: []Target{{Name: "c", ContainerID: testContainer}}, Threads: true, Edge: edge})
+		shot, err := client.One(t.Context(), SnapshotsRequest{Targets: []Target{{Name: "c", ContainerID: testContainer}}, Threads: true, Edge: edge})
 		must.OK(t, err)
 		threads := shot.Targets["c"].Threads
 		if threads == nil || len(threads.Threads) != 2 {

@@ -376,8 +376,8 @@ func (t *controlTrial) snapshot(ctx context.Context, memory bool, edge observe.E
 			if err != nil {
 				return err
 			}
-			request := observe.SnapshotRequest{Targets: t.targets[node], Memory: memory, Threads: t.weighsSidecars(), Edge: edge}
-			if out[i], err = o.SnapshotAll(ctx, request); err != nil {
+			request := observe.SnapshotsRequest{Targets: t.targets[node], Memory: memory, Threads: t.weighsSidecars(), Processes: true, Edge: edge}
+			if out[i], err = o.One(ctx, request); err != nil {
 				return fmt.Errorf("observe node %s: %w", node, err)
 			}
 			return nil

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -108,11 +107,11 @@ func TestWholeAgents(t *testing.T) {
 func TestGoneAtTheLastLook(t *testing.T) {
 	gone := false
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		sample := observe.Sample{}
 		if gone {
-			jsonhttp.Refuse(w, http.StatusNotFound, errors.New("no cgroup found"))
-			return
+			sample.Error = "no cgroup found"
 		}
-		jsonhttp.Answer(w, observe.Snapshot{Targets: map[string]observe.Sample{"1": {}}})
+		jsonhttp.Answer(w, observe.SnapshotsAnswer{Snapshots: []observe.Snapshot{{Targets: map[string]observe.Sample{"1": sample}}}})
 	}))
 	defer node.Close()
 	l := looksAt(&site.Site{Observers: map[string]observe.Client{"a": {HTTPClient: node.Client(), BaseURL: node.URL}}, Control: []site.Pod{{UID: "1", Node: "a"}}})

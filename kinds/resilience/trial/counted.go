@@ -101,7 +101,7 @@ func (l *looks) read(ctx context.Context, node string, targets []observe.Target,
 	if !first {
 		edge = observe.End
 	}
-	shot, err := snapshotOf(ctx, observer, targets, memory, ends, edge)
+	shot, err := observer.One(ctx, observe.SnapshotsRequest{Targets: targets, Memory: memory, Processes: ends, Edge: edge})
 	if err != nil {
 		return fmt.Errorf("observe node %s: %w", node, err)
 	}
@@ -115,11 +115,7 @@ func (l *looks) read(ctx context.Context, node string, targets []observe.Target,
 		}
 	}
 	for _, target := range targets {
-		s, there := shot.Targets[target.Name]
-		l.away[target.Name] = !there || s.Error != ""
-	}
-	if shot.Targets == nil {
-		return nil
+		l.away[target.Name] = shot.Targets[target.Name].Error != ""
 	}
 	if !known {
 		l.machine[0][node] = shot.Machine

@@ -9,13 +9,11 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/run/site"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
-	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -184,56 +182,6 @@ func disturbs(t *fault.Timeline, service string) bool {
 	})
 }
 
-// snapshotOf reads the counters of targets, as many of which as are there, and
-// if asked the node's other processes at an edge of what is looked at.
-func snapshotOf(ctx context.Context, o observe.Client, targets []observe.Target, memory, processes bool, edge observe.Edge) (observe.Snapshot, error) {
-	if !processes {
-		return someOf(ctx, o, targets, memory)
-	}
-	shot, err := o.SnapshotAll(ctx, observe.SnapshotRequest{Targets: targets, Memory: memory, Edge: edge})
-	if err == nil || !noSuchTarget(err) {
-		return shot, err
-	}
-	if shot, err = someOf(ctx, o, targets, memory); err != nil {
-		return shot, err
-	}
-	live := slices.DeleteFunc(slices.Clone(targets), func(t observe.Target) bool { _, ok := shot.Targets[t.Name]; return !ok })
-	if all, err := o.SnapshotAll(ctx, observe.SnapshotRequest{Targets: live, Memory: memory, Edge: edge}); err == nil {
-		return all, nil
-	}
-	return shot, nil // what others used is not known then
-}
-
-func noSuchTarget(err error) bool {
-	var status *jsonhttp.StatusError
-	return errors.As(err, &status) && status.Status == http.StatusNotFound
-}
-
-// someOf reads the counters of those targets that are there: one that has just
-// ended fails the whole question.
-func someOf(ctx context.Context, o observe.Client, targets []observe.Target, memory bool) (observe.Snapshot, error) {
-	shot, err := o.Snapshot(ctx, targets, memory)
-	if err == nil || !noSuchTarget(err) {
-		return shot, err
-	}
-	if len(targets) == 1 {
-		return observe.Snapshot{}, nil
-	}
-	half := len(targets) / 2
-	if shot, err = someOf(ctx, o, targets[:half], memory); err != nil {
-		return shot, err
-	}
-	other, err := someOf(ctx, o, targets[half:], memory)
-	if err != nil {
-		return shot, err
-	}
-	if shot.Targets == nil {
-		return other, nil
-	}
-	maps.Copy(shot.Targets, other.Targets)
-	return shot, nil
-}
-
 // add notes the counters of a look. Who came after the first had used nothing
 // before, but for a proxy that stood on its node for others; who was there, but could
 // not be read, is counted from when it is.
@@ -352,7 +300,7 @@ func (t *scenarioTrial) targets() (map[string][]observe.Target, map[string]strin
 			return
 		}
 		name := uid + "/" + container
-		out[node] = append(out[node], observe.Target{Name: name, PodUID: uid, ContainerID: container})
+		out[node] = append(out[node], observe.Target{Name: name, PodUID: uid, ContainerID: container, MayEnd: true})
 		parts[name] = part
 	}
 	t.census.mu.Lock()
@@ -371,7 +319,7 @@ func (t *scenarioTrial) targets() (map[string][]observe.Target, map[string]strin
 	alone[partControlPlane], alone[partSecond], alone[record.PartNodeAgent] = t.Control, t.revisions.others(), t.agents
 	for part, pods := range alone {
 		for _, pod := range pods {
-			out[pod.Node] = append(out[pod.Node], observe.Target{Name: pod.UID, PodUID: pod.UID})
+			out[pod.Node] = append(out[pod.Node], observe.Target{Name: pod.UID, PodUID: pod.UID, MayEnd: true})
 			parts[pod.UID] = part
 		}
 	}

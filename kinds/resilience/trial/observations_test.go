@@ -108,7 +108,7 @@ func counting(t *testing.T, total *uint64, broken *string) map[string]observe.Cl
 				http.Error(w, "the line broke", http.StatusBadGateway)
 				return
 			}
-			var request observe.SnapshotRequest
+			var request observe.SnapshotsRequest
 			if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
 				t.Error(err)
 			}
@@ -116,7 +116,7 @@ func counting(t *testing.T, total *uint64, broken *string) map[string]observe.Cl
 			for _, target := range request.Targets {
 				out.Targets[target.Name] = observe.Sample{CPU: observe.CPUSample{TotalNS: *total, UserNS: *total}}
 			}
-			if err := json.NewEncoder(w).Encode(out); err != nil {
+			if err := json.NewEncoder(w).Encode(observe.SnapshotsAnswer{Snapshots: []observe.Snapshot{out}}); err != nil {
 				t.Error(err)
 			}
 		}))
@@ -205,7 +205,7 @@ func through(f roundTrip) observe.Client {
 }
 
 func answerOf(shot observe.Snapshot) (*http.Response, error) {
-	data, err := json.Marshal(shot)
+	data, err := json.Marshal(observe.SnapshotsAnswer{Snapshots: []observe.Snapshot{shot}})
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(data))}, err
 }
 
@@ -234,7 +234,7 @@ func TestLooksAtIdleNodeThatFail(t *testing.T) {
 			total, fails, asked := uint64(5e9), c.fails[0], 0
 			answer := func(r *http.Request) (*http.Response, error) {
 				defer r.Body.Close()
-				var request observe.SnapshotRequest
+				var request observe.SnapshotsRequest
 				if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
 					return nil, err
 				}
