@@ -3,8 +3,6 @@ package observe
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -62,11 +60,7 @@ func (e EnvoyAdmin) Gauges(ctx context.Context, filter string) (map[string]float
 
 // Config reads /config_dump as it is.
 func (e EnvoyAdmin) Config(ctx context.Context) ([]byte, error) {
-	body, err := e.Get(ctx, "/config_dump", nil)
-	if err == nil && !json.Valid(body) {
-		err = fmt.Errorf("envoy admin: /config_dump answered no JSON: %.100q", body)
-	}
-	return body, err
+	return e.page().json(ctx, "/config_dump")
 }
 
 func (e EnvoyAdmin) serverInfo(ctx context.Context) (envoyInfo, error) {
@@ -79,5 +73,9 @@ func (e EnvoyAdmin) serverInfo(ctx context.Context) (envoyInfo, error) {
 
 // Get reads a path of the admin interface.
 func (e EnvoyAdmin) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
-	return adminPage{"envoy admin", e.HTTPClient, cmp.Or(e.BaseURL, "http://127.0.0.1:15000")}.get(ctx, path, query)
+	return e.page().Get(ctx, path, query)
+}
+
+func (e EnvoyAdmin) page() adminPage {
+	return adminPage{"envoy admin", e.HTTPClient, cmp.Or(e.BaseURL, "http://127.0.0.1:15000")}
 }

@@ -96,7 +96,7 @@ func TestAdminPages(t *testing.T) {
 	defer server.Close()
 	for what, get := range map[string]func(context.Context, string, url.Values) ([]byte, error){
 		"envoy admin":   EnvoyAdmin{BaseURL: server.URL + "/"}.Get,
-		"linkerd admin": LinkerdAdmin{BaseURL: server.URL + "/"}.Get,
+		"linkerd admin": LinkerdAdmin(nil, server.URL+"/").Get,
 	} {
 		if body, err := get(t.Context(), "/a", url.Values{"b": {"c d"}}); err != nil || string(body) != "/a?b=c+d" {
 			t.Errorf("%s: %q, %v", what, body, err)

@@ -3,6 +3,7 @@ package observe
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -65,8 +66,17 @@ type adminPage struct {
 	base   string       // its URL
 }
 
-// get reads a path.
-func (p adminPage) get(ctx context.Context, path string, query url.Values) ([]byte, error) {
+// json reads a path at which JSON is.
+func (p adminPage) json(ctx context.Context, path string) ([]byte, error) {
+	body, err := p.Get(ctx, path, nil)
+	if err == nil && !json.Valid(body) {
+		err = fmt.Errorf("%s: %s answered no JSON: %.100q", p.what, path, body)
+	}
+	return body, err
+}
+
+// Get reads a path.
+func (p adminPage) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	target := strings.TrimSuffix(p.base, "/") + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
@@ -74,9 +84,27 @@ func (p adminPage) get(ctx context.Context, path string, query url.Values) ([]by
 	return fetch(ctx, p.client, http.MethodGet, target, p.what+": "+path, maxAnswer)
 }
 
-// metrics reads the page of metrics, in the Prometheus text format.
-func (p adminPage) metrics(ctx context.Context) ([]Metric, error) {
-	body, err := p.get(ctx, "/metrics", nil)
+// PageAdmin reads the admin interface of a proxy that tells its statistics on a page of
+// metrics in the Prometheus text format.
+type PageAdmin struct {
+	adminPage
+	version func([]Metric) (string, error)
+	// sort makes statistics of the wanted series of a page that was read at a time.
+	sort   func(page []Metric, taken time.Time, wanted *regexp.Regexp) (ProxyStats, error)
+	config string // the path of its configuration; "" where it tells none
+}
+
+// Version is the proxy's own.
+func (p PageAdmin) Version(ctx context.Context) (string, error) {
+	metrics, err := p.metrics(ctx)
+	if err != nil {
+		return "", err
+	}
+	return p.version(metrics)
+}
+
+func (p PageAdmin) metrics(ctx context.Context) ([]Metric, error) {
+	body, err := p.Get(ctx, "/metrics", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +115,9 @@ func (p adminPage) metrics(ctx context.Context) ([]Metric, error) {
 	return metrics, nil
 }
 
-// stats reads the page and has sort make statistics of the series that match filter.
-func (p adminPage) stats(ctx context.Context, filter string, sort func([]Metric, time.Time, *regexp.Regexp) (ProxyStats, error)) (ProxyStats, error) {
+// Stats reads the series whose names with labels, as [Metric.Key] spells them,
+// match filter, a regular expression ("" is all).
+func (p PageAdmin) Stats(ctx context.Context, filter string) (ProxyStats, error) {
 	wanted, err := regexp.Compile(filter)
 	if err != nil {
 		return ProxyStats{}, fmt.Errorf("%s: filter: %w", p.what, err)
@@ -98,5 +127,19 @@ func (p adminPage) stats(ctx context.Context, filter string, sort func([]Metric,
 	if err != nil {
 		return ProxyStats{}, err
 	}
-	return sort(metrics, taken, wanted)
+	return p.sort(metrics, taken, wanted)
+}
+
+// Gauges is Stats: the page is always whole.
+func (p PageAdmin) Gauges(ctx context.Context, filter string) (map[string]float64, error) {
+	stats, err := p.Stats(ctx, filter)
+	return stats.Gauges, err
+}
+
+// Config reads the configuration, JSON; nil where the proxy tells none.
+func (p PageAdmin) Config(ctx context.Context) ([]byte, error) {
+	if p.config == "" {
+		return nil, nil
+	}
+	return p.json(ctx, p.config)
 }

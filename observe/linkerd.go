@@ -2,23 +2,18 @@ package observe
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"time"
 )
 
-// LinkerdAdmin reads the admin interface of a Linkerd proxy. In a pod it
-// listens on port 4191; unlike Envoy's it knows no configuration and no
-// certificates, only metrics in the Prometheus text format, its environment
-// and its log level.
-type LinkerdAdmin struct {
-	HTTPClient *http.Client // nil: http.DefaultClient
-	BaseURL    string       // "" is http://127.0.0.1:4191
+// LinkerdAdmin reads the admin interface of a Linkerd proxy; base "" is
+// http://127.0.0.1:4191, as in a pod. Unlike Envoy's it knows no configuration but the
+// proxy's environment, a JSON object of names and values, and no certificates.
+func LinkerdAdmin(client *http.Client, base string) PageAdmin {
+	return PageAdmin{adminPage{"linkerd admin", client, cmp.Or(base, "http://127.0.0.1:4191")}, LinkerdVersion, LinkerdStats, "/env.json"}
 }
 
 // Names on the proxy's page of metrics.
@@ -27,20 +22,11 @@ const (
 	linkerdBuild = "proxy_build_info"
 )
 
-// Version is the proxy's release, or where it is none, the start of the commit
-// that it was built from.
-func (l LinkerdAdmin) Version(ctx context.Context) (string, error) {
-	metrics, err := l.page().metrics(ctx)
-	if err != nil {
-		return "", err
-	}
-	return LinkerdVersion(metrics)
-}
-
 // noRelease is the version of proxies that were built without one.
 const noRelease = "0.0.0-dev"
 
-// LinkerdVersion finds the version on a page.
+// LinkerdVersion is the proxy's release by its page, or where it is none, the start of
+// the commit that it was built from.
 func LinkerdVersion(metrics []Metric) (string, error) {
 	for _, m := range metrics {
 		if m.Name != linkerdBuild {
@@ -57,18 +43,6 @@ func LinkerdVersion(metrics []Metric) (string, error) {
 	return "", fmt.Errorf("linkerd admin: the page of metrics has no %s with a version", linkerdBuild)
 }
 
-// Stats reads the series whose names with labels, as [Metric.Key] spells them,
-// match filter, a regular expression ("" is all).
-func (l LinkerdAdmin) Stats(ctx context.Context, filter string) (ProxyStats, error) {
-	return l.page().stats(ctx, filter, LinkerdStats)
-}
-
-// Gauges is Stats: the page is always whole.
-func (l LinkerdAdmin) Gauges(ctx context.Context, filter string) (map[string]float64, error) {
-	stats, err := l.Stats(ctx, filter)
-	return stats.Gauges, err
-}
-
 // LinkerdStats sorts the series of a page that was read at a time.
 func LinkerdStats(metrics []Metric, taken time.Time, wanted *regexp.Regexp) (ProxyStats, error) {
 	start, found := Sum(metrics, linkerdStart, nil)
@@ -78,23 +52,4 @@ func LinkerdStats(metrics []Metric, taken time.Time, wanted *regexp.Regexp) (Pro
 	stats := seriesOf(metrics, wanted)
 	stats.Taken, stats.Uptime = taken, taken.Sub(time.Unix(0, int64(start*1e9))).Truncate(time.Second)
 	return stats, nil
-}
-
-// Config reads the proxy's environment, which is all of its configuration
-// that it tells: a JSON object of names and values.
-func (l LinkerdAdmin) Config(ctx context.Context) ([]byte, error) {
-	body, err := l.Get(ctx, "/env.json", nil)
-	if err == nil && !json.Valid(body) {
-		err = fmt.Errorf("linkerd admin: /env.json answered no JSON: %.100q", body)
-	}
-	return body, err
-}
-
-func (l LinkerdAdmin) page() adminPage {
-	return adminPage{"linkerd admin", l.HTTPClient, cmp.Or(l.BaseURL, "http://127.0.0.1:4191")}
-}
-
-// Get reads a path of the admin interface.
-func (l LinkerdAdmin) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
-	return l.page().get(ctx, path, query)
 }

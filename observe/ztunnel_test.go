@@ -33,7 +33,7 @@ func TestZtunnelAdmin(t *testing.T) {
 		_, _ = w.Write([]byte(page))
 	}))
 	defer server.Close()
-	admin := ZtunnelAdmin{BaseURL: server.URL}
+	admin := ZtunnelAdmin(nil, server.URL)
 	if version, err := admin.Version(t.Context()); err != nil || version != "1.31.1" {
 		t.Errorf("version %q, %v", version, err)
 	}

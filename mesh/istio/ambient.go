@@ -58,7 +58,7 @@ const upgradeHint = "measure when the upgrade is over: the figures would be of n
 // ztunnels are the proxies on nodes.
 func ztunnels() mesh.Proxies {
 	return mesh.Proxies{Namespace: Namespace, Selector: "app=" + ztunnelName, Containers: []string{proxyContainer}, AdminPort: statsPort,
-		Admin: func(client *http.Client) mesh.Admin { return observe.ZtunnelAdmin{HTTPClient: client} },
+		Admin: func(client *http.Client) mesh.Admin { return observe.ZtunnelAdmin(client, "") },
 		Stats: `^(` + strings.Join(ztunnelSeries, "|") + `)\{`}
 }
 

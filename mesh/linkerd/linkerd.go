@@ -60,7 +60,7 @@ func (*Mesh) Proxies(place record.Place) mesh.Proxies {
 		return mesh.Proxies{}
 	}
 	return mesh.Proxies{Containers: []string{proxyContainer}, AdminPort: adminPort,
-		Admin: func(client *http.Client) mesh.Admin { return observe.LinkerdAdmin{HTTPClient: client} },
+		Admin: func(client *http.Client) mesh.Admin { return observe.LinkerdAdmin(client, "") },
 		Stats: strings.Join(verifiedStats, "|")}
 }
 
