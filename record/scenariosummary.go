@@ -128,10 +128,10 @@ type ScenarioEdge struct {
 	From     string           `json:"from"`
 	To       string           `json:"to"`
 	Requests int64            `json:"requests"`
-	Attempts int64            `json:"attempts"`
+	Attempts int64            `json:"attempts"` // that left the caller's proxy
 	Failed   int64            `json:"failed"`
-	Flags    map[string]int64 `json:"flags,omitempty"`
-	Latency  Quantiles        `json:"latency_us"`
+	Flags    map[string]int64 `json:"flags,omitempty"` // of failed requests, by the telling flag; "none" for answers passed on
+	Latency  Quantiles        `json:"latency_us"`      // of all requests, from the caller's proxy
 }
 
 // ScenarioStep is one turn of a step of the timeline. Times are seconds after
@@ -179,17 +179,20 @@ type ScenarioLedger struct {
 	Phantoms     []LedgerPhantom  `json:"phantoms,omitempty"`
 }
 
-// LedgerEquation is a balance between two stations.
+// LedgerEquation is the balance between two stations: Left went out, and it is
+// Arrived and Lost together. It holds if that is so for every single request.
 type LedgerEquation struct {
 	Name    string           `json:"name"`
 	Service string           `json:"service"`
 	Left    int64            `json:"left"`
 	Arrived int64            `json:"arrived"`
-	Lost    map[string]int64 `json:"lost,omitempty"`
-	Missing int64            `json:"missing,omitempty"`
-	Surplus int64            `json:"surplus,omitempty"`
-	Holds   bool             `json:"holds"`
-	Open    bool             `json:"open,omitempty"`
+	Lost    map[string]int64 `json:"lost,omitempty"` // by cause: a response flag, a kind of failure, or a word of ours
+	// Missing had to arrive and did not; Surplus arrived and was not sent.
+	Missing int64 `json:"missing,omitempty"`
+	Surplus int64 `json:"surplus,omitempty"`
+	Holds   bool  `json:"holds"`
+	// Open: services without a proxy call too, so more may arrive.
+	Open bool `json:"open,omitempty"`
 }
 
 // LedgerFault is how many requests failed at one place in one way.

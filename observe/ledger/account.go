@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Span is a stretch of time: requests are in it by their intended time.
@@ -32,7 +34,7 @@ type Account struct {
 	Hops   map[Hop]int64    `json:"hops,omitempty"`   // of failed and unfinished requests
 	Faults []FaultCount     `json:"faults,omitempty"` // the same by service and flag, most first
 
-	Equations []Equation `json:"equations"`
+	Equations []record.LedgerEquation `json:"equations"`
 
 	// Attempts that left the client's proxies for Asked requests.
 	Asked    int64 `json:"asked"`
@@ -46,9 +48,9 @@ type Account struct {
 	Unwritten int64 `json:"unwritten,omitempty"`
 	// HiddenBy are those of Hidden that a log of attempts tells of, by flags or
 	// status.
-	HiddenBy map[string]int64 `json:"hidden_by,omitempty"`
-	Phantom  Phantom          `json:"phantom"`
-	Edges    []Edge           `json:"edges,omitempty"`
+	HiddenBy map[string]int64      `json:"hidden_by,omitempty"`
+	Phantom  Phantom               `json:"phantom"`
+	Edges    []record.ScenarioEdge `json:"edges,omitempty"`
 
 	// Failures and Unreconciled name requests, as many as the book's options
 	// allow, in the order in which the book met them.
@@ -56,8 +58,8 @@ type Account struct {
 	Unreconciled []Named `json:"unreconciled,omitempty"`
 
 	faults map[Fault]int64
-	legs   map[legKey]*Equation
-	edges  map[edgeKey]*Edge
+	legs   map[legKey]*record.LedgerEquation
+	edges  map[edgeKey]*edge
 	names  int
 }
 
@@ -87,24 +89,6 @@ type Named struct {
 	Lacks      []string `json:"lacks,omitempty"`
 }
 
-// Equation is the balance between two stations: Left went out, and it is
-// Arrived and Lost together. It holds if that is so for every single request.
-type Equation struct {
-	Name    string           `json:"name"`
-	Service string           `json:"service"`
-	Left    int64            `json:"left"`
-	Arrived int64            `json:"arrived"`
-	Lost    map[string]int64 `json:"lost,omitempty"` // by cause: a response flag, a kind of failure, or a word of ours
-	// Missing had to arrive and did not; Surplus arrived and was not sent;
-	// Broken is how many requests have either.
-	Missing int64 `json:"missing"`
-	Surplus int64 `json:"surplus"`
-	Broken  int64 `json:"broken"`
-	Holds   bool  `json:"holds"`
-	// Open: services without a proxy call too, so more may arrive.
-	Open bool `json:"open,omitempty"`
-}
-
 // Accounts goes through the book once and returns an account for each span.
 func (b *Book) Accounts(spans ...Span) []*Account {
 	return b.AccountsAt(func(c *ClientEntry) int64 { return c.IntendedNS }, spans...)
@@ -117,7 +101,7 @@ func (b *Book) AccountsAt(at func(*ClientEntry) int64, spans ...Span) []*Account
 	for i := range accounts {
 		accounts[i] = &Account{
 			Classes: map[Class]int64{}, Failed: map[string]int64{}, Hops: map[Hop]int64{}, HiddenBy: map[string]int64{},
-			faults: map[Fault]int64{}, legs: map[legKey]*Equation{}, edges: map[edgeKey]*Edge{}, names: b.options.Names,
+			faults: map[Fault]int64{}, legs: map[legKey]*record.LedgerEquation{}, edges: map[edgeKey]*edge{}, names: b.options.Names,
 		}
 	}
 	b.Each(func(r *Request) bool {
@@ -192,17 +176,13 @@ func (a *Account) name(list *[]Named, n Named) {
 func (a *Account) addLeg(b *Book, l *leg) {
 	e := a.legs[l.key]
 	if e == nil {
-		e = &Equation{Name: b.legName(l.key), Service: l.key.service, Lost: map[string]int64{}, Open: l.open}
+		e = &record.LedgerEquation{Name: b.legName(l.key), Service: l.key.service, Lost: map[string]int64{}, Open: l.open}
 		a.legs[l.key] = e
 	}
 	e.Left += int64(l.left)
 	e.Arrived += int64(l.arrived)
-	missing, surplus := l.missing(), l.surplus()
-	e.Missing += int64(missing)
-	e.Surplus += int64(surplus)
-	if missing > 0 || surplus > 0 {
-		e.Broken++
-	}
+	e.Missing += int64(l.missing())
+	e.Surplus += int64(l.surplus())
 	for _, cause := range l.gone() {
 		e.Lost[cause]++
 	}
@@ -215,7 +195,7 @@ func (a *Account) finish() {
 	a.Reconciled = a.Classes[ClassUnreconciled] == 0 && a.Orphans == 0
 	for _, key := range keys {
 		e := a.legs[key]
-		e.Holds = e.Broken == 0
+		e.Holds = e.Missing == 0 && e.Surplus == 0
 		a.Reconciled = a.Reconciled && e.Holds
 		a.Equations = append(a.Equations, *e)
 	}

@@ -11,17 +11,10 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Edge is the traffic from one service to another as the callers' proxies saw
+// edge is the traffic from one service to another as the callers' proxies saw
 // it.
-type Edge struct {
-	From     string           `json:"from"`
-	To       string           `json:"to"`
-	Requests int64            `json:"requests"`
-	Attempts int64            `json:"attempts"` // that left the caller's proxy
-	Failed   int64            `json:"failed"`
-	Flags    map[string]int64 `json:"flags,omitempty"` // of failed requests, by the telling flag; "none" for answers passed on
-	Latency  record.Quantiles `json:"latency_us"`      // of all requests, from the caller's proxy
-
+type edge struct {
+	record.ScenarioEdge
 	micros []uint32
 }
 
@@ -34,7 +27,7 @@ func (a *Account) addEdge(p *ProxyEntry) {
 	key := edgeKey{p.Service, p.To}
 	e := a.edges[key]
 	if e == nil {
-		e = &Edge{From: p.Service, To: p.To, Flags: map[string]int64{}}
+		e = &edge{ScenarioEdge: record.ScenarioEdge{From: p.Service, To: p.To, Flags: map[string]int64{}}}
 		a.edges[key] = e
 	}
 	e.Requests++
@@ -53,8 +46,7 @@ func (a *Account) finishEdges() {
 		e := a.edges[key]
 		slices.Sort(e.micros)
 		e.Latency = record.QuantilesOf(func(q float64) float64 { return float64(quantile(e.micros, q)) / 1e3 })
-		e.micros = nil
-		a.Edges = append(a.Edges, *e)
+		a.Edges = append(a.Edges, e.ScenarioEdge)
 	}
 }
 
@@ -75,18 +67,10 @@ type Phantom struct {
 	Requests int64 `json:"requests"`
 	Attempts int64 `json:"attempts"`
 	// Answered of the attempts were answered all the same.
-	Answered  int64            `json:"answered"`
-	Addresses []PhantomAddress `json:"addresses,omitempty"`
+	Answered  int64                  `json:"answered"`
+	Addresses []record.LedgerPhantom `json:"addresses,omitempty"`
 
-	by map[string]*PhantomAddress
-}
-
-// PhantomAddress is what was sent to one address after it was gone.
-type PhantomAddress struct {
-	Address  string `json:"address"`
-	Attempts int64  `json:"attempts"`
-	// LastNS is how long after it was gone the last one began.
-	LastNS int64 `json:"last_ns"`
+	by map[string]*record.LedgerPhantom
 }
 
 // goneAt returns the departure that makes an attempt at host, begun at ns, a
@@ -170,21 +154,21 @@ func (p *Phantom) attempt(b *Book, line *ProxyEntry) {
 		p.Answered++
 	}
 	if p.by == nil {
-		p.by = map[string]*PhantomAddress{}
+		p.by = map[string]*record.LedgerPhantom{}
 	}
 	a := p.by[g.Address]
 	if a == nil {
-		a = &PhantomAddress{Address: g.Address}
+		a = &record.LedgerPhantom{Address: g.Address}
 		p.by[g.Address] = a
 	}
 	a.Attempts++
-	a.LastNS = max(a.LastNS, line.StartNS-g.FromNS)
+	a.LastUS = max(a.LastUS, float64(line.StartNS-g.FromNS)/1e3)
 }
 
 func (p *Phantom) finish() {
 	for _, a := range p.by {
 		p.Addresses = append(p.Addresses, *a)
 	}
-	slices.SortFunc(p.Addresses, func(x, y PhantomAddress) int { return cmp.Compare(x.Address, y.Address) })
+	slices.SortFunc(p.Addresses, func(x, y record.LedgerPhantom) int { return cmp.Compare(x.Address, y.Address) })
 	p.by = nil
 }

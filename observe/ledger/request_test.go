@@ -228,7 +228,7 @@ func TestCallersWithoutProxy(t *testing.T) {
 	b.AddWorker(work("front", 200, ledger.EndAnswered))
 	b.AddProxy(in("bar", "", 200))
 	b.AddWorker(work("bar", 200, ledger.EndAnswered))
-	if a := b.Account(); !a.Reconciled || !slices.ContainsFunc(a.Equations, func(e ledger.Equation) bool { return e.Service == "bar" && e.Open }) {
+	if a := b.Account(); !a.Reconciled || !slices.ContainsFunc(a.Equations, func(e record.LedgerEquation) bool { return e.Service == "bar" && e.Open }) {
 		t.Errorf("%+v", a.Equations)
 	}
 }
@@ -297,7 +297,7 @@ func TestPhantoms(t *testing.T) {
 		b.AddProxy(one)
 	}
 	got := b.Account().Phantom
-	want := []ledger.PhantomAddress{{Address: "10.0.0.1", Attempts: 2, LastNS: 25}, {Address: "10.0.0.2:8080", Attempts: 2, LastNS: 79}}
+	want := []record.LedgerPhantom{{Address: "10.0.0.1", Attempts: 2, LastUS: 0.025}, {Address: "10.0.0.2:8080", Attempts: 2, LastUS: 0.079}}
 	if got.Requests != 4 || got.Attempts != 4 || got.Answered != 1 || !slices.Equal(got.Addresses, want) {
 		t.Errorf("%+v", got)
 	}

@@ -96,12 +96,9 @@ func (s *trialScenario) series() record.ScenarioSeries {
 // ledger is the reconciliation in the words of findings.
 func (s *trialScenario) ledger() record.ScenarioLedger {
 	a := s.account
-	out := record.ScenarioLedger{Requests: a.Requests, Reconciled: a.Reconciled, Classes: map[string]int64{}, Orphans: a.Orphans, Unwritten: a.Unwritten, Duplicates: a.Duplicates, Equations: []record.LedgerEquation{}, HiddenBy: a.HiddenBy}
+	out := record.ScenarioLedger{Requests: a.Requests, Reconciled: a.Reconciled, Classes: map[string]int64{}, Orphans: a.Orphans, Unwritten: a.Unwritten, Duplicates: a.Duplicates, Equations: append([]record.LedgerEquation{}, a.Equations...), HiddenBy: a.HiddenBy, Phantoms: a.Phantom.Addresses}
 	for class, n := range a.Classes {
 		out.Classes[string(class)] = n
-	}
-	for _, e := range a.Equations {
-		out.Equations = append(out.Equations, record.LedgerEquation{Name: e.Name, Service: e.Service, Left: e.Left, Arrived: e.Arrived, Lost: e.Lost, Missing: e.Missing, Surplus: e.Surplus, Holds: e.Holds, Open: e.Open})
 	}
 	for _, f := range a.Faults {
 		one := record.LedgerFault{Hop: string(f.Hop), Service: f.Service, Flag: f.Flag, Seen: f.Seen, Count: f.Count}
@@ -118,9 +115,6 @@ func (s *trialScenario) ledger() record.ScenarioLedger {
 	slices.SortStableFunc(failures, func(a, b ledger.Named) int { return cmp.Compare(a.IntendedNS, b.IntendedNS) })
 	for _, n := range failures[:min(len(failures), maxFailures)] {
 		out.Failures = append(out.Failures, s.named(n))
-	}
-	for _, p := range a.Phantom.Addresses {
-		out.Phantoms = append(out.Phantoms, record.LedgerPhantom{Address: p.Address, Attempts: p.Attempts, LastUS: float64(p.LastNS) / 1e3})
 	}
 	return out
 }

@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -188,16 +187,11 @@ func longestFailing(requests []sent, end int64) int64 {
 // edges is the traffic between services, the clients' by their own account
 // where they have no proxy.
 func (s *trialScenario) edges(a *ledger.Account, requests []sent, w record.ScenarioWindow) []record.ScenarioEdge {
-	var out []record.ScenarioEdge
+	out := slices.Clone(a.Edges)
 	clients := false
-	for _, e := range a.Edges {
+	for i, e := range out {
 		clients = clients || e.From == fault.LoadService
-		one := record.ScenarioEdge{From: e.From, To: e.To, Requests: e.Requests, Attempts: e.Attempts, Failed: e.Failed,
-			Latency: enough(record.Latency{Quantiles: e.Latency}, e.Requests, 0).Quantiles}
-		if len(e.Flags) > 0 {
-			one.Flags = maps.Clone(e.Flags)
-		}
-		out = append(out, one)
+		out[i].Latency = enough(record.Latency{Quantiles: e.Latency}, e.Requests, 0).Quantiles
 	}
 	if !clients && w.Requests > 0 {
 		out = append(out, record.ScenarioEdge{From: fault.LoadService, To: resilience.Of(s.study).Entry, Requests: w.Requests, Attempts: w.Requests, Failed: w.Failed + w.Unfinished, Latency: w.Latency.Quantiles})
