@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // ControlStudy tries levers of istiod.
@@ -43,41 +44,22 @@ type ControlWorld struct {
 // i ms after the debounce and 20 ms, and is acknowledged 1 ms later.
 func SimulateControl(t *testing.T, text string, blocks int, world func(record.Cell) ControlWorld) record.Run {
 	t.Helper()
-	s, err := study.Parse([]byte(text), "study.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := study.NewPlan(s, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	run := record.Run{Header: record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "run", Study: s.Name, Started: start, Seed: 3, Lab: "local"}, StudyYAML: s.Marshal()}
-	r := rand.New(rand.NewPCG(1, 2))
-	at := start
-	for block := range blocks {
-		for order, slot := range plan.Block(block) {
-			cell := plan.Cells[slot.Cell]
-			l, err := controlplane.LevelsOf(cell)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w := world(cell)
-			trial := record.Trial{
-				Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: slot.Repeat,
-				Started: at, Ended: at.Add(40 * time.Second), Window: record.Window{Start: at, Seconds: 25},
-				Validity: record.Validity{Valid: true},
-			}
-			at = trial.Ended
-			events := controlEvents(&trial, controlplane.ChangesIn(s, cell), l.Connected(), w.DebounceMS, r)
-			controlCounts(&trial, l, w, events)
-			if w.Spoil != nil {
-				w.Spoil(&trial, events)
-			}
-			run.Trials, run.Events = append(run.Trials, trial), append(run.Events, events...)
+	plan, at, r := studytest.Seeded(t, text, 3), Began, rand.New(rand.NewPCG(1, 2))
+	return MadeUp(plan, "run", blocks, func(run *record.Run, trial *record.Trial) {
+		l, err := controlplane.LevelsOf(trial.Cell)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	return run
+		w := world(trial.Cell)
+		trial.Started, trial.Ended, trial.Window = at, at.Add(40*time.Second), record.Window{Start: at, Seconds: 25}
+		at = trial.Ended
+		events := controlEvents(trial, controlplane.ChangesIn(plan.Study, trial.Cell), l.Connected(), w.DebounceMS, r)
+		controlCounts(trial, l, w, events)
+		if w.Spoil != nil {
+			w.Spoil(trial, events)
+		}
+		run.Events = append(run.Events, events...)
+	})
 }
 
 func controlEvents(trial *record.Trial, changes, proxies int, debounceMS float64, r *rand.Rand) []record.Event {

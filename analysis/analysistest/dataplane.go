@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // QuickStudy has one factor; client's sidecar costs nothing in the simulated
@@ -117,51 +118,29 @@ func Quiet() World {
 // Simulate runs a study for some blocks in a world.
 func Simulate(t *testing.T, text string, blocks int, seed uint64, w World) record.Run {
 	t.Helper()
-	s, err := study.Parse([]byte(text), "study.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := study.NewPlan(s, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	run := record.Run{
-		Header:    record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "run-" + strconv.FormatUint(seed, 10), Study: s.Name, Started: start, Seed: seed, Lab: "local"},
-		StudyYAML: s.Marshal(), Hist: map[string]record.TrialHist{},
-	}
-	r := rand.New(rand.NewPCG(seed, 99))
-	at := start
-	pods := map[string]float64{}
-	for block := range blocks {
-		drift := 1 + 0.05*r.NormFloat64()
-		deployment := 0
-		if w.Deployments > 0 {
-			if deployment = 1 + block/w.Deployments; block%w.Deployments == 0 {
+	r, at := rand.New(rand.NewPCG(seed, 99)), Began
+	pods, drift := map[string]float64{}, 0.0
+	return MadeUp(studytest.Seeded(t, text, seed), "run-"+strconv.FormatUint(seed, 10), blocks, func(run *record.Run, trial *record.Trial) {
+		if trial.Order == 0 {
+			drift = 1 + 0.05*r.NormFloat64()
+			if w.Deployments > 0 && trial.Block%w.Deployments == 0 {
 				clear(pods)
 			}
 		}
-		for order, slot := range plan.Block(block) {
-			cell := plan.Cells[slot.Cell]
-			trial := record.Trial{
-				Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: slot.Repeat,
-				Started: at, Ended: at.Add(3 * time.Second), Window: record.Window{Start: at, Seconds: 2, Intervals: 8},
-				Validity: record.Validity{Valid: true}, CPU: map[string]record.CPU{}, Memory: map[string]record.Memory{},
-			}
-			at = trial.Ended
-			trial.Deployment = deployment
-			pod := cell.Key() + strconv.Itoa(slot.Repeat)
-			if _, known := pods[pod]; !known && w.Pod > 0 {
-				pods[pod] = w.Pod * r.NormFloat64()
-			}
-			fill(&trial, &run, r, drift*(1+pods[pod]), w)
-			if w.Spoil != nil {
-				w.Spoil(&trial)
-			}
-			run.Trials = append(run.Trials, trial)
+		if w.Deployments > 0 {
+			trial.Deployment = 1 + trial.Block/w.Deployments
 		}
-	}
-	return run
+		trial.Started, trial.Ended, trial.Window.Start = at, at.Add(3*time.Second), at
+		at = trial.Ended
+		pod := trial.Cell.Key() + strconv.Itoa(trial.Repeat)
+		if _, known := pods[pod]; !known && w.Pod > 0 {
+			pods[pod] = w.Pod * r.NormFloat64()
+		}
+		fill(trial, run, r, drift*(1+pods[pod]), w)
+		if w.Spoil != nil {
+			w.Spoil(trial)
+		}
+	})
 }
 
 func fill(trial *record.Trial, run *record.Run, r *rand.Rand, drift float64, w World) {

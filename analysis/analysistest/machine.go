@@ -116,31 +116,19 @@ func (l *Lab) Latency(n int, level float64) []float64 {
 // is, and redeploy how many blocks a set of pods serves, 0 for all. Shared is the
 // machine's level at each trial's time, whichever cell had its turn then.
 func (m Machine) Run(plan *study.Plan, blocks, requests, redeploy int, r *rand.Rand, effect func(record.Cell) float64) (run record.Run, shared []float64) {
-	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	run = record.Run{
-		Header:    record.Header{Schema: record.Schema, Kind: string(plan.Study.Kind), RunID: "simulated", Study: plan.Study.Name, Started: start, Seed: plan.Seed, Lab: "local"},
-		StudyYAML: plan.Study.Marshal(), Hist: map[string]record.TrialHist{},
-	}
 	lab, size := m.Begin(r), plan.BlockSize()
-	for block := range blocks {
-		deployment := 1
+	run = MadeUp(plan, "simulated", blocks, func(run *record.Run, trial *record.Trial) {
+		trial.Deployment = 1
 		if redeploy > 0 {
-			deployment = 1 + block/redeploy
+			trial.Deployment = 1 + trial.Block/redeploy
 		}
-		for order, slot := range plan.Block(block) {
-			done := len(run.Trials)
-			at, cell := start.Add(time.Duration(done)*gap), plan.Cells[slot.Cell]
-			trial := record.Trial{
-				Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: slot.Repeat, Deployment: deployment,
-				Started: at, Ended: at.Add(3 * time.Second), Window: record.Window{Start: at, Seconds: 1, Intervals: 8},
-				Validity: record.Validity{Valid: true}, CPU: map[string]record.CPU{}, Memory: map[string]record.Memory{},
-			}
-			place := (float64(order)+0.5)/float64(size) - 0.5
-			level := lab.level((float64(done)+0.5)/float64(blocks*size), place, strconv.Itoa(deployment)+cell.Key()+strconv.Itoa(slot.Repeat))
-			run.Hist[trial.ID] = lab.fill(&trial, requests, level*effect(cell))
-			run.Trials = append(run.Trials, trial)
-		}
-	}
+		done := len(run.Trials)
+		at := Began.Add(time.Duration(done) * gap)
+		trial.Started, trial.Ended, trial.Window = at, at.Add(3*time.Second), record.Window{Start: at, Seconds: 1, Intervals: 8}
+		place := (float64(trial.Order)+0.5)/float64(size) - 0.5
+		level := lab.level((float64(done)+0.5)/float64(blocks*size), place, strconv.Itoa(trial.Deployment)+trial.Cell.Key()+strconv.Itoa(trial.Repeat))
+		run.Hist[trial.ID] = lab.fill(trial, requests, level*effect(trial.Cell))
+	})
 	return run, lab.shared
 }
 

@@ -11,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 const TenServersText = `
@@ -68,9 +70,9 @@ type shop struct {
 func Resilience(t *testing.T, spoil func(*record.Trial, []record.Event)) record.Findings {
 	t.Helper()
 	files := map[string][]byte{}
-	at := began
+	at := analysistest.Began
 	random := rand.New(rand.NewPCG(3, 4))
-	run := MadeUp(PlanOf(t, TenServersText, 7), 2, func(run *record.Run, trial *record.Trial, _ *rand.Rand) {
+	run := MadeUp(studytest.Seeded(t, TenServersText, 7), 2, func(run *record.Run, trial *record.Trial, _ *rand.Rand) {
 		trial.Started, trial.Ended, trial.Window = at, at.Add(40*time.Second), record.Window{}
 		m := &shop{r: random, book: ledger.New(ledger.Options{}), zero: at.UnixNano(), trial: trial.ID, tries: 3, detects: trial.Cell[study.FactorOutlierDetection] != study.LevelOff,
 			noise: 1 + 0.02*random.NormFloat64(), phantomEnd: 5600 * milli}

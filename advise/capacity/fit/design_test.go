@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // Two blocks of the shipped study, in which each figure is off by 6% and an istiod's
@@ -21,14 +21,7 @@ func TestShippedStudyIdentifies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := study.Parse(text, "capacity-holdout.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := study.NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := studytest.Seeded(t, string(text), 1)
 	v := truth()
 	depends := map[model.Parameter]float64{model.RDSCPUAnew: 0.2, model.EDSCPUWhole: 0.4, model.EDSBytesWhole: 0.1, model.CPUPerServiceOf(push.RDS): 0.25, model.CPUOf(push.LDS): 0.3,
 		model.BytesPerServiceOf(push.RDS): 0.05, model.BesidePerByte: 0.3, model.MemoryPerProxy: 0.4}
@@ -36,7 +29,7 @@ func TestShippedStudyIdentifies(t *testing.T) {
 	off := map[string][]float64{}
 	within, all := 0, 0
 	for seed := uint64(1); seed <= 3; seed++ {
-		run := madeUpOf(t, v, p.Cells, func(rate float64) int { return int(rate * controlplane.Of(s).Duration.Seconds()) }, 2, 0.06, seed)
+		run := madeUpOf(t, v, p.Cells, func(rate float64) int { return int(rate * controlplane.Of(p.Study).Duration.Seconds()) }, 2, 0.06, seed)
 		m, err := Fit([]record.Run{run}, Options{Seed: 1, Draws: 30, HoldOut: record.Cell{"variant": "held-out"}})
 		if err != nil {
 			t.Fatal(err)

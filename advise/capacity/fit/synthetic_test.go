@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
 	"github.com/meshtrial/meshtrial/advise/capacity/world"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // truth are parameters of a made-up istiod.
@@ -31,16 +31,8 @@ func truth() model.Values {
 // cells makes the plan of a study with these variants.
 func cells(t testing.TB, variants string) []record.Cell {
 	t.Helper()
-	s, err := study.Parse([]byte("name: synthetic\nquestion: What?\ncontrol: {changes: 30}\nsettings: {endpoints: 2, namespaces: 4, change: mixed, debounce_after: 100ms, istiod_replicas: 1, istiod_cpu: none, push_throttle: default}\n"+
-		"variants:\n"+variants+"baseline: {variant: a}\nblocks: {min: 2, max: 3, limit: 1h}\n"), "synthetic.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := study.NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p.Cells
+	return studytest.Plan(t, "name: synthetic\nquestion: What?\ncontrol: {changes: 30}\nsettings: {endpoints: 2, namespaces: 4, change: mixed, debounce_after: 100ms, istiod_replicas: 1, istiod_cpu: none, push_throttle: default}\n"+
+		"variants:\n"+variants+"baseline: {variant: a}\nblocks: {min: 2, max: 3, limit: 1h}\n").Cells
 }
 
 const sizes = "  a: {proxies: 50, services: 50, change_rate: 2}\n  b: {proxies: 300, services: 50, change_rate: 2}\n  c: {proxies: 50, services: 300, change_rate: 2}\n" +

@@ -1,0 +1,29 @@
+package analysistest
+
+import (
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Began is when made-up runs began.
+var Began = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// MadeUp is a run of a plan whose trials fill makes: nothing of it was measured. All are
+// valid and began with the run, unless fill says otherwise.
+func MadeUp(plan *study.Plan, id string, blocks int, fill func(run *record.Run, trial *record.Trial)) record.Run {
+	s := plan.Study
+	run := record.Run{StudyYAML: s.Marshal(), Hist: map[string]record.TrialHist{},
+		Header: record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: id, Study: s.Name, Started: Began, Seed: plan.Seed, Lab: "local"}}
+	for block := range blocks {
+		for order, slot := range plan.Block(block) {
+			trial := record.Trial{Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: plan.Cells[slot.Cell], Repeat: slot.Repeat,
+				Started: Began, Ended: Began.Add(3 * time.Second), Window: record.Window{Start: Began, Seconds: 2, Intervals: 8},
+				Validity: record.Validity{Valid: true}, CPU: map[string]record.CPU{}, Memory: map[string]record.Memory{}}
+			fill(&run, &trial)
+			run.Trials = append(run.Trials, trial)
+		}
+	}
+	return run
+}
