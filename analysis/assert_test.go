@@ -14,11 +14,7 @@ import (
 // TestAssertions: what holds, what does not, and what cannot be said.
 func TestAssertions(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 5, 10, analysistest.Quiet()))
-	for _, c := range []struct {
-		expr   string
-		passed bool
-		detail string
-	}{
+	for _, c := range []judgement{
 		{`finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000`, true, "latency_p50_overhead at sidecars both is"},
 		{`finding("latency_p50_overhead", {"sidecars": "both"}).high < 100.0`, false, "real"},
 		{`finding("latency_p50_overhead", {"sidecars": "client"}).verdict == "no_effect"`, true, "no effect"},
@@ -36,15 +32,26 @@ func TestAssertions(t *testing.T) {
 		{`finding("cpu_control_per_request", {"sidecars": "both"}).high < 1000`, false, "this run has no finding"},
 		{`true || finding("latency_p50_overhead").high < 1000`, true, "true"},
 	} {
-		a, err := analysis.CompileAssertions([]study.Expr{{Text: c.expr}})
-		if err != nil {
-			t.Errorf("%s: %v", c.expr, err)
-			continue
-		}
-		got := a.Judge(f)[0]
-		if got.Passed != c.passed || !strings.Contains(got.Detail, c.detail) || got.Detail == "" {
-			t.Errorf("%s: %+v", c.expr, got)
-		}
+		c.judge(t, f)
+	}
+}
+
+// judgement is what is said of an assertion.
+type judgement struct {
+	expr   string
+	passed bool
+	detail string
+}
+
+func (c judgement) judge(t *testing.T, f record.Findings) {
+	t.Helper()
+	a, err := analysis.CompileAssertions([]study.Expr{{Text: c.expr}})
+	if err != nil {
+		t.Errorf("%s: %v", c.expr, err)
+		return
+	}
+	if got := a.Judge(f)[0]; got.Passed != c.passed || !strings.Contains(got.Detail, c.detail) || got.Detail == "" {
+		t.Errorf("%s: %+v", c.expr, got)
 	}
 }
 
@@ -56,11 +63,7 @@ func TestAssertionsAboutNothing(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 5, 10, w))
 	const p50 = `findings.filter(f, f.name == "latency_p50_overhead")`
 	const both = `.filter(f, f.cell.sidecars == "both")`
-	for _, c := range []struct {
-		expr   string
-		passed bool
-		detail string
-	}{
+	for _, c := range []judgement{
 		{p50 + `.all(f, f.estimate < 1000.0)`, false, "latency_p50_overhead at sidecars both is not valid: too few valid blocks"},
 		{p50 + `.all(f, f.low < 1000.0)`, false, "is not valid"},
 		{p50 + `.all(f, f.high < 1000.0)`, false, "is not valid"},
@@ -81,14 +84,7 @@ func TestAssertionsAboutNothing(t *testing.T) {
 		{p50 + `[0] == ` + p50 + `[0]`, true, "true"},
 		{`size(findings) == 0`, false, "false"},
 	} {
-		a, err := analysis.CompileAssertions([]study.Expr{{Text: c.expr}})
-		if err != nil {
-			t.Errorf("%s: %v", c.expr, err)
-			continue
-		}
-		if got := a.Judge(f)[0]; got.Passed != c.passed || !strings.Contains(got.Detail, c.detail) {
-			t.Errorf("%s: %+v", c.expr, got)
-		}
+		c.judge(t, f)
 	}
 }
 

@@ -1,12 +1,9 @@
 package analysis_test
 
 import (
-	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // An end of a search that is not known is no figure: nothing may rest on it, and
@@ -17,11 +14,7 @@ func TestAssertionsAboutOpenEnds(t *testing.T) {
 		{Name: "highest_rate", Unit: "requests/s", Estimate: 0, Low: 0, High: 500, Open: record.OpenLow, Blocks: 3, Verdict: record.VerdictMeasured, Cell: record.Cell{"sidecars": "both"}},
 		{Name: "highest_rate", Unit: "requests/s", Estimate: 2000, Low: 1000, High: 4000, Blocks: 3, Verdict: record.VerdictMeasured, Cell: record.Cell{"sidecars": "server"}},
 	}}
-	for _, c := range []struct {
-		expr   string
-		passed bool
-		detail string
-	}{
+	for _, c := range []judgement{
 		{`finding("highest_rate", {"sidecars": "none"}).high < 10000.0`, false, "highest_rate at sidecars none has no upper end"},
 		{`finding("highest_rate", {"sidecars": "none"}).low >= 8000.0`, true, "8000 requests/s or more, measured"},
 		{`finding("highest_rate", {"sidecars": "none"}).open == "high"`, true, ""},
@@ -29,13 +22,6 @@ func TestAssertionsAboutOpenEnds(t *testing.T) {
 		{`finding("highest_rate", {"sidecars": "both"}).low > 0.0`, false, ""},
 		{`finding("highest_rate", {"sidecars": "server"}).high < 5000.0`, true, "(1000 requests/s to 4000 requests/s)"},
 	} {
-		a, err := analysis.CompileAssertions([]study.Expr{{Text: c.expr}})
-		if err != nil {
-			t.Errorf("%s: %v", c.expr, err)
-			continue
-		}
-		if got := a.Judge(f)[0]; got.Passed != c.passed || !strings.Contains(got.Detail, c.detail) {
-			t.Errorf("%s: %+v", c.expr, got)
-		}
+		c.judge(t, f)
 	}
 }

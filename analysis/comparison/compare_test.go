@@ -174,6 +174,7 @@ func TestCompareOthers(t *testing.T) {
 	c := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, analysistest.Quiet())
 	c.Header.Observed = record.ObservedKubelet
 	d := analysistest.Simulate(t, analysistest.QuickStudy, 4, 26, analysistest.Quiet())
+	d.Header.Observed = record.ObservedCgroup
 	if _, err := analysistest.Compare(t, kinds, c, d, 0.05); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "the source of CPU and memory is kubelet in run-25; and cgroup in run-26") ||
 		errs.Hint(err) != "--across source joins them all the same, and says so" {
 		t.Errorf("different sources: %v; hint %s", err, errs.Hint(err))
@@ -278,18 +279,20 @@ func TestContextIsNotCompared(t *testing.T) {
 	}
 }
 
+// failing is a run in whose trials of which fails tells many requests fail; nil: in none.
+func failing(t *testing.T, seed uint64, fails func(*record.Trial) bool) record.Run {
+	w := analysistest.Quiet()
+	w.Spoil = func(trial *record.Trial) {
+		if fails != nil && fails(trial) {
+			trial.Load.Failed = map[string]int64{"status": 60}
+		}
+	}
+	return analysistest.Simulate(t, analysistest.QuickStudy, 6, seed, w)
+}
+
 // A baseline that fails says nothing of what is compared with it.
 func TestCompareFailedBaseline(t *testing.T) {
-	run := func(fail bool, seed uint64) record.Run {
-		w := analysistest.Quiet()
-		w.Spoil = func(trial *record.Trial) {
-			if fail && trial.Cell["sidecars"] == "none" {
-				trial.Load.Failed = map[string]int64{"status": 60}
-			}
-		}
-		return analysistest.Simulate(t, analysistest.QuickStudy, 6, seed, w)
-	}
-	got, err := analysistest.Compare(t, kinds, run(false, 1), run(true, 2), 0.05)
+	got, err := analysistest.Compare(t, kinds, failing(t, 1, nil), failing(t, 2, func(trial *record.Trial) bool { return trial.Cell["sidecars"] == "none" }), 0.05)
 	must.OK(t, err)
 	if c := changeOf(got, "latency_p99_overhead", "both"); c.Verdict != record.VerdictInconclusive || !strings.Contains(c.Why, "in the baseline, of run B") {
 		t.Errorf("%+v", c)
@@ -298,16 +301,7 @@ func TestCompareFailedBaseline(t *testing.T) {
 
 // One block in which most requests fail is not all of them.
 func TestCompareFailedBlock(t *testing.T) {
-	run := func(fail bool, seed uint64) record.Run {
-		w := analysistest.Quiet()
-		w.Spoil = func(trial *record.Trial) {
-			if fail && trial.Cell["sidecars"] == "both" && trial.Block == 1 {
-				trial.Load.Failed = map[string]int64{"status": 60}
-			}
-		}
-		return analysistest.Simulate(t, analysistest.QuickStudy, 6, seed, w)
-	}
-	got, err := analysistest.Compare(t, kinds, run(false, 1), run(true, 2), 0.05)
+	got, err := analysistest.Compare(t, kinds, failing(t, 1, nil), failing(t, 2, func(trial *record.Trial) bool { return trial.Cell["sidecars"] == "both" && trial.Block == 1 }), 0.05)
 	must.OK(t, err)
 	if c := changeOf(got, "latency_p99_overhead", "both"); found(c.Verdict) && c.Certain {
 		t.Errorf("%+v", c)
@@ -321,13 +315,7 @@ func found(verdict string) bool {
 // A percentile that lies among failed requests is worse than any that does not.
 func TestCompareNotReached(t *testing.T) {
 	run := func(fail bool, seed uint64) record.Run {
-		w := analysistest.Quiet()
-		w.Spoil = func(trial *record.Trial) {
-			if fail && trial.Cell["sidecars"] == "both" {
-				trial.Load.Failed = map[string]int64{"status": 60}
-			}
-		}
-		return analysistest.Simulate(t, analysistest.QuickStudy, 6, seed, w)
+		return failing(t, seed, func(trial *record.Trial) bool { return fail && trial.Cell["sidecars"] == "both" })
 	}
 	for _, c := range []struct {
 		a, b bool
