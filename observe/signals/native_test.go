@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -124,41 +123,10 @@ func (s *scraped) Querier(from, to int64) (storage.Querier, error) {
 	}}, nil
 }
 
-// serve answers as Prometheus' HTTP API does, by its own engine.
+// serve is a Prometheus that has the pages.
 func (s *scraped) serve() *Remote {
 	s.t.Helper()
-	engine := newEngine()
-	moment := func(text string) time.Time {
-		seconds, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			s.t.Error(err)
-		}
-		return time.UnixMilli(int64(math.Round(seconds * 1000)))
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/values") {
-			json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": s.names(r.URL.Query().Get("match[]"))})
-			return
-		}
-		var query promql.Query
-		var err error
-		if strings.HasSuffix(r.URL.Path, "/query") {
-			query, err = engine.NewInstantQuery(r.Context(), s, nil, r.PostFormValue("query"), moment(r.PostFormValue("time")))
-		} else {
-			step, _ := strconv.ParseFloat(r.PostFormValue("step"), 64)
-			query, err = engine.NewRangeQuery(r.Context(), s, nil, r.PostFormValue("query"), moment(r.PostFormValue("start")), moment(r.PostFormValue("end")), time.Duration(step*1e9))
-		}
-		if err != nil {
-			s.t.Error(err)
-			return
-		}
-		defer query.Close()
-		result := query.Exec(r.Context())
-		if warnings, _ := result.Warnings.AsStrings(r.PostFormValue("query"), 5, 0); result.Err != nil || len(warnings) > 0 {
-			s.t.Errorf("%s: %v %v", r.PostFormValue("query"), result.Err, warnings)
-		}
-		json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": answered(result.Value)})
-	}))
+	server := httptest.NewServer(prometheusAPI(s.t, s))
 	s.t.Cleanup(server.Close)
 	remote, err := NewRemote(server.URL, nil)
 	must(s.t, err)
@@ -166,16 +134,54 @@ func (s *scraped) serve() *Remote {
 	return remote
 }
 
-func (s *scraped) names(match string) []string {
-	matchers, err := newParser().ParseMetricSelector(match)
-	must(s.t, err)
-	names := map[string]bool{}
-	for _, series := range s.series {
-		if name := series.labels.Get(metricName); matchers[0].Matches(name) {
-			names[name] = true
+// prometheusAPI answers the three calls of Prometheus' HTTP API that are used, by its own
+// engine.
+func prometheusAPI(t *testing.T, series storage.Queryable) http.Handler {
+	engine := newEngine()
+	moment := func(text string) time.Time {
+		seconds, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Error(err)
 		}
+		return time.UnixMilli(int64(math.Round(seconds * 1000)))
 	}
-	return slices.Collect(maps.Keys(names))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var query promql.Query
+		var err error
+		expr, named := r.FormValue("query"), strings.HasSuffix(r.URL.Path, "/api/v1/label/__name__/values")
+		switch {
+		case named:
+			expr = "count by (__name__) (" + r.FormValue("match[]") + ")"
+			query, err = engine.NewInstantQuery(r.Context(), series, nil, expr, moment(r.FormValue("end")))
+		case strings.HasSuffix(r.URL.Path, "/api/v1/query"):
+			query, err = engine.NewInstantQuery(r.Context(), series, nil, expr, moment(r.FormValue("time")))
+		case strings.HasSuffix(r.URL.Path, "/api/v1/query_range"):
+			step, _ := strconv.ParseFloat(r.FormValue("step"), 64)
+			query, err = engine.NewRangeQuery(r.Context(), series, nil, expr, moment(r.FormValue("start")), moment(r.FormValue("end")), time.Duration(step*1e9))
+		default:
+			http.NotFound(w, r)
+			return
+		}
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			json.NewEncoder(w).Encode(map[string]any{"status": "error", "errorType": "bad_data", "error": err.Error()})
+			return
+		}
+		defer query.Close()
+		result := query.Exec(r.Context())
+		if warnings, _ := result.Warnings.AsStrings(expr, 5, 0); result.Err != nil || len(warnings) > 0 {
+			t.Errorf("%s: %v %v", expr, result.Err, warnings)
+		}
+		var data any = answered(result.Value)
+		if vector, ok := result.Value.(promql.Vector); named && ok {
+			names := []string{}
+			for _, one := range vector {
+				names = append(names, one.Metric.Get(metricName))
+			}
+			data = names
+		}
+		json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": data})
+	})
 }
 
 // answered is a result as the API spells it.

@@ -2,14 +2,12 @@ package signals
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"reflect"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,83 +16,19 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// prometheusAPI answers the three calls of Prometheus' API that are used, from
-// recorded series, as its documentation shows the answers.
-func prometheusAPI(t *testing.T, s *Series) *httptest.Server {
-	moment := func(text string) time.Time {
-		seconds, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			t.Errorf("time %q: %v", text, err)
-		}
-		return time.UnixMilli(int64(seconds*1000 + 0.5))
-	}
-	pair := func(ms int64, v float64) []any {
-		return []any{float64(ms) / 1000, strconv.FormatFloat(v, 'f', -1, 64)}
-	}
-	named := func(name string, labels map[string]string) map[string]string {
-		if name != "" {
-			labels["__name__"] = name
-		}
-		return labels
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var data any
-		var err error
-		if user, password, ok := r.BasicAuth(); !ok || user != "me" || password != "secret" || r.Header.Get("X-Tenant") != "one" {
-			http.Error(w, "no", http.StatusUnauthorized)
-			return
-		}
-		switch r.URL.Path {
-		case "/prom/api/v1/query":
-			at := moment(r.PostFormValue("time"))
-			var samples []Sample
-			samples, err = s.Instant(r.Context(), r.PostFormValue("query"), at)
-			result := []any{}
-			for _, sample := range samples {
-				result = append(result, map[string]any{"metric": named(sample.Name, sample.Labels), "value": pair(at.UnixMilli(), sample.Value)})
-			}
-			data = map[string]any{"resultType": "vector", "result": result}
-		case "/prom/api/v1/query_range":
-			var tracks []Track
-			step, _ := strconv.ParseFloat(r.PostFormValue("step"), 64)
-			tracks, err = s.Range(r.Context(), r.PostFormValue("query"), moment(r.PostFormValue("start")), moment(r.PostFormValue("end")), time.Duration(step*1e9))
-			result := []any{}
-			for _, track := range tracks {
-				values := []any{}
-				for _, p := range track.Points {
-					values = append(values, pair(p.MS, p.Value))
-				}
-				result = append(result, map[string]any{"metric": track.Labels, "values": values})
-			}
-			data = map[string]any{"resultType": "matrix", "result": result}
-		case "/prom/api/v1/label/__name__/values":
-			var tracks []Sample
-			tracks, err = s.Instant(r.Context(), "count by (__name__) ("+r.URL.Query().Get("match[]")+")", moment(r.URL.Query().Get("end")))
-			names := []string{}
-			for _, track := range tracks {
-				names = append(names, track.Name)
-			}
-			data = names
-		default:
-			http.NotFound(w, r)
-			return
-		}
-		answer := map[string]any{"status": "success", "data": data}
-		if err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			answer = map[string]any{"status": "error", "errorType": "bad_data", "error": err.Error()}
-		}
-		json.NewEncoder(w).Encode(answer)
-	}))
-	t.Cleanup(server.Close)
-	return server
-}
-
 // A Prometheus server gives the readings that the series themselves give.
 func TestRemote(t *testing.T) {
 	first, second := fixtures(t)
 	s := twoPages(t, first, second)
-	server := prometheusAPI(t, s)
+	api := prometheusAPI(t, s.memory)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, ok := r.BasicAuth(); !ok || user != "me" || password != "secret" || r.Header.Get("X-Tenant") != "one" || !strings.HasPrefix(r.URL.Path, "/prom/") {
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		api.ServeHTTP(w, r)
+	}))
+	defer server.Close()
 	remote, err := NewRemote(strings.Replace(server.URL, "http://", "http://me:secret@", 1)+"/prom/", http.Header{"X-Tenant": {"one"}})
 	must(t, err)
 	defer remote.Close()
