@@ -98,9 +98,6 @@ func untold(m *model.Model) []string {
 	return out
 }
 
-// figure is a value with its unit.
-func figure(unit string, v float64) string { return ScaleFor(unitless(unit), v).Value(v) }
-
 // spanned is an estimate with its interval, where there is one. Intervals may be several
 // times as wide as the estimate, so that each end has digits of its own.
 func spanned(unit string, i model.Interval) string {
@@ -210,7 +207,7 @@ func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 		t.wrap("", "No proxy needed any of the changes that were simulated: how long they take is not known.")
 	}
 	if all := m.CPUs(); p.Output(model.OutCPU).High >= all {
-		t.wrap("", fmt.Sprintf("Istiod may take all of its CPUs: there its interval ends, at %s.", figure("cores", all)))
+		t.wrap("", fmt.Sprintf("Istiod may take all of its CPUs: there its interval ends, at %s.", ScaleFor("cores", all).Value(all)))
 	}
 	if p.KeepsUp {
 		t.wrap("", fmt.Sprintf("istiod keeps up: its push queue empties again and again, and %s of its CPUs is in use.", percentText(p.Utilisation)))

@@ -36,7 +36,7 @@ func Slope(points []SeriesPoint, o Options) Estimate {
 		e.warn(noteFewForSlope, len(kept))
 		return e
 	}
-	e.Value = middleOf(slopes)
+	e.Value = between(slopes, float64(len(slopes)-1)/2)
 	if len(merged) < slopeLeast {
 		e.warn(noteFewWindows, len(kept), slopeLeast)
 		return e
@@ -96,9 +96,6 @@ func between(sorted []float64, place float64) float64 {
 	}
 	return line(sorted[i], sorted[i+1], place-float64(i))
 }
-
-// middleOf is the median of ascending values.
-func middleOf(sorted []float64) float64 { return between(sorted, float64(len(sorted)-1)/2) }
 
 // residuals are what is left of a series without its slope.
 func residuals(points []SeriesPoint, slope float64) []float64 {

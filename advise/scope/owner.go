@@ -227,10 +227,6 @@ type routeUsers struct {
 // maxNames bounds how many names and owners are distinguished; further bytes are unattributed.
 const maxNames = 200_000
 
-func newNames() names {
-	return names{hosts: map[string]Owner{}, clusters: map[string]claim{}, routes: map[string]routeUsers{}}
-}
-
 func learn[V any](m map[string]V, name string, v V) {
 	if _, known := m[name]; known || name != "" && len(m) < maxNames {
 		m[name] = v

@@ -97,9 +97,7 @@ func Merge(proxies []Proxy, top int) Report {
 	for _, t := range types {
 		r.Types = append(r.Types, *t)
 	}
-	slices.SortFunc(r.Types, func(a, b TypeSize) int {
-		return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), cmp.Compare(a.Type, b.Type))
-	})
+	sortTypes(r.Types)
 	for _, o := range owners {
 		switch {
 		case r.DumpBytes > 0:
@@ -109,9 +107,7 @@ func Merge(proxies []Proxy, top int) Report {
 		}
 		r.Owners = append(r.Owners, *o)
 	}
-	slices.SortFunc(r.Owners, func(a, b OwnerTotal) int {
-		return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), compareOwners(a.Owner, b.Owner))
-	})
+	slices.SortFunc(r.Owners, func(a, b OwnerTotal) int { return compareSizes(a.OwnerSize, b.OwnerSize) })
 	r.Uncalled = uncalled(proxies)
 	if top > 0 {
 		r.cut(top)

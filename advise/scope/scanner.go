@@ -156,7 +156,8 @@ func NewScanner(keep int) *Scanner {
 	if keep <= 0 {
 		keep = DefaultKeep
 	}
-	return &Scanner{names: newNames(), types: map[string]*TypeSize{}, owners: map[sizeKey]*sizes{}, shaped: map[Owner]int64{}, clusters: map[string]*sizes{}, keep: keep}
+	n := names{hosts: map[string]Owner{}, clusters: map[string]claim{}, routes: map[string]routeUsers{}}
+	return &Scanner{names: n, types: map[string]*TypeSize{}, owners: map[sizeKey]*sizes{}, shaped: map[Owner]int64{}, clusters: map[string]*sizes{}, keep: keep}
 }
 
 // count adds a resource: its size as JSON and as protobuf, with the parts
@@ -247,9 +248,7 @@ func (s *Scanner) Proxy(name string) Proxy {
 	for _, t := range s.types {
 		p.Types = append(p.Types, *t)
 	}
-	slices.SortFunc(p.Types, func(a, b TypeSize) int {
-		return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), cmp.Compare(a.Type, b.Type))
-	})
+	sortTypes(p.Types)
 	owners := map[Owner]*OwnerSize{}
 	of := func(o Owner) *OwnerSize {
 		if owners[o] == nil {
@@ -269,7 +268,7 @@ func (s *Scanner) Proxy(name string) Proxy {
 	for _, o := range owners {
 		p.Owners = append(p.Owners, *o)
 	}
-	sortOwners(p.Owners)
+	slices.SortFunc(p.Owners, compareSizes)
 	for _, l := range s.largest {
 		p.Largest = append(p.Largest, Resource{Type: l.typ, Name: l.name, Owner: s.names.resolve(l.claim), DumpBytes: l.size.dump, WireBytes: l.size.wire})
 	}
@@ -283,10 +282,14 @@ func (s *Scanner) Proxy(name string) Proxy {
 	return p
 }
 
-func sortOwners(owners []OwnerSize) {
-	slices.SortFunc(owners, func(a, b OwnerSize) int {
-		return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), compareOwners(a.Owner, b.Owner))
+func sortTypes(types []TypeSize) {
+	slices.SortFunc(types, func(a, b TypeSize) int {
+		return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), cmp.Compare(a.Type, b.Type))
 	})
+}
+
+func compareSizes(a, b OwnerSize) int {
+	return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), compareOwners(a.Owner, b.Owner))
 }
 
 // large is a resource that may be among the largest.

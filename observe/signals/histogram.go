@@ -37,9 +37,6 @@ func (f *forms) expand(o Options) *forms {
 	return &forms{f.metric, o.expand(f.classic), o.expand(f.native)}
 }
 
-// quantileOf is a quantile over the window.
-func quantileOf(q float64, metric string) *forms { return quantileIn(q, metric, "{$i}", "$w") }
-
 // quantileIn is a quantile of the series with a selector, over a window. It needs no
 // function that servers without native histograms lack.
 func quantileIn(q float64, metric, selector, window string) *forms {

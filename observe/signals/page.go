@@ -40,7 +40,7 @@ func readPage(r io.Reader, limit int64) ([]byte, error) {
 // milliseconds, or nil. counter tells that the sample never falls while its
 // process lives.
 func walkPage(page []byte, each func(series []byte, metric func() labels.Labels, at *int64, value float64, counter bool) error) error {
-	if !utf8Text(page) {
+	if bytes.ContainsRune(page, 0) { // the formats have no NUL
 		return errors.New("metrics page: not text")
 	}
 	parser := textparse.NewPromParser(page, labels.NewSymbolTable(), false)
@@ -75,6 +75,3 @@ func walkPage(page []byte, each func(series []byte, metric func() labels.Labels,
 		}
 	}
 }
-
-// utf8Text tells whether a page can be text: Prometheus' formats have no NUL.
-func utf8Text(page []byte) bool { return !bytes.ContainsRune(page, 0) }

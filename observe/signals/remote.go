@@ -245,24 +245,28 @@ func incomplete(warnings []string) error {
 type point Point
 
 func (p *point) UnmarshalJSON(text []byte) error {
-	var pair []json.RawMessage
-	if err := json.Unmarshal(text, &pair); err != nil {
-		return err
-	}
-	if len(pair) != 2 {
-		return fmt.Errorf("a point of %d parts, not 2", len(pair))
-	}
-	var seconds float64
 	var value string
-	if err := errors.Join(json.Unmarshal(pair[0], &seconds), json.Unmarshal(pair[1], &value)); err != nil {
-		return err
-	}
-	v, err := number(value)
+	ms, err := atMS(text, &value)
 	if err != nil {
 		return err
 	}
-	*p = point{int64(seconds*1000 + 0.5), v}
-	return nil
+	v, err := number(value)
+	*p = point{ms, v}
+	return err
+}
+
+// atMS reads [seconds, value].
+func atMS(text []byte, value any) (ms int64, err error) {
+	var pair []json.RawMessage
+	if err := json.Unmarshal(text, &pair); err != nil {
+		return 0, err
+	}
+	if len(pair) != 2 {
+		return 0, fmt.Errorf("a point of %d parts, not 2", len(pair))
+	}
+	var seconds float64
+	err = errors.Join(json.Unmarshal(pair[0], &seconds), json.Unmarshal(pair[1], value))
+	return int64(seconds*1000 + 0.5), err
 }
 
 // histogramPoint is [seconds, histogram].
@@ -271,20 +275,9 @@ type histogramPoint struct {
 	Value Histogram
 }
 
-func (p *histogramPoint) UnmarshalJSON(text []byte) error {
-	var pair []json.RawMessage
-	if err := json.Unmarshal(text, &pair); err != nil {
-		return err
-	}
-	if len(pair) != 2 {
-		return fmt.Errorf("a histogram of %d parts, not 2", len(pair))
-	}
-	var seconds float64
-	if err := errors.Join(json.Unmarshal(pair[0], &seconds), json.Unmarshal(pair[1], &p.Value)); err != nil {
-		return err
-	}
-	p.MS = int64(seconds*1000 + 0.5)
-	return nil
+func (p *histogramPoint) UnmarshalJSON(text []byte) (err error) {
+	p.MS, err = atMS(text, &p.Value)
+	return err
 }
 
 // ReadAnswer reads an answer of Prometheus' HTTP API with one value a series,

@@ -151,7 +151,7 @@ func Table(o Options) []Signal {
 			all = append(all, Signal{
 				Key: f.key + "_" + q.Name(), Group: GroupLatency, Title: f.title + " " + q.Head(),
 				Unit: UnitSeconds, Family: f.metric, Quantile: q, Metrics: []string{f.metric + "_bucket"}, Note: f.note,
-				forms: quantileOf(float64(q), f.metric),
+				forms: quantileIn(float64(q), f.metric, "{$i}", "$w"),
 			})
 		}
 		all = append(all, Signal{

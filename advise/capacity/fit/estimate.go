@@ -44,12 +44,17 @@ func (e *estimate) take(parts []part, cells []string, y []float64) {
 // of it; others are trials that are for some parameters alone.
 func estimateOf(all []*Observation, simulated map[*Observation]simulation, others []*Observation, p preference) *estimate {
 	e := &estimate{values: model.Assumed(), prefer: p}
-	e.set(model.Watch, medianOf(calmOf(all), func(o *Observation) float64 { return o.Watch }))
+	e.set(model.Watch, medianFinite(column(calmOf(all), func(o *Observation) float64 { return o.Watch })))
 	e.set(model.Parallel, parallelOf(all, simulated))
-	e.idle(all)
-	e.contexts(all)
+	each := ones(len(all))
+	e.explain(all, func(o *Observation) float64 { return o.Idle / float64(o.Replicas) },
+		part{model.IdleCores, each}, part{model.IdleCoresPerProxy, column(all, proxies)})
+	// Push contexts take time for all services where configuration changed.
+	e.explain(all, func(o *Observation) float64 { return o.ContextTime / o.Contexts },
+		part{model.Context, each}, part{model.ContextPerService, column(all, func(o *Observation) float64 { return o.Services * o.Configuration })})
 	e.types(all, simulated)
-	e.simulators(all)
+	e.explain(all, func(o *Observation) float64 { return o.Simulator },
+		part{model.Beside, column(all, func(o *Observation) float64 { return total(o.Pushes[:]) })}, part{model.BesidePerByte, column(all, allBytes)})
 	e.delivery(calmOf(all))
 	e.memory(all)
 	e.skips(others)
@@ -139,25 +144,9 @@ func medianFinite(values []float64) float64 {
 	return stat.Median(finite)
 }
 
-func medianOf(all []*Observation, of func(o *Observation) float64) float64 {
-	return medianFinite(column(all, of))
-}
-
 func proxies(o *Observation) float64  { return float64(o.Proxies) / float64(o.Replicas) }
 func services(o *Observation) float64 { return o.Services }
 func allBytes(o *Observation) float64 { return total(o.Bytes[:]) }
-
-func (e *estimate) idle(all []*Observation) {
-	e.explain(all, func(o *Observation) float64 { return o.Idle / float64(o.Replicas) },
-		part{model.IdleCores, ones(len(all))}, part{model.IdleCoresPerProxy, column(all, proxies)})
-}
-
-// contexts fits the time of push contexts to the services, where configuration
-// changed.
-func (e *estimate) contexts(all []*Observation) {
-	e.explain(all, func(o *Observation) float64 { return o.ContextTime / o.Contexts },
-		part{model.Context, ones(len(all))}, part{model.ContextPerService, column(all, func(o *Observation) float64 { return o.Services * o.Configuration })})
-}
 
 // working is istiod's CPU time for what it was asked: without idle use and
 // push contexts; a tenth of the whole at least, since a small difference of
@@ -255,11 +244,6 @@ func (o *Observation) share(t push.Type) float64 {
 		return math.NaN()
 	}
 	return o.Times[t] / all
-}
-
-func (e *estimate) simulators(all []*Observation) {
-	e.explain(all, func(o *Observation) float64 { return o.Simulator },
-		part{model.Beside, column(all, func(o *Observation) float64 { return total(o.Pushes[:]) })}, part{model.BesidePerByte, column(all, allBytes)})
 }
 
 func (e *estimate) delivery(all []*Observation) {
