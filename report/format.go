@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 )
@@ -171,21 +172,10 @@ func Fixed(v float64, d int) string {
 		return "?"
 	}
 	s := strconv.FormatFloat(v, 'f', d, 64)
-	sign := ""
-	if strings.HasPrefix(s, "-") {
-		sign, s = "-", s[1:]
-		if strings.Trim(s, "0.") == "" {
-			sign = ""
-		}
+	if strings.Trim(s, "-0.") == "" {
+		s = strings.TrimPrefix(s, "-")
 	}
-	whole, frac, _ := strings.Cut(s, ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if frac != "" {
-		frac = "." + frac
-	}
-	return sign + whole + frac
+	return words.Apart(s)
 }
 
 // Plain formats a value without interval with three significant digits,

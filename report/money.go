@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -151,7 +152,7 @@ func MoneyAnswers(f record.Findings) []string {
 		each = append(each, fmt.Sprintf("%s %s%s", WholeInterval(x), monthWords(x.Unit), label(x.Cell)))
 	}
 	if len(each) > 0 {
-		out = append(out, fmt.Sprintf("The proxies of a mesh with %s would cost %s.", f.Money, Sequence(each)))
+		out = append(out, fmt.Sprintf("The proxies of a mesh with %s would cost %s.", f.Money, words.List(each)))
 	}
 	if saves.Estimate < 0 {
 		saved := saves

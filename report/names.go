@@ -166,11 +166,3 @@ func UpperFirst(s string) string {
 	r := []rune(s)
 	return strings.ToUpper(string(r[0])) + string(r[1:])
 }
-
-// Sequence joins words: "a", "a and b", "a, b and c".
-func Sequence(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
-}

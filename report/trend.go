@@ -55,7 +55,7 @@ func trendWords(t comparison.Trend) string {
 			}
 		}
 		slices.Sort(when)
-		return fmt.Sprintf("%s since %s, by over the margin of %s.", UpperFirst(t.Verdict), Sequence(when), marginWords(t.MarginRatio))
+		return fmt.Sprintf("%s since %s, by over the margin of %s.", UpperFirst(t.Verdict), words.List(when), marginWords(t.MarginRatio))
 	case record.VerdictInconclusive:
 		return "Inconclusive: " + t.Why + "."
 	}

@@ -85,7 +85,7 @@ func (g *warningGroup) line(say func(string) string) string {
 	case n == 1:
 		return names[0] + ": " + w
 	case len(names) <= maxNamedFindings:
-		return fmt.Sprintf("%s (%s)", w, Sequence(names))
+		return fmt.Sprintf("%s (%s)", w, words.List(names))
 	case n > manyFindings:
 		return fmt.Sprintf("%s (%s)", w, words.Plural(n, "finding"))
 	default:
@@ -94,11 +94,11 @@ func (g *warningGroup) line(say func(string) string) string {
 }
 
 // names are the group's findings in words, each name once with its cells.
-func (g *warningGroup) names(words func(string) string) []string {
+func (g *warningGroup) names(say func(string) string) []string {
 	var order []string
 	cells := map[string][]string{}
 	for _, x := range g.of {
-		name := words(Measure(x.Name))
+		name := say(Measure(x.Name))
 		if x.Against != nil {
 			name = "difference of " + name
 		}
@@ -113,7 +113,7 @@ func (g *warningGroup) names(words func(string) string) []string {
 	for i, name := range order {
 		if of := cells[name]; len(of) > MaxNamedCells {
 			order[i] += fmt.Sprintf(" in %d cells", len(of))
-		} else if where := Sequence(of); where != "" {
+		} else if where := words.List(of); where != "" {
 			order[i] += " with " + where
 		}
 	}

@@ -38,11 +38,7 @@ func together(low, high, largest float64, unit string, more ...float64) (said []
 			place = math.Pow10(-digits)
 		}
 		text := strconv.FormatFloat(math.Round(v/by/place)*place, 'f', max(digits, 0), 64)
-		whole, fraction, exact := strings.Cut(strings.TrimPrefix(text, "-"), ".")
-		text = grouped(whole)
-		if exact {
-			text += "." + fraction
-		}
+		text = Apart(strings.TrimPrefix(text, "-"))
 		if v < 0 && strings.Trim(text, "0.") != "" {
 			text = "-" + text
 		}
@@ -65,12 +61,4 @@ func scale(largest float64, unit string) (by float64, name string) {
 		return 1e3, "kB"
 	}
 	return 1, strings.ReplaceAll(unit, "/", " per ")
-}
-
-// grouped sets the thousands of a number's digits apart.
-func grouped(digits string) string {
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
 }

@@ -114,15 +114,23 @@ func List(parts []string) string {
 
 // Grouped writes a number with its thousands apart.
 func Grouped(v float64) string {
-	if v < 0 {
-		return "-" + Grouped(-v)
+	return Apart(strconv.FormatFloat(v, 'f', -1, 64))
+}
+
+// Apart sets the thousands of a written number apart.
+func Apart(number string) string {
+	whole, fraction, exact := strings.Cut(number, ".")
+	first := 0
+	if strings.HasPrefix(whole, "-") {
+		first = 1
 	}
-	whole, fraction, _ := strings.Cut(strconv.FormatFloat(v, 'f', -1, 64), ".")
-	whole = grouped(whole)
-	if fraction != "" {
-		fraction = "." + fraction
+	for i := len(whole) - 3; i > first; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
 	}
-	return whole + fraction
+	if exact {
+		whole += "." + fraction
+	}
+	return whole
 }
 
 // Plural writes how many there are of what a noun names: 1 block, 1,200 blocks.

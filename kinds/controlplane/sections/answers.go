@@ -69,7 +69,7 @@ func faultAnswers(f record.Findings) []string {
 			where = append(where[:3], fmt.Sprintf("%d more", len(where)-3))
 		}
 		out = append(out, fmt.Sprintf("Some changes never arrived: of %s change-proxy pairs, %s never did (%s).",
-			report.Count(missed+pairs), report.Count(missed), report.Sequence(where)))
+			report.Count(missed+pairs), report.Count(missed), words.List(where)))
 	}
 	if failed > 0 {
 		out = append(out, fmt.Sprintf("The API server refused %s.", words.Plural(failed, "change")))
@@ -129,7 +129,7 @@ func leverAnswers(f record.Findings) []string {
 		default:
 			names, _ := report.Subjects(about)
 			levers = append(levers, lever{fmt.Sprintf("%s %s.", report.UpperFirst(strings.Join(names, ", ")),
-				report.Sequence(said)), saved})
+				words.List(said)), saved})
 		}
 	}
 	slices.SortStableFunc(levers, func(a, b lever) int {
@@ -146,7 +146,7 @@ func leverAnswers(f record.Findings) []string {
 		out = append(out, l.sentence)
 	}
 	if len(idle) > 0 {
-		out = append(out, fmt.Sprintf("Neither pushes nor convergence differ from the baseline beyond the margin with %s.", report.Sequence(idle)))
+		out = append(out, fmt.Sprintf("Neither pushes nor convergence differ from the baseline beyond the margin with %s.", words.List(idle)))
 	}
 	return out
 }

@@ -75,7 +75,7 @@ func costAnswers(t *record.Tuning) []string {
 	if len(costs) == 0 {
 		return nil
 	}
-	return []string{"What it costs: " + report.Sequence(costs) + "."}
+	return []string{"What it costs: " + words.List(costs) + "."}
 }
 
 // recommendation is the head of a tuning's answers.
@@ -86,7 +86,7 @@ func recommendation(t *record.Tuning) string {
 			levels = append(levels, fmt.Sprintf("%s %s (now %s)", f.Name, to, t.Present[f.Name]))
 		}
 	}
-	setting := report.Sequence(levels)
+	setting := words.List(levels)
 	if len(t.Confirmed) == 0 {
 		return "The search recommends " + setting + "; no comparison has confirmed it yet."
 	}

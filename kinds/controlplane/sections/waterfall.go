@@ -123,7 +123,7 @@ func pairsOffNote(f record.Findings) string {
 	case beyond == 0:
 		return fmt.Sprintf("None of the %s %s.", words.Plural(pairs, "change-proxy pair"), own("differ"))
 	case len(where) <= report.MaxNamedCells && len(f.Cells) > 1:
-		return fmt.Sprintf("Single change-proxy pairs %s: %s.", own("differ"), report.Sequence(where))
+		return fmt.Sprintf("Single change-proxy pairs %s: %s.", own("differ"), words.List(where))
 	}
 	return fmt.Sprintf("%s of %s %s.", report.Count(beyond), words.Plural(pairs, "change-proxy pair"), own("differ"))
 }

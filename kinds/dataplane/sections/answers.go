@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
@@ -276,7 +277,7 @@ func (a *answering) varied() []string {
 		who, many := report.Subject(record.Finding{Cell: a.top, Against: report.Pick(a.against, a.Compared)})
 		head := fmt.Sprintf("From %s to %s, what %s %s to %s %s.", levels[0],
 			report.LevelLabel(*a.Numeric, levels[len(levels)-1]),
-			who, adds(many), Kind().Phrase(a.name), report.Sequence(growth))
+			who, adds(many), Kind().Phrase(a.name), words.List(growth))
 		sentences = append([]string{head}, sentences...)
 	}
 	return sentences

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -41,7 +42,7 @@ func (a *answering) grouped() []string {
 		if len(labels) == 1 {
 			return labels[0] + " adds"
 		}
-		return report.Sequence(labels) + " add"
+		return words.List(labels) + " add"
 	}
 	if labels := rest[record.VerdictNoEffect]; len(labels) > 0 && margin == 0 {
 		answers = append(answers, fmt.Sprintf("%s no overhead %s.", adding(labels), what))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -81,7 +82,7 @@ func meshOverheads(f record.Findings) string {
 	if len(each) == 0 {
 		return ""
 	}
-	return report.UpperFirst(fmt.Sprintf("%s to what the machine uses under the same load.", report.Sequence(each)))
+	return report.UpperFirst(fmt.Sprintf("%s to what the machine uses under the same load.", words.List(each)))
 }
 
 // cellLabel is the label of a cell of the findings.

@@ -182,14 +182,14 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 	case len(odd) == 0 && len(doubtful) == 0 && len(cells) == 1:
 		out = append(out, fmt.Sprintf("The verdict is the expected one: %s, in %s.", verdictWords(cells[0].Scenario), words.Plural(len(cells[0].Scenario.Trials), "trial")))
 	case len(odd) == 0 && len(doubtful) == 0:
-		out = append(out, fmt.Sprintf("Every verdict is the expected one: %s.", report.Sequence(good)))
+		out = append(out, fmt.Sprintf("Every verdict is the expected one: %s.", words.List(good)))
 	default:
 		out = append(out, odd...)
 		if len(doubtful) > 0 {
-			out = append(out, "Some verdicts are inconclusive: "+report.Sequence(doubtful)+".")
+			out = append(out, "Some verdicts are inconclusive: "+words.List(doubtful)+".")
 		}
 		if len(good) > 0 {
-			out = append(out, "As expected: "+report.Sequence(good)+".")
+			out = append(out, "As expected: "+words.List(good)+".")
 		}
 	}
 	for _, c := range cells {
@@ -261,7 +261,7 @@ func written(cells []record.CellSummary, of string) (string, bool) {
 	if len(some) == 0 || len(some) == len(cells) {
 		return "", len(some) > 0
 	}
-	return " with " + report.Sequence(some), true
+	return " with " + words.List(some), true
 }
 
 // endsWords says what a ledger lacks in which only clients and workers write.
