@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func scopeReport(t *testing.T, top int) scope.Report {
@@ -13,9 +14,7 @@ func scopeReport(t *testing.T, top int) scope.Report {
 	dump := `{"configs":[{"@type":"t/envoy.admin.v3.ClustersConfigDump","dynamic_active_clusters":[` +
 		`{"cluster":{"name":"outbound|80||a.x.svc.cluster.local"}},{"cluster":{"name":"outbound|80||=cmd\u001b[31m"}}]}]}`
 	p, err := scope.ReadDump(strings.NewReader(dump), "pod\x1b[31m", scope.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p.SetCalls(map[string]int64{"outbound|80||a.x.svc.cluster.local": 0})
 	return scope.Merge([]scope.Proxy{p}, top)
 }
@@ -36,9 +35,7 @@ func TestRenderScopeOfZtunnels(t *testing.T) {
 			proxies = append(proxies, proxy(kind))
 		}
 		var out strings.Builder
-		if err := RenderScope(&out, scope.Merge(proxies, 0), 0, Options{Width: 400}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, RenderScope(&out, scope.Merge(proxies, 0), 0, Options{Width: 400}))
 		text := out.String()
 		if !strings.Contains(text, "wds") {
 			t.Errorf("%v: no type wds:\n%s", c.kinds, text)
@@ -53,9 +50,7 @@ func TestRenderScopeOfZtunnels(t *testing.T) {
 
 func TestRenderScope(t *testing.T) {
 	var out bytes.Buffer
-	if err := RenderScope(&out, scopeReport(t, 1), 1, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, RenderScope(&out, scopeReport(t, 1), 1, Options{}))
 	for _, want := range []string{"Configuration of 1 proxy, 0.198 kB", "more owners", "Service x/a", "of 1 outbound cluster", "include_eds", `pod\x1b[31m`} {
 		if !strings.Contains(strings.ToLower(out.String()), strings.ToLower(want)) {
 			t.Errorf("no %q in\n%s", want, out.String())

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/nodetest"
 )
 
@@ -20,9 +21,7 @@ func TestPageIsWhatItsSourcesMake(t *testing.T) {
 	out := t.TempDir()
 	nodetest.Run(t, "web", vite, "build", "--outDir", out, "--emptyOutDir", "--logLevel", "error")
 	again, err := os.ReadFile(filepath.Join(out, "index.html"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !bytes.Equal(again, built) {
 		t.Errorf("dist/index.html has %d bytes that are not the %d its sources in web/ make; build it again: make web", len(built), len(again))
 	}
@@ -56,21 +55,15 @@ func TestPageStandsAlone(t *testing.T) {
 func TestWritePageKeepsDataInItsElement(t *testing.T) {
 	in := map[string]string{"a": "</script><script>alert(1)</script><!-- \u2028 & " + slot}
 	data, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// As an encoder that escapes nothing would give it.
 	var raw bytes.Buffer
 	encoder := json.NewEncoder(&raw)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(in); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, encoder.Encode(in))
 	for _, document := range [][]byte{data, raw.Bytes()} {
 		var page bytes.Buffer
-		if err := WritePage(&page, document); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, WritePage(&page, document))
 		if got, want := bytes.Count(page.Bytes(), []byte("<")), bytes.Count(built, []byte("<")); got != want {
 			t.Errorf("data adds markup: %d '<', want %d", got, want)
 		}
@@ -88,9 +81,7 @@ func TestWritePageKeepsDataInItsElement(t *testing.T) {
 
 func TestLockNamesNoHost(t *testing.T) {
 	lock, err := os.ReadFile("web/package-lock.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if bytes.Contains(lock, []byte(`"resolved"`)) || bytes.Contains(lock, []byte("registry.")) {
 		t.Error("web/package-lock.json names a registry; web/.npmrc keeps it out: npm install in that folder")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/golden"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Conditions are decided by what is known alone: false and unknown is false, true or
@@ -73,9 +74,7 @@ func TestText(t *testing.T) {
 			levers: texts{study.FactorDebounceAfter: "5s"}}).evidence(t),
 	} {
 		var b strings.Builder
-		if err := WriteText(&b, Judge(e), name == "throttle"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, WriteText(&b, Judge(e), name == "throttle"))
 		golden.File(t, "testdata/"+name+".txt", []byte(b.String()))
 	}
 }
@@ -85,9 +84,7 @@ func TestTextIsClean(t *testing.T) {
 	e := oneSlot(t)
 	e.Notes, e.Doubt = []string{"not read: 500: \x1b]0;owned\x07\u202e \x9b2J"}, "\x1b[2J"
 	var b strings.Builder
-	if err := WriteText(&b, Judge(e), true); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteText(&b, Judge(e), true))
 	if strings.ContainsAny(b.String(), "\x1b\x07\u202e") || !strings.Contains(b.String(), `\x1b]0;owned\x07\u202e`) ||
 		!strings.Contains(b.String(), "\n   try ") {
 		t.Errorf("%q", b.String())

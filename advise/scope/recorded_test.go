@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // sent is a recorded dump's configuration as a simulated sidecar has it.
@@ -16,15 +17,11 @@ func sent(t testing.TB, name string, h confile.Header) ([]byte, int64) {
 	t.Helper()
 	var file bytes.Buffer
 	w, err := confile.NewWriter(&file, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	urls, names, bodies, _ := wireResources(t, name)
 	sum := int64(0)
 	for i := range urls {
-		if err := w.Write(confile.Resource{TypeURL: urls[i], Name: names[i], Body: bodies[i]}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Write(confile.Resource{TypeURL: urls[i], Name: names[i], Body: bodies[i]}))
 		sum += int64(len(bodies[i]))
 	}
 	return file.Bytes(), sum
@@ -33,9 +30,7 @@ func sent(t testing.TB, name string, h confile.Header) ([]byte, int64) {
 func TestReadRecorded(t *testing.T) {
 	file, sum := sent(t, "sidecar", confile.Header{Proxy: "a.shop", Type: "sidecar", Proxies: 7, Lost: 2})
 	p, err := Read(bytes.NewReader(file), "a", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	checkSums(t, p)
 	if !p.Simulated || p.Kind != "sidecar" || p.Alike != 7 || p.WireBytes != sum || p.DumpBytes <= sum || p.Incomplete {
 		t.Errorf("%d bytes on the wire, want %d; %d as JSON; %+v", p.WireBytes, sum, p.DumpBytes, p)
@@ -70,13 +65,9 @@ func TestReadRecorded(t *testing.T) {
 func TestReadRecordedZtunnel(t *testing.T) {
 	var file bytes.Buffer
 	w, err := confile.NewWriter(&file, confile.Header{Proxy: "meshtrial-0.default", Type: "ztunnel"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for typ, body := range map[string]string{"istio.workload.Address": "0123456789", "istio.security.Authorization": "01234"} {
-		if err := w.Write(confile.Resource{TypeURL: "type.googleapis.com/" + typ, Name: "one", Body: []byte(body)}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Write(confile.Resource{TypeURL: "type.googleapis.com/" + typ, Name: "one", Body: []byte(body)}))
 	}
 	p, err := Read(&file, "meshtrial-0.default", Options{})
 	if err != nil || p.Kind != "ztunnel" || p.WireBytes != 15 || p.Resources != 2 {
@@ -105,13 +96,9 @@ func TestReadRecordedZtunnel(t *testing.T) {
 // What an EnvoyFilter adds is its own, in a dump and on the wire.
 func TestEnvoyFilters(t *testing.T) {
 	text, err := os.ReadFile("testdata/envoyfilters.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	filters, err := ReadFilters(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	owner := Owner{Kind: "EnvoyFilter", Namespace: "shop", Name: "add-header"}
 	both := Owner{Kind: "EnvoyFilter", Namespace: "shop", Name: "two"}
 	if len(filters) != 4 || filters[0] != (FilterPatch{owner, "envoy.filters.http.lua"}) {
@@ -121,9 +108,7 @@ func TestEnvoyFilters(t *testing.T) {
 		`{"name":"my.network","typed_config":{}},{"name":"envoy.filters.network.http_connection_manager","typed_config":{"http_filters":[{"name":"envoy.filters.http.lua","typed_config":{"inline":"x"}},{"name":"unknown.filter"}]}}]}]}}}]},` +
 		`{"@type":"t/envoy.admin.v3.ClustersConfigDump","dynamic_active_clusters":[{"cluster":{"name":"lua_cluster"}},{"cluster":{"name":"contested"}}]}]}`
 	p, err := ReadDump(strings.NewReader(dump), "x", Options{Filters: filters})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	checkSums(t, p)
 	got := map[Owner]int64{}
 	for _, o := range p.Owners {

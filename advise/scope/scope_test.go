@@ -14,6 +14,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/testing/golden"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // recorded returns a dump recorded from a proxy in a lab; only addresses and
@@ -21,27 +22,19 @@ import (
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
 	f, err := os.Open("testdata/" + name + ".json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	data, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return data
 }
 
 func read(t testing.TB, name string) Proxy {
 	t.Helper()
 	p, err := ReadDump(bytes.NewReader(recorded(t, name)), name, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
@@ -272,9 +265,7 @@ func (letters) Read(b []byte) (int, error) {
 func TestUnknownSection(t *testing.T) {
 	text := `{"configs":[{"@type":"type.googleapis.com/envoy.admin.v3.FutureConfigDump","version":1,"more":{"a":[{}]},"things":[{"name":"a"},{"name":"b"}]}]}`
 	p, err := ReadDump(strings.NewReader(text), "x", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	checkSums(t, p)
 	want := OwnerSize{Owner: Owner{KindUnattributed, "", TypeOther}, Resources: 2, DumpBytes: 24}
 	if p.DumpBytes != int64(len(text)) || p.Owners[1] != want {
@@ -288,9 +279,7 @@ func TestUnknownSection(t *testing.T) {
 func TestLargestAreKept(t *testing.T) {
 	all := read(t, "sidecar")
 	few, err := ReadDump(bytes.NewReader(recorded(t, "sidecar")), "sidecar", Options{Keep: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !reflect.DeepEqual(few.Largest, all.Largest[:5]) || few.Largest[0].Type != TypeBootstrap {
 		t.Errorf("%+v", few.Largest)
 	}

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // wireResources are the resources of a recorded dump as istiod sent them.
@@ -26,18 +28,14 @@ func wireResources(t testing.TB, name string) (urls, names []string, bodies [][]
 	var document struct {
 		Configs []map[string]json.RawMessage `json:"configs"`
 	}
-	if err := json.Unmarshal(recorded(t, name), &document); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(recorded(t, name), &document))
 	for _, section := range document.Configs {
 		for member, raw := range section {
 			if !strings.HasPrefix(member, "dynamic_") {
 				continue
 			}
 			var entries []json.RawMessage
-			if err := json.Unmarshal(raw, &entries); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(raw, &entries))
 			for _, entry := range entries {
 				for _, typ := range []string{TypeCluster, TypeEndpoint, TypeRoute, TypeListener} {
 					r, ok := inside(typ, jsonNode(entry)).(jsonNode)
@@ -46,9 +44,7 @@ func wireResources(t testing.TB, name string) (urls, names []string, bodies [][]
 					}
 					url := r.get("@type").text()
 					var inner map[string]json.RawMessage
-					if err := json.Unmarshal(r, &inner); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, json.Unmarshal(r, &inner))
 					delete(inner, "@type")
 					plain, _ := json.Marshal(inner)
 					m := wireTypes[url[strings.LastIndexByte(url, '/')+1:]].make()
@@ -57,9 +53,7 @@ func wireResources(t testing.TB, name string) (urls, names []string, bodies [][]
 						t.Fatalf("%s: %v", url, err)
 					}
 					body, err := proto.Marshal(m)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					urls, names, bodies = append(urls, url), append(names, r.get("name").text()), append(bodies, body)
 					size := len(r)
 					if known.missed {
@@ -85,9 +79,7 @@ func TestWireAndDumpAgree(t *testing.T) {
 		wire := int64(0)
 		for i := range urls {
 			before := scan.total
-			if err := scan.Add(urls[i], names[i], bodies[i]); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, scan.Add(urls[i], names[i], bodies[i]))
 			wire += int64(len(bodies[i]))
 			if got := int(scan.total.dump - before.dump); dumpBytes[i] > 0 {
 				compared++
@@ -136,15 +128,11 @@ func TestAdd(t *testing.T) {
 		return append([]byte{0x0a, byte(len(inner))}, inner...)
 	}
 	table := append(entry("a.b.svc.cluster.local"), entry("c.com")...)
-	if err := s.Add("type.googleapis.com/istio.networking.nds.v1.NameTable", "", table); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Add("type.googleapis.com/istio.networking.nds.v1.NameTable", "", table))
 	if err := s.Add("type.googleapis.com/istio.networking.nds.v1.NameTable", "", table[:9]); err == nil {
 		t.Error("a cut name table was taken")
 	}
-	if err := s.Add("type.googleapis.com/some.Thing", "thing", []byte("abc")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Add("type.googleapis.com/some.Thing", "thing", []byte("abc")))
 	p := s.Proxy("x")
 	checkSums(t, p)
 	var got strings.Builder
@@ -183,20 +171,14 @@ func TestAddNested(t *testing.T) {
 				packed, err = anypb.New(&corev3.TypedExtensionConfig{TypedConfig: packed})
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		body, err := proto.Marshal(&clusterv3.Cluster{Name: "a", TypedExtensionProtocolOptions: map[string]*anypb.Any{"x": packed}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return body
 	}
 	for levels, opaque := range map[int]bool{0: false, 10: false, 200: true} {
 		s := NewScanner(0)
-		if err := s.Add("type.googleapis.com/envoy.config.cluster.v3.Cluster", "a", cluster(levels)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Add("type.googleapis.com/envoy.config.cluster.v3.Cluster", "a", cluster(levels)))
 		p := s.Proxy("x")
 		checkSums(t, p)
 		got := slices.ContainsFunc(p.Owners, func(o OwnerSize) bool {
@@ -372,9 +354,7 @@ func TestHugeDump(t *testing.T) {
 		}
 		return stream.Read(b)
 	}), "huge", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	checkSums(t, p)
 	if p.DumpBytes != stream.made || p.Resources != stream.n || p.DumpBytes < 500<<20 {
 		t.Errorf("%d of %d bytes, %d of %d resources", p.DumpBytes, stream.made, p.Resources, stream.n)

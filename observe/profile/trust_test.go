@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // stripped is what perf may print of a binary that only exports functions: it
@@ -133,13 +135,9 @@ func TestDistrustProperties(t *testing.T) {
 		}
 		first := p.Distrust(files)
 		var a, b bytes.Buffer
-		if err := p.WriteFolded(&a); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.WriteFolded(&a))
 		second := p.Distrust(files)
-		if err := p.WriteFolded(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.WriteFolded(&b))
 		if p.Total() != total || first != second || a.String() != b.String() {
 			t.Errorf("%d of %d, %+v then %+v\n%s\n%s", p.Total(), total, first, second, a.String(), b.String())
 		}

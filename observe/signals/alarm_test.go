@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestAlarm(t *testing.T) {
@@ -68,7 +70,7 @@ func slowIstiod(t *testing.T, seconds int) *Recorder {
 		} else {
 			fast += 10
 		}
-		must(t, r.AppendPage(after(float64(i)), []byte(histogram(MetricLatency, 0, bounds, fast, fast, fast+slow, fast+slow)), nil))
+		must.OK(t, r.AppendPage(after(float64(i)), []byte(histogram(MetricLatency, 0, bounds, fast, fast, fast+slow, fast+slow)), nil))
 	}
 	return r
 }
@@ -77,9 +79,9 @@ func TestWatch(t *testing.T) {
 	r := slowIstiod(t, 20)
 	ctx := context.Background()
 	replayed, stepped := NewWatch(r.Source(), Options{}), NewWatch(r.Source(), Options{})
-	must(t, replayed.Replay(ctx, after(0), after(20), time.Second))
+	must.OK(t, replayed.Replay(ctx, after(0), after(20), time.Second))
 	for i := range 21 {
-		must(t, stepped.Step(ctx, after(float64(i))))
+		must.OK(t, stepped.Step(ctx, after(float64(i))))
 	}
 	for _, w := range []*Watch{replayed, stepped} {
 		alerts := w.Alerts()

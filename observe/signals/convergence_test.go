@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Quantiles of true convergence by PromQL are within a bucket's width of the
@@ -17,11 +19,11 @@ func TestConvergence(t *testing.T) {
 		trial++
 		observed := rapid.SliceOfN(rapid.Float64Range(0.002, 60), 1, 200).Draw(rt, "seconds")
 		c := NewConvergence(map[string]string{"trial": fmt.Sprint(trial)})
-		must(t, r.Append(after(0), c.Samples()))
+		must.OK(t, r.Append(after(0), c.Samples()))
 		for _, s := range observed {
 			c.Observe(s)
 		}
-		must(t, r.Append(after(10), c.Samples()))
+		must.OK(t, r.Append(after(10), c.Samples()))
 		slices.Sort(observed)
 		for _, q := range []float64{0.5, 0.9, 0.99} {
 			got, ok := one(t, r.Source(), fmt.Sprintf("histogram_quantile(%g, sum by (le) (increase(%s_bucket{trial=\"%d\"}[11s])))", q, MetricConvergence, trial), after(10))

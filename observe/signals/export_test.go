@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var exports = []Options{{}, {Selector: `cluster="one"`, Window: 5 * time.Minute}}
@@ -17,7 +19,7 @@ var exports = []Options{{}, {Selector: `cluster="one"`, Window: 5 * time.Minute}
 func TestWriteRules(t *testing.T) {
 	for _, o := range exports {
 		var text bytes.Buffer
-		must(t, WriteRules(&text, o))
+		must.OK(t, WriteRules(&text, o))
 		groups, problems := rulefmt.Parse(text.Bytes(), false, model.LegacyValidation, newParser())
 		for _, p := range problems {
 			t.Error(p)
@@ -62,7 +64,7 @@ func TestWriteRules(t *testing.T) {
 func TestWriteDashboard(t *testing.T) {
 	for _, o := range exports {
 		var text bytes.Buffer
-		must(t, WriteDashboard(&text, o))
+		must.OK(t, WriteDashboard(&text, o))
 		var d struct {
 			Panels []struct {
 				ID          int
@@ -77,7 +79,7 @@ func TestWriteDashboard(t *testing.T) {
 				}
 			}
 		}
-		must(t, json.Unmarshal(text.Bytes(), &d))
+		must.OK(t, json.Unmarshal(text.Bytes(), &d))
 		ids, cells, shown := map[int]bool{}, map[[2]int]string{}, []string{}
 		for _, p := range d.Panels {
 			if ids[p.ID] || p.ID <= 0 || p.Title == "" {

@@ -21,6 +21,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // scraped is what a Prometheus server stores of pages, as its scrape loop parses them.
@@ -71,7 +73,7 @@ func (s *scraped) page(at time.Time, page string) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		must(s.t, err)
+		must.OK(s.t, err)
 		sample := scrapedSample{ms: at.UnixMilli()}
 		switch entry {
 		case textparse.EntrySeries:
@@ -129,7 +131,7 @@ func (s *scraped) serve() *Remote {
 	server := httptest.NewServer(prometheusAPI(s.t, s))
 	s.t.Cleanup(server.Close)
 	remote, err := NewRemote(server.URL, nil)
-	must(s.t, err)
+	must.OK(s.t, err)
 	s.t.Cleanup(func() { remote.Close() })
 	return remote
 }
@@ -255,10 +257,10 @@ func TestReadNative(t *testing.T) {
 	for name, counts := range map[string][4]int{"spread": {55, 95, 105, 110}, "first bucket": {100, 100, 100, 100}, "beyond": {5, 5, 5, 105}, "nothing": {5, 5, 5, 5}} {
 		first, second := page([4]int{5, 5, 5, 5}, 100), page(counts, 1100)
 		want, err := Read(t.Context(), twoPages(t, first, second), tenSeconds, after(10))
-		must(t, err)
+		must.OK(t, err)
 		for _, keep := range []bool{false, true} {
 			got, err := Read(t.Context(), scrape(t, keep, first, second).serve(), tenSeconds, after(10))
-			must(t, err)
+			must.OK(t, err)
 			if !slices.Equal(got.Missing, want.Missing) {
 				t.Errorf("%s, with classic ones %v: missing %v, want %v", name, keep, got.Missing, want.Missing)
 			}
@@ -280,7 +282,7 @@ func TestExportsNative(t *testing.T) {
 	o := tenSeconds.withDefaults()
 	of := func(expr string, s Source) map[string]float64 {
 		samples, err := s.Instant(t.Context(), expr, after(10))
-		must(t, err)
+		must.OK(t, err)
 		out := map[string]float64{}
 		for _, sample := range samples {
 			if !math.IsNaN(sample.Value) {
@@ -319,7 +321,7 @@ func TestExportsNative(t *testing.T) {
 		t.Errorf("%d values compared", compared)
 	}
 	w := NewWatch(native, Options{Window: time.Minute})
-	must(t, w.Replay(t.Context(), after(9), after(11), time.Second))
+	must.OK(t, w.Replay(t.Context(), after(9), after(11), time.Second))
 	if got := w.Alerts()[0].State; got != StateInactive {
 		t.Errorf("the alert over a native histogram is %s", got)
 	}
@@ -337,9 +339,9 @@ func TestPushTestNative(t *testing.T) {
 	pages["recorded"] = [2]string{before, now}
 	for name, p := range pages {
 		want, err := MeasurePushTest(t.Context(), twoPages(t, p[0], p[1]), Options{}, after(0), after(10))
-		must(t, err)
+		must.OK(t, err)
 		got, err := MeasurePushTest(t.Context(), scrape(t, false, p[0], p[1]).serve(), Options{}, after(0), after(10))
-		must(t, err)
+		must.OK(t, err)
 		if name == "new" {
 			// The bound of a bucket without observations is not in a native histogram:
 			// none lie below the bound of the next one all the same.
@@ -375,7 +377,7 @@ func TestReadExponential(t *testing.T) {
 	s.page(after(0), histogram(MetricLatency, 0, bounds, 0, 0, 0, 0))
 	s.page(after(10), histogram(MetricLatency, 9, bounds, 0, 9, 10, 10))
 	r, err := Read(t.Context(), s.serve(), tenSeconds, after(10))
-	must(t, err)
+	must.OK(t, err)
 	for key, c := range map[string]struct{ value, tolerance, low, high float64 }{
 		"convergence_istiod_mean": {0.9, 1e-9, 0, 0}, "convergence_istiod_p50": {0.75, 0.1, 0.5, 1}, "convergence_istiod_p99": {1.9, 0.1, 1, 2},
 	} {
@@ -398,9 +400,9 @@ func TestReadBothBounds(t *testing.T) {
 	s.page(after(0), first)
 	s.page(after(10), second)
 	got, err := Read(t.Context(), s.serve(), tenSeconds, after(10))
-	must(t, err)
+	must.OK(t, err)
 	want, err := Read(t.Context(), twoPages(t, first, second), tenSeconds, after(10))
-	must(t, err)
+	must.OK(t, err)
 	for _, key := range []string{"convergence_istiod_p50", "convergence_istiod_p99"} {
 		v, _ := got.Find(key)
 		w, _ := want.Find(key)

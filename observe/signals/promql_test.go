@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/golden"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestPromQL holds every answer over a recording to the one that Prometheus'
@@ -22,16 +23,16 @@ func TestPromQL(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "series")
 	r := newRecorder(t, dir)
 	recordStory(t, r, 0, storyPages/2)
-	must(t, r.Close())
+	must.OK(t, r.Close())
 	r = newRecorder(t, dir) // a run that was interrupted goes on
 	recordStory(t, r, storyPages/2, storyPages)
 	answers := map[string]string{"live": answerAll(t, r.Source())}
 	died := filepath.Join(t.TempDir(), "died")
-	must(t, os.CopyFS(died, os.DirFS(dir)))
-	must(t, r.Close())
+	must.OK(t, os.CopyFS(died, os.DirFS(dir)))
+	must.OK(t, r.Close())
 	for name, dir := range map[string]string{"closed": dir, "died": died} {
 		s, err := OpenSeries(dir)
-		must(t, err)
+		must.OK(t, err)
 		answers[name] = answerAll(t, s)
 	}
 	golden.File(t, "testdata/promql.golden", []byte(answers["live"]))
@@ -65,12 +66,12 @@ func recordStory(t *testing.T, r *Recorder, from, to int) {
 	for i, name := range []string{"before", "after"} {
 		var err error
 		recorded[i], err = os.ReadFile("testdata/istiod-" + name + ".txt")
-		must(t, err)
+		must.OK(t, err)
 	}
 	for i := from; i < to; i++ {
 		at := after(float64(5 * i))
 		if i%40 == 0 {
-			must(t, r.AppendPage(at, recorded[min(i/200, 1)], map[string]string{"pod": "istiod-recorded", "job": "istiod"}))
+			must.OK(t, r.AppendPage(at, recorded[min(i/200, 1)], map[string]string{"pod": "istiod-recorded", "job": "istiod"}))
 		}
 		if i >= 100 && i < 180 { // longer than a sample is looked back for
 			continue
@@ -78,13 +79,13 @@ func recordStory(t *testing.T, r *Recorder, from, to int) {
 		pod := map[string]string{"pod": "istiod-a", "job": "istiod"}
 		if i >= 250 {
 			if i == 250 {
-				must(t, r.Gone(at, pod))
+				must.OK(t, r.Gone(at, pod))
 			}
 			pod["pod"] = "istiod-b"
 		}
-		must(t, r.AppendPage(at, storyPage(i, at), pod))
+		must.OK(t, r.AppendPage(at, storyPage(i, at), pod))
 		if i%50 == 10 {
-			must(t, r.Append(at.Add(time.Millisecond), []Sample{{Name: "own", Labels: map[string]string{"trial": strconv.Itoa(i / 100)}, Value: float64(i) / 3}}))
+			must.OK(t, r.Append(at.Add(time.Millisecond), []Sample{{Name: "own", Labels: map[string]string{"trial": strconv.Itoa(i / 100)}, Value: float64(i) / 3}}))
 		}
 	}
 }
@@ -138,7 +139,7 @@ func answerAll(t *testing.T, s Source) string {
 		fmt.Fprintf(&b, "%s\n", strings.Join(strings.Fields(q), " "))
 		for _, m := range moments {
 			got, err := s.Instant(ctx, q, after(m))
-			must(t, err)
+			must.OK(t, err)
 			var lines []string
 			for _, sample := range got {
 				lines = append(lines, fmt.Sprintf("  at %g %s %s", m, spell(sample.Name, sample.Labels), twelveDigits(sample.Value)))
@@ -149,7 +150,7 @@ func answerAll(t *testing.T, s Source) string {
 			}
 		}
 		tracks, err := s.Range(ctx, q, after(400), after(1400), 97*time.Second)
-		must(t, err)
+		must.OK(t, err)
 		var lines []string
 		for _, track := range tracks {
 			line := "  over " + spell("", track.Labels)
@@ -166,7 +167,7 @@ func answerAll(t *testing.T, s Source) string {
 	for _, span := range [][2]float64{{-10, -1}, {50, 55}, {505, 890}, {1260, 1995}} {
 		names := []string{"pushes", "proxies", "pilot_xds_pushes", "nope"}
 		has, err := s.Has(ctx, names, after(span[0]), after(span[1]))
-		must(t, err)
+		must.OK(t, err)
 		fmt.Fprintln(&b, "has", span, has)
 	}
 	return b.String()

@@ -6,13 +6,15 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestMeasurePushTest(t *testing.T) {
 	first, second := fixtures(t)
 	rose := rises(t, first, second)
 	got, err := MeasurePushTest(context.Background(), twoPages(t, first, second), Options{}, after(0), after(10))
-	must(t, err)
+	must.OK(t, err)
 	near := func(name string, got, want float64) {
 		if math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", name, got, want)
@@ -58,7 +60,7 @@ func TestPushTestWords(t *testing.T) {
 		{"unobserved", proxies, proxies + "pilot_xds_pushes{type=\"eds\"} 4\n", 4, false, "observed nothing"},
 	} {
 		got, err := MeasurePushTest(context.Background(), twoPages(t, tt.first, tt.second), Options{}, after(0), after(10))
-		must(t, err)
+		must.OK(t, err)
 		words := strings.Join(append(got.LeftOut(), got.Warnings...), "\n")
 		if got.Pushes != tt.pushes || got.Valid != tt.valid || !strings.Contains(words, tt.says) {
 			t.Errorf("%s: %+v\n%s", tt.name, got, words)
@@ -77,20 +79,20 @@ func TestPushTestReplicas(t *testing.T) {
 			pushes, started, histogram(MetricLatency, float64(pushes), bounds, pushes, pushes, pushes, pushes))
 	}
 	a, b, c := map[string]string{"pod": "istiod-a"}, map[string]string{"pod": "istiod-b"}, map[string]string{"pod": "istiod-c"}
-	must(t, r.AppendPage(after(0), page(10, 1), a))
-	must(t, r.AppendPage(after(0), page(20, 2), b))
-	must(t, r.AppendPage(after(10), page(15, 1), a))
-	must(t, r.AppendPage(after(10), page(40, 2), b))
+	must.OK(t, r.AppendPage(after(0), page(10, 1), a))
+	must.OK(t, r.AppendPage(after(0), page(20, 2), b))
+	must.OK(t, r.AppendPage(after(10), page(15, 1), a))
+	must.OK(t, r.AppendPage(after(10), page(40, 2), b))
 	got, err := MeasurePushTest(context.Background(), r.Source(), Options{}, after(0), after(10))
-	must(t, err)
+	must.OK(t, err)
 	if got.Pushes != 25 || !got.Valid || got.Convergence.Count != 25 || got.Proxies != 4 {
 		t.Errorf("%+v", got)
 	}
-	must(t, r.Gone(after(15), b))
-	must(t, r.AppendPage(after(20), page(1, 18), c))
-	must(t, r.AppendPage(after(20), page(17, 1), a))
+	must.OK(t, r.Gone(after(15), b))
+	must.OK(t, r.AppendPage(after(20), page(1, 18), c))
+	must.OK(t, r.AppendPage(after(20), page(17, 1), a))
 	got, err = MeasurePushTest(context.Background(), r.Source(), Options{}, after(10), after(20))
-	must(t, err)
+	must.OK(t, err)
 	if got.Valid || !strings.Contains(strings.Join(got.Warnings, "\n"), "istiod-c started during the test") {
 		t.Errorf("%+v", got)
 	}

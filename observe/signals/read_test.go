@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // histogram writes a metrics page's histogram from cumulative counts.
@@ -30,8 +32,8 @@ var istiodLabels = map[string]string{"app": "istiod", "pod": "istiod-1", "instan
 func twoPages(t *testing.T, first, second string) *Series {
 	t.Helper()
 	r := newRecorder(t, t.TempDir())
-	must(t, r.AppendPage(after(0), []byte(first), istiodLabels))
-	must(t, r.AppendPage(after(10), []byte(second), istiodLabels))
+	must.OK(t, r.AppendPage(after(0), []byte(first), istiodLabels))
+	must.OK(t, r.AppendPage(after(10), []byte(second), istiodLabels))
 	return r.Source()
 }
 
@@ -76,7 +78,7 @@ go_sched_gomaxprocs_threads 2
 pilot_total_xds_rejects{type="cds"} 3
 `)
 	r, err := Read(context.Background(), s, tenSeconds, after(10))
-	must(t, err)
+	must.OK(t, err)
 
 	// Of 100 observations 50 are in (0, 0.1], 40 in (0.1, 1], 10 in (1, 3].
 	for _, tt := range []struct {
@@ -129,7 +131,7 @@ pilot_total_xds_rejects{type="cds"} 3
 	}
 
 	var text strings.Builder
-	must(t, WriteTable(&text, r))
+	must.OK(t, WriteTable(&text, r))
 	for _, line := range []string{"convergence, as istiod has it 800 ms <100 ms 100 ms to 1 s 1 s to 3 s 1 s to 3 s", "debounce, with push context no data",
 		"true convergence missing: meshtrial_convergence_seconds", "queue 1 ms <100 ms <100 ms", "push, one type to one proxy 40 s >3 s",
 		"process CPU, of the cores its Go runtime uses 90% SATURATED", "services known (pilot_services) 19",
@@ -146,7 +148,7 @@ pilot_total_xds_rejects{type="cds"} 3
 // An empty source: everything is missing, nothing is zero.
 func TestReadNothing(t *testing.T) {
 	r, err := Read(context.Background(), newRecorder(t, t.TempDir()).Source(), Options{}, after(0))
-	must(t, err)
+	must.OK(t, err)
 	for _, v := range r.Signals {
 		if v.Status != StatusMissing || v.Value != nil || len(v.Missing) == 0 {
 			t.Errorf("%+v", v)
@@ -170,12 +172,12 @@ func TestSaturationOfContainers(t *testing.T) {
 		return []byte(page)
 	}
 	a, b := map[string]string{"instance": "node-a"}, map[string]string{"instance": "node-b"}
-	must(t, r.AppendPage(after(0), kubelet(false, 10), a))
-	must(t, r.AppendPage(after(0), kubelet(true, 10), b))
-	must(t, r.AppendPage(after(10), kubelet(false, 14), a))
-	must(t, r.AppendPage(after(10), kubelet(true, 14), b))
+	must.OK(t, r.AppendPage(after(0), kubelet(false, 10), a))
+	must.OK(t, r.AppendPage(after(0), kubelet(true, 10), b))
+	must.OK(t, r.AppendPage(after(10), kubelet(false, 14), a))
+	must.OK(t, r.AppendPage(after(10), kubelet(true, 14), b))
 	reading, err := Read(context.Background(), r.Source(), tenSeconds, after(10))
-	must(t, err)
+	must.OK(t, err)
 	v, _ := reading.Find("cpu_container")
 	// 0.4 cores of 4, and 0.4 cores of half a core; the busiest counts.
 	if v.Status != StatusOK || math.Abs(*v.Value-0.8) > 1e-9 || len(v.Parts) != 2 || v.Saturated {
@@ -195,7 +197,7 @@ func rises(t *testing.T, first, second string) func(prefix string) float64 {
 		for line := range strings.Lines(page) {
 			if i := strings.LastIndexByte(strings.TrimSpace(line), ' '); i > 0 && line[0] != '#' {
 				v, err := strconv.ParseFloat(strings.TrimSpace(line)[i+1:], 64)
-				must(t, err)
+				must.OK(t, err)
 				out[line[:i]] = v
 			}
 		}
@@ -220,7 +222,7 @@ func fixtures(t *testing.T) (first, second string) {
 	t.Helper()
 	for name, page := range map[string]*string{"before": &first, "after": &second} {
 		data, err := os.ReadFile("testdata/istiod-" + name + ".txt")
-		must(t, err)
+		must.OK(t, err)
 		*page = string(data)
 	}
 	return first, second
@@ -231,7 +233,7 @@ func TestReadRecorded(t *testing.T) {
 	first, second := fixtures(t)
 	rose := rises(t, first, second)
 	r, err := Read(context.Background(), twoPages(t, first, second), tenSeconds, after(10))
-	must(t, err)
+	must.OK(t, err)
 	for key, want := range map[string]float64{
 		"xds_pushes":              rose("pilot_xds_pushes") / 10,
 		"inbound_updates":         rose("pilot_inbound_updates") / 10,
@@ -256,7 +258,7 @@ func TestReadRecorded(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	o := Options{Selector: `cluster="one"`, Window: 90 * time.Second}
-	must(t, o.Check())
+	must.OK(t, o.Check())
 	for _, s := range Table(o) {
 		if strings.Contains(s.Expr, "$") || !strings.Contains(s.Expr, `cluster="one"`) {
 			t.Errorf("%s", s.Expr)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var began = time.UnixMilli(1_795_267_200_000)
@@ -20,18 +22,9 @@ func after(seconds float64) time.Time {
 func newRecorder(t *testing.T, dir string) *Recorder {
 	t.Helper()
 	r, err := OpenRecorder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // one evaluates an expression that must give one series; ok is false if it
@@ -39,7 +32,7 @@ func must(t *testing.T, err error) {
 func one(t *testing.T, s Source, expr string, at time.Time) (v float64, ok bool) {
 	t.Helper()
 	got, err := s.Instant(context.Background(), expr, at)
-	must(t, err)
+	must.OK(t, err)
 	switch len(got) {
 	case 0:
 		return 0, false
@@ -80,8 +73,8 @@ func TestRecorder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "series")
 	r := newRecorder(t, dir)
 	istiod := map[string]string{"pod": "istiod-1"}
-	must(t, r.AppendPage(after(0), []byte(page1), istiod))
-	must(t, r.AppendPage(after(1), []byte(page2), istiod))
+	must.OK(t, r.AppendPage(after(0), []byte(page1), istiod))
+	must.OK(t, r.AppendPage(after(1), []byte(page2), istiod))
 	check := func(s Source) {
 		t.Helper()
 		want(t, s, `pushes{type="cds",pod="istiod-1"}`, after(1), 7)
@@ -95,24 +88,24 @@ func TestRecorder(t *testing.T) {
 	check(r.Source())
 	// What a reader in another process sees while this one writes.
 	open, err := OpenSeries(dir)
-	must(t, err)
+	must.OK(t, err)
 	check(open)
 
-	must(t, r.Append(after(2), []Sample{{Name: "own", Labels: map[string]string{"a": "b"}, Value: 1}, {Name: "own", Value: 2}}))
-	must(t, r.Close())
-	must(t, r.Close())
+	must.OK(t, r.Append(after(2), []Sample{{Name: "own", Labels: map[string]string{"a": "b"}, Value: 1}, {Name: "own", Value: 2}}))
+	must.OK(t, r.Close())
+	must.OK(t, r.Close())
 	if err := r.Append(after(3), nil); err == nil || !strings.Contains(err.Error(), "already closed") {
 		t.Errorf("append after the end: %v", err)
 	}
 	entries, err := os.ReadDir(dir)
-	must(t, err)
+	must.OK(t, err)
 	for _, e := range entries {
 		if e.Name() != dirJournal {
 			t.Errorf("left beside the journal: %s", e.Name())
 		}
 	}
 	closed, err := OpenSeries(dir)
-	must(t, err)
+	must.OK(t, err)
 	check(closed)
 	want(t, closed, `own{a="b"}`, after(2), 1)
 	if from, to := closed.Span(); !from.Equal(after(0)) || !to.Equal(after(2)) {
@@ -121,12 +114,12 @@ func TestRecorder(t *testing.T) {
 
 	// A run that goes on.
 	r = newRecorder(t, dir)
-	must(t, r.AppendPage(after(60), []byte(page1), istiod))
+	must.OK(t, r.AppendPage(after(60), []byte(page1), istiod))
 	want(t, r.Source(), `pushes{type="cds"}`, after(60), 5)
 	want(t, r.Source(), `sum(pushes)`, after(1), 11)
-	must(t, r.Close())
+	must.OK(t, r.Close())
 	closed, err = OpenSeries(dir)
-	must(t, err)
+	must.OK(t, err)
 	check(closed)
 	want(t, closed, `pushes{type="cds"}`, after(60), 5)
 }
@@ -135,22 +128,22 @@ func TestRecorder(t *testing.T) {
 func TestRecorderDies(t *testing.T) {
 	dir := t.TempDir()
 	r := newRecorder(t, dir)
-	must(t, r.AppendPage(after(0), []byte(page1), nil))
+	must.OK(t, r.AppendPage(after(0), []byte(page1), nil))
 	copied := filepath.Join(t.TempDir(), "copy") // as the disk is now
-	must(t, os.CopyFS(copied, os.DirFS(dir)))
-	must(t, r.Close())
+	must.OK(t, os.CopyFS(copied, os.DirFS(dir)))
+	must.OK(t, r.Close())
 
 	s, err := OpenSeries(copied)
-	must(t, err)
+	must.OK(t, err)
 	want(t, s, `pushes`, after(0), 5)
 	if _, err := os.Stat(filepath.Join(copied, "wal")); err != nil {
 		t.Error("reading took the journal away")
 	}
 	again := newRecorder(t, copied)
-	must(t, again.AppendPage(after(5), []byte(page2), nil))
-	must(t, again.Close())
+	must.OK(t, again.AppendPage(after(5), []byte(page2), nil))
+	must.OK(t, again.Close())
 	s, err = OpenSeries(copied)
-	must(t, err)
+	must.OK(t, err)
 	want(t, s, `pushes{type="cds"}`, after(0), 5)
 	want(t, s, `pushes{type="cds"}`, after(5), 7)
 }
@@ -169,7 +162,7 @@ func TestRecorderRefuses(t *testing.T) {
 		}
 		wantNone(t, r.Source(), "good", after(0))
 	}
-	must(t, r.AppendPage(after(1), []byte("good 1\n"), nil))
+	must.OK(t, r.AppendPage(after(1), []byte("good 1\n"), nil))
 	if err := r.AppendPage(after(1), []byte("good 2\n"), nil); err == nil {
 		t.Error("two pages of one moment")
 	}
@@ -181,17 +174,17 @@ func TestRecorderRefuses(t *testing.T) {
 func TestGone(t *testing.T) {
 	r := newRecorder(t, t.TempDir())
 	a, b := map[string]string{"pod": "a"}, map[string]string{"pod": "b"}
-	must(t, r.AppendPage(after(0), []byte("up_now 1\n"), a))
-	must(t, r.AppendPage(after(0), []byte("up_now 1\n"), b))
-	must(t, r.Gone(after(1), a))
+	must.OK(t, r.AppendPage(after(0), []byte("up_now 1\n"), a))
+	must.OK(t, r.AppendPage(after(0), []byte("up_now 1\n"), b))
+	must.OK(t, r.Gone(after(1), a))
 	want(t, r.Source(), "count(up_now)", after(1), 1)
-	must(t, r.AppendPage(after(2), []byte("up_now 1\n"), a)) // it came back
+	must.OK(t, r.AppendPage(after(2), []byte("up_now 1\n"), a)) // it came back
 	want(t, r.Source(), "count(up_now)", after(2), 2)
 }
 
 func TestOpenSeriesRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(file, nil, 0o644))
+	must.OK(t, os.WriteFile(file, nil, 0o644))
 	for _, dir := range []string{"nowhere", file, t.TempDir()} {
 		if _, err := OpenSeries(dir); err == nil {
 			t.Errorf("%s: opened", dir)
@@ -205,10 +198,10 @@ func TestRecorderHonoursTimes(t *testing.T) {
 	page := func(seconds, value float64) []byte {
 		return fmt.Appendf(nil, "# TYPE cpu_total counter\ncpu_total %g %d\ncores 2\n", value, after(seconds).UnixMilli())
 	}
-	must(t, r.AppendPage(after(1), page(0.5, 3), nil))
-	must(t, r.AppendPage(after(2), page(0.5, 3), nil)) // as old as before
-	must(t, r.AppendPage(after(12), page(10.5, 8), nil))
-	must(t, r.AppendPage(after(13), page(99, 9), nil)) // a clock ahead of ours: when it was read
+	must.OK(t, r.AppendPage(after(1), page(0.5, 3), nil))
+	must.OK(t, r.AppendPage(after(2), page(0.5, 3), nil)) // as old as before
+	must.OK(t, r.AppendPage(after(12), page(10.5, 8), nil))
+	must.OK(t, r.AppendPage(after(13), page(99, 9), nil)) // a clock ahead of ours: when it was read
 	want(t, r.Source(), "count_over_time(cpu_total[20s])", after(13), 3)
 	want(t, r.Source(), "rate(cpu_total[10001ms])", after(10.5), 0.5)
 	want(t, r.Source(), "cpu_total", after(13), 9)
@@ -220,30 +213,30 @@ func TestRecorderHonoursTimes(t *testing.T) {
 func TestJournalIsCut(t *testing.T) {
 	dir := t.TempDir()
 	r := newRecorder(t, dir)
-	must(t, r.AppendPage(after(0), []byte(page1), nil))
-	must(t, r.AppendPage(after(1), []byte(page2), nil))
+	must.OK(t, r.AppendPage(after(0), []byte(page1), nil))
+	must.OK(t, r.AppendPage(after(1), []byte(page2), nil))
 	copied := filepath.Join(t.TempDir(), "copy")
-	must(t, os.CopyFS(copied, os.DirFS(dir)))
-	must(t, r.Close())
+	must.OK(t, os.CopyFS(copied, os.DirFS(dir)))
+	must.OK(t, r.Close())
 	segment := filepath.Join(copied, dirJournal, "00000000")
 	whole, err := os.ReadFile(segment)
-	must(t, err)
+	must.OK(t, err)
 	for cut := len(whole) - 1; cut > len(whole)-30; cut-- {
-		must(t, os.Truncate(segment, int64(cut)))
+		must.OK(t, os.Truncate(segment, int64(cut)))
 		s, err := OpenSeries(copied)
-		must(t, err)
+		must.OK(t, err)
 		want(t, s, `pushes{type="cds"}`, after(1), 5)
 	}
 	again := newRecorder(t, copied)
-	must(t, again.AppendPage(after(2), []byte(page2), nil))
-	must(t, again.Close())
+	must.OK(t, again.AppendPage(after(2), []byte(page2), nil))
+	must.OK(t, again.Close())
 	s, err := OpenSeries(copied)
-	must(t, err)
+	must.OK(t, err)
 	want(t, s, `pushes{type="cds"}`, after(1), 5)
 	want(t, s, `pushes{type="cds"}`, after(2), 7)
 
 	whole[20] ^= 0xff
-	must(t, os.WriteFile(segment, append(whole, make([]byte, 2*pageBytes-len(whole))...), 0o644))
+	must.OK(t, os.WriteFile(segment, append(whole, make([]byte, 2*pageBytes-len(whole))...), 0o644))
 	if _, err := OpenSeries(copied); err == nil {
 		t.Error("a damaged journal is read")
 	}
@@ -259,13 +252,13 @@ func TestRecorderManySamples(t *testing.T) {
 	recordStory(t, r, 0, 100)
 	const n = 3*chunkSamples + 7
 	for i := range n {
-		must(t, r.AppendPage(after(float64(1000+i)), fmt.Appendf(nil, "long %d\n", i*i), nil))
+		must.OK(t, r.AppendPage(after(float64(1000+i)), fmt.Appendf(nil, "long %d\n", i*i), nil))
 	}
 	for _, q := range []struct{ from, samples int }{{n, n}, {chunkSamples, chunkSamples}, {1, 1}} {
 		want(t, r.Source(), fmt.Sprintf("count_over_time(long[%ds])", q.from), after(1000+n-1), float64(q.samples))
 	}
-	must(t, r.Close())
+	must.OK(t, r.Close())
 	s, err := OpenSeries(dir)
-	must(t, err)
+	must.OK(t, err)
 	want(t, s, fmt.Sprintf("sum_over_time(long[%ds])", n), after(1000+n-1), float64((n-1)*n*(2*n-1)/6))
 }

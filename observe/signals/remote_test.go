@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A Prometheus server gives the readings that the series themselves give.
@@ -30,13 +31,13 @@ func TestRemote(t *testing.T) {
 	}))
 	defer server.Close()
 	remote, err := NewRemote(strings.Replace(server.URL, "http://", "http://me:secret@", 1)+"/prom/", http.Header{"X-Tenant": {"one"}})
-	must(t, err)
+	must.OK(t, err)
 	defer remote.Close()
 	ctx := context.Background()
 	got, err := Read(ctx, remote, tenSeconds, after(10))
-	must(t, err)
+	must.OK(t, err)
 	want, err := Read(ctx, s, tenSeconds, after(10))
-	must(t, err)
+	must.OK(t, err)
 	if got.Source != "Prometheus "+server.URL+"/prom" {
 		t.Errorf("source %s", got.Source)
 	}
@@ -45,8 +46,8 @@ func TestRemote(t *testing.T) {
 		t.Errorf("%+v\n\nwant\n%+v", got, want)
 	}
 	a, b := NewWatch(remote, Options{}), NewWatch(s, Options{})
-	must(t, a.Replay(ctx, after(0), after(12), time.Second))
-	must(t, b.Replay(ctx, after(0), after(12), time.Second))
+	must.OK(t, a.Replay(ctx, after(0), after(12), time.Second))
+	must.OK(t, b.Replay(ctx, after(0), after(12), time.Second))
 	if !reflect.DeepEqual(a.Alerts(), b.Alerts()) || a.Alerts()[0].State != StateInactive {
 		t.Errorf("%v, want %v", a.Alerts(), b.Alerts())
 	}
@@ -75,7 +76,7 @@ func TestRemoteFails(t *testing.T) {
 	}))
 	defer server.Close()
 	remote, err := NewRemote(strings.Replace(server.URL, "http://", "http://me:secret@", 1), nil)
-	must(t, err)
+	must.OK(t, err)
 	ctx := context.Background()
 	for _, tt := range []struct {
 		status     int
@@ -133,7 +134,7 @@ func TestRemoteTimeout(t *testing.T) {
 	}))
 	defer server.Close()
 	remote, err := NewRemote(server.URL, nil)
-	must(t, err)
+	must.OK(t, err)
 	defer remote.Close()
 	remote.SetTimeout(200 * time.Millisecond)
 	for _, quiet := range []bool{false, true} {
@@ -177,7 +178,7 @@ func TestRemoteFollowsNoRedirectElsewhere(t *testing.T) {
 	}))
 	defer server.Close()
 	remote, err := NewRemote(server.URL, http.Header{key: {"secret"}})
-	must(t, err)
+	must.OK(t, err)
 	defer remote.Close()
 	to = "/there"
 	if _, err := remote.Instant(t.Context(), "up", after(0)); err != nil {
@@ -188,7 +189,7 @@ func TestRemoteFollowsNoRedirectElsewhere(t *testing.T) {
 		t.Errorf("in circles: %v", err)
 	}
 	other, err := url.Parse(elsewhere.URL)
-	must(t, err)
+	must.OK(t, err)
 	for _, to = range []string{elsewhere.URL, "http://localhost:" + other.Port()} {
 		_, err := remote.Instant(t.Context(), "up", after(0))
 		if err == nil || !strings.Contains(err.Error(), "sends on to "+strings.TrimPrefix(to, "http://")) || errs.Hint(err) == "" {
@@ -203,7 +204,7 @@ func TestRemoteFollowsNoRedirectElsewhere(t *testing.T) {
 	}))
 	defer secure.Close()
 	remote, err = NewRemote(secure.URL, http.Header{key: {"secret"}})
-	must(t, err)
+	must.OK(t, err)
 	remote.client.Transport = secure.Client().Transport
 	if _, err := remote.Instant(t.Context(), "up", after(0)); err == nil || !strings.Contains(err.Error(), "sends on to") {
 		t.Errorf("out of TLS: %v", err)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // served is a target that serves text, or fails.
@@ -44,7 +46,7 @@ func TestScraper(t *testing.T) {
 		t.Helper()
 		time.Sleep(2 * time.Millisecond) // two pages need two timestamps
 		at, got, err := s.Scrape(ctx)
-		must(t, err)
+		must.OK(t, err)
 		if len(got) != problems {
 			t.Fatalf("problems: %v", got)
 		}
@@ -89,7 +91,7 @@ func TestScraperEndsOthers(t *testing.T) {
 			return all, nil
 		}}
 		at, problems, err := s.Scrape(context.Background())
-		must(t, err)
+		must.OK(t, err)
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
@@ -152,7 +154,7 @@ func TestNothingIsLeft(t *testing.T) {
 		a := &served{labels: map[string]string{"pod": "a"}, page: "n 1\n"}
 		s := &Scraper{Recorder: r, Discover: func(context.Context) ([]Target, error) { return []Target{a.target()}, nil }}
 		ctx, cancel := context.WithCancel(context.Background())
-		must(t, s.Run(ctx, time.Millisecond, func(time.Time, []string) error {
+		must.OK(t, s.Run(ctx, time.Millisecond, func(time.Time, []string) error {
 			if a.reads > 5 {
 				cancel()
 			}
@@ -160,9 +162,9 @@ func TestNothingIsLeft(t *testing.T) {
 		}))
 		cancel()
 		open, err := OpenSeries(dir)
-		must(t, err)
+		must.OK(t, err)
 		want(t, open, "count(n)", time.Now(), 1)
-		must(t, r.Close())
+		must.OK(t, r.Close())
 	}
 	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {

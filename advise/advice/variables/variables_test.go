@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const page = `<h2 id="discovery">discovery</h2>
@@ -42,9 +43,7 @@ lines.</td>
 
 func TestPage(t *testing.T) {
 	known, err := parsePage([]byte(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := []Variable{
 		{Name: "PILOT_A", Default: "100ms"},
 		{Name: "PILOT_B"},
@@ -91,14 +90,10 @@ func TestAsk(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, script string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(script), 0o700))
 		return path
 	}
-	if err := os.WriteFile(filepath.Join(dir, "page.html"), []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "page.html"), []byte(page), 0o600))
 	good := write("good", "#!/bin/sh\ncase $1 in\ncollateral) /bin/cp "+dir+"/page.html \"$4\"/pilot.html"+
 		" ;;\nversion) echo client version: 9.9 ;;\nesac\n")
 	known, err := Ask(context.Background(), good)

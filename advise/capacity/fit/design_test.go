@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study/studies"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -18,9 +19,7 @@ import (
 // predict it within what the study is for.
 func TestShippedStudyIdentifies(t *testing.T) {
 	text, err := studies.Read("capacity-holdout")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p := studytest.Seeded(t, string(text), 1)
 	v := truth()
 	depends := map[model.Parameter]float64{model.RDSCPUAnew: 0.2, model.EDSCPUWhole: 0.4, model.EDSBytesWhole: 0.1, model.CPUPerServiceOf(push.RDS): 0.25, model.CPUOf(push.LDS): 0.3,
@@ -31,9 +30,7 @@ func TestShippedStudyIdentifies(t *testing.T) {
 	for seed := uint64(1); seed <= 3; seed++ {
 		run := madeUpOf(t, v, p.Cells, func(rate float64) int { return int(rate * controlplane.Of(p.Study).Duration.Seconds()) }, 2, 0.06, seed)
 		m, err := Fit([]record.Run{run}, Options{Seed: 1, Draws: 30, HoldOut: record.Cell{"variant": "held-out"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for k := range depends {
 			f := m.Parameters[k]
 			if !(f.Low <= v[k] && v[k] <= f.High) && f.Assumed {

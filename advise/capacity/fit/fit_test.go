@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func parameter(m *model.Model, p model.Parameter) model.Fitted { return m.Parameters[p] }
@@ -28,9 +29,7 @@ func TestFindsWhatMadeTheRuns(t *testing.T) {
 	v := truth()
 	run := madeUp(t, v, cells(t, sizes+large), 3, 0.02, 1)
 	m, err := Fit([]record.Run{run}, Options{Seed: 1, Draws: 20, HoldOut: record.Cell{"variant": "held-out"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for p, within := range map[model.Parameter]float64{
 		model.Watch: 0.05, model.ContextPerService: 0.15, model.IdleCores: 0.2, model.Beside: 0.1, model.Apply: 0.15,
 		model.CPUPerServiceOf(push.RDS): 0.15, model.CPUOf(push.LDS): 0.15, model.RDSCPUAnew: 0.2, model.EDSCPUWhole: 0.7,
@@ -74,25 +73,17 @@ func TestFindsWhatMadeTheRuns(t *testing.T) {
 func TestSameModel(t *testing.T) {
 	run := madeUp(t, truth(), cells(t, sizes), 1, 0.03, 2)
 	a, err := Fit([]record.Run{run}, Options{Seed: 4, Draws: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b, err := Fit([]record.Run{run}, Options{Seed: 4, Draws: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	one, err := json.Marshal(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	two, _ := json.Marshal(b)
 	if string(one) != string(two) {
 		t.Error("fitted twice it differs")
 	}
 	back, err := model.Parse(one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if three, _ := json.Marshal(back); string(three) != string(one) {
 		t.Error("read again it differs")
 	}
@@ -103,9 +94,7 @@ func TestSameModel(t *testing.T) {
 func TestNamesWhatRunsCannotTell(t *testing.T) {
 	run := madeUp(t, truth(), cells(t, "  a: {proxies: 50, services: 50, change_rate: 2}\n"), 3, 0.02, 3)
 	m, err := Fit([]record.Run{run}, Options{Draws: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, p := range []model.Parameter{model.ChangeCPU, model.MemoryPerProxy, model.MemoryPerPair, model.MemoryPerService, model.MemoryPerRate, model.ContextPerService,
 		model.CPUOf(push.RDS), model.CPUPerServiceOf(push.RDS), model.BytesOf(push.RDS), model.BytesPerServiceOf(push.RDS), model.Memory, model.IdleCores, model.IdleCoresPerProxy, model.SkipCPU, model.ConnectCPU} {
 		f := parameter(m, p)

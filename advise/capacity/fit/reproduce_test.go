@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/capacity/world"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A model says of each cell that it was fitted to what was measured there, whatever
@@ -29,17 +30,11 @@ func TestReproducesItsCells(t *testing.T) {
 			drawn = cells(t, "  a: {proxies: 203, services: 300, change_rate: 6}\n")
 		}
 		run, err := w.Run(drawn, world.Trials{Blocks: 2, Changes: func(float64) int { return 20 }, Seed: seed})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		m, err := Fit([]record.Run{run}, Options{Seed: 1, Draws: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		fitted, _, err := Against(m, run, model.Options{Seed: 1, Draws: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		wrong := ""
 		for _, c := range fitted {
 			if len(c.Outputs) != len(measures) {
@@ -71,21 +66,15 @@ func TestReproducesItsCells(t *testing.T) {
 // grows with proxies times services.
 func TestSpansDivisions(t *testing.T) {
 	run, err := (&world.World{Values: truth()}).Run(cells(t, "  a: {proxies: 50, services: 50, change_rate: 1}\n"), world.Trials{Blocks: 3, Noise: 0.02, Seed: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m, err := Fit([]record.Run{run}, Options{Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.Residuals = nil // of the parameters alone
 	measured := m.Cells[0].Outputs
 	at := model.Default()
 	at.Proxies, at.Services, at.Rate, at.Mix, at.Cores = 100, 200, 1, m.Mix, 64
 	p, err := m.Predict(at, model.Options{Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, a := range measured {
 		if a.Output != model.OutMemory {
 			continue

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"pgregory.net/rapid"
 )
 
@@ -58,9 +59,7 @@ func TestExtrapolation(t *testing.T) {
 		at := mesh(test.proxies, 100, 1)
 		at.Cores = 16
 		p, err := m.Predict(at, Options{Seed: 1, Draws: 40})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if math.Abs(p.Times/test.beyond-1) > 0.01 || (test.beyond > 1) != (len(p.Beyond) > 0) {
 			t.Errorf("%d proxies lie %v beyond: %v", test.proxies, p.Times, p.Beyond)
 		}
@@ -82,9 +81,7 @@ func TestExtrapolation(t *testing.T) {
 func TestMoreTakesMore(t *testing.T) {
 	m := made(nil)
 	v, err := m.Values()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rapid.Check(t, func(t *rapid.T) {
 		a := mesh(rapid.IntRange(10, 400).Draw(t, "proxies"), rapid.IntRange(10, 400).Draw(t, "services"), rapid.Float64Range(0.2, 3).Draw(t, "rate"))
 		a.Horizon, a.Cores = 60, 8
@@ -102,9 +99,7 @@ func TestMoreTakesMore(t *testing.T) {
 		out := map[string][2]float64{}
 		for i, at := range []Mesh{a, b} {
 			r, err := v.Simulate(at, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for k, y := range v.Simulated(at, r) {
 				pair := out[Outputs[k].Name]
 				pair[i] = y
@@ -125,9 +120,7 @@ func TestLimits(t *testing.T) {
 	at := mesh(300, 200, 0.5)
 	at.Cores = 1
 	l, err := m.Limits(at, 2, Options{Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if l.Rate <= 0.5 || l.Proxies <= 300 || l.RateEnd.Code == "" || l.ProxiesEnd.Code == "" {
 		t.Fatalf("%+v", l)
 	}
@@ -139,9 +132,7 @@ func TestLimits(t *testing.T) {
 		other := at
 		other.Proxies = test.proxies
 		r, err := v.Simulate(other, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := r.Drained && r.Convergence.Quantile(0.99) <= 2; got != test.within {
 			t.Errorf("%d proxies with the end at %d: drained %v, p99 %v", test.proxies, l.Proxies, r.Drained, r.Convergence.Quantile(0.99))
 		}
@@ -160,9 +151,7 @@ func TestLoss(t *testing.T) {
 		at := mesh(3000, 200, 0.5)
 		at.Replicas, at.Cores = replicas, 4
 		l, err := m.Loss(at, Options{Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if l.Proxies != 3000/replicas || l.Half > l.All || !(l.Half > 0) {
 			t.Errorf("%d replicas: %+v", replicas, l)
 		}
@@ -181,9 +170,7 @@ func TestLoss(t *testing.T) {
 // A document with other parameters, or figures that no istiod has, is refused.
 func TestParse(t *testing.T) {
 	good, err := json.Marshal(made(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := Parse(good); err != nil {
 		t.Fatal(err)
 	}
@@ -201,9 +188,7 @@ func TestParse(t *testing.T) {
 		m := made(nil)
 		spoil(m)
 		data, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := Parse(data); err == nil {
 			t.Errorf("%s: it is read", name)
 		}
@@ -249,9 +234,7 @@ func TestOverlappingPushesTakeMore(t *testing.T) {
 	at := mesh(600, 500, 0.2)
 	at.Mix, at.Cores, at.Horizon = map[string]float64{MixEndpoints: 2, "virtualservice": 1}, 8, 120
 	calm, err := v.Simulate(at, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if calm.Whole[push.EDS] > 0.2*calm.Pushes[push.EDS] || calm.Anew[push.RDS] > 0.15*calm.Pushes[push.RDS] {
 		t.Errorf("calm: of %v pushes of endpoints %v are whole, of %v of routes %v are made anew", calm.Pushes[push.EDS], calm.Whole[push.EDS], calm.Pushes[push.RDS], calm.Anew[push.RDS])
 	}
@@ -263,9 +246,7 @@ func TestOverlappingPushesTakeMore(t *testing.T) {
 	busy := at
 	busy.Rate, busy.Cores = 4, 1
 	r, err := v.Simulate(busy, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if r.Whole[push.EDS] < 0.5*r.Pushes[push.EDS] || r.Anew[push.RDS] < 0.5*r.Pushes[push.RDS] || r.AllBytes()/r.Turns < 2*calm.AllBytes()/calm.Turns {
 		t.Errorf("busy: of %v pushes of endpoints %v are whole, of %v of routes %v are made anew, %.0f bytes a turn after %.0f", r.Pushes[push.EDS], r.Whole[push.EDS],
 			r.Pushes[push.RDS], r.Anew[push.RDS], r.AllBytes()/r.Turns, calm.AllBytes()/calm.Turns)
@@ -287,9 +268,7 @@ func TestNothingArrives(t *testing.T) {
 	m := mesh(20, 10, 1)
 	m.Horizon = 60
 	p, err := made(func(v *Values) { v[Watch] = 1e6 }).Predict(m, Options{Seed: 1, Draws: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if p99 := p.Output(OutConvergenceP99).Estimate; p99 < 60 {
 		t.Errorf("istiod is never told of a change, and p99 of convergence is %g s", p99)
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A mesh lies beyond what was measured in any respect that costs istiod something. Smaller
@@ -31,9 +33,7 @@ func TestOutside(t *testing.T) {
 	} {
 		at := mesh(200, 200, 1)
 		test.change(&at)
-		if err := at.Check(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, at.Check())
 		o := m.Outside(at)
 		respects := o.Beyond
 		if test.beyond == 1 {
@@ -54,9 +54,7 @@ func TestBelowIsNoWider(t *testing.T) {
 	m := made(nil)
 	width := func(at Mesh, output string) float64 {
 		p, err := m.Predict(at, Options{Seed: 1, Draws: 40})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return math.Log(p.Output(output).High / p.Output(output).Low)
 	}
 	small := mesh(5, 5, 0.001)
@@ -76,16 +74,12 @@ func TestQuiet(t *testing.T) {
 	m := made(nil)
 	for _, at := range []Mesh{mesh(20, 10, 1e-4), mesh(20, 10, 0.001)} {
 		p, err := m.Predict(at, Options{Seed: 1, Draws: 5})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if p99 := p.Output(OutConvergenceP99); p.Pairs < 20 || !(p99.Low > 0.05) {
 			t.Errorf("%g changes a second: %v pairs, p99 is %v", at.Rate, p.Pairs, p99)
 		}
 		l, err := m.Limits(at, 5, Options{Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if l.Rate <= at.Rate || l.Proxies <= at.Proxies {
 			t.Errorf("%g changes a second to %d proxies are as much as istiod can: %+v", at.Rate, at.Proxies, l)
 		}
@@ -110,9 +104,7 @@ func TestNoMoreCPUThanThereIs(t *testing.T) {
 	at := mesh(300, 300, 6)
 	at.Cores = 1.5
 	p, err := m.Predict(at, Options{Seed: 1, Draws: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if i := p.Output(OutCPU); i.High != 1.5 || !(i.Low < i.Estimate) || p.Utilisation > 1 {
 		t.Errorf("of 1.5 CPUs %v are taken", i)
 	}
@@ -124,9 +116,7 @@ func TestEndsLieBeyond(t *testing.T) {
 	at := mesh(300, 200, 0.5)
 	at.Cores = 1
 	l, err := m.Limits(at, 2, Options{Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if math.Abs(l.ProxiesBeyond/(float64(l.Proxies)/300)-1) > 0.01 || math.Abs(l.RateBeyond-math.Max(1, l.Rate/6)) > 0.01 {
 		t.Errorf("%+v", l)
 	}

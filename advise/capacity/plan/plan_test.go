@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"sigs.k8s.io/yaml"
 )
 
@@ -40,9 +41,7 @@ istiod: {min_replicas: 2, max_replicas: 8, max_cores: 8, debounce_after: 200ms, 
 
 func TestParse(t *testing.T) {
 	r, err := Parse([]byte(meshFile), "mesh.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m := r.Mesh
 	if m.Proxies != 400 || m.Services != 400 || m.Visible != 0.5 || m.Rate != 0.5 || m.Mix["virtualservice"] != 1 || m.DebounceAfter != 0.2 || m.DebounceMax != 10 ||
 		m.Throttle != 50 || m.DirectEndpoints || r.Targets.Reconnect != 300 || r.Targets.CPU != 0.7 || r.Bounds.MaxCores != 8 {
@@ -109,13 +108,9 @@ func FuzzParse(f *testing.F) {
 // reason, and takes more for more.
 func TestMake(t *testing.T) {
 	r, err := Parse([]byte(meshFile), "mesh.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := Make(made(), r, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if p.Replicas < 2 || p.Replicas > 8 || p.MaxReplicas < p.Replicas || p.CPURequest > p.Cores || p.MemoryLimit <= p.MemoryRequest {
 		t.Errorf("%+v", p)
 	}
@@ -141,9 +136,7 @@ func TestMake(t *testing.T) {
 	large := r
 	large.Mesh.Proxies *= 4
 	q, err := Make(made(), large, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if q.Cores*float64(q.Replicas) < p.Cores*float64(p.Replicas) || q.MemoryRequest*float64(q.Replicas) < p.MemoryRequest*float64(p.Replicas) {
 		t.Errorf("four times as many proxies take %d replicas of %g cores after %d of %g", q.Replicas, q.Cores, p.Replicas, p.Cores)
 	}
@@ -153,15 +146,11 @@ func TestMake(t *testing.T) {
 // their limit: that is said.
 func TestGrowthTakesMemory(t *testing.T) {
 	r, err := Parse([]byte("proxies: 400\nservices: 20\nchanges: {rate: 0.01, mix: {endpoints: 1}}\ntargets: {growth: 10, convergence_p99: 30s}\n"), "mesh.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	warned := func(growth float64) bool {
 		r.Targets.Growth = growth
 		p, err := Make(made(), r, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return slices.ContainsFunc(p.Warnings, func(w Warning) bool { return w.Code == WarnMemory })
 	}
 	if !warned(10) {
@@ -178,13 +167,9 @@ func TestPlanMeetsWhatItTells(t *testing.T) {
 	m := made()
 	for seed := range uint64(6) {
 		r, err := Parse([]byte(small), "mesh.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		loose, err := Make(m, r, seed+1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		// A little less than what the smallest size is told to take.
 		r.Targets.ConvergenceP99 = 0.98 * loose.Lost.Output(model.OutConvergenceP99).High
 		p, err := Make(m, r, seed+1)
@@ -202,13 +187,9 @@ func TestPlanMeetsWhatItTells(t *testing.T) {
 // Levers say what was predicted.
 func TestLeversSayWhat(t *testing.T) {
 	r, err := Parse([]byte(strings.NewReplacer("debounce_after: 200ms", "debounce_after: 2s", "push_throttle: 50", "push_throttle: 300", "convergence_p99: 5s", "convergence_p99: 30s").Replace(meshFile)), "mesh.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := Make(made(), r, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, l := range p.Levers {
 		if l.Code == LeverDebounce && l.Value != 4 || l.Code == LeverThrottle && l.Value != 600 {
 			t.Errorf("%+v", l)
@@ -236,13 +217,9 @@ func TestMakeNone(t *testing.T) {
 func planned(t *testing.T, m *model.Model, text string) *Plan {
 	t.Helper()
 	r, err := Parse([]byte(text), "mesh.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := Make(m, r, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
