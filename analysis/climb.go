@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -120,9 +121,7 @@ func failed(trials []*record.Trial, ownChecks map[string]bool) (why string, own 
 		if first != "" && !others {
 			return first, true
 		}
-		if why == "" {
-			why = first
-		}
+		why = cmp.Or(why, first)
 	}
 	return why, false
 }

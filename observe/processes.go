@@ -35,9 +35,7 @@ func Processes(procRoot string, without map[int]bool) []ProcessSample {
 			continue
 		}
 		total := processClock(procRoot, pid)
-		if total == 0 {
-			total = (p.User + p.System) * procfs.TickNS
-		}
+		total = cmp.Or(total, (p.User+p.System)*procfs.TickNS)
 		out = append(out, ProcessSample{PID: pid, Parent: p.Parent, Command: p.Command, Start: p.StartTime, TotalNS: total})
 	}
 	return out

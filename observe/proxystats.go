@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"time"
@@ -41,12 +42,8 @@ func seriesOf(metrics []Metric, wanted *regexp.Regexp) ProxyStats {
 // Values returns counters and gauges together.
 func (s ProxyStats) Values() map[string]float64 {
 	out := make(map[string]float64, len(s.Counters)+len(s.Gauges))
-	for name, value := range s.Gauges {
-		out[name] = value
-	}
-	for name, value := range s.Counters {
-		out[name] = value
-	}
+	maps.Copy(out, s.Gauges)
+	maps.Copy(out, s.Counters)
 	return out
 }
 

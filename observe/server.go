@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,15 +51,9 @@ type Server struct {
 
 // New builds a server and opens its listener. The caller must call Serve.
 func New(options Options) (*Server, error) {
-	if options.CgroupRoot == "" {
-		options.CgroupRoot = "/sys/fs/cgroup"
-	}
-	if options.ProcRoot == "" {
-		options.ProcRoot = "/proc"
-	}
-	if options.Root == "" {
-		options.Root = "/"
-	}
+	options.CgroupRoot = cmp.Or(options.CgroupRoot, "/sys/fs/cgroup")
+	options.ProcRoot = cmp.Or(options.ProcRoot, "/proc")
+	options.Root = cmp.Or(options.Root, "/")
 	if options.Clock == nil {
 		options.Clock = wallclock.Now
 	}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"maps"
 	"math"
 	"sort"
 	"strings"
@@ -29,12 +30,8 @@ func (c Cell) Key() string {
 // With returns a copy of c with the levels of other put over it.
 func (c Cell) With(other Cell) Cell {
 	out := make(Cell, len(c)+len(other))
-	for factor, level := range c {
-		out[factor] = level
-	}
-	for factor, level := range other {
-		out[factor] = level
-	}
+	maps.Copy(out, c)
+	maps.Copy(out, other)
 	return out
 }
 

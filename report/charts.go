@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -267,7 +268,7 @@ func percentileName(p float64) string {
 // of all parts stacked beside the whole machine's.
 func CPUCharts(f record.Findings) []Chart {
 	l := LayoutOf(f)
-	parts := chartParts(f, func(c record.CellSummary) []string { return MapKeys(c.CPUPerRequest) })
+	parts := chartParts(f, func(c record.CellSummary) []string { return slices.Sorted(maps.Keys(c.CPUPerRequest)) })
 	var out []Chart
 	s := Scale{Div: 1, Unit: "µs"}
 	for _, part := range parts {
@@ -357,7 +358,7 @@ func partKeys(parts []string) (out []Key) {
 // MemoryCharts stack the memory of all parts of a cell.
 func MemoryCharts(f record.Findings) []Chart {
 	l := LayoutOf(f)
-	parts := chartParts(f, func(c record.CellSummary) []string { return MapKeys(c.MemoryBytes) })
+	parts := chartParts(f, func(c record.CellSummary) []string { return slices.Sorted(maps.Keys(c.MemoryBytes)) })
 	largest := 0.0
 	for _, c := range f.Cells {
 		for _, bytes := range c.MemoryBytes {

@@ -3,7 +3,9 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -172,7 +174,7 @@ func changeWords(c comparison.Change) string {
 // cellWords are a cell's levels: "both, 16 connections".
 func cellWords(cell record.Cell) string {
 	var parts []string
-	for _, factor := range Keys(cell) {
+	for _, factor := range slices.Sorted(maps.Keys(cell)) {
 		level := cell[factor]
 		if !math.IsNaN(Number(level)) {
 			level += " " + FactorName(factor)

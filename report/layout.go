@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -183,9 +184,7 @@ func (l Layout) Along(factor string, cells []record.CellSummary, said ...string)
 // LevelAxis is an axis of the levels of a factor that are numbers.
 func LevelAxis(factor record.FactorLevels) Axis {
 	a := Axis{Title: ScaleFor(factor.Unit, 0).Unit, Scale: AxisLog}
-	if a.Title == "" {
-		a.Title = FactorName(factor.Factor)
-	}
+	a.Title = cmp.Or(a.Title, FactorName(factor.Factor))
 	for _, level := range factor.Levels {
 		v := Number(level)
 		if v <= 0 {

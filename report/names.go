@@ -1,8 +1,9 @@
 package report
 
 import (
+	"maps"
 	"math"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 // Subjects name what is compared with the baseline, a name for each factor in
 // which it differs, and say whether they are plural.
 func Subjects(x record.Finding) (names []string, many bool) {
-	for _, factor := range Keys(x.Cell) {
+	for _, factor := range slices.Sorted(maps.Keys(x.Cell)) {
 		level := x.Cell[factor]
 		if x.Against[factor] == level {
 			continue
@@ -120,16 +121,6 @@ func Pick(cell record.Cell, factors []string) record.Cell {
 			out[factor] = level
 		}
 	}
-	return out
-}
-
-// Keys are a cell's factors, sorted.
-func Keys(cell record.Cell) []string {
-	out := make([]string, 0, len(cell))
-	for factor := range cell {
-		out = append(out, factor)
-	}
-	sort.Strings(out)
 	return out
 }
 

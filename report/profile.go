@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -108,13 +109,9 @@ func profileBinaries(s profile.Summary) Table {
 			named.Style = StyleBad
 		}
 		holds := b.Type
-		if holds == "" {
-			holds = "?"
-		}
+		holds = cmp.Or(holds, "?")
 		id := b.BuildID
-		if id == "" {
-			id = "–"
-		}
+		id = cmp.Or(id, "–")
 		t.Rows = append(t.Rows, []Text{{S: b.Path}, {S: SharePercent(float64(b.Weight) / float64(max(s.Total, 1)))}, named, {S: holds}, {S: id[:min(len(id), 16)]}})
 		if b.Why != "" {
 			t.Notes = append(t.Notes, path.Base(b.Path)+": "+b.Why+".")
@@ -133,9 +130,7 @@ func profileThreads(s profile.Summary) Table {
 			continue
 		}
 		name := c.Name
-		if name == "" {
-			name = "?"
-		}
+		name = cmp.Or(name, "?")
 		t.Rows = append(t.Rows, []Text{{S: name}, {S: Count(c.Threads)}, {S: profileShare(s, c.Weight, true)}, {S: SharePercent(float64(c.Kernel) / float64(max(c.Weight, 1)))}})
 	}
 	return t

@@ -1,8 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -24,7 +27,7 @@ func SearchAnswers(f record.Findings) []string {
 			continue
 		}
 		var context []string
-		for _, other := range Keys(x.Cell) {
+		for _, other := range slices.Sorted(maps.Keys(x.Cell)) {
 			context = append(context, FactorWords(other, x.Cell[other]))
 		}
 		where := ""
@@ -32,9 +35,7 @@ func SearchAnswers(f record.Findings) []string {
 			where = " " + strings.Join(context, ", ")
 		}
 		unit := x.Unit
-		if unit == "" {
-			unit = FactorName(factor)
-		}
+		unit = cmp.Or(unit, FactorName(factor))
 		if base, per := SplitUnit(unit); per == "s" {
 			unit = base + " per second"
 		}

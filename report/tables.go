@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -318,14 +319,5 @@ func WithRest(known []string, cells []record.CellSummary, parts func(record.Cell
 			delete(present, part)
 		}
 	}
-	return append(out, MapKeys(present)...)
-}
-
-func MapKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
+	return append(out, slices.Sorted(maps.Keys(present))...)
 }

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -45,7 +47,7 @@ func RequestValues(c record.CellSummary) []Value {
 			}
 		}
 	}
-	for _, part := range MapKeys(c.CPUPerRequest) {
+	for _, part := range slices.Sorted(maps.Keys(c.CPUPerRequest)) {
 		cpu := c.CPUPerRequest[part]
 		if !cpu.Whole {
 			add("cpu_"+part+"_user", cpu.UserUS, "us/request")
@@ -57,7 +59,7 @@ func RequestValues(c record.CellSummary) []Value {
 		}
 		out = append(out, total)
 	}
-	for _, part := range MapKeys(c.MemoryBytes) {
+	for _, part := range slices.Sorted(maps.Keys(c.MemoryBytes)) {
 		add("memory_"+part, float64(c.MemoryBytes[part]), "bytes")
 	}
 	add("requests", float64(c.Requests), "")

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -123,7 +124,7 @@ func (g *warningGroup) names(say func(string) string) []string {
 // levelsOf names the cell of a finding by its levels; "" if nothing varies.
 func levelsOf(x record.Finding) string {
 	var parts []string
-	for _, factor := range Keys(x.Cell) {
+	for _, factor := range slices.Sorted(maps.Keys(x.Cell)) {
 		level := x.Cell[factor]
 		if factor != "variant" && factor != "sidecars" {
 			level = FactorName(factor) + " " + level

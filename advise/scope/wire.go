@@ -2,6 +2,7 @@ package scope
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -70,9 +71,7 @@ func (s *Scanner) Add(typeURL, name string, body []byte) error {
 		same := s.names.judge(w.typ, jsonNode(text), false)
 		j.parts, j.dns = same.parts, same.dns // protobuf has no names of enumerations
 	}
-	if j.name == "" {
-		j.name = name
-	}
+	j.name = cmp.Or(j.name, name)
 	s.count(w.typ, false, j, size, wireParts)
 	return nil
 }
@@ -107,9 +106,7 @@ func nested(b []byte, levels int) bool {
 // cut by host: message NameTable { map<string, NameInfo> table = 1; }.
 func (s *Scanner) addOpaque(typ, short, name string, size sizes, body []byte) error {
 	j := judged{name: name, rest: unexplained("type " + short)}
-	if typ == "" {
-		typ = TypeOther
-	}
+	typ = cmp.Or(typ, TypeOther)
 	var parts []part
 	if typ == TypeNames {
 		j.rest = by(defaults)

@@ -3,6 +3,7 @@ package ledger
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -144,9 +145,7 @@ const maxShared = 1 << 14
 // with every line whose request has one of our ids. The log is a stream; nothing of it is kept. Texts that lines have in
 // common share memory. The error is the reader's own.
 func ReadEnvoy(r io.Reader, source Source, each func(ProxyEntry)) (Lines, error) {
-	if source.Prefix == "" {
-		source.Prefix = IDPrefix
-	}
+	source.Prefix = cmp.Or(source.Prefix, IDPrefix)
 	p := &parser{source: source, shared: map[string]string{}}
 	err := p.read(r, func(line []byte) { p.line(line, each) })
 	return p.lines, err

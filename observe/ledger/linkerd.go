@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"io"
 	"net/netip"
 	"strconv"
@@ -25,9 +26,7 @@ const (
 //
 // Source: linkerd2-proxy, linkerd/http/access-log.
 func ReadLinkerd(r io.Reader, source Source, each func(ProxyEntry)) (Lines, error) {
-	if source.Prefix == "" {
-		source.Prefix = IDPrefix
-	}
+	source.Prefix = cmp.Or(source.Prefix, IDPrefix)
 	p := &parser{source: source, shared: map[string]string{}}
 	host := ""
 	for _, address := range source.Addresses {

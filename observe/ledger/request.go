@@ -229,9 +229,7 @@ func (l *leg) attempts(p *ProxyEntry) {
 		l.must++
 	default:
 		cause := causeOf(p.Flags).Short
-		if cause == "" {
-			cause = LostNoAnswer
-		}
+		cause = cmp.Or(cause, LostNoAnswer)
 		l.lost = append(l.lost, cause)
 	}
 	for range before {

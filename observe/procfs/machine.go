@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"bytes"
+	"cmp"
 	"io/fs"
 	"runtime"
 	"strconv"
@@ -30,9 +31,7 @@ func ParseCPUInfo(data []byte) CPUInfo {
 		case "processor":
 			info.CPUs++
 		case "model name", "Processor", "cpu model":
-			if info.Model == "" {
-				info.Model = value
-			}
+			info.Model = cmp.Or(info.Model, value)
 		case "flags":
 			info.Hypervisor = info.Hypervisor || strings.Contains(" "+value+" ", " hypervisor ")
 		}

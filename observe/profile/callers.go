@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -33,9 +34,7 @@ func (p *Profile) NoteCallers() {
 		for id := range p.Inner(s.Stack) {
 			if f := p.frames[id]; !f.Kernel && f.Module != vdso {
 				depth, outer = depth+1, f
-				if inner == "" {
-					inner = f.Module
-				}
+				inner = cmp.Or(inner, f.Module)
 			}
 		}
 		if depth == 0 || inner == "" {

@@ -2,6 +2,7 @@ package signals
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -48,9 +49,7 @@ func (s *Scraper) Scrape(ctx context.Context) (at time.Time, problems []string, 
 		s.read = map[string]time.Time{}
 	}
 	every := s.RediscoverEvery
-	if every == 0 {
-		every = 10 * time.Second
-	}
+	every = cmp.Or(every, 10*time.Second)
 	if s.discovered.IsZero() || time.Since(s.discovered) >= every {
 		if problem := s.discover(ctx); problem != "" {
 			problems = append(problems, problem)

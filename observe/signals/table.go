@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -74,18 +75,10 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Window == 0 {
-		o.Window = time.Minute
-	}
-	if o.Process == "" {
-		o.Process = `app="istiod"`
-	}
-	if o.Container == "" {
-		o.Container = `container="discovery",pod=~"istiod.*"`
-	}
-	if o.Pod == "" {
-		o.Pod = `pod=~"istiod.*"`
-	}
+	o.Window = cmp.Or(o.Window, time.Minute)
+	o.Process = cmp.Or(o.Process, `app="istiod"`)
+	o.Container = cmp.Or(o.Container, `container="discovery",pod=~"istiod.*"`)
+	o.Pod = cmp.Or(o.Pod, `pod=~"istiod.*"`)
 	return o
 }
 

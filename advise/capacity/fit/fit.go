@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -36,9 +37,7 @@ const LeastTrials = 2
 // Fit makes a model of the trials of runs on one kind of machine. It fails if a run is of another
 // kind of study, or with a [TooFewError].
 func Fit(runs []record.Run, o Options) (*model.Model, error) {
-	if o.Draws == 0 {
-		o.Draws = 200
-	}
+	o.Draws = cmp.Or(o.Draws, 200)
 	trials, err := show(runs, o)
 	if err != nil {
 		return nil, err

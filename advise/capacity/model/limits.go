@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
@@ -42,9 +43,7 @@ func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	in := v.Input(left)
 	// Long enough for all to come back at the rate at which streams are served.
 	limit := mesh.ConnectLimit
-	if limit == 0 {
-		limit = float64(push.DefaultThrottle(mesh.Cores))
-	}
+	limit = cmp.Or(limit, float64(push.DefaultThrottle(mesh.Cores)))
 	class := v.class("", float64(mesh.Services)*mesh.Visible)
 	back := float64(lost) / float64(left.Replicas) * math.Max(1/limit, class.Connect/mesh.Cores)
 	in.StormAt = 10

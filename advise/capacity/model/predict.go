@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -136,9 +137,7 @@ func (v *Values) simulate(m Mesh, seed uint64, coarse int) *push.Result {
 	in.Seed = seed
 	if coarse > 0 {
 		throttle := m.Throttle
-		if throttle == 0 {
-			throttle = push.DefaultThrottle(m.Cores)
-		}
+		throttle = cmp.Or(throttle, push.DefaultThrottle(m.Cores))
 		in.Batch = max(1, min(throttle/4, m.Proxies/m.Replicas/coarse))
 	}
 	if m.Replay != nil {
@@ -196,12 +195,8 @@ func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Draws == 0 {
-		o.Draws = 60
-	}
-	if o.Level == 0 {
-		o.Level = 0.9
-	}
+	o.Draws = cmp.Or(o.Draws, 60)
+	o.Level = cmp.Or(o.Level, 0.9)
 	whole := center.simulate(mesh, o.Seed, 0)
 	out := &Prediction{Schema: Schema, Mesh: mesh, Level: o.Level, KeepsUp: whole.Drained, Overlapped: whole.Overlapped, Pairs: whole.Needed, Outside: m.Outside(mesh)}
 	out.Assumed = m.assumedFor(mesh)

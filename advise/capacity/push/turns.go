@@ -1,6 +1,9 @@
 package push
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // How proxies come back: after a random time up to firstBackoff, which doubles
 // with each refusal up to lastBackoff (Envoy's and the agent's retries of a
@@ -248,9 +251,7 @@ func (r *replica) ring() {
 	switch a.kind {
 	case alarmAttempt:
 		limit := r.in.Settings.ConnectLimit
-		if limit == 0 {
-			limit = float64(DefaultThrottle(r.in.Settings.Cores))
-		}
+		limit = cmp.Or(limit, float64(DefaultThrottle(r.in.Settings.Cores)))
 		if e.tries == 0 {
 			e.had = int32(len(r.order))
 		}

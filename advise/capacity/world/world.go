@@ -4,6 +4,7 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -98,9 +99,7 @@ type Trials struct {
 
 // Run makes the run that a world would give.
 func (w *World) Run(cells []record.Cell, o Trials) (record.Run, error) {
-	if o.Cores == 0 {
-		o.Cores = 2
-	}
+	o.Cores = cmp.Or(o.Cores, 2)
 	rng := rand.New(rand.NewPCG(o.Seed, 1))
 	off := func(x float64) float64 { return x * math.Exp(o.Noise*rng.NormFloat64()) }
 	run := record.Run{Header: record.Header{Kind: record.KindControlPlane, RunID: fmt.Sprintf("run-%d", o.Seed), Study: "synthetic", Machine: record.Machine{CPUs: o.Cores, CPUModel: "made up", Nodes: 1}}}

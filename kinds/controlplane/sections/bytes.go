@@ -2,6 +2,7 @@ package sections
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -67,7 +68,7 @@ func bytesTable(f record.Findings, title string, types []string, bytes func(c *r
 // wireTable has what proxies received for each change, by type.
 func wireTable(f record.Findings) report.Table {
 	types := typesOf(f, func(c *record.ControlSummary) []string {
-		return slices.DeleteFunc(report.MapKeys(c.Wire), func(kind string) bool { return c.Wire[kind].Bytes == 0 })
+		return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Wire)), func(kind string) bool { return c.Wire[kind].Bytes == 0 })
 	})
 	return bytesTable(f, "Bytes received per change by all proxies, %s by type", types, func(c *record.ControlSummary, kind string) (float64, bool) {
 		w, ok := c.Wire[kind]
@@ -78,7 +79,7 @@ func wireTable(f record.Findings) report.Table {
 // configTable has the size of a proxy's configuration by type.
 func configTable(f record.Findings) report.Table {
 	types := typesOf(f, func(c *record.ControlSummary) []string {
-		return slices.DeleteFunc(report.MapKeys(c.ConfigBytes), func(kind string) bool { return c.ConfigBytes[kind] == 0 })
+		return slices.DeleteFunc(slices.Sorted(maps.Keys(c.ConfigBytes)), func(kind string) bool { return c.ConfigBytes[kind] == 0 })
 	})
 	return bytesTable(f, "Configuration of a proxy (median), %s by type", types, func(c *record.ControlSummary, kind string) (float64, bool) {
 		v, ok := c.ConfigBytes[kind]
@@ -90,7 +91,7 @@ func configTable(f record.Findings) report.Table {
 // Sidecar of scope namespace applies to.
 func scopeConfigTable(f record.Findings) report.Table {
 	types := typesOf(f, func(c *record.ControlSummary) []string {
-		return slices.DeleteFunc(report.MapKeys(c.ScopeConfigBytes), func(kind string) bool { return c.ScopeConfigBytes[kind] == 0 })
+		return slices.DeleteFunc(slices.Sorted(maps.Keys(c.ScopeConfigBytes)), func(kind string) bool { return c.ScopeConfigBytes[kind] == 0 })
 	})
 	return bytesTable(f, "Configuration of a proxy in the scope's namespace (median), %s by type", types, func(c *record.ControlSummary, kind string) (float64, bool) {
 		v, ok := c.ScopeConfigBytes[kind]

@@ -317,7 +317,7 @@ func pushesOf(c *record.ControlSummary) float64 {
 		return math.NaN()
 	}
 	sum := 0.0
-	for _, kind := range report.MapKeys(c.Pushes) {
+	for _, kind := range slices.Sorted(maps.Keys(c.Pushes)) {
 		sum += c.Pushes[kind]
 	}
 	return sum

@@ -1,6 +1,9 @@
 package sections
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -32,13 +35,13 @@ func controlValues(c record.CellSummary) []report.Value {
 	if len(k.Stages) > 0 {
 		add("stage_residual", k.ResidualUS, "us")
 	}
-	for _, part := range report.MapKeys(k.Parts) {
+	for _, part := range slices.Sorted(maps.Keys(k.Parts)) {
 		add("cpu_"+part, k.Parts[part], "cores")
 	}
-	for _, kind := range report.MapKeys(k.Pushes) {
+	for _, kind := range slices.Sorted(maps.Keys(k.Pushes)) {
 		add("pushes_"+kind, k.Pushes[kind], "pushes")
 	}
-	for _, kind := range report.MapKeys(k.Wire) {
+	for _, kind := range slices.Sorted(maps.Keys(k.Wire)) {
 		w := k.Wire[kind]
 		add("wire_"+kind+"_bytes", float64(w.Bytes), "bytes")
 		add("wire_"+kind+"_identical", float64(w.IdenticalBytes), "bytes")
@@ -46,16 +49,16 @@ func controlValues(c record.CellSummary) []report.Value {
 		add("wire_"+kind+"_resources", float64(w.Resources), "")
 		add("wire_"+kind+"_nacks", float64(w.Nacks), "")
 	}
-	for _, kind := range report.MapKeys(k.ConfigBytes) {
+	for _, kind := range slices.Sorted(maps.Keys(k.ConfigBytes)) {
 		add("config_"+kind, float64(k.ConfigBytes[kind]), "bytes")
 	}
-	for _, kind := range report.MapKeys(k.ScopeConfigBytes) {
+	for _, kind := range slices.Sorted(maps.Keys(k.ScopeConfigBytes)) {
 		add("scope_config_"+kind, float64(k.ScopeConfigBytes[kind]), "bytes")
 	}
 	if k.JoinUS > 0 {
 		add("join_time", k.JoinUS, "us")
 	}
-	for _, kind := range report.MapKeys(k.JoinBytes) {
+	for _, kind := range slices.Sorted(maps.Keys(k.JoinBytes)) {
 		add("join_bytes_"+kind, float64(k.JoinBytes[kind]), "bytes")
 	}
 	add("changes", float64(k.Committed), "")

@@ -2,7 +2,9 @@ package sections
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -31,7 +33,7 @@ func fitAnswers(f record.Findings, top record.Cell) []string {
 // levels; false if there is none or several.
 func onlyFinding(f record.Findings, name string, top record.Cell) (found record.Finding, ok bool) {
 	for _, x := range f.Findings {
-		if x.Name != name || x.Verdict != record.VerdictMeasured || report.Pick(x.Cell, report.Keys(top)).Key() != top.Key() {
+		if x.Name != name || x.Verdict != record.VerdictMeasured || report.Pick(x.Cell, slices.Sorted(maps.Keys(top))).Key() != top.Key() {
 			continue
 		}
 		if ok {
@@ -51,7 +53,7 @@ func cpuAnswers(f record.Findings, top record.Cell) []string {
 		var only record.CPUPerRequest
 		for _, cell := range f.Cells {
 			cpu, ok := cell.CPUPerRequest[part]
-			if !ok || cpu.UserUS+cpu.SystemUS == 0 || report.Pick(cell.Cell, report.Keys(top)).Key() != top.Key() {
+			if !ok || cpu.UserUS+cpu.SystemUS == 0 || report.Pick(cell.Cell, slices.Sorted(maps.Keys(top))).Key() != top.Key() {
 				continue
 			}
 			only, n = cpu, n+1

@@ -1,6 +1,7 @@
 package sections
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -17,7 +18,7 @@ func cpuTable(f record.Findings) report.Table {
 	}
 	t := report.Table{Title: "CPU per request, µs: user + kernel (95% interval of the sum)", Columns: report.FactorColumns(f)}
 	var shown []string
-	for _, part := range report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return report.MapKeys(c.CPUPerRequest) }) {
+	for _, part := range report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return slices.Sorted(maps.Keys(c.CPUPerRequest)) }) {
 		shown = append(shown, part)
 		t.Columns = append(t.Columns, report.Column{Head: report.PartWords(part), Right: true, Keep: max(1, keep[part])})
 	}
@@ -55,7 +56,7 @@ func cpuTable(f record.Findings) report.Table {
 // memoryTable has each part's memory.
 func memoryTable(f record.Findings) report.Table {
 	parts := slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartControl})
-	shown := report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return report.MapKeys(c.MemoryBytes) })
+	shown := report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return slices.Sorted(maps.Keys(c.MemoryBytes)) })
 	t := report.Table{Title: "Memory, MB (proportional set size)"}
 	if f.Observed == record.ObservedKubelet {
 		t.Title = "Memory, MB (working set)"

@@ -3,6 +3,7 @@ package sections
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -57,7 +58,7 @@ func timelineChart(s *record.ScenarioSummary) report.Chart {
 	for _, n := range s.Series.Requests {
 		t.Counts.All = append(t.Counts.All, float64(n)/bin)
 	}
-	names, total := report.MapKeys(s.Series.Failed), map[string]int64{}
+	names, total := slices.Sorted(maps.Keys(s.Series.Failed)), map[string]int64{}
 	for name, counts := range s.Series.Failed {
 		for _, n := range counts {
 			total[name] += n

@@ -110,7 +110,7 @@ func fewer(s *record.ScenarioSummary, w record.ScenarioWindow) string {
 // ready lists numbers by name, zeros too: none left is what matters most.
 func ready(m map[string]int) string {
 	var out []string
-	for _, name := range report.MapKeys(m) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
 		out = append(out, fmt.Sprintf("%s %d", name, m[name]))
 	}
 	return strings.Join(out, ", ")

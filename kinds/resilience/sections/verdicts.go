@@ -2,6 +2,7 @@ package sections
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,7 +128,7 @@ func errorShare(v float64) string {
 
 // byCount lists counts by name, most first: "timeout 12, reset 3".
 func byCount[N int | int64](m map[string]N) string {
-	names := report.MapKeys(m)
+	names := slices.Sorted(maps.Keys(m))
 	slices.SortStableFunc(names, func(a, b string) int { return int(m[b] - m[a]) })
 	var out []string
 	for _, name := range names {

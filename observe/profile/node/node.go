@@ -10,6 +10,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,9 +93,7 @@ type Server struct {
 
 // New builds a server and opens its listener. The caller must call Serve.
 func New(options Options) (*Server, error) {
-	if options.ProcRoot == "" {
-		options.ProcRoot = "/proc"
-	}
+	options.ProcRoot = cmp.Or(options.ProcRoot, "/proc")
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}

@@ -15,6 +15,7 @@ package perf
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -227,9 +228,7 @@ const staleTime = 2 * MaxSeconds * time.Second
 // left. It returns its path seen from this process, and seen from perf.
 func (t Tool) temp() (here, there string, err error) {
 	dir := t.Temp
-	if dir == "" {
-		dir = "/tmp"
-	}
+	dir = cmp.Or(dir, "/tmp")
 	dir = filepath.Join(t.root(), dir)
 	if _, statErr := os.Stat(dir); errors.Is(statErr, fs.ErrNotExist) && t.Temp == "" {
 		dir = filepath.Join(t.root(), "/var/tmp")
