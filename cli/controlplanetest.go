@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
@@ -152,31 +153,10 @@ func printPushTest(w io.Writer, r app.PushTestReport) error {
 	}
 	p.printf("\nWhat these figures miss:\n")
 	for _, text := range r.LeftOut {
-		p.printf("  - %s\n", wrap(text, 100, "    "))
+		p.printf("  - %s\n", strings.Join(words.Lines(text, 96), "\n    "))
 	}
 	for _, text := range r.Warnings {
 		p.printf("warning: %s\n", text)
 	}
 	return p.err
-}
-
-// wrap breaks a text into lines of at most width characters where it can;
-// lines after the first begin with indent.
-func wrap(text string, width int, indent string) string {
-	var b strings.Builder
-	column := len(indent)
-	for i, word := range strings.Fields(text) {
-		switch {
-		case i == 0:
-		case column+1+len(word) > width:
-			b.WriteString("\n" + indent)
-			column = len(indent)
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += len(word)
-	}
-	return b.String()
 }

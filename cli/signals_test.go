@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -33,17 +32,4 @@ func TestSignalsScripts(t *testing.T) {
 			},
 		},
 	})
-}
-
-func TestWrap(t *testing.T) {
-	text := strings.Repeat("word ", 50)
-	got := wrap(text, 30, "  ")
-	for _, line := range strings.Split(got, "\n") {
-		if len(line) > 30 {
-			t.Errorf("%q is longer than 30", line)
-		}
-	}
-	if strings.Join(strings.Fields(got), " ") != strings.TrimSpace(text) {
-		t.Errorf("words are lost: %q", got)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -103,23 +104,14 @@ func (t *textWriter) paint(st Style, s string) string {
 }
 
 // wrap writes words after a first prefix; further lines are indented as far.
-func (t *textWriter) wrap(prefix, words string) { t.wrapStyled(prefix, words, StyleNone) }
+func (t *textWriter) wrap(prefix, text string) { t.wrapStyled(prefix, text, StyleNone) }
 
-func (t *textWriter) wrapStyled(prefix, words string, st Style) {
+func (t *textWriter) wrapStyled(prefix, text string, st Style) {
 	indent := strings.Repeat(" ", utf8.RuneCountInString(prefix))
-	line, length := "", 0
-	for _, word := range strings.Fields(words) {
-		n := utf8.RuneCountInString(word)
-		if length > 0 && len(indent)+length+1+n > t.opt.Width {
-			t.line(prefix + t.paint(st, line))
-			prefix, line, length = indent, "", 0
-		}
-		if length > 0 {
-			line, length = line+" ", length+1
-		}
-		line, length = line+word, length+n
+	for _, line := range words.Lines(text, t.opt.Width-len(indent)) {
+		t.line(prefix + t.paint(st, line))
+		prefix = indent
 	}
-	t.line(prefix + t.paint(st, line))
 }
 
 func (t *textWriter) list(title string, items []string) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 )
@@ -223,23 +224,6 @@ const width = 100
 
 // wrapped breaks a text into lines behind a label.
 func wrapped(label, text string) string {
-	var b strings.Builder
-	b.WriteString(label)
-	indent := len([]rune(label))
-	column := indent
-	for i, word := range strings.Fields(text) {
-		n := len([]rune(word))
-		switch {
-		case i == 0:
-		case column+1+n > width:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			column = indent
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	return b.String()
+	indent := utf8.RuneCountInString(label)
+	return label + strings.Join(words.Lines(text, width-indent), "\n"+strings.Repeat(" ", indent))
 }

@@ -1,6 +1,9 @@
 package words
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // An estimate and its interval have one unit, that of what they stand beside, and as many
 // decimals as half the interval deserves.
@@ -28,6 +31,19 @@ func TestIntervals(t *testing.T) {
 		}
 		if got := Between(c.low, c.high, c.largest, c.unit); got != c.ends {
 			t.Errorf("%q, want %q", got, c.ends)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                   {""},
+		"a bc def":           {"a bc", "def"},
+		"äbcd  éf\ng":        {"äbcd", "éf g"},
+		"longer than others": {"longer", "than", "others"},
+	} {
+		if got := Lines(text, 4); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

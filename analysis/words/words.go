@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -110,6 +111,23 @@ func List(parts []string) string {
 		return strings.Join(parts, "")
 	}
 	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
+}
+
+// Lines breaks a text into lines of at most width characters, but for words that are longer.
+func Lines(text string, width int) []string {
+	lines, length := []string{""}, 0
+	for _, word := range strings.Fields(text) {
+		n, last := utf8.RuneCountInString(word), len(lines)-1
+		switch {
+		case length == 0:
+			lines[last], length = word, n
+		case length+1+n > width:
+			lines, length = append(lines, word), n
+		default:
+			lines[last], length = lines[last]+" "+word, length+1+n
+		}
+	}
+	return lines
 }
 
 // Grouped writes a number with its thousands apart.

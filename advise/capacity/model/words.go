@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
 var respectWords = map[RespectCode]string{
@@ -115,16 +117,9 @@ func Figure(v float64, digits int) string {
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	}
 	after := max(0, digits-1-int(math.Floor(math.Log10(math.Abs(v)))))
-	whole, part, _ := strings.Cut(strconv.FormatFloat(v, 'f', after, 64), ".")
-	sign := ""
-	if strings.HasPrefix(whole, "-") {
-		sign, whole = "-", whole[1:]
+	text := strconv.FormatFloat(v, 'f', after, 64)
+	if after > 0 {
+		text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 	}
-	for at := len(whole) - 3; at > 0; at -= 3 {
-		whole = whole[:at] + "," + whole[at:]
-	}
-	if part = strings.TrimRight(part, "0"); part != "" {
-		part = "." + part
-	}
-	return sign + whole + part
+	return words.Apart(text)
 }

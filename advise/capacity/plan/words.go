@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
 func figure(v float64) string { return model.Figure(v, 3) }
@@ -131,16 +132,10 @@ func (p *Plan) YAML() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	comment := func(text string, indent int) {
-		pad := strings.Repeat(" ", indent) + "#"
-		current := pad
-		for _, word := range strings.Fields(text) {
-			if len(current)+1+len(word) > 98 && current != pad {
-				line("%s", current)
-				current = pad
-			}
-			current += " " + word
+		pad := strings.Repeat(" ", indent) + "# "
+		for _, one := range words.Lines(text, 98-len(pad)) {
+			line("%s%s", pad, one)
 		}
-		line("%s", current)
 	}
 	value := func(indent int, key, value, reason string) {
 		comment(reason, indent)
