@@ -19,9 +19,6 @@ const (
 	ClassOrphan       Class = "orphan"       // the client wrote nothing about it
 )
 
-// Classes of requests that the client wrote about.
-var Classes = []Class{ClassOK, ClassRetried, ClassFailed, ClassUnfinished, ClassUnreconciled}
-
 // Request is all that was written about one request.
 type Request struct {
 	ID      string

@@ -19,9 +19,6 @@ type Curve []Knot
 // Unmeasured is the curve of a proxy of which nothing was measured.
 func Unmeasured() Curve { return Curve{{math.NaN(), math.NaN()}} }
 
-// Line is a curve that is one line.
-func Line(idle, each float64) Curve { return Curve{{0, idle}, {1, idle + each}} }
-
 // Level is the curve of what takes as much whatever it carries.
 func Level(use float64) Curve { return Curve{{0, use}} }
 
