@@ -3,6 +3,7 @@ package sections
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -148,7 +149,7 @@ func waterfallChart(l report.Layout, slice report.Slice, group []record.CellSumm
 // sizeCharts stack the bytes of each type of resource.
 func sizeCharts(f record.Findings, title string, of func(*record.ControlSummary) map[string]int64) []report.Chart {
 	l := report.LayoutOf(f)
-	types := typesOf(f, func(c *record.ControlSummary) []string { return report.MapKeys(of(c)) })
+	types := typesOf(f, func(c *record.ControlSummary) []string { return slices.Sorted(maps.Keys(of(c))) })
 	total := func(c record.CellSummary) (sum float64) {
 		for _, bytes := range of(c.Control) {
 			sum += float64(bytes)
