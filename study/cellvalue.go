@@ -240,18 +240,18 @@ type exprValue struct{ to *Expr }
 
 func (v exprValue) object() Object {
 	return Object{Name: "an assertion", Flow: true, Fields: []Field{
-		{Name: "expr", Required: true, Doc: "CEL over one moment: error_share, rate (answered per second), requests, failed, latency_p50, latency_p90, latency_p99 and latency_max (ms; a failed request is infinitely late), answered_p50 and so on (of answered requests), of a sliding second, ready(service), ejected(service).", Value: TextValue{To: &v.to.Text}},
-		{Name: "after", Doc: "Step whose start begins the period; the start of the timeline if left out.", Value: TextValue{To: &v.to.After}},
-		{Name: "until", Doc: "Step whose start ends the period; the end of the timeline if left out.", Value: TextValue{To: &v.to.Until}},
-		{Name: "within", Doc: "Deadline for it to come true; with neither this nor for, it must hold throughout.", Value: DurationValue{To: &v.to.Within, High: time.Hour, OmitZero: true}},
-		{Name: "for", Doc: "How long it must then stay true; once is enough if left out.", Value: DurationValue{To: &v.to.For, High: time.Hour, OmitZero: true}},
+		{Name: "expr", Required: true, Doc: "CEL over one moment: error_share, rate (answered per second), requests, failed, latency_p50, latency_p90, latency_p99 and latency_max (ms; a failed request is infinitely late), answered_p50 and so on (of answered requests), of a sliding second, ready(service), ejected(service).", Value: Prose(&v.to.Text)},
+		{Name: "after", Doc: "Step whose start begins the period; the start of the timeline if left out.", Value: Prose(&v.to.After)},
+		{Name: "until", Doc: "Step whose start ends the period; the end of the timeline if left out.", Value: Prose(&v.to.Until)},
+		{Name: "within", Doc: "Deadline for it to come true; with neither this nor for, it must hold throughout.", Value: Duration(&v.to.Within, 0, time.Hour).OmitZero()},
+		{Name: "for", Doc: "How long it must then stay true; once is enough if left out.", Value: Duration(&v.to.For, 0, time.Hour).OmitZero()},
 	}}
 }
 
 func (v exprValue) Decode(d *Decoder, n *Node) {
 	v.to.Pos = n.Pos
 	if n.Kind != Mapping {
-		TextValue{To: &v.to.Text}.Decode(d, n)
+		Prose(&v.to.Text).Decode(d, n)
 		return
 	}
 	if !d.kind.spec().Moments {
@@ -279,7 +279,7 @@ type stopValue struct{ to **Stop }
 func (v stopValue) object(s *Stop) Object {
 	return Object{Name: "stop", Flow: true, Fields: []Field{
 		{Name: "finding", Required: true, Doc: "The finding whose interval must become narrow enough.", Value: findingValue{&s.Finding}},
-		{Name: "half_width", Required: true, Doc: "Target half-width of the interval, as a share of the estimate.", Value: RatioValue{&s.HalfWidth}},
+		{Name: "half_width", Required: true, Doc: "Target half-width of the interval, as a share of the estimate.", Value: Percent(&s.HalfWidth, 0, 10)},
 		{Name: "of", Doc: "The cells it applies to; all that are compared with a baseline if left out.", Value: CellValue{To: &s.Of, Name: "of"}},
 	}}
 }

@@ -34,13 +34,13 @@ const NamespaceHint = NameHint + ", as test-1"
 func root(s *Study) Object {
 	o := Object{Name: "the study", Fields: []Field{
 		{Name: "name", Required: true, Doc: "Short name, also used for its runs: lower-case letters, digits and dashes.",
-			Value: TextValue{To: &s.Name, Pattern: NamePattern, Noun: "name", Hint: NameHint + ", as two-pod-latency"}},
+			Value: Named(&s.Name, NamePattern, "name", NameHint+", as two-pod-latency")},
 		{Name: "kind", Doc: "What a trial of the study does: send requests (data-plane), change configuration (control-plane), or break things (resilience). If left out: control-plane with the section control, resilience with the section timeline, data-plane with neither.",
-			Value: TextValue{To: (*string)(&s.Kind), OneOf: kindNames()}},
-		{Name: "title", Doc: "Heading of the report; the name if left out.", Value: TextValue{To: &s.Title}},
-		{Name: "question", Required: true, Doc: "The one question the study asks, in words.", Value: TextValue{To: &s.Question}},
-		{Name: "story", Doc: "Prose for the report: the background of the question, and what to look at.", Value: TextValue{To: &s.Story}},
-		{Name: "mesh", Doc: "The mesh that injects sidecars.", Value: TextValue{To: &s.Mesh, OneOf: Meshes()}},
+			Value: OneOf((*string)(&s.Kind), kindNames()...)},
+		{Name: "title", Doc: "Heading of the report; the name if left out.", Value: Prose(&s.Title)},
+		{Name: "question", Required: true, Doc: "The one question the study asks, in words.", Value: Prose(&s.Question)},
+		{Name: "story", Doc: "Prose for the report: the background of the question, and what to look at.", Value: Prose(&s.Story)},
+		{Name: "mesh", Doc: "The mesh that injects sidecars.", Value: OneOf(&s.Mesh, Meshes()...)},
 		{Name: "settings", Doc: "Levels of factors that do not vary. A factor in neither settings nor factors has its default.",
 			Value: CellValue{To: &s.Settings, Name: "settings"}},
 		{Name: "factors", Doc: "What varies: every combination of levels is a cell, in the order given here.", Value: factorsValue{&s.Factors}},
@@ -52,27 +52,27 @@ func root(s *Study) Object {
 			Value: ListValue[record.Cell]{To: &s.Exclude, Element: func(c *record.Cell) Value { return CellValue{To: c, Name: "exclude"} }}},
 		{Name: "workload", kinds: only(DataPlane), Doc: "What the worker does with each request.", Value: workload(&s.Workload)},
 		{Name: "load", kinds: using("load"), Doc: "How requests are sent.", Value: Object{Name: "load", Fields: []Field{
-			{Name: "timeout", Doc: "Request timeout.", Value: DurationValue{To: &s.Load.Timeout, Low: time.Millisecond, High: 10 * time.Minute}},
-			{Name: "method", Doc: "HTTP method. If left out: POST with a payload, GET without.", Value: TextValue{To: &s.Load.Method, Pattern: reMethod, Noun: "method", Hint: "use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"}},
-			{Name: "path", Doc: "Path of HTTP requests.", Value: TextValue{To: &s.Load.Path, Pattern: rePath, Noun: "path", Hint: "begin with /, without blanks"}},
+			{Name: "timeout", Doc: "Request timeout.", Value: Duration(&s.Load.Timeout, time.Millisecond, 10*time.Minute)},
+			{Name: "method", Doc: "HTTP method. If left out: POST with a payload, GET without.", Value: Named(&s.Load.Method, reMethod, "method", "use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")},
+			{Name: "path", Doc: "Path of HTTP requests.", Value: Named(&s.Load.Path, rePath, "path", "begin with /, without blanks")},
 			{Name: "headers", Doc: "Additional headers of HTTP requests. Their values are kept in plain text wherever the study is: in run directories, and in a ConfigMap of a detached run.", Value: headersValue{&s.Load.Headers}},
-			{Name: "tls", Doc: "Whether the generator itself speaks TLS to the worker, in addition to the mesh.", Value: BoolValue{&s.Load.TLS}},
+			{Name: "tls", Doc: "Whether the generator itself speaks TLS to the worker, in addition to the mesh.", Value: Bool(&s.Load.TLS)},
 		}}},
 		{Name: "warmup", kinds: using("warmup"), Doc: "Time before a trial's window: until latency and CPU are steady, within these bounds.", Value: Object{Name: "warmup", Flow: true, Fields: []Field{
-			{Name: "min", Doc: "Shortest warm-up.", Value: DurationValue{To: &s.Warmup.Min, High: time.Hour}},
-			{Name: "max", Doc: "Longest warm-up; a trial that is not steady by then is marked.", Value: DurationValue{To: &s.Warmup.Max, High: time.Hour}},
+			{Name: "min", Doc: "Shortest warm-up.", Value: Duration(&s.Warmup.Min, 0, time.Hour)},
+			{Name: "max", Doc: "Longest warm-up; a trial that is not steady by then is marked.", Value: Duration(&s.Warmup.Max, 0, time.Hour)},
 		}}},
-		{Name: "window", kinds: only(DataPlane), Doc: "How long a trial measures: a whole number of intervals.", Value: DurationValue{To: &s.Window, Low: 100 * time.Millisecond, High: time.Hour}},
-		{Name: "interval", kinds: only(DataPlane), Doc: "Reporting interval of the generator.", Value: DurationValue{To: &s.Interval, Low: 50 * time.Millisecond, High: time.Minute}},
+		{Name: "window", kinds: only(DataPlane), Doc: "How long a trial measures: a whole number of intervals.", Value: Duration(&s.Window, 100*time.Millisecond, time.Hour)},
+		{Name: "interval", kinds: only(DataPlane), Doc: "Reporting interval of the generator.", Value: Duration(&s.Interval, 50*time.Millisecond, time.Minute)},
 		{Name: "blocks", Doc: "Passes over all cells, each in random order.", Value: Object{Name: "blocks", Flow: true, Fields: []Field{
-			{Name: "min", Doc: "Minimum number of blocks; the stop rule applies from here on.", Value: IntValue{&s.Blocks.Min, 1, 10_000}},
-			{Name: "max", Doc: "Maximum number of blocks.", Value: IntValue{&s.Blocks.Max, 1, 10_000}},
-			{Name: "limit", Doc: "Time limit for all blocks: no block starts that would exceed it, judging by the longest so far, and the first always runs. In a search or a tuning this applies to each trial.", Value: DurationValue{To: &s.Blocks.Limit, Low: time.Second}},
-			{Name: "redeploy", kinds: only(DataPlane), Doc: "Number of blocks that one set of pods serves before all are made anew; 0 for the whole run.", Value: IntValue{&s.Blocks.Redeploy, 0, 10_000}},
+			{Name: "min", Doc: "Minimum number of blocks; the stop rule applies from here on.", Value: Int(&s.Blocks.Min, 1, 10_000)},
+			{Name: "max", Doc: "Maximum number of blocks.", Value: Int(&s.Blocks.Max, 1, 10_000)},
+			{Name: "limit", Doc: "Time limit for all blocks: no block starts that would exceed it, judging by the longest so far, and the first always runs. In a search or a tuning this applies to each trial.", Value: Duration(&s.Blocks.Limit, time.Second, 0)},
+			{Name: "redeploy", kinds: only(DataPlane), Doc: "Number of blocks that one set of pods serves before all are made anew; 0 for the whole run.", Value: Int(&s.Blocks.Redeploy, 0, 10_000)},
 		}}},
 		{Name: "stop", Doc: "Ends the run before blocks.max once an interval is narrow enough; none for no such rule.", Value: stopValue{&s.Stop}},
-		{Name: "margin", Doc: "Largest difference from the baseline, as a share of its value, that does not matter: no effect is claimed where a whole interval lies within it. In a soak, the growth per hour that does not matter.", Value: RatioValue{&s.Margin}},
-		{Name: "seed", Doc: "Orders the blocks and spreads arrivals. 0: chosen when the run starts, and recorded.", Value: SeedValue{&s.Seed}},
+		{Name: "margin", Doc: "Largest difference from the baseline, as a share of its value, that does not matter: no effect is claimed where a whole interval lies within it. In a soak, the growth per hour that does not matter.", Value: Percent(&s.Margin, 0, 10)},
+		{Name: "seed", Doc: "Orders the blocks and spreads arrivals. 0: chosen when the run starts, and recorded.", Value: Seed(&s.Seed)},
 		{Name: "measures", Doc: "What to record; if left out, everything except signals, which scrapes istiod within the window, sidecars, for which a study of the control plane makes its real pods anew in each trial, and profile, which takes extra time.",
 			Value: ListValue[string]{To: &s.Measures, Least: 1, Flow: true, Element: func(m *string) Value { return measureValue{m} }}},
 		{Name: "search", Doc: "Finds the highest level of a factor at which a finding meets a bound; levels increase, and those above one that breaks the bound need not be measured.",
@@ -113,32 +113,31 @@ func using(name string) []Kind {
 func workload(w *Workload) Object {
 	t := &w.ServiceTime
 	return Object{Name: "workload", Fields: []Field{
-		{Name: "response", Doc: "Response body size; echo returns the request's body. TCP always echoes.", Value: responseValue{&w.Response}},
+		{Name: "response", Doc: "Response body size; echo returns the request's body. TCP always echoes.", Value: response(&w.Response)},
 		{Name: "service_time", Doc: "Service time of the worker.", Value: TimeObject(&t.Distribution, &t.Mean, &t.Sigma, &t.Values,
-			Field{Name: "file", Doc: "File of recorded times next to the study, one duration per line (recorded).", Value: TextValue{To: &t.File}})},
+			Field{Name: "file", Doc: "File of recorded times next to the study, one duration per line (recorded).", Value: Prose(&t.File)})},
 	}}
 }
 
 // TimeObject is a distribution of service times.
 func TimeObject(distribution *string, mean *time.Duration, sigma *float64, values *[]time.Duration, more ...Field) Object {
 	return Object{Name: "service_time", Flow: true, Fields: append([]Field{
-		{Name: "distribution", Doc: "Distribution of the times.", Value: TextValue{To: distribution,
-			OneOf: []string{DistributionFixed, DistributionExponential, DistributionLognormal, DistributionRecorded}}},
-		{Name: "mean", Doc: "Mean of the distribution (not for recorded).", Value: DurationValue{To: mean, High: time.Minute, OmitZero: true}},
-		{Name: "sigma", Doc: "Standard deviation of the time's natural logarithm (lognormal).", Value: FloatValue{To: sigma, High: 5, omitZero: true}},
+		{Name: "distribution", Doc: "Distribution of the times.", Value: OneOf(distribution, DistributionFixed, DistributionExponential, DistributionLognormal, DistributionRecorded)},
+		{Name: "mean", Doc: "Mean of the distribution (not for recorded).", Value: Duration(mean, 0, time.Minute).OmitZero()},
+		{Name: "sigma", Doc: "Standard deviation of the time's natural logarithm (lognormal).", Value: Float(sigma, 5).OmitZero()},
 		{Name: "values", Doc: "Recorded times, drawn from at random (recorded).", Value: ListValue[time.Duration]{To: values, Least: 1, Flow: true,
-			Element: func(v *time.Duration) Value { return DurationValue{To: v, High: time.Minute} }}},
+			Element: func(v *time.Duration) Value { return Duration(v, 0, time.Minute) }}},
 	}, more...)}
 }
 
 func published(p *Published) Value {
 	return Object{Name: "a published figure", Fields: []Field{
-		{Name: "source", Required: true, Doc: "Where it was published.", Value: TextValue{To: &p.Source}},
-		{Name: "claim", Required: true, Doc: "What was said, in words.", Value: TextValue{To: &p.Claim}},
+		{Name: "source", Required: true, Doc: "Where it was published.", Value: Prose(&p.Source)},
+		{Name: "claim", Required: true, Doc: "What was said, in words.", Value: Prose(&p.Claim)},
 		{Name: "finding", Required: true, Doc: "The finding to compare it with.", Value: findingValue{&p.Finding}},
 		{Name: "cell", Required: true, Doc: "The cell it is about.", Value: CellValue{To: &p.Cell, Name: "cell"}},
-		{Name: "figure", Required: true, Doc: "The figure.", Value: FloatValue{To: &p.Figure, High: 1e18}},
-		{Name: "unit", Required: true, Doc: "Its unit, as the finding has it or as one counts in it: us, ms or s; us/request or ms/request; bytes, kB, MB, KiB or MiB; pushes.", Value: TextValue{To: &p.Unit}},
+		{Name: "figure", Required: true, Doc: "The figure.", Value: Float(&p.Figure, 1e18)},
+		{Name: "unit", Required: true, Doc: "Its unit, as the finding has it or as one counts in it: us, ms or s; us/request or ms/request; bytes, kB, MB, KiB or MiB; pushes.", Value: Prose(&p.Unit)},
 	}}
 }
 
@@ -151,7 +150,7 @@ func (v findingValue) Decode(d *Decoder, n *Node) {
 
 func (v findingValue) Encode() *Node { return TextNode(*v.to) }
 
-func (v findingValue) Schema() *jsonschema.Schema { return TextValue{OneOf: FindingNames()}.Schema() }
+func (v findingValue) Schema() *jsonschema.Schema { return OneOf(nil, FindingNames()...).Schema() }
 
 // measureValue is the name of a measure of the study's kind.
 type measureValue struct{ to *string }
@@ -169,7 +168,7 @@ func (v measureValue) Schema() *jsonschema.Schema {
 			}
 		}
 	}
-	return TextValue{OneOf: all}.Schema()
+	return OneOf(nil, all...).Schema()
 }
 
 // decodeName reads one of a kind's names, and knows those of the others.
@@ -182,5 +181,5 @@ func decodeName(d *Decoder, n *Node, to *string, names func(Kind) []string) {
 			}
 		}
 	}
-	TextValue{To: to, OneOf: names(d.kind)}.Decode(d, n)
+	OneOf(to, names(d.kind)...).Decode(d, n)
 }

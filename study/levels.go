@@ -132,14 +132,15 @@ func RateLevel(s string) (string, *Error) {
 	return strconv.FormatFloat(v, 'f', -1, 64), nil
 }
 
-const maxPayload = 64 << 20
+// MaxPayload bounds the body of a request, and of an answer.
+const MaxPayload = 64 << 20
 
 func payloadLevel(s string) (string, *Error) {
 	b, c := ParseBytes(s)
 	if c != nil {
 		return "", c
 	}
-	if b > maxPayload {
+	if b > MaxPayload {
 		return "", Complain(CodeRange, "up to 64MiB is possible", "%s is too large", s)
 	}
 	return b.String(), nil

@@ -46,13 +46,13 @@ func moneySection(to **money.Mesh) Value {
 func moneyFields(m *money.Mesh) Object {
 	const most = 1e15
 	return Object{Name: "money", Flow: true, Fields: []Field{
-		{Name: "rps", Doc: "Requests per second that enter the mesh, all services together.", Value: FloatValue{To: &m.RPS, High: most}},
-		{Name: "hops", Doc: "Calls between services per request.", Value: FloatValue{To: &m.Hops, High: most, positive: true}},
-		{Name: "proxies_per_hop", Doc: "Proxies that a call passes.", Value: FloatValue{To: &m.ProxiesPerHop, High: most, positive: true}},
-		{Name: "proxies", Doc: "Total proxies, to price their idle cost and memory; 0: neither is counted.", Value: FloatValue{To: &m.Proxies, High: most}},
-		{Name: "utilisation", Doc: "Share of the paid cores in use: at 50%, twice as many are bought.", Value: PortionValue{To: &m.Utilisation, positive: true}},
-		{Name: "core_month", Doc: "Price per core-month.", Value: FloatValue{To: &m.CoreMonth, High: most}},
-		{Name: "gb_month", Doc: "Price per GB-month of memory (10^9 bytes).", Value: FloatValue{To: &m.GBMonth, High: most}},
-		{Name: "currency", Doc: "Currency of the prices, such as USD.", Value: TextValue{To: &m.Currency, Pattern: reCurrency, Noun: "currency", Hint: "use one to eight letters, as USD"}},
+		{Name: "rps", Doc: "Requests per second that enter the mesh, all services together.", Value: Float(&m.RPS, most)},
+		{Name: "hops", Doc: "Calls between services per request.", Value: Float(&m.Hops, most).Positive()},
+		{Name: "proxies_per_hop", Doc: "Proxies that a call passes.", Value: Float(&m.ProxiesPerHop, most).Positive()},
+		{Name: "proxies", Doc: "Total proxies, to price their idle cost and memory; 0: neither is counted.", Value: Float(&m.Proxies, most)},
+		{Name: "utilisation", Doc: "Share of the paid cores in use: at 50%, twice as many are bought.", Value: Portion(&m.Utilisation).Positive().OmitZero()},
+		{Name: "core_month", Doc: "Price per core-month.", Value: Float(&m.CoreMonth, most)},
+		{Name: "gb_month", Doc: "Price per GB-month of memory (10^9 bytes).", Value: Float(&m.GBMonth, most)},
+		{Name: "currency", Doc: "Currency of the prices, such as USD.", Value: Named(&m.Currency, reCurrency, "currency", "use one to eight letters, as USD")},
 	}}
 }

@@ -289,7 +289,10 @@ func (v statedValue[T]) Encode() *Node {
 		return nil
 	}
 	m := **v.to
-	return v.fields(&m).Encode()
+	if n := v.fields(&m).Encode(); n != nil {
+		return n
+	}
+	return &Node{Kind: Mapping, Style: StyleFlow}
 }
 
 func (v statedValue[T]) Schema() *jsonschema.Schema {
@@ -297,27 +300,7 @@ func (v statedValue[T]) Schema() *jsonschema.Schema {
 	return v.fields(&m).Schema()
 }
 
-// partValue is a mapping that need not be there.
-type partValue[T any] struct {
-	to     **T
-	object func(*T) Object
+// Optional is a section that need not be there, and whose fields are zero once it is.
+func Optional[T any](to **T, fields func(*T) Object) Value {
+	return Stated(to, func() (zero T) { return zero }, fields)
 }
-
-func Optional[T any](to **T, o func(*T) Object) Value { return partValue[T]{to, o} }
-
-func (v partValue[T]) Decode(d *Decoder, n *Node) {
-	*v.to = new(T)
-	v.object(*v.to).Decode(d, n)
-}
-
-func (v partValue[T]) Encode() *Node {
-	if *v.to == nil {
-		return nil
-	}
-	if n := v.object(*v.to).Encode(); n != nil {
-		return n
-	}
-	return &Node{Kind: Mapping, Style: StyleFlow}
-}
-
-func (v partValue[T]) Schema() *jsonschema.Schema { return v.object(new(T)).Schema() }

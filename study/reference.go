@@ -163,7 +163,7 @@ func typeOf(s *jsonschema.Schema) string {
 		return "list"
 	case s.Type == "string" && s.Pattern == DurationPattern:
 		return "time"
-	case s.Type == "string" && s.Pattern == (RatioValue{}).Schema().Pattern:
+	case s.Type == "string" && s.Pattern == percent.Pattern:
 		return "per cent"
 	case s.Type == "string" && len(s.Enum) > 0:
 		return "name"

@@ -57,36 +57,15 @@ func parseQuantity(s string) (Quantity, *Error) {
 	return Quantity{Value: v, Unit: m[2]}, nil
 }
 
-type quantityValue struct{ to *Quantity }
-
-func (v quantityValue) Decode(d *Decoder, n *Node) {
-	text, ok := d.Text(n)
-	if !ok {
-		return
-	}
-	q, c := parseQuantity(text)
-	if c != nil {
-		d.Complain(n.Pos, c)
-		return
-	}
-	*v.to = q
-}
-
-func (v quantityValue) Encode() *Node { return PlainNode(v.to.String()) }
-
-func (v quantityValue) Schema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Pattern: UnitPattern.String(), Examples: []any{"2 s", "500 ms"}}
-}
-
 func search(s *Search) Value {
 	return Object{Name: "a search", Flow: true, Fields: []Field{
-		{Name: "factor", Required: true, Doc: "The factor, whose levels must grow.", Value: TextValue{To: &s.Factor}},
+		{Name: "factor", Required: true, Doc: "The factor, whose levels must grow.", Value: Prose(&s.Factor)},
 		{Name: "finding", Required: true, Doc: "The finding of each cell that the bound is for.", Value: findingValue{&s.Finding}},
-		{Name: "bound", Required: true, Doc: "What the finding must not exceed, with its unit: 2 s.", Value: quantityValue{&s.Bound}},
+		{Name: "bound", Required: true, Doc: "What the finding must not exceed, with its unit: 2 s.", Value: Parsed(&s.Bound, parseQuantity, Quantity.String, jsonschema.Schema{Type: "string", Pattern: UnitPattern.String(), Examples: []any{"2 s", "500 ms"}})},
 		{Name: "at", Doc: "Levels of other factors that confine the search; without it, each of their combinations is searched. Where every search of a study has it, cells outside all of them are not measured.",
 			Value: CellValue{To: &s.At, Name: "at"}},
 		{Name: "tolerance", Doc: "How close the search comes, such as 10%: it halves the gap between the last level that keeps the bound and the first that breaks it until it is no wider than this, seven times at most; `meshtrial study plan` says how wide it may then be. Without it, only given levels are measured.",
-			Value: toleranceValue{&s.Tolerance}},
+			Value: Percent(&s.Tolerance, 0.01, 1).OmitZero()},
 	}}
 }
 
@@ -151,23 +130,3 @@ func (p *Plan) searchNotes() (out []error) {
 	}
 	return out
 }
-
-// toleranceValue is a percentage from 1 to 100, or nothing.
-type toleranceValue struct{ To *Ratio }
-
-func (v toleranceValue) Decode(d *Decoder, n *Node) {
-	before := len(d.Errs)
-	RatioValue(v).Decode(d, n)
-	if len(d.Errs) == before && (*v.To < 0.01 || *v.To > 1) {
-		d.Fail(n.Pos, CodeRange, "from 1% to 100%", "%s is no tolerance", v.To)
-	}
-}
-
-func (v toleranceValue) Encode() *Node {
-	if *v.To == 0 {
-		return nil
-	}
-	return RatioValue(v).Encode()
-}
-
-func (v toleranceValue) Schema() *jsonschema.Schema { return RatioValue(v).Schema() }

@@ -40,18 +40,13 @@ func sizingSection(to **sizing.Mesh) Value {
 func sizingFields(m *sizing.Mesh) Object {
 	const most = 1e9
 	return Object{Name: "sizing", Flow: true, Fields: []Field{
-		{Name: "pods", Doc: "Pods in the mesh.", Value: FloatValue{To: &m.Pods, High: most, positive: true}},
-		{Name: "nodes", Doc: "Nodes that they are on.", Value: FloatValue{To: &m.Nodes, High: most, positive: true}},
-		{Name: "rps", Doc: "Requests per second between those pods, all together.", Value: FloatValue{To: &m.RPS, High: most}},
-		{Name: "l7", Doc: "Share of requests that need more than a node's proxy does, as routing, retries or policy by what is in them: in an ambient mesh they pass a waypoint.", Value: statedPortion{PortionValue{To: &m.L7}}},
-		{Name: "waypoints", Doc: "Proxies of waypoints, all together, where requests pass any.", Value: FloatValue{To: &m.Waypoints, High: most}},
+		{Name: "pods", Doc: "Pods in the mesh.", Value: Float(&m.Pods, most).Positive()},
+		{Name: "nodes", Doc: "Nodes that they are on.", Value: Float(&m.Nodes, most).Positive()},
+		{Name: "rps", Doc: "Requests per second between those pods, all together.", Value: Float(&m.RPS, most)},
+		{Name: "l7", Doc: "Share of requests that need more than a node's proxy does, as routing, retries or policy by what is in them: in an ambient mesh they pass a waypoint.", Value: Portion(&m.L7)},
+		{Name: "waypoints", Doc: "Proxies of waypoints, all together, where requests pass any.", Value: Float(&m.Waypoints, most)},
 	}}
 }
-
-// statedPortion is a portion that is written although it is 0%.
-type statedPortion struct{ PortionValue }
-
-func (v statedPortion) Encode() *Node { return PlainNode(Ratio(*v.To).String()) }
 
 // Carries says that requests which go a way are carried as those of a whole mesh can
 // be: by sidecars of both pods, or by proxies that pods share.

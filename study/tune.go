@@ -57,32 +57,6 @@ type TuneExpected struct {
 	Values  []float64
 }
 
-// parsedValue is a text that is read by a function and written by a method.
-type parsedValue[T interface{ String() string }] struct {
-	to      *T
-	parse   func(string) (T, *Error)
-	example string
-}
-
-func (v parsedValue[T]) Decode(d *Decoder, n *Node) {
-	text, ok := d.Text(n)
-	if !ok {
-		return
-	}
-	one, c := v.parse(text)
-	if c != nil {
-		d.Complain(n.Pos, c)
-		return
-	}
-	*v.to = one
-}
-
-func (v parsedValue[T]) Encode() *Node { return TextNode((*v.to).String()) }
-
-func (v parsedValue[T]) Schema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Examples: []any{v.example}}
-}
-
 // tuneSection is the section tune.
 func tuneSection(to **Tune) Value { return Stated(to, defaultTune, tuneFields) }
 
@@ -94,40 +68,26 @@ func tuneFields(t *Tune) Object {
 	return Object{Name: "tune", Fields: []Field{
 		{Name: "objectives", Required: true, Doc: "What to reduce: findings, or the short names convergence, staleness, cpu, memory, bytes, pushes. With several, the geometric mean of their ratios to the setting in use counts; pushes*2 counts twice.",
 			Value: ListValue[TuneGoal]{To: &t.Objectives, Least: 1, Flow: true, Element: func(g *TuneGoal) Value {
-				return parsedValue[TuneGoal]{to: g, parse: parseTuneGoal, example: "convergence"}
+				return Parsed(g, parseTuneGoal, TuneGoal.String, jsonschema.Schema{Type: "string", Examples: []any{"convergence"}})
 			}}},
 		{Name: "constraints", Doc: "What must hold: a finding and the most that it may be (staleness<=2s), or by how much more it may be than in use (cpu<=+10%).",
 			Value: ListValue[TuneBound]{To: &t.Constraints, Flow: true, Element: func(b *TuneBound) Value {
-				return parsedValue[TuneBound]{to: b, parse: parseTuneBound, example: "cpu<=+10%"}
+				return Parsed(b, parseTuneBound, TuneBound.String, jsonschema.Schema{Type: "string", Examples: []any{"cpu<=+10%"}})
 			}}},
-		{Name: "trials", Doc: "Most trials that the search may take; if left out, a quarter of the cells, but at least 12.", Value: trialsValue{&t.Trials}},
-		{Name: "confirm", Doc: "Blocks of the comparison of the recommended setting with the one in use.", Value: IntValue{&t.Confirm, 2, 1000}},
-		{Name: "better", Doc: "By what share a setting must be better than the best so far to be worth looking for.", Value: RatioValue{&t.Better}},
-		{Name: "doubt", Doc: "The search ends once such a setting exists with less than this probability.", Value: RatioValue{&t.Doubt}},
-		{Name: "gain", Doc: "It ends too once no setting is expected to improve on the best by more than this share.", Value: RatioValue{&t.Gain}},
+		{Name: "trials", Doc: "Most trials that the search may take; if left out, a quarter of the cells, but at least 12.", Value: Int(&t.Trials, 4, 10_000).OmitZero()},
+		{Name: "confirm", Doc: "Blocks of the comparison of the recommended setting with the one in use.", Value: Int(&t.Confirm, 2, 1000)},
+		{Name: "better", Doc: "By what share a setting must be better than the best so far to be worth looking for.", Value: Percent(&t.Better, 0, 10)},
+		{Name: "doubt", Doc: "The search ends once such a setting exists with less than this probability.", Value: Percent(&t.Doubt, 0, 10)},
+		{Name: "gain", Doc: "It ends too once no setting is expected to improve on the best by more than this share.", Value: Percent(&t.Gain, 0, 10)},
 		{Name: "expected", Doc: "What a model expects of each cell of the plan, in its order, in the finding's unit: `meshtrial run --model FILE` writes it.",
 			Value: ListValue[TuneExpected]{To: &t.Expected, Element: func(e *TuneExpected) Value {
 				return Object{Name: "expected", Flow: true, Fields: []Field{
 					{Name: "finding", Required: true, Doc: "The finding.", Value: findingValue{&e.Finding}},
-					{Name: "values", Required: true, Doc: "Its value in each cell.", Value: ListValue[float64]{To: &e.Values, Least: 1, Flow: true, Element: func(f *float64) Value { return FloatValue{To: f, High: 1e18} }}},
+					{Name: "values", Required: true, Doc: "Its value in each cell.", Value: ListValue[float64]{To: &e.Values, Least: 1, Flow: true, Element: func(f *float64) Value { return Float(f, 1e18) }}},
 				}}
 			}}},
 	}}
 }
-
-// trialsValue is a number of trials, or nothing.
-type trialsValue struct{ to *int }
-
-func (v trialsValue) Decode(d *Decoder, n *Node) { IntValue{v.to, 4, 10_000}.Decode(d, n) }
-
-func (v trialsValue) Encode() *Node {
-	if *v.to == 0 {
-		return nil
-	}
-	return IntValue{To: v.to}.Encode()
-}
-
-func (v trialsValue) Schema() *jsonschema.Schema { return IntValue{v.to, 4, 10_000}.Schema() }
 
 // fewestTrials is how many trials a search has at least where the study does not say,
 // if there are cells for them.

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/invopop/jsonschema"
-
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
@@ -24,8 +22,8 @@ type Gateway struct {
 	Timeout time.Duration
 }
 
-func defaultGateway() *Gateway {
-	return &Gateway{Every: 2 * time.Millisecond, Probes: 100, Timeout: time.Second}
+func defaultGateway() Gateway {
+	return Gateway{Every: 2 * time.Millisecond, Probes: 100, Timeout: time.Second}
 }
 
 // gatewayChanges are the changes that give the real gateway a route.
@@ -39,35 +37,15 @@ func GatewayAPI(p *study.Plan) bool {
 	return slices.ContainsFunc(p.Cells, func(cell record.Cell) bool { return cell[FactorChange] == ChangeHTTPRoute })
 }
 
-// gatewayValue is the section gateway; a study without it has none.
-type gatewayValue struct{ c *Control }
-
-func (v gatewayValue) section() study.Object {
-	g := v.c.Gateway
-	if g == nil {
-		g = defaultGateway()
-	}
+// gatewayFields are those of the section gateway.
+func gatewayFields(g *Gateway) study.Object {
 	return study.Object{Name: "gateway", Flow: true, Fields: []study.Field{
 		{Name: "every", Doc: "Time between two requests to a route (open loop), or a hundredth of the time since the first one if that is more: the resolution of when it is served.",
-			Value: study.DurationValue{To: &g.Every, Low: 500 * time.Microsecond, High: time.Second}},
-		{Name: "probes", Doc: "How many routes of a trial, from the first on, are asked for to see when each is served; 0 for none.", Value: study.IntValue{&g.Probes, 0, 1000}},
-		{Name: "timeout", Doc: "Request timeout.", Value: study.DurationValue{To: &g.Timeout, Low: 10 * time.Millisecond, High: time.Minute}},
+			Value: study.Duration(&g.Every, 500*time.Microsecond, time.Second)},
+		{Name: "probes", Doc: "How many routes of a trial, from the first on, are asked for to see when each is served; 0 for none.", Value: study.Int(&g.Probes, 0, 1000)},
+		{Name: "timeout", Doc: "Request timeout.", Value: study.Duration(&g.Timeout, 10*time.Millisecond, time.Minute)},
 	}}
 }
-
-func (v gatewayValue) Decode(d *study.Decoder, n *study.Node) {
-	v.c.Gateway = defaultGateway()
-	v.section().Decode(d, n)
-}
-
-func (v gatewayValue) Encode() *study.Node {
-	if v.c.Gateway == nil {
-		return nil
-	}
-	return v.section().Encode()
-}
-
-func (v gatewayValue) Schema() *jsonschema.Schema { return v.section().Schema() }
 
 // checkGateway finds routes without a gateway, and a gateway without routes.
 func checkGateway(d *study.Decoder, s *study.Study) {

@@ -118,86 +118,56 @@ func defaults() *Control {
 
 func section(c *Control) study.Object {
 	return study.Object{Name: "control", Fields: []study.Field{
-		{Name: "changes", Doc: "Changes per trial; 10 if neither this nor duration is given.", Value: changesValue{c}},
+		{Name: "changes", Doc: "Changes per trial; 10 if neither this nor duration is given.", Value: study.Int(&c.Changes, 1, 40_000).OmitZero()},
 		{Name: "duration", Doc: "In place of changes: how long a trial makes changes at the cell's change_rate.",
-			Value: study.DurationValue{To: &c.Duration, Low: time.Second, High: time.Hour, OmitZero: true}},
+			Value: study.Duration(&c.Duration, time.Second, time.Hour).OmitZero()},
 		{Name: "settle", Doc: "Maximum wait after the last change until every proxy has all changes.",
-			Value: study.DurationValue{To: &c.Settle, Low: time.Second, High: 10 * time.Minute}},
+			Value: study.Duration(&c.Settle, time.Second, 10*time.Minute)},
 		{Name: "quiet", Doc: "How long all proxies must be quiet before a trial's window begins.",
-			Value: study.DurationValue{To: &c.Quiet, Low: 100 * time.Millisecond, High: time.Minute}},
+			Value: study.Duration(&c.Quiet, 100*time.Millisecond, time.Minute)},
 		{Name: "idle", Doc: "How long istiod's CPU, and with measure sidecars that of the real ones, is measured before the first change, with all proxies connected; 0 for not at all.",
-			Value: study.DurationValue{To: &c.Idle, High: 10 * time.Minute}},
+			Value: study.Duration(&c.Idle, 0, 10*time.Minute)},
 		{Name: "aftermath", Doc: "How long at most the factor disruption is watched: until all proxies have their configuration again or, where istiod is scaled, the whole time.",
-			Value: study.DurationValue{To: &c.Aftermath, Low: time.Second, High: time.Hour}},
+			Value: study.Duration(&c.Aftermath, time.Second, time.Hour)},
 		{Name: "security", Doc: "How simulated proxies reach istiod: mutual TLS with certificates that istiod signs for the pods' service accounts, as agents do; TLS with a token; or plain text.",
-			Value: study.TextValue{To: &c.Security, OneOf: []string{SecurityMTLS, SecurityTLS, SecurityPlaintext}}},
-		{Name: "streams_per_connection", Doc: "Simulated proxies per connection to istiod; 1 for one each, as real ones have. With more the simulated proxies take less memory, and istiod less memory and CPU than with real ones. With several istiods fewer share one, so that each gets its share.", Value: study.IntValue{&c.StreamsPerConnection, 1, 1000}},
+			Value: study.OneOf(&c.Security, SecurityMTLS, SecurityTLS, SecurityPlaintext)},
+		{Name: "streams_per_connection", Doc: "Simulated proxies per connection to istiod; 1 for one each, as real ones have. With more the simulated proxies take less memory, and istiod less memory and CPU than with real ones. With several istiods fewer share one, so that each gets its share.", Value: study.Int(&c.StreamsPerConnection, 1, 1000)},
 		{Name: "answer_after", Doc: "Mean time a simulated proxy takes to answer a response, as Envoy takes some; part of convergence. 0: it answers at once, which costs istiod less CPU time.",
-			Value: study.DurationValue{To: &c.AnswerAfter, High: time.Second}},
+			Value: study.Duration(&c.AnswerAfter, 0, time.Second)},
 		{Name: "real_endpoints", Doc: "Whether real pods, like simulated ones, are endpoints of a Service: the first one of their namespace. For a pod of no Service istiod searches all EndpointSlices of its namespace at every push.",
-			Value: study.BoolValue{&c.RealEndpoints}},
-		{Name: "bad_share", Doc: "Share of the proxies that misbehave where factor clients is not good: the same of sidecars, gateways and ztunnels, rounded to whole proxies.", Value: shareValue{&c.BadShare}},
+			Value: study.Bool(&c.RealEndpoints)},
+		{Name: "bad_share", Doc: "Share of the proxies that misbehave where factor clients is not good: the same of sidecars, gateways and ztunnels, rounded to whole proxies.", Value: study.Percent(&c.BadShare, 0, 1)},
 		{Name: "namespace", Doc: "Prefix of the population's namespaces: with test they are test-1, test-2 and so on, also in sidecar_hosts.",
-			Value: study.TextValue{To: &c.Namespace, Pattern: reNamespaceStem, Noun: "namespace", Hint: study.NameHint + ", as test"}},
+			Value: study.Named(&c.Namespace, reNamespaceStem, "namespace", study.NameHint+", as test")},
 		{Name: "scope_namespace", Doc: "Namespace that a Sidecar of scope namespace or workload applies to; the first of the population if left out.",
-			Value: study.TextValue{To: &c.ScopeNamespace, Pattern: study.LabelPattern, Noun: "namespace", Hint: study.NamespaceHint}},
+			Value: study.Named(&c.ScopeNamespace, study.LabelPattern, "namespace", study.NamespaceHint)},
 		{Name: "dummies_namespace", Doc: "Namespace of unused objects: one of the population, or an existing one.",
-			Value: study.TextValue{To: &c.DummiesNamespace, Pattern: study.LabelPattern, Noun: "namespace", Hint: study.NamespaceHint}},
+			Value: study.Named(&c.DummiesNamespace, study.LabelPattern, "namespace", study.NamespaceHint)},
 		{Name: "service_entry", Doc: "Shape of the unused ServiceEntries.", Value: study.Object{Name: "service_entry", Flow: true, Fields: []study.Field{
 			{Name: "host", Doc: "Their common host; each has its own if left out.",
-				Value: study.TextValue{To: &c.ServiceEntry.Host, Pattern: reEntryHost, Noun: "host", Hint: "use a DNS name, as httpbin.org"}},
-			{Name: "port", Doc: "Their port (HTTP).", Value: study.IntValue{&c.ServiceEntry.Port, 1, 65535}},
-			{Name: "resolution", Doc: "How their addresses are resolved.", Value: study.TextValue{To: &c.ServiceEntry.Resolution,
-				OneOf: []string{ResolutionDNS, ResolutionStatic, ResolutionNone}}},
+				Value: study.Named(&c.ServiceEntry.Host, reEntryHost, "host", "use a DNS name, as httpbin.org")},
+			{Name: "port", Doc: "Their port (HTTP).", Value: study.Int(&c.ServiceEntry.Port, 1, 65535)},
+			{Name: "resolution", Doc: "How their addresses are resolved.", Value: study.OneOf(&c.ServiceEntry.Resolution, ResolutionDNS, ResolutionStatic, ResolutionNone)},
 		}}},
 		{Name: "soak", Doc: "Whether one istiod and the real sidecars live through the whole run, which has one cell: blocks are successive windows of their life, in each of which the simulated proxies connect anew, and findings say how memory and convergence grow per hour (docs/method.md). The run takes blocks.limit, within blocks.max; margin is the growth per hour that does not matter.",
-			Value: study.BoolValue{&c.Soak}},
+			Value: study.Bool(&c.Soak)},
 		{Name: "traffic", Doc: "Real load through every trial, from a pod with a sidecar to a Service of real pods with sidecars; {} takes every default. Requests that go to a stale endpoint are counted.",
-			Value: trafficValue{c}},
+			Value: study.Stated(&c.Traffic, defaultTraffic, trafficFields)},
 		{Name: "gateway", Doc: "A real ingress gateway of the mesh, one pod, with a pod behind it: changes of kind gateway-route and httproute give it routes, and requests ask for each, from when it is due until the first good answer; {} takes every default.",
-			Value: gatewayValue{c}},
+			Value: study.Stated(&c.Gateway, defaultGateway, gatewayFields)},
 		{Name: "churn_on", Doc: "Whose endpoints change (endpoints-scale, endpoints-replace, rolling-restart): traffic, those of the pods that serve the traffic, the default where there is traffic; or population, those of simulated Services.",
-			Value: study.TextValue{To: &c.ChurnOn, OneOf: []string{ChurnTraffic, ChurnPopulation}}},
+			Value: study.OneOf(&c.ChurnOn, ChurnTraffic, ChurnPopulation)},
 		{Name: "objects", Doc: "Objects that configuration changes (service, virtualservice, destinationrule, gateway, serviceentry, authorizationpolicy, gateway-route, httproute) go to in turn: the first changes make them, later ones update them. 0: each change makes one of its own.",
-			Value: study.IntValue{&c.Objects, 0, 10_000}},
+			Value: study.Int(&c.Objects, 0, 10_000)},
 		{Name: "endpoints_by", Doc: "Who writes the EndpointSlices where endpoints change: the cluster's controllers, as pods come and go, or the driver itself (slices), which is faster and has exact commit times.",
-			Value: study.TextValue{To: &c.EndpointsBy, OneOf: []string{EndpointsByControllers, EndpointsBySlices}}},
-		{Name: "trace_file", Doc: "File of recorded changes beside the study: a line each with the time and the kind of change, as `1.5s endpoints-scale` (change: trace).", Value: study.TextValue{To: &c.TraceFile}},
+			Value: study.OneOf(&c.EndpointsBy, EndpointsByControllers, EndpointsBySlices)},
+		{Name: "trace_file", Doc: "File of recorded changes beside the study: a line each with the time and the kind of change, as `1.5s endpoints-scale` (change: trace).", Value: study.Prose(&c.TraceFile)},
 		{Name: "trace", Doc: "Recorded changes, each as in such a file (change: trace).",
-			Value: study.ListValue[TraceChange]{To: &c.Trace, Least: 1, Element: func(t *TraceChange) study.Value { return traceValue{t} }}},
+			Value: study.ListValue[TraceChange]{To: &c.Trace, Least: 1, Element: func(t *TraceChange) study.Value {
+				return study.Parsed(t, parseTraceChange, TraceChange.String, jsonschema.Schema{Type: "string", Examples: []any{"1.5s endpoints-scale"}})
+			}}},
 	}}
 }
-
-// changesValue is the count of changes; 0 stands for a duration instead.
-type changesValue struct{ c *Control }
-
-func (v changesValue) inner() study.IntValue { return study.IntValue{&v.c.Changes, 1, 40_000} }
-
-func (v changesValue) Decode(d *study.Decoder, n *study.Node) { v.inner().Decode(d, n) }
-
-func (v changesValue) Encode() *study.Node {
-	if v.c.Changes == 0 {
-		return nil
-	}
-	return v.inner().Encode()
-}
-
-func (v changesValue) Schema() *jsonschema.Schema { return v.inner().Schema() }
-
-// shareValue is a percentage from above 0 to 100.
-type shareValue struct{ To *study.Ratio }
-
-func (v shareValue) Decode(d *study.Decoder, n *study.Node) {
-	before := len(d.Errs)
-	study.RatioValue(v).Decode(d, n)
-	if len(d.Errs) == before && *v.To > 1 {
-		d.Fail(n.Pos, study.CodeRange, "", "%s is more than all", v.To)
-	}
-}
-
-func (v shareValue) Encode() *study.Node { return study.RatioValue(v).Encode() }
-
-func (v shareValue) Schema() *jsonschema.Schema { return study.RatioValue(v).Schema() }
 
 // value is the section of a file.
 type value struct{ c *Control }

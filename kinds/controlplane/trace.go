@@ -4,8 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/invopop/jsonschema"
-
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -45,26 +43,4 @@ func parseTraceChange(s string) (TraceChange, *study.Error) {
 		return TraceChange{}, c
 	}
 	return TraceChange{At: at, Change: fields[1]}, nil
-}
-
-// traceValue is a recorded change.
-type traceValue struct{ to *TraceChange }
-
-func (v traceValue) Decode(d *study.Decoder, n *study.Node) {
-	text, ok := d.Text(n)
-	if !ok {
-		return
-	}
-	t, c := parseTraceChange(text)
-	if c != nil {
-		d.Complain(n.Pos, c)
-		return
-	}
-	*v.to = t
-}
-
-func (v traceValue) Encode() *study.Node { return study.PlainNode(v.to.String()) }
-
-func (v traceValue) Schema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Examples: []any{"1.5s endpoints-scale"}}
 }

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/invopop/jsonschema"
-
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -30,8 +28,8 @@ const (
 	ChurnTraffic = "traffic"
 )
 
-func defaultTraffic() *Traffic {
-	return &Traffic{Rate: 500, Connections: 16, Arrival: study.ArrivalPoisson, Timeout: 15 * time.Second, Endpoints: 2}
+func defaultTraffic() Traffic {
+	return Traffic{Rate: 500, Connections: 16, Arrival: study.ArrivalPoisson, Timeout: 15 * time.Second, Endpoints: 2}
 }
 
 // trafficChanges are the changes that can be made to real pods: that a pod is
@@ -45,34 +43,16 @@ func (c *Control) ChurnsTraffic(change string) bool {
 	return c.Traffic != nil && c.ChurnOn != ChurnPopulation && slices.Contains(trafficChanges, change)
 }
 
-// trafficValue is the section traffic; a study without it has none.
-type trafficValue struct{ c *Control }
-
-func (v trafficValue) section() study.Object {
-	t := v.c.Traffic
-	if t == nil {
-		t = defaultTraffic()
-	}
+// trafficFields are those of the section traffic.
+func trafficFields(t *Traffic) study.Object {
 	return study.Object{Name: "traffic", Flow: true, Fields: []study.Field{
-		{Name: "rate", Doc: "Requests scheduled per second over all connections (open loop).", Value: study.FloatValue{To: &t.Rate, High: 100_000}},
-		{Name: "connections", Doc: "Connections from the generator to its sidecar. A hanging request occupies one.", Value: study.IntValue{&t.Connections, 1, 10_000}},
-		{Name: "arrival", Doc: "Arrival process of the requests.", Value: study.TextValue{To: &t.Arrival, OneOf: []string{study.ArrivalPoisson, study.ArrivalUniform, study.ArrivalBurst}}},
+		{Name: "rate", Doc: "Requests scheduled per second over all connections (open loop).", Value: study.Float(&t.Rate, 100_000)},
+		{Name: "connections", Doc: "Connections from the generator to its sidecar. A hanging request occupies one.", Value: study.Int(&t.Connections, 1, 10_000)},
+		{Name: "arrival", Doc: "Arrival process of the requests.", Value: study.OneOf(&t.Arrival, study.ArrivalPoisson, study.ArrivalUniform, study.ArrivalBurst)},
 		{Name: "timeout", Doc: "Request timeout. Longer than the sidecar's 10 s connection timeout, it shows what a retry saves in the end.",
-			Value: study.DurationValue{To: &t.Timeout, Low: 100 * time.Millisecond, High: time.Minute}},
-		{Name: "endpoints", Doc: "Pods that serve the requests.", Value: study.IntValue{&t.Endpoints, 1, 100}},
+			Value: study.Duration(&t.Timeout, 100*time.Millisecond, time.Minute)},
+		{Name: "endpoints", Doc: "Pods that serve the requests.", Value: study.Int(&t.Endpoints, 1, 100)},
 	}}
-}
-
-func (v trafficValue) Decode(d *study.Decoder, n *study.Node) {
-	v.c.Traffic = defaultTraffic()
-	v.section().Decode(d, n)
-}
-
-func (v trafficValue) Encode() *study.Node {
-	if v.c.Traffic == nil {
-		return nil
-	}
-	return v.section().Encode()
 }
 
 // checkTraffic finds what is wrong with the section and what is changed.
@@ -96,5 +76,3 @@ func checkTraffic(d *study.Decoder, s *study.Study) {
 		}
 	}
 }
-
-func (v trafficValue) Schema() *jsonschema.Schema { return v.section().Schema() }

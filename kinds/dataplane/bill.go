@@ -319,10 +319,10 @@ func billFields(b *Bill) study.Object {
 		{Name: "parts", Required: true, Doc: "Parts to price: names, each with the levels that it changes.", Value: partsValue{&b.Parts}},
 		{Name: "together", Doc: "The parts that are on in the cell with all parts; every part if left out.", Value: study.ListValue[string]{To: &b.Together, Least: 1, Flow: true,
 			Element: func(s *string) study.Value {
-				return study.TextValue{To: s, Pattern: study.NamePattern, Noun: "part", Hint: "use the name of a part"}
+				return study.Named(s, study.NamePattern, "part", "use the name of a part")
 			}}},
 		{Name: "direct", Doc: "add: each part added to the base; remove: each part removed from all together, which alone shows what removing it saves; both.",
-			Value: study.TextValue{To: &b.Direct, OneOf: []string{DirectAdd, DirectRemove, DirectBoth}}},
+			Value: study.OneOf(&b.Direct, DirectAdd, DirectRemove, DirectBoth)},
 	}}
 }
 

@@ -157,7 +157,7 @@ func (v envoyFiltersValue) Decode(d *study.Decoder, n *study.Node) {
 		f := EnvoyFilter{Name: k.Name}
 		switch value.Kind {
 		case study.Scalar:
-			study.TextValue{To: &f.File}.Decode(d, value)
+			study.Prose(&f.File).Decode(d, value)
 		case study.Mapping:
 			study.Object{Name: k.Name, Fields: []study.Field{{Name: "inline", Required: true, Value: inlineValue{&f}}}}.Decode(d, value)
 		default:

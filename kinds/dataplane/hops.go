@@ -161,6 +161,6 @@ func hopsSection(to **Hops) study.Value {
 
 func hopsFields(h *Hops) study.Object {
 	return study.Object{Name: "hops", Flow: true, Fields: []study.Field{
-		{Name: "interception", Doc: "Whether to measure redirection separately; if so, all cells but the last go without it.", Value: study.BoolValue{&h.Interception}},
+		{Name: "interception", Doc: "Whether to measure redirection separately; if so, all cells but the last go without it.", Value: study.Bool(&h.Interception)},
 	}}
 }

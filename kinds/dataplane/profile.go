@@ -3,8 +3,6 @@ package dataplane
 import (
 	"time"
 
-	"github.com/invopop/jsonschema"
-
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -60,38 +58,19 @@ const (
 	FindingCentre = "profile_share"
 )
 
-// profileValue is the section profile.
-type profileValue struct{ to **Profiling }
-
-func (v profileValue) object(p *Profiling) study.Object {
+// profileFields are those of the section profile.
+func profileFields(p *Profiling) study.Object {
 	return study.Object{Name: "profile", Flow: true, Fields: []study.Field{
-		{Name: "hz", Doc: "Samples per second of each thread's CPU time.", Value: study.IntValue{&p.Hz, 1, 10_000}},
-		{Name: "length", Doc: "Length of a profile.", Value: study.DurationValue{To: &p.Length, Low: time.Second, High: time.Hour}},
-		{Name: "graph", Doc: "How callers are found: by frame pointers, by debug information (expensive), or not.", Value: study.TextValue{To: &p.Graph, OneOf: []string{GraphFP, GraphDwarf, GraphNone}}},
+		{Name: "hz", Doc: "Samples per second of each thread's CPU time.", Value: study.Int(&p.Hz, 1, 10_000)},
+		{Name: "length", Doc: "Length of a profile.", Value: study.Duration(&p.Length, time.Second, time.Hour)},
+		{Name: "graph", Doc: "How callers are found: by frame pointers, by debug information (expensive), or not.", Value: study.OneOf(&p.Graph, GraphFP, GraphDwarf, GraphNone)},
 	}}
 }
 
-func (v profileValue) Decode(d *study.Decoder, n *study.Node) {
-	p := DefaultProfiling()
-	before := len(d.Errs)
-	v.object(&p).Decode(d, n)
-	if taken := p.Taken(); len(d.Errs) == before && p.Graph == GraphDwarf && record.CopiesOfStacks(p.Hz, taken) > record.MaxRecording {
-		d.Fail(n.Pos, study.CodeConflict, "lower hz or length, or take graph: fp", "profile: %s", record.TooManyCopies(p.Hz, taken))
+// checkProfile finds profiles that would not fit.
+func checkProfile(d *study.Decoder, s *study.Study) {
+	p := ProfilingOf(s)
+	if taken := p.Taken(); p.Graph == GraphDwarf && record.CopiesOfStacks(p.Hz, taken) > record.MaxRecording {
+		d.Fail(d.Pos("profile"), study.CodeConflict, "lower hz or length, or take graph: fp", "profile: %s", record.TooManyCopies(p.Hz, taken))
 	}
-	if len(d.Errs) == before {
-		*v.to = &p
-	}
-}
-
-func (v profileValue) Encode() *study.Node {
-	if *v.to == nil {
-		return nil
-	}
-	p := **v.to
-	return v.object(&p).Encode()
-}
-
-func (v profileValue) Schema() *jsonschema.Schema {
-	p := DefaultProfiling()
-	return v.object(&p).Schema()
 }

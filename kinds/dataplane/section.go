@@ -46,7 +46,7 @@ func placed(c *Section) []study.Placed {
 			Value: hopsSection(&c.Hops)}},
 		{After: "exclude", Field: study.Field{Name: "envoy_filters", Doc: "Your own EnvoyFilters for the factor filters, as {mine: mine.yaml}: the files, relative to the study.", Value: envoyFiltersValue{&c.EnvoyFilters}}},
 		{After: "sizing", Field: study.Field{Name: "profile", Doc: "How to profile: after each trial's window, while the same load runs once more.",
-			Value: profileValue{&c.Profile}}},
+			Value: study.Stated(&c.Profile, DefaultProfiling, profileFields)}},
 	}
 }
 
@@ -125,6 +125,7 @@ func spec() study.Spec {
 			checkInterception(d, s)
 			checkCarriers(d, s)
 			checkSizedWays(d, s)
+			checkProfile(d, s)
 		},
 		CheckPlan: func(d *study.Decoder, p *study.Plan) {
 			checkFilterCells(d, p)

@@ -66,8 +66,8 @@ func scenarioFields(c *Scenario) []study.Placed {
 		{After: "graph", Field: study.Field{Name: "timeline", Doc: "Makes this a study of resilience, with its own factors: what happens in a trial, and when.", Value: timelineSection(&c.Timeline)}},
 		{After: "timeline", Field: study.Field{Name: "expect", Doc: "Variants that are expected to fail an assertion, as {no-retries: fail}.", Value: expectValue{&c.Expect}}},
 		{In: "load", Field: study.Field{Name: "to", Doc: "The service that the clients call; the one that no other calls if left out.",
-			Value: study.TextValue{To: &c.Entry, Pattern: study.LabelPattern, Noun: "service", Hint: "use the name of a service of the graph"}}},
-		{In: "load", After: "to", Field: study.Field{Name: "clients", Doc: "Load generators, each a pod with a sidecar; they share the rate.", Value: study.IntValue{To: &c.Clients, Low: 1, High: 100}}},
+			Value: study.Named(&c.Entry, study.LabelPattern, "service", "use the name of a service of the graph")}},
+		{In: "load", After: "to", Field: study.Field{Name: "clients", Doc: "Load generators, each a pod with a sidecar; they share the rate.", Value: study.Int(&c.Clients, 1, 100)}},
 	}
 }
 
@@ -79,7 +79,7 @@ func (v graphValue) section() study.Object {
 	return study.Object{Name: "graph", Fields: []study.Field{
 		{Name: "services", Doc: "The services by their names.", Value: servicesValue{&g.Services}},
 		{Name: "generate", Doc: "In place of services: a graph of this size.", Value: study.Optional(&v.s.Generate, generation)},
-		{Name: "isotope", Doc: "In place of services: a file with a service graph of istio/tools' isotope, beside the study.", Value: study.TextValue{To: &v.s.Isotope}},
+		{Name: "isotope", Doc: "In place of services: a file with a service graph of istio/tools' isotope, beside the study.", Value: study.Prose(&v.s.Isotope)},
 	}}
 }
 
@@ -91,10 +91,10 @@ func (v graphValue) Schema() *jsonschema.Schema { return v.section().Schema() }
 
 func generation(g *graph.Spec) study.Object {
 	return study.Object{Name: "generate", Flow: true, Fields: []study.Field{
-		{Name: "services", Required: true, Doc: "How many services.", Value: study.IntValue{To: &g.Services, Low: 1, High: graph.MaxServices}},
-		{Name: "depth", Required: true, Doc: "Services on the longest path, including the entry.", Value: study.IntValue{To: &g.Depth, Low: 1, High: 100}},
-		{Name: "fan_out", Required: true, Doc: "Approximate number of services that each calls.", Value: study.IntValue{To: &g.FanOut, Low: 1, High: graph.MaxCalls}},
-		{Name: "seed", Doc: "Chooses one of the graphs of this size.", Value: study.SeedValue{To: &g.Seed}},
+		{Name: "services", Required: true, Doc: "How many services.", Value: study.Int(&g.Services, 1, graph.MaxServices)},
+		{Name: "depth", Required: true, Doc: "Services on the longest path, including the entry.", Value: study.Int(&g.Depth, 1, 100)},
+		{Name: "fan_out", Required: true, Doc: "Approximate number of services that each calls.", Value: study.Int(&g.FanOut, 1, graph.MaxCalls)},
+		{Name: "seed", Doc: "Chooses one of the graphs of this size.", Value: study.Seed(&g.Seed)},
 	}}
 }
 
@@ -136,36 +136,36 @@ func (v servicesValue) Schema() *jsonschema.Schema {
 
 func service(s *graph.Service) study.Object {
 	return study.Object{Name: "a service", Fields: []study.Field{
-		{Name: "replicas", Doc: "Pods; 1 if left out.", Value: study.WholeValue{To: &s.Replicas, Low: 1, High: graph.MaxReplicas}},
-		{Name: "sidecar", Doc: "Whether its pods have a sidecar, where the mesh has any.", Value: study.BoolValue{To: &s.Sidecar}},
-		{Name: "protocol", Doc: "What it serves; http1 if left out.", Value: study.TextValue{To: &s.Protocol, OneOf: protocol.Names(protocol.Calls)}},
-		{Name: "response", Doc: "Response body size.", Value: study.SizeValue{To: &s.ResponseBytes}},
+		{Name: "replicas", Doc: "Pods; 1 if left out.", Value: study.Int(&s.Replicas, 1, graph.MaxReplicas).OmitZero()},
+		{Name: "sidecar", Doc: "Whether its pods have a sidecar, where the mesh has any.", Value: study.Bool(&s.Sidecar)},
+		{Name: "protocol", Doc: "What it serves; http1 if left out.", Value: study.OneOf(&s.Protocol, protocol.Names(protocol.Calls)...)},
+		{Name: "response", Doc: "Response body size.", Value: study.Size(&s.ResponseBytes, study.MaxPayload).OmitZero()},
 		{Name: "service_time", Doc: "Service time.", Value: graphTime(&s.ServiceTime)},
-		{Name: "concurrency", Doc: "Concurrent requests per pod; unbounded if left out.", Value: study.WholeValue{To: &s.Concurrency, Low: 1, High: graph.MaxConcurrency}},
-		{Name: "queue", Doc: "Queue length; requests beyond it are refused with 503.", Value: study.WholeValue{To: &s.Queue, Low: 1, High: graph.MaxQueue}},
-		{Name: "cpu", Doc: "CPU time spent on each request.", Value: study.DurationValue{To: &s.CPU, High: graph.MaxTime, OmitZero: true}},
+		{Name: "concurrency", Doc: "Concurrent requests per pod; unbounded if left out.", Value: study.Int(&s.Concurrency, 1, graph.MaxConcurrency).OmitZero()},
+		{Name: "queue", Doc: "Queue length; requests beyond it are refused with 503.", Value: study.Int(&s.Queue, 1, graph.MaxQueue).OmitZero()},
+		{Name: "cpu", Doc: "CPU time spent on each request.", Value: study.Duration(&s.CPU, 0, graph.MaxTime).OmitZero()},
 		{Name: "failures", Doc: "Shares of requests that fail.", Value: study.ListValue[graph.Failure]{To: &s.Failures, Element: failure}},
 		{Name: "calls", Doc: "Services that it calls for each request, before it answers.", Value: study.ListValue[graph.Call]{To: &s.Calls, Element: call}},
-		{Name: "mode", Doc: "Whether calls are sequential or parallel; sequence if left out.", Value: study.TextValue{To: &s.Mode, OneOf: []string{graph.Sequence, graph.Parallel}}},
+		{Name: "mode", Doc: "Whether calls are sequential or parallel; sequence if left out.", Value: study.OneOf(&s.Mode, graph.Sequence, graph.Parallel)},
 	}}
 }
 
 func call(c *graph.Call) study.Value {
 	return study.Object{Name: "a call", Flow: true, Fields: []study.Field{
-		{Name: "to", Required: true, Doc: "The service called.", Value: study.TextValue{To: &c.To, Pattern: study.LabelPattern, Noun: "service", Hint: "use the name of a service of the graph"}},
-		{Name: "request", Doc: "Request body size.", Value: study.SizeValue{To: &c.RequestBytes}},
-		{Name: "timeout", Doc: "Of each attempt; 30s if left out.", Value: study.DurationValue{To: &c.Timeout, High: graph.MaxTimeout, OmitZero: true}},
-		{Name: "retries", Doc: "The caller's own, in addition to the mesh's.", Value: study.WholeValue{To: &c.Retries, Low: 1, High: graph.MaxRetries}},
-		{Name: "probability", Doc: "Share of the requests for which the call is made; 100% if left out.", Value: study.PortionValue{To: &c.Probability}},
-		{Name: "times", Doc: "Requests that it makes; 1 if left out.", Value: study.WholeValue{To: &c.Times, Low: 1, High: graph.MaxTimes}},
+		{Name: "to", Required: true, Doc: "The service called.", Value: study.Named(&c.To, study.LabelPattern, "service", "use the name of a service of the graph")},
+		{Name: "request", Doc: "Request body size.", Value: study.Size(&c.RequestBytes, study.MaxPayload).OmitZero()},
+		{Name: "timeout", Doc: "Of each attempt; 30s if left out.", Value: study.Duration(&c.Timeout, 0, graph.MaxTimeout).OmitZero()},
+		{Name: "retries", Doc: "The caller's own, in addition to the mesh's.", Value: study.Int(&c.Retries, 1, graph.MaxRetries).OmitZero()},
+		{Name: "probability", Doc: "Share of the requests for which the call is made; 100% if left out.", Value: study.Portion(&c.Probability).OmitZero()},
+		{Name: "times", Doc: "Requests that it makes; 1 if left out.", Value: study.Int(&c.Times, 1, graph.MaxTimes).OmitZero()},
 	}}
 }
 
 func failure(f *graph.Failure) study.Value {
 	return study.Object{Name: "a failure", Flow: true, Fields: []study.Field{
-		{Name: "share", Required: true, Doc: "Of all requests.", Value: study.PortionValue{To: &f.Share}},
-		{Name: "how", Doc: "status if left out.", Value: study.TextValue{To: &f.How, OneOf: []string{graph.FailStatus, graph.FailReset, graph.FailHang, graph.FailSlowBody, graph.FailCrash}}},
-		{Name: "status", Doc: "The answer's status (how: status).", Value: study.WholeValue{To: &f.Status, Low: 400, High: 599}},
+		{Name: "share", Required: true, Doc: "Of all requests.", Value: study.Portion(&f.Share).OmitZero()},
+		{Name: "how", Doc: "status if left out.", Value: study.OneOf(&f.How, graph.FailStatus, graph.FailReset, graph.FailHang, graph.FailSlowBody, graph.FailCrash)},
+		{Name: "status", Doc: "The answer's status (how: status).", Value: study.Int(&f.Status, 400, 599).OmitZero()},
 	}}
 }
 
@@ -177,38 +177,15 @@ func graphTime(t *graph.ServiceTime) study.Object {
 func behaviour(b *fault.Behaviour) study.Object {
 	return study.Object{Name: "set", Fields: []study.Field{
 		{Name: "service_time", Doc: "Service time.", Value: study.Optional(&b.ServiceTime, graphTime)},
-		{Name: "response", Doc: "Response body size.", Value: study.OrNone[int64]{To: &b.ResponseBytes, Value: func(n *int64) study.Value { return study.SizeValue{To: n} }}},
-		{Name: "concurrency", Doc: "Requests served at once; 0 for no bound.", Value: study.OrNone[int]{To: &b.Concurrency, Value: func(n *int) study.Value { return study.IntValue{To: n, Low: 0, High: graph.MaxConcurrency} }}},
-		{Name: "queue", Doc: "Requests that wait for that.", Value: study.OrNone[int]{To: &b.Queue, Value: func(n *int) study.Value { return study.IntValue{To: n, Low: 0, High: graph.MaxQueue} }}},
-		{Name: "cpu", Doc: "CPU time spent on each request.", Value: study.OrNone[time.Duration]{To: &b.CPU, Value: func(t *time.Duration) study.Value { return study.DurationValue{To: t, High: graph.MaxTime} }}},
-		{Name: "memory", Doc: "Memory held.", Value: study.OrNone[int64]{To: &b.Memory, Value: func(n *int64) study.Value { return memoryValue{n} }}},
+		{Name: "response", Doc: "Response body size.", Value: study.OrNone[int64]{To: &b.ResponseBytes, Value: func(n *int64) study.Value { return study.Size(n, study.MaxPayload) }}},
+		{Name: "concurrency", Doc: "Requests served at once; 0 for no bound.", Value: study.OrNone[int]{To: &b.Concurrency, Value: func(n *int) study.Value { return study.Int(n, 0, graph.MaxConcurrency) }}},
+		{Name: "queue", Doc: "Requests that wait for that.", Value: study.OrNone[int]{To: &b.Queue, Value: func(n *int) study.Value { return study.Int(n, 0, graph.MaxQueue) }}},
+		{Name: "cpu", Doc: "CPU time spent on each request.", Value: study.OrNone[time.Duration]{To: &b.CPU, Value: func(t *time.Duration) study.Value { return study.Duration(t, 0, graph.MaxTime) }}},
+		{Name: "memory", Doc: "Memory held.", Value: study.OrNone[int64]{To: &b.Memory, Value: func(n *int64) study.Value { return study.Size(n, 64<<30) }}},
 		{Name: "failures", Doc: "Shares of requests that fail, in place of those before; [] for none.", Value: failuresValue{&b.Failures}},
-		{Name: "ready", Doc: "What the readiness probe is told.", Value: study.OrNone[bool]{To: &b.Ready, Value: func(r *bool) study.Value { return study.BoolValue{To: r} }}},
+		{Name: "ready", Doc: "What the readiness probe is told.", Value: study.OrNone[bool]{To: &b.Ready, Value: func(r *bool) study.Value { return study.Bool(r) }}},
 	}}
 }
-
-// memoryValue is a number of bytes as Kubernetes writes them.
-type memoryValue struct{ to *int64 }
-
-func (v memoryValue) Decode(d *study.Decoder, n *study.Node) {
-	text, ok := d.Text(n)
-	if !ok {
-		return
-	}
-	b, c := study.ParseBytes(text)
-	switch {
-	case c != nil:
-		d.Complain(n.Pos, c)
-	case b > 64<<30:
-		d.Fail(n.Pos, study.CodeRange, "up to 64GiB is possible", "%s is too much", text)
-	default:
-		*v.to = int64(b)
-	}
-}
-
-func (v memoryValue) Encode() *study.Node { return study.PlainNode(study.Bytes(*v.to).String()) }
-
-func (v memoryValue) Schema() *jsonschema.Schema { return study.SizeValue{}.Schema() }
 
 // failuresValue is a list of failures, where an empty one means something.
 type failuresValue struct{ to *[]graph.Failure }
@@ -246,7 +223,7 @@ func (v expectValue) Decode(d *study.Decoder, n *study.Node) {
 	out := map[string]string{}
 	for i, k := range n.Keys {
 		verdict := ""
-		study.TextValue{To: &verdict, OneOf: []string{ExpectPass, ExpectFail}}.Decode(d, n.Values[i])
+		study.OneOf(&verdict, ExpectPass, ExpectFail).Decode(d, n.Values[i])
 		if d.KnowsVariant(k.Name, k.Pos) { // it need not be measured
 			out[k.Name] = verdict
 		}
@@ -266,7 +243,7 @@ func (v expectValue) Encode() *study.Node {
 }
 
 func (v expectValue) Schema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "object", AdditionalProperties: study.TextValue{OneOf: []string{ExpectPass, ExpectFail}}.Schema()}
+	return &jsonschema.Schema{Type: "object", AdditionalProperties: study.OneOf(nil, ExpectPass, ExpectFail).Schema()}
 }
 
 // What parts of a trial of resilience take, seen on two cores.

@@ -17,7 +17,7 @@ import (
 func timelineSection(t *fault.Timeline) study.Object {
 	return study.Object{Name: "timeline", Fields: []study.Field{
 		{Name: "duration", Required: true, Doc: "How long a trial lasts, from the first request.",
-			Value: study.DurationValue{To: &t.Duration, Low: time.Second, High: time.Hour}},
+			Value: study.Duration(&t.Duration, time.Second, time.Hour)},
 		{Name: "steps", Doc: "What happens, each at its time. Windows lie between them and are called by their names.",
 			Value: study.ListValue[fault.Step]{To: &t.Steps, Element: stepValue}},
 	}}
@@ -25,12 +25,12 @@ func timelineSection(t *fault.Timeline) study.Object {
 
 func stepValue(s *fault.Step) study.Value {
 	o := study.Object{Name: "a step", Fields: []study.Field{
-		{Name: "name", Required: true, Doc: "Short name, also of the window that begins with the step.", Value: study.TextValue{To: &s.Name, Pattern: study.NamePattern, Noun: "name", Hint: study.NameHint + ", as first-server-gone"}},
-		{Name: "at", Doc: "When it begins, after the first request; with when, the earliest.", Value: study.DurationValue{To: &s.At, High: time.Hour, OmitZero: true}},
-		{Name: "when", Doc: "CEL condition on what the clients saw in the last second: error_share, rate, latency_p99 (ms). The step begins when it first holds.", Value: study.TextValue{To: &s.When}},
-		{Name: "every", Doc: "How far apart its turns are, if it repeats.", Value: study.DurationValue{To: &s.Every, High: time.Hour, OmitZero: true}},
-		{Name: "times", Doc: "How many turns it has.", Value: study.WholeValue{To: &s.Times, Low: 1, High: fault.MaxOccurrences}},
-		{Name: "for", Doc: "How long until it is undone; the trial's end if left out.", Value: study.DurationValue{To: &s.For, High: time.Hour, OmitZero: true}},
+		{Name: "name", Required: true, Doc: "Short name, also of the window that begins with the step.", Value: study.Named(&s.Name, study.NamePattern, "name", study.NameHint+", as first-server-gone")},
+		{Name: "at", Doc: "When it begins, after the first request; with when, the earliest.", Value: study.Duration(&s.At, 0, time.Hour).OmitZero()},
+		{Name: "when", Doc: "CEL condition on what the clients saw in the last second: error_share, rate, latency_p99 (ms). The step begins when it first holds.", Value: study.Prose(&s.When)},
+		{Name: "every", Doc: "How far apart its turns are, if it repeats.", Value: study.Duration(&s.Every, 0, time.Hour).OmitZero()},
+		{Name: "times", Doc: "How many turns it has.", Value: study.Int(&s.Times, 1, fault.MaxOccurrences).OmitZero()},
+		{Name: "for", Doc: "How long until it is undone; the trial's end if left out.", Value: study.Duration(&s.For, 0, time.Hour).OmitZero()},
 	}}
 	for _, kind := range fault.Kinds() {
 		o.Fields = append(o.Fields, study.Field{Name: kind.Name, Doc: kind.Doc, Value: actionValue{to: &s.Action, kind: kind}})
@@ -102,29 +102,29 @@ func actionFields(all []fault.Field) []study.Field {
 func actionField(v fault.Value) study.Value {
 	switch v := v.(type) {
 	case fault.Text:
-		return study.TextValue{To: v.To, OneOf: v.OneOf}
+		return study.OneOf(v.To, v.OneOf...)
 	case fault.Version:
-		return study.TextValue{To: v.To, Pattern: study.VersionPattern, Noun: "version", Hint: "use a full version, as 1.39.0"}
+		return study.Named(v.To, study.VersionPattern, "version", "use a full version, as 1.39.0")
 	case fault.Namespace:
-		return study.TextValue{To: v.To, Pattern: study.LabelPattern, Noun: "namespace", Hint: study.NamespaceHint}
+		return study.Named(v.To, study.LabelPattern, "namespace", study.NamespaceHint)
 	case fault.Service:
 		hint := "use the name of a service of the graph"
 		if v.Clients {
 			hint += ", or " + fault.LoadService
 		}
-		return study.TextValue{To: v.To, Pattern: study.LabelPattern, Noun: "service", Hint: hint}
+		return study.Named(v.To, study.LabelPattern, "service", hint)
 	case fault.Count:
-		return study.WholeValue{To: v.To, Low: 1, High: v.Most}
+		return study.Int(v.To, 1, v.Most).OmitZero()
 	case fault.Flag:
-		return study.FlagValue{To: v.To}
+		return study.Bool(v.To).OmitZero()
 	case fault.Share:
-		return study.PortionValue{To: v.To}
+		return study.Portion(v.To).OmitZero()
 	case fault.Number:
-		return study.FloatValue{To: v.To, High: v.Most}
+		return study.Float(v.To, v.Most)
 	case fault.Time:
-		return study.DurationValue{To: v.To, High: v.Most, OmitZero: true}
+		return study.Duration(v.To, 0, v.Most).OmitZero()
 	case fault.Bits:
-		return bitsValue{v.To}
+		return bits(v.To)
 	case fault.Manifests:
 		return manifestsValue{v.To}
 	case fault.Objects:
@@ -137,50 +137,41 @@ func actionField(v fault.Value) study.Value {
 	panic(fmt.Sprintf("study: no field can be a %T", v)) // a type of package fault that is not above
 }
 
-// bitsValue is a number of bits per second with its unit; 0 left out.
-type bitsValue struct{ to *int64 }
-
 var bitUnits = []struct {
 	name string
 	one  float64
 }{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
 
-func (v bitsValue) Decode(d *study.Decoder, n *study.Node) {
-	text, ok := d.Text(n)
-	if !ok {
-		return
-	}
+// bits is a number of bits per second with its unit.
+func bits(to *int64) study.Value {
+	return study.Parsed(to, parseBits, writeBits, jsonschema.Schema{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)?(bit|kbit|mbit|gbit)$`, Examples: []any{"1mbit"}}).OmitZero()
+}
+
+func parseBits(text string) (int64, *study.Error) {
 	const hint = "as 1mbit or 500kbit"
 	m := study.UnitPattern.FindStringSubmatch(text)
 	if m == nil {
-		d.Fail(n.Pos, study.CodeInvalid, hint, "%q is no rate", study.Clip(text, 40))
-		return
+		return 0, study.Complain(study.CodeInvalid, hint, "%q is no rate", study.Clip(text, 40))
 	}
 	value, c := study.Number(m[1])
 	if c != nil {
-		d.Complain(n.Pos, c)
-		return
+		return 0, c
 	}
 	for _, u := range bitUnits {
 		if u.name == m[2] && value*u.one >= 8000 && value*u.one <= 1e12 {
-			*v.to = int64(value * u.one)
-			return
+			return int64(value * u.one), nil
 		}
 	}
-	d.Fail(n.Pos, study.CodeInvalid, hint+", from 8kbit to 1000gbit", "%q is no rate", study.Clip(text, 40))
+	return 0, study.Complain(study.CodeInvalid, hint+", from 8kbit to 1000gbit", "%q is no rate", study.Clip(text, 40))
 }
 
-func (v bitsValue) Encode() *study.Node {
+func writeBits(n int64) string {
 	for _, u := range bitUnits {
-		if one := int64(u.one); *v.to > 0 && *v.to%one == 0 {
-			return study.PlainNode(fmt.Sprint(*v.to/one) + u.name)
+		if one := int64(u.one); n%one == 0 {
+			return fmt.Sprint(n/one) + u.name
 		}
 	}
-	return nil
-}
-
-func (v bitsValue) Schema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)?(bit|kbit|mbit|gbit)$`, Examples: []any{"1mbit"}}
+	panic("resilience: there is a unit of one bit")
 }
 
 // manifestsValue is text that holds objects of the Kubernetes API.
