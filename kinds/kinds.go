@@ -22,7 +22,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Kind is a kind of study: what it supplies to each part of the program.
+// Kind is a kind of study: what it supplies to each part of the program, but study files, to
+// which its own package does.
 type Kind struct {
 	Name  study.Kind
 	Trial runner.Kind // carries trials through
@@ -31,22 +32,12 @@ type Kind struct {
 	Limits []verdict.Limit
 	// Report is what reports know of it.
 	Report func() report.Kind
-	// Spec is what it supplies to study files; nil for those of package study.
-	Spec *study.Spec
 }
 
 var table = []Kind{
-	{study.ControlPlane, controltrial.Kind, controlverdict.Judge, controlverdict.Limits, controlsections.Kind, nil},
-	{resilience.Kind, restrial.Kind, resverdict.Judge, resverdict.Limits, ressections.Kind, nil},
-	{study.DataPlane, datatrial.Kind, dataverdict.Judge, dataverdict.Limits, datasections.Kind, nil},
-}
-
-func init() {
-	for _, k := range table {
-		if k.Spec != nil {
-			study.AddKind(k.Name, *k.Spec)
-		}
-	}
+	{study.ControlPlane, controltrial.Kind, controlverdict.Judge, controlverdict.Limits, controlsections.Kind},
+	{resilience.Kind, restrial.Kind, resverdict.Judge, resverdict.Limits, ressections.Kind},
+	{study.DataPlane, datatrial.Kind, dataverdict.Judge, dataverdict.Limits, datasections.Kind},
 }
 
 // Reports are the kinds as reports know them.

@@ -28,10 +28,9 @@ var (
 	specs = map[Kind]Spec{}
 )
 
-// AddKind makes a kind of study known. It is for the beginning of a program,
-// before anything else is asked of this package.
+// AddKind makes a kind of study known. The package of each kind calls it as the program begins.
 func AddKind(k Kind, s Spec) {
-	kinds, specs[k] = append(kinds, k), s
+	kinds, specs[k] = append(kinds, k), s.complete()
 	rank := func(k Kind) int { return (slices.Index([]Kind{DataPlane, ControlPlane}, k) + 3) % 3 } // others come last
 	slices.SortStableFunc(kinds, func(a, b Kind) int { return rank(a) - rank(b) })
 }
@@ -99,9 +98,8 @@ type Spec struct {
 	Nodes    func(*Plan) (nodes, zones int)
 }
 
-// spec is what the kind supplies. Functions that it leaves out do nothing.
-func (k Kind) spec() Spec {
-	s := specs[k]
+// complete has functions that do nothing for those that the kind leaves out.
+func (s Spec) complete() Spec {
 	if s.Begin == nil {
 		s.Begin = func(*Study) {}
 	}
@@ -133,6 +131,14 @@ func (k Kind) spec() Spec {
 		s.Nodes = func(*Plan) (nodes, zones int) { return 1, 1 }
 	}
 	return s
+}
+
+// spec is what the kind supplies.
+func (k Kind) spec() Spec {
+	if s, ok := specs[k]; ok {
+		return s
+	}
+	return Spec{}.complete()
 }
 
 // About is what studies of the kind are about, in words: "the data plane".
