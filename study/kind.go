@@ -36,7 +36,7 @@ func AddKind(k Kind, s Spec) {
 }
 
 // Kinds lists all of them.
-func Kinds() []Kind { return kinds }
+func Kinds() []Kind { return slices.Clone(kinds) }
 
 func kindNames() []string {
 	var out []string
