@@ -85,9 +85,10 @@ func Compared(d finding.Def, differences string) finding.Def {
 
 // Sections of reports of several kinds.
 const (
-	SectionMoney   = "money"
-	SectionLatency = "latency"
-	SectionTail    = "tail"
+	SectionMoney    = "money"
+	SectionLatency  = "latency"
+	SectionTail     = "tail"
+	SectionProfiles = "profiles"
 )
 
 // Probes of findings that are no measure of a study.

@@ -23,7 +23,6 @@ const (
 	SectionFits       = "fits"
 	SectionVersions   = "versions"
 	SectionFilters    = "filters"
-	SectionProfiles   = "profiles"
 )
 
 // Findings of data-plane studies that analysis names by itself.
@@ -103,7 +102,7 @@ func profileFindings() []finding.Def {
 		{Name: FindingProfileNamed + "_%s", Unit: finding.UnitRatio, Doc: "Share of user-space samples of %s with a known function."},
 		{Name: FindingCentre + "_%s_*", Unit: finding.UnitRatio, Doc: "A cost centre's share of the CPU time of %s."},
 	} {
-		d.Probe, d.Section, d.Source = study.MeasureProfile, SectionProfiles, finding.FromProfile
+		d.Probe, d.Section, d.Source = study.MeasureProfile, study.SectionProfiles, finding.FromProfile
 		out = append(out, study.OfEach(study.ProxyParts, d)...)
 	}
 	return out

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
-	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
@@ -67,7 +66,7 @@ func Kind() report.Kind {
 			report.One(controlplane.SectionRuntime, runtimeTable),
 			report.One(controlplane.SectionMetrics, metricsTable),
 			report.One(controlplane.SectionInstalled, installedTable),
-			{Name: dataplane.SectionProfiles, Tables: profileTables},
+			{Name: study.SectionProfiles, Tables: profileTables},
 			report.Conditions().Unless(machineTable),
 		}, report.Common(findings, true, false)),
 		Answers: controlAnswers,

@@ -47,7 +47,7 @@ func Kind() report.Kind {
 			report.One(dataplane.SectionFilters, func(f record.Findings) report.Table {
 				return filtersTable(f, filterPairings(f))
 			}),
-			report.Section{Name: dataplane.SectionProfiles, Tables: profilesTables}.Drawn("", "", profileCharts),
+			report.Section{Name: study.SectionProfiles, Tables: profilesTables}.Drawn("", "", profileCharts),
 			report.Conditions(),
 		}, report.Common(findings, false, false)),
 		Answers: dataAnswers,
