@@ -9,7 +9,6 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // ControlStudy tries levers of istiod.
@@ -44,7 +43,7 @@ type ControlWorld struct {
 // i ms after the debounce and 20 ms, and is acknowledged 1 ms later.
 func SimulateControl(t *testing.T, text string, blocks int, world func(record.Cell) ControlWorld) record.Run {
 	t.Helper()
-	plan, at, r := studytest.Seeded(t, text, 3), Began, rand.New(rand.NewPCG(1, 2))
+	plan, at, r := PlanOf(t, text, 3), Began, rand.New(rand.NewPCG(1, 2))
 	return MadeUp(plan, "run", blocks, func(run *record.Run, trial *record.Trial) {
 		l, err := controlplane.LevelsOf(trial.Cell)
 		if err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // QuickStudy has one factor; client's sidecar costs nothing in the simulated
@@ -120,7 +119,7 @@ func Simulate(t *testing.T, text string, blocks int, seed uint64, w World) recor
 	t.Helper()
 	r, at := rand.New(rand.NewPCG(seed, 99)), Began
 	pods, drift := map[string]float64{}, 0.0
-	return MadeUp(studytest.Seeded(t, text, seed), "run-"+strconv.FormatUint(seed, 10), blocks, func(run *record.Run, trial *record.Trial) {
+	return MadeUp(PlanOf(t, text, seed), "run-"+strconv.FormatUint(seed, 10), blocks, func(run *record.Run, trial *record.Trial) {
 		if trial.Order == 0 {
 			drift = 1 + 0.05*r.NormFloat64()
 			if w.Deployments > 0 && trial.Block%w.Deployments == 0 {

@@ -1,6 +1,7 @@
 package analysistest
 
 import (
+	"testing"
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -9,6 +10,20 @@ import (
 
 // Began is when made-up runs began.
 var Began = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// PlanOf is the plan of a study with that seed.
+func PlanOf(t testing.TB, text string, seed uint64) *study.Plan {
+	t.Helper()
+	s, err := study.Parse([]byte(text), "study.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := study.NewPlan(s, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
 
 // MadeUp is a run of a plan whose trials fill makes: nothing of it was measured. All are
 // valid and began with the run, unless fill says otherwise.

@@ -10,7 +10,6 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // refineStudy searches between its levels.
@@ -42,7 +41,7 @@ func Limited(limit func(block int) int) func(*record.Trial, []record.Event) {
 // Climbed carries out what Next asks for, out of a run that measured all.
 func Climbed(t testing.TB, kinds analysis.Kinds, all record.Run, blocks int) (record.Run, []string) {
 	t.Helper()
-	plan := studytest.Seeded(t, string(all.StudyYAML), all.Header.Seed)
+	plan := PlanOf(t, string(all.StudyYAML), all.Header.Seed)
 	run := all
 	run.Trials, run.Events = nil, nil
 	var tried []string

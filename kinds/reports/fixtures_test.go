@@ -16,6 +16,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
@@ -24,7 +25,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/golden"
 	"github.com/meshtrial/meshtrial/testing/reporttest"
-	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // TestFixturesOfThePage: the tests of the page read documents that this
@@ -136,7 +136,7 @@ assert:
 func dataFindings(t *testing.T) record.Findings {
 	t.Helper()
 	profiles := map[string][]byte{}
-	run := reporttest.MadeUp(studytest.Seeded(t, dataText, 3), 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
+	run := reporttest.MadeUp(analysistest.PlanOf(t, dataText, 3), 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
 		both := trial.Cell[study.FactorSidecars] == study.SidecarsBoth
 		median := 100.0
 		if both {
@@ -185,7 +185,7 @@ measures: [latency, cpu]
 // cell with TLS is not valid, so that TLS has no figure.
 func hopsFindings(t *testing.T) record.Findings {
 	t.Helper()
-	return reporttest.Analysed(t, reporttest.MadeUp(studytest.Seeded(t, hopsText, 3), 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
+	return reporttest.Analysed(t, reporttest.MadeUp(analysistest.PlanOf(t, hopsText, 3), 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
 		median := 150.0
 		if study.HasClientProxy(trial.Cell) {
 			median += 100
@@ -311,7 +311,7 @@ sizing: {pods: 200, nodes: 40, rps: 4000, l7: 20%}
 // a node's proxy of 20 mCPU that a request takes 120 us of, and a node's agent of 1 mCPU.
 func sizedFindings(t *testing.T) record.Findings {
 	t.Helper()
-	return reporttest.Analysed(t, reporttest.MadeUp(studytest.Seeded(t, sizedText, 3), 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
+	return reporttest.Analysed(t, reporttest.MadeUp(analysistest.PlanOf(t, sizedText, 3), 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
 		rps := report.Number(trial.Cell[study.FactorRate])
 		n := int64(rps * trial.Window.Seconds)
 		trial.Load = &record.Load{Rate: rate.Rate(rps), Scheduled: n, Completed: n, Within: record.Within{Answered: n}, AchievedRPS: rps, Lag: record.LatencyAt(0.9, 20, 0.99, 20, 0.999, 20)}

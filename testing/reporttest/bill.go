@@ -7,9 +7,9 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // BillText is a bill in both directions, of parts of two kinds.
@@ -34,7 +34,7 @@ money: {rps: 1000000, core_month: 40}
 // microseconds per request at each proxy; nothing here was measured.
 func Bill(t *testing.T) record.Findings {
 	t.Helper()
-	return Analysed(t, MadeUp(studytest.Seeded(t, BillText, 3), 6, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
+	return Analysed(t, MadeUp(analysistest.PlanOf(t, BillText, 3), 6, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
 		us := 90.0
 		switch trial.Cell[study.FactorTelemetry] {
 		case study.TelemetryText:

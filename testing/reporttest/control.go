@@ -11,7 +11,6 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
-	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // ControlPlane are what analysis finds in a made-up run of a shipped study
@@ -22,7 +21,7 @@ func ControlPlane(t *testing.T, name string, blocks int, spoil func(*record.Tria
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, at := studytest.Seeded(t, string(data), 7), analysistest.Began
+	plan, at := analysistest.PlanOf(t, string(data), 7), analysistest.Began
 	run := MadeUp(plan, blocks, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
 		trial.Started, trial.Ended, trial.Window = at, at.Add(37*time.Second), record.Window{Start: at, Seconds: 26}
 		at = trial.Ended

@@ -15,7 +15,6 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 const TenServersText = `
@@ -72,7 +71,7 @@ func Resilience(t *testing.T, spoil func(*record.Trial, []record.Event)) record.
 	files := map[string][]byte{}
 	at := analysistest.Began
 	random := rand.New(rand.NewPCG(3, 4))
-	run := MadeUp(studytest.Seeded(t, TenServersText, 7), 2, func(run *record.Run, trial *record.Trial, _ *rand.Rand) {
+	run := MadeUp(analysistest.PlanOf(t, TenServersText, 7), 2, func(run *record.Run, trial *record.Trial, _ *rand.Rand) {
 		trial.Started, trial.Ended, trial.Window = at, at.Add(40*time.Second), record.Window{}
 		m := &shop{r: random, book: ledger.New(ledger.Options{}), zero: at.UnixNano(), trial: trial.ID, tries: 3, detects: trial.Cell[study.FactorOutlierDetection] != study.LevelOff,
 			noise: 1 + 0.02*random.NormFloat64(), phantomEnd: 5600 * milli}

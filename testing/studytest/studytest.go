@@ -54,18 +54,7 @@ func Parse(t testing.TB, text string, sets ...string) *study.Study {
 func Plan(t testing.TB, text string, sets ...string) *study.Plan {
 	t.Helper()
 	s := Parse(t, text, sets...)
-	return seeded(t, s, max(s.Seed, 1))
-}
-
-// Seeded is a study's plan with that seed.
-func Seeded(t testing.TB, text string, seed uint64) *study.Plan {
-	t.Helper()
-	return seeded(t, Parse(t, text), seed)
-}
-
-func seeded(t testing.TB, s *study.Study, seed uint64) *study.Plan {
-	t.Helper()
-	plan, err := study.NewPlan(s, seed)
+	plan, err := study.NewPlan(s, max(s.Seed, 1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 func TestShippedStudyIdentifies(t *testing.T) {
 	text, err := studies.Read("capacity-holdout")
 	must.OK(t, err)
-	p := studytest.Seeded(t, string(text), 1)
+	p := studytest.Plan(t, string(text))
 	v := truth()
 	depends := map[model.Parameter]float64{model.RDSCPUAnew: 0.2, model.EDSCPUWhole: 0.4, model.EDSBytesWhole: 0.1, model.CPUPerServiceOf(push.RDS): 0.25, model.CPUOf(push.LDS): 0.3,
 		model.BytesPerServiceOf(push.RDS): 0.05, model.BesidePerByte: 0.3, model.MemoryPerProxy: 0.4}
