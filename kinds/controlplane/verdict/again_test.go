@@ -109,7 +109,7 @@ func TestATrialIsJudged(t *testing.T) {
 	if !out.Validity.Valid || len(out.Validity.Checks) < 13 {
 		t.Errorf("%+v", out.Validity)
 	}
-	if got := note.Codes(out.Validity.Warnings); got != " stolen_cpu envoys_read_every" {
+	if got := note.Codes(out.Validity.Warnings); got != " log_lines_lost stolen_cpu envoys_read_every" {
 		t.Errorf("warnings %q", got)
 	}
 	c := out.Control

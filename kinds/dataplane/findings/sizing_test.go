@@ -251,9 +251,8 @@ func TestSizingReachesAsFarAsTrialsAreValid(t *testing.T) {
 			}
 		}
 	}
-	beyond := slices.DeleteFunc(z.Notes, func(n note.Note) bool { return !n.Is(carrying.NoteBeyondRate) })
-	if want := carrying.NoteBeyondRate.Of("sidecars", "sidecar", "1,200", "1,000"); seen != 1 || len(beyond) != 1 || !beyond[0].Like(want) {
-		t.Errorf("%d borders, %q", seen, beyond)
+	if want := carrying.NoteBeyondRate.Of("sidecars", "sidecar", "1,200", "1,000"); seen != 1 || !slices.ContainsFunc(z.Notes, want.Like) {
+		t.Errorf("%d borders, %q", seen, z.Notes)
 	}
 }
 
