@@ -127,7 +127,7 @@ func (g callGraph) cost() cost {
 func (g callGraph) istiod(dialer *lab.Dialer) (pushes, cpu float64) {
 	g.t.Helper()
 	pod := strings.TrimSpace(g.kubectl("", "-n", "istio-system", "get", "pods", "-l", "app=istiod", "-o", "jsonpath={.items[0].metadata.name}"))
-	page, err := observe.Fetch(g.t.Context(), dialer.Client("istio-system", pod, istiodPort), "http://istiod/metrics")
+	page, err := observe.Fetch(g.t.Context(), dialer.Client("istio-system", pod, 15014), "http://istiod/metrics")
 	if err != nil {
 		g.t.Fatal(err)
 	}
