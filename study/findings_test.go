@@ -48,7 +48,7 @@ func TestUnitsOfFiguresFollowTheFinding(t *testing.T) {
 		{"memory_worker", "ms", 0, "bytes", "possible: bytes, kB, MB, KiB, MiB"},
 		{"money_month", "EUR/month", 0, "money", "possible: money"},
 	} {
-		one, own, complaint := new(Study).scaleTo(c.name, c.unit)
+		one, own, complaint := (&Study{Kind: DataPlane}).scaleTo(c.name, c.unit)
 		if own != c.own || complaint == nil && one != c.one || (complaint != nil) != (c.hint != "") || complaint != nil && complaint.Hint != c.hint {
 			t.Errorf("%s in %s: %v of %s, %v; want %v of %s, %q", c.name, c.unit, one, own, complaint, c.one, c.own, c.hint)
 		}

@@ -174,7 +174,7 @@ func TestSearchSection(t *testing.T) {
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99}]\n", "5:10", `lacks the field "bound"`},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {proxies: 1}}]\n", "5:70", "is what is searched"},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {change_rate: 3}}]\n", "5:84", "no cell has change_rate at 3"},
-		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, tolerance: 200%}]\n", "5:77", "no tolerance"},
+		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, tolerance: 200%}]\n", "5:77", "200% is out of range"},
 	} {
 		_, err := Parse([]byte(minimalControl+c.text), "x.yaml", nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:"+c.at) || !strings.Contains(err.Error(), c.msg) {

@@ -97,7 +97,7 @@ func TestRefuses(t *testing.T) {
 		{"no changes", studytest.Minimal + "control: {changes: 0}\n", "3:20", "out of range", ""},
 		{"settle", studytest.Minimal + "control: {settle: 30}\n", "3:19", "lacks a unit", ""},
 		{"security", studytest.Minimal + "control: {security: none}\n", "3:21", "unknown value", "plaintext"},
-		{"share", studytest.Minimal + "control: {bad_share: 150%}\n", "3:22", "more than all", ""},
+		{"share", studytest.Minimal + "control: {bad_share: 150%}\n", "3:22", "out of range", "up to 100%"},
 		{"namespace", studytest.Minimal + "control: {dummies_namespace: Istio_System}\n", "3:30", `invalid namespace "Istio_System"`, "lower-case"},
 		{"host", studytest.Minimal + "control: {service_entry: {host: \"a b\"}}\n", "3:33", `invalid host "a b"`, "httpbin.org"},
 		{"port", studytest.Minimal + "control: {service_entry: {port: 70000}}\n", "3:33", "out of range", "65535"},

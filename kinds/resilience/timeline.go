@@ -102,6 +102,9 @@ func actionFields(all []fault.Field) []study.Field {
 func actionField(v fault.Value) study.Value {
 	switch v := v.(type) {
 	case fault.Text:
+		if len(v.OneOf) == 0 {
+			return study.Prose(v.To)
+		}
 		return study.OneOf(v.To, v.OneOf...)
 	case fault.Version:
 		return study.Named(v.To, study.VersionPattern, "version", "use a full version, as 1.39.0")
