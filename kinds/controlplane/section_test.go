@@ -306,7 +306,7 @@ func gen(t *rapid.T) *study.Study {
 	}
 	s.Settings = draw("settings", 1, 6)
 	for i := range rapid.IntRange(0, 3).Draw(t, "variants") {
-		s.Variants = append(s.Variants, study.NamedLevels{fmt.Sprintf("v%d", i), draw("variant", 0, 3)})
+		s.Variants = append(s.Variants, study.NamedLevels{Name: fmt.Sprintf("v%d", i), Levels: draw("variant", 0, 3)})
 	}
 	for name, level := range draw("factors", 0, 2) {
 		delete(s.Settings, name)

@@ -117,16 +117,16 @@ func joined(s *study.Study, factor, under, over string) string {
 // all but each. Two that are the same are one.
 func billVariants(s *study.Study) []study.NamedLevels {
 	b := Of(s).Bill
-	out := []study.NamedLevels{{BillBase, billLevels(s, nil)}}
+	out := []study.NamedLevels{{Name: BillBase, Levels: billLevels(s, nil)}}
 	if b.Adds() {
 		for _, p := range b.Parts {
-			out = append(out, study.NamedLevels{p.Name, billLevels(s, []string{p.Name})})
+			out = append(out, study.NamedLevels{Name: p.Name, Levels: billLevels(s, []string{p.Name})})
 		}
 	}
 	add := func(name string, parts []string) {
 		levels := billLevels(s, parts)
 		if !slices.ContainsFunc(out, func(v study.NamedLevels) bool { return v.Levels.Key() == levels.Key() }) {
-			out = append(out, study.NamedLevels{name, levels})
+			out = append(out, study.NamedLevels{Name: name, Levels: levels})
 		}
 	}
 	if b.Whole() {

@@ -87,7 +87,7 @@ func TestBillCells(t *testing.T) {
 func TestBillJoinsLevels(t *testing.T) {
 	s := &study.Study{Settings: record.Cell{"filters": "rbac-10"}, Section: &Section{Bill: &Bill{
 		Base:  record.Cell{},
-		Parts: []study.NamedLevels{{"lua", record.Cell{FactorFilters: "lua"}}, {"jwt", record.Cell{"filters": "jwt"}}, {"tls", record.Cell{study.FactorMTLS: "off"}}}}}}
+		Parts: []study.NamedLevels{{Name: "lua", Levels: record.Cell{FactorFilters: "lua"}}, {Name: "jwt", Levels: record.Cell{"filters": "jwt"}}, {Name: "tls", Levels: record.Cell{study.FactorMTLS: "off"}}}}}}
 	if got := billLevels(s, []string{"lua"})["filters"]; got != "rbac-10+lua" {
 		t.Errorf("over the settings: %s", got)
 	}

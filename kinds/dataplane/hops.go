@@ -89,11 +89,11 @@ const FindingHop = "hop"
 // variants are the cells of a section hops.
 func (h *Hops) variants() []study.NamedLevels {
 	out := []study.NamedLevels{
-		{HopBare, record.Cell{study.FactorSidecars: study.SidecarsNone}},
-		{HopClient, record.Cell{study.FactorSidecars: study.SidecarsClient}},
-		{HopServer, record.Cell{study.FactorSidecars: study.SidecarsServer, study.FactorMTLS: study.MTLSOff}},
-		{HopBoth, record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorMTLS: study.MTLSOff}},
-		{HopTLS, record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorMTLS: study.MTLSStrict}},
+		{Name: HopBare, Levels: record.Cell{study.FactorSidecars: study.SidecarsNone}},
+		{Name: HopClient, Levels: record.Cell{study.FactorSidecars: study.SidecarsClient}},
+		{Name: HopServer, Levels: record.Cell{study.FactorSidecars: study.SidecarsServer, study.FactorMTLS: study.MTLSOff}},
+		{Name: HopBoth, Levels: record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorMTLS: study.MTLSOff}},
+		{Name: HopTLS, Levels: record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorMTLS: study.MTLSStrict}},
 	}
 	if !h.Interception {
 		return out
@@ -101,7 +101,7 @@ func (h *Hops) variants() []study.NamedLevels {
 	for i := range out[1:] {
 		out[1+i].Levels[FactorInterception] = InterceptionNone
 	}
-	return append(out, study.NamedLevels{HopRedirect, record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorMTLS: study.MTLSStrict, FactorInterception: InterceptionRedirect}})
+	return append(out, study.NamedLevels{Name: HopRedirect, Levels: record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorMTLS: study.MTLSStrict, FactorInterception: InterceptionRedirect}})
 }
 
 // resolveHops makes the variants of hops.
