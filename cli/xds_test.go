@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/loopback"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -27,48 +27,32 @@ func runIn(ctx context.Context, args ...string) (stdout, stderr string, err erro
 }
 
 // served has made-up configuration served until the test ends.
-func served(t *testing.T, services, endpoints int) net.Listener {
+func served(t *testing.T, services, endpoints int) (address string) {
 	t.Helper()
 	c, err := xdsserver.Synthetic(services, endpoints)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := xdsserver.New(c)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	t.Cleanup(func() {
-		s.Close()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return l
+	return loopback.Serve(t, s.Serve, s.Close)
 }
 
 // With --duration the command ends, whatever the proxies and istiod do.
 func TestXDSDurationEnds(t *testing.T) {
-	l := served(t, 5, 1)
-	mute, err := net.Listen("tcp", "127.0.0.1:0") // connects, says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { mute.Close() }) // the parts outlive this function
+	address := served(t, 5, 1)
+	mute := loopback.Listen(t) // connects, says nothing
 	for _, test := range []struct {
 		name string
 		args []string
 		ever int
 		err  string
 	}{
-		{"all is well", []string{"--address", l.Addr().String(), "--proxies", "3"}, 3, ""},
-		{"a reconnect storm", []string{"--address", l.Addr().String(), "--proxies", "3", "--behaviour", "reconnect-storm"}, 3, ""},
-		{"nobody reads on", []string{"--address", l.Addr().String(), "--proxies", "3", "--behaviour", "stops-reading"}, 3, ""},
+		{"all is well", []string{"--address", address, "--proxies", "3"}, 3, ""},
+		{"a reconnect storm", []string{"--address", address, "--proxies", "3", "--behaviour", "reconnect-storm"}, 3, ""},
+		{"nobody reads on", []string{"--address", address, "--proxies", "3", "--behaviour", "stops-reading"}, 3, ""},
 		{"nobody there", []string{"--address", "127.0.0.1:1", "--proxies", "3", "--patience", "3s"}, 0, "3 of 3 proxies never had their configuration; the last error: "},
 		{"nobody answers", []string{"--address", mute.Addr().String(), "--proxies", "3", "--patience", "300ms"}, 0, "3 of 3 proxies never had their configuration"},
-		{"half of them", []string{"--address", l.Addr().String(), "--address", mute.Addr().String(), "--proxies", "4", "--patience", "30s", "--streams-per-connection", "1"}, 2,
+		{"half of them", []string{"--address", address, "--address", mute.Addr().String(), "--proxies", "4", "--patience", "30s", "--streams-per-connection", "1"}, 2,
 			"2 of 4 proxies never had their configuration"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -116,43 +100,29 @@ func serverEnds(t *testing.T, after time.Duration) (string, error) {
 		t.Fatal(err)
 	}
 	s := xdsserver.New(c)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
+	address := loopback.Serve(t, s.Serve, s.Close)
 	stop := time.AfterFunc(after, s.Close)
 	defer stop.Stop()
-	out, _, err := runIn(t.Context(), "xds", "--address", l.Addr().String(), "--proxies", "3", "--duration", (after * 5 / 2).String(), "--json")
-	s.Close()
-	<-done
+	out, _, err := runIn(t.Context(), "xds", "--address", address, "--proxies", "3", "--duration", (after * 5 / 2).String(), "--json")
 	return out, err
 }
 
 // What one server sends is recorded, weighed, served again and recorded again.
 func TestRecordServeScope(t *testing.T) {
-	l := served(t, 20, 2)
+	address := served(t, 20, 2)
 	dir := t.TempDir()
 	first := filepath.Join(dir, "first.xds.gz")
-	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", l.Addr().String(), "--out", first); err != nil || !strings.Contains(stderr, "sidecar meshtrial-0.default") {
+	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", address, "--out", first); err != nil || !strings.Contains(stderr, "sidecar meshtrial-0.default") {
 		t.Fatalf("%v: %s", err, stderr)
 	}
 	// It is served to another.
 	c := configurationIn(t, first)
-	again, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	replay := xdsserver.New(c)
-	served := make(chan error, 1)
-	go func() { served <- replay.Serve(again) }()
+	again := loopback.Serve(t, replay.Serve, replay.Close)
 	second := filepath.Join(dir, "second.xds.gz")
-	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", again.Addr().String(), "--out", second, "--mode", "sotw"); err != nil {
+	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", again, "--out", second, "--mode", "sotw"); err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
-	replay.Close()
-	<-served
 	if n := replay.Counts(); n.Streams != 1 || n.Responses != 4 {
 		t.Errorf("%d streams, %d responses; want 1 and 4", n.Streams, n.Responses)
 	}

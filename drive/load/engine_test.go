@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/testing/loopback"
 )
 
 // quick is a short run at a rate that any machine keeps, and which waits for
@@ -247,7 +248,7 @@ func TestFailures(t *testing.T) {
 		}
 	})
 	t.Run(FailConnect, func(t *testing.T) {
-		l := listen(t)
+		l := loopback.Listen(t)
 		go func() { // serve one connection after the probe, then go away
 			probe, _ := l.Accept()
 			c, err := l.Accept()

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/meshtrial/meshtrial/testing/loopback"
 )
 
 // oneStream speaks HTTP/2 to clients that may have one stream at a time. Requests are
@@ -54,11 +56,7 @@ func oneStream(l net.Listener, release <-chan struct{}) {
 // A request that waits for a stream of a connection which the server ends has not left: it
 // goes on the next connection.
 func TestHTTP2WaitsOnTheNext(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := loopback.Listen(t)
 	release := make(chan struct{})
 	go oneStream(l, release)
 	addr := l.Addr().String()

@@ -16,13 +16,14 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/loopback"
 )
 
 // tcpServer accepts connections and handles each on a goroutine of its own,
 // until the test ends.
 func tcpServer(t *testing.T, handle func(net.Conn)) string {
 	t.Helper()
-	l := listen(t)
+	l := loopback.Listen(t)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	open := map[net.Conn]bool{}
@@ -54,16 +55,6 @@ func tcpServer(t *testing.T, handle func(net.Conn)) string {
 		all.Wait()
 	})
 	return l.Addr().String()
-}
-
-func listen(t *testing.T) net.Listener {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l
 }
 
 // answering handles HTTP/1.1 by writing what answer returns for the n-th
@@ -123,7 +114,6 @@ func secured(handle func(net.Conn)) func(net.Conn) {
 // grpcServer answers each call with its own message, and returns its URL.
 func grpcServer(t *testing.T, options ...grpc.ServerOption) string {
 	t.Helper()
-	l := listen(t)
 	g := grpc.NewServer(append(options, grpc.ForceServerCodecV2(rawgrpc.Codec{}))...)
 	g.RegisterService(&grpc.ServiceDesc{ServiceName: protocol.GRPCService, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
 		MethodName: protocol.GRPCMethod,
@@ -139,7 +129,5 @@ func grpcServer(t *testing.T, options ...grpc.ServerOption) string {
 			return intercept(ctx, &in, &grpc.UnaryServerInfo{}, echo)
 		},
 	}}}, struct{}{})
-	go func() { _ = g.Serve(l) }()
-	t.Cleanup(g.Stop)
-	return "grpc://" + l.Addr().String()
+	return "grpc://" + loopback.Serve(t, g.Serve, g.Stop)
 }

@@ -2,7 +2,6 @@ package xds_test
 
 import (
 	"context"
-	"net"
 	"runtime"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/loopback"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -67,12 +67,5 @@ func serveSynthetic(t *testing.T, services int) (s *xdsserver.Server, address st
 func serve(t *testing.T, c xdsserver.Configuration, options ...grpc.ServerOption) (s *xdsserver.Server, address string) {
 	t.Helper()
 	s = xdsserver.New(c, options...)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan struct{})
-	go func() { defer close(served); _ = s.Serve(l) }()
-	t.Cleanup(func() { s.Close(); <-served })
-	return s, l.Addr().String()
+	return s, loopback.Serve(t, s.Serve, s.Close)
 }

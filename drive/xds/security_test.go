@@ -29,6 +29,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/loopback"
 )
 
 // authority is a certificate authority of a test.
@@ -106,14 +107,7 @@ func secureFake(t *testing.T, a *authority, client tls.ClientAuthType, check grp
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: client, ClientCAs: pool})),
 		grpc.StreamInterceptor(check))
 	discovery.RegisterAggregatedDiscoveryServiceServer(server, s)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() { defer close(done); _ = server.Serve(l) }()
-	t.Cleanup(func() { server.Stop(); <-done })
-	s.address = l.Addr().String()
+	s.address = loopback.Serve(t, server.Serve, server.Stop)
 	return s
 }
 
@@ -195,14 +189,7 @@ func (a *authority) signer(identities map[string]string) string {
 	}
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}})), grpc.ForceServerCodecV2(rawgrpc.Codec{}),
 		grpc.UnknownServiceHandler(sign))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() { defer close(done); _ = server.Serve(l) }()
-	a.t.Cleanup(func() { server.Stop(); <-done })
-	return l.Addr().String()
+	return loopback.Serve(a.t, server.Serve, server.Stop)
 }
 
 // TestSignedCertificates: a token becomes a certificate, and a fleet connects

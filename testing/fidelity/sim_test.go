@@ -3,7 +3,6 @@ package fidelity_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/fidelity"
+	"github.com/meshtrial/meshtrial/testing/loopback"
 )
 
 // notImitated are parts of a real node that the simulated one leaves out on
@@ -131,12 +131,12 @@ func replayed(t *testing.T, recorded *fidelity.Transcript) (*fidelity.Replay, *f
 	if err != nil {
 		t.Fatal(err)
 	}
-	istiod := serve(t, replay.Server.Serve, replay.Close)
+	istiod := loopback.Serve(t, replay.Server.Serve, replay.Close)
 	recorder, err := fidelity.NewRecorder(fidelity.Options{Upstream: istiod, UpstreamTLS: insecure.NewCredentials()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := xds.DefaultSpec(serve(t, recorder.Serve, func() { recorder.Close() }))
+	spec := xds.DefaultSpec(loopback.Serve(t, recorder.Serve, func() { recorder.Close() }))
 	spec.Proxies = []xds.Proxy{{Name: "POD", Namespace: "fidelity", IP: "192.0.2.1", Labels: map[string]string{"app": "agent"}, Node: "lab",
 		Ports: []xds.Port{{Name: "http", ContainerPort: 80, Protocol: "TCP"}}}}
 	return replay, recorder, spec
@@ -174,22 +174,4 @@ func compare(t *testing.T, what string, recorded, simulated *fidelity.Transcript
 	if n := simulated.Unanswered(types...); n != 0 {
 		t.Errorf("%s: %d responses were not answered", what, n)
 	}
-}
-
-// serve runs a server on a port of its own until the test ends.
-func serve(t *testing.T, run func(net.Listener) error, stop func()) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- run(l) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return l.Addr().String()
 }

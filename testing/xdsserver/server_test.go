@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/loopback"
 )
 
 // serving is a server of a synthetic configuration, and a way to it.
@@ -35,23 +35,11 @@ func serving(t *testing.T, services int) (*Server, discoveryv3.AggregatedDiscove
 		t.Fatal(err)
 	}
 	s := New(c)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	conn, err := grpc.NewClient("passthrough:///"+loopback.Serve(t, s.ServeTimed, s.Close), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- s.ServeTimed(l) }()
-	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		conn.Close()
-		s.Close()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { conn.Close() })
 	return s, discoveryv3.NewAggregatedDiscoveryServiceClient(conn), conn
 }
 
@@ -244,19 +232,7 @@ func TestRecordedIsServedAgain(t *testing.T) {
 func record(t *testing.T, c Configuration) []byte {
 	t.Helper()
 	s := New(c)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	defer func() {
-		s.Close()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
-	spec := xds.DefaultSpec(l.Addr().String())
+	spec := xds.DefaultSpec(loopback.Serve(t, s.Serve, s.Close))
 	spec.Proxies = []xds.Proxy{{Name: "a", Namespace: "b", IP: "192.0.2.1"}}
 	f, err := xds.Start(deadline(t), spec)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,43 +20,19 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/loopback"
 )
 
 // role is a control server and a client of it.
 func role(t *testing.T) (*control.Client, string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- control.NewServer(ctx, "v1.2.3").Serve(l) }()
-	t.Cleanup(func() {
-		cancel()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(time.Minute):
-			t.Error("the server does not end")
-		}
-	})
-	base := "http://" + l.Addr().String()
+	base := "http://" + loopback.Serve(t, control.NewServer(ctx, "v1.2.3").Serve, cancel)
 	return control.NewClient(base, nil), base
 }
 
 // deaf is an address where nobody answers.
-func deaf(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l.Addr().String()
-}
+func deaf(t *testing.T) string { return loopback.Listen(t).Addr().String() }
 
 func TestControl(t *testing.T) {
 	c, _ := role(t)

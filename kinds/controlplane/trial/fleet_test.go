@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -28,6 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/loopback"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -51,15 +51,8 @@ func discovery(t *testing.T) (*xdsserver.Server, xds.Spec) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := xdsserver.New(c)
-	done := make(chan struct{})
-	go func() { defer close(done); _ = s.Serve(l) }()
-	t.Cleanup(func() { s.Close(); <-done })
-	spec := xds.DefaultSpec(l.Addr().String())
+	spec := xds.DefaultSpec(loopback.Serve(t, s.Serve, s.Close))
 	for i := range 5 {
 		spec.Proxies = append(spec.Proxies, xds.Proxy{Name: fmt.Sprintf("p-%d", i), Namespace: "n", IP: fmt.Sprintf("10.0.0.%d", i+1)})
 	}

@@ -1,0 +1,34 @@
+// Package loopback serves on ports of the loopback for the length of a test.
+package loopback
+
+import (
+	"net"
+	"testing"
+)
+
+// Listen returns a listener that the test's end closes.
+func Listen(t testing.TB) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// Serve has a server serve until the test ends, which then stops it and waits, and returns
+// its address. The test fails if serve does.
+func Serve(t testing.TB, serve func(net.Listener) error, stop func()) (address string) {
+	t.Helper()
+	l := Listen(t)
+	done := make(chan error, 1)
+	go func() { done <- serve(l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
