@@ -191,12 +191,12 @@ func (f AsFound) refuseSet(name, what string) error {
 	if s.ObservedGeneration < set.Generation {
 		return errs.WithHint(fmt.Errorf("istio: %s is being rolled out: its DaemonSet was changed, and Kubernetes has not looked at that yet", what), "%s", status)
 	}
-	nodes, those := s.DesiredNumberScheduled-int32(len(dead.nodes)), ""
+	nodes, newest, those := s.DesiredNumberScheduled-int32(len(dead.nodes)), s.UpdatedNumberScheduled, ""
 	if len(dead.nodes) > 0 {
-		those = " that are ready"
+		newest, those = dead.newest, " that are ready"
 		status += fmt.Sprintf("; a node that is not ready may hold it up until it is ready, or gone: %s", strings.Join(dead.nodes, ", "))
 	}
-	if newest := s.UpdatedNumberScheduled - dead.newest; newest < nodes {
+	if newest < nodes {
 		return errs.WithHint(fmt.Errorf("istio: %s is being rolled out: %d of %d nodes%s have the newest", what, newest, nodes, those), "%s", status)
 	}
 	if s.NumberAvailable == 0 || s.NumberAvailable < nodes {

@@ -22,13 +22,12 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestDecorateAmbient(t *testing.T) {
 	pod := corev1.PodTemplateSpec{}
-	if err := (&Mesh{}).Decorate(mesh.Workload{Name: "server-ambient", Carrier: study.SidecarsAmbient}, &pod); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (&Mesh{}).Decorate(mesh.Workload{Name: "server-ambient", Carrier: study.SidecarsAmbient}, &pod))
 	if pod.Labels["istio.io/dataplane-mode"] != "ambient" || pod.Labels["sidecar.istio.io/inject"] != "false" {
 		t.Errorf("labels %v", pod.Labels)
 	}
@@ -348,9 +347,7 @@ func TestRefuseAmbient(t *testing.T) {
 	}
 	kube := fakecluster.New(set(ztunnelName, "istio/ztunnel:1.31.1"), set(agentName, "istio/install-cni:1.31.0"))
 	var f AsFound
-	if err := f.readAmbient(t.Context(), kube); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.readAmbient(t.Context(), kube))
 	want := []record.Component{{Name: "ztunnel", Version: "1.31.1", Source: "istio/ztunnel:1.31.1"}, {Name: "istio-cni-node", Version: "1.31.0", Source: "istio/install-cni:1.31.0"}}
 	if got := f.ambient(); !reflect.DeepEqual(got, want) {
 		t.Errorf("components %+v", got)

@@ -60,6 +60,10 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 	if err != nil {
 		return nil, fmt.Errorf("istio: %w", err)
 	}
+	return m.check(ctx, client, proxies)
+}
+
+func (m *Mesh) check(ctx context.Context, client kubernetes.Interface, proxies []mesh.Proxy) ([]record.Component, error) {
 	found, err := readAsFound(ctx, client, m.Revision)
 	if err != nil {
 		return nil, err

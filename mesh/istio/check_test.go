@@ -1,9 +1,6 @@
 package istio
 
 import (
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -11,11 +8,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // installation is what a cluster has of Istio.
@@ -26,42 +25,23 @@ type installation struct {
 	config    string // MeshConfig; "" for no ConfigMap
 }
 
-// server answers the questions of Check as an API server does.
-func (i installation) server(t *testing.T) *rest.Config {
-	t.Helper()
-	mux := http.NewServeMux()
-	answer := func(path string, selector string, object any) {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			if got := r.URL.Query().Get("labelSelector"); got != selector {
-				t.Errorf("%s is asked for with selector %q", path, got)
-			}
-			w.Header().Set("Content-Type", "application/json")
-			if err := json.NewEncoder(w).Encode(object); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	deployments := appsv1.DeploymentList{TypeMeta: metav1.TypeMeta{Kind: "DeploymentList", APIVersion: "apps/v1"}}
+// objects are those that Check asks for.
+func (i installation) objects() []runtime.Object {
+	out := []runtime.Object{}
 	for _, image := range i.images {
-		deployments.Items = append(deployments.Items, appsv1.Deployment{
+		out = append(out, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod", Labels: map[string]string{"app": "istiod"}},
 			Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
 				{Name: "logger", Image: "other:1"}, {Name: "discovery", Image: image}}}}},
-			Status: appsv1.DeploymentStatus{AvailableReplicas: i.available},
-		})
+			Status: appsv1.DeploymentStatus{AvailableReplicas: i.available}})
 	}
-	hooks := admission.MutatingWebhookConfigurationList{TypeMeta: metav1.TypeMeta{Kind: "MutatingWebhookConfigurationList", APIVersion: "admissionregistration.k8s.io/v1"}}
 	if i.webhook {
-		hooks.Items = append(hooks.Items, admission.MutatingWebhookConfiguration{Webhooks: []admission.MutatingWebhook{{Name: "any"}}})
+		out = append(out, &admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "any", Labels: map[string]string{"app": "sidecar-injector"}},
+			Webhooks: []admission.MutatingWebhook{{Name: "any"}}})
 	}
-	answer("/apis/apps/v1/namespaces/istio-system/deployments", "app=istiod", deployments)
-	answer("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "app=sidecar-injector", hooks)
 	if i.config != "" {
-		answer("/api/v1/namespaces/istio-system/configmaps/istio", "", corev1.ConfigMap{
-			TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, Data: map[string]string{"mesh": i.config}})
+		out = append(out, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: meshConfigMap}, Data: map[string]string{meshConfigKey: i.config}})
 	}
-	s := httptest.NewServer(mux)
-	t.Cleanup(s.Close)
-	return &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}}
+	return out
 }
 
 func TestCheck(t *testing.T) {
@@ -86,16 +66,14 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &Mesh{metricsProvider: "of an earlier check"}
-			components, err := m.Check(t.Context(), tt.has.server(t), tt.proxies)
+			components, err := m.check(t.Context(), fakecluster.New(tt.has.objects()...), tt.proxies)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(errs.Hint(err), tt.hint) {
 					t.Errorf("error %v, hint %q", err, errs.Hint(err))
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if len(components) != 1 || components[0].Name != "istiod" || components[0].Version != "1.31.0" || components[0].Source != "hub/pilot:1.31.0" {
 				t.Errorf("components %+v", components)
 			}

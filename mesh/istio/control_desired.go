@@ -26,16 +26,7 @@ func environment(l mesh.Levers) (map[string]*string, error) {
 	if err := l.Refuse(); err != nil {
 		return nil, err
 	}
-	out := map[string]*string{}
-	for _, f := range controlplane.Levers() {
-		if f.Lever.Env == "" || !l.Named(f.Name) {
-			continue
-		}
-		out[f.Lever.Env] = nil
-		if level := l.Level(f.Name); level != mesh.LevelDefault {
-			out[f.Lever.Env] = &level
-		}
-	}
+	out := asked(l, func(lever study.Lever) string { return lever.Env }, mesh.LevelDefault)
 	more, err := l.EnvVars()
 	if err != nil {
 		return nil, err
@@ -44,6 +35,21 @@ func environment(l mesh.Levers) (map[string]*string, error) {
 		out[name] = &value
 	}
 	return out, nil
+}
+
+// asked are the levels of the levers that are named, by the name that they have where istiod
+// reads them; nil for istiod's own.
+func asked(l mesh.Levers, name func(study.Lever) string, own string) map[string]*string {
+	out := map[string]*string{}
+	for _, f := range controlplane.Levers() {
+		if key := name(f.Lever); key != "" && l.Named(f.Name) {
+			out[key] = nil
+			if level := l.Level(f.Name); level != own {
+				out[key] = &level
+			}
+		}
+	}
+	return out
 }
 
 // checkDebounces refuses an environment whose longest wait is below the shortest,

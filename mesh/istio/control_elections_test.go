@@ -19,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // leaseOf is the Lease of an election; nobody has it where holder is "".
@@ -134,9 +135,7 @@ func TestAwaitElectedAfterAnotherTemplate(t *testing.T) {
 		c := &ControlPlane{kube: kube, leases: client.Resource(leaseResource), name: "istiod", revision: defaultRevision}
 		for i, want := range []bool{true, false, true, false, false} { // whether it waits
 			d.Spec.Template.Annotations = map[string]string{"levers": []string{"a", "a", "b", "b", "a"}[i]}
-			if _, err := kube.AppsV1().Deployments(Namespace).Update(t.Context(), d, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, must.Err(kube.AppsV1().Deployments(Namespace).Update(t.Context(), d, metav1.UpdateOptions{})))
 			began := time.Now()
 			if err := c.AwaitElected(t.Context()); err != nil || (time.Since(began) >= electionBegins) != want {
 				t.Errorf("trial %d: %v after %v", i, err, time.Since(began))

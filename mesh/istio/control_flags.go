@@ -11,22 +11,13 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // flags is what the levers that are named ask of istiod's command line, by flag: a
 // value, or nil for a flag that must be absent, so that istiod's own default holds.
 func flags(l mesh.Levers) map[string]*string {
-	out := map[string]*string{}
-	for _, f := range controlplane.Levers() {
-		if f.Lever.Flag == "" || !l.Named(f.Name) {
-			continue
-		}
-		out[f.Lever.Flag] = nil
-		if level := l.Level(f.Name); level != mesh.LevelNone {
-			out[f.Lever.Flag] = &level
-		}
-	}
-	return out
+	return asked(l, func(lever study.Lever) string { return lever.Flag }, mesh.LevelNone)
 }
 
 // setFlags gives a container's command line the flags; one that has them stays as it

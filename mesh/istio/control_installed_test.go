@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // anyDeployment draws an istiod as somebody may have installed it.
@@ -97,9 +98,7 @@ func TestNothingNamedChangesNothing(t *testing.T) {
 			t.Errorf("Sidecars: %v, %v", got, err)
 		}
 		active, err := parseMeshConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if fields := meshFields(active, l); len(fields) > 0 {
 			t.Errorf("demanded of the mesh configuration: %v", fields)
 		}
@@ -165,9 +164,7 @@ func TestOneNamedChangesItsOwn(t *testing.T) {
 				l := mesh.LeversOf(record.Cell{f.Name: rapid.SampledFrom(levelsOf(f)).Draw(t, "level")})
 				l.Namespaces, l.Workload = []string{"a"}, map[string]string{"app": "web"}
 				got, err := desiredDeployment(spec, l)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if f.Scope == study.ScopeIstiod && got.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 					t.Error("two generations of istiod would share the machine")
 				}
@@ -175,9 +172,7 @@ func TestOneNamedChangesItsOwn(t *testing.T) {
 					t.Errorf("Deployment with %v:\n%+v\n%+v", l.Levels, spec, got)
 				}
 				text, err := desiredMeshConfig(config, l)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				before, _ := parseMeshConfig(config)
 				after, _ := parseMeshConfig(text)
 				if own := meshOwn[f.Name]; own == nil && text != config {
@@ -309,9 +304,7 @@ func TestFound(t *testing.T) {
 	c.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2048Mi")}
 	active, err := parseMeshConfig("outboundTrafficPolicy: {}\ndefaultServiceExportTo: [a, b]\ndefaultVirtualServiceExportTo: ['.']\n" +
 		"discoverySelectors:\n- matchLabels: {team: a}\n- matchExpressions: [{key: b, operator: Exists}]\ndefaultConfig: {proxyMetadata: {ISTIO_META_DNS_CAPTURE: 'true'}}\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := installed(spec, active, 3)
 	want := record.Cell{
 		"sidecar_scope": "none", "outbound_policy": "REGISTRY_ONLY", "dns_capture": "true", "hbone": "false", "delta": "true",
@@ -340,9 +333,7 @@ func TestFound(t *testing.T) {
 		"- matchLabels: {a: b, c: d}": `[{"matchLabels":{"a":"b","c":"d"}}]`,
 	} {
 		active, err := parseMeshConfig("discoverySelectors:\n" + text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := selected(active); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}

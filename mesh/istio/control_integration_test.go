@@ -33,6 +33,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // site is a cluster with Istio, and one injected pod in it.
@@ -80,9 +81,7 @@ func (s *site) injected(t *testing.T) mesh.ControlProxy {
 		labtest.Namespace(t, s.lab, name)
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: name},
 			Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}
-		if _, err := s.kube.CoreV1().Services(name).Create(ctx, service, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(s.kube.CoreV1().Services(name).Create(ctx, service, metav1.CreateOptions{})))
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: inside, Labels: map[string]string{"app": "web"},
@@ -315,9 +314,7 @@ func (s *site) onlyOne(t *testing.T, plane *istio.ControlPlane, before *appsv1.D
 	}
 	t.Cleanup(func() { s.deleteSidecar(context.Background(), "theirs") }) // where it failed
 	one := mesh.LeversOf(record.Cell{"debounce_after": "300ms"})
-	if _, err := plane.Apply(ctx, one, false); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(plane.Apply(ctx, one, false)))
 	if bad := failures(checkSoon(t, plane, one, mesh.ControlEvidence{})); bad != nil {
 		t.Errorf("one lever: %s", strings.Join(bad, "\n"))
 	}
@@ -400,9 +397,7 @@ func TestObserveIstiod(t *testing.T) {
 	}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "more", Namespace: inside},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-	if _, err := s.kube.CoreV1().Services(inside).Create(ctx, service, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(s.kube.CoreV1().Services(inside).Create(ctx, service, metav1.CreateOptions{})))
 	var second observe.Scrape
 	var control record.Control
 	for began := time.Now(); control.Istiod[`pilot_xds_pushes{type="cds"}`] < 1; time.Sleep(500 * time.Millisecond) {
@@ -454,9 +449,7 @@ func TestObserveIstiod(t *testing.T) {
 		t.Errorf("discovery %+v, %v", discovery, err)
 	}
 	// A restart is an error that says so, no figure.
-	if _, err := plane.Apply(ctx, mesh.LeversOf(nil), true); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(plane.Apply(ctx, mesh.LeversOf(nil), true)))
 	defer plane.Restore(context.Background())
 	pods, err = plane.Pods(ctx)
 	if err != nil || len(pods) != 1 {

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
@@ -23,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // charted is istiod's Deployment as its chart makes it.
@@ -75,23 +75,17 @@ func TestDesiredDeploymentComesFromTheOriginal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := charted()
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		content["fieldOfTomorrow"] = "kept"
 		original := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
 		first, l := original.DeepCopy(), drawLevers(t)
-		if err := editSpec(first, drawLevers(t)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, editSpec(first, drawLevers(t)))
 		base, _ := fields.Undo(first.Object, fields.Diff(original.Object, first.Object))
 		if !equality.Semantic.DeepEqual(fields.Own(base), fields.Own(original.Object)) {
 			t.Fatalf("the original is lost:\n%v\n%v", base, original.Object)
 		}
 		direct, through := original.DeepCopy(), &unstructured.Unstructured{Object: base}
-		if err := errors.Join(editSpec(direct, l), editSpec(through, l)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(editSpec(direct, l), editSpec(through, l)))
 		if !equality.Semantic.DeepEqual(direct.Object["spec"], through.Object["spec"]) {
 			t.Errorf("it matters what was there before:\n%v\n%v", direct.Object, through.Object)
 		}
@@ -100,9 +94,7 @@ func TestDesiredDeploymentComesFromTheOriginal(t *testing.T) {
 		if err != nil || known["fieldOfTomorrow"] != "kept" {
 			t.Errorf("a field that is not known has gone: %v", err)
 		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(known, &got); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, runtime.DefaultUnstructuredConverter.FromUnstructured(known, &got))
 		want, err := desiredDeployment(charted(), l)
 		for _, spec := range []*appsv1.DeploymentSpec{&got, &want} { // their order says nothing
 			slices.SortFunc(containerOf(&spec.Template.Spec).Env, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
@@ -116,9 +108,7 @@ func TestDesiredDeploymentComesFromTheOriginal(t *testing.T) {
 func TestDesiredDeployment(t *testing.T) {
 	spec, err := desiredDeployment(charted(), mesh.LeversOf(record.Cell{"debounce_after": "2500ms", "request_limit": "12.5",
 		"istiod_cpu": "250m", "istiod_memory": "1Gi", "istiod_replicas": "2", "istiod_env": "GOGC=50"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := containerOf(&spec.Template.Spec)
 	env := map[string]string{}
 	for _, e := range c.Env {
@@ -143,9 +133,7 @@ func TestDesiredDeployment(t *testing.T) {
 		t.Errorf("default is istiod's own, not the installation's: %+v, %v", builtIn, err)
 	}
 	spec, err = desiredDeployment(charted(), mesh.LeversOf(record.Cell{"istiod_cpu_request": "1", "istiod_memory_request": "1Gi"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	requests := containerOf(&spec.Template.Spec).Resources.Requests
 	if cpu, memory := requests[corev1.ResourceCPU], requests[corev1.ResourceMemory]; cpu.String() != "1" || memory.String() != "1Gi" {
 		t.Errorf("requests %v", requests)
@@ -184,9 +172,7 @@ func TestLeversRefused(t *testing.T) {
 func TestDesiredMeshConfig(t *testing.T) {
 	const original = "defaultConfig:\n  discoveryAddress: istiod:15012\n  proxyMetadata:\n    OTHER: x\naccessLogFile: /dev/stdout\ndiscoverySelectors:\n- matchLabels: {old: one}\n"
 	text, err := desiredMeshConfig(original, mesh.LeversOf(record.Cell{"discovery_selectors": "a!=b", "outbound_policy": "REGISTRY_ONLY", "export_to": ".", "delta": "false", "dns_capture": "true"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const want = "accessLogFile: /dev/stdout\ndefaultConfig:\n  discoveryAddress: istiod:15012\n  proxyMetadata: {OTHER: x, ISTIO_DELTA_XDS: 'false', ISTIO_META_DNS_CAPTURE: 'true'}\n" +
 		"defaultServiceExportTo: ['.']\ndefaultVirtualServiceExportTo: ['.']\ndefaultDestinationRuleExportTo: ['.']\n" +
 		"discoverySelectors:\n- matchExpressions: [{key: a, operator: NotIn, values: [b]}]\noutboundTrafficPolicy: {mode: REGISTRY_ONLY}\n"
@@ -225,9 +211,7 @@ func TestMovedLevels(t *testing.T) {
 		}
 	}
 	var active map[string]any
-	if err := json.Unmarshal([]byte(`{"defaultServiceExportTo":["*"],"defaultVirtualServiceExportTo":["*"],"defaultDestinationRuleExportTo":["*"],"outboundTrafficPolicy":{"mode":"ALLOW_ANY"},"discoverySelectors":[{"matchLabels":{"mesh":"shop"}}]}`), &active); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(`{"defaultServiceExportTo":["*"],"defaultVirtualServiceExportTo":["*"],"defaultDestinationRuleExportTo":["*"],"outboundTrafficPolicy":{"mode":"ALLOW_ANY"},"discoverySelectors":[{"matchLabels":{"mesh":"shop"}}]}`), &active))
 	text, err := parseMeshConfig(shop)
 	if err != nil || !maps.Equal(configLevels(active), configLevels(text)) {
 		t.Errorf("%v, %v\n%v", err, configLevels(active), configLevels(text))
@@ -258,7 +242,6 @@ func TestDesiredSidecars(t *testing.T) {
 
 // ran is what istiods that run with levers say of themselves.
 func ran(l mesh.Levers, n int) state {
-	s := state{sidecars: map[string]activeSidecar{}, scopeErr: map[string]error{}}
 	spec, _ := desiredDeployment(charted(), l)
 	config, _ := desiredMeshConfig("defaultServiceExportTo: ['*']\n", l)
 	active, _ := parseMeshConfig(config)
@@ -272,16 +255,9 @@ func ran(l mesh.Levers, n int) state {
 	} else if policy["mode"] == "REGISTRY_ONLY" {
 		active["outboundTrafficPolicy"] = map[string]any{}
 	}
-	container := containerOf(&spec.Template.Spec)
-	for i := range n {
-		name := "istiod-" + string(rune('a'+i))
-		env := map[string]string{}
-		for _, e := range container.Env {
-			env[e.Name] = e.Value
-		}
-		s.replicas = append(s.replicas, replica{pod: name, env: env, mesh: active, cache: "0B",
-			metrics: map[string]float64{metricGoMaxProcs: 1, metricGoMemLimit: 9e8}})
-		s.pods = append(s.pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec.Template.Spec})
+	s := installed(spec, active, n)
+	for i := range s.replicas {
+		s.replicas[i].cache, s.replicas[i].metrics = "0B", map[string]float64{metricGoMaxProcs: 1, metricGoMemLimit: 9e8}
 	}
 	return s
 }

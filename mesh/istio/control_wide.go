@@ -3,7 +3,6 @@ package istio
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,16 +104,70 @@ func wideMetadata(was map[string]any, l mesh.Levers) (out []string) {
 	return out
 }
 
-// builtinLimit is the most requests a second that istiod takes without being told how
-// many; how many it takes goes by its CPUs.
-const builtinLimit = 100
+// fromDeployment are levers of istiod's Deployment that may take something from every proxy
+// that is connected to it: what they take, and whether a level takes more than what was
+// installed; "" is what comes from elsewhere.
+var fromDeployment = []struct {
+	factor, takes string
+	more          func(level, installed string) bool
+}{
+	{controlplane.FactorConnectionAge, "istiod ends every proxy's connection at that age, and sends it all of its configuration again", func(level, installed string) bool {
+		age, err := time.ParseDuration(level)
+		was, none := time.ParseDuration(installed)
+		return err == nil && (none != nil || age < was)
+	}},
+	// How many requests istiod takes a second goes by its CPUs, unless it is told, up to 100.
+	{controlplane.FactorRequestLimit, "istiod may turn proxies away that connect, and take fewer requests of them", fewer(0, 100)},
+	// So does how many proxies it pushes to at a time: istio.io/istio/pilot/pkg/features/tuning.go.
+	{controlplane.FactorPushThrottle, "istiod may push to fewer proxies at a time, so that they learn of changes later", fewer(20, 100)},
+	{study.FactorDebounceAfter, later, longer},
+	{controlplane.FactorDebounceMax, later, longer},
+	{controlplane.FactorEDSDebounce, "istiod lets changed endpoints wait for more changes too, so that proxies learn of them later", func(level, installed string) bool {
+		on, _ := strconv.ParseBool(installed)
+		return level == "true" && !on
+	}},
+	{controlplane.FactorIstiod, "another istiod than is installed configures all proxies, and injects sidecars", func(level, installed string) bool { return level != installed }},
+}
 
-// Of the proxies that istiod pushes to at a time, its own number goes by its CPUs too.
-// See istio.io/istio/pilot/pkg/features/tuning.go.
-const (
-	fewestPushes = 20
-	mostPushes   = 100
-)
+const later = "istiod may wait longer for more changes before it pushes them, so that proxies learn of them later"
+
+func longer(level, installed string) bool {
+	d, _ := time.ParseDuration(level)
+	was, _ := time.ParseDuration(installed) // 0 for a variable that comes from elsewhere
+	return d > was
+}
+
+// fewer: a number may be below the installed one; istiod's own is between least and most.
+func fewer(least, most float64) func(level, installed string) bool {
+	number := func(text string, own float64) float64 {
+		if n, err := strconv.ParseFloat(text, 64); err == nil && n > 0 {
+			return n
+		}
+		return own
+	}
+	return func(level, installed string) bool {
+		return level != installed && number(level, least) < number(installed, most)
+	}
+}
+
+// installedAs is what istiod's container was installed with for a lever: "" for a flag that is
+// not given, and for a variable that comes from elsewhere.
+func installedAs(was *corev1.Container, factor string) string {
+	f, _ := controlplane.LeverByName(factor)
+	value := f.Usual
+	switch {
+	case factor == controlplane.FactorIstiod:
+		value = was.Image
+	case f.Lever.Flag != "":
+		value, _ = flagIn(was.Args, f.Lever.Flag)
+	}
+	for _, e := range was.Env {
+		if e.Name == f.Lever.Env {
+			value = e.Value
+		}
+	}
+	return value
+}
 
 // wideDeployment says what levers of istiod's Deployment, as it was, take from every
 // proxy that is connected to it.
@@ -123,73 +176,15 @@ func wideDeployment(was *appsv1.DeploymentSpec, l mesh.Levers) (out []string) {
 	if container == nil {
 		return nil
 	}
-	if level := l.Level(controlplane.FactorConnectionAge); l.Named(controlplane.FactorConnectionAge) && level != mesh.LevelNone {
-		installed := time.Duration(math.MaxInt64) // without the flag
-		if text, set := flagIn(container.Args, flagOf(controlplane.FactorConnectionAge)); set {
-			if d, err := time.ParseDuration(text); err == nil {
-				installed = d
-			}
-		}
-		if age, err := time.ParseDuration(level); err == nil && age < installed {
-			out = append(out, fmt.Sprintf("connection_age %s: istiod ends every proxy's connection at that age, and sends it all of its configuration again", level))
+	for _, lever := range fromDeployment {
+		if level := l.Level(lever.factor); l.Named(lever.factor) && lever.more(level, installedAs(container, lever.factor)) {
+			out = append(out, fmt.Sprintf("%s %s: %s", lever.factor, level, lever.takes))
 		}
 	}
-	if lowered(container, l, controlplane.FactorRequestLimit, 0, builtinLimit) {
-		out = append(out, fmt.Sprintf("request_limit %s: istiod may turn proxies away that connect, and take fewer requests of them", l.Level(controlplane.FactorRequestLimit)))
-	}
-	if lowered(container, l, controlplane.FactorPushThrottle, fewestPushes, mostPushes) {
-		out = append(out, fmt.Sprintf("push_throttle %s: istiod may push to fewer proxies at a time, so that they learn of changes later", l.Level(controlplane.FactorPushThrottle)))
-	}
-	return slices.Concat(out, wideDebounces(container, l), wideSize(was, container, l), wideAmbient(container, l))
+	return slices.Concat(out, wideSize(was, container, l), wideAmbient(container, l))
 }
 
-// wideDebounces says which levers have istiod wait longer for more changes than its
-// container was installed with, before it tells proxies of one.
-func wideDebounces(was *corev1.Container, l mesh.Levers) (out []string) {
-	for _, factor := range []string{study.FactorDebounceAfter, controlplane.FactorDebounceMax} {
-		text, set := installedEnv(was, factor)
-		if !set {
-			f, _ := controlplane.LeverByName(factor)
-			text = f.Usual
-		}
-		installed, _ := time.ParseDuration(text) // 0 for a variable that comes from elsewhere
-		if l.Named(factor) && debounce(l, factor) > installed {
-			out = append(out, fmt.Sprintf("%s %s: istiod may wait longer for more changes before it pushes them, so that proxies learn of them later", factor, l.Level(factor)))
-		}
-	}
-	text, set := installedEnv(was, controlplane.FactorEDSDebounce)
-	if on, _ := strconv.ParseBool(text); set && !on && l.Named(controlplane.FactorEDSDebounce) && l.Level(controlplane.FactorEDSDebounce) == "true" {
-		out = append(out, "eds_debounce true: istiod lets changed endpoints wait for more changes too, so that proxies learn of them later")
-	}
-	return out
-}
-
-// installedEnv is what istiod's container was installed with for a lever of its
-// environment; "" for a variable that comes from elsewhere.
-func installedEnv(was *corev1.Container, factor string) (value string, set bool) {
-	lever, _ := controlplane.LeverByName(factor)
-	for _, e := range was.Env {
-		if e.Name == lever.Lever.Env {
-			value, set = e.Value, true
-		}
-	}
-	return value, set
-}
-
-// lowered says whether a lever of istiod's environment may be below what its container
-// was installed with; istiod's own number is between least and most.
-func lowered(was *corev1.Container, l mesh.Levers, factor string, least, most float64) bool {
-	if !l.Named(factor) {
-		return false
-	}
-	installed, set := installedEnv(was, factor)
-	level := l.Level(factor)
-	same := !set && level == mesh.LevelDefault
-	return !same && numberOr(level, least) < numberOr(installed, most)
-}
-
-// wideSize says which levers leave every proxy with less of istiod than was installed,
-// or with another one.
+// wideSize says which levers leave every proxy with less of istiod than was installed.
 func wideSize(was *appsv1.DeploymentSpec, container *corev1.Container, l mesh.Levers) (out []string) {
 	if l.Named(controlplane.FactorIstiodReplicas) {
 		installed := int32(1)
@@ -216,9 +211,6 @@ func wideSize(was *appsv1.DeploymentSpec, container *corev1.Container, l mesh.Le
 		}
 		out = append(out, fmt.Sprintf("%s %s: %s; %s", r.factor, r.limit, does, now))
 	}
-	if image := l.Level(controlplane.FactorIstiod); l.Named(controlplane.FactorIstiod) && image != container.Image {
-		out = append(out, fmt.Sprintf("istiod %s: another istiod than is installed configures all proxies, and injects sidecars", image))
-	}
 	return out
 }
 
@@ -244,22 +236,6 @@ func wideAmbient(was *corev1.Container, l mesh.Levers) []string {
 	default:
 		return []string{fmt.Sprintf("istiod_env %s=%s: istiod turns ztunnels away, which learn of no change", ambientEnv, value)}
 	}
-}
-
-// numberOr is the number that a level is; where that is istiod's own, it is taken to be
-// so many.
-func numberOr(level string, own float64) float64 {
-	n, err := strconv.ParseFloat(level, 64)
-	if err != nil || n <= 0 {
-		return own
-	}
-	return n
-}
-
-// flagOf is the flag of istiod's that a lever sets.
-func flagOf(factor string) string {
-	f, _ := controlplane.LeverByName(factor)
-	return f.Lever.Flag
 }
 
 // wideSidecar says what the mesh-wide Sidecar of levers does to every proxy; nothing

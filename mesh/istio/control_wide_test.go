@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // What levers do to the proxies of others is in the plan, with the hosts that a
@@ -69,9 +70,7 @@ func TestPlanSaysWhatIsMeshWide(t *testing.T) {
 				all = append(all, l)
 			}
 			plan, err := c.Plan(t.Context(), all)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for object, want := range tt.want {
 				i := slices.IndexFunc(plan, func(p journal.Planned) bool { return p.Object == object })
 				if i < 0 {
@@ -138,9 +137,7 @@ func TestHeldAutoscalerIsMeshWide(t *testing.T) {
 			ScaleTargetRef: autoscaling.CrossVersionObjectReference{Kind: "Deployment", Name: "istiod"}, MinReplicas: &two, MaxReplicas: 5}})}
 	for level, want := range map[string]string{"2": "istiod_replicas 2: the autoscaler, which may go up to 5, adds none", "4": "istiod_replicas 4: the autoscaler", "5": "", "8": "", study.LevelInstalled: ""} {
 		plan, err := c.Plan(t.Context(), []mesh.Levers{mesh.LeversOf(record.Cell{"istiod_replicas": level})})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var got []string
 		for _, p := range plan {
 			got = append(got, p.Wide...)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
@@ -19,7 +18,7 @@ import (
 // absent is what is known of a DaemonSet's nodes that are not ready.
 type absent struct {
 	nodes []string
-	// newest are as many of them as have its newest pod, by which its status counts them.
+	// newest is how many of the others have its newest pod.
 	newest int32
 }
 
@@ -58,69 +57,25 @@ func deadNodes(ctx context.Context, kube kubernetes.Interface, set *appsv1.Daemo
 	if len(dead) == 0 {
 		return absent{}, nil
 	}
-	return absent{nodes: slices.Sorted(maps.Keys(dead)), newest: newestOn(dead, set, pods.Items)}, nil
+	newest := map[string]bool{} // of the others
+	for i := range pods.Items {
+		if on := pods.Items[i].Spec.NodeName; on != "" && !dead[on] && isNewest(set, &pods.Items[i]) {
+			newest[on] = true
+		}
+	}
+	return absent{nodes: slices.Sorted(maps.Keys(dead)), newest: int32(len(newest))}, nil
 }
 
-// newestOn is how many of a DaemonSet's dead nodes have its newest pod. Where nobody can tell
-// which pod that is, they have all that there are: no other node passes for having one.
-func newestOn(dead map[string]bool, set *appsv1.DaemonSet, pods []corev1.Pod) (n int32) {
-	counted := countedPods(pods)
-	hash := newestHash(set, pods, counted)
-	if hash == "" {
-		return set.Status.UpdatedNumberScheduled
-	}
-	for node := range dead {
-		if counted[node].Labels[appsv1.ControllerRevisionHashLabelKey] == hash {
-			n++
+// isNewest says whether a pod was made since its DaemonSet's template last changed, or is of the
+// same images, as after a rollout that was undone.
+func isNewest(set *appsv1.DaemonSet, pod *corev1.Pod) bool {
+	images := func(spec corev1.PodSpec) (out []string) {
+		for _, c := range spec.Containers {
+			out = append(out, c.Image)
 		}
+		return out
 	}
-	return n
-}
-
-// newestHash is the hash of a DaemonSet's newest pods, which its status does not name: that of
-// pods made since the template last changed. After a rollout that was undone there may be none
-// of these. Then it is one that as many nodes have as the status counts, and that was not the
-// template's before the change; "" where that leaves none, or several.
-func newestHash(set *appsv1.DaemonSet, pods []corev1.Pod, counted map[string]*corev1.Pod) string {
-	changes, err := strconv.ParseInt(set.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
-	undone := map[string]bool{}
-	for i := range pods {
-		hash := pods[i].Labels[appsv1.ControllerRevisionHashLabelKey]
-		switch made, failed := strconv.ParseInt(pods[i].Labels[templateGeneration], 10, 64); {
-		case err != nil || failed != nil:
-		case made == changes:
-			return hash
-		case made == changes-1:
-			undone[hash] = true
-		}
-	}
-	nodes := map[string]int32{} // by hash
-	for _, pod := range counted {
-		nodes[pod.Labels[appsv1.ControllerRevisionHashLabelKey]]++
-	}
-	var left []string
-	for hash, n := range nodes {
-		if n == set.Status.UpdatedNumberScheduled && !undone[hash] {
-			left = append(left, hash)
-		}
-	}
-	if len(left) != 1 {
-		return ""
-	}
-	return left[0]
-}
-
-// countedPods are the pods by which the status of their DaemonSet counts its nodes, the oldest
-// on each. See pkg/controller/daemon, updateDaemonSetStatus.
-func countedPods(pods []corev1.Pod) map[string]*corev1.Pod {
-	out := map[string]*corev1.Pod{}
-	for i := range pods {
-		pod := &pods[i]
-		if known := out[pod.Spec.NodeName]; pod.Spec.NodeName != "" && (known == nil || pod.CreationTimestamp.Before(&known.CreationTimestamp)) {
-			out[pod.Spec.NodeName] = pod
-		}
-	}
-	return out
+	return pod.Labels[templateGeneration] == set.Annotations[appsv1.DeprecatedTemplateGeneration] || slices.Equal(images(pod.Spec), images(set.Spec.Template.Spec))
 }
 
 // withoutDead says which nodes an ambient mesh lacks; nothing if none.

@@ -2,7 +2,6 @@ package istio
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A node that is not ready is none that a study could use: it refuses none, and is named.
@@ -27,8 +27,8 @@ func TestAmbientDeadNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		nodes  map[string]corev1.ConditionStatus // of three
 		counts counts
-		// pods says of each node, a to c, of which revision its pod is, the generation of
-		// its template and the hash; that of a DaemonSet's is 2.
+		// pods says of each node, a to c, of which generation of the template its pod is, and
+		// whether it has the image of the DaemonSet, whose generation is 2.
 		pods   [3]string
 		hidden string // what nobody may ask for
 		want   string
@@ -48,22 +48,16 @@ func TestAmbientDeadNodes(t *testing.T) {
 			want: "ztunnel is being rolled out: 1 of 2 nodes that are ready have the newest", noted: "study: c"},
 		"stalled by it alone": {nodes: map[string]corev1.ConditionStatus{"b": notReady, "c": notReady}, counts: counts{1, 1}, pods: [3]string{"1 old", "1 old", "2 new"},
 			want: "ztunnel is being rolled out: 0 of 1 nodes that are ready have the newest", noted: "study: b, c"},
-		"an upgrade undone": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"0 old", "0 old", "1 new"}, noted: "study: c"},
-		"and stalled": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"0 old", "1 new", "0 old"},
+		"an upgrade undone": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"0 new", "0 new", "1 old"}, noted: "study: c"},
+		"and stalled": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"0 new", "1 old", "0 new"},
 			want: "ztunnel is being rolled out: 1 of 2 nodes that are ready", noted: "study: c"},
-		"undone, with that on dead nodes alone": {nodes: map[string]corev1.ConditionStatus{"b": notReady, "c": notReady}, counts: counts{1, 2}, pods: [3]string{"1 new", "0 old", "0 old"},
-			want: "ztunnel is being rolled out: 0 of 1 nodes that are ready have the newest", noted: "study: b, c"},
-		"undone, and nobody can tell to which": {nodes: map[string]corev1.ConditionStatus{"b": notReady, "c": notReady}, counts: counts{1, 1}, pods: [3]string{"1 new", "0 old", "0 older"},
-			want: "ztunnel is being rolled out: 0 of 1 nodes that are ready have the newest", noted: "study: b, c"},
 		"nobody may ask for nodes": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 3}, hidden: "nodes", want: "ztunnel is available on 2 of 3 nodes"},
 		"nobody may ask for pods":  {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 3}, hidden: "pods", want: "ztunnel is available on 2 of 3 nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := fakecluster.New()
 			add := func(o runtime.Object) {
-				if err := kube.Tracker().Add(o); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, kube.Tracker().Add(o))
 			}
 			for _, set := range []string{ztunnelName, agentName} {
 				labels := map[string]string{"app": set}
@@ -76,8 +70,10 @@ func TestAmbientDeadNodes(t *testing.T) {
 						ready = corev1.ConditionTrue
 					}
 					of := maps.Clone(labels)
-					of["pod-template-generation"], of[appsv1.ControllerRevisionHashLabelKey], _ = strings.Cut(cmp.Or(c.pods[i], "2 new"), " ")
-					add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: set + "-" + on, Namespace: Namespace, Labels: of}, Spec: corev1.PodSpec{NodeName: on},
+					made, image, _ := strings.Cut(cmp.Or(c.pods[i], "2 new"), " ")
+					of[templateGeneration] = made
+					add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: set + "-" + on, Namespace: Namespace, Labels: of},
+						Spec:   corev1.PodSpec{NodeName: on, Containers: []corev1.Container{{Image: "istio/" + set + map[string]string{"new": ":1.31.0", "old": ":1.30.0"}[image]}}},
 						Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}})
 				}
 			}
@@ -93,9 +89,7 @@ func TestAmbientDeadNodes(t *testing.T) {
 			}
 			f := AsFound{istiods: []appsv1.Deployment{{Spec: appsv1.DeploymentSpec{Template: podOf(istiodContainer, "istio/pilot:1.31.0")}}}}
 			f.istiods[0].Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: ambientEnv, Value: "true"}}
-			if err := f.readAmbient(t.Context(), kube); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.readAmbient(t.Context(), kube))
 			err := f.refuseAmbient()
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
@@ -111,46 +105,5 @@ func TestAmbientDeadNodes(t *testing.T) {
 				t.Errorf("a study of sidecars is told %q", of)
 			}
 		})
-	}
-}
-
-// A node's pod that a surge will replace is the one that the DaemonSet's status counts.
-func TestCountedPods(t *testing.T) {
-	at := func(name, node string, seconds int64) corev1.Pod {
-		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(seconds, 0)}, Spec: corev1.PodSpec{NodeName: node}}
-	}
-	got := countedPods([]corev1.Pod{at("new", "a", 9), at("old", "a", 1), at("later", "a", 5), at("only", "b", 7), at("waiting", "", 1)})
-	if len(got) != 2 || got["a"].Name != "old" || got["b"].Name != "only" {
-		t.Errorf("%+v", got)
-	}
-}
-
-// Which pods are a DaemonSet's newest is told by when they were made, or by how many there are:
-// a template that was undone is none, whoever has it.
-func TestNewestHash(t *testing.T) {
-	for name, c := range map[string]struct {
-		pods    []string // of one node each: the count of the template's changes, and the hash
-		updated int32
-		want    string
-	}{
-		"made since the change":   {[]string{"2 old", "3 new", "2 old"}, 1, "new"},
-		"undone":                  {[]string{"1 old", "2 new"}, 1, "old"},
-		"undone by a later one":   {[]string{"2 new", "1 old"}, 1, "old"},
-		"undone to that of most":  {[]string{"1 old", "1 old", "0 older"}, 2, "old"},
-		"undone to that of few":   {[]string{"1 old", "1 old", "0 older"}, 1, "older"},
-		"undone to one of two":    {[]string{"1 old", "0 older"}, 1, ""},
-		"no pod has it":           {[]string{"2 old", "2 old"}, 0, ""},
-		"counted before a change": {[]string{"2 old", "2 old"}, 2, ""},
-		"pods that do not say it": {[]string{"", ""}, 2, ""},
-	} {
-		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "3"}}, Status: appsv1.DaemonSetStatus{UpdatedNumberScheduled: c.updated}}
-		var pods []corev1.Pod
-		for i, of := range c.pods {
-			made, hash, _ := strings.Cut(of, " ")
-			pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{templateGeneration: made, appsv1.ControllerRevisionHashLabelKey: hash}}, Spec: corev1.PodSpec{NodeName: fmt.Sprint(i)}})
-		}
-		if got := newestHash(set, pods, countedPods(pods)); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestLabelsFor(t *testing.T) {
@@ -41,9 +42,7 @@ func TestLabelsFor(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var selectors []metav1.LabelSelector
-			if err := yaml.Unmarshal([]byte(tt.selectors), &selectors); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, yaml.Unmarshal([]byte(tt.selectors), &selectors))
 			got, err := LabelsFor(selectors, tt.revision)
 			if (err != nil) != tt.err || !maps.Equal(got, tt.want) {
 				t.Errorf("%v (%v), want %v", got, err, tt.want)

@@ -23,61 +23,104 @@ type loaded struct {
 // everything is the pattern by which Decorate asks for all statistics.
 const everything = ".*"
 
-// readDump reads an Envoy's /config_dump.
-// See envoy/admin/v3/config_dump.proto and envoy/config/listener/v3/listener.proto.
-func readDump(dump []byte, port int) (loaded, error) {
-	var document struct {
-		Configs []struct {
-			Type      string          `json:"@type"`
-			Bootstrap json.RawMessage `json:"bootstrap"`
-			Listeners []struct {
-				Name   string `json:"name"`
-				Active struct {
-					Listener json.RawMessage `json:"listener"`
-				} `json:"active_state"`
-			} `json:"dynamic_listeners"`
-		} `json:"configs"`
+// dump is what is looked at of an Envoy's /config_dump.
+// See envoy/admin/v3/config_dump.proto.
+type dump struct {
+	Configs []struct {
+		Bootstrap map[string]any `json:"bootstrap"`
+		Listeners []listenerIn   `json:"dynamic_listeners"`
+		Clusters  []clusterIn    `json:"dynamic_active_clusters"`
+		Warming   []clusterIn    `json:"dynamic_warming_clusters"`
+		Routes    []struct {
+			Error  *errorText `json:"error_state"`
+			Config struct {
+				Hosts []struct {
+					Routes []envoyRoute `json:"routes"`
+				} `json:"virtual_hosts"`
+			} `json:"route_config"`
+		} `json:"dynamic_route_configs"`
+		Secrets []struct {
+			Name   string `json:"name"`
+			Secret struct {
+				Certificate struct {
+					Chain struct {
+						Bytes []byte `json:"inline_bytes"`
+					} `json:"certificate_chain"`
+				} `json:"tls_certificate"`
+			} `json:"secret"`
+		} `json:"dynamic_active_secrets"`
+	} `json:"configs"`
+}
+
+type listenerIn struct {
+	Name   string     `json:"name"`
+	Error  *errorText `json:"error_state"`
+	Active struct {
+		Listener json.RawMessage `json:"listener"`
+	} `json:"active_state"`
+}
+
+type clusterIn struct {
+	Error   *errorText   `json:"error_state"`
+	Cluster envoyCluster `json:"cluster"`
+}
+
+type errorText struct {
+	Details string `json:"details"`
+}
+
+func parseDump(data []byte) (d dump, err error) {
+	if err := json.Unmarshal(data, &d); err != nil {
+		return d, fmt.Errorf("configuration of the proxy: %w", err)
 	}
-	if err := json.Unmarshal(dump, &document); err != nil {
-		return loaded{}, fmt.Errorf("configuration of the proxy: %w", err)
+	return d, nil
+}
+
+// active is the listener in force; nil without one.
+func (l listenerIn) active() (v any) {
+	_ = json.Unmarshal(l.Active.Listener, &v) // the whole dump was JSON
+	return v
+}
+
+// inbound is the listener as that of the inbound side.
+func (l listenerIn) inbound() (in inbound, err error) {
+	if err := json.Unmarshal(l.Active.Listener, &in); err != nil {
+		return in, fmt.Errorf("inbound listener of the proxy: %w", err)
+	}
+	return in, nil
+}
+
+// readDump reads an Envoy's /config_dump.
+func readDump(data []byte, port int) (loaded, error) {
+	d, err := parseDump(data)
+	if err != nil {
+		return loaded{}, err
 	}
 	var out loaded
-	listeners := 0
-	for _, config := range document.Configs {
-		if strings.HasSuffix(config.Type, ".BootstrapConfigDump") {
-			var bootstrap any
-			if err := json.Unmarshal(config.Bootstrap, &bootstrap); err != nil {
-				return loaded{}, fmt.Errorf("bootstrap of the proxy: %w", err)
-			}
-			visit(bootstrap, "stats_matcher", func(v any) {
-				visit(v, "regex", func(pattern any) { out.allStats = out.allStats || pattern == everything })
-			})
-		}
+	for _, config := range d.Configs {
+		visit(config.Bootstrap, "stats_matcher", func(v any) {
+			visit(v, "regex", func(pattern any) { out.allStats = out.allStats || pattern == everything })
+		})
 		for _, l := range config.Listeners {
 			if len(l.Active.Listener) == 0 {
 				continue
 			}
-			listeners++
 			out.listeners = append(out.listeners, l.Name)
-			var listener any
-			if err := json.Unmarshal(l.Active.Listener, &listener); err != nil {
-				return loaded{}, fmt.Errorf("listener %q of the proxy: %w", l.Name, err)
-			}
-			visit(listener, "access_log", func(v any) {
+			visit(l.active(), "access_log", func(v any) {
 				visit(v, "json_format", func(any) { out.logs = append(out.logs, "json") })
 				visit(v, "text_format_source", func(any) { out.logs = append(out.logs, "text") })
 				visit(v, "text_format", func(any) { out.logs = append(out.logs, "text") })
 			})
-			if l.Name == "virtualInbound" || l.Name == ownInbound(port) {
-				mode, err := inboundMode(l.Active.Listener, port)
+			if l.Name == inboundListener || l.Name == ownInbound(port) {
+				in, err := l.inbound()
 				if err != nil {
 					return loaded{}, err
 				}
-				out.mtls = mode
+				out.mtls = in.mode(port)
 			}
 		}
 	}
-	if listeners == 0 {
+	if len(out.listeners) == 0 {
 		return loaded{}, fmt.Errorf("the proxy has no active listener")
 	}
 	slices.Sort(out.logs)
@@ -85,35 +128,23 @@ func readDump(dump []byte, port int) (loaded, error) {
 	return out, nil
 }
 
-// inboundMode says what the chains for a port accept: with TLS only, without
-// only, or both.
-func inboundMode(listener json.RawMessage, port int) (string, error) {
-	var l struct {
-		Chains []struct {
-			Match struct {
-				Port int `json:"destination_port"`
-			} `json:"filter_chain_match"`
-			Socket json.RawMessage `json:"transport_socket"`
-		} `json:"filter_chains"`
-	}
-	if err := json.Unmarshal(listener, &l); err != nil {
-		return "", fmt.Errorf("inbound listener of the proxy: %w", err)
-	}
+// mode says what the chains for a port accept: with TLS only, without only, or both.
+func (in inbound) mode(port int) string {
 	tls, plain := false, false
-	for _, chain := range l.Chains {
+	for _, chain := range in.Chains {
 		if chain.Match.Port == port {
 			tls, plain = tls || chain.Socket != nil, plain || chain.Socket == nil
 		}
 	}
 	switch {
 	case tls && plain:
-		return "permissive", nil
+		return "permissive"
 	case tls:
-		return "strict", nil
+		return "strict"
 	case plain:
-		return "off", nil
+		return "off"
 	}
-	return "", nil
+	return ""
 }
 
 // visit calls f with every value that stands under a key, at any depth.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 )
 
@@ -21,62 +23,15 @@ type partsIn struct {
 	refused []string
 }
 
-// dump is the part of an Envoy's /config_dump that says so. See
-// envoy/admin/v3/config_dump.proto.
-type dump struct {
-	Configs []struct {
-		Type      string `json:"@type"`
-		Bootstrap struct {
-			Node struct {
-				Metadata map[string]any `json:"metadata"`
-			} `json:"node"`
-		} `json:"bootstrap"`
-		Listeners []struct {
-			Name   string     `json:"name"`
-			Error  *errorText `json:"error_state"`
-			Active struct {
-				Listener json.RawMessage `json:"listener"`
-			} `json:"active_state"`
-		} `json:"dynamic_listeners"`
-		Clusters []struct {
-			Error   *errorText `json:"error_state"`
-			Cluster struct {
-				Name string `json:"name"`
-			} `json:"cluster"`
-		} `json:"dynamic_active_clusters"`
-		Warming []struct {
-			Error   *errorText `json:"error_state"`
-			Cluster struct {
-				Name string `json:"name"`
-			} `json:"cluster"`
-		} `json:"dynamic_warming_clusters"`
-		Routes []struct {
-			Error *errorText `json:"error_state"`
-		} `json:"dynamic_route_configs"`
-		Secrets []struct {
-			Name   string `json:"name"`
-			Secret struct {
-				Certificate struct {
-					Chain struct {
-						Bytes []byte `json:"inline_bytes"`
-					} `json:"certificate_chain"`
-				} `json:"tls_certificate"`
-			} `json:"secret"`
-		} `json:"dynamic_active_secrets"`
-	} `json:"configs"`
-}
-
-type errorText struct {
-	Details string `json:"details"`
-}
-
 // inbound is the part of the inbound listener that requests to a port meet.
+// See envoy/config/listener/v3/listener.proto.
 type inbound struct {
 	Listening []filterIn `json:"listener_filters"`
 	Chains    []struct {
 		Match struct {
 			Port int `json:"destination_port"`
 		} `json:"filter_chain_match"`
+		Socket  json.RawMessage `json:"transport_socket"`
 		Filters []struct {
 			Name   string `json:"name"`
 			Config struct {
@@ -108,9 +63,9 @@ type filterIn struct {
 
 // readParts reads which parts a sidecar has for requests to a port.
 func readParts(data []byte, port int) (partsIn, error) {
-	var d dump
-	if err := json.Unmarshal(data, &d); err != nil {
-		return partsIn{}, fmt.Errorf("configuration of the proxy: %w", err)
+	d, err := parseDump(data)
+	if err != nil {
+		return partsIn{}, err
 	}
 	out := partsIn{names: map[string]bool{}}
 	var all any
@@ -129,7 +84,7 @@ func readParts(data []byte, port int) (partsIn, error) {
 		}
 	}
 	for _, c := range d.Configs {
-		if c.Bootstrap.Node.Metadata["DNS_CAPTURE"] == "true" {
+		if captures, _, _ := unstructured.NestedString(c.Bootstrap, "node", "metadata", "DNS_CAPTURE"); captures == "true" {
 			out.add(dataplane.PartDNSProxy, 0)
 		}
 		for _, l := range c.Listeners {
@@ -138,9 +93,9 @@ func readParts(data []byte, port int) (partsIn, error) {
 				listeners++
 			}
 			if l.Name == inboundListener && len(l.Active.Listener) > 0 {
-				var in inbound
-				if err := json.Unmarshal(l.Active.Listener, &in); err != nil {
-					return partsIn{}, fmt.Errorf("inbound listener of the proxy: %w", err)
+				in, err := l.inbound()
+				if err != nil {
+					return partsIn{}, err
 				}
 				in.read(&out, port)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A mesh-wide Sidecar is refused where istiod would not see it, and nothing else is
@@ -42,9 +43,7 @@ func TestRefuseScope(t *testing.T) {
 		"the study's labels are there": {"", map[string]string{"a": "b"}, record.Cell{"sidecar_scope": "mesh", "discovery_selectors": "a=b"}, ""},
 	} {
 		f := AsFound{labels: tt.labels}
-		if err := yaml.Unmarshal([]byte(tt.config), &f.config); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, yaml.Unmarshal([]byte(tt.config), &f.config))
 		l := mesh.LeversOf(tt.cell)
 		l.Namespaces = []string{"mm-1"}
 		err := f.refuseLevers([]mesh.Levers{mesh.LeversOf(record.Cell{}), l})
@@ -117,23 +116,17 @@ func TestSidecarsThatAreNotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			found, client, _ := rootCluster(t, tt.config, tt.labels, Namespace)
 			o := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal([]byte("{"+strings.TrimPrefix(tt.sidecar, "Sidecar ")+"}"), &o.Object); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, yaml.Unmarshal([]byte("{"+strings.TrimPrefix(tt.sidecar, "Sidecar ")+"}"), &o.Object))
 			o.SetAPIVersion("networking.istio.io/v1")
 			o.SetKind("Sidecar")
 			o.SetNamespace(Namespace)
 			o.SetName(sidecarName)
-			if err := client.Tracker().Create(sidecarResource, o, Namespace); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, client.Tracker().Create(sidecarResource, o, Namespace))
 			kube := fakecluster.New(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: tt.labels}})
 			l := mesh.LeversOf(tt.cell)
 			l.Namespaces = []string{"mm-1"}
 			found.revision.Name = tt.revision
-			if err := found.readForLevers(t.Context(), kube, client.Resource(sidecarResource), []mesh.Levers{l}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, found.readForLevers(t.Context(), kube, client.Resource(sidecarResource), []mesh.Levers{l}))
 			if err := found.refuseLever(l); (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%v", err)
 			}
@@ -170,9 +163,7 @@ func TestInjectedBy(t *testing.T) {
 				continue
 			}
 			*selector = &metav1.LabelSelector{}
-			if err := yaml.Unmarshal([]byte(text), *selector); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, yaml.Unmarshal([]byte(text), *selector))
 		}
 		hook := admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{revisionLabel: tt.label}}, Webhooks: []admission.MutatingWebhook{w}}
 		if got := tt.revision.injectedBy(hook); got != tt.takes {

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A gateway's pod asks the injector for its template, with the levels and the image of
@@ -25,9 +26,7 @@ import (
 func TestDecorateGateway(t *testing.T) {
 	pod := corev1.PodTemplateSpec{}
 	m := &Mesh{ProxyImage: func(string) (string, error) { return "hub/proxyv2:1", nil }}
-	if err := m.DecorateGateway(mesh.Workload{Name: "gateway", Proxy: proxy(nil)}, &pod); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.DecorateGateway(mesh.Workload{Name: "gateway", Proxy: proxy(nil)}, &pod))
 	for name, want := range map[string]string{"inject.istio.io/templates": "gateway", "sidecar.istio.io/proxyImage": "hub/proxyv2:1"} {
 		if got := pod.Annotations[name]; got != want {
 			t.Errorf("annotation %s is %q, want %q", name, got, want)
@@ -75,7 +74,7 @@ func TestRefuseGatewayAPI(t *testing.T) {
 		}
 		// istiod follows what there is of it, so a run's header says whether there is any.
 		m := &Mesh{Revision: f.Revision()}
-		components, err := m.Check(t.Context(), installation{images: []string{"hub/pilot:1.31.0"}, available: 1}.server(t), nil)
+		components, err := m.check(t.Context(), fakecluster.New(installation{images: []string{"hub/pilot:1.31.0"}, available: 1}.objects()...), nil)
 		want := record.Component{Name: record.GatewayAPI, Version: "off", Source: record.SourceOfCluster}
 		if name == "all there" || name == "no routes" {
 			want.Version = "on"

@@ -3,19 +3,18 @@
 package istio
 
 import (
-	"archive/tar"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // These tests use the user's own cache, and fill it if need be.
@@ -23,9 +22,7 @@ import (
 func realBuilder(t *testing.T) *components.Builder {
 	t.Helper()
 	b, err := components.New(components.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b
 }
 
@@ -35,9 +32,7 @@ func TestRealProxyImage(t *testing.T) {
 		t.Skip("chroot into an image needs root")
 	}
 	images, err := mustOrder(t, nil).images(t.Context(), realBuilder(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	i := slices.IndexFunc(images, func(i components.Image) bool { return i.Ref == proxyRef("") })
 	root := t.TempDir()
 	unpackImage(t, images[i].Path, root)
@@ -67,45 +62,27 @@ func TestRealProxyImage(t *testing.T) {
 	}
 }
 
-// unpackImage unpacks the layers of an image's archive, which are not compressed.
+// unpackImage unpacks the layers of an image's archive.
 func unpackImage(t *testing.T, archive, root string) {
 	t.Helper()
-	blobs := map[string][]byte{}
-	f, err := os.Open(archive)
+	dir := t.TempDir()
+	out, err := exec.Command("tar", "-xf", archive, "-C", dir).CombinedOutput()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, out)
 	}
-	defer f.Close()
-	for r := tar.NewReader(f); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		text, err2 := io.ReadAll(r)
-		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
-		blobs["sha256:"+filepath.Base(h.Name)], blobs[h.Name] = text, text
-	}
-	type descriptors []struct {
-		Digest string `json:"digest"`
-	}
-	var index struct {
-		Manifests descriptors `json:"manifests"`
-	}
-	var manifest struct {
-		Layers descriptors `json:"layers"`
-	}
-	err = json.Unmarshal(blobs["index.json"], &index)
-	if err == nil {
-		err = json.Unmarshal(blobs[index.Manifests[0].Digest], &manifest)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range manifest.Layers {
+	index, err := layout.ImageIndexFromPath(dir)
+	must.OK(t, err)
+	manifest, err := index.IndexManifest()
+	must.OK(t, err)
+	image, err := index.Image(manifest.Manifests[0].Digest)
+	must.OK(t, err)
+	layers, err := image.Layers()
+	must.OK(t, err)
+	for _, l := range layers {
+		text, err := l.Uncompressed()
+		must.OK(t, err)
 		cmd := exec.Command("tar", "-x", "-C", root)
-		cmd.Stdin = strings.NewReader(string(blobs[l.Digest]))
+		cmd.Stdin = text
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -125,13 +102,9 @@ func TestRealInstallation(t *testing.T) {
 		{mesh.Settings{setImages: {official}, setTag: {"1.31.1"}}, []string{`"image":"docker.io/istio/pilot:1.31.1`}},
 	} {
 		installation, err := mustOrder(t, c.settings).installation(t.Context(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		text, err := json.Marshal(installation.Stages)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, want := range c.want {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("the installation of %v lacks %s", c.settings, want)

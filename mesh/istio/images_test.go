@@ -15,24 +15,21 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/elftest"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 func mustOrder(t *testing.T, s mesh.Settings) order {
 	t.Helper()
 	o, err := orderOf(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return o
 }
 
 // The images are laid out as Istio's own; those of proxies differ in Envoy alone.
 func TestPlans(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ztunnel")
-	if err := os.WriteFile(path, elftest.Header(t, elf.EM_X86_64, "ztunnel"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, elftest.Header(t, elf.EM_X86_64, "ztunnel"), 0o755))
 	o := mustOrder(t, mesh.Settings{setEnvoy: {"1.39.0"}, setAmbient: {"true"}})
 	o.ztunnel = ztunnel{components.Source{Path: path, Sum: "sha256:" + strings.Repeat("ab", 32)}, "1.31.1"}
 	var got []string

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestUncapturedWorkloads(t *testing.T) {
@@ -24,9 +25,7 @@ func TestUncapturedWorkloads(t *testing.T) {
 	} {
 		var pod corev1.PodTemplateSpec
 		m := &Mesh{}
-		if err := m.Decorate(c.w, &pod); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.Decorate(c.w, &pod))
 		if got := pod.Annotations[interceptionMode]; (got == "NONE") != (c.want != nil) {
 			t.Errorf("%s: interception mode %q", c.w.Name, got)
 		}
@@ -34,9 +33,7 @@ func TestUncapturedWorkloads(t *testing.T) {
 		for _, o := range m.Policies([]mesh.Workload{c.w}) {
 			if o.GetKind() == "Sidecar" {
 				text, err := o.MarshalJSON()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				said += string(text)
 			}
 		}

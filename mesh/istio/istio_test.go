@@ -12,15 +12,14 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 	corev1 "k8s.io/api/core/v1"
 )
 
 func compiled(t *testing.T) *regexp.Regexp {
 	t.Helper()
 	filter, err := regexp.Compile(mesh.Sidecars(&Mesh{}).Stats)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return filter
 }
 
@@ -79,9 +78,7 @@ func TestDecorate(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got := pod.Labels["sidecar.istio.io/inject"]; got != tt.inject {
 				t.Errorf("inject is %q, want %q", got, tt.inject)
 			}
@@ -95,9 +92,7 @@ func TestDecorate(t *testing.T) {
 				t.Errorf("annotations %v, want %v", got, tt.annotations)
 			}
 			var config proxyConfig
-			if err := yaml.Unmarshal([]byte(pod.Annotations["proxy.istio.io/config"]), &config); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, yaml.Unmarshal([]byte(pod.Annotations["proxy.istio.io/config"]), &config))
 			if config.Concurrency != tt.concurrency || config.Hold != (tt.proxy != nil) {
 				t.Errorf("config %+v", config)
 			}
@@ -154,9 +149,7 @@ func TestTelemetryPolicy(t *testing.T) {
 		{"access-log-json+stats", "prometheus", "accessLogging:\n- providers:\n  - name: meshtrial-json\nmetrics:\n- overrides:\n  - disabled: false\n  providers:\n  - name: prometheus\n"},
 	} {
 		got, err := yaml.Marshal((&Mesh{metricsProvider: tt.metrics}).telemetry(tt.level))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if string(got) != tt.want {
 			t.Errorf("%s with metrics provider %q:\n%swant\n%s", tt.level, tt.metrics, got, tt.want)
 		}
@@ -170,9 +163,7 @@ func TestSpansAreSwitchedOff(t *testing.T) {
 		"defaultProviders: {tracing: [jaeger]}": true, "defaultConfig: {tracing: {sampling: 5, zipkin: {address: 'zipkin:9411'}}}": true,
 	} {
 		var read meshConfig
-		if err := yaml.Unmarshal([]byte(config), &read); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, yaml.Unmarshal([]byte(config), &read))
 		spec := (&Mesh{traces: read.reportsSpans()}).telemetry("access-log-text")
 		if _, there := spec["tracing"]; there != want {
 			t.Errorf("%q: %v", config, spec)
@@ -182,9 +173,7 @@ func TestSpansAreSwitchedOff(t *testing.T) {
 
 func TestNeedProviders(t *testing.T) {
 	var with meshConfig
-	if err := yaml.Unmarshal([]byte("extensionProviders:\n- name: other\n- name: meshtrial-json\n"), &with); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal([]byte("extensionProviders:\n- name: other\n- name: meshtrial-json\n"), &with))
 	for _, tt := range []struct {
 		config meshConfig
 		level  string

@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/testing/must"
 	admission "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,7 +43,7 @@ func ofRevision(revision, config string, serves bool) []runtime.Object {
 		hook.ClientConfig.CABundle = []byte("root")
 	}
 	return []runtime.Object{
-		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod" + suffix, Labels: map[string]string{"app": "istiod", revisionLabel: revision}}},
+		istiodOf(revision),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: meshConfigMap + suffix}, Data: map[string]string{meshConfigKey: config}},
 		&admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "istio-sidecar-injector" + suffix, Labels: map[string]string{"app": "sidecar-injector", revisionLabel: revision}},
 			Webhooks: []admission.MutatingWebhook{hook}},
@@ -79,9 +79,7 @@ func TestPlane(t *testing.T) {
 			}
 			kube := fakecluster.New(objects...)
 			from, err := findRevision(t.Context(), kube, tt.from)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			plane, err := (&Mesh{Revision: from}).Plane(t.Context(), kube, tt.asked)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) || errs.Hint(err) == "" {
@@ -104,8 +102,7 @@ func TestPlane(t *testing.T) {
 
 // What is installed is known by revision and by tag.
 func TestRevisions(t *testing.T) {
-	tag := &admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "istio-revision-tag-prod", Labels: map[string]string{"app": "sidecar-injector", "istio.io/tag": "prod", revisionLabel: "canary"}}}
-	kube := fakecluster.New(slices.Concat(ofRevision("canary", "", true), ofRevision(defaultRevision, "", true), []runtime.Object{tag})...)
+	kube := fakecluster.New(slices.Concat(ofRevision("canary", "", true), ofRevision(defaultRevision, "", true), []runtime.Object{tagOf("prod", "canary")})...)
 	for name, want := range map[string]bool{"canary": true, "default": true, "prod": true, "old": false} {
 		there, has, err := (&Mesh{}).Revisions(t.Context(), kube, name)
 		if err != nil || has != want || !slices.Equal(there, []string{"canary", "default"}) {
@@ -131,9 +128,7 @@ func TestConnected(t *testing.T) {
 	}))
 	defer server.Close()
 	at, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	client := &http.Client{Transport: towards{at.Host}}
 	got, err := (&Mesh{}).Connected(t.Context(), client, "meshtrial-run")
 	if want := []mesh.Connected{{Pod: "bar-1", Acknowledged: true}, {Pod: "bar-2"}, {Pod: "bar-3"}}; err != nil || !slices.Equal(got, want) {
@@ -201,13 +196,9 @@ func TestSweepElections(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		if err := sweepElections(t.Context(), kube, leases); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, sweepElections(t.Context(), kube, leases))
 		all, err := leases.List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var left []string
 		for _, o := range all.Items {
 			left = append(left, o.GetName())

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Short-lived certificates run out while istiod is away: peers refuse new
@@ -41,9 +42,7 @@ func TestCertificatesExpireOnIstio(t *testing.T) {
 		deployments := kube.AppsV1().Deployments(istio.Namespace)
 		patch := fmt.Appendf(nil, `{"spec": {"replicas": %d}}`, n)
 		_, err := deployments.Patch(context.WithoutCancel(ctx), "istiod", types.MergePatchType, patch, metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	replicas(0)
 	defer func() {
@@ -57,13 +56,9 @@ func TestCertificatesExpireOnIstio(t *testing.T) {
 		t.Helper()
 		for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
 			answer, err := s.admin(pod).Get(ctx, m.CertificatePath(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			c, err := m.Certificate(answer)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if ok(c) {
 				t.Logf("%s after %v: %+v", what, time.Since(began), c)
 				return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // trafficDumps are cut from the configuration of a caller's Envoy on a lab
@@ -26,9 +27,7 @@ var recordedRoute = mesh.Route{Name: "bar", Namespace: "meshtrial-resilience", P
 func trafficDump(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "traffic", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 

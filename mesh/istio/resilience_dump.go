@@ -1,8 +1,6 @@
 package istio
 
 import (
-	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/observe/ledger"
@@ -86,32 +84,13 @@ type inForce struct {
 }
 
 // readInForce reads an Envoy's /config_dump. What still warms is not in force.
-// See envoy/admin/v3/config_dump.proto.
-func readInForce(dump []byte) (inForce, error) {
-	var document struct {
-		Configs []struct {
-			Clusters []struct {
-				Cluster envoyCluster `json:"cluster"`
-			} `json:"dynamic_active_clusters"`
-			Routes []struct {
-				Config struct {
-					Hosts []struct {
-						Routes []envoyRoute `json:"routes"`
-					} `json:"virtual_hosts"`
-				} `json:"route_config"`
-			} `json:"dynamic_route_configs"`
-			Listeners []struct {
-				Active struct {
-					Listener any `json:"listener"`
-				} `json:"active_state"`
-			} `json:"dynamic_listeners"`
-		} `json:"configs"`
-	}
-	if err := json.Unmarshal(dump, &document); err != nil {
-		return inForce{}, fmt.Errorf("configuration of the proxy: %w", err)
+func readInForce(data []byte) (inForce, error) {
+	d, err := parseDump(data)
+	if err != nil {
+		return inForce{}, err
 	}
 	out := inForce{clusters: map[string]envoyCluster{}, routes: map[string][]envoyRoute{}}
-	for _, config := range document.Configs {
+	for _, config := range d.Configs {
 		for _, c := range config.Clusters {
 			out.clusters[c.Cluster.Name] = c.Cluster
 		}
@@ -123,8 +102,8 @@ func readInForce(dump []byte) (inForce, error) {
 			}
 		}
 		for _, l := range config.Listeners {
-			visit(l.Active.Listener, "access_log", func(v any) { out.requestLog = out.requestLog || writes(v, ledger.Fields) })
-			visit(l.Active.Listener, "upstream_log", func(v any) { out.attemptLog = out.attemptLog || writes(v, ledger.AttemptFields) })
+			visit(l.active(), "access_log", func(v any) { out.requestLog = out.requestLog || writes(v, ledger.Fields) })
+			visit(l.active(), "upstream_log", func(v any) { out.attemptLog = out.attemptLog || writes(v, ledger.AttemptFields) })
 		}
 	}
 	return out, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Levers on requests reach the caller's proxy and are proved there; lines of
@@ -34,9 +35,7 @@ func TestResilienceOnIstio(t *testing.T) {
 	short.CertificateTTL = 20 * time.Second
 	bar := mesh.Workload{Name: "bar", Namespace: resilient, Proxy: &short, ControlPort: 15900}
 	client := mesh.Workload{Name: "clients", Namespace: resilient, Proxy: proxy, ControlPort: 15901}
-	if _, err := m.Check(ctx, l.RESTConfig(), []mesh.Proxy{*proxy}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(m.Check(ctx, l.RESTConfig(), []mesh.Proxy{*proxy})))
 	s.up(bar, client)
 
 	route := mesh.Route{Name: "bar", Namespace: resilient, Port: 8080}
@@ -57,9 +56,7 @@ func TestResilienceOnIstio(t *testing.T) {
 			}
 		}
 		if to := os.Getenv("MESHTRIAL_KEEP_DUMPS"); to != "" {
-			if err := os.WriteFile(filepath.Join(to, fmt.Sprintf("dump%d.json", i)), dump, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(to, fmt.Sprintf("dump%d.json", i)), dump, 0o644))
 		}
 	}
 
@@ -82,9 +79,7 @@ func TestResilienceOnIstio(t *testing.T) {
 	admin := s.admin(s.pods("clients")[0].Name)
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		stats, err := admin.Stats(ctx, m.EjectedFilter())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ejected := m.Ejected(stats.Values(), resilient)
 		if ejected["bar"] == 1 && len(ejected) == 1 {
 			t.Logf("ejected: %v of %v", ejected, stats.Values())
@@ -107,9 +102,7 @@ func TestResilienceOnIstio(t *testing.T) {
 
 	// Counters of refused configuration are kept, of routes and endpoints too.
 	stats, err := admin.Stats(ctx, `\.update_rejected$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, want := range []string{"listener_manager.lds.", "cluster_manager.cds.", ".rds.8080.", "cluster.outbound|8080||bar."} {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(stats.Counters)), func(name string) bool { return strings.Contains(name, want) }) {
 			t.Errorf("no counter of %s among %v", want, stats.Counters)
@@ -120,13 +113,9 @@ func TestResilienceOnIstio(t *testing.T) {
 	server := s.admin(s.pods("bar")[0].Name)
 	certificate := func() mesh.Certificate {
 		answer, err := server.Get(ctx, m.CertificatePath(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c, err := m.Certificate(answer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return c
 	}
 	first := certificate()

@@ -27,6 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const resilient = "meshtrial-resilience"
@@ -66,17 +67,11 @@ func (s scene) up(bar, client mesh.Workload) {
 	}
 	labtest.Namespace(t, s.lab, resilient)
 	applier, err := lab.NewApplier(s.lab.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := applier.ApplyObjects(ctx, s.mesh.Policies([]mesh.Workload{bar, client})); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, applier.ApplyObjects(ctx, s.mesh.Policies([]mesh.Workload{bar, client})))
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: bar.Name, Namespace: resilient},
 		Spec: corev1.ServiceSpec{Selector: map[string]string{mesh.AppLabel: bar.Name}, Ports: []corev1.ServicePort{{Name: "http", Port: 8080}}}}
-	if _, err := kube.CoreV1().Services(resilient).Create(ctx, service, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(kube.CoreV1().Services(resilient).Create(ctx, service, metav1.CreateOptions{})))
 	for _, w := range []struct {
 		mesh.Workload
 		replicas int32
@@ -86,21 +81,15 @@ func (s scene) up(bar, client mesh.Workload) {
 		pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{mesh.AppLabel: w.Name}},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: s.lab.Images().Meshtrial, ImagePullPolicy: corev1.PullIfNotPresent,
 				Args: []string{w.role, "--control", fmt.Sprintf("127.0.0.1:%d", w.ControlPort)}}}}}
-		if err := s.mesh.Decorate(w.Workload, &pod); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.mesh.Decorate(w.Workload, &pod))
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: resilient},
 			Spec: appsv1.DeploymentSpec{Replicas: &w.replicas, Selector: &metav1.LabelSelector{MatchLabels: selected}, Template: pod}}
-		if _, err := kube.AppsV1().Deployments(resilient).Create(ctx, d, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(kube.AppsV1().Deployments(resilient).Create(ctx, d, metav1.CreateOptions{})))
 	}
 	limited, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
 	for _, name := range []string{bar.Name, client.Name} {
-		if err := lab.WaitDeployment(limited, kube, resilient, name); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, lab.WaitDeployment(limited, kube, resilient, name))
 	}
 	s.known(limited, client.Name, bar.Name, 2)
 }
@@ -112,9 +101,7 @@ func (s scene) known(ctx context.Context, client, service string, replicas int) 
 	admin, prefix := s.admin(s.pods(client)[0].Name), "outbound|8080||"+service+"."+resilient+"."
 	for {
 		hosts, err := admin.Get(ctx, "/clusters", nil)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 		healthy := 0
 		for line := range strings.Lines(string(hosts)) {
 			if strings.HasPrefix(line, prefix) && strings.HasSuffix(strings.TrimSpace(line), "::health_flags::healthy") {
@@ -137,20 +124,14 @@ func (s scene) apply(route mesh.Route, cell record.Cell) {
 	s.t.Helper()
 	labtest.Kubectl(s.t, s.lab, "", "-n", resilient, "delete", "virtualservice,destinationrule", "--all")
 	applier, err := lab.NewApplier(s.lab.RESTConfig())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := applier.ApplyObjects(s.t.Context(), s.mesh.Traffic(route, cell)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
+	must.OK(s.t, applier.ApplyObjects(s.t.Context(), s.mesh.Traffic(route, cell)))
 }
 
 func kubeOf(t *testing.T, l *local.Lab) kubernetes.Interface {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return kube
 }
 
@@ -174,9 +155,7 @@ func (s scene) until(client mesh.Workload, route mesh.Route, cell record.Cell) [
 	admin := s.admin(s.pods(client.Name)[0].Name)
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		dump, err := admin.Get(s.t.Context(), s.mesh.ConfigPath(), nil)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 		bad := failures(s.mesh.CheckTraffic(dump, []mesh.Route{route}, cell, true))
 		if len(bad) == 0 {
 			return dump
@@ -202,13 +181,9 @@ func (s scene) requests(id string, count, connections int, arrival string) int64
 	spec.Headers = []load.Header{{Name: "x-request-id", Value: id}}
 	spec.Connections, spec.Rate, spec.Arrival, spec.DurationS = connections, rate.Rate(count), arrival, 1
 	run, err := client.Start(s.t.Context(), spec)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	result, err := client.Result(s.t.Context(), run.Run)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	var scheduled, completed int64
 	for i := range result.Intervals {
 		scheduled, completed = scheduled+result.Intervals[i].Scheduled, completed+result.Intervals[i].Completed
@@ -233,9 +208,7 @@ func (s scene) log(workload, id string) (out []ledger.ProxyEntry, failed error) 
 	s.t.Helper()
 	for _, pod := range s.pods(workload) {
 		log, err := kubeOf(s.t, s.lab).CoreV1().Pods(resilient).GetLogs(pod.Name, &corev1.PodLogOptions{Container: s.mesh.LogContainer()}).Stream(s.t.Context())
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 		lines, err := ledger.ReadEnvoy(log, ledger.Source{Service: workload, Pod: pod.Name, Addresses: []string{pod.Status.PodIP}, Prefix: id},
 			func(e ledger.ProxyEntry) { out = append(out, e) })
 		log.Close()

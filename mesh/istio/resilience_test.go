@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var bar = mesh.Route{Name: "bar", Namespace: "ns", Port: 8080}
@@ -75,9 +76,7 @@ func TestTraffic(t *testing.T) {
 func asYAML(t *testing.T, o *unstructured.Unstructured) string {
 	t.Helper()
 	text, err := yaml.MarshalWithOptions(sorted(o.DeepCopy().Object), yaml.UseLiteralStyleIfMultiline(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 
@@ -132,14 +131,10 @@ func TestDecorateForTheLedger(t *testing.T) {
 		{"short-lived", proxy(func(p *mesh.Proxy) { p.CertificateTTL = 20e9 }), "", false, map[string]string{"SECRET_TTL": "20s", "SECRET_GRACE_PERIOD_RATIO": "0.5"}},
 	} {
 		pod := corev1.PodTemplateSpec{}
-		if err := (&Mesh{}).Decorate(mesh.Workload{Name: "bar", Proxy: tt.proxy}, &pod); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, (&Mesh{}).Decorate(mesh.Workload{Name: "bar", Proxy: tt.proxy}, &pod))
 		text := pod.Annotations["proxy.istio.io/config"]
 		var config proxyConfig
-		if err := yaml.Unmarshal([]byte(text), &config); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, yaml.Unmarshal([]byte(text), &config))
 		stats := slices.Equal(config.StatsMatcher.InclusionRegexps, slices.Concat(verifiedStats, resilienceStats))
 		if config.FileFlush != tt.flush || stats != tt.stats || !maps.Equal(config.Metadata, tt.metadata) {
 			t.Errorf("%s: %s", tt.name, text)
@@ -156,9 +151,7 @@ func TestDecorateForTheLedger(t *testing.T) {
 func matches(t *testing.T, pattern, name string) bool {
 	t.Helper()
 	re, err := regexp.Compile("^(" + pattern + ")$") // Envoy's are anchored
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return re.MatchString(name)
 }
 
@@ -247,9 +240,7 @@ func TestLedgerPolicies(t *testing.T) {
 	got := asYAML(t, byKind["EnvoyFilter"])
 	for _, f := range ledger.AttemptFields {
 		field, err := yaml.Marshal(map[string]string{f[0]: f[1]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !strings.Contains(got, strings.TrimSpace(string(field))+"\n") {
 			t.Errorf("no %s", field)
 		}
@@ -261,9 +252,7 @@ func TestLedgerPolicies(t *testing.T) {
 
 func TestLedgerNeedsItsProvider(t *testing.T) {
 	var with meshConfig
-	if err := yaml.Unmarshal([]byte("extensionProviders:\n- name: other\n- name: meshtrial-ledger\n"), &with); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal([]byte("extensionProviders:\n- name: other\n- name: meshtrial-ledger\n"), &with))
 	proxies := []mesh.Proxy{{Levels: record.Cell{"telemetry": "off"}}, {Levels: record.Cell{"telemetry": mesh.TelemetryLedger}}}
 	if err := needProviders(with, proxies); err != nil {
 		t.Error(err)

@@ -9,41 +9,66 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 	admission "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestChooseRevision(t *testing.T) {
-	istiod := func(revision string) appsv1.Deployment {
-		name, labels := "istiod-"+revision, map[string]string{revisionLabel: revision}
-		switch revision {
-		case "":
-			name, labels = "istiod", nil
-		case defaultRevision:
-			name = "istiod"
+// istiodOf is istiod of a revision as its chart makes it; "" is one without the label.
+func istiodOf(revision string) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod", Labels: map[string]string{"app": "istiod"}}}
+	if revision != "" {
+		d.Labels[revisionLabel] = revision
+		if revision != defaultRevision {
+			d.Name += "-" + revision
 		}
-		return appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	}
+	return d
+}
+
+func tagOf(name, revision string) *admission.MutatingWebhookConfiguration {
+	return &admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "istio-revision-tag-" + name,
+		Labels: map[string]string{"app": "sidecar-injector", "istio.io/tag": name, revisionLabel: revision}}}
+}
+
+// A revision is found by its name or a tag, and what is neither is refused with what there is.
+// An istiod without a revision's label is taken where it is the only one: beside others its pods
+// could not be told from theirs, which steps would end too.
+func TestFindIstiod(t *testing.T) {
 	for _, tt := range []struct {
-		name, there, asked, want, config, err, hint string
+		name      string
+		there     []string // "" is one without a label
+		tags      map[string]string
+		asked     string
+		want      string // its name
+		config    string
+		err, hint string
 	}{
-		{name: "the only one", there: "default", want: "istiod", config: "istio"},
-		{name: "the only one, of a revision", there: "canary", want: "istiod-canary", config: "istio-canary"},
-		{name: "one without a label", there: "-", asked: "default", want: "istiod", config: "istio"},
-		{name: "one of several", there: "stable,canary", asked: "canary", want: "istiod-canary", config: "istio-canary"},
-		{name: "the default one of several", there: "canary,default", asked: "default", want: "istiod", config: "istio"},
-		{name: "several", there: "stable,canary", err: "several istiods, of the revisions canary, stable", hint: "--revision"},
-		{name: "another", there: "stable,canary", asked: "old", err: "no istiod of revision old", hint: "canary, stable"},
-		{name: "none", there: "", err: "there is no istiod", hint: "meshtrial lab up"},
+		{name: "the only one", there: []string{"default"}, want: "istiod", config: "istio"},
+		{name: "the only one, of a revision", there: []string{"canary"}, want: "istiod-canary", config: "istio-canary"},
+		{name: "one without a label", there: []string{""}, want: "istiod", config: "istio"},
+		{name: "one without a label, by name", there: []string{""}, asked: "default", want: "istiod", config: "istio"},
+		{name: "one of several", there: []string{"stable", "canary"}, asked: "canary", want: "istiod-canary", config: "istio-canary"},
+		{name: "the default one of several", there: []string{"canary", "default"}, asked: "default", want: "istiod", config: "istio"},
+		{name: "beside one without a label", there: []string{"", "canary"}, asked: "canary", want: "istiod-canary", config: "istio-canary"},
+		{name: "by a tag", there: []string{"1-30", "1-31"}, tags: map[string]string{"prod": "1-31"}, asked: "prod", want: "istiod-1-31", config: "istio-1-31"},
+		{name: "several", there: []string{"stable", "canary"}, err: "several istiods, of the revisions canary, stable", hint: "--revision"},
+		{name: "another", there: []string{"stable", "canary"}, asked: "old", err: "no istiod of revision old", hint: "canary, stable"},
+		{name: "by a tag of one that has gone", there: []string{"1-30", "1-31"}, tags: map[string]string{"gone": "1-29"}, asked: "gone", err: "no istiod of revision 1-29", hint: "1-30, 1-31"},
+		{name: "none", err: "there is no istiod", hint: "meshtrial lab up"},
+		{name: "without a label, beside another", there: []string{"", "canary"}, tags: map[string]string{"default": "canary"}, asked: "default", err: "istio-system/istiod has no label istio.io/rev", hint: "istio.io/rev=default"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var found []appsv1.Deployment
-			for _, revision := range strings.FieldsFunc(tt.there, func(r rune) bool { return r == ',' }) {
-				found = append(found, istiod(strings.Trim(revision, "-")))
+			kube := fakecluster.New()
+			for _, revision := range tt.there {
+				must.OK(t, kube.Tracker().Add(istiodOf(revision)))
 			}
-			d, err := chooseRevision(found, tt.asked)
+			for name, revision := range tt.tags {
+				must.OK(t, kube.Tracker().Add(tagOf(name, revision)))
+			}
+			d, err := findIstiod(t.Context(), kube, tt.asked)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(errs.Hint(err), tt.hint) {
 					t.Fatalf("%v, hint %q", err, errs.Hint(err))
@@ -53,84 +78,12 @@ func TestChooseRevision(t *testing.T) {
 			if err != nil || d.Name != tt.want || configMapOf(d) != tt.config {
 				t.Errorf("%v, %v", d, err)
 			}
-		})
-	}
-}
-
-// A revision is found by a tag too, and what is neither is refused with what there is.
-func TestFindIstiodByTag(t *testing.T) {
-	tag := func(name, revision string) *admission.MutatingWebhookConfiguration {
-		return &admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "istio-revision-tag-" + name,
-			Labels: map[string]string{"app": "sidecar-injector", "istio.io/tag": name, revisionLabel: revision}}}
-	}
-	istiod := func(revision string) *appsv1.Deployment {
-		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod-" + revision,
-			Labels: map[string]string{"app": "istiod", revisionLabel: revision}}}
-	}
-	kube := fakecluster.New(istiod("1-30"), istiod("1-31"), tag("prod", "1-31"), tag("gone", "1-29"))
-	for asked, want := range map[string]string{"prod": "istiod-1-31", "1-30": "istiod-1-30", "old": "no istiod of revision old", "gone": "no istiod of revision 1-29"} {
-		d, err := findIstiod(t.Context(), kube, asked)
-		switch {
-		case strings.HasPrefix(want, "no ") && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(errs.Hint(err), "1-30, 1-31")):
-			t.Errorf("%s: %v, hint %q", asked, err, errs.Hint(err))
-		case !strings.HasPrefix(want, "no ") && (err != nil || d.Name != want):
-			t.Errorf("%s: %v, %v", asked, d, err)
-		}
-	}
-}
-
-// The mesh's configuration is that of the only istiod, or of the revision that is named.
-func TestConfigMapOf(t *testing.T) {
-	istiod := func(revision string) *appsv1.Deployment {
-		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod-" + revision,
-			Labels: map[string]string{"app": "istiod", revisionLabel: revision}}}
-	}
-	for _, c := range []struct {
-		has         []string
-		asked, want string
-		code        int
-	}{
-		{[]string{"default"}, "", "istio", 0},
-		{[]string{"canary"}, "", "istio-canary", 0},
-		{[]string{"canary", "default"}, "canary", "istio-canary", 0},
-		{[]string{"canary", "default"}, "default", "istio", 0},
-		{[]string{"canary", "default"}, "", "", errs.CodeUsage},
-		{[]string{"canary"}, "stable", "", errs.CodeUsage},
-		{nil, "", "", errs.CodeFailure},
-	} {
-		kube := fakecluster.New()
-		for _, revision := range c.has {
-			if _, err := kube.AppsV1().Deployments(Namespace).Create(t.Context(), istiod(revision), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
+			if tt.tags == nil {
+				if got, err := (&Mesh{}).ConfigMap(t.Context(), kube, tt.asked); err != nil || got != tt.config {
+					t.Errorf("its ConfigMap is %q, %v", got, err)
+				}
 			}
-		}
-		if got, err := (&Mesh{}).ConfigMap(t.Context(), kube, c.asked); err == nil && got != c.want || errs.Code(err) != c.code {
-			t.Errorf("%q of %v: %q, %v", c.asked, c.has, got, err)
-		}
-	}
-}
-
-// An istiod without the label of a revision is taken where it is the only one: beside
-// others its pods could not be told from theirs, which steps would end too.
-func TestIstiodWithoutRevision(t *testing.T) {
-	istiod := func(name string, labels map[string]string) *appsv1.Deployment {
-		labels["app"] = "istiod"
-		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, Labels: labels}}
-	}
-	bare, canary := istiod("istiod", map[string]string{}), istiod("istiod-canary", map[string]string{revisionLabel: "canary"})
-	tag := &admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "istio-revision-tag-default",
-		Labels: map[string]string{"app": "sidecar-injector", "istio.io/tag": defaultRevision, revisionLabel: "canary"}}}
-	for _, asked := range []string{"", defaultRevision} {
-		if d, err := findIstiod(t.Context(), fakecluster.New(bare), asked); err != nil || d.Name != "istiod" {
-			t.Errorf("the only one, by %q: %v, %v", asked, d, err)
-		}
-	}
-	kube := fakecluster.New(bare, canary, tag)
-	if d, err := findIstiod(t.Context(), kube, defaultRevision); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "istio-system/istiod has no label istio.io/rev") || !strings.Contains(errs.Hint(err), "istio.io/rev=default") {
-		t.Errorf("beside another: %v, %v", d, err)
-	}
-	if d, err := findIstiod(t.Context(), kube, "canary"); err != nil || d.Name != "istiod-canary" {
-		t.Errorf("the other: %v, %v", d, err)
+		})
 	}
 }
 
@@ -150,9 +103,7 @@ func TestDecorateForRevision(t *testing.T) {
 	} {
 		m := &Mesh{Revision: tt.revision}
 		var pod corev1.PodTemplateSpec
-		if err := m.Decorate(mesh.Workload{Name: "w", Proxy: tt.proxy}, &pod); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.Decorate(mesh.Workload{Name: "w", Proxy: tt.proxy}, &pod))
 		if _, selector := m.ControlPlane(); !maps.Equal(pod.Labels, tt.want) || selector != tt.selector {
 			t.Errorf("%+v: labels %v, selector %s", tt.revision, pod.Labels, selector)
 		}

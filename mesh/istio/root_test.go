@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // calledMesh is a study whose sidecars send and take requests.
@@ -58,9 +59,7 @@ func rootCluster(t *testing.T, config string, labels map[string]string, namespac
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, lists, objects...)
 	read := func() (AsFound, error) { return readForStudy(t.Context(), kube, client, "", mesh.Asked{}) }
 	found, err := read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return found, client, read
 }
 

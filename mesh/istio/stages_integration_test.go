@@ -28,6 +28,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // number reads a size from the environment, to try others by hand.
@@ -52,28 +53,20 @@ func TestStagesOnIstiod(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
 	plane, err := istio.NewControlPlane(ctx, s.config, "", labtest.Journal(t, s.lab, "stages"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer plane.Close()
 	levers := mesh.LeversOf(record.Cell{"request_limit": "1000"})
-	if _, err := plane.Apply(ctx, levers, true); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(plane.Apply(ctx, levers, true)))
 	defer plane.Restore(context.Background())
 	s.injected(t) // its namespace and Service
 	services := s.kube.CoreV1().Services(inside)
 	for i := range number("STAGES_SERVICES", 100) {
 		_, err := services.Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s-%d", i)},
 			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	objects, err := dynamic.NewForConfig(s.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	routes := objects.Resource(schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "virtualservices"}).Namespace(inside)
 	changes := []change{
 		{"service", func(i int) record.Marker { return record.Marker{Type: "cds", Text: fmt.Sprintf("added-%d.", i)} },
@@ -102,9 +95,7 @@ func TestStagesOnIstiod(t *testing.T) {
 			}},
 	}
 	service, err := s.kube.CoreV1().Services(istio.Namespace).Get(ctx, "istiod", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spec := xds.DefaultSpec(net.JoinHostPort(service.Spec.ClusterIP, "15010"))
 	spec.Mesh.IstioVersion = "1.31.0"
 	var names []string
@@ -113,9 +104,7 @@ func TestStagesOnIstiod(t *testing.T) {
 		spec.Proxies = append(spec.Proxies, xds.Proxy{Name: fmt.Sprintf("sim-%d", i), Namespace: inside, IP: fmt.Sprintf("10.251.%d.%d", i/250, 1+i%250)})
 	}
 	fleet, err := xds.Start(ctx, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer fleet.Stop()
 	began := time.Now()
 	for !fleet.Status().Quiet(int64(time.Second)) {
@@ -168,9 +157,7 @@ func (m *stagesMeasurer) measure(t *testing.T, c change) stages.Waterfall {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	stream, err := m.plane.Logs(following, m.pod, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var readers sync.WaitGroup
 	readers.Go(func() {
 		if err := log.Read(following, stream); err != nil {
@@ -178,25 +165,19 @@ func (m *stagesMeasurer) measure(t *testing.T, c change) stages.Waterfall {
 		}
 	})
 	before, err := observe.ScrapeAll(ctx, m.replicas)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var events []record.Event
 	first := -1
 	for i := range m.changes {
 		marker := c.marker(m.made[c.kind])
 		marker.Change = i
 		at, err := m.fleet.Announce([]record.Marker{marker})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if first < 0 {
 			first = at
 		}
 		e := record.Event{Change: i, Kind: c.kind, Markers: []record.Marker{marker}, SentNS: time.Now().UnixNano()}
-		if err := c.commit(ctx, m.made[c.kind]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.commit(ctx, m.made[c.kind]))
 		e.CommittedNS = time.Now().UnixNano()
 		events = append(events, e)
 		m.made[c.kind]++
@@ -204,16 +185,12 @@ func (m *stagesMeasurer) measure(t *testing.T, c change) stages.Waterfall {
 	}
 	m.settle(t, first, log)
 	after, err := observe.ScrapeAll(ctx, m.replicas)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	stop()
 	stream.Close()
 	readers.Wait()
 	rises, err := after.Since(before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, seen := range m.fleet.Sightings(first) {
 		e := &events[seen.Change]
 		for k, p := range seen.Proxy {

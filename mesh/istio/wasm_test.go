@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/nodetest"
 )
 
@@ -19,9 +20,7 @@ func TestWasmIsWhatItsSourcesMake(t *testing.T) {
 	nodetest.Run(t, "wasm", "build.mjs", out)
 	for name, committed := range map[string][]byte{"header.wasm": wasmHeader, "noop.wasm": wasmNoop} {
 		again, err := os.ReadFile(filepath.Join(out, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !bytes.Equal(again, committed) {
 			t.Errorf("%s is not what its sources make; build it again: make wasm", name)
 		}
@@ -30,9 +29,7 @@ func TestWasmIsWhatItsSourcesMake(t *testing.T) {
 
 func TestWasmLockNamesNoHost(t *testing.T) {
 	lock, err := os.ReadFile("wasm/package-lock.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if bytes.Contains(lock, []byte(`"resolved"`)) {
 		t.Error("wasm/package-lock.json names a registry; wasm/.npmrc keeps it out: npm install in that folder")
 	}
@@ -74,16 +71,12 @@ func wasmNames(t *testing.T, module []byte) (imports, exports []string) {
 	r := bytes.NewReader(module[8:])
 	number := func(r *bytes.Reader) int {
 		n, err := binary.ReadUvarint(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return int(n)
 	}
 	text := func(r *bytes.Reader) string {
 		b := make([]byte, number(r))
-		if _, err := r.Read(b); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(r.Read(b)))
 		return string(b)
 	}
 	for r.Len() > 0 {

@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // The server's Service uses the waypoint, and both pods are in the ambient mesh.
@@ -89,9 +90,7 @@ func TestWaypointObjects(t *testing.T) {
 // loading a waypoint's listeners.
 func TestUpstreamWaypoint(t *testing.T) {
 	text, err := yaml.Marshal(upstreamWaypoint("meshtrial-1").Object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, want := range []string{"name: waypoint_downstream_peer_metadata", "name: waypoint_upstream_peer_metadata", "name: connect_authority", "operation: REPLACE",
 		"kind: Gateway", "name: inner_connect_originate", "name: outer_connect_originate", "object_key: io.istio.connect_authority", "object_key: envoy.filters.listener.original_dst.local_ip", "factory_key: envoy.hashable_string"} {
 		if !strings.Contains(string(text), want) {
@@ -201,9 +200,7 @@ func TestRefuseWaypoint(t *testing.T) {
 			kube.Clientset.Resources = append(kube.Clientset.Resources, &metav1.APIResourceList{GroupVersion: gatewayAPI, APIResources: []metav1.APIResource{{Name: "gateways", Kind: "Gateway"}}})
 		}
 		var f AsFound
-		if err := f.readGatewayAPI(t.Context(), kube, mesh.Asked{Waypoint: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.readGatewayAPI(t.Context(), kube, mesh.Asked{Waypoint: true}))
 		err := f.refuseWaypoint()
 		if (err == nil) != there || !there && (errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "no definition of the Gateway API's Gateway") ||
 			!strings.HasPrefix(errs.Hint(err), "install the Gateway API") || !strings.HasSuffix(errs.Hint(err), "leave waypoint out: --set sidecars=[none,both,ambient]")) {

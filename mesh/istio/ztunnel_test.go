@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/testing/elftest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // openLink puts a link in a ztunnel's place, to one in a folder that everybody may write to.
@@ -60,9 +61,7 @@ func TestZtunnelFolder(t *testing.T) {
 			if test.spoil != nil {
 				err = errors.Join(err, test.spoil(dir))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			z, err := ztunnelFolder(dir, func(string) (string, error) {
 				if test.says == "" {
 					return "", errors.New("does not answer")
@@ -84,9 +83,7 @@ func TestZtunnelFolder(t *testing.T) {
 	// is told what is looked for.
 	clone := filepath.Join(t.TempDir(), "clone")
 	program := filepath.Join(clone, "ztunnel", "ztunnel")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, elftest.Header(t, machine, "a program"), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, elftest.Header(t, machine, "a program"), 0o755)))
 	for given, want := range map[string][2]string{
 		program:       {program + " is not a folder", "--ztunnel " + filepath.Dir(program) + ", the folder that it is in"},
 		program + "/": {"is not a folder", "--ztunnel " + filepath.Dir(program) + ", the folder that it is in"},
@@ -110,9 +107,7 @@ func TestZtunnelBuild(t *testing.T) {
 	dir := t.TempDir()
 	program := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 		return path
 	}
 	good := program("good", `[ "$1" = version ] && echo 'version.BuildInfo{Version:"1.31.1", GitRevision:"e94", RustVersion:"1.95.0"}'`)

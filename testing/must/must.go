@@ -11,3 +11,6 @@ func OK(t interface {
 		t.Fatal(err)
 	}
 }
+
+// Err is the error of a call whose value is not wanted.
+func Err[T any](_ T, err error) error { return err }
