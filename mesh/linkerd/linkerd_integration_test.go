@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const twoPods = `
@@ -73,9 +74,7 @@ func TestLinkerd(t *testing.T) {
 			t.Fatalf("exit code %d: %s", code, said)
 		}
 		var f record.Findings
-		if err := json.Unmarshal(data, &f); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(data, &f))
 		// Other tests may keep the machine busy; what trials prove of the mesh
 		// they prove all the same.
 		reasons := slices.DeleteFunc(slices.Clone(f.Validity.Reasons), func(r record.InvalidReason) bool {

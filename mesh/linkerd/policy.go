@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/linkerd/linkerd2-proxy-api/go/outbound"
 	"google.golang.org/grpc"
@@ -79,22 +79,16 @@ func (m *Mesh) CheckPolicies(ctx context.Context, routes []mesh.Route, cell reco
 
 // routePolicy is what proxies are told of a route.
 type routePolicy struct {
-	service  string
-	retries  int
-	statuses []statuses
-	try      time.Duration
-	timeout  time.Duration
-	accrual  bool
-	failures int
-	min, max time.Duration
+	service string
+	policy
 }
 
 // policyOf reads an answer: what stands for the protocol that callers speak,
 // which proxies tell by the first bytes where a port says nothing.
-func policyOf(policy *outbound.OutboundPolicy, speaks string) (routePolicy, error) {
+func policyOf(told *outbound.OutboundPolicy, speaks string) (routePolicy, error) {
 	var routes []*outbound.HttpRoute
 	var breaker *outbound.FailureAccrual
-	switch p := policy.GetProtocol().GetKind().(type) {
+	switch p := told.GetProtocol().GetKind().(type) {
 	case *outbound.ProxyProtocol_Detect_:
 		if speaks == protocol.HTTP1 {
 			routes, breaker = p.Detect.GetHttp1().GetRoutes(), p.Detect.GetHttp1().GetFailureAccrual()
@@ -112,13 +106,13 @@ func policyOf(policy *outbound.OutboundPolicy, speaks string) (routePolicy, erro
 		return routePolicy{}, fmt.Errorf("%d routes, where the default route alone is expected", len(routes))
 	}
 	rule := routes[0].GetRules()[0]
-	out := routePolicy{timeout: rule.GetTimeouts().GetRequest().AsDuration()}
+	out := routePolicy{policy: policy{timeout: rule.GetTimeouts().GetRequest().AsDuration()}}
 	if r := rule.GetRetry(); r != nil {
 		out.retries, out.try = int(r.GetMaxRetries()), r.GetTimeout().AsDuration()
 		for _, s := range r.GetConditions().GetStatusRanges() {
 			out.statuses = append(out.statuses, statuses{int(s.GetStart()), int(s.GetEnd())})
 		}
-		slices.SortFunc(out.statuses, func(a, b statuses) int { return (a.from-b.from)*1000 + a.to - b.to })
+		slices.SortFunc(out.statuses, inOrder)
 	}
 	if c := breaker.GetConsecutiveFailures(); c != nil {
 		out.accrual, out.failures = true, int(c.GetMaxFailures())
@@ -127,42 +121,41 @@ func policyOf(policy *outbound.OutboundPolicy, speaks string) (routePolicy, erro
 	return out, nil
 }
 
+// policyLevers are the parts of a policy that are proved each by itself, with their words.
+var policyLevers = []struct {
+	name  string
+	of    func(policy) policy
+	words func(policy) string
+}{
+	{"retries", func(p policy) policy { return policy{retries: p.retries, statuses: p.statuses, try: p.try} }, func(p policy) string {
+		if p.retries == 0 {
+			return "no retries"
+		}
+		return fmt.Sprintf("%d retries for statuses %v, %v an attempt", p.retries, p.statuses, p.try)
+	}},
+	{"request-timeout", func(p policy) policy { return policy{timeout: p.timeout} }, func(p policy) string { return "timeout " + p.timeout.String() }},
+	{"outlier-detection", func(p policy) policy {
+		return policy{accrual: p.accrual, failures: p.failures, min: p.min, max: p.max}
+	}, func(p policy) string {
+		if !p.accrual {
+			return "no failure accrual"
+		}
+		return fmt.Sprintf("failure accrual after %d in a row, for %v to %v", p.failures, p.min, p.max)
+	}},
+}
+
 // checkRoutes compares what proxies are told with what the cell asks for.
-func checkRoutes(all []routePolicy, w wanted) []record.Check {
+func checkRoutes(all []routePolicy, want policy) []record.Check {
 	var out []record.Check
-	check := func(name string, same func(routePolicy) bool, got func(routePolicy) string, want string) {
-		c := record.Check{Name: name, OK: true, Detail: "the policy controller tells proxies: " + want}
+	for _, lever := range policyLevers {
+		c := record.Check{Name: lever.name, OK: true, Detail: "the policy controller tells proxies: " + lever.words(want)}
 		for _, p := range all {
-			if !same(p) {
-				c.OK, c.Detail = false, fmt.Sprintf("of %s the policy controller tells proxies: %s, and the cell asks for: %s", p.service, got(p), want)
+			if !reflect.DeepEqual(lever.of(p.policy), lever.of(want)) {
+				c.OK, c.Detail = false, fmt.Sprintf("of %s the policy controller tells proxies: %s, and the cell asks for: %s", p.service, lever.words(p.policy), lever.words(want))
 				break
 			}
 		}
 		out = append(out, c)
 	}
-	words := func(n int, ranges []statuses, try time.Duration) string {
-		if n == 0 {
-			return "no retries"
-		}
-		return fmt.Sprintf("%d retries for statuses %v, %v an attempt", n, ranges, try)
-	}
-	var ranges []statuses
-	if w.retries > 0 {
-		ranges = rangesOf(w.conditions)
-	}
-	check("retries", func(p routePolicy) bool {
-		return p.retries == w.retries && slices.Equal(p.statuses, ranges) && p.try == w.try
-	}, func(p routePolicy) string { return words(p.retries, p.statuses, p.try) }, words(w.retries, ranges, w.try))
-	check("request-timeout", func(p routePolicy) bool { return p.timeout == w.timeout },
-		func(p routePolicy) string { return "timeout " + p.timeout.String() }, "timeout "+w.timeout.String())
-	breaker := func(on bool, n int, low, high time.Duration) string {
-		if !on {
-			return "no failure accrual"
-		}
-		return fmt.Sprintf("failure accrual after %d in a row, for %v to %v", n, low, high)
-	}
-	check("outlier-detection", func(p routePolicy) bool {
-		return p.accrual == w.accrual && p.failures == w.failures && p.min == w.min && p.max == w.max
-	}, func(p routePolicy) string { return breaker(p.accrual, p.failures, p.min, p.max) }, breaker(w.accrual, w.failures, w.min, w.max))
 	return out
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// policy is what the policy controller tells of a Service whose ports say
+// told is what the policy controller tells of a Service whose ports say
 // nothing about their protocol.
-func policy(http1 *outbound.ProxyProtocol_Http1) *outbound.OutboundPolicy {
+func told(http1 *outbound.ProxyProtocol_Http1) *outbound.OutboundPolicy {
 	return &outbound.OutboundPolicy{Protocol: &outbound.ProxyProtocol{Kind: &outbound.ProxyProtocol_Detect_{Detect: &outbound.ProxyProtocol_Detect{Http1: http1}}}}
 }
 
@@ -24,8 +24,8 @@ func routes(rule *outbound.HttpRoute_Rule) []*outbound.HttpRoute {
 }
 
 func TestTold(t *testing.T) {
-	plain := policy(&outbound.ProxyProtocol_Http1{Routes: routes(&outbound.HttpRoute_Rule{})})
-	all := policy(&outbound.ProxyProtocol_Http1{
+	plain := told(&outbound.ProxyProtocol_Http1{Routes: routes(&outbound.HttpRoute_Rule{})})
+	all := told(&outbound.ProxyProtocol_Http1{
 		Routes: routes(&outbound.HttpRoute_Rule{
 			Timeouts: &http_route.Timeouts{Request: durationpb.New(2 * time.Second)},
 			Retry: &outbound.HttpRoute_Retry{MaxRetries: 3, Timeout: durationpb.New(time.Second), Conditions: &outbound.HttpRoute_Retry_Conditions{
@@ -74,8 +74,8 @@ func TestToldRefuses(t *testing.T) {
 	for name, p := range map[string]*outbound.OutboundPolicy{
 		"nothing": {},
 		"opaque":  {Protocol: &outbound.ProxyProtocol{Kind: &outbound.ProxyProtocol_Opaque_{}}},
-		"routes":  policy(&outbound.ProxyProtocol_Http1{Routes: append(routes(&outbound.HttpRoute_Rule{}), routes(&outbound.HttpRoute_Rule{})...)}),
-		"none":    policy(&outbound.ProxyProtocol_Http1{}),
+		"routes":  told(&outbound.ProxyProtocol_Http1{Routes: append(routes(&outbound.HttpRoute_Rule{}), routes(&outbound.HttpRoute_Rule{})...)}),
+		"none":    told(&outbound.ProxyProtocol_Http1{}),
 	} {
 		if _, err := policyOf(p, protocol.HTTP1); err == nil {
 			t.Errorf("%s: taken", name)

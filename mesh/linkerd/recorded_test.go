@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // recorded is what the proxy of a pod told that receives requests and calls a
@@ -18,20 +19,14 @@ import (
 func recorded(t *testing.T, filter string) observe.ProxyStats {
 	t.Helper()
 	page, err := os.ReadFile("testdata/client-proxy.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	metrics, err := observe.ParsePrometheus(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if version, err := observe.LinkerdVersion(metrics); err != nil || version != "29637b64f" {
 		t.Errorf("version %q, %v", version, err)
 	}
 	stats, err := observe.LinkerdStats(metrics, time.Unix(1795295088, 0), regexp.MustCompile(filter))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if stats.Uptime != 59*time.Second {
 		t.Errorf("up for %v", stats.Uptime)
 	}

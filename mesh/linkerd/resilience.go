@@ -1,6 +1,7 @@
 package linkerd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -118,31 +119,27 @@ func conditionOf(word string) statuses {
 	return statuses{}
 }
 
-// wanted is what a cell asks of requests to a Service, in Linkerd's terms; the
-// zero value is its default.
-type wanted struct {
-	retries    int
-	conditions string // comma list of words that conditionOf knows
-	try        time.Duration
-	timeout    time.Duration
+// policy is what callers do with requests to a Service; the zero value is Linkerd's default.
+type policy struct {
+	retries  int
+	statuses []statuses // that are tried again, sorted
+	try      time.Duration
+	timeout  time.Duration
 
 	accrual  bool
 	failures int
 	min, max time.Duration
 }
 
-func wantedOf(cell record.Cell) wanted {
-	var w wanted
+// wantedOf is what a cell asks for.
+func wantedOf(cell record.Cell) policy {
+	var w policy
 	retries, on, try := level(cell, study.FactorRetries), level(cell, study.FactorRetryOn), level(cell, study.FactorPerTryTimeout)
 	if cell[study.FactorRetries] != study.LevelOff && retries+on+try != "" {
-		w.retries, w.conditions = defaultRetries, defaultConditions
+		w.retries, w.statuses, w.try = defaultRetries, rangesOf(conditionsOf(cell)), duration(try)
 		if retries != "" {
 			w.retries = whole(retries)
 		}
-		if on != "" {
-			w.conditions = on
-		}
-		w.try = duration(try)
 	}
 	w.timeout = duration(level(cell, study.FactorRequestTimeout))
 	if v := level(cell, study.FactorOutlierDetection); v != "" {
@@ -157,6 +154,11 @@ func wantedOf(cell record.Cell) wanted {
 		}
 	}
 	return w
+}
+
+// conditionsOf are those of a cell's retries, a comma list of words that conditionOf knows.
+func conditionsOf(cell record.Cell) string {
+	return cmp.Or(level(cell, study.FactorRetryOn), defaultConditions)
 }
 
 // whole and duration read levels, which are well spelt once a study was read.
@@ -178,7 +180,7 @@ func levers(cell record.Cell) map[string]string {
 	out := map[string]string{}
 	w := wantedOf(cell)
 	if w.retries > 0 {
-		out[retryHTTP], out[retryLimit] = w.conditions, strconv.Itoa(w.retries)
+		out[retryHTTP], out[retryLimit] = conditionsOf(cell), strconv.Itoa(w.retries)
 		if w.try > 0 {
 			out[retryTimeout] = millis(w.try)
 		}
@@ -251,6 +253,8 @@ func rangesOf(conditions string) []statuses {
 	for word := range strings.SplitSeq(conditions, ",") {
 		out = append(out, conditionOf(word))
 	}
-	slices.SortFunc(out, func(a, b statuses) int { return (a.from-b.from)*1000 + a.to - b.to })
+	slices.SortFunc(out, inOrder)
 	return slices.Compact(out)
 }
+
+func inOrder(a, b statuses) int { return cmp.Or(a.from-b.from, a.to-b.to) }

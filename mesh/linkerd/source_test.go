@@ -24,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/testing/elftest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
@@ -32,9 +33,7 @@ var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AAR
 func builder(t *testing.T) *components.Builder {
 	t.Helper()
 	b, err := components.New(components.Options{CacheDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b
 }
 
@@ -45,9 +44,7 @@ func fakeLinkerd(t *testing.T) string {
 	dir := t.TempDir()
 	write := func(name string, text []byte) {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text, 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text, 0o755)))
 	}
 	for _, p := range programs {
 		if !p.optional {
@@ -62,9 +59,7 @@ func fakeLinkerd(t *testing.T) string {
 func TestFolder(t *testing.T) {
 	dir := fakeLinkerd(t)
 	first, err := readFolder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !strings.HasPrefix(first.tag, "built-") || len(first.tag) != len("built-")+12 || len(first.programs) != 5 || len(first.versions) != 5 {
 		t.Errorf("%+v", first)
 	}
@@ -76,9 +71,7 @@ func TestFolder(t *testing.T) {
 		t.Errorf("another look gives %s, %v", again.tag, err)
 	}
 	for name, text := range map[string]string{"VERSION": "edge-1\n", "linkerd2-proxy": string(elftest.Header(t, machine, "another"))} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
 	other, err := readFolder(dir)
 	if err != nil || !strings.HasPrefix(other.tag, "edge-1-") || strings.TrimPrefix(other.tag, "edge-1-") == strings.TrimPrefix(first.tag, "built-") {
@@ -117,9 +110,7 @@ func TestFolderRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := fakeLinkerd(t)
-			if err := test.spoil(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, test.spoil(dir))
 			_, err := readFolder(dir)
 			if errs.Code(err) != errs.CodeUsage {
 				t.Fatalf("%v", err)
@@ -139,9 +130,7 @@ func TestFolderRefused(t *testing.T) {
 func TestFindChart(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"linkerd-crds-2026.8.3.tgz", "linkerd-control-plane-2026.8.3.tgz", "linkerd-control-plane-2026.8.2.tgz"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
 	if got := findChart(dir, crdsChart); got != filepath.Join(dir, "linkerd-crds-2026.8.3.tgz") {
 		t.Errorf("found %q", got)
@@ -166,13 +155,9 @@ func TestSourceRefused(t *testing.T) {
 // Whether a lab's Linkerd is the one that is asked for, its version says.
 func TestIsFrom(t *testing.T) {
 	dir := fakeLinkerd(t)
-	if err := os.WriteFile(filepath.Join(dir, "VERSION"), []byte("edge-26.8.3\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "VERSION"), []byte("edge-26.8.3\n"), 0o644))
 	built, err := readFolder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range []struct {
 		version, source string
 		want            bool
@@ -226,9 +211,7 @@ data: {values: "containers: [{name: debug, image: not.this/one:1}]"}
 // The images are laid out as Linkerd's own.
 func TestPlans(t *testing.T) {
 	s, err := readFolder(fakeLinkerd(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plans := s.plans(&rendered{version: "v1", controller: "example.org/controller:v1", proxy: "example.org/proxy:v1"})
 	for i, want := range []struct {
 		ref, user, entry string
@@ -258,21 +241,15 @@ func TestPlans(t *testing.T) {
 func TestKeys(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	k, err := newKeys(now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tls.X509KeyPair([]byte(k.issuer), []byte(k.issuerKey)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, must.Err(tls.X509KeyPair([]byte(k.issuer), []byte(k.issuerKey))))
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(k.anchor)) {
 		t.Fatal("no trust anchor")
 	}
 	block, _ := pem.Decode([]byte(k.issuer))
 	issuer, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, at := range []time.Time{now, now.Add(300 * 24 * time.Hour)} {
 		if _, err := issuer.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: at}); err != nil {
 			t.Errorf("at %s: %v", at, err)
