@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestMain lets this test program be a second builder in a process of its
@@ -61,9 +62,7 @@ func helper(job string, c cache) int {
 func helperCommand(t *testing.T, job string, c cache) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), "COMPONENTS_TEST_HELPER="+job, "COMPONENTS_TEST_CACHE="+c.dir)
 	cmd.Stderr = os.Stderr
@@ -81,19 +80,22 @@ func textRecipe(name, text string) recipe {
 func leftovers(t *testing.T, c cache) []string {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(c.dir, "tmp", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	entries, err := filepath.Glob(filepath.Join(c.dir, "entries", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, e := range entries {
 		if _, ok := c.open(filepath.Base(e)); !ok {
 			left = append(left, e)
 		}
 	}
 	return left
+}
+
+func nothingLeft(t *testing.T, c cache) {
+	t.Helper()
+	if left := leftovers(t, c); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
 }
 
 func TestCacheKeepsWhatWasMade(t *testing.T) {
@@ -103,17 +105,13 @@ func TestCacheKeepsWhatWasMade(t *testing.T) {
 		t.Fatal("found before it was made")
 	}
 	first, err := c.ensure(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r.make = func(context.Context, string) ([]Version, error) {
 		t.Error("made a second time")
 		return nil, nil
 	}
 	second, err := c.ensure(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if second.dir != first.dir || len(second.Versions) != 1 || second.Versions[0].Name != "thing" {
 		t.Errorf("second look found %+v, want %+v", second, first)
 	}
@@ -124,9 +122,7 @@ func TestCacheKeepsWhatWasMade(t *testing.T) {
 	if _, ok := c.lookup(textRecipe("thing", "other")); ok {
 		t.Error("other inputs found the same entry")
 	}
-	if left := leftovers(t, c); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	nothingLeft(t, c)
 }
 
 func TestCacheFailureLeavesNothing(t *testing.T) {
@@ -147,9 +143,7 @@ func TestCacheFailureLeavesNothing(t *testing.T) {
 	if _, ok := c.lookup(r); ok {
 		t.Error("a failed entry is found")
 	}
-	if left := leftovers(t, c); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	nothingLeft(t, c)
 	// A maker that does not look at its context must not leave an entry
 	// after it was cancelled, either.
 	ctx, cancel := context.WithCancel(t.Context())
@@ -157,9 +151,7 @@ func TestCacheFailureLeavesNothing(t *testing.T) {
 	if _, err := c.ensure(ctx, r); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want cancelled", err)
 	}
-	if left := leftovers(t, c); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	nothingLeft(t, c)
 	r.make = good
 	if _, err := c.ensure(t.Context(), r); err != nil {
 		t.Errorf("after failures: %v", err)
@@ -177,19 +169,13 @@ func TestCacheRemakesWhatIsNoLongerWhole(t *testing.T) {
 			c := cache{dir: t.TempDir()}
 			r := textRecipe("thing", "hello")
 			e, err := c.ensure(t.Context(), r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := harm(e); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, harm(e))
 			if _, ok := c.lookup(r); ok {
 				t.Fatal("found though it is not whole")
 			}
 			e, err = c.ensure(t.Context(), r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if b, err := os.ReadFile(e.path("file")); err != nil || string(b) != "hello" {
 				t.Errorf("remade as %q, %v", b, err)
 			}
@@ -241,12 +227,8 @@ func TestCacheRemakesWhatWasChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store, r := cache{dir: t.TempDir()}, linkedRecipe()
 			e, err := store.ensure(t.Context(), r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := c.harm(e); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, c.harm(e))
 			if _, ok := store.lookup(r); ok == c.seen {
 				t.Errorf("found without reading: %v", ok)
 			}
@@ -256,9 +238,8 @@ func TestCacheRemakesWhatWasChanged(t *testing.T) {
 			if _, ok, _ := (cache{dir: store.dir, recorded: true}).verified(r); ok == c.seen {
 				t.Errorf("with what is recorded: found %v", ok)
 			}
-			if e, err = store.ensure(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
+			e, err = store.ensure(t.Context(), r)
+			must.OK(t, err)
 			if b, err := os.ReadFile(e.path("link")); err != nil || string(b) != "hello" || e.verify() != nil {
 				t.Errorf("remade as %q, %v, %v", b, err, e.verify())
 			}
@@ -275,9 +256,7 @@ func TestCacheSealsForItsOwner(t *testing.T) {
 		return versions, errors.Join(err, os.Chmod(filepath.Join(dir, "lib"), 0o777), os.Chmod(filepath.Join(dir, "file"), 0o775), os.Chmod(filepath.Join(dir, "lib", "more"), 0o666))
 	}
 	e, err := store.ensure(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, want := range map[string]fs.FileMode{"lib": 0o755, "file": 0o755, "lib/more": 0o644} {
 		if info, err := os.Stat(e.path(name)); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
@@ -293,12 +272,8 @@ func TestCacheEntryUnderAnotherName(t *testing.T) {
 	store := cache{dir: t.TempDir()}
 	good, other := textRecipe("thing", "hello"), textRecipe("thing", "other")
 	e, err := store.ensure(t.Context(), other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(e.dir, filepath.Join(store.dir, "entries", "thing-"+good.key())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.Rename(e.dir, filepath.Join(store.dir, "entries", "thing-"+good.key())))
 	if _, ok := store.lookup(good); ok {
 		t.Error("found")
 	}
@@ -310,16 +285,12 @@ func TestVerifyImage(t *testing.T) {
 	e, err := store.ensure(t.Context(), recipe{name: "image_x", make: func(_ context.Context, dir string) ([]Version, error) {
 		return nil, os.WriteFile(filepath.Join(dir, "image.tar"), []byte("archive"), 0o644)
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	image := Image{Ref: "x:1", Path: e.path("image.tar")}
 	if err := image.Verify(); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(image.Path, []byte("ARCHIVE"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(image.Path, []byte("ARCHIVE"), 0o644))
 	if err := image.Verify(); err == nil || !strings.Contains(err.Error(), "x:1: ") || !strings.Contains(errs.Hint(err), e.dir) {
 		t.Errorf("%v, hint %q", err, errs.Hint(err))
 	}
@@ -362,9 +333,7 @@ func TestCacheRaceOfProcesses(t *testing.T) {
 	for i := range out {
 		cmd := helperCommand(t, "race", c)
 		cmd.Stdout = &out[i]
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Start())
 		commands = append(commands, cmd)
 	}
 	for _, cmd := range commands {
@@ -386,21 +355,15 @@ func TestCacheRaceOfProcesses(t *testing.T) {
 			t.Errorf("entry %s was made %d times", entry, times)
 		}
 	}
-	if left := leftovers(t, c); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	nothingLeft(t, c)
 }
 
 func TestCacheBuilderKilled(t *testing.T) {
 	c := cache{dir: t.TempDir()}
 	cmd := helperCommand(t, "hang", c)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "half\n" {
 		t.Fatalf("helper said %q, %v", line, err)
 	}
@@ -414,9 +377,7 @@ func TestCacheBuilderKilled(t *testing.T) {
 	if _, err := c.ensure(ctx, r); !errors.Is(err, context.Canceled) {
 		t.Errorf("waiting ended with %v, want cancelled", err)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed
 	if _, ok := c.lookup(r); ok {
 		t.Error("found after its maker was killed")
@@ -424,39 +385,27 @@ func TestCacheBuilderKilled(t *testing.T) {
 	if left := leftovers(t, c); len(left) != 1 {
 		t.Errorf("a killed maker left %v; this test wants it to leave its folder", left)
 	}
-	if _, err := c.ensure(t.Context(), textRecipe("another", "entry")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(c.ensure(t.Context(), textRecipe("another", "entry"))))
 	if left := leftovers(t, c); len(left) > 0 {
 		t.Errorf("making another entry left behind: %v", left)
 	}
 	r.wait = nil
 	e, err := c.ensure(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if b, err := os.ReadFile(e.path("file")); err != nil || string(b) != "whole" {
 		t.Errorf("made as %q, %v", b, err)
 	}
-	if left := leftovers(t, c); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	nothingLeft(t, c)
 }
 
 func TestCachePrune(t *testing.T) {
 	c := cache{dir: t.TempDir()}
 	for i := range 5 {
-		if _, err := c.ensure(t.Context(), textRecipe("thing", fmt.Sprint(i))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(c.ensure(t.Context(), textRecipe("thing", fmt.Sprint(i)))))
 	}
 	other, err := c.ensure(t.Context(), textRecipe("thing-else", "x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.prune("thing", 2); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, c.prune("thing", 2))
 	left, err := filepath.Glob(filepath.Join(c.dir, "entries", "thing-*"))
 	if err != nil || len(left) != 3 {
 		t.Errorf("left %v (%v), want 2 of thing and %s", left, err, other.dir)
@@ -465,9 +414,7 @@ func TestCachePrune(t *testing.T) {
 
 func TestCacheThatCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, nil, 0o644))
 	_, err := cache{dir: file}.ensure(t.Context(), textRecipe("thing", "x"))
 	if err == nil || !strings.Contains(err.Error(), "cache of components") {
 		t.Errorf("error %v does not name the cache", err)
@@ -481,9 +428,7 @@ func TestCacheOfOthers(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 	t.Setenv("MESHTRIAL_CACHE", given)
-	if err := os.Chmod(given, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(given, 0o777))
 	_, err := New(Options{})
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "cache of components: "+given+" (mode") || !strings.Contains(errs.Hint(err), "MESHTRIAL_CACHE") {
 		t.Errorf("%v, hint %q", err, errs.Hint(err))
@@ -491,13 +436,9 @@ func TestCacheOfOthers(t *testing.T) {
 	if _, err := (cache{dir: given}).ensure(t.Context(), textRecipe("thing", "x")); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("a cache that became everybody's: %v", err)
 	}
-	if err := os.Chmod(given, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(given, 0o755))
 	if os.Geteuid() == 0 {
-		if err := os.Chown(given, 4242, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chown(given, 4242, 0))
 		if _, err := New(Options{}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), given+" belongs to user 4242") {
 			t.Errorf("another's: %v", err)
 		}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // compiledPackage is what decides how a package of a module is compiled.
@@ -50,22 +52,16 @@ func listCompiled(t *testing.T, cmd *exec.Cmd, dir string) map[string]compiledPa
 // and the retries of gRPC's middleware are others.
 func TestCommonPackagesAreCompiledOnce(t *testing.T) {
 	source, err := findSource("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	tools, err := findToolchain(t.Context(), source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	flags := func(tags string, packages ...string) []string {
 		return append([]string{"list", "-deps", "-json=ImportPath,Standard,Module,GoFiles", "-tags=" + tags}, packages...)
 	}
 	names, by := []string{"meshtrial"}, map[string]map[string]compiledPackage{}
 	by["meshtrial"] = listCompiled(t, tools.command(t.Context(), flags(commonTags, "./cmd/meshtrial")...), "../..")
 	units, err := unitsOf(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, u := range goUnits() {
 		if slices.Contains(units, u.name) {
 			names = append(names, u.name)

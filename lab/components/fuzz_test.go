@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // FuzzEntry: an entry that is taken for whole lists only files that are there,
@@ -17,18 +19,12 @@ func FuzzEntry(f *testing.F) {
 	f.Add([]byte(`{"name": "x"`))
 	c := cache{dir: f.TempDir()}
 	dir := filepath.Join(c.dir, "entries", r.name+"-"+r.key())
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, os.MkdirAll(dir, 0o755))
 	for _, path := range []string{filepath.Join(dir, "a"), filepath.Join(c.dir, "outside")} {
-		if err := os.WriteFile(path, []byte("1"), 0o644); err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, os.WriteFile(path, []byte("1"), 0o644))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if err := os.WriteFile(filepath.Join(dir, "entry.json"), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, "entry.json"), text, 0o644))
 		e, ok := c.lookup(r)
 		if !ok {
 			return

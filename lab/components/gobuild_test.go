@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // fakeSource is a nested module with a program that needs no other module.
@@ -24,9 +25,7 @@ func fakeSource(t *testing.T, program string) string {
 		"hello/x_test.go": "package main\n",
 	} {
 		path = filepath.Join(dir, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 	}
 	return dir
 }
@@ -37,9 +36,7 @@ const helloProgram = "package main\n\nvar version string\n\nfunc main() { printl
 func fakeBuilder(t *testing.T, source, cacheDir string, events *[]Event) *Builder {
 	t.Helper()
 	b, err := New(Options{CacheDir: cacheDir, SourceDir: source, Progress: func(e Event) { *events = append(*events, e) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b.goUnits = []goUnit{{name: "agent", packages: []string{"./hello"}, tags: "some", stamps: []string{"main.version=7"},
 		links: []string{"pilot-agent"}, seconds: 1, compiled: 2}}
 	return b
@@ -50,9 +47,7 @@ func TestGoBuild(t *testing.T) {
 	var events []Event
 	b := fakeBuilder(t, source, cacheDir, &events)
 	set, err := b.Ensure(t.Context(), "pilot-agent")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, ok := set.Program("pilot-agent")
 	if !ok {
 		t.Fatal("the program is not in the set")
@@ -72,9 +67,7 @@ func TestGoBuild(t *testing.T) {
 
 	events = nil
 	again, err := fakeBuilder(t, source, cacheDir, &events).Ensure(t.Context(), "pilot-agent")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if q, _ := again.Program("pilot-agent"); q.Path != p.Path || len(events) > 0 {
 		t.Errorf("a second time it is at %s with events %+v, want the same place and none", q.Path, events)
 	}
@@ -84,16 +77,12 @@ func TestGoBuild(t *testing.T) {
 func TestGoBuildKey(t *testing.T) {
 	source := fakeSource(t, helloProgram)
 	tools, err := findToolchain(t.Context(), source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	unit := goUnit{name: "u", packages: []string{"./hello"}, tags: "a", stamps: []string{"main.version=1"}}
 	key := func(u goUnit) string {
 		t.Helper()
 		r, err := tools.recipe(u, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return r.key()
 	}
 	first := key(unit)
@@ -111,22 +100,14 @@ func TestGoBuildKey(t *testing.T) {
 	for _, path := range []string{"hello/main.go", "hello/data.txt", "go.mod", "go.sum"} {
 		path = filepath.Join(source, path)
 		old, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, append(old, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, os.WriteFile(path, append(old, '\n'), 0o644))
 		if key(unit) == first {
 			t.Errorf("%s changed, same key", path)
 		}
-		if err := os.WriteFile(path, old, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, old, 0o644))
 	}
-	if err := os.WriteFile(filepath.Join(source, "hello/x_test.go"), []byte("package main\n\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(source, "hello/x_test.go"), []byte("package main\n\n"), 0o644))
 	if key(unit) != first {
 		t.Error("a test changed, and the key with it")
 	}
@@ -140,9 +121,7 @@ func TestGoBuildFails(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "undefinedThing") {
 		t.Errorf("error %v does not say what the compiler said", err)
 	}
-	if left := leftovers(t, cache{dir: cacheDir}); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	nothingLeft(t, cache{dir: cacheDir})
 }
 
 func TestGoBuildCancelled(t *testing.T) {
@@ -157,9 +136,7 @@ func TestGoBuildCancelled(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || errs.Code(err) != errs.CodeInterrupted {
 		t.Errorf("error %v (code %d), want cancelled and 130", err, errs.Code(err))
 	}
-	if left := leftovers(t, cache{dir: cacheDir}); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	nothingLeft(t, cache{dir: cacheDir})
 }
 
 // The whole group of processes ends with the context, not the first only.
@@ -167,14 +144,10 @@ func TestCommandEndsItsChildren(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cmd := command(ctx, "sh", "-c", "sleep 1000 & echo started; wait")
 	cmd.Stdout = w // an *os.File: the child keeps it open as long as it lives
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	w.Close()
 	buf := make([]byte, 64)
 	if n, err := r.Read(buf); err != nil || string(buf[:n]) != "started\n" {
@@ -214,9 +187,7 @@ func TestFindSource(t *testing.T) {
 	// What others can write is not compiled and run, unless it was named and is
 	// its owner's alone.
 	planted := filepath.Join(t.TempDir(), "shared")
-	if err := errors.Join(os.MkdirAll(filepath.Join(planted, "lab", "components"), 0o755), os.CopyFS(filepath.Join(planted, "lab", "components", "src"), os.DirFS(source)), os.Chmod(planted, 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.MkdirAll(filepath.Join(planted, "lab", "components"), 0o755), os.CopyFS(filepath.Join(planted, "lab", "components", "src"), os.DirFS(source)), os.Chmod(planted, 0o777)))
 	t.Chdir(planted)
 	if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), planted+" (mode") || strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE") {
 		t.Errorf("where everybody writes: %v, hint %q", err, errs.Hint(err))
@@ -224,13 +195,9 @@ func TestFindSource(t *testing.T) {
 	if _, err := findSource(planted); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), planted+" (mode") {
 		t.Errorf("where everybody writes, but named: %v", err)
 	}
-	if err := os.Chmod(planted, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(planted, 0o755))
 	if os.Geteuid() == 0 {
-		if err := errors.Join(os.Chown(filepath.Join(planted, "lab", "components", "src"), 4242, 0), os.Chown(filepath.Join(planted, "lab", "components", "src", "go.mod"), 4242, 0)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.Chown(filepath.Join(planted, "lab", "components", "src"), 4242, 0), os.Chown(filepath.Join(planted, "lab", "components", "src", "go.mod"), 4242, 0)))
 		if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "belongs to user 4242") || !strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE="+planted) {
 			t.Errorf("another's: %v, hint %q", err, errs.Hint(err))
 		}

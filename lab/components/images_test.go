@@ -5,14 +5,11 @@ import (
 	"bytes"
 	"context"
 	"debug/elf"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
-	"log"
-	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -20,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -28,6 +24,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/elftest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // fakeEntries makes an entry of every unit that images are assembled from.
@@ -36,9 +34,7 @@ func fakeEntries(t *testing.T, c cache) map[string]entry {
 	entries := map[string]entry{}
 	add := func(r recipe) {
 		e, err := c.ensure(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		entries[r.name] = e
 	}
 	for name, files := range map[string][]string{
@@ -54,9 +50,7 @@ func fakeEntries(t *testing.T, c cache) map[string]entry {
 		}})
 	}
 	r, err := debianRecipe(fakeArchive{}, func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	add(r)
 	return entries
 }
@@ -73,37 +67,18 @@ func digestOf(image v1.Image) string {
 func extract(t *testing.T, archive string) (ref string, image v1.Image) {
 	t.Helper()
 	dir := t.TempDir()
-	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for r := tar.NewReader(f); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(r)
-		to := filepath.Join(dir, h.Name)
-		if err := errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, b, 0o644)); err != nil {
-			t.Fatal(err)
-		}
+	if out, err := exec.Command("tar", "-xf", archive, "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	index, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	manifest, err := index.IndexManifest()
 	if err != nil || len(manifest.Manifests) != 1 {
 		t.Fatalf("index %+v, %v", manifest, err)
 	}
 	d := manifest.Manifests[0]
-	if image, err = index.Image(d.Digest); err != nil {
-		t.Fatal(err)
-	}
+	image, err = index.Image(d.Digest)
+	must.OK(t, err)
 	return d.Annotations["io.containerd.image.name"], image
 }
 
@@ -111,28 +86,20 @@ func extract(t *testing.T, archive string) (ref string, image v1.Image) {
 func fileIn(t *testing.T, image v1.Image, path string) (text string, h *tar.Header) {
 	t.Helper()
 	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, l := range layers {
 		rc, err := l.Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer rc.Close()
 		for r := tar.NewReader(rc); ; {
 			next, err := r.Next()
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if strings.TrimSuffix(next.Name, "/") == path {
 				b, err := io.ReadAll(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				return string(b), next
 			}
 		}
@@ -147,21 +114,15 @@ func checkImage(t *testing.T, image v1.Image) {
 	config, err1 := image.ConfigFile()
 	manifest, err2 := image.Manifest()
 	layers, err3 := image.Layers()
-	if err := errors.Join(err1, err2, err3); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err1, err2, err3))
 	if config.RootFS.Type != "layers" || len(config.RootFS.DiffIDs) != len(layers) || len(config.History) != len(layers) {
 		t.Errorf("configuration %+v does not go with %d layers", config.RootFS, len(layers))
 	}
 	for i, l := range layers {
 		r, err := l.Compressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got, size, err := v1.SHA256(r)
-		if err := errors.Join(err, r.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, r.Close()))
 		if got != manifest.Layers[i].Digest || size != manifest.Layers[i].Size || got != config.RootFS.DiffIDs[i] {
 			t.Errorf("layer %d is %s, the manifest says %+v and the configuration %s", i, got, manifest.Layers[i], config.RootFS.DiffIDs[i])
 		}
@@ -185,9 +146,7 @@ func examplePlans() []Plan {
 func allPlans(t *testing.T, entries map[string]entry) []plan {
 	t.Helper()
 	resolved, err := resolve(entries, examplePlans())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return append(labPlans(entries), resolved...)
 }
 
@@ -195,16 +154,12 @@ func TestImages(t *testing.T) {
 	c := cache{dir: t.TempDir()}
 	entries := fakeEntries(t, c)
 	roles, err := rolesPlan(staticProgram(t, elf.EM_X86_64, "roles"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b := &Builder{cache: c}
 	images := map[string]v1.Image{}
 	for _, p := range append(allPlans(t, entries), roles) {
 		made, err := b.image(t.Context(), newMeter(nil), p.recipe(newMeter(nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ref, image := extract(t, made.Path)
 		checkImage(t, image)
 		digest, err := image.Digest()
@@ -230,13 +185,11 @@ func TestImages(t *testing.T) {
 			continue
 		}
 		config, err := image.ConfigFile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if config.Config.User != test.user || !slices.Equal(config.Config.Entrypoint, []string{test.entry}) || config.OS != "linux" || config.Architecture != runtime.GOARCH {
 			t.Errorf("%s has the configuration %+v", test.ref, config)
 		}
-		if text, _ := fileIn(t, image, test.path); strings.TrimPrefix(text, programHeader(t, elf.EM_X86_64)) != test.text {
+		if text, _ := fileIn(t, image, test.path); strings.TrimPrefix(text, string(elftest.Header(t, elf.EM_X86_64, ""))) != test.text {
 			t.Errorf("%s has %q at %s, want %q", test.ref, text, test.path, test.text)
 		}
 	}
@@ -277,13 +230,9 @@ func TestImagesAreDeterministic(t *testing.T) {
 		var digests string
 		for _, p := range all {
 			made, err := b.image(t.Context(), newMeter(nil), p.recipe(newMeter(nil)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			raw, err := os.ReadFile(made.Path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			digests += made.Ref + made.Digest + string(raw)
 		}
 		seen = append(seen, digests)
@@ -296,9 +245,7 @@ func TestImagesAreDeterministic(t *testing.T) {
 func TestLayerOrder(t *testing.T) {
 	l := newLayer(content{Name: "a/b/c", Mode: 0o644, Data: "x"}, content{Name: "a.d", Mode: 0o644}, content{Name: "a/b", Mode: fs.ModeDir | 0o700})
 	var b bytes.Buffer
-	if err := l.write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.write(&b))
 	var names []string
 	for r := tar.NewReader(&b); ; {
 		h, err := r.Next()
@@ -312,83 +259,49 @@ func TestLayerOrder(t *testing.T) {
 	}
 }
 
-func TestImageJSON(t *testing.T) {
-	b, err := json.Marshal(Image{Ref: "r", Path: "p", Digest: "d", Size: 1})
-	if err != nil || string(b) != `{"ref":"r","path":"p","digest":"d","size_bytes":1}` {
-		t.Errorf("%s, %v", b, err)
-	}
-}
-
-// programHeader is what a program for a processor begins with.
-func programHeader(t *testing.T, machine elf.Machine) string {
-	t.Helper()
-	var b bytes.Buffer
-	h := elf.Header64{Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
-		Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT)}
-	if err := binary.Write(&b, binary.LittleEndian, h); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
 // staticProgram makes a program that needs no libraries, nor does anything.
 func staticProgram(t *testing.T, machine elf.Machine, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "meshtrial")
-	if err := os.WriteFile(path, []byte(programHeader(t, machine)+text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, elftest.Header(t, machine, text), 0o755))
 	return path
 }
 
 // What is pulled is what was pushed: compressed layers, the program inside, and
 // the same digest each time.
 func TestRolesImage(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	defer server.Close()
-	to, err := name.NewTag(strings.TrimPrefix(server.URL, "http://") + "/meshtrial:v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, hub := serveRegistry(t)
+	to, err := name.NewTag(hub + "/meshtrial:v1")
+	must.OK(t, err)
 	text := strings.Repeat("roles ", 10_000)
 	for machine, arch := range map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"} {
 		program := staticProgram(t, machine, text)
 		made, err := RolesImage(program)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		again, err := RolesImage(program)
 		if err != nil || digestOf(again) != digestOf(made) {
 			t.Errorf("made twice it is %s and %s, %v", digestOf(made), digestOf(again), err)
 		}
-		if err := remote.Write(to, made); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, remote.Write(to, made))
 		image, err := remote.Image(to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := validate.Image(image); err != nil {
 			t.Error(err)
 		}
 		if digestOf(image) != digestOf(made) {
 			t.Errorf("pushed was %s, pulled is %s", digestOf(made), digestOf(image))
 		}
-		if got, h := fileIn(t, image, "usr/local/bin/meshtrial"); got != programHeader(t, machine)+text || h.Mode != 0o755 {
+		if got, h := fileIn(t, image, "usr/local/bin/meshtrial"); got != string(elftest.Header(t, machine, text)) || h.Mode != 0o755 {
 			t.Errorf("the program inside has %d bytes, %+v", len(got), h)
 		}
 		config, err := image.ConfigFile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if config.Architecture != arch || config.OS != "linux" || config.Config.User != userRoles ||
 			!slices.Equal(config.Config.Entrypoint, []string{"/usr/local/bin/meshtrial"}) || !slices.Equal(config.Config.Env, []string{searchPath}) {
 			t.Errorf("%s has the configuration %+v", arch, config)
 		}
 		manifest, err := image.Manifest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var size int64
 		for _, l := range manifest.Layers {
 			size += l.Size
@@ -413,9 +326,7 @@ func TestRolesArchive(t *testing.T) {
 	_, archived := extract(t, images[0].Path)
 	checkImage(t, archived)
 	pushed, err := RolesImage(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	one, err1 := archived.ConfigFile()
 	other, err2 := pushed.ConfigFile()
 	if err1 != nil || err2 != nil || !slices.Equal(one.RootFS.DiffIDs, other.RootFS.DiffIDs) || one.Architecture != other.Architecture {
@@ -425,9 +336,7 @@ func TestRolesArchive(t *testing.T) {
 
 func TestCheckStatic(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("text"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(text, []byte("text"), 0o755))
 	if _, err := checkStatic(text); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("no program: %v", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // These tests use the user's own cache, and fill it if need be: the first
@@ -25,13 +27,9 @@ func realBuilder(t *testing.T) (*Builder, *Set) {
 			t.Log(e.Component, e.Phase, e.Detail, e.Elapsed)
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	set, err := b.Ensure(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b, set
 }
 
@@ -80,9 +78,7 @@ func TestRealCoreDNSPlugins(t *testing.T) {
 	_, set := realBuilder(t)
 	p, _ := set.Program("coredns")
 	out, err := exec.Command(p.Path, "-plugins").CombinedOutput()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, plugin := range strings.Fields("errors log ready health kubernetes template forward cache loop rewrite hosts reload prometheus erratic bind") {
 		if !slices.Contains(strings.Fields(string(out)), plugin) {
 			t.Errorf("CoreDNS lacks %s", plugin)
@@ -94,14 +90,10 @@ func TestRealCoreDNSPlugins(t *testing.T) {
 func TestRealSecondTimeDoesNothing(t *testing.T) {
 	b, first := realBuilder(t)
 	images, err := b.Images(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b.options.Progress = func(e Event) { t.Errorf("%+v", e) }
 	second, err := b.Ensure(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(second.Programs()) != len(first.Programs()) {
 		t.Errorf("%d programs, then %d", len(first.Programs()), len(second.Programs()))
 	}

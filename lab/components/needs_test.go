@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A tool is needed by what it makes or looks for, and by nothing that is in the cache already.
@@ -14,9 +15,7 @@ func TestNeeds(t *testing.T) {
 	names := []string{"envoy@" + DefaultEnvoy, "runc"}
 	ask := func(b *Builder, names ...string) map[string]Need {
 		needs, err := b.Needs(t.Context(), names...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		out := map[string]Need{}
 		for _, n := range needs {
 			out[n.Name] = n
@@ -41,14 +40,10 @@ func TestNeeds(t *testing.T) {
 	b.archive = fakeArchive{}
 	for _, unit := range []string{"envoy-" + DefaultEnvoy, "debian"} { // as if they had been made
 		jobs, err := b.jobs(t.Context(), []string{unit}, newMeter(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		made := jobs[0].recipe
 		made.make = makeNothing
-		if _, err := b.cache.ensure(t.Context(), made); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(b.cache.ensure(t.Context(), made)))
 	}
 	needs = ask(b, names...)
 	if _, asked := needs["python3 with pip"]; asked || needs["apt-get"].Err != nil || needs["components"].Detail != "2 of 2 are in the cache" {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // imageRecipe makes what an image is made of, and more: files in folders, a link,
@@ -32,9 +34,7 @@ func TestEntryIsOnDiskBeforeItHasItsName(t *testing.T) {
 	var done []string
 	c := cache{dir: t.TempDir(), did: func(op, path string) { done = append(done, op+" "+path) }}
 	e, err := c.ensure(t.Context(), imageRecipe("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	named := slices.IndexFunc(done, func(s string) bool { return strings.HasPrefix(s, "rename ") })
 	if named < 0 || named != len(done)-2 || done[len(done)-1] != "sync "+filepath.Join(c.dir, "entries") {
 		t.Fatalf("the name comes before the end: %q", done)
@@ -42,9 +42,7 @@ func TestEntryIsOnDiskBeforeItHasItsName(t *testing.T) {
 	was := strings.TrimPrefix(done[named], "rename ") // the folder's name until then
 	at := func(path string) int {
 		rel, err := filepath.Rel(e.dir, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return slices.Index(done[:named], "sync "+filepath.Join(was, rel))
 	}
 	count := 0
@@ -71,9 +69,7 @@ func TestEntryIsOnDiskBeforeItHasItsName(t *testing.T) {
 func TestEntryAfterPowerLoss(t *testing.T) {
 	r := imageRecipe("x")
 	made, err := cache{dir: t.TempDir()}.ensure(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	files := []string{"entry.json", "image.tar", "image.json", "folder/inner/file", "folder/link"}
 	damages := map[string]func(path string) error{
 		"nothing of it": os.Remove,
@@ -94,12 +90,8 @@ func TestEntryAfterPowerLoss(t *testing.T) {
 			dir := filepath.Join(c.dir, "entries", filepath.Base(made.dir))
 			half := filepath.Join(c.dir, "tmp", filepath.Base(made.dir)+"-77")
 			for _, to := range []string{dir, half} {
-				if err := os.CopyFS(to, os.DirFS(made.dir)); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Chmod(filepath.Join(to, "folder", "inner", "file"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.CopyFS(to, os.DirFS(made.dir)))
+				must.OK(t, os.Chmod(filepath.Join(to, "folder", "inner", "file"), 0o600))
 			}
 			var hit []string
 			for i, name := range files {
@@ -107,9 +99,7 @@ func TestEntryAfterPowerLoss(t *testing.T) {
 					continue
 				}
 				hit = append(hit, name)
-				if err := errors.Join(damage(filepath.Join(dir, name)), damage(filepath.Join(half, name))); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, errors.Join(damage(filepath.Join(dir, name)), damage(filepath.Join(half, name))))
 			}
 			if len(hit) == 0 {
 				continue
@@ -125,9 +115,7 @@ func TestEntryAfterPowerLoss(t *testing.T) {
 			if err != nil {
 				t.Errorf("of %v there was %s: %v", hit, what, err)
 			}
-			if left := leftovers(t, c); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
-			}
+			nothingLeft(t, c)
 		}
 	}
 	if want := 31 + 3*15*2; count != want {

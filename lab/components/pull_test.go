@@ -11,38 +11,44 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
+// serveRegistry serves an empty registry; hub is a folder of it.
+func serveRegistry(t *testing.T) (server *httptest.Server, hub string) {
+	t.Helper()
+	server = httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	return server, strings.TrimPrefix(server.URL, "http://") + "/istio"
+}
+
+// pushRandom pushes an image of its own to a registry.
+func pushRandom(t *testing.T, ref string) v1.Image {
+	t.Helper()
+	image, err := random.Image(1000, 2)
+	must.OK(t, err)
+	parsed, err := name.ParseReference(ref)
+	must.OK(t, err)
+	must.OK(t, remote.Write(parsed, image))
+	return image
+}
+
 func TestPull(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	defer server.Close()
-	hub := strings.TrimPrefix(server.URL, "http://") + "/istio"
+	server, hub := serveRegistry(t)
 	pushed := map[string]string{}
 	for _, ref := range []string{hub + "/pilot:1.2.3", hub + "/proxyv2:1.2.3"} {
-		image, err := random.Image(1000, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parsed, err := name.ParseReference(ref)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := remote.Write(parsed, image); err != nil {
-			t.Fatal(err)
-		}
-		pushed[ref] = digestOf(image)
+		pushed[ref] = digestOf(pushRandom(t, ref))
 	}
 	b := &Builder{cache: cache{dir: t.TempDir()}}
 	o := Pull{Refs: []string{hub + "/pilot:1.2.3", hub + "/proxyv2:1.2.3"}, Hint: "--images built"}
 	images, err := b.Pull(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(images) != 2 || images[0].Ref != hub+"/pilot:1.2.3" || images[1].Ref != hub+"/proxyv2:1.2.3" {
 		t.Fatalf("pulled %+v", images)
 	}
@@ -67,9 +73,7 @@ func TestPull(t *testing.T) {
 		!strings.Contains(errs.Hint(err), "the registry "+strings.TrimSuffix(hub, "/istio")+" must be reachable") {
 		t.Errorf("without the registry: %v (hint %q)", err, errs.Hint(err))
 	}
-	if left := leftovers(t, b.cache); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	nothingLeft(t, b.cache)
 	o.Refs = []string{hub + "/pilot:no tag"}
 	if _, err := b.Pull(t.Context(), o); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("a tag that is none: %v", err)
@@ -78,59 +82,27 @@ func TestPull(t *testing.T) {
 
 // A layer that stops in the middle must not pass for an image.
 func TestPullBrokenOff(t *testing.T) {
-	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(handler)
-	defer server.Close()
-	hub := strings.TrimPrefix(server.URL, "http://") + "/istio"
-	ref := []string{hub + "/pilot:1", hub + "/proxyv2:1"}[0]
-	parsed, err := name.ParseReference(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := random.Image(1000, 1)
-	if err == nil {
-		err = remote.Write(parsed, image)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, hub := serveRegistry(t)
+	ref := hub + "/pilot:1"
+	image := pushRandom(t, ref)
 	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	digest, err := layers[0].Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.Config.Handler = corrupt{handler, digest.String()}
+	must.OK(t, err)
+	server.Config.Handler = corrupt{server.Config.Handler, digest.String()}
 	b := &Builder{cache: cache{dir: t.TempDir()}}
 	if _, err := b.Pull(t.Context(), Pull{Refs: []string{ref}}); err == nil {
 		t.Error("a corrupted layer was taken")
 	}
-	if left := leftovers(t, b.cache); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	nothingLeft(t, b.cache)
 }
 
 // A tag that moves takes nobody along who gave digests.
 func TestPullByDigest(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	defer server.Close()
-	hub := strings.TrimPrefix(server.URL, "http://") + "/istio"
+	_, hub := serveRegistry(t)
 	push := func() (digests []string) {
 		for _, ref := range []string{hub + "/pilot:1", hub + "/proxyv2:1"} {
-			image, err := random.Image(1000, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			parsed, err := name.ParseReference(ref)
-			if err == nil {
-				err = remote.Write(parsed, image)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			digests = append(digests, digestOf(image))
+			digests = append(digests, digestOf(pushRandom(t, ref)))
 		}
 		return digests
 	}

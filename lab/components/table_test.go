@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestTable(t *testing.T) {
@@ -48,9 +50,7 @@ func TestTable(t *testing.T) {
 func TestTableMatchesModule(t *testing.T) {
 	mod, err1 := os.ReadFile("src/go.mod")
 	sum, err2 := os.ReadFile("src/go.sum")
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err1, err2))
 	for _, c := range Table() {
 		module, version, ok := strings.Cut(c.Source, "@")
 		if c.Kind != KindGo || !ok {

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // layerWith is a layer of files: names and contents; a name that ends in @ is a link.
@@ -34,22 +35,14 @@ func layerWith(t *testing.T, pairs ...string) v1.Layer {
 		if link, ok := strings.CutSuffix(pairs[i], "@"); ok {
 			h = &tar.Header{Name: link, Typeflag: tar.TypeSymlink, Linkname: pairs[i+1]}
 		}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.WriteHeader(h))
 		if h.Typeflag == tar.TypeReg {
-			if _, err := w.Write([]byte(pairs[i+1])); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, must.Err(w.Write([]byte(pairs[i+1]))))
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l
 }
 
@@ -92,17 +85,11 @@ func TestTake(t *testing.T) {
 		"another": {[]v1.Layer{layerWith(t, file, "here"), layerWith(t, "usr/local/bin/.wh.other", "")}, "here", false},
 	} {
 		image, err := mutate.AppendLayers(empty.Image, c.layers...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ref := strings.TrimPrefix(server.URL, "http://") + "/istio/pilot:" + tag
 		parsed, err := name.ParseReference(ref)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := remote.Write(parsed, image); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, remote.Write(parsed, image))
 		path, of, err := Take(t.Context(), ref, file, t.TempDir())
 		if c.fails {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -128,9 +115,7 @@ func TestTake(t *testing.T) {
 		t.Errorf("a program over the limit: %v", err)
 	}
 	digest, err := layerWith(t, "etc/other", "x", "./usr/local/bin/istiod", "one").Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	forged = digest.String()
 	if _, _, err := Take(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/istio/pilot:one", file, t.TempDir()); err == nil || !strings.Contains(err.Error(), "verify") {
 		t.Errorf("a layer that is not what its digest says: %v", err)

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestName(t *testing.T) {
@@ -105,13 +106,9 @@ func start(t *testing.T) (s *server, at string) {
 func made(t *testing.T, to string) (v1.Image, name.Tag) {
 	t.Helper()
 	image, err := random.Image(1000, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	tag, err := Name(to, "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return image, tag
 }
 
@@ -119,9 +116,7 @@ func TestPushAndPull(t *testing.T) {
 	s, at := start(t)
 	image, to := made(t, at+"/tools/meshtrial")
 	ref, err := Image(t.Context(), image, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	digest, err := image.Digest()
 	if want := at + "/tools/meshtrial@" + digest.String(); err != nil || ref != want {
 		t.Errorf("pushed as %s, want %s", ref, want)
@@ -131,13 +126,9 @@ func TestPushAndPull(t *testing.T) {
 	}
 	for _, by := range []string{ref, at + "/tools/meshtrial:v1"} {
 		parsed, err := name.ParseReference(by)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		pulled, err := remote.Image(parsed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got, err := pulled.Digest(); err != nil || got != digest {
 			t.Errorf("%s is %s, %v", by, got, err)
 		}
@@ -156,9 +147,7 @@ func TestPushAndPull(t *testing.T) {
 
 	// Under another tag there is only the manifest to push.
 	other, err := Name(at+"/tools/meshtrial:other", "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if ref2, err := Image(t.Context(), image, other); err != nil || ref2 != ref {
 		t.Errorf("pushed by another tag as %s, %v", ref2, err)
 	}
@@ -180,9 +169,7 @@ func TestPushWithCredentials(t *testing.T) {
 	}
 	auth := base64.StdEncoding.EncodeToString([]byte("somebody:secret"))
 	config := `{"auths": {"` + at + `": {"auth": "` + auth + `"}}}`
-	if err := os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(config), 0o600))
 	if _, err := Image(t.Context(), image, to); err != nil || len(s.writes()) == 0 {
 		t.Errorf("with the user's password: %v", err)
 	}
@@ -233,9 +220,7 @@ func TestPlainHTTP(t *testing.T) {
 		asked = nil
 		g := &guarded{base: base}
 		r, err := http.NewRequest(http.MethodGet, test.url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, err = g.RoundTrip(r)
 		if (err == nil) != test.ok || (len(asked) == 1) != test.ok || g.refused.Load() == test.ok {
 			t.Errorf("%s: %v, %q was asked", test.url, err, asked)
@@ -249,9 +234,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 func TestPlainHTTPHasAHint(t *testing.T) {
 	to, err := Name("10.1.2.3:5000/meshtrial", "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plain := explain(io.ErrUnexpectedEOF, to, true)
 	if errs.Code(plain) != errs.CodeUsage || !strings.Contains(errs.Hint(plain), "components images --roles") {
 		t.Errorf("%v (hint %q)", plain, errs.Hint(plain))
