@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestParseObjects(t *testing.T) {
@@ -207,9 +209,7 @@ func patientRole(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://role/", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	server := late{refusals: 1, err: words}
 	if _, err := (patient{next: &server, wait: time.Hour, limit: time.Hour}).RoundTrip(r); err == nil || len(server.bodies) != 1 {
 		t.Errorf("given up: %v after %d", err, len(server.bodies))

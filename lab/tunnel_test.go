@@ -19,15 +19,15 @@ import (
 	httpspdy "k8s.io/apimachinery/pkg/util/httpstream/spdy"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // An API server that takes connections and never answers keeps neither who
 // dials nor who closes, however little time the one had.
 func TestDeadServerKeepsNobody(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	taken := make(chan struct{}, 10)
 	go func() {
@@ -98,9 +98,7 @@ func TestSPDYWithoutWebSocket(t *testing.T) {
 	})
 	d := NewDialer(&rest.Config{Host: server.URL})
 	conn, err := d.DialPod(t.Context(), "ns", "pod", 80)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if said, err := io.ReadAll(conn); err != nil || string(said) != "hello" {
 		t.Errorf("%q, %v", said, err)
 	}
@@ -116,9 +114,7 @@ func TestHangUp(t *testing.T) {
 	d := NewDialer(&rest.Config{Host: spdyServer(t, func(s httpstream.Stream) { streams <- s }).URL})
 	d.HangUp("ns", "pod") // there is none yet
 	conn, err := d.DialPod(t.Context(), "ns", "pod", 80)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	read := make(chan error, 1)
 	go func() {
 		_, err := conn.Read(make([]byte, 1))

@@ -27,6 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/rights"
 	_ "github.com/meshtrial/meshtrial/mesh/meshes" // whose rights are in the table
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // fakeAPI answers version, one group's resources, and access reviews; allow
@@ -80,9 +81,7 @@ func everything(string) bool { return true }
 func needs(t *testing.T, names ...string) []rights.Feature {
 	t.Helper()
 	features, err := rights.Named(names...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return rights.Place(features, rights.Places{Journal: journal.Namespace, Run: "meshtrial-x", Meshes: map[string]string{study.MeshIstio: "istio-system"}})
 }
 
@@ -91,18 +90,14 @@ func kubeconfig(t *testing.T, url string) string {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: here, clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}],
  contexts: [{name: here, context: {cluster: c, user: u}}]}`, url)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
 func TestOpen(t *testing.T) {
 	path := fakeAPI(t, everything)
 	l, err := Open(context.Background(), Options{Kubeconfig: path, Images: lab.Images{Meshtrial: "registry/meshtrial:1"}, Needs: needs(t, rights.Names()...)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if l.Kind() != lab.KindCluster || l.version != "v1.36.3" || l.Context() != "here" || l.Kubeconfig() != path || l.Images().Meshtrial != "registry/meshtrial:1" || len(l.Notes()) > 0 {
 		t.Errorf("%+v", l)
 	}
@@ -155,9 +150,7 @@ func TestOpenSaysAllThatIsMissing(t *testing.T) {
 func TestOpenNotesWhatARunCanGoWithout(t *testing.T) {
 	path := fakeAPI(t, func(asked string) bool { return asked != `get nodes./ in ""` })
 	l, err := Open(context.Background(), Options{Kubeconfig: path, Needs: needs(t, rights.EveryRun)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := []string{"this user may not get nodes (the nodes' container runtime and zones): the report names no container runtime, and trials no zones of their pods"}; !slices.Equal(l.Notes(), want) {
 		t.Errorf("%q, want %q", l.Notes(), want)
 	}
@@ -193,13 +186,9 @@ func TestGrantable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, err := Find(t.Context(), Options{Kubeconfig: fakeAPI(t, func(asked string) bool { return !slices.Contains(tt.lacks, asked) })})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			got, notes, err := Grantable(t.Context(), found.Kube, asks)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			want := slices.DeleteFunc(words(asks), func(right string) bool {
 				return slices.ContainsFunc(tt.gone, func(gone string) bool { return strings.HasSuffix(right, ": "+gone) })
 			})
@@ -232,9 +221,7 @@ func TestResolve(t *testing.T) {
 		return rights.Right{Verbs: []string{"get"}, Group: "example.org", Version: "v1", Kind: kind, Where: rights.InNamed, Namespace: "shop", Why: "step x changes it"}
 	}
 	l, err := Open(context.Background(), Options{Kubeconfig: path, Needs: []rights.Feature{{Name: rights.ConfigSteps, Rights: []rights.Right{of("Thing"), of("World"), of("Ghost")}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	slices.Sort(questions)
 	if want := []string{`get things.example.org/ in "shop"`, `get worlds.example.org/ in ""`}; !slices.Equal(questions, want) {
 		t.Errorf("asked %q, want %q", questions, want)
@@ -247,9 +234,7 @@ func TestResolve(t *testing.T) {
 func TestOpenBadInput(t *testing.T) {
 	good := fakeAPI(t, everything)
 	broken := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(broken, []byte("clusters: 12\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(broken, []byte("clusters: 12\n"), 0o600))
 	for name, o := range map[string]Options{
 		"no file":    {Kubeconfig: filepath.Join(t.TempDir(), "none")},
 		"no YAML":    {Kubeconfig: broken},
@@ -275,9 +260,7 @@ func TestKubeconfigErrors(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	const contexts = `clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}], users: [{name: u, user: {}}, {name: old, user: {client-certificate: /nowhere/cert.pem, client-key: /nowhere/key.pem}}],
@@ -392,9 +375,7 @@ func TestReachUntrusted(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(path, []byte(strings.Replace(string(text), "user: {}", "user: {"+tt.user+"}", 1)), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, err = Reach(t.Context(), Options{Kubeconfig: path})
 		var e *UnreachedError
 		if !errors.As(err, &e) || errs.Code(err) != errs.CodeFailure || e.Reason != tt.reason {
@@ -455,18 +436,14 @@ func TestInPod(t *testing.T) {
 // A kubeconfig may come from a program that keeps it: --kubeconfig <(PROGRAM).
 func TestPipedKubeconfig(t *testing.T) {
 	text, err := os.ReadFile(fakeAPI(t, func(string) bool { return true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	read, write, err := os.Pipe()
 	if err == nil {
 		defer read.Close()
 		_, err = write.Write(text) // which a pipe holds
 		err = errors.Join(err, write.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if config, err := Reach(t.Context(), Options{Kubeconfig: fmt.Sprintf("/dev/fd/%d", read.Fd())}); err != nil || config.Host == "" {
 		t.Errorf("%v, %v", config, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
@@ -36,19 +37,13 @@ func TestFailpointChild(t *testing.T) {
 		t.Skip("TestFailpoints runs it")
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	open, err := lab.NewApplier(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx := t.Context()
 	j, err := journal.Enter(ctx, journal.Options{Config: config, Open: open, Keep: true, Wait: time.Minute,
 		Holder: journal.Holder{Run: "child", Process: "child's", Since: time.Now()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	made := madeObject.Bare()
 	made.Object["spec"] = map[string]any{"ports": []any{map[string]any{"port": int64(80)}}}
 	var step []fields.Field
@@ -128,9 +123,7 @@ func TestFailpoints(t *testing.T) {
 func (g *guest) label(t *testing.T, value string) {
 	t.Helper()
 	at, err := g.open.Open(t.Context(), webObject.Bare(), theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	live := g.get(t, webObject)
 	live.SetResourceVersion("")
 	labels := live.GetLabels()
@@ -139,18 +132,14 @@ func (g *guest) label(t *testing.T, value string) {
 	}
 	labels["theirs"] = value
 	live.SetLabels(labels)
-	if _, err := at.Update(t.Context(), live, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(at.Update(t.Context(), live, metav1.UpdateOptions{})))
 }
 
 // putBack is whoever comes next, and what there is afterwards.
 func (g *guest) putBack(t *testing.T, at string, before map[journal.Object]map[string]any) {
 	t.Helper()
 	j, err := g.enter(t, "next", func(o *journal.Options) { o.Keep, o.Dead = true, func(p string) bool { return p == "child's" } })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	done, err := j.Restore(t.Context(), nil)
 	if err != nil {
 		t.Errorf("%s: %v", at, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,9 +26,7 @@ import (
 func (g *guest) freeze(t *testing.T) (thaw func()) {
 	t.Helper()
 	status, err := local.GetStatus(filepath.Dir(g.lab.Kubeconfig()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pid := 0
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -41,9 +40,7 @@ func (g *guest) freeze(t *testing.T) (thaw func()) {
 	if pid == 0 {
 		t.Fatalf("lab %s has no API server", status.ID)
 	}
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Kill(pid, unix.SIGSTOP))
 	thaw = sync.OnceFunc(func() {
 		if err := unix.Kill(pid, unix.SIGCONT); err != nil {
 			t.Error(err)
@@ -73,9 +70,7 @@ func TestFrozen(t *testing.T) {
 			ctx, stop := first.Context(t.Context())
 			defer stop()
 			for _, n := range []string{"0", "1"} {
-				if _, err := first.Change(ctx, webObject, "lever", set(n, "metadata", "labels", "step")); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, must.Err(first.Change(ctx, webObject, "lever", set(n, "metadata", "labels", "step"))))
 			}
 			type turn struct {
 				j   *journal.Journal

@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	"github.com/meshtrial/meshtrial/testing/must"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -141,9 +142,7 @@ func webService(uid string, ends bool) *unstructured.Unstructured {
 func (f *fakeJournal) web(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	found, err := f.kube.Resource(services).Namespace("shop").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(found.Items) == 0 {
 		return nil
 	}
@@ -153,9 +152,7 @@ func (f *fakeJournal) web(t *testing.T) *unstructured.Unstructured {
 func (f *fakeJournal) entries(t *testing.T) []*Entry {
 	t.Helper()
 	out, err := Entries(t.Context(), f.kube)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return out
 }
 
@@ -182,9 +179,7 @@ func (f *fakeJournal) ends(looks int) {
 func TestMadeAgainAfterItsFinalizers(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))
 	f.ends(3)
-	if err := f.Remove(t.Context(), shopWeb, "test"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Remove(t.Context(), shopWeb, "test"))
 	done, err := f.Restore(t.Context(), nil)
 	if err != nil || len(done) != 1 || done[0].Text != "made again as it was" {
 		t.Errorf("%+v, %v", done, err)
@@ -202,20 +197,14 @@ func TestMadeAgainAfterItsFinalizers(t *testing.T) {
 func TestStillEnding(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))
 	f.ends(-1)
-	if err := f.Remove(t.Context(), shopWeb, "test"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Remove(t.Context(), shopWeb, "test"))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if done, err := f.Restore(ctx, nil); !errors.Is(err, errEnding) || !strings.Contains(err.Error(), "load-balancer-cleanup") || !strings.Contains(errs.Hint(err), "cluster restore") || len(done) != 1 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	if err := f.Remove(t.Context(), shopWeb, "test"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Remove(t.Context(), shopWeb, "test"))
+	must.OK(t, must.Err(f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP"))))
 	if left := f.entries(t); len(left) != 1 || left[0].Done != Removed || left[0].Whole == nil {
 		t.Errorf("%+v", left)
 	}
@@ -225,9 +214,7 @@ func TestStillEnding(t *testing.T) {
 // that nobody makes it again.
 func TestRemovedBySomebodyElse(t *testing.T) {
 	f := newFakeJournal(webService("u1", true))
-	if err := f.Remove(t.Context(), shopWeb, "test"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Remove(t.Context(), shopWeb, "test"))
 	if left := f.entries(t); len(left) > 0 {
 		t.Errorf("%+v", left[0])
 	}
@@ -428,15 +415,11 @@ func TestSleptAndSomebodyWrote(t *testing.T) {
 // stays.
 func TestForgetsItsOwn(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))
-	if _, err := f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP"))))
 	old := f.entries(t)[0]
 	again := *old
 	again.Run = "another"
-	if err := again.save(t.Context(), f.kube); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, again.save(t.Context(), f.kube))
 	if err := old.forget(t.Context(), f.kube); !apierrors.IsConflict(err) {
 		t.Errorf("%v", err)
 	}
@@ -475,9 +458,7 @@ func TestLeave(t *testing.T) {
 				}
 				return true, ownNamespace("n1", map[string]string{Label: "namespace"}), nil
 			})
-			if err := f.Leave(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.Leave(t.Context()))
 			if _, err := f.kube.Tracker().Get(namespaces, "", Namespace); (err == nil) != c.stays {
 				t.Errorf("%v", err)
 			}
@@ -507,9 +488,7 @@ func TestShutOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeJournal(c.namespace)
 			if c.noted {
-				if err := entry().save(t.Context(), f.kube); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, entry().save(t.Context(), f.kube))
 			}
 			w := waiting{kube: f.kube, Options: Options{Keep: c.keep, Dead: func(p string) bool { return p == "gone" }}}
 			taken := leaseOf(Holder{Run: "b"}, nil)
@@ -542,9 +521,7 @@ func TestWaitOutlastsSilence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeJournal(ownNamespace("n1", map[string]string{Label: "namespace"}))
-			if err := f.kube.Tracker().Create(leases, leaseOf(Holder{Run: "a"}, nil), Namespace); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.kube.Tracker().Create(leases, leaseOf(Holder{Run: "a"}, nil), Namespace))
 			looks := 0
 			f.kube.PrependReactor("get", c.refused, func(clienttesting.Action) (bool, runtime.Object, error) {
 				switch looks++; looks {
@@ -575,9 +552,8 @@ func TestRenewedAfterStandstill(t *testing.T) {
 			f := newFakeJournal()
 			l := f.lease
 			var err error
-			if l.object, err = l.api.Create(t.Context(), l.object, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			l.object, err = l.api.Create(t.Context(), l.object, metav1.CreateOptions{})
+			must.OK(t, err)
 			f.slept = 40 * time.Second
 			renewals := 0
 			f.kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -604,26 +580,15 @@ func TestRenewedAfterStandstill(t *testing.T) {
 func TestOriginal(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))
 	before, err := f.Original(t.Context(), shopWeb)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, must.Err(f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP"))))
 	theirs, err := f.kube.Resource(services).Namespace("shop").Get(t.Context(), "web", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unstructured.SetNestedField(theirs.Object, "somebody", "spec", "externalName"); err != nil {
-		t.Fatal(err)
-	}
-	if theirs, err = f.kube.Resource(services).Namespace("shop").Update(t.Context(), theirs, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, unstructured.SetNestedField(theirs.Object, "somebody", "spec", "externalName"))
+	theirs, err = f.kube.Resource(services).Namespace("shop").Update(t.Context(), theirs, metav1.UpdateOptions{})
+	must.OK(t, err)
 	got, err := f.Original(t.Context(), shopWeb)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	was, _, _ := unstructured.NestedString(before.Object, "spec", "type")
 	is, _, _ := unstructured.NestedString(got.Object, "spec", "type")
 	other, _, _ := unstructured.NestedString(got.Object, "spec", "externalName")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	"github.com/meshtrial/meshtrial/testing/must"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -37,32 +38,22 @@ func TestJournal(t *testing.T) {
 		lever(2, "0.25", env("A", "3")), // written another way by the API server
 		set("x", "metadata", "labels", "step"),
 	} {
-		if _, err := j.Change(ctx, webObject, "test", edit); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(j.Change(ctx, webObject, "test", edit)))
 	}
-	if _, err := j.Change(ctx, config, "test", set("a: 2\nb: 3\n", "data", "mesh"), fields.Text("data", "mesh")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(j.Change(ctx, config, "test", set("a: 2\nb: 3\n", "data", "mesh"), fields.Text("data", "mesh"))))
 	if _, isMade, err := j.Apply(ctx, made, "test"); err != nil || !isMade {
 		t.Fatal(isMade, err)
 	}
-	if err := j.Remove(ctx, secret, "test"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Remove(ctx, secret, "test"))
 	if entries, err := journal.Entries(ctx, g.kube); err != nil || len(entries) != 4 {
 		t.Fatalf("%d entries, %v", len(entries), err)
 	}
 	journal.Die(j)
 
 	second, err := g.enter(t, "second", func(o *journal.Options) { o.Dead = func(p string) bool { return p == "first's" } })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	done, err := second.Restore(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, o := range done {
 		if len(o.Left) > 0 {
 			t.Errorf("%s: %s %v", o.Entry.Object, o.Text, o.Left)
@@ -76,9 +67,7 @@ func TestJournal(t *testing.T) {
 	if g.get(t, journal.ObjectOf(made)) != nil {
 		t.Error("what was made is there")
 	}
-	if err := second.Leave(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, second.Leave(ctx))
 	g.gone(t)
 }
 
@@ -102,21 +91,15 @@ func TestForeignChangesStay(t *testing.T) {
 		t.Fatal(step, err)
 	}
 	at, err := g.open.Open(ctx, webObject.Bare(), theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	live := g.get(t, webObject)
 	containers, _, _ := unstructured.NestedSlice(live.Object, "spec", "template", "spec", "containers")
 	c := containers[0].(map[string]any)
 	c["image"] = "example.com/web:2"
 	c["resources"] = map[string]any{"limits": map[string]any{"cpu": "3"}}
-	if err := unstructured.SetNestedSlice(live.Object, containers, "spec", "template", "spec", "containers"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unstructured.SetNestedSlice(live.Object, containers, "spec", "template", "spec", "containers"))
 	live.SetResourceVersion("") // its controller writes, too
-	if _, err := at.Update(ctx, live, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(at.Update(ctx, live, metav1.UpdateOptions{})))
 	done, err := j.Restore(ctx, journal.OfRun("only"))
 	if err != nil || len(done) != 1 || len(done[0].Left) != 1 || !strings.Contains(done[0].Left[0], `is "3"; it was "1", this program wrote "500m"`) {
 		t.Fatalf("%+v, %v", done, err)
@@ -137,29 +120,19 @@ func TestForeignChangesStay(t *testing.T) {
 		t.Errorf("%+v, %v", entries, err)
 	}
 	// Made anew by somebody else: nothing of ours is in it.
-	if _, err := j.Change(ctx, webObject, "test", set(int64(1), "spec", "revisionHistoryLimit")); err != nil {
-		t.Fatal(err)
-	}
-	if err := at.Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(j.Change(ctx, webObject, "test", set(int64(1), "spec", "revisionHistoryLimit"))))
+	must.OK(t, at.Delete(ctx, "web", metav1.DeleteOptions{}))
 	g.apply(t, web)
 	if done, err := j.Restore(ctx, nil); err != nil || len(done) != 1 || len(done[0].Back)+len(done[0].Left) != 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	// Made anew from its live state, as by kubectl replace --force: what was written is put back.
-	if _, err := j.Change(ctx, webObject, "test", set(int64(2), "spec", "revisionHistoryLimit")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(j.Change(ctx, webObject, "test", set(int64(2), "spec", "revisionHistoryLimit"))))
 	live = g.get(t, webObject)
-	if err := at.Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, at.Delete(ctx, "web", metav1.DeleteOptions{}))
 	live.SetResourceVersion("")
 	live.SetUID("")
-	if _, err := at.Create(ctx, live, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(at.Create(ctx, live, metav1.CreateOptions{})))
 	if done, err := j.Restore(ctx, nil); err != nil || len(done) != 1 || !slices.Equal(done[0].Back, []string{"spec.revisionHistoryLimit"}) {
 		t.Errorf("%+v, %v", done, err)
 	}
@@ -173,31 +146,21 @@ func TestRevert(t *testing.T) {
 	before := fields.Own(g.get(t, webObject).Object)
 	j := g.entered(t, "steps")
 	one, err := j.Change(ctx, webObject, "one", set("a", "metadata", "labels", "one"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	two, err := j.Change(ctx, webObject, "two", set("b", "metadata", "labels", "two"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Revert(ctx, webObject, "one", one); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, j.Revert(ctx, webObject, "one", one))
 	if labels := g.get(t, webObject).GetLabels(); !reflect.DeepEqual(labels, map[string]string{"two": "b"}) {
 		t.Errorf("%v", labels)
 	}
-	if err := j.Revert(ctx, webObject, "two", two); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Revert(ctx, webObject, "two", two))
 	if now := fields.Own(g.get(t, webObject).Object); !reflect.DeepEqual(without(now), without(before)) {
 		t.Errorf("%v\n%v", now, before)
 	}
 	if entries, err := journal.Entries(ctx, g.kube); err != nil || len(entries) != 0 {
 		t.Errorf("%d entries are left, %v", len(entries), err)
 	}
-	if err := j.Leave(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Leave(ctx))
 	g.gone(t)
 }
 
@@ -209,11 +172,7 @@ func TestForeignNamespace(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// What is somebody else's is not removed either.
-	if err := journal.RemoveNamespace(t.Context(), g.kube); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.kube.Resource(journal.Namespaces).Delete(t.Context(), journal.Namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, journal.RemoveNamespace(t.Context(), g.kube))
+	must.OK(t, g.kube.Resource(journal.Namespaces).Delete(t.Context(), journal.Namespace, metav1.DeleteOptions{}))
 	g.gone(t)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -98,9 +99,7 @@ func TestSameObject(t *testing.T) {
 func TestEntryIsKept(t *testing.T) {
 	e := entry()
 	s, err := e.secret()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got, err := parseEntry(s)
 	if err != nil || !reflect.DeepEqual(got, e) {
 		t.Errorf("%+v, %v", got, err)
@@ -128,9 +127,7 @@ func TestParseEntryRefuses(t *testing.T) {
 				change(e, &unstructured.Unstructured{Object: map[string]any{}})
 			}
 			s, err := e.secret()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if change != nil {
 				change(e, s)
 			}
@@ -143,14 +140,10 @@ func TestParseEntryRefuses(t *testing.T) {
 
 func FuzzParseEntry(f *testing.F) {
 	s, err := entry().secret()
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	coded, _, _ := unstructured.NestedString(s.Object, "data", entryKey)
 	text, err := base64.StdEncoding.DecodeString(coded)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Add(string(text))
 	f.Add(`{"schema":1,"done":"made","object":{"apiVersion":"v1","kind":"A","name":"b"},"fields":[{"path":["x"]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -197,9 +190,7 @@ func TestClockSetBack(t *testing.T) {
 	l := &lease{run: "r", now: func() time.Duration { return now }, renewed: now, done: make(chan struct{})}
 	for _, wall := range []time.Duration{-time.Hour, 0, time.Hour} {
 		o := leaseOf(Holder{Run: "r"}, nil)
-		if err := unstructured.SetNestedField(o.Object, time.Now().Add(wall).UTC().Format(time.RFC3339), "spec", "renewTime"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, unstructured.SetNestedField(o.Object, time.Now().Add(wall).UTC().Format(time.RFC3339), "spec", "renewTime"))
 		l.object = o
 		var w watched // of one that waits
 		if got := w.look("1", holderOf(o), now, nil); got != unsure {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,17 +30,13 @@ func (c *fakeCluster) Open(_ context.Context, o *unstructured.Unstructured, name
 func (c *fakeCluster) enter(t *testing.T, run string) *Journal {
 	t.Helper()
 	j, err := enter(t.Context(), c, Options{Open: c, Holder: Holder{Run: run, Since: time.Now(), Process: run}, Wait: time.Minute, Dead: func(string) bool { return true }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return j
 }
 
 func (j *Journal) leaves(t *testing.T) {
 	t.Helper()
-	if err := j.Leave(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Leave(context.Background()))
 }
 
 func configMap(name, value string) *unstructured.Unstructured {
@@ -54,9 +51,7 @@ func (c *fakeCluster) data(t *testing.T, name string) string {
 	if apierrors.IsNotFound(err) {
 		return "-"
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	x, _, _ := unstructured.NestedString(o.Object, "data", "x")
 	return x
 }
@@ -72,9 +67,7 @@ func (c *fakeCluster) edit(t *testing.T, name, value string) {
 	if err == nil {
 		_, err = at.Update(t.Context(), o, metav1.UpdateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 func (c *fakeCluster) all(t *testing.T) string {
@@ -90,9 +83,7 @@ func (j *Journal) changes(t *testing.T, c *fakeCluster, value string) {
 		set := func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			return live, unstructured.SetNestedField(live.Object, value, "data", "x")
 		}
-		if _, err := j.Change(ctx, ObjectOf(configMap(name, "")), "test", set); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(j.Change(ctx, ObjectOf(configMap(name, "")), "test", set)))
 	}
 	if c.data(t, "made") != "-" {
 		write("made")
@@ -100,18 +91,14 @@ func (j *Journal) changes(t *testing.T, c *fakeCluster, value string) {
 		t.Fatal(err)
 	}
 	write("changed")
-	if err := j.Remove(ctx, ObjectOf(configMap("removed", "")), "test"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Remove(ctx, ObjectOf(configMap("removed", "")), "test"))
 }
 
 func prepared(t *testing.T) *fakeCluster {
 	t.Helper()
 	c := &fakeCluster{newFakeAPI()}
 	for _, name := range []string{"changed", "removed"} {
-		if _, err := c.Resource(configMaps).Namespace("theirs").Create(t.Context(), configMap(name, "0"), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(c.Resource(configMaps).Namespace("theirs").Create(t.Context(), configMap(name, "0"), metav1.CreateOptions{})))
 	}
 	return c
 }
@@ -138,9 +125,7 @@ func TestKept(t *testing.T) {
 	}
 	// A run on top of it, which also removes what is kept.
 	j.changes(t, c, "3")
-	if err := j.Remove(ctx, ObjectOf(configMap("made", "")), "test"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Remove(ctx, ObjectOf(configMap("made", "")), "test"))
 	if _, _, err := j.Apply(ctx, configMap("made", "again"), "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -149,9 +134,7 @@ func TestKept(t *testing.T) {
 	}
 	j.leaves(t) // dead, as far as the next can tell
 	j = c.enter(t, "4")
-	if _, err := j.Restore(ctx, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(j.Restore(ctx, nil)))
 	if got := c.all(t); got != "2 2 -" {
 		t.Fatal(got)
 	}
@@ -206,15 +189,11 @@ func TestKeepingIsOneMoment(t *testing.T) {
 		at = -1 // from here on all is written
 		j.leaves(t)
 		j = c.enter(t, "2")
-		if _, err := j.Restore(ctx, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(j.Restore(ctx, nil)))
 		if got := c.all(t); got != want {
 			t.Errorf("killed at write %d: %s, want %s", writes-1, got, want)
 		}
-		if _, err := j.TakeBack(ctx, OfRun("1")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(j.TakeBack(ctx, OfRun("1"))))
 		if got := c.all(t); got != "- 0 0" {
 			t.Errorf("killed at write %d, taken back: %s", writes-1, got)
 		}
@@ -230,9 +209,7 @@ func TestKeptAndChangedByOthers(t *testing.T) {
 	c, ctx := prepared(t), t.Context()
 	j := c.enter(t, "1")
 	j.changes(t, c, "1")
-	if _, err := j.Keep(ctx, "test"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(j.Keep(ctx, "test")))
 	c.edit(t, "changed", "theirs")
 	done, err := j.TakeBack(ctx, OfRun("1"))
 	if err != nil || !slices.ContainsFunc(done, func(o Outcome) bool { return len(o.Left) == 1 && strings.Contains(o.Left[0], `"theirs"`) }) {
@@ -274,17 +251,13 @@ func TestTakenBackInOrder(t *testing.T) {
 			j := c.enter(t, "0")
 			j.changes(t, c, "-1")
 			c.edit(t, "changed", "theirs")
-			if _, err := j.Restore(ctx, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, must.Err(j.Restore(ctx, nil)))
 			j.leaves(t)
 		}
 		for _, run := range []string{"1", "2"} {
 			j := c.enter(t, run)
 			j.changes(t, c, run)
-			if _, err := j.Keep(ctx, "test"); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, must.Err(j.Keep(ctx, "test")))
 			j.leaves(t)
 		}
 		j := c.enter(t, "3")
@@ -299,9 +272,7 @@ func TestTakenBackInOrder(t *testing.T) {
 			t.Error(got)
 		}
 		for _, step := range [][2]string{{"2", "1 1 0"}, {"1", "- " + before + " 0"}} {
-			if _, err := j.TakeBack(ctx, OfRun(step[0])); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, must.Err(j.TakeBack(ctx, OfRun(step[0]))))
 			if got := c.all(t); got != step[1] {
 				t.Errorf("after taking back %s: %s, want %s", step[0], got, step[1])
 			}
@@ -356,15 +327,11 @@ func TestKeptUnheard(t *testing.T) {
 		writes = -1 // from here on all is written
 		j.leaves(t)
 		j = c.enter(t, "2")
-		if _, err := j.Restore(ctx, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(j.Restore(ctx, nil)))
 		if got := c.all(t); got != "1 1 -" && got != "- 0 0" {
 			t.Errorf("killed at write %d: %s", at, got)
 		}
-		if _, err := j.TakeBack(ctx, OfRun("1")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(j.TakeBack(ctx, OfRun("1"))))
 		if got := c.all(t); got != "- 0 0" {
 			t.Errorf("killed at write %d, taken back: %s", at, got)
 		}
@@ -380,14 +347,10 @@ func TestMadeAgainAndDied(t *testing.T) {
 			c, ctx := prepared(t), t.Context()
 			j := c.enter(t, "1")
 			j.changes(t, c, "1")
-			if _, err := j.Keep(ctx, "test"); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, must.Err(j.Keep(ctx, "test")))
 			j.leaves(t)
 			j = c.enter(t, "2")
-			if err := j.Remove(ctx, ObjectOf(configMap("made", "")), "test"); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, j.Remove(ctx, ObjectOf(configMap("made", "")), "test"))
 			if again {
 				if _, _, err := j.Apply(ctx, configMap("made", "2"), "test"); err != nil {
 					t.Fatal(err)
@@ -409,9 +372,7 @@ func TestMadeAgainAndDied(t *testing.T) {
 			if done, err := j.Restore(ctx, nil); err != nil || len(done) != 1 || len(done[0].Left) > 0 || c.data(t, "made") != "1" {
 				t.Errorf("%+v, %v, %s", done, err, c.data(t, "made"))
 			}
-			if _, err := j.TakeBack(ctx, OfRun("1")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, must.Err(j.TakeBack(ctx, OfRun("1"))))
 			if got := c.all(t); got != "- 0 0" {
 				t.Error(got)
 			}
@@ -434,9 +395,7 @@ func TestKeptAndAddedTo(t *testing.T) {
 			c, ctx := prepared(t), t.Context()
 			j := c.enter(t, "1")
 			j.changes(t, c, "1")
-			if _, err := j.Keep(ctx, "test"); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, must.Err(j.Keep(ctx, "test")))
 			o, err := c.Resource(configMaps).Namespace("theirs").Get(ctx, "made", metav1.GetOptions{})
 			if err == nil {
 				err = unstructured.SetNestedField(o.Object, "theirs", add.path...)
@@ -444,9 +403,7 @@ func TestKeptAndAddedTo(t *testing.T) {
 			if err == nil {
 				_, err = c.Resource(configMaps).Namespace("theirs").Update(ctx, o, metav1.UpdateOptions{})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			done, err := j.TakeBack(ctx, OfRun("1"))
 			said := slices.ContainsFunc(done, func(o Outcome) bool {
 				return len(o.Left) == 1 && strings.Contains(o.Left[0], strings.Join(add.path, "."))

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,13 +30,10 @@ const theirs = "journal-theirs"
 func newGuest(t *testing.T) *guest {
 	l := labtest.Start(t)
 	kube, err := dynamic.NewForConfig(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	g := &guest{lab: l, kube: kube}
-	if g.open, err = lab.NewApplier(l.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
+	g.open, err = lab.NewApplier(l.RESTConfig())
+	must.OK(t, err)
 	labtest.Namespace(t, l, theirs)
 	g.apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+theirs+"}")
 	return g
@@ -43,13 +41,9 @@ func newGuest(t *testing.T) *guest {
 
 func (g *guest) apply(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
-	if err := g.open.Apply(t.Context(), []byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, g.open.Apply(t.Context(), []byte(text)))
 	objects, err := lab.ParseObjects([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return objects[0]
 }
 
@@ -57,16 +51,12 @@ func (g *guest) apply(t *testing.T, text string) *unstructured.Unstructured {
 func (g *guest) get(t *testing.T, o journal.Object) *unstructured.Unstructured {
 	t.Helper()
 	at, err := g.open.Open(t.Context(), o.Bare(), o.Namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	found, err := at.Get(t.Context(), o.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return found
 }
 
@@ -82,9 +72,7 @@ func (g *guest) enter(t *testing.T, run string, change func(*journal.Options)) (
 func (g *guest) entered(t *testing.T, run string) *journal.Journal {
 	t.Helper()
 	j, err := g.enter(t, run, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return j
 }
 

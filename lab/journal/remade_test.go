@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // remake deletes an object, and makes it again as kubectl replace --force and backup tools
@@ -36,9 +38,7 @@ func (c *fakeCluster) remake(t *testing.T, name string, edits map[string]string)
 	if err == nil {
 		_, err = at.Create(t.Context(), o, metav1.CreateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 // An object that somebody deleted and made anew is judged by its fields, also where the run
@@ -98,16 +98,10 @@ func TestMadeAnewBySomebodyElse(t *testing.T) {
 			f, ctx := prepared(t), t.Context()
 			j := f.enter(t, "1")
 			j.changes(t, f, "1")
-			if err := c.first(ctx, j, c.remade); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.first(ctx, j, c.remade))
 			f.remake(t, c.remade, c.edits)
-			if err := c.then(ctx, j, c.remade); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := j.TakeBack(ctx, OfRun("1")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.then(ctx, j, c.remade))
+			must.OK(t, must.Err(j.TakeBack(ctx, OfRun("1"))))
 			if got := f.all(t); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
@@ -131,9 +125,7 @@ func TestRemovedInItsPlace(t *testing.T) {
 			f, ctx := prepared(t), t.Context()
 			j := f.enter(t, "1")
 			o := ObjectOf(configMap("removed", ""))
-			if err := j.Remove(ctx, o, "test"); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, j.Remove(ctx, o, "test"))
 			if _, made, err := j.Apply(ctx, configMap("removed", "1"), "test"); err != nil || !made {
 				t.Fatal(made, err)
 			}
@@ -160,17 +152,13 @@ func TestRemovedInItsPlace(t *testing.T) {
 // replacing it.
 func TestReplacedMeanwhile(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))
-	if _, err := f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP"))))
 	ours := f.web(t)
 	ending, remade := ours.DeepCopy(), ours.DeepCopy()
 	now := metav1.Now()
 	ending.SetDeletionTimestamp(&now)
 	remade.SetUID("u2")
-	if err := f.kube.Tracker().Update(services, ending, "shop"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.kube.Tracker().Update(services, ending, "shop"))
 	looks := 0
 	f.kube.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if looks++; looks == 3 {
@@ -178,9 +166,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	if _, err := f.Restore(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(f.Restore(t.Context(), nil)))
 	if is := f.web(t); is.GetUID() != "u2" || is.Object["spec"].(map[string]any)["type"] != "LoadBalancer" {
 		t.Errorf("%v", is)
 	}

@@ -6,6 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A reserved namespace outlives whoever leaves the cluster, and goes with the next
@@ -26,15 +28,11 @@ func TestReserve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeJournal(c.there...)
 			for range 2 {
-				if err := Reserve(t.Context(), f.kube); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, Reserve(t.Context(), f.kube))
 			}
 			leave := func() (there bool) {
 				t.Helper()
-				if err := f.Leave(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, f.Leave(t.Context()))
 				_, err := f.kube.Resource(namespaces).Get(t.Context(), Namespace, metav1.GetOptions{})
 				return err == nil
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestLease: one at a time; the living are waited for or named, the dead are
@@ -48,8 +49,6 @@ func TestLease(t *testing.T) {
 	if err := first.Leave(ctx); err != nil {
 		t.Error(err)
 	}
-	if err := second.Leave(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, second.Leave(ctx))
 	g.gone(t)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // bench is a machine's worth of tools for these tests: the meshtrial program
@@ -27,9 +28,8 @@ func newBench(t *testing.T) *bench {
 	m := labtest.New(t)
 	b := &bench{Machine: m}
 	var err error
-	if b.before, err = leakcheck.Take(b.leaks()); err != nil {
-		t.Fatal(err)
-	}
+	b.before, err = leakcheck.Take(b.leaks())
+	must.OK(t, err)
 	return b
 }
 
@@ -60,9 +60,7 @@ func (b *bench) down(t *testing.T, ids ...string) {
 	t.Logf("lab down in %.1f s", time.Since(began).Seconds())
 	leakcheck.Check(t, b.before, b.leaks(ids...), 20*time.Second)
 	left, err := os.ReadDir(b.State())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, entry := range left {
 		if entry.Name() != "lock" {
 			t.Errorf("left in the state folder: %s", entry.Name())

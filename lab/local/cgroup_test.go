@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const (
@@ -41,9 +43,7 @@ func TestFindCgroups(t *testing.T) {
 		t.Errorf("lacking %v", lacks)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpuset cpu io memory pids\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpuset cpu io memory pids\n"), 0o600))
 	v2, err := findCgroups(strings.NewReader("30 23 0:26 / " + dir + " rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"))
 	if err != nil || !v2.unified() || len(v2.lacking()) > 0 {
 		t.Errorf("%+v, %v, lacking %v", v2, err, v2.lacking())
@@ -64,15 +64,11 @@ func TestCreate(t *testing.T) {
 	}
 	cpuset, cpu, unified := t.TempDir(), t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{"cpuset.cpus": "0-1", "cpuset.mems": "0"} {
-		if err := os.WriteFile(filepath.Join(cpuset, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(cpuset, name), []byte(text), 0o600))
 	}
 	groups := cgroups{{mount: cpuset, controllers: []string{"cpuset"}}, {mount: cpu, controllers: []string{"cpu"}}, {mount: unified, v2: true, controllers: []string{"cpu"}}}
 	for range 2 { // again is no error
-		if err := groups.create("/lab", labShare); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, groups.create("/lab", labShare))
 	}
 	if got := read(cpuset, "lab", systemGroup, "cpuset.cpus"); got != "0-1" {
 		t.Errorf("cpuset %q", got)
@@ -86,9 +82,7 @@ func TestCreate(t *testing.T) {
 	if got := read(unified, "lab", "cgroup.subtree_control"); got != "+cpu" {
 		t.Errorf("subtree_control %q", got)
 	}
-	if err := groups.join("/lab", 42); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, groups.join("/lab", 42))
 	if got := read(unified, "lab", systemGroup, "cgroup.procs"); got != "42" {
 		t.Errorf("procs %q", got)
 	}
@@ -97,22 +91,16 @@ func TestCreate(t *testing.T) {
 func TestRemove(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"lab/kubepods/burstable/pod1/c1", "lab/kubepods/pod2", "lab/system", "other/lab"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	groups := cgroups{{mount: root}, {mount: t.TempDir()}} // the second never had it
-	if err := groups.remove(context.Background(), "/lab"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, groups.remove(context.Background(), "/lab"))
 	left, _ := list(root)
 	if !slices.Equal(left, []string{"other"}) {
 		t.Errorf("left %q", left)
 	}
 	// A group that cannot go is an error once time is up.
-	if err := os.MkdirAll(filepath.Join(root, "busy", "full"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(root, "busy", "full"), 0o755))
 	os.WriteFile(filepath.Join(root, "busy", "full", "file"), nil, 0o600)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // serverYAML is a Deployment and Service that answer "hello" on port 8080:
@@ -75,9 +76,7 @@ spec: {selector: {app: server}, ports: [{port: 80, targetPort: 8080}]}
 // names asks the lab's DNS, from the host, through its cluster IP.
 func names(t *testing.T, ctx context.Context) {
 	status, err := local.GetStatus("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	server := strings.Replace(status.Services, ".0.0/16", ".0.10:53", 1)
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", server)

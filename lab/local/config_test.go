@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func testSpec(t *testing.T) *spec {
@@ -33,9 +34,7 @@ func testSpec(t *testing.T) *spec {
 func TestFilesParse(t *testing.T) {
 	s := testSpec(t)
 	files, err := s.files()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, data := range files {
 		var value any
 		switch filepath.Ext(name) {
@@ -102,12 +101,8 @@ func TestArguments(t *testing.T) {
 func TestWriteFiles(t *testing.T) {
 	s := testSpec(t)
 	keys, _, err := pkiFiles(testNetwork, s.Nodes, testTime)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.writeFiles(keys); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, s.writeFiles(keys))
 	err = filepath.WalkDir(string(s.Dir), func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -118,13 +113,9 @@ func TestWriteFiles(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	data, err := os.ReadFile(s.Dir.spec())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	read := &spec{}
 	if err := json.Unmarshal(data, read); err != nil || read.Network != s.Network || read.Programs["etcd"].Path != s.Programs["etcd"].Path {
 		t.Errorf("spec.json: %v\n%s", err, data)
@@ -133,21 +124,13 @@ func TestWriteFiles(t *testing.T) {
 
 func TestWrapperQuotes(t *testing.T) {
 	s := testSpec(t)
-	if err := os.MkdirAll(s.Dir.join("bin"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(s.Dir.join("bin"), 0o700))
 	odd := filepath.Join(t.TempDir(), "it's a $HOME `folder`")
-	if err := os.MkdirAll(odd, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(odd, 0o700))
 	tool := filepath.Join(odd, "tool")
-	if err := os.WriteFile(tool, []byte("#!/bin/sh\necho \"$WORD:$1\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(tool, []byte("#!/bin/sh\necho \"$WORD:$1\"\n"), 0o700))
 	s.Programs["nft"] = components.Program{Path: tool, Env: []string{"WORD=a 'b' $c"}}
-	if err := s.writeWrapper("nft"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.writeWrapper("nft"))
 	out, err := exec.Command(s.Dir.join("bin", "nft"), "x y").CombinedOutput()
 	if err != nil || string(out) != "a 'b' $c:x y\n" {
 		t.Errorf("%q, %v", out, err)

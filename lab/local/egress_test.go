@@ -18,15 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/thread"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // startEgress serves an egress and returns a client that goes through it.
 func startEgress(t *testing.T, e *egress) *http.Client {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go e.serve(listener) // ends with the listener
 	proxy := &url.URL{Scheme: "http", Host: listener.Addr().String()}
@@ -56,9 +55,7 @@ func TestEgress(t *testing.T) {
 	client := startEgress(t, direct)
 	// The same through another proxy, as a host that has one.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer listener.Close()
 	go direct.serve(listener)
 	chained := startEgress(t, &egress{dial: (&net.Dialer{}).DialContext, upstream: func(*url.URL) (*url.URL, error) {
@@ -105,14 +102,10 @@ func TestHostNetwork(t *testing.T) {
 		t.Skip("changing namespaces takes root")
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer listener.Close()
 	here, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer here.Close()
 	err = thread.Apart(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {

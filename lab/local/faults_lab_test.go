@@ -24,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // victims are programs of a lab that get killed.
@@ -38,9 +39,7 @@ func chance(t *testing.T) *rand.Rand { return rand.New(rand.NewPCG(labtest.Seed(
 func killParts(t *testing.T, l *local.Lab, random *rand.Rand) {
 	t.Helper()
 	status, err := local.GetStatus("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kubectl(t, strings.NewReplacer("PROXY", l.Images().Meshes["istio"]["proxy"]).Replace(meshedYAML), "apply", "-f", "-")
 	kubectl(t, "", "rollout", "status", "deploy/app", "-n", "killed", "--timeout=180s")
 	for range 4 {
@@ -53,9 +52,7 @@ func killParts(t *testing.T, l *local.Lab, random *rand.Rand) {
 			time.Sleep(time.Second) // it is being restarted; another may run
 			victim = victims[random.IntN(len(victims))]
 		}
-		if err := unix.Kill(pids[random.IntN(len(pids))], unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, unix.Kill(pids[random.IntN(len(pids))], unix.SIGKILL))
 		t.Logf("killed %s", victim)
 		time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
 	}
@@ -66,12 +63,8 @@ func killParts(t *testing.T, l *local.Lab, random *rand.Rand) {
 func killNode(t *testing.T) {
 	t.Helper()
 	status, err := local.GetStatus("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Kill(status.InitPID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, unix.Kill(status.InitPID, unix.SIGKILL))
 	eventually.Succeeds(t, time.Minute, "the status says that the lab is dead", func() error {
 		if status, err := local.GetStatus(""); err != nil || status.State != local.StateDead {
 			return fmt.Errorf("%+v, %v", status, err)
@@ -85,14 +78,10 @@ func killNode(t *testing.T) {
 func (b *bench) killStart(t *testing.T, random *rand.Rand, args ...string) {
 	t.Helper()
 	cmd := b.Command(t, append([]string{"lab", "up"}, args...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	moment := time.Duration(random.IntN(8000)) * time.Millisecond
 	time.Sleep(moment)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 	t.Logf("killed lab up after %s", moment)
 	b.down(t)
@@ -150,16 +139,12 @@ spec:
 func mended(t *testing.T, l *local.Lab) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// Whatever waits for another part to come back is restarted ever more rarely.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	for _, d := range []struct{ namespace, name string }{{"kube-system", "coredns"}, {"istio-system", "istiod"}, {"killed", "app"}} {
-		if err := lab.WaitDeployment(ctx, client, d.namespace, d.name); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, lab.WaitDeployment(ctx, client, d.namespace, d.name))
 	}
 	// Deployments stay available for a while without what was killed last.
 	var status *local.Status

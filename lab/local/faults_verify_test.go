@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestKills kills parts of labs at random moments, thirty times. A lab whose
@@ -18,9 +19,7 @@ func TestKills(t *testing.T) {
 		t.Logf("round %d", round)
 		l := b.up(t)
 		status, err := local.GetStatus("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		killParts(t, l, random)
 		killNode(t)
 		b.down(t, status.ID)

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/scriptconn"
 )
 
@@ -31,9 +32,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{`))
 	p := paths{f.TempDir()}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if err := os.WriteFile(p.record(), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(p.record(), text, 0o600))
 		r, err := p.readRecord()
 		if err != nil {
 			if !strings.Contains(err.Error(), p.record()) {
@@ -69,22 +68,14 @@ func FuzzSysctls(f *testing.F) {
 	base := f.TempDir()
 	s := sysctls{filepath.Join(base, "proc", "sys")}
 	pending := filepath.Join(base, "sysctls.json")
-	if err := os.MkdirAll(filepath.Join(s.root, filepath.Dir(inotifyInstances)), 0o700); err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, os.MkdirAll(filepath.Join(s.root, filepath.Dir(inotifyInstances)), 0o700))
 	others := []string{filepath.Join(base, "other"), filepath.Join(base, "proc", "other"), filepath.Join(s.root, "fs/inotify/other")}
 	f.Fuzz(func(t *testing.T, name string, value int, text []byte, othersRun bool) {
 		for _, path := range others {
-			if err := os.WriteFile(path, []byte("7"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(path, []byte("7"), 0o600))
 		}
-		if err := s.set(map[string]int{inotifyInstances: needInotify}); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(pending, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.set(map[string]int{inotifyInstances: needInotify}))
+		must.OK(t, os.WriteFile(pending, text, 0o600))
 		before := files(t, base)
 		err := s.restore(map[string]int{name: value}, pending, othersRun)
 		if err != nil && !strings.Contains(err.Error(), pending) {
@@ -107,9 +98,7 @@ func files(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error { out[path] = true; return err })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return out
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestLab goes through what a user expects of a lab, on one lab.
@@ -24,13 +25,9 @@ func TestLab(t *testing.T) {
 	b := newBench(t)
 	l := b.up(t)
 	status, err := local.GetStatus("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	client, err := kubernetes.NewForConfig(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Minute)
 	defer cancel()
 
@@ -43,9 +40,7 @@ func TestLab(t *testing.T) {
 	t.Run("files are the owner's alone", func(t *testing.T) {
 		for _, path := range []string{filepath.Join(b.State(), status.ID), filepath.Join(b.State(), "kubeconfig")} {
 			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if info.Mode().Perm()&0o077 != 0 {
 				t.Errorf("%s has mode %v", path, info.Mode())
 			}
@@ -57,9 +52,7 @@ func TestLab(t *testing.T) {
 	})
 	t.Run("the host is as it was", func(t *testing.T) {
 		now, err := leakcheck.Take(b.leaks(status.ID))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, found := range now.New(b.before) {
 			kind, _, _ := strings.Cut(found, " ")
 			switch kind {
@@ -77,9 +70,7 @@ func TestLab(t *testing.T) {
 		config := l.RESTConfig()
 		config.CertData, config.KeyData = nil, nil
 		stranger, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := stranger.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); err == nil {
 			t.Error("a client without a certificate could list nodes")
 		}

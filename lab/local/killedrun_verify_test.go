@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestLabOfAKilledRun kills a run with the lab that it started under way. The
@@ -47,9 +48,7 @@ blocks: {min: 2, max: 2, limit: 20m}
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Kill())
 	<-ended
 	status, err := local.GetStatus("")
 	if err != nil || status.State != local.StateRunning || !status.Orphaned {

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Both meshes come up in one lab; pods of Linkerd speak mutual TLS, beside
@@ -31,9 +32,7 @@ func TestLinkerd(t *testing.T) {
 		t.Errorf("lab status says nothing of Linkerd:\n%s", out)
 	}
 	client, err := kubernetes.NewForConfig(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for namespace, want := range map[string]int{"istio-system": 1, "linkerd": 3} {
 		deployments, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil || len(deployments.Items) != want {
@@ -113,9 +112,7 @@ spec:
 			}
 			if has {
 				var v float64
-				if _, err := fmt.Sscan(line[strings.LastIndex(line, " ")+1:], &v); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, must.Err(fmt.Sscan(line[strings.LastIndex(line, " ")+1:], &v)))
 				n += v
 			}
 		}
@@ -137,8 +134,6 @@ spec:
 		t.Error(failed)
 	}
 	status, err := local.GetStatus("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b.down(t, status.ID)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/thread"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // The folders of a node's network hold what the lab's has whenever the node starts,
@@ -25,9 +26,7 @@ func TestLayNetwork(t *testing.T) {
 	put(t, filepath.Join(s.CNI, "ptp"), "a plugin")
 	put(t, filepath.Join(s.Dir.conf("cni"), "10-lab.conflist"), "{}")
 	for range 2 { // the node starts, dies and starts again
-		if err := thread.Apart(func() error { return laidOut(t, s) }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, thread.Apart(func() error { return laidOut(t, s) }))
 	}
 	if names, err := list(s.CNI); err != nil || !slices.Equal(names, []string{"ptp"}) {
 		t.Errorf("the cache has the plugins %q, %v", names, err)
@@ -101,9 +100,7 @@ func TestSupplyEtc(t *testing.T) {
 		}
 		return os.WriteFile(filepath.Join(etc, "written"), nil, 0o644)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, want := range map[string]string{"hosts": etcFiles["hosts"], "resolv.conf": "", "passwd": "me:x:0:0::/:/bin/sh\n", "group": etcFiles["group"], "own/file": "own\n"} {
 		if inside[name] != want {
 			t.Errorf("%s is %q inside, want %q", name, inside[name], want)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // sleeper is a process in a network namespace of its own.
@@ -19,9 +21,7 @@ func sleeper(t *testing.T) int {
 	t.Helper()
 	cmd := exec.Command("sleep", "60")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -45,9 +45,7 @@ func serveIn(t *testing.T, pid int, pod netip.Addr) net.Listener {
 		listener, err = net.Listen("tcp4", "0.0.0.0:7777")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { listener.Close() })
 	return listener
 }
@@ -77,9 +75,8 @@ func TestNetworkOfNodes(t *testing.T) {
 		}
 		return configureNode(t.Context(), s)
 	})
-	if err = errors.Join(err, connect(0), connect(1)); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, connect(0), connect(1))
+	must.OK(t, err)
 	pod := s.Nodes[1].Pods.Addr().Next().Next()
 	listener := serveIn(t, pids[1], pod)
 	dialFor := func(from int, to netip.Addr, timeout time.Duration) error {
@@ -110,9 +107,7 @@ func TestNetworkOfNodes(t *testing.T) {
 	// A node's own programs, as the plugin of an ambient mesh, ask the API server by its
 	// cluster IP, for which kube-proxy has rules there.
 	api, err := s.Network.apiService()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for of, want := range map[int]bool{hub: false, pids[0]: true} {
 		err := inNetwork(of, func() error { _, err := netlink.RouteGet(api); return err })
 		if (err == nil) != want {
@@ -140,9 +135,7 @@ func TestNetworkOfNodes(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if err := inNetwork(hub, func() error { return unlinkNode(s.Nodes[1]) }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, inNetwork(hub, func() error { return unlinkNode(s.Nodes[1]) }))
 	for _, to := range []netip.Addr{s.Nodes[1].Address, pod} {
 		var silent net.Error
 		if err := dial(pids[0], to); !errors.As(err, &silent) || !silent.Timeout() {
@@ -151,9 +144,7 @@ func TestNetworkOfNodes(t *testing.T) {
 	}
 	listener.Close()
 	pids[1] = sleeper(t) // it starts again
-	if err := connect(1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, connect(1))
 	serveIn(t, pids[1], pod)
 	reached("after it came back")
 }

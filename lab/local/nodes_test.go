@@ -16,6 +16,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // threeNodes is the spec of a lab of three nodes, beside that of one.
@@ -23,9 +24,7 @@ func threeNodes(t *testing.T) *spec {
 	t.Helper()
 	s := testSpec(t)
 	places, err := placesOf(3, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.Network.Nodes = netip.MustParsePrefix("10.253.0.0/24")
 	s.Self, s.Nodes = Node{}, s.Network.nodesAt(places)
 	return s
@@ -70,13 +69,9 @@ func TestPlaces(t *testing.T) {
 // Nodes' addresses lie in the lab's ranges and meet nowhere.
 func TestNodesAt(t *testing.T) {
 	n, err := chooseNetwork(nil, MaxNodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	places, err := placesOf(MaxNodes, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	nodes := n.nodesAt(places)
 	for i, one := range nodes {
 		if !n.Nodes.Contains(one.Address) || !n.Pods.Overlaps(one.Pods) || one.Pods.Bits() < n.Pods.Bits() || 1<<(32-one.Pods.Bits()) < 2*MaxPods {
@@ -100,9 +95,7 @@ func TestNodesAt(t *testing.T) {
 func TestFilesOfNodes(t *testing.T) {
 	s := threeNodes(t)
 	own, keys, err := pkiFiles(s.Network, s.Nodes, testTime)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if own.kubeconfigs["kubelet"] != nil || own.files["kubelet-server.key"] != nil {
 		t.Error("the control plane of several nodes has a node's keys")
 	}
@@ -112,9 +105,7 @@ func TestFilesOfNodes(t *testing.T) {
 	}
 	for i, n := range s.Nodes {
 		m := s.of(n)
-		if err := m.writeFiles(keys[n.Name]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.writeFiles(keys[n.Name]))
 		read := func(name string) string {
 			data, err := os.ReadFile(m.Dir.join(name))
 			if err != nil {
@@ -158,9 +149,7 @@ func TestNodeObjects(t *testing.T) {
 		t.Error("a single node is made before its kubelet does")
 	}
 	objects, err := lab.ParseObjects(append(nodeRoles(), nodeObjects(threeNodes(t).Nodes)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var names []string
 	for _, o := range objects {
 		if o.GetKind() == "Node" {
@@ -176,17 +165,13 @@ func TestNodeObjects(t *testing.T) {
 // it was made of.
 func TestCloneOfAStore(t *testing.T) {
 	s := fakeStore(t)
-	if err := s.save(map[string]string{"image:1": "sha256:1"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.save(map[string]string{"image:1": "sha256:1"}))
 	for live := range s.databases() {
 		put(t, live, "of a lab of one node")
 	}
 	to := s.node("abc123", "lab-1")
 	for range 2 { // again is a fresh one
-		if err := s.clone(to); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.clone(to))
 		for live := range to.databases() {
 			if data, err := os.ReadFile(live); err != nil || string(data) != "database" {
 				t.Errorf("%s: %q, %v", live, data, err)
@@ -204,14 +189,10 @@ func TestCloneOfAStore(t *testing.T) {
 		put(t, to.snapshots()+"/2/fs/scratch", "of a container")
 		put(t, to.blobs()+"/bb", "pulled")
 		for _, gone := range []string{to.snapshots() + "/1", to.blobs() + "/aa"} { // an image is removed
-			if err := os.RemoveAll(gone); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.RemoveAll(gone))
 		}
 	}
-	if err := os.RemoveAll(s.nodes("abc123")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(s.nodes("abc123")))
 	if images, why, err := s.restore(); why != nil || err != nil || images["image:1"] == "" {
 		t.Errorf("the store changed: %v, %v", why, err)
 	}
@@ -263,9 +244,7 @@ func TestLogsOfNodes(t *testing.T) {
 	put(t, dir.log("etcd"), "e")
 	put(t, dir.nodeDir("lab-2").log("kubelet"), "k")
 	put(t, dir.nodeDir("lab-2").join("log", "pods", "a.log"), "of a pod")
-	if err := p.writeRecord(u.record); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.writeRecord(u.record))
 	look := func(when string) {
 		files, err := LogFiles(p.base)
 		if err != nil || len(files) != 2 {
@@ -279,9 +258,7 @@ func TestLogsOfNodes(t *testing.T) {
 	}
 	look("a lab that runs")
 	u.keepLogs()
-	if err := errors.Join(os.RemoveAll(string(dir)), os.Remove(p.record())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.RemoveAll(string(dir)), os.Remove(p.record())))
 	look("one that failed")
 }
 
@@ -291,12 +268,8 @@ func TestSweepOfNodes(t *testing.T) {
 	p, store := paths{t.TempDir()}, fakeStore(t)
 	put(t, store.node("0badf0", "lab-1").root("a"), "a")
 	put(t, store.node("0badf1", "lab-1").root("a"), "of another lab")
-	if err := p.writeRecord(&record{Schema: recordSchema, ID: "0badf0", ImageStore: store.dir}); err != nil {
-		t.Fatal(err)
-	}
-	if err := sweep(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.writeRecord(&record{Schema: recordSchema, ID: "0badf0", ImageStore: store.dir}))
+	must.OK(t, sweep(t.Context(), p))
 	left, err := list(filepath.Join(store.dir, "nodes"))
 	if err != nil || !slices.Equal(left, []string{"0badf1"}) {
 		t.Errorf("left %q, %v", left, err)

@@ -28,6 +28,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // callersYAML is a pod on each node that does nothing; the test calls in its name.
@@ -49,13 +50,9 @@ func TestNodes(t *testing.T) {
 	b := newBench(t)
 	l := b.up(t, "--nodes", "3", "--mesh", "none")
 	status, err := local.GetStatus("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	client, err := kubernetes.NewForConfig(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Minute)
 	defer cancel()
 	t.Run("nodes as Kubernetes knows them", func(t *testing.T) { knownNodes(t, ctx, client, status) })
@@ -100,9 +97,7 @@ func cacheDir(t *testing.T) string {
 		return dir
 	}
 	dir, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return filepath.Join(dir, "meshtrial")
 }
 
@@ -186,24 +181,16 @@ func get(ctx context.Context, status *local.Status, pod *corev1.Pod, host string
 // address, by its Service's, and by name; and the host too.
 func podsMeet(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes.Interface, status *local.Status) {
 	kubectl(t, serverYAML(l.Images())+"\n---\n"+callersYAML, "apply", "-f", "-")
-	if err := lab.WaitDeployment(ctx, client, "default", "server"); err != nil {
-		t.Fatal(err)
-	}
-	if err := lab.WaitPods(ctx, client, "default", "app=caller", 3); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lab.WaitDeployment(ctx, client, "default", "server"))
+	must.OK(t, lab.WaitPods(ctx, client, "default", "app=caller", 3))
 	servers, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=server"})
 	if err != nil || len(servers.Items) != 1 {
 		t.Fatalf("%d servers, %v", len(servers.Items), err)
 	}
 	callers, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=caller"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	service, err := client.CoreV1().Services("default").Get(ctx, "server", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	on := map[string]bool{}
 	for _, caller := range callers.Items {
 		on[caller.Spec.NodeName] = true
@@ -281,9 +268,7 @@ func memberDies(t *testing.T, b *bench, status *local.Status) {
 	if len(pids) != 1 {
 		t.Fatalf("first processes of %s: %v", victim, pids)
 	}
-	if err := unix.Kill(pids[0], unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Kill(pids[0], unix.SIGKILL))
 	eventually.Succeeds(t, 20*time.Second, "the node is dead", func() error {
 		now, err := local.GetStatus("")
 		if err == nil && now.Nodes[2].State != local.StateDead {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/observe/procfs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // upFor writes the files of a lab that is up for a process, nil for one that
@@ -21,14 +22,10 @@ func upFor(t *testing.T, owner *procfs.Identity) (paths, *exec.Cmd) {
 	t.Helper()
 	p := paths{t.TempDir()}
 	lock, err := lockFile(p.lock())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	init := exec.Command("sleep", "600")
 	init.ExtraFiles = []*os.File{lock} // as init has it
-	if err := init.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, init.Start())
 	lock.Close()
 	ended := make(chan struct{})
 	go func() {
@@ -45,9 +42,7 @@ func upFor(t *testing.T, owner *procfs.Identity) (paths, *exec.Cmd) {
 		t.Fatal(err)
 	}
 	const config = "{apiVersion: v1, kind: Config, clusters: [{name: lab, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: lab, context: {cluster: lab}}], current-context: lab}"
-	if err := os.WriteFile(p.kubeconfig(), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(p.kubeconfig(), []byte(config), 0o600))
 	return p, init
 }
 
@@ -55,9 +50,7 @@ func upFor(t *testing.T, owner *procfs.Identity) (paths, *exec.Cmd) {
 func owners(t *testing.T) (me, dead, unknown procfs.Identity) {
 	t.Helper()
 	me, err := procfs.Self()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dead, unknown = me, me
 	dead.StartTicks++ // its number is this process's now
 	unknown.PIDNamespace = "pid:[1]"
@@ -67,9 +60,7 @@ func owners(t *testing.T) (me, dead, unknown procfs.Identity) {
 func open(t *testing.T, p paths) *Lab {
 	t.Helper()
 	l, err := Open(p.base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l
 }
 
@@ -170,9 +161,7 @@ func TestAdoptWaits(t *testing.T) {
 	p, _ := upFor(t, &dead)
 	l := open(t, p)
 	end, err := p.turn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if mine, err := l.Adopt(ctx, false); mine || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "0badf5") {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var testNetwork = network{
@@ -27,9 +29,7 @@ func parseCert(t *testing.T, data []byte) *x509.Certificate {
 		t.Fatalf("no PEM: %q", data)
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return cert
 }
 
@@ -95,9 +95,7 @@ func TestCertificates(t *testing.T) {
 		}
 	}
 	again, _, err := pkiFiles(testNetwork, testNodes, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name := range files {
 		if strings.HasSuffix(name, ".key") && string(files[name]) == string(again.files[name]) {
 			t.Errorf("%s is not random", name)

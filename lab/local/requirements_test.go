@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/doctor"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // fitMachine is a made-up machine that has everything.
@@ -20,9 +21,7 @@ func fitMachine(t *testing.T) machine {
 	put(t, root+"/proc/self/mountinfo", mountsV1)
 	put(t, root+"/proc/meminfo", "MemTotal: 24000000 kB\nMemAvailable: 20000000 kB\n")
 	for _, dir := range masked {
-		if err := os.MkdirAll(root+dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(root+dir, 0o700))
 	}
 	works := func() error { return nil }
 	return machine{

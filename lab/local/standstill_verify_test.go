@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // standstill is longer than most that Kubernetes gives a node, a connection or a Lease.
@@ -35,25 +36,17 @@ func TestStandstill(t *testing.T) {
 	b := newBench(t)
 	l := b.up(t)
 	status, err := local.GetStatus("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	client, err := kubernetes.NewForConfig(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	kubectl(t, serverYAML(l.Images())+"\n---\n"+meshedYAML, "apply", "-f", "-")
 	for _, d := range []struct{ namespace, name string }{{"default", "server"}, {"killed", "app"}} {
-		if err := lab.WaitDeployment(ctx, client, d.namespace, d.name); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, lab.WaitDeployment(ctx, client, d.namespace, d.name))
 	}
 	server, err := client.CoreV1().Services("default").Get(ctx, "server", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	answers := func() error { return hello("http://" + server.Spec.ClusterIP + "/") }
 	eventually.Succeeds(t, time.Minute, "the server answers", answers)
 	before := residents(t, ctx, client, status)

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/internal/thread"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -28,17 +29,13 @@ func TestRecord(t *testing.T) {
 	}
 	want := &record{Schema: recordSchema, ID: "abc123", Phase: phaseReady, Started: testTime, Network: testNetwork, Cgroup: "/meshtrial-abc123",
 		Sysctls: map[string]int{inotifyInstances: 128}}
-	if err := p.writeRecord(want); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.writeRecord(want))
 	got, err := p.readRecord()
 	if err != nil || got.ID != want.ID || got.Network != want.Network || got.Sysctls[inotifyInstances] != 128 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for name, text := range map[string]string{"torn": `{"id": "abc1`, "empty": "", "id that is a path": `{"id": "../../x"}`} {
-		if err := os.WriteFile(p.record(), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(p.record(), []byte(text), 0o600))
 		if _, err := p.readRecord(); err == nil {
 			t.Errorf("%s: no error", name)
 		}
@@ -61,18 +58,14 @@ func TestIDs(t *testing.T) {
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sub", "lock")
 	first, err := lockFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := lockFile(path); !errors.Is(err, errLocked) {
 		t.Errorf("taken twice: %v", err)
 	}
 	// A child that inherits the file holds the lock on.
 	cmd := exec.Command("sleep", "30")
 	cmd.ExtraFiles = []*os.File{first}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	first.Close()
 	if _, err := lockFile(path); !errors.Is(err, errLocked) {
 		t.Errorf("taken while a child holds it: %v", err)
@@ -80,17 +73,13 @@ func TestLock(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	again, err := lockFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	again.Close()
 }
 
 func TestProcessIdentity(t *testing.T) {
 	cmd := exec.Command("sleep", "30")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	pid := cmd.Process.Pid
 	r := &record{InitPID: pid, InitStart: startTicks(pid), BootID: bootID()}
 	if !r.initAlive() {
@@ -120,9 +109,7 @@ func TestProcessIdentity(t *testing.T) {
 
 func TestChooseNetwork(t *testing.T) {
 	n, err := chooseNetwork(nil, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if n != testNetwork {
 		t.Errorf("on an empty machine: %+v", n)
 	}
@@ -163,19 +150,13 @@ func TestSweep(t *testing.T) {
 	} {
 		p := paths{t.TempDir()}
 		for _, dir := range []string{"0badf0/pki", "0badf1/log", "failed"} {
-			if err := os.MkdirAll(filepath.Join(p.base, dir), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(filepath.Join(p.base, dir), 0o700))
 		}
 		for _, file := range []string{"kubeconfig", "lab.json.tmp", "0badf0/pki/ca.key", "lock", "failed/etcd.log"} {
-			if err := os.WriteFile(filepath.Join(p.base, file), []byte("x"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(p.base, file), []byte("x"), 0o600))
 		}
 		if record != "" {
-			if err := os.WriteFile(p.record(), []byte(record), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(p.record(), []byte(record), 0o600))
 		}
 		if err := sweep(context.Background(), p); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -204,9 +185,7 @@ func TestSweepsAtOnce(t *testing.T) {
 	ids := []string{"0badf2", "0badf3"}
 	for _, id := range ids {
 		p := paths{t.TempDir()}
-		if err := p.writeRecord(&record{Schema: recordSchema, ID: id, ImageStore: filepath.Join(store, id), Sysctls: map[string]int{control: 65}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.writeRecord(&record{Schema: recordSchema, ID: id, ImageStore: filepath.Join(store, id), Sysctls: map[string]int{control: 65}}))
 		labs = append(labs, p)
 	}
 	host, skip := sysctls{"/proc/sys"}, ""
@@ -263,9 +242,7 @@ func TestSweepsAtOnce(t *testing.T) {
 		}
 		return errors.Join(all...)
 	}
-	if err := thread.Apart(sweepAll); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, thread.Apart(sweepAll))
 	if skip != "" {
 		t.Skip(skip)
 	}
@@ -299,17 +276,13 @@ func TestSysctls(t *testing.T) {
 	if raise, err := s.toRaise(name, 100); err != nil || raise != nil {
 		t.Errorf("a control that this kernel lacks: %v, %v", raise, err)
 	}
-	if err := os.MkdirAll(filepath.Join(s.root, "fs/inotify"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(s.root, "fs/inotify"), 0o700))
 	os.WriteFile(filepath.Join(s.root, name), []byte("128\n"), 0o600)
 	raise, err := s.toRaise(name, 8192)
 	if err != nil || raise[name] != 128 {
 		t.Fatalf("%v, %v", raise, err)
 	}
-	if err := s.set(map[string]int{name: 8192}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.set(map[string]int{name: 8192}))
 	if again, err := s.toRaise(name, 8192); err != nil || again != nil {
 		t.Errorf("high enough: %v, %v", again, err)
 	}
@@ -321,9 +294,7 @@ func TestSysctls(t *testing.T) {
 		if i > 0 {
 			values = nil
 		}
-		if err := s.restore(values, pending, !last); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.restore(values, pending, !last))
 		want := 8192
 		if last {
 			want = 128
@@ -336,13 +307,9 @@ func TestSysctls(t *testing.T) {
 		t.Error("the note of pending values was left")
 	}
 	// What somebody else has set while labs ran is theirs.
-	if err := s.set(map[string]int{name: 65536}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.set(map[string]int{name: 65536}))
 	for _, othersRun := range []bool{true, false} {
-		if err := s.restore(raise, pending, othersRun); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.restore(raise, pending, othersRun))
 	}
 	if now, _ := s.read(name); now != 65536 {
 		t.Errorf("somebody else's value: %d, want 65536", now)
@@ -357,26 +324,18 @@ func TestDownWithoutARecord(t *testing.T) {
 	for name, text := range map[string]string{"torn": `{"schema":1,"id":"0ba`, "of another": `{"schema":1,"id":"0badf0","init_pid":1}`, "none": ""} {
 		p := paths{t.TempDir()}
 		if text != "" {
-			if err := os.WriteFile(p.record(), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(p.record(), []byte(text), 0o600))
 		}
 		lock, err := lockFile(p.lock())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		// What holds the lock is called as init is.
 		scripts := t.TempDir()
-		if err := os.WriteFile(filepath.Join(scripts, "lab-init"), []byte("sleep 60 & wait\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(scripts, "lab-init"), []byte("sleep 60 & wait\n"), 0o600))
 		cmd := exec.Command("sh", "lab-init", "spec.json")
 		cmd.Dir, cmd.ExtraFiles = scripts, []*os.File{lock}
 		// Its child ends with it, as in init's PID namespace.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Start())
 		ended := make(chan error, 1)
 		go func() {
 			ended <- cmd.Wait()

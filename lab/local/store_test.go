@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // fakeStore is a store as containerd leaves it.
@@ -23,12 +24,8 @@ func fakeStore(t *testing.T) imageStore {
 
 func put(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func TestStoreGoesBackToWhatWasSaved(t *testing.T) {
@@ -38,9 +35,7 @@ func TestStoreGoesBackToWhatWasSaved(t *testing.T) {
 	}
 	s = fakeStore(t)
 	want := map[string]string{"image:1": "sha256:1"}
-	if err := s.save(want); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.save(want))
 	// A lab works in it, and dies.
 	put(t, s.blobs()+"/bb", "pulled")
 	put(t, s.snapshots()+"/2/fs/scratch", "of a container")
@@ -79,12 +74,8 @@ func TestStoreThatWasDamagedIsEmptied(t *testing.T) {
 		"containerd's root is gone": func(s imageStore) error { return os.RemoveAll(s.root()) },
 	} {
 		s := fakeStore(t)
-		if err := s.save(map[string]string{"image:1": "sha256:1"}); err != nil {
-			t.Fatal(err)
-		}
-		if err := damage(s); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.save(map[string]string{"image:1": "sha256:1"}))
+		must.OK(t, damage(s))
 		images, why, err := s.restore()
 		if err != nil || why == nil || len(images) > 0 {
 			t.Errorf("%s: %v, %v, %v", name, images, why, err)
@@ -107,9 +98,7 @@ func TestMissing(t *testing.T) {
 func TestStoresAreNotShared(t *testing.T) {
 	cache := t.TempDir()
 	first, lock, err := lockImageStore(cache)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	second, other, err := lockImageStore(cache)
 	if err != nil || first.dir == second.dir {
 		t.Errorf("%s and %s, %v", first.dir, second.dir, err)

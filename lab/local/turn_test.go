@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Of labs that start at once one after the other chooses addresses.
@@ -39,9 +41,7 @@ func TestTurns(t *testing.T) {
 		t.Errorf("%d at once", most.Load())
 	}
 	end, err := takeTurn(t.Context(), socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer end()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A lab that starts is given up as soon as its user does, or what is installed in it fails,
@@ -21,9 +23,7 @@ func TestAwaitGivesUp(t *testing.T) {
 	for name, want := range map[string]error{"before the API answers": gaveUp, "while things are installed": gaveUp, "what is installed fails": noChart} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs, err := controlPair()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer ours.Close()
 			defer theirs.Close()
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -69,16 +69,12 @@ func TestNodeSaysHowItStarts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs, err := controlPair()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer ours.Close()
 			defer theirs.Close()
 			up := make(chan error, 1)
 			go follow(ours, up)
-			if _, err := io.WriteString(theirs, c.says+"\n"); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, must.Err(io.WriteString(theirs, c.says+"\n")))
 			select {
 			case err := <-up:
 				if (err == nil) != c.ok {

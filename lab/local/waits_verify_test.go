@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/podstate"
 	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestWaits has a real cluster fail at each stage of a pod's way, and holds waits to what
@@ -22,9 +23,7 @@ import (
 func TestWaits(t *testing.T) {
 	l := newBench(t).up(t)
 	client, err := kubernetes.NewForConfig(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const limit = 2 * time.Minute
 	cases := []struct {
 		name string

@@ -29,15 +29,14 @@ import (
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func workloads(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes.Interface) {
 	kubectl(t, serverYAML(l.Images()), "apply", "-f", "-")
 	kubectl(t, "", "rollout", "status", "deploy/server", "--timeout=180s")
 	service, err := client.CoreV1().Services("default").Get(ctx, "server", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	eventually.Succeeds(t, time.Minute, "the cluster IP answers from the host", func() error {
 		return wantBody("http://" + service.Spec.ClusterIP + "/")
 	})
@@ -175,20 +174,14 @@ func sidecars(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes
 // proxyStatus looks at the mesh as Istio's users do.
 func proxyStatus(t *testing.T, ctx context.Context, l *local.Lab) {
 	builder, err := components.New(components.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	status, err := builder.Status(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !slices.ContainsFunc(status, func(s components.Status) bool { return s.Name == "istioctl" && s.Cached }) {
 		t.Skip("istioctl is not built: meshtrial lab components build istioctl")
 	}
 	set, err := builder.Ensure(ctx, "istioctl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	program, _ := set.Program("istioctl")
 	eventually.Succeeds(t, time.Minute, "istioctl proxy-status", func() error {
 		out, err := exec.CommandContext(ctx, program.Path, "--kubeconfig", l.Kubeconfig(), "proxy-status").CombinedOutput()
@@ -237,9 +230,7 @@ spec:
 func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
 	needs := rights.Place(rights.Features(), rights.Places{Journal: journal.Namespace, Run: "meshtrial-check"})
 	c, err := cluster.Open(ctx, cluster.Options{Kubeconfig: l.Kubeconfig(), Images: l.Images(), Needs: needs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if c.Kind() != lab.KindCluster {
 		t.Errorf("kind %s", c.Kind())
 	}
@@ -252,13 +243,9 @@ func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
 	kubectl(t, "", "create", "clusterrolebinding", "guest", "--clusterrole=view", "--serviceaccount=default:guest")
 	token := strings.TrimSpace(kubectl(t, "", "create", "token", "guest"))
 	data, err := os.ReadFile(l.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	guest := filepath.Join(t.TempDir(), "guest")
-	if err := os.WriteFile(guest, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(guest, data, 0o600))
 	for _, args := range [][]string{{"config", "set-credentials", "guest", "--token=" + token}, {"config", "set-context", "meshtrial", "--user=guest"}} {
 		kubectl(t, "", append([]string{"--kubeconfig=" + guest}, args...)...)
 	}

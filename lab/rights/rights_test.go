@@ -12,6 +12,7 @@ import (
 	_ "github.com/meshtrial/meshtrial/mesh/meshes" // whose rights are in the table
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -242,17 +243,11 @@ func TestShippedStudiesNeedWhatTheTableHas(t *testing.T) {
 	table := words(Features())
 	for _, name := range studies.Names() {
 		text, err := studies.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		s, err := study.Parse(text, name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		plan, err := study.NewPlan(s, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := Of(plan)
 		if len(got) < 4 {
 			t.Errorf("%s needs %d features", name, len(got))
@@ -309,9 +304,7 @@ func TestSteps(t *testing.T) {
 // needs it.
 func TestPlace(t *testing.T) {
 	named, err := Named(EveryRun)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	found := map[string][]string{}
 	for _, f := range Place(named, Places{Journal: "meshtrial-journal", Run: "meshtrial-x", Meshes: map[string]string{study.MeshIstio: "istio-system", study.MeshLinkerd: "linkerd"}}) {
 		for _, r := range f.Rights {
@@ -401,9 +394,7 @@ func TestManifests(t *testing.T) {
 			}
 		}
 		text, err := Manifests(placed, Subject{Kind: "ServiceAccount", Namespace: "ci", Name: "runner"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got, roles, bound := map[string]bool{}, map[string]bool{}, map[string]bool{}
 		for _, document := range strings.Split(string(text), "---\n") {
 			var o struct {

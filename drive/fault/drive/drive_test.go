@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // recorder is an executor that records its calls.
@@ -119,9 +120,7 @@ func stepsOnTime(t *testing.T) (wrong []string, late time.Duration) {
 	events, start, err := run(t, t.Context(), r, fault.Timeline{Duration: 800 * ms, Steps: []fault.Step{
 		step("stays", 60*ms, 0), step("short", 120*ms, 90*ms), step("last", 400*ms, 0),
 	}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// short begins while stays is being proven, and ends after its own proof, which
 	// takes longer than it lasts.
 	want := "begin stays, begin short, prove stays, prove short, end short, begin last, prove last, end last, end stays"
@@ -240,9 +239,7 @@ func TestConditions(t *testing.T) {
 	events, start, err := run(t, t.Context(), r, fault.Timeline{Duration: length, Steps: []fault.Step{
 		when("a", "later"), when("b", "never"), when("c", "nonsense"),
 	}}, holds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, e := range events {
 		at := time.Duration(e.PlannedNS - start.UnixNano())
 		switch e.Op + " " + e.Step {

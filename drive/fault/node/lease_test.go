@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A lease that is renewed between its end's being seen and the fault's being
@@ -26,16 +27,12 @@ func TestRenewedWhileItEnds(t *testing.T) {
 		return Packets{}, nil
 	}
 	s.faults[1] = f
-	if err := s.undoAll(lapsed(time.Now())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.undoAll(lapsed(time.Now())))
 	if _, stands := s.faults[1]; !stands || ended {
 		t.Errorf("stands = %v, ended = %v: it was renewed", stands, ended)
 	}
 	f.count, f.until = nil, time.Now()
-	if err := s.undoAll(lapsed(time.Now())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.undoAll(lapsed(time.Now())))
 	if _, stands := s.faults[1]; stands || !ended {
 		t.Errorf("stands = %v, ended = %v: its lease is over", stands, ended)
 	}
@@ -55,9 +52,7 @@ func TestLeasesGoByTheMonotonicClock(t *testing.T) {
 		f.ID, f.end = strconv.Itoa(id), func() error { return nil }
 		s.faults[uint64(id)] = f
 	}
-	if err := s.undoAll(lapsed(now)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.undoAll(lapsed(now)))
 	left := []string{}
 	for _, f := range s.list() {
 		left = append(left, f.ID)
@@ -82,9 +77,7 @@ func TestExpire(t *testing.T) {
 		defer cancel()
 		go s.expire(ctx)
 		time.Sleep(15 * time.Second)
-		if _, err := s.extend(ExtendRequest{IDs: []string{"7"}, LeaseMS: 20_000}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(s.extend(ExtendRequest{IDs: []string{"7"}, LeaseMS: 20_000})))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if want := 35 * time.Second; ended < want || ended > want+expireEvery {
@@ -100,9 +93,7 @@ func TestAlone(t *testing.T) {
 	container, cmd := pod.run(t, "app", "meshtrial")
 	alive := jsonhttp.NewAlive(3 * time.Second)
 	s, err := New(Options{Control: "127.0.0.1:0", Token: testToken, Alive: alive})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := alive.While(context.Background(), func(error) {})
 	defer cancel()
 	done := make(chan error, 1)

@@ -23,6 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const (
@@ -123,9 +124,7 @@ func (p testPod) runAs(t *testing.T, container, name, role string) (Container, *
 		t.Fatal(err)
 	}
 	cmd := start(t, name, role)
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0))
 	return c, cmd
 }
 
@@ -137,13 +136,9 @@ func idle(t *testing.T, name string) *exec.Cmd {
 func start(t *testing.T, name, role string) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cmd := &exec.Cmd{Path: program, Args: []string{"/usr/bin/" + name}, Env: []string{testRole + "=" + role}, SysProcAttr: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -165,9 +160,7 @@ func state(t *testing.T, cmd *exec.Cmd) string {
 func serve(t *testing.T) (Client, func() error) {
 	t.Helper()
 	s, err := New(Options{Control: "127.0.0.1:0", Token: testToken, Cgroups: cgroups})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()
@@ -203,14 +196,10 @@ func status(err error) int {
 func tables(t *testing.T, cmd *exec.Cmd) []mark {
 	t.Helper()
 	ns, err := openNamespace(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer ns.Close()
 	found, err := marks(ns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return found
 }
 
@@ -248,9 +237,7 @@ func TestOnlyTheContainersProcessesAreStopped(t *testing.T) {
 	if list, err := client.List(t.Context()); err != nil || len(list) != 1 || list[0].ID != f.ID {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if _, err := client.Undo(t.Context(), f.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(client.Undo(t.Context(), f.ID)))
 	if s := state(t, envoy); s == "T" {
 		t.Error("it is still stopped")
 	}
@@ -348,9 +335,8 @@ func TestLeasesEnd(t *testing.T) {
 	var f Fault
 	for attempt := 1; ; attempt++ {
 		var err error
-		if f, err = client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: length.Milliseconds()}); err != nil {
-			t.Fatal(err)
-		}
+		f, err = client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: length.Milliseconds()})
+		must.OK(t, err)
 		release := client.Keep(t.Context(), length, f.ID)
 		stood := standsStill(3 * length)
 		s := state(t, worker)
@@ -369,9 +355,7 @@ func TestLeasesEnd(t *testing.T) {
 		t.Errorf("an ended lease: %v", err)
 	}
 	// The end of the server ends what stands.
-	if _, err := client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: 60_000}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: 60_000})))
 	if err := end(); err != nil {
 		t.Error(err)
 	}
@@ -402,20 +386,11 @@ const podIP, peerIP, otherIP = "198.51.100.1", "198.51.100.2", "198.51.100.3"
 func connect(t *testing.T, cmd *exec.Cmd) *namespace {
 	t.Helper()
 	pod, err := openNamespace(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { pod.Close() })
 	far, err := scratch()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { far.Close() })
-	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	up := func(name string, addresses ...string) func() error {
 		return func() error {
 			l, err := netlink.LinkByName(name)
@@ -434,11 +409,11 @@ func connect(t *testing.T, cmd *exec.Cmd) *namespace {
 			return netlink.LinkSetUp(l)
 		}
 	}
-	must(far.do(func() error {
+	must.OK(t, far.do(func() error {
 		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "far"}, PeerName: "near", PeerNamespace: netlink.NsFd(int(pod.Fd()))})
 	}))
-	must(far.do(up("far", peerIP, otherIP)))
-	must(pod.do(up("near", podIP)))
+	must.OK(t, far.do(up("far", peerIP, otherIP)))
+	must.OK(t, pod.do(up("near", podIP)))
 	listen(t, pod)
 	// A link needs a moment before packets cross it.
 	eventually.Holds(t, "the link", func() bool { return !cutOff(far, peerIP) })
@@ -449,9 +424,7 @@ func connect(t *testing.T, cmd *exec.Cmd) *namespace {
 func listen(t *testing.T, ns *namespace) {
 	t.Helper()
 	var l net.Listener
-	if err := ns.do(func() (err error) { l, err = net.Listen("tcp4", podIP+":80"); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ns.do(func() (err error) { l, err = net.Listen("tcp4", podIP+":80"); return err }))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -518,9 +491,7 @@ func TestNetwork(t *testing.T) {
 	client, end := serve(t)
 	for _, direction := range []string{In, Out, Both} {
 		f, err := client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peerIP}, Direction: direction, Cut: true, LeaseMS: 60_000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !cutOff(far, peerIP) {
 			t.Errorf("%s: a connection came through a cut", direction)
 		}
@@ -530,18 +501,14 @@ func TestNetwork(t *testing.T) {
 		if f, err = client.Fault(t.Context(), f.ID); err != nil || f.Packets == nil || f.Packets.Dropped == 0 || f.Packets.Dropped != f.Packets.Matched {
 			t.Errorf("%s: %+v, %+v, %v", direction, f, f.Packets, err)
 		}
-		if _, err := client.Undo(t.Context(), f.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(client.Undo(t.Context(), f.ID)))
 		if _, err := dial(far, peerIP); err != nil {
 			t.Errorf("%s: after the end: %v", direction, err)
 		}
 	}
 	const delay = 50 * time.Millisecond
 	f, err := client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peerIP}, Direction: In, DelayNS: int64(delay), LeaseMS: 60_000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if took, err := dialUntil(far, peerIP, 3*delay); err != nil || took < delay || took > 3*delay {
 		t.Errorf("a delayed connection took %v, %v", took, err)
 	}
@@ -561,15 +528,11 @@ func TestNetwork(t *testing.T) {
 		}
 	}
 	// A lease, and the end of the server.
-	if _, err := client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peerIP}, Direction: In, Cut: true, LeaseMS: 100}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peerIP}, Direction: In, Cut: true, LeaseMS: 100})))
 	eventually.Holds(t, "the end of the lease", func() bool { return len(tables(t, worker)) == 0 })
 	for _, r := range []NetworkRequest{{Lose: 0.5}, {DelayNS: 1e6, RateBits: 1e6}} {
 		r.PodUID, r.Peers, r.Direction, r.LeaseMS = p.uid, []string{peerIP, "2001:db8::1"}, Both, 60_000
-		if _, err := client.Network(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(client.Network(t.Context(), r)))
 	}
 	if err := end(); err != nil {
 		t.Error(err)
@@ -588,34 +551,20 @@ func TestKilledServerIsPutRight(t *testing.T) {
 	container, worker := p.run(t, "worker", "meshtrial")
 	far := connect(t, worker)
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), testRole+"=serve")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	line := make([]byte, 100)
 	n, err := out.Read(line)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	client := Client{BaseURL: "http://" + strings.TrimSpace(string(line[:n])), Token: testToken}
-	if _, err := client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peerIP}, Direction: In, Cut: true, LeaseMS: 60_000}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{otherIP}, Direction: In, DelayNS: int64(300 * time.Millisecond), LeaseMS: 60_000}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: 60_000}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peerIP}, Direction: In, Cut: true, LeaseMS: 60_000})))
+	must.OK(t, must.Err(client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{otherIP}, Direction: In, DelayNS: int64(300 * time.Millisecond), LeaseMS: 60_000})))
+	must.OK(t, must.Err(client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: 60_000})))
 	before := tables(t, worker)
 	if len(before) != 3 || !slices.ContainsFunc(before, func(m mark) bool { return m.Stopped.PID == worker.Process.Pid }) {
 		t.Fatalf("marks %v", before)
@@ -625,9 +574,7 @@ func TestKilledServerIsPutRight(t *testing.T) {
 	if found := tables(t, worker); len(found) != 3 || state(t, worker) != "T" {
 		t.Fatalf("marks %v, state %s", found, state(t, worker))
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	if took, err := dialUntil(far, otherIP, 250*time.Millisecond); err != nil || took > 250*time.Millisecond {
 		t.Errorf("without its server a delay should be none; it took %v, %v", took, err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // cgroups are those of the machine: its first process may be nobody's to look at.
@@ -21,9 +22,7 @@ func asRoot(t *testing.T) {
 func newServer(t *testing.T) *Server {
 	t.Helper()
 	s, err := New(Options{Control: "127.0.0.1:0", Token: "a token of a test", Cgroups: cgroups})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { s.listener.Close() })
 	return s
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A line lets packets go in the order in which they came, none earlier than
@@ -118,9 +120,7 @@ func FuzzParsePacket(f *testing.F) {
 
 func TestRequestsThatAreRefused(t *testing.T) {
 	good := NetworkRequest{PodUID: "0b5c6a5e-1d2f-4a3b", Peers: []string{"10.0.0.1"}, Direction: In, Cut: true, LeaseMS: 1000}
-	if _, err := good.validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(good.validate()))
 	for name, change := range map[string]func(*NetworkRequest){
 		"nothing":             func(r *NetworkRequest) { r.Cut = false },
 		"two things":          func(r *NetworkRequest) { r.Lose = 0.1 },
@@ -192,9 +192,7 @@ func TestMemoryGroup(t *testing.T) {
 		for _, file := range c.files {
 			path, text, _ := strings.Cut(file, "=")
 			path = filepath.Join(root, path)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 		}
 		g, err := findMemoryGroup(root, Container{PodUID: "x", ID: "containerd://" + id})
 		if c.want == "" {
@@ -213,23 +211,17 @@ func TestMemoryGroup(t *testing.T) {
 func TestKillsOfGroup(t *testing.T) {
 	g := memoryGroup{t.TempDir(), false}
 	for text, want := range map[string]int64{"oom_kill_disable 0\nunder_oom 0\noom_kill 3\n": 3, "oom_kill_disable 0\nunder_oom 0\n": -1} {
-		if err := os.WriteFile(g.path(memoryKills), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(g.path(memoryKills), []byte(text), 0o600))
 		if got, err := g.kills(); (err == nil) != (want >= 0) || err == nil && got != want {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
 	}
 	g.v2 = true
-	if err := os.WriteFile(g.path(memoryKills), []byte("low 0\nhigh 0\nmax 4\noom 2\noom_kill 1\noom_group_kill 0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(g.path(memoryKills), []byte("low 0\nhigh 0\nmax 4\noom 2\noom_kill 1\noom_group_kill 0\n"), 0o600))
 	if got, err := g.kills(); err != nil || got != 1 {
 		t.Errorf("%d, %v", got, err)
 	}
-	if err := os.Remove(g.path(memoryKills)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(g.path(memoryKills)))
 	if _, err := g.kills(); !vanished(err) {
 		t.Errorf("a group that is gone: %v", err)
 	}

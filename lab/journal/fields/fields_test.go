@@ -11,6 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // object reads YAML as an unstructured object holds it.
@@ -253,13 +255,9 @@ func TestProperty(t *testing.T) {
 			wanted := drawObject(t, fmt.Sprint("change ", i))
 			kept = Over(kept, live, wanted)
 			text, err := json.Marshal(kept)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			kept = nil
-			if err := json.Unmarshal(text, &kept); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(text, &kept))
 			if rapid.Bool().Draw(t, "seen through") {
 				live = wanted
 			}
