@@ -48,6 +48,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/fidelity"
 	"github.com/meshtrial/meshtrial/testing/golden"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/loopback"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -66,12 +67,12 @@ func TestSimulatedZtunnelIsLikeARealOne(t *testing.T) {
 		wire.AuthorizationType: {policy(t, "fidelity/deny")},
 	}, grpc.StreamInterceptor(held.intercept))
 	pair, root := selfSigned(t)
-	recorder, err := fidelity.NewRecorder(fidelity.Options{Upstream: serve(t, istiod.Serve, istiod.Close), UpstreamTLS: insecure.NewCredentials(),
+	recorder, err := fidelity.NewRecorder(fidelity.Options{Upstream: loopback.Serve(t, istiod.Serve, istiod.Close), UpstreamTLS: insecure.NewCredentials(),
 		TLS: credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}})})
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := serve(t, recorder.Serve, func() { recorder.Close() })
+	at := loopback.Serve(t, recorder.Serve, func() { recorder.Close() })
 
 	ctx = realZtunnel(t, ctx, dir, at, root)
 	still(t, ctx, recorder, 1, quiet)
