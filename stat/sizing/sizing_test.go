@@ -25,7 +25,9 @@ func ways(shares map[string]Share, noise ...float64) map[string]Way {
 }
 
 // proxy is one that a request passes once, whose use is a line.
-func proxy(idle, each float64) Proxy { return Proxy{Curve: Curve{{0, idle}, {1, idle + each}}, Passes: 1} }
+func proxy(idle, each float64) Proxy {
+	return Proxy{Curve: Curve{{0, idle}, {1, idle + each}}, Passes: 1}
+}
 
 // plus is a proxy that takes more, whatever it carries.
 func plus(p Proxy, use float64) Proxy {
