@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -81,8 +82,12 @@ func (g guardedFinding) Equal(other ref.Val) ref.Val {
 	return g.Val.Equal(other)
 }
 
-// findingValue is a finding as expressions see it.
+// findingValue is a finding as expressions see it, whose warnings have words.
 func findingValue(adapter types.Adapter, f record.Finding) ref.Val {
+	f.Warnings = slices.Clone(f.Warnings)
+	for i := range f.Warnings {
+		f.Warnings[i].Text = f.Warnings[i].String()
+	}
 	return guardedFinding{Val: adapter.NativeToValue(f), finding: f}
 }
 

@@ -41,24 +41,26 @@ func (o *Observations) validity() record.ValiditySummary {
 // range of the figures and the first trial that has it.
 func (o *Observations) trialWarnings() []note.Note {
 	var order []note.Note
-	alike := map[int][]note.Note{}
-	first := map[int]string{} // trial
+	alike, in := map[int][]note.Note{}, map[int][]string{} // in which trials
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]
 		for _, w := range t.Validity.Warnings {
 			k := slices.IndexFunc(order, w.Like)
 			if k < 0 {
 				k = len(order)
-				order, first[k] = append(order, w), t.ID
+				order = append(order, w)
 			}
 			alike[k] = append(alike[k], w)
+			if !slices.Contains(in[k], t.ID) {
+				in[k] = append(in[k], t.ID)
+			}
 		}
 	}
 	out := make([]note.Note, len(order))
 	for k := range order {
-		where := "trial " + first[k]
-		if n := len(alike[k]); n > 1 {
-			where = fmt.Sprintf("%d of %d trials, %s the first", n, len(o.Run.Trials), first[k])
+		where := "trial " + in[k][0]
+		if n := len(in[k]); n > 1 {
+			where = fmt.Sprintf("%d of %d trials, %s the first", n, len(o.Run.Trials), in[k][0])
 		}
 		out[k] = note.Together(alike[k]).At(where)
 	}

@@ -256,5 +256,3 @@ func scaled(t *testing.T, l *local.Lab, ended <-chan struct{}) {
 	bounds(2, 3)
 	labtest.Kubectl(t, l, "", "-n", "istio-system", "scale", "deployment", "istiod-canary", "--replicas=2")
 }
-
-// warned says that one of the warnings has some words.

@@ -171,6 +171,8 @@ const (
 	ReasonWithinMargin = "within_margin"   // no_effect: the whole interval lies within the margin
 	ReasonWithinFloor  = "within_floor"    // inconclusive: the interval excludes zero, but identical baselines differ as much
 	ReasonIncludesZero = "includes_zero"   // inconclusive: the interval includes zero and reaches beyond the margin
+	ReasonNoInterval   = "no_interval"     // inconclusive: too few blocks for an interval
+	ReasonFloorUnknown = "floor_unknown"   // inconclusive: nobody knows how much identical baselines differ
 	ReasonMany         = "many_findings"   // inconclusive (no_effect where the margin holds all of it): the interval excludes zero, but of so many findings some do by chance
 	ReasonLateLoad     = "late_generator"  // inconclusive: the generator's own lateness may be the effect
 	ReasonTooFew       = "too_few_counted" // invalid: too few of what is counted lie beyond this percentile

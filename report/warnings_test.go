@@ -46,7 +46,7 @@ func TestWarningsNameTheirFindings(t *testing.T) {
 		{"units", []record.Finding{wide("convergence_p99", "sidecar", "21 ms"),
 			wide("istiod_memory", "sidecar", "2 MB"),
 			wide("istiod_memory", "slow", "2 kB")},
-			[]string{"the interval includes zero and reaches beyond the margin (difference of convergence p99 with sidecar and difference of istiod memory with sidecar and slow)"}},
+			[]string{"the interval includes zero (difference of convergence p99 with sidecar and difference of istiod memory with sidecar and slow)"}},
 		{"many", append(many, record.Finding{Name: "missed", Cell: record.Cell{"proxies": "50"}, Warnings: []note.Note{note.Plain("3 of 7 pairs")}}),
 			[]string{"only 2 blocks (4 findings, the first difference of pushes with sidecar)", "changes that proxies never saw with proxies 50: 3 of 7 pairs"}},
 		{"range", []record.Finding{{Name: "pushes", Cell: at("none"), Warnings: []note.Note{testLate.Of(2, 9)}}, {Name: "pushes", Cell: at("slow"), Warnings: []note.Note{testLate.Of(4, 9)}}},

@@ -38,7 +38,7 @@ var (
 
 	WithinMargin = note.Define("within_margin", "the whole interval lies within the margin[ of %v]")
 	WithinFloor  = note.Define("within_floor", "identical baselines differ by as much[: up to %v]")
-	IncludesZero = note.Define("includes_zero", "the interval includes zero[ and reaches beyond the margin][ of %v]")
+	IncludesZero = note.Define("includes_zero", "the interval includes zero[ and reaches beyond the margin of %v]")
 	Settling     = note.Define("settling", "it rises, but less and less: it may still be filling up, which would be no growth")
 	TooShort     = note.Define("too_short", "it may grow by more than the margin[ of %v], or not at all")
 )

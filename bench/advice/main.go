@@ -29,6 +29,11 @@ import (
 
 	"github.com/meshtrial/meshtrial/bench/internal/jsonl"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
+
+	// The kinds make themselves known to study files.
+	_ "github.com/meshtrial/meshtrial/kinds/controlplane"
+	_ "github.com/meshtrial/meshtrial/kinds/dataplane"
+	_ "github.com/meshtrial/meshtrial/kinds/resilience"
 )
 
 func main() {

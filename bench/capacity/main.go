@@ -14,6 +14,11 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
+
+	// The kinds make themselves known to study files.
+	_ "github.com/meshtrial/meshtrial/kinds/controlplane"
+	_ "github.com/meshtrial/meshtrial/kinds/dataplane"
+	_ "github.com/meshtrial/meshtrial/kinds/resilience"
 )
 
 // limit is how long a simulated hour may take, seconds.

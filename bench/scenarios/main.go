@@ -35,6 +35,10 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
+
+	// The kinds make themselves known to study files.
+	_ "github.com/meshtrial/meshtrial/kinds/controlplane"
+	_ "github.com/meshtrial/meshtrial/kinds/dataplane"
 )
 
 func main() {

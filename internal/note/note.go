@@ -40,6 +40,8 @@ var (
 	kinds  = map[string]*Kind{}
 	pieces = regexp.MustCompile(`\[[^\]]*\]|[^\[]+`)
 	verbs  = regexp.MustCompile(`%[-+.0-9]*[a-z%]`)
+	// figures are what words of others may differ in and still say the same.
+	figures = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 )
 
 // Define is the kind of a code, which no other kind may have. The words hold verbs of package
@@ -128,8 +130,8 @@ func (n Note) Is(k *Kind) bool { return n.Code == k.code }
 
 func (n Note) String() string {
 	k := kinds[n.Code]
-	if k == nil && n.Code != "" {
-		return n.Text // with its place
+	if n.Code != "" && (k == nil || n.Text != "") {
+		return n.Text // of another version, with its place
 	}
 	var out strings.Builder
 	if n.Where != "" {
@@ -146,7 +148,7 @@ func (n Note) String() string {
 				return "%"
 			}
 			if len(args) == 0 {
-				known = false // of another version
+				known = false // of a note that was made up
 				return "?"
 			}
 			arg := args[0]
@@ -184,14 +186,22 @@ func say(verb string, arg any) string {
 	return fmt.Sprintf(verb, arg)
 }
 
-// Like reports whether two notes say the same, but for figures.
+// Like reports whether two notes say the same, but for figures, be they arguments or digits in words
+// of others.
 func (n Note) Like(other Note) bool {
-	if n.Code != other.Code || n.Where != other.Where || n.Text != other.Text || len(n.Args) != len(other.Args) {
+	if n.Code != other.Code || n.Where != other.Where || figures.ReplaceAllString(n.Text, "#") != figures.ReplaceAllString(other.Text, "#") ||
+		len(n.Args) != len(other.Args) {
 		return false
 	}
 	k := kinds[n.Code]
 	for i := range n.Args {
-		if k != nil && i < len(k.slots) && strings.ContainsAny(k.slots[i].verb, "sq") && fmt.Sprint(n.Args[i]) != fmt.Sprint(other.Args[i]) {
+		if k == nil || i >= len(k.slots) || k.slots[i].optional {
+			continue
+		}
+		a, b := fmt.Sprint(n.Args[i]), fmt.Sprint(other.Args[i])
+		switch verb := k.slots[i].verb; {
+		case strings.ContainsAny(verb, "sq") && a != b,
+			strings.HasSuffix(verb, "v") && figures.ReplaceAllString(a, "#") != figures.ReplaceAllString(b, "#"):
 			return false
 		}
 	}
@@ -271,12 +281,9 @@ func (n Note) MarshalJSON() ([]byte, error) {
 	return json.Marshal(note(n))
 }
 
-// UnmarshalJSON takes a text for a note too, as older runs have them.
+// UnmarshalJSON refuses arguments that no kind takes.
 func (n *Note) UnmarshalJSON(data []byte) error {
 	*n = Note{}
-	if len(data) > 0 && data[0] == '"' {
-		return json.Unmarshal(data, &n.Text)
-	}
 	type note Note
 	if err := json.Unmarshal(data, (*note)(n)); err != nil {
 		return err
@@ -288,7 +295,7 @@ func (n *Note) UnmarshalJSON(data []byte) error {
 			return fmt.Errorf("args[%d]: not a number, a text or a range of numbers", i)
 		}
 	}
-	if kinds[n.Code] != nil {
+	if k := kinds[n.Code]; k != nil && len(k.slots) == len(n.Args) {
 		n.Text = ""
 	}
 	return nil

@@ -22,7 +22,8 @@ func dataPlane(p *study.Plan) bool    { return p.Study.Kind == study.DataPlane }
 func controlPlane(p *study.Plan) bool { return p.Study.Kind == study.ControlPlane }
 func resilient(p *study.Plan) bool    { return p.Study.Kind == resilience.Kind }
 
-func both(a, b When) When { return func(p *study.Plan) bool { return a(p) && b(p) } }
+// Both is needed by plans that need a as well as b.
+func Both(a, b When) When { return func(p *study.Plan) bool { return a(p) && b(p) } }
 
 // Meshes are the meshes of a plan's cells, without "none".
 func Meshes(p *study.Plan) []string {

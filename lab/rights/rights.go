@@ -202,7 +202,11 @@ func neededBy(plan *study.Plan) func(*Row) bool {
 // before anything else is asked of this package.
 func Add(mesh string, rows map[string][]Row) {
 	for name, of := range rows {
-		f := &table[slices.IndexFunc(table, func(f feature) bool { return f.Name == name })]
+		at := slices.IndexFunc(table, func(f feature) bool { return f.Name == name })
+		if at < 0 {
+			panic(fmt.Sprintf("rights: mesh %s brings rights for feature %q, which does not exist", mesh, name))
+		}
+		f := &table[at]
 		for _, r := range of {
 			r.mesh = mesh
 			f.rows = append(f.rows, r)

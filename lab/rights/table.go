@@ -153,10 +153,10 @@ var table = []feature{
 	{Name: Changes, Doc: "Changes of configuration and endpoints during a trial, and the watch that sees when the API server has them.", when: controlPlane, rows: []Row{
 		{Verbs: changing, Name: "services", Where: Everywhere, Why: "objects that change", When: OfChange(controlplane.ChangeServiceGatewayVirtualService, controlplane.ChangeService, controlplane.ChangeNoOp, controlplane.ChangeSidecar, controlplane.ChangeNamespaceLabels, controlplane.ChangeVirtualService, controlplane.ChangeDestinationRule)},
 		{Verbs: changing, Name: "namespaces", Where: Everywhere, Why: "objects that change", When: OfChange(controlplane.ChangeNamespaceLabels)},
-		{Verbs: changing, Name: endpointSlice, Where: Everywhere, Why: "changed endpoints, in slices of the driver's own", When: both(ofEndpoints, ownSlices)},
-		{Verbs: "list watch", Name: endpointSlice, Where: Everywhere, Why: "changed endpoints", When: both(ofEndpoints, byControllers)},
+		{Verbs: changing, Name: endpointSlice, Where: Everywhere, Why: "changed endpoints, in slices of the driver's own", When: Both(ofEndpoints, ownSlices)},
+		{Verbs: "list watch", Name: endpointSlice, Where: Everywhere, Why: "changed endpoints", When: Both(ofEndpoints, byControllers)},
 		{Verbs: "list watch patch delete", Name: "pods", Where: Everywhere, Why: "pods that come, go and are labelled", When: ofEndpoints},
-		{Verbs: "patch", Name: "pods/status", Where: Everywhere, Why: "pods that get unready", When: both(OfChange(controlplane.ChangeEndpointsFlap), byControllers)},
+		{Verbs: "patch", Name: "pods/status", Where: Everywhere, Why: "pods that get unready", When: Both(OfChange(controlplane.ChangeEndpointsFlap), byControllers)},
 		{Verbs: "patch", Name: "deployments.apps", Where: Everywhere, Why: "Deployments scaled and restarted", When: ofEndpoints},
 	}},
 	{Name: RealPods, Doc: "Real pods with real sidecars, and requests, beside the simulated ones.", when: realPods, rows: []Row{

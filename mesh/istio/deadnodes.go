@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -66,16 +67,16 @@ func deadNodes(ctx context.Context, kube kubernetes.Interface, set *appsv1.Daemo
 	return absent{nodes: slices.Sorted(maps.Keys(dead)), newest: int32(len(newest))}, nil
 }
 
-// isNewest says whether a pod was made since its DaemonSet's template last changed, or is of the
-// same images, as after a rollout that was undone.
+// isNewest reports whether a pod was made since its DaemonSet's template last changed, or runs the
+// same as that template says, as after a rollout that was undone.
 func isNewest(set *appsv1.DaemonSet, pod *corev1.Pod) bool {
-	images := func(spec corev1.PodSpec) (out []string) {
-		for _, c := range spec.Containers {
-			out = append(out, c.Image)
-		}
-		return out
+	if pod.Labels[templateGeneration] == set.Annotations[appsv1.DeprecatedTemplateGeneration] {
+		return true
 	}
-	return pod.Labels[templateGeneration] == set.Annotations[appsv1.DeprecatedTemplateGeneration] || slices.Equal(images(pod.Spec), images(set.Spec.Template.Spec))
+	return slices.EqualFunc(pod.Spec.Containers, set.Spec.Template.Spec.Containers, func(a, b corev1.Container) bool {
+		return a.Image == b.Image && slices.Equal(a.Command, b.Command) && slices.Equal(a.Args, b.Args) &&
+			equality.Semantic.DeepEqual(a.Env, b.Env) && equality.Semantic.DeepEqual(a.Resources, b.Resources)
+	})
 }
 
 // withoutDead says which nodes an ambient mesh lacks; nothing if none.

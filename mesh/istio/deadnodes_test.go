@@ -46,6 +46,8 @@ func TestAmbientDeadNodes(t *testing.T) {
 		// The dead node's pod counts as updated, and as unavailable: it holds up the others.
 		"stalled by a dead node": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"2 new", "1 old", "2 new"},
 			want: "ztunnel is being rolled out: 1 of 2 nodes that are ready have the newest", noted: "study: c"},
+		"stalled amid a change of settings": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"2 new", "1 env", "2 new"},
+			want: "ztunnel is being rolled out: 1 of 2 nodes that are ready have the newest", noted: "study: c"},
 		"stalled by it alone": {nodes: map[string]corev1.ConditionStatus{"b": notReady, "c": notReady}, counts: counts{1, 1}, pods: [3]string{"1 old", "1 old", "2 new"},
 			want: "ztunnel is being rolled out: 0 of 1 nodes that are ready have the newest", noted: "study: b, c"},
 		"an upgrade undone": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"0 new", "0 new", "1 old"}, noted: "study: c"},
@@ -73,7 +75,8 @@ func TestAmbientDeadNodes(t *testing.T) {
 					made, image, _ := strings.Cut(cmp.Or(c.pods[i], "2 new"), " ")
 					of[templateGeneration] = made
 					add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: set + "-" + on, Namespace: Namespace, Labels: of},
-						Spec:   corev1.PodSpec{NodeName: on, Containers: []corev1.Container{{Image: "istio/" + set + map[string]string{"new": ":1.31.0", "old": ":1.30.0"}[image]}}},
+						Spec: corev1.PodSpec{NodeName: on, Containers: []corev1.Container{{Image: "istio/" + set + map[string]string{"new": ":1.31.0", "env": ":1.31.0", "old": ":1.30.0"}[image],
+							Env: map[string][]corev1.EnvVar{"env": {{Name: "RUST_LOG", Value: "debug"}}}[image]}}},
 						Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}})
 				}
 			}

@@ -105,7 +105,7 @@ var kitRights = map[string][]rights.Row{
 	rights.Changes: {
 		{Verbs: changing, Name: "virtualservices" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeServiceGatewayVirtualService, controlplane.ChangeVirtualService, controlplane.ChangeNoOp, controlplane.ChangeGatewayRoute)},
 		{Verbs: changing, Name: "gateways" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeServiceGatewayVirtualService, controlplane.ChangeGateway, controlplane.ChangeGatewayRoute)},
-		{Verbs: changing, Name: "gateways" + gatewayGroup + " httproutes" + gatewayGroup, Where: rights.Everywhere, Why: "routes that change, and the status of the Gateway that they are attached to", When: rights.Gateway},
+		{Verbs: changing, Name: "gateways" + gatewayGroup + " httproutes" + gatewayGroup, Where: rights.Everywhere, Why: "routes that change, and the status of the Gateway that they are attached to", When: rights.Both(rights.OfChange(controlplane.ChangeHTTPRoute), rights.Gateway)},
 		{Verbs: changing, Name: "destinationrules" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeDestinationRule)},
 		{Verbs: changing, Name: "serviceentries" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeServiceEntry)},
 		{Verbs: changing, Name: "sidecars" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeSidecar)},

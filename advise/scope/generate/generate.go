@@ -318,33 +318,54 @@ func (g *generator) open() {
 // seen to call, and that one of them loses: the author may know of a call.
 func (g *generator) openByHand() {
 	after := g.after()
+	governed := map[string][]Workload{}
+	for _, w := range g.callers {
+		name := g.holds(g.inv.existing, w).String()
+		governed[name] = append(governed[name], w)
+	}
 	for _, e := range g.inv.existing {
 		if e.selective() || e.generated() {
 			continue
 		}
-		governed := slices.DeleteFunc(slices.Clone(g.callers), func(w Workload) bool { return g.holds(g.inv.existing, w).String() != e.String() })
-		var gone []string
-		for _, entry := range e.Hosts {
-			namespace, name, _ := strings.Cut(entry, "/")
-			if strings.Contains(name, "*") || strings.HasPrefix(namespace, "~") {
-				continue
-			}
-			called, lost := false, false
-			for _, w := range governed {
-				h := Host{cmp.Or(strings.TrimPrefix(namespace, "."), w.Namespace), name}
-				lost = lost || !admits(g.holds(after, w).Hosts, w.Namespace, h)
-				for need := range g.needed(w) {
-					called = called || need == h || namespace == "*" && need.Name == name
+		called, lost := set{}, set{}
+		for _, w := range governed[e.String()] {
+			maps.Copy(called, g.needed(w))
+			then := g.holds(after, w)
+			for _, entry := range e.Hosts {
+				for _, h := range g.named(entry, w.Namespace) {
+					if !admits(then.Hosts, w.Namespace, h) {
+						lost.add(h)
+					}
 				}
 			}
-			if lost && !called {
-				gone = append(gone, entry)
+		}
+		var gone []string
+		for _, h := range lost.sorted() {
+			if _, needed := called[h]; !needed {
+				gone = append(gone, h.String())
 			}
 		}
 		if len(gone) > 0 {
 			g.result.Open = append(g.result.Open, Open{Code: OpenByHand, Workload: Workload{Namespace: e.Namespace}, Hosts: gone, Sidecar: e.String()})
 		}
 	}
+}
+
+// named are the hosts that an egress entry without a wildcard in its host lets in for proxies of a namespace.
+func (g *generator) named(entry, own string) (hosts []Host) {
+	namespace, name, _ := strings.Cut(entry, "/")
+	switch {
+	case strings.Contains(name, "*") || strings.HasPrefix(namespace, "~"):
+	case namespace == "*":
+		for _, h := range g.view(own).hosts {
+			if h.Name == name {
+				hosts = append(hosts, h)
+			}
+		}
+	default:
+		hosts = []Host{{cmp.Or(strings.TrimPrefix(namespace, "."), own), name}}
+	}
+	return hosts
 }
 
 func names(hosts []Host) (out []string) {

@@ -10,8 +10,12 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// maxKiali is the longest graph of Kiali that is read, bytes.
-const maxKiali = 64 << 20
+// maxKiali is the longest graph of Kiali that is read, bytes, and maxKialiSeconds the longest time that one
+// is taken to cover: a year.
+const (
+	maxKiali        = 64 << 20
+	maxKialiSeconds = 365 * 24 * 3600
+)
 
 // kialiGraph is what /api/namespaces/graph answers (kiali/kiali, graph/config/common).
 type kialiGraph struct {
@@ -94,9 +98,11 @@ func (o *Observations) ReadKiali(r io.Reader, domain string) error {
 			"take one with: curl 'http://KIALI/kiali/api/namespaces/graph?graphType=workload&duration=1440m&namespaces=A,B'")
 	}
 	var at Span
-	if g.Timestamp > 0 {
-		until := time.Unix(g.Timestamp, 0)
-		at = At(until.Add(-time.Duration(max(g.Duration, 0))*time.Second), until)
+	if until := time.Unix(g.Timestamp, 0); g.Timestamp > 0 {
+		if until.After(time.Now().Add(24 * time.Hour)) {
+			return errs.Usage("graph of Kiali: timestamp: %d is in the future: want seconds since 1970", g.Timestamp)
+		}
+		at = At(until.Add(-time.Duration(min(max(g.Duration, 0), maxKialiSeconds))*time.Second), until)
 	}
 	nodes := map[string]kialiNode{}
 	for _, n := range g.Elements.Nodes {
@@ -132,8 +138,11 @@ func (o *Observations) kialiEdge(from, to kialiNode, e kialiEdge, seconds int64,
 	if from.unknown(caller.Name) {
 		caller.Name = ""
 	}
+	whole := !from.Outside && !from.Inaccessible
 	if passthrough[to.Service] {
-		o.left(caller, others, Kiali, at)
+		if whole {
+			o.left(caller, others, Kiali, at)
+		}
 		return
 	}
 	hosts := map[Host]bool{}
@@ -152,7 +161,7 @@ func (o *Observations) kialiEdge(from, to kialiNode, e kialiEdge, seconds int64,
 	}
 	for host := range hosts {
 		edge := Edge{From: caller, Namespace: host.Namespace, Host: host.Name, Count: e.count(seconds), Sources: Kiali, Span: at}
-		if !from.Outside && !from.Inaccessible {
+		if whole {
 			o.Call(edge)
 		} else if s := o.call(edge); s != nil { // its other calls are not in the graph
 			s.remote |= Kiali

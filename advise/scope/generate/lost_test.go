@@ -566,10 +566,11 @@ func TestLetInByHand(t *testing.T) {
 		o                Options
 		gone             string
 	}{
-		"a namespace's":           {"shop", `"./*","bank/pay.bank.svc.cluster.local","` + yearly + `","*/audit.bank.svc.cluster.local"`, Options{}, yearly + " */audit.bank.svc.cluster.local"},
-		"its own":                 {"shop", `"./other-03.shop.svc.cluster.local","./cart.shop.svc.cluster.local","*/pay.bank.svc.cluster.local"`, Options{}, "./other-03.shop.svc.cluster.local"},
+		"a namespace's":           {"shop", `"./*","bank/pay.bank.svc.cluster.local","` + yearly + `","*/audit.bank.svc.cluster.local"`, Options{}, "bank/audit.bank.svc.cluster.local " + yearly},
+		"its own":                 {"shop", `"./other-03.shop.svc.cluster.local","./cart.shop.svc.cluster.local","*/pay.bank.svc.cluster.local"`, Options{}, "shop/other-03.shop.svc.cluster.local"},
 		"the mesh's":              {"istio-system", `"*/*","` + yearly + `"`, Options{}, yearly},
 		"always":                  {"shop", `"` + yearly + `"`, Options{Always: []string{"billing/*"}}, ""},
+		"always, of any":          {"shop", `"*/audit.bank.svc.cluster.local"`, Options{Always: []string{"bank/*"}}, ""},
 		"excluded, or a wildcard": {"shop", `"billing/*","~billing/yearly.billing.svc.cluster.local"`, Options{}, ""},
 		"of another namespace":    {"shop", `"./*","` + yearly + `"`, Options{Only: []string{"bank"}}, ""},
 	} {

@@ -91,7 +91,7 @@ func TestSizing(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, note.Words(z.Says))
 		}
 	}
-	if !z.Says[0].Like(carrying.SaysLess.Of("ambient with waypoints", "takes less CPU", "sidecars", "")) {
+	if !less("ambient with waypoints", "takes less CPU", "sidecars")(z.Says[0]) {
 		t.Errorf("the first sentence is of a way that does no L7, or of none: %s", z.Says[0])
 	}
 	if !strings.Contains(z.Mesh, "100 pods on 10 nodes, 1,000 requests per second between them, 20% of which need L7") {
@@ -174,7 +174,7 @@ func TestSizingBorder(t *testing.T) {
 		t.Errorf("%d borders", seen)
 	}
 	says := f.Sizings[0].Says
-	i := slices.IndexFunc(says, carrying.SaysLess.Of("sidecars", "takes less CPU", "ambient without waypoints (L4 alone)", "").Like)
+	i := slices.IndexFunc(says, less("sidecars", "takes less CPU", "ambient without waypoints (L4 alone)"))
 	if i < 0 || i+1 >= len(says) || !says[i+1].Is(carrying.SaysBorder) {
 		t.Errorf("no sentence with the border follows the comparison in %q", says)
 	}
@@ -278,7 +278,7 @@ func TestSizingWithPrices(t *testing.T) {
 		t.Errorf("section money states a mesh of its own, and has no findings: %q", other.Money)
 	}
 	z := f.Sizings[0]
-	if got := z.Says[0]; !got.Like(carrying.SaysLess.Of("ambient with waypoints", "costs less", "sidecars", "")) || !strings.Contains(got.String(), " EUR per month (95% interval ") {
+	if got := z.Says[0]; !less("ambient with waypoints", "costs less", "sidecars")(got) || !strings.Contains(got.String(), " EUR per month (95% interval ") {
 		t.Errorf("the first sentence is %q", got)
 	}
 	priced := slices.ContainsFunc(z.Borders, func(b record.SizedBorder) bool { return b.Of == record.SizedMonth })
@@ -293,5 +293,12 @@ func TestSizingWithPrices(t *testing.T) {
 		if strings.Contains(note.Words(z.Says), "cost") || carrying.NotePrice.In(z.Notes) || carrying.NoteUnpriced.In(z.Notes) != (why != "") || why != "" && !slices.ContainsFunc(z.Notes, carrying.NoteUnpriced.Of(why).Like) {
 			t.Errorf("%s: %q\n%q", without, z.Says, z.Notes)
 		}
+	}
+}
+
+// less matches the sentence that one way does something less than another.
+func less(way, does, than string) func(note.Note) bool {
+	return func(n note.Note) bool {
+		return n.Is(carrying.SaysLess) && slices.Equal(n.Args[:3], []any{way, does, than})
 	}
 }

@@ -204,7 +204,7 @@ func (a *answering) sentence(x record.Finding, context string) string {
 	case x.Verdict == record.VerdictNoEffect:
 		return report.UpperFirst(fmt.Sprintf("%s %s no overhead to %s beyond %s (95%% interval %s).", who, verb, what,
 			s.Value(x.Margin), span))
-	case x.Verdict == record.VerdictInconclusive && (x.Reason == "" || x.Reason == record.ReasonIncludesZero):
+	case x.Verdict == record.VerdictInconclusive && slices.Contains([]string{"", record.ReasonIncludesZero, record.ReasonNoInterval, record.ReasonFloorUnknown}, x.Reason):
 		from, to := s.Ends(x.Estimate, x.Low, x.High)
 		return report.UpperFirst(fmt.Sprintf("%s %s between %s and %s to %s: too wide to call.%s", who, verb, from,
 			report.Join(to, s.Unit), what, missed(x, s)))
