@@ -283,7 +283,7 @@ func Grouped(say func(string) string) func(string) string {
 	}
 }
 
-// shortName is a level's part of a pod's name.
+// ShortName is a level's part of a pod's name.
 func (f Factor) ShortName(level string) string {
 	if f.short != nil {
 		return f.short(level)

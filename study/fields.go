@@ -13,12 +13,11 @@ import (
 )
 
 var (
+	// NamePattern is that of a label of RFC 1123, as names of namespaces, studies and variants are.
 	NamePattern = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	// LabelPattern is that of a label of RFC 1123, as names of namespaces are.
-	LabelPattern = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	reToken      = lazyregexp.New("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
-	rePath       = lazyregexp.New(`^/[\x21-\x7e]*$`)
-	reCurrency   = lazyregexp.New(`^[A-Za-z]{1,8}$`)
+	reToken     = lazyregexp.New("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
+	rePath      = lazyregexp.New(`^/[\x21-\x7e]*$`)
+	reCurrency  = lazyregexp.New(`^[A-Za-z]{1,8}$`)
 	// A method as RFC 9110 spells the registered ones; CONNECT carries none.
 	reMethod = lazyregexp.New(`^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$`)
 )

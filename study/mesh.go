@@ -90,7 +90,7 @@ func carriers(mesh string) []Carrier {
 	return out
 }
 
-// carrierLevels are the levels of the factor sidecars in one mesh, or in all
+// CarrierLevels are the levels of the factor sidecars in one mesh, or in all
 // for "".
 func CarrierLevels(mesh string) []string {
 	var out []string
@@ -100,7 +100,7 @@ func CarrierLevels(mesh string) []string {
 	return out
 }
 
-// carrierOf is a carrier by its level; one without proxies for no level.
+// CarrierOf is a carrier by its level; one without proxies for no level.
 func CarrierOf(level string) Carrier {
 	for _, c := range carriers("") {
 		if c.Level == level {
@@ -122,7 +122,7 @@ func WayOfTrial(t *record.Trial) record.Way {
 	return WayOf(t.Cell)
 }
 
-// carrierSubject puts a level of the factor sidecars in words.
+// CarrierSubject puts a level of the factor sidecars in words.
 func CarrierSubject(level string) (name string, many bool) {
 	if c := CarrierOf(level); c.Subject != "" && level != SidecarsNone {
 		return c.Subject, c.Many

@@ -30,7 +30,7 @@ var variantFactor = Factor{Name: FactorVariant, Scope: ScopeVariant, Doc: "One o
 		return s, nil
 	}}
 
-// variantLevels are the levels of a variant; false if there is none of that
+// VariantLevels are the levels of a variant; false if there is none of that
 // name.
 func (s *Study) VariantLevels(name string) (record.Cell, bool) {
 	for _, v := range s.Variants {

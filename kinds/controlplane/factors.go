@@ -128,7 +128,7 @@ func impliedly(f study.Factor) study.Factor {
 	return f
 }
 
-// controlFactors is the table of the control plane's factors, in the order
+// factors is the table of the control plane's factors, in the order
 // reports use.
 var factors = slices.Concat(populationFactors, changeFactors, leverFactors)
 

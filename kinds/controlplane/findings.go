@@ -43,7 +43,7 @@ func XDSTypes() []string {
 	return []string{"cds", "eds", "lds", "rds", "sds", "nds", "ecds", "wds", "wads"}
 }
 
-// controlFindings are the findings of control-plane studies.
+// findings are the findings of control-plane studies.
 var findings = finding.NewTable(
 	study.OfProbe(MeasureConvergence, convergenceFindings()), study.OfProbe(MeasureConvergence, stageFindings()), study.OfProbe(MeasureConvergence, gatewayFindings()), study.OfProbe(MeasureAmplification, amplificationFindings()),
 	study.OfProbe(MeasureConfig, configFindings()), study.OfProbe(MeasureSidecars, sidecarFindings()), study.OfProbe(MeasureCost, costFindings()), study.OfProbe(MeasureStaleness, stalenessFindings()),

@@ -160,7 +160,7 @@ func hostsLevel(s string) (string, *study.Error) {
 		switch {
 		case !ok:
 			return "", study.Complain(study.CodeInvalid, hint, "%q is no host of a Sidecar", study.Clip(item, 40))
-		case namespace != "." && namespace != "*" && namespace != "~" && !study.LabelPattern.MatchString(namespace):
+		case namespace != "." && namespace != "*" && namespace != "~" && !study.NamePattern.MatchString(namespace):
 			return "", study.Complain(study.CodeInvalid, "a namespace's name, . for its own, * for all, ~ for none", "%q cannot be a namespace", study.Clip(namespace, 40))
 		case !reHost.MatchString(host):
 			return "", study.Complain(study.CodeInvalid, `a full DNS name, or * for all`, "%q cannot be a host", study.Clip(host, 40))

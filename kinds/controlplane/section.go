@@ -62,7 +62,7 @@ type Control struct {
 	// EndpointsBy is who writes the EndpointSlices that changes of endpoints
 	// are about.
 	EndpointsBy string
-	// TraceFile names a file of recorded changes; see [Study.WithFiles].
+	// TraceFile names a file of recorded changes; see [study.Study.WithFiles].
 	// Empty once they are in Trace.
 	TraceFile string
 	// Trace has recorded changes in their order, for change: trace.
@@ -140,9 +140,9 @@ func section(c *Control) study.Object {
 		{Name: "namespace", Doc: "Prefix of the population's namespaces: with test they are test-1, test-2 and so on, also in sidecar_hosts.",
 			Value: study.Named(&c.Namespace, reNamespaceStem, "namespace", study.NameHint+", as test")},
 		{Name: "scope_namespace", Doc: "Namespace that a Sidecar of scope namespace or workload applies to; the first of the population if left out.",
-			Value: study.Named(&c.ScopeNamespace, study.LabelPattern, "namespace", study.NamespaceHint)},
+			Value: study.Named(&c.ScopeNamespace, study.NamePattern, "namespace", study.NamespaceHint)},
 		{Name: "dummies_namespace", Doc: "Namespace of unused objects: one of the population, or an existing one.",
-			Value: study.Named(&c.DummiesNamespace, study.LabelPattern, "namespace", study.NamespaceHint)},
+			Value: study.Named(&c.DummiesNamespace, study.NamePattern, "namespace", study.NamespaceHint)},
 		{Name: "service_entry", Doc: "Shape of the unused ServiceEntries.", Value: study.Object{Name: "service_entry", Flow: true, Fields: []study.Field{
 			{Name: "host", Doc: "Their common host; each has its own if left out.",
 				Value: study.Named(&c.ServiceEntry.Host, reEntryHost, "host", "use a DNS name, as httpbin.org")},

@@ -281,7 +281,7 @@ func FuzzTraceFile(f *testing.F) {
 	})
 }
 
-// controlGen draws a study of the control plane.
+// gen draws a study of the control plane.
 func gen(t *rapid.T) *study.Study {
 	s, err := study.Parse([]byte(minimalControl), "x.yaml", nil)
 	if err != nil {

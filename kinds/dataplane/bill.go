@@ -13,7 +13,7 @@ import (
 
 // Bill asks what each of some named parts costs: a base cell, each part alone
 // put over it, and all together, which shows what they cost beyond their sum.
-// It is variants and what to make of them: see [Study.billVariants].
+// It is variants and what to make of them: see [billVariants].
 type Bill struct {
 	// Base are levels over the settings in every cell of the bill.
 	Base record.Cell

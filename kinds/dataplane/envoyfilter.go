@@ -19,7 +19,7 @@ import (
 // filters has for it.
 type EnvoyFilter struct {
 	Name string
-	// File is where it is; see [Study.WithFiles]. Empty once it is read.
+	// File is where it is; see [study.Study.WithFiles]. Empty once it is read.
 	File string
 	// Patches are its configPatches, as Kubernetes' JSON has them: the workload
 	// that it selects and its namespace are left out.

@@ -11,7 +11,7 @@ import (
 // MaxGenerators bounds the client pods that send the requests of a trial.
 const MaxGenerators = 100
 
-// dataFactors is the table of the data plane's factors, in the order reports
+// factors is the table of the data plane's factors, in the order reports
 // use.
 var factors = []study.Factor{
 	study.Choice(study.FactorSidecars, study.ScopeTopology, study.SidecarsBoth,

@@ -52,7 +52,7 @@ const (
 	SavedBy     = "_saved_by_"
 )
 
-// dataFindings are the findings of data-plane studies.
+// findings are the findings of data-plane studies.
 var findings = finding.NewTable(savedFindings(), study.LatencyFindings(), waitingFindings(), cpuFindings(), memoryFindings(), threadFindings(),
 	probeFindings(), profileFindings(), study.MoneyFindings(), billFindings(), hopFindings(), searchFindings(), fitFindings(), study.SizingFindings(), versusFindings())
 
@@ -228,7 +228,7 @@ const (
 // BillCPUOf is the name of what is priced of one proxy.
 func BillCPUOf(proxy string) string { return BillCPU + "_" + proxy }
 
-// billMeasures are what a bill prices, with units and words.
+// billMeasure is what a bill prices, with units and words.
 type billMeasure struct{ name, part, unit, words string }
 
 func billMeasures() []billMeasure {

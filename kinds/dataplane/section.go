@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// Data is what studies of the data plane have of their own in files.
+// Section is what studies of the data plane have of their own in files.
 type Section struct {
 	// Bill asks what named parts cost, and makes the variants; nil: none.
 	Bill *Bill
@@ -30,7 +30,7 @@ type Section struct {
 	Profile *Profiling
 }
 
-// DataOf is the section of a study of the data plane; of another kind's it is empty.
+// Of is the section of a study of the data plane; of another kind's it is empty.
 func Of(s *study.Study) *Section {
 	if d, ok := s.Section.(*Section); ok {
 		return d
@@ -140,7 +140,7 @@ func spec() study.Spec {
 	}
 }
 
-// dataFiles puts in recorded service times and EnvoyFilters.
+// files puts in recorded service times and EnvoyFilters.
 func files(s *study.Study, read func(name string) ([]byte, error)) error {
 	if t := &s.Workload.ServiceTime; t.File != "" {
 		times, err := study.ReadLines(read, "workload.service_time.file", t.File, maxValues, "recorded times", "a duration a line, as 1.5ms", parseTime)

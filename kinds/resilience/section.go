@@ -45,7 +45,7 @@ const (
 	ExpectFail = "fail"
 )
 
-// ScenarioIn is the scenario of a study of resilience, nil for others.
+// Of is the scenario of a study of resilience, nil for others.
 func Of(s *study.Study) *Scenario {
 	c, _ := s.Section.(*Scenario)
 	return c
@@ -66,7 +66,7 @@ func scenarioFields(c *Scenario) []study.Placed {
 		{After: "graph", Field: study.Field{Name: "timeline", Doc: "Makes this a study of resilience, with its own factors: what happens in a trial, and when.", Value: timelineSection(&c.Timeline)}},
 		{After: "timeline", Field: study.Field{Name: "expect", Doc: "Variants that are expected to fail an assertion, as {no-retries: fail}.", Value: expectValue{&c.Expect}}},
 		{In: "load", Field: study.Field{Name: "to", Doc: "The service that the clients call; the one that no other calls if left out.",
-			Value: study.Named(&c.Entry, study.LabelPattern, "service", "use the name of a service of the graph")}},
+			Value: study.Named(&c.Entry, study.NamePattern, "service", "use the name of a service of the graph")}},
 		{In: "load", After: "to", Field: study.Field{Name: "clients", Doc: "Load generators, each a pod with a sidecar; they share the rate.", Value: study.Int(&c.Clients, 1, 100)}},
 	}
 }
@@ -152,7 +152,7 @@ func service(s *graph.Service) study.Object {
 
 func call(c *graph.Call) study.Value {
 	return study.Object{Name: "a call", Flow: true, Fields: []study.Field{
-		{Name: "to", Required: true, Doc: "The service called.", Value: study.Named(&c.To, study.LabelPattern, "service", "use the name of a service of the graph")},
+		{Name: "to", Required: true, Doc: "The service called.", Value: study.Named(&c.To, study.NamePattern, "service", "use the name of a service of the graph")},
 		{Name: "request", Doc: "Request body size.", Value: study.Size(&c.RequestBytes, study.MaxPayload).OmitZero()},
 		{Name: "timeout", Doc: "Of each attempt; 30s if left out.", Value: study.Duration(&c.Timeout, 0, graph.MaxTimeout).OmitZero()},
 		{Name: "retries", Doc: "The caller's own, in addition to the mesh's.", Value: study.Int(&c.Retries, 1, graph.MaxRetries).OmitZero()},

@@ -109,13 +109,13 @@ func actionField(v fault.Value) study.Value {
 	case fault.Version:
 		return study.Named(v.To, study.VersionPattern, "version", "use a full version, as 1.39.0")
 	case fault.Namespace:
-		return study.Named(v.To, study.LabelPattern, "namespace", study.NamespaceHint)
+		return study.Named(v.To, study.NamePattern, "namespace", study.NamespaceHint)
 	case fault.Service:
 		hint := "use the name of a service of the graph"
 		if v.Clients {
 			hint += ", or " + fault.LoadService
 		}
-		return study.Named(v.To, study.LabelPattern, "service", hint)
+		return study.Named(v.To, study.NamePattern, "service", hint)
 	case fault.Count:
 		return study.Int(v.To, 1, v.Most).OmitZero()
 	case fault.Flag:

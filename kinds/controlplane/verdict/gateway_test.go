@@ -9,10 +9,10 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// edgeRuling is a trial whose only change was committed at an instant, by a clock that
-// the simulator's is an hour ahead of.
+// edgeCommit is when the only change of a trial was committed.
 const edgeCommit = int64(10_000 * time.Millisecond)
 
+// edgeRuling is a trial with one change, seen by a simulator whose clock is an hour ahead.
 func edgeRuling(s routeprobe.Seen) *ruling {
 	const ahead = int64(time.Hour)
 	for _, at := range []*int64{&s.GoodNS, &s.AnsweredNS, &s.BadNS} {
