@@ -79,8 +79,10 @@ func addReason(to []string, why string) []string {
 
 // printable escapes unprintable characters, and cuts s to at most [reasonBytes] bytes.
 func printable(s string) string {
+	const dots = "..."
 	var b strings.Builder
-	for i := 0; i < len(s); {
+	fits := 0 // so much of it, with dots behind
+	for i := 0; i < len(s) && b.Len() <= reasonBytes; {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		piece := s[i : i+n]
 		if r == utf8.RuneError && n == 1 {
@@ -89,12 +91,14 @@ func printable(s string) string {
 			piece = strconv.QuoteRune(r)
 			piece = piece[1 : len(piece)-1]
 		}
-		if b.Len()+len(piece) > reasonBytes-len("...") {
-			b.WriteString("...")
-			break
-		}
 		b.WriteString(piece)
+		if b.Len() <= reasonBytes-len(dots) {
+			fits = b.Len()
+		}
 		i += n
+	}
+	if b.Len() > reasonBytes {
+		return b.String()[:fits] + dots
 	}
 	return b.String()
 }

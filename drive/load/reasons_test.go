@@ -88,6 +88,13 @@ func TestReasonsBounded(t *testing.T) {
 			t.Errorf("%q became %q", got, again)
 		}
 	})
+	// What was cut once is not cut again, wherever the last whole escape ended.
+	for n := range 60 {
+		once := printable(strings.Repeat("\x00", n) + strings.Repeat("a", 3*n))
+		if again := printable(once); again != once {
+			t.Errorf("%q became %q", once, again)
+		}
+	}
 	if why := reasonOf(&net.OpError{Op: "read", Err: io.ErrClosedPipe, Addr: &net.TCPAddr{}}); why != "read: io: read/write on closed pipe" {
 		t.Errorf("%q", why)
 	}
