@@ -50,4 +50,4 @@ var (
 	noteNodes        = note.Define("nodes_differ", "the nodes differ: %v[%v][. %d trials are left out for that][. In %d of %d cells an interval mixes different machines]")
 )
 
-const luck = "the luck of these pods (processors, memory layout, the spread of their connections) is in the figures, but not in their intervals; blocks.redeploy makes pods anew"
+const luck = "effects of these particular pods (processors, memory layout, spread of connections) are in the figures, but not in their intervals; blocks.redeploy recreates the pods"

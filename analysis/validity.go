@@ -37,8 +37,8 @@ func (o *Observations) validity() record.ValiditySummary {
 	return v
 }
 
-// trialWarnings are what trials warned of. Those that are alike are told together, with the
-// range of the figures and the first trial that has it.
+// trialWarnings merges the warnings of all trials: alike ones become one, with the range of their
+// figures and the first trial that has it.
 func (o *Observations) trialWarnings() []note.Note {
 	var order []note.Note
 	alike, in := map[int][]note.Note{}, map[int][]string{} // in which trials

@@ -2,9 +2,9 @@
 //
 //	Kind (a code and its words) -> Note (a code and arguments), on disk too -> words
 //
-// A package defines its kinds in one place. Whoever finds something says [Kind.Of]; whoever
-// prints calls [Note.String]. Notes that are alike are told as one ([Together]), with the
-// range of each figure.
+// A package defines its kinds in one place. Code that finds something calls [Kind.Of]; code that
+// prints calls [Note.String]. [Together] merges notes that are alike, with the range of each
+// figure.
 package note
 
 import (
@@ -45,8 +45,8 @@ var (
 )
 
 // Define is the kind of a code, which no other kind may have. The words hold verbs of package
-// fmt: %d and others for numbers; %s and %q for what a note is about, by which notes are told
-// apart; %v for other people's words and for figures with a unit, of which a note that stands
+// fmt: %d and others for numbers; %s and %q for what a note is about, in which like
+// notes agree; %v for other people's words and for figures with a unit, of which a note that stands
 // for several has the first. Words in [brackets] are left out there if they differ.
 func Define(code, words string) *Kind {
 	if kinds[code] != nil {

@@ -62,7 +62,7 @@ func checkGateway(d *study.Decoder, s *study.Study) {
 	case c.Gateway == nil:
 		d.Fail(d.Pos("control"), study.CodeConflict, "as gateway: {}", "change %s needs control.gateway, the real gateway that gets the route", levels[routes])
 	case c.Objects > 0 && slices.Contains(levels, ChangeHTTPRoute):
-		d.Fail(d.Pos("control", "objects"), study.CodeConflict, "leave it out: each change makes a route of its own", "routes that change again add none: the wait for them in the Gateway's status would be in vain")
+		d.Fail(d.Pos("control", "objects"), study.CodeConflict, "leave it out: each change makes a route of its own", "routes that change again add none, so the Gateway's status would never count them")
 	case slices.Contains(levels, ChangeHTTPRoute) && slices.ContainsFunc(s.Levels(FactorDisruption), func(level string) bool { return level != study.LevelNone }):
 		d.Fail(d.Pos("factors", FactorDisruption), study.CodeConflict, "disrupt a study of other changes", "the routes of change %s are taken away after the window, when the disruption would happen", ChangeHTTPRoute)
 	case c.Gateway.Probes > 0 && c.Objects > 0:
@@ -86,7 +86,7 @@ func checkRoutes(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bo
 		return true
 	}
 	if l.Gateways == 0 {
-		d.Fail(d.Pos("control", "gateway"), study.CodeConflict, "as settings: {gateways: 1}", "cell %s has no simulated gateway, whose ACK stands beside what the real one serves", p.Label(cell))
+		d.Fail(d.Pos("control", "gateway"), study.CodeConflict, "as settings: {gateways: 1}", "cell %s has no simulated gateway, whose ACK is compared with what the real one serves", p.Label(cell))
 		return false
 	}
 	if !RoutesGateway(l.Change) {

@@ -1,6 +1,6 @@
 package controlplane_test
 
-import ( // studies of other kinds are told apart by what they say themselves
+import ( // so that studies of every kind parse
 	_ "github.com/meshtrial/meshtrial/kinds/dataplane"
 	_ "github.com/meshtrial/meshtrial/kinds/resilience"
 )

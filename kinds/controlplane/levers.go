@@ -87,7 +87,7 @@ var namedLevers = asInstalled([]study.Factor{
 		`^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|k|M|G)?$`, given(memoryLevel), "1Gi").
 		NumericIn("bytes", memoryBytes).Labelled(study.Says("istiod memory request %s")),
 	study.Choice(FactorDelta, study.ScopeMesh, "true",
-		"ISTIO_DELTA_XDS: whether real sidecars are told to speak delta xDS; simulated ones do what factor xds says.", "true", "false").
+		"ISTIO_DELTA_XDS: whether real sidecars use delta xDS; for simulated ones factor xds decides.", "true", "false").
 		InMetadata("ISTIO_DELTA_XDS").Labelled(study.OnOff("sidecars' delta")),
 	study.Choice(FactorXDSCache, study.ScopeIstiod, "true",
 		"PILOT_ENABLE_XDS_CACHE: whether istiod keeps generated resources.", "true", "false").

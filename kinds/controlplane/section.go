@@ -281,7 +281,7 @@ const (
 	electedTime = 6 * time.Second       // until it has won its election, which goes on while proxies connect
 	connectTime = 40 * time.Millisecond // a proxy, as fast as istiod admits them
 	deliverTime = time.Second           // the last change, until every proxy has it
-	renewTime   = 13 * time.Second      // real pods, made anew
+	renewTime   = 13 * time.Second      // recreating real pods
 	sliceTime   = 3 * time.Millisecond  // an EndpointSlice and its Service, made and taken away
 	gatewayTime = 2 * time.Second       // a real gateway, until it serves its first route
 )
@@ -325,8 +325,8 @@ func spec() study.Spec {
 		Example:  FactorSidecarScope + ": " + SidecarScopeNone,
 		Factors:  factors,
 		Measures: []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals, MeasureSidecars, MeasureRecovery},
-		// Signals are scraped within the window, at istiod's cost, sidecars are made anew in each
-		// trial, and what a disruption does is watched after it.
+		// Scraping signals within the window costs istiod CPU, sidecars are recreated for each
+		// trial, and recovery is watched after the window.
 		Unasked:    []string{MeasureSignals, MeasureSidecars, MeasureRecovery},
 		Findings:   findings,
 		Reference:  reference,

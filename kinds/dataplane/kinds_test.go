@@ -1,6 +1,6 @@
 package dataplane_test
 
-import ( // studies of other kinds are told apart by what they say themselves
+import ( // so that studies of every kind parse
 	_ "github.com/meshtrial/meshtrial/kinds/controlplane"
 	_ "github.com/meshtrial/meshtrial/kinds/resilience"
 )

@@ -42,14 +42,15 @@ const (
 const (
 	rbac          = ".rbac.authorization.k8s.io"
 	endpointSlice = "endpointslices.discovery.k8s.io"
-	forward       = "pods/portforward"
-	// open is what port-forwarding takes: newer API servers ask for create by
+	// PortForward is the resource of port-forwards.
+	PortForward = "pods/portforward"
+	// Open is what a port-forward takes: newer API servers ask for create by
 	// WebSocket too.
-	open = "get create"
+	Open = "get create"
 	// populated are the kinds that each population has.
 	populated = "namespaces nodes serviceaccounts services deployments.apps"
-	// changing is what changes of a kind take, and the watch that sees them.
-	changing = "create patch delete list watch"
+	// Changing is what changes of a kind take, and the watch that sees them.
+	Changing = "create patch delete list watch"
 )
 
 // What is lost without some rights.
@@ -108,7 +109,7 @@ var table = []feature{
 		{Verbs: "create delete", Name: "namespaces", Where: Everywhere, Why: "the run's own namespace, with all that is in it"},
 		{Verbs: "list", Name: "namespaces", Where: Everywhere, Why: "what earlier runs left", Without: "what a killed run left is neither named nor waited for; its pods are measured too"},
 		{Verbs: "list watch", Name: "pods", Where: InRun, Why: "where the roles run, and whether they are ready; each is told every 10 s that the runner is there"},
-		{Verbs: open, Name: forward, Where: InRun, Why: "the control servers of the roles, and the proxies' admin pages"},
+		{Verbs: Open, Name: PortForward, Where: InRun, Why: "the control servers of the roles, and the proxies' admin pages"},
 		eventsOfRun,
 		{Verbs: "get", Name: "nodes", Where: Everywhere, Why: "the nodes' container runtime and zones", Without: "the report names no container runtime, and trials no zones of their pods"},
 		{Verbs: "list", Name: "pods", Where: InMesh, Why: "the pods of the control plane, whose CPU is measured too", When: meshed},
@@ -151,9 +152,9 @@ var table = []feature{
 		{Verbs: "list", Name: "events", Where: Everywhere, Why: "why simulated pods do not come", Without: silentPods},
 	}},
 	{Name: Changes, Doc: "Changes of configuration and endpoints during a trial, and the watch that sees when the API server has them.", when: controlPlane, rows: []Row{
-		{Verbs: changing, Name: "services", Where: Everywhere, Why: "objects that change", When: OfChange(controlplane.ChangeServiceGatewayVirtualService, controlplane.ChangeService, controlplane.ChangeNoOp, controlplane.ChangeSidecar, controlplane.ChangeNamespaceLabels, controlplane.ChangeVirtualService, controlplane.ChangeDestinationRule)},
-		{Verbs: changing, Name: "namespaces", Where: Everywhere, Why: "objects that change", When: OfChange(controlplane.ChangeNamespaceLabels)},
-		{Verbs: changing, Name: endpointSlice, Where: Everywhere, Why: "changed endpoints, in slices of the driver's own", When: Both(ofEndpoints, ownSlices)},
+		{Verbs: Changing, Name: "services", Where: Everywhere, Why: "objects that change", When: OfChange(controlplane.ChangeServiceGatewayVirtualService, controlplane.ChangeService, controlplane.ChangeNoOp, controlplane.ChangeSidecar, controlplane.ChangeNamespaceLabels, controlplane.ChangeVirtualService, controlplane.ChangeDestinationRule)},
+		{Verbs: Changing, Name: "namespaces", Where: Everywhere, Why: "objects that change", When: OfChange(controlplane.ChangeNamespaceLabels)},
+		{Verbs: Changing, Name: endpointSlice, Where: Everywhere, Why: "changed endpoints, in slices of the driver's own", When: Both(ofEndpoints, ownSlices)},
 		{Verbs: "list watch", Name: endpointSlice, Where: Everywhere, Why: "changed endpoints", When: Both(ofEndpoints, byControllers)},
 		{Verbs: "list watch patch delete", Name: "pods", Where: Everywhere, Why: "pods that come, go and are labelled", When: ofEndpoints},
 		{Verbs: "patch", Name: "pods/status", Where: Everywhere, Why: "pods that get unready", When: Both(OfChange(controlplane.ChangeEndpointsFlap), byControllers)},
@@ -162,7 +163,7 @@ var table = []feature{
 	{Name: RealPods, Doc: "Real pods with real sidecars, and requests, beside the simulated ones.", when: realPods, rows: []Row{
 		{Verbs: "create get update delete", Name: "deployments.apps", Where: Everywhere, Why: "real pods in the population's namespaces"},
 		{Verbs: "list", Name: "pods", Where: Everywhere, Why: "whether they are ready"},
-		{Verbs: open, Name: forward, Where: Everywhere, Why: "their sidecars and control servers"},
+		{Verbs: Open, Name: PortForward, Where: Everywhere, Why: "their sidecars and control servers"},
 		{Verbs: "create", Name: "services", Where: Everywhere, Why: "the address of the requests", When: requests},
 		{Verbs: "get", Name: "services", Where: Everywhere, Why: "the real gateway's address", When: Gateway},
 		{Verbs: "get", Name: "pods/log", Where: Everywhere, Why: "the attempts that the caller's sidecar logs", When: Traffic},
@@ -228,7 +229,7 @@ var table = []feature{
 		{Verbs: "list", Name: "pods configmaps", Where: InNamed, Why: "how far they are"},
 		{Verbs: "get", Name: "pods/log", Where: InNamed, Why: "what a run says"},
 		{Verbs: "create get delete", Name: "pods", Where: InNamed, Why: "a pod that reads the volume for results"},
-		{Verbs: open, Name: forward, Where: InNamed, Why: "its control server"},
+		{Verbs: Open, Name: PortForward, Where: InNamed, Why: "its control server"},
 		{Verbs: "list", Name: "events", Where: InNamed, Why: "why pods do not come", Without: "a quota or a policy that refuses a run's pod shows in the Job's events alone"},
 		{Verbs: "get delete", Name: "clusterroles" + rbac, Where: Everywhere, Why: "what all objects of a run belong to"},
 		{Verbs: "get patch", Name: "namespaces", Where: Everywhere, Why: "the journal's namespace, which goes after the last run"},
@@ -241,13 +242,13 @@ var table = []feature{
 			{Verbs: "create delete", Name: "namespaces", Where: Everywhere, Why: "the profile's own namespace"},
 			{Verbs: "list watch", Name: "pods", Where: InRun, Why: "whether the role is ready; it is told every 10 s that the runner is there"},
 			eventsOfRun,
-			{Verbs: open, Name: forward, Where: InRun, Why: "the role's control server"},
+			{Verbs: Open, Name: PortForward, Where: InRun, Why: "the role's control server"},
 			{Verbs: "get", Name: "pods", Where: InNamed, Why: "the pod to profile"},
 			{Verbs: "get", Name: "nodes", Where: Everywhere, Why: "the node's kernel", Without: "the profile does not say on which kernel it was taken"},
 		}},
 	{Name: ProfilePage, Doc: "meshtrial profile POD of another kind than cpu: a page that the pod serves itself.", rows: []Row{
 		{Verbs: "get", Name: "pods", Where: InNamed, Why: "the pod to profile"},
-		{Verbs: open, Name: forward, Where: InNamed, Why: "its page of profiles"},
+		{Verbs: Open, Name: PortForward, Where: InNamed, Why: "its page of profiles"},
 	}},
 	{Name: Signals, Doc: "meshtrial signals: istiod's golden signals. It writes nothing."},
 	{Name: Advise, Doc: "meshtrial advise: what limits a running mesh. It writes nothing.", rows: []Row{
@@ -255,7 +256,7 @@ var table = []feature{
 	}},
 	{Name: Scope, Doc: "meshtrial scope: what brought which bytes of a proxy's configuration. It writes nothing.", rows: []Row{
 		{Verbs: "list", Name: "pods", Where: InNamed, Why: "pods with a sidecar"},
-		{Verbs: open, Name: forward, Where: InNamed, Why: "their proxies' admin pages"},
+		{Verbs: Open, Name: PortForward, Where: InNamed, Why: "their proxies' admin pages"},
 	}},
 	{Name: Generate, Doc: "meshtrial scope --generate on a cluster, beside scope: what is in the mesh. It writes nothing.", rows: []Row{
 		{Verbs: "list", Name: "namespaces", Where: Everywhere, Why: "namespaces the mesh has no use for", Without: "discoverySelectors are not suggested"},

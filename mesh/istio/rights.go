@@ -19,10 +19,7 @@ const (
 	extensions   = ".extensions.istio.io"
 	gatewayGroup = ".gateway.networking.k8s.io"
 	autoscaler   = "horizontalpodautoscalers.autoscaling"
-	forward      = "pods/portforward"
-	open         = "get create"   // of port-forwards
 	applied      = "patch create" // server-side apply
-	changing     = "create patch delete list watch"
 )
 
 // onNodes are for what an ambient mesh has on nodes. Its node agent may not be beside istiod:
@@ -35,7 +32,7 @@ var onNodes = []rights.Row{
 		Without: "what a node agent in kube-system uses is not measured"},
 	{Verbs: "get", Name: "nodes", Where: rights.Everywhere, Why: "whether a node without ztunnel is ready", When: rights.Cell(study.Ambient),
 		Without: "a node that is not ready keeps ambient studies from the cluster"},
-	{Verbs: open, Name: forward, Where: rights.InMesh, Why: "ztunnel's metrics", When: rights.Cell(study.Ambient)},
+	{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "ztunnel's metrics", When: rights.Cell(study.Ambient)},
 	// See site.Unready.
 	{Verbs: "get", Name: "gateways" + gatewayGroup, Where: rights.InRun, Why: "why there is no waypoint", When: rights.Cell(study.Waypoint),
 		Without: "if a waypoint does not come, the run does not say what istiod made of its Gateway"},
@@ -44,7 +41,7 @@ var onNodes = []rights.Row{
 // istiodPages are what signals are read from.
 var istiodPages = []rights.Row{
 	{Verbs: "list", Name: "pods", Where: rights.InMesh, Why: "istiod's pods"},
-	{Verbs: open, Name: forward, Where: rights.InMesh, Why: "istiod's metrics"},
+	{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "istiod's metrics"},
 	{Verbs: "get", Name: "nodes/proxy", Where: rights.Everywhere, Why: "the CPU of istiod's container, from its kubelet; a strong right, which reaches the kubelet's exec", Without: "the saturation of istiod's CPU is unknown"},
 }
 
@@ -71,7 +68,7 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: applied, Name: "sidecars" + networking, Where: rights.InRun, Why: "sidecars that connections are not redirected to", When: rights.Cell(func(c record.Cell) bool { return c[dataplane.FactorInterception] == dataplane.InterceptionNone })},
 	}),
 	rights.ControlPlane: {
-		{Verbs: open, Name: forward, Where: rights.InMesh, Why: "istiod's metrics, profiles and debug pages"},
+		{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "istiod's metrics, profiles and debug pages"},
 		{Verbs: "get", Name: "pods/log", Where: rights.InMesh, Why: "the stages of a change"},
 		{Verbs: "create", Name: "serviceaccounts/token", Where: rights.Everywhere, Why: "identities of simulated sidecars", When: tokens},
 	},
@@ -82,7 +79,7 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: "list", Name: "pods", Where: rights.InMesh, Why: "istiod's replicas, and whether each has the lever"},
 		{Verbs: "delete", Name: "pods", Where: rights.InMesh, Why: "an istiod that starts anew before each trial", When: ofControlPlane},
 		{Verbs: "get", Name: "pods/log", Where: rights.InMesh, Why: "what istiod says of itself when it starts"},
-		{Verbs: open, Name: forward, Where: rights.InMesh, Why: "the proof that a lever is active"},
+		{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "the proof that a lever is active"},
 		{Verbs: "get", Name: "leases.coordination.k8s.io", Where: rights.InMesh, Why: "whether a fresh istiod is elected, upon which it pushes everything", When: ofControlPlane,
 			Without: "the push of a fresh istiod that is elected may fall into a window: the trial warns of it"},
 		{Verbs: "get", Name: "configmaps", Where: rights.InMesh, Why: "the mesh configuration"},
@@ -103,14 +100,14 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: "get create update delete", Name: "authorizationpolicies" + security, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(controlplane.FactorAuthorizationPolicies)},
 	},
 	rights.Changes: {
-		{Verbs: changing, Name: "virtualservices" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeServiceGatewayVirtualService, controlplane.ChangeVirtualService, controlplane.ChangeNoOp, controlplane.ChangeGatewayRoute)},
-		{Verbs: changing, Name: "gateways" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeServiceGatewayVirtualService, controlplane.ChangeGateway, controlplane.ChangeGatewayRoute)},
-		{Verbs: changing, Name: "gateways" + gatewayGroup + " httproutes" + gatewayGroup, Where: rights.Everywhere, Why: "routes that change, and the status of the Gateway that they are attached to", When: rights.Both(rights.OfChange(controlplane.ChangeHTTPRoute), rights.Gateway)},
-		{Verbs: changing, Name: "destinationrules" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeDestinationRule)},
-		{Verbs: changing, Name: "serviceentries" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeServiceEntry)},
-		{Verbs: changing, Name: "sidecars" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeSidecar)},
-		{Verbs: changing, Name: "authorizationpolicies" + security, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeAuthorizationPolicy)},
-		{Verbs: changing, Name: "telemetries" + telemetry, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeTelemetry)},
+		{Verbs: rights.Changing, Name: "virtualservices" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeServiceGatewayVirtualService, controlplane.ChangeVirtualService, controlplane.ChangeNoOp, controlplane.ChangeGatewayRoute)},
+		{Verbs: rights.Changing, Name: "gateways" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeServiceGatewayVirtualService, controlplane.ChangeGateway, controlplane.ChangeGatewayRoute)},
+		{Verbs: rights.Changing, Name: "gateways" + gatewayGroup + " httproutes" + gatewayGroup, Where: rights.Everywhere, Why: "routes that change, and the status of the Gateway that they are attached to", When: rights.Both(rights.OfChange(controlplane.ChangeHTTPRoute), rights.Gateway)},
+		{Verbs: rights.Changing, Name: "destinationrules" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeDestinationRule)},
+		{Verbs: rights.Changing, Name: "serviceentries" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeServiceEntry)},
+		{Verbs: rights.Changing, Name: "sidecars" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeSidecar)},
+		{Verbs: rights.Changing, Name: "authorizationpolicies" + security, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeAuthorizationPolicy)},
+		{Verbs: rights.Changing, Name: "telemetries" + telemetry, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeTelemetry)},
 	},
 	rights.RealPods: {
 		{Verbs: applied, Name: "peerauthentications" + security, Where: rights.Everywhere, Why: "mutual TLS of the requests", When: rights.Traffic},
@@ -130,7 +127,7 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: "delete", Name: "pods", Where: rights.InRun, Why: "a waypoint that is kept away", When: ofWaypoint},
 		{Verbs: "get patch", Name: "namespaces", Where: rights.Everywhere, Why: "the label by which the run's own namespace moves to another revision", When: rights.HasStep[*fault.Move]()},
 		{Verbs: "get", Name: "deployments.apps", Where: rights.InMesh, Why: "whether istiod of another revision is available", When: revised},
-		{Verbs: open, Name: forward, Where: rights.InMesh, Why: "which sidecars are connected to which istiod", When: revised},
+		{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "which sidecars are connected to which istiod", When: revised},
 	}),
 	rights.Signals: istiodPages,
 	rights.Advise: slices.Concat(istiodPages, []rights.Row{

@@ -27,7 +27,7 @@ var Kit = mesh.Kit{
 	Fits:    fits,
 	Supply:  supply,
 	Rights: map[string][]rights.Row{
-		rights.Resilience: {{Verbs: "get create", Name: "pods/portforward", Where: rights.InMesh, Why: "the policies that Linkerd's proxies are told"}},
+		rights.Resilience: {{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "the policies that Linkerd's proxies are told"}},
 	},
 }
 

@@ -96,20 +96,7 @@ func carryOut(t testing.TB, plan *study.Plan, run record.Run, most int, measure 
 
 func tunedPlan(t testing.TB, seed uint64) *study.Plan {
 	t.Helper()
-	return planOf(t, tunedStudy, seed)
-}
-
-func planOf(t testing.TB, text string, seed uint64) *study.Plan {
-	t.Helper()
-	s, err := study.Parse([]byte(text), "tuned.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := study.NewPlan(s, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plan
+	return analysistest.PlanOf(t, tunedStudy, seed)
 }
 
 func headerOf(plan *study.Plan) record.Run {

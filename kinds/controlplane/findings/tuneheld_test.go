@@ -1,6 +1,7 @@
 package findings_test
 
 import (
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"math"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func debounced(cell record.Cell) (pushes, seconds float64) {
 // Where the setting in use breaks a constraint, the one that meets it is recommended
 // whatever it costs in the objectives.
 func TestTuningMends(t *testing.T) {
-	plan := planOf(t, heldStudy, 5)
+	plan := analysistest.PlanOf(t, heldStudy, 5)
 	run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
 		pushes, seconds := debounced(trial.Cell)
 		trial.Control = controlOf(pushes + float64(trial.Order%3))
@@ -78,7 +79,7 @@ func TestTuningMends(t *testing.T) {
 // Changes that never arrive in the comparison break a constraint on how long they take,
 // however soon the others came.
 func TestTuningMissed(t *testing.T) {
-	plan := planOf(t, heldStudy, 5)
+	plan := analysistest.PlanOf(t, heldStudy, 5)
 	compared := false
 	run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
 		pushes, seconds := debounced(trial.Cell)
@@ -105,7 +106,7 @@ func TestTuningMissed(t *testing.T) {
 // What never arrived in the search is no cell without a value, of which anything may be
 // hoped.
 func TestTuningNothingArrives(t *testing.T) {
-	plan := planOf(t, strings.Replace(heldStudy, "objectives: [pushes]", "objectives: [convergence]", 1), 5)
+	plan := analysistest.PlanOf(t, strings.Replace(heldStudy, "objectives: [pushes]", "objectives: [convergence]", 1), 5)
 	run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
 		pushes, seconds := debounced(trial.Cell)
 		missed := 0
@@ -140,7 +141,7 @@ func TestTuningLacks(t *testing.T) {
 		"istiod_memory":                  strings.Replace(heldStudy, "convergence<=1500ms", "memory<=+20%", 1), // which nobody read
 		"stale_proxy_seconds_per_change": strings.Replace(heldStudy, "objectives: [pushes]", "objectives: [pushes, staleness]", 1),
 	} {
-		plan := planOf(t, text, 5)
+		plan := analysistest.PlanOf(t, text, 5)
 		run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
 			pushes, seconds := debounced(trial.Cell)
 			trial.Control = controlOf(pushes)
