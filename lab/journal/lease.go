@@ -24,10 +24,12 @@ const (
 	// Three renewals fall into it, and after one that failed the next is tried
 	// sooner.
 	Lapse = 35 * time.Second
-	// renewEvery is how often a holder renews, renewLimit how long it tries, and
-	// renewAgain how soon after a renewal that failed it tries anew.
+	// renewEvery is how often a holder renews, renewLimit how long a renewal may
+	// take, and renewAgain how soon after one that failed the next is tried. Two of
+	// them fit into what is left of [Lapse]: an API server that is short of CPU
+	// answers late, and gains nothing by being asked more often.
 	renewEvery = 10 * time.Second
-	renewLimit = 5 * time.Second
+	renewLimit = 11 * time.Second
 	renewAgain = 2 * time.Second
 	// lookEvery is how often a Lease is looked at that somebody has.
 	lookEvery = time.Second
