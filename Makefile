@@ -23,7 +23,7 @@ TAGS := notest,grpcnotrace,vtprotobuf,disable_pgv
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 
-.PHONY: build run test verify test-unit node-packages test-web bench bench-scenarios bench-sidecars lint staticcheck documents web wasm environment clean help
+.PHONY: build run test verify test-unit node-packages test-web bench bench-scenarios bench-sidecars machines lint staticcheck documents web wasm environment clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -87,6 +87,10 @@ bench-scenarios: build ## every shipped scenario ten times: the same verdict eac
 
 bench-sidecars: build ## generated Sidecars for 100 services under real traffic, beside none and those by hand (wants some 8 GiB)
 	MESHTRIAL_GENERATE_SERVICES=$(or $(SERVICES),100) MESHTRIAL_GENERATE_PODS=$(or $(PODS),48) $(GO) test -tags verify,$(TAGS) ./cli -run TestGeneratedSidecars -count=1 -v -timeout 90m
+
+machines: build ## lab up and a run of each kind on emulated machines as users have them: Debian 12, 13 and others (hours; root; MACHINE=name for one)
+	$(BIN) lab components build
+	$(GO) run ./testing/machines $(MACHINE)
 
 lint: ## formatting, vet, structure
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-formatted:"; echo "$$unformatted"; exit 1; fi

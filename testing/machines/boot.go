@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// boot runs a machine until it turns itself off. Its console is beside the transcript.
+func (o options) boot(ctx context.Context, m machine, disk, transcript string) error {
+	root := filepath.Join(o.work, m.name)
+	kernel, err := only(root, "boot/vmlinuz-*")
+	if err != nil {
+		return err
+	}
+	initrd, err := only(root, "boot/initrd.img-*")
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(transcript); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return command(ctx, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", strconv.Itoa(m.memory),
+		"-display", "none", "-monitor", "none", "-no-reboot", "-nic", "none",
+		"-kernel", kernel, "-initrd", initrd, "-append", "root=/dev/vda rw console=ttyS0",
+		"-drive", "file="+disk+",if=virtio,format=raw,cache=unsafe",
+		"-serial", "file:"+transcript+".console", "-serial", "file:"+transcript)
+}
+
+// only is the one file of a pattern below root.
+func only(root, pattern string) (string, error) {
+	found, err := filepath.Glob(filepath.Join(root, pattern))
+	if err != nil || len(found) != 1 {
+		return "", fmt.Errorf("%s: %d files, want 1", pattern, len(found))
+	}
+	return found[0], nil
+}
+
+// step is what the guest's script says of one step.
+type step struct {
+	name    string
+	code    int // exit code
+	seconds int
+	ended   bool
+}
+
+// passed: a run may be without an answer (4), nothing else may end otherwise than well.
+func (s step) passed() bool {
+	return s.ended && (s.code == 0 || s.code == 4 && strings.HasPrefix(s.name, "run "))
+}
+
+func (s step) String() string {
+	if !s.ended {
+		return fmt.Sprintf("%-18s not ended", s.name)
+	}
+	return fmt.Sprintf("%-18s exit code %d after %d s", s.name, s.code, s.seconds)
+}
+
+// result is what a machine came to.
+type result struct {
+	machine string
+	steps   []step
+	took    time.Duration
+}
+
+// lastStep is the script's last one: a transcript without it is of a machine that hung.
+const lastStep = "nothing left"
+
+func (r result) passed() bool {
+	for _, s := range r.steps {
+		if !s.passed() {
+			return false
+		}
+	}
+	return len(r.steps) > 0 && r.steps[len(r.steps)-1].name == lastStep
+}
+
+// parse reads the marks that the guest's script makes before and after each step.
+func parse(transcript string) []step {
+	var out []step
+	for line := range strings.Lines(transcript) {
+		line = strings.TrimRight(line, "\r\n")
+		if name, ok := strings.CutPrefix(line, "@@ begin "); ok {
+			out = append(out, step{name: name})
+			continue
+		}
+		rest, ok := strings.CutPrefix(line, "@@ end ")
+		if !ok || len(out) == 0 {
+			continue
+		}
+		var code, seconds int
+		if _, err := fmt.Sscanf(rest, "%d %d", &code, &seconds); err != nil {
+			continue
+		}
+		s := &out[len(out)-1]
+		s.code, s.seconds, s.ended = code, seconds, true
+	}
+	return out
+}
+
+// writeTable has a line a machine and a column a step: its seconds, or its exit code.
+func writeTable(out io.Writer, all []result) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for i, r := range all {
+		if i == 0 {
+			fmt.Fprint(w, "machine")
+			for _, s := range r.steps {
+				fmt.Fprintf(w, "\t%s", s.name)
+			}
+			fmt.Fprint(w, "\t\n")
+		}
+		fmt.Fprint(w, r.machine)
+		for _, s := range r.steps {
+			switch {
+			case !s.ended:
+				fmt.Fprint(w, "\tnot ended")
+			case !s.passed():
+				fmt.Fprintf(w, "\tfailed (%d)", s.code)
+			default:
+				fmt.Fprintf(w, "\t%d s", s.seconds)
+			}
+		}
+		fmt.Fprint(w, "\t\n")
+	}
+	return w.Flush()
+}

@@ -1,0 +1,153 @@
+// Machines tries the program on machines as users have them: Debian root file systems that
+// mmdebstrap makes and qemu boots, with the distribution's own kernel and systemd. Each has
+// the program and a filled cache, and nothing else of ours: no Go, no network.
+//
+//	machines [--limit 90m] [--keep DIR] [NAME...]
+//
+// In each machine doctor, lab up, a small run of each kind and lab down run in turn;
+// afterwards its links, mounts, rules, processes and cgroups are compared with those before.
+// It prints a line a step and a table in the end, leaves the transcripts in bin/machines,
+// and exits with 1 if a step failed. An emulated CPU is some 15 times slower than a real
+// one: runs that are carried through pass here, whatever their trials are worth.
+//
+// It needs root, mmdebstrap, qemu-system-x86_64 and mke2fs, and takes packages from the
+// repositories that this machine's apt has.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ok, err := run(ctx, os.Args[1:], os.Stdout)
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "machines:", err)
+		os.Exit(1)
+	case !ok:
+		os.Exit(1)
+	}
+}
+
+// options are what the command line says.
+type options struct {
+	program, cache string        // files that every machine gets
+	out            string        // folder for transcripts
+	work           string        // folder for disks, some 4 GB each; "" for a temporary one
+	limit          time.Duration // for one machine
+}
+
+func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return false, err
+	}
+	o := options{cache: filepath.Join(cache, "meshtrial", "entries")}
+	flags := flag.NewFlagSet("machines", flag.ContinueOnError)
+	flags.StringVar(&o.program, "program", "bin/meshtrial", "the program")
+	flags.StringVar(&o.out, "out", "bin/machines", "folder for transcripts")
+	flags.StringVar(&o.work, "keep", "", "folder in which disks stay (default: a temporary one)")
+	flags.DurationVar(&o.limit, "limit", 90*time.Minute, "time for one machine")
+	if err := flags.Parse(args); err != nil {
+		return false, err
+	}
+	chosen, err := choose(flags.Args())
+	if err != nil {
+		return false, err
+	}
+	if err := wanted(); err != nil {
+		return false, err
+	}
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return false, err
+	}
+	if o.work == "" {
+		if o.work, err = os.MkdirTemp("", "machines"); err != nil {
+			return false, err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(o.work)) }()
+	}
+	ok = true
+	var all []result
+	for _, m := range chosen {
+		r, err := o.try(ctx, m, out)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", m.name, err)
+		}
+		ok = ok && r.passed()
+		all = append(all, r)
+	}
+	return ok, writeTable(out, all)
+}
+
+// choose are the machines of these names; all of them without names.
+func choose(names []string) ([]machine, error) {
+	if len(names) == 0 {
+		return machines, nil
+	}
+	var out []machine
+	for _, name := range names {
+		i := slices.IndexFunc(machines, func(m machine) bool { return m.name == name })
+		if i < 0 {
+			var known []string
+			for _, m := range machines {
+				known = append(known, m.name)
+			}
+			return nil, fmt.Errorf("no machine %q; there are %s", name, strings.Join(known, ", "))
+		}
+		out = append(out, machines[i])
+	}
+	return out, nil
+}
+
+// wanted says what is missing on this machine.
+func wanted() error {
+	if os.Geteuid() != 0 {
+		return errors.New("making root file systems takes root")
+	}
+	for program, pkg := range map[string]string{"mmdebstrap": "mmdebstrap", "qemu-system-x86_64": "qemu-system-x86", "mke2fs": "e2fsprogs"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("%s is missing: apt-get install %s", program, pkg)
+		}
+	}
+	return nil
+}
+
+// try makes a machine, boots it and reads what its steps came to.
+func (o options) try(ctx context.Context, m machine, out io.Writer) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.limit)
+	defer cancel()
+	began := time.Now()
+	disk, err := o.disk(ctx, m)
+	if err != nil {
+		return result{}, err
+	}
+	fmt.Fprintf(out, "%-12s disk made in %.0f s\n", m.name, time.Since(began).Seconds())
+	transcript := filepath.Join(o.out, m.name+".txt")
+	if err := o.boot(ctx, m, disk, transcript); err != nil {
+		return result{}, err
+	}
+	text, err := os.ReadFile(transcript)
+	if err != nil {
+		return result{}, err
+	}
+	r := result{machine: m.name, steps: parse(string(text)), took: time.Since(began)}
+	for _, s := range r.steps {
+		fmt.Fprintf(out, "%-12s %s\n", m.name, s)
+	}
+	return r, nil
+}
