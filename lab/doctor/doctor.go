@@ -81,10 +81,7 @@ type check struct {
 var (
 	ofMachine = []check{{"cores", cores}, {"clock source", clock}, {"frequency scaling", scaling}, {"turbo", turbo}, {"SMT", smt},
 		{"wake-up", wakeUp}, {"steal time", steal}, {"pressure", pressure}, {"what else runs", others}}
-	ofTools = []check{{"containers", engines}, {"perf", perf},
-		{"make", tool("not found", "make")},
-		{"browser", tool("no Chromium: make test skips looking at the report in a browser", "chromium", "google-chrome", "chromium-browser")},
-		{"npm", tool("not found: make test skips the page's own tests", "npm")}}
+	ofTools = []check{{"containers", engines}, {"perf", perf}}
 )
 
 // Check returns the lines about the machine, for which it watches it for [SampleTime], and
@@ -277,16 +274,4 @@ func perf(s *sight) (detail, mend string) {
 		counters = "software clock only"
 	}
 	return fmt.Sprintf("%s, %s, perf_event_paranoid %s", path, counters, paranoid), ""
-}
-
-// tool looks for one of several programs, which the package of the first name has.
-func tool(missing string, names ...string) func(*sight) (detail, mend string) {
-	return func(s *sight) (detail, mend string) {
-		for _, name := range names {
-			if path, err := s.host.LookPath(name); err == nil {
-				return path, ""
-			}
-		}
-		return missing, "apt-get install " + names[0]
-	}
 }
