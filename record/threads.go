@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/note"
 )
 
 // Threads is where a part's CPU time went, thread by thread, from just before
@@ -104,9 +106,9 @@ type ThreadsSummary struct {
 	DisagreementRatio float64     `json:"disagreement_ratio"`
 	Rows              []ThreadRow `json:"rows"`
 	// Limit names what holds the part back, one of the Limit constants, "" if
-	// nothing does; Says is the evidence in words.
-	Limit string `json:"limit,omitempty"`
-	Says  string `json:"says,omitempty"`
+	// nothing does; Says is the evidence.
+	Limit string    `json:"limit,omitempty"`
+	Says  note.Note `json:"says,omitzero"`
 }
 
 // What can hold a proxy back.

@@ -15,11 +15,25 @@ var (
 	noteFewSamples     = note.Define("few_samples", "of %d samples only")
 	noteFarTails       = note.Define("far_tails", "a sum of far-tail percentiles over %d cells: its interval misses slow trials that few blocks show, so it has no verdict")
 	noteIdleShare      = note.Define("idle_share", "of %v cores: %v of them for what %s proxies take without requests, extrapolated")
-	noteLimit          = note.Define("at_limit", "%v")
 	noteKnee           = note.Define("knee", "p99 is %v at %s requests per second, %v at %s and %v at %s")
 	noteKneeElsewhere  = note.Define("knee_elsewhere", "something else is the bottleneck beyond: the knee lies at or above %s requests per second")
 	noteNoKnee         = note.Define("no_knee", "no measured rate is beyond the knee: p99 is %v at %s requests per second and %v at %s")
 	noteAmongFailed    = note.Define("figure_among_failed", "not reached: it lies, or may lie, among requests that failed")
 	noteOwnLimit       = note.Define("proxy_at_limit", "%v: %v")
 	noteGaveOut        = note.Define("something_else_gave_out", "%v: %v")
+)
+
+// What holds a proxy back.
+var (
+	noteFullMachine = note.Define("full_with_machine", workersRan+machineBusy+": it uses all that the machine has, and more threads would not help")
+	noteConcurrency = note.Define("full_workers", workersRan+": its concurrency of %d limits it"+machineBusy)
+	noteCPULimit    = note.Define("throttled", workersRan+": that limit holds it back"+machineBusy)
+	noteImbalance   = note.Define("uneven_workers", workersRan+": connections are unevenly spread over its workers[ (%v accepted)], and the busiest limits it"+machineBusy)
+	noteRunQueue    = note.Define("in_run_queue", workersRan+", and spent %v in the run queue"+machineBusy+": the machine limits it")
+	noteMainThread  = note.Define("full_main_thread", "the main thread of %s ran %v of the time: it delays configuration, statistics and the admin interface"+machineBusy)
+)
+
+const (
+	workersRan  = "%v of %s ran %v of the time[, throttled in %v of the periods by a limit of %v CPUs]"
+	machineBusy = "[; the machine's CPUs were %v busy]"
 )

@@ -242,9 +242,9 @@ func rowRank(r record.ThreadRow) int {
 	return 3
 }
 
-// limitOf says what holds a part back, with the evidence in words; "" if
-// nothing does. Of several, one for each hand, it is the busiest that is spoken of.
-func limitOf(part string, of int, s record.ThreadsSummary, machine *record.Pressure) (limit, says string) {
+// limitOf says what holds a part back, with the evidence; "" if nothing does. of is how many
+// hands have such a part: it is the busiest one's.
+func limitOf(part string, of int, s record.ThreadsSummary, machine *record.Pressure) (limit string, says note.Note) {
 	var busy, wait []float64
 	main := 0.0
 	for _, r := range s.Rows {
@@ -256,12 +256,15 @@ func limitOf(part string, of int, s record.ThreadsSummary, machine *record.Press
 		}
 	}
 	if len(busy) == 0 {
-		return "", ""
+		return "", note.Note{}
 	}
-	inUse, state := 0.0, ""
+	inUse := 0.0
+	var throttled, quota, state any
 	if machine != nil {
-		inUse = machine.BusyRatio
-		state = fmt.Sprintf("; the machine's CPUs were %s busy", words.Percent(inUse))
+		inUse, state = machine.BusyRatio, words.Percent(machine.BusyRatio)
+	}
+	if s.QuotaCores > 0 && s.ThrottledRatio > 0 {
+		throttled, quota = words.Percent(s.ThrottledRatio), words.Figures(s.QuotaCores)
 	}
 	name := part
 	if p, ok := record.ProxyOf(part); ok {
@@ -270,30 +273,23 @@ func limitOf(part string, of int, s record.ThreadsSummary, machine *record.Press
 	if of > 1 {
 		name = fmt.Sprintf("%s, the busiest of %d,", name, of)
 	}
-	ran := fmt.Sprintf("%s of %s ran %s of the time", workersWords(len(busy)), name, percents(busy))
-	held := ""
-	if s.QuotaCores > 0 && s.ThrottledRatio > 0 {
-		held = fmt.Sprintf(", throttled in %s of the periods by a limit of %s CPUs", words.Percent(s.ThrottledRatio), words.Figures(s.QuotaCores))
-	}
+	workers := []any{workersWords(len(busy)), name, percents(busy), throttled, quota}
+	say := func(k *note.Kind, more ...any) note.Note { return k.Of(slices.Concat(workers, more)...) }
 	switch all, most := slices.Min(busy), slices.Max(busy); {
 	case all >= fullRatio && inUse >= spareRatio:
-		return record.LimitMachine, fmt.Sprintf("%s%s%s: it uses all that the machine has, and more threads would not help", ran, held, state)
+		return record.LimitMachine, say(noteFullMachine, state)
 	case all >= fullRatio:
-		return record.LimitConcurrency, fmt.Sprintf("%s%s: its concurrency of %d limits it%s", ran, held, len(busy), state)
+		return record.LimitConcurrency, say(noteConcurrency, len(busy), state)
 	case s.QuotaCores > 0 && s.ThrottledRatio >= throttledRatio:
-		return record.LimitCPU, fmt.Sprintf("%s%s: that limit holds it back%s", ran, held, state)
+		return record.LimitCPU, say(noteCPULimit, state)
 	case most >= fullRatio && all < idleRatio*most:
-		return record.LimitImbalance, fmt.Sprintf("%s%s: connections are unevenly spread over its workers%s, and the busiest limits it%s", ran, held, acceptedWords(s), state)
+		return record.LimitImbalance, say(noteImbalance, acceptedWords(s), state)
 	case mean(wait) >= waitRatio && inUse >= busyRatio:
-		were := "were"
-		if len(wait) == 1 {
-			were = "was"
-		}
-		return record.LimitMachine, fmt.Sprintf("%s%s, and %s in the run queue for %s%s: the machine limits it", ran, held, were, percents(wait), state)
+		return record.LimitMachine, say(noteRunQueue, percents(wait), state)
 	case main >= fullRatio:
-		return record.LimitMain, fmt.Sprintf("the main thread of %s ran %s of the time: it delays configuration, statistics and the admin interface%s", name, words.Percent(main), state)
+		return record.LimitMain, noteMainThread.Of(name, words.Percent(main), state)
 	}
-	return "", ""
+	return "", note.Note{}
 }
 
 func workersWords(n int) string {
@@ -318,8 +314,8 @@ func percents(v []float64) string {
 	return words.List(said)
 }
 
-// acceptedWords says how connections spread: " (12 and 4 accepted)".
-func acceptedWords(s record.ThreadsSummary) string {
+// acceptedWords are the connections that each worker accepted, "12 and 4"; nil if that is not known.
+func acceptedWords(s record.ThreadsSummary) any {
 	var said []string
 	for _, r := range s.Rows {
 		if r.Worker && r.Accepted != nil {
@@ -327,9 +323,9 @@ func acceptedWords(s record.ThreadsSummary) string {
 		}
 	}
 	if len(said) < 2 {
-		return ""
+		return nil
 	}
-	return " (" + words.List(said) + " accepted)"
+	return words.List(said)
 }
 
 func mean(v []float64) float64 {
@@ -360,7 +356,7 @@ func limits(o *analysis.Observations) []record.Finding {
 				evidence = dataplane.FindingThrottled
 			}
 			f := o.Named(dataplane.FindingLimit+"_"+part, o.Short(cell))
-			f.Verdict, f.Warnings = record.VerdictReal, []note.Note{noteLimit.Of(s.Says)}
+			f.Verdict, f.Warnings = record.VerdictReal, []note.Note{s.Says}
 			i := slices.IndexFunc(measures, func(m analysis.Measure) bool { return m.Name == evidence+"_"+part })
 			if own, ok := o.Plain(cell, measures[i]); ok && own.Verdict != record.VerdictInvalid {
 				f.Estimate, f.Low, f.High, f.Blocks = own.Estimate, own.Low, own.High, own.Blocks

@@ -2,10 +2,12 @@ package findings
 
 import (
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -47,36 +49,38 @@ func TestWhatHoldsAProxyBack(t *testing.T) {
 		th.QuotaCores, th.Periods, th.Throttled = quota, 20, throttled
 		return th
 	}
+	both := func(k *note.Kind, ran string, more ...any) note.Note {
+		return k.Of(append([]any{"both workers", "the client's proxy", ran}, more...)...)
+	}
 	for _, c := range []struct {
 		name    string
 		threads record.Threads
 		busy    float64 // of the machine
 		limit   string
-		says    []string
+		says    note.Note
 	}{
-		{"nothing", proxyThreads(0.02, [2]float64{0.5, 0.02}, [2]float64{0.45, 0.02}), 0.5, "", nil},
+		{"nothing", proxyThreads(0.02, [2]float64{0.5, 0.02}, [2]float64{0.45, 0.02}), 0.5, "", note.Note{}},
 		{"both workers full", proxyThreads(0.02, [2]float64{0.95, 0.02}, [2]float64{0.93, 0.03}), 0.6, record.LimitConcurrency,
-			[]string{"both workers of the client's proxy ran 95% and 93% of the time", "its concurrency of 2 limits it", "the machine's CPUs were 60% busy"}},
+			both(noteConcurrency, "95% and 93%", nil, nil, 2, "60%")},
 		{"full and throttled", limited(proxyThreads(0.02, [2]float64{0.95, 0}, [2]float64{0.95, 0}), 2, 6), 0.6, record.LimitConcurrency,
-			[]string{"95% and 95%", "throttled in 30% of the periods by a limit of 2.0 CPUs", "concurrency of 2"}},
-		{"one worker", proxyThreads(0.02, [2]float64{0.9, 0}), 0.6, record.LimitConcurrency, []string{"the one worker of the client's proxy ran 90% of the time"}},
-		{"full, and the machine too", proxyThreads(0.02, [2]float64{0.95, 0.02}, [2]float64{0.93, 0.03}), 0.99, record.LimitMachine, []string{"99% busy", "more threads would not help"}},
+			both(noteConcurrency, "95% and 95%", "30%", "2.0", 2, "60%")},
+		{"one worker", proxyThreads(0.02, [2]float64{0.9, 0}), 0.6, record.LimitConcurrency,
+			noteConcurrency.Of("the one worker", "the client's proxy", "90%", nil, nil, 1, "60%")},
+		{"full, and the machine too", proxyThreads(0.02, [2]float64{0.95, 0.02}, [2]float64{0.93, 0.03}), 0.99, record.LimitMachine,
+			both(noteFullMachine, "95% and 93%", nil, nil, "99%")},
 		{"throttled", limited(proxyThreads(0.02, [2]float64{0.25, 0.3}, [2]float64{0.24, 0.3}), 0.5, 8), 0.5, record.LimitCPU,
-			[]string{"25% and 24%", "throttled in 40% of the periods by a limit of 0.50 CPUs", "that limit holds it back"}},
-		{"hardly throttled", limited(proxyThreads(0.02, [2]float64{0.2, 0}), 0.5, 0), 0.5, "", nil},
-		{"uneven", proxyThreads(0.02, [2]float64{0.95, 0.02}, [2]float64{0.2, 0}), 0.6, record.LimitImbalance, []string{"95% and 20%", "unevenly", "(12 and 4 accepted)"}},
-		{"the machine is full of others", proxyThreads(0.02, [2]float64{0.5, 0.3}, [2]float64{0.5, 0.3}), 0.97, record.LimitMachine, []string{"were in the run queue for 30% and 30%", "the machine limits it"}},
-		{"waiting on a machine with room", proxyThreads(0.02, [2]float64{0.5, 0.3}, [2]float64{0.5, 0.3}), 0.6, "", nil},
-		{"main thread", proxyThreads(0.9, [2]float64{0.1, 0}), 0.6, record.LimitMain, []string{"main thread of the client's proxy ran 90%"}},
+			both(noteCPULimit, "25% and 24%", "40%", "0.50", "50%")},
+		{"hardly throttled", limited(proxyThreads(0.02, [2]float64{0.2, 0}), 0.5, 0), 0.5, "", note.Note{}},
+		{"uneven", proxyThreads(0.02, [2]float64{0.95, 0.02}, [2]float64{0.2, 0}), 0.6, record.LimitImbalance,
+			both(noteImbalance, "95% and 20%", nil, nil, "12 and 4", "60%")},
+		{"the machine is full of others", proxyThreads(0.02, [2]float64{0.5, 0.3}, [2]float64{0.5, 0.3}), 0.97, record.LimitMachine,
+			both(noteRunQueue, "50% and 50%", nil, nil, "30% and 30%", "97%")},
+		{"waiting on a machine with room", proxyThreads(0.02, [2]float64{0.5, 0.3}, [2]float64{0.5, 0.3}), 0.6, "", note.Note{}},
+		{"main thread", proxyThreads(0.9, [2]float64{0.1, 0}), 0.6, record.LimitMain, noteMainThread.Of("the client's proxy", "90%", "60%")},
 	} {
 		s := threadsSummary(record.PartClientProxy, 1, []record.Threads{c.threads}, &record.Pressure{BusyRatio: c.busy})
-		if s.Limit != c.limit || (s.Limit == "") != (s.Says == "") {
-			t.Errorf("%s: %q, %q", c.name, s.Limit, s.Says)
-		}
-		for _, part := range c.says {
-			if !strings.Contains(s.Says, part) {
-				t.Errorf("%s: %q lacks %q", c.name, s.Says, part)
-			}
+		if s.Limit != c.limit || !reflect.DeepEqual(s.Says, c.says) {
+			t.Errorf("%s: %q, %q; want %q, %q", c.name, s.Limit, s.Says, c.limit, c.says)
 		}
 	}
 }
@@ -129,7 +133,7 @@ func TestThreadFindings(t *testing.T) {
 	if x := analysistest.Get(t, f, "worker_imbalance_server_proxy", both); math.Abs(x.Estimate-0.25) > 1e-9 {
 		t.Errorf("imbalance %+v", x)
 	}
-	if x := analysistest.Get(t, f, "limit_client_proxy", both); math.Abs(x.Estimate-0.915) > 1e-9 || x.Blocks != 4 || len(x.Warnings) != 1 || !strings.Contains(x.Warnings[0].String(), "concurrency of 2 limits it") {
+	if x := analysistest.Get(t, f, "limit_client_proxy", both); math.Abs(x.Estimate-0.915) > 1e-9 || x.Blocks != 4 || len(x.Warnings) != 1 || !x.Warnings[0].Is(noteConcurrency) {
 		t.Errorf("%+v", x)
 	}
 	for _, x := range f.Findings {
@@ -179,7 +183,7 @@ func TestThreadsOfHands(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	share = 0.88
-	if _, s = of(); s.Limit != record.LimitConcurrency || !strings.Contains(s.Says, "both workers of the client's proxy, the busiest of 4, ran 91% and 88% of the time: its concurrency of 2 limits it") {
+	if _, s = of(); s.Limit != record.LimitConcurrency || !reflect.DeepEqual(s.Says, noteConcurrency.Of("both workers", "the client's proxy, the busiest of 4,", "91% and 88%", nil, nil, 2, nil)) {
 		t.Errorf("%q: %s", s.Limit, s.Says)
 	}
 }

@@ -153,7 +153,7 @@ func threaded() record.Findings {
 		}
 		if c.Cell["sidecars"] == "both" {
 			s := c.Threads[record.PartClientProxy]
-			s.Limit, s.Says = record.LimitConcurrency, "both workers of the client's proxy ran 95% and 94% of the time: its concurrency of 2 limits it"
+			s.Limit, s.Says = record.LimitConcurrency, note.Plain("both workers of the client's proxy ran 95% and 94% of the time: its concurrency of 2 limits it")
 			c.Threads[record.PartClientProxy] = s
 		}
 	}
@@ -167,7 +167,7 @@ func threadWords(w *reporttest.Words) {
 		{Name: "worker_0", Worker: true, UserRatio: 0.4, SystemRatio: 0.1, WaitRatio: 0.2}, {Name: "worker_1", Worker: true, UserRatio: 0.1}, {Name: "main", UserRatio: 0.9}}}}
 	w.Add("a study that profiles begins with its threads", answersOf(f)[0])
 	s := f.Cells[2].Threads[record.PartServerProxy]
-	s.Limit, s.Says = record.LimitCPU, "its limit held it back"
+	s.Limit, s.Says = record.LimitCPU, note.Plain("its limit held it back")
 	f.Cells[2].Threads[record.PartServerProxy] = s
 	w.Add("and with what held them back", answersOf(f)[0])
 	f = threaded()

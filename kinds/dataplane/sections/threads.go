@@ -175,7 +175,7 @@ func limitsTable(f record.Findings) report.Table {
 		for _, part := range threadParts {
 			if s := c.Threads[part]; s.Limit != "" {
 				t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: report.PartWords(part)},
-					report.Text{S: limitWords(s.Limit), Style: report.StyleBad}, report.Text{S: s.Says}))
+					report.Text{S: limitWords(s.Limit), Style: report.StyleBad}, report.Text{S: s.Says.String()}))
 			}
 		}
 	}
@@ -217,7 +217,7 @@ func limitAnswers(f record.Findings) []string {
 			if c.Label != "" && len(f.Cells) > 1 {
 				where = c.Label + ": "
 			}
-			out = append(out, where+report.UpperFirst(s.Says)+".")
+			out = append(out, where+report.UpperFirst(s.Says.String())+".")
 		}
 	}
 	return out
