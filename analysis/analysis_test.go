@@ -340,19 +340,16 @@ func TestPublished(t *testing.T) {
 	if low.Measured == nil || high.Measured == nil || missing.Measured != nil {
 		t.Fatalf("measured: %+v", f.Published)
 	}
-	if !strings.Contains(low.Says, "Agrees") || !strings.Contains(low.Says, "uniform arrivals") {
-		t.Errorf("16 connections: %s", low.Says)
+	if note.Codes(low.Says) != "published_agrees published_other_arrivals" || low.Says[1].Args[0] != study.ArrivalUniform {
+		t.Errorf("16 connections: %s", note.Words(low.Says))
 	}
-	for _, want := range []string{"From 16 to 64 connections", "published figure grows 4.0-fold", "stays within its interval under uniform arrivals", "comes from the schedule: requests"} {
-		if !strings.Contains(high.Says, want) {
-			t.Errorf("trend lacks %q: %s", want, high.Says)
-		}
+	if note.Codes(high.Says) != "published_differs published_other_arrivals published_trend published_trend_of_schedule" ||
+		!reflect.DeepEqual(high.Says[2].Args, []any{"16", "64", "connections", "grows 4.0-fold", "stays within its interval under uniform arrivals and grows 4.2-fold under burst arrivals"}) {
+		t.Errorf("64 connections: %s", note.Words(high.Says))
 	}
-	if !strings.Contains(missing.Says, "Not measured") {
-		t.Errorf("missing: %s", missing.Says)
+	if note.Codes(missing.Says) != "published_no_cell" {
+		t.Errorf("missing: %s", note.Words(missing.Says))
 	}
-	t.Log(low.Says)
-	t.Log(high.Says)
 	// Where latency grows with connections whatever the arrivals, no artefact
 	// is claimed.
 	w.Latency = func(c record.Cell) float64 {
@@ -362,8 +359,8 @@ func TestPublished(t *testing.T) {
 		return map[string]float64{"16": 3100, "64": 12500}[c[study.FactorConnections]]
 	}
 	f = analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.SweepStudy, 6, 9, w))
-	if strings.Contains(f.Published[1].Says, "schedule's.") {
-		t.Errorf("a real trend is called an artefact: %s", f.Published[1].Says)
+	if strings.Contains(note.Codes(f.Published[1].Says), "published_trend_of_schedule") {
+		t.Errorf("a real trend is called an artefact: %s", note.Words(f.Published[1].Says))
 	}
 }
 

@@ -56,7 +56,7 @@ type Kind struct {
 	Remarks func(o *Observations) []note.Note
 	// Published says what else a published figure and ours have to do with
 	// each other.
-	Published func(c *Beside, p study.Published, f *record.Finding, cell int) []string
+	Published func(c *Beside, p study.Published, f *record.Finding, cell int) []note.Note
 
 	Search Searched
 	// Next names the trial that a study which tunes needs next in a block; see

@@ -1,18 +1,17 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
 // published sets every figure of the literature beside our finding, with a
-// sentence on where they differ and why. A figure whose cell leaves a factor
+// note on where they differ and why. A figure whose cell leaves a factor
 // open stands beside each of the cells it fits.
 func (o *Observations) published(findings []record.Finding) []record.Published {
 	c := NewBeside(o, findings)
@@ -33,9 +32,9 @@ func (o *Observations) published(findings []record.Finding) []record.Published {
 			out = append(out, beside)
 		}
 		if !matched {
-			entry.Says = "Not measured: this study has no such cell."
+			entry.Says = []note.Note{noteNoCell.Of()}
 			if len(cells) > 0 {
-				entry.Says = "Not measured: no valid trial has it."
+				entry.Says = []note.Note{noteInNoTrial.Of()}
 			}
 			out = append(out, entry)
 		}
@@ -64,63 +63,58 @@ func (c *Beside) Find(name string, cell int) *record.Finding {
 	return c.index[name+"\x00"+c.O.Short(cell).Key()]
 }
 
-// says compares one figure with one finding in words.
-func (c *Beside) says(p study.Published, f *record.Finding, cell int) string {
-	figure := words.Quantity(p.Figure, p.Unit)
-	if reach := f.Reach(words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit)); reach != "" {
-		return fmt.Sprintf("Published %s; here %s.", figure, reach)
+// says compares one figure with one finding.
+func (c *Beside) says(p study.Published, f *record.Finding, cell int) []note.Note {
+	figure, low, high := words.Quantity(p.Figure, p.Unit), words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit)
+	if reach := f.Reach(low, high); reach != "" {
+		return []note.Note{noteHere.Of(figure, reach)}
 	}
-	switch f.Verdict {
-	case record.VerdictInvalid:
-		switch f.Reason {
-		case record.ReasonNotReached:
-			return fmt.Sprintf("Published %s; here %s.", figure, words.Unreached(f.Name))
-		case record.ReasonTooFew:
-			return "Not measured: " + words.TooFew(f.Name) + "."
-		}
-		return "Not measured: too few valid trials."
-	case record.VerdictNoEffect:
-		return fmt.Sprintf("Published %s; here no overhead beyond %s.", figure, words.Quantity(f.Margin, f.Unit))
-	case record.VerdictInconclusive:
-		return fmt.Sprintf("Published %s; here between %s and %s, inconclusive.", figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
+	switch {
+	case f.Verdict == record.VerdictInvalid && f.Reason == record.ReasonNotReached:
+		return []note.Note{noteHere.Of(figure, words.Unreached(f.Name))}
+	case f.Verdict == record.VerdictInvalid && f.Reason == record.ReasonTooFew:
+		return []note.Note{noteTooFew.Of(words.TooFew(f.Name))}
+	case f.Verdict == record.VerdictInvalid:
+		return []note.Note{noteTooFew.Of("too few valid trials")}
+	case f.Verdict == record.VerdictNoEffect:
+		return []note.Note{noteNoOverhead.Of(figure, words.Quantity(f.Margin, f.Unit))}
+	case f.Verdict == record.VerdictInconclusive:
+		return []note.Note{noteUndecided.Of(figure, low, high)}
 	}
-	sentences := []string{ratioWords(p, f)}
-	if why := c.arrivalWords(p, f, cell); why != "" {
-		sentences = append(sentences, why)
-	}
+	out := append([]note.Note{ratioNote(p, f)}, c.arrivalNotes(p, f, cell)...)
 	if c.O.kind.Published != nil {
-		sentences = append(sentences, c.O.kind.Published(c, p, f, cell)...)
+		out = append(out, c.O.kind.Published(c, p, f, cell)...)
 	}
-	return strings.Join(sentences, " ")
+	return out
 }
 
-// ratioWords says how a measured value relates to a published one.
-func ratioWords(p study.Published, f *record.Finding) string {
+// ratioNote says how a measured value relates to a published one.
+func ratioNote(p study.Published, f *record.Finding) note.Note {
 	measured, figure := words.Quantity(f.Estimate, f.Unit), words.Quantity(p.Figure, p.Unit)
 	switch {
 	case p.Figure >= f.Low && p.Figure <= f.High && tooWide(f):
-		return fmt.Sprintf("Inconclusive: the published %s lies within what was measured here, but %s to %s is too wide to compare.", figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
+		return noteTooWide.Of(figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
 	case p.Figure == f.Low && f.Low == f.High:
-		return fmt.Sprintf("Agrees: all blocks gave the published %s.", figure)
+		return noteAgreesFully.Of(figure)
 	case p.Figure >= f.Low && p.Figure <= f.High:
-		return fmt.Sprintf("Agrees: the published %s lies within the interval of what was measured here, %s to %s.", figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
+		return noteAgrees.Of(figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
 	case p.Figure <= 0 || f.Estimate <= 0:
-		return fmt.Sprintf("Measured %s where %s was published: the direction differs.", measured, figure)
+		return noteOtherSign.Of(measured, figure)
 	case f.Estimate > p.Figure:
-		return fmt.Sprintf("Measured %s, %s the published %s; machine and versions differ.", measured, words.Times(f.Estimate/p.Figure), figure)
+		return noteTimes.Of(measured, words.Times(f.Estimate/p.Figure), figure)
 	}
-	return fmt.Sprintf("Measured %s, %s of the published %s; machine and versions differ.", measured, words.Share(f.Estimate/p.Figure), figure)
+	return noteTimes.Of(measured, words.Share(f.Estimate/p.Figure)+" of", figure)
 }
 
 // tooWide says whether an interval agrees with so much that agreeing says
 // nothing: whose upper end is more than twice its lower, or that reaches zero.
 func tooWide(f *record.Finding) bool { return !(f.Low > 0 && f.High <= 2*f.Low) && f.High > f.Low }
 
-// arrivalWords says what the arrival of requests alone does to a latency,
+// arrivalNotes say what the arrival of requests alone does to a latency,
 // where the study varies it.
-func (c *Beside) arrivalWords(p study.Published, f *record.Finding, cell int) string {
+func (c *Beside) arrivalNotes(p study.Published, f *record.Finding, cell int) []note.Note {
 	if f.Probe != study.MeasureLatency {
-		return ""
+		return nil
 	}
 	arrival := c.O.Plan.Cells[cell][study.FactorArrival]
 	for _, other := range []string{study.ArrivalBurst, study.ArrivalPoisson, study.ArrivalUniform} {
@@ -135,19 +129,18 @@ func (c *Beside) arrivalWords(p study.Published, f *record.Finding, cell int) st
 		if g == nil || g.Verdict != record.VerdictReal && g.Verdict != record.VerdictMeasured || g.Estimate <= 0 || f.Estimate <= 0 {
 			continue
 		}
+		measured := words.Quantity(g.Estimate, g.Unit)
 		switch {
 		case Overlap(f, g):
-			return fmt.Sprintf("With %s arrivals it is the same within its interval, %s.", other, words.Quantity(g.Estimate, g.Unit))
+			return []note.Note{noteSameArrivals.Of(other, measured)}
 		case arrival == study.ArrivalBurst && g.Estimate < f.Estimate:
-			return fmt.Sprintf("With %s arrivals the same cell has %s: %s of the above comes from the schedule, with all connections sending at once.",
-				other, words.Quantity(g.Estimate, g.Unit), words.Percent(1-g.Estimate/f.Estimate))
+			return []note.Note{noteOtherArrivals.Of(other, measured, words.Percent(1-g.Estimate/f.Estimate))}
 		case arrival == study.ArrivalBurst:
-			return fmt.Sprintf("With %s arrivals the same cell has %s.", other, words.Quantity(g.Estimate, g.Unit))
+			return []note.Note{noteOtherArrivals.Of(other, measured, nil)}
 		}
-		return fmt.Sprintf("Load generators that let all connections send at once, as fortio does by default, measure the burst: %s here.",
-			words.Quantity(g.Estimate, g.Unit))
+		return []note.Note{noteBurst.Of(measured)}
 	}
-	return ""
+	return nil
 }
 
 // trends adds to the last of several published figures that differ in one
@@ -183,9 +176,7 @@ func (c *Beside) trends(all []record.Published) []record.Published {
 		if low < 0 {
 			continue
 		}
-		if s := c.trend(all[low], all[high], factor); s != "" {
-			all[high].Says += " " + s
-		}
+		all[high].Says = append(all[high].Says, c.trend(all[low], all[high], factor)...)
 	}
 	return all
 }
@@ -214,9 +205,9 @@ func ends(all []record.Published, group []int, factor string) (low, high int) {
 
 // trend compares the growth of a published figure with ours, for every
 // arrival that was measured.
-func (c *Beside) trend(low, high record.Published, factor string) string {
+func (c *Beside) trend(low, high record.Published, factor string) []note.Note {
 	if low.Figure <= 0 || high.Figure <= 0 || low.Claim == high.Claim {
-		return ""
+		return nil
 	}
 	from, to := low.Cell[factor], high.Cell[factor]
 	var parts []string
@@ -255,13 +246,13 @@ func (c *Beside) trend(low, high record.Published, factor string) string {
 		}
 	}
 	if len(parts) == 0 {
-		return ""
+		return nil
 	}
-	s := fmt.Sprintf("From %s to %s %s the published figure %s; ours %s.", from, to, factor, words.Fold(high.Figure/low.Figure), words.List(parts))
+	out := []note.Note{noteTrend.Of(from, to, factor, words.Fold(high.Figure/low.Figure), words.List(parts))}
 	if burst >= 1.5 && spread > 0 && (spread < 1.25 || flat && spread < burst/2) {
-		s += " So the trend comes from the schedule: requests sent together queue behind one another, and more connections make a longer queue. It is not a property of the sidecars."
+		out = append(out, noteScheduleTrend.Of())
 	}
-	return s
+	return out
 }
 
 // Overlap reports whether the intervals of two findings meet.

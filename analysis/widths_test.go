@@ -1,7 +1,7 @@
 package analysis
 
 import (
-	"strings"
+	"reflect"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/note"
@@ -12,20 +12,20 @@ import (
 )
 
 // An interval that holds nearly everything agrees with nothing.
-func TestRatioWords(t *testing.T) {
+func TestRatioNote(t *testing.T) {
 	for _, tt := range []struct {
 		figure, estimate, low, high float64
-		want                        string
+		want                        note.Note
 	}{
-		{99_000, 218_000, 0, 838_000, "Inconclusive: the published 99 ms lies within what was measured here, but 0 µs to 838 ms is too wide to compare."},
-		{99_000, 233_000, 77_000, 390_000, "Inconclusive: the published 99 ms lies within"},
-		{99_000, 99_000, 70_000, 141_000, "Inconclusive: the published 99 ms lies within"},
-		{99_000, 99_000, 70_000, 140_000, "Agrees: the published 99 ms lies within the interval of what was measured here, 70 ms to 140 ms."},
-		{99_000, 99_000, 99_000, 99_000, "Agrees: all blocks gave the published 99 ms."},
-		{99_000, 218_000, 210_000, 838_000, "Measured 218 ms, 2.2 times the published 99 ms"},
+		{99_000, 218_000, 0, 838_000, noteTooWide.Of("99 ms", "0 µs", "838 ms")},
+		{99_000, 233_000, 77_000, 390_000, noteTooWide.Of("99 ms", "77 ms", "390 ms")},
+		{99_000, 99_000, 70_000, 141_000, noteTooWide.Of("99 ms", "70 ms", "141 ms")},
+		{99_000, 99_000, 70_000, 140_000, noteAgrees.Of("99 ms", "70 ms", "140 ms")},
+		{99_000, 99_000, 99_000, 99_000, noteAgreesFully.Of("99 ms")},
+		{99_000, 218_000, 210_000, 838_000, noteTimes.Of("218 ms", "2.2 times", "99 ms")},
 	} {
 		f := &record.Finding{Estimate: tt.estimate, Low: tt.low, High: tt.high, Unit: finding.UnitMicroseconds}
-		if got := ratioWords(study.Published{Figure: tt.figure, Unit: finding.UnitMicroseconds}, f); !strings.HasPrefix(got, tt.want) {
+		if got := ratioNote(study.Published{Figure: tt.figure, Unit: finding.UnitMicroseconds}, f); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%+v: %s", tt, got)
 		}
 	}

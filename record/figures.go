@@ -1,5 +1,7 @@
 package record
 
+import "github.com/meshtrial/meshtrial/internal/note"
+
 // CPUPerRequest is microseconds of CPU per request, user and kernel apart.
 type CPUPerRequest struct {
 	UserUS   float64 `json:"user_us"`
@@ -35,6 +37,6 @@ type Published struct {
 	Unit    string  `json:"unit"`
 	// Measured is the finding's estimate; absent if there is none.
 	Measured *Finding `json:"measured,omitempty"`
-	// Says compares both in words: where they differ and why.
-	Says string `json:"says"`
+	// Says compares both: where they differ and why.
+	Says []note.Note `json:"says"`
 }

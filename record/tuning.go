@@ -1,5 +1,7 @@
 package record
 
+import "github.com/meshtrial/meshtrial/internal/note"
+
 // Tuning is what a study that tunes levers found: what was asked, what was tried, which
 // settings no other one beats, and the one that is recommended with the comparison that
 // confirms it, or does not.
@@ -131,8 +133,8 @@ type TunedBound struct {
 	Constraint string `json:"constraint"`
 	// Verdict says whether the recommended setting meets it: [TunedMet], [TunedBroken] or
 	// [VerdictInconclusive]; Says has the figures.
-	Verdict string `json:"verdict"`
-	Says    string `json:"says"`
+	Verdict string    `json:"verdict"`
+	Says    note.Note `json:"says"`
 	// Present says the same of the setting in use.
 	Present string `json:"present,omitempty"`
 }

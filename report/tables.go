@@ -5,8 +5,10 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 )
@@ -67,8 +69,8 @@ func (k Kind) publishedTable(f record.Findings) Table {
 			}
 		}
 		t.Rows = append(t.Rows, []Text{{S: p.Source}, {S: k.claim(f, p)}, {S: ScaleFor(p.Unit, largest).Value(p.Figure)}, measured})
-		if p.Says != "" {
-			t.Notes = append(t.Notes, p.Source+": "+p.Says)
+		if len(p.Says) > 0 {
+			t.Notes = append(t.Notes, p.Source+": "+strings.Join(note.Texts(p.Says), " "))
 		}
 	}
 	return t

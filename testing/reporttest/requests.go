@@ -263,7 +263,7 @@ func TwoPod() record.Findings {
 		for _, x := range f.Findings {
 			if x.Name == p.Finding && x.Cell.Key() == cell.Key() {
 				p.Measured = &x
-				p.Says = fmt.Sprintf("published +%g ms, here %.1f ms with burst arrivals, as the published generator sends them. The trend agrees, the figure is another machine's; with uniform arrivals it is gone.", ms, x.Estimate/1000)
+				p.Says = []note.Note{note.Plain(fmt.Sprintf("published +%g ms, here %.1f ms with burst arrivals, as the published generator sends them. The trend agrees, the figure is another machine's; with uniform arrivals it is gone.", ms, x.Estimate/1000))}
 			}
 		}
 		f.Published = append(f.Published, p)
@@ -273,7 +273,7 @@ func TwoPod() record.Findings {
 	published("64", 12, "p50")
 	published("64", 25, "p99")
 	f.Published = append(f.Published, record.Published{Source: "Istio 1.2 (2019)", Claim: "64 connections without telemetry, p50 over baseline", Finding: "latency_p50_overhead", Figure: 7, Unit: "ms",
-		Cell: record.Cell{"connections": "64", "sidecars": "both", "arrival": "burst", "telemetry": "off"}, Says: "this study does not vary telemetry."})
+		Cell: record.Cell{"connections": "64", "sidecars": "both", "arrival": "burst", "telemetry": "off"}, Says: []note.Note{note.Plain("this study does not vary telemetry.")}})
 	return f
 }
 
@@ -305,6 +305,6 @@ func Hostile() record.Findings {
 	}
 	f.Cells[0].CPUPerRequest["__proto__"] = record.CPUPerRequest{UserUS: 1, SystemUS: 1, LowUS: 1, HighUS: 3}
 	f.StudyYAML = "name: </script><script>alert(5)</script>\n```\n# heading\n\x1b[31mred\n"
-	f.Published = []record.Published{{Source: "<u>source</u>", Claim: "a|b\nc", Figure: 3, Unit: "ms", Says: "javascript:alert(6)"}}
+	f.Published = []record.Published{{Source: "<u>source</u>", Claim: "a|b\nc", Figure: 3, Unit: "ms", Says: []note.Note{note.Plain("javascript:alert(6)")}}}
 	return f
 }

@@ -1,10 +1,11 @@
 package findings
 
 import (
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -68,7 +69,7 @@ func TestKeptWithLostPairs(t *testing.T) {
 			limit = 0.5
 		}
 		got, value := worlds[c.world](c.name, c.relative, limit, c.swapped)
-		if got.Verdict != c.want || value.Known != c.known || (c.want == record.TunedMet) == strings.Contains(got.Says, "not reached in") {
+		if got.Verdict != c.want || value.Known != c.known || (c.want == record.TunedMet) == slices.ContainsFunc([]*note.Kind{noteUnreached, noteUnreachedInUse, noteLostShare}, got.Says.Is) {
 			t.Errorf("%+v: %+v, %+v", c, got, value)
 		}
 	}

@@ -43,7 +43,7 @@ func Kind() analysis.Kind {
 		Remarks: func(o *analysis.Observations) []note.Note {
 			return append(remarks(o), o.UnlikeNodes("")...)
 		},
-		Published: controlWords,
+		Published: controlNotes,
 		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks,
 			Lost: func(o *analysis.Observations, trials []*record.Trial, m analysis.Measure) float64 {
 				return missedShare(o, trials, groupOf(m))

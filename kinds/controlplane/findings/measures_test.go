@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,18 +105,28 @@ func TestAnalyzeControl(t *testing.T) {
 	if len(f.NoiseFloor) == 0 || len(f.Assertions) != 1 || !f.Assertions[0].Passed {
 		t.Errorf("%d noise floors, assertions %+v", len(f.NoiseFloor), f.Assertions)
 	}
-	says := map[string]string{}
+	says := map[string][]note.Note{}
 	for _, p := range f.Published {
 		says[p.Claim] = p.Says
 	}
-	for claim, want := range map[string]string{
-		"with a Sidecar": "the published figure falls to 14%, ours falls to 12%. The direction agrees.",
-		"p99 of istiod":  "of it hidden",
-		"no tuning":      "52 for each change",
-		"config dump":    "JSON",
+	for claim, want := range map[string]struct {
+		kind *note.Kind
+		args map[int]any
+	}{
+		"with a Sidecar": {noteSameDirection, map[int]any{1: "falls to 14%", 2: "falls to 12%"}},
+		"p99 of istiod":  {noteHidden, nil},
+		"no tuning":      {notePushesCounted, map[int]any{0: "52"}},
+		"config dump":    {noteConfigBytes, nil},
 	} {
-		if !strings.Contains(says[claim], want) {
-			t.Errorf("%s: %q lacks %q", claim, says[claim], want)
+		i := slices.IndexFunc(says[claim], func(n note.Note) bool { return n.Is(want.kind) })
+		if i < 0 {
+			t.Errorf("%s: %q", claim, note.Codes(says[claim]))
+			continue
+		}
+		for arg, value := range want.args {
+			if got := says[claim][i].Args[arg]; got != value {
+				t.Errorf("%s: argument %d is %v, want %v", claim, arg, got, value)
+			}
 		}
 	}
 	if _, err := json.Marshal(f); err != nil {
@@ -231,7 +242,7 @@ func TestControlWithoutFigures(t *testing.T) {
 		}
 	}
 	for _, p := range f.Published {
-		if p.Claim == "with a Sidecar" && (p.Measured != nil || p.Says != "Not measured: no valid trial has it.") {
+		if p.Claim == "with a Sidecar" && (p.Measured != nil || note.Codes(p.Says) != "published_no_trial") {
 			t.Errorf("%+v", p)
 		}
 	}

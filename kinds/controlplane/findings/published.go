@@ -1,83 +1,78 @@
 package findings
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// controlWords says what a published figure of a control plane and ours have
+// controlNotes say what a published figure of a control plane and ours have
 // to do with each other: whether they change alike from the baseline, and
 // what is counted differently.
-func controlWords(c *analysis.Beside, p study.Published, f *record.Finding, cell int) []string {
-	var out []string
-	if s := sameChange(c, p, f, cell); s != "" {
-		out = append(out, s)
-	}
+func controlNotes(c *analysis.Beside, p study.Published, f *record.Finding, cell int) []note.Note {
+	out := sameChange(c, p, f, cell)
 	switch {
 	case p.Finding == "reported_convergence_p99" || p.Finding == "convergence_p99" && p.Figure < 1e5:
-		out = append(out, hiddenWords(c, cell)...)
+		out = append(out, hiddenNotes(c, cell)...)
 	case p.Finding == "pushes":
 		if s := controlSummary(c.O, c.O.Valid(cell)); s.Committed > 0 && s.Proxies+s.Gateways+s.Ztunnels > 0 {
 			per := f.Estimate * float64(len(c.O.Valid(cell))) / float64(s.Committed)
-			out = append(out, fmt.Sprintf("Istiod counts a push for each proxy and type of resource: %s for each change committed, with %d proxies.",
-				words.Figures(per), s.Proxies+s.Gateways+s.Ztunnels+s.RealProxies))
+			out = append(out, notePushesCounted.Of(words.Figures(per), s.Proxies+s.Gateways+s.Ztunnels+s.RealProxies))
 		}
 	case p.Finding == "join_time":
-		out = append(out, "Both span a new proxy's first request to istiod's last push to it. The published figure is of a pod with an Envoy, which builds what it has before it asks for more, and includes the pushes that the pod's own arrival triggers; ours is of istiod and the wire alone, for a pod known for a while.")
+		out = append(out, noteJoinTime.Of())
 	case strings.HasPrefix(p.Finding, "join_bytes"):
-		out = append(out, "The published figure is the size of the resources as istiod logs them, ours that of the messages they came in.")
+		out = append(out, noteJoinBytes.Of())
 	case p.Finding == "config_dump_bytes":
-		out = append(out, "Both are config dumps: JSON with the bootstrap, without endpoints. Other versions of Envoy and Istio print more, or less, of the same.")
+		out = append(out, noteConfigDumps.Of())
 	case p.Finding == "sidecar_cpu_idle", p.Finding == "sidecar_cpu_changing", p.Finding == "sidecar_memory_idle", p.Finding == "sidecar_memory_changing":
-		out = append(out, idleWords(c, p, f, cell)...)
+		out = append(out, idleNotes(c, p, f, cell)...)
 	case strings.HasPrefix(p.Finding, "config_bytes"), strings.HasPrefix(p.Finding, "scope_config_bytes"):
-		out = append(out, "The published figure is the size of a config dump, JSON with the bootstrap in it; ours is the configuration as it comes over the wire.")
+		out = append(out, noteConfigBytes.Of())
 	}
 	return out
 }
 
 // sameChange sets the published ratio of a cell to its baseline beside ours.
-func sameChange(c *analysis.Beside, p study.Published, f *record.Finding, cell int) string {
+func sameChange(c *analysis.Beside, p study.Published, f *record.Finding, cell int) []note.Note {
 	base, ok := c.O.Baseline(cell)
 	if !ok || strings.HasSuffix(p.Finding, "_overhead") {
-		return ""
+		return nil
 	}
 	g := c.Find(p.Finding, base)
 	if g == nil || g.Verdict != record.VerdictMeasured || !(g.Estimate > 0) || !(f.Estimate > 0) {
-		return ""
+		return nil
 	}
 	for _, q := range c.O.Plan.Study.Published {
 		if q.Source != p.Source || q.Finding != p.Finding || !(q.Figure > 0) || !c.O.Plan.Study.Kind.Matches(c.O.Plan.Cells[base], q.Cell) {
 			continue
 		}
 		published, ours := p.Figure/q.Figure, f.Estimate/g.Estimate
-		agree := "The direction differs."
+		kind := noteOtherDirection
 		switch {
 		case (published < 0.95) == (ours < 0.95) && (published > 1.05) == (ours > 1.05):
-			agree = "The direction agrees."
+			kind = noteSameDirection
 		case analysis.Overlap(f, g):
-			agree = "Ours lie within each other's intervals."
+			kind = noteNoDirection
 		}
-		return fmt.Sprintf("Against %s the published figure %s, ours %s. %s", c.O.Plan.Label(c.O.Plan.Cells[base]), words.Fold(published), words.Fold(ours), agree)
+		return []note.Note{kind.Of(c.O.Plan.Label(c.O.Plan.Cells[base]), words.Fold(published), words.Fold(ours))}
 	}
-	return ""
+	return nil
 }
 
-// hiddenWords says what istiod's own figure leaves out.
-func hiddenWords(c *analysis.Beside, cell int) []string {
-	var out []string
+// hiddenNotes say what istiod's own figure leaves out.
+func hiddenNotes(c *analysis.Beside, cell int) []note.Note {
+	var out []note.Note
 	s := controlSummary(c.O, c.O.Valid(cell))
-	if n := s.ReportedFirstTrials; n > 0 {
-		where := ""
-		if n < s.ReportedTrials {
-			where = fmt.Sprintf(" This applies to %d of %d trials here.", n, s.ReportedTrials)
-		}
-		out = append(out, "Such a figure comes from a histogram whose first bucket ends at 100 ms; inside it the value is interpolated and only says \"below\"."+where)
+	switch n := s.ReportedFirstTrials; {
+	case n > 0 && n < s.ReportedTrials:
+		out = append(out, noteBucketed.Of(n, s.ReportedTrials))
+	case n > 0:
+		out = append(out, noteBucketed.Of(nil, nil))
 	}
 	whole, hidden := c.Find("convergence_p99", cell), c.Find("hidden_convergence_p99", cell)
 	if whole == nil || hidden == nil || whole.Verdict != record.VerdictMeasured || hidden.Verdict != record.VerdictMeasured {
@@ -86,13 +81,11 @@ func hiddenWords(c *analysis.Beside, cell int) []string {
 	took := words.Quantity(whole.Estimate, whole.Unit)
 	switch {
 	case hidden.Low > 0:
-		out = append(out, fmt.Sprintf("Istiod's clock starts after debouncing and stops on send; from commit to ACK the p99 is %s, %s of it hidden.",
-			took, words.Quantity(hidden.Estimate, hidden.Unit)))
+		out = append(out, noteHidden.Of(took, words.Quantity(hidden.Estimate, hidden.Unit)))
 	case hidden.High < 0:
-		out = append(out, fmt.Sprintf("From commit to ACK the p99 is %s, less than istiod's figure, which is interpolated across a wide histogram bucket.", took))
+		out = append(out, noteBelowReported.Of(took))
 	default:
-		out = append(out, fmt.Sprintf("Istiod's clock starts after debouncing and stops on send; from commit to ACK the p99 is %s. Whether istiod's figure hides any of it is inconclusive here: the two differ by %s to %s.",
-			took, words.Quantity(hidden.Low, hidden.Unit), words.Quantity(hidden.High, hidden.Unit)))
+		out = append(out, noteHiddenUnsure.Of(took, words.Quantity(hidden.Low, hidden.Unit), words.Quantity(hidden.High, hidden.Unit)))
 	}
 	return out
 }

@@ -1,12 +1,12 @@
 package findings
 
 import (
-	"fmt"
 	"math"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -62,36 +62,30 @@ func sidecarCPUPerChange(c *record.Control) float64 {
 	return 1e6 * beyond / float64(u.Sidecars) / float64(c.Committed)
 }
 
-// idleWords say why a sidecar without requests uses so much less than one with
+// idleNotes say why a sidecar without requests uses so much less than one with
 // requests that a published figure is of, and what it is that it uses.
-func idleWords(c *analysis.Beside, p study.Published, f *record.Finding, cell int) []string {
-	measured := func(name string) (string, bool) {
+func idleNotes(c *analysis.Beside, p study.Published, f *record.Finding, cell int) []note.Note {
+	measured := func(name string) any {
 		x := c.Find(name, cell)
 		if x == nil || x.Verdict != record.VerdictMeasured {
-			return "", false
+			return nil
 		}
-		return words.Quantity(x.Estimate, x.Unit), true
+		return words.Quantity(x.Estimate, x.Unit)
 	}
+	envoy, agent := measured("envoy"+strings.TrimPrefix(p.Finding, "sidecar")), measured("agent"+strings.TrimPrefix(p.Finding, "sidecar"))
 	if strings.HasPrefix(p.Finding, "sidecar_memory") {
-		out := "Memory is a price of the pod: a sidecar holds it whether requests come or not, and it grows with the configuration. Ours is the proportional set size, in which sidecars on one node share the pages of their programs"
-		if envoy, ok := measured("envoy" + strings.TrimPrefix(p.Finding, "sidecar")); ok {
-			out += "; " + envoy + " of it are Envoy's"
-		}
-		return []string{out + "."}
+		return []note.Note{noteMemoryOfPod.Of(envoy)}
 	}
-	out := []string{"The published figure is the price of requests: a proxy spends it on their bytes, TLS, routes and statistics. One without requests spends none of it."}
-	envoy, okEnvoy := measured("envoy" + strings.TrimPrefix(p.Finding, "sidecar"))
-	agent, okAgent := measured("agent" + strings.TrimPrefix(p.Finding, "sidecar"))
-	if okEnvoy && okAgent {
-		out = append(out, fmt.Sprintf("What is left runs by the clock, not by the request: Envoy's timers and the kubelet's probes (%s), and its agent, which answers the probes (%s).", envoy, agent))
+	out := []note.Note{notePriceOfRequests.Of()}
+	if envoy != nil && agent != nil {
+		out = append(out, noteByTheClock.Of(envoy, agent))
 	}
 	if p.Figure > 0 && f.Estimate > 0 && f.Estimate < p.Figure {
 		const pods = 1000
-		out = append(out, fmt.Sprintf("A thousand idle sidecars take %s cores; the published figure, read as a price of a pod, would have them take %s.",
-			words.Figures(pods*f.Estimate/1000), words.Figures(pods*p.Figure/1000)))
+		out = append(out, noteThousandIdle.Of(words.Figures(pods*f.Estimate/1000), words.Figures(pods*p.Figure/1000)))
 	}
-	if busy, ok := measured("sidecar_cpu_changing"); ok && p.Finding == "sidecar_cpu_idle" {
-		out = append(out, fmt.Sprintf("No requests does not mean no pushes: while this cell's changes are made, it uses %s.", busy))
+	if busy := measured("sidecar_cpu_changing"); busy != nil && p.Finding == "sidecar_cpu_idle" {
+		out = append(out, noteIdleButPushed.Of(busy))
 	}
 	return out
 }

@@ -2,11 +2,13 @@ package findings
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -55,15 +57,13 @@ func TestSidecarFindings(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	says := f.Published[0].Says
-	for _, want := range []string{"2% of the published 200 mCPU", "price of requests", "probes (3.0 mCPU)", "which answers the probes (1.0 mCPU)",
-		"A thousand idle sidecars take 4.0 cores; the published figure, read as a price of a pod, would have them take 200.", "it uses 10 mCPU"} {
-		if !strings.Contains(says, want) {
-			t.Errorf("%q is not in %q", want, says)
-		}
+	cpu, memory := f.Published[0].Says, f.Published[1].Says
+	if want := []note.Note{notePriceOfRequests.Of(), noteByTheClock.Of("3.0 mCPU", "1.0 mCPU"), noteThousandIdle.Of("4.0", "200"), noteIdleButPushed.Of("10 mCPU")}; len(cpu) == 0 ||
+		cpu[0].Code != "published_differs" || cpu[0].Args[1] != "2% of" || cpu[0].Args[2] != "200 mCPU" || !reflect.DeepEqual(cpu[1:], want) {
+		t.Errorf("CPU: %q", note.Words(cpu))
 	}
-	if says := f.Published[1].Says; !strings.Contains(says, "proportional set size") || !strings.Contains(says, "50 MB of it are Envoy's") {
-		t.Error(says)
+	if want := noteMemoryOfPod.Of("50 MB"); len(memory) == 0 || !reflect.DeepEqual(memory[len(memory)-1], want) {
+		t.Errorf("memory: %q", note.Words(memory))
 	}
 }
 

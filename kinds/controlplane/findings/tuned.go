@@ -1,13 +1,13 @@
 package findings
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
@@ -292,17 +292,17 @@ func kept(o *analysis.Observations, b study.TuneBound, recommended, base int) re
 }
 
 // held says whether a cell meets a constraint, with the figures.
-func held(o *analysis.Observations, b study.TuneBound, cell, base int) (verdict, says string) {
+func held(o *analysis.Observations, b study.TuneBound, cell, base int) (verdict string, says note.Note) {
 	m, _, ok := o.MeasureNamed(b.Finding)
 	if !ok {
-		return record.VerdictInconclusive, "no valid trials"
+		return record.VerdictInconclusive, noteNoValidTrials.Of()
 	}
 	m = m.Searched()
 	if b.Relative && cell == base {
 		if b.Limit >= 0 {
-			return record.TunedMet, "others are compared with it"
+			return record.TunedMet, noteReference.Of()
 		}
-		return record.TunedBroken, "others must have less than it"
+		return record.TunedBroken, noteLessThanItself.Of()
 	}
 	if verdict, says := keptUnreached(o, b, m, cell, base); verdict != "" {
 		return verdict, says
@@ -311,21 +311,21 @@ func held(o *analysis.Observations, b study.TuneBound, cell, base int) (verdict,
 	if b.Relative {
 		e := o.Ratio(cell, base, m, 0)
 		if !e.Defined() {
-			return record.VerdictInconclusive, "no valid trials"
+			return record.VerdictInconclusive, noteNoValidTrials.Of()
 		}
 		estimate, low, high = e.Value, e.Low, e.High
-		more := words.Percent(estimate) + " more"
+		kind := noteMoreThanInUse
 		if estimate < 0 {
-			more = words.Percent(-estimate) + " less"
+			kind = noteLessThanInUse
 		}
-		says = fmt.Sprintf("%s than in use (%s to %s)", more, words.Percent(low), words.Percent(high))
+		says = kind.Of(words.Percent(math.Abs(estimate)), words.Percent(low), words.Percent(high))
 	} else {
 		f, ok := o.Plain(cell, m)
 		if !ok || f.Verdict == record.VerdictInvalid {
-			return record.VerdictInconclusive, "no valid trials"
+			return record.VerdictInconclusive, noteNoValidTrials.Of()
 		}
 		estimate, low, high = f.Estimate, f.Low, f.High
-		says = fmt.Sprintf("%s (%s to %s)", m.Say(estimate), m.Say(low), m.Say(high))
+		says = noteValue.Of(m.Say(estimate), m.Say(low), m.Say(high))
 	}
 	switch {
 	case high <= b.Limit:
@@ -339,22 +339,19 @@ func held(o *analysis.Observations, b study.TuneBound, cell, base int) (verdict,
 // keptUnreached holds a constraint against trials in which its finding was not reached,
 // for which no figure of the others may stand: what never came is beyond every limit.
 // No verdict where it was reached in all.
-func keptUnreached(o *analysis.Observations, b study.TuneBound, m analysis.Measure, recommended, base int) (verdict, says string) {
-	said := func(lost, all int) string {
-		return fmt.Sprintf("not reached in %d of %d trials, as too much of what it counts never came", lost, all)
-	}
+func keptUnreached(o *analysis.Observations, b study.TuneBound, m analysis.Measure, recommended, base int) (verdict string, says note.Note) {
 	if lost, all := o.UnreachedIn(base, m); b.Relative && lost > 0 {
-		return record.VerdictInconclusive, "in use it was " + said(lost, all)
+		return record.VerdictInconclusive, noteUnreachedInUse.Of(lost, all)
 	}
 	lost, all := o.UnreachedIn(recommended, m)
 	switch share := missedShare(o, o.Valid(recommended), groupOf(m)); {
 	case lost == 0:
-		return "", ""
+		return "", note.Note{}
 	case m.Beyond > 0 && share > m.Beyond: // of all trials together
-		return record.TunedBroken, fmt.Sprintf("%s of what %s needed never arrived or was never acknowledged: not reached in %d of %d trials", words.Percent(share), groupOf(m).name, lost, all)
+		return record.TunedBroken, noteLostShare.Of(words.Percent(share), groupOf(m).name, lost, all)
 	case lost == all:
-		return record.TunedBroken, said(lost, all)
+		return record.TunedBroken, noteUnreached.Of(lost, all)
 	default:
-		return record.VerdictInconclusive, said(lost, all)
+		return record.VerdictInconclusive, noteUnreached.Of(lost, all)
 	}
 }

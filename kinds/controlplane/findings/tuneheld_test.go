@@ -98,7 +98,7 @@ func TestTuningMissed(t *testing.T) {
 	if got.Recommended[study.FactorDebounceAfter] != "1s" || len(got.Kept) != 1 {
 		t.Fatalf("recommended is %v, kept %+v", got.Recommended, got.Kept)
 	}
-	if k := got.Kept[0]; k.Verdict != record.TunedBroken || !strings.Contains(k.Says, "of what proxies needed never arrived") || !got.Refuted() {
+	if k := got.Kept[0]; k.Verdict != record.TunedBroken || k.Says.Code != "unreached_share" || k.Says.Args[1] != "proxies" || !got.Refuted() {
 		t.Errorf("more than a hundredth never arrived, and the constraint is %+v", k)
 	}
 }

@@ -254,7 +254,7 @@ func tunedFindings(verdict string, relative float64) record.Findings {
 		Recommended: record.Cell{"sidecar_scope": "mesh", "sidecar_hosts": "istio-system/*,prometheus/*", "outbound_policy": "REGISTRY_ONLY", "debounce_after": "2.5s"},
 		Present:     record.Cell{"sidecar_scope": "none", "sidecar_hosts": "", "outbound_policy": "ALLOW_ANY", "debounce_after": "100ms"},
 		Verdict:     verdict, Confirmed: []record.TunedDifference{compared, hidden}, ConfirmBlocks: 4,
-		Kept: []record.TunedBound{{Constraint: "convergence_p99<=3000000 us", Verdict: record.TunedMet, Says: "2.4 s (2.2 s to 2.6 s)"}}}
+		Kept: []record.TunedBound{{Constraint: "convergence_p99<=3000000 us", Verdict: record.TunedMet, Says: note.Plain("2.4 s (2.2 s to 2.6 s)")}}}
 	advice.Careful(t)
 	return record.Findings{Kind: record.KindControlPlane, Study: "tuned", Validity: record.ValiditySummary{Trials: 36, Valid: 36}, Tuning: t,
 		Factors: []record.FactorLevels{{Factor: "sidecar_scope", Levels: []string{"installed", "mesh"}}}}

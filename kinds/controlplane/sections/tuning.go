@@ -201,7 +201,7 @@ func keptTable(t *record.Tuning) report.Table {
 		case record.TunedBroken:
 			style = report.StyleBad
 		}
-		out.Rows = append(out.Rows, []report.Text{{S: k.Constraint}, {S: k.Says}, {S: k.Verdict, Style: style}})
+		out.Rows = append(out.Rows, []report.Text{{S: k.Constraint}, {S: k.Says.String()}, {S: k.Verdict, Style: style}})
 	}
 	return out
 }

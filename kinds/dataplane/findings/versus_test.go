@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
@@ -153,7 +154,7 @@ func TestFiltersAndSizes(t *testing.T) {
 	if x := one("memory_server_proxy_per_connection", ""); x.Low > 0 || x.High < 0 {
 		t.Errorf("connections cost nothing here: %+v", x)
 	}
-	if len(f.Published) != 1 || f.Published[0].Measured == nil || !strings.Contains(f.Published[0].Says, "Agrees") {
+	if len(f.Published) != 1 || f.Published[0].Measured == nil || note.Codes(f.Published[0].Says) != "published_agrees" {
 		t.Errorf("%+v", f.Published)
 	}
 	if x := one("cpu_server_proxy_per_cluster", ""); !study.IsFinding(x.Name) || x.Cell[dataplane.FactorFilters] != "" {
