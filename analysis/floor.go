@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/meshtrial/meshtrial/internal/note"
-	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
@@ -22,7 +21,7 @@ const (
 // unit. No difference below it is evidence of anything. Counts are exact, and so are sizes
 // of configuration: 0.
 func (o *Observations) Resolution(m Measure, cells ...int) float64 {
-	if finding.Exact(m.Unit) || m.Probe == controlplane.MeasureConfig {
+	if finding.Exact(m.Unit) || m.Exact {
 		return 0
 	}
 	if m.Unit == finding.UnitBytes {

@@ -34,9 +34,10 @@ type Kind struct {
 	// today's; "" if they do not.
 	Outdated func(by record.Rules) string
 
-	// OneMachine says that trials are taken together only if their parts were on machines
-	// that are alike.
-	OneMachine bool
+	// Places are the factors by which cells have other pods, or pods elsewhere. Trials that
+	// agree in them are taken together only if their parts were on machines that are alike.
+	// nil: trials of the kind may be on any machines.
+	Places []string
 	// Unfair are checks that a trial can only be held against beside the others of
 	// its run, by trial: one that fails leaves the trial out.
 	Unfair func(o *Observations) map[string][]record.Check

@@ -7,10 +7,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/note"
-	"github.com/meshtrial/meshtrial/kinds/controlplane"
-	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // checkMachines names the check that a trial's parts were on machines like those of the
@@ -24,7 +21,7 @@ const checkMachines = "machines"
 // must not change when more come: there the first one says where the others should be.
 func (o *Observations) unlike() map[string][]record.Check {
 	out := map[string][]record.Check{}
-	if !o.kind.OneMachine {
+	if o.kind.Places == nil {
 		return out
 	}
 	groups, parts := map[string][]*record.Trial{}, map[string]bool{}
@@ -34,7 +31,7 @@ func (o *Observations) unlike() map[string][]record.Check {
 			continue
 		}
 		key := ""
-		for _, factor := range []string{dataplane.FactorPlacement, study.FactorGenerators, controlplane.FactorSimulators, controlplane.FactorRealPods, controlplane.FactorIstiodReplicas} {
+		for _, factor := range o.kind.Places {
 			key += t.Cell[factor] + ","
 		}
 		groups[key] = append(groups[key], t)

@@ -14,8 +14,8 @@ import (
 
 // onMachines makes a run of valid trials, each as "FACTOR=LEVEL PART=MACHINE..."; machines
 // of several pods of a part have a + between them, and no name where it is not known.
-func onMachines(one bool, s *study.Study, lines ...string) *Observations {
-	o := &Observations{Plan: &study.Plan{Study: s}, kind: Kind{OneMachine: one}}
+func onMachines(places []string, s *study.Study, lines ...string) *Observations {
+	o := &Observations{Plan: &study.Plan{Study: s}, kind: Kind{Places: places}}
 	for i, line := range lines {
 		t := record.Trial{ID: fmt.Sprint(i), Cell: record.Cell{}, Nodes: map[string]record.NodeAt{}, Validity: record.Validity{Valid: true}}
 		for j, field := range strings.Fields(line) {
@@ -36,6 +36,7 @@ func onMachines(one bool, s *study.Study, lines ...string) *Observations {
 // Trials on machines unlike those of most are left out; those that ask for other nodes are
 // held against their like.
 func TestUnlike(t *testing.T) {
+	places := []string{"placement", "simulators"}
 	plain, search, tune := &study.Study{}, &study.Study{Search: []study.Search{{}}}, &study.Study{Tune: &study.Tune{}}
 	for name, c := range map[string]struct {
 		study  *study.Study
@@ -51,15 +52,12 @@ func TestUnlike(t *testing.T) {
 		"of several pods":        {plain, []string{"s=a simulator=m+n", "s=a simulator=n+m", "s=a simulator=m+m"}, "2"},
 		"istiod":                 {plain, []string{"s=a control=m", "s=b control=n", "s=b control=m"}, "1"},
 		"other places":           {plain, []string{"placement=same-node worker=m", "placement=other-node worker=n", "placement=other-node worker=n"}, ""},
-		"more generators":        {plain, []string{"generators=1 generator=m", "generators=4 generator=m+n"}, ""},
 		"more simulators":        {plain, []string{"simulators=1 simulator=m", "simulators=4 simulator=m+n"}, ""},
-		"more real pods":         {plain, []string{"real_pods=1 server_proxy=m", "real_pods=16 server_proxy=m+n"}, ""},
-		"more replicas":          {plain, []string{"istiod_replicas=1 control=m", "istiod_replicas=2 control=m+n"}, ""},
 		"a search's first":       {search, []string{"s=a worker=n", "s=a worker=m", "s=b worker=m"}, "1 2"},
 		"a tuning's first":       {tune, []string{"s=a control=n", "s=a control=m", "s=b control=m"}, "1 2"},
 		"the first that says so": {search, []string{"s=a worker=", "s=a worker=m", "s=b worker=n"}, "2"},
 	} {
-		o := onMachines(true, c.study, c.trials...)
+		o := onMachines(places, c.study, c.trials...)
 		found := o.unlike()
 		if got := strings.Join(slices.Sorted(maps.Keys(found)), " "); got != c.left {
 			t.Errorf("%s: left out %q, want %q: %v", name, got, c.left, found)
@@ -75,14 +73,14 @@ func TestUnlike(t *testing.T) {
 			t.Errorf("%s: it says %q", name, says)
 		}
 	}
-	o := onMachines(false, plain, "s=a worker=m+n", "s=a worker=m", "s=b worker=n")
+	o := onMachines(nil, plain, "s=a worker=m+n", "s=a worker=m", "s=b worker=n")
 	if found := o.unlike(); len(found) > 0 {
 		t.Errorf("a kind whose pods are everywhere: %v", found)
 	}
 	if says := o.UnlikeNodes(""); len(says) != 1 || says[0].String() != "the nodes differ: node-m is m; node-n is n. In 1 of 2 cells an interval mixes different machines" {
 		t.Errorf("it says %q", says)
 	}
-	o = onMachines(true, plain, "s=a worker=m", "s=b worker=n")
+	o = onMachines(places, plain, "s=a worker=m", "s=b worker=n")
 	o.Run.Trials[0].Validity.Valid = false
 	if found := o.unlike(); len(found) > 0 {
 		t.Errorf("a trial that is not valid is held up as usual: %v", found)

@@ -46,7 +46,7 @@ func XDSTypes() []string {
 // findings are the findings of control-plane studies.
 var findings = finding.NewTable(
 	study.OfProbe(MeasureConvergence, convergenceFindings()), study.OfProbe(MeasureConvergence, stageFindings()), study.OfProbe(MeasureConvergence, gatewayFindings()), study.OfProbe(MeasureAmplification, amplificationFindings()),
-	study.OfProbe(MeasureConfig, configFindings()), study.OfProbe(MeasureSidecars, sidecarFindings()), study.OfProbe(MeasureCost, costFindings()), study.OfProbe(MeasureStaleness, stalenessFindings()),
+	ofConfig(configFindings()), study.OfProbe(MeasureSidecars, sidecarFindings()), study.OfProbe(MeasureCost, costFindings()), study.OfProbe(MeasureStaleness, stalenessFindings()),
 	ztunnelFindings(), study.OfProbe(MeasureConvergence, faultFindings()), study.OfProbe(MeasureRecovery, recoveryFindings()), []finding.Def{study.HighestFinding(), tunedFinding()}, soakFindings())
 
 // FindingTuned is what a tuning's recommended setting does to its objectives.
@@ -133,9 +133,17 @@ func ztunnelFindings() []finding.Def {
 			{Name: "ztunnel_pushes_per_change", Unit: finding.UnitPushesPerChange, Doc: "Responses that ztunnels received per committed change.", Words: "pushes to ztunnels per change", Section: SectionZtunnels},
 			study.Compared(finding.Def{Name: "ztunnel_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes that ztunnels received per committed change.", Words: "bytes received by ztunnels per change", Section: SectionZtunnels}, ""),
 		}),
-		study.OfProbe(MeasureConfig, []finding.Def{
+		ofConfig([]finding.Def{
 			study.Compared(finding.Def{Name: "ztunnel_config_bytes", Unit: finding.UnitBytes, Doc: "What a ztunnel holds, workloads, Services and policies: the median over ztunnels.", Words: "configuration of a ztunnel", Section: SectionZtunnels}, ""),
 		}))
+}
+
+// ofConfig are findings of measure config, which are exact.
+func ofConfig(defs []finding.Def) []finding.Def {
+	for i := range defs {
+		defs[i].Exact = true
+	}
+	return study.OfProbe(MeasureConfig, defs)
 }
 
 func stageFindings() []finding.Def {

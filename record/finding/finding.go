@@ -61,6 +61,10 @@ type Def struct {
 	// comparison or trend of runs judges it.
 	Context bool
 
+	// Exact values are counted though others of their unit are read in steps: the size of
+	// configuration is a sum of messages, that of memory one of pages.
+	Exact bool
+
 	// Signed values may lie below zero. Net ones are what is left of a use
 	// without the idle one: below zero they are noise. A fault counts what
 	// must not happen: one is enough to be real, none is not worth a row.

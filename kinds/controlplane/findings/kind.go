@@ -38,8 +38,8 @@ func Kind() analysis.Kind {
 				}
 			}
 		},
-		OneMachine: true,
-		Next:       nextTuned,
+		Places: []string{controlplane.FactorSimulators, controlplane.FactorRealPods, controlplane.FactorIstiodReplicas},
+		Next:   nextTuned,
 		Remarks: func(o *analysis.Observations) []note.Note {
 			return append(remarks(o), o.UnlikeNodes("")...)
 		},

@@ -49,7 +49,8 @@ func Kind() analysis.Kind {
 			shared := slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return c.Way.Shared() })
 			f.Money = analysis.MoneyWords(s.PricedMesh(), shared)
 		},
-		OneMachine: true, Unfair: unfair,
+		Places: []string{dataplane.FactorPlacement, study.FactorGenerators},
+		Unfair: unfair,
 		Remarks: func(o *analysis.Observations) []note.Note {
 			return slices.Concat(unsteadyWindows(o), sampledCPU(o), scattered(o), mixedWays(o), unlikeNodes(o))
 		},
