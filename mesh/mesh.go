@@ -117,8 +117,7 @@ type Evidence struct {
 	// Unknown is how many it gave up on, which may or may not have arrived.
 	Requests int64 `json:"requests"`
 	Unknown  int64 `json:"unknown"`
-	// SentS is how long the generator sent all of them, in seconds; 0 in runs that did not
-	// note it.
+	// SentS is how long the generator sent all of them, in seconds.
 	SentS float64 `json:"sent_s,omitempty"`
 	// Connections the generator opened; Probes is how many of them it closed
 	// again without a byte, which a proxy may pass on or not.
@@ -137,8 +136,8 @@ type Evidence struct {
 	// Beside are proxies of nodes that the cell's requests should not have passed, by
 	// node.
 	Beside map[string]*Passed `json:"beside,omitempty"`
-	// Wire is what the generator sent and read on its connections; nil where that was
-	// not noted.
+	// Wire is what the generator sent and read on its connections; nil at the services of a
+	// graph, of whose proxies only Rise is known.
 	Wire *Wire `json:"wire,omitempty"`
 	// Worker is how far the worker's counters rose; nil where nobody counts at it, as at the
 	// services of a graph: Connections are then the most that there can have been, and

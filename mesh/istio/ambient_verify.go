@@ -91,7 +91,7 @@ func ambientChecks(e mesh.Evidence) []record.Check {
 			nobody["source_principal"] = "unknown"
 			checks = append(checks, mesh.Expect("server-identity", mesh.SumSeries(p.Rise, openedTotal, nobody), 0, 0, "of them from a client that showed ztunnel on the server's side no certificate"))
 		}
-		if p.Of == 0 && e.Wire != nil { // older evidence has not what ended
+		if p.Of == 0 && e.Wire != nil { // of a graph only rises are known
 			open := mesh.SumSeries(p.Total, openedTotal, to) - mesh.SumSeries(p.Total, closedTotal, to)
 			checks = append(checks, between(side.name+"-ztunnel-open", open, 0, float64(e.Connections), "connections that ztunnel on the "+side.name+"'s side has not seen the end of"))
 		}

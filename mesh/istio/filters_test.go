@@ -354,8 +354,6 @@ func TestVerifyLog(t *testing.T) {
 		"none, for long":         {25, 10, 0, 0, 12, 1, false},
 		"more threads":           {1000, 10, 250, 0, 12, 8, false}, // an entry is held for a second
 		"threads unknown":        {1000, 10, 450, 0, 500, 0, true},
-		"an older run":           {1000, 0, 450, 0, 500, 1, true},
-		"an older run, nothing":  {25, 0, 0, 0, 12, 1, false},
 	} {
 		got := counted(dataplane.Part{Kind: dataplane.PartOTLPLog}, nil, mesh.Evidence{Requests: tt.requests, SentS: tt.seconds}, &mesh.Passed{
 			Rise:  map[string]float64{own + "logs_written": tt.written, own + "logs_dropped": tt.dropped},

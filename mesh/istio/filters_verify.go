@@ -116,11 +116,8 @@ func counted(p dataplane.Part, all []dataplane.Part, e mesh.Evidence, seen *mesh
 		const own = "access_logs.open_telemetry_access_log."
 		sent, dropped := stat(own, "logs_written"), stat(own, "logs_dropped")
 		ever := sum(seen.Total, own, "logs_written")
-		held := entriesHeld * max(1, seen.Total["server.concurrency"])
-		if e.SentS > 0 {
-			held = min(held, 2*low/e.SentS)
-		}
-		short := e.SentS > 0 && e.SentS < 2 && low <= held
+		held := min(entriesHeld*max(1, seen.Total["server.concurrency"]), 2*low/e.SentS)
+		short := e.SentS < 2 && low <= held
 		check := record.Check{Name: "server-" + p.Kind, OK: dropped == 0 && ever > 0 && (short || sent > 0 && sent >= low/2-held),
 			Detail: fmt.Sprintf("%.0f entries of the access log sent for %d requests, %.0f since the proxy's start, %.0f dropped", sent, e.Requests, ever, dropped)}
 		if ever == 0 && short {
