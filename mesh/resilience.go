@@ -27,27 +27,38 @@ type Route struct {
 
 // Resilience is a mesh whose handling of requests has levers: retries,
 // timeouts, outlier detection, circuit breakers, load balancing. Cells hold
-// them as the factors of studies spell them.
+// them as the factors of studies spell them. What else a mesh can do for such
+// studies the interfaces below say, each for itself.
 type Resilience interface {
 	Mesh
 	// Lacks says what of a cell the mesh cannot give, each with a reason; a
 	// study is refused for it before anything starts. Levels that a plan has
 	// marked as not applicable are not asked for.
 	Lacks(cell record.Cell) []Lack
+}
+
+// TrafficMaker is a mesh whose levers are objects of their own.
+type TrafficMaker interface {
 	// Traffic are the objects that give the requests to r the cell's levers,
 	// none for levers that stand at the mesh's own default, or that
 	// DecorateService says. They carry r's name and namespace.
 	Traffic(r Route, cell record.Cell) []*unstructured.Unstructured
-	// ConfigPath is where a proxy tells on its admin port which configuration
-	// is in force; "" if it does not.
+}
+
+// ConfigChecker is a mesh whose proxies tell which configuration is in force.
+type ConfigChecker interface {
+	// ConfigPath is where a proxy tells it on its admin port.
 	ConfigPath() string
 	// CheckTraffic proves from what a caller's proxy answered there that each
 	// lever is in force for the routes, that those at their default were left
 	// alone, and that the proxy writes the ledger's lines, or none. Configuration
 	// takes its time to arrive: ask until all are OK.
 	CheckTraffic(config []byte, routes []Route, cell record.Cell, ledger bool) []record.Check
-	// LogContainer names the container whose output has the ledger's lines;
-	// "" if there is none.
+}
+
+// RequestLogger is a mesh whose proxies write the ledger's lines.
+type RequestLogger interface {
+	// LogContainer names the container whose output has them.
 	LogContainer() string
 	// LogsInboundOnly says that proxies write such lines about requests to
 	// their own pod alone, not about those they send.
@@ -55,14 +66,21 @@ type Resilience interface {
 	// ReadLog reads that output, until its end or an error of its own, and
 	// calls each with every line of the ledger.
 	ReadLog(r io.Reader, source ledger.Source, each func(ledger.ProxyEntry)) (ledger.Lines, error)
+}
+
+// EjectionReader is a mesh whose proxies tell which endpoints they took out for failing.
+type EjectionReader interface {
 	// EjectedFilter is a regular expression for the statistics of a caller's
-	// proxy that Ejected reads; "" if the mesh does not tell.
+	// proxy that Ejected reads.
 	EjectedFilter() string
 	// Ejected counts, by name of service in a namespace, the endpoints that
-	// the proxy has taken out for failing. Services without are left out.
+	// the proxy has taken out. Services without are left out.
 	Ejected(stats map[string]float64, namespace string) map[string]int
-	// CertificatePath is where a proxy tells on its admin port which
-	// certificate it shows to others; "" if it does not.
+}
+
+// CertificateReader is a mesh whose proxies tell which certificate they show to others.
+type CertificateReader interface {
+	// CertificatePath is where a proxy tells it on its admin port.
 	CertificatePath() string
 	// Certificate reads what it answered there.
 	Certificate(answer []byte) (Certificate, error)

@@ -15,7 +15,14 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-var _ mesh.Resilience = (*Mesh)(nil)
+var (
+	_ mesh.Resilience        = (*Mesh)(nil)
+	_ mesh.TrafficMaker      = (*Mesh)(nil)
+	_ mesh.ConfigChecker     = (*Mesh)(nil)
+	_ mesh.RequestLogger     = (*Mesh)(nil)
+	_ mesh.EjectionReader    = (*Mesh)(nil)
+	_ mesh.CertificateReader = (*Mesh)(nil)
+)
 
 // hashHeader is what the level ring_hash of the factor load_balancer hashes.
 const hashHeader = "x-meshtrial-key"

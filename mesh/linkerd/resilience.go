@@ -2,15 +2,12 @@ package linkerd
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/ledger"
@@ -20,8 +17,10 @@ import (
 )
 
 var (
-	_ mesh.Resilience    = (*Mesh)(nil)
-	_ mesh.PolicyChecker = (*Mesh)(nil)
+	_ mesh.Resilience     = (*Mesh)(nil)
+	_ mesh.PolicyChecker  = (*Mesh)(nil)
+	_ mesh.RequestLogger  = (*Mesh)(nil)
+	_ mesh.EjectionReader = (*Mesh)(nil)
 )
 
 // Annotations of a Service, for what callers' proxies do with its requests.
@@ -194,15 +193,6 @@ func levers(cell record.Cell) map[string]string {
 	return out
 }
 
-// Traffic returns none: Services carry all of it in annotations.
-func (*Mesh) Traffic(mesh.Route, record.Cell) []*unstructured.Unstructured { return nil }
-
-// ConfigPath returns "": proxies do not tell; see CheckPolicies.
-func (*Mesh) ConfigPath() string { return "" }
-
-// CheckTraffic has nothing to check.
-func (*Mesh) CheckTraffic([]byte, []mesh.Route, record.Cell, bool) []record.Check { return nil }
-
 // LogContainer is the sidecar.
 func (*Mesh) LogContainer() string { return proxyContainer }
 
@@ -236,15 +226,6 @@ func (*Mesh) Ejected(stats map[string]float64, namespace string) map[string]int 
 		}
 	}
 	return out
-}
-
-// CertificatePath returns "": proxies tell of their certificates only when
-// they expire.
-func (*Mesh) CertificatePath() string { return "" }
-
-// Certificate fails.
-func (*Mesh) Certificate([]byte) (mesh.Certificate, error) {
-	return mesh.Certificate{}, errors.New("a proxy of Linkerd does not show its certificate")
 }
 
 // rangesOf are the ranges of a list of conditions, sorted.

@@ -4,14 +4,11 @@ package none
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
@@ -78,38 +75,4 @@ func (Mesh) Lacks(cell record.Cell) []mesh.Lack {
 		}
 	}
 	return lacks
-}
-
-// Traffic returns none.
-func (Mesh) Traffic(mesh.Route, record.Cell) []*unstructured.Unstructured { return nil }
-
-// ConfigPath returns "".
-func (Mesh) ConfigPath() string { return "" }
-
-// CheckTraffic has nothing to check.
-func (Mesh) CheckTraffic([]byte, []mesh.Route, record.Cell, bool) []record.Check { return nil }
-
-// LogContainer returns "".
-func (Mesh) LogContainer() string { return "" }
-
-// LogsInboundOnly is false.
-func (Mesh) LogsInboundOnly() bool { return false }
-
-// ReadLog fails: there is no log.
-func (Mesh) ReadLog(io.Reader, ledger.Source, func(ledger.ProxyEntry)) (ledger.Lines, error) {
-	return ledger.Lines{}, errors.New("without a mesh no proxy writes a log")
-}
-
-// EjectedFilter returns "".
-func (Mesh) EjectedFilter() string { return "" }
-
-// Ejected returns none.
-func (Mesh) Ejected(map[string]float64, string) map[string]int { return nil }
-
-// CertificatePath returns "".
-func (Mesh) CertificatePath() string { return "" }
-
-// Certificate fails: there is none.
-func (Mesh) Certificate([]byte) (mesh.Certificate, error) {
-	return mesh.Certificate{}, errors.New("without a mesh there are no workload certificates")
 }

@@ -44,8 +44,8 @@ func (r *ready) Certificates(a *fault.Certificates) error { return r.holds(r.cer
 // certificates has them replaced, as they are all the time, or nobody there
 // who could.
 func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (drive.Execution, error) {
-	m, ok := h.scene.mesh.(mesh.Resilience)
-	if !ok || !h.scene.meshed() || m.CertificatePath() == "" {
+	m, ok := able[mesh.CertificateReader](h.scene)
+	if !ok {
 		return nil, fmt.Errorf("the proxies of mesh %s do not tell their certificates, so nothing could prove that they changed", h.scene.mesh.Name())
 	}
 	pods, err := h.choose(c.Service, fault.All)
@@ -74,9 +74,9 @@ func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (dri
 }
 
 // expire keeps away who signs certificates until they have run out.
-func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.Resilience, pods []*resident) (drive.Execution, error) {
+func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.CertificateReader, pods []*resident) (drive.Execution, error) {
 	if h.node == nil {
-		return nil, fmt.Errorf("the control plane of mesh %s cannot be taken away", m.Name())
+		return nil, fmt.Errorf("the control plane of mesh %s cannot be taken away", h.scene.mesh.Name())
 	}
 	away, err := h.node.process(ctx, &fault.Process{Of: fault.OfControlPlane, Do: fault.DoKill}, h.timeline.Duration)
 	if err != nil {
@@ -100,7 +100,7 @@ func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.Res
 }
 
 // shown reads the certificates that proxies show.
-func (h *executor) shown(ctx context.Context, m mesh.Resilience, pods []*resident) ([]mesh.Certificate, error) {
+func (h *executor) shown(ctx context.Context, m mesh.CertificateReader, pods []*resident) ([]mesh.Certificate, error) {
 	out := make([]mesh.Certificate, len(pods))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(leverMany)
@@ -119,7 +119,7 @@ func (h *executor) shown(ctx context.Context, m mesh.Resilience, pods []*residen
 	return out, group.Wait()
 }
 
-func (h *executor) untilShown(ctx context.Context, m mesh.Resilience, pods []*resident, right func(int, mesh.Certificate) bool) error {
+func (h *executor) untilShown(ctx context.Context, m mesh.CertificateReader, pods []*resident, right func(int, mesh.Certificate) bool) error {
 	for {
 		now, err := h.shown(ctx, m, pods)
 		if err == nil {

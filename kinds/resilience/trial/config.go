@@ -200,7 +200,7 @@ func proveObjects(ctx context.Context, all []*changed) (string, error) {
 // that they refuse a change.
 type witness struct {
 	h       *executor
-	mesh    mesh.Resilience
+	mesh    mesh.ConfigChecker
 	pods    []*resident
 	configs map[string][sha256.Size]byte
 	refused map[string]float64
@@ -212,8 +212,8 @@ const rejections = `\.update_rejected$`
 
 // witness looks at the proxies' configuration before a change.
 func (h *executor) witness(ctx context.Context) (*witness, error) {
-	m, ok := h.scene.mesh.(mesh.Resilience)
-	if !ok || !h.scene.meshed() || m.ConfigPath() == "" {
+	m, ok := able[mesh.ConfigChecker](h.scene)
+	if !ok {
 		return nil, fmt.Errorf("the proxies of mesh %s do not tell their configuration, so nothing could prove that a change took effect", h.scene.mesh.Name())
 	}
 	w := &witness{h: h, mesh: m}

@@ -70,11 +70,11 @@ const (
 func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, leverTime)
 	defer cancel()
-	if m, ok := t.scene.mesh.(mesh.PolicyChecker); ok && t.scene.meshed() {
+	if m, ok := able[mesh.PolicyChecker](t.scene); ok {
 		return t.provePolicies(limited, m)
 	}
-	m, ok := t.scene.mesh.(mesh.Resilience)
-	if !ok || !t.scene.meshed() || m.ConfigPath() == "" {
+	m, ok := able[mesh.ConfigChecker](t.scene)
+	if !ok {
 		return nil
 	}
 	group, groupCtx := errgroup.WithContext(limited)

@@ -327,20 +327,20 @@ func (s *scene) keepsLedger() bool { return s.study.Measured(study.MeasureLedger
 
 // proxiesLog says whether proxies write the ledger's lines.
 func (s *scene) proxiesLog() bool {
-	m, ok := s.mesh.(mesh.Resilience)
-	return ok && s.meshed() && s.keepsLedger() && m.LogContainer() != ""
+	_, ok := able[mesh.RequestLogger](s)
+	return ok && s.keepsLedger()
 }
 
 // ledgerSide says which proxies of a request write a line: see
 // [record.Scenario].
 func (s *scene) ledgerSide() string {
-	m, ok := s.mesh.(mesh.Resilience)
+	m, ok := able[mesh.RequestLogger](s)
 	switch {
 	case !s.keepsLedger():
 		return record.LedgerClients
 	case s.ambient():
 		return record.LedgerEnds
-	case ok && s.proxiesLog() && m.LogsInboundOnly():
+	case ok && m.LogsInboundOnly():
 		return record.LedgerInbound
 	}
 	return ""

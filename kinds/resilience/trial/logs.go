@@ -46,14 +46,14 @@ type scribe struct {
 	failures map[string]string
 }
 
-// readLog reads a proxy's log, as [mesh.Resilience] does.
+// readLog reads a proxy's log, as [mesh.RequestLogger] does.
 type readLog func(r io.Reader, source ledger.Source, each func(ledger.ProxyEntry)) (ledger.Lines, error)
 
 // newScribe makes one for a scene; where its study keeps no ledger, it follows
 // nothing.
 func newScribe(ctx context.Context, kube kubernetes.Interface, namespace string, of *scene, ahead map[string]int64) *scribe {
 	s := &scribe{kube: kube, namespace: namespace, prefix: of.idPrefix(), idle: !of.keepsLedger(), ahead: ahead, book: ledger.New(of.ledgerOptions(nil)), lives: map[string]bool{}, served: map[string]int64{}, failures: map[string]string{}, last: time.Now()}
-	if m, ok := of.mesh.(mesh.Resilience); ok && of.proxiesLog() {
+	if m, ok := able[mesh.RequestLogger](of); ok && of.keepsLedger() {
 		s.container, s.read = m.LogContainer(), m.ReadLog
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))

@@ -82,6 +82,15 @@ func (s *scene) routes(services ...graph.Service) []mesh.Route {
 // meshed says whether the cell's pods can have sidecars.
 func (s *scene) meshed() bool { return s.levels.Mesh != study.MeshNone && !s.ambient() }
 
+// able is the scene's mesh where its pods can have sidecars and it is a T, such as
+// [mesh.RequestLogger].
+func able[T any](s *scene) (m T, ok bool) {
+	if s.meshed() {
+		m, ok = s.mesh.(T)
+	}
+	return m, ok
+}
+
 // workload is a service's, or with nil the clients'.
 func (s *scene) workload(one *graph.Service) mesh.Workload {
 	w := mesh.Workload{Name: roleClients, Namespace: s.namespace, ControlPort: site.LoadControlPort}

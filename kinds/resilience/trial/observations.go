@@ -71,8 +71,7 @@ func (t *scenarioTrial) watch(ctx context.Context) *looks {
 		l.count(ctx, func(ctx context.Context) error { t.noteArrivals(ctx); return l.cost(ctx, false) })
 	})
 	// Where nothing happens, nobody is taken out, and asking costs the proxies CPU.
-	m, ok := t.scene.mesh.(mesh.Resilience)
-	if ok && t.scene.meshed() && m.EjectedFilter() != "" && len(t.timeline.Steps) > 0 {
+	if m, ok := able[mesh.EjectionReader](t.scene); ok && len(t.timeline.Steps) > 0 {
 		l.done.Go(func() {
 			l.every(ctx, "ejections", begin, ejectedEvery, func(ctx context.Context) error { return l.ejections(ctx, m) })
 		})
@@ -152,7 +151,7 @@ func (l *looks) sample() {
 }
 
 // ejections asks the callers' proxies what they have taken out.
-func (l *looks) ejections(ctx context.Context, m mesh.Resilience) error {
+func (l *looks) ejections(ctx context.Context, m mesh.EjectionReader) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for _, r := range l.t.callers() {

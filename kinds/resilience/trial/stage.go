@@ -303,11 +303,11 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 				missing = "it has no control planes of several revisions that namespaces move between"
 			}
 		case *fault.Certificates:
-			if r.CertificatePath() == "" {
+			if _, ok := m.(mesh.CertificateReader); !ok {
 				missing = "its proxies do not show their certificates"
 			}
 		case *fault.Config:
-			if r.ConfigPath() == "" && (a.Rejected || slices.ContainsFunc(a.Apply, fault.OfMesh)) {
+			if _, ok := m.(mesh.ConfigChecker); !ok && (a.Rejected || slices.ContainsFunc(a.Apply, fault.OfMesh)) {
 				missing = "its proxies do not tell their configuration, so nothing could prove that a change took effect"
 			}
 		}

@@ -148,7 +148,7 @@ func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
 func (t *scenarioTrial) create(ctx context.Context) error {
 	s := t.scene
 	objects := s.mesh.Policies(s.workloads())
-	if m, ok := s.mesh.(mesh.Resilience); ok && s.meshed() {
+	if m, ok := able[mesh.TrafficMaker](s); ok {
 		for _, one := range s.scenario.Graph.Services { // all its ports in one
 			objects = append(objects, m.Traffic(s.routes(one)[0], s.cell)...)
 		}
