@@ -61,12 +61,15 @@ func NewServer(ctx context.Context, version string) *Server {
 // fleet to end.
 func (s *Server) Serve(l net.Listener) error {
 	err := jsonhttp.Server{Name: "xds control", Handler: s.mux(), MaxRequest: maxRequest, Alive: s.Alive}.Serve(s.ctx, l)
+	if prober := s.takeRoutes(); prober != nil {
+		prober.Stop()
+	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.endRoutes()
-	if s.fleet != nil {
-		s.fleet.Stop()
-		s.fleet = nil
+	fleet := s.fleet
+	s.fleet = nil
+	s.mu.Unlock()
+	if fleet != nil {
+		fleet.Stop()
 	}
 	return err
 }
@@ -102,8 +105,8 @@ func (s *Server) mux() *http.ServeMux {
 	jsonhttp.Handle(mux, "POST /v1/stop", s.stop)
 	mux.HandleFunc("GET /v1/sightings", s.sightings)
 	jsonhttp.Handle(mux, "POST /v1/routes", s.askRoutes)
-	jsonhttp.Handle(mux, "GET /v1/routes", func(*http.Request, jsonhttp.None) (Routes, error) { return s.routesSeen((*Server).routes) })
-	jsonhttp.Handle(mux, "POST /v1/routes/stop", func(*http.Request, jsonhttp.None) (Routes, error) { return s.routesSeen((*Server).endRoutes) })
+	jsonhttp.Handle(mux, "GET /v1/routes", s.routesSeen)
+	jsonhttp.Handle(mux, "POST /v1/routes/stop", s.stopRoutes)
 	jsonhttp.HandleClock(mux)
 	jsonhttp.HandleVersion(mux, s.version)
 	return mux
@@ -234,38 +237,55 @@ func (s *Server) stop(*http.Request, jsonhttp.None) (xds.Account, error) {
 
 // askRoutes starts requests through a gateway, in place of earlier ones.
 func (s *Server) askRoutes(_ *http.Request, spec routeprobe.Spec) (Routes, error) {
+	if earlier := s.takeRoutes(); earlier != nil {
+		earlier.Stop()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
+	switch {
+	case s.ctx.Err() != nil:
 		return Routes{}, errors.New("the server is ending")
+	case s.prober != nil: // of a concurrent request
+		return Routes{}, jsonhttp.WithStatus(http.StatusConflict, errors.New("other requests through a gateway have just begun"))
 	}
-	s.endRoutes()
 	prober, err := routeprobe.Start(s.ctx, spec)
 	if err != nil {
 		return Routes{}, err
 	}
 	s.prober = prober
-	return s.routes(), nil
+	return Routes{Routes: prober.Seen()}, nil
 }
 
-// routesSeen returns what look does of the requests through a gateway.
-func (s *Server) routesSeen(look func(*Server) Routes) (Routes, error) {
+// routesSeen returns the outcomes so far of the requests through a gateway.
+func (s *Server) routesSeen(*http.Request, jsonhttp.None) (Routes, error) {
+	s.mu.Lock()
+	prober := s.prober
+	s.mu.Unlock()
+	if prober == nil {
+		return Routes{}, errNoRoutes
+	}
+	return Routes{Routes: prober.Seen()}, nil
+}
+
+// stopRoutes stops the requests and returns their outcomes.
+func (s *Server) stopRoutes(*http.Request, jsonhttp.None) (Routes, error) {
+	prober := s.takeRoutes()
+	if prober == nil {
+		return Routes{}, errNoRoutes
+	}
+	prober.Stop()
+	return Routes{Routes: prober.Seen()}, nil
+}
+
+// errNoRoutes is the response about requests through a gateway that nobody asked for.
+var errNoRoutes = jsonhttp.WithStatus(http.StatusNotFound, errors.New("no requests go through a gateway from here"))
+
+// takeRoutes hands over the requests through a gateway for the caller to stop, which takes
+// time that the lock must not be held for; nil if there are none.
+func (s *Server) takeRoutes() *routeprobe.Prober {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.prober == nil {
-		return Routes{}, jsonhttp.WithStatus(http.StatusNotFound, errors.New("no requests go through a gateway from here"))
-	}
-	return look(s), nil
-}
-
-// routes returns the outcomes so far. s.mu is held.
-func (s *Server) routes() Routes { return Routes{Routes: s.prober.Seen()} }
-
-// endRoutes stops the requests, if any, and returns their outcomes. s.mu is held.
-func (s *Server) endRoutes() (out Routes) {
-	if s.prober != nil {
-		s.prober.Stop()
-		out, s.prober = s.routes(), nil
-	}
-	return out
+	prober := s.prober
+	s.prober = nil
+	return prober
 }
