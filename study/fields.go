@@ -76,8 +76,8 @@ func root(s *Study) Object {
 			Value: ListValue[string]{To: &s.Measures, Least: 1, Flow: true, Element: func(m *string) Value { return measureValue{m} }}},
 		{Name: "search", Doc: "Finds the highest level of a factor at which a finding meets a bound; levels increase, and those above one that breaks the bound need not be measured.",
 			Value: ListValue[Search]{To: &s.Search, Element: search}},
-		{Name: "tune", kinds: only(ControlPlane), Doc: "Looks for the best setting of the levers that vary, without measuring every cell: the next cells follow from the trials so far. The recommended one is compared with the setting in use, the baseline, in blocks of their own.",
-			Value: tuneSection(&s.Tune)},
+		{Name: "tune", kinds: tunable(), Doc: "Looks for the best setting of the levers that vary, without measuring every cell: the next cells follow from the trials so far. The recommended one is compared with the setting in use, the baseline, in blocks of their own.",
+			Value: tuneSection(&s.Tune, s.Kind)},
 		{Name: "assert", Doc: "CEL expressions over the findings that must hold.",
 			Value: ListValue[Expr]{To: &s.Assert, Element: func(e *Expr) Value { return exprValue{e} }}},
 		{Name: "money", Doc: "A mesh and its prices: reports what its proxies would cost per month. {} is a million requests per second, two proxies per hop, 40 USD per core.",
@@ -101,6 +101,11 @@ func root(s *Study) Object {
 			o.place(f)
 		}
 	}
+// tunable are the kinds whose studies can be tuned for something.
+func tunable() []Kind {
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return k.spec().TuneNames == nil })
+}
+
 	return o
 }
 

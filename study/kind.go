@@ -59,6 +59,9 @@ type Spec struct {
 	Findings finding.Table
 	// Uses names the fields of files that studies of several kinds have, and these too.
 	Uses []string
+	// TuneNames are short names of findings that studies of the kind can be tuned for; nil:
+	// they cannot be tuned.
+	TuneNames map[string]string
 	// Moments says that assertions may be about moments.
 	Moments bool
 	// OneVariant says that cells are called by their variant where only one is measured.

@@ -18,7 +18,9 @@ import (
 
 // Tune asks for the best setting of the study's levers: cells are chosen one block
 // after the other, by what earlier blocks have said, and the recommended one is
-// compared with the setting in use in further blocks; see package tuning.
+// compared with the setting in use in further blocks; see package tuning. Like [Search] it
+// decides which cells are measured, so plans, runs and analysis ask it; the kind says what
+// can be tuned for ([Spec.TuneNames]).
 type Tune struct {
 	// Objectives are what is to become less, all at once: the geometric mean of their
 	// ratios to the setting in use.
@@ -57,22 +59,24 @@ type TuneExpected struct {
 	Values  []float64
 }
 
-// tuneSection is the section tune.
-func tuneSection(to **Tune) Value { return Stated(to, defaultTune, tuneFields) }
+// tuneSection is the section tune, whose names are those of a kind.
+func tuneSection(to **Tune, of Kind) Value {
+	return Stated(to, defaultTune, func(t *Tune) Object { return tuneFields(t, of) })
+}
 
 func defaultTune() Tune {
 	return Tune{Confirm: 4, Better: 0.05, Doubt: 0.1, Gain: 0.005}
 }
 
-func tuneFields(t *Tune) Object {
+func tuneFields(t *Tune, of Kind) Object {
 	return Object{Name: "tune", Fields: []Field{
 		{Name: "objectives", Required: true, Doc: "What to reduce: findings, or the short names convergence, staleness, cpu, memory, bytes, pushes. With several, the geometric mean of their ratios to the setting in use counts; pushes*2 counts twice.",
 			Value: ListValue[TuneGoal]{To: &t.Objectives, Least: 1, Flow: true, Element: func(g *TuneGoal) Value {
-				return Parsed(g, parseTuneGoal, TuneGoal.String, jsonschema.Schema{Type: "string", Examples: []any{"convergence"}})
+				return Parsed(g, of.parseTuneGoal, TuneGoal.String, jsonschema.Schema{Type: "string", Examples: []any{"convergence"}})
 			}}},
 		{Name: "constraints", Doc: "What must hold: a finding and the most that it may be (staleness<=2s), or by how much more it may be than in use (cpu<=+10%).",
 			Value: ListValue[TuneBound]{To: &t.Constraints, Flow: true, Element: func(b *TuneBound) Value {
-				return Parsed(b, parseTuneBound, TuneBound.String, jsonschema.Schema{Type: "string", Examples: []any{"cpu<=+10%"}})
+				return Parsed(b, of.parseTuneBound, TuneBound.String, jsonschema.Schema{Type: "string", Examples: []any{"cpu<=+10%"}})
 			}}},
 		{Name: "trials", Doc: "Most trials that the search may take; if left out, a quarter of the cells, but at least 12.", Value: Int(&t.Trials, 4, 10_000).OmitZero()},
 		{Name: "confirm", Doc: "Blocks of the comparison of the recommended setting with the one in use.", Value: Int(&t.Confirm, 2, 1000)},
@@ -211,29 +215,16 @@ func (p *Plan) bases() (n int) {
 	return n
 }
 
-// tuneNames are short names of what istiod's operators tune for.
-var tuneNames = map[string]string{
-	"convergence": "convergence_p99",
-	"staleness":   "stale_proxy_seconds_per_change",
-	"cpu":         "istiod_cpu_per_change",
-	"memory":      "istiod_memory",
-	"bytes":       "push_bytes_per_change",
-}
-
-// TuneFront are the findings whose Pareto front a tuning shows, as far as its trials
-// have them.
-var TuneFront = []string{"convergence_p99", "stale_proxy_seconds_per_change", "istiod_cpu_per_change", "pushes"}
-
-// TuneNames lists what can be tuned for: the findings of the control plane that cells
-// are compared by, all of which are better the less they are, and their short names.
-func TuneNames() []string {
+// tuneNames lists what can be tuned for: the findings that cells are compared by, all of
+// which are better the less they are, and their short names.
+func (k Kind) tuneNames() []string {
 	var out []string
-	for _, d := range ControlPlane.Findings().All() {
+	for _, d := range k.Findings().All() {
 		if d.Compared && !d.Difference && !d.MoreIsBetter {
 			out = append(out, d.Name)
 		}
 	}
-	for short := range tuneNames {
+	for short := range k.spec().TuneNames {
 		out = append(out, short)
 	}
 	slices.Sort(out)
@@ -241,22 +232,22 @@ func TuneNames() []string {
 }
 
 // tuneFinding finds what is meant by a name.
-func tuneFinding(name string) (string, *Error) {
-	if !slices.Contains(TuneNames(), name) {
-		return "", Complain(CodeUnknown, errs.Suggest(name, TuneNames()), "%q is nothing to tune for", Clip(name, 40))
+func (k Kind) tuneFinding(name string) (string, *Error) {
+	if names := k.tuneNames(); !slices.Contains(names, name) {
+		return "", Complain(CodeUnknown, errs.Suggest(name, names), "%q is nothing to tune for", Clip(name, 40))
 	}
-	if full, ok := tuneNames[name]; ok {
+	if full, ok := k.spec().TuneNames[name]; ok {
 		return full, nil
 	}
 	return name, nil
 }
 
 // parseTuneGoal reads an objective: a finding, optionally with its weight, as pushes*2.
-func parseTuneGoal(text string) (TuneGoal, *Error) {
+func (k Kind) parseTuneGoal(text string) (TuneGoal, *Error) {
 	name, weight, weighted := strings.Cut(strings.TrimSpace(text), "*")
 	g := TuneGoal{Weight: 1}
 	var c *Error
-	if g.Finding, c = tuneFinding(strings.TrimSpace(name)); c != nil {
+	if g.Finding, c = k.tuneFinding(strings.TrimSpace(name)); c != nil {
 		return g, c
 	}
 	if !weighted {
@@ -280,7 +271,7 @@ var reTuneBound = lazyregexp.New(`^\s*([a-z][a-z0-9_]*)\s*<=\s*([+-]?)\s*([0-9][
 
 // parseTuneBound reads a constraint: a finding and the most it may be, as
 // convergence<=2s, or by how much more it may be than in use, as cpu<=+10%.
-func parseTuneBound(text string) (TuneBound, *Error) {
+func (k Kind) parseTuneBound(text string) (TuneBound, *Error) {
 	const hint = "as staleness<=2s, or cpu<=+10% for a tenth more than in use"
 	m := reTuneBound.FindStringSubmatch(text)
 	if m == nil {
@@ -288,7 +279,7 @@ func parseTuneBound(text string) (TuneBound, *Error) {
 	}
 	var b TuneBound
 	var c *Error
-	if b.Finding, c = tuneFinding(m[1]); c != nil {
+	if b.Finding, c = k.tuneFinding(m[1]); c != nil {
 		return b, c
 	}
 	if b.Limit, c = Number(m[3]); c != nil {
@@ -313,7 +304,7 @@ func parseTuneBound(text string) (TuneBound, *Error) {
 	case m[2] != "":
 		return b, Complain(CodeInvalid, hint, "%q has a sign and no per cent", Clip(text, 60))
 	}
-	d := ControlPlane.Findings().Must(b.Finding)
+	d := k.Findings().Must(b.Finding)
 	b.Unit = d.Unit
 	for _, unit := range []string{m[4], m[4] + "/change"} {
 		if one, ok := finding.Scale(d.Unit, unit); ok {

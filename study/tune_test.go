@@ -17,16 +17,16 @@ func TestParseTuneGoal(t *testing.T) {
 		"pushes": {"pushes", 1}, "pushes*2": {"pushes", 2}, " convergence * 0.5 ": {"convergence_p99", 0.5}, "staleness": {"stale_proxy_seconds_per_change", 1},
 		"cpu": {"istiod_cpu_per_change", 1}, "memory": {"istiod_memory", 1}, "bytes": {"push_bytes_per_change", 1}, "convergence_p50": {"convergence_p50", 1},
 	} {
-		got, err := parseTuneGoal(text)
+		got, err := ControlPlane.parseTuneGoal(text)
 		if err != nil || got != want {
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
-		if again, err := parseTuneGoal(got.String()); err != nil || again != got {
+		if again, err := ControlPlane.parseTuneGoal(got.String()); err != nil || again != got {
 			t.Errorf("%q is written as %q, which is %v, %v", text, got, again, err)
 		}
 	}
 	for text, hint := range map[string]string{"pushs": "did you mean pushes?", "": "", "pushes*0": "0.01 to 100", "pushes*x": "", "missed": "possible: ", "pushes_overhead": ""} {
-		if g, err := parseTuneGoal(text); err == nil || !strings.Contains(err.Hint, hint) {
+		if g, err := ControlPlane.parseTuneGoal(text); err == nil || !strings.Contains(err.Hint, hint) {
 			t.Errorf("%q is %v, %v", text, g, err)
 		}
 	}
@@ -43,11 +43,11 @@ func TestParseTuneBound(t *testing.T) {
 		"pushes<=70 pushes":     {"pushes", 70, finding.UnitPushes, false},
 		"memory<=1.5MB":         {"istiod_memory", 1.5e6, finding.UnitBytes, false},
 	} {
-		got, err := parseTuneBound(text)
+		got, err := ControlPlane.parseTuneBound(text)
 		if err != nil || got != want {
 			t.Errorf("%q is %+v, %v", text, got, err)
 		}
-		if again, err := parseTuneBound(got.String()); err != nil || again != got {
+		if again, err := ControlPlane.parseTuneBound(got.String()); err != nil || again != got {
 			t.Errorf("%q is written as %q, which is %+v, %v", text, got, again, err)
 		}
 	}
@@ -55,7 +55,7 @@ func TestParseTuneBound(t *testing.T) {
 		"cpu<=10%": "per cent of nothing", "cpu<5ms": "no constraint", "cpu<=+5ms": "a sign and no per cent", "cpu<=-100%": "cannot be met", "coffee<=2s": "nothing to tune for",
 		"convergence<=2MB": "not a unit", "convergence<=": "no constraint", "pushes<=1e3 pushes": "no constraint", "convergence<=2": "not a unit",
 	} {
-		b, err := parseTuneBound(text)
+		b, err := ControlPlane.parseTuneBound(text)
 		if err == nil || !strings.Contains(err.Msg, says) || err.Hint == "" {
 			t.Errorf("%q is %+v, %v", text, b, err)
 		}
@@ -68,11 +68,11 @@ func FuzzTuneBound(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		b, err := parseTuneBound(text)
+		b, err := ControlPlane.parseTuneBound(text)
 		if err != nil {
 			return
 		}
-		if again, err := parseTuneBound(b.String()); err != nil || again != b {
+		if again, err := ControlPlane.parseTuneBound(b.String()); err != nil || again != b {
 			t.Errorf("%q is written as %q, which is %+v, not %+v (%v)", text, b, again, b, err)
 		}
 	})

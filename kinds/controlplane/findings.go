@@ -49,6 +49,19 @@ var findings = finding.NewTable(
 	ofConfig(configFindings()), study.OfProbe(MeasureSidecars, sidecarFindings()), study.OfProbe(MeasureCost, costFindings()), study.OfProbe(MeasureStaleness, stalenessFindings()),
 	ztunnelFindings(), study.OfProbe(MeasureConvergence, faultFindings()), study.OfProbe(MeasureRecovery, recoveryFindings()), []finding.Def{study.HighestFinding(), tunedFinding()}, soakFindings())
 
+// tuneNames are short names of what istiod's operators tune for.
+var tuneNames = map[string]string{
+	"convergence": "convergence_p99",
+	"staleness":   "stale_proxy_seconds_per_change",
+	"cpu":         "istiod_cpu_per_change",
+	"memory":      "istiod_memory",
+	"bytes":       "push_bytes_per_change",
+}
+
+// TuneFront are the findings whose Pareto front a tuning shows, as far as its trials
+// have them.
+var TuneFront = []string{"convergence_p99", "stale_proxy_seconds_per_change", "istiod_cpu_per_change", "pushes"}
+
 // FindingTuned is what a tuning's recommended setting does to its objectives.
 const FindingTuned = "tuned_objective"
 

@@ -329,6 +329,7 @@ func spec() study.Spec {
 		// trial, and recovery is watched after the window.
 		Unasked:    []string{MeasureSignals, MeasureSidecars, MeasureRecovery},
 		Findings:   findings,
+		TuneNames:  tuneNames,
 		Reference:  reference,
 		Sample:     "{control: {traffic: {}, gateway: {}}, tune: {}}",
 		NewSection: func() any { return defaults() },

@@ -156,7 +156,7 @@ func tunedMeasures(o *analysis.Observations) []string {
 	for _, b := range o.Plan.Study.Tune.Constraints {
 		add(b.Finding)
 	}
-	for _, name := range study.TuneFront {
+	for _, name := range controlplane.TuneFront {
 		add(name)
 	}
 	return out

@@ -114,7 +114,7 @@ func tunedCells(o *analysis.Observations, out *record.Tuning, p *tuning.Problem,
 			one.Missing = "it is 0 in all trials"
 		} else {
 			one.NoiseRatio = known(b.Noise(i))
-			if one.Axis = slices.Contains(study.TuneFront, m.Name) || m.Weight > 0; one.Axis {
+			if one.Axis = slices.Contains(controlplane.TuneFront, m.Name) || m.Weight > 0; one.Axis {
 				axes = append(axes, i)
 			}
 		}
