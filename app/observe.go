@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/probe"
@@ -50,9 +51,9 @@ func Observable(s *study.Study, source string) (*study.Study, error) {
 			kept = append(kept, m)
 		}
 	}
-	if s.Window < kubelet.Least {
+	if window := dataplane.Of(s).Window; window < kubelet.Least {
 		return refuse("--set window=84s suits every kubelet (each samples a container every 10 to 20 s), --set window=5s one that samples when it is asked, as the local lab's",
-			"a window of %v is too short for any kubelet's samples", s.Window)
+			"a window of %v is too short for any kubelet's samples", window)
 	}
 	observed := *s
 	observed.Measures = kept

@@ -24,7 +24,7 @@ func TestAddedKind(t *testing.T) {
 				d.Fail(d.Pos("kind"), CodeConflict, "", "one block says nothing")
 			}
 		},
-		Trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) { return s.Window, s.Window },
+		Trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) { return time.Second, time.Second },
 	})
 	t.Cleanup(func() {
 		kinds = kinds[:len(kinds)-1]

@@ -49,7 +49,6 @@ func root(s *Study) Object {
 			Value: CellValue{To: &s.Baseline, Name: "baseline", Empty: true}},
 		{Name: "exclude", Doc: "Combinations of levels to leave out.",
 			Value: ListValue[record.Cell]{To: &s.Exclude, Element: func(c *record.Cell) Value { return CellValue{To: c, Name: "exclude"} }}},
-		{Name: "workload", kinds: only(DataPlane), Doc: "What the worker does with each request.", Value: workload(&s.Workload)},
 		{Name: "load", kinds: using("load"), Doc: "How requests are sent.", Value: Object{Name: "load", Fields: []Field{
 			{Name: "timeout", Doc: "Request timeout.", Value: Duration(&s.Load.Timeout, time.Millisecond, 10*time.Minute)},
 			{Name: "method", Doc: "HTTP method. If left out: POST with a payload, GET without.", Value: Named(&s.Load.Method, reMethod, "method", "use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")},
@@ -61,8 +60,6 @@ func root(s *Study) Object {
 			{Name: "min", Doc: "Shortest warm-up.", Value: Duration(&s.Warmup.Min, 0, time.Hour)},
 			{Name: "max", Doc: "Longest warm-up; a trial that is not steady by then is marked.", Value: Duration(&s.Warmup.Max, 0, time.Hour)},
 		}}},
-		{Name: "window", kinds: only(DataPlane), Doc: "How long a trial measures: a whole number of intervals.", Value: Duration(&s.Window, 100*time.Millisecond, time.Hour)},
-		{Name: "interval", kinds: only(DataPlane), Doc: "Reporting interval of the generator.", Value: Duration(&s.Interval, 50*time.Millisecond, time.Minute)},
 		{Name: "blocks", Doc: "Passes over all cells, each in random order.", Value: Object{Name: "blocks", Flow: true, Fields: []Field{
 			{Name: "min", Doc: "Minimum number of blocks; the stop rule applies from here on.", Value: Int(&s.Blocks.Min, 1, 10_000)},
 			{Name: "max", Doc: "Maximum number of blocks.", Value: Int(&s.Blocks.Max, 1, 10_000)},
@@ -101,26 +98,17 @@ func root(s *Study) Object {
 			o.place(f)
 		}
 	}
+	return o
+}
+
 // tunable are the kinds whose studies can be tuned for something.
 func tunable() []Kind {
 	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return k.spec().TuneNames == nil })
 }
 
-	return o
-}
-
 // using are the kinds whose studies have a field that several kinds have.
 func using(name string) []Kind {
 	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !slices.Contains(k.spec().Uses, name) })
-}
-
-func workload(w *Workload) Object {
-	t := &w.ServiceTime
-	return Object{Name: "workload", Fields: []Field{
-		{Name: "response", Doc: "Response body size; echo returns the request's body. TCP always echoes.", Value: response(&w.Response)},
-		{Name: "service_time", Doc: "Service time of the worker.", Value: TimeObject(&t.Distribution, &t.Mean, &t.Sigma, &t.Values,
-			Field{Name: "file", Doc: "File of recorded times next to the study, one duration per line (recorded).", Value: Prose(&t.File)})},
-	}}
 }
 
 // TimeObject is a distribution of service times.

@@ -98,11 +98,8 @@ func defaults() *Study {
 		Kind:     DataPlane,
 		Mesh:     MeshIstio,
 		Settings: record.Cell{},
-		Workload: Workload{Response: Echo, ServiceTime: ServiceTime{Distribution: DistributionFixed}},
 		Load:     Load{Timeout: 5 * time.Second, Path: "/"},
 		Warmup:   Warmup{Min: time.Second, Max: 8 * time.Second},
-		Window:   2 * time.Second,
-		Interval: 250 * time.Millisecond,
 		Blocks:   Blocks{Min: 4, Max: 12, Limit: 10 * time.Minute, Redeploy: 1},
 		Margin:   0.05,
 	}

@@ -32,7 +32,7 @@ func TestParseDefaults(t *testing.T) {
 			t.Errorf("the setting of %s is %q, want the default %q", f.Name, level, f.Default)
 		}
 	}
-	if s.Title != "x" || s.Mesh != MeshIstio || s.Window != 2*time.Second || len(s.Measures) != 7 || s.Stop != nil {
+	if s.Title != "x" || s.Mesh != MeshIstio || len(s.Measures) != 7 || s.Stop != nil {
 		t.Errorf("defaults: %+v", s)
 	}
 	if len(s.Baseline) != 0 {
@@ -261,9 +261,9 @@ func TestBillionLaughs(t *testing.T) {
 }
 
 func TestAliases(t *testing.T) {
-	s := parseOK(t, minimal+"warmup: {min: &t 2s, max: *t}\nwindow: *t\n")
-	if s.Warmup.Min != 2*time.Second || s.Warmup.Max != 2*time.Second || s.Window != 2*time.Second {
-		t.Errorf("%+v %v", s.Warmup, s.Window)
+	s := parseOK(t, minimal+"warmup: {min: &t 2s, max: *t}\n")
+	if s.Warmup.Min != 2*time.Second || s.Warmup.Max != 2*time.Second {
+		t.Errorf("%+v", s.Warmup)
 	}
 }
 
@@ -288,30 +288,6 @@ x.yaml:4:31: payload: unknown unit "Kb" of a size
       = write bytes as 512B, 1KiB (1024 bytes) or 1kB (1000 bytes)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
-	}
-}
-
-func TestWithFiles(t *testing.T) {
-	s := parseOK(t, minimal+"workload: {service_time: {distribution: recorded, file: times.txt}}\n")
-	got, err := s.WithFiles(func(name string) ([]byte, error) {
-		return []byte("# measured\n1ms\n2.5ms # slow\n\n300us\n"), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []time.Duration{time.Millisecond, 2500 * time.Microsecond, 300 * time.Microsecond}
-	if v := got.Workload.ServiceTime.Values; len(v) != 3 || v[0] != want[0] || v[1] != want[1] || v[2] != want[2] {
-		t.Errorf("got %v", v)
-	}
-	if s.Workload.ServiceTime.File == "" || got.Workload.ServiceTime.File != "" {
-		t.Error("the file's name stayed, or went from the original")
-	}
-	if _, err := Parse(got.Marshal(), "r.yaml", nil); err != nil {
-		t.Errorf("resolved: %v", err)
-	}
-	_, err = s.WithFiles(func(string) ([]byte, error) { return []byte("1ms\n2\n"), nil })
-	if err == nil || !strings.HasPrefix(err.Error(), `times.txt:2:1: "2" lacks a unit`) {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -63,8 +62,6 @@ func studyGen(t *rapid.T) *Study {
 	if rapid.Bool().Draw(t, "stop") {
 		s.Stop = &Stop{Finding: rapid.SampledFrom(DataPlane.FindingNames()).Draw(t, "finding"), HalfWidth: Ratio(rapid.Float64Range(0.001, 1).Draw(t, "width"))}
 	}
-	s.Interval = time.Duration(rapid.IntRange(100, 1000).Draw(t, "interval")) * time.Millisecond
-	s.Window = s.Interval * time.Duration(rapid.IntRange(1, 10).Draw(t, "window"))
 	s.Seed = rapid.Uint64().Draw(t, "seed")
 	for range rapid.IntRange(0, 2).Draw(t, "asserts") {
 		s.Assert = append(s.Assert, Expr{Text: proseGen.Draw(t, "assert")})
@@ -76,9 +73,6 @@ func studyGen(t *rapid.T) *Study {
 		s.Published = []Published{{Source: proseGen.Draw(t, "source"), Claim: "12", Finding: "latency_p50", Cell: cellGen(t, "cell", 1),
 			Figure: rapid.Float64Range(0, 1e6).Draw(t, "figure"), Unit: "ms"}}
 	}
-	if rapid.Bool().Draw(t, "recorded") {
-		s.Workload.ServiceTime = ServiceTime{Distribution: DistributionRecorded, Values: []time.Duration{time.Millisecond, 1500 * time.Microsecond, 90 * time.Second / 2}}
-	}
 	return s
 }
 
@@ -87,7 +81,12 @@ func TestResolvedRoundTrip(t *testing.T) {
 	parsed := 0
 	rapid.Check(t, func(t *rapid.T) {
 		text := studyGen(t).Marshal()
-		first, err := Parse(text, "first.yaml", nil)
+		interval := rapid.IntRange(100, 1000).Draw(t, "interval")
+		sets := []string{fmt.Sprintf("interval=%dms", interval), fmt.Sprintf("window=%dms", interval*rapid.IntRange(1, 10).Draw(t, "window"))}
+		if rapid.Bool().Draw(t, "recorded") {
+			sets = append(sets, "workload.service_time={distribution: recorded, values: [1ms, 1500us, 45s]}")
+		}
+		first, err := Parse(text, "first.yaml", sets)
 		if err != nil {
 			if errs.Code(err) != errs.CodeUsage {
 				t.Fatalf("exit code %d: %v", errs.Code(err), err)

@@ -37,15 +37,10 @@ type Study struct {
 	// Section is what the study's kind has of its own in files; the kind's package knows its type.
 	Section any
 
-	Workload Workload
-	Load     Load
-	Warmup   Warmup
-	// Window is how long a trial measures; a whole number of intervals.
-	Window time.Duration
-	// Interval is the generator's unit of account.
-	Interval time.Duration
-	Blocks   Blocks
-	Stop     *Stop // nil: until Blocks ends the run
+	Load   Load
+	Warmup Warmup
+	Blocks Blocks
+	Stop   *Stop // nil: until Blocks ends the run
 	// Margin is the largest difference from the baseline, as a share of the
 	// baseline's value, that does not matter.
 	Margin   Ratio
@@ -93,14 +88,6 @@ func defaultMeasures(k Kind) []string {
 	return slices.DeleteFunc(slices.Clone(s.Measures), func(m string) bool { return slices.Contains(s.Unasked, m) })
 }
 
-// Workload is what the worker does with a request, in every cell.
-type Workload struct {
-	// Response is the size of the answer's body; Echo sends the request's
-	// body back.
-	Response    Bytes       `json:"response"`
-	ServiceTime ServiceTime `json:"service_time"`
-}
-
 // Distributions of service time.
 const (
 	DistributionFixed       = "fixed"
@@ -108,20 +95,6 @@ const (
 	DistributionLognormal   = "lognormal"
 	DistributionRecorded    = "recorded"
 )
-
-// ServiceTime is how long the worker holds a request before it answers.
-type ServiceTime struct {
-	Distribution string        `json:"distribution"`
-	Mean         time.Duration `json:"mean"` // of the distribution itself, also for lognormal; unused when recorded
-	// Sigma is the standard deviation of the time's natural logarithm
-	// (lognormal only).
-	Sigma float64 `json:"sigma"`
-	// Values are recorded times, drawn from at random (recorded only).
-	Values []time.Duration `json:"values"`
-	// File names a file of recorded times, one duration a line; see
-	// [Study.WithFiles]. Empty once they are in Values.
-	File string `json:"file"`
-}
 
 // Load is how the generator sends, in every cell.
 type Load struct {

@@ -222,24 +222,6 @@ func Size(to *int64, most Bytes) Single[int64] {
 	return Parsed(to, parse, func(n int64) string { return Bytes(n).String() }, jsonschema.Schema{Type: "string", Pattern: Payload.Pattern, Examples: []any{"1KiB"}})
 }
 
-// response is the size of a response, or echo.
-func response(to *Bytes) Single[Bytes] {
-	parse := func(text string) (Bytes, *Error) {
-		if text == Echo.String() {
-			return Echo, nil
-		}
-		b, c := ParseBytes(text)
-		switch {
-		case c != nil:
-			c.Hint = strings.TrimPrefix(c.Hint+", or echo", ", or ")
-		case b > MaxPayload:
-			c = Complain(CodeRange, "up to 64MiB is possible", "%s is too large", text)
-		}
-		return b, c
-	}
-	return Parsed(to, parse, Bytes.String, jsonschema.Schema{Type: "string", Pattern: strings.Replace(Payload.Pattern, "^", "^(echo|", 1)[:len(Payload.Pattern)+5] + ")$", Examples: []any{"echo", "1KiB"}})
-}
-
 // OrNone is a value that need not be there, where its zero means something.
 type OrNone[T any] struct {
 	To    **T

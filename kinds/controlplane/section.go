@@ -338,7 +338,7 @@ func spec() study.Spec {
 				Doc: "Makes this a study of the control plane, with its own factors: changes are made and followed to every proxy. {} takes every default."}}}
 		},
 		Begin: func(s *study.Study) {
-			s.Workload, s.Load, s.Warmup, s.Window, s.Interval = study.Workload{}, study.Load{}, study.Warmup{}, 0, 0
+			s.Load, s.Warmup = study.Load{}, study.Warmup{}
 		},
 		Resolve: func(_ *study.Decoder, s *study.Study) {
 			if Of(s).ScopeNamespace == "" {

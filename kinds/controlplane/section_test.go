@@ -41,7 +41,7 @@ func TestDefaults(t *testing.T) {
 	if c.Changes != 10 || c.Settle != 30*time.Second || c.ScopeNamespace != "sim-1" || c.Security != SecurityMTLS {
 		t.Errorf("%+v", c)
 	}
-	if strings.Join(s.Measures, " ") != "convergence cost config amplification staleness" || s.Window != 0 || s.Warmup.Max != 0 {
+	if strings.Join(s.Measures, " ") != "convergence cost config amplification staleness" || s.Warmup.Max != 0 {
 		t.Errorf("%+v", s)
 	}
 	if text := string(s.Marshal()); strings.Contains(text, "window") || strings.Contains(text, "sidecars:") || !strings.Contains(text, "proxies: 50") {

@@ -48,7 +48,7 @@ func checkPlanted(d *study.Decoder, s *study.Study) {
 	if slices.Equal(s.Levels(FactorPlanted), []string{PlantedNone}) {
 		return
 	}
-	if t := s.Workload.ServiceTime; t.Distribution != study.DistributionFixed {
+	if t := Of(s).Workload.ServiceTime; t.Distribution != study.DistributionFixed {
 		d.Fail(d.Pos("workload", "service_time", "distribution"), study.CodeConflict, "use distribution: fixed, or leave "+FactorPlanted+" out",
 			"a planted time is added to a fixed service time, and this one is %s", t.Distribution)
 	}

@@ -18,6 +18,11 @@ import (
 
 // Section is what studies of the data plane have of their own in files.
 type Section struct {
+	Workload Workload
+	// Window is how long a trial measures; a whole number of intervals.
+	Window time.Duration
+	// Interval is the generator's unit of account.
+	Interval time.Duration
 	// Bill asks what named parts cost, and makes the variants; nil: none.
 	Bill *Bill
 	// Hops asks the cost breakdown of the request path, and makes the variants; nil:
@@ -38,8 +43,16 @@ func Of(s *study.Study) *Section {
 	return &Section{}
 }
 
+func defaults() *Section {
+	return &Section{Workload: Workload{Response: study.Echo, ServiceTime: ServiceTime{Distribution: study.DistributionFixed}},
+		Window: 2 * time.Second, Interval: 250 * time.Millisecond}
+}
+
 func placed(c *Section) []study.Placed {
 	return []study.Placed{
+		{After: "exclude", Field: study.Field{Name: "workload", Doc: "What the worker does with each request.", Value: workload(&c.Workload)}},
+		{After: "warmup", Field: study.Field{Name: "window", Doc: "How long a trial measures: a whole number of intervals.", Value: study.Duration(&c.Window, 100*time.Millisecond, time.Hour)}},
+		{After: "window", Field: study.Field{Name: "interval", Doc: "Reporting interval of the generator.", Value: study.Duration(&c.Interval, 50*time.Millisecond, time.Minute)}},
 		{After: "variants", Field: study.Field{Name: "bill", Doc: "Prices named parts of a sidecar: each alone over a base, and all together. It generates the variants base, one by the name of each part, together, and without-PART.",
 			Value: billSection(&c.Bill)}},
 		{After: "bill", Field: study.Field{Name: "hops", Doc: "Splits the cost of a request into the path without sidecars, the client's and the server's sidecar, TLS and redirection, by cells that leave one out; {} takes every default. It generates the variants bare, client, server, both, tls and redirect.",
@@ -110,7 +123,7 @@ func spec() study.Spec {
 		Uses:       []string{"load", "warmup", "sizing"},
 		Reference:  partsReference() + reference,
 		Sample:     "{hops: {}, money: {}, sizing: {}, profile: {}}",
-		NewSection: func() any { return &Section{} },
+		NewSection: func() any { return defaults() },
 		Fields:     func(section any) []study.Placed { return placed(section.(*Section)) },
 		Resolve:    resolveMade,
 		MadeNames:  madeNames,
@@ -120,7 +133,7 @@ func spec() study.Spec {
 			checkWindow(d, s)
 			checkLoad(d, s)
 			checkFilters(d, s)
-			checkServiceTime(d, &s.Workload.ServiceTime)
+			checkServiceTime(d, &Of(s).Workload.ServiceTime)
 			checkPlanted(d, s)
 			checkInterception(d, s)
 			checkCarriers(d, s)
@@ -135,21 +148,21 @@ func spec() study.Spec {
 		},
 		Files: files,
 		Trial: func(s *study.Study, _ record.Cell) (shortest, longest time.Duration) {
-			return s.Warmup.Min + s.Window + study.SwitchTime, s.Warmup.Max + s.Window + study.SwitchTime
+			return s.Warmup.Min + Of(s).Window + study.SwitchTime, s.Warmup.Max + Of(s).Window + study.SwitchTime
 		},
 	}
 }
 
 // files puts in recorded service times and EnvoyFilters.
 func files(s *study.Study, read func(name string) ([]byte, error)) error {
-	if t := &s.Workload.ServiceTime; t.File != "" {
+	section := *Of(s)
+	if t := &section.Workload.ServiceTime; t.File != "" {
 		times, err := study.ReadLines(read, "workload.service_time.file", t.File, maxValues, "recorded times", "a duration a line, as 1.5ms", parseTime)
 		if err != nil {
 			return err
 		}
 		t.File, t.Values = "", times
 	}
-	section := *Of(s)
 	section.EnvoyFilters = slices.Clone(section.EnvoyFilters)
 	s.Section = &section
 	for i := range section.EnvoyFilters {
@@ -170,35 +183,17 @@ func files(s *study.Study, read func(name string) ([]byte, error)) error {
 }
 
 func checkWindow(d *study.Decoder, s *study.Study) {
-	if s.Window%s.Interval != 0 || s.Window < s.Interval {
-		n := max(1, math.Round(float64(s.Window)/float64(s.Interval)))
-		d.Fail(d.Pos("window"), study.CodeConflict, "for example "+study.FormatDuration(time.Duration(n)*s.Interval),
-			"window %s is no whole number of intervals of %s", study.FormatDuration(s.Window), study.FormatDuration(s.Interval))
+	window, interval := Of(s).Window, Of(s).Interval
+	if window%interval != 0 || window < interval {
+		n := max(1, math.Round(float64(window)/float64(interval)))
+		d.Fail(d.Pos("window"), study.CodeConflict, "for example "+study.FormatDuration(time.Duration(n)*interval),
+			"window %s is no whole number of intervals of %s", study.FormatDuration(window), study.FormatDuration(interval))
 	}
 }
 
 func checkLoad(d *study.Decoder, s *study.Study) {
 	if name := speaks(s, func(p protocol.Protocol) bool { return p.Echo }); name != "" && slices.Contains(s.Levels(study.FactorPayload), "0B") {
 		d.Fail(d.Pos("factors", study.FactorPayload), study.CodeConflict, "give payload at least 1B, or leave "+name+" out", "protocol %s echoes the payload and cannot do so with payload 0B", name)
-	}
-}
-
-func checkServiceTime(d *study.Decoder, t *study.ServiceTime) {
-	at := func(f string) study.Pos { return d.Pos("workload", "service_time", f) }
-	recorded := t.Distribution == study.DistributionRecorded
-	switch {
-	case recorded && (t.File == "") == (len(t.Values) == 0):
-		d.Fail(at("distribution"), study.CodeConflict, "", "distribution recorded needs either values or a file")
-	case recorded && t.Mean != 0:
-		d.Fail(at("mean"), study.CodeConflict, "leave it out", "recorded times have their own mean")
-	case !recorded && (t.File != "" || len(t.Values) > 0):
-		d.Fail(at("distribution"), study.CodeConflict, "use distribution: recorded, or leave values and file out", "distribution %s takes no recorded times", t.Distribution)
-	case t.Distribution != study.DistributionLognormal && t.Sigma != 0:
-		d.Fail(at("sigma"), study.CodeConflict, "leave it out", "sigma is for distribution lognormal")
-	case t.Distribution == study.DistributionLognormal && t.Sigma == 0:
-		d.Fail(at("distribution"), study.CodeConflict, "as sigma: 0.5", "distribution lognormal needs a sigma above 0")
-	case (t.Distribution == study.DistributionLognormal || t.Distribution == study.DistributionExponential) && t.Mean == 0:
-		d.Fail(at("distribution"), study.CodeConflict, "as mean: 1ms", "distribution %s needs a mean above 0", t.Distribution)
 	}
 }
 
@@ -210,14 +205,3 @@ only in such a factor are one cell, measured once.
 Strict mutual TLS cannot serve a client without a sidecar. Such a cell (` + "`sidecars: server`" + `) is
 recorded as the ` + "`permissive`" + ` that it is, and refused if ` + "`mtls`" + ` itself varies.
 `
-
-// maxValues bounds recorded times, in a study and in a file it names.
-const maxValues = 10_000
-
-func parseTime(text string) (time.Duration, *study.Error) {
-	v, c := study.ParseDuration(text)
-	if c == nil && v > time.Minute {
-		c = study.Complain(study.CodeRange, "at most 1m is possible", "%s is too long", text)
-	}
-	return v, c
-}

@@ -269,7 +269,6 @@ func spec() study.Spec {
 		NewSection: func() any { return &Scenario{Clients: 1} },
 		Fields:     func(section any) []study.Placed { return scenarioFields(section.(*Scenario)) },
 		Begin: func(s *study.Study) {
-			s.Workload, s.Window, s.Interval = study.Workload{}, 0, 0
 			s.Blocks = study.Blocks{Min: 1, Max: 1, Limit: 30 * time.Minute}
 		},
 		Resolve:   resolveScenario,

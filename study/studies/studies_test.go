@@ -169,7 +169,7 @@ func TestTimes(t *testing.T) {
 // even if every warm-up takes as long as it may.
 func TestQuickReachesItsBlocks(t *testing.T) {
 	s, p := load(t, "quick")
-	slowest := time.Duration(p.BlockSize()) * (s.Warmup.Max + s.Window + 300*time.Millisecond)
+	slowest := time.Duration(p.BlockSize()) * (s.Warmup.Max + dataplane.Of(s).Window + 300*time.Millisecond)
 	if end := time.Duration(s.Blocks.Min) * slowest; end > s.Blocks.Limit {
 		t.Errorf("%d blocks may take %v, the limit is %v", s.Blocks.Min, end, s.Blocks.Limit)
 	}

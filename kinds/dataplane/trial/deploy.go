@@ -341,7 +341,7 @@ func (d *deployed) nodes() []string {
 // configure tells every worker what the study says of the workload.
 func (d *deployed) configure(ctx context.Context) error {
 	for v, server := range d.workers {
-		workload := d.o.Study.Workload
+		workload := dataplane.Of(d.o.Study).Workload
 		workload.ServiceTime.Mean += v.Planted() // of a fixed time
 		_, err := server.api.Update(ctx, func(c *workercontrol.Config) { setWorkload(c, workload) })
 		if err != nil {
@@ -351,7 +351,7 @@ func (d *deployed) configure(ctx context.Context) error {
 	return nil
 }
 
-func setWorkload(c *workercontrol.Config, w study.Workload) {
+func setWorkload(c *workercontrol.Config, w dataplane.Workload) {
 	c.ResponseBytes = int64(w.Response)
 	t := w.ServiceTime
 	c.ServiceTime = workercontrol.ServiceTime{Distribution: t.Distribution, MeanUS: record.Microseconds(t.Mean), Sigma: t.Sigma, Seed: 1}

@@ -307,7 +307,7 @@ func (t *trialRun) complete(streams []*load.Stream, to int) ([]record.Hand, erro
 	out := make([]record.Hand, len(streams))
 	for i, s := range streams {
 		h := t.hands[i]
-		if end := int64(to) * int64(t.o.Study.Interval); s.Interrupted || s.EndNS < end || s.Count < to {
+		if end := int64(to) * int64(dataplane.Of(t.o.Study).Interval); s.Interrupted || s.EndNS < end || s.Count < to {
 			ended := fmt.Sprintf("load pod %s ended %v after its start, before the window did", h.pod.Name, time.Duration(s.EndNS).Round(time.Millisecond))
 			if !s.Interrupted { // it is there, and did what it was told
 				return nil, fmt.Errorf("%s: it was told too late where to stop, at %v, and then ended at once", ended, time.Duration(end))

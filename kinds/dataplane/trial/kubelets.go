@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
@@ -59,7 +60,7 @@ func (d *deployed) checkPace(ctx context.Context) error {
 	}
 	watch := kubelet.Start(ctx, d.kubelets(), wanted(targets), kubelet.Asking)
 	defer watch.Stop()
-	window := d.o.Study.Window
+	window := dataplane.Of(d.o.Study).Window
 	if window >= kubelet.LeastWindow(kubelet.Longest) {
 		_, err := watch.Await(ctx, time.Time{})
 		return err
@@ -98,7 +99,7 @@ func (t *trialRun) windowAmongSamples(ctx context.Context, finished int) (observ
 
 // askKubelets begins to ask those of the trial's nodes.
 func (t *trialRun) askKubelets(ctx context.Context, read kubelet.Reader) *kubelet.Watch {
-	watch := kubelet.Start(ctx, read, wanted(t.targets), kubelet.Every(t.o.Study.Window))
+	watch := kubelet.Start(ctx, read, wanted(t.targets), kubelet.Every(dataplane.Of(t.o.Study).Window))
 	watch.Ahead, watch.MayEnd = t.clockAhead, map[kubelet.Container]bool{}
 	for _, targets := range t.targets {
 		for _, target := range targets {
@@ -114,7 +115,7 @@ func (t *trialRun) askKubelets(ctx context.Context, read kubelet.Reader) *kubele
 // when the window has passed, by the generator's clock and by the samples of nodes,
 // whose clocks may be others.
 func (t *trialRun) amongSamples(ctx context.Context, watch *kubelet.Watch, finished int) (from, to int, err error) {
-	interval, begin := t.o.Study.Interval, time.Unix(0, t.started.StartUnixNS)
+	interval, begin := dataplane.Of(t.o.Study).Interval, time.Unix(0, t.started.StartUnixNS)
 	first, err := watch.Await(ctx, t.now())
 	if err != nil {
 		return 0, 0, fmt.Errorf("wait for samples before the window: %w", err)
@@ -127,7 +128,7 @@ func (t *trialRun) amongSamples(ctx context.Context, watch *kubelet.Watch, finis
 		first = now
 	}
 	from = max(finished, intervalAt(begin, first, interval))
-	to = from + int(t.o.Study.Window/interval)
+	to = from + int(dataplane.Of(t.o.Study).Window/interval)
 	end := begin.Add(time.Duration(to) * interval)
 	// A container that has gone meanwhile, the account of its CPU tells.
 	if _, err := watch.Await(ctx, end); err != nil && ctx.Err() != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
@@ -162,7 +163,7 @@ func TestWindowByNodesClocks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				trial := &trialRun{o: &runner.Options{Study: &study.Study{Interval: time.Second, Window: window}}, targets: map[string][]observe.Target{"a": {{Name: record.PartWorker, Pod: "w", Container: "worker"}}}}
+				trial := &trialRun{o: &runner.Options{Study: &study.Study{Section: &dataplane.Section{Interval: time.Second, Window: window}}}, targets: map[string][]observe.Target{"a": {{Name: record.PartWorker, Pod: "w", Container: "worker"}}}}
 				began := time.Now()
 				read := func(context.Context, string) (kubelet.Page, error) {
 					at := time.Now().Truncate(13 * time.Second)
@@ -215,7 +216,7 @@ func windowOutlasts(t *testing.T, part string) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				trial := &trialRun{o: &runner.Options{Study: &study.Study{Interval: time.Second, Window: window}, Mesh: nodeMesh{}}, server: &workerRole{pod: site.Pod{Node: "a"}},
+				trial := &trialRun{o: &runner.Options{Study: &study.Study{Section: &dataplane.Section{Interval: time.Second, Window: window}}, Mesh: nodeMesh{}}, server: &workerRole{pod: site.Pod{Node: "a"}},
 					targets: map[string][]observe.Target{"a": {{Name: record.PartWorker, Pod: "w", Container: "worker"}, {Name: part, Pod: "agent", Container: "agent", MayEnd: true}}}}
 				began := time.Now()
 				trial.started.StartUnixNS = began.UnixNano()

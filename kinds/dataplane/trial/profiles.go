@@ -33,7 +33,7 @@ func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]runner.Ar
 	}
 	how := dataplane.ProfilingOf(t.o.Study)
 	spec := t.spec
-	spec.DurationS = (t.o.Study.Warmup.Max + how.Length + 4*dataplane.ProfileLead + spare(t.o.Study.Interval)).Seconds()
+	spec.DurationS = (t.o.Study.Warmup.Max + how.Length + 4*dataplane.ProfileLead + spare(dataplane.Of(t.o.Study).Interval)).Seconds()
 	if err := t.start(ctx, spec); err != nil {
 		return nil, fmt.Errorf("start the generator for the profile: %w", err)
 	}

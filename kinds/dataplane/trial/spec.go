@@ -23,6 +23,7 @@ func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.S
 	if err != nil {
 		return load.Spec{}, err
 	}
+	window, interval := dataplane.Of(s).Window, dataplane.Of(s).Interval
 	spec := load.DefaultSpec(url)
 	spec.Protocol = levels.Protocol
 	spec.Method = s.Load.Method
@@ -34,14 +35,14 @@ func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.S
 	if !spec.Rate.IsMax() {
 		spec.Arrival = levels.Arrival
 		if spec.Arrival == load.Poisson {
-			spec.RepeatS = s.Window.Seconds()
+			spec.RepeatS = window.Seconds()
 		}
 	}
 	if !protocol.Of(levels.Protocol).Methods {
 		spec.Method = ""
 	}
-	spec.IntervalS = s.Interval.Seconds()
-	spec.DurationS = (s.Warmup.Max + s.Window + spare(s.Interval)).Seconds()
+	spec.IntervalS = interval.Seconds()
+	spec.DurationS = (s.Warmup.Max + window + spare(interval)).Seconds()
 	spec.TimeoutS = s.Load.Timeout.Seconds()
 	names := make([]string, 0, len(s.Load.Headers))
 	for name := range s.Load.Headers {

@@ -331,15 +331,15 @@ func TestCheck(t *testing.T) {
 func TestSetWorkload(t *testing.T) {
 	kept := control.Config{Version: 3, TCPMessageBytes: 7, ResponseBytes: 1, ServiceTime: control.ServiceTime{Distribution: control.Fixed, MeanUS: 9}}
 	for _, tt := range []struct {
-		workload study.Workload
+		workload dataplane.Workload
 		bytes    int64
 		time     control.ServiceTime
 	}{
-		{study.Workload{Response: study.Echo, ServiceTime: study.ServiceTime{Distribution: "fixed"}}, control.EchoBody, control.ServiceTime{Distribution: control.None}},
-		{study.Workload{Response: 0, ServiceTime: study.ServiceTime{Distribution: "fixed", Mean: 1500 * time.Microsecond}}, 0, control.ServiceTime{Distribution: control.Fixed, MeanUS: 1500, Seed: 1}},
-		{study.Workload{Response: 1024, ServiceTime: study.ServiceTime{Distribution: "exponential", Mean: time.Millisecond}}, 1024, control.ServiceTime{Distribution: control.Exponential, MeanUS: 1000, Seed: 1}},
-		{study.Workload{Response: 5, ServiceTime: study.ServiceTime{Distribution: "lognormal", Mean: time.Millisecond, Sigma: 0.5}}, 5, control.ServiceTime{Distribution: control.Lognormal, MeanUS: 1000, Sigma: 0.5, Seed: 1}},
-		{study.Workload{Response: 5, ServiceTime: study.ServiceTime{Distribution: "recorded", Mean: time.Second, Values: []time.Duration{time.Millisecond, 2500 * time.Nanosecond}}}, 5,
+		{dataplane.Workload{Response: study.Echo, ServiceTime: dataplane.ServiceTime{Distribution: "fixed"}}, control.EchoBody, control.ServiceTime{Distribution: control.None}},
+		{dataplane.Workload{Response: 0, ServiceTime: dataplane.ServiceTime{Distribution: "fixed", Mean: 1500 * time.Microsecond}}, 0, control.ServiceTime{Distribution: control.Fixed, MeanUS: 1500, Seed: 1}},
+		{dataplane.Workload{Response: 1024, ServiceTime: dataplane.ServiceTime{Distribution: "exponential", Mean: time.Millisecond}}, 1024, control.ServiceTime{Distribution: control.Exponential, MeanUS: 1000, Seed: 1}},
+		{dataplane.Workload{Response: 5, ServiceTime: dataplane.ServiceTime{Distribution: "lognormal", Mean: time.Millisecond, Sigma: 0.5}}, 5, control.ServiceTime{Distribution: control.Lognormal, MeanUS: 1000, Sigma: 0.5, Seed: 1}},
+		{dataplane.Workload{Response: 5, ServiceTime: dataplane.ServiceTime{Distribution: "recorded", Mean: time.Second, Values: []time.Duration{time.Millisecond, 2500 * time.Nanosecond}}}, 5,
 			control.ServiceTime{Distribution: control.Recorded, SamplesUS: []float64{1000, 2.5}, Seed: 1}},
 	} {
 		c := kept

@@ -314,10 +314,10 @@ func (t *trialRun) window(ctx context.Context, finished int) (observed, error) {
 	if t.d.Kubelets {
 		return t.windowAmongSamples(ctx, finished)
 	}
-	interval := t.o.Study.Interval
+	interval := dataplane.Of(t.o.Study).Interval
 	begin := time.Unix(0, t.started.StartUnixNS)
 	from := firstInterval(finished, begin, t.now(), interval, t.slowest)
-	to := from + int(t.o.Study.Window/interval)
+	to := from + int(dataplane.Of(t.o.Study).Window/interval)
 	if err := t.endAfter(ctx, to-1); err != nil {
 		return observed{}, fmt.Errorf("end the schedule after the window: %w", err)
 	}

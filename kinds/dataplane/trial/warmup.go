@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -23,7 +24,7 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 	if err != nil {
 		return record.Warmup{}, 0, err
 	}
-	ticker := time.NewTicker(s.Interval)
+	ticker := time.NewTicker(dataplane.Of(s).Interval)
 	defer ticker.Stop()
 	for {
 		select {
