@@ -48,7 +48,7 @@ func askIstiod(ctx context.Context, named, version, image string) (*variables.Kn
 	if version == "" {
 		return nil, "", nil
 	}
-	cached, path, err := cachedIstiod(ctx)
+	cached, path, err := cachedIstiod()
 	if err != nil {
 		return nil, "", err
 	}
@@ -89,12 +89,12 @@ func askNamed(ctx context.Context, named, image string) (known *variables.Known,
 
 // cachedIstiod is the istiod that local labs run: its version, and its program, "" if it has not
 // been built here.
-func cachedIstiod(ctx context.Context) (version, program string, err error) {
+func cachedIstiod() (version, program string, err error) {
 	b, err := components.New(components.Options{})
 	if err != nil {
 		return "", "", err
 	}
-	all, err := b.Status(ctx)
+	all, err := b.Status()
 	if err != nil {
 		return "", "", err
 	}

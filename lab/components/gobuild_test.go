@@ -1,49 +1,50 @@
 package components
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
+
+	"golang.org/x/tools/txtar"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/golden"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// fakeSource is a nested module with a program that needs no other module.
-func fakeSource(t *testing.T, program string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for path, text := range map[string]string{
-		"go.mod":          "module " + sourceModule + "\n\ngo 1.26\n",
-		"go.sum":          "",
-		"hello/main.go":   program,
-		"hello/data.txt":  "data",
-		"hello/x_test.go": "package main\n",
-	} {
-		path = filepath.Join(dir, path)
-		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
+// fakeSource is a module with a program that needs no other module.
+func fakeSource(program string) fstest.MapFS {
+	return fstest.MapFS{
+		"go.mod":         {Data: []byte("module example.org/fake\n\ngo 1.26\n")},
+		"go.sum":         {},
+		"hello/main.go":  {Data: []byte(program)},
+		"hello/data.txt": {Data: []byte("data")},
 	}
-	return dir
 }
 
 const helloProgram = "package main\n\nvar version string\n\nfunc main() { println(\"hello\", version) }\n"
 
 // fakeBuilder builds the fake source as if it were kwok's.
-func fakeBuilder(t *testing.T, source, cacheDir string, events *[]Event) *Builder {
+func fakeBuilder(t *testing.T, source fs.FS, cacheDir string, events *[]Event) *Builder {
 	t.Helper()
-	b, err := New(Options{CacheDir: cacheDir, SourceDir: source, Progress: func(e Event) { *events = append(*events, e) }})
+	b, err := New(Options{CacheDir: cacheDir, Progress: func(e Event) { *events = append(*events, e) }})
 	must.OK(t, err)
+	b.source = source
 	b.goUnits = []goUnit{{name: "agent", packages: []string{"./hello"}, tags: "some", stamps: []string{"main.version=7"},
 		links: []string{"pilot-agent"}, seconds: 1, compiled: 2}}
 	return b
 }
 
 func TestGoBuild(t *testing.T) {
-	source, cacheDir := fakeSource(t, helloProgram), t.TempDir()
+	source, cacheDir := fakeSource(helloProgram), t.TempDir()
 	var events []Event
 	b := fakeBuilder(t, source, cacheDir, &events)
 	set, err := b.Ensure(t.Context(), "pilot-agent")
@@ -58,13 +59,15 @@ func TestGoBuild(t *testing.T) {
 	if _, err := checkStatic(p.Path); err != nil {
 		t.Error(err)
 	}
-	if v := set.Versions(); len(v) != 1 || v[0].Name != "pilot-agent" || !strings.HasPrefix(v[0].Binary, "sha256:") {
+	if v := set.Versions(); len(v) != 1 || v[0].Name != "pilot-agent" || !strings.HasPrefix(v[0].Binary, "sha256:") || v[0].Compiler != runtime.Version() {
 		t.Errorf("recorded as %+v", v)
 	}
 	if n := len(events); n == 0 || events[n-1].Phase != PhaseReady || events[n-1].Left != 0 {
 		t.Errorf("events %+v do not end with ready and nothing left", events)
 	}
 
+	// What is there needs no compiler.
+	t.Setenv("PATH", t.TempDir())
 	events = nil
 	again, err := fakeBuilder(t, source, cacheDir, &events).Ensure(t.Context(), "pilot-agent")
 	must.OK(t, err)
@@ -75,13 +78,11 @@ func TestGoBuild(t *testing.T) {
 
 // A build is found again exactly as long as nothing it is made from changed.
 func TestGoBuildKey(t *testing.T) {
-	source := fakeSource(t, helloProgram)
-	tools, err := findToolchain(t.Context(), source)
-	must.OK(t, err)
+	source := fakeSource(helloProgram)
 	unit := goUnit{name: "u", packages: []string{"./hello"}, tags: "a", stamps: []string{"main.version=1"}}
 	key := func(u goUnit) string {
 		t.Helper()
-		r, err := tools.recipe(u, nil)
+		r, err := u.recipe(source, nil)
 		must.OK(t, err)
 		return r.key()
 	}
@@ -98,25 +99,19 @@ func TestGoBuildKey(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"hello/main.go", "hello/data.txt", "go.mod", "go.sum"} {
-		path = filepath.Join(source, path)
-		old, err := os.ReadFile(path)
-		must.OK(t, err)
-		must.OK(t, os.WriteFile(path, append(old, '\n'), 0o644))
+		old := source[path]
+		source[path] = &fstest.MapFile{Data: append(slices.Clone(old.Data), '\n')}
 		if key(unit) == first {
 			t.Errorf("%s changed, same key", path)
 		}
-		must.OK(t, os.WriteFile(path, old, 0o644))
-	}
-	must.OK(t, os.WriteFile(filepath.Join(source, "hello/x_test.go"), []byte("package main\n\n"), 0o644))
-	if key(unit) != first {
-		t.Error("a test changed, and the key with it")
+		source[path] = old
 	}
 }
 
 func TestGoBuildFails(t *testing.T) {
 	cacheDir := t.TempDir()
 	var events []Event
-	b := fakeBuilder(t, fakeSource(t, "package main\n\nfunc main() { undefinedThing() }\n"), cacheDir, &events)
+	b := fakeBuilder(t, fakeSource("package main\n\nfunc main() { undefinedThing() }\n"), cacheDir, &events)
 	_, err := b.Ensure(t.Context(), "pilot-agent")
 	if err == nil || !strings.Contains(err.Error(), "undefinedThing") {
 		t.Errorf("error %v does not say what the compiler said", err)
@@ -130,7 +125,7 @@ func TestGoBuildCancelled(t *testing.T) {
 	var events []Event
 	// A program that Go's own cache cannot know, so that it is compiled.
 	program := helloProgram + "\n// " + cacheDir + "\n"
-	b := fakeBuilder(t, fakeSource(t, program), cacheDir, &events)
+	b := fakeBuilder(t, fakeSource(program), cacheDir, &events)
 	b.options.Progress = func(e Event) { cancel() } // as soon as the compiler runs
 	_, err := b.Ensure(ctx, "pilot-agent")
 	if !errors.Is(err, context.Canceled) || errs.Code(err) != errs.CodeInterrupted {
@@ -160,53 +155,33 @@ func TestCommandEndsItsChildren(t *testing.T) {
 	} // and Read returned at all: the grandchild is gone too
 }
 
-func TestFindSource(t *testing.T) {
-	source := fakeSource(t, helloProgram)
-	t.Setenv("MESHTRIAL_SOURCE", source)
-	if got, err := findSource(""); err != nil || got != source {
-		t.Errorf("by environment: %s, %v", got, err)
+func TestWithoutGo(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	cacheDir := t.TempDir()
+	var events []Event
+	_, err := fakeBuilder(t, fakeSource(helloProgram), cacheDir, &events).Ensure(t.Context(), "pilot-agent")
+	if !errors.Is(err, exec.ErrNotFound) || !strings.Contains(errs.Hint(err), "https://go.dev/dl") {
+		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}
-	t.Setenv("MESHTRIAL_SOURCE", t.TempDir())
-	if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "MESHTRIAL_SOURCE") {
-		t.Errorf("by wrong environment: %v", err)
-	}
-	if got, err := findSource(source); err != nil || got != source {
-		t.Errorf("by option: %s, %v", got, err)
-	}
-	t.Setenv("MESHTRIAL_SOURCE", "")
-	repository := t.TempDir()
-	below := filepath.Join(repository, "a", "b")
-	if err := errors.Join(os.MkdirAll(below, 0o755), os.MkdirAll(filepath.Join(repository, "lab", "components"), 0o755),
-		os.Symlink(source, filepath.Join(repository, "lab", "components", "src"))); err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(below)
-	if got, err := findSource(""); err != nil || got != filepath.Join(repository, "lab", "components", "src") {
-		t.Errorf("from below: %s, %v", got, err)
-	}
-	// What others can write is not compiled and run, unless it was named and is
-	// its owner's alone.
-	planted := filepath.Join(t.TempDir(), "shared")
-	must.OK(t, errors.Join(os.MkdirAll(filepath.Join(planted, "lab", "components"), 0o755), os.CopyFS(filepath.Join(planted, "lab", "components", "src"), os.DirFS(source)), os.Chmod(planted, 0o777)))
-	t.Chdir(planted)
-	if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), planted+" (mode") || strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE") {
-		t.Errorf("where everybody writes: %v, hint %q", err, errs.Hint(err))
-	}
-	if _, err := findSource(planted); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), planted+" (mode") {
-		t.Errorf("where everybody writes, but named: %v", err)
-	}
-	must.OK(t, os.Chmod(planted, 0o755))
-	if os.Geteuid() == 0 {
-		must.OK(t, errors.Join(os.Chown(filepath.Join(planted, "lab", "components", "src"), 4242, 0), os.Chown(filepath.Join(planted, "lab", "components", "src", "go.mod"), 4242, 0)))
-		if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "belongs to user 4242") || !strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE="+planted) {
-			t.Errorf("another's: %v, hint %q", err, errs.Hint(err))
+	nothingLeft(t, cache{dir: cacheDir})
+}
+
+// The program carries the module src as it is, without its tests.
+func TestSourceArchiveIsCurrent(t *testing.T) {
+	archive := txtar.Archive{Comment: []byte("Made from src by `make documents`.\n\n")}
+	src := os.DirFS("src")
+	must.OK(t, fs.WalkDir(src, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
+			return err
 		}
-		if got, err := findSource(planted); err != nil || got != filepath.Join(planted, "lab", "components", "src") {
-			t.Errorf("another's that was named: %s, %v", got, err)
+		b, err := fs.ReadFile(src, path)
+		archive.Files = append(archive.Files, txtar.File{Name: path, Data: b})
+		return err
+	}))
+	golden.File(t, "src.txtar", txtar.Format(&archive))
+	for _, f := range archive.Files {
+		if b, err := fs.ReadFile(embeddedSource(), f.Name); !golden.Updating() && (err != nil || !bytes.Equal(b, f.Data)) {
+			t.Errorf("%s in the archive: %v, %d bytes, want %d", f.Name, err, len(b), len(f.Data))
 		}
-	}
-	t.Chdir(t.TempDir())
-	if _, err := findSource(""); err == nil || !strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE") {
-		t.Errorf("nowhere: %v", err)
 	}
 }

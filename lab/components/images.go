@@ -78,8 +78,7 @@ func (b *Builder) Images(ctx context.Context, program string) ([]Image, error) {
 	return b.assemble(ctx, m, append(labPlans(entries), roles...))
 }
 
-// RolesArchive assembles the image of the roles alone, which needs neither sources nor
-// Debian packages.
+// RolesArchive assembles the image of the roles alone, which needs no components.
 func (b *Builder) RolesArchive(ctx context.Context, program string) ([]Image, error) {
 	roles, err := rolesPlan(program)
 	if err != nil {
@@ -162,8 +161,7 @@ func (b *Builder) componentsOf(ctx context.Context, m *meter, names ...string) (
 	if err != nil {
 		return nil, err
 	}
-	entries, err := b.entries(ctx, units, m)
-	return entries, aptHint(err)
+	return b.entries(ctx, units, m)
 }
 
 // assemble makes the planned images that are not in the cache, and removes older ones

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
@@ -18,6 +19,15 @@ type Need struct {
 	Err    error  // if it is missing, with a hint on how to get it
 }
 
+// Tools of this machine, and what reports whether they can run.
+const (
+	toolGo  = "go"
+	toolApt = "apt-get"
+	toolPip = "python3 with pip"
+)
+
+var finders = map[string]func(context.Context) error{toolGo: findGo, toolApt: findApt, toolPip: findPip}
+
 // Needs returns what the named components require of this machine, given what the cache
 // holds. It makes nothing.
 func (b *Builder) Needs(ctx context.Context, names ...string) ([]Need, error) {
@@ -25,44 +35,29 @@ func (b *Builder) Needs(ctx context.Context, names ...string) ([]Need, error) {
 	if err != nil {
 		return nil, err
 	}
-	var made, missing []string
-	needs := map[string]error{} // by tool
-	wheels := false
-	for _, unit := range units {
-		tool := "go"
-		switch {
-		case strings.HasPrefix(unit, "envoy-"):
-			tool = ""
-		case unit == "debian":
-			tool = "apt-get"
-		}
-		jobs, err := b.jobs(ctx, []string{unit}, newMeter(nil))
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if tool != "" && needs[tool] == nil {
-			needs[tool] = err
-		}
-		if err != nil {
+	jobs, err := b.jobs(units, newMeter(nil))
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	tools := map[string]error{}
+	for _, j := range jobs {
+		if _, ok := b.cache.lookup(j.recipe); ok {
 			continue
 		}
-		if _, ok := b.cache.lookup(jobs[0].recipe); ok {
-			made = append(made, unit)
-			continue
+		missing = append(missing, j.recipe.name)
+		if _, asked := tools[j.tool]; !asked {
+			tools[j.tool] = finders[j.tool](ctx)
 		}
-		missing = append(missing, unit)
-		wheels = wheels || tool == ""
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	var out []Need
-	for _, tool := range []string{"go", "apt-get"} {
-		if err, asked := needs[tool]; asked {
-			out = append(out, Need{tool, "found", aptHint(err)})
-		}
+	for _, tool := range slices.Sorted(maps.Keys(tools)) {
+		out = append(out, Need{tool, "found", tools[tool]})
 	}
-	if wheels {
-		out = append(out, Need{"python3 with pip", "found", findPip(ctx)})
-	}
-	detail := fmt.Sprintf("%d of %d are in the cache", len(made), len(units))
+	detail := fmt.Sprintf("%d of %d are in the cache", len(jobs)-len(missing), len(jobs))
 	if len(missing) > 0 {
 		slices.Sort(missing)
 		detail += "; to be made: " + strings.Join(missing, ", ")
@@ -89,26 +84,27 @@ type Status struct {
 	Path   string `json:"path,omitempty"` // its folder in the cache
 }
 
-// Status reports for every component whether it is in the cache. Without the source
-// or apt-get, its components count as not cached.
-func (b *Builder) Status(ctx context.Context) ([]Status, error) {
-	made := map[string]string{}
+// Status reports for every component whether it is in the cache.
+func (b *Builder) Status() ([]Status, error) {
+	var units []string
+	for _, c := range Table() {
+		if !slices.Contains(units, c.unit) {
+			units = append(units, c.unit)
+		}
+	}
+	jobs, err := b.jobs(units, newMeter(nil))
+	if err != nil {
+		return nil, err
+	}
+	paths := map[string]string{} // of units in the cache
+	for _, j := range jobs {
+		if e, ok := b.cache.lookup(j.recipe); ok {
+			paths[j.recipe.name] = e.dir
+		}
+	}
 	var out []Status
 	for _, c := range Table() {
-		path, looked := made[c.unit]
-		if !looked {
-			jobs, err := b.jobs(ctx, []string{c.unit}, newMeter(nil))
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			if err == nil {
-				if e, ok := b.cache.lookup(jobs[0].recipe); ok {
-					path = e.dir
-				}
-			}
-			made[c.unit] = path
-		}
-		out = append(out, Status{Component: c, Cached: path != "", Path: path})
+		out = append(out, Status{Component: c, Cached: paths[c.unit] != "", Path: paths[c.unit]})
 	}
 	return out, nil
 }

@@ -25,7 +25,7 @@ func TestNeeds(t *testing.T) {
 		}
 		return out
 	}
-	b := &Builder{cache: cache{dir: t.TempDir()}, archive: apt{}, goUnits: goUnits()}
+	b := &Builder{cache: cache{dir: t.TempDir()}, source: embeddedSource(), archive: apt{}, goUnits: goUnits()}
 	needs := ask(b, names...)
 	if needs["apt-get"].Err == nil || needs["python3 with pip"].Err == nil || needs["components"].Err != nil || !strings.HasPrefix(needs["components"].Detail, "0 of 2") {
 		t.Errorf("without tools: %+v", needs)
@@ -38,16 +38,19 @@ func TestNeeds(t *testing.T) {
 	}
 
 	b.archive = fakeArchive{}
-	for _, unit := range []string{"envoy-" + DefaultEnvoy, "debian"} { // as if they had been made
-		jobs, err := b.jobs(t.Context(), []string{unit}, newMeter(nil))
+	for _, unit := range []string{"envoy-" + DefaultEnvoy, "debian", "istio"} { // as if they had been made
+		jobs, err := b.jobs([]string{unit}, newMeter(nil))
 		must.OK(t, err)
 		made := jobs[0].recipe
 		made.make = makeNothing
 		must.OK(t, must.Err(b.cache.ensure(t.Context(), made)))
 	}
 	needs = ask(b, names...)
-	if _, asked := needs["python3 with pip"]; asked || needs["apt-get"].Err != nil || needs["components"].Detail != "2 of 2 are in the cache" {
+	if len(needs) != 1 || needs["components"].Detail != "2 of 2 are in the cache" {
 		t.Errorf("with a filled cache: %+v", needs)
+	}
+	if needs := ask(b, "istiod"); len(needs) != 1 {
+		t.Errorf("of a Go program that is there: %+v", needs)
 	}
 	if _, err := b.Needs(t.Context(), "nosuch"); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("of what is no component: %v", err)

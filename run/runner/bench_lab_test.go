@@ -50,7 +50,7 @@ func newBench(t *testing.T) *bench {
 func benchIn(t *testing.T, where func(*testing.T) (labtest.Machine, *local.Lab)) *bench {
 	t.Helper()
 	m, l := where(t)
-	b := &bench{program: m.Program, dir: t.TempDir(), env: m.Env(t), lab: l}
+	b := &bench{program: m.Program, dir: t.TempDir(), env: m.Env(), lab: l}
 	var err error
 	if b.kube, err = kubernetes.NewForConfig(b.lab.RESTConfig()); err != nil {
 		t.Fatal(err)

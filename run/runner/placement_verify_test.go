@@ -31,7 +31,7 @@ import (
 // share is counted once. In that lab a scenario's locality says whom proxies ask.
 func TestPlacement(t *testing.T) {
 	m := labtest.New(t)
-	b := &bench{program: m.Program, dir: t.TempDir(), env: m.Env(t)}
+	b := &bench{program: m.Program, dir: t.TempDir(), env: m.Env()}
 	file := b.study(t, "placement", `
 settings: {rate: 200, connections: 4}
 factors: {placement: [same-node, other-node, other-zone], sidecars: [none, both]}

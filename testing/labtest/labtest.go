@@ -87,27 +87,25 @@ func (m Machine) account(t *testing.T) {
 func (m Machine) State() string { return filepath.Join(m.home, "meshtrial", "lab") }
 
 // Env is the environment in which the program finds the lab.
-func (m Machine) Env(t testing.TB) []string {
-	t.Helper()
+func (m Machine) Env() []string {
 	env := os.Environ()
-	for name, value := range m.variables(t) {
+	for name, value := range m.variables() {
 		env = append(env, name+"="+value)
 	}
 	return env
 }
 
-func (m Machine) variables(t testing.TB) map[string]string {
+func (m Machine) variables() map[string]string {
 	return map[string]string{
-		"MESHTRIAL_SOURCE": filepath.Join(repository(t), "lab", "components", "src"),
-		"XDG_STATE_HOME":   m.home,
-		"KUBECONFIG":       "",
+		"XDG_STATE_HOME": m.home,
+		"KUBECONFIG":     "",
 	}
 }
 
 // use sets the environment of the test.
 func (m Machine) use(t *testing.T) {
 	t.Helper()
-	for name, value := range m.variables(t) {
+	for name, value := range m.variables() {
 		t.Setenv(name, value)
 	}
 }
@@ -148,7 +146,7 @@ func (m Machine) Up(t *testing.T, args ...string) *local.Lab {
 func (m Machine) Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(m.Program, args...)
-	cmd.Env = m.Env(t)
+	cmd.Env = m.Env()
 	return cmd
 }
 
