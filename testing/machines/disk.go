@@ -67,6 +67,21 @@ func (o options) disk(ctx context.Context, m machine) (string, error) {
 	if err := command(ctx, "install", "-m", "755", o.program, filepath.Join(root, "usr/local/bin/meshtrial")); err != nil {
 		return "", err
 	}
+	// The packages of this release for what runs on the node: fetched from here, since
+	// there is no network inside.
+	for _, name := range []string{"resolv.conf", "hosts"} {
+		if err := command(ctx, "cp", "/etc/"+name, filepath.Join(root, "etc", name)); err != nil {
+			return "", err
+		}
+	}
+	if err := command(ctx, "chroot", root, "env", "HOME=/root", "meshtrial", "lab", "components", "build"); err != nil {
+		return "", err
+	}
+	for _, name := range []string{"resolv.conf", "hosts"} {
+		if err := os.Remove(filepath.Join(root, "etc", name)); err != nil {
+			return "", err
+		}
+	}
 	if err := command(ctx, "mke2fs", "-q", "-t", "ext4", "-F", "-d", root, image, "14G"); err != nil {
 		return "", err
 	}
