@@ -15,7 +15,7 @@ import (
 
 // sourceArchive has the files of src, the module that the lab's Go programs are built
 // from. A module's folder cannot be embedded in another module, but a file beside it can.
-// TestDocumentSource writes it again.
+// TestSourceArchiveIsCurrent writes it again.
 //
 //go:embed src.txtar
 var sourceArchive []byte

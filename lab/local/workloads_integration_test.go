@@ -175,7 +175,7 @@ func sidecars(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes
 func proxyStatus(t *testing.T, ctx context.Context, l *local.Lab) {
 	builder, err := components.New(components.Options{})
 	must.OK(t, err)
-	status, err := builder.Status(ctx)
+	status, err := builder.Status()
 	must.OK(t, err)
 	if !slices.ContainsFunc(status, func(s components.Status) bool { return s.Name == "istioctl" && s.Cached }) {
 		t.Skip("istioctl is not built: meshtrial lab components build istioctl")
