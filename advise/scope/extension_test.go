@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A Wasm extension is shown by name, whichever resource added it.
@@ -30,9 +32,7 @@ func TestWasmExtensions(t *testing.T) {
 		dump := fmt.Sprintf(`{"configs":[{"@type":"t/envoy.admin.v3.EndpointsConfigDump"},{"@type":"t/envoy.admin.v3.ListenersConfigDump","dynamic_listeners":[{"name":"l","active_state":{"listener":{"name":"l","filter_chains":[{"filters":[`+
 			`{"name":"envoy.filters.network.http_connection_manager","typed_config":{"http_filters":[%s]}}]}]}}}]}]}`, filter)
 		p, err := ReadDump(strings.NewReader(dump), "x", Options{Filters: several})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		checkSums(t, p)
 		found := int64(0)
 		for _, o := range p.Owners {

@@ -150,9 +150,8 @@ func TestDNSClusters(t *testing.T) {
 	for _, kind := range []clusterv3.Cluster_DiscoveryType{clusterv3.Cluster_STATIC, clusterv3.Cluster_STRICT_DNS,
 		clusterv3.Cluster_EDS, clusterv3.Cluster_LOGICAL_DNS, clusterv3.Cluster_ORIGINAL_DST} {
 		body, err := proto.Marshal(&clusterv3.Cluster{Name: "c", ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: kind}})
-		if err = cmp.Or(err, s.Add("x/envoy.config.cluster.v3.Cluster", "c", body)); err != nil {
-			t.Fatal(err)
-		}
+		err = cmp.Or(err, s.Add("x/envoy.config.cluster.v3.Cluster", "c", body))
+		must.OK(t, err)
 	}
 	dump := `{"configs":[{"@type":"x/envoy.admin.v3.ClustersConfigDump","dynamic_active_clusters":[{"cluster":{"name":"c","type":"STRICT_DNS"}},{"cluster":{"name":"d","type":"EDS"}}]}]}`
 	read, err := ReadDump(strings.NewReader(dump), "x", Options{})

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A ztunnel's dump says who brings how many bytes, by name.
 func TestReadZtunnelDump(t *testing.T) {
 	text, err := os.ReadFile("testdata/ztunnel.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := Read(bytes.NewReader(text), "ztunnel", Options{})
 	if err != nil || p.Kind != NodeZtunnel || p.Simulated || p.DumpBytes != int64(len(text)) || len(p.Notes) != 0 || p.Node != nil {
 		t.Fatalf("%+v, %v", p, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // dumpOf is a config dump with a listener each: name and the cluster that it leads to.
@@ -53,9 +54,7 @@ func TestHeadless(t *testing.T) {
 		{"nothing", nil, 0, 0, 0, ""},
 	} {
 		p, err := scope.ReadDump(strings.NewReader(dumpOf(c.listeners)), "a", scope.Options{Keep: KeepListeners})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		n, share, most := Headless(p)
 		if n != c.want || share < c.low || share > c.high || most != c.most {
 			t.Errorf("%s: %d, %g, %q", c.name, n, share, most)

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // world is an istiod in a window, as its metrics and those who watch it tell: means in
@@ -216,9 +217,7 @@ func TestLessEvidenceDecidesNothingElse(t *testing.T) {
 	evidence := map[string]advice.Evidence{}
 	for _, name := range names {
 		all, err := OfRun(t.Context(), worlds[name].run())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		evidence[name] = *all[0]
 	}
 	rapid.Check(t, func(t *rapid.T) {

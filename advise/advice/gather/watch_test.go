@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // What is to be watched while a setting changes is there to be seen: each query has a
@@ -56,9 +57,7 @@ func TestWatch(t *testing.T) {
 			moments = append(moments, m)
 		}
 		held, err := signals.Held(name, moments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for i, w := range tuned.Watch {
 			got, err := held.Instant(t.Context(), w.Query, moments[25].At)
 			if err != nil || len(got) != 1 {

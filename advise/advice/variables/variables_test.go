@@ -119,10 +119,8 @@ func TestAsk(t *testing.T) {
 // time beyond the context.
 func TestRunBounds(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "istiod")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\ncase $1 in\nprints) /usr/bin/head -c 20000000 /dev/zero"+
-		" ;;\nhangs) /bin/sleep 60 & echo $! >\"$2\"; wait ;;\nesac\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(program, []byte("#!/bin/sh\ncase $1 in\nprints) /usr/bin/head -c 20000000 /dev/zero"+
+		" ;;\nhangs) /bin/sleep 60 & echo $! >\"$2\"; wait ;;\nesac\n"), 0o755))
 	dir := t.TempDir()
 	if out, err := run(t.Context(), dir, program, "prints"); err != nil || len(out) != maxOutput {
 		t.Errorf("%d bytes, %v", len(out), err)

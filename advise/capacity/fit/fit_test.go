@@ -324,9 +324,7 @@ func TestUnreached(t *testing.T) {
 func TestSingleTrials(t *testing.T) {
 	for _, trials := range []int{1, 2} {
 		m, err := Fit([]record.Run{madeUp(t, truth(), cells(t, sizes), trials, 0.02, 6)}, Options{Seed: 1, Draws: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		noted := slices.ContainsFunc(m.Notes, func(n model.Note) bool { return n.Code == model.NoteOneTrial && n.N == n.Of })
 		if noted != (trials == 1) {
 			t.Errorf("%d trials a cell: %+v", trials, m.Notes)

@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A profile divides CPU time among the generators of types, each with all that it calls;
@@ -31,13 +32,9 @@ func TestGeneration(t *testing.T) {
 	}, "\n")
 	pprof := func(folded string) []byte {
 		p, err := profile.ReadFolded(strings.NewReader(folded))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var out bytes.Buffer
-		if err := p.WritePprof(&out); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.WritePprof(&out))
 		return out.Bytes()
 	}
 	files := map[string][]byte{

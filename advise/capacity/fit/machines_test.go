@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // on has trials of a run say on what machines istiod and the simulated sidecars were.
@@ -33,9 +34,7 @@ func TestUnlikeMachines(t *testing.T) {
 	plan, options := cells(t, two), Options{Seed: 1, Draws: 10}
 	most := madeUp(t, truth(), plan, 3, 0.02, 1)
 	want, err := Fit([]record.Run{most}, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	check := func(name string, m *model.Model, err error, used []int, machine string, names ...string) {
 		t.Helper()
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
 	"github.com/meshtrial/meshtrial/advise/capacity/world"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -51,8 +52,6 @@ func madeUp(t testing.TB, v model.Values, cells []record.Cell, trials int, noise
 func madeUpOf(t testing.TB, v model.Values, cells []record.Cell, many func(rate float64) int, trials int, noise float64, seed uint64) record.Run {
 	t.Helper()
 	run, err := (&world.World{Values: v}).Run(cells, world.Trials{Blocks: trials, Changes: many, Noise: noise, Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return run
 }

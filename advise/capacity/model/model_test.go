@@ -171,9 +171,7 @@ func TestLoss(t *testing.T) {
 func TestParse(t *testing.T) {
 	good, err := json.Marshal(made(nil))
 	must.OK(t, err)
-	if _, err := Parse(good); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(Parse(good)))
 	for name, spoil := range map[string]func(m *Model){
 		"schema":   func(m *Model) { m.Schema = 99 },
 		"fewer":    func(m *Model) { m.Parameters = m.Parameters[1:] },
@@ -280,7 +278,5 @@ func TestManyCells(t *testing.T) {
 	for i := range m.Residuals {
 		m.Residuals[i].Cells = math.MaxInt
 	}
-	if _, err := m.Predict(mesh(20, 10, 1), Options{Seed: 1, Draws: 5}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(m.Predict(mesh(20, 10, 1), Options{Seed: 1, Draws: 5})))
 }

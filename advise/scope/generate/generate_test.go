@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // mesh is an inventory for tests.
@@ -71,9 +73,7 @@ func (m *mesh) serves(namespace, workload string) *mesh {
 func (m *mesh) generate(o Options) Result {
 	m.t.Helper()
 	r, err := Generate(m.inv, m.obs, Accounts{}, o)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, err)
 	return r
 }
 
@@ -319,9 +319,7 @@ func drawn(t *rapid.T) *mesh {
 	m := &mesh{nil, NewInventory(), NewObservations()}
 	m.inv.read["Pod"], m.inv.read["Sidecar"] = true, true
 	read := func(object string) {
-		if err := m.inv.Read(strings.NewReader(object), ""); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.inv.Read(strings.NewReader(object), ""))
 	}
 	namespaces := []string{"a", "b", "c", "istio-system"}
 	var hosts []string
@@ -395,9 +393,7 @@ func TestGenerateProperties(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "no workload") {
 			t.Skip("this mesh has nothing to scope")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		again, err := Generate(m.inv, m.obs, Accounts{}, o)
 		if err != nil || again.Manifests() != r.Manifests() || again.Diff() != r.Diff() {
 			t.Fatalf("another result for the same: %v", err)
@@ -409,9 +405,7 @@ func TestGenerateProperties(t *testing.T) {
 		stepwise(t, m, r, o)
 		applied(t, m, r)
 		after, err := Generate(m.inv, m.obs, Accounts{}, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, s := range after.Sidecars {
 			if s.Change != Same {
 				t.Fatalf("%s is changed again (%s) to %v; first it was\n%s", s, s.Change, s.Hosts, r.Manifests())
@@ -461,8 +455,6 @@ func applied(t *rapid.T, m *mesh, r Result) {
 		if err == nil {
 			err = m.inv.Read(strings.NewReader(string(text)), "")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 }

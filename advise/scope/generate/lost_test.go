@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // lets reports whether the Sidecar that will hold for a workload lets in a host.
@@ -192,9 +194,7 @@ func TestOnlyServersReport(t *testing.T) {
 		},
 	} {
 		m := shop(t).workload("shop", "quiet").workload("shop", "leaf")
-		if err := see(m); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, see(m))
 		r := m.generate(Options{})
 		for _, w := range []string{"quiet", "leaf"} {
 			if !lets(r, m, Workload{"shop", w}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
@@ -203,9 +203,7 @@ func TestOnlyServersReport(t *testing.T) {
 		}
 		// Once callers report too, a server that calls nobody is one.
 		m.obs.AddMetric(MetricRequests, map[string]string{"reporter": "source", "source_workload": "front", "source_workload_namespace": "shop", "destination_service": "cart.shop.svc.cluster.local"}, 5, Span{})
-		if _, err := m.obs.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"`+cart+`"}`), Workload{"shop", "front"}, nil, m.inv.Knows); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(m.obs.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"`+cart+`"}`), Workload{"shop", "front"}, nil, m.inv.Knows)))
 		r = m.generate(Options{})
 		if lets(r, m, Workload{"shop", "leaf"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
 			t.Errorf("%s: leaf keeps all: %s", name, sidecar(r, "shop/leaf"))
@@ -347,9 +345,7 @@ func TestDefaultExportTo(t *testing.T) {
 // Whoever is called by a path with a cluster in it does not tell of calls by that.
 func TestClientsTellOfNoCalls(t *testing.T) {
 	m := shop(t).workload("shop", "leaf")
-	if _, err := m.obs.ReadAccessLog(strings.NewReader(textLine("/"+cart, "curl", "leaf", "inbound|8080||", "-")), Workload{"shop", "leaf"}, nil, m.inv.Knows); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(m.obs.ReadAccessLog(strings.NewReader(textLine("/"+cart, "curl", "leaf", "inbound|8080||", "-")), Workload{"shop", "leaf"}, nil, m.inv.Knows)))
 	if r := m.generate(Options{}); !lets(r, m, Workload{"shop", "leaf"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
 		t.Error(sidecar(r, "shop/leaf"))
 	}
@@ -547,9 +543,7 @@ func TestMetricsWithoutHosts(t *testing.T) {
 func TestStrangeClusters(t *testing.T) {
 	m := shop(t).workload("shop", "named")
 	for _, log := range []string{`{"upstream_cluster":"` + cart + `"}`, `{"upstream_cluster":"audit.bank.svc.cluster.local_80"}`, `{"upstream_cluster":"PassthroughCluster;"}`} {
-		if _, err := m.obs.ReadAccessLog(strings.NewReader(log+"\n"+`{"upstream_cluster":"`+cart+"\"}\n"), Workload{"shop", "named"}, nil, m.inv.Knows); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(m.obs.ReadAccessLog(strings.NewReader(log+"\n"+`{"upstream_cluster":"`+cart+"\"}\n"), Workload{"shop", "named"}, nil, m.inv.Knows)))
 	}
 	r := m.generate(Options{})
 	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "named" }); i < 0 || r.Open[i].Why.Code != UncoveredCluster {
@@ -605,9 +599,7 @@ func TestKialiNeighbours(t *testing.T) {
 	 {"data":{"id":"c","nodeType":"workload","namespace":"team","workload":"caller","isInaccessible":true}},
 	 {"data":{"id":"s","nodeType":"service","namespace":"shop","service":"cart"}}],
 	 "edges":[{"data":{"source":"f","target":"p","traffic":{"protocol":"http","rates":{"http":"1"}}}},{"data":{"source":"c","target":"s","traffic":{"protocol":"http","rates":{"http":"1"}}}}]}}`
-	if err := m.obs.ReadKiali(strings.NewReader(graph), "cluster.local"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.obs.ReadKiali(strings.NewReader(graph), "cluster.local"))
 	r := m.generate(Options{})
 	for _, w := range []string{"peer", "caller"} {
 		if !lets(r, m, Workload{"team", w}, Host{"team", "far.team.svc.cluster.local"}) || !lets(r, m, Workload{"team", w}, Host{"shop", "other-03.shop.svc.cluster.local"}) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // textLine is a line as Istio's proxies write it; the fields are what clients
@@ -121,9 +122,7 @@ func TestClientsWriteHosts(t *testing.T) {
 func TestHostsOfNoList(t *testing.T) {
 	m := shop(t).workload("shop", "logged")
 	log := textLine("/", "curl", "cart", cart, "-") + "\n" + textLine("/outbound|80||evil.example.com", "curl", "pay", pay, "-")
-	if _, err := m.obs.ReadAccessLog(strings.NewReader(log), Workload{"shop", "logged"}, nil, m.inv.Knows); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(m.obs.ReadAccessLog(strings.NewReader(log), Workload{"shop", "logged"}, nil, m.inv.Knows)))
 	r := m.generate(Options{})
 	if o := opened(r, OpenUnseen, "logged"); o == nil || o.Why.Code != UncoveredHosts || strings.Contains(r.Manifests(), "evil") {
 		t.Errorf("%+v", r.Open)
@@ -158,15 +157,11 @@ func TestHostileFields(t *testing.T) {
 		line := textLine(path, agent, authority, cart, server)
 		if rapid.Bool().Draw(t, "json") {
 			text, err := json.Marshal(map[string]any{"path": path, "user_agent": agent, "authority": authority, "upstream_cluster": cart, "requested_server_name": server})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			line = string(text)
 		}
 		o := NewObservations()
-		if _, err := o.ReadAccessLog(strings.NewReader(line+"\n"), Workload{"a", "b"}, nil, everything); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(o.ReadAccessLog(strings.NewReader(line+"\n"), Workload{"a", "b"}, nil, everything)))
 		if !slices.ContainsFunc(o.all(), func(e Edge) bool { return e.Host == "cart.shop.svc.cluster.local" }) {
 			t.Fatalf("lost: %s", line)
 		}
@@ -192,9 +187,7 @@ func TestAccessLogStart(t *testing.T) {
 		`"start_time":"99999999999999999999"`:          "",
 	} {
 		o := NewObservations()
-		if _, err := o.ReadAccessLog(strings.NewReader("{"+start+`,"upstream_cluster":"`+cart+`"}`), Workload{"shop", "front"}, nil, everything); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(o.ReadAccessLog(strings.NewReader("{"+start+`,"upstream_cluster":"`+cart+`"}`), Workload{"shop", "front"}, nil, everything)))
 		got := ""
 		if first := o.all()[0].First; !first.IsZero() {
 			got = first.Format(time.RFC3339Nano)
@@ -365,9 +358,7 @@ const kialiText = `{"timestamp":1795600000,"duration":3600,"graphType":"workload
 
 func TestKiali(t *testing.T) {
 	o := NewObservations()
-	if err := o.ReadKiali(strings.NewReader(kialiText), "cluster.local"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, o.ReadKiali(strings.NewReader(kialiText), "cluster.local"))
 	want := "shop/cart-v1>*.cdn.example.com:3600 shop/cart-v1>api.example.com:3600 shop/front>cart.shop:1800 shop/front>pay.bank.svc.cluster.local:1 shop/front>cart.shop.svc.cluster.local:1800 shop/cart-v1< shop/cart-v1!(others)"
 	got := strings.Split(edges(o), " ")
 	for _, part := range strings.Split(want, " ") {
@@ -404,9 +395,7 @@ const kialiAmbient = `{"timestamp":1795600000,"duration":10,"elements":{"nodes":
 func TestKialiAmbient(t *testing.T) {
 	for _, marked := range []string{`,"waypoint":{"direction":"from"}`, ""} {
 		o := NewObservations()
-		if err := o.ReadKiali(strings.NewReader(fmt.Sprintf(kialiAmbient, marked)), "cluster.local"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, o.ReadKiali(strings.NewReader(fmt.Sprintf(kialiAmbient, marked)), "cluster.local"))
 		const want = "bank/teller>cart.shop.svc.cluster.local:1 bank/teller>stock.shop.svc.cluster.local:1 " +
 			"shop/front>cart:5 shop/front>cart.shop.svc.cluster.local:1 shop/front>cart.shop.svc.cluster.local:5 shop/cart< shop/front<"
 		if got := edges(o); got != want {
