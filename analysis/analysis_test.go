@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var bothSidecars = record.Cell{"sidecars": "both"}
@@ -226,9 +227,7 @@ func TestAnalyzeShort(t *testing.T) {
 	if f := analysistest.Analyze(t, kinds, run); f.Validity.Trials != 8 {
 		t.Errorf("validity: %+v", f.Validity)
 	}
-	if _, err := kinds.Observe(run); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(kinds.Observe(run)))
 	// Trials that the plan would not have made.
 	for name, change := range map[string]func(*record.Run){
 		"another study": func(r *record.Run) { r.Trials[2].Cell = record.Cell{"sidecars": "none"} },
@@ -257,9 +256,7 @@ func TestEnough(t *testing.T) {
 	ask := func(text string, blocks int, w analysistest.World) (bool, string) {
 		run := analysistest.Simulate(t, text, blocks, 6, w)
 		plan, err := analysis.Plan(run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return kinds.Enough(plan, run)
 	}
 	noisy := analysistest.Quiet()

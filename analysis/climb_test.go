@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestRefine: the first block climbs and halves, the next tries the ends.
@@ -68,9 +69,7 @@ func TestRefineAny(t *testing.T) {
 	for _, limit := range []int{5, 10, 11, 15, 19, 20, 21, 33, 39, 47, 79, 80} {
 		run, tried := analysistest.Climbed(t, kinds, analysistest.Refined(t, 1, analysistest.Limited(func(int) int { return limit })), 1)
 		findings, err := kinds.Analyze(run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		x := analysistest.Get(t, findings, "highest_proxies", record.Cell{})
 		switch {
 		case limit < 10:

@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A block in which one of two cells has no valid trial leaves their comparison on
@@ -27,9 +28,7 @@ func TestHalfABlockLeavesPooledPercentiles(t *testing.T) {
 		slow := hdrhistogram.New(1, 60_000_000_000, 3)
 		for _, bar := range run.Hist[trial.ID].Intended.Distribution() {
 			if bar.Count > 0 {
-				if err := slow.RecordValues(3*bar.To, bar.Count); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, slow.RecordValues(3*bar.To, bar.Count))
 			}
 		}
 		run.Hist[trial.ID] = record.TrialHist{Intended: slow, Send: slow}
@@ -42,9 +41,7 @@ func TestHalfABlockLeavesPooledPercentiles(t *testing.T) {
 		}
 	}
 	c, err := analysistest.Compare(t, kinds, run, run, 0.05)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, change := range c.Changes {
 		if change.Name == "latency_p50_overhead" && change.Cell["sidecars"] == "both" && math.Abs(change.A.Estimate/400-1) > 0.08 {
 			t.Errorf("compared as %+v", change.A)

@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A run of one set of pods that was interrupted within a block goes on with another
@@ -31,9 +32,7 @@ func TestPodsOfAResumedRun(t *testing.T) {
 			}
 		}
 		o, err := kinds.Observe(run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		f := analysistest.Analyze(t, kinds, run)
 		warned := strings.Contains(note.Codes(f.Warnings), "same_pod")
 		units, floors := 2, 2

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -147,9 +148,7 @@ func quickPlan(t *testing.T, sets ...string) *study.Plan {
 func shippedPlan(t *testing.T, name string, sets ...string) *study.Plan {
 	t.Helper()
 	text, err := studies.Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return studytest.Plan(t, string(text), sets...)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // alone is a study that compares nothing within itself.
@@ -36,9 +37,7 @@ func TestCompareALostCell(t *testing.T) {
 		{"A", true, false, record.VerdictInconclusive, comparison.LackingA, "run A has too few valid trials for an interval of the deciding finding"},
 	} {
 		got, err := analysistest.Compare(t, kinds, run(c.a, 31), run(c.b, 32), 0.2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got.Verdict != c.verdict || got.Lacking != c.lack || got.Why != c.why {
 			t.Errorf("%s lost a cell: %s, lacking %q: %s", c.name, got.Verdict, got.Lacking, got.Why)
 		}
@@ -120,9 +119,7 @@ func TestCompareLostPairs(t *testing.T) {
 		"both":        {always, always, record.VerdictInconclusive, record.VerdictBetter},
 	} {
 		got, err := analysistest.Compare(t, kinds, run(2500, c.a), run(1000, c.b), 0.05)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		verdicts, worse := map[string]string{}, []string{}
 		for _, change := range got.Changes {
 			if change.Cell["variant"] == "slow" {
