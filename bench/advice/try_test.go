@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // program stands in for meshtrial: of a run it makes the directory, for advice of a world's
@@ -53,23 +54,15 @@ func TestTry(t *testing.T) {
 			func(l line) bool { return strings.Contains(l.Effect.Failed, "advise") && !l.Effect.Within }, 1},
 	} {
 		t.Chdir(t.TempDir())
-		if err := os.MkdirAll("bin", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile("bin/meshtrial", []byte(program), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll("bin", 0o755))
+		must.OK(t, os.WriteFile("bin/meshtrial", []byte(program), 0o755))
 		for file, reports := range map[string][]advice.Report{"first.json": c.first, "second.json": c.second} {
 			if reports == nil {
 				continue
 			}
 			data, err := json.Marshal(map[string]any{"schema": 1, "reports": reports})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, data, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, os.WriteFile(file, data, 0o644))
 		}
 		l, err := w.try(t.Context(), ".")
 		if err != nil || !c.check(l) || l.World != w.name || l.Seconds <= 0 {

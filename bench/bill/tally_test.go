@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func price(at, half float64) record.Priced {
@@ -70,9 +71,7 @@ func TestLineOf(t *testing.T) {
 // The study that a round runs is one, and has the parts that are told.
 func TestStudyOfARound(t *testing.T) {
 	s, err := study.Parse([]byte(fmt.Sprintf(billStudy, 500, 300, 2*time.Second, 8, 8)), "bench-bill.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plan, err := study.NewPlan(s, 1)
 	if err != nil || plan.BlockSize() != 5 {
 		t.Fatalf("%d trials per block, %v", plan.BlockSize(), err)

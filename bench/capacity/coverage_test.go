@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Intervals hold the truth in made-up worlds whose costs bend. Of 12 worlds 9 are enough for
@@ -13,9 +14,7 @@ import (
 func TestSimulationCoverage(t *testing.T) {
 	const worlds, least = 12, 9
 	got, err := coverage(t.Context(), designs()[1], 1, worlds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, times := range beyonds {
 		for _, o := range model.Outputs {
 			if c := got[figure{times, o.Name}]; c.all != worlds || c.within < least {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 type line struct {
@@ -22,39 +24,27 @@ func TestLog(t *testing.T) {
 	names := func() (out []string) {
 		t.Helper()
 		lines, err := Read[line](path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, l := range lines {
 			out = append(out, l.Name)
 		}
 		return out
 	}
 	for _, name := range []string{"a", "b"} {
-		if err := Append(path, line{Name: name}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, Append(path, line{Name: name}))
 	}
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, err = file.WriteString(`{"na`)
-	if err := errors.Join(err, file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, file.Close()))
 	if got := names(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("before it goes on: %v", got)
 	}
-	if err := Append(path, line{Name: "c"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Append(path, line{Name: "c"}))
 	if got := names(); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("after it went on: %v", got)
 	}
-	if err := os.WriteFile(path, []byte("{\n{}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("{\n{}\n"), 0o600))
 	if _, err := Read[line](path); err == nil || !strings.Contains(err.Error(), "log.jsonl:1:") {
 		t.Errorf("a damaged line: %v", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestRows(t *testing.T) {
@@ -36,9 +38,7 @@ func TestRows(t *testing.T) {
 func TestPrint(t *testing.T) {
 	var out strings.Builder
 	rows := []Row{Of("up", "s", 1234.5).AtMost(15), Of("width", "%", 12.345).AtMost(15), Of("memory", "KB", 0.01234)}
-	if err := Print(&out, "title", rows); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Print(&out, "title", rows))
 	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
 	var got []string
 	for _, l := range lines {
