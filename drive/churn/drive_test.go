@@ -17,6 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // server stands for an API server of which only the answers' times and codes
@@ -87,21 +88,15 @@ func refuse(w http.ResponseWriter) {
 
 func services(t *testing.T, count int, rps float64) *Plan {
 	p, err := NewPlan(Spec{Trial: "t", Kind: KindService, Arrival: ArrivalUniform, Shape: rate(rps), Count: count, Population: population.Sizes{Namespaces: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
 // run carries a plan out against a server.
 func run(t *testing.T, ctx context.Context, s *server, p *Plan) ([]record.Event, []record.Marker, error) {
 	d, err := NewDriver(&rest.Config{Host: s.URL}, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, d.Prepare(t.Context()))
 	var mu sync.Mutex
 	var announced []record.Marker
 	events, err := d.Drive(ctx, time.Now().Add(100*time.Millisecond), func(_ context.Context, m []record.Marker) error {
@@ -137,9 +132,7 @@ func TestOpenLoop(t *testing.T) {
 	})
 	p := services(t, 10, 50)
 	events, announced, err := run(t, t.Context(), s, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(announced) != 10 {
 		t.Errorf("%d markers announced", len(announced))
 	}
@@ -197,9 +190,7 @@ func TestLostAnswer(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	events, _, err := run(t, t.Context(), s, services(t, 2, 5))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if e := events[0]; e.Error != "" || e.CommittedNS == 0 || e.CommittedNS != e.WatchedNS {
 		t.Errorf("%+v", e)
 	}
@@ -236,13 +227,9 @@ func TestGroupsKeepTheirOrder(t *testing.T) {
 		return true
 	})
 	p, err := NewPlan(Spec{Trial: "t", Kind: KindPublished, Arrival: ArrivalUniform, Shape: rate(20), Count: 3, Population: population.Sizes{Namespaces: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	events, announced, err := run(t, t.Context(), s, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(announced) != 6 {
 		t.Errorf("%d markers: want one of each Service and VirtualService", len(announced))
 	}

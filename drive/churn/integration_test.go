@@ -25,6 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // envoy is a real proxy.
@@ -37,9 +38,7 @@ type envoy struct {
 func realEnvoys(t *testing.T, ctx context.Context, config *rest.Config) []envoy {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dialer := lab.NewDialer(config)
 	t.Cleanup(func() { dialer.Close() })
 	second := int64(1)
@@ -61,9 +60,7 @@ func realEnvoys(t *testing.T, ctx context.Context, config *rest.Config) []envoy 
 		e.annotations["sidecar.istio.io/proxyMemory"] = "32Mi"
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "real-" + e.kind, Namespace: e.namespace, Labels: e.labels, Annotations: e.annotations},
 			Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &second, Containers: []corev1.Container{e.container}}}
-		if _, err := kube.CoreV1().Pods(e.namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(kube.CoreV1().Pods(e.namespace).Create(ctx, pod, metav1.CreateOptions{})))
 		out = append(out, envoy{population.Identity{Type: e.kind, Name: pod.Name, Namespace: pod.Namespace}, dialer})
 	}
 	t.Cleanup(func() {
@@ -181,9 +178,7 @@ func TestKinds(t *testing.T) {
 	config := labtest.Start(t).RESTConfig()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
-	if _, err := population.Ensure(ctx, config, sizes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(population.Ensure(ctx, config, sizes)))
 	envoys := realEnvoys(t, ctx, config)
 	for _, endpoints := range []string{churn.EndpointsControllers, churn.EndpointsDirect} {
 		for i, kind := range churn.Kinds() {
@@ -208,9 +203,7 @@ func TestKinds(t *testing.T) {
 		t.Errorf("after all changes: %d proxies, %v", len(ids), err)
 	}
 	world, err := population.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := world.Remove(ctx); err != nil {
 		t.Error(err)
 	}
@@ -221,18 +214,14 @@ func TestKinds(t *testing.T) {
 func settled(t *testing.T, ctx context.Context, config *rest.Config, trial string, envoys []envoy) []dump {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := population.Ensure(ctx, config, sizes); err != nil { // an earlier plan's pods may still come or go
 		t.Fatal(err)
 	}
 	var addresses []string
 	for _, namespace := range sizes.NamespaceNames() {
 		slices, err := kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, s := range slices.Items {
 			for _, e := range s.Endpoints {
 				if e.Conditions.Ready == nil || *e.Conditions.Ready {
@@ -243,9 +232,7 @@ func settled(t *testing.T, ctx context.Context, config *rest.Config, trial strin
 	}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "after-" + trial, Namespace: population.Namespace(0)},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: population.ServicePort}}}}
-	if _, err := kube.CoreV1().Services(service.Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(kube.CoreV1().Services(service.Namespace).Create(ctx, service, metav1.CreateOptions{})))
 	t.Cleanup(func() { // before the namespace's end, for the sake of the next
 		_ = kube.CoreV1().Services(service.Namespace).Delete(context.Background(), service.Name, metav1.DeleteOptions{})
 	})
@@ -274,16 +261,10 @@ func settled(t *testing.T, ctx context.Context, config *rest.Config, trial strin
 // needs a change ends up with what its last markers say.
 func drive(t *testing.T, ctx context.Context, config *rest.Config, spec churn.Spec, envoys []envoy) {
 	plan, err := churn.NewPlan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	driver, err := churn.NewDriver(config, plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := driver.Prepare(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, driver.Prepare(ctx))
 	defer func() {
 		if err := driver.Cleanup(ctx); err != nil {
 			t.Error(err)
@@ -299,9 +280,7 @@ func drive(t *testing.T, ctx context.Context, config *rest.Config, spec churn.Sp
 		announced = append(announced, markers...)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	last := map[string]record.Marker{} // by type and text
 	needs := map[string]int{}
 	first := map[string]bool{}

@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func rate(rps float64) arrival.Shape { return arrival.Shape{Kind: arrival.Constant, RateRPS: rps} }
@@ -40,9 +41,7 @@ func TestPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpec(t)
 		p, err := NewPlan(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		groups, last := 0, int64(0)
 		made := map[string]int{} // objects, by the change that makes them
 		for _, o := range p.prepare {
@@ -126,9 +125,7 @@ func TestSchedules(t *testing.T) {
 		s := base
 		change(&s)
 		p, err := NewPlan(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var out []int64
 		for _, c := range p.Changes {
 			out = append(out, c.OffsetNS/1e6)
@@ -211,9 +208,7 @@ func TestNeeds(t *testing.T) {
 	plan := func(kind string) Change {
 		p, err := NewPlan(Spec{Trial: "t", Kind: kind, Arrival: ArrivalUniform, Shape: rate(1), Count: 2,
 			Population: population.Sizes{Namespaces: 2, Services: 2, EndpointsPerService: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return p.Changes[1] // in namespace mm-1, of kinds that are in turn
 	}
 	for _, test := range []struct {
@@ -255,9 +250,7 @@ func TestEndpointsThereAndBack(t *testing.T) {
 	for _, kind := range []string{KindEndpointsScale, KindEndpointsReplace, KindEndpointsFlap, KindRollingRestart} {
 		p, err := NewPlan(Spec{Trial: "t", Kind: kind, Arrival: ArrivalUniform, Shape: rate(1), Count: 12, Endpoints: EndpointsDirect,
 			Population: population.Sizes{Namespaces: 1, Services: 3}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ready := map[string]map[string]bool{}
 		for _, o := range p.prepare {
 			ready[population.Key(o)] = readyIn(o.Object["endpoints"])
@@ -312,9 +305,7 @@ func TestMarkersForZtunnels(t *testing.T) {
 	} {
 		s := Spec{Trial: "t", Kind: kind, Arrival: ArrivalUniform, Shape: rate(1), Count: 1, Population: population.Sizes{Namespaces: 1, Services: 1, EndpointsPerService: 1, Ztunnels: 1}}
 		p, err := NewPlan(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c := p.Changes[0]
 		if got := slices.DeleteFunc(slices.Clone(c.Markers), func(m record.Marker) bool { return !m.OfZtunnels() }); !slices.Equal(got, want) {
 			t.Errorf("%s: %+v, want %+v", kind, got, want)

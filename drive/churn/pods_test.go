@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestScaleUpIsSeen scales a Service up where the two watches, which nothing
@@ -45,13 +46,9 @@ func TestScaleUpIsSeen(t *testing.T) {
 			defer server.Close()
 			sizes := population.Sizes{Namespaces: 1, Services: 1, EndpointsPerService: 1}
 			plan, err := NewPlan(Spec{Trial: "t", Kind: KindEndpointsScale, Arrival: ArrivalUniform, Shape: rate(1), Count: 1, Population: sizes})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			d, err := NewDriver(&rest.Config{Host: server.URL}, plan)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			d.watch = w
 			var announced []record.Marker
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -24,9 +25,7 @@ func TestEdgeRoutes(t *testing.T) {
 		KindHTTPRoute:    {"gateway.networking.k8s.io/v1", "HTTPRoute"},
 	} {
 		p, err := NewPlan(realSpec(kind))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		namespace, name := p.RealGateway()
 		if len(p.prepare) != 2 || p.prepare[0].GetKind() != "Gateway" || p.prepare[0].GetName() != name || p.prepare[0].GetNamespace() != namespace || p.prepare[1].GetKind() != want.object {
 			t.Errorf("%s: prepared %v", kind, p.prepare)
@@ -57,9 +56,7 @@ func TestEdgeRoutes(t *testing.T) {
 func TestGatewaysSelectOurOwn(t *testing.T) {
 	for _, kind := range []string{KindPublished, KindGateway, KindGatewayRoute} {
 		p, err := NewPlan(realSpec(kind))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		found := 0
 		for _, o := range append(p.written(), p.prepare...) {
 			if o.GetKind() != "Gateway" {
@@ -84,9 +81,7 @@ func TestEdgeAddresses(t *testing.T) {
 		s := realSpec(KindHTTPRoute)
 		s.Population.Gateways = gateways
 		p, err := NewPlan(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		list, _, err := unstructured.NestedSlice(p.prepare[0].Object, "spec", "addresses")
 		var got []string
 		for _, a := range list {

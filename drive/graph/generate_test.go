@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"pgregory.net/rapid"
 )
 
@@ -25,9 +26,7 @@ func generated(t *rapid.T) graph.Graph {
 	}
 	spec.Services = rapid.IntRange(spec.Depth, min(most, 120)).Draw(t, "services")
 	g, err := graph.Generate(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	again, _ := graph.Generate(spec)
 	if !reflect.DeepEqual(g, again) {
 		t.Fatal("the same spec gives another graph")
@@ -81,9 +80,7 @@ func TestGenerate(t *testing.T) {
 	for _, spec := range []graph.Spec{{Services: 100, Depth: 4, FanOut: 5, Seed: 1}, {Services: 2000, Depth: 20, FanOut: 3, Seed: 2}, {Services: 1, Depth: 1, FanOut: 1}, {Services: 121, Depth: 5, FanOut: 3}} {
 		began := time.Now()
 		g, err := graph.Generate(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		checkGenerated(t, g, spec)
 		t.Logf("%d services with %d calls in %v", len(g.Services), calls(g), time.Since(began))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const isotopeFile = `apiVersion: v1alpha1
@@ -47,9 +48,7 @@ services:
 
 func TestReadIsotope(t *testing.T) {
 	got, err := graph.ReadIsotope([]byte(isotopeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	call := func(to string, bytes int64, probability float64) graph.Call {
 		return graph.Call{To: to, RequestBytes: bytes, Probability: probability, Times: 1}
 	}
@@ -119,9 +118,7 @@ func FuzzReadIsotope(f *testing.F) {
 			t.Fatalf("%q", problems)
 		}
 		if all := got.Graph.Services; len(all) > 0 {
-			if _, err := got.Graph.Flow(graph.Load{Entry: all[0].Name, RPS: 10}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, must.Err(got.Graph.Flow(graph.Load{Entry: all[0].Name, RPS: 10})))
 		}
 		got.Graph.Layout()
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestHundreds makes a world of more pods than are put on one node, looks for it in the
@@ -21,9 +22,7 @@ import (
 func TestHundreds(t *testing.T) {
 	config := labtest.Start(t).RESTConfig()
 	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	ours := metav1.ListOptions{LabelSelector: population.Label + "=" + population.LabelValue}
@@ -32,13 +31,9 @@ func TestHundreds(t *testing.T) {
 	count := func() (services, pods, nodes int) {
 		t.Helper()
 		made, err := kube.CoreV1().Services("").List(ctx, ours)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		list, err := kube.CoreV1().Pods("").List(ctx, ours)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		on := map[string]bool{}
 		for i := range list.Items {
 			if pod := &list.Items[i]; lab.PodReady(pod) {
@@ -59,12 +54,8 @@ func TestHundreds(t *testing.T) {
 	}
 	began = time.Now()
 	world, err := population.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := world.Remove(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, world.Remove(ctx))
 	t.Logf("removed in %.1f s", time.Since(began).Seconds())
 	if services, pods, nodes := count(); services+pods+nodes != 0 {
 		t.Errorf("of the world %d Services and %d ready pods are left, on %d nodes", services, pods, nodes)

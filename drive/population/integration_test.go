@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestEnsure goes through sizes, each from the one before, and looks at what
@@ -19,9 +20,7 @@ import (
 func TestEnsure(t *testing.T) {
 	config := labtest.Start(t).RESTConfig()
 	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ours := metav1.ListOptions{LabelSelector: population.Label + "=" + population.LabelValue}
 	kept := "" // a pod that stays when its Service stays
 	for i, s := range []population.Sizes{
@@ -35,14 +34,10 @@ func TestEnsure(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		ids, err := population.Ensure(ctx, config, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Logf("%+v: %.1f s", s, time.Since(began).Seconds())
 		pods, err := kube.CoreV1().Pods("").List(ctx, ours)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if want := max(s.Services*s.EndpointsPerService, s.Proxies) + s.Gateways; len(pods.Items) != want || len(ids) != s.Proxies+s.Gateways {
 			t.Errorf("%d pods, want %d; %d identities", len(pods.Items), want, len(ids))
 		}
@@ -59,9 +54,7 @@ func TestEnsure(t *testing.T) {
 			}
 		}
 		services, err := kube.CoreV1().Services("").List(ctx, ours)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if want := s.Services + min(s.Gateways, 1); len(services.Items) != want {
 			t.Errorf("%d Services, want %d", len(services.Items), want)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A population goes with whom it belongs to: the one that brought it to its
@@ -24,36 +25,26 @@ import (
 func TestGoesWithItsOwner(t *testing.T) {
 	config := labtest.Start(t).RESTConfig()
 	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	owner := func(name string) metav1.OwnerReference {
 		ns, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = kube.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}) })
 		return metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: name, UID: ns.UID}
 	}
 	remove := func(name string) {
-		if err := kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}))
 	}
 	ours := metav1.ListOptions{LabelSelector: population.Label + "=" + population.LabelValue}
 	// left are the UIDs of namespaces and nodes by name.
 	left := func() (out map[string]types.UID) {
 		out = map[string]types.UID{}
 		namespaces, err := kube.CoreV1().Namespaces().List(ctx, ours)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		nodes, err := kube.CoreV1().Nodes().List(ctx, ours)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, n := range namespaces.Items {
 			out[n.Name] = n.UID
 		}
@@ -63,20 +54,14 @@ func TestGoesWithItsOwner(t *testing.T) {
 		return out
 	}
 	world, err := population.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sizes := population.Sizes{Namespaces: 3, Services: 6, EndpointsPerService: 5, Proxies: 30}
 	world.Own(owner("first-owner"))
-	if _, err := world.Ensure(ctx, sizes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(world.Ensure(ctx, sizes)))
 	made := left()
 	world.Own(owner("second-owner"))
 	sizes.Services = 4
-	if _, err := world.Ensure(ctx, sizes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(world.Ensure(ctx, sizes)))
 	remove("first-owner")
 	for since := time.Now(); ; time.Sleep(200 * time.Millisecond) {
 		if list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=first-owner"}); err != nil || len(list.Items) == 0 && time.Since(since) > 5*time.Second {
@@ -98,14 +83,10 @@ func TestGoesWithItsOwner(t *testing.T) {
 	t.Logf("gone %.1f s after their owner was deleted", time.Since(began).Seconds())
 	// One that is taken up while it goes is whole again.
 	world.Own(owner("third-owner"))
-	if _, err := world.Ensure(ctx, sizes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(world.Ensure(ctx, sizes)))
 	remove("third-owner")
 	world.Own(owner("fourth-owner"))
-	if _, err := world.Ensure(ctx, sizes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(world.Ensure(ctx, sizes)))
 	names := []string{}
 	for name := range left() {
 		names = append(names, name)
@@ -114,7 +95,5 @@ func TestGoesWithItsOwner(t *testing.T) {
 	if text := strings.Join(names, " "); len(names) != 4 {
 		t.Errorf("there is %s", text)
 	}
-	if err := world.Remove(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, world.Remove(ctx))
 }

@@ -6,6 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Everything of a population goes with its owner: by itself, with its
@@ -13,9 +15,7 @@ import (
 func TestOwnership(t *testing.T) {
 	sizes := Sizes{Namespaces: 2, Services: 3, EndpointsPerService: 2, Proxies: 6, Gateways: 1, ServiceEntries: 2, VirtualServices: 1, DummyNamespace: "istio-system", AuthorizationPolicies: 2}
 	want, err := sizes.Objects(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	namespace := func(uid string, ending bool) map[string]*unstructured.Unstructured {
 		o := Object{APIVersion: "v1", Kind: "Namespace", Name: Namespace(0)}.Unstructured()
 		o.SetUID(types.UID(uid))

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // nodesAPI is an API server with nothing but nodes.
@@ -169,9 +170,7 @@ func runsWorld(t *testing.T, api http.Handler) *World {
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
 	w, err := New(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.Own(metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "meshtrial-r", UID: "run"})
 	return w
 }
@@ -180,13 +179,9 @@ func runsWorld(t *testing.T, api http.Handler) *World {
 // taken over: a run may not write to the rest, which goes anyway.
 func TestTryNodeBesideAnEarlierPopulation(t *testing.T) {
 	first := node(0)
-	if err := stamp(first); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, stamp(first))
 	n := &corev1.Node{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(first.Object, n); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, runtime.DefaultUnstructuredConverter.FromUnstructured(first.Object, n))
 	ready(n)
 	n.UID, n.OwnerReferences = "node", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "mm-0", UID: "namespace"}}
 	dead := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "meshtrial-dead", UID: "dead"}}
@@ -211,9 +206,7 @@ func TestTryNodeEnds(t *testing.T) {
 	server := httptest.NewServer(&nodesAPI{nodes: map[string]*corev1.Node{}, play: func(*corev1.Node) { time.AfterFunc(10*time.Millisecond, func() { cancel(ended) }) }})
 	defer server.Close()
 	w, err := New(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := w.tryNode(ctx, Sizes{Namespaces: 1, Proxies: 1}, time.Hour); !errors.Is(err, ended) || errs.Hint(err) != "" {
 		t.Errorf("%v (hint: %s)", err, errs.Hint(err))
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func drawSizes(t *rapid.T) Sizes {
@@ -29,9 +30,7 @@ func TestObjects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSizes(t)
 		objects, err := s.Objects(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		count, pods, seen := map[string]int{}, 0, map[string]bool{}
 		namespaces := map[string]bool{}
 		for _, o := range objects {
@@ -44,9 +43,7 @@ func TestObjects(t *testing.T) {
 				t.Fatalf("%s is not marked: %v %v", Key(o), o.GetLabels(), o.GetAnnotations())
 			}
 			r, err := ResourceOf(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			switch {
 			case o.GetKind() == "Namespace":
 				namespaces[o.GetName()] = true
@@ -89,24 +86,18 @@ func TestObjects(t *testing.T) {
 // cluster makes the pods that a cluster would make of the Deployments.
 func cluster(t rapid.TB, s Sizes) []corev1.Pod {
 	objects, err := s.Objects(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var pods []corev1.Pod
 	for _, o := range objects {
 		if o.GetKind() != "Deployment" {
 			continue
 		}
 		text, err := json.Marshal(o.Object["spec"].(map[string]any)["template"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
 		for i := range replicas {
 			var pod corev1.Pod
-			if err := json.Unmarshal(text, &pod); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(text, &pod))
 			pod.Name, pod.Namespace = fmt.Sprintf("%s-%d", o.GetName(), i), o.GetNamespace()
 			pod.Spec.NodeName = "mm-node-0"
 			pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: fmt.Sprintf("240.0.%d.%d", len(pods)/256, len(pods)%256),
@@ -132,9 +123,7 @@ func TestIdentities(t *testing.T) {
 			pods[i], pods[j] = pods[j], pods[i]
 		}
 		ids, err := s.Identities(pods)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if len(ids) != s.Proxies+s.Gateways+s.Ztunnels {
 			t.Fatalf("%d identities of %d proxies, %d gateways and %d ztunnels", len(ids), s.Proxies, s.Gateways, s.Ztunnels)
 		}
@@ -187,9 +176,7 @@ func TestIdentities(t *testing.T) {
 func TestIdentitiesOfSimulators(t *testing.T) {
 	s := Sizes{Namespaces: 1, Services: 30, EndpointsPerService: 10, Proxies: 300, Gateways: 1, Ztunnels: 16}
 	ids, err := s.Identities(cluster(t, s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	parts := xds.Divide(len(ids), s.Ztunnels)
 	for i := range s.Ztunnels {
 		n := 0
@@ -243,9 +230,7 @@ func TestSizesErrors(t *testing.T) {
 func TestSlices(t *testing.T) {
 	s := Sizes{Namespaces: 1, EndpointSlices: 66_000, SliceNamespaces: 100}
 	objects, err := s.Objects(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	addresses, services := map[string]bool{}, map[string]bool{} // Services by namespace and name
 	in := map[string]int{}
 	for _, o := range objects {
@@ -282,15 +267,11 @@ func TestDummies(t *testing.T) {
 	s := Sizes{Namespaces: 1, Services: 1, EndpointsPerService: 1, ServiceEntries: 2, DummyNamespace: "istio-system", VirtualServices: 2, GatewayResources: 1,
 		DestinationRules: 2, ServiceEntry: ServiceEntryOptions{Host: "httpbin.org", Port: 80, Resolution: "DNS"}}
 	objects, err := s.Objects(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := map[string]string{}
 	for _, o := range objects {
 		text, err := json.Marshal(o.Object["spec"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got[Key(o)] = string(text)
 	}
 	for name, parts := range map[string][]string{

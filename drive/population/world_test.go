@@ -16,6 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // leaves is when what is on its way out has gone.
@@ -57,9 +58,7 @@ func leavingWorld(want []*unstructured.Unstructured, ending, going []string) (w 
 // that was in it, also where nothing else has to go: what is made in it before goes with it.
 func TestBringAwaitsWhatIsOnItsWayOut(t *testing.T) {
 	want, err := Sizes{Namespaces: 1, Services: 1}.Objects(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	namespace, account, service := "Namespace//"+Namespace(0), "ServiceAccount/"+Namespace(0)+"/"+ServiceAccount, "Service/"+Namespace(0)+"/svc-0"
 	for name, c := range map[string]struct {
 		ending, going []string // kinds

@@ -20,15 +20,14 @@ import (
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"google.golang.org/grpc/status"
 )
 
 // set merges a change into the configuration in force.
 func (r running) set(t *testing.T, change func(*control.Config)) {
 	t.Helper()
-	if _, err := r.ctl.Update(t.Context(), change); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(r.ctl.Update(t.Context(), change)))
 }
 
 func TestFailures(t *testing.T) {
@@ -59,9 +58,7 @@ func TestFailures(t *testing.T) {
 			return status.Code(err).String()
 		case protocol.TCP:
 			conn, err := net.Dial("tcp", w.addr[speaks])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer conn.Close()
 			defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 			if _, err := conn.Write([]byte("hello")); err != nil {
@@ -227,13 +224,9 @@ func TestMemoryIsHeld(t *testing.T) {
 	w := start(t, nil)
 	resident := func() int64 {
 		text, err := os.ReadFile("/proc/self/statm")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var size, pages int64
-		if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(fmt.Sscan(string(text), &size, &pages)))
 		return pages * int64(os.Getpagesize())
 	}
 	before := resident()
@@ -248,9 +241,7 @@ func TestCalls(t *testing.T) {
 	back := start(t, func(o *Options) { o.Config = control.Config{ResponseBytes: 1000, LogRequests: 100} })
 	front := start(t, func(o *Options) { o.Config = control.Config{ResponseBytes: 10} })
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	nobody := gone.Addr().String()
 	gone.Close()
 	url := "http://" + front.addr[protocol.HTTP1]
@@ -373,9 +364,7 @@ func TestRequestLog(t *testing.T) {
 	}
 	ids := func(from int64) string {
 		page, err := w.ctl.Requests(t.Context(), from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		out := fmt.Sprint(page.From, " lost ", page.Lost, ":")
 		for _, r := range page.Requests {
 			out += " " + r.ID
@@ -407,9 +396,7 @@ func TestReadiness(t *testing.T) {
 	w := start(t, nil)
 	probe := func(path string) int {
 		resp, err := http.Get("http://" + w.addr["health"] + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		resp.Body.Close()
 		return resp.StatusCode
 	}
@@ -494,16 +481,12 @@ func TestChangesOfMany(t *testing.T) {
 	}
 	at := time.Now().Add(150 * time.Millisecond)
 	p, err := control.StageAll(t.Context(), clients, func(i int, c *control.Config) { c.ResponseBytes = int64(100 + i) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := sizes(); !slices.Equal(got, []int64{-1, -1, -1, -1, -1}) {
 		t.Errorf("staged, in force already: %v", got)
 	}
 	done, err := p.Commit(t.Context(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := sizes(); !slices.Equal(got, []int64{100, 101, 102, 103, 104}) {
 		t.Errorf("committed: %v", got)
 	}
@@ -532,9 +515,8 @@ func TestChangesOfMany(t *testing.T) {
 	}
 
 	// One whose configuration changes between the phases has all go back.
-	if p, err = control.StageAll(t.Context(), clients, func(_ int, c *control.Config) { c.ResponseBytes = 8 }); err != nil {
-		t.Fatal(err)
-	}
+	p, err = control.StageAll(t.Context(), clients, func(_ int, c *control.Config) { c.ResponseBytes = 8 })
+	must.OK(t, err)
 	workers[2].set(t, func(c *control.Config) { c.Queue = 0 })
 	if _, err = p.Commit(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "taken back") || !errors.Is(err, control.ErrConflict) {
 		t.Errorf("error %v", err)
@@ -550,9 +532,7 @@ func TestBadChanges(t *testing.T) {
 	do := func(method, path, body string) (int, string) {
 		req, _ := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer resp.Body.Close()
 		data, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(data)

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // holdCalls makes every request call a backend that answers once the channel is closed.
@@ -48,9 +49,7 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 		results <- err
 	}()
 	conn, err := net.Dial("tcp", w.addr[protocol.TCP])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	go func() {
 		fmt.Fprint(conn, "x")
@@ -58,9 +57,7 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 		results <- err
 	}()
 	idle, err := net.Dial("tcp", w.addr[protocol.TCP]) // must not hold the drain up
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer idle.Close()
 	eventually.Holds(t, "all requests are in flight", func() bool {
 		return w.counters.inFlight.Load() == 4 && w.counters.protocol(protocol.TCP).connections.Load() == 2
@@ -124,9 +121,7 @@ func TestHealthTurnsWhileDraining(t *testing.T) {
 	w := start(t, func(o *Options) { o.DrainTimeout = time.Minute; holdCalls(t, o, release) })
 	get := func() int {
 		resp, err := client(t, protocol.HTTP1).Get("http://" + w.addr["health"] + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		resp.Body.Close()
 		return resp.StatusCode
 	}

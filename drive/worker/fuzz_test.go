@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/scriptconn"
 )
 
@@ -63,9 +64,7 @@ func newScripted(f *testing.F, config control.Config) *scripted {
 	var err error
 	s.Worker, err = New(Options{Health: "127.0.0.1:0", Config: config, Log: slog.New(s.panics),
 		MaxHeaderBytes: 16 << 10, MaxBodyBytes: 64 << 10, BodyMemoryBytes: 128 << 10})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Cleanup(s.Close)
 	for _, part := range s.parts() {
 		for _, name := range plainListeners() {
@@ -78,9 +77,7 @@ func newScripted(f *testing.F, config control.Config) *scripted {
 				listener = &countingListener{Listener: l, p: part.counted, all: &s.counters.openConnections, limit: 10}
 			}
 			server, err := part.build(s.Worker, listener)
-			if err != nil {
-				f.Fatal(err)
-			}
+			must.OK(f, err)
 			go func() { _ = server.serve() }() // until end
 			f.Cleanup(server.end)
 			s.listeners[name] = l
@@ -174,9 +171,7 @@ func serverSeeds(f *testing.F) [][]byte {
 		var block bytes.Buffer
 		encoder := hpack.NewEncoder(&block)
 		for i := 0; i < len(fields); i += 2 {
-			if err := encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}); err != nil {
-				f.Fatal(err)
-			}
+			must.OK(f, encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
 		}
 		half := block.Len() / 2
 		err := errors.Join(
@@ -186,9 +181,7 @@ func serverSeeds(f *testing.F) [][]byte {
 			framer.WriteData(1, true, body), framer.WritePing(false, [8]byte{1}), framer.WriteWindowUpdate(0, 100),
 			framer.WriteRSTStream(1, http2.ErrCodeCancel), framer.WriteGoAway(0, http2.ErrCodeNo, []byte(strconv.Itoa(1))),
 		)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		seeds = append(seeds, b.Bytes())
 	}
 	return seeds

@@ -15,14 +15,13 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func dial(t *testing.T, address string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	return conn
@@ -33,9 +32,7 @@ func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
 	for range 2 {
 		conn := dial(t, w.addr[protocol.TCP])
 		fmt.Fprint(conn, "x")
-		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(io.ReadFull(conn, make([]byte, 1))))
 	}
 	third := dial(t, w.addr[protocol.HTTP1])
 	if _, err := third.Read(make([]byte, 1)); err == nil {
@@ -50,17 +47,13 @@ func TestBodyLimit(t *testing.T) {
 	w := start(t, func(o *Options) { o.MaxBodyBytes = 1000 })
 	big := strings.Repeat("x", 1001)
 	for _, echo := range []int64{control.EchoBody, 10} {
-		if _, err := w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes = echo }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes = echo })))
 		if code, _ := httpCall(t, client(t, protocol.HTTP1), "http://"+w.addr[protocol.HTTP1], big, nil); code != 413 {
 			t.Errorf("response_bytes %d: status %d for a known length", echo, code)
 		}
 		req, _ := http.NewRequest("POST", "http://"+w.addr[protocol.HTTP2], io.MultiReader(strings.NewReader(big)))
 		resp, err := client(t, protocol.HTTP2).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != 413 {
 			t.Errorf("response_bytes %d: status %d for an unknown length", echo, resp.StatusCode)
@@ -79,9 +72,7 @@ func TestHeaderLimit(t *testing.T) {
 	conn := dial(t, w.addr[protocol.HTTP1])
 	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nX-Long: %s\r\n\r\n", strings.Repeat("x", 20_000))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("status %d", resp.StatusCode)

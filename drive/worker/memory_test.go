@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // floodedBody and floodedLimit are what a flooded worker may hold of bodies,
@@ -41,12 +42,8 @@ func TestFloodedProcess(t *testing.T) {
 		o.MaxConnections, o.MaxBodyBytes, o.BodyMemoryBytes = 600, 1<<20, floodedBody
 		o.ReadTimeout, o.IdleTimeout = 20*time.Second, 20*time.Second
 	})
-	if _, err := w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes, c.Concurrency, c.Queue = control.EchoBody, 4, 100 }); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(w.addr[protocol.HTTP1]+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes, c.Concurrency, c.Queue = control.EchoBody, 4, 100 })))
+	must.OK(t, os.WriteFile(path, []byte(w.addr[protocol.HTTP1]+"\n"), 0o600))
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the other test ends
 }
 
@@ -63,12 +60,8 @@ func TestFloodedWorkerKeepsItsMemory(t *testing.T) {
 	process := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestFloodedProcess$")
 	process.Env = append(os.Environ(), floodedEnv+"="+path)
 	stdin, err := process.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, process.Start())
 	defer func() { stdin.Close(); _ = process.Wait() }()
 	var http1 string
 	eventually.Within(t, 3*time.Minute, "the worker comes up", func() (ended bool) {
@@ -155,15 +148,11 @@ func flood(t *testing.T, address string) {
 func peakOf(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmHWM:" {
 			kib, err := strconv.ParseInt(fields[1], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return kib << 10
 		}
 	}

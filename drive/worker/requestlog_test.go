@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // locked is a buffer for several goroutines.
@@ -39,9 +40,7 @@ func TestWrittenRequestLog(t *testing.T) {
 		}
 		httpCall(t, c, "http://"+w.addr[protocol.HTTP1], "", header)
 	}
-	if err := w.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.stop())
 	var got []string
 	for line := range strings.Lines(out.b.String()) {
 		var r control.Request

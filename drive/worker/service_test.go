@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func draws(config control.ServiceTime, n int) []float64 {
@@ -127,9 +128,7 @@ func TestConfigVersions(t *testing.T) {
 		t.Errorf("a refused change had an effect: %+v", now)
 	}
 	resp, err := http.Post("http://"+w.addr["control"]+"/v1/config", "application/json", strings.NewReader(`{"version": 2, "respons_bytes": 1}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != 400 {
 		t.Errorf("an unknown field: %d", resp.StatusCode)
@@ -141,15 +140,11 @@ func TestConfigVersions(t *testing.T) {
 
 func TestPacerFollowsTheMedian(t *testing.T) {
 	timer, err := wake.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer timer.Close()
 	p := &pacer{timer: timer}
 	for range 300 {
-		if err := p.until(context.Background(), time.Now().Add(300*time.Microsecond)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.until(context.Background(), time.Now().Add(300*time.Microsecond)))
 	}
 	if lead := time.Duration(p.lead.Load()); lead <= 0 || lead > maxLead {
 		t.Errorf("lead is %v", lead)

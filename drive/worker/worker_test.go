@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -46,9 +47,7 @@ func start(t *testing.T, change func(*Options)) running {
 		change(&options)
 	}
 	w, err := New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- w.Serve(ctx) }()
@@ -78,21 +77,15 @@ func client(t *testing.T, speaks string) *http.Client {
 func httpCall(t *testing.T, c *http.Client, url, body string, header http.Header) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, values := range header {
 		req.Header[name] = values
 	}
 	resp, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return resp.StatusCode, string(data)
 }
 
@@ -107,9 +100,7 @@ func unary(ctx context.Context, t *testing.T, address, body string) (string, err
 func TestSinkOfLogs(t *testing.T) {
 	w := start(t, nil)
 	conn, err := grpc.NewClient(w.addr[protocol.GRPC], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	before := w.Counters().Protocols[protocol.GRPC].Requests
 	for range 3 {
@@ -127,9 +118,7 @@ func TestSinkOfLogs(t *testing.T) {
 func unaryWith(ctx context.Context, t *testing.T, address, body string, secure credentials.TransportCredentials) (string, error) {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(secure))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	var reply rawgrpc.Message
 	err = conn.Invoke(ctx, protocol.GRPCPath, &rawgrpc.Message{Body: []byte(body)}, &reply, grpc.ForceCodecV2(rawgrpc.Codec{}))
@@ -157,9 +146,7 @@ func TestEchoOverEachProtocol(t *testing.T) {
 		t.Errorf("grpc: %q, %v", got, err)
 	}
 	conn, err := net.Dial("tcp", w.addr[protocol.TCP])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	for range 3 {
 		fmt.Fprint(conn, "hello")
@@ -169,9 +156,7 @@ func TestEchoOverEachProtocol(t *testing.T) {
 		}
 	}
 	counters, err := w.ctl.Counters(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for speaks, want := range map[string]int64{protocol.HTTP1: 3, protocol.HTTP2: 3, protocol.HTTPS: 3, protocol.GRPC: 1, protocol.TCP: 3} {
 		if got := counters.Protocols[speaks].Requests; got != want {
 			t.Errorf("%s counted %d requests, sent %d", speaks, got, want)
@@ -195,9 +180,7 @@ func TestEchoOverTLS(t *testing.T) {
 	w := start(t, func(o *Options) { o.DrainTimeout = time.Minute })
 	config := &tls.Config{InsecureSkipVerify: true}
 	conn, err := tls.Dial("tcp", w.addr["tcps"], config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	fmt.Fprint(conn, "hello")
 	got := make([]byte, 5)
@@ -223,9 +206,7 @@ func TestChunkedBodyIsEchoed(t *testing.T) {
 	body := strings.Repeat("0123456789", 30_000)
 	req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://"+w.addr[protocol.HTTP1], io.MultiReader(strings.NewReader(body)))
 	resp, err := client(t, protocol.HTTP1).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	if got, _ := io.ReadAll(resp.Body); string(got) != body {
 		t.Errorf("%d bytes back of %d", len(got), len(body))
@@ -238,9 +219,7 @@ func TestChunkedBodyIsEchoed(t *testing.T) {
 func TestResponseSize(t *testing.T) {
 	w := start(t, nil)
 	for _, size := range []int64{0, 1, 1000, 1 << 20} {
-		if _, err := w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes = size }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes = size })))
 		if _, got := httpCall(t, client(t, protocol.HTTP1), "http://"+w.addr[protocol.HTTP1], "request", nil); int64(len(got)) != size {
 			t.Errorf("asked for %d bytes, got %d", size, len(got))
 		}
@@ -262,9 +241,7 @@ func TestProofsOfTheMeshAreCounted(t *testing.T) {
 	httpCall(t, c, url, "", http.Header{"X-Request-Id": {"2"}, "X-Forwarded-Client-Cert": {"By=spiffe://a;URI=spiffe://b"}})
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-client-cert", "By=x", "x-envoy-attempt-count", "1", "x-meshtrial-wasm", "a")
 	httpCall(t, c, url, "", http.Header{"X-Meshtrial-Lua": {"a"}, "X-Meshtrial-Wasm": {"a"}})
-	if _, err := unary(ctx, t, w.addr[protocol.GRPC], "x"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(unary(ctx, t, w.addr[protocol.GRPC], "x")))
 	flat := w.Counters().Flat()
 	if flat["through_proxy"] != 3 || flat["client_cert"] != 2 || flat["http1.client_cert"] != 1 || flat["grpc.client_cert"] != 1 {
 		t.Errorf("through_proxy %v, client_cert %v", flat["through_proxy"], flat["client_cert"])
@@ -286,9 +263,7 @@ func TestHTTP1OnTheHTTP2PortIsCountedAsWhatItIs(t *testing.T) {
 func TestTCPMessages(t *testing.T) {
 	w := start(t, func(o *Options) { o.Config.TCPMessageBytes = 40_000 })
 	conn, err := net.Dial("tcp", w.addr[protocol.TCP])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	message := bytes.Repeat([]byte("abcdefgh"), 5000)
 	go func() { // three messages in uneven pieces
@@ -335,9 +310,7 @@ func TestServiceTimeHoldsRequests(t *testing.T) {
 
 func TestAddressTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer taken.Close()
 	_, err = New(Options{Control: "127.0.0.1:0", Listen: map[string]string{protocol.HTTP1: taken.Addr().String()}})
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--http") {

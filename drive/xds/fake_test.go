@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // request is a request of either protocol as the fake server got it.
@@ -80,9 +81,7 @@ func newFakeAt(t *testing.T, address string) *fake {
 	s := &fake{t: t, grpc: grpc.NewServer(), resources: map[string]map[string]proto.Message{}, version: "7"}
 	discovery.RegisterAggregatedDiscoveryServiceServer(s.grpc, s)
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.address = l.Addr().String()
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.grpc.Serve(l) }()
@@ -91,9 +90,7 @@ func newFakeAt(t *testing.T, address string) *fake {
 	s.set(wire.ClusterType, "static", &cluster.Cluster{Name: "static"})
 	s.set(wire.EndpointType, "a", &endpoint.ClusterLoadAssignment{ClusterName: "a"})
 	manager, err := anypb.New(&hcm.HttpConnectionManager{RouteSpecifier: &hcm.HttpConnectionManager_Rds{Rds: &hcm.Rds{RouteConfigName: "80"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.set(wire.ListenerType, "l", &listener.Listener{Name: "l", FilterChains: []*listener.FilterChain{{Filters: []*listener.Filter{
 		{Name: "http", ConfigType: &listener.Filter_TypedConfig{TypedConfig: manager}}}}}})
 	s.set(wire.RouteType, "80", &route.RouteConfiguration{Name: "80"})

@@ -24,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func testSpec(address string, n int) xds.Spec {
@@ -42,9 +43,7 @@ var running atomic.Int32
 func start(t *testing.T, spec xds.Spec) *xds.Fleet {
 	t.Helper()
 	f, err := xds.Start(context.Background(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	running.Add(1)
 	t.Cleanup(func() {
 		f.Stop()
@@ -221,9 +220,7 @@ func TestSightingsFrom(t *testing.T) {
 	s := newFake(t)
 	f := start(t, testSpec(s.address, 3))
 	synced(t, f)
-	if _, err := f.Announce([]record.Marker{{Change: 1, Type: "rds", Text: "first"}, {Change: 2, Type: "rds", Text: "second"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(f.Announce([]record.Marker{{Change: 1, Type: "rds", Text: "first"}, {Change: 2, Type: "rds", Text: "second"}})))
 	s.push(3, wire.RouteType, routes("first"))
 	eventually.Holds(t, "the first change", func() bool { return len(f.Sightings(0)[0].Proxy) == 3 })
 	count, each := f.SightingsFrom(0)
@@ -253,9 +250,7 @@ func TestGoneByRemoval(t *testing.T) {
 	s.set(wire.ClusterType, "other", &cluster.Cluster{Name: "other", AltStatName: "shared"})
 	f := start(t, testSpec(s.address, 2))
 	synced(t, f)
-	if _, err := f.Announce([]record.Marker{{Type: "cds", Text: "phantom", Gone: true}, {Type: "cds", Text: "shared", Gone: true}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(f.Announce([]record.Marker{{Type: "cds", Text: "phantom", Gone: true}, {Type: "cds", Text: "shared", Gone: true}})))
 	s.push(2, wire.ClusterType, nil, "phantom")
 	eventually.Holds(t, "its removal", func() bool { return len(f.Sightings(0)[0].Proxy) == 2 })
 	if seen := f.Sightings(1)[0]; len(seen.Proxy) != 0 {
@@ -269,9 +264,7 @@ func TestReconnect(t *testing.T) {
 	s := newFake(t)
 	f := start(t, testSpec(s.address, 3))
 	synced(t, f)
-	if _, err := f.Announce([]record.Marker{{Type: "rds", Text: "new-text"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(f.Announce([]record.Marker{{Type: "rds", Text: "new-text"}})))
 	s.set(wire.RouteType, "80", routes("new-text")["80"])
 	s.push(3, wire.RouteType, routes("new-text"))
 	eventually.Holds(t, "the change", func() bool { return len(f.Sightings(0)[0].Proxy) == 3 })
@@ -373,15 +366,11 @@ func TestMalformed(t *testing.T) {
 	synced(t, f)
 	bad := s.live()[0]
 	// A cluster that is no cluster: the proxy rejects it and goes on.
-	if err := bad.raw(&discovery.DeltaDiscoveryResponse{TypeUrl: wire.ClusterType, Nonce: "bad", Resources: []*discovery.Resource{
-		{Name: "x", Resource: &anypb.Any{TypeUrl: wire.ClusterType, Value: []byte{0xff, 0xff}}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, bad.raw(&discovery.DeltaDiscoveryResponse{TypeUrl: wire.ClusterType, Nonce: "bad", Resources: []*discovery.Resource{
+		{Name: "x", Resource: &anypb.Any{TypeUrl: wire.ClusterType, Value: []byte{0xff, 0xff}}}}}))
 	eventually.Holds(t, "a rejection", func() bool { return f.Account().Wire["cds"].Nacks == 1 })
 	// A message that is none: field 1 as a varint.
-	if err := bad.raw(&anypb.Any{TypeUrl: "x", Value: []byte{2<<3 | 2, 0x7f}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, bad.raw(&anypb.Any{TypeUrl: "x", Value: []byte{2<<3 | 2, 0x7f}}))
 	eventually.Holds(t, "an unknown type is acknowledged", func() bool { return f.Account().Wire["other"].Responses == 1 || f.Account().Errors == 1 })
 	synced(t, f)
 	if n := len(s.live()); n > 3 {

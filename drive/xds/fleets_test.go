@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/loopback"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -26,9 +27,7 @@ func TestFleetsLeaveNothing(t *testing.T) {
 	defer cancel()
 	one := func() {
 		f, err := xds.Start(ctx, testSpec(address, proxies))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer f.Stop()
 		eventually.Holds(t, "all proxies are synced", func() bool { return f.Status().Synced == proxies })
 	}
@@ -58,9 +57,7 @@ func TestFleetsLeaveNothing(t *testing.T) {
 func serveSynthetic(t *testing.T, services int) (s *xdsserver.Server, address string) {
 	t.Helper()
 	c, err := xdsserver.Synthetic(services, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return serve(t, c)
 }
 

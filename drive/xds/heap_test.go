@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -42,9 +43,7 @@ func TestMemoryOfFleet(t *testing.T) {
 	check("at rest")
 	for i := range pushes {
 		changed, err := xdsserver.SyntheticEndpoints(i, 2, "changed")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		acks := f.Account().Wire["eds"].Acks
 		s.Push(xdsserver.Change{Type: xdsserver.EndpointType, Changed: []xdsserver.Resource{changed}})
 		eventually.Holds(t, "the push", func() bool { return f.Account().Wire["eds"].Acks == acks+proxies })

@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // One proxy of each kind can be asked for what it holds, as it came.
@@ -28,13 +29,9 @@ func TestHoldings(t *testing.T) {
 		want += n
 	}
 	var file bytes.Buffer
-	if err := f.WriteConfiguration(&file, all[0].Proxy, confile.Header{Proxies: all[0].Proxies}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.WriteConfiguration(&file, all[0].Proxy, confile.Header{Proxies: all[0].Proxies}))
 	in, err := confile.NewReader(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if in.Header.Proxy != all[0].Name || in.Header.Type != xds.NodeSidecar || in.Header.Proxies != 3 || in.Header.Lost != 0 {
 		t.Errorf("%+v of %+v", in.Header, all[0])
 	}
@@ -44,9 +41,7 @@ func TestHoldings(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if r.Name == "" {
 			t.Errorf("a resource of type %s without a name", r.TypeURL)
 		}

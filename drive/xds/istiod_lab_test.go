@@ -18,15 +18,14 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // openLab is a lab's client.
 func openLab(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(labtest.Start(t).RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return kube
 }
 
@@ -35,9 +34,7 @@ func openLab(t *testing.T) kubernetes.Interface {
 // token.
 func istiodFor(ctx context.Context, t *testing.T, kube kubernetes.Interface, namespace string) (address, root, token string) {
 	t.Helper()
-	if _, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})))
 	t.Cleanup(func() {
 		_ = kube.CoreV1().Namespaces().Delete(context.Background(), namespace, metav1.DeleteOptions{}) // the lab ends anyway
 	})
@@ -57,9 +54,7 @@ func istiodFor(ctx context.Context, t *testing.T, kube kubernetes.Interface, nam
 		return root != ""
 	})
 	istiod, err := kube.CoreV1().Services("istio-system").Get(ctx, "istiod", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return net.JoinHostPort(istiod.Spec.ClusterIP, "15012"), root, token
 }
 
@@ -87,15 +82,11 @@ func realIstiod(t *testing.T, mode string) {
 
 	name := "seen-" + mode
 	text := name + "." + namespace
-	if _, err := f.Announce([]record.Marker{{Change: 0, Type: "cds", Text: text}, {Change: 0, Type: "nds", Text: text},
-		{Change: 1, Type: "cds", Text: text, Gone: true}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(f.Announce([]record.Marker{{Change: 0, Type: "cds", Text: text}, {Change: 0, Type: "nds", Text: text},
+		{Change: 1, Type: "cds", Text: text, Gone: true}})))
 	before := time.Now().UnixNano()
-	if _, err := kube.CoreV1().Services(namespace).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(kube.CoreV1().Services(namespace).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}, metav1.CreateOptions{})))
 	// Gateways get the cluster too, but no table of names.
 	eventually.Within(t, 3*time.Minute, "the new service", func() bool {
 		seen := f.Sightings(0)
@@ -116,14 +107,10 @@ func realIstiod(t *testing.T, mode string) {
 		}
 		return n
 	}
-	if err := kube.CoreV1().Pods("istio-system").DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)},
-		metav1.ListOptions{LabelSelector: "app=istiod"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, kube.CoreV1().Pods("istio-system").DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)},
+		metav1.ListOptions{LabelSelector: "app=istiod"}))
 	eventually.Within(t, 3*time.Minute, "that all have lost it", func() bool { return f.Status().Connected == 0 || lost() >= sidecars+gateways })
-	if err := kube.CoreV1().Services(namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, kube.CoreV1().Services(namespace).Delete(ctx, name, metav1.DeleteOptions{}))
 	eventually.Within(t, 5*time.Minute, "all synced with the new istiod", func() bool { s := f.Status(); return s.Synced == s.Proxies })
 	eventually.Within(t, 3*time.Minute, "that the service has gone", func() bool { return len(f.Sightings(2)[0].Proxy) == sidecars+gateways })
 	if seen := f.Sightings(0); len(seen[0].Proxy) != sidecars+gateways || len(seen[1].Proxy) != sidecars {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A join lasts from the first request to the last response, whatever came
@@ -17,9 +18,7 @@ func TestJoin(t *testing.T) {
 	s := newFake(t)
 	began := time.Now()
 	j, err := xds.Join(t.Context(), testSpec(s.address, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if j.Proxy != "p-0.ns" || j.Namespace != "ns" || j.TotalUS <= 0 || j.TotalUS >= time.Since(began).Microseconds() {
 		t.Errorf("%+v within %v", j, time.Since(began))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // addresses are endpoints of cluster a; those that begin with ! get no
@@ -61,15 +62,13 @@ func TestLateMarkers(t *testing.T) {
 			eventually.Holds(t, "the third", func() bool { return f.Account().Wire["eds"].Responses == 4*n })
 			eventually.Holds(t, "all ACKs", func() bool { return acks(f, "eds") == 4*(n-1) })
 			after := time.Now().UnixNano()
-			if _, err := f.Announce([]record.Marker{
+			must.OK(t, must.Err(f.Announce([]record.Marker{
 				{Change: 1, Type: "eds", Resource: "a", Text: "10.0.0.2"},
 				{Change: 2, Type: "eds", Resource: "a", Text: "10.0.0.1", Gone: true},
 				{Change: 3, Type: "eds", Resource: "a", Text: "10.0.0.3"},
 				{Change: 4, Type: "eds", Resource: "a", Text: "10.0.0.4"},
 				{Change: 5, Type: "eds", Resource: "b", Text: "10.0.0.3"},
-			}); err != nil {
-				t.Fatal(err)
-			}
+			})))
 			s.push(n, wire.EndpointType, addresses("10.0.0.3", "10.0.0.4"))
 			eventually.Holds(t, "the fourth", func() bool { return len(f.Sightings(3)[0].Proxy) == n && acks(f, "eds") == 5*(n-1) })
 			seen := f.Sightings(0)
@@ -113,9 +112,7 @@ func TestLateAck(t *testing.T) {
 	s.silent = true // a new cluster waits for its endpoints, and its ACK with it
 	s.push(1, wire.ClusterType, map[string]proto.Message{"b": edsCluster("b")})
 	eventually.Holds(t, "the subscription", func() bool { return len(one.requests()) == 9 })
-	if _, err := f.Announce([]record.Marker{{Type: "cds", Text: "b"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(f.Announce([]record.Marker{{Type: "cds", Text: "b"}})))
 	if seen := f.Sightings(0)[0]; len(seen.Proxy) != 1 || seen.AckedNS[0] != record.Never {
 		t.Fatalf("%+v", seen)
 	}
@@ -228,9 +225,7 @@ func TestLostBodies(t *testing.T) {
 	push("10.0.0.1")
 	push("10.0.0.2")
 	before := time.Now().UnixNano()
-	if _, err := f.Announce([]record.Marker{{Type: "eds", Resource: "a", Text: "10.0.0.1"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(f.Announce([]record.Marker{{Type: "eds", Resource: "a", Text: "10.0.0.1"}})))
 	if m := f.Sightings(0)[0]; m.SearchedFromNS == 0 || m.SearchedFromNS > before || m.Unknown != 0 {
 		t.Errorf("%+v", m)
 	}

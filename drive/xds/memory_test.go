@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // heapAlloc is the live heap, bytes.
@@ -36,9 +37,7 @@ func TestMemoryOfMessagesThatDiffer(t *testing.T) {
 	)
 	resource := func(name, text string) *discoveryv3.Resource {
 		body, err := anypb.New(&clusterv3.Cluster{Name: name, AltStatName: text, ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return &discoveryv3.Resource{Name: name, Resource: body}
 	}
 	f := &Fleet{catalogue: newCatalogue(true)}
@@ -59,13 +58,9 @@ func TestMemoryOfMessagesThatDiffer(t *testing.T) {
 			random.Shuffle(len(shared), func(a, b int) { shared[a], shared[b] = shared[b], shared[a] })
 			own := resource("inbound|8080||", fmt.Sprintf("pod %d, version %d", i, version))
 			message, err := proto.Marshal(&discoveryv3.DeltaDiscoveryResponse{TypeUrl: wire.ClusterType, Nonce: fmt.Sprint(i), Resources: append(shared, own)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			r, _, err := c.read(message, time.Now().UnixNano())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			tables[i] = c.step(tables[i], r).to
 		}
 		if got := tables[0].count; got != services+1 {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // churned is a catalogue through which Services come and go, and what a proxy
@@ -28,22 +29,16 @@ func (c *churned) push(t *testing.T, comes, goes string) {
 	if comes != "" {
 		body, err := anypb.New(&clusterv3.Cluster{Name: comes, ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
 			EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{ServiceName: "endpoints of " + comes}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		m.Resources = []*discoveryv3.Resource{{Name: comes, Resource: body}}
 	}
 	if goes != "" {
 		m.RemovedResources = []string{goes}
 	}
 	b, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r, _, err := c.read(b, time.Now().UnixNano())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c.clusters = c.step(c.clusters, r).to
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/loopback"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // authority is a certificate authority of a test.
@@ -46,12 +47,9 @@ func newAuthority(t *testing.T) *authority {
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "root"}, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	a.cert, err = x509.ParseCertificate(der)
+	must.OK(t, err)
 	a.pem = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	return a
 }
@@ -59,9 +57,7 @@ func newAuthority(t *testing.T) *authority {
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return key
 }
 
@@ -76,19 +72,13 @@ func (a *authority) issue(dns, spiffe string) xds.Certificate {
 	}
 	if spiffe != "" {
 		id, err := url.Parse(spiffe)
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		must.OK(a.t, err)
 		template.URIs = []*url.URL{id}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.OK(a.t, err)
 	raw, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.OK(a.t, err)
 	return xds.Certificate{Chain: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
 		Key: string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))}
 }
@@ -98,9 +88,7 @@ func secureFake(t *testing.T, a *authority, client tls.ClientAuthType, check grp
 	t.Helper()
 	c := a.issue("istiod.istio-system.svc", "")
 	pair, err := tls.X509KeyPair([]byte(c.Chain), []byte(c.Key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	s := newFake(t) // for its resources
@@ -147,9 +135,7 @@ func (a *authority) signer(identities map[string]string) string {
 	a.t.Helper()
 	c := a.issue("istiod.istio-system.svc", "")
 	pair, err := tls.X509KeyPair([]byte(c.Chain), []byte(c.Key))
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.OK(a.t, err)
 	sign := func(_ any, s grpc.ServerStream) error {
 		if method, _ := grpc.MethodFromServerStream(s); method != "/istio.v1.auth.IstioCertificateService/CreateCertificate" {
 			return status.Error(codes.Unimplemented, method)
@@ -199,9 +185,7 @@ func TestSignedCertificates(t *testing.T) {
 	request := xds.SignRequest{RootCA: a.pem, Token: "one\n", Namespace: "ns", Validity: time.Hour,
 		Address: a.signer(map[string]string{"Bearer one": "spiffe://cluster.local/ns/ns/sa/default", "Bearer other": "spiffe://cluster.local/ns/ns/sa/other"})}
 	c, err := xds.Sign(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := secureFake(t, a, tls.RequireAndVerifyClientCert, func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		return next(srv, ss)
 	})
@@ -284,13 +268,9 @@ func TestSignWaitsForAuthority(t *testing.T) {
 	a := newAuthority(t)
 	behind := a.signer(map[string]string{"Bearer one": "spiffe://cluster.local/ns/ns/sa/default"})
 	closed, err := net.Listen("tcp", ownAddress())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	address := closed.Addr().String()
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, closed.Close())
 	done := make(chan error, 1)
 	go func() {
 		_, err := xds.Sign(t.Context(), xds.SignRequest{Address: address, RootCA: a.pem, Token: "one", Namespace: "ns"})
@@ -302,9 +282,7 @@ func TestSignWaitsForAuthority(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	go func() {
 		for {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestIstiodSigns has a real istiod sign a certificate for a token, connects a
@@ -23,9 +24,7 @@ func TestIstiodSigns(t *testing.T) {
 	address, root, token := istiodFor(ctx, t, kube, namespace)
 	request := xds.SignRequest{Address: address, RootCA: root, Token: token, Namespace: namespace, Validity: time.Hour}
 	certificate, err := xds.Sign(ctx, request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spec := xds.DefaultSpec(address)
 	spec.StreamsPerConnection = 2
 	spec.Security = xds.Security{Mode: xds.SecurityMTLS, RootCA: root, Certificates: map[string]xds.Certificate{"": certificate}}

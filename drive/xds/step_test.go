@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // wholeMessages are messages of the same clusters, each in an order of its own
@@ -21,9 +22,7 @@ func wholeMessages(t testing.TB, n, services, own int) (out [][]byte) {
 	t.Helper()
 	resource := func(name, text string) *discoveryv3.Resource {
 		body, err := anypb.New(&clusterv3.Cluster{Name: name, AltStatName: text, ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return &discoveryv3.Resource{Name: name, Resource: body}
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -37,9 +36,7 @@ func wholeMessages(t testing.TB, n, services, own int) (out [][]byte) {
 		}
 		random.Shuffle(len(m.Resources), func(a, b int) { m.Resources[a], m.Resources[b] = m.Resources[b], m.Resources[a] })
 		b, err := proto.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		out = append(out, b)
 	}
 	return out
@@ -48,9 +45,7 @@ func wholeMessages(t testing.TB, n, services, own int) (out [][]byte) {
 func (c *catalogue) must(t testing.TB, message []byte) *response {
 	t.Helper()
 	r, _, err := c.read(message, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 
@@ -157,19 +152,13 @@ func TestBegan(t *testing.T) {
 					m.RemovedResources = []string{"web"}
 				} else {
 					body, err := anypb.New(&clusterv3.Cluster{Name: "web", AltStatName: s.text})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					m.Resources = []*discoveryv3.Resource{{Name: "web", Resource: body}}
 				}
 				b, err := proto.Marshal(m)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				r, _, err := c.read(b, s.at)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				step := c.step(tables[s.proxy], r)
 				if got := c.began(step, took[s.proxy], s.at); got != s.began {
 					t.Errorf("step %d: proxy %d gets %q at %d: began at %d, want %d", i, s.proxy, s.text, s.at, got, s.began)

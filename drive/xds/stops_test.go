@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -24,9 +25,7 @@ func TestStopsReading(t *testing.T) {
 		each        = 256 << 10 // bytes of a push: all of them are far more than a window
 	)
 	c, err := xdsserver.Synthetic(50, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// Those that read must not be given up because the machine stood still for a while.
 	const aliveTime = 8 * time.Second
 	s, address := serve(t, c, grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Second, Timeout: aliveTime}))
@@ -40,9 +39,7 @@ func TestStopsReading(t *testing.T) {
 	acks := f.Account().Wire["eds"].Acks
 	for i := range pushes {
 		changed, err := xdsserver.SyntheticEndpoints(i%50, 2, strings.Repeat(string(rune('a'+i%26)), each))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		s.Push(xdsserver.Change{Type: xdsserver.EndpointType, Changed: []xdsserver.Resource{changed}})
 		want := acks + int64(i+1)*good
 		eventually.Holds(t, "the ACKs of all that read", func() bool { return f.Account().Wire["eds"].Acks == want })

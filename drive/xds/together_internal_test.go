@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Proxies that are shared out are, one after the other, all proxies again, evenly.
@@ -22,9 +23,7 @@ func TestSplit(t *testing.T) {
 		}
 		n := rapid.IntRange(1, len(spec.Proxies)).Draw(rt, "fleets")
 		parts, err := spec.Split(n)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, err)
 		var all []Proxy
 		connecting, seeds := 0, map[uint64]bool{}
 		for i, p := range parts {

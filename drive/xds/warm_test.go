@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func clusters(names ...string) map[string]proto.Message {
@@ -113,9 +114,7 @@ func TestNoACKIsHeldForEver(t *testing.T) {
 			f := start(t, spec)
 			f.LimitWarming(50 * time.Millisecond)
 			synced(t, f)
-			if _, err := f.Announce([]record.Marker{{Change: 1, Type: "cds", Text: "late"}, {Change: 2, Type: "cds", Text: "later"}}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, must.Err(f.Announce([]record.Marker{{Change: 1, Type: "cds", Text: "late"}, {Change: 2, Type: "cds", Text: "later"}})))
 			acked := func(marker int) bool {
 				one := f.Sightings(marker)[0]
 				return len(one.AckedNS) == 2 && !slices.Contains(one.AckedNS, record.Never)
@@ -134,9 +133,7 @@ func TestHeldACKOutlivesItsStream(t *testing.T) {
 	s := newFake(t)
 	f := start(t, testSpec(s.address, 1))
 	synced(t, f)
-	if _, err := f.Announce([]record.Marker{{Change: 1, Type: "cds", Text: "late"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(f.Announce([]record.Marker{{Change: 1, Type: "cds", Text: "late"}})))
 	s.push(1, wire.ClusterType, clusters("late"))
 	eventually.Holds(t, "the marker", func() bool { return len(f.Sightings(0)[0].Proxy) == 1 })
 	if at := f.Sightings(0)[0].AckedNS[0]; at != record.Never {

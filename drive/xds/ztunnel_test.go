@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // raw is a message of these bytes: a resource of a type that has no package here.
@@ -104,12 +105,10 @@ func TestMarkersOfZtunnels(t *testing.T) {
 	spec.Proxies = append(spec.Proxies, testSpec(s.address, 1).Proxies...)
 	f := start(t, spec)
 	synced(t, f)
-	if _, err := f.Announce([]record.Marker{
+	must.OK(t, must.Err(f.Announce([]record.Marker{
 		{Change: 0, Type: "wds", Text: "10.1.0.1", Gone: true}, {Change: 1, Type: "wds", Text: "10.1.0.2"}, {Change: 2, Type: "wds", Text: "10.1.0.20"},
 		{Change: 3, Type: "wads", Resource: "ns/deny", Text: "principal"}, {Change: 4, Type: "wds", Resource: "ns/new.ns.svc.cluster.local", Text: "new.ns.svc.cluster.local"},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})))
 	seen := func() string {
 		var out []string
 		for _, m := range f.Sightings(0) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"pgregory.net/rapid"
 )
 
@@ -50,9 +51,7 @@ func TestCountersSince(t *testing.T) {
 		protocol.TCP:   {Requests: 2, Status: map[string]int64{"ok": 2}},
 	}}
 	rise, err := after.Since(before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for key, want := range map[string]float64{"requests": 7, "http1.requests": 5, "http1.status.200": 4, "errors": 1, "client_cert": 4, "tcp.requests": 2} {
 		if rise[key] != want {
 			t.Errorf("%s rose by %v, expected %v", key, rise[key], want)
@@ -85,9 +84,7 @@ func TestConfigRoundTrip(t *testing.T) {
 			ServiceTime:     service,
 		}
 		data, err := json.Marshal(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got, err := ParseConfig(data)
 		if err != nil || !reflect.DeepEqual(got, config) {
 			t.Fatalf("%s: %+v, %v", data, got, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/loopback"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // role is a control server and a client of it.
@@ -93,13 +94,9 @@ func TestControl(t *testing.T) {
 		t.Fatalf("%+v, %v", holdings, err)
 	}
 	file, err := c.Configuration(ctx, holdings[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plain, err := gzip.NewReader(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if held, err := confile.NewReader(plain); err != nil || held.Header.Proxy != holdings[0].Name || held.Header.Proxies != 1 {
 		t.Errorf("%+v, %v", held, err)
 	}
@@ -150,9 +147,7 @@ func TestRoutes(t *testing.T) {
 	spec := routeprobe.Spec{Address: strings.TrimPrefix(gateway.URL, "http://"), Every: time.Millisecond, Timeout: 5 * time.Second}
 	for _, host := range []string{"lacking.example", "served.example"} {
 		spec.Routes = []routeprobe.Route{{Change: 7, Host: host}}
-		if err := c.AskRoutes(ctx, spec); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.AskRoutes(ctx, spec))
 	}
 	eventually.Holds(t, "a good response", func() bool {
 		seen, err := c.RoutesSeen(ctx)
@@ -228,9 +223,7 @@ func TestAnnouncedOnce(t *testing.T) {
 	ctx := t.Context()
 	spec := xds.DefaultSpec(deaf(t))
 	spec.Proxies = []xds.Proxy{{Name: "a", Namespace: "b", IP: "10.0.0.1"}}
-	if _, err := first.Start(ctx, spec); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(first.Start(ctx, spec)))
 	transport := &forgetful{}
 	c := control.NewClient(base, &http.Client{Transport: transport})
 	for n := range 2 {
@@ -265,13 +258,9 @@ func TestBadRequests(t *testing.T) {
 		{"GET", "/nothing", ``, 404},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), tt.method, base+tt.path, strings.NewReader(tt.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != tt.status {
 			t.Errorf("%s %s: status %d, want %d", tt.method, tt.path, resp.StatusCode, tt.status)

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // gateway serves a host from a number of requests on.
@@ -36,9 +37,7 @@ func spec(address string, hosts ...string) routeprobe.Spec {
 func await(t *testing.T, s routeprobe.Spec, done func([]routeprobe.Seen) bool) []routeprobe.Seen {
 	t.Helper()
 	p, err := routeprobe.Start(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	eventually.Holds(t, "all routes are done", func() bool { return done(p.Seen()) })
 	p.Stop()
 	return p.Seen()

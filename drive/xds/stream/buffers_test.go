@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds/stream"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // claim is the prefix of a message of so many bytes.
@@ -33,9 +34,7 @@ func TestPrefixReservesNothing(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for _, part := range parts {
-			if err := p.WriteData(1, false, part); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.WriteData(1, false, part))
 		}
 		_ = p.WriteData(3, false, message("fine"))
 		eventually.Holds(t, "the other stream", func() bool { got, _, _ := good.got(); return len(got) == 1 })
@@ -67,9 +66,7 @@ func TestConnectionBound(t *testing.T) {
 		for data := append(claim(size), strings.Repeat("x", n)...); len(data) > 0; {
 			part := data[:min(len(data), 16<<10)]
 			data = data[len(part):]
-			if err := p.WriteData(id, false, part); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.WriteData(id, false, part))
 		}
 	}
 	for range 5 {
@@ -84,9 +81,7 @@ func TestConnectionBound(t *testing.T) {
 		t.Errorf("%v", s)
 	}
 	for id := range uint32(2) {
-		if err := p.WriteData(2*id+1, false, []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.WriteData(2*id+1, false, []byte("x")))
 	}
 	for i, k := range takers[:2] {
 		eventually.Holds(t, "the others", func() bool { got, _, _ := k.got(); return len(got) == 1 })
@@ -103,13 +98,9 @@ func TestPausedStreamIsBounded(t *testing.T) {
 	s, k := open(t, c)
 	_, other := open(t, c)
 	go func() { _, _ = io.Copy(io.Discard, p.conn) }()
-	if err := c.Do(s.Pause); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Do(s.Pause))
 	for range 5 {
-		if err := p.WriteRawFrame(http2.FrameData, 0, 1, make([]byte, 16<<10)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.WriteRawFrame(http2.FrameData, 0, 1, make([]byte, 16<<10)))
 	}
 	_ = p.WriteData(3, false, message("fine"))
 	eventually.Holds(t, "the end of the stream", func() bool { _, status, _ := k.got(); return status != nil })
@@ -124,18 +115,14 @@ func TestPausedStreamIsBounded(t *testing.T) {
 // it.
 func TestTokenIsNotIndexed(t *testing.T) {
 	c, p, _ := dial(t, options())
-	if err := c.Do(func() {
+	must.OK(t, c.Do(func() {
 		if _, err := c.Open("/s/M", []stream.Header{{Name: "authorization", Value: "Bearer secret", Sensitive: true}}, &taker{}); err != nil {
 			t.Error(err)
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for {
 		f, err := p.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		h, ok := f.(*http2.HeadersFrame)
 		if !ok {
 			continue

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds/stream"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // expecting is a connection with two streams of which the first has a long
@@ -43,9 +44,7 @@ func (p *peer) send(id uint32, data []byte) {
 	p.t.Helper()
 	for len(data) > 0 {
 		n := min(len(data), 16_000)
-		if err := p.WriteData(id, false, data[:n]); err != nil {
-			p.t.Fatal(err)
-		}
+		must.OK(p.t, p.WriteData(id, false, data[:n]))
 		data = data[n:]
 	}
 }
@@ -124,9 +123,7 @@ func TestNoMessageWaits(t *testing.T) {
 // What does not come any more is not waited for.
 func TestNothingIsExpectedOfAStreamThatEnded(t *testing.T) {
 	c, p, first, long, other, _ := expecting(t, true)
-	if err := c.Do(func() { first.Cancel("no longer") }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Do(func() { first.Cancel("no longer") }))
 	p.send(3, message("short"))
 	eventually.Holds(t, "the short one", func() bool { return got(other) == 1 })
 	if got(long) != 0 {
@@ -138,9 +135,7 @@ func TestNothingIsExpectedOfAStreamThatEnded(t *testing.T) {
 // the next ping at the latest.
 func TestPingEndsWaiting(t *testing.T) {
 	c, p, _, _, other, _ := expecting(t, true)
-	if err := p.WriteRSTStream(1, http2.ErrCodeInternal); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.WriteRSTStream(1, http2.ErrCodeInternal))
 	p.send(3, message("short"))
 	if done, err := c.Ping(); !done || err != nil {
 		t.Fatal(done, err)
@@ -154,14 +149,10 @@ func TestPingEndsWaiting(t *testing.T) {
 // What a resting stream keeps back is not waited for when it reads on.
 func TestNothingIsExpectedTwice(t *testing.T) {
 	c, p, first, long, other, reads := expecting(t, true)
-	if err := c.Do(first.Pause); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Do(first.Pause))
 	p.send(1, make([]byte, 150_000))
 	settled(t, reads)
-	if err := c.Do(first.Resume); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Do(first.Resume))
 	p.send(1, make([]byte, 50_005))
 	eventually.Holds(t, "the long one", func() bool { return got(long) == 1 })
 	p.send(3, message("short"))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds/stream"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // taker notes what a stream is told.
@@ -59,18 +60,12 @@ type peer struct {
 func dial(t *testing.T, o stream.Options) (*stream.Conn, *peer, chan error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	conn, err := stream.Dial(context.Background(), l.Addr().String(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	raw, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- conn.Run() }()
 	t.Cleanup(func() { raw.Close(); conn.Close() })
@@ -134,9 +129,7 @@ func TestMessagesInAnyFrames(t *testing.T) {
 			texts = texts[:3]
 		}
 		for at := 0; at < len(all); at += size {
-			if err := p.WriteData(1, false, all[at:min(at+size, len(all))]); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.WriteData(1, false, all[at:min(at+size, len(all))]))
 		}
 		eventually.Holds(t, "all messages", func() bool { got, _, _ := k.got(); return len(got) == len(texts) })
 		for i, one := range k.messages {
@@ -206,15 +199,11 @@ func TestOneBadStream(t *testing.T) {
 // is called when the last byte has.
 func TestSendWaitsForTheWindow(t *testing.T) {
 	c, p, _ := dial(t, options())
-	if err := p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000}))
 	next := func() http2.Frame {
 		for {
 			f, err := p.ReadFrame()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if f.Header().Type == http2.FrameData {
 				return f
 			}
@@ -226,19 +215,15 @@ func TestSendWaitsForTheWindow(t *testing.T) {
 	next() // it knows the window
 	s, _ := open(t, c)
 	sent := make(chan int64, 2)
-	if err := c.Do(func() {
+	must.OK(t, c.Do(func() {
 		s.Send([]byte(strings.Repeat("x", 1500)), func(at int64) { sent <- at })
 		s.Send([]byte("y"), func(at int64) { sent <- at })
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	first := next().(*http2.DataFrame)
 	if len(first.Data()) != 1000 || len(sent) != 0 {
 		t.Fatalf("%d bytes, %d sent", len(first.Data()), len(sent))
 	}
-	if err := p.WriteWindowUpdate(1, 600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.WriteWindowUpdate(1, 600))
 	total := 0
 	for total < 505+6 {
 		total += len(next().(*http2.DataFrame).Data())
@@ -259,9 +244,7 @@ func TestSettingsOpenWindows(t *testing.T) {
 	c, p, _ := dial(t, options())
 	settings := func(window uint32) {
 		t.Helper()
-		if err := p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
 	}
 	// read returns the bytes of each stream until so many have come.
 	read := func(want int) map[uint32]int {
@@ -282,21 +265,17 @@ func TestSettingsOpenWindows(t *testing.T) {
 	settings(1000)
 	for {
 		f, err := p.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if s, ok := f.(*http2.SettingsFrame); ok && s.IsAck() {
 			break
 		}
 	}
 	first, _ := open(t, c)
 	second, _ := open(t, c)
-	if err := c.Do(func() {
+	must.OK(t, c.Do(func() {
 		first.Send([]byte(strings.Repeat("x", 1995)), nil)
 		second.Send([]byte(strings.Repeat("y", 2995)), nil)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if got := read(2000); got[1] != 1000 || got[3] != 1000 {
 		t.Fatalf("%v bytes through windows of 1000", got)
 	}
@@ -317,14 +296,10 @@ func TestSettingsOpenWindows(t *testing.T) {
 func TestSendThroughSmallWindows(t *testing.T) {
 	for _, window := range []uint32{1, 3, 5, 7, 100, 20_000} {
 		c, p, _ := dial(t, options())
-		if err := p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
 		for acked := false; !acked; {
 			f, err := p.ReadFrame()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if s, ok := f.(*http2.SettingsFrame); ok {
 				acked = s.IsAck()
 			}
@@ -332,30 +307,24 @@ func TestSendThroughSmallWindows(t *testing.T) {
 		s, _ := open(t, c)
 		shared := strings.Repeat("shared", 10)
 		changed := []byte("copied")
-		if err := c.Do(func() {
+		must.OK(t, c.Do(func() {
 			s.SendShared([]byte(shared))
 			s.Send(changed, nil)
 			copy(changed, "XXXXXX")
 			s.SendShared(nil)
 			s.Send([]byte("last"), nil)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		want := string(slices.Concat(message(shared), message("copied"), message(""), message("last")))
 		var got []byte
 		for len(got) < len(want) {
 			f, err := p.ReadFrame()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			d, ok := f.(*http2.DataFrame)
 			if !ok {
 				continue
 			}
 			got = append(got, d.Data()...)
-			if err := p.WriteWindowUpdate(1, uint32(len(d.Data()))); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.WriteWindowUpdate(1, uint32(len(d.Data()))))
 		}
 		if string(got) != want {
 			t.Errorf("window %d: %q", window, got)
@@ -386,24 +355,16 @@ func TestPausedStreamKeepsItsWindow(t *testing.T) {
 			}
 		}
 	}()
-	if err := c.Do(s.Pause); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.WriteData(1, false, message(strings.Repeat("x", 6000))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Do(s.Pause))
+	must.OK(t, p.WriteData(1, false, message(strings.Repeat("x", 6000))))
 	// What comes later on another stream says that it has come.
-	if err := p.WriteData(3, false, message("fine")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.WriteData(3, false, message("fine")))
 	eventually.Holds(t, "the other stream", func() bool { got, _, _ := other.got(); return len(got) == 1 })
 	time.Sleep(50 * time.Millisecond)
 	if got, _, _ := k.got(); len(got) != 0 || len(updates) != 0 {
 		t.Fatalf("%d messages, %d updates while it rests", len(got), len(updates))
 	}
-	if err := c.Do(s.Resume); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Do(s.Resume))
 	if got, _, _ := k.got(); len(got) != 1 {
 		t.Errorf("%d messages", len(got))
 	}

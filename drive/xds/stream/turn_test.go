@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds/stream"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // worker takes its time with each message, and answers it or does not.
@@ -46,17 +47,13 @@ func TestTurns(t *testing.T) {
 			o.OnTurn = func(took int64) { turns <- time.Duration(took) }
 			c, p, _ := dial(t, o)
 			w := &worker{takes: test.takes, answer: test.answer}
-			if err := c.Do(func() { w.stream, _ = c.Open("/s/M", nil, w) }); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Do(func() { w.stream, _ = c.Open("/s/M", nil, w) }))
 			p.headers(1, false, ":status", "200")
 			var all []byte
 			for _, text := range test.texts {
 				all = append(all, message(text)...)
 			}
-			if err := p.WriteData(1, false, all); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.WriteData(1, false, all))
 			eventually.Holds(t, "a turn", func() bool { return len(turns) == test.turns })
 			if took := <-turns; took < test.least || took > test.least+time.Minute {
 				t.Errorf("took %v, at least %v", took, test.least)

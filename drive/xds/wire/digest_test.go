@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestDigest: the order in which the entries of a cluster's metadata come is
@@ -73,9 +74,7 @@ func TestDigestOfEndpoints(t *testing.T) {
 	}
 	entry := func(key, value string) []byte {
 		one, err := proto.Marshal(&structpb.Struct{Fields: map[string]*structpb.Value{"k": structpb.NewStringValue(value)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return field(nil, 1, field(field(nil, 1, []byte(key)), 2, one))
 	}
 	lb := func(address string, entries ...[]byte) []byte {
@@ -117,8 +116,6 @@ func TestDigestOfEndpoints(t *testing.T) {
 
 func marshalIn(t *rapid.T, m proto.Message) []byte {
 	b, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b
 }

@@ -6,6 +6,8 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func assignment(t *testing.T, health map[string]core.HealthStatus) []byte {
@@ -19,9 +21,7 @@ func assignment(t *testing.T, health map[string]core.HealthStatus) []byte {
 		})
 	}
 	body, err := proto.Marshal(&endpointv3.ClusterLoadAssignment{ClusterName: "outbound|80||a", Endpoints: []*endpointv3.LocalityLbEndpoints{{}, locality}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return body
 }
 

@@ -16,23 +16,20 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func marshal(t testing.TB, m proto.Message) []byte {
 	t.Helper()
 	b, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b
 }
 
 func pack(t testing.TB, m proto.Message) *anypb.Any {
 	t.Helper()
 	out, err := anypb.New(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return out
 }
 
@@ -146,9 +143,7 @@ func hash(b []byte) uint64 { return maphash.Bytes(seed, b) }
 func TestResponses(t *testing.T) {
 	message := marshal(t, deltaResponse(t))
 	r, err := parseDelta(message)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if string(r.TypeURL) != wire.ClusterType || string(r.Nonce) != "n1" || string(r.Version) != "v1" || len(r.Resources) != 2 ||
 		!slices.Equal(text(r.Removed), []string{"c", "d"}) {
 		t.Errorf("%+v", r)
@@ -201,15 +196,11 @@ func TestRequests(t *testing.T) {
 	node := wire.Node{ID: "sidecar~1.2.3.4~a.b~c", Cluster: "a.b", Agent: "envoy", Features: []string{"f"},
 		Metadata: map[string]any{"S": "x", "N": 1.5, "I": 3, "B": true, "M": map[string]any{"k": "v"}, "L": []any{"p", "q"}, "T": map[string]string{"a": "b"}}}
 	encoded, err := node.Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	request := wire.DeltaRequest{Node: encoded, TypeURL: wire.EndpointType, Subscribe: []string{"a", "b"}, Unsubscribe: []string{"c"}, Nonce: []byte("n"),
 		Error: "no", Initial: func(yield func(string, string) bool) { _ = yield("a", "1") && yield("b", "") }}
 	var delta discovery.DeltaDiscoveryRequest
-	if err := proto.Unmarshal(request.Append(nil), &delta); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, proto.Unmarshal(request.Append(nil), &delta))
 	if delta.TypeUrl != wire.EndpointType || !slices.Equal(delta.ResourceNamesSubscribe, request.Subscribe) ||
 		!slices.Equal(delta.ResourceNamesUnsubscribe, request.Unsubscribe) || delta.ResponseNonce != "n" || delta.ErrorDetail.GetMessage() != "no" ||
 		delta.ErrorDetail.GetCode() != 13 || len(delta.InitialResourceVersions) != 2 || delta.InitialResourceVersions["a"] != "1" {
@@ -222,9 +213,7 @@ func TestRequests(t *testing.T) {
 	}
 	world := wire.SotWRequest{Version: []byte("v"), Node: encoded, TypeURL: wire.RouteType, Names: []string{"80"}, Nonce: []byte("n")}
 	var sotw discovery.DiscoveryRequest
-	if err := proto.Unmarshal(world.Append(nil), &sotw); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, proto.Unmarshal(world.Append(nil), &sotw))
 	if sotw.VersionInfo != "v" || sotw.TypeUrl != wire.RouteType || !slices.Equal(sotw.ResourceNames, world.Names) || sotw.ResponseNonce != "n" ||
 		sotw.ErrorDetail != nil || sotw.Node.GetCluster() != "a.b" {
 		t.Errorf("%v", &sotw)
@@ -252,9 +241,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		var parts [][]byte
 		one := func(m *discovery.DeltaDiscoveryResponse) {
 			b, err := proto.Marshal(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			parts = append(parts, b)
 		}
 		for _, n := range names {
@@ -265,9 +252,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		one(&discovery.DeltaDiscoveryResponse{RemovedResources: []string{"gone"}})
 		shuffled := rapid.Permutation(parts).Draw(t, "order")
 		r, err := parseDelta(slices.Concat(shuffled...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var got []string
 		for _, one := range r.Resources {
 			got = append(got, string(one.Name))
@@ -286,9 +271,7 @@ func TestOutline(t *testing.T) {
 	skim := func(delta bool, m proto.Message) wire.Outline {
 		t.Helper()
 		o, err := wire.Skim(marshal(t, m), delta, hash, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return o
 	}
 	same := func(a, b wire.Outline) bool {
