@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestFind(t *testing.T) {
@@ -36,9 +38,7 @@ func TestFind(t *testing.T) {
 // The table in docs/scope.md has the names that scope reads.
 func TestNamesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/scope.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for title, field := range map[string]Field{"upstream cluster": Cluster, "start": Start, "response code": Status, "response flags": Flags, "authority": Authority, "server name": ServerName} {
 		_, row, _ := strings.Cut(string(text), "\n| "+title+" |")
 		row, _, _ = strings.Cut(row, "\n")

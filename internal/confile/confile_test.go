@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"pgregory.net/rapid"
 )
 
@@ -34,15 +35,11 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var file bytes.Buffer
 		w, err := confile.NewWriter(&file, confile.Header{Proxy: rapid.String().Draw(t, "proxy"), Type: "sidecar", Proxies: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var want []confile.Resource
 		for range rapid.IntRange(0, 5).Draw(t, "resources") {
 			r := confile.Resource{TypeURL: "t/a.B", Name: rapid.StringMatching(`[ -~]{0,20}`).Draw(t, "name"), Body: rapid.SliceOfN(rapid.Byte(), 0, 100_000).Draw(t, "body")}
-			if err := w.Write(r); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.Write(r))
 			want = append(want, r)
 		}
 		whole := file.Bytes()

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A watch of 45 s that hears something after 30 is over after 75, and not
@@ -99,13 +101,9 @@ func TestWhatIsHeard(t *testing.T) {
 		hang := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { time.Sleep(50 * time.Second) })
 		silence := func() time.Duration { return time.Minute - a.left() }
 		open, err := Server{Name: "role", Handler: hang, Alive: a}.HTTP(loopback{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		guarded, err := Server{Name: "role", Handler: hang, Token: "secret", Alive: a}.HTTP(loopback{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, c := range []struct {
 			name   string
 			server *http.Server

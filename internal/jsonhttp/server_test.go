@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // role is a server that parses {"n": N}, until the test ends.
@@ -44,9 +45,7 @@ func role(t *testing.T, extra func(*http.ServeMux)) (jsonhttp.Client, func() err
 		extra(mux)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- jsonhttp.Server{Name: "role", Handler: mux, MaxRequest: 100}.Serve(ctx, l) }()
@@ -100,9 +99,7 @@ func TestServer(t *testing.T) {
 		req := httptest.NewRequest(tt.method, c.BaseURL+tt.path, strings.NewReader(tt.body))
 		req.RequestURI = ""
 		resp, err := c.HTTPClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var body [500]byte
 		n, _ := resp.Body.Read(body[:])
 		resp.Body.Close()
@@ -126,9 +123,7 @@ func TestServerWithToken(t *testing.T) {
 	jsonhttp.HandleVersion(mux, "v1.2.3")
 	for address, strangersName := range map[string]int{"127.0.0.1:0": http.StatusForbidden, "0.0.0.0:0": http.StatusOK} {
 		l, err := net.Listen("tcp4", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
@@ -146,15 +141,11 @@ func TestServerWithToken(t *testing.T) {
 			{"", "secret", http.StatusOK}, {"", "guess", http.StatusUnauthorized}, {"role.example", "secret", strangersName},
 		} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/version", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			req.Host = c.host
 			req.Header.Set("Authorization", "Bearer "+c.token)
 			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			resp.Body.Close()
 			if resp.StatusCode != c.want {
 				t.Errorf("on %s, called %q with token %q: %d, want %d", address, c.host, c.token, resp.StatusCode, c.want)
@@ -171,13 +162,9 @@ func TestServerWithToken(t *testing.T) {
 func TestServerWantsHost(t *testing.T) {
 	c, _ := role(t, nil)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(c.BaseURL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "GET /v1/version HTTP/1.0\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(io.WriteString(conn, "GET /v1/version HTTP/1.0\r\n\r\n")))
 	answer, err := io.ReadAll(conn)
 	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 403 ") {
 		t.Errorf("%q, %v", answer, err)
@@ -220,9 +207,7 @@ func TestServerEnds(t *testing.T) {
 // Whoever reaches a role commands it, so it is to be reached from here only.
 func TestServerWantsLoopback(t *testing.T) {
 	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = jsonhttp.Server{Name: "role", Handler: http.NewServeMux()}.Serve(t.Context(), l)
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "role: ") || !strings.Contains(errs.Hint(err), "127.0.0.1:") {
 		t.Errorf("%v, hint %q", err, errs.Hint(err))

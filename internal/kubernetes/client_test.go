@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Each resource is asked for where the API has it, and the answer is read.
@@ -42,9 +44,7 @@ func TestClient(t *testing.T) {
 	}))
 	defer server.Close()
 	c, err := NewForConfig(&rest.Config{Host: server.URL, QPS: 100, Burst: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, list, get := t.Context(), metav1.ListOptions{LabelSelector: "a=b"}, metav1.GetOptions{}
 	for want, ask := range map[string]func() error{
 		"GET /api/v1/namespaces/a/configmaps/x":      func() error { _, err := c.CoreV1().ConfigMaps("a").Get(ctx, "x", get); return err },
@@ -106,17 +106,13 @@ func TestClient(t *testing.T) {
 		t.Errorf("nodes %+v, %v", nodes, err)
 	}
 	secrets, err := c.CoreV1().Secrets("a").Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer secrets.Stop()
 	if e := <-secrets.ResultChan(); e.Type != "ADDED" || e.Object.(*corev1.Secret).Name != "s" {
 		t.Errorf("watched %+v", e)
 	}
 	log, err := c.CoreV1().Pods("a").GetLogs("p", &corev1.PodLogOptions{Container: "c"}).Stream(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer log.Close()
 	if text, err := io.ReadAll(log); err != nil || string(text) != "a line" {
 		t.Errorf("log %q, %v", text, err)

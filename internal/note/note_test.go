@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var (
@@ -37,9 +39,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 		data, err := json.Marshal(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var back Note
 		if err := json.Unmarshal(data, &back); err != nil || back.String() != want || back.Text == n.Text && !reflect.DeepEqual(back, n) {
 			t.Errorf("%s came back as %+v, %v", data, back, err)

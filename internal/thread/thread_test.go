@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Whichever threads are free, none of those that are used is the first one, and all of
@@ -17,9 +18,7 @@ import (
 func TestApart(t *testing.T) {
 	const times = 200
 	first, err := os.Readlink("/proc/self/ns/uts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	used := make(chan int, times)
 	var all sync.WaitGroup
 	for range times {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // fake is what a folder says of itself.
@@ -88,9 +89,7 @@ func TestFolder(t *testing.T) {
 	root := t.TempDir() // below a sticky /tmp
 	mkdir := func(mode fs.FileMode, parts ...string) string {
 		path := filepath.Join(append([]string{root}, parts...)...)
-		if err := errors.Join(os.MkdirAll(path, 0o755), os.Chmod(path, mode)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.MkdirAll(path, 0o755), os.Chmod(path, mode)))
 		return path
 	}
 	good := mkdir(0o755, "good", "deep")
@@ -100,9 +99,7 @@ func TestFolder(t *testing.T) {
 	ours := mkdir(0o755, "sticky", "ours")
 	link := filepath.Join(root, "link")
 	dangling := filepath.Join(root, "dangling")
-	if err := errors.Join(os.Symlink(below, link), os.Symlink(filepath.Join(root, "none"), dangling)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Symlink(below, link), os.Symlink(filepath.Join(root, "none"), dangling)))
 	for path, refuse := range map[string]string{
 		good: "", ours: "", filepath.Join(good, "not", "there", "yet"): "",
 		open: open + " (mode", below: open + " (mode", link: open + " (mode", filepath.Join(below, "not", "yet"): open + " (mode",
@@ -115,9 +112,7 @@ func TestFolder(t *testing.T) {
 		}
 	}
 	if os.Geteuid() == 0 {
-		if err := os.Chown(good, 4242, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chown(good, 4242, 0))
 		if _, err := Folder(filepath.Join(good, "more")); err == nil || !strings.Contains(err.Error(), good+" belongs to user 4242") {
 			t.Errorf("another's: %v", err)
 		}
@@ -134,21 +129,15 @@ func TestFolder(t *testing.T) {
 func TestTree(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "a", "go.mod")
-	if err := errors.Join(os.Mkdir(filepath.Join(root, "a"), 0o755), os.WriteFile(file, nil, 0o644), os.Symlink("/etc", filepath.Join(root, "link"))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Mkdir(filepath.Join(root, "a"), 0o755), os.WriteFile(file, nil, 0o644), os.Symlink("/etc", filepath.Join(root, "link"))))
 	if got, err := Tree(root); err != nil || got != root {
 		t.Errorf("%s, %v", got, err)
 	}
 	for path, mode := range map[string]fs.FileMode{file: 0o666, filepath.Join(root, "a"): 0o777 | fs.ModeSticky} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chmod(path, mode))
 		if _, err := Tree(root); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s of mode %v: %v", path, mode, err)
 		}
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chmod(path, 0o755))
 	}
 }

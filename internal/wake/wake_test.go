@@ -8,13 +8,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func newTimer(t testing.TB) *Timer {
 	timer, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(timer.Close)
 	return timer
 }
@@ -53,9 +53,7 @@ func TestAnEarlierDeadlineOvertakesALaterOne(t *testing.T) {
 			break
 		}
 	}
-	if err := timer.Until(ctx, time.Now().Add(time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, timer.Until(ctx, time.Now().Add(time.Millisecond)))
 	cancel()
 	if err := <-late; !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled wait returned %v", err)

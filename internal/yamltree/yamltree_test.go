@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/yamltree"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var (
@@ -46,9 +47,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n, err := yamltree.Read([]byte(c.text), aliases)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got := write(n); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
