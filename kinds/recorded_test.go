@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/golden"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A run of each kind, as the program left it, is still read, judged and analysed as
@@ -54,16 +55,12 @@ func TestRecordedRuns(t *testing.T) {
 func findingsOf(t *testing.T, run record.Run) []byte {
 	t.Helper()
 	f, err := analyses.All().Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var data bytes.Buffer
 	e := json.NewEncoder(&data)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(f); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.Encode(f))
 	return data.Bytes()
 }
 
@@ -85,9 +82,7 @@ func TestRunsOfStudiesRefusedToday(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run, _, err := store.Load(t.Context(), filepath.Join("testdata", c.of))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			run.StudyYAML = []byte(strings.NewReplacer(c.texts...).Replace(string(run.StudyYAML)))
 			for i := range run.Trials {
 				run.Trials[i].Cell = run.Trials[i].Cell.With(c.levels)
@@ -96,9 +91,7 @@ func TestRunsOfStudiesRefusedToday(t *testing.T) {
 				t.Fatalf("such a study can be run: %v; want %q", err, c.refused)
 			}
 			again, _, err := kinds.Rejudge(run, nil, func(string) func(mesh.Evidence) []record.Check { return (&istio.Mesh{}).Verify })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if f, err := analyses.All().Analyze(run); err != nil || len(f.Findings) == 0 || f.Validity.Valid != len(run.Trials) {
 				t.Errorf("%d findings, %+v, %v", len(f.Findings), f.Validity, err)
 			}
@@ -116,33 +109,21 @@ func TestRecordedRunsGoOn(t *testing.T) {
 	for _, name := range []string{"data-plane", "control-plane", "resilience"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), name)
-			if err := os.CopyFS(path, os.DirFS(filepath.Join("testdata", name))); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.CopyFS(path, os.DirFS(filepath.Join("testdata", name))))
 			contents, err := store.Read(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			s, err := study.Parse(contents.Resolved, store.FileResolved, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			dir, contents, err := store.Resume(path, s.Marshal(), contents.Header.Seed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer dir.Close()
 			plan, err := study.NewPlan(s, contents.Header.Seed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if err := plan.CheckTrials(contents.Trials); err != nil || len(contents.Trials) == 0 {
 				t.Errorf("%d trials: %v", len(contents.Trials), err)
 			}
 			other, err := study.Parse(contents.Resolved, store.FileResolved, []string{"question=Another?"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			dir.Close()
 			if _, _, err := store.Resume(path, other.Marshal(), 0); err == nil {
 				t.Error("another study goes on with it")

@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -72,9 +73,7 @@ func aRun(t *testing.T) record.Run {
 		seen := dataverdict.Evidence{Loops: 1, CPUs: 1, Connections: 4, Edges: []dataverdict.Edge{{Node: "n"}}, Mesh: mesh.Evidence{Cell: trial.Cell, Requests: 200, Worker: map[string]float64{"requests": 200, "through_proxy": 0}}}
 		trial.Validity = dataverdict.Of(trial, seen, nil, noMesh("none"))
 		data, err := json.Marshal(seen)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		evidence[trial.ID] = data
 		run.Trials = append(run.Trials, trial)
 	}
@@ -91,9 +90,7 @@ func TestRejudge(t *testing.T) {
 	var first []byte
 	for range 2 {
 		out, notes, err := Rejudge(run, nil, noMesh)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var valid []bool
 		for _, trial := range out.Trials {
 			valid = append(valid, trial.Validity.Valid)
@@ -108,9 +105,7 @@ func TestRejudge(t *testing.T) {
 			t.Errorf("rules %+v", out.Header.Rules)
 		}
 		data, err := json.Marshal(out.Trials)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if first == nil {
 			first = data
 		} else if string(data) != string(first) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const stormFile = `
@@ -23,19 +24,13 @@ blocks: {min: 2, max: 4}
 // A trial takes as long as its disruption is watched, and cells say what it is.
 func TestDisruption(t *testing.T) {
 	s, err := study.Parse([]byte(stormFile), "storm.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := study.NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kinds := map[string]bool{}
 	for _, c := range p.Cells {
 		l, err := LevelsOf(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		kinds[l.Disruption.Kind] = l.Disruption.Restarts()
 		short, long := controlTrial(s, c)
 		if long-short < 20*time.Second || long < 30*time.Second {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A schedule in step with istiod's debouncing is told, any other is not.
@@ -38,9 +39,7 @@ func TestResonances(t *testing.T) {
 			t.Fatalf("%s: %v", tt.settings, err)
 		}
 		p, err := study.NewPlan(s, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := note.Words(p.Warnings())
 		if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%s: %q", tt.settings, got)

@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -186,9 +187,7 @@ settings: {proxies: 7, gateways: 2, sidecar_scope: mesh, sidecar_hosts: "a/*,b/*
   request_limit: 12.5, istiod_cpu: 1500m, istiod_memory: 1.5Gi, istiod_env: "A=1;B=x=y", istiod: "r/i:1", eds_debounce: false, change_rate: 2}
 `)
 	l, err := LevelsOf(p.Cells[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := Levels{
 		Proxies: 7, Gateways: 2, Services: 100, Endpoints: 1, Namespaces: 1, XDS: XDSDelta, Clients: ClientsGood, Simulators: 1,
 		Change: ChangeServiceGatewayVirtualService, ChangeRate: ChangeRate{RateConstant, []RatePart{{From: 2, To: 2}}}, ChangeArrival: study.ArrivalUniform,
@@ -256,9 +255,7 @@ func FuzzTraceFile(f *testing.F) {
 		f.Add(seed)
 	}
 	s, err := study.Parse([]byte(studytest.Minimal+"control: {trace_file: t.txt}\nsettings: {change: trace}\n"), "x.yaml", nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := s.WithFiles(func(string) ([]byte, error) { return []byte(text), nil })
 		if err != nil {
@@ -284,9 +281,7 @@ func FuzzTraceFile(f *testing.F) {
 // gen draws a study of the control plane.
 func gen(t *rapid.T) *study.Study {
 	s, err := study.Parse([]byte(minimalControl), "x.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.Baseline = nil
 	Of(s).Settle = time.Duration(rapid.IntRange(1, 600).Draw(t, "settle")) * time.Second
 	if rapid.Bool().Draw(t, "duration") {
@@ -339,9 +334,7 @@ func TestRoundTrip(t *testing.T) {
 		parsed++
 		studytest.SameAgain(t, first)
 		p, err := study.NewPlan(first, 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, c := range p.Cells {
 			l, err := LevelsOf(c)
 			if err != nil || study.ControlPlane.Effective(c).Key() != c.Key() {

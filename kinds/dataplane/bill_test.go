@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -36,9 +37,7 @@ func TestBillMakesVariants(t *testing.T) {
 	} {
 		s := studytest.Parse(t, threeParts+c.more)
 		p, err := study.NewPlan(s, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := studytest.Labels(p); got != c.want || p.BlockSize() != c.trials {
 			t.Errorf("%s: %s, %d trials; want %s, %d", c.more, got, p.BlockSize(), c.want, c.trials)
 		}
@@ -56,9 +55,7 @@ func TestBillMakesVariants(t *testing.T) {
 func TestBillCells(t *testing.T) {
 	s := studytest.Parse(t, threeParts+"  direct: both\n")
 	p, err := study.NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for variant, want := range map[string]record.Cell{
 		"base":         {study.FactorMTLS: "off", study.FactorTelemetry: "off", study.FactorConcurrency: "1"},
 		"tls":          {study.FactorMTLS: "strict", study.FactorTelemetry: "off", study.FactorConcurrency: "1"},

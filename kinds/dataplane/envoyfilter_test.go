@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const oneEnvoyFilter = `apiVersion: networking.istio.io/v1alpha3
@@ -25,9 +26,7 @@ spec:
 
 func TestEnvoyFilterFile(t *testing.T) {
 	f := EnvoyFilter{Name: "a", File: "a.yaml"}
-	if err := f.parse([]byte(oneEnvoyFilter)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.parse([]byte(oneEnvoyFilter)))
 	want := []any{map[string]any{
 		"applyTo": "HTTP_FILTER", "match": map[string]any{"context": "SIDECAR_INBOUND"},
 		"patch": map[string]any{"operation": "INSERT_BEFORE", "value": map[string]any{"name": "mine", "typed_config": map[string]any{
@@ -67,13 +66,9 @@ func TestEnvoyFilterFileRefused(t *testing.T) {
 func TestEnvoyFiltersOfAStudy(t *testing.T) {
 	const head = "name: a\nquestion: b\nfactors: {filters: [none, envoyfilter-mine]}\n"
 	s, err := study.Parse([]byte(head+"envoy_filters: {mine: mine.yaml}\n"), "a.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	full, err := s.WithFiles(func(string) ([]byte, error) { return []byte(oneEnvoyFilter), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if Of(s).EnvoyFilters[0].File == "" {
 		t.Error("the study itself was changed")
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const generators = `
@@ -20,13 +21,9 @@ baseline: {connections: 2}
 func planOf(t *testing.T, text string, sets ...string) *study.Plan {
 	t.Helper()
 	s, err := study.Parse([]byte(text), "g.yaml", sets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := study.NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -20,9 +21,7 @@ func TestHopsMakeVariants(t *testing.T) {
 	} {
 		s := studytest.Parse(t, studytest.Minimal+c.text)
 		p, err := study.NewPlan(s, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := studytest.Labels(p); got != c.want {
 			t.Errorf("%s: %s", c.text, got)
 		}
@@ -33,9 +32,7 @@ func TestHopsMakeVariants(t *testing.T) {
 	}
 	s := studytest.Parse(t, studytest.Minimal+"hops: {}\n")
 	p, err := study.NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for variant, want := range map[string]record.Cell{
 		HopBare:     {study.FactorSidecars: study.SidecarsNone, FactorInterception: study.NotApplicable},
 		HopServer:   {study.FactorSidecars: study.SidecarsServer, FactorInterception: InterceptionNone, study.FactorMTLS: study.MTLSOff},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // placedPlan is a plan with these levels of the factor placement.
@@ -15,13 +16,9 @@ func placedPlan(t *testing.T, levels ...string) *study.Plan {
 	t.Helper()
 	text := "name: x\nquestion: x\nmesh: istio\nfactors: {placement: [" + strings.Join(levels, ", ") + "], sidecars: [none, both]}\nbaseline: {sidecars: none}\n"
 	s, err := study.Parse([]byte(text), "x.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := study.NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 

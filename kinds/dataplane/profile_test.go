@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const withProfile = `
@@ -41,9 +42,7 @@ func TestProfileSection(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if ProfilingOf(s) != c.want || !s.Measured(study.MeasureProfile) {
 				t.Errorf("%+v, want %+v", ProfilingOf(s), c.want)
 			}

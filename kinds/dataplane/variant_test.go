@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -80,13 +81,9 @@ func TestLevelsOf(t *testing.T) {
 // server is another than nobody's, since its Service leads to the gateway.
 func TestEnteringVariants(t *testing.T) {
 	s, err := study.Parse([]byte("name: x\nquestion: y?\nfactors: {sidecars: [none, gateway]}\n"), "x.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plan, err := study.NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	found := 0
 	for _, cell := range plan.Cells {
 		if study.Entering(cell) {
@@ -108,13 +105,9 @@ func TestEnteringVariants(t *testing.T) {
 // nothing, and the pods are others than those of nobody's.
 func TestAmbientVariants(t *testing.T) {
 	s, err := study.Parse([]byte("name: x\nquestion: y?\nfactors: {sidecars: [none, both, ambient, waypoint]}\n"), "x.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plan, err := study.NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ways := map[string]record.Way{"ambient": {record.PartClientNode, record.PartServerNode},
 		"waypoint": {record.PartClientNode, record.PartWaypoint, record.PartServerNode}}
 	found := 0

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A study without a window has the usual one, and what is resolved has it too.
@@ -26,9 +27,7 @@ func TestRecordedTimes(t *testing.T) {
 	got, err := s.WithFiles(func(name string) ([]byte, error) {
 		return []byte("# measured\n1ms\n2.5ms # slow\n\n300us\n"), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := []time.Duration{time.Millisecond, 2500 * time.Microsecond, 300 * time.Microsecond}
 	if v := Of(got).Workload.ServiceTime.Values; !slices.Equal(v, want) {
 		t.Errorf("got %v", v)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // browser starts a headless Chromium that ends with the test, and skips the
@@ -66,9 +67,7 @@ func browser(t *testing.T) context.Context {
 func profileFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "meshtrial-chromium-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		err := os.RemoveAll(dir)
 		for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); err = os.RemoveAll(dir) {
@@ -116,9 +115,7 @@ func watch(t *testing.T, ctx context.Context, file string) func() []string {
 			}()
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return func() []string {
 		stop()
 		mu.Lock()
@@ -131,22 +128,14 @@ func watch(t *testing.T, ctx context.Context, file string) func() []string {
 func open(t *testing.T, ctx context.Context, f record.Findings, width int64) (complaints func() []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.html")
-	if err := os.WriteFile(path, []byte(render(t, f, "html", report.Options{})), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(render(t, f, "html", report.Options{})), 0o600))
 	address := (&url.URL{Scheme: "file", Path: path}).String()
 	complaints = watch(t, ctx, address)
-	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(chromedp.Call(ctx, network.Enable, network.EnableParams{})))
+	must.OK(t, must.Err(chromedp.Call(ctx, log.Enable, cdp.Empty{})))
 	limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	if err := chromedp.Do(limited, chromedp.EmulateViewport(width, 900), chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("#app[data-ready]"))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, chromedp.Do(limited, chromedp.EmulateViewport(width, 900), chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("#app[data-ready]"))))
 	return complaints
 }
 
@@ -157,9 +146,7 @@ func eval[T any](t *testing.T, ctx context.Context, js string) T {
 	t.Helper()
 	limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	if _, err := chromedp.Run(limited, chromedp.Evaluate[bool](settle, chromedp.EvalAwaitPromise)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(chromedp.Run(limited, chromedp.Evaluate[bool](settle, chromedp.EvalAwaitPromise))))
 	out, err := chromedp.Run(limited, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
 	if err != nil {
 		t.Fatalf("%s: %v", js, err)
@@ -171,9 +158,7 @@ func eval[T any](t *testing.T, ctx context.Context, js string) T {
 func scheme(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	params := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}
-	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, params); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(chromedp.Call(ctx, emulation.SetEmulatedMedia, params)))
 }
 
 // picture keeps a screenshot where MESHTRIAL_PICTURES names a folder.
@@ -185,10 +170,6 @@ func picture(t *testing.T, ctx context.Context, name string) {
 	}
 	eval[bool](t, ctx, settle)
 	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644))
 }

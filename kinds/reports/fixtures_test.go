@@ -24,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/golden"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
 
@@ -49,15 +50,11 @@ func TestFixturesOfThePage(t *testing.T) {
 func sixDigits(t *testing.T, document any) []byte {
 	t.Helper()
 	data, err := json.Marshal(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var tree any
-	if err := decoder.Decode(&tree); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, decoder.Decode(&tree))
 	var round func(any) any
 	round = func(v any) any {
 		switch v := v.(type) {
@@ -76,9 +73,8 @@ func sixDigits(t *testing.T, document any) []byte {
 		}
 		return v
 	}
-	if data, err = json.Marshal(round(tree)); err != nil {
-		t.Fatal(err)
-	}
+	data, err = json.Marshal(round(tree))
+	must.OK(t, err)
 	return append(data, '\n')
 }
 
@@ -107,9 +103,7 @@ func sendRequests(t *testing.T, run *record.Run, trial *record.Trial, r *rand.Ra
 	hist := hdrhistogram.New(1, 60_000_000_000, 3)
 	level := median * math.Exp(0.01*r.NormFloat64())
 	for range 400 {
-		if err := hist.RecordValue(int64(1000 * level * math.Exp(0.3*r.NormFloat64()))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, hist.RecordValue(int64(1000*level*math.Exp(0.3*r.NormFloat64()))))
 	}
 	run.Hist[trial.ID] = record.TrialHist{Intended: hist, Send: hist}
 }
@@ -261,18 +255,14 @@ func stacks(before int) string {
 func perfScript(t *testing.T, text string) *profile.Profile {
 	t.Helper()
 	p, err := profile.ReadPerfScript(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
 func pprofOf(t *testing.T, script string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := perfScript(t, script).WritePprof(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, perfScript(t, script).WritePprof(&b))
 	return b.Bytes()
 }
 
@@ -283,15 +273,11 @@ func profilePage(t *testing.T) report.Page {
 	now, before := []*profile.Profile{perfScript(t, stacks(0))}, []*profile.Profile{perfScript(t, stacks(20))}
 	summary, view := profile.Summarise("a proxy", now, []profile.ConfigFilter{{Group: "HTTP filter", Name: "fault", Centre: "envoy.filters.http.fault", Places: 2}}, 10)
 	d, err := profile.Compare(before, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	summary.Against = &d
 	view.AddDiff(d, "yesterday")
 	page, err := report.ProfilePage(summary, view)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return page
 }
 

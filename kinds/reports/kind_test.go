@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // What a definition says a section shows, a section of that name does; and no
@@ -50,8 +51,6 @@ func TestFindingsOfOneNameHaveOneName(t *testing.T) {
 func pageOf(t *testing.T, f record.Findings) report.Page {
 	t.Helper()
 	page, err := kinds.Reports().Page(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return page
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
 
@@ -74,9 +75,7 @@ func TestPageInBrowser(t *testing.T) {
 				checkKeyboard(t, ctx)
 				checkFilter(t, ctx, c.f)
 			}
-			if err := chromedp.Do(ctx, chromedp.EmulateViewport(360, 740)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(360, 740)))
 			checkCharts(t, ctx, c.charts)
 			if over := eval[float64](t, ctx, `document.documentElement.scrollWidth - window.innerWidth`); over > 0 {
 				t.Errorf("a narrow screen scrolls sideways by %.0f pixels", over)
@@ -158,15 +157,11 @@ func checkTables(t *testing.T, ctx context.Context, f record.Findings) {
 // checkKeyboard reads a value off a chart with the arrow keys.
 func checkKeyboard(t *testing.T, ctx context.Context) {
 	t.Helper()
-	if err := chromedp.Do(ctx, chromedp.Focus(chromedp.CSS("#latency .chart")), chromedp.KeyEvent(kb.ArrowLeft), chromedp.KeyEvent(kb.ArrowLeft)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, chromedp.Do(ctx, chromedp.Focus(chromedp.CSS("#latency .chart")), chromedp.KeyEvent(kb.ArrowLeft), chromedp.KeyEvent(kb.ArrowLeft)))
 	if text := eval[string](t, ctx, `document.querySelector('#latency .readout:not([hidden])')?.innerText ?? ''`); !strings.Contains(text, "p99.9") {
 		t.Errorf("arrow keys read %q off the latency chart", text)
 	}
-	if err := chromedp.Do(ctx, chromedp.KeyEvent(kb.Escape)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, chromedp.Do(ctx, chromedp.KeyEvent(kb.Escape)))
 	if !eval[bool](t, ctx, `document.querySelector('#latency .readout').hidden`) {
 		t.Error("Escape does not put the reading away")
 	}
@@ -257,9 +252,7 @@ func TestSparsePagesInBrowser(t *testing.T) {
 
 func TestPageIsOneSmallFile(t *testing.T) {
 	var b bytes.Buffer
-	if err := kinds.Reports().Render(&b, record.Findings{Kind: record.KindDataPlane}, "html", report.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, kinds.Reports().Render(&b, record.Findings{Kind: record.KindDataPlane}, "html", report.Options{}))
 	if b.Len() > 400<<10 {
 		t.Errorf("the page alone has %d bytes", b.Len())
 	}
@@ -278,28 +271,18 @@ func TestPictureOfARun(t *testing.T) {
 		t.Skip("MESHTRIAL_PICTURE_OF names no findings.json")
 	}
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var f record.Findings
-	if err := json.Unmarshal(data, &f); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(data, &f))
 	ctx := browser(t)
 	complaints := open(t, ctx, f, 1060)
 	checkCharts(t, ctx, 4)
 	picture(t, ctx, f.Study)
-	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1060, 1760, chromedp.EmulateScale(0.85))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(1060, 1760, chromedp.EmulateScale(0.85))))
 	eval[bool](t, ctx, settle)
 	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join("..", "..", "docs", "report.png"), png, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(filepath.Join("..", "..", "docs", "report.png"), png, 0o644))
 	t.Logf("docs/report.png: %d bytes", len(png))
 	for _, complaint := range complaints() {
 		t.Error(complaint)

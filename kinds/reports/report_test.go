@@ -12,15 +12,14 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/testing/golden"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
 
 func render(t *testing.T, f record.Findings, format string, opt report.Options) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := kinds.Reports().Render(&b, f, format, opt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, kinds.Reports().Render(&b, f, format, opt))
 	return b.String()
 }
 
@@ -120,9 +119,7 @@ func TestMarkdownKeepsMarkupOut(t *testing.T) {
 
 func TestCSVIsTidyAndHarmless(t *testing.T) {
 	rows, err := csv.NewReader(strings.NewReader(render(t, reporttest.Hostile(), "csv", report.Options{}))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(rows) < 50 {
 		t.Fatalf("only %d rows", len(rows))
 	}
@@ -154,9 +151,7 @@ func TestNoFigures(t *testing.T) {
 		}
 	}
 	rows, err := csv.NewReader(strings.NewReader(render(t, f, "csv", report.Options{}))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	value, low, high := slices.Index(rows[0], "value"), slices.Index(rows[0], "low"), slices.Index(rows[0], "high")
 	findings := 0
 	for _, row := range rows {

@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const (
@@ -22,9 +23,7 @@ const (
 func parse(t *testing.T, text string) *study.Study {
 	t.Helper()
 	s, err := study.Parse([]byte(head+text), "small.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -99,9 +98,7 @@ func TestSizingAlongPods(t *testing.T) {
 		t.Fatalf("sized along %s", along)
 	}
 	plan, err := study.NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	own, seen := Of(s).Graph.Pods(), map[int]bool{}
 	for _, cell := range plan.Cells {
 		pods := Of(s).In(cell).Graph.Pods()

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // costStudy is one cell in some blocks.
@@ -33,9 +34,7 @@ func costOf(t *testing.T, blocks int, spoil func(block int, t *record.Trial)) *a
 		return analysistest.ControlWorld{DebounceMS: 100, Pushes: 50, Spoil: func(t *record.Trial, _ []record.Event) { spoil(block, t) }}
 	})
 	o, err := kinds.Observe(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return o
 }
 

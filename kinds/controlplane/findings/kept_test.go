@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A constraint is not met by those changes alone that arrived, nor is a value told of
@@ -28,9 +29,7 @@ func TestKeptWithLostPairs(t *testing.T) {
 			return w
 		})
 		o, err := kinds.Observe(run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return func(name string, relative bool, limit float64, swapped bool) (record.TunedBound, record.TunedValue) {
 			recommended, base := 1, 0
 			if swapped {
@@ -89,9 +88,7 @@ func TestTuningValueOfWhatNeverCame(t *testing.T) {
 		return w
 	})
 	o, err := kinds.Observe(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	at := func(cell int, name string) float64 { return tuningValue(o, name, o.Valid(cell)[0]) }
 	for _, name := range []string{"convergence_last", "convergence_p99"} {
 		if came, never := at(0, name), at(1, name); !(never > 5*came) || !(came > 0) {

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // What levers were as installed is a cell's, and all that it was where it changed
@@ -254,9 +255,7 @@ func TestControlWithoutFigures(t *testing.T) {
 func TestControlStopRule(t *testing.T) {
 	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 5, analysistest.Tuned)
 	plan, err := analysis.Plan(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if stop, why := kinds.Enough(plan, run); !stop || !strings.Contains(why, "narrow enough") {
 		t.Errorf("%v: %s", stop, why)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const soakStudy = `
@@ -42,13 +43,9 @@ func calmSoak() soakWorld {
 func soakRun(t testing.TB, w soakWorld, windows int) record.Run {
 	t.Helper()
 	s, err := study.Parse([]byte(soakStudy), "soak.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plan, err := study.NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := rand.New(rand.NewPCG(4, 4))
 	noisy := func(v float64) float64 { return v * math.Exp(0.02*r.NormFloat64()) }
 	run := record.Run{Header: record.Header{Schema: record.Schema, Kind: string(study.ControlPlane), RunID: "r", Study: "soak", Seed: 1, Machine: record.Machine{CPUs: 4, MemoryBytes: 8e9}}, StudyYAML: s.Marshal()}
@@ -75,9 +72,7 @@ func soakRun(t testing.TB, w soakWorld, windows int) record.Run {
 func (w soakWorld) told(t testing.TB, windows int) (map[string]record.Finding, record.Findings) {
 	t.Helper()
 	f, err := kinds.Analyze(soakRun(t, w, windows))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	out := map[string]record.Finding{}
 	for _, x := range f.Findings {
 		if strings.HasSuffix(x.Name, "_slope") {
@@ -233,9 +228,7 @@ func TestSoaksCompared(t *testing.T) {
 		before, after := soakRun(t, calmSoak(), 120), soakRun(t, c.b, 120)
 		after.Header.RunID = "s"
 		both, err := analysistest.Compare(t, kinds, before, after, 0.05)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		i := slices.IndexFunc(both.Changes, func(x comparison.Change) bool { return x.Name == controlplane.SlopeMemory })
 		if i < 0 {
 			t.Fatalf("%s: growth is not compared: %+v", c.name, both.Changes)

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var kinds = analyses.All()
@@ -76,9 +77,7 @@ func carryOut(t testing.TB, plan *study.Plan, run record.Run, most int, measure 
 		any := slices.ContainsFunc(run.Trials, func(x record.Trial) bool { return x.Block == block })
 		for len(run.Trials) < most {
 			order, more, err := kinds.Next(plan, run, block)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if !more {
 				break
 			}
@@ -110,9 +109,7 @@ func TestTuning(t *testing.T) {
 	plan := tunedPlan(t, 5)
 	run := tuneRun(t, plan, headerOf(plan), 0.03, math.MaxInt, nil)
 	f, err := kinds.Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := f.Tuning
 	if got == nil || got.Stop == "" || got.Trials > 16 || got.ConfirmBlocks != 3 {
 		t.Fatalf("the tuning is %+v", got)
@@ -165,9 +162,7 @@ func TestTuningComparesAnew(t *testing.T) {
 			}
 		})
 		f, err := kinds.Analyze(run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return f.Tuning, compared
 	}
 	always, _ := lucky(math.MaxInt)
@@ -210,9 +205,7 @@ func TestTuningWithoutValidTrials(t *testing.T) {
 		t.Errorf("%d trials were made", len(run.Trials))
 	}
 	f, err := kinds.Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if f.Tuning.Recommended != nil || f.Tuning.ConfirmBlocks != 0 {
 		t.Errorf("recommended is %+v", f.Tuning)
 	}
@@ -229,9 +222,7 @@ func TestTunedCellWithoutValidTrials(t *testing.T) {
 		}
 	})
 	f, err := kinds.Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range f.Tuning.Cells {
 		if c.Cell[study.FactorDebounceAfter] != "2.5s" {
 			continue
@@ -272,9 +263,7 @@ func TestCompareTunings(t *testing.T) {
 		t.Fatal("all tried the same cells")
 	}
 	got, err := analysistest.Compare(t, kinds, a, b, 0.2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	deciding := 0
 	for _, c := range got.Changes {
 		if c.Decides {

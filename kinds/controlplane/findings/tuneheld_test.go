@@ -2,6 +2,7 @@ package findings_test
 
 import (
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"math"
 	"strings"
 	"testing"
@@ -61,9 +62,7 @@ func TestTuningMends(t *testing.T) {
 		return changesOf(trial, seconds, 0)
 	})
 	f, err := kinds.Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := f.Tuning
 	if got.Recommended[study.FactorDebounceAfter] != "1s" || got.Verdict != record.VerdictReal || got.Confirmed[0].Estimate < 50 {
 		t.Fatalf("recommended is %v: %s", got.Recommended, got.Verdict)
@@ -91,9 +90,7 @@ func TestTuningMissed(t *testing.T) {
 		return changesOf(trial, seconds, missed)
 	})
 	f, err := kinds.Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := f.Tuning
 	if got.Recommended[study.FactorDebounceAfter] != "1s" || len(got.Kept) != 1 {
 		t.Fatalf("recommended is %v, kept %+v", got.Recommended, got.Kept)
@@ -117,9 +114,7 @@ func TestTuningNothingArrives(t *testing.T) {
 		return changesOf(trial, seconds, missed)
 	})
 	f, err := kinds.Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	seen := false
 	for _, c := range f.Tuning.Cells {
 		if c.Cell[study.FactorDebounceAfter] == "300ms" {
@@ -148,9 +143,7 @@ func TestTuningLacks(t *testing.T) {
 			return changesOf(trial, seconds, 0)
 		})
 		f, err := kinds.Analyze(run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := f.Tuning; got.Lacking != lacking || len(got.Recommended) > 0 || got.ConfirmBlocks > 0 || !strings.Contains(got.Stop, lacking) {
 			t.Errorf("trials say nothing of %s, and the tuning lacks %q: it ended since %s", lacking, got.Lacking, got.Stop)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Ztunnels have findings of their own, and are in none of the convergence of the others.
@@ -78,9 +79,7 @@ func TestZtunnelsThatMissChanges(t *testing.T) {
 	})
 	f := analysistest.Analyze(t, kinds, run)
 	o, err := kinds.Observe(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const base, spoilt = 0, 1
 	for name, lost := range map[string]bool{"ztunnel_convergence_p50": true, "convergence_p50": false} {
 		for _, of := range []string{name, name + "_overhead"} {

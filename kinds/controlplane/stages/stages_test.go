@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"pgregory.net/rapid"
 )
 
@@ -26,9 +27,7 @@ func (i *istiodAt) line(at int64, text string) {
 
 func (i *istiodAt) log(t testing.TB) observe.IstiodLines {
 	l := &observe.IstiodLog{AheadNS: i.ahead}
-	if err := l.Read(t.Context(), strings.NewReader(i.lines.String())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Read(t.Context(), strings.NewReader(i.lines.String())))
 	return l.Lines()
 }
 

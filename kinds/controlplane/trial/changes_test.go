@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A disruption that takes istiod from everybody is named, each once, as mesh-wide; the
@@ -28,13 +29,9 @@ func TestPlanIstiod(t *testing.T) {
 		text := fmt.Sprintf("name: all\nquestion: Who?\ncontrol: {changes: 1}\nsettings: {proxies: 4, change: no-op, istiod_replicas: 1}\nfactors:\n  disruption: [%s]\n  xds: [delta, sotw]\nbaseline: {disruption: %s, xds: delta}\nmeasures: [%s]\n",
 			strings.Join(tt.levels, ", "), tt.levels[0], tt.measures)
 		s, err := study.Parse([]byte(text), name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		plan, err := study.NewPlan(s, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p := planIstiod(plan)
 		if string(p.Done) != tt.done || !slices.EqualFunc(p.Wide, tt.wide, strings.HasPrefix) {
 			t.Errorf("%s: %s", name, journal.Text([]journal.Planned{p}))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestCheckPlaces: what only the driver or the population can find wrong has
@@ -27,13 +28,9 @@ func TestCheckPlaces(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := study.Parse([]byte(strings.Replace(c.text, "changes: 3, trace", "trace", 1)), "x.yaml", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			plan, err := study.NewPlan(s, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			err = Kind.Check(plan)
 			if err == nil || errs.Code(err) != errs.CodeUsage || !strings.HasPrefix(err.Error(), c.at) ||
 				!strings.Contains(err.Error(), c.want) || errs.Hint(err) == "" || !strings.Contains(errs.Hint(err), c.hint) {
@@ -54,9 +51,7 @@ func TestCheckPlaces(t *testing.T) {
 		"settings: {hbone: true}\n",
 	} {
 		s, err := study.Parse([]byte(head+good), "x.yaml", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		plan, err := study.NewPlan(s, 1)
 		if err == nil {
 			err = Kind.Check(plan)

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A route that is not taken away in time, after the window, is noted: what the window
@@ -34,17 +35,13 @@ func TestDetachGoesOn(t *testing.T) {
 	defer api.Close()
 	s, cell, l := controlCell(t, "change=httproute", "control.gateway.probes=0")
 	plan, err := churn.NewPlan(churnSpec(s, cell, l, "t", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	routes := map[string]bool{}
 	for _, c := range plan.Changes {
 		routes[c.Object] = true
 	}
 	driver, err := churn.NewDriver(&rest.Config{Host: api.URL}, plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	controlplane.Of(s).Settle = time.Hour
 	detach := func(ctx context.Context, attached int64) (*controlTrial, error) {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // actedPlane is a control plane whose new replicas are ready a few looks after it was
@@ -84,9 +85,7 @@ func TestAct(t *testing.T) {
 		p := &actedPlane{left: tt.left, come: tt.come}
 		trial := &controlTrial{c: &controlPlane{mesh: p, study: &study.Study{Section: &controlplane.Control{Aftermath: time.Minute}}}, levers: mesh.LeversOf(map[string]string{controlplane.FactorIstiodReplicas: "1", study.FactorDebounceAfter: "1s"})}
 		var ready int64
-		if err := trial.act(t.Context(), tt.d, old, &ready); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, trial.act(t.Context(), tt.d, old, &ready))
 		if got := strings.Join(p.calls, "; "); got != tt.want || (ready > 0) != (tt.come > 0) {
 			t.Errorf("%s: %q, ready at %d", name, got, ready)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestHolds(t *testing.T) {
@@ -48,9 +49,7 @@ func TestEnvoyWatch(t *testing.T) {
 		for kind, wanted := range w.next(0) {
 			for _, field := range dumped[kind] {
 				body, err := a.get(t.Context(), "/config_dump", dumpQuery(kind, field, w.named(wanted)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				w.note(0, wanted, resourcesIn(body), there)
 			}
 		}

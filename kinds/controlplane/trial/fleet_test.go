@@ -28,6 +28,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/loopback"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -48,9 +49,7 @@ func roleAhead(ctx context.Context, ahead *atomic.Int64) http.Handler {
 func discovery(t *testing.T) (*xdsserver.Server, xds.Spec) {
 	t.Helper()
 	c, err := xdsserver.Synthetic(3, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := xdsserver.New(c)
 	spec := xds.DefaultSpec(loopback.Serve(t, s.Serve, s.Close))
 	for i := range 5 {
@@ -72,9 +71,7 @@ func (f *fleet) allSynced(t *testing.T) {
 	t.Helper()
 	eventually.Holds(t, "all have everything", func() bool {
 		s, err := f.status(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s.Proxies == 5 && s.Synced == 5 && s.Connected == 5
 	})
 }
@@ -90,31 +87,22 @@ func TestFleetOfTwo(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	f := fleetAt(a.URL, b.URL)
-	if err := f.start(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.start(t.Context(), spec))
 	defer f.stop(t.Context())
 	clock := f.clocks[1]
 	if off := clock.Ahead - 5*time.Millisecond; off.Abs() > clock.Bound || f.clocks[0] != (hands.Clock{}) {
 		t.Errorf("the clock is %v ahead, within %v", clock.Ahead, clock.Bound)
 	}
 	f.allSynced(t)
-	if _, err := f.account(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.announce(t.Context(), []record.Marker{{Change: 0, Type: "eds", Text: "another"}, {Change: 1, Type: "eds", Text: "never"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(f.account(t.Context())))
+	must.OK(t, f.announce(t.Context(), []record.Marker{{Change: 0, Type: "eds", Text: "another"}, {Change: 1, Type: "eds", Text: "never"}}))
 	changed, err := xdsserver.SyntheticEndpoints(0, 1, "another")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.Push(xdsserver.Change{Type: xdsserver.EndpointType, Changed: []xdsserver.Resource{changed}})
 	var seen []xds.MarkerSightings
 	eventually.Holds(t, "all acknowledge it", func() bool {
-		if seen, err = f.sightings(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		seen, err = f.sightings(t.Context())
+		must.OK(t, err)
 		return len(seen) == 2 && len(seen[0].Proxy) == 5 && !slices.Contains(seen[0].AckedNS, record.Never)
 	})
 	sorted := slices.Sorted(slices.Values(seen[0].Proxy))
@@ -122,9 +110,7 @@ func TestFleetOfTwo(t *testing.T) {
 		t.Errorf("%+v", seen)
 	}
 	own, err := f.apis[1].Sightings(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	second, err := own.Next()
 	if err != nil || len(second.Proxy) != 3 {
 		t.Fatalf("%+v, %v", second, err)
@@ -143,13 +129,9 @@ func TestFleetOfTwo(t *testing.T) {
 	for proxy := range spec.Proxies {
 		held[0].Proxy = proxy
 		packed, err := f.configuration(t.Context(), held[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		plain, err := gzip.NewReader(bytes.NewReader(packed))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if file, err := confile.NewReader(plain); err != nil || file.Header.Proxy != fmt.Sprintf("p-%d.n", proxy) {
 			t.Errorf("configuration of proxy %d: %+v, %v", proxy, file, err)
 		}
@@ -161,9 +143,7 @@ func TestFleetOfTwo(t *testing.T) {
 	for _, set := range []time.Duration{0, 5 * time.Millisecond} {
 		ahead.Add(int64(set))
 		after, err := f.compare(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		trial := record.Trial{Cell: record.Cell{controlplane.FactorSimulators: "2"}, Control: &record.Control{Simulators: f.record(after)}}
 		for i, s := range trial.Control.Simulators {
 			if s.Pod != f.Pods[i].Name || s.Proxies != 2+i || s.RSSBytes == 0 {
@@ -198,9 +178,7 @@ func TestASimulatorIsLost(t *testing.T) {
 		serve()
 		b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*role.Load()).ServeHTTP(w, r) }))
 		f := fleetAt(a.URL, b.URL)
-		if err := f.start(t.Context(), spec); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.start(t.Context(), spec))
 		f.allSynced(t)
 		other := errors.New("observe node n: gone")
 		if err := f.asLost(t.Context(), other); err != other {
@@ -281,9 +259,7 @@ func TestReachStopsWhatRuns(t *testing.T) {
 	if err := before.reach(t.Context()); err != nil {
 		t.Fatalf("nothing runs there yet: %v", err)
 	}
-	if err := before.start(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, before.start(t.Context(), spec))
 	away.Store(true)
 	before.stop(t.Context())
 	if err := before.reach(t.Context()); err == nil {
@@ -291,12 +267,8 @@ func TestReachStopsWhatRuns(t *testing.T) {
 	}
 	away.Store(false)
 	f := fleetAt(a.URL, b.URL)
-	if err := f.reach(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.start(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.reach(t.Context()))
+	must.OK(t, f.start(t.Context(), spec))
 	defer f.stop(t.Context())
 	f.allSynced(t)
 }
@@ -309,20 +281,15 @@ func TestOutageOfTwo(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	f := fleetAt(a.URL, b.URL)
-	if err := f.start(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.start(t.Context(), spec))
 	defer f.stop(t.Context())
 	f.allSynced(t)
-	if err := f.beginOutage(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.beginOutage(t.Context(), true))
 	var o xds.Outage
 	eventually.Holds(t, "all are back", func() bool {
 		var err error
-		if o, err = f.outage(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		o, err = f.outage(t.Context())
+		must.OK(t, err)
 		return o.Over()
 	})
 	if len(o.LostNS) != 5 || o.Losses != 5 || o.Down.Count != 5 || o.Down.Max() <= 0 || o.DownCounts != nil || slices.Min(o.BackNS) < o.SinceUnixNS {

@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -46,9 +47,7 @@ func TestMarkersInAnyOrder(t *testing.T) {
 	}))
 	defer b.Close()
 	f := fleetAt(a.URL, b.URL)
-	if err := f.start(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.start(t.Context(), spec))
 	defer f.stop(t.Context())
 	f.allSynced(t)
 	var changes sync.WaitGroup
@@ -62,23 +61,18 @@ func TestMarkersInAnyOrder(t *testing.T) {
 	}
 	changes.Wait()
 	own, err := f.apis[1].Sightings(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if m, err := own.Next(); err != nil || m.Change != 1 {
 		t.Errorf("the second pod heard of change %d first, %v", m.Change, err)
 	}
 	_ = own.Close()
 	changed, err := xdsserver.SyntheticEndpoints(0, 1, "another")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.Push(xdsserver.Change{Type: xdsserver.EndpointType, Changed: []xdsserver.Resource{changed}})
 	var seen []xds.MarkerSightings
 	eventually.Holds(t, "all see it", func() bool {
-		if seen, err = f.sightings(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		seen, err = f.sightings(t.Context())
+		must.OK(t, err)
 		return len(seen) == 2 && len(seen[0].Proxy) == 5
 	})
 	if sorted := slices.Sorted(slices.Values(seen[0].Proxy)); !slices.Equal(sorted, []int32{0, 1, 2, 3, 4}) || seen[0].Change != 0 || seen[1].Change != 1 || len(seen[1].Proxy) != 0 {

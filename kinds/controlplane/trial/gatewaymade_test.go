@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // imagesLab is a lab of which nothing but its images is asked.
@@ -31,19 +32,13 @@ func TestGatewayMadeAnew(t *testing.T) {
 	c := &controlPlane{Site: &site.Site{Run: "run", Kube: kube}, o: &runner.Options{Lab: imagesLab{}, Mesh: m}}
 	templates := func(cell record.Cell) (gateway, backend string) {
 		t.Helper()
-		if err := c.makeGateway(t.Context(), m, population.GatewayNamespace, mesh.LeversOf(cell)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.makeGateway(t.Context(), m, population.GatewayNamespace, mesh.LeversOf(cell)))
 		text := map[string]string{}
 		for _, name := range []string{roleGateway, roleBackend} {
 			d, err := kube.AppsV1().Deployments(population.GatewayNamespace).Get(t.Context(), name, metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			template, err := json.Marshal(d.Spec.Template)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			text[name] = string(template)
 		}
 		return text[roleGateway], text[roleBackend]

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // foundPlane is a control plane that was installed in some way.
@@ -39,15 +40,11 @@ func TestLearn(t *testing.T) {
 	was := record.Cell{"debounce_after": "1s", "debounce_max": "20s", "eds_debounce": "false", "istiod_replicas": "3", "export_to": "a,b", "sidecar_scope": "mesh",
 		"sidecar_hosts": "istio-system/*", "dns_capture": "true", "discovery_selectors": "none", "istiod": "hub/pilot:1"}
 	trial, err := newControlTrial(&controlPlane{study: s, mesh: foundPlane{was: was}}, runner.Job{Cell: cell})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if l := trial.levels; l.IstiodReplicas != 1 || l.DebounceMax != 10*time.Second || !l.EDSDebounce || l.SidecarScope != controlplane.SidecarScopeNone {
 		t.Errorf("before anything is known: %+v", l)
 	}
-	if err := trial.learn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trial.learn(t.Context()))
 	l := trial.levels
 	if l.DebounceAfter != 250*time.Millisecond || l.DebounceMax != 20*time.Second || l.EDSDebounce || l.IstiodReplicas != 3 || !l.DNSCapture || l.SidecarScope != controlplane.SidecarScopeMesh || l.ExportTo != "*" {
 		t.Errorf("%+v", l)

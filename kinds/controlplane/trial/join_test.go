@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // scraped is a page of istiod's metrics.
@@ -13,9 +14,7 @@ func scraped(t *testing.T, config, eds int) observe.Scrape {
 	text := fmt.Sprintf("# TYPE pilot_inbound_updates counter\npilot_inbound_updates{type=\"config\"} %d\npilot_inbound_updates{type=\"eds\"} %d\n"+
 		"# TYPE pilot_xds_pushes counter\npilot_xds_pushes{type=\"cds\"} %d\n", config, eds, 1000*config)
 	page, err := observe.ParsePrometheus([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return observe.Scrape{Replicas: map[string][]observe.Metric{"istiod": page}}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -68,26 +69,18 @@ func (o opener) Open(_ context.Context, object *unstructured.Unstructured, _ str
 func TestLeversInEveryOrder(t *testing.T) {
 	for _, name := range studies.Names() {
 		text, err := studies.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		s, err := study.Parse(text, name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if s.Kind != study.ControlPlane {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plan, err := study.NewPlan(s, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			asked, _, err := asks(plan)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			everyOrder(t, distinct(asked.Levers))
 		})
 	}
@@ -127,22 +120,16 @@ func distinct(all []mesh.Levers) (out []mesh.Levers) {
 func everyOrder(t *testing.T, all []mesh.Levers) {
 	server, config := charted(t)
 	kube, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	j, err := journal.Enter(t.Context(), journal.Options{Config: config, Open: opener{kube}, Holder: journal.Holder{Run: "orders"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() {
 		if err := j.Leave(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	}()
 	plane, err := istio.NewControlPlane(t.Context(), config, "", j)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() {
 		if err := errors.Join(plane.Restore(t.Context()), plane.Close()); err != nil {
 			t.Error(err)
@@ -150,9 +137,7 @@ func everyOrder(t *testing.T, all []mesh.Levers) {
 	}()
 	written := func() map[string]string {
 		out, err := server.written(journal.Namespace)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return out
 	}
 	installed := written()
@@ -162,9 +147,7 @@ func everyOrder(t *testing.T, all []mesh.Levers) {
 			t.Fatalf("%v: %v", l.Levels, err)
 		}
 		alone[i] = written()
-		if err := plane.Restore(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, plane.Restore(t.Context()))
 		if now := written(); !maps.Equal(now, installed) {
 			t.Fatalf("after %v it is not as installed:\n%v\n%v", l.Levels, now, installed)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -28,13 +29,9 @@ settings: {namespaces: 3, services: 9, proxies: 10, gateways: 1, service_entries
 func controlCell(t *testing.T, sets ...string) (*study.Study, record.Cell, controlplane.Levels) {
 	t.Helper()
 	plan := studytest.Plan(t, controlText, sets...)
-	if err := Kind.Check(plan); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Kind.Check(plan))
 	l, err := controlplane.LevelsOf(plan.Cells[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return plan.Study, plan.Cells[0], l
 }
 
@@ -76,9 +73,7 @@ func TestFleetSpec(t *testing.T) {
 	}
 	d := mesh.Discovery{Plaintext: "istiod:15010", TLS: "istiod:15012", ServerName: "istiod.istio-system.svc", RootCA: []byte("PEM"), Version: "1.31", ClusterID: "c"}
 	spec, err := fleetSpec(controlplane.Of(s), l, ids, d, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spec.Security.Tokens = map[string]string{"mm-0/" + population.ServiceAccount: "token"}
 	if err := spec.Validate(); err != nil {
 		t.Error(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // attempted is a line of the sidecar's log, ms after time 0, whose clock is
@@ -184,20 +185,14 @@ settings: {services: 4, endpoints: 1, proxies: 2, change: CHANGE}
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			plan, err := study.NewPlan(s, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if err := checkControl(plan); err != nil {
 				t.Error(err)
 			}
 			l, err := controlplane.LevelsOf(plan.Cells[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			on := churnSpec(s, plan.Cells[0], l, "t", 1).On
 			if (on != nil) != c.on || on != nil && (on.Namespace != "mm-0" || on.Endpoints != 3 || on.Cluster("") != "outbound|80||traffic.mm-0.svc.cluster.local") {
 				t.Errorf("on %+v", on)

@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // aTrial is one in which a change per second reaches some simulated sidecars and
@@ -81,9 +82,7 @@ func aTrial(proxies, changes int) (record.Trial, Evidence) {
 func encoded(t testing.TB, v any) []byte {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return data
 }
 
@@ -91,9 +90,7 @@ func encoded(t testing.TB, v any) []byte {
 func judged(t testing.TB, trial record.Trial, e Evidence, l verdict.Limits) []byte {
 	t.Helper()
 	out, events, err := Judge(verdict.Case{Trial: trial, Evidence: encoded(t, e), Limits: l})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return append(encoded(t, out), encoded(t, events)...)
 }
 
@@ -134,9 +131,7 @@ func TestJudgedAgain(t *testing.T) {
 		trial, e := aTrial(rapid.IntRange(1, 4).Draw(rt, "proxies"), rapid.IntRange(1, 5).Draw(rt, "changes"))
 		spoil(rt, &trial, &e)
 		var kept Evidence
-		if err := json.Unmarshal(encoded(t, e), &kept); err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, json.Unmarshal(encoded(t, e), &kept))
 		if !reflect.DeepEqual(kept, e) {
 			rt.Fatalf("seen %+v\nkept %+v", e, kept)
 		}

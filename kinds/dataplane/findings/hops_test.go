@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const hopsStudy = `
@@ -234,9 +235,7 @@ func slowDown(t *testing.T, run *record.Run, which func(record.Trial) bool) {
 		slow := hdrhistogram.New(1, 60_000_000_000, 3)
 		for _, bar := range run.Hist[trial.ID].Intended.Distribution() {
 			if bar.Count > 0 {
-				if err := slow.RecordValues(10*bar.To, bar.Count); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, slow.RecordValues(10*bar.To, bar.Count))
 			}
 		}
 		run.Hist[trial.ID] = record.TrialHist{Intended: slow, Send: slow}

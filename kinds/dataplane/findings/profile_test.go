@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const profileStudy = `
@@ -46,12 +47,8 @@ func profiledRun(t *testing.T, share func(block int) float64, more float64) reco
 		p, err := profile.ReadFolded(strings.NewReader(
 			"main;Envoy::Extensions::HttpFilters::IstioStats::Filter::log " + itoa(filter) + "\n" +
 				"main;Envoy::Router::Filter::decodeHeaders;tcp_sendmsg_[k] " + itoa(100-filter) + "\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.WritePprof(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, p.WritePprof(&b))
 		files[file] = b.Bytes()
 		filters := "profiles/" + trial.ID + "-client_proxy.filters.json"
 		files[filters], _ = json.Marshal([]profile.ConfigFilter{{Group: profile.GroupHTTPFilter, Name: "istio.stats", Centre: "istio.stats", Places: 1}, {Group: profile.GroupHTTPFilter, Name: "fault", Centre: "envoy.filters.http.fault", Places: 1}})
@@ -97,9 +94,7 @@ func TestProfileFindings(t *testing.T) {
 		t.Fatalf("%d profiles", len(f.Profiles))
 	}
 	var v profile.View
-	if err := json.Unmarshal(f.Profiles[0], &v); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(f.Profiles[0], &v))
 	if !strings.Contains(v.Title, "client proxy") || v.Samples != 400 || len(v.Costs.Filters) != 2 || !v.Costs.Filters[0].Seen || v.Costs.Filters[1].Seen {
 		t.Errorf("%+v %+v", v, v.Costs)
 	}
@@ -110,9 +105,7 @@ func TestProfileCostOfOneBlock(t *testing.T) {
 	run := profiledRun(t, func(int) float64 { return 0.14 }, 0.015)
 	run.Trials = slices.DeleteFunc(run.Trials, func(t record.Trial) bool { return t.Block > 0 })
 	f := analysistest.Analyze(t, kinds, run)
-	if _, err := json.Marshal(f); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(json.Marshal(f)))
 	if got := analysistest.Get(t, f, "profile_cost_client_proxy", record.Cell{"sidecars": "both"}); got.Verdict != record.VerdictInvalid || got.Low != 0 {
 		t.Errorf("%+v", got)
 	}

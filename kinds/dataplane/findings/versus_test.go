@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const versionsStudy = `
@@ -75,9 +76,7 @@ func TestVersions(t *testing.T) {
 // Of too few blocks there is no interval, and findings stay what JSON can hold.
 func TestVersionsOfOneBlock(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, versionsStudy, 1, 3, analysistest.Quiet()))
-	if _, err := json.Marshal(f); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(json.Marshal(f)))
 	x := analysistest.Get(t, f, "cpu_server_proxy_change_since_1_10_0", record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorEnvoy: "1.11.0"})
 	if x.Verdict != record.VerdictInvalid || x.Low != 0 || len(x.Warnings) == 0 {
 		t.Errorf("%+v", x)

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // planeMesh is a mesh whose control plane has the pods of [proxyOn].
@@ -24,9 +25,7 @@ func TestWholeControl(t *testing.T) {
 		second := proxyOn(node, true)
 		second.Name = "second"
 		s := &site.Site{Kube: fakecluster.New(proxyOn("seen", true), second), Observers: map[string]observe.Client{"seen": {HTTPClient: http.DefaultClient}}}
-		if _, err := s.FindControlPlane(t.Context(), planeMesh{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(s.FindControlPlane(t.Context(), planeMesh{})))
 		trial := &trialRun{d: &deployed{Site: s}}
 		out := &record.Trial{
 			CPU:     map[string]record.CPU{record.PartControl: {UserS: 1}, record.PartWorker: {UserS: 1}, record.PartUnattributed: {UserS: 1}},

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // filtersPlan is a study's plan with an EnvoyFilter of the user's.
@@ -26,13 +27,9 @@ question: b
 factors: {filters: [none, tracing, envoyfilter-mine+jwt-token]}
 envoy_filters: {mine: {inline: '{"configPatches": [{"applyTo": "CLUSTER"}]}'}}
 `), "a.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plan, err := study.NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return plan
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // proxyOn is a pod of a mesh's on a node, ready or not.
@@ -104,17 +105,13 @@ func TestFindOnNodes(t *testing.T) {
 		t.Run(dead, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, err := site.New(threeNodes{}, nodeMesh{}, "r")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				kube, want := fakecluster.New(), []string{}
 				s.Kube = kube
 				for _, node := range []string{"a", "b", "c"} {
 					pod := proxyOn(node, node != dead)
 					pod.Name = "on-" + node
-					if err := kube.Tracker().Add(pod); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, kube.Tracker().Add(pod))
 					s.Observers[node] = observe.Client{HTTPClient: http.DefaultClient}
 					if node != dead {
 						want = append(want, node)
@@ -169,9 +166,7 @@ func TestFindAgents(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				kube, server := fakecluster.New(), &workerRole{pod: c.server}
 				for _, node := range c.agents {
-					if err := kube.Tracker().Add(agentOn(node)); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, kube.Tracker().Add(agentOn(node)))
 				}
 				d := &deployed{Site: &site.Site{Kube: kube, Kubelets: true}, onNodes: map[string]site.Pod{}, workers: map[dataplane.Variant]*workerRole{{}: server}}
 				for _, node := range c.onNodes {

@@ -27,6 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -72,13 +73,10 @@ func handsAt(t *testing.T, plan *study.Plan, i int, addresses ...string) *trialR
 	for k, address := range addresses {
 		roles = append(roles, &loadRole{pod: site.Pod{Name: fmt.Sprintf("client-%d", k), Node: fmt.Sprintf("node-%d", k)}, api: loadcontrol.NewClient(address, nil)})
 	}
-	if err := trial.setHands(roles); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trial.setHands(roles))
 	var err error
-	if trial.spec, err = loadSpec(plan.Study, trial.cell, target.URL, 7); err != nil {
-		t.Fatal(err)
-	}
+	trial.spec, err = loadSpec(plan.Study, trial.cell, target.URL, 7)
+	must.OK(t, err)
 	trial.spec.DrainS = 30
 	return trial
 }
@@ -126,16 +124,12 @@ func TestHandsTogether(t *testing.T) {
 			ahead.Store(int64(5 * time.Millisecond))
 			a, b := httptest.NewServer(withClock(ctx, &right)), httptest.NewServer(withClock(ctx, &ahead))
 			trial := handsAt(t, plan, i, a.URL, b.URL)
-			if err := trial.measureSkew(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, trial.measureSkew(ctx))
 			before := trial.hands[1].before
 			if off := before.Ahead - 5*time.Millisecond; off.Abs() > before.Bound || trial.hands[0].before != (hands.Clock{}) {
 				t.Errorf("the clock is %v ahead, within %v", before.Ahead, before.Bound)
 			}
-			if err := trial.start(ctx, trial.spec); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, trial.start(ctx, trial.spec))
 			if apart := time.Duration(trial.hands[1].started.StartUnixNS - trial.started.StartUnixNS); apart != before.Ahead {
 				t.Errorf("by their own clocks they began %v apart, and these differ by %v", apart, before.Ahead)
 			}
@@ -145,9 +139,7 @@ func TestHandsTogether(t *testing.T) {
 			}
 			ahead.Add(int64(set))
 			out, err := trial.measured(ctx, 1, 6)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			sum := int64(0)
 			for _, h := range out.Hands {
 				sum += h.Scheduled
@@ -191,12 +183,8 @@ func TestHandsAreReadAlone(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	trial := handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
-	if err := trial.measureSkew(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := trial.start(t.Context(), trial.spec); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trial.measureSkew(t.Context()))
+	must.OK(t, trial.start(t.Context(), trial.spec))
 	if out, err := trial.measured(t.Context(), 1, 6); err != nil || len(out.Hands) != 2 || out.Hands[1].After.ErrorUS == 0 {
 		t.Errorf("%+v, %v", out.Hands, err)
 	}
@@ -211,9 +199,7 @@ func TestAHandIsLost(t *testing.T) {
 		lost, lose := context.WithCancel(t.Context())
 		a, b := httptest.NewServer(withClock(t.Context(), &right)), httptest.NewServer(withClock(lost, &right))
 		trial := handsAt(t, plan, 0, a.URL, b.URL)
-		if err := trial.start(t.Context(), trial.spec); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, trial.start(t.Context(), trial.spec))
 		other := errors.New("observe node n: gone")
 		if err := trial.asLost(t.Context(), other); err != other {
 			t.Errorf("all are there: %v", err)
@@ -254,9 +240,7 @@ func TestAHandIsToldTooLate(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	trial := handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
-	if err := trial.start(t.Context(), trial.spec); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trial.start(t.Context(), trial.spec))
 	_, err := trial.measured(t.Context(), 1, 60) // far ahead: the machine may stand still
 	if err == nil || errors.Is(err, hands.ErrLost) || !strings.Contains(err.Error(), "load pod client-1 ended") || !strings.Contains(err.Error(), "told too late where to stop, at 6s") {
 		t.Errorf("%v", err)
@@ -282,9 +266,7 @@ func TestLoadsThatWereLeftAreEnded(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	trial := handsAt(t, plan, 0, a.URL, b.URL)
-	if err := trial.start(t.Context(), trial.spec); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trial.start(t.Context(), trial.spec))
 	broken.Store(true)
 	if _, err := trial.intervals(t.Context(), 0); !errors.Is(err, hands.ErrLost) {
 		t.Errorf("the lines are broken: %v", err)
@@ -293,9 +275,7 @@ func TestLoadsThatWereLeftAreEnded(t *testing.T) {
 	broken.Store(false)
 	next := handsAt(t, plan, 0, a.URL, b.URL)
 	next.d.loads = map[dataplane.Variant][]*loadRole{{}: {next.hands[0].loadRole, next.hands[1].loadRole}}
-	if err := next.d.endLoads(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, next.d.endLoads(t.Context()))
 	if err := next.start(t.Context(), next.spec); err != nil {
 		t.Errorf("the next trial: %v", err)
 	}
@@ -327,9 +307,7 @@ func TestHandsStartLate(t *testing.T) {
 	}))
 	defer worker.Close()
 	trial.server.api = workercontrol.Client{BaseURL: worker.URL}
-	if err := trial.start(t.Context(), trial.spec); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trial.start(t.Context(), trial.spec))
 	if again := int64(starts - 1); read != again || trial.before.worker.UnixNS != again {
 		t.Errorf("the counters were read %d times for %d starts", read, starts)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -31,9 +32,7 @@ func TestPin(t *testing.T) {
 		dataplane.PlacementOtherNode: {Name: "b", Host: "host-b"}, dataplane.PlacementOtherZone: {Name: "c", Host: "host-c"},
 	}
 	all, err := top.deployments(sitetest.Istio(), sitetest.Images, "run")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pinned := 0
 	for _, d := range all {
 		want := ""
@@ -59,9 +58,8 @@ func TestPin(t *testing.T) {
 	if pinned != 12 { // clients and three servers, of two kinds, the plain ones twice
 		t.Errorf("%d pods have a place", pinned)
 	}
-	if all, err = newTopology("ns", plan).deployments(sitetest.Istio(), sitetest.Images, "run"); err != nil {
-		t.Fatal(err)
-	}
+	all, err = newTopology("ns", plan).deployments(sitetest.Istio(), sitetest.Images, "run")
+	must.OK(t, err)
 	for _, d := range all {
 		if len(d.Spec.Template.Spec.NodeSelector) > 0 {
 			t.Errorf("%s is bound before nodes were chosen", d.Name)
@@ -76,9 +74,7 @@ func TestSpread(t *testing.T) {
 		top := newTopology("ns", studytest.Plan(t, scatteredStudy, place))
 		top.places = dataplane.Places{dataplane.PlacementClient: {Name: "a", Host: "a"}, dataplane.PlacementOtherNode: {Name: "b", Host: "b"}}
 		all, err := top.deployments(sitetest.Istio(), sitetest.Images, "run")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		several := 0
 		for _, d := range all {
 			want := *d.Spec.Replicas > 1 && place == "placement=as-scheduled"

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Pods of a node that has died, before or while they are made anew, stay until it is back:
@@ -47,9 +48,7 @@ func TestReplacePodsOfDeadNodes(t *testing.T) {
 					}
 				})
 				d := &deployed{Site: &site.Site{Kube: kube, Namespace: "n"}, topology: topology{clients: map[dataplane.Variant]mesh.Workload{{}: {Name: "client-plain"}}}}
-				if err := d.replacePods(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, d.replacePods(t.Context()))
 				if took := time.Since(began); took < takes || took > takes+2*renewLook {
 					t.Errorf("it took %v, not %v", took, takes)
 				}

@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestAwaitQuiet(t *testing.T) {
@@ -30,9 +31,7 @@ func TestAwaitQuiet(t *testing.T) {
 			return float64(min(time.Since(begin), told) / time.Second), nil
 		}
 		unproved := func(context.Context) bool { return false }
-		if err := awaitQuiet(t.Context(), read, unproved); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, awaitQuiet(t.Context(), read, unproved))
 		if took := time.Since(begin); took < told+toldQuiet || took > told+toldQuiet+2*toldLook {
 			t.Errorf("quiet after %v, told until %v", took, told)
 		}
@@ -60,9 +59,7 @@ func TestAwaitProof(t *testing.T) {
 			read := func(context.Context) (float64, error) {
 				return float64(min(time.Since(begin), c.told) / (100 * time.Millisecond)), nil
 			}
-			if err := awaitQuiet(t.Context(), read, func(context.Context) bool { return time.Since(begin) >= c.proved }); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, awaitQuiet(t.Context(), read, func(context.Context) bool { return time.Since(begin) >= c.proved }))
 			if took := time.Since(begin); took < c.want || took > c.want+2*toldLook {
 				t.Errorf("told until %v, proved after %v: waited %v, not %v", c.told, c.proved, took, c.want)
 			}
@@ -144,9 +141,7 @@ func TestAwaitEndpoints(t *testing.T) {
 			Site:     &site.Site{Kube: kube, Namespace: "n"},
 			topology: topology{servers: map[dataplane.Variant]mesh.Workload{{}: {Name: "server"}}},
 		}
-		if err := d.awaitEndpoints(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.awaitEndpoints(t.Context()))
 		if took := time.Since(begin); took < 3*time.Second || took > 3*time.Second+toldLook {
 			t.Errorf("after %v", took)
 		}

@@ -29,6 +29,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -48,9 +49,7 @@ factors:
 func deploymentsOf(t *testing.T, plan *study.Plan, m mesh.Mesh) map[string]*appsv1.Deployment {
 	t.Helper()
 	all, err := newTopology("meshtrial-20261121-101500-0abc", plan).deployments(m, sitetest.Images, "20261121-101500-0abc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	out := map[string]*appsv1.Deployment{}
 	for _, d := range all {
 		if out[d.Name] != nil {
@@ -103,9 +102,7 @@ func TestNamesAreValid(t *testing.T) {
 	plans := map[string]*study.Plan{"every variant": studytest.Plan(t, everyVariant)}
 	for _, name := range studies.Names() {
 		text, err := studies.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if plan := studytest.Plan(t, string(text)); plan.Study.Kind == study.DataPlane {
 			plans[name] = plan
 		}
@@ -260,9 +257,7 @@ func TestPorts(t *testing.T) {
 				t.Errorf("the Service lacks port %+v: %+v", port, service.Spec.Ports)
 			}
 			spec, err := loadSpec(&s, cell, got, 5)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if spec.Protocol != tt.protocol || (spec.TLS != nil) != tt.tls {
 				t.Errorf("spec %+v", spec)
 			}
@@ -283,9 +278,7 @@ func TestLoadSpec(t *testing.T) {
 		return studytest.Plan(t, studytest.ThreeCells).Cells[2].With(other)
 	}
 	spec, err := loadSpec(s, cell(record.Cell{study.FactorPayload: "2KiB"}), "http://server:8080/x", 42)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := load.DefaultSpec("http://server:8080/x")
 	want.Protocol, want.Method, want.PayloadBytes, want.Connections = "http1", "POST", 2048, 4
 	want.Rate, want.Arrival, want.Seed, want.RepeatS = 100, "poisson", 42, 2
@@ -295,9 +288,7 @@ func TestLoadSpec(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", spec, want)
 	}
 	spec, err = loadSpec(s, cell(record.Cell{study.FactorRate: rate.Word, study.FactorArrival: study.NotApplicable, study.FactorKeepAlive: "false"}), "http://server:8080/x", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if spec.Rate != rate.Max || spec.KeepAlive {
 		t.Errorf("rate %v, keep-alive %v", spec.Rate, spec.KeepAlive)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,14 +55,10 @@ func TestBesideTheWay(t *testing.T) {
 		d := &deployed{Site: &site.Site{Kube: kube, Kubelets: true}, onNodes: map[string]site.Pod{}}
 		for _, node := range []string{"a", "b", "c"} {
 			d.onNodes[node] = on(node)
-			if err := kube.Tracker().Add(agentOn(node)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, kube.Tracker().Add(agentOn(node)))
 		}
 		trial := &trialRun{d: d, o: &runner.Options{Mesh: nodeMesh{}}, cell: record.Cell{study.FactorSidecars: c.sidecars}, server: &workerRole{pod: site.Pod{Node: c.server}}}
-		if err := trial.setHands([]*loadRole{{pod: site.Pod{Node: c.client}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, trial.setHands([]*loadRole{{pod: site.Pod{Node: c.client}}}))
 		trial.setBeside()
 		if got := slices.Sorted(maps.Keys(trial.beside)); !slices.Equal(got, c.beside) {
 			t.Errorf("%+v: beside %v", c, got)
@@ -222,9 +219,7 @@ func TestRenewBeside(t *testing.T) {
 func TestIdleProxyComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := site.New(threeNodes{}, answeringMesh{}, "r")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		pod := proxyOn("c", false)
 		pod.UID, pod.Status.ContainerStatuses = "other", []corev1.ContainerStatus{{Name: "proxy", ContainerID: "new"}}
 		kube := fakecluster.New(pod, agentOn("c"))
@@ -245,9 +240,7 @@ func TestIdleProxyComesBack(t *testing.T) {
 				t.Errorf("the trial reads %v, beside it are %v, and it says %q; want %q", got, trial.beside, trial.seen.Unmeasured, want)
 			}
 			pod.Status.Conditions = proxyOn("c", true).Status.Conditions
-			if _, err := kube.CoreV1().Pods(pod.Namespace).Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, must.Err(kube.CoreV1().Pods(pod.Namespace).Update(t.Context(), pod, metav1.UpdateOptions{})))
 		}
 	})
 }

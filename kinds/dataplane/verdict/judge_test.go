@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // seen is a trial and what it saw.
@@ -236,9 +237,7 @@ func TestJudgedAgain(t *testing.T) {
 		}
 		j.trial.Validity = j.judge()
 		document, err := json.Marshal(j.seen)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var back Evidence
 		if err := json.Unmarshal(document, &back); err != nil || !reflect.DeepEqual(back, j.seen) {
 			t.Errorf("%s: %v: %+v", name, err, back)
@@ -269,9 +268,7 @@ func TestEvidenceOfLittle(t *testing.T) {
 		j := faultless()
 		c.change(j)
 		document, err := json.Marshal(j.seen)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got, _, err := Judge(verdict.Case{Trial: j.trial, Evidence: document, Verify: none.Mesh{}.Verify})
 		if err != nil || got.Validity.Valid || got.Validity.Checks[0].Name != c.fails {
 			t.Errorf("%s: %v: %+v", name, err, got.Validity)
@@ -283,15 +280,11 @@ func TestEvidenceOfLittle(t *testing.T) {
 func FuzzJudge(f *testing.F) {
 	j := faultless()
 	document, err := json.Marshal(j.seen)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	j.seen.Mesh.Proxies = map[string]*mesh.Passed{record.PartServerProxy: {Rise: map[string]float64{"x": 1}, State: &mesh.ProxyState{}}}
 	j.seen.Configs = map[string]Dump{record.PartServerProxy: Dump("{}")}
 	more, err := json.Marshal(j.seen)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Add(document, true)
 	f.Add(more, true)
 	f.Add([]byte(`{"refused": [{"name": "x"}]}`), false)

@@ -10,15 +10,14 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // asked is what an assertion comes to in the first trial of a run.
 func asked(t *testing.T, run record.Run, e study.Expr) record.ScenarioAssertion {
 	t.Helper()
 	f, err := (analysis.Kinds{Kind()}).Analyze(run, e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all := scenarioOf(t, f, "good").Trials[0].Assertions
 	return all[len(all)-1]
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat/money"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // fourSeconds is a study of 100 requests per second for 4 s: at 1 s one of two
@@ -75,13 +76,9 @@ func inTime(t *record.Trial) []record.Event {
 func scenarioRun(t *testing.T, text string, blocks int, of func(cell record.Cell, block int) made) record.Run {
 	t.Helper()
 	s, err := study.Parse([]byte(text), "study.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plan, err := study.NewPlan(s, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	run := record.Run{StudyYAML: s.Marshal(), Header: record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "run", Study: s.Name, Started: epoch, Seed: 5, Lab: "local"}}
 	files := map[string][]byte{}
 	at := epoch
@@ -111,9 +108,7 @@ func scenarioRun(t *testing.T, text string, blocks int, of func(cell record.Cell
 				m.request(book, &trial, fmt.Sprintf("mm-%s-0-%d", trial.ID, i), i*10*ms)
 			}
 			var b bytes.Buffer
-			if err := book.Write(&b); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, book.Write(&b))
 			files[trial.ID] = b.Bytes()
 			run.Trials, run.Events = append(run.Trials, trial), append(run.Events, events...)
 			at = trial.Ended
@@ -200,9 +195,7 @@ func without(requests func(string) (io.ReadCloser, error), text string) func(str
 func analyze(t *testing.T, run record.Run) record.Findings {
 	t.Helper()
 	f, err := (analysis.Kinds{Kind()}).Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return f
 }
 

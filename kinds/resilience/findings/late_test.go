@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // What the clients' own lag decides is not judged; all else is.
@@ -62,9 +63,7 @@ func TestScenarioLag(t *testing.T) {
 	})
 	for text, want := range map[string]string{`total.latency_max < 100.0`: "fail", `window("gone").rate > 95.0`: "pass"} {
 		got, err := (analysis.Kinds{Kind()}).Analyze(full, study.Expr{Text: text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		trial := scenarioOf(t, got, "good").Trials[0]
 		if a := trial.Assertions[len(trial.Assertions)-1]; a.Outcome != want {
 			t.Errorf("%s: %s, %q; want %s", text, a.Outcome, a.Detail, want)
@@ -76,9 +75,7 @@ func TestScenarioLag(t *testing.T) {
 		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.LatencyAt(0.99, 900, 1, 9_000) }}
 	})
 	got, err := (analysis.Kinds{Kind()}).Analyze(quiet, study.Expr{Text: `total.latency_max < 100.0`})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	trial := scenarioOf(t, got, "good").Trials[0]
 	if a := trial.Assertions[len(trial.Assertions)-1]; a.Outcome != "fail" {
 		t.Errorf("%s, %q; want fail", a.Outcome, a.Detail)

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // failIn fails every request that is due in a span, in milliseconds.
@@ -114,9 +115,7 @@ func TestScenarioWindowsAddUp(t *testing.T) {
 		})
 		run.Trials = run.Trials[:1] // one is enough
 		f, err := (analysis.Kinds{Kind()}).Analyze(run)
-		if err != nil {
-			r.Fatal(err)
-		}
+		must.OK(r, err)
 		s := f.Cells[slices.IndexFunc(f.Cells, func(c record.CellSummary) bool { return c.Scenario.Shown != "" })].Scenario
 		var sum record.ScenarioWindow
 		to := 0.0
@@ -305,9 +304,7 @@ func TestScenarioAnswersInAWindow(t *testing.T) {
 		t.Errorf("no window %v of %+v", want, s.Windows)
 	}
 	held, err := (analysis.Kinds{Kind()}).Analyze(run, study.Expr{Text: "rate < 101.0", Timed: true, Until: "sick"}, study.Expr{Text: "rate > 140.0", Timed: true, After: "sick", Within: 15e8})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, a := range scenarioOf(t, held, "good").Trials[0].Assertions {
 		if strings.HasPrefix(a.Expr, "rate") && a.Outcome != "pass" {
 			t.Errorf("%s: %s: %s", a.Expr, a.Outcome, a.Detail)
@@ -372,12 +369,8 @@ func TestScenarioAssertions(t *testing.T) {
 
 func TestScenarioAssertionsChecked(t *testing.T) {
 	s, err := study.Parse([]byte(fourSeconds), "study.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := (analysis.Kinds{Kind()}).CheckStudy(s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, (analysis.Kinds{Kind()}).CheckStudy(s))
 	for _, c := range []struct{ expr, want string }{
 		{`{expr: error_shar < 0.1}`, "undeclared reference"},
 		{`window("gnoe").failed == 0`, `there is no window "gnoe"`},
@@ -404,9 +397,7 @@ func TestScenarioAssertionsChecked(t *testing.T) {
 		t.Errorf("a condition of unknown names: %v", err)
 	}
 	c, err := CompileCondition(`latency_p99 > 100.0 || ready("bar") < 2`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, m := range []record.Moment{{Latency: record.LatencyAt(0.99, 200_000), Ready: map[string]int{"bar": 2}}, {Ready: map[string]int{"bar": 1}}, {Ready: map[string]int{"bar": 2}}} {
 		if held, err := c.Holds(m); err != nil || held != (m.Latency.At(0.99) > 100_000 || m.Ready["bar"] < 2) {
 			t.Errorf("%+v: %v, %v", m, held, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // countingProxy has counted so much.
@@ -37,9 +38,7 @@ func TestTallies(t *testing.T) {
 	}
 	ask := func(pods ...site.Pod) tallies {
 		all, err := trial.ask(t.Context(), map[string][]site.Pod{record.PartNode: pods})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return all
 	}
 	before := ask(pod("a", "one", "1", 100), pod("b", "two", "2", 50), pod("c", "three", "3", 70)).byProcess()

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // The agents of nodes are a part of their own where ztunnel carries requests, and where pods
@@ -116,9 +117,7 @@ func TestGoneAtTheLastLook(t *testing.T) {
 	defer node.Close()
 	l := looksAt(&site.Site{Observers: map[string]observe.Client{"a": {HTTPClient: node.Client(), BaseURL: node.URL}}, Control: []site.Pod{{UID: "1", Node: "a"}}})
 	for _, gone = range []bool{false, true} {
-		if err := l.cost(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.cost(t.Context(), false))
 		if err := l.whole("1"); (err != nil) != gone {
 			t.Errorf("gone %v: %v", gone, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -31,9 +32,7 @@ func ambientScene(t *testing.T) *scene {
 	t.Helper()
 	plan := studytest.Plan(t, ambientServices)
 	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -45,9 +44,7 @@ func TestSceneOfAmbient(t *testing.T) {
 		t.Errorf("meshed %v, ambient %v, logs %v", s.meshed(), s.ambient(), s.proxiesLog())
 	}
 	deployments, err := s.deployments()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, d := range deployments {
 		want := "ambient"
 		if d.Name == "old" {
@@ -90,9 +87,7 @@ func TestCarriedHeads(t *testing.T) {
 				}
 			}
 			checks, err := s.carried(risesOf{record.PartNode: rise}, flowed{500, 500})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			n := 0
 			for _, c := range checks {
 				if strings.HasSuffix(c.Name, bytesCheck) {
@@ -181,9 +176,7 @@ func TestCarriedThroughWaypoint(t *testing.T) {
 		t.Errorf("%+v, %v", asked, err)
 	}
 	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, service := range s.services() {
 		if service.Labels["istio.io/use-waypoint"] != "waypoint" {
 			t.Errorf("%s: %v", service.Name, service.Labels)
@@ -227,9 +220,7 @@ func TestCarriedThroughWaypoint(t *testing.T) {
 	} {
 		rise, waypoint := evidence()
 		checks, err := s.carried(risesOf{record.PartNode: rise, record.PartWaypoint: c.spoil(rise, waypoint)}, flowed{501, 500})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var failed []string
 		for _, one := range checks {
 			if !one.OK {

@@ -27,6 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // countingMesh has proxies that all have counted the same.
@@ -74,13 +75,9 @@ func TestArrivals(t *testing.T) {
 		t.Fatalf("pods of the mesh are on %q", trial.shared.nodes)
 	}
 	pods, err := trial.present(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	began, err := trial.ask(t.Context(), pods)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	trial.shared.before, trial.shared.began = began.together(), began.byProcess()
 
 	bytes = 5000
@@ -108,9 +105,7 @@ func TestArrivals(t *testing.T) {
 	}
 	after := func() (ok bool, detail string) {
 		trial.evidence.Carried = nil
-		if err := trial.checkAfterwards(t.Context(), outcome{answered: []int64{end - 1e9}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, trial.checkAfterwards(t.Context(), outcome{answered: []int64{end - 1e9}}))
 		for _, c := range trial.evidence.Carried {
 			if c.Name == "back-server-ztunnel-bytes-afterwards" {
 				return c.OK, c.Detail
@@ -131,9 +126,7 @@ func TestArrivals(t *testing.T) {
 	unasked := func() string {
 		trial.noteArrivals(t.Context())
 		trial.evidence.Carried = nil
-		if err := trial.checkAfterwards(t.Context(), outcome{answered: []int64{end - 1e9}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, trial.checkAfterwards(t.Context(), outcome{answered: []int64{end - 1e9}}))
 		seen := verdict.Evidence{Collected: &verdict.Collected{Missed: trial.unasked()}}
 		var said []string
 		for _, c := range append(trial.evidence.Carried, verdict.Of(record.Trial{Scenario: &record.Scenario{}}, nil, seen, nil).Checks...) {
@@ -157,9 +150,7 @@ func TestArrivals(t *testing.T) {
 		t.Errorf("requests may have come to node four, whose ztunnel could not be asked: %q", said)
 	}
 	create := func(pod *corev1.Pod) {
-		if _, err := at.Kube.CoreV1().Pods("istio-system").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(at.Kube.CoreV1().Pods("istio-system").Create(t.Context(), pod, metav1.CreateOptions{})))
 	}
 	create(ztunnel("v", "four"))
 	if said := unasked(); !strings.HasPrefix(said, "looks: steps brought pods to node four") || !slices.Contains(trial.shared.on(), "four") {

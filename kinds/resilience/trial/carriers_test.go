@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -45,17 +46,13 @@ func (*unprogrammed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestNoWaypoint(t *testing.T) {
 	plan := studytest.Plan(t, strings.NewReplacer("sidecars: ambient", "sidecars: waypoint", ", {to: old}", "", ", old: {sidecar: false}", "").Replace(ambientServices))
 	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	api := &unprogrammed{}
 	server := httptest.NewServer(api)
 	defer server.Close()
 	api.url = server.URL
 	at, err := site.New(api, s.mesh, "run")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	at.Kube = fakecluster.New()
 	trial := &scenarioTrial{stage: &stage{Site: at, say: func(string, ...any) {}}, scene: s, census: &census{pods: map[string]*resident{}}}
 	for name, before := range map[string]record.Way{"never": nil, "another part": {record.PartNode}, "before": {record.PartNode, record.PartWaypoint}} {

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Over a slow line a clock that is ahead by less than the error of knowing it is corrected
@@ -33,9 +34,7 @@ func TestClocks(t *testing.T) {
 	gone := observe.Client{HTTPClient: node.Client(), BaseURL: "http://127.0.0.1:1"}
 	observers := map[string]observe.Client{"a": {HTTPClient: node.Client(), BaseURL: node.URL}}
 	trial := &scenarioTrial{stage: &stage{Site: &site.Site{Observers: observers}}}
-	if err := trial.compareClocks(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trial.compareClocks(t.Context()))
 	before := trial.clocks["a"]
 	if before.Bound < ahead || (before.Ahead-ahead).Abs() > before.Bound || trial.stage.ahead["a"] != int64(before.Ahead) {
 		t.Errorf("%v ahead, to %v; taken off: %v", before.Ahead, before.Bound, trial.stage.ahead)

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // toldPlane is a control plane that takes every lever and says of itself what
@@ -41,9 +42,7 @@ func TestDebounceIsAskedFor(t *testing.T) {
 		stage: &stage{o: &runner.Options{Control: plane}, say: func(string, ...any) {}},
 		job:   runner.Job{Cell: record.Cell{study.FactorDebounceAfter: "1s"}},
 	}
-	if err := trial.setControl(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trial.setControl(t.Context()))
 	want := &verdict.Debounce{Level: "1s", Restarted: true, Took: 2 * time.Second, Checks: says}
 	if got := trial.evidence.Debounce; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)

@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A pod that has gone by itself once its service has fewer replicas need not be ended, and
@@ -42,9 +43,7 @@ func TestRemoveAbruptly(t *testing.T) {
 			trial.census.pods[pod] = &resident{uid: pod, ScenarioPod: record.ScenarioPod{Name: pod, Service: "bar"}}
 		}
 		step, err := newExecutor(t.Context(), trial).Ready(t.Context(), fault.Occurrence{Name: "gone", Action: &fault.Remove{Replicas: fault.Replicas{Service: "bar", Count: 2, Abrupt: true}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		err = step.Begin(t.Context())
 		if (err != nil) != apierrors.IsForbidden(c.first) || strings.Join(ended, " ") != c.ended {
 			t.Errorf("%s: %v, ended %v", name, err, ended)

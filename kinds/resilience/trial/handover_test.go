@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/worker"
 	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // serving runs workers and returns lines to their control servers.
@@ -18,9 +19,7 @@ func serving(t *testing.T, n int) (apis []control.Client, names []string) {
 	t.Helper()
 	for i := range n {
 		w, err := worker.New(worker.Options{Control: "127.0.0.1:0"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- w.Serve(ctx) }()
@@ -133,9 +132,7 @@ func TestAnyOrderOfSteps(t *testing.T) {
 			}
 			next[i]++
 			now, err := apis[0].Config(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got := []int64{now.ResponseBytes, int64(now.BurnUS), int64(now.LogRequests)}; !slices.Equal(got, stands) {
 				t.Fatalf("the worker does %v, wanted %v", got, stands)
 			}

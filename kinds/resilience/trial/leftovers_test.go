@@ -21,6 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var istiodObject = journal.Object{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "istio-system", Name: "istiod"}
@@ -165,9 +166,7 @@ func TestAwayOutlasts(t *testing.T) {
 	}{{&cordons{}, []journal.Object{istiodObject}}, {nil, nil}} {
 		pods := &controlPods{kube: cluster, changes: c.changes, namespace: "istio-system", selector: "app=istiod"}
 		step, err := pods.away(t.Context(), "istiod", "istiod", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := step.(*execution).outlasting; !slices.Equal(got, c.want) {
 			t.Errorf("%v, want %v", got, c.want)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/observe/ledger"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // listening is a scribe that has read nothing, with room for some entries.
@@ -28,9 +29,7 @@ func wrote(t *testing.T, s *scribe, requests int) {
 	err := readWorker(strings.NewReader(log.String()), ledger.Source{Service: "a", Pod: "a-1", Prefix: "mm-"}, func(e ledger.WorkerEntry) {
 		s.add(func() { s.book.AddWorker(e) })
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.last = time.Now().Add(-time.Hour)
 }
 
@@ -57,9 +56,7 @@ func TestLogsAreBounded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		book, err := s.settle(ctx, nil, asked(4))
 		cancel()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if clients, _, workers := book.Entries(); book.Over() != c.over || int64(clients+workers) != 8-c.over {
 			t.Errorf("room for %d: %d and %d entries, %d over", c.most, clients, workers, book.Over())
 		}

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 	"strings"
 	"testing"
@@ -59,16 +60,12 @@ func TestFitMesh(t *testing.T) {
 func TestSceneOfLinkerd(t *testing.T) {
 	plan := studytest.Plan(t, oneService)
 	s, err := newScene(plan.Study, plan.Cells[0], &linkerd.Mesh{}, sitetest.Images, "run", "b000-t00", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := s.services()[0].Annotations["retry.linkerd.io/limit"]; got != "2" {
 		t.Errorf("annotations of the Service: %v", s.services()[0].Annotations)
 	}
 	deployments, err := s.deployments()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, d := range deployments {
 		if a := d.Spec.Template.Annotations; a["linkerd.io/inject"] != "enabled" || a["config.linkerd.io/access-log"] != "json" {
 			t.Errorf("%s: %v", d.Name, a)
@@ -84,17 +81,13 @@ func TestSceneWithoutLedger(t *testing.T) {
 	plan := studytest.Plan(t, strings.Replace(oneService, "stop: none", "stop: none\nmeasures: [latency, cpu]", 1))
 	for _, m := range []mesh.Mesh{sitetest.Istio(), &linkerd.Mesh{}} {
 		s, err := newScene(plan.Study, plan.Cells[0], m, sitetest.Images, "run", "b000-t00", 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if w := s.workload(nil); w.Proxy.Level(study.FactorTelemetry) != study.TelemetryOff || s.proxiesLog() || s.ledgerSide() != record.LedgerClients {
 			t.Errorf("%s: %+v", m.Name(), w.Proxy)
 		}
 		o := s.ledgerOptions(nil)
 		one, err := s.workerPod(&s.scenario.Graph.Services[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if strings.Contains(strings.Join(one.Spec.Containers[0].Args, " "), "--log-requests") || o.ClientProxy || len(o.Services) > 0 {
 			t.Errorf("%s: %v, %+v", m.Name(), one.Spec.Containers[0].Args, o)
 		}

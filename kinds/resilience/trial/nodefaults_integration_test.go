@@ -25,6 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // faultBench is a client that calls a server, both with sidecars, and the
@@ -42,45 +43,31 @@ const (
 func newFaultBench(t *testing.T) *faultBench {
 	l := labtest.Start(t)
 	s, err := site.New(l, nil, fmt.Sprintf("faults-%d", time.Now().Unix()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx := t.Context()
 	t.Cleanup(func() {
 		if err := s.Remove(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := s.CreateNamespace(ctx, string(resilience.Kind)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.CreateNamespace(ctx, string(resilience.Kind)))
 	roles, err := s.CreateFaultRoles(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	server := site.WorkerPod(mesh.Workload{Name: faultServer, ControlPort: site.WorkerControlPort}, l.Images(), s.Run)
 	client := site.RolePod(faultClient, s.Run, corev1.Container{Name: site.RoleLoad, Args: []string{"load", "http://" + faultServer + ":8080/", "--rate", "100", "--connections", "4", "--duration", "30m"}}, l.Images())
 	for name, pod := range map[string]corev1.PodTemplateSpec{faultServer: server, faultClient: client} {
 		pod.Labels["sidecar.istio.io/inject"] = "true"
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}, Spec: appsv1.DeploymentSpec{
 			Replicas: site.Ptr(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: name}}, Template: pod}}
-		if _, err := s.Kube.AppsV1().Deployments(s.Namespace).Create(ctx, d, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(s.Kube.AppsV1().Deployments(s.Namespace).Create(ctx, d, metav1.CreateOptions{})))
 	}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: faultServer, Namespace: s.Namespace}, Spec: corev1.ServiceSpec{
 		Selector: map[string]string{mesh.AppLabel: faultServer}, Ports: []corev1.ServicePort{{Name: "http", Port: 8080}}}}
-	if _, err := s.Kube.CoreV1().Services(s.Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(s.Kube.CoreV1().Services(s.Namespace).Create(ctx, service, metav1.CreateOptions{})))
 	for _, name := range []string{faultServer, faultClient} {
-		if err := lab.WaitPods(ctx, s.Kube, s.Namespace, mesh.AppLabel+"="+name, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, lab.WaitPods(ctx, s.Kube, s.Namespace, mesh.AppLabel+"="+name, 1))
 	}
-	if err := roles.Connect(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, roles.Connect(ctx))
 	b := &faultBench{Site: s}
 	b.executor = &nodeExecutor{roles: roles, proxies: []string{"istio-proxy"}, control: istioControl(s.Kube, labtest.Journal(t, l, s.Run), sitetest.Istio()),
 		pods:      func(service string) []faultPod { return b.pods(t, service) },
@@ -92,9 +79,7 @@ func newFaultBench(t *testing.T) *faultBench {
 func (b *faultBench) pods(t *testing.T, service string) []faultPod {
 	t.Helper()
 	found, err := b.Kube.CoreV1().Pods(b.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + service})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var out []faultPod
 	for i := range found.Items {
 		pod := &found.Items[i]
@@ -114,9 +99,7 @@ func (b *faultBench) act(t *testing.T, a fault.Action, lasting time.Duration) {
 	defer cancel()
 	o := fault.Occurrence{Action: a, For: lasting}
 	execution, err := (&executor{scenarioTrial: &scenarioTrial{stage: &stage{Site: b.Site}}, node: b.executor}).Ready(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	begin := time.Now()
 	err = execution.Begin(ctx)
 	began := time.Since(begin)
@@ -190,9 +173,7 @@ func TestFaultsOnNodes(t *testing.T) {
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%+v, %v", found, err)
 		}
-		if _, err := b.executor.control.takeAway(t.Context(), found[0]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(b.executor.control.takeAway(t.Context(), found[0])))
 		if done, err := b.executor.control.changes.Restore(t.Context(), journal.OfRun(b.Run)); err != nil || len(done) != 1 || !slices.Equal(done[0].Back, []string{"spec.replicas"}) {
 			t.Errorf("%+v, %v", done, err)
 		}
@@ -219,13 +200,9 @@ func (b *faultBench) onlyIstiod(t *testing.T) string {
 	t.Helper()
 	limited, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	if err := lab.WaitDeployment(limited, b.Kube, "istio-system", "istiod"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lab.WaitDeployment(limited, b.Kube, "istio-system", "istiod"))
 	found, err := b.Kube.CoreV1().Pods("istio-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app=istiod"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(found.Items) != 1 || !lab.PodReady(&found.Items[0]) {
 		return ""
 	}
@@ -236,17 +213,11 @@ func (b *faultBench) onlyIstiod(t *testing.T) string {
 func (b *faultBench) testDeadRunner(t *testing.T) {
 	pod := b.pods(t, faultServer)[0]
 	client, err := b.executor.roles.At(pod.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := node.Container{PodUID: pod.UID, ID: pod.containers["istio-proxy"]}
 	f, err := client.Signal(t.Context(), node.SignalRequest{Container: c, Kind: node.KindEnvoy, Signal: node.SignalStop, LeaseMS: 500})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Network(t.Context(), node.NetworkRequest{PodUID: pod.UID, Peers: []string{b.pods(t, faultClient)[0].IP}, Direction: node.In, Cut: true, LeaseMS: 500}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, must.Err(client.Network(t.Context(), node.NetworkRequest{PodUID: pod.UID, Peers: []string{b.pods(t, faultClient)[0].IP}, Direction: node.In, Cut: true, LeaseMS: 500})))
 	eventually.Within(t, 3*time.Minute, "the end of the leases", func() bool {
 		list, err := client.List(t.Context())
 		return err == nil && len(list) == 0
@@ -261,17 +232,11 @@ func (b *faultBench) testDeadRunner(t *testing.T) {
 func (b *faultBench) testDeadRole(t *testing.T) {
 	pod, role := b.pods(t, faultServer)[0], b.pods(t, site.RoleFault)[0]
 	client, err := b.executor.roles.At(pod.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := node.Container{PodUID: pod.UID, ID: pod.containers["istio-proxy"]}
 	f, err := client.Signal(t.Context(), node.SignalRequest{Container: c, Kind: node.KindEnvoy, Signal: node.SignalStop, LeaseMS: 600_000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Network(t.Context(), node.NetworkRequest{PodUID: pod.UID, Peers: []string{b.pods(t, faultClient)[0].IP}, Direction: node.In, Cut: true, LeaseMS: 600_000}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, must.Err(client.Network(t.Context(), node.NetworkRequest{PodUID: pod.UID, Peers: []string{b.pods(t, faultClient)[0].IP}, Direction: node.In, Cut: true, LeaseMS: 600_000})))
 	// It kills itself, so that its answer may not come.
 	_, _ = client.Signal(t.Context(), node.SignalRequest{Container: node.Container{PodUID: role.UID, ID: role.containers[site.RoleFault]}, Kind: node.KindWorker, Signal: node.SignalKill})
 	eventually.Within(t, 3*time.Minute, "another role", func() bool {
@@ -279,13 +244,10 @@ func (b *faultBench) testDeadRole(t *testing.T) {
 		return len(now) == 1 && now[0].containers[site.RoleFault] != role.containers[site.RoleFault]
 	})
 	b.Redial()
-	if err := b.executor.roles.Connect(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.executor.roles.Connect(t.Context()))
 	b.none(t)
-	if client, err = b.executor.roles.At(pod.node); err != nil {
-		t.Fatal(err)
-	}
+	client, err = b.executor.roles.At(pod.node)
+	must.OK(t, err)
 	if now, err := client.Look(t.Context(), f.Processes); err != nil || now[0].State == "T" || now[0].State == node.Gone {
 		t.Errorf("%+v, %v", now, err)
 	}

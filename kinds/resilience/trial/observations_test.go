@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"k8s.io/client-go/rest"
 )
 
@@ -139,16 +140,12 @@ func TestFirstLookOfSeveralNodes(t *testing.T) {
 	at := &site.Site{Observers: counting(t, &total, &broken), Control: []site.Pod{{UID: "1", Node: "a"}, {UID: "2", Node: "b"}}}
 	l := looksAt(at)
 	for range 2 {
-		if err := l.cost(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.cost(t.Context(), false))
 		total += 1e9
 	}
 	at.Control = append(at.Control, site.Pod{UID: "3", Node: "b"})
 	total = 7e9
-	if err := l.cost(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.cost(t.Context(), false))
 	cpu := l.cpu()
 	if got := cpu[partControlPlane].TotalS(); got != 2+2+7 {
 		t.Errorf("the control plane used %v s", got)
@@ -176,9 +173,7 @@ func TestFirstLookThatFails(t *testing.T) {
 	}
 	at.Control, broken = append(at.Control, site.Pod{UID: "3", Node: "b"}), ""
 	for total = 6e9; total <= 7e9; total += 1e9 {
-		if err := l.cost(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.cost(t.Context(), false))
 	}
 	if got := l.cpu()[partControlPlane].TotalS(); got != 2+1+7 {
 		t.Errorf("the control plane used %v s", got)
@@ -228,9 +223,7 @@ func TestLooksAtIdleNodeThatFail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			at, err := site.New(twoNodes{}, nil, "r")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			total, fails, asked := uint64(5e9), c.fails[0], 0
 			answer := func(r *http.Request) (*http.Response, error) {
 				defer r.Body.Close()
@@ -261,9 +254,7 @@ func TestLooksAtIdleNodeThatFail(t *testing.T) {
 				if i == 3 {
 					l.cancel, fails = nil, c.fails[1]
 				}
-				if err := l.cost(t.Context(), false); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, l.cost(t.Context(), false))
 				fails = false
 				total += 10e9
 			}
@@ -296,9 +287,7 @@ func TestLooksAtIdleNodeThatFail(t *testing.T) {
 // nor from their memory: the first look waits for it, and the last, and none in between.
 func TestLooksBesideIdleNodeThatHangs(t *testing.T) {
 	at, err := site.New(twoNodes{}, nil, "r")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		answers := 0
 		at.Observers = map[string]observe.Client{
@@ -319,9 +308,7 @@ func TestLooksBesideIdleNodeThatHangs(t *testing.T) {
 				l.cancel = nil // the last one
 			}
 			began := time.Now()
-			if err := l.cost(t.Context(), false); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, l.cost(t.Context(), false))
 			if took := time.Since(began); took != wait || i == 3 && l.counted() != idleLook.Seconds() {
 				t.Errorf("look %d took %v, and CPU was counted for %v s", i, took, l.counted())
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -55,9 +56,7 @@ func movedTrial(t *testing.T, says map[string][]string) *scenarioTrial {
 	plan := studytest.Plan(t, strings.NewReplacer("mesh: linkerd", "mesh: istio", "retries: 2", "connections: 2").Replace(oneService))
 	m := toldPlanes{sitetest.Istio(), map[*http.Client][]mesh.Connected{}}
 	scene, err := newScene(plan.Study, plan.Cells[0], m, sitetest.Images, "run", "b000-t00", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	istiod := func(revision string) *corev1.Pod {
 		pod := podOf("istiod-"+revision, "istiod", "10.1.0.1", true)
 		pod.Namespace, pod.Spec.NodeName, pod.Labels = "istio-system", "node", map[string]string{"rev": revision}
@@ -83,9 +82,8 @@ func movedTrial(t *testing.T, says map[string][]string) *scenarioTrial {
 		}
 	}
 	for step, revision := range map[string]string{fault.Installed: "", "canary": "canary"} {
-		if out.revisions.planes[step], err = m.Plane(t.Context(), nil, revision); err != nil {
-			t.Fatal(err)
-		}
+		out.revisions.planes[step], err = m.Plane(t.Context(), nil, revision)
+		must.OK(t, err)
 	}
 	return out
 }
@@ -145,9 +143,7 @@ func TestMove(t *testing.T) {
 	trial := movedTrial(t, map[string][]string{"istiod-default": nil, "istiod-canary": nil})
 	labels := func() map[string]string {
 		n, err := trial.Kube.CoreV1().Namespaces().Get(t.Context(), trial.Namespace, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return n.Labels
 	}
 	before := maps.Clone(labels())
@@ -159,16 +155,12 @@ func TestMove(t *testing.T) {
 	if err == nil {
 		err = step.Begin(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := labels(); !maps.Equal(got, map[string]string{"rev": "canary", "mine": "yes"}) {
 		t.Errorf("the namespace has %v", got)
 	}
 	d, err := trial.Kube.AppsV1().Deployments(trial.Namespace).Get(t.Context(), "bar", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if pod := d.Spec.Template; !maps.Equal(pod.Labels, map[string]string{mesh.AppLabel: "bar"}) || pod.Annotations[restartedAt] == "" {
 		t.Errorf("its pods have %v, %v", pod.Labels, pod.Annotations)
 	}
@@ -190,9 +182,7 @@ func TestMovesOverlap(t *testing.T) {
 		if err == nil {
 			err = step.Begin(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		steps = append(steps, step)
 	}
 	c := trial.census

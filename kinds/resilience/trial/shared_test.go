@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // nodeProxy is a pod of ztunnel.
@@ -109,13 +110,9 @@ func TestSettleKilled(t *testing.T) {
 		return false, nil, cluster.Tracker().Add(nodeProxy("c", "one", true))
 	})
 	trial := sharedTrial(cluster)
-	if err := trial.settleShared(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trial.settleShared(t.Context()))
 	trial.shared.noteKilled([]victim{{pod: faultPod{name: "a", UID: "a"}}, {pod: faultPod{name: "gone", UID: "before"}}})
-	if err := trial.settleShared(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trial.settleShared(t.Context()))
 	left, err := trial.onAllNodes(t.Context())
 	names := ""
 	for _, p := range left {

@@ -32,6 +32,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -65,9 +66,7 @@ func sceneOf(t *testing.T, variant string) *scene {
 		}
 		m := sitetest.Istio()
 		s, err := newScene(plan.Study, cell, m, sitetest.Images, "run", "b000-t00", 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 	t.Fatalf("no variant %s", variant)
@@ -87,13 +86,9 @@ func TestSceneBehaviour(t *testing.T) {
 		s := sceneOf(t, c.variant)
 		for _, one := range s.scenario.Graph.Services {
 			got, err := s.behaviour(one)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			text, err := json.Marshal(got)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if want := map[string]string{"front": c.front, "bar": c.bar}[one.Name]; string(text) != want {
 				t.Errorf("%s, %s:\n got %s\nwant %s", c.variant, one.Name, text, want)
 			}
@@ -113,17 +108,11 @@ func TestSceneBehaviourIsPassedOn(t *testing.T) {
 			one.ServiceTime.Values = append(one.ServiceTime.Values, time.Duration(i+1)*time.Microsecond)
 		}
 		want, err := s.behaviour(*one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		pod, err := s.workerPod(one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		configs, err := s.configs()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c := pod.Spec.Containers[0]
 		text := c.Args[slices.Index(c.Args, "--config")+1]
 		if strings.Contains(text, "$") {
@@ -152,9 +141,7 @@ func TestSceneBehaviourIsPassedOn(t *testing.T) {
 func TestSceneObjects(t *testing.T) {
 	s := sceneOf(t, "drain")
 	deployments, err := s.deployments()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	replicas := map[string]int32{}
 	for _, d := range deployments {
 		replicas[d.Name] = *d.Spec.Replicas
@@ -220,13 +207,9 @@ func TestProbes(t *testing.T) {
 	} {
 		plan := studytest.Plan(t, c.text)
 		s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		pod, err := s.workerPod(&s.scenario.Graph.Services[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		one := pod.Spec.Containers[0]
 		if p := one.ReadinessProbe; p == nil || p.PeriodSeconds != c.ready || p.HTTPGet.Path != "/readyz" || p.HTTPGet.Port.IntValue() != control.HealthPort {
 			t.Errorf("%s: whether it is ready is asked by %+v", name, p)
@@ -256,9 +239,7 @@ func TestSceneLoad(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range s.scenario.Clients {
 		spec, err := s.loadSpec(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if spec.URL != "http://front.meshtrial-run.svc.cluster.local:8081/x" || spec.Protocol != protocol.HTTP2 || spec.Rate != 100 || *spec.Share != (load.Share{Index: i, Of: 2}) || spec.DurationS != 20 || !spec.RequestLog {
 			t.Errorf("%+v", spec)
 		}
@@ -302,9 +283,7 @@ func TestScenarioMTLS(t *testing.T) {
 	want := map[string]string{"drain": study.MTLSStrict, "no-drain": study.MTLSPermissive}
 	for _, cell := range plan.Cells {
 		s, err := newScene(plan.Study, cell, sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		front, _ := s.scenario.Graph.Service("front")
 		level, meshed := want[cell[study.FactorVariant]]
 		if w := s.workload(&front); meshed != (w.Proxy != nil) || meshed && w.Proxy.Level(study.FactorMTLS) != level {
@@ -390,9 +369,7 @@ func TestMomentOf(t *testing.T) {
 	buckets := func(ms ...int64) load.Buckets {
 		h := hdrhistogram.NewPacked(1, 60_000_000_000, 3)
 		for _, v := range ms {
-			if err := h.RecordValue(v * 1e6); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, h.RecordValue(v*1e6))
 		}
 		return load.BucketsOf(h)
 	}
@@ -408,9 +385,7 @@ func TestMomentOf(t *testing.T) {
 	near := func(got, want float64) bool { return math.Abs(got/want-1) < 1e-3 }
 	moment := func(last int, all ...*client) record.Moment {
 		m, err := momentOf(all, last)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return m
 	}
 	m := moment(24, few, many)
@@ -472,9 +447,7 @@ func TestConfigHash(t *testing.T) {
 	const text = `{"configs":[{"name":"a","version_info":"1","route":{"x":1,"y":[1,2]}},{"name":"b","last_updated":"t"}]}`
 	hash := func(text string) [32]byte {
 		h, err := configHash([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return h
 	}
 	for _, c := range []struct {
@@ -534,9 +507,7 @@ func TestScenarioUpgrades(t *testing.T) {
 	upgrade := func(service string) *scene {
 		plan := studytest.Plan(t, strings.Replace(twoServices, "certificates: {service: front, do: rotate}", "restart: {service: "+service+", proxy: 9.9.9}", 1))
 		s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 	if err := upgrade("front").fitUpgrades(); err == nil || !strings.Contains(err.Error(), `step "rotate"`) || !strings.Contains(err.Error(), "9.9.9") {

@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -19,9 +20,7 @@ func graphScene(t *testing.T, services string, sets ...string) *scene {
 	end := at + strings.Index(ambientServices[at:], "\n")
 	plan := studytest.Plan(t, ambientServices[:at]+"graph: {services: "+services+"}"+ambientServices[end:], sets...)
 	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -48,9 +47,7 @@ func TestVisits(t *testing.T) {
 	} {
 		s := graphScene(t, c.services)
 		all, err := s.visits()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for i, one := range s.scenario.Graph.Services {
 			if least, most := all[i].of(c.n); one.Name == "back" && (least != c.least || most != c.most) {
 				t.Errorf("%s: %d to %d, want %d to %d", name, least, most, c.least, c.most)

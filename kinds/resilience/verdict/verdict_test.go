@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // judged is all that a trial is judged by.
@@ -213,9 +214,7 @@ func TestGivenUp(t *testing.T) {
 func FuzzJudge(f *testing.F) {
 	j := good()
 	text, err := json.Marshal(j.seen)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	for _, seed := range []string{string(text), "", "null", "{}", "[]", `{"collected": {}}`, `{"collected": {"logs": {"a": ""}, "missed": [{"error": "x", "at_unix_ns": -9223372036854775808, "since_unix_ns": 1}]}, "debounce": {}}`} {
 		f.Add([]byte(seed))
 	}
