@@ -231,10 +231,8 @@ func TestKeepOfNobody(t *testing.T) {
 	if _, err := c.Resource(namespaces).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": Namespace, "labels": map[string]any{Label: "namespace"}}}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
-	if _, err := c.Resource(secrets).Namespace(Namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret",
-		"metadata": map[string]any{"name": "keep-x", "namespace": Namespace, "labels": map[string]any{Label: keepLabel}}}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(c.Resource(secrets).Namespace(Namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret",
+		"metadata": map[string]any{"name": "keep-x", "namespace": Namespace, "labels": map[string]any{Label: keepLabel}}}}, metav1.CreateOptions{})))
 	_, err := enter(t.Context(), c, Options{Open: c, Holder: Holder{Run: "2"}, Dead: func(string) bool { return true }})
 	if err == nil || !strings.Contains(err.Error(), "keep-x") {
 		t.Error(err)

@@ -21,7 +21,7 @@ func TestLabOfAKilledRun(t *testing.T) {
 	b := newBench(t)
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "killed.yaml"), filepath.Join(dir, "run")
-	if err := os.WriteFile(file, []byte(`
+	must.OK(t, os.WriteFile(file, []byte(`
 name: killed
 question: What becomes of its lab?
 mesh: none
@@ -32,9 +32,7 @@ warmup: {min: 200ms, max: 400ms}
 window: 500ms
 interval: 100ms
 blocks: {min: 2, max: 2, limit: 20m}
-`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`), 0o600))
 	cmd := b.Command(t, "run", file, "--out", out)
 	text, ended := labtest.Background(t, cmd)
 	for {

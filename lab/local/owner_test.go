@@ -37,10 +37,8 @@ func upFor(t *testing.T, owner *procfs.Identity) (paths, *exec.Cmd) {
 		<-ended
 	})
 	pid := init.Process.Pid
-	if err := p.writeRecord(&record{Schema: recordSchema, ID: "0badf5", Phase: phaseReady, BootID: bootID(), InitPID: pid, InitStart: startTicks(pid),
-		ImageStore: filepath.Join(t.TempDir(), "store"), ForRun: owner}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.writeRecord(&record{Schema: recordSchema, ID: "0badf5", Phase: phaseReady, BootID: bootID(), InitPID: pid, InitStart: startTicks(pid),
+		ImageStore: filepath.Join(t.TempDir(), "store"), ForRun: owner}))
 	const config = "{apiVersion: v1, kind: Config, clusters: [{name: lab, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: lab, context: {cluster: lab}}], current-context: lab}"
 	must.OK(t, os.WriteFile(p.kubeconfig(), []byte(config), 0o600))
 	return p, init
