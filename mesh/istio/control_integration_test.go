@@ -55,9 +55,8 @@ func newSite(t *testing.T) *site {
 	l := labtest.Start(t)
 	s := &site{lab: l, config: l.RESTConfig(), images: l.Images()}
 	var err error
-	if s.kube, err = kubernetes.NewForConfig(s.config); err != nil {
-		t.Fatal(err)
-	}
+	s.kube, err = kubernetes.NewForConfig(s.config)
+	must.OK(t, err)
 	return s
 }
 
@@ -100,13 +99,9 @@ func (s *site) injected(t *testing.T) mesh.ControlProxy {
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	if err := lab.WaitPods(deadline, s.kube, inside, "app=web", 1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lab.WaitPods(deadline, s.kube, inside, "app=web", 1))
 	live, err := s.kube.CoreV1().Pods(inside).Get(ctx, "web", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return mesh.ControlProxy{ID: "sidecar~" + live.Status.PodIP + "~web." + inside + "~" + inside + ".svc.cluster.local",
 		Namespace: inside, Labels: live.Labels}
 }
@@ -128,9 +123,7 @@ func checkSoon(t *testing.T, plane *istio.ControlPlane, l mesh.Levers, e mesh.Co
 // the real istiod has one of this name.
 func awaitElected(t *testing.T, s *site, plane *istio.ControlPlane) {
 	t.Helper()
-	if err := plane.AwaitElected(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, plane.AwaitElected(t.Context()))
 	holder := labtest.Kubectl(t, s.lab, "", "-n", istio.Namespace, "get", "lease", "istio-gateway-status-leader-default", "-o", "jsonpath={.spec.holderIdentity}")
 	pods, err := plane.Pods(t.Context())
 	if err != nil || !slices.ContainsFunc(pods, func(p mesh.ControlPod) bool { return p.Name == holder }) {
@@ -145,27 +138,19 @@ func TestLeversOnIstiod(t *testing.T) {
 	ctx := t.Context()
 	changes := labtest.Journal(t, s.lab, "levers")
 	plane, err := istio.NewControlPlane(ctx, s.config, "", changes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer plane.Close()
 	before, err := s.kube.AppsV1().Deployments(istio.Namespace).Get(ctx, "istiod", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	config, err := s.kube.CoreV1().ConfigMaps(istio.Namespace).Get(ctx, "istio", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { plane.Restore(context.Background()) })
 	least := int32(1)
 	scalers := s.kube.AutoscalingV2().HorizontalPodAutoscalers(istio.Namespace)
 	scaler, err := scalers.Create(ctx, &autoscaling.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "meshtrial-levers"},
 		Spec: autoscaling.HorizontalPodAutoscalerSpec{MinReplicas: &least, MaxReplicas: 5,
 			ScaleTargetRef: autoscaling.CrossVersionObjectReference{Kind: "Deployment", Name: "istiod", APIVersion: "apps/v1"}}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { scalers.Delete(context.Background(), scaler.Name, metav1.DeleteOptions{}) })
 	proxy := s.injected(t)
 	evidence := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxy}}
@@ -179,9 +164,7 @@ func TestLeversOnIstiod(t *testing.T) {
 		t.Errorf("no lever is named: %s", strings.Join(bad, "\n"))
 	}
 	found, err := plane.Found(ctx, none)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, f := range controlplane.Levers() {
 		if f.Usual != "" && f.Name != controlplane.FactorSidecarHosts && found[f.Name] != f.Usual {
 			t.Errorf("%s is installed as %q in the lab, usually %q", f.Name, found[f.Name], f.Usual)
@@ -196,9 +179,7 @@ func TestLeversOnIstiod(t *testing.T) {
 	})
 	all.Namespaces = []string{inside}
 	applied, err = plane.Apply(ctx, all, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Logf("all levers: %+v", applied)
 	if !applied.Restarted || !slices.Contains(applied.Changed, "Sidecar "+inside+"/default") {
 		t.Errorf("applied %+v", applied)
@@ -276,24 +257,16 @@ func TestLeversOnIstiod(t *testing.T) {
 	}
 
 	other, err := istio.NewControlPlane(ctx, s.config, "", changes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer other.Close()
-	if err := other.Restore(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, other.Restore(ctx))
 	after, err := s.kube.AppsV1().Deployments(istio.Namespace).Get(ctx, "istiod", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !equality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		t.Errorf("Deployment is not as it was:\n%+v\n%+v", before.Spec, after.Spec)
 	}
 	restored, err := s.kube.CoreV1().ConfigMaps(istio.Namespace).Get(ctx, "istio", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if restored.Data["mesh"] != config.Data["mesh"] || len(restored.Annotations) != len(config.Annotations) {
 		t.Errorf("ConfigMap is not as it was: %v", restored)
 	}
@@ -309,9 +282,7 @@ func TestLeversOnIstiod(t *testing.T) {
 // and a Sidecar of somebody else's is in nobody's way.
 func (s *site) onlyOne(t *testing.T, plane *istio.ControlPlane, before *appsv1.Deployment, config *corev1.ConfigMap, scaler *autoscaling.HorizontalPodAutoscaler) {
 	ctx := t.Context()
-	if err := s.applySidecar(ctx, "theirs"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.applySidecar(ctx, "theirs"))
 	t.Cleanup(func() { s.deleteSidecar(context.Background(), "theirs") }) // where it failed
 	one := mesh.LeversOf(record.Cell{"debounce_after": "300ms"})
 	must.OK(t, must.Err(plane.Apply(ctx, one, false)))
@@ -319,9 +290,7 @@ func (s *site) onlyOne(t *testing.T, plane *istio.ControlPlane, before *appsv1.D
 		t.Errorf("one lever: %s", strings.Join(bad, "\n"))
 	}
 	now, err := s.kube.AppsV1().Deployments(istio.Namespace).Get(ctx, "istiod", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// What belongs to the lever, or to any of the Deployment, and the restart.
 	now.Spec.Strategy, now.Spec.Template.Annotations = before.Spec.Strategy, before.Spec.Template.Annotations
 	for i := range now.Spec.Template.Spec.Containers {
@@ -347,9 +316,7 @@ func (s *site) onlyOne(t *testing.T, plane *istio.ControlPlane, before *appsv1.D
 	if _, err := plane.Apply(ctx, mesh.LeversOf(record.Cell{"sidecar_scope": "none"}), false); err == nil || !strings.Contains(err.Error(), "theirs") {
 		t.Errorf("a scope beside somebody else's Sidecar: %v", err)
 	}
-	if err := s.deleteSidecar(ctx, "theirs"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.deleteSidecar(ctx, "theirs"))
 }
 
 var sidecars = schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
@@ -379,9 +346,7 @@ func TestObserveIstiod(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
 	plane, err := istio.NewControlPlane(ctx, s.config, "", labtest.Journal(t, s.lab, "observed"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer plane.Close()
 	s.injected(t)
 	dialer := lab.NewDialer(s.config)
@@ -392,9 +357,7 @@ func TestObserveIstiod(t *testing.T) {
 	}
 	replicas := []observe.Replica{{Name: pods[0].Name, HTTP: dialer.Client(pods[0].Namespace, pods[0].Name, pods[0].AdminPort)}}
 	first, err := observe.ScrapeAll(ctx, replicas)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "more", Namespace: inside},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
 	must.OK(t, must.Err(s.kube.CoreV1().Services(inside).Create(ctx, service, metav1.CreateOptions{})))
@@ -404,13 +367,10 @@ func TestObserveIstiod(t *testing.T) {
 		if time.Since(began) > time.Minute {
 			t.Fatalf("no push of the new Service: %+v", control)
 		}
-		if second, err = observe.ScrapeAll(ctx, replicas); err != nil {
-			t.Fatal(err)
-		}
+		second, err = observe.ScrapeAll(ctx, replicas)
+		must.OK(t, err)
 		control = record.Control{}
-		if err := observe.FillControl(&control, first, second); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, observe.FillControl(&control, first, second))
 	}
 	if control.HeapBytes == 0 || control.AllocBytes == 0 || control.Goroutines == 0 {
 		t.Errorf("control %+v", control)
@@ -419,9 +379,7 @@ func TestObserveIstiod(t *testing.T) {
 		t.Errorf("missing %v", control.Missing)
 	}
 	client, err := rest.HTTPClientFor(s.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	page, ok, err := observe.APIServer(ctx, client, s.config.Host)
 	if err != nil || !ok {
 		t.Fatalf("API server: %v, %v", ok, err)
@@ -437,9 +395,7 @@ func TestObserveIstiod(t *testing.T) {
 	}
 	for _, kind := range []string{observe.ProfileCPU, observe.ProfileMutex, observe.ProfileBlock, observe.ProfileHeap} {
 		data, err := observe.FetchProfile(ctx, replicas[0], kind, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := profile.ReadPprof(bytes.NewReader(data)); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
@@ -457,9 +413,7 @@ func TestObserveIstiod(t *testing.T) {
 	}
 	replicas[0] = observe.Replica{Name: pods[0].Name, HTTP: dialer.Client(pods[0].Namespace, pods[0].Name, pods[0].AdminPort)}
 	third, err := observe.ScrapeAll(ctx, replicas)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := third.Since(second); !errors.Is(err, observe.ErrReset) {
 		t.Errorf("after a restart: %v", err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func withParts(level string) mesh.Workload {
@@ -77,9 +78,7 @@ func TestPartsBecomeSomething(t *testing.T) {
 func decorated(t *testing.T, m *Mesh, w mesh.Workload) string {
 	t.Helper()
 	var pod corev1.PodTemplateSpec
-	if err := m.Decorate(w, &pod); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Decorate(w, &pod))
 	return pod.Annotations["proxy.istio.io/config"]
 }
 
@@ -151,9 +150,7 @@ func TestAllowingRuleIsLast(t *testing.T) {
 func TestToken(t *testing.T) {
 	now := time.Now()
 	made, err := newToken(now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	other, err := newToken(now)
 	if err != nil || other.jwks == made.jwks {
 		t.Errorf("a second key is the same (%v)", err)
@@ -164,9 +161,7 @@ func TestToken(t *testing.T) {
 	}
 	decode := func(s string) []byte {
 		b, err := base64.RawURLEncoding.DecodeString(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return b
 	}
 	key := rsa.PublicKey{N: new(big.Int).SetBytes(decode(keys.Keys[0].N)), E: int(new(big.Int).SetBytes(decode(keys.Keys[0].E)).Int64())}

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // FuzzReadParts: what a proxy's configuration is read as does not depend on the
@@ -32,9 +33,7 @@ func FuzzReadParts(f *testing.F) {
 		}
 		read := func() partsIn {
 			text, err := json.Marshal(all)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			parts, err := readParts(text, port)
 			if err != nil {
 				return partsIn{}
@@ -71,9 +70,7 @@ func FuzzSettled(f *testing.F) {
 			configs = append(configs, c)
 		}
 		text, err := json.Marshal(map[string]any{"configs": configs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if twice, err := settled(text); err != nil || !reflect.DeepEqual(once, twice) {
 			t.Errorf("%s settles to %v, and that to %v, %v", dump, once, twice, err)
 		}

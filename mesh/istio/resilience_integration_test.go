@@ -62,11 +62,9 @@ func TestResilienceOnIstio(t *testing.T) {
 
 	// One of the two replicas fails: it is ejected, the other is not.
 	failing := control.Client{HTTPClient: s.dialer.Role(resilient, s.pods("bar")[0].Name, 15900), BaseURL: "http://127.0.0.1:15900"}
-	if _, err := failing.Update(ctx, func(c *control.Config) {
+	must.OK(t, must.Err(failing.Update(ctx, func(c *control.Config) {
 		c.Failures = []control.Failure{{Share: 1, How: "status", Status: 503}}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})))
 	// Two errors in a row of the replica eject it. Its thread that has the
 	// requests is told so by another, which on a busy machine takes a while; then
 	// no more of them fail.
