@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/wallclock"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // setClock is a node's clock that somebody sets.
@@ -41,9 +42,7 @@ func TestSnapshotsAtASetClock(t *testing.T) {
 				AtUnixNS: []int64{start, start + int64(length)}, SteppedNS: &stepped, Threads: true,
 				Targets: []Target{{Name: "x", PodUID: testUID, ContainerID: testContainer}},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			ended := clock.now()
 			for i, at := range []int64{start, start + int64(length)} {
 				// By the clock as it was; not later than now.
@@ -65,9 +64,7 @@ func TestElapsedAcrossRequests(t *testing.T) {
 	c, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t), Clock: clock.now})
 	take := func() MachineSample {
 		s, err := c.Snapshot(context.Background(), nil, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s.Machine
 	}
 	begin := time.Now()

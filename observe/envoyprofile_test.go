@@ -14,6 +14,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // admin answers as the admin interface of Envoy 1.40.0 does, upstream's build.
@@ -21,12 +22,8 @@ func admin(t *testing.T, asked *[]string) observe.Replica {
 	t.Helper()
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	if _, err := w.Write([]byte("a profile")); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(w.Write([]byte("a profile"))))
+	must.OK(t, w.Close())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		*asked = append(*asked, r.Method+" "+r.URL.String())
 		switch r.URL.String() {

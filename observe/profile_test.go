@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A running Go server's own profiles are read.
@@ -22,9 +24,7 @@ func TestFetchProfile(t *testing.T) {
 	replica := Replica{Name: "self", HTTP: server.Client(), Base: server.URL}
 	for _, kind := range []string{ProfileCPU, ProfileMutex, ProfileBlock, ProfileHeap} {
 		data, err := FetchProfile(t.Context(), replica, kind, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := profile.Parse(bytes.NewReader(data)); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}

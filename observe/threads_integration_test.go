@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // spin keeps a thread busy for so long.
@@ -77,9 +79,7 @@ func threadsDiffer(t *testing.T, c Client, id string) string {
 	start := time.Now().Add(60 * time.Millisecond)
 	snapshots, err := c.Snapshots(t.Context(), SnapshotsRequest{AtUnixNS: []int64{start.UnixNano(), start.Add(3 * time.Second).UnixNano()},
 		Targets: []Target{{Name: "c", ContainerID: id}}, Threads: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before, after := snapshots[0].Targets["c"].Threads, snapshots[1].Targets["c"].Threads
 	got, err := after.Since(*before)
 	if err != nil {

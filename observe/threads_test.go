@@ -72,11 +72,10 @@ func TestThreadsOfACgroup(t *testing.T) {
 			for lead := 60 * time.Millisecond; between && lead < 20*time.Second; lead *= 4 {
 				now := time.Now()
 				var err error
-				if snapshots, err = client.Snapshots(t.Context(), SnapshotsRequest{
+				snapshots, err = client.Snapshots(t.Context(), SnapshotsRequest{
 					AtUnixNS: []int64{now.Add(lead).UnixNano(), now.Add(2 * lead).UnixNano()},
-					Targets:  []Target{{Name: "proxy", ContainerID: testContainer}}, Threads: true}); err != nil {
-					t.Fatal(err)
-				}
+					Targets:  []Target{{Name: "proxy", ContainerID: testContainer}}, Threads: true})
+				must.OK(t, err)
 				first, last = snapshots[0].Targets["proxy"].Threads, snapshots[1].Targets["proxy"].Threads
 				if first == nil || last == nil {
 					t.Fatal("no threads")

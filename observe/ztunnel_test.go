@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // ztunnelPage is what a ztunnel writes, shortened: types as OpenMetrics has them,
@@ -43,9 +45,7 @@ func TestZtunnelAdmin(t *testing.T) {
 	}
 	page = strings.ReplaceAll(page, "} 16", "} 20")
 	after, err := admin.Stats(t.Context(), `^istio_tcp_connections_opened_total\{`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	after.Taken = before.Taken.Add(time.Hour) // it does not say that it runs so long
 	rise, err := after.Since(before)
 	for key, n := range rise {

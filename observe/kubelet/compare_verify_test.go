@@ -44,9 +44,7 @@ func TestBesideTheCgroup(t *testing.T) {
 		case <-ticker.C:
 		}
 	}
-	if _, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})))
 	container := func(name string, args ...string) corev1.Container {
 		return corev1.Container{Name: name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args}
 	}
@@ -63,9 +61,8 @@ func TestBesideTheCgroup(t *testing.T) {
 	ids := map[string]string{}
 	for len(ids) < 2 {
 		next()
-		if pod, err = pods.Get(ctx, "busy", metav1.GetOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		pod, err = pods.Get(ctx, "busy", metav1.GetOptions{})
+		must.OK(t, err)
 		for _, status := range pod.Status.ContainerStatuses {
 			if status.State.Running != nil {
 				ids[status.Name] = status.ContainerID

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -40,9 +41,7 @@ resource_scrape_error 0
 
 func TestParse(t *testing.T) {
 	s, err := Parse([]byte(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if s.Node.CPU.UsedNS != 9e9 || s.Node.Memory != 4096 {
 		t.Errorf("node: %+v", s.Node)
 	}
@@ -78,9 +77,7 @@ func TestRead(t *testing.T) {
 	defer server.Close()
 	api, err := rest.RESTClientFor(&rest.Config{Host: server.URL, APIPath: "/api", ContentConfig: rest.ContentConfig{
 		GroupVersion: &schema.GroupVersion{Version: "v1"}, NegotiatedSerializer: serializer.WithoutConversionCodecFactory{CodecFactory: scheme.Codecs}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, err := Read(t.Context(), api, "n")
 	if err != nil || len(s.Containers) != 2 {
 		t.Errorf("%+v, %v", s, err)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -190,9 +192,7 @@ func TestStandardError(t *testing.T) {
 		}
 		a, b := 250, 1050
 		u, err := s.Between(at(float64(a)/10), at(float64(b)/10))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		off := u.Seconds - float64(counter[b]-counter[a])/1e9
 		squares, told = squares+off*off, told+u.ErrorS*u.ErrorS
 	}

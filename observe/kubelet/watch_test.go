@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -118,9 +119,7 @@ func TestWatchByAnotherClock(t *testing.T) {
 			defer w.Stop()
 			w.Ahead = ahead
 			first, err := w.Await(t.Context(), time.Now().Add(ahead))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			end := first.Add(84 * time.Second)
 			if last, err := w.Await(t.Context(), end); err != nil || last.Before(end) {
 				t.Fatalf("%v ahead: %v, %v", ahead, last, err)
@@ -263,13 +262,9 @@ func TestWatchRestartsAndEnds(t *testing.T) {
 		n := &node{periods: map[Container]time.Duration{worker: 0}, restart: time.Now().Add(5 * time.Second)}
 		w := Start(t.Context(), n.read, map[string][]Container{"a": {worker}}, time.Second)
 		first, err := w.Await(t.Context(), time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		end := first.Add(10 * time.Second)
-		if _, err := w.Await(t.Context(), end); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(w.Await(t.Context(), end)))
 		if _, err := w.CPU("a", worker, first, end); !errors.Is(err, ErrReset) {
 			t.Errorf("a container that restarted: %v", err)
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A book keeps as many entries as it may, and counts the rest.
@@ -26,9 +28,7 @@ func TestMost(t *testing.T) {
 		t.Errorf("what had no room left %q", b.names)
 	}
 	var file bytes.Buffer
-	if err := b.Write(&file); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.Write(&file))
 	if again, err := Read(bytes.NewReader(file.Bytes()), Options{Most: 5}); err != nil || again.Over() != 0 {
 		t.Errorf("as many as there is room for: %v, %d over", err, again.Over())
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestFieldsAgree: a field has one name once, and a log of attempts has the access
@@ -106,9 +108,7 @@ func TestReadEnvoyPassesErrorsOn(t *testing.T) {
 func FuzzReadEnvoy(f *testing.F) {
 	for _, name := range []string{"client", "server"} {
 		text, err := os.ReadFile("testdata/envoy/" + name + ".log")
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		for line := range bytes.Lines(text) {
 			f.Add(line)
 		}
@@ -125,9 +125,7 @@ func FuzzReadEnvoy(f *testing.F) {
 			b.AddProxy(e)
 			b.AddClient(ClientEntry{ID: e.ID, Outcome: OutcomeOther})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		full := int64(0)
 		for line := range bytes.SplitSeq(text, []byte{'\n'}) {
 			if len(bytes.TrimSpace(line)) > 0 {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A line as the proxy writes it, in the order of its fields' names.
@@ -106,9 +108,7 @@ func TestInboundOnly(t *testing.T) {
 // Logs of real proxies, as kubelet had them.
 func TestReadLinkerdRecorded(t *testing.T) {
 	text, err := os.ReadFile("testdata/linkerd/server.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var all []ProxyEntry
 	lines, err := ReadLinkerd(bytes.NewReader(text), Source{Service: "bar", Pod: "bar-0", Addresses: []string{"10.0.0.7"}}, func(e ProxyEntry) { all = append(all, e) })
 	if err != nil || lines.Damaged > 0 || lines.Entries != int64(len(all)) || len(all) == 0 || lines.Foreign == 0 {

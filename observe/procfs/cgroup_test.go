@@ -3,6 +3,8 @@ package procfs
 import (
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const (
@@ -12,13 +14,9 @@ const (
 
 func TestInCgroup(t *testing.T) {
 	container, err := ContainerCgroup("containerd://" + testContainer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pod, err := PodCgroup(testPod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range []struct {
 		name, text     string
 		container, pod bool

@@ -33,9 +33,8 @@ func ended(t *testing.T, me Identity, wait bool) Identity {
 	}
 	t.Cleanup(func() { cmd.Wait() })
 	for !process.Ended() { // ends with the test's own deadline
-		if process, err = ReadProcess(cmd.Process.Pid); err != nil {
-			t.Fatal(err)
-		}
+		process, err = ReadProcess(cmd.Process.Pid)
+		must.OK(t, err)
 		time.Sleep(time.Millisecond)
 	}
 	return i

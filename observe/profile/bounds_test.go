@@ -21,9 +21,7 @@ func packed(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write(data); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(w.Write(data)))
 	must.OK(t, w.Close())
 	return b.Bytes()
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Frames of a proxy with symbols, innermost first.
@@ -175,9 +177,7 @@ func TestReadFilters(t *testing.T) {
 	  {"name": "any name", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC"}}]}}]},
 	  {"filters": [{"name": "hcm", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"}}]}]}}}]}]}`
 	filters, err := ReadFilters([]byte(dump))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var got []string
 	for _, f := range filters {
 		got = append(got, fmt.Sprintf("%s %s=%s %s %s %d", f.Group, f.Name, f.Centre, f.Plugin, f.Runtime, f.Places))

@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // sparse is a file of any size with only a beginning.
@@ -37,9 +39,7 @@ func object(t *testing.T, sections ...elf.Section64) []byte {
 		Shentsize: 64, Shnum: uint16(len(sections) + 1), Shstrndx: 1}
 	copy(header.Ident[:], append([]byte(elf.ELFMAG), byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1))
 	for _, part := range []any{header, elf.Section64{}, sections} {
-		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, binary.Write(&b, binary.LittleEndian, part))
 	}
 	return b.Bytes()
 }
@@ -85,9 +85,7 @@ func TestOverlappingNames(t *testing.T) {
 	symbol := elf.Sym64{Info: byte(elf.STT_FUNC), Shndx: 1, Value: 1, Size: 1}
 	for range count {
 		symbol.Name++
-		if err := binary.Write(&table, binary.LittleEndian, symbol); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, binary.Write(&table, binary.LittleEndian, symbol))
 	}
 	for _, tt := range []struct {
 		kind elf.SectionType

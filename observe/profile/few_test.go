@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func folded(t *testing.T, text string) *profile.Profile {
 	t.Helper()
 	p, err := profile.ReadFolded(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p.Distrust(nil)
 	return p
 }

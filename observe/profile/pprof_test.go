@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // legacyMaps follows the samples of a profile in gperftools' form.
@@ -73,9 +75,7 @@ func TestLegacyHeap(t *testing.T) {
 	p, err := Read(strings.NewReader("heap profile:    3:  3072 [    9:     9216] @ heapprofile\n" +
 		"     2:     2048 [     4:     4096] @ 0x401011 0x402021\n" +
 		"     1:     1024 [     5:     5120] @ 0x7f0001011 0x402021\n\nMAPPED_LIBRARIES:\n" + legacyMaps))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got, want := text(t, p), "[envoy];[envoy] 2048\n[envoy];[libc.so.6] 1024\n"
 	if p.Kind != KindHeap || p.Unit != "bytes" || got != want {
 		t.Errorf("%s, %s: %q, want %q", p.Kind, p.Unit, got, want)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Whatever a server sends, reading it ends in samples or an error.
@@ -34,9 +36,7 @@ func FuzzAppendPage(f *testing.F) {
 	f.Add([]byte("a 1\n"), []byte("a{pod=\"x\"} 2\na 3\n"))
 	f.Add([]byte("a 1 1795267200000\n"), []byte("a 1 1795267199000\na 2\n"))
 	r, err := OpenRecorder(f.TempDir())
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Cleanup(func() { r.Close() })
 	second := 0.0
 	f.Fuzz(func(t *testing.T, first, next []byte) {

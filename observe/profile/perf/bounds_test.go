@@ -68,9 +68,7 @@ func TestEndsByItself(t *testing.T) {
 	defer ackIn.Close()
 	cmd.ExtraFiles = []*os.File{control, ackIn}
 	must.OK(t, cmd.Start())
-	if _, err := kept.WriteString("enable\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(kept.WriteString("enable\n")))
 	kept.Close() // as if its parent were killed
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
@@ -107,9 +105,7 @@ func TestSweep(t *testing.T) {
 	}
 	must.OK(t, os.Symlink(kept[2], filepath.Join(tool.Temp, "meshtrial-profile-4")))
 	o := perf.Options{PIDs: []int{os.Getpid()}, Hz: 10, Length: 10 * time.Millisecond, Graph: perf.GraphNone}
-	if _, err := tool.Record(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(tool.Record(t.Context(), o)))
 	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s is still there: %v", left, err)
 	}
@@ -124,9 +120,7 @@ func TestSweep(t *testing.T) {
 func TestRefusedText(t *testing.T) {
 	leakcheck.Goroutines(t)
 	tool := filepath.Join(t.TempDir(), "perf")
-	if err := os.WriteFile(tool, []byte("#!/bin/sh\nwhile :; do echo 'what is no sample'; done\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(tool, []byte("#!/bin/sh\nwhile :; do echo 'what is no sample'; done\n"), 0o755))
 	begin := time.Now()
 	_, _, err := perf.Tool{Path: tool}.ReadFile(t.Context(), "x.data")
 	if !errors.Is(err, profile.ErrFormat) || time.Since(begin) > time.Minute {

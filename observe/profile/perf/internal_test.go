@@ -26,9 +26,7 @@ func TestOnlyPlainFilesAreOpened(t *testing.T) {
 		t.Skip(err)
 	}
 	defer unix.Close(watch)
-	if _, err := unix.InotifyAddWatch(watch, pipe, unix.IN_OPEN); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(unix.InotifyAddWatch(watch, pipe, unix.IN_OPEN)))
 	if _, err := readELF(root, "/pipe"); !errors.Is(err, errNotRegular) {
 		t.Errorf("a pipe: %v", err)
 	}
