@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestParse(t *testing.T) {
@@ -31,9 +32,7 @@ func TestJSON(t *testing.T) {
 			r = rate.Rate(rapid.Float64Range(1e-3, 1e9).Draw(t, "rps"))
 		}
 		data, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var back rate.Rate
 		if err := json.Unmarshal(data, &back); err != nil || back != r {
 			t.Errorf("%v came back from %s as %v, %v", r, data, back, err)
