@@ -14,6 +14,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/run/detached/detachedtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // runDir makes a folder with files.
@@ -29,17 +30,13 @@ var files = map[string]string{"machine.json": "{}\n", "trials.jsonl": strings.Re
 func packed(t *testing.T, dir string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Pack(&out, dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Pack(&out, dir))
 	return out.Bytes()
 }
 
 func TestArchive(t *testing.T) {
 	data, to := packed(t, runDir(t, files)), filepath.Join(t.TempDir(), "runs", "fetched")
-	if err := Unpack(bytes.NewReader(data), to); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Unpack(bytes.NewReader(data), to))
 	got := detachedtest.Contents(t, to)
 	for name, text := range files {
 		if got[name] != text {
@@ -124,13 +121,9 @@ func TestUnpackRefuses(t *testing.T) {
 		var data bytes.Buffer
 		w := tar.NewWriter(&data)
 		for _, h := range c.entries {
-			if err := w.WriteHeader(&h); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.WriteHeader(&h))
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Close())
 		parent := t.TempDir()
 		if err := Unpack(&data, filepath.Join(parent, "run")); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -145,13 +138,9 @@ func TestUnpackRefuses(t *testing.T) {
 // what the archive says.
 func FuzzUnpack(f *testing.F) {
 	dir := f.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "machine.json"), []byte("{}"), 0o600); err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, os.WriteFile(filepath.Join(dir, "machine.json"), []byte("{}"), 0o600))
 	var data bytes.Buffer
-	if err := Pack(&data, dir); err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, Pack(&data, dir))
 	f.Add(data.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		parent := t.TempDir()
@@ -186,15 +175,11 @@ func TestServer(t *testing.T) {
 	if err := fetch(to); err != nil || len(detachedtest.Contents(t, to)) != len(files) {
 		t.Errorf("%v, %d files", err, len(detachedtest.Contents(t, to)))
 	}
-	if err := os.Symlink("/etc", filepath.Join(dir, "zlink")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink("/etc", filepath.Join(dir, "zlink")))
 	if err := fetch(filepath.Join(t.TempDir(), "run")); err == nil {
 		t.Error("a link is fetched")
 	}
-	if err := client.Do(t.Context(), "POST", removePath, nil, &struct{}{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, client.Do(t.Context(), "POST", removePath, nil, &struct{}{}))
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("the folder is still there")
 	}

@@ -11,19 +11,16 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // begin makes the ClusterRole of a run, which comes before all else of it.
 func begin(t *testing.T, c *Cluster, s Spec, ago time.Duration) {
 	t.Helper()
 	anchor, _, err := s.objects(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	anchor.SetCreationTimestamp(metav1.NewTime(time.Now().Add(-ago)))
-	if _, err := c.create(t.Context(), anchor); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(c.create(t.Context(), anchor)))
 }
 
 // Of a run whose begin was killed before its Job was made the rights are listed. Nobody waits
@@ -32,9 +29,7 @@ func TestKilledAsItBegan(t *testing.T) {
 	c, kube := fake(disk())
 	s := spec(t)
 	begin(t, c, s, time.Hour)
-	if err := journal.Reserve(t.Context(), kube); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, journal.Reserve(t.Context(), kube))
 	runs, err := c.List(t.Context(), s.Namespace)
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("%+v, %v", runs, err)
@@ -80,16 +75,12 @@ func TestBeingBegun(t *testing.T) {
 func TestUnreserveBesideABeginningRun(t *testing.T) {
 	c, kube := fake(disk())
 	s := spec(t)
-	if err := journal.Reserve(t.Context(), kube); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, journal.Reserve(t.Context(), kube))
 	begin(t, c, s, 0)
 	if last, err := c.unreserve(t.Context()); err != nil || last {
 		t.Errorf("beside it: %t, %v", last, err)
 	}
-	if err := c.remove(t.Context(), "meshtrial:"+s.Namespace+":"+s.Name()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.remove(t.Context(), "meshtrial:"+s.Namespace+":"+s.Name()))
 	if last, err := c.unreserve(t.Context()); err != nil || !last {
 		t.Errorf("without it: %t, %v", last, err)
 	}

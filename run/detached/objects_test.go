@@ -23,6 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/rights"
 	_ "github.com/meshtrial/meshtrial/mesh/meshes" // whose rights are in the table
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -37,9 +38,7 @@ func spec(t *testing.T) Spec {
 func objectsOf(t *testing.T, s Spec, secret *corev1.Secret) (all []*unstructured.Unstructured) {
 	t.Helper()
 	anchor, rest, err := s.objects(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return append([]*unstructured.Unstructured{anchor}, rest...)
 }
 
@@ -109,9 +108,7 @@ func TestObjectsRefuse(t *testing.T) {
 // jobOf reads the Job as [Cluster.List] does.
 func jobOf(t *testing.T, all []*unstructured.Unstructured) (j job) {
 	t.Helper()
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(all[len(all)-1].Object, &j); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, runtime.DefaultUnstructuredConverter.FromUnstructured(all[len(all)-1].Object, &j))
 	return j
 }
 
@@ -120,9 +117,7 @@ func jobOf(t *testing.T, all []*unstructured.Unstructured) (j job) {
 func TestJobEndsWithTheRun(t *testing.T) {
 	job := objectsOf(t, spec(t), nil)
 	rules, _, err := unstructured.NestedSlice(job[len(job)-1].Object, "spec", "podFailurePolicy", "rules")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	does := func(code int64) string {
 		for _, r := range rules {
 			codes, ok, _ := unstructured.NestedSlice(r.(map[string]any), "onExitCodes", "values")
@@ -173,9 +168,7 @@ func TestPod(t *testing.T) {
 			t.Errorf("%s: %+v", name, j.Spec.Template.Spec)
 		}
 		reader, err := readerPod(j.run(nil, Kept{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p := reader.Spec
 		if len(p.Volumes) != 1 || len(p.Containers[0].VolumeMounts) != 1 || p.Volumes[0].Name != "results" || p.ServiceAccountName != "" || *p.AutomountServiceAccountToken || p.Containers[0].Image != s.Images.Meshtrial ||
 			len(p.ImagePullSecrets) != len(j.Spec.Template.Spec.ImagePullSecrets) || !slices.Contains(p.Containers[0].Args, "/results/20261126-100000-abcd") || reader.Labels[partLabel] != partReader {
@@ -204,14 +197,10 @@ func disk() *unstructured.Unstructured {
 // All that a run makes belongs to its ClusterRole.
 func TestStart(t *testing.T) {
 	c, kube := fake(disk())
-	if err := c.Start(t.Context(), spec(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Start(t.Context(), spec(t)))
 	for kind, resource := range resources {
 		all, err := kube.Resource(resource).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, o := range all.Items {
 			owner := o.GetOwnerReferences()
 			if o.GetName() != journal.Namespace && kind != "ClusterRole" && (len(owner) != 1 || owner[0].Kind != "ClusterRole" || owner[0].Name != "meshtrial:results:meshtrial-20261126-100000-abcd") {
@@ -235,9 +224,7 @@ func TestStopLimit(t *testing.T) {
 		s := spec(t)
 		s.Ending = ending
 		c, _ := fake(disk())
-		if err := c.Start(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Start(t.Context(), s))
 		runs, err := c.List(t.Context(), "")
 		if err != nil || len(runs) != 1 {
 			t.Fatalf("%+v, %v", runs, err)

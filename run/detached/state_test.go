@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestState(t *testing.T) {
@@ -59,9 +60,7 @@ func TestState(t *testing.T) {
 		var j job
 		j.Spec.Suspend = c.suspended
 		if c.condition != "" {
-			if err := json.Unmarshal([]byte(`{"conditions": [{"type": "Suspended", "status": "False"}, {"type": "`+c.condition+`", "status": "True"}]}`), &j.Status); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal([]byte(`{"conditions": [{"type": "Suspended", "status": "False"}, {"type": "`+c.condition+`", "status": "True"}]}`), &j.Status))
 		}
 		j.Metadata.Labels = map[string]string{Label: "r"}
 		var pods []corev1.Pod
@@ -71,9 +70,7 @@ func TestState(t *testing.T) {
 		}
 		working := c.pod != nil && !over(c.pod)
 		kept, err := json.Marshal(c.kept)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		states := []corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Name: stateName("r")}, Data: map[string]string{keptKey: string(kept)}}}
 		if got := j.with(pods, states); got.State != c.want || got.Ended() != (c.want == Completed || c.want == Failed || c.want == Stopped && !working) {
 			t.Errorf("%s: %s, want %s", name, got.State, c.want)
@@ -110,9 +107,7 @@ func TestHopeless(t *testing.T) {
 	attempt := func() *Reporter {
 		t.Helper()
 		r, err := NewReporter(t.Context(), kube, "n", "r")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return r
 	}
 	lose := func(n int) {
@@ -134,9 +129,7 @@ func TestHopeless(t *testing.T) {
 	kept := func() Kept {
 		t.Helper()
 		found, err := kube.CoreV1().ConfigMaps("n").Get(t.Context(), stateName("r"), metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return readKept(found)
 	}
 	attempt().End(t.Context(), interrupted)
@@ -189,26 +182,20 @@ func TestNewReporter(t *testing.T) {
 	state := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: stateName("r")}, Data: map[string]string{keptKey: `{"attempts": 1, "trials": 3, "exit": 1, "error": "old"}`}}
 	kube := fakecluster.New(state)
 	r, err := NewReporter(t.Context(), kube, "n", "r")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r.End(t.Context(), errs.Usage("no bucket"))
 	found, err := kube.CoreV1().ConfigMaps("n").Get(t.Context(), stateName("r"), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if k := readKept(found); !r.Again() || k.Attempts != 2 || k.Trials != 3 || k.Exit == nil || *k.Exit != errs.CodeUsage || k.Error != "no bucket" {
 		t.Errorf("%+v", k)
 	}
-	if r, err = NewReporter(t.Context(), kube, "n", "r"); err != nil {
-		t.Fatal(err)
-	}
+	r, err = NewReporter(t.Context(), kube, "n", "r")
+	must.OK(t, err)
 	r.Has(t.Context(), 7)
 	r.Trial(t.Context())
 	r.End(t.Context(), nil)
-	if found, err = kube.CoreV1().ConfigMaps("n").Get(t.Context(), stateName("r"), metav1.GetOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	found, err = kube.CoreV1().ConfigMaps("n").Get(t.Context(), stateName("r"), metav1.GetOptions{})
+	must.OK(t, err)
 	if k := readKept(found); k.Attempts != 3 || k.Trials != 8 || *k.Exit != 0 || k.Error != "" {
 		t.Errorf("%+v", k)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/must"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,24 +50,16 @@ func TestWatchEndpoints(t *testing.T) {
 			say("slice %s %v leads to %d", s.Name, deleted, len(ReadyAddresses(s, deleted)))
 		},
 		func(p *corev1.Pod, deleted bool) { say("pod %s %v", p.Namespace+"/"+p.Name, deleted) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer w.Stop()
 	cancel() // the beginning is over
 	want := []string{"pod a/p false", "slice s false leads to 3"}
 	if got := heard(); !slices.Equal(got, want) {
 		t.Errorf("at the beginning: %q", got)
 	}
-	if _, err := kube.DiscoveryV1().EndpointSlices("a").Update(t.Context(), slice(false), metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := kube.DiscoveryV1().EndpointSlices("a").Delete(t.Context(), "s", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := kube.CoreV1().Pods("a").Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(kube.DiscoveryV1().EndpointSlices("a").Update(t.Context(), slice(false), metav1.UpdateOptions{})))
+	must.OK(t, kube.DiscoveryV1().EndpointSlices("a").Delete(t.Context(), "s", metav1.DeleteOptions{}))
+	must.OK(t, kube.CoreV1().Pods("a").Delete(t.Context(), "p", metav1.DeleteOptions{}))
 	want = append(want, "pod a/p true", "slice s false leads to 2", "slice s true leads to 0")
 	slices.Sort(want)
 	for end := time.Now().Add(time.Minute); !slices.Equal(heard(), want) && time.Now().Before(end); {
@@ -77,9 +70,7 @@ func TestWatchEndpoints(t *testing.T) {
 	}
 	w.Stop()
 	w.Stop() // again
-	if _, err := kube.CoreV1().Pods("a").Create(t.Context(), &corev1.Pod{ObjectMeta: meta("a", "late", "mine")}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(kube.CoreV1().Pods("a").Create(t.Context(), &corev1.Pod{ObjectMeta: meta("a", "late", "mine")}, metav1.CreateOptions{})))
 	time.Sleep(20 * time.Millisecond)
 	if got := heard(); !slices.Equal(got, want) {
 		t.Errorf("told after the end: %q", got)

@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Pods of the roles that are to be kept alive hear of the runner every 10 s for
@@ -58,18 +59,12 @@ func TestHeartbeat(t *testing.T) {
 		time.Sleep(beatEvery / 2)
 		want("at first", 1, 0, 1)
 		want("again, on the same line", 1, 0, 1)
-		if _, err := kube.CoreV1().Pods("n").Update(t.Context(), pod("o-2", RoleObserve, corev1.PodRunning), metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(kube.CoreV1().Pods("n").Update(t.Context(), pod("o-2", RoleObserve, corev1.PodRunning), metav1.UpdateOptions{})))
 		want("a late node", 2, 0, 2)
 		s.KeepAlive(RoleFault, 2, "secret")
-		if _, err := kube.CoreV1().Pods("n").Create(t.Context(), pod("f", RoleFault, corev1.PodRunning), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(kube.CoreV1().Pods("n").Create(t.Context(), pod("f", RoleFault, corev1.PodRunning), metav1.CreateOptions{})))
 		want("another role", 2, 1, 3)
-		if err := kube.CoreV1().Pods("n").Delete(t.Context(), "o-1", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, kube.CoreV1().Pods("n").Delete(t.Context(), "o-1", metav1.DeleteOptions{}))
 		want("a pod is gone", 1, 1, 3)
 		s.beats.redial(lab.NewDialer(&rest.Config{}))
 		want("by another dialer", 1, 1, 5)

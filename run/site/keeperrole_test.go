@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // keeperAPI is an API server that knows one Lease, and takes whatever is
@@ -74,9 +75,7 @@ func keep(t *testing.T, api *keeperAPI) (notes []string) {
 	defer server.Close()
 	api.t, api.url = t, server.URL
 	kube, err := kubernetes.NewForConfig(api.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := &Site{lab: api, Kube: kube, Run: "r", Namespace: "meshtrial-r", uid: "0123456789", Note: func(text string) { notes = append(notes, text) }}
 	if err := s.createKeeper(t.Context()); err != nil {
 		t.Error(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/observe/procfs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Of many namespaces those of runs that are not under way are left over, and
@@ -24,9 +25,7 @@ import (
 // another holder now.
 func TestLeftovers(t *testing.T) {
 	me, err := procfs.Self()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	elsewhere := me
 	elsewhere.Boot, elsewhere.Host = "another", "elsewhere"
 	namespace := func(name, run string, of *procfs.Identity, text string) *corev1.Namespace {
@@ -35,9 +34,7 @@ func TestLeftovers(t *testing.T) {
 			ns.Labels[RunLabel] = run
 		}
 		if of != nil {
-			if err := annotate(ns, *of); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, annotate(ns, *of))
 		}
 		if text != "" {
 			ns.Annotations = map[string]string{ownerAnnotation: text}
@@ -68,9 +65,7 @@ func TestLeftovers(t *testing.T) {
 	}
 	kube := fakecluster.New(all...)
 	left, err := Leftovers(t.Context(), kube)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := map[string]bool{}
 	for _, l := range left {
 		got[l.Namespace] = l.Dead
@@ -78,13 +73,9 @@ func TestLeftovers(t *testing.T) {
 	if want := (map[string]bool{"meshtrial-dead": true, "meshtrial-far-leased": true, "meshtrial-far": false, "meshtrial-silent": false, "meshtrial-garbled": false}); !reflect.DeepEqual(got, want) {
 		t.Errorf("left over (and dead): %v, want %v", got, want)
 	}
-	if err := RemoveLeftovers(t.Context(), kube, left); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, RemoveLeftovers(t.Context(), kube, left))
 	list, err := kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(list.Items) != len(all)-2 {
 		t.Errorf("%d namespaces are there, want all but two of %d", len(list.Items), len(all))
 	}
@@ -100,9 +91,7 @@ func TestLeftovers(t *testing.T) {
 // boot: what is dead is removed.
 func FuzzLeftovers(f *testing.F) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	boot := strings.TrimSpace(string(text))
 	for _, note := range []string{"", "{", "null", "7", `{"pid": 1}`, `{"pid": -1, "boot_id": "` + boot + `"}`, `{"host": "a", "boot": "b", "pid": 99999999999999999999}`,
 		`{"pid": 4194304, "boot": "x", "pid_namespace": "pid:[1]", "start_ticks": 1}`} {
@@ -112,9 +101,7 @@ func FuzzLeftovers(f *testing.F) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: NamespacePrefix + "x", Labels: map[string]string{RunLabel: "x"},
 			Annotations: map[string]string{ownerAnnotation: note}}}
 		left, err := Leftovers(t.Context(), fakecluster.New(ns))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		mine := strings.Contains(note, boot)
 		if len(left) != 1 && !mine {
 			t.Errorf("%q: its run counts as alive", note)

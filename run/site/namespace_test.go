@@ -21,6 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // imagesLab is a lab of which nothing but its images is asked.
@@ -40,14 +41,10 @@ func secretOf(kind corev1.SecretType) *corev1.Secret {
 // name it; without one nothing is asked of the cluster.
 func TestPullSecret(t *testing.T) {
 	site, err := New(imagesLab{images: lab.Images{PullSecret: "team/registry"}}, nil, "x1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	site.Kube = fakecluster.New(secretOf(corev1.SecretTypeDockerConfigJson))
 	for _, namespace := range []string{site.Namespace, "other", "other"} { // a second time it is there
-		if err := site.GivePullSecret(t.Context(), namespace); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, site.GivePullSecret(t.Context(), namespace))
 	}
 	for _, namespace := range []string{site.Namespace, "other"} {
 		mine, err := site.Kube.CoreV1().Secrets(namespace).Get(t.Context(), pullSecret, metav1.GetOptions{})
@@ -80,9 +77,7 @@ func TestPullSecret(t *testing.T) {
 
 func TestPullSecretThatIsNone(t *testing.T) {
 	site, err := New(imagesLab{images: lab.Images{PullSecret: "team/registry"}}, nil, "x1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	site.Kube = fakecluster.New()
 	if err := site.GivePullSecret(t.Context(), "ns"); err == nil || !strings.Contains(errs.Hint(err), "kubectl -n team create secret docker-registry registry") {
 		t.Errorf("not there: %v (hint %q)", err, errs.Hint(err))
@@ -113,9 +108,7 @@ func TestAwaitRoot(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			kube, begin := fakecluster.New(root("istio-system")), time.Now()
 			time.AfterFunc(late, func() { kube.Tracker().Add(root("new")) })
-			if err := awaitRoot(t.Context(), kube, &istio.Mesh{}, "new"); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, awaitRoot(t.Context(), kube, &istio.Mesh{}, "new"))
 			if took := time.Since(begin); took < late || took > late+rootLook {
 				t.Errorf("waited %v for what came after %v", took, late)
 			}

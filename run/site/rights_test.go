@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/rights"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestPrivilegesAreTold: what people are told of the pods on nodes is what
@@ -18,9 +19,7 @@ func TestPrivilegesAreTold(t *testing.T) {
 		rights.Observe: ObserveSet("n", lab.Images{}, "r"), rights.Faults: faultSet("n", lab.Images{}, "r"), rights.Profiles: ProfileSet("n", lab.Images{}, "r", ""),
 	} {
 		features, err := rights.Named(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var told, has []string
 		for _, word := range strings.FieldsFunc(features[0].Privileged, func(r rune) bool { return strings.ContainsRune(" ,;", r) }) {
 			if word == strings.ToUpper(word) && word != strings.ToLower(word) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // measured makes a run of four trials with histograms and three changes each.
@@ -23,16 +24,11 @@ func measured(t *testing.T) string {
 		tr := trial(i)
 		tr.Validity.Valid = true
 		var err error
-		if tr.Hist, err = d.WriteHist(tr.ID, hist(t, []int64{1000}, []int64{900})); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Append(tr, changes(i, 3)...); err != nil {
-			t.Fatal(err)
-		}
+		tr.Hist, err = d.WriteHist(tr.ID, hist(t, []int64{1000}, []int64{900}))
+		must.OK(t, err)
+		must.OK(t, d.Append(tr, changes(i, 3)...))
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Close())
 	return d.Path()
 }
 
@@ -46,9 +42,7 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 		} {
 			path := measured(t)
 			os.Remove(filepath.Join(path, name))
-			if err := put(filepath.Join(path, name)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, put(filepath.Join(path, name)))
 			check := func(what string, read func() error) {
 				done := make(chan error, 1)
 				go func() { done <- read() }()
@@ -81,9 +75,7 @@ func TestHistLost(t *testing.T) {
 	} {
 		path := measured(t)
 		lost := trial(2).ID
-		if err := damage(filepath.Join(path, DirHist, lost+".hlog")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, damage(filepath.Join(path, DirHist, lost+".hlog")))
 		run, notes, err := Load(t.Context(), path)
 		if err != nil || len(run.Trials) != 4 || len(run.Hist) != 3 || len(run.Events) != 12 {
 			t.Errorf("%s: %v: %d trials, %d histograms, %d changes", name, err, len(run.Trials), len(run.Hist), len(run.Events))
@@ -167,9 +159,7 @@ func TestEventLinesGone(t *testing.T) {
 		}, map[int]int{3: 2}},
 	} {
 		path := measured(t)
-		if err := c.damage(filepath.Join(path, FileEvents)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.damage(filepath.Join(path, FileEvents)))
 		run, notes, err := Load(t.Context(), path)
 		if err != nil || len(run.Trials) != 4 {
 			t.Fatalf("%s: %v: %d trials", name, err, len(run.Trials))
@@ -216,23 +206,17 @@ func dropLines(path string, gone ...int) error {
 func spoilLine(t *testing.T, path string, line int) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lines := strings.SplitAfter(string(data), "\n")
 	lines[line] = "\x00" + lines[line][1:]
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600))
 }
 
 // Damage of whatever file is wrong input, and there is advice.
 func TestDamageIsWrongInput(t *testing.T) {
 	for name, text := range map[string]string{FileHeader: "{", FileTrials: "\x7fELF\n\n\n"} {
 		path := measured(t)
-		if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(path, name), []byte(text), 0o600))
 		_, _, err := Load(t.Context(), path)
 		if errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v, hint %q, code %d", name, err, errs.Hint(err), errs.Code(err))
@@ -240,9 +224,7 @@ func TestDamageIsWrongInput(t *testing.T) {
 	}
 	for _, name := range []string{FileStudy, FileResolved, FileTrials} {
 		path := measured(t)
-		if err := os.Remove(filepath.Join(path, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(filepath.Join(path, name)))
 		if _, _, err := Load(t.Context(), path); errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
 			t.Errorf("without %s: %v, hint %q", name, err, errs.Hint(err))
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // changes are n events of trial i.
@@ -40,9 +41,7 @@ func TestEvents(t *testing.T) {
 		for e := range events {
 			events[e].Trial, events[e].Schema = "", 0 // the store fills them in
 		}
-		if err := d.Append(trial(i), events...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Append(trial(i), events...))
 	}
 	run, notes, err := Load(t.Context(), d.Path())
 	if err != nil || len(notes) > 0 || !reflect.DeepEqual(run.Events, want) {
@@ -58,9 +57,7 @@ func TestEvents(t *testing.T) {
 	}
 	defer again.Close()
 	more := changes(3, 1)
-	if err := again.Append(trial(3), more...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, again.Append(trial(3), more...))
 	if run, _, err = Load(t.Context(), d.Path()); err != nil || !reflect.DeepEqual(run.Events, append(want, more...)) {
 		t.Errorf("after resuming: %v, %d events", err, len(run.Events))
 	}
@@ -69,9 +66,7 @@ func TestEvents(t *testing.T) {
 // A run without changes has no file for them.
 func TestNoEvents(t *testing.T) {
 	d := create(t)
-	if err := d.Append(trial(0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Append(trial(0)))
 	if _, err := os.Stat(filepath.Join(d.Path(), FileEvents)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s: %v", FileEvents, err)
 	}
@@ -82,24 +77,16 @@ func TestNoEvents(t *testing.T) {
 func TestEventsTruncatedAtEveryByte(t *testing.T) {
 	d := create(t)
 	for i := range 2 {
-		if err := d.Append(trial(i), changes(i, 2)...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Append(trial(i), changes(i, 2)...))
 	}
 	d.Close()
 	name := filepath.Join(d.Path(), FileEvents)
 	kept, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	orphans, err := encodeEvents(trial(2).ID, changes(2, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for cut := 0; cut <= len(orphans); cut++ {
-		if err := os.WriteFile(name, append(bytes.Clone(kept), orphans[:cut]...), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, append(bytes.Clone(kept), orphans[:cut]...), 0o644))
 		run, notes, err := Load(t.Context(), d.Path())
 		if err != nil || len(run.Events) != 4 || (len(notes) > 0) != (cut > 0) {
 			t.Fatalf("cut at %d: %d events, notes %q, %v", cut, len(run.Events), notes, err)
@@ -113,9 +100,7 @@ func TestEventsTruncatedAtEveryByte(t *testing.T) {
 	if now, _ := os.ReadFile(name); !bytes.Equal(now, kept) {
 		t.Error("the file still holds changes of a trial that never ended")
 	}
-	if err := again.Append(trial(2), changes(2, 2)...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, again.Append(trial(2), changes(2, 2)...))
 	if run, notes, err := Load(t.Context(), d.Path()); err != nil || len(run.Events) != 6 || len(notes) > 0 {
 		t.Errorf("made again: %d events, %q, %v", len(run.Events), notes, err)
 	}
@@ -125,16 +110,12 @@ func TestEventsTruncatedAtEveryByte(t *testing.T) {
 // were.
 func TestEventsDiskFull(t *testing.T) {
 	d := create(t)
-	if err := d.Append(trial(0), changes(0, 2)...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Append(trial(0), changes(0, 2)...))
 	files := func() string {
 		var all []byte
 		for _, name := range []string{FileEvents, FileTrials} {
 			data, err := os.ReadFile(filepath.Join(d.Path(), name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			all = append(all, data...)
 		}
 		return string(all)
@@ -153,9 +134,7 @@ func TestEventsDiskFull(t *testing.T) {
 			}
 		}
 	}
-	if err := d.Append(trial(1), changes(1, 2)...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Append(trial(1), changes(1, 2)...))
 	d.eventsLimit = d.events.size + 100
 	if err := d.Append(trial(2), changes(2, 2)...); err == nil || !strings.Contains(errs.Hint(err), "split") {
 		t.Errorf("beyond the limit: %v", err)
@@ -171,9 +150,7 @@ func TestEventsDamaged(t *testing.T) {
 		e := changes(0, 1)[0]
 		edit(&e)
 		out, err := encodeEvents(e.Trial, []record.Event{e})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(out)
 	}
 	good := line(func(*record.Event) {})
@@ -236,9 +213,7 @@ func TestProfilesAndConfigs(t *testing.T) {
 func TestEventsTorn(t *testing.T) {
 	lines := func(i, n int) string {
 		out, err := encodeEvents(trial(i).ID, changes(i, n))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(out)
 	}
 	good, open, hole := lines(0, 2), lines(1, 1), "{\"trial\":\x00\x00\n"

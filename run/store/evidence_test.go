@@ -9,19 +9,16 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestEvidence(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	d, err := Create(path, record.Header{}, []byte("a\n"), []byte("b\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer d.Close()
 	document := bytes.Repeat([]byte(`{"seen": "much the same"}`), 1000)
-	if err := d.WriteEvidence("b000-t00", document); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.WriteEvidence("b000-t00", document))
 	if got, err := ReadEvidence(path, "b000-t00"); err != nil || !bytes.Equal(got, document) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
@@ -41,9 +38,7 @@ func TestEvidence(t *testing.T) {
 		}
 	}
 	for _, damage := range [][]byte{nil, []byte("no zstd"), {0x28, 0xb5, 0x2f, 0xfd}} {
-		if err := os.WriteFile(file, damage, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, damage, 0o600))
 		if data, err := ReadEvidence(path, "b000-t00"); err == nil && len(data) > 0 {
 			t.Errorf("damaged file %q gives %q", damage, data)
 		}

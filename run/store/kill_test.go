@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const childEnv = "MESHTRIAL_STORE_CHILD"
@@ -45,21 +47,15 @@ func TestKill(t *testing.T) {
 	d := create(t)
 	d.Close()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	said := 0
 	for round := range 6 {
 		cmd := exec.Command(self)
 		cmd.Env = append(os.Environ(), childEnv+"="+d.Path())
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, cmd.Start())
 		lines := bufio.NewScanner(out)
 		for range 3 + round {
 			if !lines.Scan() {
@@ -67,17 +63,13 @@ func TestKill(t *testing.T) {
 			}
 			said++
 		}
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Process.Kill())
 		for lines.Scan() { // said before it died
 			said++
 		}
 		cmd.Wait()
 		run, _, err := Load(t.Context(), d.Path())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if n := len(run.Trials); n < said || n > said+1 {
 			t.Fatalf("%d trials are there, %d were said to be", n, said)
 		}
@@ -92,9 +84,7 @@ func TestKill(t *testing.T) {
 		said = len(run.Trials)
 	}
 	again, _, err := Resume(d.Path(), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer again.Close()
 	left, err := filepath.Glob(filepath.Join(d.Path(), "*", tempPrefix+"*"))
 	if err != nil || len(left) != 0 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A disk that may lose its power: what was not synced is there, or is not, or
@@ -67,9 +68,7 @@ func (d *disk) load(t *testing.T, dir string) {
 		d.names[path.Dir(name)].folder.names[path.Base(name)] = n
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 func (d *disk) do(op diskOp) {
@@ -225,9 +224,7 @@ func write(t *testing.T, all []survivor, dir string) {
 		} else {
 			err = os.WriteFile(at, s.data, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 }
 
@@ -246,14 +243,11 @@ func (s *session) add(t *testing.T, d *Dir, trials ...int) {
 		tr := trial(i)
 		tr.Validity.Valid = true
 		var err error
-		if tr.Hist, err = d.WriteHist(tr.ID, hist(t, []int64{1000}, []int64{900})); err != nil {
-			t.Fatal(err)
-		}
+		tr.Hist, err = d.WriteHist(tr.ID, hist(t, []int64{1000}, []int64{900}))
+		must.OK(t, err)
 		_, config := d.WriteConfig(tr.ID, "proxy.json", []byte(`{"a": "configuration"}`))
 		_, requests := d.WriteRequests(tr.ID, packed(t))
-		if err := errors.Join(config, requests, d.WriteEvidence(tr.ID, []byte(`{"a": "sight"}`)), d.Append(tr, changes(i, 3)...)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(config, requests, d.WriteEvidence(tr.ID, []byte(`{"a": "sight"}`)), d.Append(tr, changes(i, 3)...)))
 		s.trials[len(s.ops)] = tr.ID
 	}
 }
@@ -367,14 +361,10 @@ func TestPowerLoss(t *testing.T) {
 		op.data = slices.Clone(op.data)
 		first.ops = append(first.ops, op)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	first.made = len(first.ops)
 	first.add(t, d, 0, 1)
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Close())
 	replayed := newDisk()
 	for _, op := range first.ops {
 		replayed.do(op)
@@ -402,26 +392,19 @@ func TestPowerLossWhileResuming(t *testing.T) {
 		if err == nil {
 			_, err = f.WriteString(more)
 		}
-		if err = errors.Join(err, f.Close(), os.WriteFile(filepath.Join(dir, DirHist, tempPrefix+"x"), []byte("half"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		err = errors.Join(err, f.Close(), os.WriteFile(filepath.Join(dir, DirHist, tempPrefix+"x"), []byte("half"), 0o600))
+		must.OK(t, err)
 	}
 	base := filepath.Join(t.TempDir(), "base")
-	if err := os.CopyFS(base, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.CopyFS(base, os.DirFS(dir)))
 	second := &session{trials: map[int]string{}}
 	d, _, err := resumeWatched(dir, nil, 0, func(op diskOp) {
 		op.data = slices.Clone(op.data)
 		second.ops = append(second.ops, op)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	second.add(t, d, 8)
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Close())
 	for _, op := range []string{"truncate", "remove", "rename"} {
 		if !slices.ContainsFunc(second.ops, func(o diskOp) bool { return o.op == op }) {
 			t.Errorf("no %s was recorded", op)

@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // What was packed is read again, for its owner alone; what is not there, or
@@ -21,9 +22,7 @@ func TestRequests(t *testing.T) {
 	d := create(t)
 	text := strings.Repeat(`{"client":{"id":"mm-1"}}`+"\n", 5000)
 	packer, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	packed := packer.EncodeAll([]byte(text), nil)
 	name, err := d.WriteRequests("b000-t00", packed)
 	if err != nil || name != "requests/b000-t00.jsonl.zst" {
@@ -48,18 +47,14 @@ func TestRequests(t *testing.T) {
 		t.Errorf("a trial without requests: %v", err)
 	}
 	for _, spoil := range [][]byte{packed[:len(packed)/2], []byte("no archive")} {
-		if err := d.WriteFile("requests/b000-t02.jsonl.zst", spoil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.WriteFile("requests/b000-t02.jsonl.zst", spoil))
 		if _, err := read("b000-t02"); err == nil {
 			t.Errorf("%d bytes of it are taken for all", len(spoil))
 		}
 	}
 	for _, most := range []int64{int64(len(text)), int64(len(text)) - 1, 1} {
 		unpacked, err := unpackRequests(bytes.NewReader(packed), most)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		unpacked.path, unpacked.name, unpacked.file = d.Path(), "b000-t00.jsonl.zst", io.NopCloser(nil)
 		got, err := io.ReadAll(unpacked)
 		if string(got) != text[:most] {

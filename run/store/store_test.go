@@ -17,6 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var header = record.Header{Kind: record.KindDataPlane, RunID: "r1", Study: "quick", Seed: 7, Lab: "local", Started: time.Unix(1_700_000_000, 0).UTC()}
@@ -34,9 +35,7 @@ func trial(i int) record.Trial {
 func create(t *testing.T) *Dir {
 	t.Helper()
 	d, err := Create(filepath.Join(t.TempDir(), "run"), header, []byte("source"), []byte("resolved"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -45,21 +44,15 @@ func hist(t *testing.T, intended, send []int64) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := hdrhistogram.NewHistogramLogWriter(&b)
-	if err := w.OutputLogFormatVersion(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.OutputLogFormatVersion())
 	for i := range intended {
 		for tag, v := range map[string]int64{TagIntended: intended[i], TagSend: send[i]} {
 			h := hdrhistogram.New(1, histHigh, histDigits)
-			if err := h.RecordValue(v); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, h.RecordValue(v))
 			h.SetTag(tag)
 			h.SetStartTimeMs(int64(i) * 250)
 			h.SetEndTimeMs(int64(i+1) * 250)
-			if err := w.OutputIntervalHistogram(h); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.OutputIntervalHistogram(h))
 		}
 	}
 	return b.Bytes()
@@ -72,20 +65,14 @@ func TestWriteAndLoad(t *testing.T) {
 		tr := trial(i)
 		if i != 3 { // a trial without a window
 			name, err := d.WriteHist(tr.ID, hist(t, []int64{1000, 2000, 3000}, []int64{900, 1900, 2900}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			tr.Hist = name
 		}
-		if err := d.Append(tr); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Append(tr))
 		want = append(want, tr)
 	}
 	fmt.Fprintln(d.Log(), "hello")
-	if err := d.WriteFindings(record.Findings{Schema: record.Schema, Study: "quick"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.WriteFindings(record.Findings{Schema: record.Schema, Study: "quick"}))
 	// A run can be read while it is written.
 	run, notes, err := Load(t.Context(), d.Path())
 	if err != nil || len(notes) != 0 {
@@ -124,9 +111,7 @@ func TestWriteAndLoad(t *testing.T) {
 
 func TestAppendRefuses(t *testing.T) {
 	d := create(t)
-	if err := d.Append(trial(1)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Append(trial(1)))
 	if err := d.Append(trial(1)); err == nil {
 		t.Error("a trial is stored twice")
 	}
@@ -145,9 +130,7 @@ func TestAppendRefuses(t *testing.T) {
 			t.Errorf("file %q is stored", name)
 		}
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Close())
 	if err := d.Append(trial(3)); err == nil {
 		t.Error("a closed directory takes a trial")
 	}
@@ -160,9 +143,7 @@ func TestCreateRefuses(t *testing.T) {
 		t.Errorf("an existing run: %v (%s)", err, errs.Hint(err))
 	}
 	other := t.TempDir()
-	if err := os.WriteFile(filepath.Join(other, "mine"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(other, "mine"), nil, 0o644))
 	if _, err := Create(other, header, nil, nil); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("a directory with files: %v", err)
 	}
@@ -182,21 +163,15 @@ func TestLock(t *testing.T) {
 	if _, _, err := Resume(d.Path(), nil, 0); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "another meshtrial") {
 		t.Errorf("two writers: %v", err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Close())
 	again, _, err := Resume(d.Path(), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	again.Close()
 }
 
 func TestResumeChecks(t *testing.T) {
 	d := create(t)
-	if err := d.Append(trial(0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Append(trial(0)))
 	d.Close()
 	if _, _, err := Resume(d.Path(), []byte("another"), 0); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("another study: %v", err)
@@ -204,13 +179,9 @@ func TestResumeChecks(t *testing.T) {
 	if _, _, err := Resume(d.Path(), nil, 8); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("another seed: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(d.Path(), DirHist, ".tmp-b000-t00.hlog-1"), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(d.Path(), DirHist, ".tmp-b000-t00.hlog-1"), []byte("half"), 0o600))
 	again, c, err := Resume(d.Path(), []byte("resolved"), 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer again.Close()
 	if len(c.Trials) != 1 || c.Header.Seed != 7 || string(c.Study) != "source" {
 		t.Errorf("%+v", c)
@@ -231,20 +202,14 @@ func TestResumeChecks(t *testing.T) {
 func TestTruncatedAtEveryByte(t *testing.T) {
 	d := create(t)
 	for i := range 3 {
-		if err := d.Append(trial(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Append(trial(i)))
 	}
 	d.Close()
 	path := filepath.Join(d.Path(), FileTrials)
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for cut := 0; cut <= len(whole); cut++ {
-		if err := os.WriteFile(path, whole[:cut], 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, whole[:cut], 0o644))
 		want := bytes.Count(whole[:cut], []byte("\n"))
 		torn := cut > 0 && whole[cut-1] != '\n'
 		c, err := Read(d.Path())
@@ -258,9 +223,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 		if err != nil || len(c.Trials) != want {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
-		if err := again.Append(trial(9)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, again.Append(trial(9)))
 		again.Close()
 		if c, err = Read(d.Path()); err != nil || len(c.Trials) != want+1 || len(c.Notes) != 0 {
 			t.Fatalf("cut at %d, gone on: %d trials, notes %v, %v", cut, len(c.Trials), c.Notes, err)
@@ -273,9 +236,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 func TestDamagedLines(t *testing.T) {
 	d := create(t)
 	for i := range 2 {
-		if err := d.Append(trial(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Append(trial(i)))
 	}
 	d.Close()
 	path := filepath.Join(d.Path(), FileTrials)
@@ -295,9 +256,7 @@ func TestDamagedLines(t *testing.T) {
 		"newer schema":       {string(whole) + "{\"schema\": 99, \"id\": \"x\"}\n", true, false},
 		"no schema":          {string(whole) + "{}\n", true, false},
 	} {
-		if err := os.WriteFile(path, []byte(c.data), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(c.data), 0o644))
 		got, err := Read(d.Path())
 		if (err != nil) != c.fails {
 			t.Errorf("%s: %v", name, err)
@@ -323,9 +282,7 @@ func TestDamagedLines(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, nil, 0o644))
 	for _, path := range []string{dir, file, filepath.Join(dir, "nothing")} {
 		if _, _, err := Load(t.Context(), path); errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%s: %v", path, err)
@@ -335,9 +292,7 @@ func TestReadRefuses(t *testing.T) {
 	d.Close()
 	name := filepath.Join(d.Path(), FileHeader)
 	for _, schema := range []int{record.Schema - 1, record.Schema + 1} {
-		if err := os.WriteFile(name, fmt.Appendf(nil, `{"schema": %d, "meshtrial": "v7"}`, schema), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, fmt.Appendf(nil, `{"schema": %d, "meshtrial": "v7"}`, schema), 0o644))
 		for what, read := range map[string]func() error{
 			"load":   func() error { _, _, err := Load(t.Context(), d.Path()); return err },
 			"read":   func() error { _, err := Read(d.Path()); return err },
@@ -348,9 +303,7 @@ func TestReadRefuses(t *testing.T) {
 			}
 		}
 	}
-	if err := os.WriteFile(name, []byte(`{"schema": `), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, []byte(`{"schema": `), 0o644))
 	if _, _, err := Load(t.Context(), d.Path()); err == nil {
 		t.Error("a torn header is read")
 	}
@@ -368,9 +321,7 @@ func TestHistOutside(t *testing.T) {
 // A log that lost some of its bytes is not taken for a shorter one.
 func TestMergeHistDamaged(t *testing.T) {
 	whole := hist(t, []int64{1000, 2000}, []int64{900, 1900})
-	if _, err := MergeHist(whole); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(MergeHist(whole)))
 	for cut := 1; cut < len(whole); cut++ {
 		h, err := MergeHist(whole[:cut])
 		lines := bytes.Count(whole[:cut], []byte("Tag="))
@@ -417,9 +368,7 @@ func (f failing) Truncate(n int64) error {
 // disk was full, and the run goes on when there is room again.
 func TestDiskFull(t *testing.T) {
 	d := create(t)
-	if err := d.Append(trial(0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Append(trial(0)))
 	before, _ := os.ReadFile(filepath.Join(d.Path(), FileTrials))
 	for room := 0; room < 200; room += 7 {
 		d.trials.wrap = func(f *os.File) file { return failing{file: f, room: room} }
@@ -445,9 +394,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("%d trials, %v", len(c.Trials), err)
 	}
 	defer again.Close()
-	if err := again.Append(trial(1)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, again.Append(trial(1)))
 }
 
 // On a file system that is really full nothing half-written is left. Needs
@@ -459,9 +406,7 @@ func TestDiskReallyFull(t *testing.T) {
 	}
 	t.Cleanup(func() { syscall.Unmount(mount, syscall.MNT_DETACH) })
 	d, err := Create(filepath.Join(mount, "run"), header, []byte("s"), []byte("r"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer d.Close()
 	stored := 0
 	for i := 0; ; i++ {

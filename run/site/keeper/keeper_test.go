@@ -19,6 +19,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var errRefused = errors.New("connection errRefused")
@@ -183,9 +184,7 @@ func TestRead(t *testing.T) {
 	}))
 	defer server.Close()
 	kube, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range []struct {
 		status int
 		answer string
