@@ -8,6 +8,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func near(a, b, tolerance float64) bool {
@@ -166,9 +168,7 @@ func TestQuantile(t *testing.T) {
 		samples := make([]float64, len(raw))
 		for i, v := range raw {
 			samples[i] = float64(v)
-			if err := h.RecordValue(v); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, h.RecordValue(v))
 		}
 		exact, coarse := FromSamples(samples), FromHistogram(h, 1)
 		if exact.Total() != int64(len(raw)) || coarse.Total() != exact.Total() {

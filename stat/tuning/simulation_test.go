@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A world is a grid with the true value of each measure in each cell.
@@ -83,9 +84,7 @@ func pipeline(t testing.TB, seed uint64) world {
 		m.DebounceAfter, m.DebounceMax, m.Throttle, m.Cores = after[c[0]], most[c[1]], int(throttle[c[2]]), cores[c[3]]
 		for to, v := range map[*[][]float64]model.Values{&w.truth: real, &w.known: wrong} {
 			r, err := v.Simulate(m, seed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			outputs := map[string]float64{}
 			for k, y := range v.Simulated(m, r) {
 				outputs[model.Outputs[k].Name] = y
