@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A kind that another package has is as good as those of this one: its files are
@@ -32,9 +33,7 @@ func TestAddedKind(t *testing.T) {
 	})
 	const text = "name: n\nquestion: How busy?\nkind: noise\nfactors: {spin: [0, 2]}\nsettings: {where: there}\nbaseline: {spin: 0}\n"
 	s, err := Parse([]byte(text), "noise.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plan, err := NewPlan(s, 1)
 	if err != nil || len(plan.Cells) != 2 || plan.Cells[1]["spin"] != "2" || plan.Cells[1]["where"] != "there" || len(plan.Cells[1]) != 2 {
 		t.Fatalf("%v: cells %v", err, plan.Cells)

@@ -10,14 +10,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func plan(t *testing.T, text string, sets ...string) *Plan {
 	t.Helper()
 	p, err := NewPlan(parseOK(t, minimal+text, sets...), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
@@ -174,9 +173,7 @@ func TestCheckTrials(t *testing.T) {
 			trials = append(trials, record.Trial{ID: TrialID(b, k), Block: b, Order: k, Cell: p.Cells[slot.Cell], Repeat: slot.Repeat})
 		}
 	}
-	if err := p.CheckTrials(trials); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.CheckTrials(trials))
 	other := *p
 	other.Seed++
 	if err := other.CheckTrials(trials); err == nil {
@@ -231,13 +228,9 @@ func TestStopCells(t *testing.T) {
 // A cell that was measured before a factor was there is one with its default.
 func TestIndexOfAnOlderCell(t *testing.T) {
 	s, err := Parse([]byte("name: x\nquestion: x\nmesh: istio\nfactors: {sidecars: [none, both]}\nbaseline: {sidecars: none}\n"), "x.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for want, cell := range p.Cells {
 		older := cell.With(nil)
 		delete(older, "planted")

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestBetween: levels between two others grow, leave no neighbours further
@@ -71,9 +72,7 @@ func TestApart(t *testing.T) {
 		{"1000, 1001", "1%", 0, 0},
 	} {
 		p, err := NewPlan(parseOK(t, minimalControl+"factors: {proxies: ["+c.levels+"]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, tolerance: "+c.tolerance+"}]\n"), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := p.Climbs()[0].Apart(p); got < c.low || got > c.high {
 			t.Errorf("%s to within %s: %v apart", c.levels, c.tolerance, got)
 		}
@@ -84,9 +83,7 @@ func TestApart(t *testing.T) {
 // and those between them.
 func TestClimbs(t *testing.T) {
 	p, err := NewPlan(parseOK(t, refining), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var given, refined []string
 	for _, cell := range p.Cells {
 		name := cell["proxies"] + "x" + cell["change_rate"]
@@ -150,9 +147,7 @@ func TestSearchOfLeftVariants(t *testing.T) {
 		"variant=[few,many]": "",
 	} {
 		p, err := NewPlan(parseOK(t, text, set), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if said := p.Unmeasured(); want == "" && len(said) > 0 || want != "" && (len(said) != 1 || said[0].Error() != want) {
 			t.Errorf("--set %s: %v, want %q", set, said, want)
 		}
@@ -161,9 +156,7 @@ func TestSearchOfLeftVariants(t *testing.T) {
 	text = minimalControl + "factors: {proxies: [1, 2]}\nvariants: {plain: {sidecar_scope: none}, scoped: {sidecar_scope: mesh, sidecar_hosts: a/*}}\n" +
 		"search: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {sidecar_hosts: a/*}}, {factor: proxies, finding: convergence_p50, bound: 1 s}]\n"
 	p, err := NewPlan(parseOK(t, text, "variant=plain"), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if said := p.Unmeasured(); len(said) > 0 || len(p.Climbs()) != 2 {
 		t.Errorf("%d searches, and %v", len(p.Climbs()), said)
 	}

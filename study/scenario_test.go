@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const smallScenario = `name: small
@@ -32,9 +33,7 @@ expect: {less: fail}
 // What contradicts itself in a graph or a timeline is refused before anything
 // starts, with its place in the file.
 func TestScenarioRefused(t *testing.T) {
-	if _, err := Parse([]byte(smallScenario), "small.yaml", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(Parse([]byte(smallScenario), "small.yaml", nil)))
 	replace := func(old, with string) string {
 		if !strings.Contains(smallScenario, old) {
 			t.Fatalf("there is no %q", old)
@@ -88,17 +87,11 @@ func TestScenarioRefused(t *testing.T) {
 func TestOneVariantOfAScenario(t *testing.T) {
 	for set, name := range map[string]string{"variant=all": "all", "variant=[all]": "all", "variant=less": "less"} {
 		s, err := Parse([]byte(smallScenario), "small.yaml", []string{set})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		again, err := Parse(s.Marshal(), "again.yaml", nil) // as a run is continued
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p, err := NewPlan(again, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if len(p.Cells) != 1 || p.Label(p.Cells[0]) != name {
 			t.Errorf("%s: %v, the first called %s", set, p.Cells, p.Label(p.Cells[0]))
 		}
@@ -121,13 +114,9 @@ measures: [latency, cpu, memory]
 // nothing there.
 func TestAmbientGraph(t *testing.T) {
 	s, err := Parse([]byte(ambientGraph), "s.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var got []string
 	for _, cell := range p.Cells {
 		got = append(got, cell[FactorMesh]+" "+cell[FactorSidecars]+" "+cell[FactorMTLS]+" "+cell[FactorRetries]+" "+cell[FactorRetryOn])
@@ -138,12 +127,9 @@ func TestAmbientGraph(t *testing.T) {
 	}
 	// A study that does not vary it does not name it: cells are as they were.
 	s, err = Parse([]byte(ambientGraph), "s.yaml", []string{"sidecars=both"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p, err = NewPlan(s, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	p, err = NewPlan(s, 1)
+	must.OK(t, err)
 	for _, cell := range p.Cells {
 		if level, ok := cell[FactorSidecars]; ok {
 			t.Errorf("sidecars: %s in cell %v", level, cell)

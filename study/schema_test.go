@@ -11,22 +11,19 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/testing/golden"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // The published schema is the one this program generates.
 func TestSchemaFileIsCurrent(t *testing.T) {
 	want, err := Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	golden.File(t, "../docs/study.schema.json", want)
 }
 
 func TestSchemaKnowsEveryFactorAndField(t *testing.T) {
 	data, err := Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var s struct {
 		Defs       map[string]any `json:"$defs"`
 		Properties map[string]struct {
@@ -34,9 +31,7 @@ func TestSchemaKnowsEveryFactorAndField(t *testing.T) {
 			Properties  map[string]any
 		} `json:"properties"`
 	}
-	if err := json.Unmarshal(data, &s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(data, &s))
 	for _, f := range DataPlane.Factors() {
 		if s.Defs[f.Name] == nil || s.Properties["factors"].Properties[f.Name] == nil || s.Properties["settings"].Properties[f.Name] == nil {
 			t.Errorf("factor %s is not in the schema", f.Name)
@@ -92,21 +87,13 @@ func TestReferenceExample(t *testing.T) {
 // right; package studies holds the shipped files to it.
 func TestAcceptedIsValidUnderTheSchema(t *testing.T) {
 	text, err := Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	document, err := validation.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := validation.NewCompiler()
-	if err := c.AddResource(SchemaID, document); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.AddResource(SchemaID, document))
 	schema, err := c.Compile(SchemaID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := Parse(studyGen(t).Marshal(), "x.yaml", nil)
@@ -115,13 +102,9 @@ func TestAcceptedIsValidUnderTheSchema(t *testing.T) {
 		}
 		accepted++
 		var study any
-		if err := yaml.Unmarshal(s.Marshal(), &study); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, yaml.Unmarshal(s.Marshal(), &study))
 		text, err := json.Marshal(study)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		document, err := validation.UnmarshalJSON(bytes.NewReader(text))
 		if err == nil {
 			err = schema.Validate(document)

@@ -3,6 +3,8 @@ package study
 import (
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const sizedStudy = `
@@ -14,9 +16,7 @@ measures: [cpu, memory]
 
 func TestSizing(t *testing.T) {
 	s, err := Parse([]byte(sizedStudy+"sizing: {pods: 200, l7: 0%}\n"), "s.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if m := s.Sizing; m == nil || m.Pods != 200 || m.L7 != 0 || m.Nodes != 50 || m.RPS != 20_000 || m.Waypoints != 10 {
 		t.Fatalf("%+v", m)
 	}
@@ -58,9 +58,7 @@ func TestSizingOfLeftVariants(t *testing.T) {
 	text := strings.Replace(sizedStudy, ", rate: [250, 1000]}", "}", 1) + "variants: {a: {}, b: {rate: 50}}\nsizing: {}\n"
 	sized := func(sets ...string) *Plan {
 		p, err := NewPlan(parseOK(t, text, sets...), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return p
 	}
 	for set, want := range map[string]string{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestParseTuneGoal(t *testing.T) {
@@ -92,17 +93,13 @@ tune: {objectives: [pushes, convergence*2], constraints: ["cpu<=+10%"], confirm:
 // installed, and takes a quarter of the cells, but twelve trials at least.
 func TestTuneSection(t *testing.T) {
 	s, err := Parse([]byte(tuneFile), "tuned.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	again, err := Parse(s.Marshal(), "resolved.yaml", nil)
 	if err != nil || string(again.Marshal()) != string(s.Marshal()) {
 		t.Fatalf("%v\n%s", err, s.Marshal())
 	}
 	plan, err := NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if base := plan.Cells[slices.IndexFunc(plan.Cells, plan.IsBaseline)]; base["sidecar_scope"] != LevelInstalled || base[FactorDebounceAfter] != LevelInstalled {
 		t.Errorf("cells are compared with %v", base)
 	}
@@ -121,13 +118,9 @@ func TestTuneSection(t *testing.T) {
 	}
 	rapid.Check(t, func(r *rapid.T) {
 		s, err := Parse([]byte(tuneFile), "tuned.yaml", []string{"push_throttle=" + rapid.SampledFrom([]string{"[installed]", `["10", "20", "30", "40"]`, `["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"]`}).Draw(r, "levels")})
-		if err != nil {
-			r.Fatal(err)
-		}
+		must.OK(r, err)
 		plan, err := NewPlan(s, 1)
-		if err != nil {
-			r.Fatal(err)
-		}
+		must.OK(r, err)
 		n := plan.TuneTrials()
 		if e := plan.Estimate(); n < 12 || n > max(12, (len(plan.Cells)+3)/4) || e.Min > e.Max || e.Min <= 0 {
 			r.Fatalf("%d trials for %d cells, %+v", n, len(plan.Cells), e)

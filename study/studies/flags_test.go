@@ -6,15 +6,14 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A shipped study cannot be edited: where a flag takes the cells of its stop rule or baseline
 // away, hints name flags with which it is accepted.
 func TestFlagsAgainstStopAndBaseline(t *testing.T) {
 	data, err := Read("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	named := regexp.MustCompile(`--set ([^ )]+)`)
 	for _, set := range []string{"sidecars=both", "sidecars=[none,client]", "baseline={}"} {
 		sets := []string{set}

@@ -17,6 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // validator is the published schema, in a library that has nothing to do with the one
@@ -24,21 +25,13 @@ import (
 func validator(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text, err := study.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource(study.SchemaID, document); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.AddResource(study.SchemaID, document))
 	s, err := c.Compile(study.SchemaID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -70,9 +63,7 @@ func valid(t *testing.T, s *jsonschema.Schema, data []byte) {
 func quoted(t *testing.T, data []byte) []byte {
 	t.Helper()
 	file, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var text func(n ast.Node) any
 	text = func(n ast.Node) any {
 		switch n := n.(type) {
@@ -96,9 +87,7 @@ func quoted(t *testing.T, data []byte) []byte {
 		return n.GetToken().Value
 	}
 	out, err := yaml.Marshal(text(file.Docs[0].Body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return out
 }
 
@@ -109,14 +98,10 @@ func TestShippedAreValidUnderTheSchema(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
 			data, err := Read(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			valid(t, s, data)
 			parsed, err := study.Parse(data, name, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			valid(t, s, parsed.Marshal())
 			inQuotes := quoted(t, data)
 			valid(t, s, inQuotes)
@@ -138,9 +123,7 @@ func TestDocumentedAreValidUnderTheSchema(t *testing.T) {
 	found := 0
 	for _, page := range append(pages, "../../README.md") {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, block := range blocks(string(text)) {
 			var part map[string]any
 			if yaml.Unmarshal([]byte(block), &part) != nil || len(part) == 0 || !ofStudy(s, part) {
@@ -230,9 +213,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"a bad name":        "name: X!\nquestion: y\n",
 	} {
 		document, err := fromYAML([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if s.Validate(document) == nil {
 			t.Errorf("%s: the schema takes\n%s", name, text)
 		}

@@ -13,22 +13,17 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func load(t *testing.T, name string) (*study.Study, *study.Plan) {
 	t.Helper()
 	data, err := Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, err := study.Parse(data, name+".yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := study.NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s, p
 }
 
@@ -117,13 +112,9 @@ func TestNothingInVain(t *testing.T) {
 	for _, name := range Names() {
 		s, p := load(t, name)
 		resolved, err := study.Parse(s.Marshal(), "resolved.yaml", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		again, err := study.NewPlan(resolved, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, said := range append(p.Notes(), again.Unmeasured()...) {
 			t.Errorf("%s: %v", name, said)
 		}
@@ -224,9 +215,7 @@ func TestNamesAreSorted(t *testing.T) {
 func TestTheTablesListEveryStudy(t *testing.T) {
 	for file, want := range map[string][]string{"../../docs/method.md": namesIn("."), "../../docs/scenarios.md": ScenarioNames()} {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, name := range want {
 			if n := strings.Count(string(data), "\n| `"+name+"` |"); n != 1 {
 				t.Errorf("%s: %d rows for the study %s", file, n, name)
@@ -239,9 +228,7 @@ func TestTheTablesListEveryStudy(t *testing.T) {
 // either: the account of failed ones leaves those out.
 func TestScenariosThatMayLoseNothing(t *testing.T) {
 	data, err := os.ReadFile("../../docs/scenarios.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	none := 0
 	for _, name := range ScenarioNames() {
 		s, _ := load(t, name)
