@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // What make build says while go build is silent: what is fetched, how many
@@ -31,9 +33,7 @@ for i in $(seq 25); do echo "a/b$i" >&2; done; sleep 2.5
 if [ "$STATUS" != 0 ]; then echo "# a/b25" >&2; echo "b25.go:3:1: no such thing" >&2; fi
 exit $STATUS
 `
-			if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(fake, []byte(script), 0o755))
 			cmd := exec.Command("../../.ci/build", "-o", "out", "./cmd/x")
 			cmd.Env = append(os.Environ(), "GO="+fake, "BUILD_SAY_EVERY=1", "STATUS="+string(rune('0'+c.status)))
 			var stderr bytes.Buffer

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // outside are packages, with what is below them, that the program does without:
@@ -31,9 +32,7 @@ var unlinked = []string{"text/template.(*Template).Execute"}
 func TestProgramReachesNoTemplates(t *testing.T) {
 	program := labtest.Program(t)
 	image, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, function := range unlinked {
 		if bytes.Contains(image, []byte(function)) {
 			t.Errorf("the program can reach %s", function)
@@ -46,13 +45,9 @@ func TestProgramReachesNoTemplates(t *testing.T) {
 
 func TestProgramLeavesOutWhatIsLarge(t *testing.T) {
 	environment, err := exec.Command("make", "--no-print-directory", "-C", "../..", "environment").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	out, err := exec.Command("bash", "-c", string(environment)+"go list -deps ../../cmd/meshtrial").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	imported := strings.Fields(string(out))
 	if len(imported) < 500 {
 		t.Fatalf("the program imports only %d packages", len(imported))

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // change is one that docs/extending.md shows, as a patch below docs/extending.
@@ -42,9 +44,7 @@ var reFile = regexp.MustCompile(`^diff --git a/(\S+) b/`)
 func (c change) touched(t *testing.T) []string {
 	t.Helper()
 	file, err := os.Open(filepath.Join(root, c.path()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	var out []string
 	lines := bufio.NewScanner(file)
@@ -54,9 +54,7 @@ func (c change) touched(t *testing.T) []string {
 			out = append(out, m[1])
 		}
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lines.Err())
 	return out
 }
 
@@ -73,9 +71,7 @@ func (c change) owns(file string) bool {
 // document names.
 func TestChangesApply(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "extending.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	patches, err := filepath.Glob(filepath.Join(root, "docs", "extending", "*.patch"))
 	if err != nil || len(patches) != len(changes) {
 		t.Errorf("%d patches for %d changes (%v)", len(patches), len(changes), err)

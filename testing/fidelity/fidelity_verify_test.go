@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/testing/fidelity"
 	"github.com/meshtrial/meshtrial/testing/golden"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestSimulatedSidecarIsLikeARealOne has a real agent with its Envoy and a
@@ -43,9 +44,7 @@ func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
 			spec := m.sidecar(t, ctx, mode, pod)
 			spec.DNSCapture = c.dns
 			fleet, err := xds.Start(ctx, spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer fleet.Stop()
 			m.streams(t, ctx, pod, 2)
 			m.changes(t, ctx, pod, sidecarChanges())
@@ -53,9 +52,7 @@ func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
 			m.streams(t, ctx, pod, 4)
 			if c.name == xds.ModeDelta { // once is enough
 				m.recorder.Mark(drained)
-				if err := sleep(ctx, drain); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, sleep(ctx, drain))
 			}
 			real, simulated := apart(m.streams(t, ctx, pod, 4))
 			for i, name := range []string{"connect", "reconnect"} {
@@ -90,9 +87,7 @@ func TestSimulatedGatewayIsLikeARealOne(t *testing.T) {
 			spec := m.sidecar(t, ctx, mode, pod)
 			spec.Proxies[0].Type = xds.NodeRouter
 			fleet, err := xds.Start(ctx, spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer fleet.Stop()
 			m.streams(t, ctx, pod, 2)
 			m.changes(t, ctx, pod, gatewayChanges(name))
@@ -179,9 +174,7 @@ func (m *mesh) sidecar(t *testing.T, ctx context.Context, mode string, pod corev
 	spec.Mode = mode
 	token, err := m.kube.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, pod.Spec.ServiceAccountName,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"istio-ca"}}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spec.Security = xds.Security{Mode: xds.SecurityToken, RootCA: m.root, ServerName: recorderName, Tokens: map[string]string{"": token.Status.Token}}
 	spec.Proxies = []xds.Proxy{{Name: pod.Name, Namespace: pod.Namespace, IP: pod.Status.PodIP, ServiceAccount: pod.Spec.ServiceAccountName,
 		Node: pod.Spec.NodeName, Labels: pod.Labels, Ports: []xds.Port{{Name: "http", ContainerPort: 80, Protocol: "TCP"}}}}
@@ -195,9 +188,7 @@ func (m *mesh) streams(t *testing.T, ctx context.Context, pod corev1.Pod, n int)
 	for {
 		still(t, ctx, m.recorder, n, quiet)
 		all, err := m.recorder.Transcripts()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all = slices.DeleteFunc(all, func(tr *fidelity.Transcript) bool { return !strings.Contains(tr.NodeID(), pod.Name) })
 		if len(all) == n {
 			return all
@@ -216,9 +207,7 @@ func (m *mesh) agent(t *testing.T, ctx context.Context, name, yaml string) corev
 	}
 	pods := func() []corev1.Pod {
 		list, err := m.kube.CoreV1().Pods("fidelity").List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return list.Items
 	}
 	for len(pods()) > 0 {
@@ -230,9 +219,7 @@ func (m *mesh) agent(t *testing.T, ctx context.Context, name, yaml string) corev
 			t.Error(err)
 		}
 	})
-	if err := lab.WaitPods(ctx, m.kube, "fidelity", "app="+name, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lab.WaitPods(ctx, m.kube, "fidelity", "app="+name, 1))
 	return pods()[0]
 }
 
@@ -270,9 +257,7 @@ func (m *mesh) changes(t *testing.T, ctx context.Context, pod corev1.Pod, list [
 			m.apply(t, ctx, change.apply)
 		}
 		if change.remove != "" {
-			if err := m.applier.Delete(ctx, []byte(change.remove)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, m.applier.Delete(ctx, []byte(change.remove)))
 		}
 		for limit := time.Now().Add(time.Minute); ; {
 			still(t, ctx, m.recorder, 1, quiet)
@@ -293,9 +278,7 @@ func (m *mesh) changes(t *testing.T, ctx context.Context, pod corev1.Pod, list [
 func (m *mesh) late(t *testing.T, pod corev1.Pod, mark string) string {
 	t.Helper()
 	all, err := m.recorder.Transcripts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, tr := range all {
 		if !strings.Contains(tr.NodeID(), pod.Name) {
 			continue

@@ -27,6 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/fidelity"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // mesh is a lab with a recorder before its istiod.
@@ -48,20 +49,14 @@ func newMesh(t *testing.T, ctx context.Context) *mesh {
 	m := &mesh{lab: labtest.Start(t)}
 	labtest.Namespace(t, m.lab, "fidelity")
 	var err error
-	if m.kube, err = kubernetes.NewForConfig(m.lab.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
-	if m.applier, err = lab.NewApplier(m.lab.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
+	m.kube, err = kubernetes.NewForConfig(m.lab.RESTConfig())
+	must.OK(t, err)
+	m.applier, err = lab.NewApplier(m.lab.RESTConfig())
+	must.OK(t, err)
 	istiod, err := m.kube.CoreV1().Services("istio-system").Get(ctx, "istiod", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	secret, err := m.kube.CoreV1().Secrets("istio-system").Get(ctx, "istio-ca-secret", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.root = string(secret.Data["ca-cert.pem"])
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(secret.Data["ca-cert.pem"]) {
@@ -72,9 +67,7 @@ func newMesh(t *testing.T, ctx context.Context) *mesh {
 		UpstreamTLS: credentials.NewTLS(&tls.Config{RootCAs: roots, ServerName: "istiod.istio-system.svc"}),
 		TLS:         credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{certificate(t, secret.Data)}}),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { m.recorder.Close() })
 	return m
 }
@@ -83,27 +76,21 @@ func newMesh(t *testing.T, ctx context.Context) *mesh {
 func (m *mesh) listen(t *testing.T, ctx context.Context) {
 	t.Helper()
 	nodes, err := m.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	host := ""
 	for _, node := range nodes.Items {
 		for _, a := range node.Status.Addresses {
 			if a.Type == corev1.NodeInternalIP && node.Name == "lab" {
 				// The route to the node says which address it knows us by.
 				c, err := net.Dial("udp", net.JoinHostPort(a.Address, "9"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				host = c.LocalAddr().(*net.UDPAddr).IP.String()
 				c.Close()
 			}
 		}
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.address = l.Addr().String()
 	go m.recorder.Serve(l) // until the recorder is closed
 	m.apply(t, ctx, fmt.Sprintf(`
@@ -127,9 +114,7 @@ endpoints: [{addresses: [%s]}]
 
 func (m *mesh) apply(t *testing.T, ctx context.Context, yaml string) {
 	t.Helper()
-	if err := m.applier.Apply(ctx, []byte(yaml)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.applier.Apply(ctx, []byte(yaml)))
 }
 
 // service is a Service without selector and its endpoints.
@@ -242,25 +227,17 @@ spec:
 func certificate(t *testing.T, authority map[string][]byte) tls.Certificate {
 	t.Helper()
 	ca, err := tls.X509KeyPair(authority["ca-cert.pem"], authority["ca-key.pem"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	parent, err := x509.ParseCertificate(ca.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{Organization: []string{"meshtrial"}},
 		DNSNames: []string{recorderName}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, ca.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return tls.Certificate{Certificate: [][]byte{der, ca.Certificate[0]}, PrivateKey: key}
 }

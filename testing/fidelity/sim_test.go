@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/fidelity"
 	"github.com/meshtrial/meshtrial/testing/loopback"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // notImitated are parts of a real node that the simulated one leaves out on
@@ -25,13 +26,9 @@ var notImitated = []string{"field extensions", "field user_agent_build_version",
 func readTranscript(t *testing.T, name string) *fidelity.Transcript {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	tr, err := fidelity.Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return tr
 }
 
@@ -39,9 +36,7 @@ func readTranscript(t *testing.T, name string) *fidelity.Transcript {
 func steps(t *testing.T, r *fidelity.Recorder) (streams, steps int) {
 	t.Helper()
 	all, err := r.Transcripts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, tr := range all {
 		steps += len(tr.Steps)
 	}
@@ -91,9 +86,7 @@ func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
 			replay, recorder, spec := replayed(t, connect)
 			spec.Mode, spec.Proxies[0].Type = c.mode, c.node
 			fleet, err := xds.Start(ctx, spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer fleet.Stop()
 			retrace(t, ctx, connect, replay, recorder)
 			recorder.Drop()
@@ -111,9 +104,7 @@ func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
 			})
 			still(t, ctx, recorder, 2, settled)
 			all, err := recorder.Transcripts()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			compare(t, "connect", connect, alike(all[0], connect), notImitated, c.types...)
 			compare(t, "reconnect", reconnect, alike(all[1], reconnect), notImitated, c.types...)
 		})
@@ -128,14 +119,10 @@ const settled = 500 * time.Millisecond
 func replayed(t *testing.T, recorded *fidelity.Transcript) (*fidelity.Replay, *fidelity.Recorder, xds.Spec) {
 	t.Helper()
 	replay, err := fidelity.NewReplay(recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	istiod := loopback.Serve(t, replay.Server.Serve, replay.Close)
 	recorder, err := fidelity.NewRecorder(fidelity.Options{Upstream: istiod, UpstreamTLS: insecure.NewCredentials()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spec := xds.DefaultSpec(loopback.Serve(t, recorder.Serve, func() { recorder.Close() }))
 	spec.Proxies = []xds.Proxy{{Name: "POD", Namespace: "fidelity", IP: "192.0.2.1", Labels: map[string]string{"app": "agent"}, Node: "lab",
 		Ports: []xds.Port{{Name: "http", ContainerPort: 80, Protocol: "TCP"}}}}

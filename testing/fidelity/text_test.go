@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/testing/fidelity"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"pgregory.net/rapid"
 )
 
@@ -54,9 +55,7 @@ func TestYAMLComesBackAsItWas(t *testing.T) {
 	for _, name := range []string{"delta-connect.yaml", "sotw-reconnect.yaml", "ztunnel-connect.yaml"} {
 		tr := readTranscript(t, name)
 		data, err := tr.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if back, err := fidelity.Parse(data); err != nil || !reflect.DeepEqual(tr, back) || len(tr.Steps) < 4 {
 			t.Errorf("%s: %d steps, %v", name, len(tr.Steps), err)
 		}
@@ -85,9 +84,7 @@ func TestComparison(t *testing.T) {
 func TestComparisonSeesOrder(t *testing.T) {
 	read := func(text string) *fidelity.Transcript {
 		tr, err := fidelity.Parse([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return tr
 	}
 	const (
@@ -118,9 +115,7 @@ func TestComparisonSeesOrder(t *testing.T) {
 func TestNormalise(t *testing.T) {
 	tr, err := fidelity.Parse([]byte("mode: delta\nsteps:\n- {kind: client, type: cds, nonce: none, node: {id: sidecar~10.2.0.1~pod-x.n~n}}\n" +
 		"- {kind: server, type: lds, resources: [{name: 10.10.0.1_80}, {name: 10.9.0.1_80}, {name: 0.0.0.0_80}, {name: 10.2.0.1_80}]}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := tr.Normalise(map[string]string{"pod-x": "POD"})
 	const want = "mode delta\nclient cds nonce=none\n  node sidecar~ADDRESS1~POD.n~n\nserver lds\n  resource 0.0.0.0_80\n  resource ADDRESS1_80\n  resource ADDRESS2_80\n  resource ADDRESS3_80\n"
 	if got.String() != want {

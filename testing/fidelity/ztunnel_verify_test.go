@@ -49,6 +49,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/golden"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 	"github.com/meshtrial/meshtrial/testing/loopback"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -69,9 +70,7 @@ func TestSimulatedZtunnelIsLikeARealOne(t *testing.T) {
 	pair, root := selfSigned(t)
 	recorder, err := fidelity.NewRecorder(fidelity.Options{Upstream: loopback.Serve(t, istiod.Serve, istiod.Close), UpstreamTLS: insecure.NewCredentials(),
 		TLS: credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	at := loopback.Serve(t, recorder.Serve, func() { recorder.Close() })
 
 	ctx = realZtunnel(t, ctx, dir, at, root)
@@ -80,9 +79,7 @@ func TestSimulatedZtunnelIsLikeARealOne(t *testing.T) {
 	spec.Security = xds.Security{Mode: xds.SecurityToken, RootCA: root, ServerName: recorderName, Tokens: map[string]string{"": "token"}}
 	spec.Proxies = []xds.Proxy{{Type: xds.NodeZtunnel, Name: "simulated", Namespace: "fidelity", IP: "192.0.2.1", Node: "lab"}}
 	fleet, err := xds.Start(ctx, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer fleet.Stop()
 	still(t, ctx, recorder, 2, quiet)
 	for _, change := range []struct {
@@ -102,9 +99,7 @@ func TestSimulatedZtunnelIsLikeARealOne(t *testing.T) {
 	recorder.Drop()
 	still(t, ctx, recorder, 4, quiet)
 	all, err := recorder.Transcripts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	of := map[string][]*fidelity.Transcript{}
 	for _, tr := range all {
 		of[podOf(tr.NodeID())] = append(of[podOf(tr.NodeID())], tr)
@@ -168,25 +163,17 @@ func (n *noting) RecvMsg(m any) error {
 func asInstalled(t *testing.T) []string {
 	t.Helper()
 	builder, err := components.New(components.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	supply, err := meshes.Named(study.MeshIstio).Supply(t.Context(), meshkit.Settings{"images": {"official"}, "ambient": {"true"}}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	made, err := supply.Install(t.Context(), builder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, object := range slices.Concat(made.Stages...) {
 		if object.GetKind() != "DaemonSet" || object.GetName() != "ztunnel" {
 			continue
 		}
 		var set appsv1.DaemonSet
-		if err := kuberuntime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &set); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, kuberuntime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &set))
 		env := []string{"ISTIO_META_ISTIO_VERSION=1.31.0"}
 		for _, e := range set.Spec.Template.Spec.Containers[0].Env {
 			env = append(env, e.Name+"="+valueOf(t, set.Spec.Template.Spec.Containers[0], e))
@@ -224,21 +211,15 @@ func valueOf(t *testing.T, c corev1.Container, e corev1.EnvVar) string {
 func realZtunnel(t *testing.T, ctx context.Context, dir, at, root string) context.Context {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "root.pem")
-	if err := os.WriteFile(file, []byte(root), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(root), 0o644))
 	log, err := os.Create(filepath.Join(t.TempDir(), "ztunnel.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer log.Close()
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "ztunnel"), "proxy", "ztunnel")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = t.TempDir(), log, log
 	cmd.Env = append(asInstalled(t), "XDS_ADDRESS=https://"+at, "XDS_ROOT_CA="+file, "AUTH_TOKEN=token", "CA_ADDRESS=https://127.0.0.1:1", "CA_ROOT_CA="+file, "PROXY_MODE=dedicated", "ENABLE_PROXY=false", "IPV6_ENABLED=false",
 		"PROXY_WORKLOAD_INFO=fidelity/real/default")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	alive, over := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -260,9 +241,7 @@ func realZtunnel(t *testing.T, ctx context.Context, dir, at, root string) contex
 func selfSigned(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	name := func(of string) *x509.Certificate {
 		return &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: of}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour)}
 	}
@@ -271,17 +250,11 @@ func selfSigned(t *testing.T) (tls.Certificate, string) {
 	leaf.DNSNames, leaf.IPAddresses = []string{recorderName}, []net.IP{net.IPv4(127, 0, 0, 1)}
 	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	root, err := x509.CreateCertificate(rand.Reader, ca, ca, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &own.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: own}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root}))
 }
 
@@ -299,9 +272,7 @@ func fields(of map[protowire.Number]string) []byte {
 func resource(t *testing.T, typeURL, name string, body []byte) xdsserver.Resource {
 	t.Helper()
 	b, err := proto.Marshal(&anypb.Any{TypeUrl: typeURL, Value: body})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return xdsserver.Resource{Name: name, Any: b}
 }
 

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var update = flag.Bool("update", false, "write golden files and generated documents again; review the difference")
@@ -38,9 +40,7 @@ func File(t testing.TB, path string, got []byte) {
 func Section(t testing.TB, path, head, tail, got string) {
 	t.Helper()
 	document, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before, rest, ok := strings.Cut(string(document), head)
 	if !ok {
 		t.Fatalf("%s lacks %q", path, head)
@@ -77,12 +77,8 @@ func FirstDifference(got, want string) string {
 
 func write(t testing.TB, path string, data []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.OK(t, os.WriteFile(path, data, 0o644))
 }
 
 // command writes what a test compares again. Tests run in their package's folder.
@@ -94,15 +90,11 @@ func command(t testing.TB) string {
 // testedPackage is the folder of the package under test, from the module's.
 func testedPackage(t testing.TB) string {
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for root := dir; ; root = filepath.Dir(root) {
 		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
 			rel, err := filepath.Rel(root, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return "./" + filepath.ToSlash(rel)
 		}
 		if root == filepath.Dir(root) {

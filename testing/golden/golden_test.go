@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // failures notes what a check says of a test, in place of failing this one.
@@ -37,9 +39,7 @@ func said(t *testing.T, check func(testing.TB)) string {
 // updating has a check write.
 func updating(t *testing.T, write func()) {
 	t.Helper()
-	if err := flag.Set("update", "true"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, flag.Set("update", "true"))
 	defer flag.Set("update", "false")
 	write()
 }
@@ -70,9 +70,7 @@ func TestFile(t *testing.T) {
 
 func TestSection(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.md")
-	if err := os.WriteFile(path, []byte("text\n|-|\n| old |\n\nmore\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("text\n|-|\n| old |\n\nmore\n"), 0o644))
 	check := func(head, tail, text string) string {
 		return said(t, func(tb testing.TB) { Section(tb, path, head, tail, text) })
 	}

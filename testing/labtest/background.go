@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os/exec"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Background starts a command that the test goes on beside. ended is closed when
@@ -13,9 +15,7 @@ func Background(t testing.TB, cmd *exec.Cmd) (said *bytes.Buffer, ended <-chan s
 	t.Helper()
 	said = &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = said, said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/failpoint"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // DiesAt runs a test of the caller's package in a process of its own, with variables of
@@ -29,8 +30,6 @@ func DiesAt(ctx context.Context, t *testing.T, n int, test string, variables ...
 		t.Fatalf("%v\n%s", err, out)
 	}
 	data, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return strings.Split(strings.TrimSpace(string(data)), "\n"), died, string(out)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // journalWait bounds the wait for another test that has the lab.
@@ -18,16 +19,12 @@ const journalWait = 20 * time.Minute
 func Journal(t *testing.T, l *local.Lab, run string) *journal.Journal {
 	t.Helper()
 	applier, err := lab.NewApplier(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), journalWait)
 	defer cancel()
 	j, err := journal.Enter(ctx, journal.Options{Config: l.RESTConfig(), Open: applier, Wait: journalWait, Keep: true,
 		Holder: journal.Holder{Run: run, Study: t.Name(), Since: time.Now()}, Tell: func(text string) { t.Log(text) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

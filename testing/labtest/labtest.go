@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Machine is what a test needs to start labs: the program, and the folder in
@@ -54,9 +55,7 @@ func prepare(t *testing.T) Machine {
 	t.Helper()
 	program := Program(t)
 	dir, err := os.MkdirTemp("/tmp", "mm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m := Machine{Program: program, Name: "of-" + packageName(t), home: filepath.Join(dir, "s"), dir: dir}
 	interrupts.note(m)
 	return m
@@ -66,13 +65,9 @@ func prepare(t *testing.T) Machine {
 func packageName(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	name, err := filepath.Rel(repository(t), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return filepath.ToSlash(name)
 }
 
@@ -136,9 +131,7 @@ func (m Machine) Up(t *testing.T, args ...string) *local.Lab {
 	}
 	t.Logf("lab %s: up in %.1f s", m.Name, time.Since(began).Seconds())
 	l, err := local.Open(m.State())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l
 }
 
@@ -158,9 +151,7 @@ func (m Machine) Run(t *testing.T, args ...string) (int, string) {
 	if errors.As(err, &exit) {
 		return exit.ExitCode(), string(out)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return 0, string(out)
 }
 
@@ -182,9 +173,7 @@ func Kubectl(t *testing.T, l *local.Lab, input string, args ...string) string {
 func repository(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return dir

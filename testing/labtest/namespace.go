@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // goneTime bounds the wait for a namespace to go.
@@ -21,9 +22,7 @@ const goneTime = 4 * time.Minute
 func Namespace(t *testing.T, l *local.Lab, name string) {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), goneTime)
 		defer cancel()

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Objects looks at the objects of a lab's cluster that are not in the program's own
@@ -40,23 +41,15 @@ const goneLimit = 2 * time.Minute
 func NewObjects(t *testing.T, l *local.Lab, of func(o *unstructured.Unstructured) bool) *Objects {
 	t.Helper()
 	kube, err := dynamic.NewForConfig(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	client, err := discovery.NewDiscoveryClientForConfig(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lists, err := client.ServerPreferredResources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a := &Objects{kube: kube, of: of}
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, r := range list.APIResources {
 			if slices.Contains(r.Verbs, "list") && !slices.Contains(unsteady, r.Name) {
 				a.kinds = append(a.kinds, version.WithResource(r.Name))

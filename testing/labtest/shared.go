@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const (
@@ -126,9 +127,7 @@ func prepared(t *testing.T, state string) Machine {
 		t.Fatal(err)
 	case !old:
 	case m.ours():
-		if err := m.down(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.down())
 	default:
 		t.Fatalf("the lab in %s was started by another build of meshtrial than %s: take it down, and the test starts one", state, m.Program)
 	}
@@ -139,12 +138,8 @@ func prepared(t *testing.T, state string) Machine {
 func (m Machine) start(t *testing.T) *local.Lab {
 	t.Helper()
 	if m.dir == "" {
-		if err := os.MkdirAll(filepath.Dir(m.oursFile()), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(m.oursFile(), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(m.oursFile()), 0o700))
+		must.OK(t, os.WriteFile(m.oursFile(), nil, 0o600))
 	}
 	return m.Up(t, "--envoy", OtherEnvoy)
 }

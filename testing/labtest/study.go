@@ -12,15 +12,14 @@ import (
 	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	resilience "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Study writes a study file into a folder of its own, and returns its path.
 func Study(t testing.TB, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "study.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 

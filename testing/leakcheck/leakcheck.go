@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Options say where to look beside what every machine has.
@@ -128,9 +130,7 @@ func Check(t testing.TB, before *Snapshot, o Options, patience time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		now, err := Take(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		found := now.New(before)
 		if len(found) == 0 {
 			return

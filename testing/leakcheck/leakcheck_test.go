@@ -15,23 +15,20 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/thread"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func take(t *testing.T, o Options) *Snapshot {
 	t.Helper()
 	s, err := Take(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
 func TestNewFilesAndChanges(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "old")
-	if err := os.WriteFile(old, []byte("a"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(old, []byte("a"), 0o600))
 	o := Options{Files: []string{dir}, Only: []string{"no process has this"}}
 	before := take(t, o)
 	if found := keep(take(t, o).New(before), dir); len(found) > 0 {
@@ -74,9 +71,7 @@ func TestProcessesAndListeners(t *testing.T) {
 		t.Skipf("no sleep: %v", err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var found []string
 	eventually.Holds(t, "the process has arguments, as one that has just begun has not", func() bool {
 		found = take(t, o).New(before)
@@ -139,9 +134,7 @@ func TestIPSets(t *testing.T) {
 		found = after.New(before)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(found) != 1 || found[0] != "ipset left (hash:ip)" {
 		t.Errorf("found %q", found)
 	}

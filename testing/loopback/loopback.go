@@ -4,15 +4,15 @@ package loopback
 import (
 	"net"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Listen returns a listener that the test's end closes.
 func Listen(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }

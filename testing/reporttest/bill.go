@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // BillText is a bill in both directions, of parts of two kinds.
@@ -57,9 +58,7 @@ func Bill(t *testing.T) record.Findings {
 		}
 		hist := hdrhistogram.New(1, 60_000_000_000, 3)
 		for range 300 {
-			if err := hist.RecordValue(int64(1000 * (200 + 2*us) * math.Exp(0.2*r.NormFloat64()))); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, hist.RecordValue(int64(1000*(200+2*us)*math.Exp(0.2*r.NormFloat64()))))
 		}
 		run.Hist[trial.ID] = record.TrialHist{Intended: hist, Send: hist}
 	}))

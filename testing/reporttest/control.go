@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // ControlPlane are what analysis finds in a made-up run of a shipped study
@@ -18,17 +19,13 @@ import (
 func ControlPlane(t *testing.T, name string, blocks int, spoil func(*record.Trial, []record.Event)) record.Findings {
 	t.Helper()
 	data, err := studies.Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plan, at := analysistest.PlanOf(t, string(data), 7), analysistest.Began
 	run := MadeUp(plan, blocks, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
 		trial.Started, trial.Ended, trial.Window = at, at.Add(37*time.Second), record.Window{Start: at, Seconds: 26}
 		at = trial.Ended
 		l, err := controlplane.LevelsOf(trial.Cell)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		events := FillControl(trial, l, controlplane.ChangesIn(plan.Study, trial.Cell), r)
 		if spoil != nil {
 			spoil(trial, events)

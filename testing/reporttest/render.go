@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Of makes reports of one kind of study, for tests of its sections.
@@ -18,9 +19,7 @@ func (o Of) Render(t *testing.T, f record.Findings, format string, opt report.Op
 	t.Helper()
 	f.Kind = o.Kind.Name
 	var b bytes.Buffer
-	if err := (report.Kinds{o.Kind}).Render(&b, f, format, opt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (report.Kinds{o.Kind}).Render(&b, f, format, opt))
 	return b.String()
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const TenServersText = `
@@ -87,9 +88,7 @@ func Resilience(t *testing.T, spoil func(*record.Trial, []record.Event)) record.
 			spoil(trial, events)
 		}
 		var b bytes.Buffer
-		if err := m.book.Write(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.book.Write(&b))
 		files[trial.ID] = b.Bytes()
 		run.Events = append(run.Events, events...)
 		at = trial.Ended

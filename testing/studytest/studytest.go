@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // ThreeCells has three cells without a mesh, of which one is a baseline: a
@@ -44,9 +45,7 @@ func Labels(p *study.Plan) string {
 func Parse(t testing.TB, text string, sets ...string) *study.Study {
 	t.Helper()
 	s, err := study.Parse([]byte(text), "test.yaml", sets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -55,9 +54,7 @@ func Plan(t testing.TB, text string, sets ...string) *study.Plan {
 	t.Helper()
 	s := Parse(t, text, sets...)
 	plan, err := study.NewPlan(s, max(s.Seed, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return plan
 }
 

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // shell is a job that prints events by a shell.
@@ -21,18 +23,14 @@ func shell(name, script string) job {
 func testRunner(t *testing.T, out *strings.Builder, left string) *runner {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "meshtrial")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"$@\" | tee -a $0.said > $XDG_STATE_HOME/meshtrial/lab/"+left+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"$@\" | tee -a $0.said > $XDG_STATE_HOME/meshtrial/lab/"+left+"\n"), 0o755))
 	return &runner{out: &lines{out: out}, program: program, labs: t.TempDir(), env: os.Environ()}
 }
 
 func TestStage(t *testing.T) {
 	const start = "mkdir -p $MESHTRIAL_TEST_LAB; "
 	nice, err := exec.Command("nice").Output() // this test may itself be in a lane that gives way
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	here, groups := strings.TrimSpace(string(nice)), exec.Command("sh", "-c", "echo 19 >/proc/self/autogroup")
 	groups.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	gives := "test $(nice) -eq 19"

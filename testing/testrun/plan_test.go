@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Each test of "verify" runs once, and those that are named here are there: a test
@@ -13,9 +15,7 @@ import (
 func TestVerifyPlan(t *testing.T) {
 	t.Chdir("../..")
 	packages, err := listPackages(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Run("whole", func(t *testing.T) { onceEach(t, packages, share{}) })
 	t.Run("shards", func(t *testing.T) {
 		onceEach(t, packages, share{shard: 1, shards: 4}, share{shard: 2, shards: 4}, share{shard: 3, shards: 4}, share{shard: 4, shards: 4})
@@ -26,13 +26,9 @@ func TestVerifyPlan(t *testing.T) {
 func TestTestPlan(t *testing.T) {
 	t.Chdir("../..")
 	packages, err := listPackages(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plan, err := makePlan(modeTest, packages, share{}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	whole, lanes := map[string]int{}, map[string]map[string]int{} // packages without their tests on labs; tests on labs by package
 	for _, stage := range plan {
 		for _, l := range stage {
@@ -90,9 +86,7 @@ func onceEach(t *testing.T, packages []goPackage, parts ...share) {
 	var stages [][]lane
 	for _, part := range parts {
 		plan, err := makePlan(modeVerify, packages, part, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		stages = append(stages, plan...)
 	}
 	for _, stage := range stages {

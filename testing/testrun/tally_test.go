@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // ev and out are events of a test of package p.
@@ -22,9 +24,7 @@ func out(test, text string) string {
 func read(t *testing.T, said *strings.Builder, events string) *tally {
 	t.Helper()
 	tests := newTally(said)
-	if err := tests.read(strings.NewReader(events)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tests.read(strings.NewReader(events)))
 	return tests
 }
 
@@ -177,18 +177,12 @@ func TestHistory(t *testing.T) {
 		t.Errorf("the second within ten runs:\n%s", said)
 	}
 	path := filepath.Join(cache, "meshtrial", "second-tries.jsonl")
-	if err := os.WriteFile(path, []byte("no history\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("no history\n"), 0o644))
 	if failed, said := judge(true); failed {
 		t.Errorf("a damaged history:\n%s", said)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(path))
+	must.OK(t, os.Mkdir(path, 0o755))
 	if failed, said := judge(true); failed || !strings.Contains(said, "are not known") {
 		t.Errorf("a history that cannot be read:\n%s", said)
 	}

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestTimes(t *testing.T) {
@@ -31,13 +33,9 @@ func TestTimes(t *testing.T) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 	path := filepath.Join(t.TempDir(), "times.json")
-	if err := got.write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, got.write(path))
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var read times
 	if err := json.Unmarshal(text, &read); err != nil || !reflect.DeepEqual(read, want) {
 		t.Errorf("read back %+v (%v)", read, err)

@@ -8,6 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // watched is a listener that hands out the connections it accepted.
@@ -28,13 +30,9 @@ func (w *watched) Accept() (net.Conn, error) {
 // connection: the kernel is not told to give it up.
 func TestBusyClientsKeepTheirConnection(t *testing.T) {
 	c, err := Synthetic(1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, w, done := New(c), &watched{l, make(chan *net.TCPConn, 1)}, make(chan error, 1)
 	go func() { done <- s.Serve(w) }()
 	defer func() {
@@ -44,24 +42,16 @@ func TestBusyClientsKeepTheirConnection(t *testing.T) {
 		}
 	}()
 	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(deadline(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: ClusterType}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, stream.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: ClusterType}))
 	if _, err := stream.Recv(); err != nil { // by now the server has set all options
 		t.Fatal(err)
 	}
 	raw, err := (<-w.conns).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var limit int
 	var failed error
 	if err := raw.Control(func(fd uintptr) { limit, failed = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT) }); err != nil || failed != nil {

@@ -25,20 +25,17 @@ import (
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/loopback"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // serving is a server of a synthetic configuration, and a way to it.
 func serving(t *testing.T, services int) (*Server, discoveryv3.AggregatedDiscoveryServiceClient, *grpc.ClientConn) {
 	t.Helper()
 	c, err := Synthetic(services, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := New(c)
 	conn, err := grpc.NewClient("passthrough:///"+loopback.Serve(t, s.ServeTimed, s.Close), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return s, discoveryv3.NewAggregatedDiscoveryServiceClient(conn), conn
 }
@@ -61,21 +58,15 @@ func names(m *discoveryv3.DeltaDiscoveryResponse) (out []string) {
 func TestDelta(t *testing.T) {
 	s, client, _ := serving(t, 3)
 	stream, err := client.DeltaAggregatedResources(deadline(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ask := func(m *discoveryv3.DeltaDiscoveryRequest) {
 		t.Helper()
-		if err := stream.Send(m); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, stream.Send(m))
 	}
 	take := func(typeURL string, want ...string) *discoveryv3.DeltaDiscoveryResponse {
 		t.Helper()
 		m, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if m.GetTypeUrl() != typeURL || !slices.Equal(names(m), want) {
 			t.Fatalf("got %s %q, want %s %q", m.GetTypeUrl(), names(m), typeURL, want)
 		}
@@ -97,16 +88,12 @@ func TestDelta(t *testing.T) {
 
 	// Only what is subscribed to is pushed.
 	other, err := SyntheticEndpoints(0, 1, "marker")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if p := s.Push(Change{Type: EndpointType, Changed: []Resource{other}}); p.Streams != 0 {
 		t.Errorf("a push of what nobody asked for goes to %d streams", p.Streams)
 	}
 	mine, err := SyntheticEndpoints(1, 1, "marker")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResourceNamesUnsubscribe: []string{ClusterName(2)}})
 	begin := time.Now().UnixNano()
 	p := s.Push(Change{Type: EndpointType, Changed: []Resource{mine}}, Change{Type: ClusterType, Removed: []string{ClusterName(0)}})
@@ -137,20 +124,14 @@ func TestDelta(t *testing.T) {
 func TestStateOfTheWorld(t *testing.T) {
 	s, client, _ := serving(t, 2)
 	stream, err := client.StreamAggregatedResources(deadline(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ask := func(m *discoveryv3.DiscoveryRequest) *discoveryv3.DiscoveryResponse {
 		t.Helper()
 		if m != nil {
-			if err := stream.Send(m); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, stream.Send(m))
 		}
 		answer, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return answer
 	}
 	clusters := ask(&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: ClusterType})
@@ -174,32 +155,22 @@ func TestStateOfTheWorld(t *testing.T) {
 func TestBadRequestsEndTheirStreamOnly(t *testing.T) {
 	s, client, conn := serving(t, 1)
 	good, err := client.DeltaAggregatedResources(deadline(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
 	bad, err := conn.NewStream(deadline(t), desc, wire.DeltaMethod, grpc.ForceCodecV2(rawgrpc.Codec{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	garbage := &rawgrpc.Message{Body: []byte("\xff\xff\xff\xff no message")}
-	if err := bad.SendMsg(garbage); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, bad.SendMsg(garbage))
 	var answer rawgrpc.Message
 	if err := bad.RecvMsg(&answer); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("answer to garbage: %v", err)
 	}
 	other, err := conn.NewStream(deadline(t), desc, "/some.Service/Method", grpc.ForceCodecV2(rawgrpc.Codec{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := other.RecvMsg(&answer); status.Code(err) != codes.Unimplemented {
 		t.Errorf("another service: %v", err)
 	}
-	if err := good.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: ClusterType}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, good.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: ClusterType}))
 	if m, err := good.Recv(); err != nil || len(m.GetResources()) != 1 {
 		t.Errorf("the other stream: %v, %v", m, err)
 	}
@@ -211,19 +182,13 @@ func TestBadRequestsEndTheirStreamOnly(t *testing.T) {
 // What a simulated sidecar is sent can be recorded and served again.
 func TestRecordedIsServedAgain(t *testing.T) {
 	want, err := Synthetic(5, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	first := record(t, want)
 	got, err := Read(bytes.NewReader(first))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	same(t, "recorded", got, want)
 	again, err := Read(bytes.NewReader(record(t, got)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	same(t, "recorded from what was recorded", again, want)
 }
 
@@ -235,23 +200,17 @@ func record(t *testing.T, c Configuration) []byte {
 	spec := xds.DefaultSpec(loopback.Serve(t, s.Serve, s.Close))
 	spec.Proxies = []xds.Proxy{{Name: "a", Namespace: "b", IP: "192.0.2.1"}}
 	f, err := xds.Start(deadline(t), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Stop()
 	eventually.Holds(t, "it is quiet", func() bool { return f.Status().Quiet(int64(50 * time.Millisecond)) })
 	var file bytes.Buffer
-	if err := f.WriteConfiguration(&file, 0, confile.Header{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.WriteConfiguration(&file, 0, confile.Header{}))
 	return file.Bytes()
 }
 
 func TestWithEndpoint(t *testing.T) {
 	c, err := Synthetic(3, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r, err := c.WithEndpoint(4, "192.0.2.77")
 	if err != nil || r.Name != c[EndpointType][1].Name || !bytes.Contains(r.Any, []byte("192.0.2.77")) || bytes.Contains(c[EndpointType][1].Any, []byte("192.0.2.77")) {
 		t.Errorf("%s, %v", r.Name, err)
@@ -270,21 +229,13 @@ func same(t *testing.T, what string, got, want Configuration) {
 		}
 		for i, r := range resources {
 			a, err := got[typeURL][i].any()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			b, err := r.any()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			x, err := a.UnmarshalNew()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			y, err := b.UnmarshalNew()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got[typeURL][i].Name != r.Name || !proto.Equal(x, y) {
 				t.Errorf("%s: %s differs", what, r.Name)
 			}
@@ -294,9 +245,7 @@ func same(t *testing.T, what string, got, want Configuration) {
 
 func TestSyntheticIsAsLargeAsIstiods(t *testing.T) {
 	c, err := Synthetic(100, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// A default istiod sends about this much for a service of two endpoints.
 	for typeURL, bounds := range map[string][2]int{ClusterType: {700, 2500}, EndpointType: {200, 800}, RouteType: {300, 1500}} {
 		if n := c.Bytes(typeURL) / 100; n < bounds[0] || n > bounds[1] {
@@ -306,9 +255,7 @@ func TestSyntheticIsAsLargeAsIstiods(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range c[EndpointType] {
 		var a endpointv3.ClusterLoadAssignment
-		if err := body(r, &a); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, body(r, &a))
 		for _, e := range a.GetEndpoints()[0].GetLbEndpoints() {
 			address := fmt.Sprint(e.GetEndpoint().GetAddress())
 			if seen[address] {
