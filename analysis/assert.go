@@ -134,7 +134,7 @@ func findOne(f record.Findings, name string, cell record.Cell) (record.Finding, 
 	names := map[string]bool{}
 	for _, x := range f.Findings {
 		names[x.Name] = true
-		if x.Name == name && has(x.Cell, cell) {
+		if x.Name == name && x.Cell.Has(cell) {
 			found = append(found, x)
 		}
 	}
@@ -158,15 +158,6 @@ func factorWords(f record.Findings) string {
 		return "none"
 	}
 	return strings.Join(out, ", ")
-}
-
-func has(cell, partial record.Cell) bool {
-	for factor, level := range partial {
-		if cell[factor] != level {
-			return false
-		}
-	}
-	return true
 }
 
 // compile checks one expression; its error gives the place.

@@ -242,7 +242,7 @@ func (r *RunFigures) place(of *RunFigures, short record.Cell) (cell int, ok bool
 func (r *RunFigures) match(short record.Cell, as func(record.Cell) record.Cell) (cell int, ok bool) {
 	match, many := -1, false
 	for i, cell := range r.Plan.Cells {
-		if !has(as(cell), short) {
+		if !as(cell).Has(short) {
 			continue
 		}
 		if as(r.Plan.Short(cell)).Key() == short.Key() {
@@ -259,7 +259,7 @@ func (r *RunFigures) match(short record.Cell, as func(record.Cell) record.Cell) 
 // measure.
 func decides(s *study.Study, f record.Finding, m Measure) bool {
 	if s.Stop != nil {
-		return f.Name == s.Stop.Finding && has(f.Cell, shared(s.Stop.Of, f.Cell))
+		return f.Name == s.Stop.Finding && f.Cell.Has(shared(s.Stop.Of, f.Cell))
 	}
 	return m.Decides
 }

@@ -297,3 +297,12 @@ type Wire struct {
 	Acks           int64 `json:"acks"`
 	Nacks          int64 `json:"nacks"`
 }
+
+// Plus is the sum of two accounts.
+func (w Wire) Plus(other Wire) Wire {
+	return Wire{
+		Responses: w.Responses + other.Responses, Bytes: w.Bytes + other.Bytes, Resources: w.Resources + other.Resources,
+		Identical: w.Identical + other.Identical, IdenticalBytes: w.IdenticalBytes + other.IdenticalBytes,
+		Removed: w.Removed + other.Removed, Acks: w.Acks + other.Acks, Nacks: w.Nacks + other.Nacks,
+	}
+}

@@ -35,6 +35,16 @@ func (c Cell) With(other Cell) Cell {
 	return out
 }
 
+// Has reports whether c has every level of other.
+func (c Cell) Has(other Cell) bool {
+	for factor, level := range other {
+		if c[factor] != level {
+			return false
+		}
+	}
+	return true
+}
+
 // Trial is one cell in one block: a line of trials.jsonl. It is written
 // once, when the trial has ended, whether it is valid or not.
 type Trial struct {

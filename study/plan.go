@@ -79,7 +79,7 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 		}
 		excluded := false
 		for k, partial := range s.Exclude {
-			if contains(requested, partial) {
+			if requested.Has(partial) {
 				excluded, used[k] = true, true
 			}
 		}
@@ -112,7 +112,7 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 		return nil, planFault(CodeNoCell, "", "leaves no cell").at("exclude")
 	}
 	for _, requested := range s.refined(p.requested) {
-		if !slices.ContainsFunc(s.Exclude, func(partial record.Cell) bool { return contains(requested, partial) }) {
+		if !slices.ContainsFunc(s.Exclude, func(partial record.Cell) bool { return requested.Has(partial) }) {
 			p.add(requested)
 		}
 	}
@@ -187,15 +187,6 @@ func (e *planError) at(path ...any) *planError {
 	}
 	e.path, e.err.Msg = path, fmt.Sprintf("%v: %s", about, e.err.Msg)
 	return e
-}
-
-func contains(cell, partial record.Cell) bool {
-	for factor, level := range partial {
-		if cell[factor] != level {
-			return false
-		}
-	}
-	return true
 }
 
 func (s *Study) Varies(factor string) bool { return s.Varied(factor) != nil }

@@ -77,7 +77,7 @@ func (s *Study) refinedLevels(one Search) []string {
 // are, but where every search is confined to certain levels, those of none.
 func (s *Study) asked(requested record.Cell) bool {
 	for _, one := range s.Search {
-		if contains(requested, one.At) {
+		if requested.Has(one.At) {
 			return true
 		}
 	}
@@ -94,7 +94,7 @@ func (s *Study) refined(given []record.Cell) []record.Cell {
 		for _, cell := range given {
 			rest := cell.With(nil)
 			delete(rest, one.Factor)
-			if !contains(cell, one.At) || seen[rest.Key()] {
+			if !cell.Has(one.At) || seen[rest.Key()] {
 				continue
 			}
 			seen[rest.Key()] = true

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/internal/podstate"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -240,7 +241,7 @@ func (d *Driver) victims(ctx context.Context, p *podChange) ([]*corev1.Pod, erro
 	}
 	pods := d.watch.podsOf(p.service)
 	wantReady := p.op != podReady
-	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return population.Ready(pod) != wantReady })
+	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return podstate.Ready(pod) != wantReady })
 	if len(pods) == 0 {
 		return nil, fmt.Errorf("no pod of %s/%s is there for it", p.service.Namespace, p.service.Name)
 	}
@@ -355,7 +356,7 @@ func (d *Driver) restorePods(ctx context.Context) error {
 			if pod.DeletionTimestamp != nil {
 				continue
 			}
-			if !population.Ready(pod) && pod.Status.PodIP != "" {
+			if !podstate.Ready(pod) && pod.Status.PodIP != "" {
 				all = append(all, d.setReady(ctx, pod, true))
 			}
 			if pod.Labels[revisionLabel] != "latest" {

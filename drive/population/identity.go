@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/internal/podstate"
 )
 
 // Types of proxy, as in a node's id.
@@ -150,14 +152,7 @@ func identityOf(pod *corev1.Pod) Identity {
 
 // running reports whether a pod runs, is ready and has an address.
 func running(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "" && Ready(pod)
-}
-
-// Ready reports whether a pod has the condition Ready.
-func Ready(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "" && podstate.Ready(pod)
 }
 
 // Newest returns an identity for one more proxy of a namespace: the newest of the

@@ -48,7 +48,7 @@ func (f *Fleet) Account() Account {
 	a.Sizes, a.ZtunnelSizes = f.sizes()
 	a.medians()
 	for k := range kinds { // two of them have the same name
-		a.Wire[k.String()] = plus(a.Wire[k.String()], f.wire[k].record())
+		a.Wire[k.String()] = a.Wire[k.String()].Plus(f.wire[k].record())
 	}
 	if len(a.ZtunnelSizes) > 0 {
 		a.ZtunnelWire = map[string]record.Wire{}

@@ -81,13 +81,13 @@ func AccountOf(parts []Part[Account]) Account {
 		out.UnixNS = max(out.UnixNS, p.at(a.UnixNS))
 		out.Proxies, out.Connected, out.Synced = out.Proxies+a.Proxies, out.Connected+a.Connected, out.Synced+a.Synced
 		for name, w := range a.Wire {
-			out.Wire[name] = plus(out.Wire[name], w)
+			out.Wire[name] = out.Wire[name].Plus(w)
 		}
 		for name, w := range a.ZtunnelWire {
 			if out.ZtunnelWire == nil {
 				out.ZtunnelWire = map[string]record.Wire{}
 			}
-			out.ZtunnelWire[name] = plus(out.ZtunnelWire[name], w)
+			out.ZtunnelWire[name] = out.ZtunnelWire[name].Plus(w)
 		}
 		for why, n := range a.Reconnects {
 			out.Reconnects[why] += n
@@ -123,14 +123,6 @@ func (a *Account) lagsOf(parts []Part[Account]) {
 		if one.LagSource == LagTimer {
 			a.LagSource = LagTimer
 		}
-	}
-}
-
-func plus(a, b record.Wire) record.Wire {
-	return record.Wire{
-		Responses: a.Responses + b.Responses, Bytes: a.Bytes + b.Bytes, Resources: a.Resources + b.Resources,
-		Identical: a.Identical + b.Identical, IdenticalBytes: a.IdenticalBytes + b.IdenticalBytes,
-		Removed: a.Removed + b.Removed, Acks: a.Acks + b.Acks, Nacks: a.Nacks + b.Nacks,
 	}
 }
 

@@ -42,7 +42,7 @@ func Find(v View) []Problem {
 	warnings := latest(v.Events)
 	for i := range v.Pods {
 		pod := &v.Pods[i]
-		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || ready(pod) {
+		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || Ready(pod) {
 			continue
 		}
 		p := problemOf(pod, warnings[subject{string(pod.UID), pod.Namespace, pod.Name}])
@@ -95,8 +95,8 @@ func said(e *corev1.Event) time.Time {
 	return e.EventTime.Time
 }
 
-// ready says that a pod's condition Ready is true.
-func ready(pod *corev1.Pod) bool {
+// Ready reports whether a pod has the condition Ready.
+func Ready(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})

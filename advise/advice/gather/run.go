@@ -72,7 +72,7 @@ func (r *Run) trials(cell record.Cell, e *advice.Evidence) []*record.Trial {
 	for i := range r.Record.Trials {
 		t := &r.Record.Trials[i]
 		switch {
-		case !within(t.Cell, cell):
+		case !t.Cell.Has(cell):
 		case t.Validity.Valid:
 			valid = append(valid, t)
 		case t.Control != nil && t.Control.Istiod != nil && istiodLived(t):
@@ -98,15 +98,6 @@ func (r *Run) trials(cell record.Cell, e *advice.Evidence) []*record.Trial {
 func istiodLived(t *record.Trial) bool {
 	return !slices.ContainsFunc(t.Validity.Checks,
 		func(c record.Check) bool { return c.Name == "istiod-lived" && !c.OK })
-}
-
-func within(cell, partial record.Cell) bool {
-	for factor, level := range partial {
-		if cell[factor] != level {
-			return false
-		}
-	}
-	return true
 }
 
 // findings takes a cell's own findings, its threads, and the costs of its parts.
@@ -136,7 +127,7 @@ func (r *Run) findings(cell *record.CellSummary, e *advice.Evidence) {
 		}
 	}
 	for _, b := range r.Findings.Bills {
-		if within(cell.Cell, b.Cell) {
+		if cell.Cell.Has(b.Cell) {
 			r.bill(b, e.Facts)
 		}
 	}
@@ -155,7 +146,7 @@ func (r *Run) bill(b record.Bill, facts map[*advice.Quantity]float64) {
 		for i := range r.Findings.Cells {
 			c := &r.Findings.Cells[i]
 			if cpu := c.CPUPerRequest[record.PartServerProxy]; c.Cell[study.FactorVariant] == part.Name &&
-				within(c.Cell, b.Cell) {
+				c.Cell.Has(b.Cell) {
 				total = max(total, cpu.UserUS+cpu.SystemUS)
 			}
 		}
@@ -199,7 +190,7 @@ func (r *Run) effects(full, short record.Cell, e *advice.Evidence) {
 		if f.Against == nil || f.Verdict == record.VerdictInvalid || f.Against.Key() != short.Key() {
 			continue
 		}
-		i := slices.IndexFunc(r.Record.Trials, func(t record.Trial) bool { return within(t.Cell, f.Cell) })
+		i := slices.IndexFunc(r.Record.Trials, func(t record.Trial) bool { return t.Cell.Has(f.Cell) })
 		if i < 0 {
 			continue
 		}

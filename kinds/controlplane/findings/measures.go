@@ -273,17 +273,9 @@ func amplificationMeasures() []analysis.Measure {
 func wireSum(c *record.Control) record.Wire {
 	var sum record.Wire
 	for _, w := range c.Wire {
-		sum = addWire(sum, w)
+		sum = sum.Plus(w)
 	}
 	return sum
-}
-
-func addWire(a, b record.Wire) record.Wire {
-	return record.Wire{
-		Responses: a.Responses + b.Responses, Bytes: a.Bytes + b.Bytes, Resources: a.Resources + b.Resources,
-		Identical: a.Identical + b.Identical, IdenticalBytes: a.IdenticalBytes + b.IdenticalBytes,
-		Removed: a.Removed + b.Removed, Acks: a.Acks + b.Acks, Nacks: a.Nacks + b.Nacks,
-	}
 }
 
 func configMeasures() []analysis.Measure {

@@ -119,7 +119,7 @@ func addInstalled(s *record.ControlSummary, found record.Cell) {
 func summarizePushes(s *record.ControlSummary, trials []*record.Trial) {
 	for _, t := range trials {
 		for kind, w := range t.Control.Wire {
-			s.Wire[kind] = addWire(s.Wire[kind], w)
+			s.Wire[kind] = s.Wire[kind].Plus(w)
 		}
 	}
 	for _, kind := range controlplane.XDSTypes() {

@@ -15,7 +15,7 @@ func ztunnelMeasures(s *study.Study) []analysis.Measure {
 	out := analysis.OfFamily(s, controlplane.FamilyZtunnelConvergence, func(d finding.Def) analysis.Measure { return overPairs(d, ztunnelsOnly) })
 	sum := func(c *record.Control) (w record.Wire) {
 		for _, one := range c.ZtunnelWire {
-			w = addWire(w, one)
+			w = w.Plus(one)
 		}
 		return w
 	}
