@@ -69,30 +69,29 @@ type Entry struct {
 	Number int       `json:"number"` // the order in which objects were first changed
 	Run    string    `json:"run"`
 	At     time.Time `json:"at"`
-	// Why says for what the object was changed, in words.
+	// Why is the reason for the change, in words.
 	Why    string `json:"why"`
 	Object Object `json:"object"`
-	// UID is the object's when it was last written. Of an object that was made it is
-	// empty until that is noted.
+	// UID is the object's at its last write. For a created object it is empty until the
+	// creation is recorded.
 	UID  string `json:"uid,omitempty"`
 	Done Done   `json:"done"`
-	// Fields are those that were changed; of an object that was made, all.
+	// Fields are the changed fields; of a created object, all.
 	Fields []fields.Field `json:"fields,omitempty"`
-	// Whole is the object that was removed, also where another has been made in its
-	// place.
+	// Whole is the removed object, also if another one was created in its place.
 	Whole map[string]any `json:"whole,omitempty"`
-	// Left says what was left alone when the entry was to be put back, and
-	// LeftFields are those fields: somebody has to decide. Nothing is put back of
-	// them again. LeftWhole says so of an object that was made or removed.
+	// Left describes what was not reverted because somebody else had changed it, and
+	// LeftFields has those fields: a person has to decide, and reverting skips them from
+	// then on. LeftWhole marks a created or removed object as such.
 	Left       string         `json:"left,omitempty"`
 	LeftFields []fields.Field `json:"left_fields,omitempty"`
 	LeftWhole  bool           `json:"left_whole,omitempty"`
 
-	// Kept says by whom it was asked for that the change stays when its run has
-	// ended: it is put back on request alone.
+	// Kept names who asked for the change to stay after its run: it is reverted only on
+	// request.
 	Kept string `json:"kept,omitempty"`
 
-	version string // of the Secret; "": it is not there yet
+	version string // of the Secret; "" before it exists
 }
 
 const (
@@ -131,7 +130,7 @@ func (e *Entry) secret() (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("journal of %s: %w", e.Object, err)
 	}
 	if len(text) > maxEntry {
-		return nil, errs.WithHint(fmt.Errorf("%s is too large to be remembered: %d bytes, at most %d", e.Object, len(text), maxEntry),
+		return nil, errs.WithHint(fmt.Errorf("%s is too large for the journal: %d bytes, at most %d", e.Object, len(text), maxEntry),
 			"nothing was changed; a change of fewer fields would fit")
 	}
 	out := &unstructured.Unstructured{Object: map[string]any{
@@ -149,7 +148,7 @@ func (e *Entry) secret() (*unstructured.Unstructured, error) {
 func parseEntry(s *unstructured.Unstructured) (*Entry, error) {
 	fail := func(err error) (*Entry, error) {
 		return nil, errs.WithHint(fmt.Errorf("journal: Secret %s/%s: %w", Namespace, s.GetName(), err),
-			"it says how an object of this cluster was before a run changed it; look at it before you delete it")
+			"it records the state of an object before a run changed it; look at it before you delete it")
 	}
 	coded, _, err := unstructured.NestedString(s.Object, "data", entryKey)
 	if err != nil {
@@ -169,9 +168,9 @@ func parseEntry(s *unstructured.Unstructured) (*Entry, error) {
 	case e.Object.Kind == "" || e.Object.Name == "" || e.Object.APIVersion == "":
 		return fail(errors.New("it names no object"))
 	case !slices.Contains([]Done{Changed, Made, Removed}, e.Done):
-		return fail(fmt.Errorf("%q is not what can be done to an object", e.Done))
+		return fail(fmt.Errorf("unknown kind of change %q", e.Done))
 	case e.secretName() != s.GetName():
-		return fail(fmt.Errorf("it is not that of %s", e.Object))
+		return fail(fmt.Errorf("it belongs to another object than %s", e.Object))
 	}
 	e.version = s.GetResourceVersion()
 	return &e, nil

@@ -19,35 +19,33 @@ import (
 const (
 	// LeaseName is the Lease's name.
 	LeaseName = "meshtrial"
-	// Lapse is after how long a holder that renews no more is taken for dead, by
-	// the clock of whoever watches it: clocks of two machines are not compared.
-	// Three renewals fall into it, and after one that failed the next is tried
-	// sooner.
+	// Lapse is the time without a renewal after which a holder counts as dead, by
+	// the watcher's own clock: clocks of two machines are not compared. It covers
+	// three renewals, and a failed one is retried sooner.
 	Lapse = 35 * time.Second
-	// renewEvery is how often a holder renews, renewLimit how long a renewal may
-	// take, and renewAgain how soon after one that failed the next is tried. Two of
-	// them fit into what is left of [Lapse]: an API server that is short of CPU
-	// answers late, and gains nothing by being asked more often.
+	// renewEvery is the interval between renewals, renewLimit bounds one, and
+	// renewAgain is the delay after a failed one. Two renewals of this length fit into
+	// [Lapse]: an API server short of CPU answers late, and more requests do not help it.
 	renewEvery = 10 * time.Second
 	renewLimit = 11 * time.Second
 	renewAgain = 2 * time.Second
-	// lookEvery is how often a Lease is looked at that somebody has.
+	// lookEvery is the interval at which a Lease held by somebody else is read.
 	lookEvery = time.Second
 
 	holderAnnotation = "meshtrial.dev/holder"
 )
 
-// ErrLost is why the context of a journal ends whose Lease is another's now, or
-// could not be renewed: whatever it would still change is the next one's.
+// ErrLost is why a journal's context ends once its Lease belongs to another run, or
+// could not be renewed: from then on the next holder decides about the journal.
 var ErrLost = errors.New("the cluster's Lease is lost")
 
-// Holder is who has the Lease.
+// Holder is the run that holds the Lease.
 type Holder struct {
 	Run   string    `json:"run"`
 	Study string    `json:"study,omitempty"`
 	Host  string    `json:"host,omitempty"` // for people
 	Since time.Time `json:"since"`
-	// Process names the process for good, in a form that [Options.Dead] reads.
+	// Process identifies the process uniquely, in a form that [Options.Dead] reads.
 	Process string `json:"process,omitempty"`
 }
 
@@ -66,14 +64,14 @@ func (h Holder) String() string {
 	return text
 }
 
-// HeldError says who has the cluster.
+// HeldError reports that another run holds the cluster.
 type HeldError struct{ Holder Holder }
 
 func (e *HeldError) Error() string {
 	return "another run is at work in this cluster: " + e.Holder.String()
 }
 
-// lease is the cluster's Lease in the hands of this process.
+// lease is the cluster's Lease as held by this process.
 type lease struct {
 	api    dynamic.ResourceInterface
 	run    string
@@ -83,19 +81,18 @@ type lease struct {
 
 	mu   sync.Mutex
 	lost bool
-	// object is the Lease as last written, and renewed when its writing began,
-	// by a clock that goes on while the machine sleeps.
+	// object is the Lease as last written, renewed the time at which that write
+	// began, by a clock that includes sleep.
 	object  *unstructured.Unstructured
 	renewed time.Duration
 }
 
-// good is how long after a renewal its writer may still change things: less than
-// [Lapse], so that a change that is under way ends before another's begins. After
-// that it waits for the next renewal, until the Lease is lost.
+// good is how long a renewal permits changes: less than [Lapse], so that a change in
+// progress ends before another holder's begins. After that, changes wait for the next
+// renewal, or until the Lease is lost.
 const good = Lapse - renewEvery
 
-// At reads who has the Lease; nil: nobody. Whether that run still lives it does
-// not say.
+// At returns the Lease's holder, or nil if it is free. That run may be dead.
 func At(ctx context.Context, kube dynamic.Interface) (*Holder, error) {
 	found, err := kube.Resource(leases).Namespace(Namespace).Get(ctx, LeaseName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -123,7 +120,7 @@ func holderOf(l *unstructured.Unstructured) Holder {
 	return h
 }
 
-// leaseOf is the Lease as h holds it; over is the one that it replaces.
+// leaseOf is a Lease held by h; over is the one that it replaces.
 func leaseOf(h Holder, over *unstructured.Unstructured) *unstructured.Unstructured {
 	text, err := json.Marshal(h)
 	if err != nil {
@@ -142,8 +139,8 @@ func leaseOf(h Holder, over *unstructured.Unstructured) *unstructured.Unstructur
 	return out
 }
 
-// hold renews the Lease until release. cancel is called with ErrLost when it is
-// another's, or could not be renewed in time.
+// hold renews the Lease until release. It calls cancel with ErrLost once the Lease
+// belongs to another run, or could not be renewed in time.
 func hold(kube dynamic.Interface, run string, taken *unstructured.Unstructured, cancel context.CancelCauseFunc) *lease {
 	l := &lease{now: awake, api: kube.Resource(leases).Namespace(Namespace), run: run, object: taken, renewed: awake()}
 	l.keep(cancel)
@@ -171,8 +168,8 @@ func (l *lease) keep(cancel context.CancelCauseFunc) {
 				continue
 			}
 			failed++
-			// After a machine stood still the first renewal may fail, with an API
-			// server that stood still too: nobody has taken the Lease meanwhile.
+			// After the machine was suspended the first renewal may fail because the
+			// API server was suspended too: nobody took the Lease in the meantime.
 			if errors.Is(err, ErrLost) || failed > 1 && l.age() >= Lapse {
 				l.lose(err)
 				return
@@ -182,8 +179,8 @@ func (l *lease) keep(cancel context.CancelCauseFunc) {
 	}()
 }
 
-// regain takes the Lease up again that could not be renewed for a while, if
-// nobody has taken it meanwhile: whoever does puts back what this journal says.
+// regain resumes a Lease that could not be renewed for a while, unless another run has
+// taken it, which then reverts what this journal records.
 func (l *lease) regain(ctx context.Context) error {
 	if l.await(ctx) == nil {
 		return nil
@@ -195,7 +192,7 @@ func (l *lease) regain(ctx context.Context) error {
 	case apierrors.IsNotFound(err):
 		return l.gone("it was deleted")
 	case err != nil:
-		return fmt.Errorf("%w, and whose it is now cannot be read: %w", ErrLost, err)
+		return fmt.Errorf("%w, and its holder cannot be read: %w", ErrLost, err)
 	case holderOf(found).Run != l.run:
 		return l.gone(holderOf(found).String())
 	}
@@ -231,7 +228,7 @@ func (l *lease) reread(ctx context.Context) (*unstructured.Unstructured, error) 
 }
 
 func (l *lease) gone(whose string) error {
-	return errs.WithHint(fmt.Errorf("%w: %s; what is not put back is in the journal", ErrLost, whose), "meshtrial cluster restore")
+	return errs.WithHint(fmt.Errorf("%w: %s; the journal has what is not reverted yet", ErrLost, whose), "meshtrial cluster restore")
 }
 
 func (l *lease) lose(err error) {
@@ -244,7 +241,7 @@ func (l *lease) lose(err error) {
 	l.cancel(err)
 }
 
-// renew writes the Lease's time. ErrLost: it is another's.
+// renew updates the Lease's time. It returns ErrLost if the Lease belongs to another run.
 func (l *lease) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
@@ -267,7 +264,7 @@ func (l *lease) renew(ctx context.Context) error {
 			return fmt.Errorf("%w to %s", ErrLost, holderOf(found))
 		}
 		l.mu.Lock()
-		l.object = found // with somebody's label; once more in a moment
+		l.object = found // somebody labelled it: retried shortly
 		l.mu.Unlock()
 		return err
 	}
@@ -280,7 +277,7 @@ func (l *lease) renew(ctx context.Context) error {
 	return nil
 }
 
-// held says why nothing may be changed any more; nil while the Lease is held.
+// held is nil while changes are permitted, and [ErrLost] otherwise.
 func (l *lease) held() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -297,8 +294,7 @@ func (l *lease) age() time.Duration {
 	return l.now() - l.renewed
 }
 
-// await waits, where the last renewal is too old for a change, for the next one or
-// for the loss of the Lease.
+// await waits until changes are permitted, or the Lease is lost.
 func (l *lease) await(ctx context.Context) error {
 	for {
 		err := l.held()
@@ -306,7 +302,7 @@ func (l *lease) await(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-l.done: // nobody renews any more
+		case <-l.done: // renewing has ended
 			return err
 		default:
 		}
@@ -316,7 +312,7 @@ func (l *lease) await(ctx context.Context) error {
 	}
 }
 
-// release ends renewing and gives the Lease back.
+// release stops renewing and returns the Lease.
 func (l *lease) release(ctx context.Context) error {
 	l.cancel(nil)
 	<-l.done
@@ -332,13 +328,13 @@ func (l *lease) release(ctx context.Context) error {
 			return nil
 		}
 		if !apierrors.IsConflict(err) {
-			return fmt.Errorf("give back Lease %s/%s: %w", Namespace, LeaseName, err)
+			return fmt.Errorf("return Lease %s/%s: %w", Namespace, LeaseName, err)
 		}
 		found, err := l.api.Get(ctx, LeaseName, metav1.GetOptions{})
 		if err != nil || holderOf(found).Run != l.run {
 			return nil
 		}
-		l.object = found // a renewal that landed, or somebody's label
+		l.object = found // a late renewal, or somebody's label
 	}
 	return nil
 }

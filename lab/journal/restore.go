@@ -22,11 +22,11 @@ import (
 // Outcome is the result for one entry.
 type Outcome struct {
 	Entry Entry
-	// Back are the fields that have their values of before again; of an object
-	// that was made or removed, that is told by Text alone.
+	// Back are the reverted fields; of a created or removed object only Text says what
+	// happened.
 	Back []string
-	// Left are those that somebody else changed meanwhile, each with what it was,
-	// what was written and what it is.
+	// Left describes the fields that somebody else has changed since, each with its
+	// original, written and current value.
 	Left []string
 	// Text says what was done, for people.
 	Text string
@@ -137,10 +137,10 @@ func inOrder(entries []*Entry) []*Entry {
 	return out
 }
 
-// goneLimit bounds the wait for the end of an object that was removed, and is to be
-// made again: its finalizers may have work to do, as a cloud's load balancer to
-// take away. replaceLimit bounds it for one that was changed, and that somebody else
-// removes. goneLook is how often it is looked at.
+// goneLimit bounds the wait for a removed object to disappear before it is recreated: its
+// finalizers may take time, such as to delete a cloud's load balancer. replaceLimit bounds
+// it for a changed object that somebody else is removing. goneLook is the interval between
+// looks.
 const (
 	goneLimit    = 2 * time.Minute
 	replaceLimit = 10 * time.Second
@@ -148,12 +148,11 @@ const (
 )
 
 // errEnding reports that an object is being deleted.
-var errEnding = errors.New("it was removed, and is still on its way out")
+var errEnding = errors.New("it was removed, and is still terminating")
 
-// look reads the object of an entry; nil if there is none. It waits for as long as
-// patience says for one that is on its way out, and leaves time for other things that
-// are to be put back: what was removed can be made again once it is gone, and what was
-// changed may be about to be replaced (kubectl replace --force).
+// look reads an entry's object; nil if there is none. It waits for a terminating object up
+// to patience, and leaves time for other entries: a removed object can be recreated once it
+// is gone, and a changed one may be about to be replaced (kubectl replace --force).
 func (j *Journal) look(ctx context.Context, at dynamic.ResourceInterface, e *Entry, patience time.Duration) (*unstructured.Unstructured, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(patience, time.Until(deadline)/2)
@@ -178,7 +177,7 @@ func (j *Journal) look(ctx context.Context, at dynamic.ResourceInterface, e *Ent
 	}
 }
 
-// restoreOne puts back what one entry says, while the Lease is held.
+// restoreOne reverts one entry, while the Lease is held.
 func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Duration) (out Outcome) {
 	out.Entry = *e
 	at, err := j.open.Open(ctx, e.Object.Bare(), e.Object.Namespace)
