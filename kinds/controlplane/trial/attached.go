@@ -22,21 +22,21 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 )
 
-// attachedWatch notes each write of the status of the Gateway that a trial's routes
-// are attached to.
+// attachedWatch records each write of the status of the Gateway that a trial's routes are
+// attached to.
 type attachedWatch struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
 	mu     sync.Mutex
-	status any // as it was written last
+	status any // as last written
 	seen   []verdict.Attachment
 }
 
-// gateways are those of the Gateway API.
+// gateways is the resource of the Gateway API.
 var gateways = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
 
-// watchAttached begins to watch.
+// watchAttached starts the watch.
 func (t *controlTrial) watchAttached(ctx context.Context) (*attachedWatch, error) {
 	client, err := dynamic.NewForConfig(t.c.config)
 	if err != nil {
@@ -60,8 +60,8 @@ func (t *controlTrial) watchAttached(ctx context.Context) (*attachedWatch, error
 	return w, nil
 }
 
-// awaitStatus begins to watch where routes are of the Gateway API, and waits until the
-// status has the first one: the istiod that has been elected writes it.
+// awaitStatus starts the watch where routes are of the Gateway API, and waits until the status
+// has the first one, which the elected istiod writes.
 func (t *controlTrial) awaitStatus(ctx context.Context) (err error) {
 	if t.levels.Change != controlplane.ChangeHTTPRoute {
 		return nil
@@ -74,13 +74,13 @@ func (t *controlTrial) awaitStatus(ctx context.Context) (err error) {
 	}
 	if now, _ := t.attached.so(); now != firstRoutes {
 		namespace, name := t.plan.RealGateway()
-		return errs.WithHint(fmt.Errorf("after %v the status of Gateway %s/%s has %d routes of %d: nobody writes it", servesIn, namespace, name, now, firstRoutes),
+		return errs.WithHint(fmt.Errorf("after %v the status of Gateway %s/%s has %d routes of %d: nothing updates it", servesIn, namespace, name, now, firstRoutes),
 			"is PILOT_ENABLE_GATEWAY_API_STATUS false? kubectl -n %s get gateways.gateway.networking.k8s.io %s -o yaml", namespace, name)
 	}
 	return nil
 }
 
-// forget leaves of what was seen what is so now.
+// forget drops what was seen except for the current state.
 func (w *attachedWatch) forget() {
 	if w == nil {
 		return
@@ -104,7 +104,7 @@ func (w *attachedWatch) stop() {
 	w.done.Wait()
 }
 
-// note notes a status that is another than before.
+// note records a status that differs from the last.
 func (w *attachedWatch) note(o any) {
 	now := time.Now().UnixNano()
 	u, ok := o.(*unstructured.Unstructured)
@@ -134,7 +134,7 @@ func attachedRoutes(gateway *unstructured.Unstructured) int {
 	return sum
 }
 
-// so says what the status has now.
+// so is the number in the latest status.
 func (w *attachedWatch) so() (routes int, seen []verdict.Attachment) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,7 +144,7 @@ func (w *attachedWatch) so() (routes int, seen []verdict.Attachment) {
 	return routes, slices.Clone(w.seen)
 }
 
-// await waits until the status has a number of routes, or the limit comes.
+// await waits until the status has a number of routes, up to the limit.
 func (w *attachedWatch) await(ctx context.Context, routes int, limit time.Duration) error {
 	for end := time.Now().Add(limit); ; {
 		if now, _ := w.so(); now == routes || time.Now().After(end) {
@@ -156,11 +156,11 @@ func (w *attachedWatch) await(ctx context.Context, routes int, limit time.Durati
 	}
 }
 
-// firstRoutes are those that the Gateway has before the first change.
+// firstRoutes are the routes of the Gateway before the first change.
 const firstRoutes = 1
 
-// awaitAttached waits until the status has all routes that the API server took, or the limit
-// of settling comes.
+// awaitAttached waits until the status has all routes that the API server accepted, up to the
+// limit for settling.
 func (t *controlTrial) awaitAttached(ctx context.Context) error {
 	if t.attached == nil {
 		return nil
@@ -174,19 +174,19 @@ func (t *controlTrial) awaitAttached(ctx context.Context) error {
 	return t.attached.await(ctx, firstRoutes+made, controlplane.Of(t.c.study).Settle)
 }
 
-// taken says whether the API server took a change: the route of another is waited for in
-// vain.
+// taken reports whether the API server accepted a change: waiting for the route of another
+// would be in vain.
 func (t *controlTrial) taken(change int) bool { return t.seen.Changes[change].Error == "" }
 
-// detach takes the routes away again, after the window and all that looks at what it
-// left, and waits until the status says so. Where some are still there, it never would.
+// detach deletes the routes, after the window and everything that reads what it left, and
+// waits until the status says so. If some routes cannot be deleted it does not wait.
 func (t *controlTrial) detach(ctx context.Context) error {
 	if t.attached == nil {
 		return nil
 	}
 	defer t.attached.stop()
 	all, _ := t.attached.so()
-	t.c.say("taking the routes away: the Gateway's status has %d", all)
+	t.c.say("deleting the routes: the Gateway's status has %d", all)
 	first, last, err := t.driver.Withdraw(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -28,8 +28,8 @@ func (controlKind) Changes(ctx context.Context, o *runner.Options, plan *study.P
 	return slices.Concat(out, populationPlan(largest), gatewayPlan(plan)), nil
 }
 
-// planIstiod says when istiod's pods end, or become more: before trials, which is the
-// ordinary price of one, and by disruptions, which are there to be felt.
+// planIstiod returns when istiod's pods end, or are added: before trials, which is the
+// ordinary price of a trial, and by disruptions, which proxies are meant to feel.
 func planIstiod(plan *study.Plan) journal.Planned {
 	p := journal.Planned{Object: "istiod", Done: "restarted before each trial",
 		Note: "while it starts, no proxy is told of changes and no pod gets a sidecar"}
@@ -61,14 +61,13 @@ func planIstiod(plan *study.Plan) journal.Planned {
 	return p
 }
 
-// Asks is what a plan asks of the mesh that is there: levers, and sidecars of its
-// real pods.
+// Asks is what a plan requires of the installed mesh: levers, and sidecars for its real pods.
 func Asks(plan *study.Plan) (mesh.Asked, error) {
 	asked, _, err := asks(plan)
 	return asked, err
 }
 
-// asks also has the largest population of the plan's cells.
+// asks also returns the largest population of the plan's cells.
 func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err error) {
 	real := controlplane.Of(plan.Study).Traffic != nil
 	for _, cell := range plan.Cells {
@@ -99,7 +98,7 @@ func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err err
 	return asked, largest, nil
 }
 
-// larger has the larger number of each kind of object.
+// larger takes the larger number of each kind of object.
 func larger(a, b population.Sizes) population.Sizes {
 	b.Namespaces, b.Services, b.Proxies, b.Gateways = max(a.Namespaces, b.Namespaces), max(a.Services, b.Services), max(a.Proxies, b.Proxies), max(a.Gateways, b.Gateways)
 	b.EndpointsPerService, b.Ztunnels = max(a.EndpointsPerService, b.EndpointsPerService), max(a.Ztunnels, b.Ztunnels)
@@ -110,7 +109,7 @@ func larger(a, b population.Sizes) population.Sizes {
 	return b
 }
 
-// populationPlan says what a population consists of that others see.
+// populationPlan returns the parts of a population that others see.
 func populationPlan(s population.Sizes) []journal.Planned {
 	made := func(what, note string) journal.Planned {
 		return journal.Planned{Object: what, Done: journal.Made, Note: note}

@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// checkControl finds what cannot be made of a plan's cells, and a study whose
-// changes would reach nobody in any of them.
+// checkControl finds cells of a plan that cannot be set up, and studies whose changes would
+// reach nobody.
 func checkControl(plan *study.Plan) error {
 	var followed, needed bool
 	for _, cell := range plan.Cells {
@@ -54,7 +54,7 @@ func checkControl(plan *study.Plan) error {
 	return nil
 }
 
-// reaches says whether there are proxies of a kind that a change is for.
+// reaches reports whether there are proxies of a kind that a change affects.
 func reaches(c churn.Change, l controlplane.Levels) bool {
 	if c.Scope.Owner != "" && l.ExportTo == "~" {
 		return false
@@ -62,8 +62,8 @@ func reaches(c churn.Change, l controlplane.Levels) bool {
 	return c.Scope.Sidecars && l.Proxies+l.RealPods > 0 || c.Scope.Gateways && l.Gateways > 0 || c.Scope.Ztunnels
 }
 
-// refuseZtunnels says why a cell can have no ztunnels; nil if it may. Whether an istiod
-// runs in ambient mode that the cell leaves as installed is only known when it does.
+// refuseZtunnels returns why a cell can have no ztunnels, or nil. Whether an installed istiod
+// runs in ambient mode is known only once it runs.
 func refuseZtunnels(cell record.Cell, l controlplane.Levels) error {
 	if l.Ztunnels == 0 {
 		return nil
@@ -79,7 +79,7 @@ func refuseZtunnels(cell record.Cell, l controlplane.Levels) error {
 	return nil
 }
 
-// ambientIn is what levers say of ambient mode, if anything.
+// ambientIn is what levers say about ambient mode, if anything.
 func ambientIn(l mesh.Levers) (value string, named bool) {
 	vars, err := l.EnvVars()
 	if err != nil {

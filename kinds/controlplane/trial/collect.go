@@ -28,8 +28,8 @@ func (t *controlTrial) asked() verdict.Asked {
 		Settle: controlplane.Of(t.c.study).Settle, ScopeNamespace: t.levers.Namespaces[0]}
 }
 
-// audience is who may need the changes: simulated proxies first, then the real
-// ones, as the levers let them see.
+// audience lists the proxies that may need the changes, simulated ones first, as the levers
+// let them see.
 func (t *controlTrial) audience() verdict.Audience {
 	a := audienceOf(t.levels, t.known)
 	a.Simulated = len(t.ids)
@@ -57,14 +57,14 @@ func (t *controlTrial) realWorkload() string {
 	return cmp.Or(t.c.realServes(t.levels, t.known), site.RoleReal)
 }
 
-// audienceOf is what levers let proxies see.
+// audienceOf is what the levers let proxies see.
 func audienceOf(l controlplane.Levels, levers mesh.Levers) verdict.Audience {
 	return verdict.Audience{ExportTo: l.ExportTo, SidecarScope: l.SidecarScope, EgressHosts: levers.Hosts(),
 		Namespaces: levers.Namespaces, Workload: levers.Workload[population.AppLabel]}
 }
 
-// sight asks who had which change until now, or until the window's end if it
-// has one: what comes later is in none of its costs either.
+// sight collects who had which change by now, or by the window's end if it has one: later
+// changes are in none of its costs either.
 func (t *controlTrial) sight(ctx context.Context) error {
 	if len(t.ids) > 0 {
 		markers, err := t.fleet.sightings(ctx)
@@ -87,8 +87,7 @@ func windowEnd(w record.Window) time.Time {
 	return w.Start.Add(time.Duration(w.Seconds * float64(time.Second)))
 }
 
-// collect turns counters into the trial's record, and reads what remains to be
-// seen.
+// collect makes the trial's record from counters, and reads what is still missing.
 func (t *controlTrial) collect(ctx context.Context) {
 	c := t.out.Control
 	c.Proxies, c.Gateways, c.Ztunnels, c.RealProxies = t.levels.Proxies, t.levels.Gateways, t.levels.Ztunnels, len(t.c.reals)
@@ -158,7 +157,7 @@ func (t *controlTrial) costs() {
 	}
 }
 
-// findNodes notes where the trial's pods are, and what machines these nodes are.
+// findNodes records where the trial's pods are, and what machines those nodes are.
 func (t *controlTrial) findNodes(ctx context.Context) error {
 	pods, err := t.c.mesh.Pods(ctx)
 	if err != nil {
@@ -181,8 +180,7 @@ func (t *controlTrial) findNodes(ctx context.Context) error {
 	return nil
 }
 
-// partIn is the part that a target belongs to: those of several pods are
-// numbered.
+// partIn is the part that a target belongs to: those of several pods are numbered.
 func partIn(target string) string {
 	part, _, _ := strings.Cut(target, "-")
 	return part

@@ -20,17 +20,16 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 )
 
-// Bounds of what is kept of proxies' configuration in a trial.
+// Limits of the configuration that a trial keeps.
 const (
 	maxHoldings = 4 // kinds of simulated proxies whose configuration is kept
 	maxOwners   = 12
 	maxLargest  = 5
 )
 
-// configs keeps what proxies hold at the end of a trial, and notes who brought
-// it: of a real sidecar in every trial, since its size as a dump is a finding,
-// of one simulated proxy of each kind once for each cell. The files are of the
-// cell's first block.
+// configs keeps the proxies' configuration at the end of a trial, and records whose: that of a
+// real sidecar in every trial, since the size of its dump is a finding, that of one simulated
+// proxy of each kind once per cell. The files are those of the cell's first block.
 func (t *controlTrial) configs(ctx context.Context) []runner.Artefact {
 	if !t.c.study.Measured(controlplane.MeasureConfig) {
 		return nil
@@ -78,8 +77,8 @@ func (t *controlTrial) realConfig(ctx context.Context) (runner.Artefact, error) 
 	return file, nil
 }
 
-// simulatedConfigs asks the fleet for what one proxy of each kind holds: the
-// kind that a Sidecar applies to first, then those with the most proxies.
+// simulatedConfigs asks the fleet for the configuration of one proxy of each kind: first the
+// kind that a Sidecar applies to, then those with the most proxies.
 func (t *controlTrial) simulatedConfigs(ctx context.Context) (files []runner.Artefact, err error) {
 	all, err := t.fleet.holdings(ctx)
 	if err != nil {
@@ -112,13 +111,13 @@ func (t *controlTrial) simulatedConfigs(ctx context.Context) (files []runner.Art
 	return files, nil
 }
 
-// alike is how much the bytes that two kinds hold may differ for one to stand
-// for both: namespaces' and services' names differ in length.
+// alike is how much the bytes of two kinds may differ for one to stand for both: names of
+// namespaces and services differ in length.
 const alike = 0.02
 
-// chosen are the kinds that are kept: at most maxHoldings, that of the scope's
-// namespace first, then those that hold something else, first one of every type
-// of node. A kind that holds as much as one that is kept is counted with it.
+// chosen are the kinds to keep, at most maxHoldings: first that of the scope's namespace, then
+// kinds with other content, one of every type of node first. A kind that holds as much as a
+// kept one is counted with it.
 func chosen(all []xds.Holding, scope string) []xds.Holding {
 	ordered := slices.Clone(all)
 	rank := func(h xds.Holding) int {

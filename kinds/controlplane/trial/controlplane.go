@@ -25,9 +25,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// controlPlane is what trials of the control plane need in the cluster,
-// deployed: the pods of the simulated sidecars, observers, and whatever
-// population and real pods the last trial's cell asked for.
+// controlPlane is what trials of the control plane share in the cluster, deployed: the pods of
+// the simulated sidecars, observers, and the population and real pods of the last trial's
+// cell.
 type controlPlane struct {
 	*site.Site
 	o     *runner.Options
@@ -44,11 +44,11 @@ type controlPlane struct {
 	caller *caller
 	// gateway is the real one of the last trial; nil without.
 	gateway *gateway
-	// wish is what the real pods were made with; see [controlPlane.ensureReal].
+	// wish is the specification of the real pods; see [controlPlane.ensureReal].
 	wish string
-	// slices is how many EndpointSlices a cell has at the most that no pods are behind.
+	// slices is the largest number of EndpointSlices without pods in any cell.
 	slices int
-	// living says that the istiod there is to live through the trials to come.
+	// living says that the present istiod is kept through all further trials.
 	living bool
 	// series records istiod's metrics; nil if nobody wants them.
 	series *signals.Recorder
@@ -60,8 +60,8 @@ type controlPlane struct {
 	label  func(record.Cell) string // for people
 }
 
-// deployControl creates namespace and roles, and waits until they answer. On
-// error it removes what it made.
+// deployControl creates the namespace and the roles, and waits until they answer. On error it
+// removes what it created.
 func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, err error) {
 	o := r.Options
 	s, err := site.New(o.Lab, o.Mesh, r.RunID)
@@ -110,8 +110,8 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	return c, c.find(ctx)
 }
 
-// find waits for the roles' pods and opens lines to them. Pods count as ready for almost a
-// minute after their node has died: several are looked for again until all are reached.
+// find waits for the roles' pods and connects to them. Pods count as ready for almost a minute
+// after their node has died: several are looked for again until all are reached.
 func (c *controlPlane) find(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
@@ -137,7 +137,7 @@ func (c *controlPlane) find(ctx context.Context) error {
 	}
 }
 
-// findEvery is how long after pods were not reached they are looked for again.
+// findEvery is the delay before pods that were not reached are looked for again.
 const findEvery = time.Second
 
 // awaitIstiodObserved waits until the nodes of istiod's pods have an observer.
@@ -205,12 +205,12 @@ func (c *controlPlane) Reconnect(ctx context.Context) error {
 	return c.find(ctx)
 }
 
-// populationTimeout bounds how long pods and Services of a cell may take, and what is
-// made beside them; levers have a bound of their own.
+// populationTimeout bounds the creation of a cell's pods, Services and other objects; levers
+// have a limit of their own.
 const populationTimeout = 15 * time.Minute
 
-// Remove puts istiod back as it was and takes away population, real pods and
-// roles, also when the run itself has been cancelled.
+// Remove reverts istiod and removes population, real pods and roles, also if the run itself
+// was cancelled.
 func (c *controlPlane) Remove(ctx context.Context) error {
 	defer ending.Owe(ctx, "istiod as it was, and the simulated pods", "")()
 	ctx, cancel := ending.Within(ctx, site.RestoreTimeout+site.SlicesTime(c.slices))
@@ -218,22 +218,22 @@ func (c *controlPlane) Remove(ctx context.Context) error {
 	stopping, stopped := context.WithTimeout(ctx, site.StopTimeout)
 	newFleet(c.simulators).stop(stopping)
 	stopped()
-	c.say("putting istiod back as it was, removing the simulated pods")
+	c.say("reverting istiod, removing the simulated pods")
 	err := c.putBack(ctx)
 	if c.series != nil {
 		err = errors.Join(err, c.series.Close())
 	}
-	// The namespace goes last: as long as it is there, a later run knows
-	// that there is something to clean up.
+	// The namespace goes last: as long as it exists, a later run knows that there is something
+	// to clean up.
 	return errors.Join(err, c.Site.Remove(ctx))
 }
 
-// putBack puts back what the run changed outside its namespace. Istiod starts
-// anew while the population goes: neither needs the other, and both mostly wait. Tens of
-// thousands of EndpointSlices go first: together with an istiod that reads them they take
-// the API server from everybody, the renewals of the Lease among them. If a namespace of
-// theirs does not go, istiod has its time all the same.
-// Without the cluster's Lease all of it is another's.
+// putBack reverts what the run changed outside its namespace. Istiod restarts while the
+// population is deleted: neither needs the other, and both mostly wait. Tens of thousands of
+// EndpointSlices go first: together with an istiod that reads them they overload the API
+// server, which delays the renewals of the Lease too. If a namespace of theirs does not end,
+// istiod is reverted all the same. Without the cluster's Lease all of it belongs to another
+// run.
 func (c *controlPlane) putBack(ctx context.Context) error {
 	if err := c.o.Journal.Held(ctx); err != nil {
 		return err

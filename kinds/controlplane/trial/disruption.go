@@ -19,20 +19,20 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Looks at what follows a disruption.
+// Looks at the aftermath of a disruption.
 const (
 	lookEvery = time.Second
 	lookLimit = 5 * time.Second
 	backEvery = 500 * time.Millisecond // how often it is asked whether all are back
 	readyLook = 100 * time.Millisecond
-	// readyGrace is how much longer than the study watches istiod may take to be ready:
-	// it drains, and its pod has to be made.
+	// readyGrace is how much longer than the study watches istiod may take to become ready: it
+	// drains, and its pod has to be created.
 	readyGrace = 20 * time.Second
 )
 
-// disrupt does to all connections what the cell asks for, and watches how they come
-// back. It happens last: it changes nothing that was counted. Where it cannot be
-// carried through the trial is not valid; the error is of a simulator that was lost.
+// disrupt ends all connections in the way the cell asks for, and watches them return. It comes
+// last, so that it changes nothing that was counted. If it cannot be carried out the trial is
+// invalid; the error is that of a lost simulator.
 func (t *controlTrial) disrupt(ctx context.Context) error {
 	if t.levels.Disruption.Kind == "" || ctx.Err() != nil {
 		return nil
@@ -86,9 +86,8 @@ func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, err
 	return w.seen, ctx.Err()
 }
 
-// act does to istiod what a disruption asks for, and notes when the replicas were
-// ready that came of it, nanoseconds since 1970: [verdict.NotReady] if they were not
-// in the time that the study watches.
+// act disrupts istiod, and returns when the resulting replicas were ready, in Unix
+// nanoseconds: [verdict.NotReady] if they were not in the time that the study watches.
 func (t *controlTrial) act(ctx context.Context, d controlplane.Disruption, old []mesh.ControlPod, readyNS *int64) error {
 	var do func(context.Context) error
 	within := controlplane.Of(t.c.study).Aftermath + readyGrace
@@ -131,8 +130,8 @@ func (t *controlTrial) act(ctx context.Context, d controlplane.Disruption, old [
 	return ctx.Err()
 }
 
-// readyAt is when so many replicas of istiod were ready that are not among the old
-// ones, nanoseconds since 1970; 0 if the context ended before.
+// readyAt is when so many replicas of istiod besides the old ones were ready, in Unix
+// nanoseconds; 0 if the context ended before.
 func (t *controlTrial) readyAt(ctx context.Context, old []mesh.ControlPod, come int) int64 {
 	for {
 		at := time.Now().UnixNano()
@@ -149,9 +148,9 @@ func (t *controlTrial) readyAt(ctx context.Context, old []mesh.ControlPod, come 
 	}
 }
 
-// awaitBack waits until every proxy has lost its stream and has all of its
-// configuration again, until a limit. Where istiod is scaled nobody need lose any, and
-// it waits so long in any case. One that had no stream at the beginning has none to lose.
+// awaitBack waits until every proxy has lost its stream and has all of its configuration
+// again, up to a limit. When istiod is scaled no proxy needs to lose its stream, so it waits
+// for the whole limit. A proxy without a stream at the beginning has none to lose.
 func (t *controlTrial) awaitBack(ctx context.Context, d controlplane.Disruption, limit time.Time) (xds.Outage, error) {
 	for {
 		o, err := t.fleet.outage(ctx)
@@ -167,15 +166,14 @@ func (t *controlTrial) awaitBack(ctx context.Context, d controlplane.Disruption,
 	}
 }
 
-// aftermath looks at istiod's replicas, and at how many proxies have everything.
+// aftermath reads istiod's replicas, and how many proxies have everything.
 type aftermath struct {
 	t    *controlTrial
 	mu   sync.Mutex
 	seen *verdict.Disruption
 }
 
-// watch looks again and again until the function that it returns is called, which
-// may be done twice.
+// watch looks repeatedly until the returned function is called, which may be called twice.
 func (w *aftermath) watch(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
@@ -194,7 +192,7 @@ func (w *aftermath) watch(ctx context.Context) (stop func()) {
 	return func() { cancel(); done.Wait() }
 }
 
-// look looks once, and notes what it could not see. One that is broken off is none.
+// look looks once, and records what it could not see. A cancelled look does not count.
 func (w *aftermath) look(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -213,8 +211,8 @@ func (w *aftermath) look(ctx context.Context) {
 	}
 }
 
-// lookAround reads what each replica of istiod uses, and how many connections it
-// counts. What cannot be read is told in the error, and the rest is there.
+// lookAround reads what each replica of istiod uses, and how many connections it counts. The
+// error names what could not be read; the rest is returned.
 func (t *controlTrial) lookAround(ctx context.Context) (verdict.Look, error) {
 	l := verdict.Look{AtNS: time.Now().UnixNano()}
 	status, err := t.fleet.status(ctx)

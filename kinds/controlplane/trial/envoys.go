@@ -20,12 +20,11 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// How real Envoys are watched: each is asked every so often for the resources
-// that should show one of the next few changes, by name, so that an answer
-// stays small. To be asked costs an Envoy CPU, the more the more it holds; on a
-// small machine that would slow down what is measured, and differently in each
-// cell. So it is asked for nothing that it does not need, nor before a change
-// is due, and the more rarely the longer it takes to answer.
+// Real Envoys are watched by asking each of them periodically, by name, for the resources that
+// should show one of the next few changes, so that answers stay small. Each request costs an
+// Envoy CPU, more the more it holds; on a small machine that would slow down what is measured,
+// and differently in each cell. So it is asked only for what it needs, not before a change is
+// due, and less often the longer it takes to answer.
 const (
 	envoyEvery = 20 * time.Millisecond
 	envoyRest  = 20 // times as long as the answer took
@@ -33,15 +32,15 @@ const (
 	envoyLead  = 500 * time.Millisecond
 )
 
-// envoyWatch notes when real Envoys have changes in force, by asking their
-// admin interfaces. With no Envoys it does nothing.
+// envoyWatch records when real Envoys have changes in force, by asking their admin interfaces.
+// Without Envoys it does nothing.
 type envoyWatch struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	rest   time.Duration // times as long as an answer took
 
-	// wants tells whether an Envoy needs a change, and how long after the first
-	// it is due; nil: each needs all of them at once.
+	// wants tells whether an Envoy needs a change, and how long after the first one it is due;
+	// nil: each needs all of them at once.
 	wants func(envoy, change int) (bool, time.Duration)
 	zero  atomic.Int64 // when the first change is due, nanoseconds since 1970
 	pause atomic.Int64 // the longest time between two looks, nanoseconds
@@ -51,10 +50,10 @@ type envoyWatch struct {
 	seen    []map[int]int64 // by Envoy: marker to when it showed, nanoseconds since 1970
 }
 
-// begin says when the first change is due.
+// begin sets when the first change is due.
 func (w *envoyWatch) begin(at time.Time) { w.zero.Store(at.UnixNano()) }
 
-// due tells whether an Envoy should be asked for a change by now.
+// due reports whether an Envoy should be asked for a change by now.
 func (w *envoyWatch) due(envoy, change int) bool {
 	if w.wants == nil {
 		return true
@@ -64,8 +63,8 @@ func (w *envoyWatch) due(envoy, change int) bool {
 	return needed && zero != 0 && time.Now().UnixNano() >= zero+int64(after-envoyLead)
 }
 
-// watchEnvoys begins to watch the real pods' Envoys. Where convergence is not
-// measured they are asked only after the last change, whether they have all.
+// watchEnvoys starts watching the real pods' Envoys. Where convergence is not measured they
+// are asked only after the last change whether they have all changes.
 func (t *controlTrial) watchEnvoys(ctx context.Context) *envoyWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &envoyWatch{cancel: cancel, rest: envoyRest}

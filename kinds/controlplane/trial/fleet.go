@@ -17,21 +17,21 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// simulator is a pod for simulated proxies, and a line to it.
+// simulator is a pod of simulated proxies, and a connection to it.
 type simulator struct {
 	pod site.Pod
 	api *xdscontrol.Client
 }
 
-// fleet is the simulated proxies of a trial, in one pod or shared out to several, as
-// one: proxies are numbered over all of them, and times are by the first one's clock.
+// fleet is the simulated proxies of a trial, in one pod or several, as one: proxies are
+// numbered over all pods, and times are by the first pod's clock.
 type fleet struct {
 	hands.Hands
 	apis    []*xdscontrol.Client
 	proxies []xds.Proxy   // once all pods have started theirs
 	first   []int         // number of each one's first proxy, and of all
-	clocks  []hands.Clock // how theirs stood beside the first one's before the window
-	// accounts are the latest that each gave, and earlier those before.
+	clocks  []hands.Clock // clocks beside the first one's before the window
+	// accounts are the latest of each, and earlier those before.
 	accounts, earlier []xds.Part[xds.Account]
 }
 
@@ -43,7 +43,7 @@ func newFleet(of []simulator) *fleet {
 	return f
 }
 
-// findSimulators opens a line to each pod of simulated proxies.
+// findSimulators connects to each pod of simulated proxies.
 func (c *controlPlane) findSimulators(ctx context.Context) error {
 	pods, err := c.ReadyOf(ctx, site.RoleXDS, c.wanted)
 	if err != nil {
@@ -61,12 +61,12 @@ func (c *controlPlane) findSimulators(ctx context.Context) error {
 	return nil
 }
 
-// reachTime is how long pods have to answer when they are found: a line to a node that
-// died may hang.
+// reachTime is how long pods may take to answer when they are found: a connection to a dead
+// node may hang.
 const reachTime = 30 * time.Second
 
-// reach asks whether all are there, and ends what still runs on them: a trial that was
-// lost with the lines to them could not.
+// reach asks whether all pods are there, and ends what still runs on them: a trial that lost
+// its connections could not.
 func (f *fleet) reach(ctx context.Context) error {
 	return f.Each(func(i int) error {
 		if _, err := f.apis[i].Version(ctx); err != nil {
@@ -80,13 +80,13 @@ func (f *fleet) reach(ctx context.Context) error {
 	})
 }
 
-// refused says that a pod is there, and does not do what it was asked.
+// refused reports that a pod is there and rejected a request.
 func refused(err error) bool {
 	answer := (*jsonhttp.StatusError)(nil)
 	return errors.As(err, &answer)
 }
 
-// ask has all pods say the same, to be taken together.
+// ask sends all pods the same request, and merges the answers.
 func ask[T any](f *fleet, say func(c *xdscontrol.Client) (T, error)) ([]xds.Part[T], error) {
 	out := make([]xds.Part[T], len(f.apis))
 	err := f.Each(func(i int) (err error) {
@@ -97,10 +97,10 @@ func ask[T any](f *fleet, say func(c *xdscontrol.Client) (T, error)) ([]xds.Part
 	return out, err
 }
 
-// ahead is how far a pod's clock was found ahead of the first one's.
+// ahead is how far a pod's clock was ahead of the first one's.
 func (f *fleet) ahead(i int) int64 { return int64(f.clocks[i].Ahead) }
 
-// start shares the proxies out and has all pods begin to connect theirs.
+// start distributes the proxies over the pods, which begin to connect them.
 func (f *fleet) start(ctx context.Context, spec xds.Spec) error {
 	specs, err := spec.Split(len(f.apis))
 	if err != nil {
@@ -131,8 +131,8 @@ func (f *fleet) compare(ctx context.Context) ([]hands.Clock, error) {
 	return f.Clocks(func(i int) (jsonhttp.Clock, error) { return f.apis[i].Clock(ctx) })
 }
 
-// asLost marks an error of which a pod that is gone may be the cause. One that has
-// begun must still know of its proxies.
+// asLost marks an error that a lost pod may have caused. A pod that has begun must still know
+// of its proxies.
 func (f *fleet) asLost(ctx context.Context, err error) error {
 	return f.AsLost(ctx, err, func(ctx context.Context, i int) (err error) {
 		if f.proxies == nil {
@@ -160,8 +160,8 @@ func (f *fleet) status(ctx context.Context) (xds.Status, error) {
 	return xds.StatusOf(all), nil
 }
 
-// announce returns once all proxies look for the markers. Changes may be under way at
-// the same time, and each pod hears of theirs in an order of its own.
+// announce returns once all proxies look for the markers. Changes may be in progress at the
+// same time, and each pod learns of their markers in an order of its own.
 func (f *fleet) announce(ctx context.Context, markers []record.Marker) error {
 	_, err := ask(f, func(c *xdscontrol.Client) (xdscontrol.Announced, error) { return c.Announce(ctx, markers) })
 	return err
@@ -176,8 +176,8 @@ func (f *fleet) account(ctx context.Context) (xds.Account, error) {
 	return xds.AccountOf(all), nil
 }
 
-// sightings are who saw each marker, in the order in which the first pod heard of them,
-// put together while they are read: pods whose turn has not come wait.
+// sightings are who saw each marker, in the order in which the first pod learned of them,
+// merged while they are read: pods whose turn has not come wait.
 func (f *fleet) sightings(ctx context.Context) ([]xds.MarkerSightings, error) {
 	streams, err := ask(f, func(c *xdscontrol.Client) (*xdscontrol.Sightings, error) { return c.Sightings(ctx, 0) })
 	defer func() {
@@ -217,8 +217,8 @@ func (f *fleet) sightings(ctx context.Context) ([]xds.MarkerSightings, error) {
 	return out, nil
 }
 
-// markerKey tells markers of different changes apart. Those that a change has of one
-// kind are announced in the same order everywhere.
+// markerKey identifies a marker by its change. Markers of one kind of a change are announced
+// in the same order everywhere.
 type markerKey struct {
 	change int
 	kind   string
@@ -227,13 +227,13 @@ type markerKey struct {
 
 func keyOf(m xds.MarkerSightings) markerKey { return markerKey{m.Change, m.Type, m.Gone} }
 
-// ofMarkers are one pod's sightings, to be taken in another pod's order.
+// ofMarkers are one pod's sightings, read in another pod's order.
 type ofMarkers struct {
 	in    *xdscontrol.Sightings
 	early map[markerKey][]xds.MarkerSightings // read before their turn
 }
 
-// of is the next with a key; [io.EOF] where there is none.
+// of returns the next one with a key; [io.EOF] if there is none.
 func (o ofMarkers) of(key markerKey) (xds.MarkerSightings, error) {
 	if early := o.early[key]; len(early) > 0 {
 		if o.early[key] = early[1:]; len(early) == 1 {
@@ -279,7 +279,7 @@ func (f *fleet) holdings(ctx context.Context) ([]xds.Holding, error) {
 	return xds.Holdings(f.proxies, held), nil
 }
 
-// configuration is what the proxy that stands for a kind holds.
+// configuration is that of the proxy that stands for a kind.
 func (f *fleet) configuration(ctx context.Context, of xds.Holding) ([]byte, error) {
 	i, found := slices.BinarySearch(f.first, of.Proxy)
 	if !found {

@@ -30,8 +30,8 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// Names of the real gateway and of the pod behind it: of a Service and a Deployment
-// each, in a namespace of the population, with which they go.
+// Names of the real gateway and of the pod behind it, a Service and a Deployment each, in a
+// namespace of the population, with which they are deleted.
 const (
 	roleGateway = "real-gateway"
 	roleBackend = "real-gateway-backend"
@@ -46,9 +46,9 @@ type gateway struct {
 	address      string
 }
 
-// gatewayOf is a study's real gateway as changes know it; nil for none. It is where the
-// simulated gateways are: istiod takes the Services of a Gateway of the Gateway API from
-// that one's own namespace alone (pilot/pkg/model/push_context.go).
+// gatewayOf is a study's real gateway as changes know it; nil for none. It is in the namespace
+// of the simulated gateways: for a Gateway of the Gateway API istiod considers only Services
+// of its own namespace (pilot/pkg/model/push_context.go).
 func gatewayOf(c *controlplane.Control) *churn.Gateway {
 	if c.Gateway == nil {
 		return nil
@@ -59,7 +59,7 @@ func gatewayOf(c *controlplane.Control) *churn.Gateway {
 	}
 }
 
-// gatewayPlan says what a study's real gateway is to others.
+// gatewayPlan is what a study's real gateway means to others.
 func gatewayPlan(plan *study.Plan) []journal.Planned {
 	real := gatewayOf(controlplane.Of(plan.Study))
 	if real == nil {
@@ -69,8 +69,8 @@ func gatewayPlan(plan *study.Plan) []journal.Planned {
 	return []journal.Planned{{Object: fmt.Sprintf("Deployments and Services %s and %s in namespace %s", roleGateway, roleBackend, real.Service.Namespace), Done: journal.Made, Note: note}}
 }
 
-// ensureGateway makes the real gateway and the pod behind it, the gateway anew where a
-// lever that is read at its start has changed, and finds them.
+// ensureGateway creates the real gateway and the pod behind it, recreates the gateway if a
+// lever that it reads at its start has changed, and finds both.
 func (c *controlPlane) ensureGateway(ctx context.Context, levers mesh.Levers) error {
 	real := gatewayOf(controlplane.Of(c.study))
 	if real == nil {
@@ -95,8 +95,8 @@ func (c *controlPlane) ensureGateway(ctx context.Context, levers mesh.Levers) er
 	return err
 }
 
-// makeGateway makes Services and Deployments of both where they are not there. Another
-// template of the gateway's pod rolls it out.
+// makeGateway creates the missing Services and Deployments of both. A changed template rolls
+// the gateway's pod out again.
 func (c *controlPlane) makeGateway(ctx context.Context, gated mesh.Gated, namespace string, levers mesh.Levers) error {
 	images := c.o.Lab.Images()
 	behind := mesh.Workload{Name: roleBackend, Namespace: namespace, ControlPort: site.WorkerControlPort}
@@ -142,7 +142,7 @@ func gatewayPod(run string) corev1.PodTemplateSpec {
 	}
 }
 
-// findGateway waits until both are ready, and opens a line to the gateway.
+// findGateway waits until both are ready, and connects to the gateway.
 func (c *controlPlane) findGateway(ctx context.Context, of *churn.Gateway) (*gateway, error) {
 	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
@@ -184,7 +184,7 @@ func (c *controlPlane) findGateway(ctx context.Context, of *churn.Gateway) (*gat
 	return out, nil
 }
 
-// putDeployment brings a Deployment to what is wanted.
+// putDeployment creates or updates a Deployment.
 func (c *controlPlane) putDeployment(ctx context.Context, w mesh.Workload, pod corev1.PodTemplateSpec, count int) error {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: site.Labels(c.Run, w.Name)},
@@ -205,8 +205,8 @@ func (c *controlPlane) putDeployment(ctx context.Context, w mesh.Workload, pod c
 	return nil
 }
 
-// addGateway adds to the trial's targets the real gateway, if there is one, and the pod
-// behind it.
+// addGateway adds the real gateway, if there is one, and the pod behind it to the trial's
+// targets.
 func (t *controlTrial) addGateway() {
 	g := t.c.gateway
 	if g == nil {
@@ -228,13 +228,13 @@ const (
 	servesLook = 100 * time.Millisecond
 )
 
-// asks is how routes are asked for through the gateway.
+// asks is the specification of requests for routes through the gateway.
 func (t *controlTrial) asks(routes ...routeprobe.Route) routeprobe.Spec {
 	g := controlplane.Of(t.c.study).Gateway
 	return routeprobe.Spec{Address: t.c.gateway.address, Every: g.Every, Timeout: g.Timeout, After: routeAfter, Routes: routes}
 }
 
-// awaitGateway waits until the gateway serves the route that it has from the beginning
+// awaitGateway waits until the gateway serves the first route, which exists from the beginning
 // of the trial, and its status has it: then the fresh istiod, which has won its election
 // (awaitElected), has configured it.
 func (t *controlTrial) awaitGateway(ctx context.Context) error {
@@ -272,8 +272,8 @@ func (t *controlTrial) awaitGateway(ctx context.Context) error {
 	}
 }
 
-// startRoutes has requests ask for the routes to come, each from a little before it is
-// due. The simulators' first pod sends them, by its clock.
+// startRoutes sends requests for the routes to come, each starting shortly before it is due.
+// The simulators' first pod sends them, by its clock.
 func (t *controlTrial) startRoutes(ctx context.Context, first time.Time) error {
 	if t.c.gateway == nil {
 		return nil
@@ -295,7 +295,7 @@ func (t *controlTrial) startRoutes(ctx context.Context, first time.Time) error {
 	return nil
 }
 
-// unserved is how many of the routes that are asked for are there, and not served yet.
+// unserved is how many of the requested routes exist and are not served yet.
 func (t *controlTrial) unserved(ctx context.Context) (int, error) {
 	if !t.probing {
 		return 0, nil
@@ -313,7 +313,7 @@ func (t *controlTrial) unserved(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// alsoUnserved says in words what settling waits for besides.
+// alsoUnserved describes what else settling waits for.
 func alsoUnserved(routes int) string {
 	if routes == 0 {
 		return ""
@@ -321,7 +321,7 @@ func alsoUnserved(routes int) string {
 	return fmt.Sprintf("; %d routes are not served yet", routes)
 }
 
-// endRoutes ends the requests and collects what became of them.
+// endRoutes ends the requests and collects their outcomes.
 func (t *controlTrial) endRoutes(ctx context.Context) (err error) {
 	if !t.probing {
 		return nil
@@ -333,8 +333,7 @@ func (t *controlTrial) endRoutes(ctx context.Context) (err error) {
 	return nil
 }
 
-// stopRoutes ends requests that may still be sent, also when the run itself has been
-// cancelled.
+// stopRoutes ends requests that may still be sent, also if the run itself was cancelled.
 func (t *controlTrial) stopRoutes(ctx context.Context) {
 	if t.c.gateway == nil {
 		return

@@ -7,9 +7,9 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// apiIdle is kube-apiserver's page of metrics before the idle time: twice in
-// succession, since reading it costs the API server, and so do the readings of
-// istiod's that go through it. The third reading is the window's first.
+// apiIdle has kube-apiserver's metrics before the idle time, read twice in succession: reading
+// them costs the API server, and so do the readings of istiod's metrics that pass through it.
+// The third reading is the window's first.
 type apiIdle struct{ first, second planeState }
 
 // lookIdle takes both.
@@ -21,8 +21,8 @@ func (t *controlTrial) lookIdle(ctx context.Context) (err error) {
 	return err
 }
 
-// costAPIServer fills in what kube-apiserver used in the window and idle, each
-// without what the readings themselves cost it.
+// costAPIServer records what kube-apiserver used in the window and at idle, each without the
+// cost of the readings themselves.
 func (t *controlTrial) costAPIServer(c *record.Control) {
 	window, seconds, ok := apiCost(t.before, t.after)
 	if !ok {

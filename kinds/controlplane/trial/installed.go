@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// learn reads what the levers that the cell leaves as installed are, which the
-// trial's record keeps, and from which the trial goes on where it needs a value.
+// learn reads the values of the levers that the cell leaves as installed, for the trial's
+// record and for where the trial needs a value.
 func (t *controlTrial) learn(ctx context.Context) error {
 	found, err := t.c.mesh.Found(ctx, t.levers)
 	if err != nil {
@@ -37,8 +37,8 @@ func (t *controlTrial) learn(ctx context.Context) error {
 	return t.watched(ctx, found[controlplane.FactorDiscoverySelectors])
 }
 
-// watched refuses an installation whose istiod does not watch the population's
-// namespaces: nobody would ever have a change there.
+// watched rejects an installation whose istiod does not watch the population's namespaces: no
+// proxy would ever receive a change there.
 func (t *controlTrial) watched(ctx context.Context, selectors string) error {
 	if selectors == "" || selectors == study.LevelNone {
 		return nil

@@ -18,11 +18,11 @@ const (
 	logsMargin = time.Second            // before the first change
 	logsQuiet  = 500 * time.Millisecond // nothing more comes
 	logsLimit  = 20 * time.Second
-	// logsKept is what a kubelet keeps at hand of a container's log at least
-	// when it has turned it over, in bytes: far below the 10 MB at which it
-	// does so (containerLogMaxSize), since the file may be near its end.
+	// logsKept is how much of a container's log a kubelet keeps accessible, at least, after
+	// rotating it, in bytes: far below the 10 MB at which it rotates (containerLogMaxSize),
+	// since the file may be near its end.
 	logsKept = 2 << 20
-	// A turn of a proxy writes up to logLines lines of logLine bytes.
+	// A proxy's turn writes up to logLines lines of logLine bytes.
 	logLines = 6
 	logLine  = 200
 )
@@ -45,7 +45,7 @@ func newLogWatch(ctx context.Context) *logWatch {
 	return w
 }
 
-// close ends the reading; a watch that never was has nothing to end.
+// close ends the reading. It may be called on a watch that never started.
 func (w *logWatch) close() {
 	if w != nil {
 		w.stop()
@@ -53,8 +53,7 @@ func (w *logWatch) close() {
 	}
 }
 
-// follow reads what pods write from an instant on, those that are not read
-// yet.
+// follow reads the logs of pods from an instant on, except for pods that are read already.
 func (w *logWatch) follow(t *controlTrial, pods []mesh.ControlPod, since time.Time) error {
 	for _, pod := range pods {
 		life := containerLife(pod)
@@ -85,8 +84,8 @@ func (w *logWatch) follow(t *controlTrial, pods []mesh.ControlPod, since time.Ti
 	return nil
 }
 
-// await waits until the logs have been read to an instant: until a line tells
-// of a later one, or nothing more comes.
+// await waits until the logs have been read to an instant: until a line is later than that, or
+// no more lines come.
 func (w *logWatch) await(ctx context.Context, end time.Time) {
 	lines, still := -1, time.Now()
 	for ctx.Err() == nil && len(w.logs) > 0 {
@@ -105,15 +104,14 @@ func (w *logWatch) await(ctx context.Context, end time.Time) {
 	}
 }
 
-// manyLines tells whether istiod may write more in the window than can be
-// asked for afterwards.
+// manyLines reports whether istiod may write more in the window than can be read afterwards.
 func manyLines(proxies, changes int) bool {
 	return proxies*changes*logLines*logLine > logsKept
 }
 
-// followLogs begins to read istiod's log before the first change, if it would
-// have been turned over by the end of the window. Otherwise nobody talks to
-// the API server meanwhile, and the log is read afterwards.
+// followLogs starts reading istiod's log before the first change if it would be rotated by the
+// end of the window. Otherwise nobody talks to the API server in the meantime, and the log is
+// read afterwards.
 func (t *controlTrial) followLogs(ctx context.Context) {
 	if !manyLines(len(t.ids)+len(t.c.reals), len(t.plan.Changes)) {
 		return
@@ -124,8 +122,7 @@ func (t *controlTrial) followLogs(ctx context.Context) {
 	}
 }
 
-// readLogs returns what istiod's replicas wrote in the window, as far as it
-// can be had.
+// readLogs returns what istiod's replicas wrote in the window, as far as available.
 func (t *controlTrial) readLogs(ctx context.Context) []observe.IstiodLines {
 	ctx, cancel := context.WithTimeout(ctx, logsLimit)
 	defer cancel()

@@ -14,10 +14,9 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// join has one more proxy of the scope's namespace connect, with the identity
-// of the pod that came last there, and records how it came by its
-// configuration. It happens after the window: it changes nothing that was
-// counted. Where it cannot be done the trial says so, and stands.
+// join connects one more proxy of the scope's namespace, with the identity of the pod that
+// came last there, and records how it received its configuration. It comes after the window,
+// so that it changes nothing that was counted. If it fails the trial says so, and stays valid.
 func (t *controlTrial) join(ctx context.Context) {
 	if len(t.ids) == 0 || !t.c.study.Measured(controlplane.MeasureConfig) {
 		return
@@ -70,9 +69,9 @@ func (t *controlTrial) joined(ctx context.Context) (*record.Join, error) {
 	return j, nil
 }
 
-// awaitElected waits until a fresh istiod has done what it does only once it is elected:
-// a push of everything, which comes up to half a minute after it is ready, and is no part of
-// what changes cost. Where that cannot be known the trial goes on, and says so.
+// awaitElected waits until a fresh istiod has done what it does only once it is elected: a
+// push of everything, up to half a minute after it is ready, which is not part of the cost of
+// changes. If that cannot be observed the trial continues, and says so.
 func (t *controlTrial) awaitElected(ctx context.Context) error {
 	if !t.applied.Restarted {
 		return nil
@@ -89,10 +88,10 @@ func (t *controlTrial) awaitElected(ctx context.Context) error {
 // stillLimit bounds the wait until nobody changes the mesh any more.
 const stillLimit = 100 * time.Second
 
-// awaitStill waits until istiod is told of no change: one that is told all
-// the time pushes seldom, since it waits for more, and looks quiet. Istiod
-// itself changes ServiceEntries: it gives each an address, one after the
-// other. In a cluster where that never ends the trial goes on, and says so.
+// awaitStill waits until istiod receives no changes: an istiod that keeps receiving some
+// rarely pushes, since it waits for more, and looks quiet. Istiod itself changes
+// ServiceEntries: it assigns an address to each, one after the other. In a cluster where that
+// never ends the trial continues, and says so.
 func (t *controlTrial) awaitStill(ctx context.Context) error {
 	wait := max(controlplane.Of(t.c.study).Quiet, t.levels.DebounceAfter+settleQuiet)
 	before, err := t.scrape(ctx)
@@ -115,12 +114,12 @@ func (t *controlTrial) awaitStill(ctx context.Context) error {
 			t.warn(noteNeverStill, updates, wait)
 			return nil
 		}
-		t.c.say("istiod is still told of changes: %.0f in %v", updates, wait)
+		t.c.say("istiod still receives changes: %.0f in %v", updates, wait)
 		before = after
 	}
 }
 
-// inbound is how many changes istiod was told of between two scrapes.
+// inbound is how many changes istiod received between two scrapes.
 func inbound(before, after observe.Scrape) (float64, error) {
 	rises, err := after.Since(before) // an error: a replica has come or gone
 	if err != nil {
@@ -135,8 +134,8 @@ func inbound(before, after observe.Scrape) (float64, error) {
 	return sum, nil
 }
 
-// metricInbound counts the changes that istiod is told of, by type.
-// See istio.io/istio/pilot/pkg/xds/monitoring.go.
+// metricInbound counts the changes that istiod receives, by type. See
+// istio.io/istio/pilot/pkg/xds/monitoring.go.
 const metricInbound = "pilot_inbound_updates"
 
 // scrape reads the metrics of all replicas.

@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 )
 
-// lifeOf names the containers that make up istiod: another one of them is another life.
+// lifeOf names the containers that make up istiod: another container is another life.
 func lifeOf(replicas []verdict.Replica) string {
 	var names []string
 	for _, r := range replicas {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// planeState is istiod at one moment: its pods and what they have counted.
+// planeState is istiod at one moment: its pods and their counters.
 type planeState struct {
 	pods    []mesh.ControlPod
 	scalers []verdict.Autoscaler
@@ -31,7 +31,7 @@ func (s planeState) replicas() []verdict.Replica {
 	return out
 }
 
-// containerLife names one container; restarted it has another name.
+// containerLife identifies a container; after a restart it has another name.
 func containerLife(p mesh.ControlPod) verdict.Replica {
 	return verdict.Replica{Pod: p.Name, Restarts: p.Restarts}
 }
@@ -61,8 +61,7 @@ func (c *controlPlane) look(ctx context.Context) (planeState, error) {
 	if err != nil {
 		return s, err
 	}
-	// Refused or broken: then there is no cost of the API server, and that is
-	// what the record says.
+	// Rejected or failed: then the cost of the API server is unknown, and the record says so.
 	s.api, _, _ = observe.APIServer(ctx, client, c.config.Host)
 	s.apiAt = time.Now()
 	return s, nil

@@ -25,10 +25,10 @@ const (
 	profileTop   = 20 // functions in each table
 )
 
-// profiles takes profiles of all of istiod's replicas while the cell's changes
-// are made once more, after the window, so that they disturb nothing that is
-// measured: once for each cell, in the first block that gets to it. A search, or a tuning,
-// whose cells are many and whose time is short, takes none.
+// profiles takes profiles of all of istiod's replicas while the cell's changes are made once
+// more, after the window, so that they do not disturb the measurement: once per cell, in the
+// first block that reaches it. A search or a tuning, with many cells and little time, takes
+// none.
 func (t *controlTrial) profiles(ctx context.Context) []runner.Artefact {
 	key := t.job.Cell.Key()
 	if t.job.Block > 0 || t.c.study.Chooses() || t.c.profiled[key] || !verdict.Lived(t.seen.Before, t.seen.After) || len(t.after.pods) == 0 {
@@ -62,7 +62,7 @@ func (t *controlTrial) takeProfiles(ctx context.Context) (files []runner.Artefac
 	defer wait.Wait()
 	defer stop() // first, or a failure would wait for the last change
 	wait.Go(func() {
-		// Who gets which change is not looked at.
+		// Who receives which change is not observed here.
 		_, _ = again.Drive(driving, time.Now(), func(context.Context, []record.Marker) error { return nil })
 	})
 	servers := t.c.replicas(t.after.pods)

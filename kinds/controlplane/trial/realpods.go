@@ -18,20 +18,19 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// madeWith is the annotation of a pod's template that says what the pod was made with:
-// where that is another, the pod is made anew.
+// madeWith is the annotation of a pod template with the pod's specification: if it changes,
+// the pod is recreated.
 const madeWith = "meshtrial.dev/made-with"
 
-// readAtStart are the levels that proxies read when they start: the injector writes
-// what the mesh says of them into the pod, once.
+// readAtStart are the levels that proxies read at their start: the injector writes the mesh's
+// values into the pod once.
 func readAtStart(levers mesh.Levers) string {
 	return fmt.Sprintf("delta=%s dns=%s hbone=%s", levers.Level(controlplane.FactorDelta), levers.Level(controlplane.FactorDNSCapture), levers.Level(controlplane.FactorHBONE))
 }
 
-// ensureReal brings the real pods to the number that a cell asks for, made
-// anew where a lever that is read at a sidecar's start has changed, or fresh is
-// another, and finds them. They live in the namespace that Sidecars of scope
-// namespace are for.
+// ensureReal scales the real pods to the number that a cell asks for, recreates them if a
+// lever that a sidecar reads at its start has changed or fresh differs, and finds them. They
+// are in the namespace of Sidecars of scope namespace.
 func (c *controlPlane) ensureReal(ctx context.Context, l controlplane.Levels, levers mesh.Levers, fresh string) error {
 	c.reals = nil
 	namespace := levers.Namespaces[0]
@@ -75,8 +74,8 @@ func (c *controlPlane) ensureReal(ctx context.Context, l controlplane.Levels, le
 	return c.findReal(limited, namespace, l.RealPods)
 }
 
-// realServes is the Service of the population whose endpoints the real pods
-// are; "" for none.
+// realServes is the Service of the population that the real pods are endpoints of; "" for
+// none.
 func (c *controlPlane) realServes(l controlplane.Levels, levers mesh.Levers) string {
 	service := levers.Workload[population.AppLabel]
 	if !controlplane.Of(c.study).RealEndpoints || l.Services == 0 || service == population.ClientsDeployment {
@@ -85,7 +84,7 @@ func (c *controlPlane) realServes(l controlplane.Levels, levers mesh.Levers) str
 	return service
 }
 
-// findReal opens lines to the real pods' sidecars.
+// findReal connects to the real pods' sidecars.
 func (c *controlPlane) findReal(ctx context.Context, namespace string, count int) error {
 	selector := mesh.AppLabel + "=" + site.RoleReal
 	if err := lab.WaitPods(ctx, c.Kube, namespace, selector, count); err != nil {
@@ -107,8 +106,8 @@ func (c *controlPlane) findReal(ctx context.Context, namespace string, count int
 	return nil
 }
 
-// realDeployment makes workers with sidecars, which a Service of the population
-// selects unless serves is "".
+// realDeployment is a Deployment of workers with sidecars, selected by a Service of the
+// population unless serves is "".
 func (c *controlPlane) realDeployment(namespace string, count int, wish, serves string) (*appsv1.Deployment, error) {
 	w := mesh.Workload{Name: site.RoleReal, Namespace: namespace, ControlPort: site.WorkerControlPort, Proxy: mesh.PlainProxy()}
 	pod := site.WorkerPod(w, c.o.Lab.Images(), c.Run)
@@ -137,16 +136,16 @@ func (c *controlPlane) realDeployment(namespace string, count int, wish, serves 
 // (ValidateTokenRequest in Kubernetes' pkg/apis/authentication/validation).
 const tokenLeast = 10 * time.Minute
 
-// tokenLife is how long the tokens of a trial's fleet are needed: sidecars
-// whose stream ends show theirs again, until the trial's last wait is over.
+// tokenLife is how long the tokens of a trial's fleet are needed: sidecars whose stream ends
+// present theirs again, until the trial's last wait is over.
 func (t *controlTrial) tokenLife() time.Duration {
 	connect := connectWaits * (connectLeast + time.Duration(len(t.ids))*connectEach)
 	window := controlplane.Of(t.c.study).Idle + 2*controlplane.ChangeTime(t.c.study, t.job.Cell) + controlplane.Of(t.c.study).Settle // drivers may be late
 	return connect + window + tokenLeast
 }
 
-// tokens asks for a service account's token for each identity, as the kubelet
-// does for an agent.
+// tokens requests a service account's token for each identity, as the kubelet does for an
+// agent.
 func (c *controlPlane) tokens(ctx context.Context, ids []population.Identity, audience string, life time.Duration) (map[string]string, error) {
 	out := map[string]string{}
 	for _, id := range ids {

@@ -15,8 +15,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// scrapeEvery is how often istiod's metrics are recorded in a window: often
-// enough for rates over a few seconds, and a fraction of a percent of a CPU.
+// scrapeEvery is the interval at which istiod's metrics are recorded in a window: short enough
+// for rates over a few seconds, at a fraction of a percent of a CPU.
 const scrapeEvery = 5 * time.Second
 
 // seriesWatch records istiod's metrics while a trial makes its changes.
@@ -32,7 +32,7 @@ type seriesWatch struct {
 	example string // of what
 }
 
-// watchSeries records once now, then every few seconds until it is stopped.
+// watchSeries records now, and then every few seconds until it is stopped.
 func (t *controlTrial) watchSeries(ctx context.Context) *seriesWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &seriesWatch{cancel: cancel}
@@ -56,7 +56,7 @@ func (t *controlTrial) watchSeries(ctx context.Context) *seriesWatch {
 	return w
 }
 
-// scrape records what can be read; what cannot is recorded as down.
+// scrape records what it can read; the rest is recorded as down.
 func (w *seriesWatch) scrape(ctx context.Context) {
 	_, problems, err := w.scraper.Scrape(ctx)
 	if ctx.Err() != nil {
@@ -75,7 +75,7 @@ func (w *seriesWatch) scrape(ctx context.Context) {
 	}
 }
 
-// stop ends the recording, and says what went wrong with it.
+// stop ends the recording, and returns what went wrong with it.
 func (w *seriesWatch) stop() error {
 	w.cancel()
 	w.done.Wait()

@@ -11,13 +11,13 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// weighsSidecars says that the trial measures what its real sidecars use.
+// weighsSidecars reports whether the trial measures what its real sidecars use.
 func (t *controlTrial) weighsSidecars() bool {
 	return t.c.study.Measured(controlplane.MeasureSidecars) && t.levels.RealPods > 0
 }
 
-// fresh has the real pods made anew for this trial where it measures what they use:
-// an Envoy keeps memory that a larger configuration, of another cell, once took.
+// fresh recreates the real pods for a trial that measures what they use: an Envoy keeps memory
+// that another cell's larger configuration once took.
 func (t *controlTrial) fresh() string {
 	if !t.weighsSidecars() {
 		return ""
@@ -46,8 +46,8 @@ func (t *controlTrial) sidecars() *record.Sidecars {
 	return out
 }
 
-// sidecarsBetween is what the real sidecars among some targets used between two
-// snapshots, by node. What is told in problems is missing.
+// sidecarsBetween is what the real sidecars among some targets used between two snapshots, by
+// node. problems names what is missing.
 func sidecarsBetween(targets map[string][]observe.Target, before, after map[string]observe.Snapshot) (use *record.SidecarUse, problems []string, err error) {
 	use = &record.SidecarUse{Processes: map[string]record.PartUse{}}
 	var unsplit, unweighed string
@@ -100,9 +100,8 @@ func sidecarsBetween(targets map[string][]observe.Target, before, after map[stri
 	return use, problems, nil
 }
 
-// split adds to each process its share of a sidecar's CPU time. Threads are read
-// around the window, each reading with the container's own counter beside it, so
-// that shares are of that.
+// split adds to each process its share of a sidecar's CPU time. Threads are read around the
+// window together with the container's own counter, of which their times are shares.
 func split(processes map[string]record.PartUse, cpu record.CPU, before, after *observe.ThreadsSample) error {
 	if before == nil || after == nil {
 		return fmt.Errorf("the observer did not read its threads")

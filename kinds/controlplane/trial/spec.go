@@ -20,8 +20,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// namespaceName is the population's namespace for a name that a study uses:
-// STEM-1 is the first. Other names stay as they are.
+// namespaceName maps a name that a study uses to the population's namespace: STEM-1 is the
+// first. Other names stay.
 func namespaceName(c *controlplane.Control, name string) string {
 	number, ok := strings.CutPrefix(name, c.Namespace+"-")
 	n, err := strconv.Atoi(number)
@@ -61,8 +61,8 @@ func leversOf(c *controlplane.Control, cell record.Cell, sizes population.Sizes)
 	return l
 }
 
-// How long istiod may take to start: 26 minutes with 30,000 EndpointSlices have been
-// reported (istio/istio#55201).
+// How long istiod may take to start: 26 minutes have been reported with 30,000 EndpointSlices
+// (istio/istio#55201).
 const (
 	startTime  = 3 * time.Minute
 	startSlice = 60 * time.Millisecond
@@ -79,7 +79,7 @@ func firstWorkload(namespace string, sizes population.Sizes) string {
 	return population.ClientsDeployment
 }
 
-// churnSpec says what changes in a trial of a cell.
+// churnSpec describes the changes in a trial of a cell.
 func churnSpec(s *study.Study, cell record.Cell, l controlplane.Levels, trial string, seed uint64) churn.Spec {
 	kind, burst := l.Arrival()
 	spec := churn.Spec{
@@ -136,8 +136,7 @@ func shapeOf(r controlplane.ChangeRate) arrival.Shape {
 	return arrival.Shape{Kind: arrival.Constant, RateRPS: first.From}
 }
 
-// fleetSpec is the fleet of a cell: who connects to istiod, and how they
-// behave.
+// fleetSpec is the fleet of a cell: who connects to istiod, and how they behave.
 func fleetSpec(c *controlplane.Control, l controlplane.Levels, ids []population.Identity, d mesh.Discovery, seed uint64) (xds.Spec, error) {
 	spec := xds.DefaultSpec(d.Plaintext)
 	if l.Ztunnels > 0 && !d.Ambient {
@@ -178,14 +177,13 @@ var securityModes = map[string]string{
 	controlplane.SecurityPlaintext: xds.SecurityPlaintext,
 }
 
-// connectionsEach is how many connections each of several istiods has at least
-// on average, where there are as many proxies.
+// connectionsEach is the least mean number of connections to each of several istiods, if there
+// are as many proxies.
 const connectionsEach = 16
 
-// shared is how many proxies share a connection. The cluster gives each
-// connection to one of istiod's replicas by chance: of few connections one
-// replica could get all, so where there are several no more proxies share one
-// than leaves each replica a fair part.
+// shared is how many proxies share a connection. The cluster assigns each connection to a
+// random replica of istiod: of few connections one replica could get all, so with several
+// replicas fewer proxies share one, which leaves each replica a fair part.
 func shared(want, proxies, replicas int) int {
 	if replicas < 2 {
 		return want
@@ -193,9 +191,9 @@ func shared(want, proxies, replicas int) int {
 	return max(1, min(want, proxies/(connectionsEach*replicas)))
 }
 
-// badProxies picks the simulated proxies that misbehave on purpose, by their index: a share
-// of all, at least one. Each type has its part of them, as near as whole proxies come to
-// that, spread evenly over the type: a study of all ztunnels, or of none, is another one.
+// badProxies picks the simulated proxies that misbehave on purpose, by index: a share of all,
+// at least one. Each type has its share of them, rounded to whole proxies and spread evenly
+// over the type: misbehaving ztunnels alone, or none, would make another study.
 func badProxies(c *controlplane.Control, l controlplane.Levels, ids []population.Identity) []int32 {
 	if len(ids) == 0 || l.Clients == controlplane.ClientsGood || l.Clients == study.NotApplicable {
 		return nil
@@ -212,7 +210,7 @@ func badProxies(c *controlplane.Control, l controlplane.Levels, ids []population
 	for kind := range of {
 		left -= whole(kind)
 	}
-	// What whole proxies leave over goes to the types that lack most.
+	// The remainder goes to the types that lack most.
 	kinds := slices.SortedFunc(maps.Keys(of), func(a, b string) int {
 		return cmp.Or(rest(b)-rest(a), int(of[a][0]-of[b][0]))
 	})
@@ -230,8 +228,8 @@ func badProxies(c *controlplane.Control, l controlplane.Levels, ids []population
 	return out
 }
 
-// label is the trial's name in the names of what its changes make; that of a trial that
-// is repeated is another one.
+// label is the trial's name within the names of its changes' objects; a repeated trial gets
+// another one.
 func (t *controlTrial) label() string {
 	label := trialLabel(t.c.Run, t.job.ID)
 	if len(t.seen.Repeated) > 0 {
@@ -240,8 +238,8 @@ func (t *controlTrial) label() string {
 	return label
 }
 
-// trialLabel is a trial's name in the names of what its changes make: at most
-// 20 letters, and different in every attempt at a run.
+// trialLabel is a trial's name within the names of its changes' objects: at most 20 letters,
+// different in every attempt at a run.
 func trialLabel(run, id string) string {
 	suffix := run
 	if len(suffix) > 4 {

@@ -43,9 +43,9 @@ type caller struct {
 	api *loadcontrol.Client
 }
 
-// ensureTraffic makes the pods that serve and send the traffic, made anew
-// where a lever that is read at a sidecar's start has changed, and finds the
-// sender. They live where the real pods do, and go with that namespace.
+// ensureTraffic creates the pods that serve and send the traffic, recreates them if a lever
+// that a sidecar reads at its start has changed, and finds the sender. They are in the
+// namespace of the real pods, and are deleted with it.
 func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) error {
 	if controlplane.Of(c.study).Traffic == nil {
 		return nil
@@ -105,8 +105,8 @@ func (c *controlPlane) trafficWorkload(namespace, name string, port int) mesh.Wo
 	return mesh.Workload{Name: name, Namespace: namespace, ControlPort: port, Proxy: mesh.PlainProxy()}
 }
 
-// ensureDeployment brings a Deployment of pods with sidecars to what is
-// wanted. A rolling restart of it surges as Deployments do by default.
+// ensureDeployment creates or updates a Deployment of pods with sidecars. Its rolling restart
+// surges as Deployments do by default.
 func (c *controlPlane) ensureDeployment(ctx context.Context, w mesh.Workload, pod corev1.PodTemplateSpec, count int, wish string) error {
 	if err := c.o.Mesh.Decorate(w, &pod); err != nil {
 		return err
@@ -116,9 +116,8 @@ func (c *controlPlane) ensureDeployment(ctx context.Context, w mesh.Workload, po
 	return c.putDeployment(ctx, w, pod, count)
 }
 
-// findCaller opens lines to the pod that sends the traffic and its sidecar,
-// which is from now on one of the real proxies: it needs every change that
-// its peers need.
+// findCaller connects to the pod that sends the traffic and to its sidecar, which from now on
+// counts as a real proxy: it needs every change that its peers need.
 func (c *controlPlane) findCaller(ctx context.Context, namespace string) error {
 	selector := mesh.AppLabel + "=" + roleCaller
 	if err := lab.WaitPods(ctx, c.Kube, namespace, selector, 1); err != nil {
@@ -155,8 +154,8 @@ func trafficSpec(t *controlplane.Traffic, s population.Service, longest time.Dur
 	spec := load.DefaultSpec(fmt.Sprintf("http://%s:%d/", s.Host(), population.ServicePort))
 	spec.Connections, spec.Rate, spec.Arrival, spec.Seed = t.Connections, rate.Rate(t.Rate), t.Arrival, seed
 	spec.TimeoutS = t.Timeout.Seconds()
-	// All that is out when the schedule ends has its answer, or failed, before
-	// the generator does.
+	// Requests in flight at the end of the schedule are answered, or fail, before the
+	// generator ends.
 	spec.DrainS = (t.Timeout + time.Second).Seconds()
 	spec.DurationS = longest.Seconds()
 	return spec, spec.Validate()
@@ -171,8 +170,8 @@ const (
 	linkedLimit  = time.Minute
 )
 
-// startTraffic waits until the caller's sidecar is connected to istiod, which
-// has been restarted, and starts the traffic.
+// startTraffic waits until the caller's sidecar is connected to the restarted istiod, and
+// starts the traffic.
 func (t *controlTrial) startTraffic(ctx context.Context) error {
 	if controlplane.Of(t.c.study).Traffic == nil {
 		return nil
@@ -199,9 +198,8 @@ func (t *controlTrial) startTraffic(ctx context.Context) error {
 	return wake.Pause(ctx, trafficLead)
 }
 
-// xdsStreams selects a gauge of Envoy's: streams for configuration to its
-// agent, which ends them when it loses istiod. (Istio's alt_stat_name of the
-// cluster ends in a semicolon.)
+// xdsStreams selects Envoy's gauge of configuration streams to its agent, which ends them when
+// it loses istiod. (Istio's alt_stat_name of the cluster ends in a semicolon.)
 const xdsStreams = `^cluster\.xds-grpc;?\.upstream_rq_active$`
 
 func (t *controlTrial) awaitLinked(ctx context.Context) error {
@@ -229,8 +227,8 @@ func (t *controlTrial) awaitLinked(ctx context.Context) error {
 // attemptStat selects the counters of attempts that got a connection.
 const attemptStat = `^cluster\.outbound\|.*\|` + roleTraffic + `\..*\.upstream_rq_total$`
 
-// endTraffic ends the schedule, waits until every request has its end, and
-// joins what generator, sidecar and API server say of them.
+// endTraffic ends the schedule, waits until every request has finished, and joins the reports
+// of generator, sidecar and API server.
 func (t *controlTrial) endTraffic(ctx context.Context) error {
 	w := t.traffic
 	if w == nil {
@@ -240,7 +238,7 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 	if _, err := api.Stop(ctx, w.started.Run); err != nil {
 		return fmt.Errorf("end the requests: %w", err)
 	}
-	t.c.say("waiting for the requests that are out")
+	t.c.say("waiting for the requests in flight")
 	result, err := api.Result(ctx, w.started.Run)
 	if err != nil {
 		return fmt.Errorf("collect the record of the requests: %w", err)
@@ -283,8 +281,7 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 	return nil
 }
 
-// stopTraffic ends what of the traffic still runs, also when the run itself
-// has been cancelled.
+// stopTraffic ends what still runs of the traffic, also if the run itself was cancelled.
 func (t *controlTrial) stopTraffic(ctx context.Context) {
 	if t.traffic == nil {
 		return

@@ -19,9 +19,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// trafficWitness follows what a trial's requests meet: the log of the caller's
-// sidecar, and the addresses of the Service as the API server has them. It owns
-// its goroutines; stop ends them.
+// trafficWitness follows what happens to a trial's requests: the log of the caller's sidecar,
+// and the Service's addresses as the API server has them. It owns its goroutines; stop ends
+// them.
 type trafficWitness struct {
 	cancel  context.CancelFunc
 	done    sync.WaitGroup // the reader of the log
@@ -37,11 +37,10 @@ type trafficWitness struct {
 	err     error // why the log ended early
 }
 
-// maxAttemptLines bounds what is kept of a trial's log: an hour at 2,000
-// attempts per second.
+// maxAttemptLines limits the log lines kept of a trial: an hour at 2,000 attempts per second.
 const maxAttemptLines = 8_000_000
 
-// witnessTraffic begins to watch and to read the log.
+// witnessTraffic starts watching, and reading the log.
 func (c *controlPlane) witnessTraffic(ctx context.Context, s population.Service) (*trafficWitness, error) {
 	begin := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -99,15 +98,14 @@ func (w *trafficWitness) line(text string) {
 	w.lines = append(w.lines, l)
 }
 
-// A sidecar writes its log once per second (Istio's file-flush-interval), and
-// the kubelet passes it on at once.
+// A sidecar flushes its log once per second (Istio's file-flush-interval), and the kubelet
+// forwards it at once.
 const (
 	logQuiet = 2500 * time.Millisecond
 	logLimit = 15 * time.Second
 )
 
-// finish waits until nothing comes any more, ends the watches, and returns
-// what was logged.
+// finish waits until no more lines come, ends the watches, and returns what was logged.
 func (w *trafficWitness) finish(ctx context.Context) ([]mesh.AttemptLine, error) {
 	begin := time.Now()
 	for quiet := false; !quiet && time.Since(begin) < logLimit; {
@@ -130,14 +128,14 @@ func (w *trafficWitness) finish(ctx context.Context) ([]mesh.AttemptLine, error)
 	return w.lines, nil
 }
 
-// addressBook is when addresses came and went, by this machine's clock.
+// addressBook records when addresses came and went, by this machine's clock.
 type addressBook struct {
 	mu    sync.Mutex
 	ready map[string]map[string]bool // addresses by EndpointSlice
 	lives map[string][]stay          // by address, in their order
 }
 
-// stay is one time of an address behind the Service, nanoseconds since 1970.
+// stay is one stay of an address behind the Service, in Unix nanoseconds.
 type stay struct {
 	pod             string
 	from, gone, end int64 // gone, end 0: not yet; end: its pod's processes
@@ -151,7 +149,7 @@ func (b *addressBook) onSlice(slice *discoveryv1.EndpointSlice, deleted bool) {
 	b.update(slice.Name, site.ReadyAddresses(slice, deleted), time.Now().UnixNano())
 }
 
-// update notes the ready addresses of an EndpointSlice.
+// update records the ready addresses of an EndpointSlice.
 func (b *addressBook) update(slice string, ready map[string]bool, at int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,7 +191,7 @@ func (b *addressBook) onPod(pod *corev1.Pod, deleted bool) {
 	}
 }
 
-// ended notes that the pod of an address has no process any more.
+// ended records that the pod of an address has no processes any more.
 func (b *addressBook) ended(address, pod string, at int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,7 +201,7 @@ func (b *addressBook) ended(address, pod string, at int64) {
 			return // it is known
 		}
 	}
-	// The pod's own life is the first that no pod has ended.
+	// The pod's own stay is the first that no pod has ended.
 	for i := range lives {
 		if lives[i].end == 0 {
 			lives[i].end, lives[i].pod = at, pod
@@ -212,9 +210,8 @@ func (b *addressBook) ended(address, pod string, at int64) {
 	}
 }
 
-// gone says since when an address had been gone at a moment, and whether its
-// pod's processes had ended too; ok is false while it was ready, or had never
-// been.
+// gone returns since when an address had been gone at a moment, and whether its pod's
+// processes had ended too; ok is false if it was ready, or had never been.
 func (b *addressBook) gone(address string, at int64) (since int64, ended, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

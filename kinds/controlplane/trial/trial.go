@@ -31,8 +31,8 @@ type controlTrial struct {
 	out    record.Trial
 	levels controlplane.Levels
 	levers mesh.Levers
-	// known are the levers with what was found of those that the cell does not
-	// name, as levels is once istiod has been asked.
+	// known are the levers with the values found of those that the cell does not name, and
+	// levels are likewise complete once istiod has been asked.
 	known mesh.Levers
 	sizes population.Sizes
 
@@ -46,7 +46,7 @@ type controlTrial struct {
 	targets map[string][]observe.Target
 	envoys  *envoyWatch
 	traffic *trafficWitness // nil without traffic
-	// probing says that requests ask for routes through the gateway.
+	// probing says that requests are sent to routes through the gateway.
 	probing  bool
 	attached *attachedWatch // nil without routes of the Gateway API
 	logs     *logWatch      // nil where istiod's log is read after the window
@@ -70,8 +70,7 @@ func newControlTrial(c *controlPlane, job runner.Job) (*controlTrial, error) {
 	return t, nil
 }
 
-// measure runs the trial. An error means that it could not be carried
-// through.
+// measure runs the trial. An error means that it could not be completed.
 func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err error) {
 	defer func() {
 		if done.Evidence == nil { // it came to no verdict
@@ -90,7 +89,7 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 		return done, t.fleet.asLost(ctx, err)
 	}
 	if err := t.fleet.asLost(ctx, t.window(ctx)); err != nil {
-		if errors.Is(err, hands.ErrLost) { // and what the others saw is no part of a trial
+		if errors.Is(err, hands.ErrLost) { // and what the others saw is no trial
 			return done, err
 		}
 		if done.Events = t.salvage(ctx); done.Events != nil {
@@ -112,8 +111,8 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 	return done, ctx.Err()
 }
 
-// judge has the trial's record made whole of what was seen, and its changes'
-// true convergence recorded.
+// judge completes the trial's record from what was seen, and records its changes' true
+// convergence.
 func (t *controlTrial) judge() (record.Trial, []record.Event) {
 	out, events := verdict.Of(t.out, t.seen, t.c.o.Rules.Limits)
 	if err := t.recordConvergence(events); err != nil {
@@ -123,8 +122,8 @@ func (t *controlTrial) judge() (record.Trial, []record.Event) {
 	return out, events
 }
 
-// salvage accounts for the changes of a trial that could not be carried
-// through after they were made: what was seen of them as far as that is known.
+// salvage accounts for the changes of a trial that failed after they were made: what was seen
+// of them, as far as known.
 func (t *controlTrial) salvage(ctx context.Context) []record.Event {
 	if ctx.Err() != nil || t.seen.Changes == nil {
 		return nil
@@ -139,8 +138,8 @@ func (t *controlTrial) salvage(ctx context.Context) []record.Event {
 	return events
 }
 
-// prepare brings population and istiod to what the cell asks for, and makes
-// what the changes need.
+// prepare brings population and istiod to the cell's levels, and creates what the changes
+// need.
 func (t *controlTrial) prepare(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, populationTimeout)
 	defer cancel()
@@ -182,7 +181,7 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	return err
 }
 
-// newDriver makes a driver of changes, and what must be there before them.
+// newDriver creates a driver of changes, and the objects that it needs before them.
 func (c *controlPlane) newDriver(ctx context.Context, spec churn.Spec) (*churn.Driver, error) {
 	plan, err := churn.NewPlan(spec)
 	if err != nil {
@@ -191,8 +190,7 @@ func (c *controlPlane) newDriver(ctx context.Context, spec churn.Spec) (*churn.D
 	return c.prepareDriver(ctx, plan)
 }
 
-// prepareDriver is newDriver with a plan. Where it fails half way, nothing
-// stays.
+// prepareDriver is newDriver with a plan. If it fails, it leaves nothing behind.
 func (c *controlPlane) prepareDriver(ctx context.Context, plan *churn.Plan) (*churn.Driver, error) {
 	driver, err := churn.NewDriver(c.config, plan)
 	if err != nil {
@@ -263,14 +261,13 @@ func (t *controlTrial) startFleet(ctx context.Context) error {
 	return nil
 }
 
-// restlessAge is how old connections have to be able to become for all proxies to be
-// quiet at once.
+// restlessAge is the least maximum age of connections at which all proxies can be quiet at
+// once.
 const restlessAge = 10 * time.Minute
 
-// awaitQuiet waits until all proxies are connected, have everything and were
-// sent nothing for a while. Proxies that misbehave may never get there: then
-// it is enough that the others do, and those that come and go forever are not
-// waited for at all.
+// awaitQuiet waits until all proxies are connected, have everything and were sent nothing for
+// a while. Proxies that misbehave may never get there: then the others suffice, and proxies
+// that reconnect forever are not waited for at all.
 func (t *controlTrial) awaitQuiet(ctx context.Context) error {
 	quiet := int64(controlplane.Of(t.c.study).Quiet)
 	bad := len(badProxies(controlplane.Of(t.c.study), t.levels, t.ids))
@@ -306,18 +303,17 @@ func (t *controlTrial) awaitQuiet(ctx context.Context) error {
 	}
 }
 
-// stopFleet ends the fleet, also when the run itself has been cancelled.
+// stopFleet ends the fleet, also if the run itself was cancelled.
 func (t *controlTrial) stopFleet(ctx context.Context) {
 	ctx, cancel := ending.Within(ctx, site.StopTimeout)
 	defer cancel()
 	t.fleet.stop(ctx)
 }
 
-// cleanTimeout bounds the end of a trial's changes.
+// cleanTimeout bounds the removal of a trial's changes.
 const cleanTimeout = 2 * time.Minute
 
-// cleanUp removes what changes made, also when the run itself has been
-// cancelled.
+// cleanUp removes what changes made, also if the run itself was cancelled.
 func cleanUp(ctx context.Context, driver *churn.Driver) error {
 	if driver == nil {
 		return nil

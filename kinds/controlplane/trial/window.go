@@ -13,11 +13,11 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// window measures istiod idle, makes the changes on their schedule, and waits
-// until every proxy has all of them, or the settle limit comes. Meanwhile
-// nobody talks to istiod but its proxies, unless the study measures signals;
-// the simulated sidecars are told of markers and, after the last change, asked
-// whether anything still comes; real Envoys are asked what they have in force.
+// window measures istiod at idle, makes the changes on their schedule, and waits until every
+// proxy has all of them, up to the settle limit. In the meantime nobody talks to istiod but
+// its proxies, unless the study measures signals; the simulated sidecars are told of markers
+// and, after the last change, asked whether anything still arrives; real Envoys are asked what
+// they have in force.
 func (t *controlTrial) window(ctx context.Context) error {
 	err := t.compareClocks(ctx)
 	if err != nil {
@@ -110,9 +110,9 @@ func (t *controlTrial) afterWindow(ctx context.Context) (err error) {
 	return ctx.Err()
 }
 
-// endWindow waits until every proxy has all changes, and ends the window. Where it
-// measures what real sidecars use, the window ends with the last push, before they
-// are asked what they have in force: that costs them more than anything else.
+// endWindow waits until every proxy has all changes, and ends the window. If the window
+// measures what real sidecars use, it ends with the last push, before they are asked what they
+// have in force: answering costs them more than anything else.
 func (t *controlTrial) endWindow(ctx context.Context, start time.Time) (err error) {
 	if !t.weighsSidecars() {
 		if err := t.settle(ctx); err != nil {
@@ -148,8 +148,7 @@ func (t *controlTrial) closeWindow(ctx context.Context, start time.Time) (w reco
 	return record.Window{Start: start.UTC(), Seconds: time.Since(start).Seconds(), Intervals: 1}, nil
 }
 
-// firstClock is where the simulated sidecars' clock is, of several pods the first
-// one's.
+// firstClock is the offset of the simulated sidecars' clock, of several pods the first one's.
 func (t *controlTrial) firstClock(ctx context.Context) (verdict.Clock, error) {
 	clock, err := t.fleet.apis[0].Clock(ctx)
 	if err != nil {
@@ -158,7 +157,7 @@ func (t *controlTrial) firstClock(ctx context.Context) (verdict.Clock, error) {
 	return verdict.Clock{Ahead: clock.Ahead, Bound: clock.Bound}, nil
 }
 
-// compareClocks looks where the simulated sidecars' clocks are before the window.
+// compareClocks measures the simulated sidecars' clocks before the window.
 func (t *controlTrial) compareClocks(ctx context.Context) (err error) {
 	if t.seen.Clock, err = t.firstClock(ctx); err != nil {
 		return err
@@ -167,8 +166,8 @@ func (t *controlTrial) compareClocks(ctx context.Context) (err error) {
 	return err
 }
 
-// compareAgain looks at the end where the simulated sidecars' clocks are. Of several
-// pods that must be known.
+// compareAgain measures the simulated sidecars' clocks at the end. With several pods it must
+// succeed.
 func (t *controlTrial) compareAgain(ctx context.Context) error {
 	clock, err := t.firstClock(ctx)
 	if err != nil {
@@ -184,8 +183,8 @@ func (t *controlTrial) compareAgain(ctx context.Context) error {
 	return nil
 }
 
-// driveLead is how long before the first change the driver is told: its
-// markers are announced meanwhile.
+// driveLead is how long before the first change the driver starts: it announces the markers
+// first.
 const driveLead = 700 * time.Millisecond
 
 // announce tells everybody who looks for changes what to look for.
@@ -197,9 +196,8 @@ func (t *controlTrial) announce(ctx context.Context, markers []record.Marker) er
 	return t.fleet.announce(ctx, markers)
 }
 
-// endSnapshot is the snapshot at the window's end. Where a container is gone
-// (istiod was killed), it looks at those that are there now, whose cost in the
-// window nobody knows; the trial's checks say so.
+// endSnapshot is the snapshot at the window's end. If a container is gone (istiod was killed),
+// it reads the present ones, whose use in the window is unknown; the trial's checks say so.
 func (t *controlTrial) endSnapshot(ctx context.Context) (map[string]observe.Snapshot, error) {
 	shots, err := t.snapshot(ctx, true, observe.End)
 	if err == nil || ctx.Err() != nil {
@@ -232,18 +230,18 @@ func (t *controlTrial) idle(ctx context.Context) error {
 	return err
 }
 
-// settleQuiet is how long beyond istiod's longest wait for more changes
-// nothing may have come, before the sightings are worth reading: they are
-// large, and reading them costs the simulated sidecars.
+// settleQuiet is how long, beyond istiod's longest wait for more changes, nothing may arrive
+// before sightings are read: they are large, and reading them costs the simulated sidecars
+// CPU.
 const settleQuiet = 300 * time.Millisecond
 
-// settleMost is how rarely at most it is asked whether anything still came:
-// being asked costs the simulated sidecars too.
+// settleMost is the longest interval between questions whether anything still arrived:
+// answering costs the simulated sidecars CPU too.
 const settleMost = 2 * time.Second
 
-// settle waits until every proxy that needs a change has it. Proxies that
-// misbehave on purpose are not waited for longer than anything still comes to
-// them: they may never have, or never acknowledge, what they need.
+// settle waits until every proxy that needs a change has it. Proxies that misbehave on purpose
+// are waited for only as long as they receive anything: they may never have, or acknowledge,
+// what they need.
 func (t *controlTrial) settle(ctx context.Context) error {
 	limit := time.Now().Add(controlplane.Of(t.c.study).Settle)
 	wait := int64(t.levels.DebounceAfter + settleQuiet)

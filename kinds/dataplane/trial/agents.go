@@ -13,12 +13,13 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// agentsOfMesh are what brings pods to the proxies of their nodes, or leads requests to sidecars.
+// agentsOfMesh are the agents that connect pods to the proxies of their nodes, or redirect
+// requests to sidecars.
 func (t *trialRun) agentsOfMesh() mesh.Agents { return t.o.Mesh.Proxies(record.PlaceNode).Agents }
 
-// findAgents finds those of the trial's nodes, which may be others than in the trial before.
-// No request passes them: nobody waits for one, and if one is not found the trial lacks what
-// they use, and says so.
+// findAgents finds the agents on the trial's nodes, which may differ from those of the trial
+// before. No request passes them: they are not waited for, and without one the trial only
+// lacks its use, and says so.
 func (t *trialRun) findAgents(ctx context.Context) {
 	agents, nodes := t.agentsOfMesh(), t.agentNodes()
 	if len(agents.Containers) == 0 || len(nodes) == 0 {
@@ -32,8 +33,8 @@ func (t *trialRun) findAgents(ctx context.Context) {
 	t.agents = found
 }
 
-// agentNodes are the trial's nodes that have an agent: those of proxies, or all where there are
-// none, and pods leave it to agents to lead requests to their sidecars.
+// agentNodes are the trial's nodes that have an agent: those of proxies, or all of them if
+// there are none and pods rely on agents to redirect requests to their sidecars.
 func (t *trialRun) agentNodes() []string {
 	nodes := t.nodes()
 	if len(t.d.onNodes) > 0 {
@@ -45,20 +46,20 @@ func (t *trialRun) agentNodes() []string {
 	return nil
 }
 
-// agentServes says that the trial's pods leave it to the agents to lead requests to their
-// sidecars.
+// agentServes reports whether the trial's pods rely on the agents to redirect requests to
+// their sidecars.
 func (t *trialRun) agentServes() bool {
 	return t.server.pod.Redirected || slices.ContainsFunc(t.hands, func(h *hand) bool { return h.pod.Redirected })
 }
 
-// unpassed are the parts that no request of the trial passes. Where what they use is not known
-// it counts without them.
+// unpassed are the parts that no request of the trial passes. A trial counts without their use
+// if that is unknown.
 var unpassed = []string{record.PartIdleNode, record.PartNodeAgent}
 
-// onlyWhole takes agents, or proxies beside the way, out of what is read of the trial where one
-// cannot be, as where it began anew within the window: what it had used is lost, and the rest
-// would pass for all. Requests do not pass it, and count; unless they may have passed such a
-// proxy: see [trialRun.besideEvidence].
+// onlyWhole removes agents, or proxies beside the way, from what is read of the trial if one
+// of them cannot be read, for example because it restarted within the window: its use is lost,
+// and the rest would pass for all. Requests do not pass it, and count, unless they may have
+// passed such a proxy: see [trialRun.besideEvidence].
 func (t *trialRun) onlyWhole(out *record.Trial, read func(node string, target observe.Target) error) {
 	for _, part := range unpassed {
 		node, err := t.firstUnread(part, read)
@@ -79,8 +80,8 @@ func (t *trialRun) onlyWhole(out *record.Trial, read func(node string, target ob
 	}
 }
 
-// firstUnread is the first node on which a part cannot be read, and why. It notes all on which
-// a proxy beside the way was not the same throughout.
+// firstUnread is the first node on which a part cannot be read, with the reason. It records
+// all nodes on which a proxy beside the way was not the same throughout.
 func (t *trialRun) firstUnread(part string, read func(node string, target observe.Target) error) (first string, why error) {
 	for _, node := range slices.Sorted(maps.Keys(t.targets)) {
 		for _, target := range t.targets[node] {
@@ -102,7 +103,7 @@ func (t *trialRun) firstUnread(part string, read func(node string, target observ
 	return first, why
 }
 
-// without are targets less those of parts.
+// without returns the targets that are not of the given parts.
 func without(targets []observe.Target, parts ...string) []observe.Target {
 	return slices.DeleteFunc(slices.Clone(targets), func(t observe.Target) bool { return slices.Contains(parts, t.Name) })
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// awaitBrought waits until the pods whose requests proxies of nodes carry have been brought
-// to these.
+// awaitBrought waits until all pods whose requests node proxies carry are connected to these.
 func (d *deployed) awaitBrought(ctx context.Context) error {
 	if !slices.ContainsFunc(d.workloads(), func(w mesh.Workload) bool { return w.Carrier != "" }) {
 		return nil

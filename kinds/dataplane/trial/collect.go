@@ -55,7 +55,7 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 	}
 }
 
-// podCounts adds what was counted of a node's pods besides CPU, memory and threads.
+// podCounts adds a node's counters of pods besides CPU, memory and threads.
 func (t *trialRun) podCounts(out *record.Trial, targets []observe.Target, e edges) {
 	parts := dataplane.ProbedParts()
 	for _, target := range targets {
@@ -72,7 +72,7 @@ func (t *trialRun) podCounts(out *record.Trial, targets []observe.Target, e edge
 	}
 }
 
-// others adds what the machine did beside the parts, where it is the only one.
+// others adds the machine's activity besides the parts, if there is one machine only.
 func (t *trialRun) others(out *record.Trial, sampled map[string]edges) {
 	if len(sampled) < len(t.d.Observers) {
 		return // nobody looked at the other nodes
@@ -84,8 +84,7 @@ func (t *trialRun) others(out *record.Trial, sampled map[string]edges) {
 	out.Others = site.Unattributed(out.CPU, out.Window.Seconds, nodes, sampled[t.server.pod.Node].host)
 }
 
-// waits are how long the threads of parts that serve requests were ready to run
-// and had no CPU.
+// waits are how long the threads of request-serving parts were ready to run without a CPU.
 func (t *trialRun) waits(out *record.Trial, sampled map[string]edges) {
 	out.Waits = map[string]record.Wait{}
 	for node, targets := range t.targets {
@@ -105,8 +104,7 @@ func (t *trialRun) waits(out *record.Trial, sampled map[string]edges) {
 	}
 }
 
-// probed is how far counters rose; one that fell, or was not read twice, is not
-// there.
+// probed is how far counters rose. A counter that fell, or was not read twice, is left out.
 func probed(before, after map[string]uint64) map[string]uint64 {
 	out := map[string]uint64{}
 	for name, now := range after {
@@ -117,8 +115,8 @@ func probed(before, after map[string]uint64) map[string]uint64 {
 	return out
 }
 
-// connections are a pod's connections at the end of the window, and how far
-// its counters rose within it.
+// connections are a pod's connections at the end of the window, and how far its counters rose
+// within it.
 func connections(before, after observe.NetSample) record.Connections {
 	return record.Connections{
 		Established:   int64(after.Established),
@@ -187,9 +185,9 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 	return e
 }
 
-// besideEvidence adds what proxies that are not on the way counted. Of one that did not
-// answer twice, or that was replaced meanwhile, nobody knows whether requests passed it where
-// pods that they pass are on its node; none comes to that of another node.
+// besideEvidence adds the counters of proxies that are not on the way. If one did not answer
+// twice, or was replaced in between, requests may have passed it unseen where pods on its node
+// use it; none reaches that of another node.
 func (t *trialRun) besideEvidence(e *mesh.Evidence, before, after counters) {
 	passed := t.passedNodes()
 	for _, node := range slices.Sorted(maps.Keys(t.beside)) {
@@ -215,7 +213,7 @@ func (t *trialRun) besideEvidence(e *mesh.Evidence, before, after counters) {
 	}
 }
 
-// wireOf is what passed on the connections of generators.
+// wireOf is what passed on the generators' connections.
 func wireOf(spec *load.Spec, all *load.Window) *mesh.Wire {
 	return &mesh.Wire{Sent: all.BytesSent, Read: all.BytesRead, Bodies: !spec.CountsWire()}
 }
@@ -225,7 +223,7 @@ type carrier interface {
 	Carried(rise map[string]float64, to mesh.Endpoint) record.Connections
 }
 
-// carriedConnections notes those of a proxy on a node.
+// carriedConnections records those of a proxy on a node.
 func (t *trialRun) carriedConnections(out *record.Trial, part string, rise map[string]float64, to mesh.Endpoint) {
 	m, ok := t.o.Mesh.(carrier)
 	if p, _ := record.ProxyOf(part); !ok || rise == nil || p.Place != record.PlaceNode {
@@ -237,8 +235,8 @@ func (t *trialRun) carriedConnections(out *record.Trial, part string, rise map[s
 	out.Connections[part] = m.Carried(rise, to)
 }
 
-// risen is how far the statistics of a part's proxy rose, or of those of all hands
-// together: of how many, 0 for one.
+// risen is how far the statistics of a part's proxy rose, or those of all hands together; of
+// is their number, 0 for one.
 func risen(part string, before, after counters) (of int, sum map[string]float64, err error) {
 	for name, now := range after.proxies {
 		if partOf(name) != part {
@@ -262,7 +260,7 @@ func risen(part string, before, after counters) (of int, sum map[string]float64,
 	return of, sum, nil
 }
 
-// edges are when the counters were read beside when the window began and ended.
+// edges compare when the counters were read with when the window began and ended.
 func (t *trialRun) edges(w record.Window, sampled map[string]edges) []verdict.Edge {
 	end := w.Start.Add(time.Duration(w.Seconds * float64(time.Second)))
 	var out []verdict.Edge

@@ -26,7 +26,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// deployed is a topology that runs, with a line to each of its pods.
+// deployed is a running topology, with a connection to each of its pods.
 type deployed struct {
 	*site.Site
 	topology
@@ -47,8 +47,8 @@ type deployed struct {
 	// at are the pods' nodes by name.
 	at   map[string]record.NodeAt
 	tell func(runner.Event)
-	// ahead is how long before it begins several generators were last told of a
-	// schedule, so that all had their connections by then.
+	// ahead is how long before its start several generators were last told of a schedule, so
+	// that all had their connections by then.
 	ahead time.Duration
 }
 
@@ -61,12 +61,12 @@ type workerRole struct {
 	mesh.Workload
 	pod site.Pod
 	api workercontrol.Client
-	// extended is what became of the workload's extensions.
+	// extended is the outcome of the workload's extensions.
 	extended map[string]mesh.Extended
 }
 
-// deploy creates the topology and waits until every pod is ready and every
-// role answers. On error it removes what it made.
+// deploy creates the topology and waits until every pod is ready and every role answers. On
+// error it removes what it created.
 func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 	o, plan := r.Options, r.Plan
 	s, err := site.New(o.Lab, o.Mesh, r.RunID)
@@ -112,7 +112,7 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 	return d, d.configure(ctx)
 }
 
-// create makes namespace, policies, Services, Deployments and the DaemonSet.
+// create creates namespace, policies, Services, Deployments and the DaemonSet.
 func (d *deployed) create(ctx context.Context) error {
 	if err := d.CreateNamespace(ctx, string(study.DataPlane)); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (d *deployed) await(ctx context.Context) error {
 	return nil
 }
 
-// connect finds the pods and opens a line to each.
+// connect finds the pods and connects to each.
 func (d *deployed) connect(ctx context.Context) error {
 	byApp, err := d.ReadyPods(ctx)
 	if err != nil {
@@ -234,12 +234,12 @@ func (d *deployed) connect(ctx context.Context) error {
 	return nil
 }
 
-// endTime is how long load pods have to end what they do when they are found: a line to
-// a node that died may hang.
+// endTime is how long load pods may take to end their work when they are found: a connection
+// to a dead node may hang.
 const endTime = 30 * time.Second
 
-// endLoads ends what generators still send: a trial that was lost with the lines to them
-// could not, and they would refuse the next one.
+// endLoads ends what generators still send: a trial that lost its connections could not, and
+// they would reject the next one.
 func (d *deployed) endLoads(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
@@ -278,7 +278,7 @@ func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Complete
 	}
 	files, err := t.profiles(ctx, &trial)
 	if err != nil && ctx.Err() == nil {
-		// What the window measured stands.
+		// The window's measurements stand.
 		t.seen.Unprofiled = append(t.seen.Unprofiled, fmt.Sprintf("no profiles: %v", err))
 		err = nil
 	}
@@ -287,7 +287,7 @@ func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Complete
 	return runner.Completed{Trial: trial, Log: log, Files: files, Evidence: t.seen}, err
 }
 
-// carryThrough measures a trial that has not been judged.
+// carryThrough measures a trial, not judged yet.
 func (d *deployed) carryThrough(ctx context.Context, job runner.Job) (t *trialRun, trial record.Trial, log []byte, err error) {
 	trial, err = hands.AgainIfLost(ctx, func(lost []string) (trial record.Trial, err error) {
 		trial = record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC()}
@@ -338,7 +338,7 @@ func (d *deployed) nodes() []string {
 	return slices.Compact(out)
 }
 
-// configure tells every worker what the study says of the workload.
+// configure tells every worker the study's workload.
 func (d *deployed) configure(ctx context.Context) error {
 	for v, server := range d.workers {
 		workload := dataplane.Of(d.o.Study).Workload

@@ -19,7 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 )
 
-// setHeaders asks the mesh what requests carry for parts of its sidecars.
+// setHeaders asks the mesh for the headers that requests carry for parts of its sidecars.
 func (d *deployed) setHeaders() error {
 	var levels []string
 	for v := range d.servers {
@@ -42,21 +42,20 @@ func (d *deployed) setHeaders() error {
 	return nil
 }
 
-// How long a sidecar may take to get an extension, and how often it is asked:
-// istiod waits until changes have calmed down, some seconds in large meshes, and
-// on a busy machine its push and Envoy's answer take as long again. Only what has no
-// effect is waited for to the end.
-// Clusters, listeners and routes come one after the other, and a later one may
-// be refused: so all must be quiet for a while.
+// How long a sidecar may take to receive an extension, and how often it is asked: istiod waits
+// until changes have settled, some seconds in large meshes, and on a busy machine its push and
+// Envoy's answer take as long again. Only an extension without effect is waited for to the
+// end. Clusters, listeners and routes arrive one after the other, and a later one may be
+// rejected, so all must be quiet for a while.
 const (
 	extendTimeout = time.Minute
 	extendEvery   = 250 * time.Millisecond
 	extendSettle  = time.Second
 )
 
-// extend gives the servers' sidecars their extensions. One that is refused, by
-// Kubernetes, the mesh or the sidecar itself, or that has no effect, is taken
-// away again and noted; the trials of its cells will say so.
+// extend gives the servers' sidecars their extensions. One that Kubernetes, the mesh or the
+// sidecar itself rejects, or that has no effect, is removed again and recorded; the trials of
+// its cells will say so.
 func (d *deployed) extend(ctx context.Context) error {
 	extender, ok := d.o.Mesh.(mesh.Extender)
 	applier, err := lab.NewApplier(d.o.Lab.RESTConfig())
@@ -86,8 +85,8 @@ func (d *deployed) extend(ctx context.Context) error {
 	return group.Wait()
 }
 
-// extendOne applies an extension and waits until it is in force. It returns
-// why it is not, or an error if that cannot be known.
+// extendOne applies an extension and waits until it is in force. It returns why it is not, or
+// an error if that is unknown.
 func (d *deployed) extendOne(ctx context.Context, m mesh.Extender, applier *lab.Applier, server *workerRole, x mesh.Extension) (string, error) {
 	before, err := server.pod.Proxy.Config(ctx)
 	if err != nil {
@@ -113,12 +112,11 @@ func (d *deployed) extendOne(ctx context.Context, m mesh.Extender, applier *lab.
 	if err != nil || inForce {
 		return "", err
 	}
-	// A sidecar that starts anew with it might never get ready.
+	// A sidecar that restarts with it might never become ready.
 	if err := applier.DeleteObjects(ctx, []*unstructured.Unstructured{object}); err != nil {
 		return "", err
 	}
-	// What is left of it, and what it was refused for, is not to be told of the
-	// next one.
+	// What is left of it, or why it was rejected, must not be attributed to the next one.
 	gone := false
 	err = server.configs(ctx, m, before, func(took bool, refused string, _ time.Duration) bool {
 		gone = !took && refused == ""
@@ -130,9 +128,8 @@ func (d *deployed) extendOne(ctx context.Context, m mesh.Extender, applier *lab.
 	return problem, err
 }
 
-// configs reads the sidecar's configuration again and again until enough says
-// so of what became of it since before, and of for how long it has not changed
-// any more, [extendTimeout] at most.
+// configs reads the sidecar's configuration repeatedly until enough accepts it, given its
+// changes since before and the time since the last one, for at most [extendTimeout].
 func (w *workerRole) configs(ctx context.Context, m mesh.Extender, before []byte, enough func(took bool, refused string, still time.Duration) bool) error {
 	limit, cancel := context.WithTimeout(ctx, extendTimeout)
 	defer cancel()
@@ -163,7 +160,7 @@ func (w *workerRole) configs(ctx context.Context, m mesh.Extender, before []byte
 	}
 }
 
-// unextended says which extensions are not in force.
+// unextended lists the extensions that are not in force.
 func (d *deployed) unextended() []string {
 	var out []string
 	for _, server := range d.workers {
@@ -177,13 +174,13 @@ func (d *deployed) unextended() []string {
 	return out
 }
 
-// refusal says whether an object was refused for what it is.
+// refusal reports whether an object was rejected because of its content.
 func refusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || strings.Contains(err.Error(), "admission webhook")
 }
 
-// refused are the extensions of a cell's server that are not in force. Its
-// trials are not measured then.
+// refused are the extensions of a cell's server that are not in force. Its trials are then not
+// measured.
 func (d *deployed) refused(job runner.Job) []record.Check {
 	server := d.workers[dataplane.ServerVariant(job.Cell).For(job.Repeat)]
 	if server == nil {

@@ -25,12 +25,13 @@ import (
 type hand struct {
 	*loadRole
 	started loadcontrol.Started
-	// before and after the trial is how its clock stood beside the first hand's.
+	// before and after are the offsets of its clock from the first hand's, before and after
+	// the trial.
 	before, after hands.Clock
 }
 
-// setHands takes as many load pods as the cell asks for, and finds the proxies that
-// requests of the others than the first pass beside those that all pass.
+// setHands takes as many load pods as the cell asks for, and finds the proxies that only
+// requests of further hands pass.
 func (t *trialRun) setHands(roles []*loadRole) error {
 	n := dataplane.GeneratorsIn(t.cell)
 	if len(roles) < n {
@@ -74,8 +75,8 @@ func (t *trialRun) each(do func(i int, h *hand) error) error {
 	return t.all().Each(func(i int) error { return do(i, t.hands[i]) })
 }
 
-// asLost marks an error of which a hand that is gone may be the cause. One that has
-// begun must still know of its run.
+// asLost marks an error that a lost hand may have caused. A hand that has begun must still
+// know of its run.
 func (t *trialRun) asLost(ctx context.Context, err error) error {
 	return t.all().AsLost(ctx, err, func(ctx context.Context, i int) (err error) {
 		if h := t.hands[i]; h.started.Run == "" {
@@ -87,9 +88,8 @@ func (t *trialRun) asLost(ctx context.Context, err error) error {
 	})
 }
 
-// startLimit bounds how long a start that reaches no server is tried again: a
-// node's rules follow a Service's new endpoints with a delay (kube-proxy's
-// minSyncPeriod is a second).
+// startLimit bounds the retries of a start that reaches no server: a node's rules follow a
+// Service's new endpoints with a delay (kube-proxy's minSyncPeriod is a second).
 const startLimit = 10 * time.Second
 
 // start starts the generators, each with its share of the schedule. A start that
@@ -109,8 +109,8 @@ func (t *trialRun) start(ctx context.Context, spec load.Spec) error {
 	return err
 }
 
-// clockSet corrects what clocks differ by when the generator's was set ahead after they
-// were compared, but before it began: it tells when by its new time.
+// clockSet corrects the offsets if the generator's clock was set ahead after they were
+// measured but before its start, which it reports by its new time.
 func (t *trialRun) clockSet(ahead time.Duration) {
 	t.clockAhead += ahead
 	for node := range t.skew {
@@ -130,14 +130,14 @@ func (h *hand) start(ctx context.Context, spec load.Spec) (err error) {
 	}
 }
 
-// startAhead is how long before it begins several generators are told of a
-// schedule, at first: they connect meanwhile. One that has its connections only
-// after that refuses it, and all are told again, with twice the time.
+// startAhead is how long before its start several generators are first told of a schedule:
+// they connect in the meantime. One whose connections come later rejects the schedule, and all
+// are told again, with twice the time.
 const startAhead = 500 * time.Millisecond
 
-// startTogether starts all hands at one instant, each by its own clock, and returns
-// when that has come. What was sent by those that were not late is no part of the
-// trial: before all are told again worker and proxies are read anew.
+// startTogether starts all hands at one instant, each by its own clock, and returns at that
+// instant. What punctual hands sent in a failed start is no part of the trial: before all are
+// told again, worker and proxies are read anew.
 func (t *trialRun) startTogether(ctx context.Context, specs []load.Spec) error {
 	first := true
 	for ahead := max(startAhead, t.d.ahead); ; ahead *= 2 {
@@ -173,17 +173,17 @@ func (t *trialRun) startTogether(ctx context.Context, specs []load.Spec) error {
 	}
 }
 
-// nextAhead is how long before it begins generators are told of the next schedule,
-// after a start that took this long of the time they had: twice that, and no less than
-// half of what it was, as one quick start says little of the next.
+// nextAhead is how long before its start generators are told of the next schedule, after a
+// start that took this much of its time: twice that, and no less than half of the previous
+// value, as one quick start says little about the next.
 func nextAhead(ahead, took time.Duration) time.Duration { return max(ahead/2, 2*took) }
 
-// stopEvery is how often the generator is asked whether its run has ended:
-// requests already due are waited for.
+// stopEvery is how often the generator is asked whether its run has ended: requests already
+// due are waited for.
 const stopEvery = 20 * time.Millisecond
 
-// stop ends the generators' runs, if there still are any, also when the run itself
-// has been cancelled. A pod's next trial cannot start before.
+// stop ends the generators' runs, if any, also if the run itself was cancelled. A pod's next
+// trial cannot start before.
 func (t *trialRun) stop(ctx context.Context) {
 	ctx, cancel := ending.Within(ctx, site.StopTimeout)
 	defer cancel()
@@ -201,8 +201,7 @@ func (t *trialRun) stop(ctx context.Context) {
 	})
 }
 
-// intervals are those of the generators that have ended in all of them, from
-// number from on, taken together.
+// intervals are the intervals, from number from on, that have ended at all generators, merged.
 func (t *trialRun) intervals(ctx context.Context, from int) ([]load.Summary, error) {
 	all := make([][]load.Summary, len(t.hands))
 	err := t.each(func(i int, h *hand) error {
@@ -219,9 +218,9 @@ func (t *trialRun) intervals(ctx context.Context, from int) ([]load.Summary, err
 	return together(all), err
 }
 
-// together are the intervals of several generators as if one had sent what they
-// did. Its median is the mean of theirs, by requests: near enough to see whether
-// latency is steady.
+// together merges the intervals of several generators as if one had sent all requests. Its
+// median is the mean of theirs, weighted by requests: near enough to see whether latency is
+// steady.
 func together(all [][]load.Summary) []load.Summary {
 	out := all[0]
 	for _, one := range all[1:] {
@@ -249,8 +248,8 @@ func (t *trialRun) endAfter(ctx context.Context, interval int) error {
 	})
 }
 
-// result is what the generators recorded, once all have ended: of several the sum,
-// with what each did in the intervals of the window.
+// result is what the generators recorded, once all have ended: of several the sum, with each
+// one's part in the window.
 func (t *trialRun) result(ctx context.Context, from, to int) (out *load.Result, hands []record.Hand, err error) {
 	if len(t.hands) == 1 {
 		out, err = t.client.api.Result(ctx, t.started.Run)
@@ -263,8 +262,8 @@ func (t *trialRun) result(ctx context.Context, from, to int) (out *load.Result, 
 	return out, hands, nil
 }
 
-// sum adds up what the hands recorded while it is read. Clocks are compared before: the
-// line to a pod carries no answers while it is full of a record that waits to be read.
+// sum adds up the hands' records while they are read. Clocks are compared before that: a
+// connection to a pod carries no answers while it is full of an unread record.
 func (t *trialRun) sum(ctx context.Context, from, to int) (*load.Result, []record.Hand, error) {
 	if err := t.clocks(ctx, func(h *hand) *hands.Clock { return &h.after }); err != nil {
 		return nil, nil, err
@@ -300,9 +299,9 @@ func (t *trialRun) sum(ctx context.Context, from, to int) (*load.Result, []recor
 	return out, hands, nil
 }
 
-// complete says who the hands are, whose streams it has begin by the first one's
-// clock. It fails if one was not there until the window had ended, before interval
-// number to: what is left would pass for all of it.
+// complete returns the hands, and moves their streams to the first one's clock. It fails if
+// one was gone before the window ended, before interval number to: the rest would pass for
+// all.
 func (t *trialRun) complete(streams []*load.Stream, to int) ([]record.Hand, error) {
 	out := make([]record.Hand, len(streams))
 	for i, s := range streams {
@@ -332,10 +331,10 @@ func (t *trialRun) clocks(ctx context.Context, of func(*hand) *hands.Clock) erro
 	return nil
 }
 
-// measureSkew compares the generator's clock with this machine's, and those
-// of the observers of other nodes with the generator's; on its own node they
-// are one clock. Clocks of kubelets on other nodes are taken for the generator's:
-// what they differ by moves a part's window, and leaves its length.
+// measureSkew compares the generator's clock with this machine's, and those of other nodes'
+// observers with the generator's; on its own node they are one clock. Kubelets' clocks on
+// other nodes count as the generator's: their offset moves a part's window without changing
+// its length.
 func (t *trialRun) measureSkew(ctx context.Context) error {
 	generator, err := t.client.api.Clock(ctx)
 	if err != nil {

@@ -9,10 +9,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// idleMemory reads what each part holds before the trial's first request, for
-// studies that price memory; nil for others, and where kubelets are asked, whose
-// samples may be of the trial before. Reading it walks page tables, so
-// it comes before the generator starts.
+// idleMemory reads each part's memory before the trial's first request, for studies that price
+// memory; nil for others, and with kubelets, whose samples may date from the trial before.
+// Reading it walks page tables, so it comes before the generator starts.
 func (t *trialRun) idleMemory(ctx context.Context) (map[string]int64, error) {
 	if t.d.Kubelets || dataplane.Of(t.o.Study).Bill == nil || !t.o.Study.Measured(study.MeasureMemory) {
 		return nil, nil
@@ -32,7 +31,7 @@ func (t *trialRun) idleMemory(ctx context.Context) (map[string]int64, error) {
 	return out, nil
 }
 
-// withIdle puts idle memory beside what parts held at the end of the window.
+// withIdle adds idle memory to that at the end of the window.
 func withIdle(memory map[string]record.Memory, idle map[string]int64) {
 	for part, m := range memory {
 		m.IdlePSSBytes = idle[part]

@@ -10,9 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// onLoopback gives the names of all servers the loopback's address: where
-// nothing redirects a client's connections to its sidecar, that is where it
-// listens, and it finds the Service by the request's host.
+// onLoopback resolves the names of all servers to the loopback address: without redirection
+// the client's sidecar listens there, and finds the Service by the request's host.
 func (t topology) onLoopback() []corev1.HostAlias {
 	var names []string
 	for _, w := range t.servers {
@@ -25,8 +24,8 @@ func (t topology) onLoopback() []corev1.HostAlias {
 // hostOf is the full name of a workload's Service.
 func hostOf(w mesh.Workload) string { return w.Name + "." + w.Namespace + ".svc.cluster.local" }
 
-// targetOf is where a Service leads to: the worker, or the port that its
-// sidecar has for it where nothing redirects to it.
+// targetOf is the port that a Service leads to: the worker's or, without redirection, its
+// sidecar's port for it.
 func targetOf(w mesh.Workload, port protocol.Endpoint) intstr.IntOrString {
 	for _, p := range protocol.All() {
 		if p.Plain == port && w.Uncaptured() && p.Headers {

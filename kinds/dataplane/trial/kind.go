@@ -50,7 +50,7 @@ func (dataPlane) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) (
 	return o.Mesh.Check(ctx, o.Lab.RESTConfig(), Asks(plan).Proxies)
 }
 
-// Asks is what a plan asks of the mesh that is there.
+// Asks is what a plan requires of the installed mesh.
 func Asks(plan *study.Plan) mesh.Asked {
 	out := mesh.Asked{Proxies: newTopology("", plan).proxies()}
 	for _, cell := range plan.Cells {

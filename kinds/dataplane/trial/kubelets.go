@@ -19,9 +19,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// overdue is how much longer a schedule lasts where kubelets sample: it goes on
-// before the window until each container was sampled under its load, and behind it
-// until each was sampled again.
+// overdue is how much longer a schedule lasts with kubelets: it continues before the window
+// until each container was sampled under its load, and after it until each was sampled again.
 const overdue = 2 * (kubelet.Longest + kubelet.Patience)
 
 // kubelets asks the kubelets of nodes.
@@ -43,9 +42,9 @@ func wanted(targets map[string][]observe.Target) map[string][]kubelet.Container 
 	return out
 }
 
-// checkPace asks the kubelets before the first trial, and refuses a study whose
-// window is too short for their samples. How far these are apart is not looked into
-// where the window is long enough for any.
+// checkPace asks the kubelets before the first trial, and rejects a study whose window is too
+// short for their samples. It does not measure their interval if the window is long enough for
+// any.
 func (d *deployed) checkPace(ctx context.Context) error {
 	if !d.Kubelets {
 		return nil
@@ -76,10 +75,10 @@ func (d *deployed) checkPace(ctx context.Context) error {
 	return nil
 }
 
-// windowAmongSamples fixes the window once each container was sampled under the
-// load that the warm-up ended with, and lets the generator go on until each was
-// sampled after the window's end: between two samples the kubelets' counters are
-// interpolated, which wants the same load on both sides of an edge.
+// windowAmongSamples fixes the window once each container was sampled under the load that
+// ended the warm-up, and keeps the generator running until each was sampled after the window's
+// end: the kubelets' counters are interpolated between two samples, which requires the same
+// load on both sides of an edge.
 func (t *trialRun) windowAmongSamples(ctx context.Context, finished int) (observed, error) {
 	watch := t.askKubelets(ctx, t.d.kubelets())
 	defer watch.Stop()
@@ -97,7 +96,7 @@ func (t *trialRun) windowAmongSamples(ctx context.Context, finished int) (observ
 	return observed{from: from, to: to, kubelets: watch}, nil
 }
 
-// askKubelets begins to ask those of the trial's nodes.
+// askKubelets starts asking those of the trial's nodes.
 func (t *trialRun) askKubelets(ctx context.Context, read kubelet.Reader) *kubelet.Watch {
 	watch := kubelet.Start(ctx, read, wanted(t.targets), kubelet.Every(dataplane.Of(t.o.Study).Window))
 	watch.Ahead, watch.MayEnd = t.clockAhead, map[kubelet.Container]bool{}
@@ -111,9 +110,9 @@ func (t *trialRun) askKubelets(ctx context.Context, read kubelet.Reader) *kubele
 	return watch
 }
 
-// amongSamples are the first interval of the window and the one after it. It returns
-// when the window has passed, by the generator's clock and by the samples of nodes,
-// whose clocks may be others.
+// amongSamples are the first interval of the window and the one after it. It returns once the
+// window has passed, by the generator's clock and by the nodes' samples, whose clocks may
+// differ.
 func (t *trialRun) amongSamples(ctx context.Context, watch *kubelet.Watch, finished int) (from, to int, err error) {
 	interval, begin := dataplane.Of(t.o.Study).Interval, time.Unix(0, t.started.StartUnixNS)
 	first, err := watch.Await(ctx, t.now())
@@ -130,15 +129,15 @@ func (t *trialRun) amongSamples(ctx context.Context, watch *kubelet.Watch, finis
 	from = max(finished, intervalAt(begin, first, interval))
 	to = from + int(dataplane.Of(t.o.Study).Window/interval)
 	end := begin.Add(time.Duration(to) * interval)
-	// A container that has gone meanwhile, the account of its CPU tells.
+	// The account of its CPU reports a container that is gone by now.
 	if _, err := watch.Await(ctx, end); err != nil && ctx.Err() != nil {
 		return 0, 0, err
 	}
 	return from, to, wake.Pause(ctx, end.Sub(t.now()))
 }
 
-// refuseAhead says which node's clock is so far ahead of the generator's that the
-// window of its containers would begin before the load did.
+// refuseAhead names a node whose clock is so far ahead of the generator's that the window of
+// its containers would begin before the load did.
 func (t *trialRun) refuseAhead(watch *kubelet.Watch, loaded time.Duration) error {
 	for _, node := range slices.Sorted(maps.Keys(t.targets)) {
 		if least, sampled := watch.AtLeastAhead(node); sampled && least-t.clockAhead > loaded {
@@ -154,9 +153,9 @@ func intervalAt(begin, at time.Time, interval time.Duration) int {
 	return int((at.Sub(begin) + interval - 1) / interval)
 }
 
-// compareKubelets says how far the clocks of nodes are from the generator's, by
-// which the window begins. That moves the window of their containers, in a load that
-// is the same before and after; it must not move it to before the load.
+// compareKubelets checks how far the nodes' clocks are from the generator's, which sets the
+// window. An offset moves the window of their containers within a load that is the same before
+// and after; it must not move it to before the load.
 func (t *trialRun) compareKubelets(watch *kubelet.Watch, begin time.Time) {
 	loaded := begin.Sub(time.Unix(0, t.started.StartUnixNS))
 	for _, node := range slices.Sorted(maps.Keys(t.targets)) {

@@ -18,16 +18,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// renewLook is how often the pods are looked at while they are made anew.
+// renewLook is the interval between looks at the pods while they are recreated.
 const renewLook = 50 * time.Millisecond
 
-// renew makes all workloads' pods anew before the first trial of a block that
-// is to have others than those before, if the study says so. Whatever pods
-// happen to have is then drawn again, and becomes part of what varies between
-// blocks.
+// renew recreates all workloads' pods before the first trial of a block that should have new
+// ones, if the study says so. What pods happen to have is then drawn again, and becomes part
+// of the variation between blocks.
 //
-// It says since when, as that belongs to the time that the block takes; zero if
-// it made none.
+// It returns since when, as that belongs to the block's time; zero if it recreated none.
 func (d *deployed) renew(ctx context.Context, block int) (began time.Time, err error) {
 	if d.block < 0 {
 		d.block = block
@@ -46,14 +44,14 @@ func (d *deployed) renew(ctx context.Context, block int) (began time.Time, err e
 	}
 	d.block = block
 	d.deployment++
-	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deployment %d: all pods made anew in %.1f s (the old gone after %.1f s, the new ready after %.1f s)",
+	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deployment %d: all pods recreated in %.1f s (the old gone after %.1f s, the new ready after %.1f s)",
 		d.deployment, time.Since(began).Seconds(), gone.Seconds(), d.ready.Sub(began).Seconds())})
 	return began, nil
 }
 
-// replacePods deletes the pods of all workloads, and of the mesh's proxies that the run
-// has for itself, and waits until they are gone, but for those that are [lab.PodLost].
-// Their Deployments make others at once.
+// replacePods deletes the pods of all workloads, and of the mesh's proxies that only the run
+// uses, and waits until they are gone, except for those that are [lab.PodLost]. Their
+// Deployments create others at once.
 func (d *deployed) replacePods(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
@@ -68,7 +66,7 @@ func (d *deployed) replacePods(ctx context.Context) error {
 	}
 	pods, err := d.Kube.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("pods to be made anew: %w", err)
+		return fmt.Errorf("pods to recreate: %w", err)
 	}
 	group, each := errgroup.WithContext(ctx)
 	group.SetLimit(8)
@@ -93,7 +91,7 @@ func (d *deployed) replacePods(ctx context.Context) error {
 	for {
 		pods, err := d.Kube.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return fmt.Errorf("wait for pods to go: %w", err)
+			return fmt.Errorf("wait for pods to end: %w", err)
 		}
 		left := 0
 		for i := range pods.Items {
@@ -105,13 +103,12 @@ func (d *deployed) replacePods(ctx context.Context) error {
 			return nil
 		}
 		if err := wake.Pause(ctx, renewLook); err != nil {
-			return errs.WithHint(fmt.Errorf("wait for %d pods to go: %w", left, err), "kubectl -n %s get pods", d.Namespace)
+			return errs.WithHint(fmt.Errorf("wait for %d pods to end: %w", left, err), "kubectl -n %s get pods", d.Namespace)
 		}
 	}
 }
 
-// Reconnect finds the pods again after something broke, waiting until they
-// are ready.
+// Reconnect finds the pods again after a failure, and waits until they are ready.
 func (d *deployed) Reconnect(ctx context.Context) error {
 	if err := d.findPods(ctx); err != nil {
 		return err
@@ -122,10 +119,10 @@ func (d *deployed) Reconnect(ctx context.Context) error {
 	return d.configure(ctx)
 }
 
-// findEvery is how long after pods were not reached they are looked for again.
+// findEvery is the delay before pods that were not reached are looked for again.
 const findEvery = time.Second
 
-// findPods waits until the pods are ready, and opens lines to them. Pods count as ready for
+// findPods waits until the pods are ready, and connects to them. Pods count as ready for
 // almost a minute after their node has died: they are looked for again until all are reached.
 func (d *deployed) findPods(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)

@@ -18,24 +18,21 @@ import (
 )
 
 const (
-	// toldQuiet is how long the control plane must have sent the sidecars
-	// nothing: many times what it waits for more changes (Istio: 100 ms after
-	// each), and a moment for Envoy's threads.
+	// toldQuiet is how long the control plane must have sent the sidecars nothing: many times
+	// its wait for more changes (Istio: 100 ms after each), and a moment for Envoy's threads.
 	toldQuiet = 2 * time.Second
-	// toldProved is how long where each sidecar shows that it has the servers' new
-	// endpoints and no others: what else is on its way follows within a few times what
-	// the control plane waits.
+	// toldProved is that time if each sidecar shows that it has exactly the servers' new
+	// endpoints: what else is on its way follows within a few times the control plane's wait.
 	toldProved = 500 * time.Millisecond
 	toldLook   = 200 * time.Millisecond
-	// toldLimit bounds the wait. What is not there by then the trials tell:
-	// their requests fail, or pass beside the sidecars' statistics.
+	// toldLimit bounds the wait. The trials show what is missing by then: their requests fail,
+	// or bypass the sidecars' statistics.
 	toldLimit = 30 * time.Second
 )
 
-// settle waits until the Services have the pods that are ready, and the control
-// plane has told the sidecars. A pod is ready before its callers know of it:
-// first connections would find no endpoint, or pass a sidecar unseen that has
-// no listener for them yet.
+// settle waits until the Services have the ready pods as endpoints, and the control plane has
+// told the sidecars. A pod is ready before its callers know of it: first connections would
+// find no endpoint, or pass a sidecar uncounted that has no listener for them yet.
 func (d *deployed) settle(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, toldLimit)
 	defer cancel()
@@ -63,8 +60,8 @@ func (d *deployed) settle(ctx context.Context) error {
 	return err
 }
 
-// awaitEndpoints waits until each Service has its pod for an endpoint that is
-// ready, and no pod before it. Whoever may not look goes on.
+// awaitEndpoints waits until each Service has its pod as a ready endpoint, and no earlier pod.
+// Without the right to look it does not wait.
 func (d *deployed) awaitEndpoints(ctx context.Context) error {
 	for v, w := range d.servers {
 		uid := ""
@@ -93,8 +90,8 @@ func (d *deployed) awaitEndpoints(ctx context.Context) error {
 	return nil
 }
 
-// hasReady says that an endpoint is ready, and that all that are belong to the pod
-// of that UID ("": to any), as far as they say whose they are.
+// hasReady reports that an endpoint is ready, and that all ready ones belong to the pod of
+// that UID ("": to any), as far as they name their pods.
 func hasReady(slices []discoveryv1.EndpointSlice, uid string) (ready bool) {
 	for _, s := range slices {
 		for _, e := range s.Endpoints {
@@ -110,9 +107,9 @@ func hasReady(slices []discoveryv1.EndpointSlice, uid string) (ready bool) {
 	return ready
 }
 
-// haveServers says whether each proxy shows that it knows the pod of every server
-// that is there now, and no other. One that cannot be asked, as proxies on nodes, or that
-// was told of less than all Services, shows nothing.
+// haveServers reports whether each proxy shows that it knows the pod of every present server,
+// and no other. Proxies that cannot be asked, such as those on nodes, or that were told of
+// only some Services, show nothing.
 func (d *deployed) haveServers(ctx context.Context) bool {
 	m, ok := d.o.Mesh.(mesh.Endpointed)
 	if !ok || len(d.onNodes) > 0 {
@@ -140,8 +137,8 @@ func (d *deployed) haveServers(ctx context.Context) bool {
 	return true
 }
 
-// awaitQuiet waits until what read counts has stood still for toldQuiet, or for
-// toldProved where proved says that the sidecars have what they need.
+// awaitQuiet waits until the count of read has stood still for toldQuiet, or for toldProved
+// once proved says that the sidecars have what they need.
 func awaitQuiet(ctx context.Context, read func(context.Context) (float64, error), proved func(context.Context) bool) error {
 	last, since := -1.0, time.Now()
 	for {

@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// loadSpec says what the generator does in a cell. The schedule is long
-// enough for the longest warm-up; the runner stops it after the window.
+// loadSpec is the generator's work in a cell. The schedule is long enough for the longest
+// warm-up; the runner stops it after the window.
 //
 // All trials of a block have the same seed, and Poisson arrivals repeat after a
 // window's length. So the windows of a block's cells, whenever their warm-ups end,

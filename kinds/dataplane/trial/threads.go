@@ -17,13 +17,12 @@ type workerCounter interface {
 	// AcceptedByWorker sorts the connections that a proxy accepted by its
 	// workers; rise has how far its counters rose.
 	AcceptedByWorker(rise map[string]float64) map[int]int64
-	// WorkerStat reports whether a statistic is one that this goes by.
+	// WorkerStat reports whether AcceptedByWorker uses a statistic.
 	WorkerStat(name string) bool
 }
 
-// threads turns the samples of threads around the window into the trial's,
-// by part, and by part and hand: each proxy is held back by itself. What cannot be
-// read is noted.
+// threads turns the samples of threads around the window into the trial's, by part, and by
+// part and hand: each proxy has limits of its own. It records what cannot be read.
 func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
 	if !t.o.Study.Measured(study.MeasureThreads) {
 		return
@@ -54,7 +53,7 @@ func threadsBetween(before, after observe.Sample) (record.Threads, error) {
 	return after.Threads.Since(*before.Threads)
 }
 
-// addThreads puts the threads of a part's pods together.
+// addThreads merges the threads of a part's pods.
 func addThreads(a, b record.Threads) record.Threads {
 	if a.Seconds == 0 {
 		return b
@@ -68,8 +67,8 @@ func addThreads(a, b record.Threads) record.Threads {
 	}
 }
 
-// workerConnections notes at each worker thread of a proxy, that of a part or of a part
-// and hand, how many connections it accepted. rise has how far its counters rose.
+// workerConnections records how many connections each worker thread of a proxy accepted, that
+// of a part or of a part and hand. rise has how far its counters rose.
 func (t *trialRun) workerConnections(out *record.Trial, name string, rise map[string]float64) {
 	mesh, ok := t.o.Mesh.(workerCounter)
 	if !ok {
@@ -85,8 +84,7 @@ func (t *trialRun) workerConnections(out *record.Trial, name string, rise map[st
 	}
 }
 
-// withoutWorkers takes the statistics that workerConnections goes by out of a part's
-// counters.
+// withoutWorkers removes the statistics that workerConnections uses from a part's counters.
 func (t *trialRun) withoutWorkers(counters map[string]float64) {
 	if mesh, ok := t.o.Mesh.(workerCounter); ok {
 		maps.DeleteFunc(counters, func(name string, _ float64) bool { return mesh.WorkerStat(name) })

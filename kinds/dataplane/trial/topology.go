@@ -18,9 +18,9 @@ import (
 type topology struct {
 	clients map[dataplane.Variant]mesh.Workload
 	servers map[dataplane.Variant]mesh.Workload
-	// replicas are how many pods a workload has, by its name; of others one.
+	// replicas are how many pods a workload has, by name; one for others.
 	replicas map[string]int
-	// sink takes what sidecars send about requests; nil if none does.
+	// sink receives what sidecars send about requests; nil if none does.
 	sink *mesh.Workload
 	// cells are the plan's.
 	cells []record.Cell
@@ -52,7 +52,7 @@ func proxyOf(v dataplane.Variant) *mesh.Proxy {
 	return &mesh.Proxy{Levels: v.Levels()}
 }
 
-// extensionsOf are the EnvoyFilters of the user's that a variant has.
+// extensionsOf are the user's EnvoyFilters that a variant has.
 func extensionsOf(s *study.Study, v dataplane.Variant) []mesh.Extension {
 	parts, _ := dataplane.Parts(v.Level(dataplane.FactorFilters)) // levels of a plan can be read
 	var out []mesh.Extension
@@ -93,7 +93,7 @@ func (t topology) proxies() []mesh.Proxy {
 	return out
 }
 
-// deployments makes the Deployments of all workloads, decorated by the mesh.
+// deployments are the Deployments of all workloads, decorated by the mesh.
 func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*appsv1.Deployment, error) {
 	var out []*appsv1.Deployment
 	add := func(w mesh.Workload, v dataplane.Variant, pod corev1.PodTemplateSpec) error {
@@ -117,8 +117,8 @@ func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*ap
 	}
 	for v, w := range t.servers {
 		pod := site.WorkerPod(w, images, run)
-		// Nobody sends anything before the worker has been told its work, and it
-		// listens everywhere when it answers that: a probe would only take a second.
+		// No requests are sent before the worker has been configured, and it listens on all
+		// ports when it answers that: a probe would only take a second.
 		pod.Spec.Containers[0].StartupProbe = nil
 		if err := add(w, v, pod); err != nil {
 			return nil, err
@@ -141,8 +141,7 @@ func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*ap
 	return out, nil
 }
 
-// services makes the Services of the servers and of the sink, decorated by the
-// mesh.
+// services are the Services of the servers and of the sink, decorated by the mesh.
 func (t topology) services(m mesh.Mesh, run string) []*corev1.Service {
 	var out []*corev1.Service
 	add := func(w mesh.Workload) {
@@ -169,7 +168,7 @@ func (t topology) services(m mesh.Mesh, run string) []*corev1.Service {
 	return out
 }
 
-// endpointOf is where a cell's requests go to at the worker.
+// endpointOf is where the worker receives a cell's requests.
 func endpointOf(cell record.Cell, load study.Load) protocol.Endpoint {
 	return protocol.Of(cell[study.FactorProtocol]).Endpoint(load.TLS)
 }

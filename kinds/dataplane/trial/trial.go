@@ -35,34 +35,33 @@ type trialRun struct {
 	server *workerRole
 	spec   load.Spec
 	seen   verdict.Evidence
-	// way is what the cell's requests pass, proxies the pods of those there are:
-	// of the way, and sidecars that should not be there. more are those of further
-	// hands, by part and hand.
+	// way is what the cell's requests pass, proxies the pods of its existing proxies, and of
+	// sidecars that should not exist. more are those of further hands, by part and hand.
 	way     record.Way
 	proxies map[string]site.Pod
 	more    map[string]site.Pod
-	// beside are proxies of the trial's nodes that its requests do not pass, agents
-	// what brings pods to the proxies of these nodes, of all or none; by node.
+	// beside are proxies on the trial's nodes that its requests do not pass, agents what
+	// connects pods to the proxies of these nodes, on all or none; by node.
 	beside, agents map[string]site.Pod
-	// anew says of those beside, by node, that one was not the same throughout.
+	// anew has, by node, why a proxy of beside was not the same throughout.
 	anew map[string]error
 
 	targets map[string][]observe.Target // by node
 	started loadcontrol.Started         // of the first hand
 	before  counters                    // before the start
 	skew    map[string]time.Duration    // by node: its observer's clock minus the generator's
-	// stepped is, by node, how far its clock had been set when it was compared, by its
-	// observer; generatorStepped the same of the generator's clock.
+	// stepped is, by node, how far its clock had been set by the time of the comparison, by
+	// its observer; generatorStepped is the same for the generator's clock.
 	stepped          map[string]int64
 	generatorStepped time.Duration
 	// clockAhead is how far the generator's clock is ahead of this machine's.
 	clockAhead time.Duration
-	// slowest is the longest that a question to a pod took in the warm-up.
+	// slowest is the longest answer of a pod in the warm-up.
 	slowest time.Duration
 }
 
-// counters are what worker and proxies counted at one moment; those of proxies
-// are by part, and by part and hand.
+// counters are those of worker and proxies at one moment, of proxies by part, and by part and
+// hand.
 type counters struct {
 	worker  workercontrol.Counters
 	proxies map[string]observe.ProxyStats
@@ -70,8 +69,8 @@ type counters struct {
 	configs map[string][]byte             // in force after the trial, only then
 }
 
-// observed is a window of the generator's intervals [from, to), and what was seen
-// of it: snapshots by node, or the kubelets' samples.
+// observed is a window of the generator's intervals [from, to), with the nodes' snapshots or
+// the kubelets' samples.
 type observed struct {
 	from, to int
 	sampled  map[string]edges
@@ -158,8 +157,8 @@ func (t *trialRun) findTargets() {
 	t.d.WithNodesHere(t.targets)
 }
 
-// measure runs the trial and returns its record, not judged yet, and its histogram log. An error
-// means that the trial could not be carried through.
+// measure runs the trial and returns its record, not judged yet, and its histogram log. An
+// error means that the trial could not be completed.
 func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	out := record.Trial{Schema: record.Schema, Cell: t.cell, Deployment: t.d.deployment, Way: t.way, IdleNodes: len(t.beside), NodeAgents: len(t.agents), AgentForSidecars: t.agentServes(),
 		Nodes: t.on(), Started: time.Now().UTC()}
@@ -230,7 +229,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	return out, log.Bytes(), nil
 }
 
-// counted puts what was read at the window's edges into the record.
+// counted records what was read at the window's edges.
 func (t *trialRun) counted(out *record.Trial, sampled map[string]edges, idle map[string]int64) {
 	t.onlyWhole(out, func(node string, target observe.Target) error {
 		_, err := sampled[node].after.Targets[target.Name].Since(sampled[node].before.Targets[target.Name])
@@ -279,8 +278,8 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 	}
 	for node, pod := range t.beside {
 		group.Go(func() error {
-			// No request depends on one that does not answer: the evidence lacks it. One whose
-			// node has gone would hang for as long as TCP tries.
+			// No request depends on one that does not answer: the evidence lacks it. A request
+			// to a node that is gone would hang until TCP gives up.
 			limited, cancel := context.WithTimeout(ctx, besideWait)
 			defer cancel()
 			if stats, err := pod.Proxy.Stats(limited, t.o.Mesh.Proxies(record.PlaceNode).Stats); err == nil {
@@ -361,11 +360,10 @@ func (t *trialRun) window(ctx context.Context, finished int) (observed, error) {
 	return observed{from: from, to: to, sampled: sampled}, nil
 }
 
-// firstInterval is the first interval of a window that can still be armed at
-// now: its edge lies so far ahead that the two questions that arm generator
-// and observers arrive before it, even if they take longer than any so far.
-// Where that would put it off by many intervals it does not wait: the
-// schedule ends, and the trial's check of the edges says what went wrong.
+// firstInterval is the first interval of a window that can still be armed at now: its edge is
+// far enough ahead for the two requests that arm generator and observers to arrive before it,
+// even if they take longer than any so far. If that would delay it by many intervals it does
+// not wait: the schedule ends, and the trial's check of the edges reports what went wrong.
 func firstInterval(finished int, begin, now time.Time, interval, slowest time.Duration) int {
 	ahead := 60*time.Millisecond + 3*slowest
 	at := finished + 1
@@ -375,20 +373,19 @@ func firstInterval(finished int, begin, now time.Time, interval, slowest time.Du
 	return at
 }
 
-// Intervals that a schedule has at least beyond the longest warm-up and the
-// window, and how many of them the window may begin late by. leastSpare is for
-// short intervals: where this machine stands still for some seconds the
-// schedule must not have ended meanwhile.
+// How many intervals a schedule has beyond the longest warm-up and the window, at least, and
+// how many of them the window may begin late by. leastSpare is for short intervals: the
+// schedule must outlast a pause of this machine of some seconds.
 const (
 	spareIntervals = 20
 	lateIntervals  = 12
 	leastSpare     = 10 * time.Second
 )
 
-// spare is how long a schedule that nobody ends goes on beyond the longest
-// warm-up and what follows it.
+// spare is how long a schedule that nobody ends continues beyond the longest warm-up and what
+// follows it.
 func spare(interval time.Duration) time.Duration { return max(spareIntervals*interval, leastSpare) }
 
-// now is the time by the generator's clock, as far as is known: on another
-// machine it differs by what the clocks differ, which only moves the window.
+// now is the time by the generator's clock, as far as known: on another machine an unknown
+// offset only moves the window.
 func (t *trialRun) now() time.Time { return time.Now().Add(t.clockAhead) }

@@ -68,9 +68,8 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 	}
 }
 
-// watchCPU returns what says how much CPU the trial's parts have used on the
-// server's node since it was asked last, in CPUs; nil where kubelets are asked, which
-// do not know it of so short a time.
+// watchCPU returns a function for how much CPU the trial's parts on the server's node have
+// used since its last call, in CPUs; nil with kubelets, whose samples are too rare.
 func (t *trialRun) watchCPU(ctx context.Context) (func(context.Context) (float64, error), error) {
 	if t.d.Kubelets {
 		return nil, nil
@@ -93,7 +92,7 @@ func (t *trialRun) watchCPU(ctx context.Context) (func(context.Context) (float64
 	}, err
 }
 
-// detectSteady says whether a trial is steady, and what keeps it waiting.
+// detectSteady reports whether a trial is steady, and if not, why.
 func detectSteady(latency, cpu []float64) stat.Steady {
 	return stat.Warmup{Names: []string{"latency", "CPU"}}.Detect(latency, cpu)
 }

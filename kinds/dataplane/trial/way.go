@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// proxiesOf says how a mesh's proxies at the place of a part are found.
+// proxiesOf is how the mesh's proxies of a part are found.
 func proxiesOf(m mesh.Mesh, part string) mesh.Proxies {
 	p, _ := record.ProxyOf(part)
 	return m.Proxies(p.Place)
@@ -35,11 +35,10 @@ func nounOf(part string) string {
 	return p.Noun
 }
 
-// findShared finds the proxies with pods of their own that the plan's requests
-// pass, on the nodes of the run's pods and elsewhere, and waits until they are
-// ready.
+// findShared finds the proxies in pods of their own that the plan's requests pass, on the
+// nodes of the run's pods and elsewhere, and waits until they are ready.
 func (d *deployed) findShared(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, site.ReadyTimeout, fmt.Errorf("it did not come right in %v", site.ReadyTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, site.ReadyTimeout, fmt.Errorf("it did not recover within %v", site.ReadyTimeout))
 	defer cancel()
 	d.onNodes, d.others = map[string]site.Pod{}, map[string]site.Pod{}
 	looked := map[string]bool{} // nodes
@@ -70,7 +69,7 @@ func (d *deployed) findShared(ctx context.Context) error {
 	return nil
 }
 
-// findOnNodes finds the proxies of nodes that have not been looked at yet. Those of nodes
+// findOnNodes finds the proxies of nodes that have not been visited yet. Those of nodes
 // without a client or a server are on no cell's way.
 func (d *deployed) findOnNodes(ctx context.Context, proxies mesh.Proxies, looked map[string]bool) error {
 	own := map[string]bool{}
@@ -95,8 +94,8 @@ func (d *deployed) findOnNodes(ctx context.Context, proxies mesh.Proxies, looked
 	return nil
 }
 
-// nodesToo are the nodes of the run's pods, and those that share a machine with them:
-// whoever accounts for that looks at all of them.
+// nodesToo are the nodes of the run's pods, and those that share a machine with them: an
+// account of that machine needs all of them.
 func (d *deployed) nodesToo() []string {
 	here := map[string][]observe.Target{}
 	for _, node := range d.nodes() {
@@ -112,7 +111,7 @@ const idleWait = 5 * time.Second
 // findBeside is find for the proxy of a node that may have died with it: it gives up soon, and
 // says so.
 func (d *deployed) findBeside(ctx context.Context, proxies mesh.Proxies, node string) error {
-	limited, cancel := context.WithTimeoutCause(ctx, idleWait, fmt.Errorf("it did not come right in %v", idleWait))
+	limited, cancel := context.WithTimeoutCause(ctx, idleWait, fmt.Errorf("it did not recover within %v", idleWait))
 	defer cancel()
 	err := d.find(limited, d.onNodes, node, record.PlaceNode, proxies, node)
 	if err == nil || ctx.Err() != nil {
@@ -123,8 +122,8 @@ func (d *deployed) findBeside(ctx context.Context, proxies mesh.Proxies, node st
 	return nil
 }
 
-// find notes the pod of a proxy at a place under a key, once. It waits for one that is not
-// ready, or does not answer, yet, but not for what does not change.
+// find records the pod of a proxy under a key, once. It waits for one that is not ready, or
+// does not answer, yet, but not for an error that will not change.
 func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key string, at record.Place, proxies mesh.Proxies, node string) error {
 	if _, known := into[key]; known {
 		return nil
@@ -154,8 +153,8 @@ func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key strin
 	}
 }
 
-// wayOf is the way of a cell's requests between two pods, and the pod of each
-// proxy there is: of the way, and sidecars of the two that should not be there.
+// wayOf is the way of a cell's requests between two pods, with the pod of each existing proxy:
+// those of the way, and sidecars of the two that should not exist.
 func (d *deployed) wayOf(cell record.Cell, client, server site.Pod) (record.Way, map[string]site.Pod, error) {
 	way := study.WayOf(cell)
 	if client.Node == server.Node {
@@ -188,8 +187,8 @@ func (d *deployed) wayOf(cell record.Cell, client, server site.Pod) (record.Way,
 	return way, pods, nil
 }
 
-// has says that a further hand has brought a proxy along already: one of a node
-// serves all hands there, and is counted once.
+// has reports that a further hand already has this proxy: that of a node serves all hands
+// there, and is counted once.
 func (t *trialRun) has(part string, pod site.Pod) bool {
 	for name, there := range t.more {
 		if partOf(name) == part && there.UID == pod.UID {
@@ -231,7 +230,7 @@ func (t *trialRun) nodes() []string {
 	return slices.Sorted(maps.Keys(out))
 }
 
-// setBeside notes the proxies of the trial's nodes that its requests do not pass.
+// setBeside records the proxies of the trial's nodes that its requests do not pass.
 func (t *trialRun) setBeside() {
 	t.beside = map[string]site.Pod{}
 	passed := map[string]bool{}
@@ -247,9 +246,10 @@ func (t *trialRun) setBeside() {
 	}
 }
 
-// renewBeside finds proxies beside the way again that were replaced since they were found: one
-// that was before the trial costs it nothing. One that is not there yet leaves the old one, which
-// does not answer: the trial lacks the figures of all, and the next one looks again.
+// renewBeside finds proxies beside the way that were replaced since they were found: a
+// replacement before the trial costs the trial nothing. While the new one does not exist the
+// old one stays, which does not answer: the trial then lacks the figures of all, and the next
+// one looks again.
 func (t *trialRun) renewBeside(ctx context.Context) {
 	if len(t.beside) == 0 {
 		return
@@ -270,7 +270,7 @@ func (t *trialRun) renewBeside(ctx context.Context) {
 	}
 }
 
-// replaced are the nodes whose proxies beside the way are others than were found.
+// replaced are the nodes whose proxies beside the way differ from those found.
 func (t *trialRun) replaced(ctx context.Context) ([]string, error) {
 	proxies := t.o.Mesh.Proxies(record.PlaceNode)
 	pods, err := t.d.Kube.CoreV1().Pods(proxies.Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxies.Selector})
@@ -282,8 +282,9 @@ func (t *trialRun) replaced(ctx context.Context) ([]string, error) {
 	}), nil
 }
 
-// noteReplaced notes which proxies beside the way are others than before the trial. What passed
-// the old ones is lost with their counters, and new ones may have none yet that could have fallen.
+// noteReplaced records which proxies beside the way were replaced since before the trial. What
+// passed the old ones is lost with their counters, and new ones may have none yet that could
+// have fallen.
 func (t *trialRun) noteReplaced(ctx context.Context) {
 	if len(t.beside) == 0 {
 		return
@@ -298,7 +299,7 @@ func (t *trialRun) noteReplaced(ctx context.Context) {
 	}
 }
 
-// noteAnew notes that the proxy beside the way on a node was not the same throughout.
+// noteAnew records that the proxy beside the way on a node was not the same throughout.
 func (t *trialRun) noteAnew(node string, why error) {
 	if t.anew == nil {
 		t.anew = map[string]error{}
@@ -306,7 +307,7 @@ func (t *trialRun) noteAnew(node string, why error) {
 	t.anew[node] = why
 }
 
-// isStill says that a pod is one that was found before, with the same containers.
+// isStill reports that a pod is the one found before, with the same containers.
 func isStill(pod *corev1.Pod, known site.Pod, containers []string) bool {
 	now := site.PodOf(pod)
 	return now.UID == known.UID && pod.DeletionTimestamp == nil &&

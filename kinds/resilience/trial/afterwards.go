@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// lately is how long before the timeline's end requests are its last.
+	// lately is how long before the timeline's end requests count as its last ones.
 	lately = 2 * time.Second
-	// afterSteps is how long, after the timeline, proxies are waited for that steps took
-	// away: one that is away for longer is what the trial shows.
+	// afterSteps bounds the wait, after the timeline, for proxies that steps removed: a longer
+	// absence is a result of the trial.
 	afterSteps = 10 * time.Second
-	// oneSeat is how long one of them is looked for before the last look at the counters.
+	// oneSeat bounds the search for one such proxy before the last reading of the counters.
 	oneSeat = time.Second
 )
 
-// noteFresh notes proxies that steps had come in the place of others, so that the last look
-// counts what they used.
+// noteFresh records proxies that replaced others because of steps, so that the last reading
+// includes their use.
 func (t *scenarioTrial) noteFresh(ctx context.Context) {
 	if len(t.timeline.Steps) == 0 {
 		return
@@ -40,9 +40,9 @@ func (t *scenarioTrial) noteFresh(ctx context.Context) {
 	}
 }
 
-// checkAfterwards notes how the proxies that there are after steps carried what came to
-// them in the timeline; and that something did, where requests were answered to the end. A
-// proxy that is not there any more took its counters along.
+// checkAfterwards records how the proxies that exist after the steps carried their requests of
+// the timeline, and that there were some if requests were answered to the end. A proxy that is
+// gone has taken its counters with it.
 func (t *scenarioTrial) checkAfterwards(ctx context.Context, got outcome) error {
 	limited, cancel := context.WithTimeout(ctx, afterSteps)
 	defer cancel()
@@ -55,7 +55,7 @@ func (t *scenarioTrial) checkAfterwards(ctx context.Context, got outcome) error 
 	case ctx.Err() != nil, runner.IsFutile(err):
 		return err
 	case err != nil:
-		t.evidence.Carried = append(t.evidence.Carried, record.Check{Name: "carriers" + afterwards, Detail: fmt.Sprintf("what carries requests cannot be asked %v after the timeline: %v", afterSteps, err)})
+		t.evidence.Carried = append(t.evidence.Carried, record.Check{Name: "carriers" + afterwards, Detail: fmt.Sprintf("the proxies that carry requests give no answer %v after the timeline: %v", afterSteps, err)})
 		return nil
 	}
 	checks, err := t.scene.afterwards(now.since(t.shared.began), t.lastNodes(got, t.lastSince(present[record.PartNode])))
@@ -63,10 +63,9 @@ func (t *scenarioTrial) checkAfterwards(ctx context.Context, got outcome) error 
 	return err
 }
 
-// lastSince is since when requests are the timeline's last: they were sent right before its
-// end, after all that steps did, and after the end of those proxies of nodes that are not
-// there any more, which may have carried earlier ones. What is undone at the timeline's end
-// comes later than that.
+// lastSince is the time from which requests count as the timeline's last: shortly before its
+// end, after everything that steps did, and after the end of node proxies that are gone, which
+// may have carried earlier ones. What is undone at the timeline's end comes later.
 func (t *scenarioTrial) lastSince(present []site.Pod) int64 {
 	end := t.zero.Add(t.timeline.Duration)
 	since := end.Add(-lately).UnixNano()
@@ -83,9 +82,9 @@ func (t *scenarioTrial) lastSince(present []site.Pod) int64 {
 	return since
 }
 
-// lastNodes are the nodes on which the sides of services, as front-client and front-server,
-// had the timeline's last requests that were answered: by what the clients know, and the
-// workers where they write it down. nil: no client was answered.
+// lastNodes are the nodes on which the sides of services, such as front-client and
+// front-server, had the last answered requests of the timeline, by the clients' records and,
+// where they write logs, the workers'. nil: no client was answered.
 func (t *scenarioTrial) lastNodes(got outcome, since int64) map[string][]string {
 	out := map[string][]string{}
 	add := func(service, side, node string) {
@@ -125,10 +124,10 @@ const (
 	afterwards = "-afterwards"
 )
 
-// afterwards checks by what proxies counted in the timeline, however little, that it went
-// over HBONE; and where requests flowed to the end, that each side of each service had some:
-// on each node that had the last ones, or, if nobody knows which had, on all together. Of
-// nodes to which pods came at the last nobody was asked.
+// afterwards checks by the proxies' counters of the timeline, however low, that requests went
+// over HBONE; and, where requests flowed to the end, that each side of each service had some:
+// on each node of the last requests or, where those nodes are unknown, on all together. Nodes
+// to which pods came late were not asked.
 func (s *scene) afterwards(counted tallies, last map[string][]string) ([]record.Check, error) {
 	one := func(of tallies) ([]record.Check, error) { return s.carriedLeast(of.together(), flowed{1, 1}, 1) }
 	all, err := one(counted)
@@ -161,7 +160,7 @@ func (s *scene) afterwards(counted tallies, last map[string][]string) ([]record.
 	return out, nil
 }
 
-// eachOf says whether a check holds on each of some nodes, as far as they have it.
+// eachOf reports whether a check holds on each of the nodes that have it.
 func eachOf(nodes []string, onNode map[string][]record.Check, name string) (ok bool, detail string) {
 	var said []string
 	ok = true

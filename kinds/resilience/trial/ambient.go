@@ -18,16 +18,16 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// sharedProxies are the proxies with pods of their own that carry a trial's requests:
-// those on nodes, and a waypoint; empty where there are none.
+// sharedProxies are the proxies in pods of their own that carry a trial's requests: those on
+// nodes, and a waypoint. Empty without any.
 type sharedProxies struct {
-	// before are their counters: of those on nodes before any request, of a waypoint after
-	// the first, which may have found proxies that had not heard of it.
+	// before are their counters: those on nodes before any request, those of a waypoint after
+	// the warm-up, when all proxies know of it.
 	before risesOf
 	// began is what the processes had counted when a timeline with steps began.
 	began map[string]map[string]float64
-	// silent are nodes to which steps brought pods and whose proxies give no answer, silences
-	// what is over of that.
+	// silent are nodes to which steps brought pods and whose proxies do not answer, silences
+	// those that have ended.
 	silent   map[string]silence
 	silences []silence
 
@@ -36,15 +36,15 @@ type sharedProxies struct {
 	came  map[string]int64      // nodes to which steps brought pods, and when that was noted, nanoseconds since 1970
 	stood map[string]bool       // by UID: pods that were on a node before those of the trial came there
 	pods  map[string][]site.Pod // by part: those that there are, and that there were
-	// What steps did to those on nodes, which is put right after the trial.
+	// What steps did to proxies on nodes, which is undone after the trial.
 	reset  []restart
 	killed []faultPod
 }
 
-// ambient says that proxies on nodes carry the requests of the cell's services.
+// ambient reports whether proxies on nodes carry the requests of the cell's services.
 func (s *scene) ambient() bool { return study.Ambient(s.cell) }
 
-// way is what requests pass beside the proxies of pods, each once.
+// way lists what requests pass besides the pods' own proxies, each once.
 func (s *scene) way() record.Way {
 	switch {
 	case study.Waypoint(s.cell):
@@ -67,7 +67,7 @@ func (s *sharedProxies) note(part string, pod site.Pod) {
 	}
 }
 
-// noteKilled notes ztunnels whose process is about to be killed.
+// noteKilled records ztunnels whose process is about to be killed.
 func (s *sharedProxies) noteKilled(all []victim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *sharedProxies) noteKilled(all []victim) {
 	}
 }
 
-// noteReset notes what a step changed.
+// noteReset records what a step changed.
 func (s *sharedProxies) noteReset(one restart) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func (s *sharedProxies) all() map[string][]site.Pod {
 	return out
 }
 
-// findShared finds the proxies that carry the trial's requests: of the nodes on which pods
-// of the mesh live, and a waypoint once it is ready.
+// findShared finds the proxies that carry the trial's requests: those of nodes with living
+// pods of the mesh, and a waypoint once it is ready.
 func (t *scenarioTrial) findShared(ctx context.Context) error {
 	if !t.scene.ambient() {
 		return nil
@@ -114,9 +114,9 @@ func (t *scenarioTrial) findShared(ctx context.Context) error {
 	return err
 }
 
-// present waits until all these proxies are ready, which a step may have taken away, and
-// returns those that are then. One that is not the one that the run's header names ends the
-// run: trials of other cells would not ask it.
+// present waits until all these proxies are ready, since a step may have removed some, and
+// returns them. A proxy that differs from the run's header ends the run: trials of other cells
+// would not check it.
 func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
@@ -138,7 +138,7 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 	return out, nil
 }
 
-// seats are the nodes that have a proxy of a part each; of one that may be anywhere "".
+// seats are the nodes on which each part needs a proxy; "" for a part that may be anywhere.
 func (t *scenarioTrial) seats(part string) (record.Place, []string) {
 	p, _ := record.ProxyOf(part)
 	if p.Place == record.PlaceNode {
@@ -147,7 +147,7 @@ func (t *scenarioTrial) seats(part string) (record.Place, []string) {
 	return p.Place, []string{""}
 }
 
-// awaitProxy waits for a proxy that answers: that on a node, or any at the place for "".
+// awaitProxy waits for a proxy that answers: that of a node, or any at the place for "".
 func (t *scenarioTrial) awaitProxy(ctx context.Context, place record.Place, node string) (site.Pod, error) {
 	return t.await(ctx, place, node, t.FindProxy)
 }
@@ -181,7 +181,7 @@ func (t *scenarioTrial) proxiesAt(place record.Place) mesh.Proxies {
 	return proxies
 }
 
-// warmUp has requests flow before the timeline.
+// warmUp sends requests before the timeline.
 func (t *scenarioTrial) warmUp(ctx context.Context) (err error) {
 	t.say("requests flow, for %v", warmLoad)
 	var warm flowed
@@ -191,9 +191,9 @@ func (t *scenarioTrial) warmUp(ctx context.Context) (err error) {
 	return t.proveWarm(ctx, warm)
 }
 
-// proveWarm notes, for a timeline with steps, whether the requests before it passed these
-// proxies: a step may take the counters of the others away with the process that has them.
-// Before such a timeline requests flow a second time where a waypoint counts them.
+// proveWarm records, for a timeline with steps, whether the requests before it passed these
+// proxies: a step may end processes, and with them their counters. Where a waypoint counts
+// requests, a second warm-up comes before such a timeline.
 func (t *scenarioTrial) proveWarm(ctx context.Context, warm flowed) (err error) {
 	if !t.scene.ambient() {
 		return nil
@@ -225,9 +225,9 @@ func (t *scenarioTrial) proveWarm(ctx context.Context, warm flowed) (err error) 
 	return err
 }
 
-// checkShared notes whether the requests to each service in the mesh passed these proxies,
-// by their own counters. They are asked once the load has ended. After steps they may be
-// others than before, which count less.
+// checkShared records, by the proxies' own counters, whether the requests to each service in
+// the mesh passed them. It reads them after the load has ended. After steps they may be other
+// proxies, which have counted less.
 func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, got outcome) error {
 	if !t.scene.ambient() {
 		return nil
@@ -251,18 +251,18 @@ func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, got outco
 	return err
 }
 
-// flowed is how many requests the clients sent in a time, and how many were answered.
+// flowed is how many requests the clients sent in some time, and how many were answered.
 type flowed struct{ scheduled, completed int64 }
 
-// carried checks for each service in the mesh, by how far the counters of shared proxies
-// rose, that at least the completed requests to it passed them; of the others nobody knows
-// how far they came. A waypoint must have passed each of them on. Where chance or repetition
-// has a say in how many come to a service, they are known roughly.
+// carried checks for each service in the mesh, by the rise of the shared proxies' counters,
+// that at least its completed requests passed them; how far the others came is unknown. A
+// waypoint must have forwarded each of them. Where chance or retries decide how many requests
+// reach a service, the number is approximate.
 func (s *scene) carried(rise risesOf, of flowed) ([]record.Check, error) {
 	return s.carriedLeast(rise, of, math.MaxInt64)
 }
 
-// carriedLeast asks each service for so many requests at most.
+// carriedLeast asks for at most so many requests of each service.
 func (s *scene) carriedLeast(rise risesOf, of flowed, enough int64) ([]record.Check, error) {
 	expected, err := s.visits()
 	if err != nil {
@@ -281,9 +281,9 @@ func (s *scene) carriedLeast(rise risesOf, of flowed, enough int64) ([]record.Ch
 		least = min(least, enough)
 		// One without an answer may have failed at any of its calls.
 		unknown := int64(math.Ceil(max(1, expected[i].most) * float64(of.scheduled-of.completed)))
-		// Clients keep so many connections, and open them for the warm-up and again. How
-		// many services open to each other is theirs to say: one at least, if one calls, and
-		// one a request at most.
+		// Clients keep that many connections, and open them for the warm-up and again for the
+		// load. How many services open to each other is up to them: at least one if they call
+		// at all, at most one per request.
 		each := int64(s.scenario.Clients * s.levels.Connections)
 		fewest, connections := min(1, least), most+unknown+2*each
 		if one.Name == s.scenario.Entry {
@@ -306,9 +306,9 @@ func (s *scene) carriedLeast(rise risesOf, of flowed, enough int64) ([]record.Ch
 	return out, nil
 }
 
-// weighing is the cell by what requests to a service weigh at least: those of clients what
-// they carry. What services ask each other for carries a payload of its own, so that the
-// heads are what is known; likewise where there is no payload.
+// weighing is the cell with the least weight of a request to a service: for clients' requests
+// their payload. Calls between services carry payloads of their own, so only the headers are
+// known; the same holds without a payload.
 func (s *scene) weighing(one graph.Service) record.Cell {
 	head := "60B" // less than the shortest that clients and workers send, with its answer
 	entry := one.Name == s.scenario.Entry
@@ -316,7 +316,7 @@ func (s *scene) weighing(one graph.Service) record.Cell {
 		return s.cell
 	}
 	if one.Protocol == protocol.HTTP2 || entry && s.levels.Protocol == protocol.HTTP2 {
-		head = "30B" // HTTP/2 says what it has said before in a byte: some 45 are left
+		head = "30B" // HTTP/2 compresses repeated headers: some 45 bytes are left
 	}
 	return s.cell.With(record.Cell{study.FactorPayload: head})
 }

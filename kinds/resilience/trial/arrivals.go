@@ -13,10 +13,10 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// meshNodes are the nodes on which pods of the mesh live.
+// meshNodes are the nodes with living pods of the mesh.
 func (t *scenarioTrial) meshNodes() []string { return slices.Sorted(maps.Keys(t.meshPods())) }
 
-// meshPods are the pods of the mesh that live, by their nodes.
+// meshPods are the living pods of the mesh, by node.
 func (t *scenarioTrial) meshPods() map[string][]*resident {
 	out := map[string][]*resident{}
 	for _, w := range t.scene.workloads() {
@@ -29,11 +29,11 @@ func (t *scenarioTrial) meshPods() map[string][]*resident {
 	return out
 }
 
-// noteArrivals notes the nodes to which steps have brought pods of the mesh, with what the
-// proxies there had counted until then: requests pass them from now on. One that cannot be
-// asked yet is at the next look; for how long it could not is noted, too. The timeline's
-// last requests come after all that is noted: meanwhile those alone are asked that have given
-// no answer, for when they do. What they carry from then on is left out all the same.
+// noteArrivals records the nodes to which steps have brought pods of the mesh, and what the
+// proxies there had counted before: requests pass them from now on. A proxy that does not
+// answer is asked again at the next look, and the time without an answer is recorded. Once the
+// timeline's last requests begin, only the proxies that have not answered yet are asked, for
+// when they do; what they carry from then on is left out.
 func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 	now, end := time.Now(), t.timelineEnd()
 	if !t.scene.ambient() || now.After(end) {
@@ -67,8 +67,8 @@ func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 // timelineEnd is by our clock.
 func (t *scenarioTrial) timelineEnd() time.Time { return t.zero.Add(t.timeline.Duration) }
 
-// silence is a time in which the proxy of a node gave no answer, though requests may have
-// come to pods there: since the first of these was ready, nanoseconds since 1970.
+// silence is a time in which a node's proxy gave no answer though requests may have come to
+// pods there: since the first of these became ready, in Unix nanoseconds.
 type silence struct {
 	node         string
 	since, until int64
@@ -80,8 +80,8 @@ func (s silence) missed() verdict.Missed {
 		Error: fmt.Sprintf("steps brought pods to node %s, whose proxy could not be asked for %.1f s: neither what it carried then nor its CPU is known: %v", s.node, float64(s.until-s.since)/1e9, s.err)}
 }
 
-// noteSilence notes what came of asking the proxy of a node to which steps brought pods: what
-// keeps it from answering, or nil, which ends its silence.
+// noteSilence records the result of asking the proxy of a node to which steps brought pods:
+// why it gives no answer, or nil, which ends its silence.
 func (s *sharedProxies) noteSilence(node string, pods []*resident, err error) {
 	one, known := s.silent[node]
 	for _, r := range pods {
@@ -110,8 +110,7 @@ func (s *sharedProxies) noteSilence(node string, pods []*resident, err error) {
 	}
 }
 
-// endSilences ends those of nodes on which no pod lives any more that was ready: no request
-// comes there.
+// endSilences ends those of nodes without a living pod that was ready: no requests come there.
 func (s *sharedProxies) endSilences(pods map[string][]*resident) {
 	for _, node := range slices.Sorted(maps.Keys(s.silent)) {
 		if !slices.ContainsFunc(pods[node], func(r *resident) bool { return r.ReadyNS != 0 }) {
@@ -122,8 +121,8 @@ func (s *sharedProxies) endSilences(pods map[string][]*resident) {
 }
 
 // unasked are the times in which proxies gave no answer while requests may have come to the
-// pods on their nodes: to the timeline's end, of those that never gave one. They are in no
-// figure, and where one was long the trial proves nothing.
+// pods on their nodes; for a proxy that never answered, up to the timeline's end. No figure
+// includes them, and a long one invalidates the proof.
 func (t *scenarioTrial) unasked() []verdict.Missed {
 	var out []verdict.Missed
 	end := min(time.Now().UnixNano(), t.timelineEnd().UnixNano())
@@ -139,7 +138,7 @@ func (t *scenarioTrial) unasked() []verdict.Missed {
 	return out
 }
 
-// arrived notes a node to which pods of the mesh have come, and its proxy.
+// arrived records a node to which pods of the mesh have come, and its proxy.
 func (t *scenarioTrial) arrived(node string, pod site.Pod, had tallies) {
 	for _, one := range had {
 		t.shared.before.add(one.part, one.counters)
@@ -158,8 +157,8 @@ func (t *scenarioTrial) arrived(node string, pod site.Pod, had tallies) {
 	t.shared.note(record.PartNode, pod)
 }
 
-// meanProxies is how many nodes' proxies CPU was counted of, the mean of the time: of those
-// to which steps brought pods it was from then on.
+// meanProxies is the mean number of nodes whose proxies' CPU was counted: those to which steps
+// brought pods count from then on.
 func (t *scenarioTrial) meanProxies() float64 {
 	mean := float64(len(t.shared.on()))
 	if begun, ended := t.looks.span(); ended > begun {
@@ -177,7 +176,8 @@ func (s *sharedProxies) on() []string {
 	return slices.Clone(s.nodes)
 }
 
-// hasStood says that a pod was on its node for others before it carried a trial's requests.
+// hasStood reports whether a pod was on its node for other pods before it carried the trial's
+// requests.
 func (s *sharedProxies) hasStood(uid string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

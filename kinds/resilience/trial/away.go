@@ -21,10 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// controlBackTimeout is less than drive gives all undoing.
+// controlBackTimeout is less than drive allows for undoing everything.
 const controlBackTimeout = 50 * time.Second
 
-// controlPods are the pods of a mesh's control plane, or of what else steps take away.
+// controlPods are the pods of a mesh's control plane, or whatever else steps take away.
 type controlPods struct {
 	kube       kubernetes.Interface
 	changes    changer // nil: they are in the run's own namespace, and go with the trial
@@ -34,7 +34,7 @@ type controlPods struct {
 	what       string   // in words
 }
 
-// istioControl is istiod, of the revision whose sidecars the study has.
+// istioControl is the istiod of the study's revision.
 func istioControl(kube kubernetes.Interface, changes changer, m mesh.Mesh) *controlPods {
 	namespace, selector := m.ControlPlane()
 	return &controlPods{kube: kube, changes: changes, namespace: namespace, selector: selector, containers: []string{"discovery"}, what: theControlPlane}
@@ -47,12 +47,12 @@ func linkerdControl(kube kubernetes.Interface, changes changer) *controlPods {
 
 const theControlPlane = "the control plane"
 
-// waypointPods are those of the waypoint that istiod made in the run's namespace.
+// waypointPods are those of the waypoint that istiod created in the run's namespace.
 func waypointPods(kube kubernetes.Interface, namespace string, proxies mesh.Proxies) *controlPods {
 	return &controlPods{kube: kube, namespace: namespace, selector: proxies.Selector, containers: proxies.Containers, what: "the waypoint"}
 }
 
-// list returns the pods that are ready.
+// list returns the ready pods.
 func (c *controlPods) list(ctx context.Context) ([]faultPod, []string, error) {
 	found, err := c.kube.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector})
 	if err != nil {
@@ -89,9 +89,9 @@ func (c *controlPods) deployments(ctx context.Context) ([]appsv1.Deployment, err
 	return out, nil
 }
 
-// away takes it away until the end: its processes are killed,
-// and no pods may take their place. (Processes that are killed again and again
-// come back later and later, so that would not last as long as it should.)
+// away takes it away until the end: it kills the processes, and prevents new pods. Killing
+// processes again and again would not do: Kubernetes restarts them after ever longer delays,
+// so they would be away for too long.
 func (c *controlPods) away(ctx context.Context, target, kind string, victims []victim) (drive.Execution, error) {
 	all, err := c.deployments(ctx)
 	if err != nil {
@@ -152,11 +152,10 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 	return out, nil
 }
 
-// taken is a Deployment that was scaled to nothing, and the way back; nil if there is
-// none.
+// taken is a Deployment that was scaled to zero, with the way back; nil if there is none.
 type taken struct{ back func(context.Context) error }
 
-// whyAway is what the journal says that the control plane was changed for.
+// whyAway is the journal's reason for a change of the control plane.
 const whyAway = "a step keeps the control plane away"
 
 func (c *controlPods) object(deployment string) journal.Object {

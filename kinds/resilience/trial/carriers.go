@@ -6,7 +6,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 )
 
-// absent is the error of the wait for one part of a way.
+// absent is the error of waiting for one part of a way.
 type absent struct {
 	part string
 	error
@@ -14,10 +14,10 @@ type absent struct {
 
 func (a absent) Unwrap() error { return a.error }
 
-// lasting judges the wait for what carries a trial's requests, once it is over: for one part
-// after the other. Of what was there for an earlier trial another one is worth the wait. What
-// has never been there may be slow to come once, to a node that has yet to pull its image;
-// after a second trial without it each further one would wait as long.
+// lasting judges the failed waits for proxies, one part after the other. A part that an
+// earlier trial had makes another trial worth the wait. One that never existed may be slow
+// once, on a node that has yet to pull its image; after a second trial without it every
+// further one would wait as long.
 func (t *scenarioTrial) lasting(err error) error {
 	var a absent
 	if err != nil && (runner.IsFutile(err) || !errors.As(err, &a)) {

@@ -19,9 +19,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// census knows the pods of a trial and the endpoints of its services, as the
-// API server tells of them, at every moment of the trial. Its watch owns its
-// goroutines; stop ends them.
+// census follows the pods of a trial and the endpoints of its services throughout the trial,
+// as the API server reports them. It owns the goroutines of its watches; stop ends them.
 type census struct {
 	watch *site.EndpointWatch
 
@@ -48,8 +47,8 @@ type resident struct {
 	volatile   *corev1.Pod
 }
 
-// newCensus begins to watch a namespace; found hears of every pod with the
-// trial's mark, again whenever it changes, from one goroutine.
+// newCensus starts to watch a namespace; found is called with every pod that has the trial's
+// mark, and again whenever it changes, from one goroutine.
 func newCensus(ctx context.Context, kube kubernetes.Interface, namespace, trial string, found func(*corev1.Pod)) (*census, error) {
 	c := &census{pods: map[string]*resident{}, slices: map[string]map[string]bool{}, of: map[string]string{}, since: map[string]map[string]int64{}, found: found}
 	var err error
@@ -62,7 +61,7 @@ func newCensus(ctx context.Context, kube kubernetes.Interface, namespace, trial 
 // stop ends the watches; it may be called again.
 func (c *census) stop() { c.watch.Stop() }
 
-// changed wakes those who wait. The caller holds the lock.
+// changed wakes waiting goroutines. The caller holds the lock.
 func (c *census) changed() {
 	for _, w := range c.waiters {
 		close(w)
@@ -70,8 +69,7 @@ func (c *census) changed() {
 	c.waiters = nil
 }
 
-// await waits until a condition holds, which is asked whenever something has
-// changed, with the lock held.
+// await waits until a condition holds. It evaluates it after each change, with the lock held.
 func (c *census) await(ctx context.Context, holds func() bool) error {
 	for {
 		c.mu.Lock()
@@ -94,7 +92,7 @@ func (c *census) onSlice(slice *discoveryv1.EndpointSlice, deleted bool) {
 	c.update(slice.Labels[discoveryv1.LabelServiceName], slice.Name, site.ReadyAddresses(slice, deleted), time.Now().UnixNano())
 }
 
-// update notes the ready addresses of an EndpointSlice.
+// update records the ready addresses of an EndpointSlice.
 func (c *census) update(service, slice string, ready map[string]bool, at int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +127,7 @@ func (c *census) update(service, slice string, ready map[string]bool, at int64) 
 	c.changed()
 }
 
-// came notes that the pod became an endpoint, for the first time or again.
+// came records that the pod became an endpoint, for the first time or again.
 func (r *resident) came(at int64) {
 	if r.ReadyNS == 0 {
 		r.ReadyNS = at
@@ -207,8 +205,7 @@ func (c *census) onPod(pod *corev1.Pod, deleted bool) {
 	}
 }
 
-// of lists the pods of a service that live and are not on their way out, by
-// name.
+// of lists the living pods of a service that are not terminating, by name.
 func (c *census) living(service string) []*resident {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,7 +220,7 @@ func (c *census) living(service string) []*resident {
 	return out
 }
 
-// pending are the pods that live and are not told to end, for whoever waits for them.
+// pending are the living pods that are not terminating, for those who wait for them.
 func (c *census) pending() podwait.Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -283,7 +280,7 @@ func (c *census) readyCount(services []string) map[string]int {
 	return out
 }
 
-// account is what the census knows in the end.
+// account is what the census knows at the end.
 func (c *census) account() ([]record.ScenarioPod, []ledger.Gone) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

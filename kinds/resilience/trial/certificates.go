@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// certificateTTL is how long certificates live in services whose certificates
-// a step is about: they are replaced when half of it has passed.
+// certificateTTL is the lifetime of certificates in services whose certificates a step
+// changes: they are replaced after half of it.
 const certificateTTL = 10 * time.Second
 
-// shortLived lists the services whose certificates a timeline is about.
+// shortLived lists the services whose certificates a timeline changes.
 func shortLived(c *resilience.Scenario) map[string]bool {
 	out := map[string]bool{}
 	for _, step := range c.Timeline.Steps {
@@ -28,8 +28,8 @@ func shortLived(c *resilience.Scenario) map[string]bool {
 	return out
 }
 
-// expires says whether a step of the timeline lets certificates run out, for
-// which the control plane is taken away.
+// expires reports whether a step of the timeline lets certificates expire, for which it takes
+// the control plane away.
 func expires(t *fault.Timeline) bool {
 	for _, step := range t.Steps {
 		if a, ok := step.Action.(*fault.Certificates); ok && a.Do == fault.DoExpire {
@@ -41,8 +41,7 @@ func expires(t *fault.Timeline) bool {
 
 func (r *ready) Certificates(a *fault.Certificates) error { return r.holds(r.certificates(r.ctx, a)) }
 
-// certificates has them replaced, as they are all the time, or nobody there
-// who could.
+// certificates waits for their rotation, which goes on all the time, or lets them expire.
 func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (drive.Execution, error) {
 	m, ok := able[mesh.CertificateReader](h.scene)
 	if !ok {
@@ -66,14 +65,14 @@ func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (dri
 			begin := time.Now()
 			err := h.untilShown(ctx, m, pods, func(i int, c mesh.Certificate) bool { return c.Serial != before[i].Serial && !c.ExpiredAt(time.Now()) })
 			if err != nil {
-				return "", fmt.Errorf("not every proxy of %s shows another certificate: %w", c.Service, err)
+				return "", fmt.Errorf("not every proxy of %s shows a new certificate: %w", c.Service, err)
 			}
-			return fmt.Sprintf("%d proxies of %s show other certificates %.1f s later, which live %v", len(pods), c.Service, time.Since(begin).Seconds(), certificateTTL), nil
+			return fmt.Sprintf("%d proxies of %s show new certificates %.1f s later, valid for %v", len(pods), c.Service, time.Since(begin).Seconds(), certificateTTL), nil
 		},
 	}, nil
 }
 
-// expire keeps away who signs certificates until they have run out.
+// expire takes the issuer of certificates away until they have expired.
 func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.CertificateReader, pods []*resident) (drive.Execution, error) {
 	if h.node == nil {
 		return nil, fmt.Errorf("the control plane of mesh %s cannot be taken away", h.scene.mesh.Name())
@@ -87,9 +86,9 @@ func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.Cer
 		begin:  away.Begin,
 		prove: func(ctx context.Context) (string, error) {
 			if err := h.untilShown(ctx, m, pods, func(_ int, c mesh.Certificate) bool { return c.ExpiredAt(time.Now()) }); err != nil {
-				return "", fmt.Errorf("not every certificate of %s has run out: %w", c.Service, err)
+				return "", fmt.Errorf("not every certificate of %s has expired: %w", c.Service, err)
 			}
-			return fmt.Sprintf("the certificates of %d proxies of %s have run out", len(pods), c.Service), nil
+			return fmt.Sprintf("the certificates of %d proxies of %s have expired", len(pods), c.Service), nil
 		},
 		end: away.End,
 	}

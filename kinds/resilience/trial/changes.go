@@ -57,8 +57,8 @@ func (trials) Changes(ctx context.Context, o *runner.Options, plan *study.Plan) 
 // own stands for the run's namespace in an object that names none.
 const own = site.NamespacePrefix + "own"
 
-// planConfig says which objects outside of the run's namespace a step changes:
-// those in others, and those that are in none.
+// planConfig returns the objects outside the run's namespace that a step changes: those in
+// other namespaces, and cluster-scoped ones.
 func planConfig(ctx context.Context, apply *lab.Applier, step string, c *fault.Config) (out []journal.Planned, err error) {
 	add := func(o *unstructured.Unstructured, gone bool) error {
 		at, err := apply.Open(ctx, o, own)
@@ -100,8 +100,7 @@ func planConfig(ctx context.Context, apply *lab.Applier, step string, c *fault.C
 	return out, nil
 }
 
-// planApply says what applying an object would change, by the API server's own
-// word.
+// planApply returns what applying an object would change, by a dry run of the API server.
 func planApply(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured) (journal.Planned, error) {
 	name := journal.ObjectOf(o)
 	live, err := at.Get(ctx, o.GetName(), metav1.GetOptions{})
@@ -119,7 +118,7 @@ func planApply(ctx context.Context, at dynamic.ResourceInterface, o *unstructure
 	return planned, nil
 }
 
-// planStep says what a step changes outside of the run's namespace.
+// planStep returns what a step changes outside the run's namespace.
 func planStep(step fault.Step) (out []journal.Planned) {
 	note := fmt.Sprintf("by step %s, until it ends", step.Name)
 	add := func(done journal.Done, text, wide string) {

@@ -25,8 +25,8 @@ const (
 	roleEvery = 100 * time.Millisecond
 )
 
-// compareClocks measures the clocks of all nodes that have an observer. What they differ
-// by from ours is taken off whatever pods there write.
+// compareClocks measures the clocks of all nodes that have an observer. Their offset from ours
+// is subtracted from all times that pods write there.
 func (s *stage) compareClocks(ctx context.Context) (err error) {
 	s.ahead = map[string]int64{}
 	s.clocks, err = s.clocksOf(ctx, slices.Sorted(maps.Keys(s.Observers)), roleTime)
@@ -39,8 +39,8 @@ func (s *stage) compareClocks(ctx context.Context) (err error) {
 // clocksAtOnce are the nodes whose clocks are compared at one time.
 const clocksAtOnce = 8
 
-// clocksOf compares the clocks of nodes with ours; one that does not answer is asked again
-// for as long as patience lasts. The error names those that do not.
+// clocksOf compares the clocks of nodes with ours, and asks a node that does not answer again
+// for as long as patience lasts. The error names those that never answered.
 func (s *stage) clocksOf(ctx context.Context, nodes []string, patience time.Duration) (map[string]verdict.Clock, error) {
 	var group errgroup.Group
 	group.SetLimit(clocksAtOnce)
@@ -67,15 +67,15 @@ func (s *stage) clocksOf(ctx context.Context, nodes []string, patience time.Dura
 	return out, errors.Join(failed...)
 }
 
-// againTime bounds the second comparison of clocks, and againPatience what is lost of it
-// on nodes that a step has ended.
+// againTime bounds the second comparison of clocks, and againPatience the time lost on nodes
+// that a step has ended.
 const (
 	againTime     = 20 * time.Second
 	againPatience = time.Second
 )
 
-// compareAgain compares the clocks of the nodes that had pods of the trial once more: what
-// a clock that was set meanwhile said cannot be put right.
+// compareAgain compares the clocks of the nodes that had pods of the trial again: times by a
+// clock that was set in between cannot be corrected.
 func (t *scenarioTrial) compareAgain(ctx context.Context, pods []record.ScenarioPod) {
 	limited, cancel := context.WithTimeout(ctx, againTime)
 	defer cancel()

@@ -34,10 +34,10 @@ type changed struct {
 	made, begun bool
 }
 
-// whyConfig is what the journal says that objects were changed for.
+// whyConfig is the journal's reason for a change of objects.
 const whyConfig = "a step changes configuration"
 
-// look finds out whether there is an object that is to go.
+// look finds out whether the object to delete exists.
 func (c *changed) look(ctx context.Context) error {
 	_, err := c.at.Get(ctx, c.object.GetName(), metav1.GetOptions{})
 	switch {
@@ -58,7 +58,7 @@ func (c *changed) act(ctx context.Context, changes changer) (err error) {
 	return err
 }
 
-// undo takes back what act did.
+// undo reverts act.
 func (c *changed) undo(ctx context.Context, changes changer) error {
 	o := journal.ObjectOf(c.object)
 	switch {
@@ -89,7 +89,7 @@ func objectOf(o map[string]any) (*unstructured.Unstructured, error) {
 
 func (r *ready) Config(a *fault.Config) error { return r.holds(r.config(r.ctx, a)) }
 
-// config changes objects of the Kubernetes API.
+// config changes Kubernetes objects.
 func (h *executor) config(ctx context.Context, c *fault.Config) (drive.Execution, error) {
 	var all []*changed
 	var names []string
@@ -136,7 +136,7 @@ func (h *executor) config(ctx context.Context, c *fault.Config) (drive.Execution
 	return out, nil
 }
 
-// configuring is the work of one step on objects of the Kubernetes API.
+// configuring is one step's changes of Kubernetes objects.
 type configuring struct {
 	*executor
 	config  *fault.Config
@@ -179,10 +179,10 @@ func (w *configuring) end(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// ofMesh says whether proxies are told of such objects.
+// ofMesh reports whether proxies are told of such objects.
 func (c *changed) ofMesh() bool { return fault.OfMesh(c.object.Object) }
 
-// proveObjects reads back what no proxy is told of.
+// proveObjects reads back objects that no proxy is told of.
 func proveObjects(ctx context.Context, all []*changed) (string, error) {
 	for _, one := range all {
 		_, err := one.at.Get(ctx, one.object.GetName(), metav1.GetOptions{})
@@ -196,8 +196,8 @@ func proveObjects(ctx context.Context, all []*changed) (string, error) {
 	return "the API server has it; proxies are not told of such objects", nil
 }
 
-// witness sees by the proxies themselves that their configuration changes, or
-// that they refuse a change.
+// witness observes, at the proxies themselves, that their configuration changes or that they
+// reject a change.
 type witness struct {
 	h       *executor
 	mesh    mesh.ConfigChecker
@@ -206,11 +206,11 @@ type witness struct {
 	refused map[string]float64
 }
 
-// rejections selects Envoy's counters of configuration that it refused.
-// See envoyproxy.io/docs, xDS subscription statistics, update_rejected.
+// rejections selects Envoy's counters of rejected configuration. See envoyproxy.io/docs, xDS
+// subscription statistics, update_rejected.
 const rejections = `\.update_rejected$`
 
-// witness looks at the proxies' configuration before a change.
+// witness reads the proxies' configuration before a change.
 func (h *executor) witness(ctx context.Context) (*witness, error) {
 	m, ok := able[mesh.ConfigChecker](h.scene)
 	if !ok {
@@ -225,7 +225,7 @@ func (h *executor) witness(ctx context.Context) (*witness, error) {
 	var err error
 	for since := time.Now(); len(w.configs) == 0; {
 		w.configs, w.refused, err = w.look(ctx)
-		// A machine that stood still may have had no answer from any in time.
+		// After the machine was suspended no proxy may have answered in time.
 		if len(w.configs) == 0 && (time.Since(since) > 3*oneLook || wake.Pause(ctx, leverEvery) != nil) {
 			return nil, fmt.Errorf("no proxy tells its configuration: %w", err)
 		}
@@ -233,8 +233,8 @@ func (h *executor) witness(ctx context.Context) (*witness, error) {
 	return w, nil
 }
 
-// look asks all proxies that live. Those that do not answer, since they are
-// just ending or have no time, are left out; the error says why.
+// look asks all living proxies. It leaves out those that do not answer, because they are
+// ending or busy; the error says why.
 func (w *witness) look(ctx context.Context) (map[string][sha256.Size]byte, map[string]float64, error) {
 	configs, refused := map[string][sha256.Size]byte{}, map[string]float64{}
 	var missed error
@@ -283,11 +283,11 @@ func (w *witness) one(ctx context.Context, r *resident) (config [sha256.Size]byt
 	return config, refused, err
 }
 
-// witnessSteady is how long no further proxy may follow until those that have
-// are taken for all.
+// witnessSteady is the time without a further proxy after which those that follow count as
+// all.
 const witnessSteady = 1500 * time.Millisecond
 
-// await looks until some proxies show it and no further ones follow.
+// await looks until some proxies show it and no others follow.
 func (w *witness) await(ctx context.Context, shows func(uid string, config [sha256.Size]byte, refused float64) bool) (count, of int, err error) {
 	last, since := 0, time.Now()
 	for {
@@ -317,15 +317,15 @@ func (w *witness) await(ctx context.Context, shows func(uid string, config [sha2
 func (w *witness) changed(ctx context.Context) (string, error) {
 	count, of, err := w.await(ctx, func(uid string, config [sha256.Size]byte, _ float64) bool { return config != w.configs[uid] })
 	if err != nil {
-		return "", fmt.Errorf("no proxy has another configuration: %w", err)
+		return "", fmt.Errorf("the configuration of no proxy has changed: %w", err)
 	}
-	return fmt.Sprintf("%d of %d proxies have another configuration", count, of), nil
+	return fmt.Sprintf("the configuration of %d of %d proxies has changed", count, of), nil
 }
 
 func (w *witness) rejected(ctx context.Context) (string, error) {
 	count, of, err := w.await(ctx, func(uid string, _ [sha256.Size]byte, refused float64) bool { return refused > w.refused[uid] })
 	if err != nil {
-		return "", fmt.Errorf("no proxy has counted a configuration that it refused: %w", err)
+		return "", fmt.Errorf("no proxy has counted a rejected configuration: %w", err)
 	}
-	return fmt.Sprintf("%d of %d proxies have refused it", count, of), nil
+	return fmt.Sprintf("%d of %d proxies have rejected it", count, of), nil
 }

@@ -7,13 +7,12 @@ import (
 	"slices"
 )
 
-// stamps are the fields of Envoy's answer that differ with every message of
-// the control plane, whatever it says.
-// See envoy.admin.v3.ConfigDump.
+// stamps are the fields of Envoy's answer that differ with every message of the control plane,
+// whatever its content. See envoy.admin.v3.ConfigDump.
 var stamps = []string{"last_updated", "version_info", "system_version_info"}
 
-// configHash tells configurations apart by what they say. Envoy writes the
-// members of its maps, and some lists, in another order each time.
+// configHash identifies a configuration by its content. Envoy writes the members of its maps,
+// and some lists, in a different order each time.
 func configHash(text []byte) ([sha256.Size]byte, error) {
 	var tree any
 	if err := json.Unmarshal(text, &tree); err != nil {
@@ -26,8 +25,8 @@ func configHash(text []byte) ([sha256.Size]byte, error) {
 	return sha256.Sum256(plain), nil
 }
 
-// canonical writes a JSON value without stamps and in one order: of objects by
-// name, of lists by what their elements say.
+// canonical writes a JSON value without stamps and in one order: objects by name, lists by the
+// content of their elements.
 func canonical(tree any) (json.RawMessage, error) {
 	switch v := tree.(type) {
 	case map[string]any:

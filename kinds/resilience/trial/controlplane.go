@@ -11,8 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// controlBefore finds the control plane's pods, and notes who serves where no step
-// is to change that.
+// controlBefore finds the control plane's pods, and records them where no step changes them.
 func (t *scenarioTrial) controlBefore(ctx context.Context) error {
 	serving, err := t.FindControlPlane(ctx, t.scene.mesh)
 	if err == nil && !changesControlPlane(t.timeline.Steps) {
@@ -21,7 +20,7 @@ func (t *scenarioTrial) controlBefore(ctx context.Context) error {
 	return err
 }
 
-// controlAfter notes who serves at the trial's end, and whom.
+// controlAfter records who serves at the trial's end, and whom.
 func (t *scenarioTrial) controlAfter(ctx context.Context) (err error) {
 	if c := t.evidence.Control; c != nil {
 		c.After, err = t.FindControlPlane(ctx, t.scene.mesh)
@@ -29,8 +28,8 @@ func (t *scenarioTrial) controlAfter(ctx context.Context) (err error) {
 	return errors.Join(err, t.endRevisions(ctx))
 }
 
-// changesControlPlane says that a step is about the control plane: that it ends is
-// what such a trial is for.
+// changesControlPlane reports whether a step changes the control plane: then its end is the
+// point of the trial.
 func changesControlPlane(steps []fault.Step) bool {
 	return slices.ContainsFunc(steps, func(s fault.Step) bool {
 		switch a := s.Action.(type) {
@@ -43,8 +42,8 @@ func changesControlPlane(steps []fault.Step) bool {
 	})
 }
 
-// wholeControl takes what control planes used out of the record where some of their pods
-// could not be read.
+// wholeControl removes the use of control planes from the record if some of their pods could
+// not be read.
 func (t *scenarioTrial) wholeControl(out *record.Scenario) {
 	for part, why := range map[string]string{partControlPlane: t.ControlUnseen(), partSecond: site.Unread("the other revision's control plane", t.revisions.elsewhere())} {
 		if why != "" {

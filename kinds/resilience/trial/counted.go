@@ -15,13 +15,13 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 )
 
-// costLead is how long before the timeline CPU begins to be counted: the first look also
-// reads who else is on the machine, which takes some tens of milliseconds, and is not to
-// be in the way of the first requests.
+// costLead is how long before the timeline CPU counting begins: the first look also reads what
+// else runs on the machine, which takes some tens of milliseconds and must not delay the first
+// requests.
 const costLead = 100 * time.Millisecond
 
-// count looks at the counters until ctx ends, from right before the timeline on: what runs
-// while nobody sends anything is no part of what requests take.
+// count reads the counters until ctx ends, starting right before the timeline: what runs while
+// nobody sends requests is not part of their cost.
 func (l *looks) count(ctx context.Context, look func(context.Context) error) {
 	begin := l.t.zero.Add(-costLead)
 	if wake.Pause(ctx, time.Until(begin)) != nil {
@@ -34,13 +34,13 @@ func (l *looks) count(ctx context.Context, look func(context.Context) error) {
 // nodesAtOnce are the nodes whose counters are read at one time.
 const nodesAtOnce = 16
 
-// idleLook bounds the look at a node without pods of the trial: the next look at all the others
-// waits for it, and they may not be much longer apart.
+// idleLook bounds the look at a node without pods of the trial: the next look at all the
+// others waits for it, and looks must not be much further apart.
 const idleLook = 3 * time.Second
 
 // cost reads the counters of everything that lives, and of machines. Nodes without pods of the
-// trial tell no more than who else ran there, from the first look to the last: those in between
-// leave them out.
+// trial only tell what else ran there between the first look and the last: the looks in
+// between leave them out.
 func (l *looks) cost(ctx context.Context, memory bool) error {
 	targets, parts := l.t.targets()
 	l.mu.Lock()
@@ -136,8 +136,8 @@ func (l *looks) read(ctx context.Context, node string, targets []observe.Target,
 	return nil
 }
 
-// unseen says which of the nodes that share a machine was not looked at from its first sample
-// to the last; nil if all were. The caller holds the lock.
+// unseen names a node sharing a machine that was not read from its first sample to the last;
+// nil if all were. The caller holds the lock.
 func (l *looks) unseen(first observe.MachineSample) error {
 	for _, node := range slices.Sorted(maps.Keys(l.nodes)) {
 		shots := l.others[node]
@@ -159,10 +159,11 @@ func (l *looks) counted() float64 {
 	return float64(max(ended-begun, 0)) / 1e9
 }
 
-// span is when CPU was counted: from when the last node that had pods of the trial at the
-// first look had been read until the last look at any that has pods then, by our clock: an
-// idle node may answer late. A node to which steps brought pods later began with them, and
-// one that they left without any is read no more; if that is all, any node's look ends it.
+// span is when CPU was counted, by our clock: from when the last node with pods of the trial
+// at the first look had been read, until the last look at any node that has pods then, since
+// an idle node may answer late. A node to which steps brought pods later starts with them, and
+// one without pods any more is not read again; if only such nodes are left, any node's look
+// ends it.
 func (l *looks) span() (begun, ended int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// SetsControl says whether a plan of resilience sets levers of a control plane.
-// One that names none leaves it as it is installed.
+// SetsControl reports whether a plan of resilience sets levers of a control plane.
 func SetsControl(plan *study.Plan) bool {
 	if plan.Study.Kind != resilience.Kind {
 		return false
@@ -27,9 +26,8 @@ func SetsControl(plan *study.Plan) bool {
 	return false
 }
 
-// setControl gives the control plane the cell's levers, where the run sets any,
-// and notes what every replica says of itself: one that runs with others would
-// be measured under a wrong name.
+// setControl sets the cell's levers on the control plane, where the run sets any, and records
+// what every replica reports: one with other levers would be measured under a wrong name.
 func (t *scenarioTrial) setControl(ctx context.Context) error {
 	level := t.job.Cell[study.FactorDebounceAfter]
 	if t.o.Control == nil || level == study.NotApplicable {
@@ -41,15 +39,15 @@ func (t *scenarioTrial) setControl(ctx context.Context) error {
 		return fmt.Errorf("set %s=%s: %w", study.FactorDebounceAfter, level, err)
 	}
 	if done.Restarted {
-		t.say("istiod was started anew with %s %s, which took %.1f s", study.FactorDebounceAfter, level, done.Took.Seconds())
+		t.say("istiod was restarted with %s %s in %.1f s", study.FactorDebounceAfter, level, done.Took.Seconds())
 	}
 	t.evidence.Debounce = &verdict.Debounce{Level: level, Restarted: done.Restarted, Took: done.Took,
 		Checks: t.o.Control.Check(ctx, levers, mesh.ControlEvidence{})}
 	return ctx.Err()
 }
 
-// fitControl refuses levers of a control plane that nobody can set, or that sidecars
-// would lose on their way to another.
+// fitControl rejects levers of a control plane that nobody can set, or that sidecars would
+// lose when they move to another.
 func fitControl(o *runner.Options, plan *study.Plan) error {
 	if SetsControl(plan) && resilience.Of(plan.Study).Timeline.Moves() {
 		return errs.WithHint(errs.Usage("%s beside a step that moves the namespace: only the first istiod would have it", study.FactorDebounceAfter), "leave one of the two out")

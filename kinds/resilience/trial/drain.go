@@ -23,12 +23,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// whyDrained is what the journal says that nodes were changed for.
+// whyDrained is the journal's reason for a change of nodes.
 const whyDrained = "a step drains nodes"
 
 func (r *ready) Drain(a *fault.Drain) error { return r.holds(r.drain(r.ctx, a)) }
 
-// drain cordons nodes and ends the pods of services there.
+// drain cordons nodes and evicts the pods of services there.
 func (h *executor) drain(ctx context.Context, a *fault.Drain) (drive.Execution, error) {
 	chosen, err := h.choose(a.Service, a.Pick)
 	if err != nil {
@@ -89,8 +89,7 @@ func (d *draining) begin(ctx context.Context) error {
 	return nil
 }
 
-// prove waits until none of the pods is an endpoint any longer, and others are in their
-// place.
+// prove waits until none of the pods is an endpoint any longer and others have replaced them.
 func (d *draining) prove(ctx context.Context) (string, error) {
 	left := 0
 	for _, one := range d.scene.scenario.Graph.Services {
@@ -116,7 +115,7 @@ func (d *draining) end(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// roomBeside says whether pods can go to other nodes than these.
+// roomBeside reports whether pods can go to nodes other than these.
 func roomBeside(ctx context.Context, kube kubernetes.Interface, nodes []string) error {
 	open, err := site.OpenNodes(ctx, kube)
 	if err != nil || slices.ContainsFunc(open, func(n corev1.Node) bool { return !slices.Contains(nodes, n.Name) }) {

@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// witness notes what a verdict on the trial needs beside its record.
+// witness records what a verdict on the trial needs besides its record.
 func (t *scenarioTrial) witness(got outcome, book *ledger.Book) *verdict.Collected {
 	logs, lines := t.scribe.problems()
 	account := book.Account()
@@ -17,8 +17,8 @@ func (t *scenarioTrial) witness(got outcome, book *ledger.Book) *verdict.Collect
 		Ledger: verdict.Ledger{Requests: account.Requests, Reconciled: account.Reconciled, Unreconciled: account.Classes[ledger.ClassUnreconciled], Orphans: account.Orphans}}
 }
 
-// findNodes notes where the trial's pods are before its steps, and what machines these
-// nodes are.
+// findNodes records where the trial's pods are before its steps, and what machines those nodes
+// are.
 func (t *scenarioTrial) findNodes(ctx context.Context) {
 	on := map[string][]string{}
 	for _, pod := range t.Control {

@@ -24,7 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// executor makes ready what the steps of a trial's timeline do.
+// executor prepares what the steps of a trial's timeline do.
 type executor struct {
 	*scenarioTrial
 	run  context.Context // of the timeline
@@ -32,7 +32,7 @@ type executor struct {
 
 	mu      sync.Mutex
 	want    map[string]int    // replicas by service
-	doomed  map[string]bool   // pods that a step has chosen to go, by UID
+	doomed  map[string]bool   // pods that a step has chosen to remove, by UID
 	altered map[string]*turns // of steps of workers, by service
 }
 
@@ -47,8 +47,8 @@ func newExecutor(ctx context.Context, t *scenarioTrial) *executor {
 	return h
 }
 
-// execution is one occurrence, made of functions. prove and end may be nil: there
-// is nothing that could show, or to be undone.
+// execution is one occurrence, made of functions. prove and end may be nil: there is nothing
+// to observe, or to undo.
 type execution struct {
 	target string
 	begin  func(context.Context) error
@@ -86,14 +86,14 @@ func (h *executor) Ready(ctx context.Context, o fault.Occurrence) (drive.Executi
 	return r.execution, nil
 }
 
-// ready makes the execution of one occurrence: it is the performer that the
-// occurrence's action calls back.
+// ready prepares the execution of one occurrence: it is the performer that the occurrence's
+// action calls back.
 type ready struct {
 	*executor
 	ctx     context.Context // of making it ready
 	name    string          // of the occurrence
 	lasting time.Duration   // of the occurrence; 0: to the timeline's end
-	// conditional says that nobody knows when it begins.
+	// conditional says that its start is not known in advance.
 	conditional bool
 	execution   drive.Execution
 }
@@ -104,18 +104,17 @@ func (r *ready) holds(execution drive.Execution, err error) error {
 	return err
 }
 
-// over says that the timeline has come to its end, or is given up: then it is
-// of no use to put back what goes with the trial's own pods.
+// over says that the timeline has ended or was given up: then there is no point in undoing
+// changes of the trial's own pods.
 func (h *executor) over() bool {
 	return h.run.Err() != nil || !time.Now().Before(h.zero.Add(h.timeline.Duration))
 }
 
-// deletionCost makes a ReplicaSet that shrinks choose a pod first.
-// See kubernetes.io/docs, ReplicaSet, Pod deletion cost.
+// deletionCost makes a ReplicaSet remove a pod first when it scales down. See
+// kubernetes.io/docs, ReplicaSet, Pod deletion cost.
 const deletionCost = "controller.kubernetes.io/pod-deletion-cost"
 
-// choose takes n pods of a service, the first by name that no step has chosen
-// yet; 0 for all.
+// choose picks the first n pods of a service by name that no step has picked yet; 0 for all.
 func (h *executor) choose(service string, n int) ([]*resident, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -221,8 +220,7 @@ func (h *executor) uids(service string) map[string]bool {
 	return out
 }
 
-// proveNew waits until so many pods that were not there before are endpoints,
-// and none of old is.
+// proveNew waits until that many new pods are endpoints, and none of old is.
 func (h *executor) proveNew(ctx context.Context, service string, before map[string]bool, count int, old map[string]bool) (string, error) {
 	fresh, stale := 0, 0
 	holds := func() bool {
@@ -251,8 +249,8 @@ func (h *executor) proveNew(ctx context.Context, service string, before map[stri
 	return fmt.Sprintf("the EndpointSlices of %s have %d new endpoints", service, fresh), nil
 }
 
-// upgrade are the annotations by which the pods of a service have a sidecar of
-// another version after a restart, if it asks for one.
+// upgrade are the annotations that give the pods of a service a sidecar of another version
+// after a restart, if the step asks for one.
 func (s *scene) upgrade(r *fault.Restart) (map[string]string, error) {
 	if r.Proxy == "" {
 		return nil, nil
@@ -268,8 +266,7 @@ func (s *scene) upgrade(r *fault.Restart) (map[string]string, error) {
 	return pod.Annotations, err
 }
 
-// fitUpgrades refuses versions of sidecars that steps ask for and the lab does
-// not have.
+// fitUpgrades rejects versions of sidecars that steps ask for and the lab does not have.
 func (s *scene) fitUpgrades() error {
 	timeline := s.scenario.TimelineOf(s.cell)
 	for _, step := range timeline.Steps {
@@ -284,8 +281,8 @@ func (s *scene) fitUpgrades() error {
 	return nil
 }
 
-// restartedAt is an annotation of pods' templates by which all pods are replaced, as
-// kubectl rollout restart writes it.
+// restartedAt is the annotation of a pod template that replaces all pods, as kubectl rollout
+// restart sets it.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
 func (r *ready) Restart(a *fault.Restart) error {
@@ -326,8 +323,7 @@ func (h *executor) restart(r *fault.Restart) (drive.Execution, error) {
 	}, nil
 }
 
-// announced gives every announced load a step of its own that prepares the
-// service for it.
+// announced gives every announced load a step of its own that prepares the service for it.
 func announced(line fault.Timeline, g graph.Graph) fault.Timeline {
 	out := fault.Timeline{Duration: line.Duration, Steps: slices.Clone(line.Steps)}
 	for _, step := range line.Steps {

@@ -10,20 +10,20 @@ import (
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 )
 
-// turns has the steps of a service's workers change them one after the other. A
-// worker holds one change ready at a time, made of what it does then, and forgets
-// it after a while. So a step is made ready ahead of its time only while no other
-// one stands that will be undone, and whoever begins before it takes the place:
-// the other hands its change over anew when it begins.
+// turns lets the steps of a service's workers change them one after the other. A worker holds
+// one prepared change at a time, derived from its current behaviour, and forgets it after a
+// while. So a step is prepared ahead of time only if no other step is in force that will be
+// undone, and a step that begins earlier takes the place: the displaced one prepares its
+// change again when it begins.
 type turns struct {
-	one      chan struct{} // has a value while somebody talks to the workers
-	waiting  *handover     // whose change the workers hold ready; nil: nobody's
+	one      chan struct{} // holds a value while somebody talks to the workers
+	waiting  *handover     // whose change the workers hold; nil: nobody's
 	standing int           // steps that have begun and will be undone
 }
 
 func newTurns() *turns { return &turns{one: make(chan struct{}, 1)} }
 
-// take waits until nobody else talks to the workers; leave lets others.
+// take waits until nobody else talks to the workers; leave lets others in.
 func (t *turns) take(ctx context.Context) error {
 	select {
 	case t.one <- struct{}{}:
@@ -40,7 +40,7 @@ type handover struct {
 	turns   *turns
 	names   []string
 	apis    []control.Client
-	lives   func(worker int) bool // whether its pod is there still
+	lives   func(worker int) bool // whether its pod still exists
 	set     func(*control.Config)
 	passing bool // it is undone before the timeline ends
 
@@ -53,7 +53,7 @@ func newHandover(t *turns, names []string, apis []control.Client, lives func(int
 		before: make([]control.Config, len(apis)), after: make([]control.Config, len(apis))}
 }
 
-// stage has the workers hold the change ready, if it is its turn.
+// stage has the workers hold the change, if it is its turn.
 func (c *handover) stage(ctx context.Context) error {
 	if err := c.turns.take(ctx); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (c *handover) stage(ctx context.Context) error {
 	return nil
 }
 
-// hand gives the workers the change, made of what they do now.
+// hand gives the workers the change, derived from their current behaviour.
 func (c *handover) hand(ctx context.Context) (err error) {
 	c.pending, err = control.StageAll(ctx, c.apis, func(i int, config *control.Config) {
 		c.before[i] = *config
@@ -102,7 +102,7 @@ func (c *handover) begin(ctx context.Context) error {
 	return err
 }
 
-// prove asks the workers what they do.
+// prove asks the workers for their behaviour.
 func (c *handover) prove(ctx context.Context) (string, error) {
 	for i, api := range c.apis {
 		now, err := api.Config(ctx)
@@ -118,7 +118,7 @@ func (c *handover) prove(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d of %d workers say that they do it", len(c.apis), len(c.apis)), nil
 }
 
-// end takes the change back from those workers that are left.
+// end reverts the change at the remaining workers.
 func (c *handover) end(ctx context.Context) error {
 	if err := c.turns.take(ctx); err != nil {
 		return err
@@ -140,8 +140,8 @@ func (c *handover) end(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
-// undo gives a configuration the values that a change has replaced. What other
-// steps have changed meanwhile stays.
+// undo restores the values of a configuration that a change replaced. Other steps' changes
+// since then stay.
 func undo(now *control.Config, before, after control.Config) {
 	to, was, became := reflect.ValueOf(now).Elem(), reflect.ValueOf(before), reflect.ValueOf(after)
 	for i := range to.NumField() {

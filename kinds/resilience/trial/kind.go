@@ -28,8 +28,8 @@ func (trials) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) ([]r
 	return fitScenario(ctx, o, plan)
 }
 
-// Ending implements [runner.Ender]: steps are undone, the last counters read, and the
-// trial's pods go. Proxies of nodes that steps ended come back one after the other.
+// Ending implements [runner.Ender]: steps are undone, the last counters are read, and the
+// trial's pods end. Proxies of nodes that steps ended return one after the other.
 func (trials) Ending(ctx context.Context, o *runner.Options, plan *study.Plan) (time.Duration, error) {
 	out := drive.RevertTime + lastLookTime + clearTimeout
 	at := slices.IndexFunc(plan.Cells, study.Ambient)
@@ -48,7 +48,8 @@ func (trials) Ending(ctx context.Context, o *runner.Options, plan *study.Plan) (
 	return out + settleEach + settleTime(len(pods)), err
 }
 
-// endsNodeProxies says that a step ends proxies of nodes, which are made anew after the trial.
+// endsNodeProxies reports whether a step ends proxies of nodes, which are recreated after the
+// trial.
 func endsNodeProxies(step fault.Step) bool {
 	switch a := step.Action.(type) {
 	case *fault.Restart:

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// changer is what steps change objects by that outlive a trial: each change is noted before
-// it is made. It is a [journal.Journal].
+// changer changes objects that outlive a trial: it records each change before making it. It is
+// a [journal.Journal].
 type changer interface {
 	Change(ctx context.Context, o journal.Object, why string, edit journal.Edit, texts ...[]fields.Step) ([]fields.Field, error)
 	Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error)
@@ -31,7 +31,7 @@ type changer interface {
 
 var _ changer = (*journal.Journal)(nil)
 
-// leftovers are objects that outlive a trial, and that steps changed whose ends failed.
+// leftovers are objects that outlive a trial and whose changes by steps could not be undone.
 type leftovers struct {
 	mu      sync.Mutex
 	objects []journal.Object
@@ -59,7 +59,7 @@ func (l *leftovers) forget() {
 	l.objects = nil
 }
 
-// follow notes what an execution has changed where its end fails.
+// follow records what an execution has changed if its end fails.
 func (h *executor) follow(e *execution) {
 	end := e.end
 	e.end = func(ctx context.Context) error {
@@ -71,9 +71,9 @@ func (h *executor) follow(e *execution) {
 	}
 }
 
-// putRight puts back, before a trial begins, what ends of steps did not in trials before it:
-// it would stand in this one, and nothing in its record would say so. Where all steps were
-// undone there is nothing to ask for. Levers that go with it are set again after this.
+// putRight reverts, before a trial begins, what steps of earlier trials failed to undo: it
+// would affect this trial without a trace in its record. If all steps were undone it makes no
+// requests. Levers reverted with it are set again afterwards.
 func (s *stage) putRight(ctx context.Context) error {
 	left := s.leftovers.all()
 	if len(left) == 0 {
@@ -104,8 +104,8 @@ func (s *stage) putRight(ctx context.Context) error {
 	return nil
 }
 
-// servesAgain waits until a Deployment that was put back has a pod that is ready, if it is to
-// have any: a control plane that was away is not there at once.
+// servesAgain waits until a reverted Deployment has a ready pod, if it should have any: a
+// control plane that was away takes time to return.
 func (s *stage) servesAgain(ctx context.Context, o journal.Object) error {
 	return podwait.Until(ctx, s.Kube, o.Namespace, "a ready pod of "+o.String(), func(ctx context.Context) (podwait.Seen, error) {
 		d, err := s.Kube.AppsV1().Deployments(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})

@@ -22,8 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// callers are the pods with a proxy that send requests: clients, and those of
-// services that call others.
+// callers are the pods with a proxy that send requests: clients, and those of services that
+// call others.
 func (t *scenarioTrial) callers() []*resident {
 	var out []*resident
 	for _, w := range t.scene.workloads() {
@@ -35,13 +35,13 @@ func (t *scenarioTrial) callers() []*resident {
 	return out
 }
 
-// admin is a line to the admin port of a pod's proxy.
+// admin is a client of the admin port of a pod's proxy.
 func (t *scenarioTrial) admin(r *resident) mesh.Admin {
 	sidecars := mesh.Sidecars(t.scene.mesh)
 	return sidecars.Admin(t.Dialer.Client(t.Namespace, r.Name, sidecars.AdminPort))
 }
 
-// findSidecars asks the sidecars what they are, once a run.
+// findSidecars asks the sidecars for their version, once a run.
 func (t *scenarioTrial) findSidecars(ctx context.Context) error {
 	if len(t.seen) > 0 || !t.scene.meshed() || mesh.Sidecars(t.scene.mesh).AdminPort == 0 {
 		return nil
@@ -65,8 +65,8 @@ const (
 	leverMany  = 16 // proxies asked at once
 )
 
-// proveLevers waits until every proxy has the cell's levers in force, and
-// notes what each of them has.
+// proveLevers waits until every proxy has the cell's levers in force, and records what each of
+// them has.
 func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, leverTime)
 	defer cancel()
@@ -103,7 +103,7 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 			return m.CheckTraffic(config, routes, t.scene.cell, t.scene.keepsLedger())
 		})
 	}
-	// What proxies accept by default hinders nobody.
+	// What proxies accept by default affects nobody.
 	if servers, ok := m.(mesh.ServerChecker); ok && t.scene.levels.MTLS != study.MTLSPermissive {
 		for i := range t.scene.scenario.Graph.Services {
 			one := &t.scene.scenario.Graph.Services[i]
@@ -125,8 +125,8 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	return nil
 }
 
-// provePolicies waits until the control plane tells proxies the cell's levers,
-// and notes what it tells them.
+// provePolicies waits until the control plane gives proxies the cell's levers, and records
+// what it gives them.
 func (t *scenarioTrial) provePolicies(ctx context.Context, m mesh.PolicyChecker) error {
 	var routes []mesh.Route
 	for _, r := range t.callers() {
@@ -151,8 +151,7 @@ func (t *scenarioTrial) provePolicies(ctx context.Context, m mesh.PolicyChecker)
 	}
 }
 
-// setsLocality says that a cell does not leave it to the mesh which endpoints
-// proxies ask first.
+// setsLocality reports whether a cell sets which endpoints proxies prefer.
 func setsLocality(cell record.Cell) bool {
 	v := cell[study.FactorLocality]
 	return v == study.LocalityPrefer || v == study.LocalityIgnore
@@ -216,7 +215,7 @@ func (t *scenarioTrial) routesOf(service string) []mesh.Route {
 	return out
 }
 
-// sense tells whether conditions of steps hold; nil where nobody can.
+// sense evaluates the conditions of steps; nil where nothing can.
 func (t *scenarioTrial) sense() drive.Sense {
 	if t.o.Condition == nil {
 		return nil

@@ -31,17 +31,17 @@ import (
 const (
 	// loadInterval is the clients' interval of record.
 	loadInterval = 100 * time.Millisecond
-	// loadAhead is how long before it begins the clients are told of a load. One
-	// that has its connections only after that refuses it, and the trial is
-	// lost: so it is more than a busy machine stands still for.
+	// loadAhead is how long before its start the clients are told of a load. A client whose
+	// connections are ready only after that rejects it, and the trial is lost: so it exceeds
+	// the pauses of a busy machine.
 	loadAhead = 4 * time.Second
-	// warmLoad is how long requests flow before the trial's own.
+	// warmLoad is how long requests are sent before the trial's own.
 	warmLoad = 2 * time.Second
 	// mostConnections bounds those of one client.
 	mostConnections = 1000
 )
 
-// keyHeader is the header that consistent hashes go by.
+// keyHeader is the header that consistent hashing uses.
 const keyHeader = "x-meshtrial-key"
 
 // loadSpec is what client number i sends in the trial.
@@ -61,8 +61,7 @@ func (s *scene) loadSpec(i int) (load.Spec, error) {
 	spec.Share = &load.Share{Index: i, Of: c.Clients}
 	spec.Connections = s.levels.Connections
 	if !speaks.Multiplexed {
-		// As many as can be out at once, so that slow answers keep no request
-		// from being sent on time.
+		// Enough connections that slow answers delay no request.
 		out := int(s.mostRPS()*l.Timeout.Seconds())/c.Clients + 1
 		spec.MaxConnections = min(mostConnections, spec.Connections+out)
 	}
@@ -108,8 +107,8 @@ type clients struct {
 	mu sync.Mutex
 }
 
-// asLost marks an error of which one of several clients that is gone may be the cause. One
-// that has begun must still know of its run.
+// asLost marks an error that the loss of one of several clients may have caused. A client that
+// has begun must still know of its run.
 func (c *clients) asLost(ctx context.Context, err error) error {
 	if c == nil {
 		return err // none was found yet
@@ -142,7 +141,7 @@ func (c *clients) each(ctx context.Context, do func(ctx context.Context, i int, 
 	return group.Wait()
 }
 
-// warm has requests flow with other ids, and says how many were answered.
+// warm sends requests with other ids, and returns how many were answered.
 func (c *clients) warm(ctx context.Context, s *scene) (record.Warmup, flowed, error) {
 	begin := time.Now()
 	var mu sync.Mutex
@@ -211,8 +210,8 @@ type outcome struct {
 	total   *load.Window
 	entries []ledger.ClientEntry
 	lost    int64
-	// answered is when each client sent the last of its requests that were answered, 0 if
-	// none was.
+	// answered is when each client sent the last of its answered requests, 0 if none was
+	// answered.
 	answered []int64
 }
 
@@ -259,7 +258,7 @@ func (c *clients) collect(ctx context.Context) (outcome, error) {
 	return out, nil
 }
 
-// momentLength is what a moment looks back on.
+// momentLength is how far a moment looks back.
 const momentLength = time.Second
 
 // moment is what the clients saw in the last second that has ended for all of
@@ -320,19 +319,17 @@ func momentOf(all []*client, last int) (record.Moment, error) {
 	return m, nil
 }
 
-// keepsLedger says whether the study wants to know what became of every
-// request. Otherwise nobody but the clients writes a log: what proxies use is
-// what they use without.
+// keepsLedger reports whether the study follows every request. Otherwise only the clients
+// write a log, so that proxies use what they use without one.
 func (s *scene) keepsLedger() bool { return s.study.Measured(study.MeasureLedger) }
 
-// proxiesLog says whether proxies write the ledger's lines.
+// proxiesLog reports whether proxies write the ledger's lines.
 func (s *scene) proxiesLog() bool {
 	_, ok := able[mesh.RequestLogger](s)
 	return ok && s.keepsLedger()
 }
 
-// ledgerSide says which proxies of a request write a line: see
-// [record.Scenario].
+// ledgerSide is the side whose proxies write a line for a request: see [record.Scenario].
 func (s *scene) ledgerSide() string {
 	m, ok := able[mesh.RequestLogger](s)
 	switch {
@@ -346,7 +343,7 @@ func (s *scene) ledgerSide() string {
 	return ""
 }
 
-// ledgerOptions says how the ledger sees the services.
+// ledgerOptions is how the ledger sees the services.
 func (s *scene) ledgerOptions(gone []ledger.Gone) ledger.Options {
 	logs, side := s.proxiesLog(), s.ledgerSide()
 	o := ledger.Options{Client: roleClients, Entry: s.scenario.Entry, Services: map[string]ledger.Station{}, Gone: gone,

@@ -20,9 +20,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// scribe follows the logs of all proxies and workers of a trial from the
-// moment their containers run: a kubelet turns logs over, and drops those of
-// pods that are gone. It owns its goroutines; stop ends them.
+// scribe follows the logs of all proxies and workers of a trial from the start of their
+// containers: a kubelet rotates logs, and drops those of deleted pods. It owns its goroutines;
+// stop ends them.
 type scribe struct {
 	kube      kubernetes.Interface
 	namespace string
@@ -39,7 +39,7 @@ type scribe struct {
 	mu       sync.Mutex
 	lives    map[string]bool // containers that are followed, by their IDs
 	book     *ledger.Book    // what proxies and workers wrote; at the end the clients' entries
-	over     bool            // the book is whoever's that settle gave it to: what comes later is left out
+	over     bool            // settle has handed the book over: later lines are dropped
 	lines    ledger.Lines
 	last     time.Time        // when the last entry came
 	served   map[string]int64 // by pod: when the last request came that its worker answered well
@@ -66,7 +66,7 @@ func (s *scribe) stop() {
 	s.done.Wait()
 }
 
-// found begins to follow what of a pod is not followed yet.
+// found starts to follow the containers of a pod that are not followed yet.
 func (s *scribe) found(pod *corev1.Pod) {
 	if s.idle {
 		return
@@ -126,7 +126,7 @@ func (s *scribe) worked(e ledger.WorkerEntry) {
 	}
 }
 
-// lastServed says, by pod, when the last request came that its worker answered well.
+// lastServed returns, by pod, the arrival of the last request that its worker answered well.
 func (s *scribe) lastServed() map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,18 +175,17 @@ func readWorker(r io.Reader, source ledger.Source, each func(ledger.WorkerEntry)
 	return nil
 }
 
-// Limits of the wait for the last lines. A sidecar writes its log once a
-// second (Istio's file-flush-interval), a worker ten times; on a machine that
-// stands still for a while both do so later. Only a book that does not balance
-// waits so long.
+// Limits of the wait for the last lines. A sidecar flushes its log once a second (Istio's
+// file-flush-interval), a worker ten times; on a machine that is suspended for a while both
+// are later. Only a book that does not balance waits that long.
 const (
 	scribeQuiet = 5 * time.Second
 	scribeLimit = time.Minute
 	scribeLook  = 250 * time.Millisecond
 )
 
-// settle adds the clients' entries, waits until the book balances or nothing
-// comes any more, and closes it.
+// settle adds the clients' entries, waits until the book balances or no lines come any more,
+// and closes it.
 func (s *scribe) settle(ctx context.Context, gone []ledger.Gone, clients []ledger.ClientEntry) (*ledger.Book, error) {
 	begin := time.Now()
 	s.mu.Lock()
@@ -202,7 +201,7 @@ func (s *scribe) settle(ctx context.Context, gone []ledger.Gone, clients []ledge
 		now := time.Now()
 		quiet := now.Sub(last)-kept > scribeQuiet && now.Sub(begin) > scribeQuiet
 		ended := quiet || now.Sub(begin) > scribeLimit || s.book.Over() > 0 // which never balances
-		// Accounts are dear, so one is made only when lines have stopped for a while.
+		// Accounts are expensive, so one is made only when lines have paused.
 		if !ended && now.Sub(last) > scribeLook && !looked.After(last) {
 			ended, looked = s.book.Account().Reconciled, now
 			kept += time.Since(now)
@@ -220,8 +219,8 @@ func (s *scribe) settle(ctx context.Context, gone []ledger.Gone, clients []ledge
 	}
 }
 
-// problems are the logs that could not be read to their ends, with why, and how
-// the lines of proxies were read.
+// problems are the logs that could not be read to the end, with the reason, and how the
+// proxies' lines were read.
 func (s *scribe) problems() (map[string]string, ledger.Lines) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

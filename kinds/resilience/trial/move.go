@@ -17,8 +17,8 @@ import (
 
 func (r *ready) Move(a *fault.Move) error { return r.holds(r.move(r.ctx, r.name, a)) }
 
-// move labels the namespace for a revision and replaces the pods of all services, so
-// that the revision's injector is asked about the new ones.
+// move labels the namespace for a revision and replaces the pods of all services, so that the
+// revision's injector handles the new ones.
 func (h *executor) move(ctx context.Context, step string, a *fault.Move) (drive.Execution, error) {
 	h.revisions.mu.Lock()
 	plane, known := h.revisions.planes[a.To]
@@ -54,7 +54,7 @@ type moving struct {
 	begun    time.Time
 }
 
-// nullable has "" mean that a label goes, as patches say it.
+// nullable turns "" into null, by which a patch removes a label.
 func nullable(labels map[string]string) map[string]any {
 	out := map[string]any{}
 	for key, value := range labels {
@@ -78,8 +78,8 @@ func (t *scenarioTrial) label(ctx context.Context, labels map[string]string) err
 	return nil
 }
 
-// labelFirst gives the namespace the labels that the trial's pods begin with, in studies
-// that move it: an end that failed may have left others.
+// labelFirst gives the namespace the labels that the trial's pods start with, in studies that
+// move it: a failed end may have left others.
 func (t *scenarioTrial) labelFirst(ctx context.Context) error {
 	m, ok := t.scene.mesh.(mesh.Revisioned)
 	if !ok || !t.scene.meshed() || !t.scene.scenario.Timeline.Moves() {
@@ -140,8 +140,7 @@ func (w *moving) prove(ctx context.Context) (string, error) {
 		pods, strings.Join(w.services, ", "), w.plane.Revision, time.Since(w.begun).Seconds()), nil
 }
 
-// overtaken says that another move began after this one: sidecars are where that one has
-// them.
+// overtaken reports that another move began after this one: sidecars follow that one.
 func (w *moving) overtaken() error {
 	w.revisions.mu.Lock()
 	defer w.revisions.mu.Unlock()
@@ -151,5 +150,5 @@ func (w *moving) overtaken() error {
 	return nil
 }
 
-// end puts the namespace's labels back, for the next trial. The pods go with this one.
+// end restores the namespace's labels for the next trial. The pods end with this one.
 func (w *moving) end(ctx context.Context) error { return w.label(ctx, w.was) }

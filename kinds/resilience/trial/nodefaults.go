@@ -22,10 +22,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// faultLease is how long a fault outlives a runner that has died.
+// faultLease is how long a fault outlives a dead runner.
 const faultLease = 20 * time.Second
 
-// lookAgain is how often a proof is looked for.
+// lookAgain is the interval at which a proof is looked for.
 const lookAgain = 20 * time.Millisecond
 
 // faultPod is a pod that a step may act on.
@@ -43,14 +43,13 @@ func faultPods(all []*resident) []faultPod {
 	return out
 }
 
-// nodeExecutor makes ready what steps do to processes and to packets.
+// nodeExecutor prepares what steps do to processes and packets.
 type nodeExecutor struct {
 	roles *site.FaultRoles
 	// pods lists the living pods of a service by name; fault.LoadService are
 	// the clients.
 	pods func(service string) []faultPod
-	// addresses are those under which a service is called, beside its pods':
-	// its Service's cluster IPs.
+	// addresses are those of a service besides its pods': its Service's cluster IPs.
 	addresses func(ctx context.Context, service string) ([]string, error)
 	// proxies names the containers of the sidecar.
 	proxies []string
@@ -61,11 +60,11 @@ type nodeExecutor struct {
 	onNodes  func(ctx context.Context, service string, pick int) ([]faultPod, error)
 	sharing  []string // names the containers of ztunnel
 	waypoint *controlPods
-	// killed hears of ztunnels that are about to be killed.
+	// killed is told of ztunnels that are about to be killed.
 	killed func([]victim)
 }
 
-// standingFault is one that an execution has begun, with the lease that is kept.
+// standingFault is a fault in force, with its lease.
 type standingFault struct {
 	client  node.Client
 	pod     faultPod
@@ -73,8 +72,7 @@ type standingFault struct {
 	release func() error
 }
 
-// undoFaults ends faults, all at once. One that has ended before its time is
-// an error.
+// undoFaults ends faults concurrently. A fault that ended early is an error.
 func undoFaults(ctx context.Context, all []standingFault) error {
 	failed := make([]error, len(all))
 	var wait sync.WaitGroup
@@ -116,7 +114,7 @@ func namesOf(pods []faultPod) string {
 	return strings.Join(names, ", ")
 }
 
-// victim is a container with processes to be acted upon.
+// victim is a container with the processes that a step acts on.
 type victim struct {
 	pod       faultPod
 	client    node.Client
@@ -124,7 +122,7 @@ type victim struct {
 	processes []node.Process // of the kind, as found
 }
 
-// victims looks for the container of each pod that has processes of a kind.
+// victims finds the container of each pod that has processes of a kind.
 func (h *nodeExecutor) victims(ctx context.Context, pods []faultPod, kind string, containers []string) ([]victim, error) {
 	out := make([]victim, len(pods))
 	group, ctx := errgroup.WithContext(ctx)

@@ -29,19 +29,18 @@ const (
 	// roleClients is the Deployment of the load pods, and the name by which
 	// the ledger and steps call them.
 	roleClients = "clients"
-	// trialLabel marks what a trial makes and takes away again.
+	// trialLabel marks what a trial creates and removes.
 	trialMark = "meshtrial.dev/trial"
-	// A worker has its behaviour as an argument: nothing to make, watch and
-	// mount. One of more than maxArgument bytes would weigh on each change of
-	// its pods' state, which has it in it; it lies in a ConfigMap, by the name
-	// configKey, which is mounted at configDir.
+	// A worker's behaviour is an argument, so there is nothing to create, watch and mount.
+	// More than maxArgument bytes would burden each update of its pods' status, which contains
+	// it; such a behaviour is in a ConfigMap, under configKey, mounted at configDir.
 	maxArgument = 8 << 10
 	configKey   = "worker.json"
 	configDir   = "/etc/meshtrial"
-	// drainDelay is how long a worker that drains serves on: until every proxy
-	// has heard that it is no longer an endpoint.
+	// drainDelay is how long a draining worker keeps serving: until every proxy knows that it
+	// is no longer an endpoint.
 	drainDelay = 2 * time.Second
-	// graceSeconds is how long a pod has to end.
+	// graceSeconds is how long a pod has to terminate.
 	graceSeconds = 30
 )
 
@@ -58,8 +57,8 @@ type scene struct {
 	seed                  uint64
 }
 
-// portsOf are the ports of a service: that of its protocol, and where it is
-// the first that of the clients' too.
+// portsOf are the ports of a service: that of its protocol and, if it is the first service,
+// the clients' too.
 func (s *scene) portsOf(one graph.Service) []protocol.Endpoint {
 	ports := []protocol.Endpoint{protocol.Of(one.Protocol).Plain}
 	if p := protocol.Of(s.levels.Protocol).Plain; one.Name == s.scenario.Entry && p != ports[0] {
@@ -79,7 +78,7 @@ func (s *scene) routes(services ...graph.Service) []mesh.Route {
 	return out
 }
 
-// meshed says whether the cell's pods can have sidecars.
+// meshed reports whether the cell's pods can have sidecars.
 func (s *scene) meshed() bool { return s.levels.Mesh != study.MeshNone && !s.ambient() }
 
 // able is the scene's mesh where its pods can have sidecars and it is a T, such as
@@ -315,10 +314,10 @@ func (s *scene) workerPod(one *graph.Service) (corev1.PodTemplateSpec, error) {
 	return pod, nil
 }
 
-// probe has a worker probed. Where a study has steps, that is each second: when an endpoint
-// is ready is a part of what is measured, alike in cells that skip steps. Elsewhere a worker
-// is asked as often as Kubernetes asks without being told, since a sidecar pays for each
-// probe, and each second until it has begun, so that nobody waits for it.
+// probe sets a worker's readiness probe. In studies with steps it runs each second: when an
+// endpoint becomes ready is part of what is measured, also in cells that skip steps. Elsewhere
+// it runs at Kubernetes' default interval, since a sidecar pays for each probe, and each
+// second until the worker has started, so that nobody waits for it.
 func (s *scene) probe(c *corev1.Container) {
 	ask := func(path string, period, failures int32) *corev1.Probe {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt(control.HealthPort)}},

@@ -21,15 +21,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// How often is looked while the timeline runs.
+// Intervals of looks while the timeline runs.
 const (
 	lookEvery    = 100 * time.Millisecond // at endpoints
 	ejectedEvery = 500 * time.Millisecond // at each caller's proxy
 	costEvery    = time.Second            // at the counters of CPU
 )
 
-// looks watches what is not told by itself: ejected endpoints and CPU. It owns
-// its goroutines; stop ends them.
+// looks watches what is not reported by itself: ejected endpoints and CPU. It owns its
+// goroutines; stop ends them.
 type looks struct {
 	t      *scenarioTrial
 	cancel context.CancelFunc
@@ -58,7 +58,7 @@ type usage struct {
 	at   observe.Sample
 }
 
-// watch begins to look.
+// watch starts looking.
 func (t *scenarioTrial) watch(ctx context.Context) *looks {
 	l := &looks{t: t, ejected: map[string]map[string]int{}, first: map[string]usage{}, last: map[string]usage{}, away: map[string]bool{}, memory: map[string]int64{},
 		machine: [2]map[string]observe.MachineSample{{}, {}}, others: map[string]site.Shots{}}
@@ -70,7 +70,7 @@ func (t *scenarioTrial) watch(ctx context.Context) *looks {
 	l.done.Go(func() {
 		l.count(ctx, func(ctx context.Context) error { t.noteArrivals(ctx); return l.cost(ctx, false) })
 	})
-	// Where nothing happens, nobody is taken out, and asking costs the proxies CPU.
+	// Without steps no endpoint is ejected, and asking costs the proxies CPU.
 	if m, ok := able[mesh.EjectionReader](t.scene); ok && len(t.timeline.Steps) > 0 {
 		l.done.Go(func() {
 			l.every(ctx, "ejections", begin, ejectedEvery, func(ctx context.Context) error { return l.ejections(ctx, m) })
@@ -79,8 +79,7 @@ func (t *scenarioTrial) watch(ctx context.Context) *looks {
 	return l
 }
 
-// stop ends the looking, after a last look at CPU and memory; it may be called
-// again.
+// stop ends the looks, after a last one at CPU and memory; it may be called again.
 func (l *looks) stop(ctx context.Context) {
 	if l.cancel == nil {
 		return
@@ -98,14 +97,14 @@ func (l *looks) stop(ctx context.Context) {
 	}
 }
 
-// lastLookTime bounds the last look: without it the trial is worth nothing, and
-// memory is added up page by page.
+// lastLookTime bounds the last look: a trial without it is worthless, and memory is summed
+// page by page.
 const lastLookTime = 30 * time.Second
 
 // ofCounters names looks at CPU and memory.
 const ofCounters = "counters"
 
-// every looks again and again, and notes when that fails.
+// every looks repeatedly, and records failures.
 func (l *looks) every(ctx context.Context, of string, at time.Time, d time.Duration, look func(context.Context) error) {
 	seen := time.Now()
 	for ; wake.Pause(ctx, time.Until(at)) == nil; at = at.Add(d) {
@@ -150,7 +149,7 @@ func (l *looks) sample() {
 	l.samples = append(l.samples, s)
 }
 
-// ejections asks the callers' proxies what they have taken out.
+// ejections asks the callers' proxies which endpoints they have ejected.
 func (l *looks) ejections(ctx context.Context, m mesh.EjectionReader) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
@@ -172,8 +171,7 @@ func (l *looks) ejections(ctx context.Context, m mesh.EjectionReader) error {
 	return group.Wait()
 }
 
-// disturbs says whether a step stops the proxies of a service, so that they may
-// not answer.
+// disturbs reports whether a step stops the proxies of a service, so that they may not answer.
 func disturbs(t *fault.Timeline, service string) bool {
 	return slices.ContainsFunc(t.Steps, func(s fault.Step) bool {
 		p, ok := s.Action.(*fault.Process)
@@ -181,9 +179,9 @@ func disturbs(t *fault.Timeline, service string) bool {
 	})
 }
 
-// add notes the counters of a look. Who came after the first had used nothing
-// before, but for a proxy that stood on its node for others; who was there, but could
-// not be read, is counted from when it is.
+// add records the counters of a look. A container that came after the first look had used
+// nothing before, except a proxy that served its node's other pods; one that existed but could
+// not be read counts from its first reading.
 func (l *looks) add(shot observe.Snapshot, parts map[string]string) {
 	for name, s := range shot.Targets {
 		if s.Error != "" {
@@ -225,9 +223,9 @@ func (l *looks) cpu() map[string]record.CPU {
 	return out
 }
 
-// machines are the nodes that tell what machines used. Of those that share one, which count
-// all of it each, it is the one that was looked at for longest: others had pods of the trial
-// for a part of the timeline. The caller holds the lock.
+// machines are the nodes whose readings stand for their machines. Of several nodes on one
+// machine, each of which counts all of it, it is the node that was read the longest: others
+// had pods of the trial for part of the timeline only. The caller holds the lock.
 func (l *looks) machines() []string {
 	long := func(node string) time.Duration { return l.machine[1][node].Elapsed(l.machine[0][node]) }
 	nodes := slices.Sorted(maps.Keys(l.machine[1]))
@@ -244,10 +242,10 @@ func (l *looks) machines() []string {
 	return out
 }
 
-// beside is what the nodes' machine did beside the parts, which are given the part
-// of it that nobody used, and its state; nil of several machines. Where a node of a lab was
-// not looked at throughout, its own processes would pass for others: the error says which, and
-// that nobody knows what others used.
+// beside is what the nodes' machine did besides the parts, which get the share of it that
+// nobody used, and its state; nil for several machines. If a node of a lab was not read
+// throughout, its own processes would pass for others: the error names it, and what others
+// used is unknown.
 func (l *looks) beside(parts map[string]record.CPU) (*record.Others, *record.Pressure, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -272,7 +270,7 @@ func (l *looks) beside(parts map[string]record.CPU) (*record.Others, *record.Pre
 	return site.Unattributed(parts, after.Elapsed(before).Seconds(), nodes, l.host), &pressure, nil
 }
 
-// noteOthers notes who else used the machine, or why nobody knows.
+// noteOthers records who else used the machine, or why that is unknown.
 func (t *scenarioTrial) noteOthers(parts map[string]record.CPU) {
 	others, pressure, err := t.looks.beside(parts)
 	t.out.Others, t.out.Pressure = others, pressure

@@ -35,12 +35,12 @@ type revisions struct {
 	made   []*unstructured.Unstructured
 }
 
-// sideTime is how long sidecars may take to be where they should, before the timeline
-// and after it.
+// sideTime is how long sidecars may take to connect to their control plane, before the
+// timeline and after it.
 const sideTime = 20 * time.Second
 
-// beginRevisions finds the control planes that there are, if steps are about several, and
-// who is connected to which.
+// beginRevisions finds the existing control planes, if steps involve several, and who is
+// connected to which.
 func (t *scenarioTrial) beginRevisions(ctx context.Context) error {
 	up, to := t.timeline.Revisions()
 	if !t.timeline.Moves() && len(up) == 0 {
@@ -112,7 +112,7 @@ func (r *revisions) others() []site.Pod {
 	return slices.Clone(r.second)
 }
 
-// elsewhere are those of their pods that nobody observes.
+// elsewhere are those of their pods without an observer.
 func (r *revisions) elsewhere() []string {
 	if r == nil {
 		return nil
@@ -124,7 +124,7 @@ func (r *revisions) elsewhere() []string {
 
 func (r *ready) Revision(a *fault.Revision) error { return r.holds(r.revision(a), nil) }
 
-// revision makes a second control plane, if the run may and there is none.
+// revision creates a second control plane, if the run may and there is none.
 func (h *executor) revision(a *fault.Revision) drive.Execution {
 	addition, makes := h.o.Beside[a.Name]
 	return &execution{
@@ -199,8 +199,8 @@ func (t *scenarioTrial) untilSides(ctx context.Context, when string) (verdict.Re
 	}
 }
 
-// seeSides notes who is connected to which control plane, once all are where they should
-// be or the time is up: the rules decide what that is worth.
+// seeSides records who is connected to which control plane, once all are where they should be
+// or the time is up: the rules decide what that is worth.
 func (t *scenarioTrial) seeSides(ctx context.Context, when string) error {
 	limited, cancel := context.WithTimeout(ctx, sideTime)
 	defer cancel()
@@ -257,8 +257,8 @@ func (t *scenarioTrial) lookAtSides(ctx context.Context, when string) (verdict.R
 	return look, nil
 }
 
-// askPlane asks all ready pods of a control plane; one that is ending, whose streams are
-// about to end, is not asked.
+// askPlane asks all ready pods of a control plane, except terminating ones, whose streams are
+// about to end.
 func (t *scenarioTrial) askPlane(ctx context.Context, plane mesh.Plane, connected map[string][]verdict.RevisionOf) error {
 	pods, err := t.Kube.CoreV1().Pods(plane.Namespace).List(ctx, metav1.ListOptions{LabelSelector: plane.Selector})
 	if err != nil {
@@ -294,7 +294,7 @@ func (t *scenarioTrial) lineTo(pod *corev1.Pod, port int) *http.Client {
 	return r.clients[pod.Name]
 }
 
-// endRevisions notes who is connected to which control plane after the timeline.
+// endRevisions records who is connected to which control plane after the timeline.
 func (t *scenarioTrial) endRevisions(ctx context.Context) error {
 	if t.revisions == nil {
 		return nil
@@ -302,8 +302,8 @@ func (t *scenarioTrial) endRevisions(ctx context.Context) error {
 	return t.seeSides(ctx, verdict.AfterSteps)
 }
 
-// removeSecond takes away the control planes that the trial made, and waits until their
-// pods are gone.
+// removeSecond removes the control planes that the trial created, and waits until their pods
+// are gone.
 func (t *scenarioTrial) removeSecond(ctx context.Context) error {
 	if t.revisions == nil {
 		return nil
@@ -329,7 +329,7 @@ func (t *scenarioTrial) removeSecond(ctx context.Context) error {
 	return nil
 }
 
-// madeIsGone waits until no pod is left of the Deployments that the trial made, whether
+// madeIsGone waits until no pod is left of the Deployments that the trial created, whether
 // they ever served or not.
 func (t *scenarioTrial) madeIsGone(ctx context.Context) error {
 	for _, o := range t.revisions.made {

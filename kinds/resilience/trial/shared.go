@@ -31,14 +31,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// restart is what a step changed so that the proxies of nodes are replaced.
+// restart is a step's change that replaces the proxies of nodes.
 type restart struct {
 	object journal.Object
 	step   []fields.Field
 	old    []corev1.Pod // that there were
 }
 
-// whyRestarted is what the journal says that the proxies of nodes were changed for.
+// whyRestarted is the journal's reason for restarting the proxies of nodes.
 const whyRestarted = "a step restarts the proxies of nodes"
 
 // restartShared replaces the proxies that services share.
@@ -83,7 +83,7 @@ func (h *executor) restartShared(ctx context.Context, of string) (drive.Executio
 	}, nil
 }
 
-// onAllNodes are the pods of the mesh's proxies on nodes, of which there is one at least.
+// onAllNodes are the pods of the mesh's proxies on nodes, at least one.
 func (t *scenarioTrial) onAllNodes(ctx context.Context) ([]corev1.Pod, error) {
 	return nodeProxies(ctx, t.Kube, t.scene.mesh)
 }
@@ -100,8 +100,8 @@ func nodeProxies(ctx context.Context, kube kubernetes.Interface, m mesh.Mesh) ([
 	return found.Items, nil
 }
 
-// replaced waits until each of the trial's nodes has another of these pods that is ready,
-// and says how many of all nodes do: Kubernetes goes from node to node.
+// replaced waits until each of the trial's nodes has a new ready pod of these, and returns how
+// many of all nodes do: Kubernetes goes from node to node.
 func (t *scenarioTrial) replaced(ctx context.Context, old []corev1.Pod) (int, error) {
 	watch := podwait.New(t.Kube, t.scene.mesh.Proxies(record.PlaceNode).Namespace, "the new proxies of nodes")
 	for {
@@ -157,8 +157,8 @@ func (h *executor) restartWaypoint(ctx context.Context) (drive.Execution, error)
 	}, nil
 }
 
-// The proxies of nodes may take so long to be as they were: each has half a minute to end,
-// and a restart goes from one to the next.
+// How long the proxies of nodes may take to recover: each has half a minute to end, and a
+// restart goes from one to the next.
 const (
 	settleTimeout = 3 * time.Minute
 	settleEach    = 10 * time.Second
@@ -169,10 +169,10 @@ func settleTime(nodes int) time.Duration {
 	return settleTimeout + time.Duration(nodes)*settleEach
 }
 
-// settleShared puts back what steps changed of the proxies of nodes, and waits until they
-// are fresh ones: Kubernetes keeps a process waiting that was killed before, and longer each
-// time, so that the next trial would find another fault. Those that a restart had not come
-// to yet stay, since what they were made of is what is put back.
+// settleShared reverts what steps changed of the proxies of nodes, and waits for fresh ones:
+// Kubernetes delays the restart of a process that was killed before, longer each time, so the
+// next trial would find another fault. Proxies that a restart had not reached yet stay, since
+// their template is what is restored.
 func (t *scenarioTrial) settleShared(ctx context.Context) error {
 	reset, killed := t.shared.reset, t.shared.killed
 	if len(reset)+len(killed) == 0 {
@@ -213,8 +213,8 @@ func (t *scenarioTrial) settleShared(ctx context.Context) error {
 	return t.onceGone(ctx, old)
 }
 
-// outdated are the pods that are to be replaced after the trial: those that a step killed a
-// process of, and those that are there since a restart, or ending.
+// outdated are the pods to replace after the trial: those with a process that a step killed,
+// those created by a restart, and terminating ones.
 func outdated(now []corev1.Pod, reset []restart, killed []faultPod) []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(now), func(p corev1.Pod) bool {
 		if slices.ContainsFunc(killed, func(k faultPod) bool { return k.UID == string(p.UID) }) {
@@ -227,9 +227,8 @@ func outdated(now []corev1.Pod, reset []restart, killed []faultPod) []corev1.Pod
 	})
 }
 
-// onceGone waits until none of these pods is left, and each of their nodes has another
-// that is ready. A node that died meanwhile has nobody to end the one or to start the other,
-// and is not waited for.
+// onceGone waits until none of these pods is left and each of their nodes has another one that
+// is ready. A node that died cannot end the one or start the other, and is not waited for.
 func (t *scenarioTrial) onceGone(ctx context.Context, old []corev1.Pod) error {
 	var down []string
 	var asked time.Time
@@ -257,8 +256,7 @@ func (t *scenarioTrial) onceGone(ctx context.Context, old []corev1.Pod) error {
 	}
 }
 
-// notReplaced are the nodes of old pods that have one of these still, or no other that is
-// ready.
+// notReplaced are the nodes that still have one of the old pods, or no other that is ready.
 func notReplaced(now, old []corev1.Pod) []string {
 	done := map[string]bool{} // by node
 	for i := range old {
@@ -276,8 +274,8 @@ func notReplaced(now, old []corev1.Pod) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(done)), func(node string) bool { return done[node] && !left[node] })
 }
 
-// isDown says that a node is gone, or that Kubernetes does not hear from it; not where it
-// cannot be asked.
+// isDown reports that a node is gone, or that Kubernetes does not hear from it; false where
+// the API server cannot be asked.
 func (t *scenarioTrial) isDown(ctx context.Context, name string) bool {
 	node, err := t.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -288,9 +286,9 @@ func (t *scenarioTrial) isDown(ctx context.Context, name string) bool {
 	})
 }
 
-// ztunnelsOf are the ztunnels on the nodes of a service's pods, or for "" of all pods in
-// the mesh: those of the first nodes by name. They are ready, and need not answer: a busy one
-// is not to be spared.
+// ztunnelsOf are the ztunnels on the nodes of a service's pods, or for "" of all pods in the
+// mesh: those of the first nodes by name. They are ready, but need not answer: a busy one is
+// not spared.
 func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int) ([]faultPod, error) {
 	nodes := t.shared.on()
 	if service != "" {
@@ -328,9 +326,8 @@ func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int
 	return out, nil
 }
 
-// removeWaypoint takes away what the mesh made of the trial's waypoint, of which the trial
-// has taken away what asked for it, and waits until its pod is gone: the next one is a
-// fresh one.
+// removeWaypoint removes what the mesh created for the trial's waypoint, whose request the
+// trial has removed, and waits until its pod is gone, so that the next one is fresh.
 func (t *scenarioTrial) removeWaypoint(ctx context.Context) error {
 	if !study.Waypoint(t.job.Cell) {
 		return nil

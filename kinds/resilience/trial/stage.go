@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// stage is what trials of resilience need in the cluster, deployed: observers
-// on the nodes. Services and clients are each trial's own.
+// stage is what trials of resilience share in the cluster, deployed: observers on the nodes.
+// Services and clients belong to each trial.
 type stage struct {
 	*site.Site
 	o      *runner.Options
@@ -35,22 +35,22 @@ type stage struct {
 	say    func(format string, args ...any)
 	// seen are the pods of the last trial, for the versions of their sidecars.
 	seen []site.Pod
-	// carriers are the parts of ways that were there for a trial of the run, and missed those
-	// that one waited for in vain.
+	// carriers are the parts of ways that some trial of the run has had, and missed those that
+	// one waited for in vain.
 	carriers, missed record.Way
-	// clocks are how those of nodes stood beside ours when last compared, and ahead is
-	// how far they were ahead, nanoseconds.
+	// clocks are the offsets of the nodes' clocks when last compared, and ahead how far they
+	// were ahead of ours, nanoseconds.
 	clocks map[string]verdict.Clock
 	ahead  map[string]int64
 
 	faults *site.FaultRoles // nil: no step acts on nodes
-	// changes is where what steps change elsewhere is noted, and leftovers what of it their
-	// ends did not put back.
+	// changes records what steps change elsewhere, and leftovers what their ends did not
+	// revert.
 	changes   changer
 	leftovers leftovers
 }
 
-// deployStage makes namespace and observers. On error nothing is left.
+// deployStage creates the namespace and the observers. On error nothing is left.
 func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error) {
 	o := r.Options
 	at, err := site.New(o.Lab, o.Mesh, r.RunID)
@@ -101,9 +101,8 @@ func (s *stage) checkNodes(ctx context.Context) error {
 	return err
 }
 
-// Remove puts back what steps changed outside the run's namespace, if that has
-// not been done, and takes the namespace away, also when the run itself has
-// been cancelled.
+// Remove reverts what steps changed outside the run's namespace, if that has not been done,
+// and removes the namespace, also if the run itself was cancelled.
 func (s *stage) Remove(ctx context.Context) error {
 	defer ending.Owe(ctx, "what the timeline's steps changed", "")()
 	ctx, cancel := ending.Within(ctx, site.RestoreTimeout)
@@ -116,7 +115,7 @@ func (s *stage) Remove(ctx context.Context) error {
 	return errors.Join(err, undone, s.Site.Remove(ctx))
 }
 
-// find waits for an observer, opens lines to all, and compares clocks.
+// find waits for an observer, connects to all, and compares clocks.
 func (s *stage) find(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
@@ -179,8 +178,8 @@ func meshOf(o *runner.Options, cell record.Cell) (mesh.Mesh, error) {
 	return nil, errs.Usage("this program has no adapter for mesh %s", name)
 }
 
-// checkScenario finds what the workers or generators would refuse of a plan,
-// and levers that its meshes lack, before anything is started.
+// checkScenario finds what workers or generators would reject of a plan, and levers that its
+// meshes lack, before anything starts.
 func checkScenario(plan *study.Plan) error {
 	for _, cell := range plan.Cells {
 		s, err := newScene(plan.Study, cell, nil, lab.Images{}, "check", "check", 1)
@@ -197,8 +196,8 @@ func checkScenario(plan *study.Plan) error {
 	return nil
 }
 
-// fitScenario says whether the plan can be run with the meshes there are, and
-// which binaries would be measured.
+// fitScenario checks that the plan can run with the available meshes, and returns the binaries
+// to be measured.
 func fitScenario(ctx context.Context, o *runner.Options, plan *study.Plan) ([]record.Component, error) {
 	if err := fitControl(o, plan); err != nil {
 		return nil, err
@@ -242,7 +241,7 @@ func fitScenario(ctx context.Context, o *runner.Options, plan *study.Plan) ([]re
 	return out, nil
 }
 
-// Asks is what those cells of a plan that are of a mesh ask of it as it is there.
+// Asks is what the cells of a plan that have a mesh require of the mesh as it is installed.
 func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 	var out mesh.Asked
 	for _, cell := range plan.Cells {
@@ -277,8 +276,7 @@ func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 	return out, nil
 }
 
-// fitMesh finds what a cell asks for that its mesh does not have, with its
-// place in the study.
+// fitMesh finds what a cell asks for that its mesh does not have, with its place in the study.
 func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 	r, ok := m.(mesh.Resilience)
 	if !ok || study.Ambient(cell) { // which has no levers, nor steps that sidecars would prove
@@ -318,7 +316,7 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 	return nil
 }
 
-// newScene lays a cell out. A nil mesh is enough for what needs none.
+// newScene lays out a cell. m may be nil for cells without a mesh.
 func newScene(s *study.Study, cell record.Cell, m mesh.Mesh, images lab.Images, run, trial string, seed uint64) (*scene, error) {
 	levels, err := resilience.LevelsOf(cell)
 	if err != nil {

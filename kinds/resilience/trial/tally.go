@@ -40,16 +40,16 @@ func risen(now, before map[string]float64) map[string]float64 {
 	return out
 }
 
-// tally is what one of the proxies that services share has counted since its process began.
+// tally is what one shared proxy has counted since its process began.
 type tally struct {
 	part, node string
-	process    string // the pod's UID, with the IDs of the proxy's containers in it
+	process    string // the pod's UID with the IDs of the proxy's containers
 	counters   map[string]float64
 }
 
 type tallies []tally
 
-// ask asks proxies, by their parts, what they have counted.
+// ask reads the counters of proxies, by part.
 func (t *scenarioTrial) ask(ctx context.Context, pods map[string][]site.Pod) (tallies, error) {
 	var out tallies
 	for part, list := range pods {
@@ -97,8 +97,8 @@ func (all tallies) byProcess() map[string]map[string]float64 {
 	return out
 }
 
-// since takes off what the same process had counted before; one that began since then, be
-// it in the same pod, had counted nothing.
+// since subtracts what the same process had counted before; a process that began since, even
+// in the same pod, had counted nothing.
 func (all tallies) since(before map[string]map[string]float64) tallies {
 	out := make(tallies, len(all))
 	for i, one := range all {

@@ -70,8 +70,7 @@ func newScenarioTrial(s *stage, job runner.Job) (*scenarioTrial, error) {
 	return t, nil
 }
 
-// measure runs the trial. An error means that it could not be carried
-// through.
+// measure runs the trial. An error means that it could not be completed.
 func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err error) {
 	defer func() {
 		t.out.Validity = verdict.Of(t.out, t.events, t.evidence, t.o.Rules.Limits)
@@ -143,8 +142,8 @@ func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
 	return nil
 }
 
-// create makes the objects: what tells proxies how to behave first, so that
-// they start with it.
+// create creates the objects, those that configure proxies first, so that proxies start with
+// them.
 func (t *scenarioTrial) create(ctx context.Context) error {
 	s := t.scene
 	objects := s.mesh.Policies(s.workloads())
@@ -207,7 +206,7 @@ func (t *scenarioTrial) create(ctx context.Context) error {
 	return group.Wait()
 }
 
-// prepare finds the clients, proves the levers, and has requests flow.
+// prepare finds the clients, proves the levers, and sends requests.
 func (t *scenarioTrial) prepare(ctx context.Context) error {
 	t.clients = &clients{ahead: t.ahead}
 	for _, r := range t.census.living(roleClients) {
@@ -230,7 +229,7 @@ func (t *scenarioTrial) prepare(ctx context.Context) error {
 	return t.warmUp(ctx)
 }
 
-// play starts the load and carries the timeline out.
+// play starts the load and runs the timeline.
 func (t *scenarioTrial) play(ctx context.Context) error {
 	t.zero = time.Now().Add(loadAhead)
 	if err := t.clients.start(ctx, t.scene, t.zero); err != nil {
@@ -270,7 +269,7 @@ func describeStep(e record.Event, zero time.Time) string {
 	return text
 }
 
-// collect reads what everybody wrote, and makes the trial's record.
+// collect reads all logs and makes the trial's record.
 func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	t.say("collecting what clients, proxies and workers wrote")
 	got, err := t.clients.collect(ctx)
@@ -313,16 +312,16 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 // clearTimeout bounds the end of a trial's pods.
 const clearTimeout = 90 * time.Second
 
-// clear takes away what the trial made and waits until its pods are gone, also
-// when the run itself has been cancelled.
+// clear removes what the trial created and waits until its pods are gone, also if the run
+// itself was cancelled.
 func (t *scenarioTrial) clear(ctx context.Context) error {
 	ctx, cancel := ending.Within(ctx, clearTimeout)
 	defer cancel()
 	if t.looks != nil {
 		t.looks.stop(ctx)
 	}
-	// The census before the scribe, which it tells of pods: who waits for
-	// readers must not be given more of them.
+	// The census before the scribe, which it tells of pods: readers that are waited for must
+	// not become more.
 	if t.census != nil {
 		t.census.stop()
 	}
@@ -335,8 +334,8 @@ func (t *scenarioTrial) clear(ctx context.Context) error {
 	return nil
 }
 
-// removeObjects deletes what has the trial's mark, pods without the time to
-// drain, until no pod is left.
+// removeObjects deletes what has the trial's mark, pods without time to drain, until no pod is
+// left.
 func (t *scenarioTrial) removeObjects(ctx context.Context) error {
 	background := metav1.DeleteOptions{PropagationPolicy: site.Ptr(metav1.DeletePropagationBackground)}
 	now := metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))}

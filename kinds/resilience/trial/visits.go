@@ -7,9 +7,9 @@ import (
 	"github.com/meshtrial/meshtrial/drive/graph"
 )
 
-// visits are how many requests come to a service for each at the entry: what arithmetic
-// expects of those that are answered at once, and where each call is repeated as often as it
-// may be; the fewest without which that one has no good answer, and the most that it can cause.
+// visits are how many requests reach a service for each request at the entry: the expected
+// number if all are answered at once, and if each call is retried as often as allowed; the
+// least without which a request cannot be answered well, and the most that it can cause.
 type visits struct{ mean, repeated, least, most float64 }
 
 // visits are those of the scenario's services, in their order.
@@ -44,11 +44,11 @@ func (s *scene) visits() ([]visits, error) {
 	return out, nil
 }
 
-// manyVisits is how many times what one request can cause is enough for chance to be even:
-// that fewer than half of so many come has a chance of exp(-100/8), by Chernoff's bound.
+// manyVisits is how many possible calls make chance even out: that fewer than half of so many
+// come has a probability of exp(-100/8), by Chernoff's bound.
 const manyVisits = 100
 
-// of says between what the requests to the service lie that n answered ones at the entry
+// of returns the bounds of the requests to the service that n answered ones at the entry
 // cause.
 func (v visits) of(n int64) (least, most int64) {
 	low, high := v.least*float64(n), v.most*float64(n)

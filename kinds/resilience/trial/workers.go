@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// change puts what a step says of a behaviour into a worker's configuration.
+// change puts a step's behaviour into a worker's configuration.
 func changeBehaviour(c *control.Config, b fault.Behaviour, seed uint64) {
 	if b.ServiceTime != nil {
 		c.ServiceTime = serviceTime(*b.ServiceTime, seed)
@@ -49,7 +49,7 @@ func changeBehaviour(c *control.Config, b fault.Behaviour, seed uint64) {
 	}
 }
 
-// Worker changes replicas of a service, all of them in one change.
+// Worker changes replicas of a service, all in one change.
 func (r *ready) Worker(a *fault.Worker) error {
 	chosen, err := r.choose(a.Service, a.Pick)
 	if err != nil {
@@ -87,8 +87,7 @@ func (h *executor) turnOf(service string) *turns {
 	return h.altered[service]
 }
 
-// sameBehaviour compares configurations as they are said, where nothing and an
-// empty list are one.
+// sameBehaviour compares configurations by content, where nil equals an empty list.
 func sameBehaviour(a, b control.Config) bool {
 	if len(a.Failures) == 0 && len(b.Failures) == 0 {
 		a.Failures, b.Failures = nil, nil
@@ -99,7 +98,7 @@ func sameBehaviour(a, b control.Config) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// lives says whether a pod is there and not on its way out.
+// lives reports whether a pod exists and is not terminating.
 func (c *census) lives(uid string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,8 +108,7 @@ func (c *census) lives(uid string) bool {
 
 func (r *ready) Load(a *fault.Load) error { return r.holds(r.rate(a, r.lasting), nil) }
 
-// rate changes the clients' rate, at one instant for all, for so long if that
-// is not 0.
+// rate changes the clients' rate, at one instant for all, for a limited time if that is not 0.
 func (h *executor) rate(l *fault.Load, lasting time.Duration) drive.Execution {
 	usual := h.scene.levels.Rate.RPS()
 	set := func(ctx context.Context, rps float64) error {
@@ -158,11 +156,10 @@ func (c *clients) sent(ctx context.Context) (int64, error) {
 	return sum, err
 }
 
-// Bounds of what counts as a rate that was reached: what was sent since the
-// step began, looked at every second, against what chance allows. A client on a
-// busy machine may be behind for a while, and makes up for it. A Poisson count's
-// standard deviation is its mean's root; it is farther than four of them from its
-// mean in less than 1 of 10,000 looks.
+// Bounds within which a rate counts as reached: what was sent since the step began, checked
+// every second, against what chance allows. A client on a busy machine may fall behind for a
+// while, and catches up. A Poisson count's standard deviation is the root of its mean; it is
+// more than four of them from its mean in less than 1 of 10,000 looks.
 const (
 	rateLook      = time.Second
 	rateTime      = 10 * time.Second
@@ -171,8 +168,8 @@ const (
 	rateChance    = 4  // standard deviations
 )
 
-// proveRate waits until the clients have sent about as many requests as they
-// should by then, for half of the step's time at the most.
+// proveRate waits until the clients have sent about as many requests as they should by then,
+// for at most half of the step's time.
 func (c *clients) proveRate(ctx context.Context, rps float64, before int64, since time.Time, lasting time.Duration) (string, error) {
 	most := rateTime
 	if lasting > 0 {
@@ -197,7 +194,7 @@ func (c *clients) proveRate(ctx context.Context, rps float64, before int64, sinc
 	}
 }
 
-// rateReached says whether so many requests are about a rate.
+// rateReached reports whether so many requests are about a rate.
 func rateReached(rps float64, sent int64, took time.Duration) (string, bool) {
 	got, want := float64(sent), rps*took.Seconds()
 	if slack := max(rateLeast, rateTolerance*want, rateChance*math.Sqrt(want)); got < want-slack || got > want+slack {
