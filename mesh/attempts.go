@@ -12,14 +12,13 @@ import (
 	"github.com/meshtrial/meshtrial/internal/accesslog"
 )
 
-// AttemptLogger is a mesh whose sidecars can log every attempt that they make
-// at an endpoint, retries among them. A proxy's usual access log has a line a
-// request and names the last endpoint only; its statistics have a count for
-// each endpoint, but forget an endpoint when they forget its address.
+// AttemptLogger is a mesh whose sidecars can log every attempt at an endpoint, retries
+// included. A proxy's usual access log has one line per request, which names the last endpoint
+// only; its statistics count by endpoint, but lose an endpoint's count with its address.
 type AttemptLogger interface {
-	// AttemptLog is the object that makes a workload's sidecar write to its
-	// standard output a line in AttemptFormat for each attempt at a Service's
-	// port, and one in RequestFormat for each request that failed.
+	// AttemptLog is the object that makes a workload's sidecar write to its standard output a
+	// line in AttemptFormat for each attempt at a Service's port, and one in RequestFormat for
+	// each failed request.
 	AttemptLog(w Workload, port int) *unstructured.Unstructured
 	// LogContainer names the container whose output has the lines.
 	LogContainer() string
@@ -47,18 +46,18 @@ type AttemptLine struct {
 	ID    string // of the request, the same in all its attempts
 }
 
-// OK says whether an endpoint answered, and not with an error.
+// OK reports whether an endpoint answered without an error.
 func (l AttemptLine) OK() bool { return l.Flags == "-" && l.Code >= 100 && l.Code < 400 }
 
-// Unconnected says whether the attempt ended without a connection: flag UF,
-// upstream connection failure, its time-out too.
-// See envoyproxy.io/docs, Access logging, RESPONSE_FLAGS.
+// Unconnected reports whether the attempt ended without a connection: flag UF, upstream
+// connection failure, which includes its timeout. See envoyproxy.io/docs, Access logging,
+// RESPONSE_FLAGS.
 func (l AttemptLine) Unconnected() bool {
 	return slices.Contains(strings.Split(l.Flags, ","), "UF")
 }
 
-// GivenUp says whether the attempt ended without an answer or a reason: its
-// caller went away.
+// GivenUp reports whether the attempt ended without an answer or a reason: its caller went
+// away.
 func (l AttemptLine) GivenUp() bool { return l.Flags == "-" && l.Code == 0 }
 
 // ParseAttempt reads a line of a sidecar's output. ours is false for lines

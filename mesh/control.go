@@ -16,18 +16,17 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Levers are what a trial's cell asks of the control plane; see [LeversOf]. A lever
-// that it does not name stays as installed: nobody touches it.
+// Levers are what a trial's cell asks of the control plane; see [LeversOf]. Levers that it
+// does not name stay as installed.
 type Levers struct {
-	// Levels are those of the factors of [controlplane.Levers] that are named, in their
-	// spelling.
+	// Levels are those of the named factors of [controlplane.Levers], in their spelling.
 	Levels record.Cell
 	// Namespaces get a Sidecar each at scope namespace and workload.
 	Namespaces []string
 	// Workload selects the pods that have one at scope workload.
 	Workload map[string]string
-	// Wait is how long at least it may take until every replica is ready; shorter ones
-	// than usual change nothing.
+	// Wait is how long every replica may take to become ready, if that exceeds the usual
+	// limit.
 	Wait time.Duration
 }
 
@@ -37,9 +36,8 @@ const (
 	LevelDefault = study.LevelDefault
 )
 
-// LeversOf reads the levers out of a cell. One that the cell lacks, that means
-// nothing there, or that is as installed, is not named.
-// Namespaces and Workload are the caller's to set.
+// LeversOf reads the levers of a cell. Levers that the cell lacks, that mean nothing there, or
+// that are as installed, are not named. The caller sets Namespaces and Workload.
 func LeversOf(cell record.Cell) Levers {
 	l := Levers{Levels: record.Cell{}}
 	for _, f := range controlplane.Levers() {
@@ -50,13 +48,13 @@ func LeversOf(cell record.Cell) Levers {
 	return l
 }
 
-// Named says whether a level of a factor is asked for.
+// Named reports whether a level of a factor is asked for.
 func (l Levers) Named(factor string) bool {
 	f, ok := controlplane.LeverByName(factor)
 	return ok && f.Sets(l.Levels[factor])
 }
 
-// AnyNamed says whether one of the scope's factors is named.
+// AnyNamed reports whether one of the scope's factors is named.
 func (l Levers) AnyNamed(scope study.Scope) bool {
 	for _, f := range controlplane.Levers() {
 		if f.Scope == scope && f.Sets(l.Levels[f.Name]) {
@@ -80,7 +78,7 @@ func (l Levers) With(factor, level string) Levers {
 	return l
 }
 
-// Hosts are the egress hosts of the Sidecars: the usual ones where none are named.
+// Hosts are the egress hosts of the Sidecars; the usual ones if none are named.
 func (l Levers) Hosts() []string {
 	level := l.Level(controlplane.FactorSidecarHosts)
 	if level == study.LevelInstalled {
@@ -90,7 +88,7 @@ func (l Levers) Hosts() []string {
 	return splitList(level, ",")
 }
 
-// Refuse says which lever has a level that cannot be.
+// Refuse returns an error if a lever has an impossible level.
 func (l Levers) Refuse() error {
 	for _, f := range controlplane.Levers() {
 		if !l.Named(f.Name) {
@@ -133,43 +131,40 @@ func (l Levers) EnvVars() (map[string]string, error) {
 	return vars, nil
 }
 
-// ControlPlane is a mesh's control plane as the thing under test: its levers
-// are set before a trial and proved after it. What it changes is noted in the
-// cluster's journal first.
+// ControlPlane is a mesh's control plane as the thing under test: its levers are set before a
+// trial and verified after it. The cluster's journal records its changes before they are made.
 type ControlPlane interface {
-	// Apply sets the levers that are named where they differ from what is there,
-	// and waits until every replica runs with them and none of the former is
-	// left. Those that are not named it leaves as it found them.
-	// fresh restarts it even when nothing differs, so that a trial does not
-	// inherit the heap and caches of the one before.
+	// Apply sets the named levers where they differ from their current state, and waits until
+	// every replica runs with them and none of the old ones is left. Other levers stay as they
+	// are. fresh restarts it even without a difference, so that a trial does not inherit the
+	// previous one's heap and caches.
 	Apply(ctx context.Context, levers Levers, fresh bool) (Applied, error)
-	// AwaitElected waits, where replicas elect one that then pushes everything to
-	// every proxy, until one has been elected since they were restarted: at most a minute.
+	// AwaitElected waits, if replicas elect a leader that then pushes everything to every
+	// proxy, until one has been elected since their restart: at most a minute.
 	AwaitElected(ctx context.Context) error
-	// Found reads what the levers that are not named are as installed, by factor:
-	// a level of it where it is one, else what stands there in its own words.
-	// Call it when Apply has returned.
+	// Found reads the installed values of levers that are not named, by factor: a level where
+	// the value is one, else the value itself. Call it when Apply has returned.
 	Found(ctx context.Context, levers Levers) (record.Cell, error)
-	// Check proves that each lever that is named took effect. Call it after the trial's
-	// window, with proxies still connected.
+	// Check verifies that each named lever took effect. Call it after the trial's window, with
+	// proxies still connected.
 	Check(ctx context.Context, levers Levers, e ControlEvidence) []record.Check
-	// Plan says what Apply would change of the mesh as it is for these levers,
-	// one after the other. It changes nothing.
+	// Plan returns what Apply would change of the mesh for these levers, one after the other.
+	// It changes nothing.
 	Plan(ctx context.Context, all []Levers) ([]journal.Planned, error)
-	// Restore puts back what this run's Apply changed, and waits until it is in
-	// force. What somebody else changed meanwhile stays.
+	// Restore reverts the changes of this run's Apply, and waits until that is in force.
+	// Changes by others stay.
 	Restore(ctx context.Context) error
-	// Pods lists the running replicas: those that are ready.
+	// Pods lists the ready replicas.
 	Pods(ctx context.Context) ([]ControlPod, error)
-	// Started lists those whose container runs, ready or not.
+	// Started lists the replicas whose container runs, ready or not.
 	Started(ctx context.Context) ([]ControlPod, error)
-	// Kill ends all replicas without their grace period, and waits until others are
-	// ready in their place, as long as the context lets it.
+	// Kill ends all replicas without their grace period, and waits until others are ready in
+	// their place, or ctx ends.
 	Kill(ctx context.Context) error
 	// Autoscalers lists those that may change the number of replicas.
 	Autoscalers(ctx context.Context) ([]Autoscaler, error)
-	// Discovery says where proxies connect. watched is a namespace that the
-	// control plane watches.
+	// Discovery returns where proxies connect. watched is a namespace that the control plane
+	// watches.
 	Discovery(ctx context.Context, watched string) (Discovery, error)
 	// Logs follows a replica's log from an instant on, until the context
 	// ends or the container does. Package observe parses it.
@@ -179,18 +174,18 @@ type ControlPlane interface {
 // Controlled is a mesh whose control plane can be the thing under test.
 type Controlled interface {
 	Mesh
-	// Control finds the control plane of a revision, for "" the only one. Without a journal
-	// no levers can be set.
+	// Control finds the control plane of a revision, for "" the only one. Setting levers
+	// requires a journal.
 	Control(ctx context.Context, config *rest.Config, revision string, changes *journal.Journal) (Tested, error)
 }
 
-// Tested is a control plane that somebody looks at until it is closed.
+// Tested is a control plane under test, until it is closed.
 type Tested interface {
 	ControlPlane
 	Close() error
-	// Connected is how many proxies read what its levers write.
+	// Connected is how many proxies its levers affect.
 	Connected(ctx context.Context) (int, error)
-	// Root is the namespace whose objects hold for the whole mesh, once Found has returned.
+	// Root is the namespace whose objects apply to the whole mesh, once Found has returned.
 	Root() string
 }
 
@@ -199,35 +194,34 @@ type Applied struct {
 	Restarted bool          // its pods are new
 	Changed   []string      // objects that it wrote, Kind namespace/name
 	Took      time.Duration // until all was in force
-	// Requests are, by factor, those that no lever names and that a limit of the
-	// levers has changed, as they are installed; none for none.
+	// Requests are the installed resource requests that no lever names and that a lever's
+	// limit has changed, by factor; none for none.
 	Requests record.Cell
 }
 
-// Autoscaler may change how many replicas a control plane has.
+// Autoscaler is an object that may change the number of a control plane's replicas.
 type Autoscaler struct {
 	Name               string
 	Min, Max, Replicas int32
 	Scaled             time.Time // when it last did; zero: never
 }
 
-// Asked is what a study's plan asks of a mesh that is there.
+// Asked is what a study's plan requires of an installed mesh.
 type Asked struct {
 	Proxies []Proxy  // sidecars of its pods
 	Levers  []Levers // of the control plane, by cell
-	// Served says that requests come to some of the sidecars, or to a gateway; Sent that
-	// some sidecars send requests, and Plain that some of those go to pods that take no
-	// mutual TLS.
+	// Served says that some of the sidecars, or a gateway, receive requests; Sent that some
+	// sidecars send requests, and Plain that some of those go to pods that accept no mutual
+	// TLS.
 	Served, Sent, Plain bool
-	// Ports are those of the Services that requests are sent to, each once.
+	// Ports are those of the Services that receive requests, each once.
 	Ports []int
-	// Ambient says that the mesh's proxies on nodes carry some of the requests, and
-	// Waypoint that some of those go by way of a waypoint.
+	// Ambient says that the mesh's proxies on nodes carry some of the requests, and Waypoint
+	// that some of those pass a waypoint.
 	Ambient, Waypoint bool
-	// Ztunnels say that simulated ones connect to the control plane as it is installed.
+	// Ztunnels says that simulated ones connect to the control plane as installed.
 	Ztunnels bool
-	// HBONE says that real sidecars or a real gateway speak it, and are to discover
-	// workloads.
+	// HBONE says that real sidecars or a real gateway speak it, and should discover workloads.
 	HBONE bool
 	// GatewayAPI says that gateways get routes of the Gateway API.
 	GatewayAPI bool
@@ -236,13 +230,12 @@ type Asked struct {
 // ControlPod is a running replica of the control plane.
 type ControlPod struct {
 	Namespace, Name, UID, Node, IP string
-	// Container is the name of the one that is under test.
+	// Container is the name of the container under test.
 	Container  string
 	Containers map[string]string // name to container ID
 	Restarts   int32             // of Container since the pod began
 	Ready      bool
-	// AdminPort serves metrics, profiles and debugging to callers on the
-	// pod's loopback.
+	// AdminPort serves metrics, profiles and debug endpoints on the pod's loopback.
 	AdminPort int
 }
 
@@ -254,28 +247,28 @@ type Discovery struct {
 	RootCA     []byte // PEM, which signed it
 	Audience   string // of service account tokens that it accepts
 	ClusterID  string // name of the cluster in proxies' metadata
-	Version    string // of the control plane, as proxies of its release say it
+	Version    string // of the control plane, as its release's proxies report it
 	Ambient    bool   // proxies of nodes may connect
 }
 
-// ControlEvidence is what a trial saw of its proxies.
+// ControlEvidence is what a trial observed of its proxies.
 type ControlEvidence struct {
-	// Rises is how far the control plane's series rose in the window, by
-	// series as Prometheus writes it.
+	// Rises is how far the control plane's series rose in the window, by series as Prometheus
+	// writes it.
 	Rises map[string]float64
-	// Proxies are some of those connected, at best one of each namespace.
+	// Proxies are some of those connected, ideally one of each namespace.
 	Proxies []ControlProxy
 }
 
-// ControlProxy is a proxy as it is connected, and what it holds.
+// ControlProxy is a connected proxy, with what it holds.
 type ControlProxy struct {
 	ID        string // node ID
 	Namespace string
 	Labels    map[string]string
 	Gateway   bool
-	// Clusters are the names of the clusters it holds (cds); nil: unknown.
+	// Clusters are the names of the clusters that it holds (cds); nil: unknown.
 	Clusters []string
 }
 
-// ErrNotRestored is wrapped when something could not be put back.
-var ErrNotRestored = fmt.Errorf("the control plane is not as it was")
+// ErrNotRestored is wrapped when something could not be reverted.
+var ErrNotRestored = fmt.Errorf("the control plane was not reverted")

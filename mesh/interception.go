@@ -8,15 +8,14 @@ import (
 // redirects connections to sidecars.
 const InterceptionNone = "none"
 
-// ownPorts is how far the ports that a server's sidecar listens on by itself
-// lie beyond the worker's.
+// ownPorts is the distance between the worker's ports and those that its sidecar listens on.
 const ownPorts = 10_000
 
-// OwnPort is the port of a server's sidecar for one of its worker's, where
-// nothing redirects connections: Services lead to it.
+// OwnPort is the sidecar's port for one of its worker's, for use without redirection: Services
+// lead to it.
 func OwnPort(worker int) int { return worker + ownPorts }
 
-// Uncaptured says that nothing redirects connections to a workload's sidecar.
+// Uncaptured reports that nothing redirects connections to a workload's sidecar.
 func (w Workload) Uncaptured() bool {
 	return w.Proxy != nil && w.Proxy.Level(dataplane.FactorInterception) == InterceptionNone
 }

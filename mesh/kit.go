@@ -12,12 +12,12 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Kit is everything that a mesh brings: its adapter, the flags by which users say what to
-// install, its images and installation, and what it leaves behind. Package mesh/meshes has
-// the table of kits; nothing else names meshes. What is nil or empty, the mesh does not have.
+// Kit is everything that a mesh brings: its adapter, the flags that select what to install,
+// its images and installation, and what it leaves behind. Package mesh/meshes has the table of
+// kits; nothing else names meshes. nil or empty fields are what the mesh does not have.
 type Kit struct {
 	Name string
-	// Carriers are who can carry requests in it, and Groups those of the API whose objects
+	// Carriers are what can carry requests in it, and Groups the API groups whose objects
 	// configure its proxies, if package study does not know the mesh.
 	Carriers []study.Carrier
 	Groups   []string
@@ -25,33 +25,33 @@ type Kit struct {
 	New func(lab.Images) Mesh
 
 	Flags []Flag
-	// Resolve completes the settings of a command, and refuses those that contradict each
-	// other. installed says that the command installs the mesh.
+	// Resolve completes the settings of a command, and rejects contradictions. installed says
+	// that the command installs the mesh.
 	Resolve func(c Command, installed bool, s Settings) (Settings, error)
-	// Needs adds what a lab must have that is started for a plan.
+	// Needs adds the requirements of a lab that is started for a plan.
 	Needs func(plan *study.Plan, s Settings) Settings
-	// Extras are what a plan needs of the mesh and not every lab or cluster has.
+	// Extras are what a plan needs of the mesh that not every lab or cluster has.
 	Extras func(plan *study.Plan) []Extra
-	// Fits refuses settings of a run that have no effect: no cell is about them, or the
-	// running lab, whose facts has are of this mesh, has something else. has is nil without a
-	// running lab.
+	// Fits rejects settings of a run without effect: no cell uses them, or the running lab,
+	// with the facts has about this mesh, has something else. has is nil without a running
+	// lab.
 	Fits func(ctx context.Context, plan *study.Plan, s Settings, has map[string]string) error
 
-	// Supply is what a lab of ours takes from the mesh.
+	// Supply is what the mesh gives a local lab.
 	Supply func(ctx context.Context, s Settings, installed bool) (lab.Supply, error)
-	// AwaitDead waits for the end of what dead runs made of the mesh in a lab of ours, by their
-	// label, and deletes what is left. wait is told that there is something to wait for.
+	// AwaitDead waits for the end of what dead runs created of the mesh in a local lab, by
+	// their label, and deletes the rest. It calls wait if there is something to wait for.
 	AwaitDead func(ctx context.Context, config *rest.Config, kube kubernetes.Interface, label string, wait func()) error
 
-	// Rights are those in a cluster that features need for the mesh, beside the table of package
-	// rights.
+	// Rights are those that the mesh's features need in a cluster, besides the table of
+	// package rights.
 	Rights map[string][]rights.Row
 }
 
 // Extra is something that not every lab or cluster has.
 type Extra struct{ Name, Words string }
 
-// Command is one with flags of meshes.
+// Command is a command with flags of meshes.
 type Command int
 
 // Commands.
@@ -68,12 +68,12 @@ type Flag struct {
 	Commands Command
 	Kind     FlagKind
 	Usage    string
-	Default  string // for the usage; [Kit.Resolve] fills it in
+	Default  string // for the usage text; [Kit.Resolve] applies it
 	// Adds says that the flag adds the mesh to those of lab up, unless --mesh is given too.
 	Adds bool
 }
 
-// Setting is the name of the setting that the flag gives.
+// Setting is the name of the flag's setting.
 func (f Flag) Setting() string {
 	if f.As != "" {
 		return f.As
@@ -81,19 +81,19 @@ func (f Flag) Setting() string {
 	return f.Name
 }
 
-// FlagKind says what a flag takes.
+// FlagKind is what a flag takes.
 type FlagKind int
 
 // Kinds of flags.
 const (
 	Text     FlagKind = iota
-	Switch            // nothing: it is given or not
-	List              // values with commas between them, several times
-	Repeated          // a value each time
+	Switch            // nothing: a switch
+	List              // values separated by commas, repeatable
+	Repeated          // one value, repeatable
 )
 
-// Settings are what flags said of a mesh, by name. One that was not given is not there; the
-// value of a switch is "true".
+// Settings are what flags set for a mesh, by name; those not given are absent. A switch has
+// the value "true".
 type Settings map[string][]string
 
 // Get is the value of a setting; "" if it was not given.
@@ -104,7 +104,7 @@ func (s Settings) Get(name string) string {
 	return ""
 }
 
-// With are the settings with one more. Without values it is not given.
+// With returns the settings with one more. Without values it counts as not given.
 func (s Settings) With(name string, values ...string) Settings {
 	out := Settings{}
 	for n, v := range s {
@@ -120,8 +120,8 @@ func (s Settings) With(name string, values ...string) Settings {
 // Choices are settings by the names of meshes.
 type Choices map[string]Settings
 
-// OtherThan says that the lab that runs has something else than a flag names; has is "" if it
-// has nothing of the kind.
+// OtherThan is the error of a flag that names something else than the running lab has; has is
+// "" if it has nothing of the kind.
 func OtherThan(what, has, flag string) error {
 	const anew = "`meshtrial lab down`, and the run starts a lab that has it"
 	if has == "" {

@@ -1,6 +1,5 @@
-// Package mesh says what the runner needs of a service mesh, whichever it
-// is: put a sidecar into a pod, set the levers a cell asks for, and prove
-// after a trial that the mode a cell names was really active.
+// Package mesh is what the runner needs of a service mesh, whichever it is: inject a sidecar
+// into a pod, set a cell's levers, and verify after a trial that the cell's mode was active.
 //
 // The runner hands a [Workload] to [Mesh.Decorate] for each Deployment it is
 // about to create, applies the objects of [Mesh.Policies], and after each
@@ -31,31 +30,29 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// AppLabel is the label by which policies and Services select a workload's
-// pods; its value is the workload's name.
+// AppLabel is the label by which policies and Services select a workload's pods; its value is
+// the workload's name.
 const AppLabel = "app.kubernetes.io/name"
 
-// Proxy is what a workload asks of its sidecar.
+// Proxy is a workload's specification of its sidecar.
 type Proxy struct {
-	// Levels are the levels of the factors that touch it, in their spelling; the
-	// level of telemetry may be [TelemetryLedger]. A factor that is not there
-	// stands as the mesh has it.
+	// Levels are those of the factors that affect it, in their spelling; the level of
+	// telemetry may be [TelemetryLedger]. Other factors are the mesh's choice.
 	Levels record.Cell
-	// CertificateTTL is how long the workload's certificates are valid; it
-	// gets a new one when half of it has passed. 0 leaves both to the mesh.
+	// CertificateTTL is how long the workload's certificates are valid; they are replaced
+	// after half of it. 0 leaves both to the mesh.
 	CertificateTTL time.Duration
 }
 
-// Equal says that two sidecars are asked for the same.
+// Equal reports whether two sidecars have the same specification.
 func (p Proxy) Equal(other Proxy) bool {
 	return maps.Equal(p.Levels, other.Levels) && p.CertificateTTL == other.CertificateTTL
 }
 
-// Level is the level of a factor, "" for one that is not there.
+// Level is the level of a factor, "" if absent.
 func (p Proxy) Level(factor string) string { return p.Levels[factor] }
 
-// Set is the level of a factor if it sets anything, "" for one that leaves the
-// mesh as it is.
+// Set is the level of a factor if it sets anything, "" if it leaves the mesh as it is.
 func (p Proxy) Set(factor string) string {
 	switch level := p.Levels[factor]; level {
 	case LevelNone, LevelDefault, study.NotApplicable:
@@ -65,9 +62,8 @@ func (p Proxy) Set(factor string) string {
 	}
 }
 
-// Unknown is a lack for each factor of sidecars that an adapter does not know
-// and that is not at its default: what nobody applies must not be measured
-// under its name.
+// Unknown is a lack for each factor of sidecars that an adapter does not know and that is not
+// at its default: a level that nobody applies must not be measured under its name.
 func (p Proxy) Unknown(known ...string) []Lack {
 	var out []Lack
 	for _, f := range study.DataPlane.Factors() {
@@ -83,19 +79,19 @@ type Workload struct {
 	Name      string
 	Namespace string
 	Proxy     *Proxy // nil: no sidecar
-	// Carrier is the level of the factor sidecars where other proxies than
-	// sidecars carry its requests; else "".
+	// Carrier is the level of the factor sidecars if other proxies than sidecars carry its
+	// requests; else "".
 	Carrier string
 	Client  bool // it sends requests, as opposed to serving them
 	// ControlPort is the port of the role's control server, which must not
 	// pass through the sidecar.
 	ControlPort int
-	// Extensions are configuration of the user's own for its sidecar.
+	// Extensions are the user's own configuration for its sidecar.
 	Extensions []Extension
 }
 
-// SinkName names the Service, in the workloads' namespace, that takes what
-// sidecars send about requests: a workload without a sidecar.
+// SinkName names the Service, in the workloads' namespace, that receives what sidecars send
+// about requests: a workload without a sidecar.
 const SinkName = "sink"
 
 // Endpoint is where a trial's requests went.
@@ -103,8 +99,8 @@ type Endpoint struct {
 	Service   string // name of the Kubernetes Service
 	Namespace string
 	Port      int
-	// Opaque says that proxies see connections only, no requests: plain TCP,
-	// or TLS that passes through.
+	// Opaque says that proxies see connections only, not requests: plain TCP, or TLS passed
+	// through.
 	Opaque bool
 }
 
@@ -113,8 +109,8 @@ type Endpoint struct {
 type Evidence struct {
 	Cell     record.Cell `json:"cell"` // effective levels
 	Endpoint Endpoint    `json:"endpoint"`
-	// Requests is how many requests the generator sent and saw an end of;
-	// Unknown is how many it gave up on, which may or may not have arrived.
+	// Requests is how many requests the generator sent and saw the end of; Unknown is how many
+	// it gave up on, which may or may not have arrived.
 	Requests int64 `json:"requests"`
 	Unknown  int64 `json:"unknown"`
 	// SentS is how long the generator sent all of them, in seconds.
@@ -123,30 +119,28 @@ type Evidence struct {
 	// again without a byte, which a proxy may pass on or not.
 	Connections int64 `json:"connections"`
 	Probes      int64 `json:"probes"`
-	// Remade are those of the connections that took the place of one that was to be
-	// kept. What was under way on that may have got as far as one proxy and not the next,
-	// and may have been sent once more by a library that tells nobody.
+	// Remade are connections that replaced one meant to be kept. A request in flight on that
+	// one may have reached one proxy and not the next, and may have been resent by a library
+	// that reports nothing.
 	Remade int64 `json:"remade,omitempty"`
-	// Way is what the cell's requests should have passed. Both pods may be on
-	// one node.
+	// Way is what the cell's requests should have passed. Both pods may be on one node.
 	Way record.Way `json:"way"`
-	// Proxies are those that were found, by part: of that way, and
-	// sidecars of the two pods that should not be there.
+	// Proxies are those that were found, by part: of that way, and sidecars of the two pods
+	// that should not exist.
 	Proxies map[string]*Passed `json:"proxies"`
-	// Beside are proxies of nodes that the cell's requests should not have passed, by
-	// node.
+	// Beside are node proxies that the cell's requests should not have passed, by node.
 	Beside map[string]*Passed `json:"beside,omitempty"`
 	// Wire is what the generator sent and read on its connections; nil at the services of a
 	// graph, of whose proxies only Rise is known.
 	Wire *Wire `json:"wire,omitempty"`
-	// Worker is how far the worker's counters rose; nil where nobody counts at it, as at the
-	// services of a graph: Connections are then the most that there can have been, and
-	// Probes by how many there may have been fewer.
+	// Worker is how far the worker's counters rose; nil if nobody reads them, as at the
+	// services of a graph: then Connections is an upper bound, and the number may be lower by
+	// up to Probes.
 	Worker map[string]float64 `json:"worker"`
 	// Extensions are those of the server's workload, by their names.
 	Extensions map[string]Extended `json:"extensions,omitempty"`
-	// FiltersVary says that the study has cells with parts switched on: then
-	// one that is there by itself cannot be measured.
+	// FiltersVary says that the study has cells with parts switched on: then a part that is
+	// there by itself would spoil the measurement.
 	FiltersVary bool `json:"filters_vary,omitempty"`
 }
 
@@ -154,28 +148,27 @@ type Evidence struct {
 type Wire struct {
 	Sent int64 `json:"sent"`
 	Read int64 `json:"read"`
-	// Bodies says that this is what requests and answers held, without what framed or
-	// encrypted them: more passed.
+	// Bodies says that these are the bodies of requests and answers alone, without framing and
+	// encryption: more bytes passed.
 	Bodies bool `json:"bodies,omitempty"`
 }
 
-// Passed is what was seen of a proxy on the way.
+// Passed is what was observed of a proxy on the way.
 type Passed struct {
-	// Rise is how far its statistics rose, nil if they could not be read; Total
-	// is their values at the end, counted from the proxy's start.
+	// Rise is how far its statistics rose, nil if they could not be read; Total is their
+	// values at the end, counted from the proxy's start.
 	Rise  map[string]float64 `json:"rise"`
 	Total map[string]float64 `json:"total"`
-	// Config is the configuration in force after the trial, as the admin
-	// interface gives it.
+	// Config is the configuration in force after the trial, from the admin interface.
 	Config []byte `json:"-"`
-	// State is what the proxy says of itself; nil if it does not.
+	// State is what the proxy reports about itself; nil if it does not.
 	State *ProxyState `json:"state"`
-	// Of is how many proxies rose by Rise together, where several clients have one
-	// each; what else there is, is of the first. 0: one.
+	// Of is the number of proxies that Rise sums, if several clients have one each; all else
+	// is the first one's. 0: one.
 	Of int `json:"of,omitempty"`
 }
 
-// Read is what was seen of a proxy, if its statistics could be read; else nil.
+// Read is what was observed of a proxy, or nil if its statistics could not be read.
 func (e Evidence) Read(part string) *Passed {
 	if p := e.Proxies[part]; p != nil && p.Rise != nil {
 		return p
@@ -183,32 +176,32 @@ func (e Evidence) Read(part string) *Passed {
 	return nil
 }
 
-// ProxyState is what a running proxy is, as opposed to what was asked for.
+// ProxyState is a running proxy, as opposed to its specification.
 type ProxyState struct {
 	Version  string // from the proxy itself
 	CPULimit string // of the running container; "none" without one
 }
 
-// Proxies says how the proxies of a mesh at one place are found and asked.
+// Proxies is how the proxies of a mesh at one place are found and asked.
 type Proxies struct {
-	// Containers of a pod that make a proxy; the first is the proxy itself.
+	// Containers are those of a pod that make up a proxy; the first is the proxy itself.
 	Containers []string
-	// Namespace and Selector of their pods, where they have pods of their own:
-	// those at other places than [record.PlaceSidecar]. "" is the run's namespace.
+	// Namespace and Selector find their pods, if they have pods of their own: at other places
+	// than [record.PlaceSidecar]. "" is the run's namespace.
 	Namespace, Selector string
-	// AdminPort is a proxy's admin port on the pod's loopback; Admin asks a
-	// proxy whose admin port the client's connections go to.
+	// AdminPort is a proxy's admin port on the pod's loopback; Admin is a client of the proxy
+	// that an HTTP client reaches.
 	AdminPort int
 	Admin     func(client *http.Client) Admin
-	// Stats is a regular expression for the statistics that Verify looks at.
+	// Stats is a regular expression for the statistics that Verify reads.
 	Stats string
-	// Hint tells what to look at where none is ready; "" if nothing is known.
+	// Hint says where to look if none is ready; "" without a hint.
 	Hint string
-	// Of is the object that a control plane makes them of, in their namespace, whose
-	// status says what became of it; nil if there is none.
+	// Of is the object, in their namespace, from which a control plane creates them, and whose
+	// status reports the outcome; nil if there is none.
 	Of *Source
-	// Agents are the pods on the same nodes that bring others to the proxies there;
-	// without containers if there are none.
+	// Agents are the pods that connect others on their node to the proxies there; without
+	// containers if there are none.
 	Agents Agents
 }
 
@@ -218,34 +211,33 @@ type Source struct {
 	Name     string
 }
 
-// Agents says how pods that work for proxies on nodes are found.
+// Agents is how pods that work for proxies on nodes are found.
 type Agents struct {
 	Namespace, Selector string
 	Containers          []string
-	// Awaited is the init container by which a pod with a sidecar waits until they have
-	// redirected its requests; one without it does that itself.
+	// Awaited is the init container with which a pod with a sidecar waits until agents have
+	// redirected its requests; a pod without it does the redirection itself.
 	Awaited string
-	// Brought selects the pods that they bring to proxies. Each has the annotation Mark with
-	// the value Marked once they have; "" if that cannot be told.
+	// Brought selects the pods that they connect to proxies. Each has the annotation Mark with
+	// the value Marked once connected; "" if nothing marks that.
 	Brought, Mark, Marked string
-	// Noun is what one is in words, and Hint tells what to look at where one has not done it.
+	// Noun is an agent in words, and Hint where to look if one has not done its work.
 	Noun, Hint string
 }
 
-// Serve says that a pod with a sidecar leaves its redirection to them.
+// Serve reports that a pod with a sidecar relies on them for its redirection.
 func (a Agents) Serve(pod *corev1.Pod) bool {
 	return a.Awaited != "" && slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == a.Awaited })
 }
 
-// A Fitter is a mesh that says what its running proxies should be.
+// A Fitter is a mesh that knows what its running proxies should be.
 type Fitter interface {
-	// Fits says why a proxy at a place is not the one that a run's header names; nil
-	// if it may be.
+	// Fits returns why a proxy at a place is not the one that a run's header names, or nil.
 	Fits(place record.Place, running ProxyState) error
 }
 
-// Fits is what a mesh that is a [Fitter] says of a proxy that runs, if that has been asked
-// what it is; nil of others.
+// Fits is the verdict of a mesh that is a [Fitter] on a running proxy, if that has been read;
+// else nil.
 func Fits(m Mesh, place record.Place, running *ProxyState) error {
 	if fitter, ok := m.(Fitter); ok && running != nil {
 		return fitter.Fits(place, *running)
@@ -257,36 +249,34 @@ func Fits(m Mesh, place record.Place, running *ProxyState) error {
 type Mesh interface {
 	// Name is the mesh's name in study files.
 	Name() string
-	// Check says whether the mesh is installed and fit, and which binaries
-	// would be measured. proxies are the sidecars the plan asks for. An
-	// error says what is missing and how to mend it.
+	// Check checks that the mesh is installed and fit, and returns the binaries that would be
+	// measured. proxies are the sidecars that the plan asks for. An error says what is missing
+	// and how to fix it.
 	Check(ctx context.Context, cluster *rest.Config, proxies []Proxy) ([]record.Component, error)
-	// Decorate asks for w's sidecar, or for none, in its pod template.
+	// Decorate requests w's sidecar, or none, in its pod template.
 	Decorate(w Workload, pod *corev1.PodTemplateSpec) error
-	// DecorateService gives a Service the annotations by which the mesh knows
-	// what its ports speak, and which levers of the cell its requests get.
+	// DecorateService gives a Service the annotations that tell the mesh the protocols of its
+	// ports, and those of the cell's levers that it carries.
 	DecorateService(s *corev1.Service, cell record.Cell)
-	// Policies are the objects that give the workloads the levers that pods
-	// cannot carry.
+	// Policies are the objects that give the workloads the levers that pods cannot carry.
 	Policies(workloads []Workload) []*unstructured.Unstructured
-	// Proxies are those at a place; without containers if the mesh has none
-	// there.
+	// Proxies are those at a place; without containers if the mesh has none there.
 	Proxies(place record.Place) Proxies
-	// ControlPlane says where the pods of the mesh's control plane are: their
-	// namespace ("" for any) and a label selector; "" for none.
+	// ControlPlane returns where the pods of the mesh's control plane are: their namespace (""
+	// for any) and a label selector; "" for none.
 	ControlPlane() (namespace, selector string)
-	// Verify checks that the mode which the cell names was active.
+	// Verify checks that the cell's mode was active.
 	Verify(e Evidence) []record.Check
 }
 
-// Admin asks a running proxy about itself.
+// Admin queries a running proxy.
 type Admin interface {
 	// Version is the proxy's own.
 	Version(ctx context.Context) (string, error)
 	// Stats reads the counters and gauges whose names match filter, a regular
 	// expression (RE2, found anywhere in the name; "" is all).
 	Stats(ctx context.Context, filter string) (observe.ProxyStats, error)
-	// Gauges reads gauges alone, at the least cost to the proxy.
+	// Gauges reads gauges only, at the least cost to the proxy.
 	Gauges(ctx context.Context, filter string) (map[string]float64, error)
 	// Config reads the configuration in force, as Verify takes it.
 	Config(ctx context.Context) ([]byte, error)
@@ -297,8 +287,8 @@ type Admin interface {
 // Sidecars are the sidecars of a mesh.
 func Sidecars(m Mesh) Proxies { return m.Proxies(record.PlaceSidecar) }
 
-// OnTheWay is a helper of Verify: whether each proxy of the way was there, and
-// no sidecar that is not on it.
+// OnTheWay is a helper of Verify: it checks that each proxy of the way was there, and no
+// sidecar that is not on it.
 func OnTheWay(e Evidence) []record.Check {
 	var checks []record.Check
 	for _, p := range record.Proxies {
