@@ -3,8 +3,8 @@ package record
 // Edges are how long changes took to the first proxy, to half of the proxies
 // and to the last one, over changes.
 type Edges struct {
-	// Changes is how many these are of; Lacking of them were acknowledged by
-	// no proxy, which lies beyond all others.
+	// Changes is how many changes these summarize; Lacking of them were acknowledged by no
+	// proxy, which counts as later than all others.
 	Changes int `json:"changes"`
 	Lacking int `json:"lacking"`
 

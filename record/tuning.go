@@ -2,9 +2,8 @@ package record
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// Tuning is what a study that tunes levers found: what was asked, what was tried, which
-// settings no other one beats, and the one that is recommended with the comparison that
-// confirms it, or does not.
+// Tuning is what a study that tunes levers found: its goals, what was tried, which settings no
+// other one beats, and the recommended one with the comparison that confirms it, or does not.
 type Tuning struct {
 	Objectives  []string `json:"objectives"` // as the study has them
 	Constraints []string `json:"constraints,omitempty"`
@@ -18,10 +17,10 @@ type Tuning struct {
 	Seconds float64 `json:"trial_seconds"`
 	// Stop says why the search ended; "" if it did not.
 	Stop string `json:"stop,omitempty"`
-	// Lacking is an objective, or what a constraint bounds, of which valid trials say
-	// nothing, as Stop has it, so that there is no answer; "" if there is none.
+	// Lacking is an objective, or what a constraint bounds, that no valid trial has, as Stop
+	// says, so that there is no answer; "" if there is none.
 	Lacking string `json:"lacking,omitempty"`
-	// Modelled are the findings that a model expected something of.
+	// Modelled are the findings that a model predicted.
 	Modelled []string `json:"modelled,omitempty"`
 	// Measures are the findings that the search knows of each cell: objectives,
 	// constraints and the axes of the front.
@@ -32,9 +31,9 @@ type Tuning struct {
 	// differ; none if nothing better than the setting in use was found.
 	Recommended Cell `json:"recommended,omitempty"`
 	Present     Cell `json:"present,omitempty"`
-	// Verdict is what the comparison says of the objectives: one of a finding's, or ""
-	// before there is one. It is in Confirmed, what the recommended setting adds to the
-	// one in use, of blocks that the search did not see.
+	// Verdict is the comparison's verdict on the objectives: one of a finding's, or "" before
+	// there is one. The comparison itself, in Confirmed, is what the recommended setting adds
+	// to the one in use, in blocks that the search did not see.
 	Verdict       string            `json:"verdict,omitempty"`
 	Confirmed     []TunedDifference `json:"confirmed,omitempty"`
 	ConfirmBlocks int               `json:"confirm_blocks,omitempty"`
@@ -45,9 +44,8 @@ type Tuning struct {
 	Watch    []TunedWatch   `json:"watch,omitempty"`
 }
 
-// Refuted says that the comparison speaks against the setting that the search found
-// best: it breaks a constraint, or it is worse or no different, and the one in use
-// breaks none.
+// Refuted reports that the comparison speaks against the setting that the search found best:
+// it breaks a constraint, or it is worse or no different and the one in use breaks none.
 func (t *Tuning) Refuted() bool {
 	for _, k := range t.Kept {
 		if k.Verdict == TunedBroken {
@@ -60,9 +58,8 @@ func (t *Tuning) Refuted() bool {
 	return t.Verdict == VerdictNoEffect || t.Verdict == VerdictReal && len(t.Confirmed) > 0 && t.Confirmed[0].Estimate >= 0
 }
 
-// Mends names a constraint that the comparison finds broken by the setting in use and
-// met by the one that the search found best, whatever that costs in the objectives; ""
-// if there is none.
+// Mends names a constraint that, by the comparison, the setting in use breaks and the one that
+// the search found best meets, whatever that costs in the objectives; "" if there is none.
 func (t *Tuning) Mends() string {
 	mends := ""
 	for _, k := range t.Kept {
@@ -82,9 +79,9 @@ type TunedMeasure struct {
 	Unit    string `json:"unit"`
 	// Axis says that it is an axis of the front.
 	Axis bool `json:"axis"`
-	// NoiseRatio is by how much trials of one cell scatter; 0 if that is not known.
+	// NoiseRatio is the scatter of trials of one cell; 0 if unknown.
 	NoiseRatio float64 `json:"noise_ratio"`
-	// Missing says why cells have no value of it; "" if they do.
+	// Missing is why cells have no value of it; "" if they do.
 	Missing string `json:"missing,omitempty"`
 }
 
@@ -94,7 +91,7 @@ type TunedCell struct {
 	Cell   Cell   `json:"cell"` // varying factors only
 	Label  string `json:"label"`
 	Trials int    `json:"trials"`
-	// Why says what the search expected of it when it first tried it.
+	// Why is what the search expected of it when it first tried it.
 	Why string `json:"why,omitempty"`
 	// Objective is how much less or more the objectives come to than in use, as a share
 	// (-0.4 is 40% less); Allowed the probability that all constraints are met.
@@ -135,7 +132,7 @@ type TunedBound struct {
 	// [VerdictInconclusive]; Says has the figures.
 	Verdict string    `json:"verdict"`
 	Says    note.Note `json:"says"`
-	// Present says the same of the setting in use.
+	// Present is the verdict on the setting in use.
 	Present string `json:"present,omitempty"`
 }
 
@@ -154,8 +151,8 @@ type TunedStep struct {
 	Lever string `json:"lever"`
 	From  string `json:"from"`
 	To    string `json:"to"`
-	// Share is by how much that changes the level, 0.3 for 30%; 0 for levels that are
-	// no numbers.
+	// Share is by how much that changes the level, 0.3 for 30%; 0 for levels that are not
+	// numbers.
 	Share float64 `json:"share"`
 	Do    string  `json:"do"`
 	Back  string  `json:"back,omitempty"`
@@ -166,7 +163,7 @@ type TunedWatch struct {
 	Signal string `json:"signal"`
 	Query  string `json:"query"` // PromQL
 	// Before and After are what this run saw of it in the setting in use and in the
-	// recommended one, in words; "" where it saw neither.
+	// recommended one, in words; "" if neither was seen.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 	Back   string `json:"turn_back"` // when to turn back

@@ -2,7 +2,7 @@ package record
 
 import "slices"
 
-// Place is where a proxy runs, and so whose requests pass it.
+// Place is where a proxy runs, which decides whose requests pass it.
 type Place string
 
 // Places of proxies.
@@ -13,8 +13,8 @@ const (
 	PlaceGateway  Place = "gateway"  // at the edge of the mesh: those that come in there
 )
 
-// Shared says that other workloads' requests pass a proxy at this place too:
-// what it uses is not one workload's alone.
+// Shared reports that other workloads' requests pass a proxy at this place too: its use is not
+// one workload's alone.
 func (p Place) Shared() bool { return p != PlaceSidecar }
 
 // Sides of a request, whose pod or node a proxy belongs to.
@@ -35,12 +35,13 @@ const (
 	PartGateway    = "gateway"
 )
 
-// Parts of a trial beside the way of its requests.
+// Parts of a trial that are not on the way of its requests.
 const (
 	// PartIdleNode is the proxies on the trial's nodes that its requests do not pass,
 	// in a run that has cells whose requests do.
 	PartIdleNode = "idle_node_proxy"
-	// PartNodeAgent is what brings pods to the proxies of their nodes, on the same nodes.
+	// PartNodeAgent is the agents that connect pods to the proxies of their nodes, on the same
+	// nodes.
 	PartNodeAgent = "node_agent"
 )
 
@@ -53,7 +54,7 @@ type Proxy struct {
 	Name, Noun string
 }
 
-// Proxies lists those there are, in the order of reports.
+// Proxies lists all of them, in the order of reports.
 var Proxies = []Proxy{
 	{PartClientProxy, PlaceSidecar, SideClient, "client's proxy", "the client's sidecar"},
 	{PartServerProxy, PlaceSidecar, SideServer, "server's proxy", "the server's sidecar"},
@@ -87,10 +88,10 @@ func ProxyParts() []string {
 // proxy that it passes twice is there twice.
 type Way []string
 
-// Has says whether requests pass a proxy.
+// Has reports whether requests pass a proxy.
 func (w Way) Has(part string) bool { return slices.Contains(w, part) }
 
-// Shared says that requests pass a proxy that others share.
+// Shared reports that requests pass a proxy that others share.
 func (w Way) Shared() bool {
 	return slices.ContainsFunc(w, func(part string) bool {
 		p, ok := ProxyOf(part)
@@ -114,8 +115,7 @@ func (w Way) Parts() []string {
 	return slices.DeleteFunc(ProxyParts(), func(part string) bool { return !w.Has(part) })
 }
 
-// OnOneNode is the way where both pods are on one node, whose proxy is then
-// that of either.
+// OnOneNode is the way if both pods are on one node, whose proxy then serves both.
 func (w Way) OnOneNode() Way {
 	out := slices.Clone(w)
 	for i, part := range out {
