@@ -1,8 +1,8 @@
-// Package carrying sets ways of carrying requests side by side in a mesh that a study
-// states: sidecars, proxies on nodes, those with waypoints. A kind of study says what its
-// trials have of each way ([Way], by [Way.Measure]); what a stated mesh takes, where two
-// ways change places, and the words for both are made here, from the arithmetic of
-// package stat/sizing. It is pure.
+// Package carrying compares ways of carrying requests in a mesh that a study states: sidecars,
+// proxies on nodes, those with waypoints. A kind of study provides what its trials have of
+// each way ([Way], by [Way.Measure]); this package computes what the stated mesh uses, where
+// two ways change places, and the words for both, by the arithmetic of package stat/sizing. It
+// is pure.
 package carrying
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Use is something that ways take.
+// Use is a resource by which ways are compared.
 type Use struct {
 	Of      string // record.SizedCPU or another
 	Measure string // of the study that must have it
@@ -28,13 +28,13 @@ type Use struct {
 	one     float64 // of the total's unit for each request per second, in that unit
 }
 
-// Uses are what ways are compared by.
+// Uses are all such resources.
 var Uses = []Use{
 	{record.SizedCPU, study.MeasureCPU, study.FindingSizedCores, "CPU", finding.UnitCores, finding.UnitPerRequest, 1e6},
 	{record.SizedMemory, study.MeasureMemory, study.FindingSizedMemory, "memory", finding.UnitBytes, finding.UnitBytesPerRate, 1},
 }
 
-// Places are where proxies are that a stated mesh has a number of.
+// Places are those of proxies of which a stated mesh has a number.
 var Places = []record.Place{record.PlaceSidecar, record.PlaceNode, record.PlaceWaypoint}
 
 // Proxies are those of a way at one place.
@@ -45,7 +45,7 @@ type Proxies struct {
 	Passes float64
 }
 
-// Way is a way of carrying requests, as cells of several rates have it.
+// Way is a way of carrying requests, as measured by cells of several rates.
 type Way struct {
 	Name    string
 	Cell    record.Cell // of its findings: what these cells share
@@ -54,20 +54,20 @@ type Way struct {
 	Highest float64
 	// Lowest is the lowest, likewise.
 	Lowest float64
-	// Machine is what a request takes of the whole machine, in microseconds, by unit;
-	// nil where nobody knows.
+	// Machine is what a request costs the whole machine, in microseconds, by unit; nil if
+	// unknown.
 	Machine []float64
 	// NeedsAgent says that the way's pods need the mesh's agent on each node.
 	NeedsAgent bool
-	// PlainText says that its sidecars pass requests on without mutual TLS.
+	// PlainText says that its sidecars forward requests without mutual TLS.
 	PlainText bool
 
 	by    map[string]sizing.Way
 	agent map[string][]float64 // what the agent takes of it, in the shares of nodes
 	poor  bool                 // its use along the number of pods is no straight line
 	pods  bool                 // along the number of pods
-	// rested says that what its nodes' proxies take without requests was measured, of all
-	// that it is told of.
+	// rested says that what its nodes' proxies use without requests was measured, for every
+	// resource reported.
 	rested bool
 	plain  *Way // how requests go that pass no waypoint; nil: all of this way do as it says
 }
@@ -81,7 +81,7 @@ func (w *Way) at(place record.Place) (Proxies, bool) {
 	return Proxies{}, false
 }
 
-// Lines are the lines of all units; NaN of one without points of two rates.
+// Lines are the lines of all units; NaN for a unit without points at two rates.
 func Lines(units int, points []stat.FitPoint, weight func(float64) float64) []stat.UnitLine {
 	out := make([]stat.UnitLine, units)
 	for unit := range out {
@@ -93,9 +93,8 @@ func Lines(units int, points []stat.FitPoint, weight func(float64) float64) []st
 	return out
 }
 
-// MachineSlopes are what a request takes of the whole machine, in microseconds, by unit,
-// from its cores by the rate. They scatter in proportion to themselves, and nearly so to
-// the rate.
+// MachineSlopes are what a request costs the whole machine, in microseconds, by unit, from its
+// cores by the rate. They scatter in proportion to themselves, and nearly so to the rate.
 func MachineSlopes(units int, points []stat.FitPoint) []float64 {
 	out := make([]float64, units)
 	for unit, line := range Lines(units, points, func(rate float64) float64 { return rate }) {
@@ -104,36 +103,35 @@ func MachineSlopes(units int, points []stat.FitPoint) []float64 {
 	return out
 }
 
-// Ways are those that one combination of a study's other factors has.
+// Ways are those of one combination of a study's other factors.
 type Ways struct {
 	Cell record.Cell // of the other factors
-	// Bare is [Way.Machine] of requests that nobody carries; nil where there are none.
+	// Bare is [Way.Machine] of requests without any proxy; nil if there are none.
 	Bare []float64
 	All  []*Way
-	// Idle is what one proxy of a node takes in trials whose requests pass none, by what
-	// it is of (record.SizedCPU), in cores or bytes; nil where nobody looked.
+	// Idle is what one proxy of a node uses in trials whose requests pass none, by resource
+	// (record.SizedCPU), in cores or bytes; nil if not measured.
 	Idle map[string][]stat.FitPoint
-	// MostPods is how many pods were on a node at most, where ways are lines along their
-	// number, and not along the rate; else 0.
+	// MostPods is the largest number of pods on a node, if ways are lines along that number
+	// and not along the rate; else 0.
 	MostPods float64
-	// Mixed names ways that are left out: the proxies of some of their valid trials are
-	// others than those of the rest, and what one takes does not follow from both.
+	// Mixed names ways that are left out because their valid trials passed different proxies,
+	// so that the use of one does not follow.
 	Mixed []string
 	// Waypoints names ways with waypoints, which a line along the number of pods leaves out.
 	Waypoints []string
 }
 
-// Of are cells that differ in the rate alone.
+// Of are cells that differ in the rate only.
 type Of struct {
-	// Other are their levels of factors that say neither the rate nor who carries
-	// requests.
+	// Other are their levels of factors other than the rate and who carries requests.
 	Other record.Cell
-	// Add adds what they have to the ways beside which they belong.
+	// Add adds their measurements to the ways that they belong with.
 	Add func(*Ways)
 }
 
-// Sort sorts cells by their other factors. A factor that means nothing to a way leaves it
-// among all of the factor's levels.
+// Sort groups cells by their other factors. A way to which a factor means nothing belongs to
+// all of the factor's levels.
 func Sort(all []Of) (out []*Ways) {
 	for _, whole := range []bool{true, false} {
 		for _, a := range all {
@@ -158,7 +156,7 @@ func Sort(all []Of) (out []*Ways) {
 	return slices.DeleteFunc(out, func(z *Ways) bool { return len(z.All) == 0 && len(z.Mixed) == 0 && len(z.Waypoints) == 0 })
 }
 
-// agree says that two cells have no factor in which both mean something else.
+// agree reports that two cells differ in no factor that means something in both.
 func agree(a, b record.Cell) bool {
 	for factor, level := range a {
 		if other, ok := b[factor]; ok && level != other && level != study.NotApplicable && other != study.NotApplicable {
@@ -179,8 +177,8 @@ func Units(o *analysis.Observations) map[int]int {
 	return out
 }
 
-// combine gives ways with waypoints, which only some of a mesh's requests pass, the way
-// of the others: by proxies on nodes alone, as another way has it.
+// combine gives ways with waypoints, which only some of a mesh's requests pass, the way of the
+// others: that of proxies on nodes alone, as another way has it.
 func (z *Ways) combine() {
 	for _, w := range z.All {
 		w.rest(z.Idle)
@@ -204,7 +202,7 @@ func (z *Ways) combine() {
 	}
 }
 
-// Tell says what each way takes in a mesh, and how they compare, with the findings.
+// Tell returns what each way uses in a mesh, and how they compare, with the findings.
 func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing, found []record.Finding) {
 	out = record.Sizing{Cell: z.Cell, Mesh: meshWords(m, z.has(record.PlaceWaypoint))}
 	if z.MostPods > 0 {
@@ -256,10 +254,9 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 	return out, found
 }
 
-// Add adds what all ways are told to take in the mesh that the study states, if it does.
-// A way that several combinations of other factors share has one finding, though its
-// shares are in each of their tables. The remedy is what has all trials of a way pass the
-// same proxies.
+// Add adds what all ways use in the mesh that the study states, if it does. A way shared by
+// several combinations of other factors has one finding, though its shares are in each of
+// their tables. The remedy is how to have all trials of a way pass the same proxies.
 func Add(o *analysis.Observations, f *record.Findings, remedy string, ways func(*analysis.Observations) []*Ways) {
 	if o.Plan.Study.Sizing == nil {
 		return
@@ -283,8 +280,8 @@ func Add(o *analysis.Observations, f *record.Findings, remedy string, ways func(
 	}
 }
 
-// machine is what a request takes of the whole machine beyond one that nobody carries;
-// nil where that is not known.
+// machine is what a request costs the whole machine beyond one without any proxy; nil if
+// unknown.
 func (z *Ways) machine(w *Way) *record.Priced {
 	if z.Bare == nil || w.Machine == nil {
 		return nil
@@ -300,11 +297,11 @@ func (z *Ways) machine(w *Way) *record.Priced {
 	return &p
 }
 
-// podsOnNode is the most pods on a node that borders are looked for at: as many as a
-// kubelet takes unless it is told otherwise.
+// podsOnNode is the largest number of pods on a node considered for borders: a kubelet's
+// default limit.
 const podsOnNode = 110
 
-// borders are those between two ways, along all that the stated mesh says of them.
+// borders are those between two ways, along every quantity of the stated mesh.
 func (z *Ways) borders(of string, a, b *Way, m sizing.Mesh) (out []record.SizedBorder) {
 	var axes []sizing.Axis
 	if high := min(z.reach(a, m), z.reach(b, m)); high > 0 && stat.Finite(high) {
@@ -327,9 +324,9 @@ func (z *Ways) borders(of string, a, b *Way, m sizing.Mesh) (out []record.SizedB
 	return out
 }
 
-// reach is up to how many requests per second of each pod no proxy of a way would carry
-// more than was measured of it. What requests take that pass no waypoint was measured of
-// another way.
+// reach is the number of requests per second of each pod up to which no proxy of a way carries
+// more than was measured. The use of requests that pass no waypoint was measured on another
+// way.
 func (z *Ways) reach(w *Way, m sizing.Mesh) float64 {
 	high := math.Inf(1)
 	if w.plain != nil {
@@ -344,8 +341,8 @@ func (z *Ways) reach(w *Way, m sizing.Mesh) float64 {
 	return high
 }
 
-// reachOnNode is up to how many pods on a node its proxy would not; infinite where a way
-// has none there.
+// reachOnNode is the number of pods on a node up to which its proxy does not; infinite if a
+// way has none there.
 func (z *Ways) reachOnNode(w *Way, m sizing.Mesh) float64 {
 	p, ok := w.at(record.PlaceNode)
 	switch {
@@ -363,8 +360,7 @@ func (z *Ways) reachOnNode(w *Way, m sizing.Mesh) float64 {
 	return high / p.Count * m.Pods / m.RPS
 }
 
-// reachL7 is up to which share of the requests no waypoint of a way would; 1 where a way has
-// none.
+// reachL7 is the share of requests up to which no waypoint of a way does; 1 if a way has none.
 func (z *Ways) reachL7(w *Way, m sizing.Mesh) float64 {
 	p, ok := w.at(record.PlaceWaypoint)
 	if !ok || m.RPS == 0 {

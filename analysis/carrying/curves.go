@@ -6,9 +6,9 @@ import (
 	"github.com/meshtrial/meshtrial/stat/sizing"
 )
 
-// Measure takes in what trials used of something, in cores or bytes by the rate of
-// requests: of all proxies at a place together. There are so many units. A unit
-// without points of two rates has no share.
+// Measure adds what trials used of a resource, in cores or bytes by the rate of requests: all
+// proxies at a place together, for each of a number of units. A unit without points at two
+// rates has no share.
 func (w *Way) Measure(u Use, units int, points func(record.Place) []stat.FitPoint) {
 	shares := make([]sizing.Share, units)
 	for _, p := range w.Proxies {
@@ -33,8 +33,8 @@ func proxyAt(s *sizing.Share, place record.Place) *sizing.Proxy {
 	return &s.Waypoint
 }
 
-// curves are what one of a place's proxies takes by what it carries, of each unit:
-// from points of all of them together by the rate of requests.
+// curves are what one proxy at a place uses by what it carries, for each unit: from points of
+// all of them together by the rate of requests.
 func curves(units int, points []stat.FitPoint, p Proxies) []sizing.Curve {
 	type at struct {
 		unit  int
@@ -61,9 +61,9 @@ func curves(units int, points []stat.FitPoint, p Proxies) []sizing.Curve {
 	return out
 }
 
-// rest adds to what a node's proxy takes by what it carries what it was seen to take
-// without requests, in the same units. Of something that not every one of them has seen
-// rest it adds nothing: a mean of some that rest and some that a line makes up is neither.
+// rest adds the measured use of a node's proxy without requests to its use by what it carries,
+// in the same units. If some proxies lack that measurement it adds nothing: a mean of measured
+// and extrapolated values would be neither.
 func (w *Way) rest(idle map[string][]stat.FitPoint) {
 	if _, node := w.at(record.PlaceNode); !node || w.pods {
 		return
@@ -89,7 +89,7 @@ func (w *Way) rest(idle map[string][]stat.FitPoint) {
 	}
 }
 
-// unitMeans are the means of the points of each unit; NaN of one without any.
+// unitMeans are the means of the points of each unit; NaN for one without any.
 func unitMeans(units int, points []stat.FitPoint) []float64 {
 	sums, counts := make([]float64, units), make([]float64, units)
 	for _, p := range points {

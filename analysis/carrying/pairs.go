@@ -7,8 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/stat/sizing"
 )
 
-// pairs are the ways that are compared, two by two. A way that carries not all that the
-// stated mesh asks for is in the last ones: it answers no more than a part of the question.
+// pairs are the ways to compare, two by two. Pairs with a way that cannot carry all requests
+// of the stated mesh come last: it answers only part of the question.
 func (z *Ways) pairs(m sizing.Mesh) (out [][2]*Way) {
 	for i, a := range z.All {
 		for _, b := range z.All[i+1:] {
@@ -27,8 +27,8 @@ func (z *Ways) pairs(m sizing.Mesh) (out [][2]*Way) {
 	return out
 }
 
-// onlyL4 says that requests of the stated mesh need L7, which a way does not do, and another
-// way is the same with waypoints, which do it.
+// onlyL4 reports that requests of the stated mesh need L7, which the way does not provide,
+// while another way is the same with waypoints, which do.
 func (z *Ways) onlyL4(w *Way, m sizing.Mesh) bool {
 	return m.L7 > 0 && slices.ContainsFunc(z.All, func(o *Way) bool { return o.plain == w })
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// price gives each way of which CPU and memory are known what both cost together, if the
-// study has prices of both.
+// price gives each way with known CPU and memory their joint cost, if the study has prices for
+// both.
 func (z *Ways) price(s *study.Study) {
 	p := s.Money
 	if p == nil || p.CoreMonth == 0 || p.GBMonth == 0 {
@@ -26,8 +26,8 @@ func (z *Ways) price(s *study.Study) {
 	}
 }
 
-// uses are what the ways are compared by. Where some have a price, that is first: where one
-// way takes less CPU and another less memory, it says which is cheaper.
+// uses are what the ways are compared by. If some have a price, that comes first: where one
+// way uses less CPU and another less memory, it says which is cheaper.
 func (z *Ways) uses(s *study.Study) []Use {
 	if !slices.ContainsFunc(z.All, func(w *Way) bool { _, ok := w.by[record.SizedMonth]; return ok }) {
 		return Uses
@@ -43,7 +43,7 @@ func (u Use) less() string {
 	return "takes less " + u.words
 }
 
-// comparisonNotes say of which uses sentences compare ways, compared of them, and at which
+// comparisonNotes say which uses sentences compare ways by, compared being those, and at which
 // prices.
 func comparisonNotes(s *study.Study, uses []Use, compared int) (out []note.Note) {
 	of := "CPU or memory"
@@ -58,7 +58,7 @@ func comparisonNotes(s *study.Study, uses []Use, compared int) (out []note.Note)
 	return out
 }
 
-// lacking is what a study that has section money lacks to have both priced; "" if nothing.
+// lacking is what a study with section money lacks to price both; "" if nothing.
 func lacking(s *study.Study) string {
 	m := s.Money
 	switch {
@@ -76,7 +76,7 @@ func lacking(s *study.Study) string {
 	return ""
 }
 
-// inUse is which share of the cores paid for is in use, nil for all.
+// inUse is the share of the paid cores that is in use, nil for all.
 func inUse(share float64) any {
 	if share >= 1 {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/stat/sizing"
 )
 
-// MeasurePods takes in what trials used of something, in cores or bytes, by the number of
-// pods in the mesh, at one rate: of all proxies together. A request's part is not known.
+// MeasurePods adds what trials used of a resource, in cores or bytes, by the number of pods in
+// the mesh, at one rate: all proxies together. A request's part is unknown.
 func (w *Way) MeasurePods(u Use, units int, points []stat.FitPoint) {
 	shares := make([]sizing.Share, units)
 	nodes, onNodes := w.at(record.PlaceNode)
@@ -25,8 +25,9 @@ func (w *Way) MeasurePods(u Use, units int, points []stat.FitPoint) {
 	w.by[u.Of] = sizing.Way{Plain: shares}
 }
 
-// use is what a way takes of something in a mesh. Where some requests pass waypoints, what
-// proxies take idle and each request adds is told of those. Of a price it is the total alone.
+// use is what a way uses of a resource in a mesh. If some requests pass waypoints, the idle
+// use of proxies and the cost per request are those of these requests. For a price only the
+// total is known.
 func (w *Way) use(u Use, way sizing.Way, m sizing.Mesh, total record.Priced) record.SizedUse {
 	if u.Of == record.SizedMonth {
 		return record.SizedUse{Of: u.Of, Total: total, Idle: map[record.Place]record.Priced{}, Request: record.Priced{Unit: u.total, Verdict: record.VerdictInvalid}}

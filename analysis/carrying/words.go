@@ -21,7 +21,7 @@ func SidecarsOf(mesh string) string {
 	return "sidecars"
 }
 
-// borderPlace writes where along something a border is.
+// borderPlace writes the position of a border along a quantity.
 func borderPlace(b record.SizedBorder, v *float64) string {
 	switch {
 	case v == nil:
@@ -55,7 +55,7 @@ func borderWords(b record.SizedBorder) note.Note {
 	return borderUnknown.Of()
 }
 
-// borderSentence says the same of a border that lies somewhere.
+// borderSentence is the same as a sentence, for a border that exists.
 func borderSentence(b record.SizedBorder, u Use) note.Note {
 	where, above := "each node has fewer than "+borderPlace(b, b.At)+" pods", "it has more"
 	switch b.Along {
@@ -67,8 +67,8 @@ func borderSentence(b record.SizedBorder, u Use) note.Note {
 	return SaysBorder.Of(u.less(), b.First, where, borderPlace(b, b.From), borderPlace(b, b.To), b.Last, above)
 }
 
-// compareWords compares two ways in the stated mesh; largest is what the way that takes
-// most takes there.
+// compareWords compares two ways in the stated mesh; largest is the largest use of any way
+// there.
 func compareWords(a, b string, u Use, e stat.Estimate, largest float64) note.Note {
 	less := func(one, other string, v, low, high float64) note.Note {
 		return SaysLess.Of(one, u.less(), other, words.Interval(v, low, high, largest, u.total))
@@ -138,7 +138,7 @@ func (z *Ways) notes(m sizing.Mesh) (out []note.Note) {
 	return out
 }
 
-// left says which ways are left out, and how all trials would be alike.
+// left names the ways that are left out, and how to make all trials alike.
 func (z *Ways) left(remedy string) (out []note.Note) {
 	for _, name := range z.Mixed {
 		out = append(out, NoteMixed.Of(name, remedy))
@@ -149,7 +149,7 @@ func (z *Ways) left(remedy string) (out []note.Note) {
 	return out
 }
 
-// has says that some way has proxies at a place.
+// has reports that some way has proxies at a place.
 func (z *Ways) has(place record.Place) bool {
 	return slices.ContainsFunc(z.All, func(w *Way) bool { _, ok := w.at(place); return ok })
 }
@@ -157,7 +157,7 @@ func (z *Ways) has(place record.Place) bool {
 // placeWords name a proxy by its place.
 var placeWords = map[record.Place]string{record.PlaceSidecar: "sidecar", record.PlaceNode: "node's proxy", record.PlaceWaypoint: "waypoint"}
 
-// placeNotes say what the stated mesh asks of a way's proxies that was not measured.
+// placeNotes name what the stated mesh asks of a way's proxies beyond the measurements.
 func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []note.Note {
 	of, share := w.countIn(m, p.Place)
 	rps := m.RPS * share
@@ -175,10 +175,10 @@ func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []note.Note {
 	return nil
 }
 
-// rests says that what a way's proxies at a place take without requests was measured.
+// rests reports that the use of a way's proxies at a place without requests was measured.
 func (w *Way) rests(place record.Place) bool { return w.pods || w.rested && place == record.PlaceNode }
 
-// restNotes say of which proxies what they take without requests was not measured.
+// restNotes name the proxies whose use without requests was not measured.
 func (z *Ways) restNotes() []note.Note {
 	var of []string
 	for _, place := range Places {
@@ -192,8 +192,8 @@ func (z *Ways) restNotes() []note.Note {
 	return []note.Note{noteIdleLine.Of(words.List(of))}
 }
 
-// countIn is how many proxies a mesh has at a place, and the share of its requests that
-// pass them if they go this way.
+// countIn is how many proxies a mesh has at a place, and the share of its requests that pass
+// them on this way.
 func (w *Way) countIn(m sizing.Mesh, place record.Place) (of, share float64) {
 	switch place {
 	case record.PlaceSidecar:

@@ -41,16 +41,16 @@ func ParseAcross(names []string) (Across, error) {
 	return Across(names), nil
 }
 
-// A trait is something that runs may differ in.
+// A trait is something in which runs may differ.
 type trait struct {
 	kind, name string
 }
 
-// A traitTable has the traits of runs, in the order in which they are told.
+// A traitTable has the traits of runs, in the order of reports.
 type traitTable struct {
 	order  []trait
 	values []map[trait]string // of each run
-	// open are those of which a run that lacks them says nothing.
+	// open are traits about which a run that lacks them says nothing.
 	open map[trait]bool
 }
 
@@ -112,14 +112,14 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 	return t
 }
 
-// idleLever says that a lever means nothing in any cell of a plan: whatever its
-// level, it is none that was measured.
+// idleLever reports that a lever means nothing in any cell of a plan, so that no level of it
+// was measured.
 func idleLever(p *study.Plan, f study.Factor) bool {
 	return f.Default == study.LevelInstalled && !slices.ContainsFunc(p.Cells, func(c record.Cell) bool { return c[f.Name] != study.NotApplicable })
 }
 
-// prices begins the names of what findings in money are reckoned by. That says
-// nothing of what is measured: a run without any can be compared in all but money.
+// prices begins the names of traits that determine findings in money. They say nothing about
+// what is measured: a run without any can be compared in everything but money.
 const prices = "money."
 
 // pricesOf are a study's, in the order of its file; none without the section money.
@@ -137,8 +137,8 @@ func pricesOf(s *study.Study) (out []part) {
 	return append(out, part{prices + "currency", m.Currency})
 }
 
-// aside are the sections of a study file that change nothing of what is
-// measured, or stand elsewhere among traits.
+// aside are the sections of a study file that do not change what is measured, or that are
+// traits by themselves.
 var aside = []string{"name", "kind", "title", "question", "story", "settings", "factors", "blocks", "stop", "margin", "seed", "assert", "expect", "published", "money", "sizing", "profile"}
 
 type part struct{ name, text string }
@@ -163,13 +163,13 @@ func parts(text string) []part {
 	return out
 }
 
-// A difference is a trait that some runs do not share, in words.
+// A difference is a trait that not all runs share, in words.
 type difference struct {
 	trait
 	words string
 }
 
-// differences lists what runs differ in.
+// differences lists the traits in which runs differ.
 func (t traitTable) differences(runs []*analysis.RunFigures, wanted func(trait) bool) []difference {
 	var out []difference
 	for _, k := range t.order {
@@ -203,7 +203,7 @@ func (t traitTable) differences(runs []*analysis.RunFigures, wanted func(trait) 
 	return out
 }
 
-// inBrief keeps a long value readable in a sentence.
+// inBrief shortens a long value for a sentence.
 func inBrief(v string) string {
 	const most = 80
 	if v == "" {
@@ -224,8 +224,7 @@ func named(runs []string) string {
 	return strings.Join(runs, ", ")
 }
 
-// join says what runs that are joined differ in, or refuses to join them, with
-// a usage error.
+// join returns the differences of runs that are joined, or rejects them with a usage error.
 func (across Across) join(found []difference) (joined []note.Note, err error) {
 	var refused, flags []string
 	for _, d := range found {

@@ -16,9 +16,9 @@ type pairing struct {
 	blocks  bool // values are of blocks, with one run a side
 	decides bool
 	upward  bool // more is better
-	typical bool // values of blocks are told by their median
-	// noRatio says that A's value may be nothing by an interval of 95%, so that
-	// the difference decides: one rule for intervals of all levels.
+	typical bool // values of blocks are summarized by their median
+	// noRatio says that A's value may be zero by a 95% interval, so that the difference
+	// decides: one rule for intervals of all levels.
 	noRatio bool
 }
 
@@ -28,14 +28,13 @@ type sideFigure struct {
 	values  []float64  // of runs, or of the one run's blocks
 	each    []*float64 // of all runs, nil where one has none
 	all     []*analysis.RunFigure
-	// runs is how many runs have it, unreached in how many of them it lies among
-	// failed requests. In those that are partly reached it has no interval, as it
-	// does so in some blocks, or in the baseline, which says nothing of whether it
-	// grew.
+	// runs is how many runs have it, unreached in how many of them it lies among failed
+	// requests. In partly reached ones it has no interval, since it lies there in some blocks,
+	// or in the baseline, which says nothing about its growth.
 	runs, unreached, partly int
 }
 
-// newSideFigure takes a figure of each run of a side, nil where a run has none.
+// newSideFigure combines a figure of each run of a side, nil for a run without it.
 func newSideFigure(figures []*analysis.RunFigure, blocks bool) (sideFigure, bool) {
 	side := sideFigure{}
 	var sum int
@@ -75,8 +74,8 @@ func newSideFigure(figures []*analysis.RunFigure, blocks bool) (sideFigure, bool
 	return side, true
 }
 
-// lostSide stands for a figure that no run of a side has, as none of the cell's
-// trials is valid there; false if that is not why.
+// lostSide stands for a figure that no run of a side has because none of the cell's trials is
+// valid there; false if that is not the reason.
 func lostSide(runs []*analysis.RunFigures, reference *analysis.RunFigures, f record.Finding, blocks bool) (sideFigure, bool) {
 	if !slices.ContainsFunc(runs, func(r *analysis.RunFigures) bool { return r.Lost(reference, f.Cell) }) {
 		return sideFigure{}, false
@@ -89,9 +88,9 @@ func lostSide(runs []*analysis.RunFigures, reference *analysis.RunFigures, f rec
 	return side, true
 }
 
-// pairingsOf matches the findings of two sides; onlyA and onlyB count those that no run
-// of the other side has. One that decides has a counterpart also where the
-// other side lost all trials of its cell: that is no reason to leave it out.
+// pairingsOf matches the findings of two sides; onlyA and onlyB count those that no run of the
+// other side has. A deciding one has a counterpart even if the other side lost all trials of
+// its cell: that is no reason to leave it out.
 func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairing, onlyA, onlyB int) {
 	seen := map[string]bool{}
 	of := func(runs []*analysis.RunFigures, reference *analysis.RunFigures, f record.Finding) []*analysis.RunFigure {
@@ -135,8 +134,8 @@ func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairin
 	return out, onlyA, onlyB
 }
 
-// shares are how claims share an error rate: those that decide four fifths, the
-// others the rest; evenly if none decides, or all do.
+// shares are how claims share an error rate: the deciding ones four fifths, the others the
+// rest; evenly if none decides, or all do.
 func shares(decides []bool) []float64 {
 	n := 0
 	for _, d := range decides {
@@ -189,7 +188,7 @@ func changes(pairings []pairing, margin float64) []Change {
 	return out
 }
 
-// found says that a verdict is of a change.
+// found reports that a verdict is of a change.
 func found(verdict string) bool {
 	return verdict == record.VerdictBetter || verdict == record.VerdictWorse
 }
@@ -200,7 +199,7 @@ func (p pairing) verdictAt(o stat.Options, margin float64) string {
 	return verdict
 }
 
-// change is what became of a pairing, by intervals of 95%.
+// change is the outcome of a pairing, by 95% intervals.
 func (p pairing) change(margin float64) Change {
 	f := p.a.finding
 	c := Change{Name: f.Name, Cell: f.Cell, Against: f.Against, A: f, B: p.b.finding, ValuesA: p.a.each, ValuesB: p.b.each, Decides: p.decides}
@@ -212,8 +211,8 @@ func (p pairing) change(margin float64) Change {
 	return c
 }
 
-// weigh judges a pairing by intervals of a level. The estimate is that of the
-// ratio, not defined where there is none, or nobody asks.
+// weigh judges a pairing by intervals of a level. The estimate is the ratio's, undefined if
+// there is none or it is not needed.
 func (p pairing) weigh(o stat.Options, margin float64) (ratio stat.Estimate, verdict, why string) {
 	none := stat.Mean(nil, o)
 	a, b := p.a, p.b
@@ -247,7 +246,7 @@ func (p pairing) weigh(o stat.Options, margin float64) (ratio stat.Estimate, ver
 	return ratio, string(v), why
 }
 
-// ratio is B/A - 1, of what is printed of blocks: their medians, or means.
+// ratio is B/A - 1 of the printed values of blocks: their medians, or means.
 func (p pairing) ratio(o stat.Options) stat.Estimate {
 	o.Resolution = max(p.a.step(), p.b.step())
 	switch {
@@ -279,7 +278,7 @@ func (s sideFigure) step() (coarsest float64) {
 	return coarsest
 }
 
-// partlyIn names the sides in which a percentile is reached in part.
+// partlyIn names the sides in which a percentile is partly reached.
 func (p pairing) partlyIn() string {
 	switch {
 	case p.a.partly > 0 && p.b.partly > 0:
@@ -290,9 +289,8 @@ func (p pairing) partlyIn() string {
 	return p.sideWords("run B", "runs of side B")
 }
 
-// onlyOneReached says that a percentile lies among requests that failed in all
-// runs of one side and in none of the other, not even in part, which is worse
-// than any that does not.
+// onlyOneReached reports that a percentile lies among failed requests in all runs of one side
+// and in none of the other, not even in part, which is worse than any value.
 func (p pairing) onlyOneReached() bool {
 	return p.a.partly+p.b.partly == 0 && (p.a.unreached == 0 && len(p.a.values) > 0 && p.a.finding.Verdict != record.VerdictInvalid && p.b.unreached == p.b.runs ||
 		p.b.unreached == 0 && len(p.b.values) > 0 && p.b.finding.Verdict != record.VerdictInvalid && p.a.unreached == p.a.runs)
@@ -306,12 +304,11 @@ func (p pairing) sideWords(one, several string) string {
 	return several
 }
 
-// notReached says that a percentile, or that of its baseline, lies among requests
-// that failed, in some blocks or all.
+// notReached reports that a percentile, or that of its baseline, lies among failed requests,
+// in some blocks or all.
 func notReached(f record.Finding) bool { return f.Reason == record.ReasonNotReached }
 
-// within says that a finding is no effect in any run, by its study and by this
-// margin.
+// within reports that a finding is no effect in any run, by its study and by this margin.
 func (s sideFigure) within(margin float64) bool {
 	return !slices.ContainsFunc(s.all, func(one *analysis.RunFigure) bool {
 		f := one.Finding
@@ -319,8 +316,8 @@ func (s sideFigure) within(margin float64) bool {
 	})
 }
 
-// judge weighs a change against the margin, lower being better unless the
-// measure says otherwise.
+// judge judges a change against the margin, where lower is better unless the measure says
+// otherwise.
 func (p pairing) judge(e stat.Estimate, margin float64) (stat.Verdict, string) {
 	if p.upward {
 		e.Value, e.Low, e.High = -e.Value, -e.High, -e.Low
@@ -332,8 +329,8 @@ func (p pairing) judge(e stat.Estimate, margin float64) (stat.Verdict, string) {
 	return v, why
 }
 
-// withoutRatio judges a change from what may be nothing to what is something:
-// no share of nothing can be a margin.
+// withoutRatio judges a change from a value that may be zero to one that is not: no share of
+// zero can be a margin.
 func (p pairing) withoutRatio(e stat.Estimate) (verdict, why string) {
 	something := p.b.finding.Verdict == record.VerdictReal
 	if !p.blocks {

@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Comparison says how the runs of side B compare with those of side A: the
-// document of `meshtrial compare --json`.
+// Comparison is how the runs of side B compare with those of side A: the document of
+// `meshtrial compare --json`.
 type Comparison struct {
 	Schema int `json:"schema"`
 	// A and B name the first run of each side, RunsA and RunsB all of them.
@@ -24,17 +24,17 @@ type Comparison struct {
 	RunsB       []string `json:"runs_b"`
 	Study       string   `json:"study"`
 	MarginRatio float64  `json:"margin_ratio"`
-	// Basis is what intervals are from: the scatter from run to run, or, with
-	// one run a side, only that of the blocks inside each.
+	// Basis is what intervals rest on: the scatter from run to run or, with one run a side,
+	// only that of the blocks inside each.
 	Basis string `json:"basis"`
-	// WithinRunOnly says that a side is one run, so that how much its runs differ
-	// from each other is not known: the verdict is of these runs, and others of
-	// the same two things may not bear it out.
+	// WithinRunOnly says that a side is one run, so that the scatter from run to run is
+	// unknown: the verdict is about these runs, and others of the same two things may not
+	// confirm it.
 	WithinRunOnly bool `json:"within_run_only"`
-	// ErrorRate is how often, at most, chance makes the verdict of the whole
-	// better or worse though nothing changed, as far as intervals know.
+	// ErrorRate is how often, at most, chance makes the verdict of the whole better or worse
+	// though nothing changed, as far as intervals know.
 	ErrorRate float64 `json:"error_rate"`
-	// Joined says what runs differ in that were joined on request.
+	// Joined lists the differences of runs that were joined on request.
 	Joined []note.Note `json:"joined,omitempty"`
 	// Verdict of the whole: worse if a change is, for certain; else
 	// inconclusive if a deciding change is inconclusive, or worse without being
@@ -189,8 +189,7 @@ func Compare(before, after []*analysis.RunFigures, options CompareOptions) (Comp
 	return c, nil
 }
 
-// checkTwice refuses a run that is given twice, but for one that is compared
-// with itself.
+// checkTwice rejects a run that is given twice, unless it is compared with itself.
 func checkTwice(before, after []*analysis.RunFigures) error {
 	if len(before) == 1 && len(after) == 1 {
 		return nil
@@ -215,8 +214,8 @@ func checkTwice(before, after []*analysis.RunFigures) error {
 // package stat.
 const Takes = "where runs differ by 3%, it takes 3 runs a side to find a change of 20%, and 6 to find one of 10%"
 
-// basis says what intervals are from, given how many runs with valid trials
-// there are on each side, and warns of what is not in them.
+// basis is what intervals rest on, given how many runs with valid trials there are on each
+// side; it warns of what they do not include.
 func (c *Comparison) basis(a, b int) {
 	if a > 1 && b > 1 {
 		return
@@ -234,7 +233,7 @@ func (c *Comparison) basis(a, b int) {
 	c.Warnings = append(c.Warnings, noteOneRun.Of(one, other))
 }
 
-// leftOut warns of findings that one side alone has.
+// leftOut warns of findings that only one side has.
 func (c *Comparison) leftOut(of, other string, n int) {
 	if n == 0 {
 		return
@@ -299,7 +298,7 @@ func rulesOf(side string, runs []*analysis.RunFigures) []note.Note {
 	return out
 }
 
-// sides says what runs of two sides are joined across, or refuses.
+// sides returns the traits across which runs of two sides are joined, or rejects them.
 func (across Across) sides(before, after []*analysis.RunFigures) (joined []note.Note, err error) {
 	all := slices.Concat(before, after)
 	found := traitsOf(all).differences(all, func(t trait) bool { return t.kind != AcrossVersions })
@@ -364,8 +363,8 @@ func tooFew(changes []Change) string {
 	return lacking(a, b)
 }
 
-// overall is the verdict of the whole, and why it is none where that is not the
-// width of intervals.
+// overall is the verdict of the whole, and why there is none if that is not the width of
+// intervals.
 func overall(changes []Change) (verdict, why string) {
 	deciding := slices.ContainsFunc(changes, func(c Change) bool { return c.Decides })
 	certain := func(verdict string) bool {

@@ -1,6 +1,6 @@
-// Package comparison sets runs beside each other: those of two sides, to tell
-// which is better, and those of weeks, to tell when something changed. It is
-// pure: it takes what runs say ([analysis.RunFigures]) and returns documents.
+// Package comparison compares runs: those of two sides, to tell which is better, and those of
+// weeks, to tell when something changed. It is pure: it takes the figures of runs
+// ([analysis.RunFigures]) and returns documents.
 //
 //	runs of two sides -> better, worse, same or inconclusive      compare.go, change.go
 //	runs over time    -> where the level of a finding changes     trend.go

@@ -14,24 +14,24 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// MinTrend is how many runs a trend needs. Of fewer no order is so unlikely
-// that it would show a change, even if one finding alone decides; where more
-// decide it takes more: see [Trend.RunsAfter].
+// MinTrend is how many runs a trend needs. With fewer no order is improbable enough to show a
+// change, even if one finding alone decides; if more decide it takes more: see
+// [Trend.RunsAfter].
 const MinTrend = 8
 
-// Trend says how findings went from run to run over time: the document of
-// `meshtrial trend --json`.
+// Trend is how findings changed from run to run over time: the document of `meshtrial trend
+// --json`.
 type Trend struct {
 	Schema      int     `json:"schema"`
 	Study       string  `json:"study"`
 	MarginRatio float64 `json:"margin_ratio"`
-	// ErrorRate is how often, at most, chance makes a trend find any change in
-	// any series though nothing changed.
+	// ErrorRate is how often, at most, chance makes a trend find any change in any series
+	// though nothing changed.
 	ErrorRate float64 `json:"error_rate"`
 	// Runs are those of the trend, in the order of time; LeftOut names the others.
 	Runs    []TrendRun `json:"runs"`
 	LeftOut []LeftOut  `json:"left_out,omitempty"`
-	// Joined says what runs differ in that were joined on request.
+	// Joined lists the differences of runs that were joined on request.
 	Joined []note.Note `json:"joined,omitempty"`
 	// Verdict is worse if a change for the worse by more than the margin still
 	// stands at the end; else better if one for the better does; else no_change;
@@ -39,7 +39,7 @@ type Trend struct {
 	// value in the newest runs, or where a change for the worse in it may lie within
 	// the margin or beyond it.
 	Verdict string `json:"verdict"`
-	// Why says why a verdict is inconclusive.
+	// Why is why a verdict is inconclusive.
 	Why string `json:"why,omitempty"`
 	// RunsAfter is how many runs a change must have after it, at least, to be found
 	// in the findings that decide (all, if none does), however large it is; 0 if
@@ -49,8 +49,7 @@ type Trend struct {
 	Warnings  []note.Note `json:"warnings,omitempty"`
 }
 
-// VerdictNoChange is the verdict of a trend in which nothing changed that it
-// could find.
+// VerdictNoChange is the verdict of a trend without a detected change.
 const VerdictNoChange = "no_change"
 
 // TrendRun is a run of a trend.
@@ -119,8 +118,7 @@ type LevelChange struct {
 	LowRatio    float64 `json:"low_ratio"`
 	HighRatio   float64 `json:"high_ratio"`
 	Bounded     bool    `json:"bounded"`
-	// P is the share of the orders of these runs in which some place sets them
-	// apart as much.
+	// P is the share of the orders of these runs in which some place separates them as much.
 	P float64 `json:"p"`
 	// Verdict is better or worse where the whole interval lies beyond the margin,
 	// same where it lies within it, and else inconclusive: there is a change, and
@@ -129,9 +127,8 @@ type LevelChange struct {
 	// Stands says that a change is better or worse, and the last runs still are so,
 	// as certainly, beside those before the change.
 	Stands bool `json:"stands"`
-	// MayStand says that the last runs are on the same side of those before the
-	// change as the runs after it, and that their interval reaches beyond the margin
-	// there, and within it.
+	// MayStand says that the last runs are on the same side of those before the change as the
+	// runs after it, and that their interval lies partly beyond the margin there.
 	MayStand bool `json:"may_stand,omitempty"`
 
 	worse bool // rather than better, whatever the margin
@@ -215,7 +212,7 @@ func seriesOf(runs []*analysis.RunFigures) []Series {
 				}
 			}
 			if !runs[len(runs)-1].Has(reference, f.Finding.Cell) || s.values() == 0 {
-				s.EndsBefore = "" // nothing that was followed ends there
+				s.EndsBefore = "" // no followed series ends there
 			}
 			out = append(out, s)
 		}
@@ -323,7 +320,7 @@ func levelChange(before, after []float64, p, margin float64, upward bool) LevelC
 	return c
 }
 
-// mostlyNotReached says that the median of some runs is not reached.
+// mostlyNotReached reports that the median of some runs is not reached.
 func (s *Series) mostlyNotReached(begin, end int) bool {
 	n, lost := 0, 0
 	for _, p := range s.Points[begin:end] {
@@ -337,8 +334,7 @@ func (s *Series) mostlyNotReached(begin, end int) bool {
 	return 2*lost > n
 }
 
-// tidy leaves no numbers that stand for what is not reached: no level, and no
-// ratio.
+// tidy removes numbers that stand for what is not reached: no level, and no ratio.
 func (s *Series) tidy(c *LevelChange) {
 	if c.BeforeNotReached {
 		c.Before = 0

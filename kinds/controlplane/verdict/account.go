@@ -12,57 +12,57 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// observations are all that is known of who had which change.
+// observations are everything known about who had which change.
 type observations struct {
 	proxies   int // simulated, then real ones; sightings count them from 0
 	simulated int
-	// needs tells whether a proxy's configuration must show a change.
+	// needs reports whether a proxy's configuration must show a change.
 	needs func(change int, proxy int32) bool
-	// ztunnel tells whether a proxy is one, which shows markers of its own; nil: none is.
+	// ztunnel reports whether a proxy is a ztunnel, which shows markers of its own; nil: none
+	// is.
 	ztunnel func(proxy int32) bool
 	// bad are the proxies that misbehave on purpose.
 	bad map[int32]bool
-	// markers are what the simulated proxies saw, by the clock of the role:
-	// those of a change in the order of its event.
+	// markers are what the simulated proxies saw, by the role's clock: those of a change in
+	// the order of its event.
 	markers []xds.MarkerSightings
 	// ahead is how far the role's clock is ahead of this machine's.
 	ahead time.Duration
-	// envoys are when real Envoys were seen to have markers in force, by this
-	// machine's clock; nil without any.
+	// envoys are when real Envoys were seen to have markers in force, by this machine's clock;
+	// nil without any.
 	envoys []xds.MarkerSightings
-	// end is when the trial stopped looking: what came later does not count.
+	// end is when the trial stopped looking: later sightings do not count.
 	end time.Time
 }
 
-// changeAccount is the account of a trial's changes: each that was planned was
-// committed or failed, each proxy that needed one saw it, missed it, or saw
-// only what superseded it.
+// changeAccount is the account of a trial's changes: each planned change was committed or
+// failed, and each proxy that needed one saw it, missed it, or saw only what superseded it.
 type changeAccount struct {
 	planned, committed, failed         int
 	expected, seen, missed, superseded int
-	// unacked of those seen by simulated proxies were never acknowledged.
+	// unacked counts those seen by simulated proxies but never acknowledged.
 	unacked int
-	// lacking of those missed, and silent of those unacked, are of proxies
-	// that mean well: what it is worth to wait for.
+	// lacking of those missed, and silent of those unacked, are of proxies that behave: worth
+	// waiting for.
 	lacking, silent int
 	// due of those expected are of simulated proxies that behave.
 	due int
-	// unneeded are sightings by proxies whose scope should have kept the
-	// change from them; they are in no event.
+	// unneeded counts sightings by proxies whose scope should have excluded the change; no
+	// event has them.
 	unneeded int
-	// unsearched are contents in which a marker could not be looked for.
+	// unsearched counts contents in which a marker could not be looked for.
 	unsearched int
-	// unlooked are changes that somebody missed, but may have had before
-	// proxies looked for a marker of theirs.
+	// unlooked counts changes that some proxy missed, but may have had before it looked for
+	// one of their markers.
 	unlooked int
-	// stale is how long proxies held stale endpoints, in seconds, over
-	// all endpoints and proxies but ztunnels, which are told sooner.
+	// stale is how long proxies held stale endpoints, in seconds, over all endpoints and all
+	// proxies except ztunnels, which are told sooner.
 	stale float64
 }
 
-// unaccounted says where what the driver and the simulated proxies report is not what was
-// planned: a change that is not there or there twice, a marker that was not looked for. Who
-// had such a change is not known. "" if all is there.
+// unaccounted returns how the reports of the driver and the simulated proxies differ from the
+// plan: a change that is missing or there twice, a marker that was not looked for. Who had
+// such a change is unknown. "" if all is there.
 func (e Evidence) unaccounted() string {
 	var out []string
 	reported, looked := map[int]int{}, map[int]int{}
@@ -102,18 +102,17 @@ func (t changeAccount) String() string {
 		t.planned, t.committed, t.failed, t.expected, t.seen, t.missed, t.superseded)
 }
 
-// sighting is when a proxy had a change or a marker, nanoseconds since 1970
-// by this machine's clock, or [record.Never]. Simulated proxies receive
-// and acknowledge; of real Envoys it is known only when a poll of their admin
-// interface showed it in force.
+// sighting is when a proxy had a change or a marker, in Unix nanoseconds by this machine's
+// clock, or [record.Never]. Simulated proxies receive and acknowledge; for real Envoys it is
+// only known when a poll of their admin interface showed it in force.
 type sighting struct {
 	received, acked, applied int64
-	// stayed says that the proxy showed a marker before too: it was sent the
-	// change in one with what that takes back.
+	// stayed says that the proxy showed a marker before too: it received the change together
+	// with its reversal.
 	stayed bool
 }
 
-// when is the first that is known of it.
+// when is the earliest known time.
 func (s sighting) when() int64 {
 	if s.received == record.Never {
 		return s.applied
@@ -121,8 +120,8 @@ func (s sighting) when() int64 {
 	return s.received
 }
 
-// account fills in who had each change, and counts. Events are in the order
-// of their changes, with what the driver noted of them.
+// account determines who had each change, and counts. Events are in the order of their
+// changes, with what the driver recorded of them.
 func account(events []record.Event, w observations) ([]record.Event, changeAccount) {
 	t := changeAccount{planned: len(events)}
 	out := slices.Clone(events)
@@ -150,16 +149,15 @@ func account(events []record.Event, w observations) ([]record.Event, changeAccou
 	return out, t
 }
 
-// future is what is known of the changes after one: the first time that each
-// proxy had a later change of an object, or with a marker, and when an address
-// was there again.
+// future is what is known about the changes after one: when each proxy first had a later
+// change of an object, or with a marker, and when an address was back.
 type future struct {
 	objects map[string]map[int32]int64
 	marks   map[markKey]map[int32]int64
 	back    map[markKey]int64
 }
 
-// had notes that a proxy had a change.
+// had records that a proxy had a change.
 func (f future) had(e *record.Event, marks []mark, p int32, at int64) {
 	put(f.objects, e.Object, p, at)
 	for _, m := range marks {
@@ -174,9 +172,8 @@ func put[K comparable](to map[K]map[int32]int64, key K, p int32, at int64) {
 	to[key][p] = at
 }
 
-// overtook tells when a proxy had a later change that makes up for one it has
-// not shown: a change of the same object, or changes that undid all that it
-// did not show.
+// overtook is when a proxy had a later change that makes up for one that it has not shown: a
+// change of the same object, or changes that undid it.
 func (f future) overtook(e *record.Event, lacking []mark, p int32) (at int64, ok bool) {
 	if at, ok = f.objects[e.Object][p]; ok {
 		return at, true
@@ -191,7 +188,7 @@ func (f future) overtook(e *record.Event, lacking []mark, p int32) (at int64, ok
 	return at, true
 }
 
-// settle fills in who had one change.
+// settle determines who had one change.
 func (w observations) settle(e *record.Event, marks []mark, past map[string][]mark, later future, t *changeAccount) {
 	of := map[bool][]mark{}
 	for _, m := range marks {
@@ -271,7 +268,7 @@ func (w observations) add(e *record.Event, proxy int32, s sighting) {
 	}
 }
 
-// sortSightings puts those first that had the change first.
+// sortSightings orders them by who had the change first.
 func sortSightings(s *record.Sightings) {
 	order := make([]int, len(s.Proxy))
 	for i := range order {
@@ -298,7 +295,7 @@ func picked[T any](from []T, order []int) []T {
 	return out
 }
 
-// observations are what the rules know of who had which change.
+// observations returns what the rules know about who had which change.
 func (e Evidence) observations() observations {
 	o := observations{proxies: len(e.Audience.Proxies), simulated: e.Audience.Simulated, needs: e.Audience.Needs, ztunnel: e.Audience.Ztunnel, bad: map[int32]bool{},
 		markers: e.Markers, ahead: e.Clock.Known(), envoys: e.Envoys, end: time.Unix(0, e.EndNS)}
@@ -308,8 +305,8 @@ func (e Evidence) observations() observations {
 	return o
 }
 
-// Outstanding is how many of the sightings that are expected have not come,
-// and how many acknowledgements of those that have: of proxies that mean well.
+// Outstanding is how many of the expected sightings have not come, and how many
+// acknowledgements of those that have: of proxies that behave.
 func (e Evidence) Outstanding() (sightings, acknowledgements, expected int) {
 	_, sum := account(e.Changes, e.observations())
 	return sum.lacking, sum.silent, sum.expected

@@ -9,26 +9,24 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Disruption is what a trial saw of its disruption. Times are nanoseconds since
-// 1970 by this machine's clock, but for those of the outage, which are by the
-// simulated proxies'.
+// Disruption is what a trial saw of its disruption. Times are Unix nanoseconds by this
+// machine's clock, except those of the outage, which are by the simulated proxies'.
 type Disruption struct {
 	Kind     string `json:"kind"`
 	BeganNS  int64  `json:"began_unix_ns"`
 	EndedNS  int64  `json:"ended_unix_ns"`
 	Replicas int    `json:"replicas"` // that istiod has at the end, as it was asked
-	// ReadyNS is when the last of the new replicas was seen ready; 0 where none
-	// was to come, NotReady where they were not to the end.
+	// ReadyNS is when the last of the new replicas was seen ready; 0 if none was expected,
+	// NotReady if they were not ready by the end.
 	ReadyNS int64      `json:"ready_unix_ns,omitempty"`
 	Outage  xds.Outage `json:"outage"`
 	Looks   []Look     `json:"looks"`
-	// Blind counts looks at which something could not be read, Why is the first
-	// reason.
+	// Blind counts looks at which something could not be read, Why is the first reason.
 	Blind int    `json:"blind,omitempty"`
 	Why   string `json:"why,omitempty"`
 }
 
-// NotReady stands for the time at which replicas were ready that were not to the end.
+// NotReady is the time of replicas that were not ready by the end.
 const NotReady = -1
 
 // Look is one look at istiod's replicas and the proxies.
@@ -40,8 +38,8 @@ type Look struct {
 	Replicas   []LookReplica `json:"replicas"`
 }
 
-// LookReplica is a replica at a look. Connections below zero, a CPU counter below
-// zero and memory of 0 were not read.
+// LookReplica is a replica at a look. Connections below zero, a CPU counter below zero and
+// memory of 0 were not read.
 type LookReplica struct {
 	Pod         string `json:"pod"`
 	Ready       bool   `json:"ready"`
@@ -51,19 +49,19 @@ type LookReplica struct {
 	MemoryBytes int64  `json:"memory_bytes"`
 }
 
-// refusedBy is why istiod turns a stream away that comes while its limit of
-// requests per second is used up, by gRPC's name.
+// refusedBy is gRPC's name for the reason for which istiod rejects a stream that comes while
+// its limit of requests per second is used up.
 const refusedBy = "resource-exhausted"
 
-// mostBlind is how many looks may lack something, beside a tenth of all: a container
-// that ends or begins while it is looked at says nothing.
+// mostBlind is how many looks may lack something, besides a tenth of all: a container that
+// starts or ends during a look proves nothing.
 const mostBlind = 2
 
-// evenWithin is how much more than its share a replica may have where connections
-// count as even.
+// evenWithin is how much more than its share a replica may have while connections count as
+// even.
 const evenWithin = 0.25
 
-// disruption fills in what the disruption did, and checks that it was seen.
+// disruption records what the disruption did, and checks that it was observed.
 func (r *ruling) disruption() {
 	seen := r.seen.Disruption
 	if seen == nil {

@@ -38,7 +38,7 @@ func nounOf(part string) string {
 // findShared finds the proxies in pods of their own that the plan's requests pass, on the
 // nodes of the run's pods and elsewhere, and waits until they are ready.
 func (d *deployed) findShared(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, site.ReadyTimeout, fmt.Errorf("it did not recover within %v", site.ReadyTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, site.ReadyTimeout, fmt.Errorf("it did not become ready within %v", site.ReadyTimeout))
 	defer cancel()
 	d.onNodes, d.others = map[string]site.Pod{}, map[string]site.Pod{}
 	looked := map[string]bool{} // nodes
@@ -111,7 +111,7 @@ const idleWait = 5 * time.Second
 // findBeside is find for the proxy of a node that may have died with it: it gives up soon, and
 // says so.
 func (d *deployed) findBeside(ctx context.Context, proxies mesh.Proxies, node string) error {
-	limited, cancel := context.WithTimeoutCause(ctx, idleWait, fmt.Errorf("it did not recover within %v", idleWait))
+	limited, cancel := context.WithTimeoutCause(ctx, idleWait, fmt.Errorf("it did not become ready within %v", idleWait))
 	defer cancel()
 	err := d.find(limited, d.onNodes, node, record.PlaceNode, proxies, node)
 	if err == nil || ctx.Err() != nil {
