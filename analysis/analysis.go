@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Plan makes the plan that a run followed from its resolved study and seed. It
-// fails if that plan would not have made the run's trials.
+// Plan makes the plan that a run followed from its resolved study and seed. It fails if the
+// run's trials are not of that plan.
 func Plan(run record.Run) (*study.Plan, error) {
 	s, err := study.ParseStored(run.StudyYAML, "resolved.yaml", nil)
 	if err != nil {
@@ -33,7 +33,7 @@ func Plan(run record.Run) (*study.Plan, error) {
 	return plan, nil
 }
 
-// Observe sorts a run's trials by its plan. It fails as [Kinds.Analyze] does.
+// Observe sorts a run's trials by its plan. It fails like [Kinds.Analyze].
 func (kinds Kinds) Observe(run record.Run) (*Observations, error) {
 	plan, err := Plan(run)
 	if err != nil {
@@ -98,7 +98,7 @@ func (o *Observations) otherRules() []note.Note {
 	return nil
 }
 
-// withoutNulls makes lists that programs read lists also when they are empty.
+// withoutNulls makes empty lists lists in JSON too, not null.
 func withoutNulls(f record.Findings) record.Findings {
 	if f.Findings == nil {
 		f.Findings = []record.Finding{}

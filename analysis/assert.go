@@ -29,9 +29,8 @@ type Assertions struct {
 	exprs []study.Expr
 }
 
-// CompileAssertions checks expressions before anything starts: syntax, types,
-// names of fields, findings and factors. The error gives the place and is one
-// of usage (exit code 2).
+// CompileAssertions checks expressions before anything starts: syntax, types, names of fields,
+// findings and factors. The error gives the place and is a usage error (exit code 2).
 func CompileAssertions(exprs []study.Expr) (*Assertions, error) {
 	env, err := newEnv(nil)
 	if err != nil {
@@ -45,9 +44,8 @@ func CompileAssertions(exprs []study.Expr) (*Assertions, error) {
 	return &Assertions{exprs: exprs}, nil
 }
 
-// Judge evaluates the assertions over findings. An assertion that cannot be
-// evaluated, because a finding is missing or invalid, has not passed; its
-// detail says why.
+// Judge evaluates the assertions over findings. An assertion that cannot be evaluated, because
+// a finding is missing or invalid, has not passed; its detail says why.
 func (a *Assertions) Judge(f record.Findings) []record.Assertion {
 	out := make([]record.Assertion, len(a.exprs))
 	for i, e := range a.exprs {
@@ -182,7 +180,7 @@ func WithArticle(name string) string {
 	return "a " + name
 }
 
-// explain puts the commonest complaints of CEL in words of ours.
+// explain rewords CEL's most common complaints.
 func explain(message string) (msg, hint string) {
 	switch {
 	case strings.Contains(message, "found no matching overload for '_"):
@@ -220,7 +218,7 @@ func FaultAt(e study.Expr, line, column int, hint, format string, args ...any) e
 	return pos.Errorf(hint, "%s", msg)
 }
 
-// shorten keeps what a message shows of an expression.
+// shorten limits the part of an expression that a message shows.
 func shorten(s string) string {
 	const most = 120
 	if runes := []rune(s); len(runes) > most {

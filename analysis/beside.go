@@ -6,8 +6,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// leaveOut takes out the trials that fail checks beside the others of their run:
-// first those on other machines, then those that the kind finds among the rest.
+// leaveOut removes the trials that fail checks against the others of their run: first those on
+// other machines, then those that the kind finds among the rest.
 func (o *Observations) leaveOut() {
 	o.without(o.unlike())
 	if o.kind.Unfair != nil {
@@ -15,9 +15,8 @@ func (o *Observations) leaveOut() {
 	}
 }
 
-// without takes out the trials of which checks failed, by trial, and notes what each of
-// them was held against in the verdicts of the run at hand; those on disk stay as they
-// are.
+// without removes the trials with failed checks, by trial, and adds these checks to the
+// verdicts of the run in memory; those on disk stay as they are.
 func (o *Observations) without(found map[string][]record.Check) {
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]

@@ -21,7 +21,7 @@ import (
 // lookup finds the finding that an expression names.
 type lookup func(name string, cell record.Cell) (record.Finding, error)
 
-// newEnv declares what assertions speak of. A nil lookup is enough to compile.
+// newEnv declares what assertions can use. A nil lookup is enough to compile.
 func newEnv(find lookup) (*cel.Env, error) {
 	finding := cel.ObjectType(findingType)
 	var env *cel.Env // findings become values by its own types
@@ -52,7 +52,7 @@ func newEnv(find lookup) (*cel.Env, error) {
 	return env, nil
 }
 
-// call runs the lookup for an expression.
+// call evaluates the lookup of an expression.
 func call(find lookup, name, cell ref.Val) (record.Finding, error) {
 	if find == nil {
 		return record.Finding{}, errors.New("there are no findings yet")
@@ -78,8 +78,7 @@ func findingFields() []string {
 	return out
 }
 
-// checkNames finds findings and factors that do not exist, where an
-// expression names them by literals.
+// checkNames finds unknown findings and factors that an expression names by literals.
 func checkNames(a *cel.Ast, e study.Expr) error {
 	native := a.NativeRep()
 	place := func(x ast.Expr) (line, column int) {

@@ -13,12 +13,11 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// findingType is what a finding is called in expressions.
+// findingType is the type of findings in expressions.
 const findingType = "record.Finding"
 
-// guarded makes an environment in which a figure that a finding does not have
-// is an error, not the zero that stands in its record: an assertion about it
-// can be neither true nor false.
+// guarded is an environment in which a figure that a finding does not have is an error, not
+// the zero in its record: an assertion about it can be neither true nor false.
 func guarded(env *cel.Env) (*cel.Env, error) {
 	return cel.CustomTypeProvider(guardedTypes{env.CELTypeProvider()})(env)
 }
@@ -44,8 +43,8 @@ func (p guardedTypes) FindStructFieldType(structType, name string) (*types.Field
 	}}, true
 }
 
-// guardedFinding guards fields where the type is known only when an expression
-// runs, as of dyn(findings[0]).
+// guardedFinding guards fields whose type is known only when an expression runs, as of
+// dyn(findings[0]).
 type guardedFinding struct {
 	ref.Val // of the finding, as the types of Go make it
 	finding record.Finding
@@ -100,7 +99,7 @@ func findingValues(adapter types.Adapter, findings []record.Finding) ref.Val {
 	return types.NewRefValList(adapter, out)
 }
 
-// lacks says why a finding has no such field to judge by; nil if it has.
+// lacks returns why a finding has no such field to judge by, or nil.
 func lacks(f record.Finding, field string) error {
 	missing := false
 	switch field {
@@ -123,7 +122,7 @@ func lacks(f record.Finding, field string) error {
 	return nil
 }
 
-// errInvalid says that a finding is none.
+// errInvalid is the error for a finding without a figure.
 func errInvalid(f record.Finding) error {
 	return fmt.Errorf("%s is not valid: %s", describe(f), note.Words(f.Warnings))
 }

@@ -12,30 +12,29 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Answer is what a block says of one level of a search.
+// Answer is the result of a block about one level of a search.
 type Answer int
 
 const (
 	Untried Answer = iota
 	Held           // within the bound
-	Broke          // beyond it, by the doing of what is searched
-	Crowded        // beyond it, by the doing of the machine or the generator
-	Unknown        // tried, without a trial that may be believed
+	Broke          // beyond it, because of what is searched
+	Crowded        // beyond it, because of the machine or the generator
+	Unknown        // tried, without a valid trial
 )
 
-// Verdict is a block's answer about a level, with what to say of it.
+// Verdict is a block's answer about a level, with its reasons.
 type Verdict struct {
 	Answer Answer
 	Why    note.Note // of all that did not hold
-	// Inferred says that nothing was measured: a cell of another climb that asks
-	// for less breaks a bound in this block already.
+	// Inferred says that nothing was measured: another climb's cell that asks for less breaks
+	// a bound in this block already.
 	Inferred bool
-	// Score is how far from the bound the value is, see [ladder]; NaN where that
-	// is not known.
+	// Score is the distance of the value from the bound, see [ladder]; NaN if unknown.
 	Score float64
 }
 
-// searched keeps what is asked of a run's searches again and again.
+// searched caches what is asked of a run's searches repeatedly.
 type searched struct {
 	verdicts map[searchedCell]Verdict
 	broken   map[int][]brokenCell // by block
@@ -58,7 +57,7 @@ func newSearched() *searched {
 	return &searched{verdicts: map[searchedCell]Verdict{}, broken: map[int][]brokenCell{}, measures: map[string]searchedMeasure{}}
 }
 
-// measure is what a search goes by.
+// measure is the measure that a search uses.
 func (o *Observations) measure(s study.Search) (m Measure, overhead, ok bool) {
 	found, known := o.searched.measures[s.Finding]
 	if !known {
@@ -82,8 +81,7 @@ type brokenCell struct {
 	score float64
 }
 
-// score is how far a value is from a bound that is above zero; of another bound
-// only on which side.
+// score is how far a value is from a bound above zero; for other bounds only on which side.
 func score(v, bound float64) float64 {
 	switch {
 	case bound > 0 && v > 0:
@@ -94,9 +92,8 @@ func score(v, bound float64) float64 {
 	return -mostBeyond
 }
 
-// failed names a check that made all of some trials invalid, with its detail,
-// and says whether it is one of those that fail because of what is searched;
-// one that is comes before others.
+// failed names a check that made all of some trials invalid, with its detail, and reports
+// whether it fails because of what is searched; such checks come before others.
 func failed(trials []*record.Trial, ownChecks map[string]bool) (why string, own bool) {
 	for _, t := range trials {
 		first, others := "", false
@@ -113,7 +110,7 @@ func failed(trials []*record.Trial, ownChecks map[string]bool) (why string, own 
 				return text, true
 			}
 			others = others || !its
-			// What is not its own tells more about why nothing is known.
+			// Another check tells more about why nothing is known.
 			if first == "" || !its {
 				first = text
 			}
@@ -126,8 +123,8 @@ func failed(trials []*record.Trial, ownChecks map[string]bool) (why string, own 
 	return why, false
 }
 
-// Answer is what a block's trials of a cell say of a search's bound, and whose doing it
-// is if they lie beyond.
+// Answer is the result of a block's trials of a cell about a search's bound, and its cause if
+// they lie beyond.
 func (o *Observations) Answer(s study.Search, cell, block int) Verdict {
 	if len(o.Tried[cell][block]) == 0 {
 		return Verdict{Score: math.NaN()}
@@ -190,8 +187,8 @@ func (o *Observations) judge(s study.Search, cell, block int) Verdict {
 	return Verdict{Answer: Held, Score: score(v, s.Bound.Value)}
 }
 
-// corrected is a verdict as the kind has it: where something else gave out than
-// what is searched.
+// corrected is a verdict as the kind corrects it if something else than what is searched gave
+// out.
 func (o *Observations) corrected(v Verdict, s study.Search, cell, block int) Verdict {
 	if o.kind.Search.Whose == nil {
 		return v
@@ -199,7 +196,7 @@ func (o *Observations) corrected(v Verdict, s study.Search, cell, block int) Ver
 	return o.kind.Search.Whose(o, v, s, cell, block)
 }
 
-// lost is the share of what a measure is of that trials never saw.
+// lost is the share of what a measure summarizes that trials never saw.
 func (o *Observations) lost(trials []*record.Trial, m Measure) float64 {
 	if o.kind.Search.Lost == nil {
 		return 0
@@ -266,15 +263,14 @@ func (o *Observations) brokenBelow(c study.Climb, cell, block int) (below broken
 	return brokenCell{}, false
 }
 
-// Next names the trial that a study which searches or tunes needs next in a block, by
-// its place in the block's order; false when the block has all it needs. What a
-// tuning needs its kind says.
+// Next names the trial that a study which searches or tunes needs next in a block, by its
+// place in the block's order; false when the block has all it needs. A tuning's kind decides
+// what it needs.
 //
-// The first block climbs the given levels to the first that breaks the bound,
-// and then halves the interval between it and the last that held, by its
-// geometric mean, until the two are within the search's tolerance. Later
-// blocks measure both sides of the limit again, until the answers are sure: see
-// [ladder].
+// The first block climbs the given levels to the first that breaks the bound, and then bisects
+// the interval between it and the last that held, by its geometric mean, until the two are
+// within the search's tolerance. Later blocks measure both sides of the limit again, until the
+// answers are certain: see [ladder].
 func (kinds Kinds) Next(plan *study.Plan, run record.Run, block int) (order int, ok bool, err error) {
 	o, err := kinds.Of(plan.Study).observe(plan, run)
 	if err != nil {
@@ -304,7 +300,7 @@ func (o *Observations) next(block int) (order int, ok bool) {
 		}
 	}
 	for _, c := range climbs {
-		// A cell that was begun (a baseline has two turns) is ended first.
+		// A started cell (a baseline has two turns) is finished first.
 		for _, cell := range c.Cells {
 			if len(o.Tried[cell][block]) > 0 {
 				if order, ok := o.turn(cell, block); ok {
@@ -319,7 +315,7 @@ func (o *Observations) next(block int) (order int, ok bool) {
 	return 0, false
 }
 
-// sated says that searches need no trial of a block.
+// sated reports that searches need no trial of a block.
 func (o *Observations) sated(block int) bool {
 	if !o.Plan.Study.Chooses() {
 		return false
@@ -357,7 +353,7 @@ func (o *Observations) step(c study.Climb, block int) (level int, ok bool) {
 	return earlier.again(o.ladder(c, func(b int) bool { return b <= block }), func(i int) Answer { return all[i].Answer })
 }
 
-// ladder gathers what some blocks say of a climb's levels.
+// ladder collects what some blocks say about a climb's levels.
 func (o *Observations) ladder(c study.Climb, of func(block int) bool) ladder {
 	blocks := o.Plan.Study.Blocks
 	l := ladder{tolerance: float64(c.Search.Tolerance), least: blocks.Min, most: blocks.Max}

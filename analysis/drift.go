@@ -8,16 +8,16 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// When neighbouring trials are said to be alike: from that many trials on, and
-// where their correlation is that many standard errors above none.
+// Neighbouring trials count as alike from that many trials on, if their correlation is that
+// many standard errors above zero.
 const (
 	alikeTrials = 20
 	alikeErrors = 2.5
 )
 
-// drifting warns of a machine whose level changed so slowly that trials beside each
-// other are alike, whatever their cells. Differences inside blocks stand; a plain
-// value is of the time of the run, and its interval says nothing of another hour.
+// drifting warns of a machine whose level changed so slowly that neighbouring trials are
+// alike, whatever their cells. Differences inside blocks stand; a plain value holds for the
+// time of the run, and its interval says nothing about another hour.
 func (o *Observations) drifting(measures []Measure) []note.Note {
 	for _, m := range measures {
 		if m.Quantile != 0.5 && m.Part != record.PartMachine {
@@ -30,9 +30,8 @@ func (o *Observations) drifting(measures []Measure) []note.Note {
 	return nil
 }
 
-// alike is how correlated a measure of a trial is with that of the next, of
-// whatever cell, once each cell's own mean is taken off, on a scale of ratios; and
-// of how many trials.
+// alike is the correlation of a measure of a trial with that of the next, of whatever cell,
+// after each cell's own mean is subtracted, on a scale of ratios; and the number of trials.
 func (o *Observations) alike(m Measure) (correlation float64, trials int) {
 	type one struct {
 		trial *record.Trial

@@ -10,9 +10,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Enough says whether a run under way has measured enough by its study's stop
-// rule, and why, or why not. It looks at whole blocks only, and asks that the
-// rule held one block before too: see [stat.StopRule].
+// Enough reports whether a run in progress has measured enough by its study's stop rule, and
+// why, or why not. It considers whole blocks only, and requires that the rule held one block
+// before too: see [stat.StopRule].
 func (kinds Kinds) Enough(plan *study.Plan, run record.Run) (stop bool, why string) {
 	if plan.Study.Stop == nil {
 		return false, "the study has no stop rule"
@@ -24,7 +24,7 @@ func (kinds Kinds) Enough(plan *study.Plan, run record.Run) (stop bool, why stri
 	return o.enough(o.wholeBlocks())
 }
 
-// enough asks the stop rule after n blocks.
+// enough evaluates the stop rule after n blocks.
 func (o *Observations) enough(n int) (bool, string) {
 	s := o.Plan.Study
 	rule := stat.StopRule{RelativeWidth: 2 * float64(s.Stop.HalfWidth), MinBlocks: s.Blocks.Min}
@@ -37,7 +37,7 @@ func (o *Observations) enough(n int) (bool, string) {
 	return d.Stop, d.Why
 }
 
-// look gathers the estimates that the stop rule is about, and their cells.
+// look collects the estimates that the stop rule is about, and their cells.
 func (o *Observations) look(n int) (stat.Look, []int) {
 	s := o.Plan.Study
 	look := stat.Look{Blocks: n}
@@ -67,8 +67,8 @@ func (o *Observations) look(n int) (stat.Look, []int) {
 	return look, cells
 }
 
-// wholeBlocks counts the blocks, from the first, all of whose trials ended, or
-// were left out by a search.
+// wholeBlocks counts the blocks, from the first, whose trials have all ended, or were left out
+// by a search.
 func (o *Observations) wholeBlocks() int {
 	if o.Plan.Study.Chooses() {
 		return o.searchedBlocks()
@@ -94,8 +94,8 @@ func (o *Observations) searchedBlocks() int {
 	}
 }
 
-// whyEnded says, from what a run left behind, why it ended where it did, and
-// what the stop rule still asked for if it was not that.
+// whyEnded derives why a run ended where it did, and what the stop rule still lacked if it was
+// not that.
 func (o *Observations) whyEnded() string {
 	n := o.wholeBlocks()
 	limits := o.Plan.Study.Blocks

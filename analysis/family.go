@@ -13,8 +13,8 @@ type Difference struct {
 	Floor stat.Floor
 	Say   func(float64) string
 
-	// OnePods says that the same pods served all blocks: what they happen to have
-	// is in no interval, and only the floor knows what pods differ by.
+	// OnePods says that the same pods served all blocks: no interval includes their particular
+	// properties, and only the floor knows how pods differ.
 	OnePods bool
 
 	cell, base int
@@ -29,9 +29,9 @@ func (d Difference) p() float64 {
 	return d.P()
 }
 
-// Put puts a difference that is defined into a finding: its figure and interval,
-// whatever they are, and which of three answers it is: see [stat.Estimate.Call].
-// Of the same pods in all blocks nothing is real that no floor was known for.
+// Put writes a defined difference into a finding: its figure and interval, whatever they are,
+// and which of three answers it is: see [stat.Estimate.Call]. With the same pods in all blocks
+// nothing is real without a known floor.
 func (d Difference) Put(f record.Finding, margin float64) record.Finding {
 	switch {
 	case d.OnePods && d.Floor.Blocks == 0:
@@ -48,12 +48,12 @@ func (d Difference) Put(f record.Finding, margin float64) record.Finding {
 	return f
 }
 
-// A Family are differences that are told together and share one error rate.
+// A Family are differences that are reported together and share one error rate.
 type Family []Difference
 
-// Judge takes back verdicts that are real by themselves only, of findings in the
-// family's order, and says what effect each would have found: see [stat.Family].
-// Findings that are no differences are left alone.
+// Judge revokes verdicts that are real only by themselves, of findings in the family's order,
+// and sets which effect each would have detected: see [stat.Family]. It leaves findings alone
+// that are no differences.
 func (all Family) Judge(findings []record.Finding) {
 	var p stat.Family
 	for i, d := range all {

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Named is the finding of a name as it is defined, without figures yet.
+// Named is the finding of a name by its definition, without figures yet.
 func (o *Observations) Named(name string, cell record.Cell) record.Finding {
 	s := o.Plan.Study
 	d := s.Kind.Findings().Must(name)
@@ -49,8 +49,8 @@ func (o *Observations) findings(measures []Measure) []record.Finding {
 	return out
 }
 
-// Unread says that no valid trial has a number of a measure, though there are
-// such trials: nobody read it. Of a percentile, few are a number too.
+// Unread reports that no valid trial has a number of a measure, though there are valid trials:
+// it was not read. For a percentile, too few count as a number too.
 func (o *Observations) Unread(m Measure) bool {
 	valid := false
 	for cell := range o.Plan.Cells {
@@ -98,8 +98,8 @@ func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
 	return out[0]
 }
 
-// added is the finding of what a cell adds to its baseline, as it would be called
-// by itself, and the difference that it tells.
+// added is the finding of what a cell adds to its baseline, as it would be reported by itself,
+// with its difference.
 func (o *Observations) added(cell, base int, m Measure) (record.Finding, Difference) {
 	f := record.Finding{
 		Name: m.Name + finding.Overhead, Probe: m.Probe, Unit: m.Unit,
@@ -187,13 +187,13 @@ func (o *Observations) Value(cell int, m Measure) (stat.Estimate, bool) {
 		return e, e.Blocks > 0
 	}
 	values := o.Values(cell, m)
-	if m.Level {
+	if m.Typical {
 		return stat.Typical(values, options), values != nil
 	}
 	return stat.Mean(values, options), values != nil
 }
 
-// Margin is the study's, for differences to a value; 0 if that is not known.
+// Margin is the study's, for differences to a value; 0 if unknown.
 func (o *Observations) Margin(level float64) float64 {
 	if !stat.Finite(level) {
 		return 0
@@ -201,8 +201,7 @@ func (o *Observations) Margin(level float64) float64 {
 	return float64(o.Plan.Study.Margin) * math.Abs(level)
 }
 
-// noiseWarning is why a net cost has the verdict that it cannot be told from
-// nothing.
+// noiseWarning is why a net cost's verdict is that it is indistinguishable from zero.
 func noiseWarning(f record.Finding) note.Note {
 	if f.Estimate <= 0 {
 		return noteBelowIdle.Of(words.Quantity(-f.Estimate, f.Unit))
@@ -210,8 +209,8 @@ func noiseWarning(f record.Finding) note.Note {
 	return noteIdleVaries.Of()
 }
 
-// faults is the finding of what must not happen in a cell, a trial: from its
-// fewest in a trial to its most. One is enough to be real.
+// faults is the finding of unwanted events in a cell, per trial: from the fewest in a trial to
+// the most. One is enough to be real.
 func (o *Observations) faults(f record.Finding, cell int, m Measure) record.Finding {
 	f.Low, f.Trials = math.Inf(1), &record.FaultTrials{}
 	for _, t := range o.Valid(cell) {
@@ -234,9 +233,8 @@ func (o *Observations) faults(f record.Finding, cell int, m Measure) record.Find
 	return f
 }
 
-// valueless says why a percentile of a cell with valid trials has no value: it
-// lies among requests that failed, or too few of what is counted lie beyond it.
-// No reason if it is neither.
+// valueless returns why a percentile of a cell with valid trials has no value: it lies among
+// failed requests, or too few observations lie beyond it. No reason if it is neither.
 func (o *Observations) valueless(cell int, m Measure) (reason string, why note.Note) {
 	if len(o.Valid(cell)) == 0 {
 		return "", why
@@ -255,10 +253,10 @@ func (o *Observations) valueless(cell int, m Measure) (reason string, why note.N
 		}
 		return "", why
 	}
-	if m.Takes == 0 || o.Values(cell, m) != nil {
+	if m.MinCount == 0 || o.Values(cell, m) != nil {
 		return "", why
 	}
-	return record.ReasonTooFew, noteFewCounted.Of(m.Counted, m.Takes)
+	return record.ReasonTooFew, noteFewCounted.Of(m.Counted, m.MinCount)
 }
 
 // never is a measure's own, see [Measure].
@@ -269,15 +267,14 @@ func (o *Observations) never(cell int, m Measure) (why note.Note, ok bool) {
 	return m.Never(o, cell)
 }
 
-// lacks says that a percentile of a cell has no value for want of what it counts.
+// lacks reports that a percentile of a cell has no value because it counts too little.
 func (o *Observations) lacks(cell int, m Measure) bool {
 	reason, _ := o.valueless(cell, m)
 	return reason == record.ReasonTooFew
 }
 
-// notNegative is the lower end of an interval of a quantity that cannot lie
-// below zero, as no plain latency, CPU time or size can: few and scattered
-// blocks have intervals that reach there.
+// notNegative is the lower end of the interval of a quantity that cannot be negative, such as
+// plain latency, CPU time or size: intervals of few and scattered blocks extend below zero.
 func notNegative(low float64) float64 { return math.Max(0, low) }
 
 // Invalid is a finding that too few valid trials leave without a figure.

@@ -9,17 +9,16 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Memory is counted in pages, bytes. Of all else, resolution is the step as a share of the
-// value: the width of a bucket of the histograms, whose values have three significant
-// digits, and no less than what counters of CPU time come to.
+// Memory is counted in pages, bytes. For all else, resolution is the step as a share of the
+// value: the width of a bucket of the histograms, whose values have three significant digits,
+// and at least the step of counters of CPU time.
 const (
 	pageSize   = 4096
 	resolution = 1e-3
 )
 
-// Resolution is the step in which the values of a measure in some cells are read, in its
-// unit. No difference below it is evidence of anything. Counts are exact, and so are sizes
-// of configuration: 0.
+// Resolution is the step in which a measure's values in some cells are read, in its unit. No
+// difference below it is evidence of anything. Counts and sizes of configuration are exact: 0.
 func (o *Observations) Resolution(m Measure, cells ...int) float64 {
 	if finding.Exact(m.Unit) || m.Exact {
 		return 0
@@ -47,7 +46,7 @@ func (o *Observations) Floor(base int, m Measure) (f stat.Floor, level float64) 
 	return f.AtLeast(o.Resolution(m, base)), level
 }
 
-// orZero is 0 for what is not known.
+// orZero is 0 for an unknown value.
 func orZero(v float64) float64 {
 	if !stat.Finite(v) {
 		return 0
@@ -55,8 +54,8 @@ func orZero(v float64) float64 {
 	return v
 }
 
-// twins are the two turns of a baseline cell in each block that has both, by
-// unit. Of a quantile they are those of each trial by itself.
+// twins are the two turns of a baseline cell in each block that has both, by unit. For a
+// quantile they are those of each single trial.
 func (o *Observations) twins(base int, m Measure) [][]stat.Pair {
 	of := m.Searched().Of
 	var out [][]stat.Pair
@@ -72,8 +71,8 @@ func (o *Observations) twins(base int, m Measure) [][]stat.Pair {
 	return out
 }
 
-// deployed are what deployments differ by: of pods that served all blocks there is
-// one such difference, the mean, however many blocks there are.
+// deployed are the differences between deployments: pods that served all blocks give one such
+// difference, the mean, however many blocks there are.
 func (o *Observations) deployed(twice []stat.Pair) []stat.Pair {
 	if !o.SamePods() {
 		return twice
@@ -110,7 +109,7 @@ func (o *Observations) floors(measures []Measure) (out []record.NoiseFloor, warn
 			if level > 0 {
 				n.RelativeRatio = f.Value / level
 			}
-			if !o.SamePods() { // one pair of deployments does not tell what they differ by
+			if !o.SamePods() { // one pair of deployments does not show how they differ
 				c := stat.VarianceComponents(o.twins(cell, m))
 				n.BlocksRatio, n.DeploymentsRatio, n.TrialsRatio = orZero(c.Blocks), orZero(c.Deployments), orZero(c.Trials)
 			}

@@ -7,9 +7,9 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// maxLagRatio is how much of a latency effect the generator's own lateness
-// may be. Latency counts from the intended time, so that lateness is in it;
-// where it is large beside the effect, it may be the effect.
+// maxLagRatio is how much of a latency effect the generator's own lateness may be. Latency
+// counts from the intended time, and so includes that lateness; where it is large beside the
+// effect, it may be the effect.
 const maxLagRatio = 0.25
 
 // lateness is how late the generator was in a cell at a measure's part of the
@@ -36,9 +36,9 @@ func lagAt(lag record.Latency, m Measure) float64 {
 	return lag.At(record.Quantile(m.Quantile))
 }
 
-// DoubtLag takes back a verdict on a difference in latency that the generator
-// itself may have caused in one of the cells that it is a difference of; the effect
-// is in microseconds. Of other measures it does nothing.
+// DoubtLag revokes a verdict on a difference in latency that the generator itself may have
+// caused in one of its cells; the effect is in microseconds. It does nothing to other
+// measures.
 func (o *Observations) DoubtLag(f *record.Finding, m Measure, effect float64, cells ...int) {
 	if m.Quantile == 0 && !m.Timed || f.Verdict != record.VerdictReal {
 		return

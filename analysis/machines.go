@@ -10,15 +10,16 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// checkMachines names the check that a trial's parts were on machines like those of the
-// other trials that its figures are taken together with.
+// checkMachines names the check that a trial's parts ran on machines like those of the trials
+// that its figures are combined with.
 const checkMachines = "machines"
 
-// unlike are the checks of trials that had a part on another machine than most trials of
-// their run, by trial. Whatever machines differ in would be in one interval, or in a
-// difference between cells. Cells that ask for other places, or for more pods, are held
-// against their like alone. While a search or a tuning is under way what trials are worth
-// must not change when more come: there the first one says where the others should be.
+// unlike are the checks of trials with a part on another machine than in most trials of their
+// run, by trial. Otherwise differences between machines would be inside one interval, or in a
+// difference between cells. Cells that ask for other places, or for more pods, are compared
+// with their like only. While a search or a tuning is in progress, later trials must not
+// change the validity of earlier ones: then the first trial decides where the others should
+// be.
 func (o *Observations) unlike() map[string][]record.Check {
 	out := map[string][]record.Check{}
 	if o.kind.Places == nil {
@@ -59,13 +60,13 @@ func (o *Observations) unlike() map[string][]record.Check {
 	return out
 }
 
-// byFirst says that what trials are worth must not change when more come.
+// byFirst reports that later trials must not change the validity of earlier ones.
 func (o *Observations) byFirst() bool {
 	return len(o.Plan.Study.Search) > 0 || o.Plan.Study.Tune != nil
 }
 
-// usualMachine is what most of some trials had a part on, of several such what the first
-// had; "" if none says so.
+// usualMachine is the machine that most of some trials had a part on, of several such machines
+// the first trial's; "" if unknown.
 func (o *Observations) usualMachine(trials []*record.Trial, part string) (usual string) {
 	count, first := map[string]int{}, []string{}
 	for _, t := range trials {
@@ -83,8 +84,8 @@ func (o *Observations) usualMachine(trials []*record.Trial, part string) (usual 
 	return usual
 }
 
-// UnlikeNodes names the nodes that trials ran on where these are different machines, with
-// what came of that; apart is what a kind adds to it.
+// UnlikeNodes names the nodes of trials if these are different machines, with the
+// consequences; apart is what a kind adds to that.
 func (o *Observations) UnlikeNodes(apart string) []note.Note {
 	type side struct{ cell, part string }
 	machines, kinds := map[string]string{}, map[string]bool{} // by node; of all nodes

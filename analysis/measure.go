@@ -18,40 +18,37 @@ import (
 // is computed.
 type Measure struct {
 	finding.Def
-	// Alone says that cells of this study are not set against their baseline.
+	// Alone says that cells of this study are not compared with their baseline.
 	Alone bool
-	// Quantile is the latency quantile that the measure is; 0 for others. Timed
-	// says of one of these that it is a latency from intended time too: the
-	// generator's lateness is in it.
+	// Quantile is the latency quantile that the measure is; 0 for others. Timed says that it
+	// is a latency from intended time, which includes the generator's lateness.
 	Quantile float64
 	Timed    bool
-	// Level is a level that trials have, as CPU time per request, so that what is
-	// typical is told: see [stat.Typical]. Of others, such as counts of what is
-	// rare, the mean is.
-	Level bool
-	// Beyond is, in measures that are a percentile of what trials count, the
-	// share of it that lies above the value; takes how many of it leave one
-	// there, and counted what it is ("change-proxy pairs").
-	Beyond  float64
-	Takes   int
-	Counted string
-	// Unguarded is such a percentile of however little. Searches go by it:
-	// they ask only whether more than its share lies beyond a bound, which of few
-	// the slowest answers.
+	// Typical marks measures that scatter around a typical value, such as CPU time per request:
+	// see [stat.Typical]. Counts of rare events use the mean instead.
+	Typical bool
+	// Beyond is, for percentiles of what trials count, the share that lies above the value;
+	// MinCount is how many observations are needed to leave one there, and Counted names them
+	// ("change-proxy pairs").
+	Beyond   float64
+	MinCount int
+	Counted  string
+	// Unguarded is such a percentile without a minimum of observations. Searches use it: they
+	// only ask whether more than its share lies beyond a bound, which the slowest of few
+	// answers.
 	Unguarded func(*Observations, *record.Trial) float64
 	Of        func(*Observations, *record.Trial) float64 // NaN if the trial has none
-	// Step is how coarsely a cell's values are read, in the measure's unit, where that is
-	// more than [resolution] of the value; nil where it is not.
+	// Step is the step in which a cell's values are read, in the measure's unit, if it exceeds
+	// [resolution] of the value; else nil.
 	Step func(o *Observations, cell int) float64
-	// Warn says what is odd about a cell's value; nil for nothing.
+	// Warn returns remarks about a cell's value; nil for none.
 	Warn func(o *Observations, cell int) []note.Note
-	// Partial says of a cell's value that it leaves out what would change it: of
-	// differences too. nil for nothing.
+	// Partial says that a cell's value, and so its differences, omit something that would
+	// change it; nil: nothing is omitted.
 	Partial func(o *Observations, cell int) []note.Note
-	// Never says why a cell has no value although trials have one: in some of them
-	// what is timed never came, and their Of is infinite. A mean of the others
-	// would be of those alone in which it did. false if it came in all; nil for measures of
-	// what always comes.
+	// Never says why a cell has no value although trials have one: in some of them what is
+	// timed never came, and their Of is infinite. A mean of the others would cover only those
+	// in which it did. false if it came in all; nil for measures of what always comes.
 	Never func(o *Observations, cell int) (note.Note, bool)
 }
 
@@ -81,7 +78,7 @@ func OfFamily(s *study.Study, family string, measure func(finding.Def) Measure) 
 	return out
 }
 
-// Searched is the measure as searches take it, of each trial by itself.
+// Searched is the measure as searches use it, of each trial by itself.
 func (m Measure) Searched() Measure {
 	if m.Unguarded != nil {
 		m.Of, m.Quantile = m.Unguarded, 0
@@ -89,20 +86,20 @@ func (m Measure) Searched() Measure {
 	return m
 }
 
-// Warning is a measure that says what is odd about a cell's value.
+// Warning returns the measure with remarks about a cell's value.
 func (m Measure) Warning(warn func(o *Observations, cell int) []note.Note) Measure {
 	m.Warn = warn
 	return m
 }
 
-// Stepping is a measure whose values are read in larger steps than others.
+// Stepping returns the measure with a larger step of its values.
 func (m Measure) Stepping(step func(o *Observations, cell int) float64) Measure {
 	m.Step = step
 	return m
 }
 
-// Reaching is a measure of what may never come: infinite in a trial in which it did
-// not, which what says.
+// Reaching returns the measure of something that may never come: infinite in a trial in which
+// it did not; what names it.
 func (m Measure) Reaching(what string) Measure {
 	of := m.Of
 	m.Never = func(o *Observations, cell int) (note.Note, bool) {
@@ -128,8 +125,8 @@ func (o *Observations) Measures() []Measure {
 	return slices.DeleteFunc(Defined(s, o.kind.Measures(s)), func(m Measure) bool { return s.Lacks(m.Part) })
 }
 
-// Defined joins measures with the definitions of their findings, and leaves
-// out those of what the study does not measure.
+// Defined joins measures with the definitions of their findings, and leaves out what the study
+// does not measure.
 func Defined(s *study.Study, all []Measure) []Measure {
 	table, probes := s.Kind.Findings(), s.Kind.Measures()
 	var out []Measure
@@ -144,8 +141,8 @@ func Defined(s *study.Study, all []Measure) []Measure {
 	return out
 }
 
-// MeasureNamed finds the measure that a finding's name speaks of, and whether
-// the finding is the difference to the baseline.
+// MeasureNamed finds the measure of a finding's name, and whether the finding is the
+// difference to the baseline.
 func (o *Observations) MeasureNamed(name string) (m Measure, overhead, ok bool) {
 	name, overhead = strings.CutSuffix(name, finding.Overhead)
 	for _, m := range o.Measures() {
@@ -192,9 +189,9 @@ func (o *Observations) Block(cell, block int, m Measure) float64 {
 	return sum / float64(n)
 }
 
-// Unit is what a cell measured in a unit, by its place in [Observations.Units]:
-// the mean of the unit's blocks, NaN if there are none. Of a quantile it is the
-// unit's pseudo-value of that of all requests: see [stat.PseudoQuantiles].
+// Unit is a cell's value in a unit, by its place in [Observations.Units]: the mean of the
+// unit's blocks, NaN if there are none. For a quantile it is the unit's pseudo-value of the
+// quantile of all requests: see [stat.PseudoQuantiles].
 func (o *Observations) Unit(cell, unit int, m Measure) float64 {
 	if m.Quantile > 0 {
 		return o.pseudoValues(pooled{cell, m.Quantile, bothTurns})[unit]
@@ -285,8 +282,8 @@ func (o *Observations) Values(cell int, m Measure) []float64 {
 	return out
 }
 
-// Pairs set a cell beside its baseline, one pair for each unit: the mean of its
-// blocks that have both.
+// Pairs match a cell with its baseline, one pair for each unit: the mean of its blocks that
+// have both.
 func (o *Observations) Pairs(cell, base int, m Measure) []stat.Pair {
 	out := make([]stat.Pair, len(o.Units))
 	if m.Quantile > 0 {
@@ -336,7 +333,7 @@ func (o *Observations) twice(base int, m Measure) []stat.Pair {
 	return out
 }
 
-// Positive is NaN for what was not measured, which is recorded as 0.
+// Positive is NaN for 0, which records what was not measured.
 func Positive(v float64) float64 {
 	if v <= 0 {
 		return math.NaN()

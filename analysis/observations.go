@@ -24,14 +24,14 @@ type Observations struct {
 	pseudo map[pooled][]float64    // by unit, see pseudoValues
 	merged map[turns][]stat.Counts // by unit, see latencies
 	Blocks []int                   // that have any trial, ascending
-	// Units are the blocks by what varies on its own: those that the same pods
-	// served are one, as whatever these pods happened to have is in all of them.
+	// Units are the blocks by what varies independently: those served by the same pods are one
+	// unit, as they share whatever these pods happen to have.
 	Units   [][]int
 	onePods bool // see SamePods
 	// Events are the changes or steps of trials, by trial.
 	Events   map[string][]*record.Event
 	Tried    []map[int][]*record.Trial // of each cell by block, valid or not
-	searched *searched                 // what searches ask for again
+	searched *searched                 // what searches ask for repeatedly
 	kind     Kind
 	Own      any         // what the kind keeps of trials
 	Decided  map[int]any // what the kind decided before blocks
@@ -82,11 +82,11 @@ func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) 
 	return o, nil
 }
 
-// units are the blocks by the deployments that served them: blocks that share
-// one are a unit. A block of trials with pods of their own is one by itself. Where
-// that leaves one unit of several blocks each block is one, for want of a second
-// deployment, and onePods says so: also where an interrupted block had the last
-// trials of one deployment and the first of the next, so that it joins both.
+// units groups blocks by the deployments that served them: blocks that share one are a unit. A
+// block of trials with pods of their own is a unit by itself. If that leaves one unit of
+// several blocks, each block is one, for lack of a second deployment, and onePods says so:
+// also if an interrupted block had the last trials of one deployment and the first of the
+// next, which joins both.
 func (o *Observations) units() (out [][]int, onePods bool) {
 	deployments := map[int][]int{} // by block
 	for i := range o.Run.Trials {
@@ -117,7 +117,7 @@ func (o *Observations) units() (out [][]int, onePods bool) {
 	return out, false
 }
 
-// eachBlock has each block as a unit, for want of a second deployment.
+// eachBlock makes each block a unit, for lack of a second deployment.
 func (o *Observations) eachBlock() (out [][]int) {
 	for _, block := range o.Blocks {
 		out = append(out, []int{block})
@@ -125,8 +125,8 @@ func (o *Observations) eachBlock() (out [][]int) {
 	return out
 }
 
-// SamePods says that several blocks had the same pods, all of them, or one after the
-// other: none has pods that no other block had.
+// SamePods reports that several blocks had the same pods, all of them or in succession: none
+// has pods that no other block had.
 func (o *Observations) SamePods() bool { return o.onePods }
 
 // oneDeployment warns of such a run.
@@ -203,8 +203,8 @@ func (o *Observations) Valid(cell int) []*record.Trial {
 // ValidIn lists a cell's valid trials in a block.
 func (o *Observations) ValidIn(cell, block int) []*record.Trial { return o.trials[cell][block] }
 
-// Skipped says that a cell is one that a search might have measured between
-// the study's own levels, or a tuning, and did not.
+// Skipped reports that a cell is one that a search might have measured between the study's own
+// levels, or a tuning, and did not.
 func (o *Observations) Skipped(cell int) bool {
 	return len(o.Tried[cell]) == 0 && (o.Plan.Study.Tune != nil || o.Plan.Refined(o.Plan.Cells[cell]))
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// published sets every figure of the literature beside our finding, with a
-// note on where they differ and why. A figure whose cell leaves a factor
-// open stands beside each of the cells it fits.
+// published compares every figure of the literature with our finding, with notes on where they
+// differ and why. A figure whose cell leaves a factor open is compared with each of the cells
+// it fits.
 func (o *Observations) published(findings []record.Finding) []record.Published {
 	c := NewBeside(o, findings)
 	var out []record.Published
@@ -42,7 +42,7 @@ func (o *Observations) published(findings []record.Finding) []record.Published {
 	return c.trends(out)
 }
 
-// Beside sets published figures beside measured ones.
+// Beside compares published figures with measured ones.
 type Beside struct {
 	O     *Observations
 	index map[string]*record.Finding
@@ -106,12 +106,12 @@ func ratioNote(p study.Published, f *record.Finding) note.Note {
 	return noteTimes.Of(measured, words.Share(f.Estimate/p.Figure)+" of", figure)
 }
 
-// tooWide says whether an interval agrees with so much that agreeing says
-// nothing: whose upper end is more than twice its lower, or that reaches zero.
+// tooWide reports whether an interval is so wide that agreement means nothing: its upper end
+// is more than twice its lower, or it reaches zero.
 func tooWide(f *record.Finding) bool { return !(f.Low > 0 && f.High <= 2*f.Low) && f.High > f.Low }
 
-// arrivalNotes say what the arrival of requests alone does to a latency,
-// where the study varies it.
+// arrivalNotes say how the arrival of requests alone affects a latency, if the study varies
+// it.
 func (c *Beside) arrivalNotes(p study.Published, f *record.Finding, cell int) []note.Note {
 	if f.Probe != study.MeasureLatency {
 		return nil
@@ -258,7 +258,7 @@ func (c *Beside) trend(low, high record.Published, factor string) []note.Note {
 // Overlap reports whether the intervals of two findings meet.
 func Overlap(a, b *record.Finding) bool { return a.Low <= b.High && b.Low <= a.High }
 
-// grown says whether a finding has a positive figure to take ratios of.
+// grown reports whether a finding has a positive figure to take ratios of.
 func grown(f *record.Finding) bool {
 	return (f.Verdict == record.VerdictReal || f.Verdict == record.VerdictMeasured) && f.Estimate > 0
 }

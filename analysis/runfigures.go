@@ -11,22 +11,21 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// RunFigures is what a run says that others may be compared with: each finding
-// with the values of its blocks, without the observations that they come from,
-// so that many runs fit in memory.
+// RunFigures is what a run provides for comparisons: each finding with the values of its
+// blocks, without the underlying observations, so that many runs fit in memory.
 type RunFigures struct {
 	Header record.Header
 	// Valid counts the trials that are.
 	Valid int
 
 	Plan *study.Plan
-	// installed is what its trials found of levers that they left as installed.
+	// installed is what its trials found of levers left as installed.
 	installed record.Cell
-	// Rules says how it was judged by others than today's rules.
+	// Rules says how the rules that judged it differ from today's.
 	Rules   []note.Note
 	Figures []RunFigure
 	at      map[figureAt]int // index of each
-	lost    map[int]bool     // cells without a valid trial, though they had their turn
+	lost    map[int]bool     // cells without a valid trial, though they were tried
 	untried map[int]bool     // cells that a search or a tuning left out, which says nothing
 }
 
@@ -39,31 +38,28 @@ type figureAt struct {
 type RunFigure struct {
 	Finding record.Finding
 	Blocks  []float64 // the numbers of each block that it comes from
-	// Step is how coarsely they are read, in the finding's unit; 0 of what is exact. See
+	// Step is the step in which they are read, in the finding's unit; 0 for exact values. See
 	// [Observations.Resolution].
 	Step float64
-	// Unreached says that the percentile lies among requests that failed, in all
-	// requests of the cell together: it lies above any value. That of the baseline
-	// lies among others.
+	// Unreached says that the percentile lies among failed requests, over all requests of the
+	// cell: it is above any value. The baseline's percentile lies among others.
 	Unreached bool
 	// Typical says that the value is the median of its blocks, not their mean.
 	Typical bool
-	// Compared says that runs are compared by it: overheads where there are
-	// any, each taken against its own run's baseline; no context.
+	// Compared says that runs are compared by it: by overheads if there are any, each against
+	// its own run's baseline; never by context.
 	Compared bool
 	// Decides says that a comparison waits for it: the finding is the one the
 	// study's stop rule names, or what its kind says if it names none.
 	Decides      bool
 	MoreIsBetter bool
-	// Growth estimates by what share of itself something grows per hour, where that is
-	// what the finding says: it rests on all windows of a run, has no values of blocks,
-	// and is compared by its difference, since no share of nothing is a margin. nil for
-	// all others.
+	// Growth estimates the relative growth per hour, if the finding is one: it rests on all
+	// windows of a run, has no values of blocks, and is compared by its difference, since no
+	// share of zero is a margin. nil for all others.
 	Growth func(o stat.Options) stat.Estimate
 }
 
-// Figures reduces a run to what it can be compared by. It fails as
-// [Kinds.Analyze] does.
+// Figures reduces a run to what it can be compared by. It fails like [Kinds.Analyze].
 func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
 	o, err := kinds.Observe(run)
 	if err != nil {
@@ -95,8 +91,7 @@ func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
 	return r, nil
 }
 
-// add adds what a cell has of a measure: its overhead, if it has one, and its
-// own value.
+// add adds a cell's figures of a measure: its overhead, if it has one, and its own value.
 func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 	base, overhead := o.Baseline(cell)
 	overhead = overhead && m.Compared
@@ -117,14 +112,13 @@ func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 	}
 	if f, ok := o.Plain(cell, m); ok {
 		machines := m.Quantile > 0 && len(o.Plan.Study.Baseline) > 0 // a baseline's own latency is the machine's
-		keep(f, o.Values(cell, m), o.Resolution(m, cell), !overhead && !machines && !o.lacks(cell, m)).Typical = m.Level
+		keep(f, o.Values(cell, m), o.Resolution(m, cell), !overhead && !machines && !o.lacks(cell, m)).Typical = m.Typical
 	}
 }
 
-// WithoutSurvivors is a finding where nothing but its figure speaks for it, as in
-// comparisons: a percentile of which more lack in some trial than it leaves beyond it
-// was not reached there, and that of the rest compares with nothing. An overhead has a
-// base too.
+// WithoutSurvivors is a finding whose figure alone counts, as in comparisons: a percentile
+// that was not reached in some trial, because more is lacking there than it leaves beyond it,
+// compares with nothing. For an overhead this includes the baseline.
 func (o *Observations) WithoutSurvivors(f record.Finding, m Measure, cell, base int) record.Finding {
 	cells := []int{cell}
 	if f.Against != nil {
@@ -139,9 +133,8 @@ func (o *Observations) WithoutSurvivors(f record.Finding, m Measure, cell, base 
 	return f
 }
 
-// UnreachedIn counts the valid trials of a cell, and those of them in which a measure of
-// each trial was not reached: what it times never came, or more of what it is a
-// percentile of than that leaves beyond it.
+// UnreachedIn counts the valid trials of a cell, and those in which a measure was not reached:
+// what it times never came, or more is lacking than the percentile leaves beyond it.
 func (o *Observations) UnreachedIn(cell int, m Measure) (lost, all int) {
 	valid := o.Valid(cell)
 	for _, t := range valid {
@@ -152,8 +145,8 @@ func (o *Observations) UnreachedIn(cell int, m Measure) (lost, all int) {
 	return lost, len(valid)
 }
 
-// unreached says that a percentile of all requests of a cell lies among those
-// that failed, or that a measure of each trial was reached in none.
+// unreached reports that a percentile of all requests of a cell lies among failed ones, or
+// that a measure was reached in no trial.
 func (o *Observations) unreached(cell int, m Measure) bool {
 	if m.Quantile > 0 {
 		return math.IsInf(stat.PooledQuantile(o.latencies(cell, bothTurns), m.Quantile, stat.Options{}).Value, 1)
@@ -162,9 +155,9 @@ func (o *Observations) unreached(cell int, m Measure) bool {
 	return lost > 0 && lost == all
 }
 
-// AsFound is a factor's level, or, of a lever that the run left as installed, the
-// level that this was found to be. What istiod has no usual level of, its image
-// above all, stays as installed: the versions of a run's components tell it.
+// AsFound is a factor's level or, for a lever that the run left as installed, the level found.
+// Levers without a usual level of istiod's, above all its image, stay as installed: the
+// versions of a run's components tell them apart.
 func (r *RunFigures) AsFound(factor, level string) string {
 	if level != study.LevelInstalled {
 		return level
@@ -176,8 +169,8 @@ func (r *RunFigures) AsFound(factor, level string) string {
 	return level
 }
 
-// StudyAsFound is the run's study, with what its levers were found to be wherever its
-// cells name them as installed.
+// StudyAsFound is the run's study with the found levels of levers that its cells name as
+// installed.
 func (r *RunFigures) StudyAsFound() *study.Study {
 	s := *r.Plan.Study
 	if s.Baseline != nil {

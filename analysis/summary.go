@@ -148,7 +148,7 @@ func Pressure(trials []*record.Trial) *record.Pressure {
 // interval of the sum; false if the cell lacks the part.
 func (o *Observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
 	measure := func(of func(record.CPU) float64) Measure {
-		return Measure{Level: true, Of: func(_ *Observations, t *record.Trial) float64 { return CPUPerRequest(t, part, of) }}
+		return Measure{Typical: true, Of: func(_ *Observations, t *record.Trial) float64 { return CPUPerRequest(t, part, of) }}
 	}
 	total, _ := o.Value(cell, measure(record.CPU.TotalS))
 	if !stat.Finite(total.Value) {

@@ -49,10 +49,10 @@ func Kind() analysis.Kind {
 				return missedShare(o, trials, groupOf(m))
 			},
 			Loose: func(o *analysis.Observations, trials []*record.Trial, m analysis.Measure) []note.Note {
-				if m.Takes == 0 {
+				if m.MinCount == 0 {
 					return nil
 				}
-				return fewChangesOf(o, trials, m.Takes, groupOf(m))
+				return fewChangesOf(o, trials, m.MinCount, groupOf(m))
 			}},
 	}
 }

@@ -42,12 +42,12 @@ func overPairs(d finding.Def, of group) analysis.Measure {
 		return reached(of.of(converged(o, t)).acked, q)
 	})
 	m.Beyond = math.Max(1-q, 1e-9) // of the largest, any
-	m.Takes, m.Counted = d.At.Needs(), "change-proxy pairs"
+	m.MinCount, m.Counted = d.At.Needs(), "change-proxy pairs"
 	m.Unguarded = func(o *analysis.Observations, t *record.Trial) float64 {
 		return of.of(converged(o, t)).acked.Quantile(q)
 	}
 	m.Partial = survivors(m.Beyond, of)
-	m.Warn = either(m.Partial, fewChanges(m.Takes, of))
+	m.Warn = either(m.Partial, fewChanges(m.MinCount, of))
 	return m
 }
 

@@ -122,7 +122,7 @@ func dataMeasures(s *study.Study) []analysis.Measure {
 // level is a measure of what trials have all the time, so that its typical value
 // is told.
 func level(m analysis.Measure) analysis.Measure {
-	m.Level = true
+	m.Typical = true
 	return m
 }
 
