@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/yamltree"
-	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 var (
@@ -47,7 +46,9 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n, err := yamltree.Read([]byte(c.text), aliases)
-			must.OK(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if got := write(n); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}

@@ -147,7 +147,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			if after := snapshot(t, target); after != before {
 				t.Errorf("%s, a link to %s (%s): the target was\n%s\nand is\n%s", name, kind, target, before, after)
 			}
-			if want != nil && want.Mode() != must(os.Stat(target)).Mode() {
+			if want != nil && want.Mode() != sure(os.Stat(target)).Mode() {
 				t.Errorf("%s, a link to %s: another mode", name, kind)
 			}
 			if strings.Contains(notes, "somebody else") {
@@ -179,7 +179,7 @@ func TestRunReachedByLink(t *testing.T) {
 	}
 }
 
-func must[T any](v T, err error) T {
+func sure[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}

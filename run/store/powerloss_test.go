@@ -386,7 +386,7 @@ func TestPowerLossWhileResuming(t *testing.T) {
 	dir := measured(t)
 	for name, more := range map[string]string{
 		FileTrials: `{"schema": 1, "id": "b0`,
-		FileEvents: must(torn()),
+		FileEvents: sure(torn()),
 	} {
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_APPEND|os.O_WRONLY, 0)
 		if err == nil {
