@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-// endName is the last entry of an archive, which is whole with it alone. No file of a run
-// directory is called so.
+// endName is the last entry of an archive; without it the archive is incomplete. No file of a
+// run directory has that name.
 const endName = ".meshtrial-end"
 
 // Pack writes a run directory as a tar archive.
@@ -33,8 +33,8 @@ func Pack(w io.Writer, dir string) error {
 	return errors.Join(err, out.Close())
 }
 
-// Unpack makes of an archive of [Pack] the run directory to, which must not be there, or
-// be empty. It is made whole or not at all, and nothing outside of it is written.
+// Unpack creates the run directory to, which must not exist or be empty, from an archive of
+// [Pack]: completely or not at all, and without writing anything outside it.
 func Unpack(r io.Reader, to string) (err error) {
 	if err := store.Vacant(to); err != nil {
 		return err
@@ -75,7 +75,7 @@ func Unpack(r io.Reader, to string) (err error) {
 // syncFile makes a file or folder durable. Tests watch it.
 var syncFile = (*os.File).Sync
 
-// syncFolders makes durable what was made in a folder and below it.
+// syncFolders makes the new entries of a folder and its subfolders durable.
 func syncFolders(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
@@ -93,7 +93,7 @@ func syncFolder(path string) error {
 	return errors.Join(syncFile(folder), folder.Close())
 }
 
-// unpack writes what an archive has, and nothing but files and folders.
+// unpack writes the files and folders of an archive, and nothing else.
 func unpack(in *tar.Reader, root *os.Root) error {
 	for {
 		h, err := in.Next()
@@ -122,8 +122,8 @@ func unpack(in *tar.Reader, root *os.Root) error {
 	}
 }
 
-// unpackFile writes a file that is not there. Who may read it is as it was, within what a
-// run's files have.
+// unpackFile writes a new file. Its permissions are the archive's, within those of a run's
+// files.
 func unpackFile(in io.Reader, root *os.Root, name string, mode fs.FileMode) error {
 	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode&0o044|0o600)
 	if err != nil {

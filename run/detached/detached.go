@@ -1,17 +1,18 @@
-// Package detached has runs go on in a cluster without whoever began them.
+// Package detached runs studies inside a cluster, independently of the process that started
+// them.
 //
 //	meshtrial run --detach  ->  [Start]: a Job, whose pod runs this program
 //	the pod                 ->  a run directory on a volume; how far it is, in a ConfigMap ([Reporter])
 //	meshtrial attach        <-  [Cluster.Follow]: the pod's log, until the run has ended
 //	meshtrial runs          <-  [Cluster.List], [Cluster.Fetch], [Cluster.Delete]
 //
-// A pod that is lost is made anew by the Job, on any node, and goes on with the run
-// directory as `meshtrial run --resume` does; that its forerunner is over the cluster's
-// Lease says. Rights are those that the plan needs, bound to a service account of this
-// one run. Everything that a run makes belongs to its ClusterRole: with that it goes.
+// The Job replaces a lost pod, on any node, and the new one resumes the run directory like
+// `meshtrial run --resume`; the cluster's Lease tells when its predecessor is dead. The run's
+// rights are those that the plan needs, bound to a service account of its own. Everything that
+// a run creates is owned by its ClusterRole, and deleted with it.
 //
-// Nobody reads the volume but pods: a [Server] in one that is made for it hands out
-// the run directory as an archive ([Pack], [Unpack]).
+// Only pods read the volume: a [Server] in a pod created for that purpose serves the run
+// directory as an archive ([Pack], [Unpack]).
 package detached
 
 import (
@@ -36,7 +37,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/rights"
 )
 
-// Label names, on everything that a detached run makes, the run.
+// Label holds the run's name, on everything that a detached run creates.
 const Label = "meshtrial.dev/detached"
 
 // Where the pod of a run finds its study and leaves results.
@@ -48,29 +49,29 @@ const (
 // Dir is a run's directory, as its pods see it.
 func Dir(run string) string { return resultsDir + "/" + run }
 
-// Spec is a run that is to go on by itself.
+// Spec is a run to start.
 type Spec struct {
 	Run   string
 	Study string
-	// Source is the study file as given, Resolved the study with every default and
-	// all files that it names.
+	// Source is the study file as given, Resolved the study with every default and the
+	// contents of all files that it names.
 	Source, Resolved []byte
 	// Args are the command line of the pod.
 	Args   []string
 	Images lab.Images
-	// Namespace is where the Job is. It is made, and goes with the run, if OwnNamespace.
+	// Namespace is the Job's. It is created, and deleted with the run, if OwnNamespace.
 	Namespace    string
 	OwnNamespace bool
-	// Results go to the PersistentVolumeClaim Claim of Namespace or, if that is empty, to
+	// Results go to the PersistentVolumeClaim Claim in Namespace or, if that is empty, to
 	// Folder on the nodes.
 	Claim, Folder string
-	// Ending is how long the run may take to put back what it changed, once it is told to end.
+	// Ending is how long the run may take to revert its changes once it is told to end.
 	Ending time.Duration
-	// Rights are what the plan needs, placed and with their resources.
+	// Rights are those that the plan needs, with their namespaces and resources.
 	Rights []rights.Feature
 }
 
-// Name is what the objects of a run are called.
+// Name is the name of a run's objects.
 func (s Spec) Name() string { return objectName(s.Run) }
 
 func objectName(run string) string { return "meshtrial-" + run }
@@ -80,7 +81,7 @@ func (s Spec) Subject() rights.Subject {
 	return rights.Subject{Kind: "ServiceAccount", Namespace: s.Namespace, Name: s.Name()}
 }
 
-// Cluster is where detached runs are.
+// Cluster is the cluster of detached runs.
 type Cluster struct {
 	config  *rest.Config
 	kube    kubernetes.Interface
@@ -88,8 +89,8 @@ type Cluster struct {
 	words   string // the flags by which commands find it, for hints
 }
 
-// Open makes clients. It asks for nothing yet. words are the flags by which other commands
-// find this cluster, with a blank before each.
+// Open makes clients, without any request. words are the flags by which other commands find
+// this cluster, each preceded by a blank.
 func Open(config *rest.Config, words string) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = -1, -1 // the server decides how fast
@@ -101,7 +102,7 @@ func Open(config *rest.Config, words string) (*Cluster, error) {
 	return &Cluster{config: config, kube: kube, objects: objects, words: words}, err
 }
 
-// Where the kinds of objects are that a run makes.
+// API resources of the objects that a run creates.
 var resources = map[string]schema.GroupVersionResource{
 	"Namespace":          {Version: "v1", Resource: "namespaces"},
 	"ServiceAccount":     {Version: "v1", Resource: "serviceaccounts"},
@@ -119,14 +120,14 @@ const rbacGroup = "rbac.authorization.k8s.io"
 
 var claims = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 
-// startLimit bounds the making of a run's objects, and undoLimit what is undone of it.
+// startLimit bounds the creation of a run's objects, and undoLimit its reversal.
 const (
 	startLimit = 2 * time.Minute
 	undoLimit  = 30 * time.Second
 )
 
-// Start makes the Job of a run with all that it needs. Of a run that cannot be begun
-// nothing is left.
+// Start creates the Job of a run with all that it needs. A run that cannot start leaves
+// nothing behind.
 func (c *Cluster) Start(ctx context.Context, s Spec) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -174,8 +175,8 @@ func (c *Cluster) Start(ctx context.Context, s Spec) (err error) {
 	return nil
 }
 
-// oneWriter refuses a Job whose pods may be two at once: API servers before 1.29 drop what
-// they do not know of.
+// oneWriter rejects a Job that may have two pods at once: API servers before 1.29 drop unknown
+// fields.
 func oneWriter(job *unstructured.Unstructured) error {
 	if policy, _, _ := unstructured.NestedString(job.Object, "spec", "podReplacementPolicy"); policy != replaceEnded {
 		return errs.WithHint(errs.Usage("this cluster has no spec.podReplacementPolicy of Jobs, without which two pods may write to the run's directory"),
@@ -184,9 +185,9 @@ func oneWriter(job *unstructured.Unstructured) error {
 	return nil
 }
 
-// unreserve lets the journal's namespace go once there is no run. It says whether it may
-// go now: where nobody knows of others, it stays. One that is being begun has its rights in
-// that namespace, and no Job yet.
+// unreserve releases the journal's namespace once there are no runs, and reports whether it
+// may be deleted now: if other runs are unknown, it stays. A run that is being started has its
+// rights in that namespace, and no Job yet.
 func (c *Cluster) unreserve(ctx context.Context) (bool, error) {
 	others, err := c.anchors(ctx)
 	if apierrors.IsForbidden(err) || len(others) > 0 {
@@ -198,7 +199,7 @@ func (c *Cluster) unreserve(ctx context.Context) (bool, error) {
 	return journal.Unreserve(ctx, c.objects)
 }
 
-// placed refuses a run whose results have no place.
+// placed rejects a run without a place for its results.
 func (c *Cluster) placed(ctx context.Context, s Spec) error {
 	if s.Claim == "" {
 		return nil
@@ -230,7 +231,7 @@ func (c *Cluster) create(ctx context.Context, o *unstructured.Unstructured) (*un
 	return made, nil
 }
 
-// own refuses a run whose Job names a ClusterRole that is not the run's.
+// own rejects a run whose Job names a ClusterRole that is not the run's.
 func (c *Cluster) own(ctx context.Context, r Run) error {
 	anchor, err := c.objects.Resource(resources["ClusterRole"]).Get(ctx, r.anchor, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

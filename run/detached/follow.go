@@ -22,11 +22,11 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 )
 
-// lookEvery is how often a run is looked at of which no pod has something to say.
+// lookEvery is the interval between looks at a run without a pod to read from.
 const lookEvery = time.Second
 
-// watchEvery is how often it is asked, while a log is read, whether its node is still heard
-// of. That is as much traffic as the run's roles have anyway.
+// watchEvery is the interval, while a log is read, between checks that its node is alive. The
+// run's roles cause as much traffic anyway.
 const watchEvery = 10 * time.Second
 
 // follower reads the logs of a run's pods, one after the other.
@@ -39,9 +39,9 @@ type follower struct {
 	told  string
 }
 
-// Follow writes what the pods of a run say to out until the run has ended, and returns
-// how it stands then. tell is given what goes on beside. It may begin at any time, and
-// more than once; the end of ctx ends the following alone.
+// Follow writes the output of a run's pods to out until the run has ended, and returns its
+// final state. tell is called with other news. It may start at any time, and more than once;
+// the end of ctx ends only the following.
 func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(text string)) (Run, error) {
 	if err := c.begun(of); err != nil {
 		return of, err
@@ -76,9 +76,9 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 			if err := f.read(ctx, c, s.pod); err != nil {
 				return of, err
 			}
-			watch = begin() // the pod ran: what comes is another wait
+			watch = begin() // the pod ran: this is another wait
 			if !f.whole {
-				continue // it runs on, or is over by now and has more to say
+				continue // it still runs, or has ended by now with more output
 			}
 		}
 		if of.Ended() {
@@ -103,10 +103,10 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 	}
 }
 
-// denied says that an API server answers, and refuses whoever asks.
+// denied reports that an API server answers, but rejects the caller.
 func denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
-// silent says that a pod's node is not heard of any more; "" if it is.
+// silent says that a pod's node is not heard from any more; "" if it is.
 func silent(pod *corev1.Pod) string {
 	if pod == nil {
 		return ""
@@ -119,12 +119,12 @@ func silent(pod *corev1.Pod) string {
 		since.Local().Format(time.TimeOnly), pod.Spec.NodeName, pod.Name, pod.Namespace, pod.Name)
 }
 
-// overdue is how long after its time to end a pod is taken for one of a dead node. Clocks
-// differ.
+// overdue is how long after its termination deadline a pod counts as one of a dead node.
+// Clocks differ.
 const overdue = time.Minute
 
-// stuck says what holds the end of a pod up, and with it the next one: nobody but its node
-// can tell that it is over. "" if nothing does.
+// stuck says what delays the end of a pod, and so the next one: only its node can confirm that
+// it has ended. "" if nothing does.
 func stuck(pod *corev1.Pod, now time.Time) string {
 	if pod == nil || over(pod) || pod.DeletionTimestamp == nil || now.Before(pod.DeletionTimestamp.Add(overdue)) {
 		return ""
@@ -133,10 +133,10 @@ func stuck(pod *corev1.Pod, now time.Time) string {
 		pod.Name, pod.Spec.NodeName, pod.DeletionTimestamp.Local().Format(time.TimeOnly), pod.Namespace, pod.Name)
 }
 
-// pause waits a moment, less if ctx ends.
+// pause waits a moment, or until ctx ends.
 func (f *follower) pause(ctx context.Context) { _ = wake.Pause(ctx, lookEvery) }
 
-// say tells what is new.
+// say reports what is new.
 func (f *follower) say(text string) {
 	if text != f.told {
 		f.told = text
@@ -144,7 +144,7 @@ func (f *follower) say(text string) {
 	}
 }
 
-// why says what a pod waits for, if it says so.
+// why says what a pod waits for, if it reports that.
 func why(pod *corev1.Pod) string {
 	if pod == nil {
 		return ""
@@ -162,7 +162,7 @@ func why(pod *corev1.Pod) string {
 	return ""
 }
 
-// lostFor says what a pod was ended for, if its node has said so.
+// lostFor says why a pod was ended, if its node has reported that.
 func lostFor(pod *corev1.Pod) string {
 	if pod == nil || pod.Status.Reason == "" {
 		return ""
@@ -170,7 +170,7 @@ func lostFor(pod *corev1.Pod) string {
 	return fmt.Sprintf(" (%s: %s)", pod.Status.Reason, pod.Status.Message)
 }
 
-// wants says whether a pod has a log that was not read to its end.
+// wants reports whether a pod has a log that was not read to its end.
 func (f *follower) wants(pod *corev1.Pod) bool {
 	if pod.UID == f.pod && f.whole {
 		return false
@@ -183,8 +183,8 @@ func (f *follower) wants(pod *corev1.Pod) bool {
 	return false
 }
 
-// read reads on in the log of a pod. Where the line breaks it says nothing: it is read
-// on from there. Its error is of writing, or that logs are not for whoever asks.
+// read continues reading the log of a pod. A broken connection is no error: the next call
+// continues there. Its error is one of writing, or that the caller may not read logs.
 func (f *follower) read(ctx context.Context, c *Cluster, pod *corev1.Pod) error {
 	if pod.UID != f.pod {
 		f.pod, f.last, f.whole = pod.UID, time.Time{}, false
@@ -196,7 +196,7 @@ func (f *follower) read(ctx context.Context, c *Cluster, pod *corev1.Pod) error 
 	ctx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer func() { cancel(); watch.Wait() }()
-	watch.Go(func() { // a line to a dead node ends when TCP gives it up
+	watch.Go(func() { // a connection to a dead node ends when TCP gives up
 		for wake.Pause(ctx, watchEvery) == nil {
 			now, err := c.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 			if err == nil && silent(now) != "" {
@@ -221,16 +221,16 @@ func (f *follower) read(ctx context.Context, c *Cluster, pod *corev1.Pod) error 
 	return err
 }
 
-// lines writes those of a log that are new. ended says that it came to its end.
+// lines writes the new lines of a log. ended reports that it came to its end.
 func (f *follower) lines(log io.Reader) (ended bool, err error) {
 	for in := bufio.NewReader(log); ; {
 		line, failed := in.ReadString('\n')
 		at, text := parseLine(line)
-		if failed == nil && (at.IsZero() || at.After(f.last)) { // what is no whole line comes again
+		if failed == nil && (at.IsZero() || at.After(f.last)) { // an incomplete line is sent again
 			if !at.IsZero() {
 				f.last = at
 			}
-			f.told = "" // what was told before is old by now
+			f.told = "" // earlier news is outdated by now
 			if _, err := io.WriteString(f.out, text); err != nil {
 				return false, err
 			}
@@ -241,7 +241,7 @@ func (f *follower) lines(log io.Reader) (ended bool, err error) {
 	}
 }
 
-// parseLine takes the time of a line of a log off it.
+// parseLine splits the time off a line of a log.
 func parseLine(line string) (time.Time, string) {
 	stamp, text, ok := strings.Cut(line, " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)

@@ -14,12 +14,12 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// A run's ClusterRole is made first and its Job last: where whoever began it was killed in
-// between, rights stay, bound to a service account. They are listed as a run that has no
-// Job, so that somebody removes them.
+// A run's ClusterRole is created first and its Job last: if the starting process is killed in
+// between, rights remain, bound to a service account. They are listed as a run without a Job,
+// so that somebody removes them.
 
-// jobless finds those of a namespace, "" for all, that are not among runs with a Job. Who may
-// not see them sees none.
+// jobless finds those of a namespace, "" for all, that do not belong to runs with a Job. Users
+// who may not see them see none.
 func (c *Cluster) jobless(ctx context.Context, namespace string, known []Run) (out []Run, err error) {
 	anchors, err := c.anchors(ctx)
 	if apierrors.IsForbidden(err) {
@@ -37,7 +37,8 @@ func (c *Cluster) jobless(ctx context.Context, namespace string, known []Run) (o
 	return out, err
 }
 
-// anchors are the ClusterRoles that runs belong to, from the first moment of each to its end.
+// anchors are the ClusterRoles that own runs' objects, from the first moment of each to its
+// end.
 func (c *Cluster) anchors(ctx context.Context) ([]unstructured.Unstructured, error) {
 	list, err := c.objects.Resource(resources["ClusterRole"]).List(ctx, metav1.ListOptions{LabelSelector: Label})
 	if err != nil {
@@ -46,8 +47,8 @@ func (c *Cluster) anchors(ctx context.Context) ([]unstructured.Unstructured, err
 	return list.Items, nil
 }
 
-// joblessRun is what a ClusterRole says of the run that it was made for. Its name has the
-// namespace of the Job that was to come: see rights.Subject.
+// joblessRun is what a ClusterRole says about its run. Its name includes the namespace of the
+// intended Job: see rights.Subject.
 func joblessRun(anchor *unstructured.Unstructured, now time.Time) (r Run, ours bool) {
 	name := anchor.GetLabels()[Label]
 	namespace, named := strings.CutSuffix(strings.TrimPrefix(anchor.GetName(), "meshtrial:"), ":"+objectName(name))
@@ -62,7 +63,7 @@ func joblessRun(anchor *unstructured.Unstructured, now time.Time) (r Run, ours b
 	return r, true
 }
 
-// begun refuses what cannot be done with a run that has no Job.
+// begun rejects what cannot be done with a run without a Job.
 func (c *Cluster) begun(r Run) error {
 	if r.State != NoJob {
 		return nil

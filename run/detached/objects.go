@@ -25,10 +25,10 @@ const (
 	studyAnnotation   = "meshtrial.dev/study"   // of its ClusterRole too
 	resultsAnnotation = "meshtrial.dev/results" // where they are, for people
 	fetchedAnnotation = "meshtrial.dev/fetched"
-	anchorAnnotation  = "meshtrial.dev/anchor" // the ClusterRole that all belongs to
+	anchorAnnotation  = "meshtrial.dev/anchor" // the ClusterRole that owns everything
 )
 
-// Parts of a run are told apart by a label.
+// The label that tells the parts of a run apart.
 const (
 	partLabel  = "meshtrial.dev/part"
 	partRun    = "run"
@@ -36,17 +36,18 @@ const (
 )
 
 const (
-	// retries is how often a pod that failed is made anew, each some time after the one
-	// before. One that is evicted, drained or deleted with its time to end is not counted.
+	// retries is how often a failed pod is replaced, with a growing delay. Evicted, drained
+	// and gracefully deleted pods do not count.
 	retries = 4
-	// codeHopeless is what the pod of a hopeless run ends with ([Last]). Its run has failed, with
-	// the code of that: the Job could not tell this from a failure that the next pod may not have.
+	// codeHopeless is the exit code of a hopeless run's pod ([Last]). Its run has failed with
+	// the code of its error, which the Job could not tell from a failure that the next pod may
+	// avoid.
 	codeHopeless = 9
-	// replaceEnded has the next pod wait for the end of the one before.
+	// replaceEnded creates the next pod only after the previous one has ended.
 	replaceEnded = "Failed"
-	// afterRestored is what a run needs beyond the time to put back what it changed.
+	// afterRestored is what a run needs beyond the time to revert its changes.
 	afterRestored = time.Minute
-	// MaxStudy is what a ConfigMap holds, in bytes.
+	// MaxStudy is the capacity of a ConfigMap, in bytes.
 	MaxStudy = 1 << 20
 )
 
@@ -57,13 +58,13 @@ func labels(run, part string) map[string]string {
 	return map[string]string{Label: run, partLabel: part, mesh.AppLabel: "meshtrial-detached", "app.kubernetes.io/part-of": "meshtrial", "sidecar.istio.io/inject": "false"}
 }
 
-// grace is the time that the run's pod has to end.
+// grace is the termination grace period of the run's pod.
 func (s Spec) grace() time.Duration { return s.Ending + afterRestored }
 
 func stateName(run string) string { return objectName(run) + "-state" }
 
-// pullSecret is the Secret that the run's pods are pulled by: the named one, or its copy
-// in the run's namespace; nil if that is to be made no copy of.
+// pullSecret is the Secret for pulling the images of the run's pods: the named one, or its
+// copy in the run's namespace; nil without one to copy.
 func (c *Cluster) pullSecret(ctx context.Context, s Spec) (*corev1.Secret, error) {
 	from, name, named := strings.Cut(s.Images.PullSecret, "/")
 	if !named || from == s.Namespace {
@@ -76,7 +77,7 @@ func (c *Cluster) pullSecret(ctx context.Context, s Spec) (*corev1.Secret, error
 	return &corev1.Secret{Type: secret.Type, Data: secret.Data}, nil
 }
 
-// objects are what a run makes: the ClusterRole that all belongs to, and the rest in
+// objects are those that a run creates: the ClusterRole that owns everything, and the rest in
 // order, the Job last.
 func (s Spec) objects(secret *corev1.Secret) (anchor *unstructured.Unstructured, rest []*unstructured.Unstructured, err error) {
 	if n := len(s.Source) + len(s.Resolved); n > MaxStudy {
@@ -131,7 +132,7 @@ func (s Spec) objects(secret *corev1.Secret) (anchor *unstructured.Unstructured,
 	return anchor, append(rest, job), err
 }
 
-// object is one of the run's, with fields besides its head.
+// object is one of the run's, with further fields.
 func (s Spec) object(version, kind, namespace, name string, fields map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	for key, value := range fields {
@@ -146,8 +147,8 @@ func (s Spec) object(version, kind, namespace, name string, fields map[string]an
 	return o
 }
 
-// job is the run's. Its pod ends with the codes of `meshtrial run`: what nobody would
-// mend by trying again (2, [codeHopeless]), or is the answer (3, 4), ends the Job.
+// job is the run's. Its pod ends with the exit codes of `meshtrial run`: errors that a retry
+// cannot fix (2, [codeHopeless]) and verdicts (3, 4) end the Job.
 func (s Spec) job(anchor string, secret *corev1.Secret) (*unstructured.Unstructured, error) {
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.pod(secret))
 	if err != nil {
@@ -175,7 +176,7 @@ func (s Spec) job(anchor string, secret *corev1.Secret) (*unstructured.Unstructu
 	return job, nil
 }
 
-// pod is the run's: an ordinary one, of the cluster's nodes nothing but the volume.
+// pod is the run's: an ordinary one, which uses nothing of the nodes except the volume.
 func (s Spec) pod(secret *corev1.Secret) *corev1.PodTemplateSpec {
 	pod := site.RolePod(partRun, s.Run, corev1.Container{
 		Name: partRun, Args: s.Args,
@@ -189,7 +190,7 @@ func (s Spec) pod(secret *corev1.Secret) *corev1.PodTemplateSpec {
 	pod.Labels = labels(s.Run, partRun)
 	pod.Annotations = map[string]string{"linkerd.io/inject": "disabled"}
 	spec := &pod.Spec
-	// A node that lacks memory evicts first who has more than he asked for.
+	// A node short of memory first evicts pods that exceed their requests.
 	spec.Containers[0].Resources = site.Requests("500m", "1Gi")
 	results := corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: s.Folder, Type: site.Ptr(corev1.HostPathDirectory)}}
 	if s.Claim != "" {

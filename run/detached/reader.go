@@ -25,8 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// ControlPort is where the control server of the role that reads results listens, on its
-// pod's loopback.
+// ControlPort is the port of the results role's control server, on its pod's loopback.
 const ControlPort = 15997
 
 const (
@@ -35,7 +34,7 @@ const (
 	maxAnswer   = 1 << 20
 )
 
-// Server hands out a run directory, and removes it.
+// Server serves a run directory, and removes it.
 type Server struct {
 	Dir   string
 	Alive *jsonhttp.Alive
@@ -81,7 +80,7 @@ func (s *Server) handler() http.Handler {
 	return mux
 }
 
-// heard takes what somebody reads for a sign of life.
+// heard counts what somebody reads as a sign of life.
 type heard struct {
 	io.Writer
 	alive *jsonhttp.Alive
@@ -95,7 +94,7 @@ func (h heard) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// reader is a pod on a run's volume, and the line to it.
+// reader is a pod on a run's volume, and the connection to it.
 type reader struct {
 	jsonhttp.Client
 	dialer *lab.Dialer
@@ -103,14 +102,14 @@ type reader struct {
 	quiet  func()                      // ends the signs of life; nil: there were none
 }
 
-// How often a pod that reads hears that somebody is there, whatever it is at: it may be
-// busy with one file for minutes.
+// The interval of signs of life to a reading pod, whatever it is doing: one file may take
+// minutes.
 const (
 	beatEvery = 10 * time.Second
 	beatTime  = 5 * time.Second
 )
 
-// beat has the pod hear that somebody is there, until ctx ends or [reader.close] ends it.
+// beat sends the pod signs of life, until ctx ends or [reader.close] ends it.
 func (r *reader) beat(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var beats sync.WaitGroup
@@ -133,8 +132,7 @@ func (r *reader) close(ctx context.Context) error {
 	return errors.Join(r.dialer.Close(), r.end(ctx))
 }
 
-// open makes a pod that reads a run's volume. It ends by itself when nobody asks it
-// any more.
+// open creates a pod that reads a run's volume. It ends by itself without signs of life.
 func (c *Cluster) open(ctx context.Context, r Run, tell func(string)) (*reader, error) {
 	pods := c.kube.CoreV1().Pods(r.Namespace)
 	anchor, err := c.objects.Resource(resources["ClusterRole"]).Get(ctx, r.anchor, metav1.GetOptions{})
@@ -167,7 +165,7 @@ func (c *Cluster) open(ctx context.Context, r Run, tell func(string)) (*reader, 
 	return out, nil
 }
 
-// readerPod is the one that reads a run's volume: from the image and by the Secret of the
+// readerPod is the pod that reads a run's volume: with the image and the pull secret of the
 // run's own pods, without any rights.
 func readerPod(r Run) (*corev1.Pod, error) {
 	spec := *r.template.Spec.DeepCopy()

@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-// Fetch brings the directory of a run that has ended, whole. [Cluster.Fetched] notes that.
+// Fetch downloads the whole directory of a run that has ended. [Cluster.Fetched] records that.
 func (c *Cluster) Fetch(ctx context.Context, r Run, to string, tell func(string)) (err error) {
 	if err := c.begun(r); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (c *Cluster) Fetch(ctx context.Context, r Run, to string, tell func(string)
 	return nil
 }
 
-// Fetched notes that a run's directory is safe elsewhere.
+// Fetched records that a run's directory is safe elsewhere.
 func (c *Cluster) Fetched(ctx context.Context, r Run) error {
 	return c.note(ctx, r, map[string]any{"metadata": map[string]any{"annotations": map[string]any{fetchedAnnotation: "true"}}})
 }
@@ -70,8 +70,7 @@ func (c *Cluster) note(ctx context.Context, r Run, patch map[string]any) error {
 // goneLimit bounds the wait for the garbage collector.
 const goneLimit = 2 * time.Minute
 
-// stopLimit bounds the wait for a run that puts back what it changed, by the time that its
-// pod has for that.
+// stopLimit bounds the wait for a run that reverts its changes, given its pod's grace period.
 func (r Run) stopLimit() time.Duration {
 	grace := site.RestoreTimeout + afterRestored
 	if s := r.template.Spec.TerminationGracePeriodSeconds; s != nil {
@@ -80,10 +79,9 @@ func (r Run) stopLimit() time.Duration {
 	return grace + 30*time.Second
 }
 
-// Delete stops a run if it is at work, and removes everything that it made, results
-// among it. last says that it was the last one in the cluster, and that the journal's
-// namespace, which it held, may go. With force, results that cannot be removed stay,
-// which is told.
+// Delete stops an active run, and removes everything that it created, including results. last
+// reports that it was the last one in the cluster, and that the journal's namespace, which it
+// held, may be deleted. With force, results that cannot be removed stay, which is reported.
 func (c *Cluster) Delete(ctx context.Context, r Run, force bool, tell func(string)) (last bool, err error) {
 	if err := c.own(ctx, r); err != nil {
 		return false, err
@@ -118,8 +116,8 @@ func (c *Cluster) empty(ctx context.Context, r Run, force bool, tell func(string
 	return nil
 }
 
-// stop has the Job end its pod if it is at work, and waits until no pod is: one that was
-// told to end before puts back what it changed.
+// stop has the Job end an active pod, and waits until none is left: a pod that was told to end
+// first reverts its changes.
 func (c *Cluster) stop(ctx context.Context, r Run, tell func(string)) error {
 	if !r.Ended() {
 		if err := c.note(ctx, r, map[string]any{"spec": map[string]any{"suspend": true}}); err != nil {
@@ -150,7 +148,7 @@ func (c *Cluster) discard(ctx context.Context, r Run, tell func(string)) (err er
 	return line.Do(ctx, "POST", removePath, nil, &struct{}{})
 }
 
-// gone waits until a run's Job is.
+// gone waits until a run's Job is deleted.
 func (c *Cluster) gone(ctx context.Context, r Run) error {
 	return c.until(ctx, goneLimit, fmt.Sprintf("the objects of run %s do not go", r.Name), func(ctx context.Context) (bool, error) {
 		_, err := c.objects.Resource(resources["Job"]).Namespace(r.Namespace).Get(ctx, objectName(r.Name), metav1.GetOptions{})
@@ -161,7 +159,7 @@ func (c *Cluster) gone(ctx context.Context, r Run) error {
 	})
 }
 
-// until asks again and again, for the limit at the most.
+// until polls, for the limit at most.
 func (c *Cluster) until(ctx context.Context, limit time.Duration, complaint string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

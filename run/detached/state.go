@@ -22,18 +22,18 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
-// Kept is what a run's pods say of it, in a ConfigMap that outlives them.
+// Kept is what a run's pods report about it, in a ConfigMap that outlives them.
 type Kept struct {
-	// Attempts counts the pods so far, Trials what is in the run directory.
+	// Attempts counts the pods so far, Trials those in the run directory.
 	Attempts int `json:"attempts"`
 	Trials   int `json:"trials"`
-	// Lost counts the pods that ended without a word since the run had its last trial.
+	// Lost counts the pods that ended without a report since the run's last trial.
 	Lost int `json:"lost,omitempty"`
-	// Exit is the code that the last pod ended with; nil while one is at work.
+	// Exit is the exit code of the last pod; nil while one is active.
 	Exit *int `json:"exit,omitempty"`
-	// Error is what it ended for.
+	// Error is the last pod's error.
 	Error string `json:"error,omitempty"`
-	// Hopeless says that no other pod is to follow it.
+	// Hopeless says that no other pod should follow.
 	Hopeless bool `json:"hopeless,omitempty"`
 }
 
@@ -46,18 +46,18 @@ func readKept(c *corev1.ConfigMap) (k Kept) {
 	return k
 }
 
-// State is how a run stands.
+// State is the state of a run.
 type State string
 
 // States of runs.
 const (
 	Waiting   State = "waiting" // for a pod, or for its image
 	Running   State = "running"
-	Moving    State = "moving"    // a pod is over, and the next one not yet there
+	Moving    State = "moving"    // a pod has ended, and the next one does not exist yet
 	Completed State = "completed" // whatever the verdict: Run.Exit
 	Failed    State = "failed"
-	Stopped   State = "stopped" // by `meshtrial runs delete`, which has not come to its end
-	NoJob     State = "no job"  // it has rights alone: it is being begun, or whoever began it was killed
+	Stopped   State = "stopped" // by `meshtrial runs delete`, which has not finished
+	NoJob     State = "no job"  // only its rights exist: it is being started, or the starting process was killed
 )
 
 // Run is a detached run.
@@ -73,23 +73,23 @@ type Run struct {
 
 	anchor   string
 	template corev1.PodTemplateSpec
-	atWork   bool // one of its pods is not over, or it may still be being begun
+	atWork   bool // one of its pods has not ended, or it may still be starting
 }
 
-// Ended says that no pod is at work, and none comes any more. One that was told to stop
-// still puts back what it changed.
+// Ended reports that no pod is active, and none will follow. A pod that was told to stop still
+// reverts its changes.
 func (r Run) Ended() bool {
 	return r.State == Completed || r.State == Failed || (r.State == Stopped || r.State == NoJob) && !r.atWork
 }
 
-// What the names of studies and of runs look like ([runner.NewRunID]). Whoever may make
-// Jobs chooses those that are read here, and folders are called by them.
+// Patterns of the names of studies and runs ([runner.NewRunID]). Anybody who may create Jobs
+// chooses the names that are read here, and folders are named after them.
 var (
 	reStudy = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	reRun   = lazyregexp.New(`^[0-9]{8}-[0-9]{6}-[0-9a-f]{4}$`)
 )
 
-// ours says that a Job may be one that [Cluster.Start] has made.
+// ours reports that a Job may be one that [Cluster.Start] created.
 func (j *job) ours() bool {
 	m := j.Metadata
 	run := m.Labels[Label]
@@ -121,8 +121,7 @@ func (j *job) is(condition string) bool {
 	return false
 }
 
-// run is what is known of one, by its Job, the newest of its pods (nil: none) and what
-// these keep of it.
+// run combines a run's Job, the newest of its pods (nil: none) and what these keep about it.
 func (j *job) run(pod *corev1.Pod, kept Kept) Run {
 	m := j.Metadata
 	r := Run{Name: m.Labels[Label], Study: m.Annotations[studyAnnotation], Namespace: m.Namespace, Since: m.CreationTimestamp.Time, Results: m.Annotations[resultsAnnotation],
@@ -138,7 +137,7 @@ func (j *job) run(pod *corev1.Pod, kept Kept) Run {
 	case pod == nil && kept.Attempts == 0:
 		r.State = Waiting
 	case pod != nil && over(pod) && (answered || kept.Hopeless || kept.Exit != nil && (*kept.Exit == errs.CodeOK || *kept.Exit == errs.CodeUsage)):
-		r.State = Running // its Job has yet to say that it is over
+		r.State = Running // its Job has yet to report its end
 	case pod == nil || over(pod) || pod.DeletionTimestamp != nil:
 		r.State = Moving
 	case pod.Status.Phase == corev1.PodRunning:
@@ -149,7 +148,7 @@ func (j *job) run(pod *corev1.Pod, kept Kept) Run {
 	return r
 }
 
-// Why says what a run ended for that has failed, or was stopped; "" if it is not known.
+// Why is why a run failed or was stopped; "" if unknown.
 func (r Run) Why() string {
 	switch {
 	case r.Exit != nil:
@@ -162,7 +161,7 @@ func (r Run) Why() string {
 	return ""
 }
 
-// over says that a pod's container has ended for good.
+// over reports that a pod's container has ended for good.
 func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -241,7 +240,7 @@ func (j *job) with(pods []corev1.Pod, states []corev1.ConfigMap) (s seen) {
 	return s
 }
 
-// List reads the runs of a namespace, "" for all, in the order of their begin.
+// List reads the runs of a namespace, "" for all, in the order of their start.
 func (c *Cluster) List(ctx context.Context, namespace string) ([]Run, error) {
 	all, err := c.look(ctx, namespace, "")
 	out := []Run{}
@@ -257,7 +256,7 @@ func (c *Cluster) List(ctx context.Context, namespace string) ([]Run, error) {
 	return out, err
 }
 
-// Find is the run of a name; without one the only run, or the only one that has not
+// Find returns the run of a name; without a name the only run, or the only one that has not
 // ended.
 func (c *Cluster) Find(ctx context.Context, namespace, name string) (Run, error) {
 	all, err := c.List(ctx, namespace)
@@ -290,23 +289,23 @@ func choose(all []Run, name string) (Run, error) {
 	return Run{}, errs.WithHint(errs.Usage("which of %d detached runs?", len(all)), "there are: %s", strings.Join(names, ", "))
 }
 
-// Reporter keeps how far a run is, for whoever attaches to it. What cannot be written
-// is written with what comes next, and no failure of the run. It writes while it is called,
-// so that no write is under way when the next trial begins.
+// Reporter records a run's progress, for those who attach to it. A failed write is retried
+// with the next one, and does not fail the run. It writes only while it is called, so that no
+// write is in progress when the next trial begins.
 type Reporter struct {
 	patch func(ctx context.Context, data []byte) error
 	run   string
 	kept  Kept
 }
 
-// reportLimit bounds what is waited for a write, and lastLimit that for the end.
+// reportLimit bounds the wait for a write, and lastLimit that for the last one.
 const (
 	reportLimit = 5 * time.Second
 	reportAgain = 2 * time.Second
 	lastLimit   = time.Minute
 )
 
-// NewReporter begins to report on an attempt of a run.
+// NewReporter starts reporting on an attempt of a run.
 func NewReporter(ctx context.Context, kube kubernetes.Interface, namespace, run string) (*Reporter, error) {
 	found, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, stateName(run), metav1.GetOptions{})
 	if err != nil {
@@ -325,7 +324,7 @@ func NewReporter(ctx context.Context, kube kubernetes.Interface, namespace, run 
 	return r, nil
 }
 
-// write tries until the limit, or the end of ctx.
+// write retries until the limit, or the end of ctx.
 func (r *Reporter) write(ctx context.Context, limit time.Duration) {
 	text, err := json.Marshal(r.kept)
 	if err != nil {
@@ -347,21 +346,22 @@ func (r *Reporter) write(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// Again says that this is not the run's first attempt.
+// Again reports that this is not the run's first attempt.
 func (r *Reporter) Again() bool { return r.kept.Attempts > 1 }
 
-// Has notes how many trials the run has.
+// Has records how many trials the run has.
 func (r *Reporter) Has(ctx context.Context, trials int) {
 	r.kept.Trials = trials
 	r.write(ctx, reportLimit)
 }
 
-// mostLost is how many pods may be lost without a word, and without a trial more. The Job does
-// not count those that a node evicts for want of memory, say: it would make them anew for ever.
-// mostPuttingBack is how many more may be lost while they put back what those left.
+// mostLost is how many pods may be lost without a report, and without another trial. The Job
+// does not count pods that a node evicts, for example for lack of memory: it would replace
+// them forever. mostPuttingBack is how many more may be lost while they revert what those
+// left.
 const mostLost, mostPuttingBack = 5, 3
 
-// Hopeless says that the next attempt would end as those before it.
+// Hopeless reports that the next attempt would end like those before it.
 func (r *Reporter) Hopeless() error {
 	if r.kept.Lost < mostLost {
 		return nil
@@ -370,22 +370,23 @@ func (r *Reporter) Hopeless() error {
 		"its namespace's events, or the pods' status, say why: perhaps nodes lack memory or disk; meshtrial runs fetch %s gets what there is, which can be resumed", r.run))
 }
 
-// PutsBack says that the pod of a hopeless run is to put back what those before it left: not
-// where several were lost over that.
+// PutsBack reports that the pod of a hopeless run should revert what those before it left: not
+// if several were lost over that.
 func (r *Reporter) PutsBack() bool { return r.kept.Lost < mostLost+mostPuttingBack }
 
-// Last gives an attempt's error the code by which the Job makes no other pod. A nil err stays nil.
+// Last gives an attempt's error the exit code at which the Job creates no other pod. A nil err
+// stays nil.
 func Last(err error) error { return errs.WithCode(err, codeHopeless) }
 
-// Trial notes that the run has one more.
+// Trial records that the run has one more.
 func (r *Reporter) Trial(ctx context.Context) {
 	r.kept.Trials++
 	r.kept.Lost = 0
 	r.write(ctx, reportLimit)
 }
 
-// End notes with what code the attempt ended, also when ctx has ended. A hopeless run
-// ([Last]) has failed.
+// End records the attempt's exit code, also after ctx has ended. A hopeless run ([Last]) has
+// failed.
 func (r *Reporter) End(ctx context.Context, err error) {
 	code := errs.Code(err)
 	if r.kept.Hopeless = code == codeHopeless; r.kept.Hopeless {
