@@ -88,7 +88,7 @@ type keeping struct {
 func (k *keeping) judge(run record.Run, kind Kind, c verdict.Case, i int) (record.Trial, []record.Event, bool) {
 	lost := slices.ContainsFunc(c.Trial.Validity.Checks, func(check record.Check) bool { return check.Name == runner.CheckCarriedThrough })
 	if lost {
-		k.notes = append(k.notes, fmt.Sprintf("trial %s could not be carried through, which no rule changes", c.Trial.ID))
+		k.notes = append(k.notes, fmt.Sprintf("trial %s could not be completed, which no rule changes", c.Trial.ID))
 		return c.Trial, c.Events, false
 	}
 	err := fs.ErrNotExist

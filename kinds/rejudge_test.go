@@ -98,7 +98,7 @@ func TestRejudge(t *testing.T) {
 		if !slices.Equal(valid, []bool{true, false, true, false}) {
 			t.Errorf("valid: %v", valid)
 		}
-		if len(notes) != 2 || !strings.Contains(notes[0], "could not be carried through") || notes[1] != "1 of 4 trials, b000-t02 the first, keep their verdicts: what they saw is not in the run directory" {
+		if len(notes) != 2 || !strings.Contains(notes[0], "could not be completed") || notes[1] != "1 of 4 trials, b000-t02 the first, keep their verdicts: what they saw is not in the run directory" {
 			t.Errorf("notes %q", notes)
 		}
 		if out.Header.Rules.Version != verdict.Version || out.Header.Rules.Limits["schedule-lag"] != 0.25 {

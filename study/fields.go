@@ -64,7 +64,7 @@ func root(s *Study) Object {
 			{Name: "min", Doc: "Minimum number of blocks; the stop rule applies from here on.", Value: Int(&s.Blocks.Min, 1, 10_000)},
 			{Name: "max", Doc: "Maximum number of blocks.", Value: Int(&s.Blocks.Max, 1, 10_000)},
 			{Name: "limit", Doc: "Time limit for all blocks: no block starts that would exceed it, judging by the longest so far, and the first always runs. In a search or a tuning this applies to each trial.", Value: Duration(&s.Blocks.Limit, time.Second, 0)},
-			{Name: "redeploy", kinds: only(DataPlane), Doc: "Number of blocks that one set of pods serves before all are made anew; 0 for the whole run.", Value: Int(&s.Blocks.Redeploy, 0, 10_000)},
+			{Name: "redeploy", kinds: only(DataPlane), Doc: "Number of blocks that one set of pods serves before all are recreated; 0 for the whole run.", Value: Int(&s.Blocks.Redeploy, 0, 10_000)},
 		}}},
 		{Name: "stop", Doc: "Ends the run before blocks.max once an interval is narrow enough; none for no such rule.", Value: stopValue{&s.Stop}},
 		{Name: "margin", Doc: "Largest difference from the baseline, as a share of its value, that does not matter: no effect is claimed where a whole interval lies within it. In a soak, the growth per hour that does not matter.", Value: Percent(&s.Margin, 0, 10)},

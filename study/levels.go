@@ -92,7 +92,7 @@ func WholeNumber(s string, low, high int64) (int64, *Error) {
 		return 0, c
 	}
 	if v != math.Trunc(v) || strings.Contains(s, ".") {
-		return 0, Complain(CodeInvalid, "", "%s is no whole number", s)
+		return 0, Complain(CodeInvalid, "", "%s is not a whole number", s)
 	}
 	if v < float64(low) || v > float64(high) {
 		return 0, Complain(CodeRange, fmt.Sprintf("from %d to %d is possible", low, high), "%s is out of range", s)

@@ -62,7 +62,7 @@ func ParseBytes(s string) (Bytes, *Error) {
 			return 0, Complain(CodeRange, "", "%s is too large", s)
 		}
 		if v != math.Trunc(v) {
-			return 0, Complain(CodeInvalid, "", "%s is no whole number of bytes", s)
+			return 0, Complain(CodeInvalid, "", "%s is not a whole number of bytes", s)
 		}
 		return Bytes(v), nil
 	}

@@ -225,7 +225,7 @@ func TestCompareLeavesOutRuns(t *testing.T) {
 		}
 	}
 	got, err := comparison.Compare(sideOf(t, 4, 800, 1, 0.01, spoil), sideOf(t, 3, 900, 1, 0.01, nil), comparison.CompareOptions{MarginRatio: 0.2})
-	if err != nil || got.Verdict != record.VerdictSame || !slices.Contains(note.Texts(got.Warnings), "left out for want of a valid trial: run-800") {
+	if err != nil || got.Verdict != record.VerdictSame || !slices.Contains(note.Texts(got.Warnings), "left out for lack of a valid trial: run-800") {
 		t.Errorf("%s, %q, %v", got.Verdict, got.Warnings, err)
 	}
 	all := func(_ int, r *record.Run) { spoil(0, r) }

@@ -73,7 +73,7 @@ func (l line) why() string {
 		}
 	}
 	if !ok || !also || planted.Verdict == record.VerdictInvalid || nothing.Verdict == record.VerdictInvalid {
-		return "no price for want of valid trials"
+		return "no price for lack of valid trials"
 	}
 	add(l.RankLow != 1 || l.RankHigh != 1, "planted may stand in places %d to %d", l.RankLow, l.RankHigh)
 	add(math.Abs(l.off()) > within, "priced %.1f%% off", 100*l.off())

@@ -60,7 +60,7 @@ func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 			continue
 		}
 		if other, twice := ips[pod.Status.PodIP]; twice {
-			return nil, fmt.Errorf("pods %s and %s/%s have the same address %s: kwok gave it twice, which it does when it is started anew over a population", other, pod.Namespace, pod.Name, pod.Status.PodIP)
+			return nil, fmt.Errorf("pods %s and %s/%s have the same address %s: kwok gave it twice, which it does when it is restarted over a population", other, pod.Namespace, pod.Name, pod.Status.PodIP)
 		}
 		ips[pod.Status.PodIP] = pod.Namespace + "/" + pod.Name
 		c := candidate{id: identityOf(pod)}

@@ -153,7 +153,7 @@ var populationFactors = []study.Factor{
 		XDSDelta, XDSSotW).
 		Labelled(study.Says("delta xDS", XDSSotW, "state of the world")).IdleWhere(nobodyConnected),
 	study.Choice(FactorClients, ScopeClients, ClientsGood,
-		"How simulated proxies behave: well, or a share of them (control.bad_share) reads slowly, never acknowledges, rejects, connects anew all the time, or reads nothing more once it is synchronized.",
+		"How simulated proxies behave: well, or a share of them (control.bad_share) reads slowly, never acknowledges, rejects, reconnects all the time, or reads nothing more once it is synchronized.",
 		ClientsGood, ClientsSlowReader, ClientsNeverAcks, ClientsRejects, ClientsReconnectStorm, ClientsStopsReading).
 		Labelled(study.Says("clients %s")).IdleWhere(nobodyConnected),
 	study.Factor{

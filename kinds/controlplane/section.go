@@ -149,7 +149,7 @@ func section(c *Control) study.Object {
 			{Name: "port", Doc: "Their port (HTTP).", Value: study.Int(&c.ServiceEntry.Port, 1, 65535)},
 			{Name: "resolution", Doc: "How their addresses are resolved.", Value: study.OneOf(&c.ServiceEntry.Resolution, ResolutionDNS, ResolutionStatic, ResolutionNone)},
 		}}},
-		{Name: "soak", Doc: "Whether one istiod and the real sidecars live through the whole run, which has one cell: blocks are successive windows of their life, in each of which the simulated proxies connect anew, and findings say how memory and convergence grow per hour (docs/method.md). The run takes blocks.limit, within blocks.max; margin is the growth per hour that does not matter.",
+		{Name: "soak", Doc: "Whether one istiod and the real sidecars live through the whole run, which has one cell: blocks are successive windows of their life, in each of which the simulated proxies reconnect, and findings say how memory and convergence grow per hour (docs/method.md). The run takes blocks.limit, within blocks.max; margin is the growth per hour that does not matter.",
 			Value: study.Bool(&c.Soak)},
 		{Name: "traffic", Doc: "Real load through every trial, from a pod with a sidecar to a Service of real pods with sidecars; {} takes every default. Requests that go to a stale endpoint are counted.",
 			Value: study.Stated(&c.Traffic, defaultTraffic, trafficFields)},

@@ -224,7 +224,7 @@ func parsePart(word string) (Part, *study.Error) {
 		return Part{}, study.Complain(study.CodeMissing, "parts are joined by one +", "a part is empty")
 	}
 	if why, ok := refusedParts[word]; ok {
-		return Part{}, study.Complain(study.CodeInvalid, why, "%s cannot be had", word)
+		return Part{}, study.Complain(study.CodeInvalid, why, "%s is not available", word)
 	}
 	if word == FiltersNone {
 		return Part{}, study.Complain(study.CodeInvalid, "none stands alone", "none and other parts contradict each other")

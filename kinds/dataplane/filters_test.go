@@ -41,7 +41,7 @@ func TestFiltersLevel(t *testing.T) {
 		{"envoyfilter", "", "names no EnvoyFilter"},
 		{"envoyfilter-A", "", "names no EnvoyFilter"},
 		{"wasm-null", "", "compiled into Envoy"},
-		{"rsa", "", "cannot be had"},
+		{"rsa", "", "not available"},
 		{strings.Repeat("lua+", maxParts) + "lua", "", "too many"},
 	} {
 		f, _ := study.FactorByName(FactorFilters)

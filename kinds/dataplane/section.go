@@ -187,7 +187,7 @@ func checkWindow(d *study.Decoder, s *study.Study) {
 	if window%interval != 0 || window < interval {
 		n := max(1, math.Round(float64(window)/float64(interval)))
 		d.Fail(d.Pos("window"), study.CodeConflict, "for example "+study.FormatDuration(time.Duration(n)*interval),
-			"window %s is no whole number of intervals of %s", study.FormatDuration(window), study.FormatDuration(interval))
+			"window %s is not a whole number of intervals of %s", study.FormatDuration(window), study.FormatDuration(interval))
 	}
 }
 

@@ -181,7 +181,7 @@ func TestMadeAgainAfterItsFinalizers(t *testing.T) {
 	f.ends(3)
 	must.OK(t, f.Remove(t.Context(), shopWeb, "test"))
 	done, err := f.Restore(t.Context(), nil)
-	if err != nil || len(done) != 1 || done[0].Text != "made again as it was" {
+	if err != nil || len(done) != 1 || done[0].Text != "recreated as it was" {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if now := f.web(t); now == nil || now.GetDeletionTimestamp() != nil || now.GetUID() == "u1" {

@@ -49,7 +49,7 @@ func (j *Journal) restoreStanding(ctx context.Context, at dynamic.ResourceInterf
 	}
 	if otherwise {
 		e.Done, e.Whole = Removed, whole
-		out.Text = "left alone: it was removed, and somebody has made it again otherwise"
+		out.Text = "left alone: it was removed, and somebody has recreated it differently"
 		out.Left = append(out.Left, wholeObject)
 	}
 	return nil
@@ -149,14 +149,14 @@ func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterfa
 	}
 	_, err := at.Create(ctx, (&unstructured.Unstructured{Object: e.Whole}).DeepCopy(), metav1.CreateOptions{FieldManager: FieldManager})
 	if apierrors.IsNotFound(err) { // what it was in
-		out.Text = "not made again: its namespace is gone"
+		out.Text = "not recreated: its namespace is gone"
 		out.Left = []string{"the whole object: it was removed, and its namespace is gone"}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	out.Text = "made again as it was"
+	out.Text = "recreated as it was"
 	return nil
 }
 

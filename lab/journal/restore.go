@@ -172,7 +172,7 @@ func (j *Journal) look(ctx context.Context, at dynamic.ResourceInterface, e *Ent
 				return live, nil // it may stand for long yet
 			}
 			return nil, errs.WithHint(fmt.Errorf("%w (finalizers: %s)", errEnding, strings.Join(live.GetFinalizers(), ", ")),
-				"once it is gone: meshtrial cluster restore, which makes it again as it was")
+				"once it is gone: meshtrial cluster restore, which recreates it as it was")
 		}
 	}
 }

@@ -316,7 +316,7 @@ func (n *node) fill(ctx context.Context) error {
 		return err
 	}
 	if why != nil && !errors.Is(why, errStoreEmpty) {
-		n.say("filling the image store anew: %v", why)
+		n.say("rebuilding the image store: %v", why)
 	}
 	for attempt := 0; ; attempt++ {
 		lacks := missing(n.spec.Images, have)
@@ -334,7 +334,7 @@ func (n *node) fill(ctx context.Context) error {
 		if ctx.Err() != nil || attempt > 0 {
 			return fmt.Errorf("import images: %w", err)
 		}
-		n.say("image store damaged, filling it anew: %v", err)
+		n.say("image store damaged, rebuilding it: %v", err)
 		if err := store.wipe(); err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func wideMetadata(was map[string]any, l mesh.Levers) (out []string) {
 		}
 		now, there := metadata[f.Lever.ProxyMetadata]
 		if level := l.Level(f.Name); !there && level != f.Usual || there && spelled(f.Name, fmt.Sprint(now)) != level {
-			out = append(out, fmt.Sprintf("%s %s: pods of anybody that get their sidecar meanwhile have it, and keep it until they are made anew", f.Name, level))
+			out = append(out, fmt.Sprintf("%s %s: pods of anybody that get their sidecar meanwhile have it, and keep it until they are recreated", f.Name, level))
 		}
 	}
 	return out

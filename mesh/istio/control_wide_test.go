@@ -38,7 +38,7 @@ func TestPlanSaysWhatIsMeshWide(t *testing.T) {
 		"a policy, as usual":    {"", []record.Cell{{"outbound_policy": "ALLOW_ANY"}}, nil},
 		"a policy, opened":      {"outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n", []record.Cell{{"outbound_policy": "ALLOW_ANY"}}, map[string]string{config: "are let out"}},
 		"selectors":             {"", []record.Cell{{"discovery_selectors": "a=b"}}, map[string]string{config: "discovery_selectors a=b: proxies lose"}},
-		"DNS capture":           {"", []record.Cell{{"dns_capture": "true", "delta": "true"}}, map[string]string{config: "dns_capture true: pods of anybody that get their sidecar meanwhile have it, and keep it until they are made anew"}},
+		"DNS capture":           {"", []record.Cell{{"dns_capture": "true", "delta": "true"}}, map[string]string{config: "dns_capture true: pods of anybody that get their sidecar meanwhile have it, and keep it until they are recreated"}},
 		"both, told off":        {"defaultConfig: {proxyMetadata: {ISTIO_META_DNS_CAPTURE: 'true'}}\n", []record.Cell{{"dns_capture": "false", "delta": "false"}}, map[string]string{config: "dns_capture false|delta false"}},
 		"DNS capture, as it is": {"defaultConfig: {proxyMetadata: {ISTIO_META_DNS_CAPTURE: 'TRUE'}}\n", []record.Cell{{"dns_capture": "true"}, {"dns_capture": "installed"}}, nil},
 		"DNS, as usual":         {"", []record.Cell{{"dns_capture": "false"}}, nil},

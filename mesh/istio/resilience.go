@@ -85,7 +85,7 @@ func wholePercent(share string) (int64, error) {
 	}
 	n := int64(f + 0.5)
 	if err != nil || f-float64(n) > 1e-9 || float64(n)-f > 1e-9 || n < 1 || n > 100 {
-		return 0, fmt.Errorf("%s is no whole number of percent from 1 to 100", share)
+		return 0, fmt.Errorf("%s is not a whole number of percent from 1 to 100", share)
 	}
 	return n, nil
 }

@@ -106,14 +106,14 @@ func (t *PushTest) judge(has map[string]bool, restarts []Sample) {
 	case t.Pushes == 0:
 		against("istiod pushed nothing: did it see the resources? Its discoverySelectors may leave the namespace out")
 	case t.Pushes < 0:
-		against("pilot_xds_pushes fell during the test: istiod restarted, and its counters began anew")
+		against("pilot_xds_pushes fell during the test: istiod restarted, and its counters restarted")
 	}
 	if t.Pushes > 0 && t.Convergence.Count == 0 {
 		against("%s observed nothing, though %.0f pushes were made", MetricLatency, t.Pushes)
 	}
 	for _, r := range restarts {
 		if r.Value != 0 && strings.HasPrefix(r.Labels["pod"], "istiod") {
-			against("%s started during the test: its counters began anew", r.Labels["pod"])
+			against("%s started during the test: its counters restarted", r.Labels["pod"])
 		}
 	}
 }

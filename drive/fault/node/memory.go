@@ -183,7 +183,7 @@ func (s *Server) starve(ctx context.Context, f Fault, c Container) (Fault, error
 	}
 	switch {
 	case vanished(err):
-		err = fmt.Errorf("%s ended, and its cgroup with it, before the kernel's count of those killed for want of memory was read: %w", describe(f.Processes), err)
+		err = fmt.Errorf("%s ended, and its cgroup with it, before the kernel's count of those killed for lack of memory was read: %w", describe(f.Processes), err)
 	case errors.Is(err, context.DeadlineExceeded):
 		err = errs.WithHint(fmt.Errorf("%s lives on %v after its memory limit fell to %d bytes, of %d that it used: %w", describe(f.Processes), starveTime, m.LimitBytes, m.UsedBytes, err),
 			"give it work, so that it asks for memory; a node with swap may give it that")

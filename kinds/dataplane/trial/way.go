@@ -290,7 +290,7 @@ func (t *trialRun) noteReplaced(ctx context.Context) {
 		return
 	}
 	nodes, err := t.replaced(ctx)
-	why := errors.New("its proxy was replaced, or began anew, during the trial")
+	why := errors.New("its proxy was replaced, or restarted, during the trial")
 	if err != nil {
 		nodes, why = slices.Sorted(maps.Keys(t.beside)), fmt.Errorf("whether its proxy was replaced during the trial is not known: %w", err)
 	}

@@ -254,9 +254,9 @@ func TestNoteReplaced(t *testing.T) {
 		want  string
 	}{
 		"it is still there":       {now: func(*corev1.Pod) {}},
-		"another is in its place": {now: func(p *corev1.Pod) { p.UID = "other" }, want: "its proxy was replaced, or began anew, during the trial"},
+		"another is in its place": {now: func(p *corev1.Pod) { p.UID = "other" }, want: "its proxy was replaced, or restarted, during the trial"},
 		"its container is another": {now: func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ContainerID = "new" },
-			want: "its proxy was replaced, or began anew, during the trial"},
+			want: "its proxy was replaced, or restarted, during the trial"},
 		"nobody tells": {now: func(*corev1.Pod) {}, fails: errors.New("ask later"),
 			want: "whether its proxy was replaced during the trial is not known: list the proxies app=proxy: ask later"},
 	} {

@@ -144,7 +144,7 @@ func planStep(step fault.Step) (out []journal.Planned) {
 		case a.Of == fault.OfZtunnel && a.Do == fault.DoPause:
 			ztunnel("paused", ", until it ends, on nodes of the trial's pods", "meanwhile no pod in the ambient mesh there has a connection")
 		case a.Of == fault.OfZtunnel:
-			ztunnel("killed", " on nodes of the trial's pods, and its pods there made anew after the trial; if this program is killed they are not, and Kubernetes waits before it starts a process of theirs that ends again", "connections of all pods in the ambient mesh there end, twice")
+			ztunnel("killed", " on nodes of the trial's pods, and its pods there recreated after the trial; if this program is killed they are not, and Kubernetes waits before it starts a process of theirs that ends again", "connections of all pods in the ambient mesh there end, twice")
 		case a.Of != fault.OfControlPlane:
 		case a.Do == fault.DoPause: // which the fault role ends
 			add("paused", "", untold)

@@ -239,7 +239,7 @@ func starveAll(target, kind string, all []victim) *execution {
 			return each(ctx, all, func(ctx context.Context, i int, v victim) error {
 				f, err := v.client.Signal(ctx, node.SignalRequest{Container: v.container, Kind: kind, Signal: node.SignalOOM})
 				if m := f.Memory; err == nil && m != nil {
-					counted[i] = fmt.Sprintf("the kernel counts %d killed for want of memory in pod %s, which used %.1f MiB", m.Kills, v.pod.name, float64(m.UsedBytes)/(1<<20))
+					counted[i] = fmt.Sprintf("the kernel counts %d killed for lack of memory in pod %s, which used %.1f MiB", m.Kills, v.pod.name, float64(m.UsedBytes)/(1<<20))
 				}
 				return err
 			})

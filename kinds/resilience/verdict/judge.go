@@ -82,7 +82,7 @@ func Of(t record.Trial, events []record.Event, e Evidence, l verdict.Limits) rec
 func checkDebounce(d Debounce) record.Check {
 	how := "had it already"
 	if d.Restarted {
-		how = fmt.Sprintf("was started anew with it, which took %.1f s", d.Took.Seconds())
+		how = fmt.Sprintf("was restarted with it in %.1f s", d.Took.Seconds())
 	}
 	sum := record.Check{Name: strings.ReplaceAll(study.FactorDebounceAfter, "_", "-"), OK: len(d.Checks) > 0,
 		Detail: fmt.Sprintf("the cell says %s; istiod %s", d.Level, how)}
@@ -146,7 +146,7 @@ func checkClients(s *verdict.Sheet, out *record.Scenario, c Collected, l verdict
 	s.Check("request-log", c.Lost == 0 && c.Logged == out.Scheduled,
 		"%d requests are in the clients' logs, %d were scheduled", c.Logged, out.Scheduled)
 	lag, most := out.Lag.At(0.99)/1e3, l.Of(scheduleLag)
-	s.Check("schedule-lag", lag <= most, "99%% of the requests left within %.2f ms of their time, %.0f ms are borne", lag, most)
+	s.Check("schedule-lag", lag <= most, "99%% of the requests left within %.2f ms of their time, limit %.0f ms", lag, most)
 	if lag > l.Of(ScheduleLagWarning) {
 		s.Warn(noteLateClients, lag)
 	}

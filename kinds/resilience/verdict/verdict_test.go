@@ -167,13 +167,13 @@ func TestOf(t *testing.T) {
 // All checks are made, each once, and say what was seen where all is well.
 func TestChecks(t *testing.T) {
 	want := map[string]string{
-		"debounce-after":  "the cell says 1s; istiod was started anew with it, which took 2.0 s, and says so of itself (2 checks)",
+		"debounce-after":  "the cell says 1s; istiod was restarted with it in 2.0 s, and says so of itself (2 checks)",
 		"retries":         "as the cell says",
 		"circuit-breaker": "as the cell says",
 		"outlier":         "as the cell says",
 		"account":         "100 requests scheduled = 90 completed + 7 failed + 3 unfinished",
 		"request-log":     "100 requests are in the clients' logs, 100 were scheduled",
-		"schedule-lag":    "99% of the requests left within 0.40 ms of their time, 1000 ms are borne",
+		"schedule-lag":    "99% of the requests left within 0.40 ms of their time, limit 1000 ms",
 		"logs":            "the logs of all proxies and workers were read to their ends",
 		"steps":           "2 steps took effect",
 		"looks":           "endpoints and CPU were looked at all the time",
