@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ControlPlane is who served as a mesh's control plane when a trial began and when
-// it ended: its replicas, by name and how often they were started anew.
+// ControlPlane is who served as a mesh's control plane when a trial began and when it ended:
+// its replicas, by name and number of restarts.
 type ControlPlane struct {
 	Before []string `json:"before"`
 	After  []string `json:"after"`
@@ -16,9 +16,8 @@ type ControlPlane struct {
 const ControlLived = "control-plane-lived"
 
 // CheckControlPlane judges whether a trial had one control plane throughout, which
-// autoscalers, upgrades and evictions change: proxies whose replica ends connect to
-// another one, and are sent all of their configuration again. Nothing is known of
-// trials without one.
+// autoscalers, upgrades and evictions change: proxies whose replica ends connect to another
+// one, and receive all of their configuration again. It says nothing about trials without one.
 func (s *Sheet) CheckControlPlane(c *ControlPlane) {
 	if c == nil || len(c.Before)+len(c.After) == 0 {
 		return

@@ -4,7 +4,7 @@ import "github.com/meshtrial/meshtrial/internal/note"
 
 // What trials of all kinds warn of.
 var (
-	// NoteRepeated is of trials that were begun anew.
+	// NoteRepeated is of trials that were started again.
 	NoteRepeated = note.Define("repeated", "the trial was repeated: %v")
 	// NoteUnmeasured is of what could not be read, and NoteUnprofiled of profiles.
 	NoteUnmeasured = note.Define("unmeasured", "%v")

@@ -6,9 +6,9 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// What others may use of a machine while a trial measures on it. Use that left
-// plenty of idle CPUs did no harm: on a large node with other tenants it is
-// usual, and a warning of the run says how much it was.
+// What others may use of a machine while a trial measures on it. Use that left enough CPUs
+// idle did no harm: on a large node with other tenants it is usual, and a warning of the run
+// says how much it was.
 var (
 	Unattributed = Limit{Name: "unattributed", Default: 0.25, Unit: "ratio",
 		Doc: "share of the machine's CPU time that may go to processes outside the study, where few CPUs are left idle"}
@@ -16,12 +16,12 @@ var (
 		Doc: "share of the machine's CPU time in use above which unattributed counts"}
 )
 
-// CheckUnattributed judges what others used; nothing where it is not known.
+// CheckUnattributed judges what others used, if that is known.
 func (s *Sheet) CheckUnattributed(t record.Trial, l Limits) {
 	if t.Others == nil || t.Pressure == nil {
 		return
 	}
-	// Accounts are read one after another, so that it may be more than all there was.
+	// Accounts are read one after another, so their sum may exceed the total.
 	busy, share := t.Pressure.BusyRatio, min(t.Others.UnattributedRatio, 1)
 	var who []string
 	for _, p := range t.Others.Who {

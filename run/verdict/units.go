@@ -19,15 +19,14 @@ const mostOf = 1e18
 // Text is a value of the limit's with its unit, as --limit takes it: 25%, 10ms.
 func (l Limit) Text(v float64) string {
 	if l.Unit == "ratio" {
-		// A hundred times a ratio has digits that the ratio has not.
+		// A ratio times 100 has digits that the ratio does not have.
 		return strconv.FormatFloat(math.Round(v*1e10)/1e8, 'g', -1, 64) + "%"
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64) + l.Unit
 }
 
-// parse reads a value: a plain number in the limit's unit, a ratio in percent,
-// or a time with a unit of its own. What is none of these, or below zero, is a
-// usage error.
+// parse reads a value: a plain number in the limit's unit, a ratio in percent, or a time with
+// a unit of its own. Anything else, or a negative value, is a usage error.
 func (l Limit) parse(text string) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	unit, isTime := durations[l.Unit]
@@ -47,7 +46,7 @@ func (l Limit) parse(text string) (float64, error) {
 	return v, nil
 }
 
-// noun says what a value of the limit's is.
+// noun names a value of the limit.
 func (l Limit) noun() string {
 	if _, isTime := durations[l.Unit]; isTime {
 		return "time"
@@ -61,7 +60,7 @@ func (l Limit) noun() string {
 	return "number of " + l.Unit
 }
 
-// Listed are limits with their usual values and what they bound, a line each.
+// Listed are limits with their default values and what they bound, one per line.
 func Listed(all []Limit) string {
 	lines := make([]string, len(all))
 	for i, l := range all {

@@ -1,10 +1,10 @@
-// Package verdict is what the rules share by which trials are believed or not.
+// Package verdict is what all rules share that decide whether trials are valid.
 //
 //	evidence (what a trial saw, on disk) + limits -> a kind's rules -> record.Validity
 //
-// A trial writes down what it saw and decides nothing: its kind's rules, pure
-// functions below kinds, decide from that, when the trial has ended and again
-// whenever somebody asks, under the limits of that day or under limits given.
+// A trial records what it saw and decides nothing: its kind's rules, pure functions below
+// kinds, decide from that, when the trial has ended and again on request, under the limits
+// of that day or under given ones.
 // What a check compares with is a [Limit], defined once beside the rule.
 package verdict
 
@@ -43,8 +43,7 @@ func (l Limits) Of(limit Limit) float64 {
 	return limit.Default
 }
 
-// Rules says by which rules something is judged: all of a kind's limits, with
-// the values in force.
+// Rules identifies the rules of a judgement: all of a kind's limits, with the values in force.
 func (l Limits) Rules(all []Limit) record.Rules {
 	r := record.Rules{Version: Version, Limits: map[string]float64{}}
 	for _, limit := range all {
@@ -53,9 +52,8 @@ func (l Limits) Rules(all []Limit) record.Rules {
 	return r
 }
 
-// ParseLimits reads NAME=VALUE texts. A value is in the limit's unit, or has one:
-// 0.5, 50%, 2s. A name that no limit has, and a value that is none of the
-// limit's, are usage errors.
+// ParseLimits reads NAME=VALUE texts. A value is in the limit's unit, or has one: 0.5, 50%,
+// 2s. Unknown names and values that do not fit the limit are usage errors.
 func ParseLimits(texts []string, all []Limit) (Limits, error) {
 	out := Limits{}
 	for _, text := range texts {
@@ -76,15 +74,15 @@ func ParseLimits(texts []string, all []Limit) (Limits, error) {
 	return out, nil
 }
 
-// Outdated says in words what of the rules that something was judged by is no
-// longer there, or has another value now, and what is new; "" if nothing.
+// Outdated says in words which of the rules that something was judged by are gone or have
+// another value now, and which are new; "" if none.
 func Outdated(by record.Rules, all []Limit) string { return Differ(by, Limits(nil).Rules(all)) }
 
 // Differ is [Outdated] where today's rules are known by their values.
 func Differ(by, today record.Rules) string {
 	var words []string
 	if by.Version == 0 && by.Limits == nil {
-		return "" // judged by nobody
+		return "" // not judged
 	}
 	if by.Version != today.Version {
 		words = append(words, fmt.Sprintf("by rules of version %d, today's are version %d", by.Version, today.Version))
@@ -110,22 +108,21 @@ func Differ(by, today record.Rules) string {
 
 // Case is a trial to be judged.
 type Case struct {
-	// Trial is its record. What measures are made of is not judged again.
+	// Trial is its record. The measurements are not judged again.
 	Trial  record.Trial
 	Events []record.Event // of the trial
 	// Evidence is what the trial wrote down, as JSON.
 	Evidence []byte
 	Limits   Limits
-	// Verify is the proof of mode of the mesh that the study names.
+	// Verify is the mesh's verification of the mode that the study names.
 	Verify func(mesh.Evidence) []record.Check
 }
 
-// Judge makes a trial's record, and its events, of what it saw. It fails only
-// if the evidence cannot be read.
+// Judge derives a trial's record, and its events, from what it saw. It fails only if the
+// evidence cannot be read.
 type Judge func(Case) (record.Trial, []record.Event, error)
 
-// CheckNamed finds a check among a trial's evidence that has no name, and says
-// its place.
+// CheckNamed finds a check without a name among a trial's evidence, and names its place.
 func CheckNamed(place string, checks []record.Check) error {
 	if i := slices.IndexFunc(checks, func(c record.Check) bool { return c.Name == "" }); i >= 0 {
 		return fmt.Errorf("%s[%d]: a check without a name", place, i)
@@ -133,7 +130,7 @@ func CheckNamed(place string, checks []record.Check) error {
 	return nil
 }
 
-// CheckCount finds a count among a trial's evidence that is none.
+// CheckCount finds a negative count among a trial's evidence.
 func CheckCount(place string, n int64) error {
 	if n < 0 {
 		return fmt.Errorf("%s: %d is below zero", place, n)
@@ -141,18 +138,18 @@ func CheckCount(place string, n int64) error {
 	return nil
 }
 
-// Sheet collects what a trial's rules find.
+// Sheet collects the results of a trial's rules.
 type Sheet struct{ v record.Validity }
 
-// Check notes whether something holds, with the detail in words.
+// Check adds a check with its detail, a format of package fmt and its arguments.
 func (s *Sheet) Check(name string, ok bool, format string, args ...any) {
 	s.Add(record.Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)})
 }
 
-// Add notes checks made elsewhere.
+// Add adds checks made elsewhere.
 func (s *Sheet) Add(checks ...record.Check) { s.v.Checks = append(s.v.Checks, checks...) }
 
-// Warn notes what a reader of the trial should know.
+// Warn adds a remark for readers of the trial.
 func (s *Sheet) Warn(k *note.Kind, args ...any) { s.Note(k.Of(args...)) }
 
 // WarnEach warns of each of several texts.
@@ -162,7 +159,7 @@ func (s *Sheet) WarnEach(k *note.Kind, texts []string) {
 	}
 }
 
-// Note keeps notes made elsewhere.
+// Note adds notes made elsewhere.
 func (s *Sheet) Note(notes ...note.Note) { s.v.Warnings = append(s.v.Warnings, notes...) }
 
 // Validity is valid if every check holds.
@@ -172,7 +169,7 @@ func (s *Sheet) Validity() record.Validity {
 	return v
 }
 
-// Steal is the share of CPU time that the hypervisor may take without a word.
+// Steal is the share of CPU time that the hypervisor may take without a warning.
 var Steal = Limit{Name: "steal", Default: 0.02, Unit: "ratio", Doc: "CPU time that the hypervisor may take of a window without a warning"}
 
 // WarnSteal warns of a window in which the hypervisor took more.

@@ -1,5 +1,5 @@
-// Package verdict says what became of the changes of a control-plane trial,
-// and whether the trial may be believed, from what it saw.
+// Package verdict decides, from what a control-plane trial saw, what became of its changes and
+// whether the trial is valid.
 //
 //	Evidence (written down by package trial) + record.Trial + limits
 //	    -> who had each change when (account.go, markers.go)

@@ -17,20 +17,20 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Evidence is what a trial saw, beside what its record has.
+// Evidence is what a trial saw, besides what its record has.
 type Evidence struct {
 	Asked Asked `json:"asked"`
-	// Changes are what the driver noted of each change, in their order, and
-	// DriveError why it could not go on; "" if it could.
+	// Changes are the driver's records of each change, in their order, and DriveError why it
+	// could not continue; "" if it could.
 	Changes    []record.Event `json:"changes"`
 	DriveError string         `json:"drive_error,omitempty"`
 	Audience   Audience       `json:"audience"`
 	// Misbehaving are the simulated proxies that do so on purpose.
 	Misbehaving []int32 `json:"misbehaving,omitempty"`
 
-	// Markers are what the simulated proxies saw, by their clock: those of a
-	// change in the order of its event. Envoys are when real ones were seen to
-	// have markers in force, by this machine's clock; nil without any.
+	// Markers are what the simulated proxies saw, by their clock: those of a change in the
+	// order of its event. Envoys are when real ones were seen to have markers in force, by
+	// this machine's clock; nil without any.
 	Markers []xds.MarkerSightings `json:"markers,omitempty"`
 	Envoys  []xds.MarkerSightings `json:"envoys"`
 	// EnvoysEvery is the longest time between two looks at an Envoy.
@@ -39,8 +39,8 @@ type Evidence struct {
 	// compared before the window, and ClockAfter after it; nil if that failed.
 	Clock      Clock  `json:"clock"`
 	ClockAfter *Clock `json:"clock_after,omitempty"`
-	// EndNS is when the trial stopped looking, nanoseconds since 1970: what
-	// came later does not count.
+	// EndNS is when the trial stopped looking, in Unix nanoseconds: later sightings do not
+	// count.
 	EndNS int64 `json:"end_unix_ns"`
 
 	// Before and After are istiod's replicas at the window's edges.
@@ -49,39 +49,38 @@ type Evidence struct {
 	// ScalersBefore and ScalersAfter are the autoscalers of istiod then.
 	ScalersBefore []Autoscaler `json:"autoscalers_before,omitempty"`
 	ScalersAfter  []Autoscaler `json:"autoscalers_after,omitempty"`
-	// AccountBefore and AccountAfter are those of the simulated proxies, and
-	// StreamError what went wrong last with a stream of theirs.
+	// AccountBefore and AccountAfter are those of the simulated proxies, and StreamError the
+	// last error of one of their streams.
 	AccountBefore xds.Account `json:"account_before"`
 	AccountAfter  xds.Account `json:"account_after"`
 	StreamError   string      `json:"stream_error,omitempty"`
-	// Logs is what istiod's replicas wrote of their pushes.
+	// Logs is what istiod's replicas wrote about their pushes.
 	Logs []observe.IstiodLines `json:"logs,omitempty"`
-	// Levers is what istiod said when it was asked whether its levers are in
-	// force.
+	// Levers is istiod's answer whether its levers are in force.
 	Levers []record.Check `json:"levers,omitempty"`
-	// Installed is what istiod said, before the window, of the levers that the
-	// cell leaves as installed.
+	// Installed is istiod's report, before the window, of the levers that the cell leaves as
+	// installed.
 	Installed record.Cell `json:"installed,omitempty"`
-	// Requests are those of istiod that a limit of the cell's has changed, as they
-	// are installed.
+	// Requests are the installed values of those of istiod's resource requests that a limit of
+	// the cell has changed.
 	Requests record.Cell `json:"installed_requests,omitempty"`
-	// TrafficWaitUS is how long the slowest hundredth of the requests that were
-	// due waited at least for a free connection.
+	// TrafficWaitUS is the shortest wait for a free connection among the slowest hundredth of
+	// the due requests.
 	TrafficWaitUS float64 `json:"traffic_wait_p99_us,omitempty"`
 
-	// Routes are what became of the requests through a real gateway, by the first
-	// simulator's clock, RoutesEvery how far those to a route are apart.
+	// Routes are the outcomes of the requests through a real gateway, by the first simulator's
+	// clock, RoutesEvery the interval of those to a route.
 	Routes      []routeprobe.Seen `json:"routes,omitempty"`
 	RoutesEvery time.Duration     `json:"routes_every_ns,omitempty"`
-	// Attached is what a Gateway's status said of its routes; nil where nobody watched.
+	// Attached is what a Gateway's status said about its routes; nil if it was not watched.
 	Attached *Attachments `json:"attached,omitempty"`
 
-	// Disruption is what was seen of the one after the window; nil without any.
+	// Disruption is what was seen of the disruption after the window; nil without one.
 	Disruption *Disruption `json:"disruption,omitempty"`
 
-	// Repeated says in words why earlier attempts at the trial came to no end.
+	// Repeated says in words why earlier attempts at the trial failed.
 	Repeated []string `json:"repeated,omitempty"`
-	// Unread are counters that could not be read, or that began anew.
+	// Unread are counters that could not be read, or that restarted.
 	Unread []record.Check `json:"unread,omitempty"`
 	// Problems say what could not be seen, and what was odd.
 	Problems []note.Note `json:"problems,omitempty"`
@@ -94,27 +93,25 @@ type Asked struct {
 	EDSDebounce   bool          `json:"eds_debounce"`
 	// Settle is how long the trial waits for sightings after the last change.
 	Settle time.Duration `json:"settle_ns"`
-	// ConnectionAge is how old istiod lets connections become, where the cell names
-	// it; 0: any age, or as installed.
+	// ConnectionAge is the age that istiod limits connections to, if the cell names it; 0: any
+	// age, or as installed.
 	ConnectionAge time.Duration `json:"connection_age_ns,omitempty"`
 	// ScopeNamespace is the one that a Sidecar of scope namespace is for.
 	ScopeNamespace string `json:"scope_namespace"`
 }
 
-// good tells whether no proxy misbehaves on purpose.
+// good reports whether no proxy misbehaves on purpose.
 func (a Asked) good() bool {
 	return a.Clients == controlplane.ClientsGood || a.Clients == study.NotApplicable
 }
 
-// Clock is how far a clock is ahead of another, and the bound of the error in
-// that.
+// Clock is how far a clock is ahead of another, with the bound of the measurement's error.
 type Clock struct {
 	Ahead time.Duration `json:"ahead_ns"`
 	Bound time.Duration `json:"bound_ns"`
 }
 
-// Known is how far the clock is ahead as far as can be told: within the bound
-// it is the same clock.
+// Known is the offset as far as certain: within the bound it counts as none.
 func (c Clock) Known() time.Duration {
 	if c.Ahead.Abs() <= c.Bound {
 		return 0
@@ -128,8 +125,8 @@ type Audience struct {
 	// count them from 0.
 	Proxies   []Proxy `json:"proxies"`
 	Simulated int     `json:"simulated"`
-	// Unwatched is how many more of the study's own are connected at the most:
-	// those of its traffic, and its real gateway.
+	// Unwatched is how many more of the study's own proxies may be connected, at most: those
+	// of its traffic, and its real gateway.
 	Unwatched int `json:"unwatched,omitempty"`
 	// Scopes are those of the changes.
 	Scopes []churn.Scope `json:"scopes"`
@@ -151,13 +148,13 @@ type Proxy struct {
 	Workload  string `json:"workload,omitempty"`
 }
 
-// Ztunnel says whether a proxy is one: it shows other markers than the rest.
+// Ztunnel reports whether a proxy is one: it shows other markers than the rest.
 func (a Audience) Ztunnel(proxy int32) bool { return a.Proxies[proxy].Type == population.Ztunnel }
 
 // Real is how many of the proxies are real.
 func (a Audience) Real() int { return len(a.Proxies) - a.Simulated }
 
-// Needs tells whether a proxy's configuration must show a change.
+// Needs reports whether a proxy's configuration must show a change.
 func (a Audience) Needs(change int, proxy int32) bool {
 	p := a.Proxies[proxy]
 	return churn.Change{Scope: a.Scopes[change]}.Needs(population.Identity{Type: p.Type, Name: p.Name, Namespace: p.Namespace, Workload: p.Workload}, a.visibility())
@@ -196,8 +193,8 @@ type Autoscaler struct {
 	ScaledNS int64  `json:"scaled_unix_ns,omitempty"` // when it last did; 0: never
 }
 
-// autoscaled says which autoscalers have changed the number of istiod's replicas
-// between two moments, also if it is what it was again; "" if none did.
+// autoscaled names autoscalers that changed the number of istiod's replicas between two
+// moments, even if it is the same again; "" if none did.
 func autoscaled(before, after []Autoscaler) string {
 	var parts []string
 	for _, now := range after {
@@ -210,11 +207,11 @@ func autoscaled(before, after []Autoscaler) string {
 	return strings.Join(parts, ", ")
 }
 
-// Lived tells whether all replicas of istiod lived on from before to after.
+// Lived reports whether all replicas of istiod lived from before to after.
 func Lived(before, after []Replica) bool { return cameAndWent(before, after) == "" }
 
-// cameAndWent says which of istiod's containers ended or came between two
-// moments; "" if none did.
+// cameAndWent names istiod's containers that ended or came between two moments; "" if none
+// did.
 func cameAndWent(before, after []Replica) string {
 	var parts []string
 	for _, r := range before {

@@ -9,27 +9,27 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Attachments is what the status of a Gateway said of its routes, by watch.
+// Attachments is what a watch saw the status of a Gateway say about its routes.
 type Attachments struct {
 	// Seen are the statuses in their order, each another than the one before.
 	Seen []Attachment `json:"seen"`
 	// Before is how many routes the Gateway had before the first change.
 	Before int `json:"before"`
-	// WithdrawnNS is when the first deletion of a route left, WithdrawNS when the last
-	// had its answer.
+	// WithdrawnNS is when the first deletion of a route was sent, WithdrawNS when the last was
+	// answered.
 	WithdrawnNS int64 `json:"withdrawn_unix_ns"`
 	WithdrawNS  int64 `json:"withdrawal_answered_unix_ns"`
-	// Kept says that not all of them were deleted, and that nobody waited for the status.
+	// Kept says that not all of them were deleted, and that the status was not waited for.
 	Kept bool `json:"kept,omitempty"`
 }
 
-// Attachment is a status of a Gateway, and when it was seen first.
+// Attachment is a status of a Gateway, and when it was first seen.
 type Attachment struct {
 	AtNS   int64 `json:"at_unix_ns"`
 	Routes int   `json:"routes"` // attached, over all listeners
 }
 
-// gateway puts to each change what requests met at its route.
+// gateway adds to each change the outcome of requests for its route.
 func (r *ruling) gateway() {
 	if len(r.seen.Routes) == 0 {
 		return
@@ -69,10 +69,10 @@ func (r *ruling) gateway() {
 	}
 }
 
-// here is a time of the first simulator's clock by this machine's.
+// here converts a time of the first simulator's clock to this machine's.
 func (r *ruling) here(ns int64) int64 { return ns - int64(r.seen.Clock.Known()) }
 
-// served is what requests met at the route of a change that was committed.
+// served is the outcome of requests for the route of a committed change.
 func (r *ruling) served(e *record.Event, s routeprobe.Seen) *record.Served {
 	since := func(ns int64) *int64 {
 		if ns == 0 {
@@ -84,7 +84,7 @@ func (r *ruling) served(e *record.Event, s routeprobe.Seen) *record.Served {
 	return &record.Served{GoodUS: since(s.GoodNS), AnsweredUS: since(s.AnsweredNS), BadUS: since(s.BadNS), Statuses: maps.Clone(s.Statuses), Relapses: s.Relapses, Failed: s.Failed}
 }
 
-// attached says when the status of a Gateway had all routes, and none any more.
+// attached determines when the status of a Gateway had all routes, and when none any more.
 func (r *ruling) attached() {
 	seen := r.seen.Attached
 	if seen == nil {
@@ -130,8 +130,8 @@ func (r *ruling) attached() {
 	}
 }
 
-// reached is how long after an instant the status first was as wanted, in
-// microseconds, and not before it; nil if it never was.
+// reached is how long after an instant the status was first as wanted, in microseconds; nil if
+// it never was.
 func (a *Attachments) reached(since int64, wanted func(Attachment) bool) *int64 {
 	i := slices.IndexFunc(a.Seen, wanted)
 	if i < 0 || since == 0 {

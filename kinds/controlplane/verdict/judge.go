@@ -31,7 +31,7 @@ func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
 	return trial, events, nil
 }
 
-// check finds what rules could not work with.
+// check finds evidence that rules cannot work with.
 func (e Evidence) check(t record.Trial) error {
 	if t.Control == nil {
 		return fmt.Errorf("the trial is not one of the control plane")
@@ -64,9 +64,9 @@ func (e Evidence) check(t record.Trial) error {
 	return nil
 }
 
-// Of makes a trial's record whole: what became of its changes, by which way,
-// and whether it may be believed. The events are the changes with who had them
-// when. What the record has of this already is made anew.
+// Of completes a trial's record: what became of its changes, on which way, and whether the
+// trial is valid. The events are the changes with who had them when. What the record has of
+// this already is replaced.
 func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Event) {
 	r := newRuling(t, e, l)
 	r.count()
@@ -104,8 +104,8 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 	return r.trial, r.events
 }
 
-// Salvage says of a trial that could not be carried through after its changes
-// were made what became of them, as far as it is known.
+// Salvage determines, as far as known, what became of the changes of a trial that failed after
+// they were made.
 func Salvage(t record.Trial, e Evidence) (record.Trial, []record.Event) {
 	r := newRuling(t, e, nil)
 	r.Note(e.Problems...)
@@ -133,8 +133,7 @@ func newRuling(t record.Trial, e Evidence, l verdict.Limits) *ruling {
 	return r
 }
 
-// count fills in what the accounts of changes and of the simulated proxies
-// say.
+// count adds the accounts of changes and of the simulated proxies.
 func (r *ruling) count() {
 	c, before, after := r.trial.Control, r.seen.AccountBefore, r.seen.AccountAfter
 	c.Changes, c.Committed = r.sum.planned, r.sum.committed
@@ -161,8 +160,8 @@ func (r *ruling) count() {
 // ms is a time in milliseconds.
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// drift compares where the simulated sidecars' clock was at the end with where
-// it was at the beginning.
+// drift compares the offset of the simulated sidecars' clock at the end with that at the
+// beginning.
 func (r *ruling) drift() {
 	before, after := r.seen.Clock, r.seen.ClockAfter
 	if after == nil {
@@ -173,7 +172,7 @@ func (r *ruling) drift() {
 	}
 }
 
-// account checks whether what is reported of the changes is what was planned.
+// account checks whether the reports about the changes match the plan.
 func (r *ruling) account() {
 	text, lacking := r.sum.String(), r.seen.unaccounted()
 	if lacking != "" {
@@ -199,7 +198,7 @@ func (r *ruling) changes() {
 	}
 }
 
-// missing says which sightings are not there, and which may only seem so.
+// missing checks for sightings that are absent, and for those that may only seem so.
 func (r *ruling) missing() {
 	sum := r.sum
 	if sum.missed > 0 {
@@ -229,7 +228,7 @@ func (r *ruling) fleet() {
 	if age := r.seen.Asked.ConnectionAge; age > 0 {
 		away := Away(simulated, age)
 		ended := int64(0)
-		for _, why := range []string{"connection", "unavailable", refusedBy} { // who comes again may be refused
+		for _, why := range []string{"connection", "unavailable", refusedBy} { // a reconnecting proxy may be rejected
 			ended += r.trial.Control.Reconnects[why]
 		}
 		most := aged(simulated, age, time.Duration(r.trial.Window.Seconds*float64(time.Second)))
@@ -251,25 +250,25 @@ func (r *ruling) fleet() {
 	r.Check("accepted", nacks == 0 || r.seen.Asked.Clients == controlplane.ClientsRejects, "%d responses were rejected", nacks)
 }
 
-// Away is how many of some proxies may be without a connection at a time where istiod
-// lets connections become only so old: each is for a second or so.
+// Away is how many of some proxies may be without a connection at a time if istiod limits the
+// age of connections: each is, for about a second.
 func Away(proxies int, age time.Duration) int {
 	return min(proxies, mostBy(float64(proxies)*float64(time.Second)/float64(age)))
 }
 
-// aged is how many connections of some proxies their age ends at the most in a window.
-// It is a tenth less by chance, and those that began together end together: twice as
-// many as on the average may fall into a window. Before it is their age none ends again.
+// aged is how many connections of some proxies their age ends in a window, at most. The age
+// varies by a tenth at random, and connections that began together end together: a window may
+// see twice the average. No connection ends again before its age.
 func aged(proxies int, age, window time.Duration) int {
 	ages := float64(window+2*time.Second) / (0.9 * float64(age)) // counters are read a little before and after
 	return min(mostBy(2*float64(proxies)*ages), proxies*(1+int(ages)))
 }
 
-// mostBy is how often at the most something happens that does so by chance, and so
-// often on the average: beyond four standard deviations of a Poisson distribution.
+// mostBy is how often, at most, a random event happens with this mean: beyond four standard
+// deviations of a Poisson distribution.
 func mostBy(mean float64) int { return int(math.Ceil(mean + 4*math.Sqrt(mean) + 2)) }
 
-// lastError is what went wrong last with a stream, if one was lost.
+// lastError is the last error of a stream, if one was lost.
 func (r *ruling) lastError(lost int64) []string {
 	if lost == 0 || r.seen.StreamError == "" {
 		return nil

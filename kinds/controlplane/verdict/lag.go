@@ -9,15 +9,13 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// lag checks how late the simulated sidecars were. When a message was
-// received is the kernel's time of its last byte, which no lateness moves; but
-// the sidecar reads, works and answers later, so that every acknowledgement,
-// and with it the convergence, is later by that. Both that lag and the whole
-// turn, from a receipt until what there was to say about it was written, are
-// weighed against the convergence. An acknowledgement that waits for what
-// istiod has yet to send, as Envoy's of new clusters does for their endpoints,
-// is no lateness. Where the kernel gives no times, the lag of timers is all
-// that is known; then it is in the times of receipt too.
+// lag checks how late the simulated sidecars were. The time of receipt is the kernel's time of
+// a message's last byte, which is unaffected by lateness; but the sidecar reads, works and
+// answers later, which delays every acknowledgement, and so the convergence. Both that lag and
+// the whole turn, from a receipt until its answer was written, are compared with the
+// convergence. An acknowledgement that waits for what istiod has yet to send, as Envoy's of
+// new clusters does for their endpoints, is not late. Without the kernel's times only the lag
+// of timers is known; then the times of receipt include it too.
 func (r *ruling) lag() {
 	const name = "simulator-lag"
 	a := r.seen.AccountAfter
@@ -57,8 +55,8 @@ func (r *ruling) lag() {
 		lag, a.LagSource, a.Turn.At(0.5), a.Turn.At(0.99), beside[0], beside[1])
 }
 
-// acknowledged are the times from commits to the acknowledgements of simulated
-// sidecars, microseconds in order.
+// acknowledged are the times from commits to the acknowledgements of simulated sidecars,
+// microseconds, in order.
 func acknowledged(events []record.Event) (acks []float64) {
 	for _, e := range events {
 		for _, us := range e.Seen.AckedUS {
@@ -71,8 +69,8 @@ func acknowledged(events []record.Event) (acks []float64) {
 	return acks
 }
 
-// ranked is a quantile of values in order: the smallest that as many of them
-// do not exceed; 0 of none.
+// ranked is a quantile of ordered values: the smallest that this share of them do not exceed;
+// 0 without any.
 func ranked(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -80,8 +78,7 @@ func ranked(values []float64, q float64) float64 {
 	return values[max(0, int(math.Ceil(q*float64(len(values))))-1)]
 }
 
-// costs weighs what measuring costs: the simulated sidecars, and looking at
-// real Envoys.
+// costs checks the cost of measuring: the simulated sidecars, and the looks at real Envoys.
 func (r *ruling) costs() {
 	cpu := r.trial.CPU
 	simulator, istiod := cpu[record.PartSimulator].TotalS(), cpu[record.PartControl].TotalS()

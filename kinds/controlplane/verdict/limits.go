@@ -6,33 +6,33 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// What a trial may be believed with.
+// What a valid trial may have.
 var (
-	// A real sidecar takes a part of what istiod waits for more changes.
+	// A real sidecar takes a fraction of istiod's wait for more changes.
 	simulatorLag = verdict.Limit{Name: "simulator-lag", Default: 0.1, Unit: "ratio",
 		Doc: "how much of the convergence the simulated sidecars' own lateness may be, at the median and at the 99th percentile"}
 	simulatorLagLeast = verdict.Limit{Name: "simulator-lag-least", Default: 1000, Unit: "us",
-		Doc: "the same at least: times of convergence are told to that"}
+		Doc: "the least that it may be in any case: the resolution of convergence times"}
 	simulatorLagMost = verdict.Limit{Name: "simulator-lag-most", Default: 100_000, Unit: "us",
-		Doc: "the same at most: it is as long as istiod waits for more changes"}
+		Doc: "the most that it may be in any case: istiod's wait for more changes"}
 	simulatorLagTiny = verdict.Limit{Name: "simulator-lag-tiny", Default: 0.02, Unit: "ratio",
-		Doc: "how much of the convergence it may be however long that is"}
+		Doc: "share of the convergence that it may be, whatever the maximum"}
 	driverSchedule = verdict.Limit{Name: "driver-schedule", Default: 0.1, Unit: "ratio",
-		Doc: "how far the time that the changes took may be from what was planned, as a share of that: their rate is as far off"}
+		Doc: "how far the duration of the changes may be from the planned one, as a share of it: their rate is off as much"}
 	driverMoved = verdict.Limit{Name: "driver-schedule-moved", Default: 0.5, Unit: "ratio",
-		Doc: "how far a change may be off its place among the others, as a share of the time between two"}
+		Doc: "how far a change may be from its place among the others, as a share of the time between two"}
 	driverMovedShare = verdict.Limit{Name: "driver-schedule-moved-share", Default: 0.1, Unit: "ratio",
-		Doc: "how many of the changes may be further off"}
+		Doc: "share of the changes that may be further off"}
 	driverBeside = verdict.Limit{Name: "driver-schedule-beside", Default: 0.05, Unit: "ratio",
-		Doc: "how much of the median convergence a change, and the time at which its commit was noted, may always be off"}
+		Doc: "share of the median convergence by which a change, and the recorded time of its commit, may be off in any case"}
 	driverLeast = verdict.Limit{Name: "driver-schedule-least", Default: 50, Unit: "ms",
-		Doc: "how far the changes, and each of them, may always be off"}
+		Doc: "how far the changes, and each of them, may be off in any case"}
 	commitsNoted = verdict.Limit{Name: "commits-noted", Default: 10, Unit: "ms",
-		Doc: "how much sooner than istiod waits a proxy may have a change, for the way of the API server's answer"}
+		Doc: "how much sooner than istiod's wait allows a proxy may have a change, since the API server's answer takes time"}
 	commitsLate = verdict.Limit{Name: "commits-noted-share", Default: 0.1, Unit: "ratio",
-		Doc: "how many of the changes may have come sooner than that"}
-	// One that takes longer stood still or was far too busy, and its changes
-	// came later than planned, and together.
+		Doc: "share of the changes that may come sooner than that"}
+	// A slower one was suspended or far too busy, and its changes came later than planned, and
+	// together.
 	apiServer = verdict.Limit{Name: "api-server", Default: 2, Unit: "s",
 		Doc: "how long the API server may take for a change"}
 	// What istiod counts and what reaches sidecars may differ at the window's
@@ -40,28 +40,27 @@ var (
 	pushesEdge = verdict.Limit{Name: "pushes", Default: 2,
 		Doc: "by how many istiod's count of pushes and the simulated sidecars' may differ"}
 	pushesEdgeShare = verdict.Limit{Name: "pushes-share", Default: 0.01, Unit: "ratio",
-		Doc: "the same as a share of the pushes, where that is more"}
+		Doc: "the same as a share of the pushes, if that is more"}
 	pushesReal = verdict.Limit{Name: "pushes-real", Default: 2,
-		Doc: "how many times what a simulated sidecar got each real one may have got"}
+		Doc: "how many times as many pushes each real sidecar may have received as a simulated one"}
 	trafficLog = verdict.Limit{Name: "traffic-log", Default: 0.001, Unit: "ratio",
-		Doc: "how many of the attempts the caller's log and its counter may differ in"}
+		Doc: "share of the attempts by which the caller's log and its counter may differ"}
 	trafficLogLeast = verdict.Limit{Name: "traffic-log-least", Default: 2,
-		Doc: "attempts that they may always differ in"}
+		Doc: "number of attempts by which they may differ in any case"}
 
 	trafficWait = verdict.Limit{Name: "traffic-wait", Default: 1000, Unit: "us",
 		Doc: "how long 1% of the requests may wait for a free connection without a warning"}
 	simulatorCPU = verdict.Limit{Name: "simulator-cpu", Default: 0.5, Unit: "ratio",
 		Doc: "share of istiod's CPU that the simulated sidecars may use without a warning: on one machine they disturb it"}
-	// They carry no traffic of the study's, so that most of what they use is
-	// for being asked.
+	// They carry no traffic of the study's, so most of their use is the cost of being asked.
 	realCPU = verdict.Limit{Name: "real-sidecars-cpu", Default: 0.05, Unit: "ratio",
-		Doc: "share of the machine's CPU that real sidecars may use without a warning to say what they have in force"}
+		Doc: "share of the machine's CPU that real sidecars may use, without a warning, to report what they have in force"}
 	clockBound = verdict.Limit{Name: "clock-bound", Default: 1, Unit: "ms",
-		Doc: "how well the simulated sidecars' clock may be known without a warning"}
+		Doc: "how uncertain the simulated sidecars' clock may be without a warning"}
 	clockDrift = verdict.Limit{Name: "clock-drift", Default: 1, Unit: "ms",
 		Doc: "how far it may move in the window without a warning, beyond what comparing clocks explains"}
 	stageEarly = verdict.Limit{Name: "stage-early", Default: 2000, Unit: "us",
-		Doc: "how far below zero a stage may be without a warning, for the way of an answer and the clocks"}
+		Doc: "how far below zero a stage may be without a warning, as answers take time and clocks differ"}
 )
 
 // Limits are all of the kind's.
@@ -73,7 +72,7 @@ var Limits = []verdict.Limit{
 	trafficWait, simulatorCPU, realCPU, clockBound, clockDrift, simulatorsApart, stageEarly, verdict.Steal,
 }
 
-// lasting is a limit that is a time.
+// lasting is a limit in units of time.
 func (r *ruling) lasting(l verdict.Limit) time.Duration {
 	unit := map[string]time.Duration{"us": time.Microsecond, "ms": time.Millisecond, "s": time.Second}[l.Unit]
 	return time.Duration(r.limits.Of(l) * float64(unit))

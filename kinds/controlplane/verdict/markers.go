@@ -8,8 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// markKey is what a marker says of a resource: that it shows a text, or
-// shows it no longer.
+// markKey is what a marker says about a resource: that it shows a text, or no longer shows it.
 type markKey struct {
 	kind, resource, text string
 	gone                 bool
@@ -21,8 +20,8 @@ func (k markKey) opposite() markKey {
 	return k
 }
 
-// ofZtunnels says that ztunnels alone show it, and ofEndpoints that it is about an
-// endpoint, of which a proxy may keep what is gone.
+// ofZtunnels says that only ztunnels show it, and ofEndpoints that it is about an endpoint,
+// which a proxy may keep after it is gone.
 func (k markKey) ofZtunnels() bool  { return record.Marker{Type: k.kind}.OfZtunnels() }
 func (k markKey) ofEndpoints() bool { return k.kind == "eds" || k.kind == "wds" }
 
@@ -37,8 +36,8 @@ type mark struct {
 	sights                      map[int32]sighting
 }
 
-// marks are the markers of each event, with what proxies showed of them until
-// the trial stopped looking.
+// marks are the markers of each event, with what proxies showed of them until the trial
+// stopped looking.
 func (w observations) marks(events []record.Event) [][]mark {
 	out := make([][]mark, len(events))
 	place := make(map[int]int, len(events))
@@ -58,9 +57,8 @@ func (w observations) marks(events []record.Event) [][]mark {
 	return out
 }
 
-// collect puts sightings to the markers that they are of: of each change in
-// the order of its markers. Clocks ahead are put right; what came after the
-// end did not come.
+// collect assigns sightings to their markers: of each change in the order of its markers. It
+// corrects clock offsets, and ignores sightings after the end.
 func (w observations) collect(marks [][]mark, place map[int]int, from []xds.MarkerSightings, ahead time.Duration, as func(at, acked int64) sighting) {
 	end := int64(math.MaxInt64)
 	if !w.end.IsZero() {
@@ -100,10 +98,9 @@ func (w observations) collect(marks [][]mark, place map[int]int, from []xds.Mark
 	}
 }
 
-// joined is when a proxy had a change: when it had shown the last of its
-// markers. That something goes need not be shown by a proxy that never had it,
-// as where one push brings two changes. What it lacks is empty if it had the
-// change.
+// joined is when a proxy had a change: when it had shown the last of its markers. A proxy that
+// never had something need not show its removal, for example if one push brings two changes.
+// The second result, what it lacks, is empty if it had the change.
 func joined(marks []mark, past map[string][]mark, p int32) (s sighting, lacking []mark) {
 	s = sighting{received: record.Never, acked: record.Never, applied: record.Never}
 	seen := 0
@@ -128,8 +125,7 @@ func joined(marks []mark, past map[string][]mark, p int32) (s sighting, lacking 
 	return s, lacking
 }
 
-// history has the markers of endpoints by their address, in the order of
-// their changes.
+// history has the markers of endpoints by address, in the order of their changes.
 func history(marks [][]mark) map[string][]mark {
 	out := map[string][]mark{}
 	for _, of := range marks {
@@ -144,8 +140,8 @@ func history(marks [][]mark) map[string][]mark {
 
 func (k markKey) address() string { return k.resource + "\x00" + k.text }
 
-// held tells whether a proxy had what a marker says is gone, before it went.
-// An address of which no earlier change tells was there from the beginning.
+// held reports whether a proxy had what a marker says is gone, before it went. An address
+// without an earlier change was there from the beginning.
 func held(past map[string][]mark, m mark, p int32) bool {
 	has := true
 	for i, one := range past[m.address()] {

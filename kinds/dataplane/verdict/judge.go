@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// What a trial may be believed with.
+// What a valid trial may have.
 var (
 	served = verdict.Limit{Name: "served", Default: 0.001, Unit: "ratio",
 		Doc: "requests of the window that may fail or stay unfinished: they count as infinitely late"}

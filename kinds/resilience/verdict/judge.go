@@ -13,19 +13,18 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// What a trial may be believed with.
+// What a valid trial may have.
 var (
 	// Assertions about moments look at seconds.
 	scheduleLag = verdict.Limit{Name: "schedule-lag", Default: 1000, Unit: "ms",
-		Doc: "how late 99% of the requests may leave by the clients' own fault: later, and the load was not what was asked for"}
-	// ScheduleLagWarning tells a machine that was busy, also for tests on labs.
-	// Between the two, assertions that late requests decide are not judged; see
-	// package analysis.
+		Doc: "how late 99% of the requests may leave by the clients' own fault: later, and the load was not the requested one"}
+	// ScheduleLagWarning shows that a machine was busy, also to tests on labs. Between the
+	// two, assertions that late requests decide are not judged; see package analysis.
 	ScheduleLagWarning = verdict.Limit{Name: "schedule-lag-warning", Default: 10, Unit: "ms",
 		Doc: "the same without a warning: windows are cut to this"}
 	stepLate   = verdict.Limit{Name: "step-late", Default: 5, Unit: "ms", Doc: "how late a step may begin without a warning"}
-	unsampled  = verdict.Limit{Name: "samples", Default: 3, Unit: "s", Doc: "how long nobody may see ejected endpoints or CPU, beyond the time between two samples: counters go on, so a single sample that fails on a busy machine takes nothing away"}
-	uncounted  = verdict.Limit{Name: "uncounted", Default: 0.02, Unit: "ratio", Doc: "how much of the timeline CPU may not be counted over: its requests are counted, what they took is not"}
+	unsampled  = verdict.Limit{Name: "samples", Default: 3, Unit: "s", Doc: "how long ejected endpoints or CPU may go unobserved, beyond the time between two samples: counters continue, so a single sample that fails on a busy machine does no harm"}
+	uncounted  = verdict.Limit{Name: "uncounted", Default: 0.02, Unit: "ratio", Doc: "share of the timeline for which CPU may be uncounted: its requests are counted, their cost is not"}
 	nsPerMilli = float64(time.Millisecond)
 )
 
@@ -46,8 +45,8 @@ func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
 	return c.Trial, c.Events, nil
 }
 
-// Of says whether a trial may be believed. One that did not come to its end
-// may not, whatever is said here: only what was seen of it until then is.
+// Of decides whether a trial is valid. One that did not reach its end is not, whatever the
+// result here: this covers only what was seen until then.
 func Of(t record.Trial, events []record.Event, e Evidence, l verdict.Limits) record.Validity {
 	var s verdict.Sheet
 	if e.Debounce != nil {
@@ -77,8 +76,8 @@ func Of(t record.Trial, events []record.Event, e Evidence, l verdict.Limits) rec
 	return s.Validity()
 }
 
-// checkDebounce sums up what the replicas say of themselves: not valid if one
-// of them has another lever than the cell, or nothing was looked at.
+// checkDebounce sums up the replicas' own reports: the trial is invalid if one of them has
+// another lever than the cell, or if nothing was read.
 func checkDebounce(d Debounce) record.Check {
 	how := "had it already"
 	if d.Restarted {
@@ -104,17 +103,17 @@ func checkDebounce(d Debounce) record.Check {
 	return sum
 }
 
-// checkCarried adds what proxies on nodes say of the requests that they should have
+// checkCarried adds the reports of proxies on nodes about the requests that they should have
 // carried.
 func checkCarried(s *verdict.Sheet, t record.Trial, carried []record.Check) {
 	s.Add(carried...)
 	if study.Ambient(t.Cell) && len(carried) == 0 {
-		s.Check("carried", false, "nobody looked whether the proxies on nodes carried the requests")
+		s.Check("carried", false, "whether the proxies on nodes carried the requests was not checked")
 	}
 }
 
-// checkProxies makes one check of each name: that of the first proxy, or of the
-// first that lacks the lever.
+// checkProxies makes one check of each name: that of the first proxy, or of the first that
+// lacks the lever.
 func checkProxies(proxies []Proxy) []record.Check {
 	var out []record.Check
 	for _, p := range proxies {
@@ -152,8 +151,7 @@ func checkClients(s *verdict.Sheet, out *record.Scenario, c Collected, l verdict
 	}
 }
 
-// checkLogs says whether all logs of proxies and workers were read to their
-// ends.
+// checkLogs checks that all logs of proxies and workers were read to their ends.
 func checkLogs(s *verdict.Sheet, c Collected) {
 	var problems []string
 	for _, container := range slices.Sorted(maps.Keys(c.Logs)) {
@@ -168,7 +166,7 @@ func checkLogs(s *verdict.Sheet, c Collected) {
 	checkNone(s, "logs", strings.Join(problems, "\n"), "the logs of all proxies and workers were read to their ends")
 }
 
-// checkSteps names the steps that did not take effect, or are not known to.
+// checkSteps names the steps that did not take effect, or may not have.
 func checkSteps(s *verdict.Sheet, events []record.Event) {
 	var unproven []string
 	for _, e := range events {
@@ -179,7 +177,7 @@ func checkSteps(s *verdict.Sheet, events []record.Event) {
 	checkNone(s, "steps", strings.Join(unproven, "; "), fmt.Sprintf("%d steps took effect", len(events)))
 }
 
-// checkSamples says whether ejected endpoints and CPU were seen all the time.
+// checkSamples checks that ejected endpoints and CPU were observed throughout.
 func checkSamples(s *verdict.Sheet, missed []Missed, l verdict.Limits) {
 	longest := time.Duration(l.Of(unsampled) * float64(time.Second))
 	problem := ""
@@ -191,8 +189,8 @@ func checkSamples(s *verdict.Sheet, missed []Missed, l verdict.Limits) {
 	checkNone(s, "looks", problem, "endpoints and CPU were looked at all the time")
 }
 
-// checkCounted says whether CPU was counted over the timeline: a busy machine takes the first
-// look late.
+// checkCounted checks that CPU was counted over the whole timeline: a busy machine takes the
+// first look late.
 func checkCounted(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 	if over, length := t.Scenario.CountedS, t.Window.Seconds; length > 0 && (over > 0 || len(t.Scenario.CPU) > 0) {
 		s.Check("counted", over >= length*(1-l.Of(uncounted)), "CPU was counted over %.2f s, and the timeline is %.2f s long", over, length)
@@ -208,7 +206,7 @@ func warnSteps(s *verdict.Sheet, events []record.Event, l verdict.Limits) {
 	}
 }
 
-// checkNone holds if there is no problem, which is its detail otherwise.
+// checkNone holds without a problem, which otherwise is its detail.
 func checkNone(s *verdict.Sheet, name, problem, well string) {
 	if problem == "" {
 		s.Check(name, true, "%s", well)

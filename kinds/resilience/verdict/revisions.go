@@ -20,8 +20,8 @@ const (
 // control planes' own lists.
 type RevisionLook struct {
 	When string `json:"when"` // the name of a step, BeforeSteps or AfterSteps
-	// To is where a step moved the namespace, as it says it, and Revision is whose control
-	// plane that is; "" for looks that no step took.
+	// To is where a step moved the namespace, in its own words, and Revision the revision of
+	// that control plane; "" for looks without a step.
 	To       string         `json:"to,omitempty"`
 	Revision string         `json:"revision,omitempty"`
 	AtNS     int64          `json:"at_unix_ns"`
@@ -39,11 +39,11 @@ type RevisionSide struct {
 type RevisionOf struct {
 	Revision string `json:"revision"`
 	By       string `json:"by"` // its pod
-	// Acknowledged says that the sidecar has taken what it was last sent.
+	// Acknowledged says that the sidecar has acknowledged what it was last sent.
 	Acknowledged bool `json:"acknowledged"`
 }
 
-// Wrong says which sidecar was connected elsewhere than it should be; nil if none was.
+// Wrong returns an error that names a sidecar connected elsewhere than it should be, or nil.
 func (l RevisionLook) Wrong() error {
 	for _, s := range l.Sidecars {
 		if len(s.Connected) == 1 && s.Connected[0].Revision == s.Wanted {
@@ -62,7 +62,7 @@ func (l RevisionLook) Wrong() error {
 	return nil
 }
 
-// of says why a look is none after the move of an event; nil if it is.
+// of returns why a look does not belong to the move of an event, or nil.
 func (l RevisionLook) of(e record.Event) error {
 	if e.Object != (&fault.Move{To: l.To}).Target() {
 		return fmt.Errorf("looked at for a move to %s, and the step was: %s", l.To, e.Object)
@@ -73,7 +73,7 @@ func (l RevisionLook) of(e record.Event) error {
 	return nil
 }
 
-// Acknowledged says that every sidecar has taken what it was last sent.
+// Acknowledged reports that every sidecar has acknowledged what it was last sent.
 func (l RevisionLook) Acknowledged() bool {
 	return !slices.ContainsFunc(l.Sidecars, func(s RevisionSide) bool {
 		return slices.ContainsFunc(s.Connected, func(c RevisionOf) bool { return !c.Acknowledged })
@@ -96,8 +96,8 @@ func (l RevisionLook) check(at string) error {
 	return nil
 }
 
-// checkRevisions says whether every sidecar was connected to the revision that it should
-// be on, whenever that was looked at: before the steps, after each move, and after all.
+// checkRevisions checks that every sidecar was connected to its revision at every look: before
+// the steps, after each move, and after all.
 func checkRevisions(s *verdict.Sheet, looks []RevisionLook, events []record.Event) {
 	var missing, wrong []string
 	seen := func(when string) bool {

@@ -5,8 +5,8 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 )
 
-// Stations are the services of a graph as the ledger knows them; those with sidecars are
-// those whose proxies write.
+// Stations are the services of a graph as the ledger knows them; sidecar selects those whose
+// proxies write logs.
 func Stations(g graph.Graph, sidecar func(graph.Service) bool) map[string]ledger.Station {
 	callers := g.Callers()
 	out := make(map[string]ledger.Station, len(g.Services))
