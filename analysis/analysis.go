@@ -67,7 +67,7 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab, Observed: run.Header.Observed,
 		Meshtrial: run.Header.Meshtrial, Machine: run.Header.Machine, Parts: run.Header.Components,
 		Validity: o.validity(), Rules: run.Header.Rules, Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML),
-		Findings: o.findings(measures), Cells: o.summaries(),
+		Findings: o.findings(measures), Cells: o.summaries(), Samples: o.samples(measures), LeftOut: o.leftOut(),
 	}
 	if k.Finish != nil {
 		k.Finish(plan.Study, &f)

@@ -179,14 +179,7 @@ func Memory(t *record.Trial, part string) float64 {
 // Block is what a cell measured in a block: the mean of its valid trials
 // there, NaN if there are none.
 func (o *Observations) Block(cell, block int, m Measure) float64 {
-	var sum float64
-	n := 0
-	for _, t := range o.trials[cell][block] {
-		if v := m.Of(o, t); !math.IsNaN(v) {
-			sum, n = sum+v, n+1
-		}
-	}
-	return sum / float64(n)
+	return meanOf(o.trials[cell][block], func(t *record.Trial) float64 { return m.Of(o, t) })
 }
 
 // Unit is a cell's value in a unit, by its place in [Observations.Units]: the mean of the
@@ -199,12 +192,12 @@ func (o *Observations) Unit(cell, unit int, m Measure) float64 {
 	return meanOf(o.Units[unit], func(block int) float64 { return o.Block(cell, block, m) })
 }
 
-// meanOf is the mean of those values of blocks that are numbers.
-func meanOf(blocks []int, value func(block int) float64) float64 {
+// meanOf is the mean of those values that are numbers, each of a block or trial.
+func meanOf[T any](all []T, value func(T) float64) float64 {
 	var sum float64
 	n := 0
-	for _, block := range blocks {
-		if v := value(block); !math.IsNaN(v) {
+	for _, one := range all {
+		if v := value(one); !math.IsNaN(v) {
 			sum, n = sum+v, n+1
 		}
 	}

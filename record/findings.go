@@ -53,6 +53,11 @@ type Findings struct {
 	// Profiles are where proxies spent their CPU time, by cell and part, as the
 	// page draws them: each a profile.View.
 	Profiles []json.RawMessage `json:"profiles,omitempty"`
+
+	// Samples and LeftOut are for formats of programs that compare runs by themselves.
+	// Documents of findings do not hold them: trials.jsonl does.
+	Samples []Sample  `json:"-"`
+	LeftOut []LeftOut `json:"-"`
 }
 
 // FactorLevels is a factor that varies and its levels, in the study's order.

@@ -1,11 +1,12 @@
 // Package report turns findings into something to read: a table for a
 // terminal, Markdown for a pull request, JSON and CSV for other programs,
-// JUnit for a build server, and one HTML file that works offline.
+// JUnit for a build server, OpenMetrics for a monitoring system, lines of Go's
+// benchmark format for benchstat, and one HTML file that works offline.
 //
 // Data passes through it once:
 //
 //	record.Findings -> Page (answers, sections of charts and tables) -> text, Markdown, JSON; HTML by package ui
-//	record.Findings                                                  -> CSV, JUnit
+//	record.Findings                                                  -> CSV, JUnit, OpenMetrics, benchmark lines
 //
 // What a report shows of a kind of study its [Kind] says: each [Section] makes values
 // of findings, tables and charts ([Chart]), with their numbers as readers see them.
@@ -29,13 +30,13 @@ import (
 )
 
 // Formats are the formats Render knows, in the order of the documentation.
-var Formats = []string{"text", "markdown", "json", "csv", "html", "junit"}
+var Formats = []string{"text", "markdown", "json", "csv", "html", "junit", "openmetrics", "benchfmt"}
 
 // Format writes findings of a kind of study to w.
 type Format func(w io.Writer, k Kind, f record.Findings, opt Options) error
 
 var formats = map[string]Format{"text": renderText, "markdown": renderMarkdown, "json": renderJSON, "csv": renderCSV,
-	"html": renderHTML, "junit": renderJUnit}
+	"html": renderHTML, "junit": renderJUnit, "openmetrics": renderOpenMetrics, "benchfmt": renderBenchfmt}
 
 // Options say how to draw text; the zero value is 100 columns without colour.
 type Options struct {
