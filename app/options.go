@@ -61,6 +61,8 @@ type RunOptions struct {
 	// Confirm asks for consent to the changes in a user's cluster that text lists; its error
 	// ends the run before anything is changed.
 	Confirm func(ctx context.Context, text string) error `json:"-"`
+	// Metrics is where the run's metrics are served; "" for nowhere. See [openmetrics.Listen].
+	Metrics string `json:"-"`
 	// Event is told each step of the run; see [runner.Options].
 	Event func(*study.Plan, runner.Event) `json:"-"`
 	// Kept is called after each trial once it is durable; its error ends the run. May be nil.

@@ -31,6 +31,11 @@ import (
 // Run runs a study in a lab of its own, the lab that is up, or a cluster, and presents its
 // findings. It returns the [Judgement] of the findings, or why the run did not finish.
 func Run(ctx context.Context, o RunOptions) error {
+	server, err := o.serveMetrics()
+	if err != nil {
+		return err
+	}
+	defer server.Close()
 	return o.inLab(ctx, func(ctx context.Context, r *prepared) error { return r.run(ctx) })
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/drive/load/control"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/openmetrics"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -86,10 +87,23 @@ func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error 
 	}
 	defer requests.Close()
 	progress := newProgress(env.Stderr)
-	result, err := load.Run(ctx, spec, func(s load.Summary) {
+	server, err := openmetrics.Listen(f.metrics)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	if server != nil {
+		progress.Note("metrics at %s", server.URL())
+	}
+	running, err := load.Start(ctx, spec, func(s load.Summary) {
 		progress.Say("%d of %.0f s  %.0f rps  p50 %s  p99 %s  failed %d", int(float64(s.StartNS+s.DurationNS)/1e9), spec.DurationS,
 			float64(s.Answered)/(float64(s.DurationNS)/1e9), micros(s.P50NS/1e3), micros(s.P99NS/1e3), s.Failed)
 	})
+	if err != nil {
+		return err
+	}
+	server.Serve(running.Live().Page)
+	result, err := running.Result(context.Background()) // ctx ends the run, and it returns what it has
 	progress.Clear()
 	if err != nil {
 		return err

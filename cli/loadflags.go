@@ -28,6 +28,7 @@ type loadFlags struct {
 	ca, cert, key, serverName, log     string
 	control                            string
 	requestLog, requestID, headerKey   string
+	metrics                            string
 	seed                               uint64
 }
 
@@ -63,6 +64,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.log, "log", "", "write an HdrHistogram interval log to this `FILE`")
 	flags.StringVar(&f.requestLog, "request-log", "", "write the outcome of each request to this `FILE`, one JSON line each")
 	flags.BoolVar(&f.json, "json", false, "print one JSON document")
+	addMetricsFlag(flags, &f.metrics, "the load")
 	flags.StringVar(&f.control, "control", "", "serve as the load role: take loads over HTTP at this loopback `address`")
 }
 

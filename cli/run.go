@@ -79,6 +79,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.Resume, "resume", "", "continue the run in this `DIR`")
 	flags.StringArrayVar(&f.Limits, "limit", nil, "judge trials by this bound, `NAME=VALUE` such as unattributed=60%; may be repeated (an unknown name lists them)")
 	flags.BoolVar(&f.json, "json", false, "print the findings as JSON")
+	addMetricsFlag(flags, &f.Metrics, "the run")
 	flags.BoolVar(&f.KeepLab, "keep-lab", false, "keep the lab running if this command started it")
 	addNodeFlags(cmd, &f.Nodes, &f.Zones, 0, "nodes of the lab if one must be started (default: as many as the study needs)")
 	f.Meshes = addMeshFlags(flags, mesh.Run).given
@@ -94,6 +95,11 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.BoolVar(&f.detach, "detach", false, "run in the cluster, and continue there after this command ends")
 	flags.StringVar(&f.results, "results", "", "with --detach: where results go, `pvc:[NAMESPACE/]NAME` (default in a local lab: a folder of the lab)")
 	return cmd
+}
+
+// addMetricsFlag adds the flag that serves metrics of what is under way.
+func addMetricsFlag(flags *pflag.FlagSet, to *string, what string) {
+	flags.StringVar(to, "metrics", "", "serve OpenMetrics of "+what+" at this `ADDRESS`: HOST:PORT, or a port of 127.0.0.1")
 }
 
 func addObserveFlag(flags *pflag.FlagSet, to *string) {
@@ -170,7 +176,7 @@ func (f *runFlags) check(flags *pflag.FlagSet) error {
 		if f.results == "" && f.Lab == lab.KindCluster {
 			return errs.WithHint(errs.Usage("--detach needs to know where results go in the cluster"), "--results pvc:NAMESPACE/NAME, a PersistentVolumeClaim")
 		}
-		return refuse(flags, "is for a run that is not detached: `meshtrial runs fetch RUN --to DIR` makes its directory on this machine, and it resumes by itself", "out", "resume")
+		return refuse(flags, "is for a run that is not detached: `meshtrial runs fetch RUN --to DIR` makes its directory on this machine, and it resumes by itself", "out", "resume", "metrics")
 	}
 	if f.Resume != "" {
 		if err := refuse(flags, "is for a new run, not for --resume", "out", "model"); err != nil {

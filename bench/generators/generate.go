@@ -96,7 +96,7 @@ func serveGenerator(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	running, err := load.Start(ctx, spec)
+	running, err := load.Start(ctx, spec, nil)
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func measure(ctx context.Context, proto string, offered float64, window time.Dur
 	if err != nil {
 		return out, err
 	}
-	running, err := load.Start(ctx, spec)
+	running, err := load.Start(ctx, spec, nil)
 	if err != nil {
 		return out, err
 	}

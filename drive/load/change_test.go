@@ -143,7 +143,7 @@ func TestChangedCounts(t *testing.T) {
 func startSale(t *testing.T, spec Spec) (*Running, time.Duration) {
 	t.Helper()
 	for lead := 400 * time.Millisecond; ; lead *= 2 {
-		running, err := Start(context.Background(), spec)
+		running, err := Start(context.Background(), spec, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestManyChanges(t *testing.T) {
 	addr := okServer(t)
 	spec := quick("http://" + addr + "/")
 	spec.Threads, spec.DurationS = 4, 60
-	running, err := Start(context.Background(), spec)
+	running, err := Start(context.Background(), spec, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func TestSetRateRefusals(t *testing.T) {
 		spec.DurationS = 60
 		tt.change(&spec)
 		ctx, cancel := context.WithCancel(context.Background())
-		running, err := Start(ctx, spec)
+		running, err := Start(ctx, spec, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,7 +334,7 @@ func TestStopCutsTheSchedule(t *testing.T) {
 				spec := quick("http://" + addr + "/")
 				spec.Rate, spec.DurationS, spec.DrainS = 20_000, 60, 30
 				change(&spec)
-				running, err := Start(context.Background(), spec)
+				running, err := Start(context.Background(), spec, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

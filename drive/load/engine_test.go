@@ -31,7 +31,7 @@ func mustRun(t *testing.T, spec Spec) *Result {
 	if spec.Rate.IsMax() {
 		spec.DurationS = 60
 	}
-	running, err := Start(context.Background(), spec)
+	running, err := Start(context.Background(), spec, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestUnfinished(t *testing.T) {
 	defer close(release)
 	spec := quick("http://" + addr + "/")
 	spec.DrainS, spec.DurationS, spec.TimeoutS = 0.05, 60, 60
-	running, err := Start(context.Background(), spec)
+	running, err := Start(context.Background(), spec, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestCancelAndStop(t *testing.T) {
 	})
 	t.Run("stop after", func(t *testing.T) {
 		for inTime := false; !inTime; {
-			running, err := Start(context.Background(), spec)
+			running, err := Start(context.Background(), spec, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -351,7 +351,7 @@ func TestCancelAndStop(t *testing.T) {
 		}
 	})
 	t.Run("stop", func(t *testing.T) {
-		running, err := Start(context.Background(), spec)
+		running, err := Start(context.Background(), spec, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

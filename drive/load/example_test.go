@@ -18,7 +18,7 @@ func Example() {
 
 	spec := load.DefaultSpec(server.URL)
 	spec.Rate, spec.Arrival, spec.DurationS = 200, load.Uniform, 0.5
-	run, err := load.Start(context.Background(), spec)
+	run, err := load.Start(context.Background(), spec, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

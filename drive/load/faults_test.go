@@ -419,7 +419,7 @@ func tryFault(t *testing.T, speaks string, secure bool, f fault) (*Window, strin
 		close(s.held)
 	}
 	s.mu.Unlock()
-	running, err := Start(t.Context(), spec)
+	running, err := Start(t.Context(), spec, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func TestLibraries(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		spec := quick(server.URL)
 		spec.Protocol, spec.DurationS = protocol.HTTP2, 60
-		running, err := Start(ctx, spec)
+		running, err := Start(ctx, spec, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

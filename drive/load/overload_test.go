@@ -98,7 +98,7 @@ func TestLateAnswers(t *testing.T) {
 			})
 			spec := quick(server.URL)
 			spec.Protocol, spec.Arrival, spec.Rate, spec.DurationS = proto, Uniform, 200, 1
-			running, err := Start(context.Background(), spec)
+			running, err := Start(context.Background(), spec, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -77,7 +77,7 @@ func TestStatusInLog(t *testing.T) {
 	defer close(release)
 	spec := quick("http://" + addr + "/")
 	spec.DurationS, spec.DrainS, spec.TimeoutS = 60, 0.05, 60
-	running, err := Start(context.Background(), spec)
+	running, err := Start(context.Background(), spec, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

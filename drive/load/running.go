@@ -14,17 +14,11 @@ type Observer func(Summary)
 // what it has: requests in flight count as unfinished, and the error is nil. The observer
 // may be nil.
 func Run(ctx context.Context, spec Spec, observe Observer) (*Result, error) {
-	running, err := start(ctx, spec, observe)
+	running, err := Start(ctx, spec, observe)
 	if err != nil {
 		return nil, err
 	}
 	return running.Result(context.Background())
-}
-
-// Start validates spec, connects, and begins a run. It returns once the connections are
-// open. Cancelling ctx ends the run immediately.
-func Start(ctx context.Context, spec Spec) (*Running, error) {
-	return start(ctx, spec, nil)
 }
 
 // Running is a started run. Its methods are safe for concurrent use.

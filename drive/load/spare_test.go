@@ -129,7 +129,7 @@ func TestAllConnectionsHang(t *testing.T) {
 	t.Run("four, for ever", func(t *testing.T) {
 		spec := quick
 		spec.TimeoutS, spec.DurationS, spec.DrainS = 0.2, 60, 0.05
-		running, err := Start(context.Background(), spec)
+		running, err := Start(context.Background(), spec, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestAllConnectionsHang(t *testing.T) {
 		spec.MaxConnections = 200 // the schedule has as many requests
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		running, err := Start(ctx, spec)
+		running, err := Start(ctx, spec, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,9 @@ type setup struct {
 	collector *collector
 }
 
-func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
+// Start validates spec, connects, and begins a run. It returns once the connections are
+// open. Cancelling ctx ends the run immediately. The observer may be nil.
+func Start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}

@@ -63,11 +63,11 @@ func TestStartTogether(t *testing.T) {
 
 	spec := quick("http://" + addr + "/")
 	spec.StartAtUnixNS = time.Now().UnixNano()
-	if _, err := Start(context.Background(), spec); err == nil || !strings.Contains(err.Error(), "ago, before the connections") {
+	if _, err := Start(context.Background(), spec, nil); err == nil || !strings.Contains(err.Error(), "ago, before the connections") {
 		t.Errorf("a start in the past: %v", err)
 	}
 	spec.StartAtUnixNS = time.Now().Add(24 * time.Hour).UnixNano()
-	if _, err := Start(context.Background(), spec); err == nil || !strings.Contains(err.Error(), "ahead, more than") {
+	if _, err := Start(context.Background(), spec, nil); err == nil || !strings.Contains(err.Error(), "ahead, more than") {
 		t.Errorf("a start tomorrow: %v", err)
 	}
 	for _, asked := range []rate.Rate{400, rate.Max} {
@@ -75,7 +75,7 @@ func TestStartTogether(t *testing.T) {
 			spec := quick(plain.URL)
 			spec.Protocol, spec.Rate = speaks, asked
 			spec.StartAtUnixNS = time.Now().Add(time.Minute).UnixNano()
-			running, err := Start(context.Background(), spec)
+			running, err := Start(context.Background(), spec, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -91,7 +91,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 		jsonhttp.Reject(w, err)
 		return
 	}
-	running, err := load.Start(s.ctx, spec)
+	running, err := load.Start(s.ctx, spec, nil)
 	stepped := wallclock.Now().SteppedNS()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,141 @@
+package app
+
+import (
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/openmetrics"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Phases of a run, as its metrics name them.
+const (
+	phaseStart  = "start"  // its lab and its cluster are made ready
+	phaseDeploy = "deploy" // its pods
+	phaseTrial  = "trial"
+	phaseBlock  = "block" // between two blocks
+)
+
+// live is what a run's metrics say. It hears of the run from the runner's events alone, so
+// that no scrape reaches a pod.
+type live struct {
+	now   func() time.Time
+	study string
+
+	mu      sync.Mutex
+	phase   string
+	plan    *study.Plan // nil before the first event
+	at      runner.Event
+	ended   int // trials
+	valid   int
+	invalid map[string]int // trials by failed check
+	first   time.Time      // start of the first trial of this attempt
+}
+
+// serveMetrics serves a run's metrics, if its options say where, until the server is closed.
+func (o *RunOptions) serveMetrics() (*openmetrics.Server, error) {
+	server, err := openmetrics.Listen(o.Metrics)
+	if server == nil {
+		return nil, err
+	}
+	l := &live{now: time.Now, study: o.Study.Name, phase: phaseStart, invalid: map[string]int{}}
+	server.Serve(l.page)
+	o.Progress.Note("metrics at %s", server.URL())
+	tell := o.Event
+	o.Event = func(plan *study.Plan, e runner.Event) {
+		l.hear(plan, e)
+		if tell != nil {
+			tell(plan, e)
+		}
+	}
+	return server, nil
+}
+
+// hear takes an event of the run.
+func (l *live) hear(plan *study.Plan, e runner.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.plan = plan
+	switch e.Stage {
+	case "deploy":
+		if l.first.IsZero() { // later ones are of trials
+			l.phase = phaseDeploy
+		}
+	case "block":
+		l.phase = phaseBlock
+	case "trial":
+		l.phase, l.at = phaseTrial, e
+		if e.Record == nil {
+			if l.first.IsZero() {
+				l.first = l.now()
+			}
+			return
+		}
+		l.ended++
+		if e.Record.Validity.Valid {
+			l.valid++
+			return
+		}
+		for _, c := range e.Record.Validity.Checks {
+			if !c.OK {
+				l.invalid[c.Name]++
+			}
+		}
+	}
+}
+
+// page adds the metrics as they are now.
+func (l *live) page(page *openmetrics.Page) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	metric := func(name, help string) openmetrics.Metric {
+		return openmetrics.Metric{Name: "meshtrial_run_" + name, Help: help}
+	}
+	of := []string{"study", l.study}
+	phase := metric("phase", "1 for what the run is doing, otherwise 0.")
+	for _, name := range []string{phaseStart, phaseDeploy, phaseTrial, phaseBlock} {
+		is := 0.0
+		if name == l.phase {
+			is = 1
+		}
+		page.Gauge(phase, is, append(of, "phase", name)...)
+	}
+	trials := metric("trials", "Trials that have ended, by whether they are valid. Those before a resumption are not counted.")
+	page.Counter(trials, float64(l.valid), append(of, "valid", "true")...)
+	page.Counter(trials, float64(l.ended-l.valid), append(of, "valid", "false")...)
+	for check, n := range l.invalid {
+		page.Counter(metric("failed_checks", "Trials that are not valid, by each check that failed."), float64(n), append(of, "check", check)...)
+	}
+	if l.first.IsZero() {
+		return
+	}
+	page.Gauge(metric("block", "Number of the block, from 1."), float64(l.at.Block+1), of...)
+	page.Gauge(metric("blocks_max", "The most blocks that the run has."), float64(l.plan.Study.Blocks.Max), of...)
+	page.Gauge(metric("trial", "Number of the trial in its block, from 1."), float64(l.at.Trial), of...)
+	if l.at.Trials > 0 {
+		page.Gauge(metric("block_trials", "Trials in a block."), float64(l.at.Trials), of...)
+	}
+	left := metric("remaining", "The longest that the run still takes. A stop rule may end it sooner.")
+	left.Unit = "seconds"
+	page.Gauge(left, l.remaining().Seconds(), of...)
+}
+
+// remaining is the longest that the trials still take: as many as there can be, at the pace so
+// far, but no longer than the study's limit; before the first has ended, and in a search, what
+// the plan expects.
+func (l *live) remaining() time.Duration {
+	spent := l.now().Sub(l.first)
+	left := l.plan.Estimate().Max - spent
+	if l.ended > 0 && l.at.Trials > 0 {
+		trials := l.plan.Study.Blocks.Max*l.at.Trials - l.at.Block*l.at.Trials - l.at.Trial
+		left = time.Duration(trials) * spent / time.Duration(l.ended)
+		if l.at.Record == nil { // this one
+			left += spent / time.Duration(l.ended)
+		}
+	}
+	if limit := l.plan.Study.Blocks.Limit; limit > 0 {
+		left = min(left, limit-spent)
+	}
+	return max(left, 0)
+}
