@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -157,11 +158,16 @@ func writeJSON(w io.Writer, v any) error {
 }
 
 // writeWhole writes a file whole or not at all. A device or pipe, such as
-// /dev/stdout, is written to; a link's target is replaced, not the link.
+// /dev/stdout, is written to; a link's target is made or replaced, not the link.
 func writeWhole(path string, data []byte) (err error) {
 	mode := os.FileMode(0o644)
 	switch info, statErr := os.Stat(path); {
+	case errors.Is(statErr, fs.ErrNotExist):
+		if target, linked := linkTarget(path); linked {
+			return writeWhole(target, data)
+		}
 	case statErr != nil:
+		return errs.WithCode(fmt.Errorf("cannot write %s: %w", path, statErr), errs.CodeUsage)
 	case info.IsDir():
 		return errs.WithHint(errs.Usage("cannot write %s: it is a folder", path), "--out takes the path of a file")
 	case !info.Mode().IsRegular():
@@ -198,6 +204,16 @@ func writeWhole(path string, data []byte) (err error) {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	return nil
+}
+
+// linkTarget is the path that a link names; false if there is no link at path.
+func linkTarget(path string) (target string, linked bool) {
+	target, err := os.Readlink(path)
+	if err != nil || filepath.IsAbs(target) {
+		return target, err == nil
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	return filepath.Join(dir, target), err == nil
 }
 
 // writeInto writes to what is there: a terminal, a pipe, a device.

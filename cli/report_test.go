@@ -221,3 +221,38 @@ func TestWriteWholeLeavesWhatIsNoFile(t *testing.T) {
 		t.Errorf("left over: %v", entries)
 	}
 }
+
+// A link whose target does not exist is written through, as by the shell; one that leads
+// nowhere is refused. Neither is replaced.
+func TestWriteThroughDanglingLinks(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.MkdirAll(in("deep/er"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for link, target := range map[string]string{"near": "file", "far": in("deep/other"), "again": "near", "folder": "deep/er", "deep/er/up": "../third",
+		"loop": "loop", "lost": "nowhere/file"} {
+		if err := os.Symlink(target, in(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ out, target string }{{"near", "file"}, {"far", "deep/other"}, {"folder/up", "deep/third"}, {"again", "file"}} {
+		if err := writeWhole(in(c.out), []byte(c.out)); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := os.ReadFile(in(c.target)); err != nil || string(data) != c.out {
+			t.Errorf("%s: %q in %s, %v", c.out, data, c.target, err)
+		}
+		os.Remove(in("file")) // so that the next link to it dangles again
+	}
+	for _, out := range []string{"loop", "lost"} {
+		if err := writeWhole(in(out), []byte(out)); errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", out, err)
+		}
+	}
+	for _, link := range []string{"near", "far", "again", "folder/up", "loop", "lost"} {
+		if info, err := os.Lstat(in(link)); err != nil || info.Mode().Type() != os.ModeSymlink {
+			t.Errorf("the link %s was replaced: %v", link, err)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -60,7 +61,9 @@ func recordXDS(ctx context.Context, env *Env, spec xds.Spec, out string) (err er
 		defer func() {
 			info, statErr := made.Stat()
 			if err = errors.Join(err, made.Close()); err != nil && statErr == nil && info.Mode().IsRegular() {
-				_ = os.Remove(out) // half a recording is none
+				if path, linkErr := filepath.EvalSymlinks(out); linkErr == nil {
+					_ = os.Remove(path) // half a recording is none
+				}
 			}
 		}()
 		file = made
