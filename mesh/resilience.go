@@ -84,6 +84,20 @@ type CertificateReader interface {
 	Certificate(answer []byte) (Certificate, error)
 }
 
+// ConfigServed is a mesh whose proxies get their configuration from a control plane.
+type ConfigServed interface {
+	// ConfigPods are the pods that steps on the control plane act on.
+	ConfigPods() ConfigPods
+}
+
+// ConfigPods are the pods of a control plane from which proxies get their configuration and
+// endpoints.
+type ConfigPods struct {
+	Namespace  string
+	Selector   string   // of the pods and their Deployments alike
+	Containers []string // those that do the work
+}
+
 // ServerChecker is a mesh that verifies what its proxies accept from callers.
 type ServerChecker interface {
 	// CheckServer verifies, from a service's proxy's answer at ConfigPath, that it accepts

@@ -22,7 +22,14 @@ var (
 	_ mesh.RequestLogger     = (*Mesh)(nil)
 	_ mesh.EjectionReader    = (*Mesh)(nil)
 	_ mesh.CertificateReader = (*Mesh)(nil)
+	_ mesh.ConfigServed      = (*Mesh)(nil)
 )
+
+// ConfigPods are istiod's, of the revision whose sidecars the study has.
+func (m *Mesh) ConfigPods() mesh.ConfigPods {
+	namespace, selector := m.ControlPlane()
+	return mesh.ConfigPods{Namespace: namespace, Selector: selector, Containers: []string{istiodContainer}}
+}
 
 // hashHeader is what the level ring_hash of the factor load_balancer hashes.
 const hashHeader = "x-meshtrial-key"

@@ -36,6 +36,8 @@ const (
 	proxyContainer = "linkerd-proxy"
 	adminPort      = 4191
 	componentLabel = "linkerd.io/control-plane-component"
+	// destinationPods are those that proxies get endpoints and policies from.
+	destinationPods = componentLabel + "=destination"
 
 	injectAnnotation = "linkerd.io/inject"
 	configPrefix     = "config.linkerd.io/"

@@ -38,7 +38,7 @@ func (m *Mesh) CheckPolicies(ctx context.Context, routes []mesh.Route, cell reco
 	if err != nil {
 		return nil, fmt.Errorf("linkerd: %w", err)
 	}
-	pods, err := client.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: componentLabel + "=destination"})
+	pods, err := client.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: destinationPods})
 	if err != nil {
 		return nil, fmt.Errorf("linkerd: look for the policy controller: %w", err)
 	}

@@ -21,7 +21,13 @@ var (
 	_ mesh.PolicyChecker  = (*Mesh)(nil)
 	_ mesh.RequestLogger  = (*Mesh)(nil)
 	_ mesh.EjectionReader = (*Mesh)(nil)
+	_ mesh.ConfigServed   = (*Mesh)(nil)
 )
+
+// ConfigPods are those of Linkerd's destination service, with the policy controller.
+func (*Mesh) ConfigPods() mesh.ConfigPods {
+	return mesh.ConfigPods{Namespace: Namespace, Selector: destinationPods, Containers: []string{"destination"}}
+}
 
 // Annotations of a Service, for what callers' proxies do with its requests.
 // See linkerd.io/docs, Reference, Retries; Timeouts; Circuit Breaking.

@@ -34,18 +34,15 @@ type controlPods struct {
 	what       string   // in words
 }
 
-// istioControl is the istiod of the study's revision.
-func istioControl(kube kubernetes.Interface, changes changer, m mesh.Mesh) *controlPods {
-	namespace, selector := m.ControlPlane()
-	return &controlPods{kube: kube, changes: changes, namespace: namespace, selector: selector, containers: []string{"discovery"}, what: theControlPlane}
+// controlOf are those of a mesh's control plane; nil if it has none that steps are about.
+func controlOf(kube kubernetes.Interface, changes changer, m mesh.Mesh) *controlPods {
+	c, ok := m.(mesh.ConfigServed)
+	if !ok {
+		return nil
+	}
+	d := c.ConfigPods()
+	return &controlPods{kube: kube, changes: changes, namespace: d.Namespace, selector: d.Selector, containers: d.Containers, what: "the control plane"}
 }
-
-// linkerdControl is where Linkerd's chart puts what proxies talk to.
-func linkerdControl(kube kubernetes.Interface, changes changer) *controlPods {
-	return &controlPods{kube: kube, changes: changes, namespace: "linkerd", selector: "linkerd.io/control-plane-component=destination", containers: []string{"destination"}, what: theControlPlane}
-}
-
-const theControlPlane = "the control plane"
 
 // waypointPods are those of the waypoint that istiod created in the run's namespace.
 func waypointPods(kube kubernetes.Interface, namespace string, proxies mesh.Proxies) *controlPods {

@@ -4,11 +4,13 @@ import (
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
 	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/linkerd"
+	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -52,6 +54,22 @@ func TestFitMesh(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), ".yaml:") {
 			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// Steps on the control plane are about what each mesh's proxies talk to.
+func TestControlOfMeshes(t *testing.T) {
+	for _, c := range []struct {
+		mesh mesh.Mesh
+		want *controlPods
+	}{
+		{&linkerd.Mesh{}, &controlPods{namespace: "linkerd", selector: "linkerd.io/control-plane-component=destination", containers: []string{"destination"}, what: "the control plane"}},
+		{sitetest.Istio(), &controlPods{namespace: "istio-system", selector: "app=istiod", containers: []string{"discovery"}, what: "the control plane"}},
+		{none.Mesh{}, nil},
+	} {
+		if got := controlOf(nil, nil, c.mesh); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", c.mesh.Name(), got, c.want)
 		}
 	}
 }

@@ -355,12 +355,7 @@ func newNodeExecutor(t *scenarioTrial, roles *site.FaultRoles) *nodeExecutor {
 			return slices.DeleteFunc(found.Spec.ClusterIPs, func(ip string) bool { return ip == "" || ip == corev1.ClusterIPNone }), nil
 		},
 	}
-	switch t.scene.mesh.Name() {
-	case "istio":
-		h.control = istioControl(t.Kube, t.changes, t.scene.mesh)
-	case "linkerd":
-		h.control = linkerdControl(t.Kube, t.changes)
-	}
+	h.control = controlOf(t.Kube, t.changes, t.scene.mesh)
 	if t.scene.ambient() { // no step is about what carries no requests
 		h.onNodes, h.sharing, h.killed = t.ztunnelsOf, t.scene.mesh.Proxies(record.PlaceNode).Containers, t.shared.noteKilled
 		h.waypoint = waypointPods(t.Kube, t.Namespace, t.scene.mesh.Proxies(record.PlaceWaypoint))

@@ -69,7 +69,7 @@ func newFaultBench(t *testing.T) *faultBench {
 	}
 	must.OK(t, roles.Connect(ctx))
 	b := &faultBench{Site: s}
-	b.executor = &nodeExecutor{roles: roles, proxies: []string{"istio-proxy"}, control: istioControl(s.Kube, labtest.Journal(t, l, s.Run), sitetest.Istio()),
+	b.executor = &nodeExecutor{roles: roles, proxies: []string{"istio-proxy"}, control: controlOf(s.Kube, labtest.Journal(t, l, s.Run), sitetest.Istio()),
 		pods:      func(service string) []faultPod { return b.pods(t, service) },
 		addresses: func(context.Context, string) ([]string, error) { return nil, nil },
 	}
