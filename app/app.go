@@ -23,6 +23,9 @@ type Progress interface {
 	Clear()
 }
 
+// unstamped is the version of builds that know none, such as those of tests.
+const unstamped = "devel"
+
 // Version is the version stamped into the binary by the Go tool: a release
 // tag, or the commit it was built from.
 func Version() string {
@@ -46,7 +49,7 @@ func Version() string {
 		}
 	}
 	if revision == "" {
-		return "devel"
+		return unstamped
 	}
 	return "devel-" + revision[:min(12, len(revision))] + dirty
 }

@@ -203,6 +203,9 @@ func (r *prepared) complete(ctx context.Context) (
 		return nil, nil, err
 	}
 	o.Version, o.Condition = Version(), condition
+	if o.Version != unstamped {
+		o.Build = o.Version
+	}
 	o.Mesh, o.Meshes = planMeshes(r.plan, o.Lab.Images())
 	if err := r.chooseRevision(ctx, r.plan, o); err != nil {
 		return nil, nil, err

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ func newObserveCommand(env *Env) *cobra.Command {
 			if verbose {
 				options.Log = slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			}
-			options.Alive = jsonhttp.NewAlive(alone)
+			options.Alive, options.Version = jsonhttp.NewAlive(alone), app.Version()
 			server, err := observe.New(options)
 			if err != nil {
 				return err

@@ -51,6 +51,9 @@ func (c Client) Machine(ctx context.Context) (record.Machine, error) {
 	return jsonhttp.Ask[record.Machine](ctx, c.json(), http.MethodGet, "/v1/machine", nil)
 }
 
+// Version is that of the observer's program.
+func (c Client) Version(ctx context.Context) (string, error) { return c.json().Version(ctx) }
+
 // Clock compares the node's clock with this process's.
 func (c Client) Clock(ctx context.Context) (jsonhttp.Clock, error) { return c.json().Clock(ctx) }
 

@@ -36,6 +36,7 @@ type Options struct {
 	Root       string // default /: where /sys/devices and /etc of the node are looked for
 	Log        *slog.Logger
 	Alive      *jsonhttp.Alive // hears of requests; nil: nobody does
+	Version    string          // of the program
 	// Clock reads the node's clocks; nil: wallclock.Now.
 	Clock func() wallclock.Reading
 }
@@ -92,6 +93,7 @@ func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	jsonhttp.HandleClock(mux)
+	jsonhttp.HandleVersion(mux, s.options.Version)
 	mux.HandleFunc("GET /v1/machine", func(w http.ResponseWriter, r *http.Request) {
 		jsonhttp.Answer(w, procfs.Machine(os.DirFS(s.options.Root)))
 	})

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,6 +33,12 @@ type StatusError struct {
 }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Text) }
+
+// Answered reports whether err is an answer with a status.
+func Answered(err error, status int) bool {
+	var answer *StatusError
+	return errors.As(err, &answer) && answer.Status == status
+}
 
 // maxProblem bounds what is read of an answer that is no success.
 const maxProblem = 64 << 10

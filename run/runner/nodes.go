@@ -2,12 +2,17 @@ package runner
 
 import (
 	"context"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 )
@@ -50,6 +55,31 @@ func (r *run) machine(ctx context.Context, at *site.Site, pods []site.Pod) (firs
 		return first, nil
 	}
 	return first, err
+}
+
+// sameBuild refuses observers of another version of the program: they may not understand what
+// this one asks. Those that do not answer are no matter here.
+func sameBuild(ctx context.Context, kind string, at *site.Site, build string) error {
+	if build == "" {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(at.Observers)) {
+		limited, cancel := context.WithTimeout(ctx, lookTime)
+		version, err := at.Observers[name].Version(limited)
+		cancel()
+		switch {
+		case jsonhttp.Answered(err, http.StatusNotFound):
+			version = "an earlier one, which does not say"
+		case err != nil || version == build:
+			continue
+		}
+		hint := "push this program's image with meshtrial lab components images --push REGISTRY/NAME, and name it with --image; or run the study with the program that is in the image"
+		if kind == lab.KindLocal {
+			hint = "meshtrial lab down, and then the run: it starts a lab of its own version"
+		}
+		return errs.WithHint(errs.Usage("the roles' image has another version of the program than this: the observer on node %s is %s, this is %s", name, version, build), "%s", hint)
+	}
+	return nil
 }
 
 // candidates are the nodes that the run's machine may be told from, by name: those of its

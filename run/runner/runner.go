@@ -60,6 +60,8 @@ type Options struct {
 	Version    string
 	Digest     string
 	Components []record.Component
+	// Build is the version that the observers' program must be of; "" is any.
+	Build string
 	// Rules are those by which trials are judged, for the header: a run that
 	// was judged by others is not gone on with.
 	Rules   record.Rules
@@ -145,6 +147,9 @@ func (r *run) deploy(ctx context.Context) error {
 		return err
 	}
 	r.stage, r.pods = stage, stage
+	if err := sameBuild(ctx, r.o.Lab.Kind(), stage.Place(), r.o.Build); err != nil {
+		return err
+	}
 	return r.describe(ctx, stage)
 }
 

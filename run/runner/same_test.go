@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -305,6 +306,46 @@ func TestDescribe(t *testing.T) {
 	machine.CPUs, envoy = 4, "1.40.0"
 	if err := attempt(true, true); err != nil {
 		t.Error(err)
+	}
+}
+
+// Observers of another version of the program are refused, those that do not answer and
+// builds that know no version are not.
+func TestSameBuild(t *testing.T) {
+	observer := func(answer http.HandlerFunc) observe.Client {
+		server := httptest.NewServer(answer)
+		t.Cleanup(server.Close)
+		return observe.Client{HTTPClient: server.Client(), BaseURL: server.URL}
+	}
+	of := func(version string) observe.Client {
+		mux := http.NewServeMux()
+		jsonhttp.HandleVersion(mux, version)
+		return observer(mux.ServeHTTP)
+	}
+	silent := of("v1")
+	silent.BaseURL = "http://127.0.0.1:1"
+	for name, c := range map[string]struct {
+		build   string
+		others  map[string]observe.Client
+		refused string
+	}{
+		"the same":   {"v1", map[string]observe.Client{"a": of("v1"), "b": of("v1")}, ""},
+		"another":    {"v1", map[string]observe.Client{"a": of("v1"), "b": of("v2")}, "the observer on node b is v2, this is v1"},
+		"earlier":    {"v1", map[string]observe.Client{"a": observer(http.NotFound)}, "the observer on node a is an earlier one, which does not say, this is v1"},
+		"silent":     {"v1", map[string]observe.Client{"a": silent}, ""},
+		"unknown":    {"", map[string]observe.Client{"a": of("v2")}, ""},
+		"kubelets'":  {"v1", nil, ""},
+		"in trouble": {"v1", map[string]observe.Client{"a": observer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })}, ""},
+	} {
+		for kind, hint := range map[string]string{lab.KindLocal: "lab down", lab.KindCluster: "--image"} {
+			err := sameBuild(t.Context(), kind, &site.Site{Observers: c.others}, c.build)
+			switch {
+			case c.refused == "" && err != nil:
+				t.Errorf("%s: %v", name, err)
+			case c.refused != "" && (errs.Code(err) != errs.CodeUsage || !strings.Contains(fmt.Sprint(err), c.refused) || !strings.Contains(errs.Hint(err), hint)):
+				t.Errorf("%s: %v, hint %q", name, err, errs.Hint(err))
+			}
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -94,16 +93,10 @@ func (c *Client) Stream(ctx context.Context, run string) (*load.Stream, error) {
 			}
 			return out, err
 		}
-		if !answered(err, http.StatusTooEarly) {
+		if !jsonhttp.Answered(err, http.StatusTooEarly) {
 			return nil, err
 		}
 	}
-}
-
-// answered reports whether err is an answer with a status.
-func answered(err error, status int) bool {
-	var answer *jsonhttp.StatusError
-	return errors.As(err, &answer) && answer.Status == status
 }
 
 // SetRate sets the rate of a run from a time on, by the role's wall clock; the zero
@@ -115,7 +108,7 @@ func (c *Client) SetRate(ctx context.Context, run string, rps float64, at time.T
 		in.AtUnixNS = at.UnixNano()
 	}
 	out, err := jsonhttp.Ask[load.RateChange](ctx, c.http, http.MethodPost, runPath(run, "rate"), in)
-	if answered(err, http.StatusConflict) {
+	if jsonhttp.Answered(err, http.StatusConflict) {
 		err = fmt.Errorf("%w: %w", load.ErrLate, err)
 	}
 	return out, err
