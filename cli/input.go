@@ -120,6 +120,9 @@ func (u untilDone) Read(b []byte) (int, error) {
 // leaves it behind when the context ends: the process is about to. A simulation of a
 // large mesh would otherwise not hear of an interrupt for minutes.
 func computing(ctx context.Context, what func() error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	done := make(chan error, 1)
 	go func() { done <- what() }()
 	select {

@@ -145,8 +145,14 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 	if f.namespace != "" {
 		options.Only = []string{f.namespace}
 	}
-	result, err := generate.Generate(o.inv, o.obs, o.scale.Accounts(), options)
-	if err != nil {
+	var result generate.Result
+	var files generatedFiles
+	if err := computing(ctx, func() (err error) {
+		if result, err = generate.Generate(o.inv, o.obs, o.scale.Accounts(), options); err == nil {
+			files = generatedFiles{sidecars: result.Manifests(), diff: result.Diff()}
+		}
+		return err
+	}); err != nil {
 		return err
 	}
 	result.Notes = append(result.Notes, o.notes...)
@@ -155,7 +161,7 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 			return err
 		}
 	}
-	return writeGenerated(ctx, env, to, f, result, text)
+	return writeGenerated(ctx, env, to, f, result, files, text)
 }
 
 // takeProxies passes each proxy that is named to take, with what it called. Those of a lab, which may be thousands, are
@@ -172,7 +178,9 @@ func takeProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, t
 		proxies, err = fileProxies(ctx, env, f, o)
 	}
 	for i := 0; err == nil && i < len(proxies); i++ {
-		err = take(proxies[i])
+		if err = ctx.Err(); err == nil {
+			err = take(proxies[i])
+		}
 	}
 	return nil, err
 }
@@ -372,18 +380,21 @@ const (
 	fileReport   = "report.json"
 )
 
+// generatedFiles are texts made of a result, which of a large mesh takes a while.
+type generatedFiles struct{ sidecars, diff string }
+
 // safeName matches the names of objects that are written out.
 var safeName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 
 // writeGenerated writes the Sidecars, and the report to a stream, and applies them if --apply asks for it.
-func writeGenerated(ctx context.Context, env *Env, to io.Writer, f scopeFlags, r generate.Result, text report.Options) error {
+func writeGenerated(ctx context.Context, env *Env, to io.Writer, f scopeFlags, r generate.Result, files generatedFiles, text report.Options) error {
 	for _, s := range r.Sidecars {
 		if !safeName.MatchString(s.String()) {
 			return errs.Usage("a Sidecar would be called %.100q, which is no name of an object", s)
 		}
 	}
 	if f.generate.to == "-" {
-		if _, err := io.WriteString(env.Stdout, r.Manifests()); err != nil {
+		if _, err := io.WriteString(env.Stdout, files.sidecars); err != nil {
 			return err
 		}
 	} else {
@@ -394,7 +405,7 @@ func writeGenerated(ctx context.Context, env *Env, to io.Writer, f scopeFlags, r
 		if err := os.MkdirAll(f.generate.to, 0o755); err != nil {
 			return errs.WithCode(err, errs.CodeUsage)
 		}
-		for name, text := range map[string]string{fileSidecars: r.Manifests(), fileDiff: r.Diff(), fileReport: string(document) + "\n"} {
+		for name, text := range map[string]string{fileSidecars: files.sidecars, fileDiff: files.diff, fileReport: string(document) + "\n"} {
 			if err := os.WriteFile(filepath.Join(f.generate.to, name), []byte(text), 0o644); err != nil {
 				return errs.WithCode(err, errs.CodeUsage)
 			}

@@ -2,7 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -45,10 +48,10 @@ func askedOf(t *testing.T, answer func(query string) string) (yaml, said string,
 	if err := os.WriteFile(file, []byte(meshOfTwo), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var out, errors bytes.Buffer
+	var out, progress bytes.Buffer
 	err = Run(t.Context(), []string{"scope", "--inventory", file, "--prometheus-url", server.URL, "--prometheus-header", "X-Scope-OrgID: shop", "--window", "48h", "--generate", "-"},
-		&Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errors})
-	return out.String(), errors.String(), queries, err
+		&Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &progress})
+	return out.String(), progress.String(), queries, err
 }
 
 // A live Prometheus is asked for every pair that had a request within the
@@ -70,6 +73,46 @@ func TestGenerateFromPrometheus(t *testing.T) {
 	}
 	if !strings.Contains(said, "of the last 30h0m0s only") || !strings.Contains(said, "cover 30h") {
 		t.Error(said)
+	}
+}
+
+// endsAll is a reader that cancels everything once it was read.
+type endsAll struct {
+	io.Reader
+	cancel context.CancelFunc
+}
+
+func (e endsAll) Read(b []byte) (int, error) {
+	n, err := e.Reader.Read(b)
+	if errors.Is(err, io.EOF) {
+		e.cancel()
+	}
+	return n, err
+}
+
+// Who is interrupted once all was read generates nothing more.
+func TestGenerateInterrupted(t *testing.T) {
+	file, to := filepath.Join(t.TempDir(), "mesh.json"), filepath.Join(t.TempDir(), "out")
+	if err := os.WriteFile(file, []byte(meshOfTwo), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	line := `{"upstream_cluster":"outbound|80||pay.bank.svc.cluster.local","response_code":200,"start_time":"2026-11-25T09:46:00.000Z"}` + "\n"
+	for name, c := range map[string]struct {
+		interrupted bool
+	}{"whole": {false}, "interrupted": {true}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var in io.Reader = strings.NewReader(line)
+		if c.interrupted {
+			in = endsAll{in, cancel}
+		}
+		var said bytes.Buffer
+		err := Run(ctx, []string{"scope", "--inventory", file, "--access-log", "shop/cart=-", "--watched", "0", "--generate", filepath.Join(to, name)},
+			&Env{Stdin: in, Stdout: &said, Stderr: &said})
+		_, missing := os.Stat(filepath.Join(to, name, fileSidecars))
+		if errors.Is(err, context.Canceled) != c.interrupted || (missing != nil) != c.interrupted {
+			t.Errorf("%s: %v, the Sidecars: %v\n%s", name, err, missing, said.String())
+		}
 	}
 }
 
