@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/internal/note/notetest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -18,12 +19,13 @@ func TestPodsOfAResumedRun(t *testing.T) {
 	w.Deployments = 6
 	for name, c := range map[string]struct {
 		second func(record.Trial) bool // served by the second set
-		same   bool
+		warned string                  // "": each block's pods are known
+		args   []any
 	}{
-		"never interrupted":     {func(record.Trial) bool { return false }, true},
-		"within a block":        {func(trial record.Trial) bool { return trial.Block > 3 || trial.Block == 3 && trial.Order > 1 }, true},
-		"between blocks":        {func(trial record.Trial) bool { return trial.Block > 3 }, false},
-		"within the last block": {func(trial record.Trial) bool { return trial.Block == 5 && trial.Order > 1 }, true},
+		"never interrupted":     {func(record.Trial) bool { return false }, "same_pods", nil},
+		"within a block":        {func(trial record.Trial) bool { return trial.Block > 3 || trial.Block == 3 && trial.Order > 1 }, "same_pod_sets", []any{2}},
+		"between blocks":        {func(trial record.Trial) bool { return trial.Block > 3 }, "", nil},
+		"within the last block": {func(trial record.Trial) bool { return trial.Block == 5 && trial.Order > 1 }, "same_pod_sets", []any{2}},
 	} {
 		run := analysistest.Simulate(t, analysistest.QuickStudy, 6, 4, w)
 		for i := range run.Trials {
@@ -34,13 +36,15 @@ func TestPodsOfAResumedRun(t *testing.T) {
 		o, err := kinds.Observe(run)
 		must.OK(t, err)
 		f := analysistest.Analyze(t, kinds, run)
-		warned := strings.Contains(note.Codes(f.Warnings), "same_pod")
-		units, floors := 2, 2
-		if c.same {
+		same, units, floors := c.warned != "", 2, 2
+		if same {
 			units, floors = 6, 1
+			notetest.Args(t, f.Warnings, c.warned, c.args)
+		} else if codes := note.Codes(f.Warnings); strings.Contains(codes, "same_pod") {
+			t.Errorf("%s: warnings %s", name, codes)
 		}
-		if o.SamePods() != c.same || warned != c.same || len(o.Units) != units || f.NoiseFloor[0].Blocks != floors {
-			t.Errorf("%s: same pods %v, warned %v, units %v, a floor of %d", name, o.SamePods(), warned, o.Units, f.NoiseFloor[0].Blocks)
+		if o.SamePods() != same || len(o.Units) != units || f.NoiseFloor[0].Blocks != floors {
+			t.Errorf("%s: same pods %v, units %v, a floor of %d", name, o.SamePods(), o.Units, f.NoiseFloor[0].Blocks)
 		}
 	}
 }
@@ -60,7 +64,5 @@ func TestPodsOfALostBlock(t *testing.T) {
 	if x := analysistest.Get(t, f, "latency_p50_overhead", bothSidecars); x.Blocks != 5 || x.Verdict == record.VerdictInvalid {
 		t.Errorf("%+v", x)
 	}
-	if !strings.Contains(note.Codes(f.Warnings), "same_pods") {
-		t.Errorf("warnings: %q", f.Warnings)
-	}
+	notetest.Args(t, f.Warnings, "same_pods", nil)
 }

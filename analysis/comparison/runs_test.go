@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/internal/note/notetest"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -56,13 +57,15 @@ func TestCompareRunsOfASide(t *testing.T) {
 		margin          float64
 		want, basis     string
 		within, certain bool
+		warned          string // "" for neither side of one run
+		args            []any
 	}{
-		{"equal", sideOf(t, 4, 100, 1, 0.01, nil), sideOf(t, 4, 200, 1, 0.01, nil), 0.1, record.VerdictSame, comparison.BasisRuns, false, true},
-		{"worse", sideOf(t, 4, 100, 1, 0.01, nil), sideOf(t, 4, 200, 1.3, 0.01, nil), 0.05, record.VerdictWorse, comparison.BasisRuns, false, true},
-		{"better", sideOf(t, 4, 100, 1.3, 0.01, nil), sideOf(t, 4, 200, 1, 0.01, nil), 0.05, record.VerdictBetter, comparison.BasisRuns, false, true},
-		{"scattered", sideOf(t, 3, 100, 1, 0.1, nil), sideOf(t, 3, 200, 1.15, 0.1, nil), 0.05, record.VerdictInconclusive, comparison.BasisRuns, false, true},
-		{"one after", sideOf(t, 4, 100, 1, 0.01, nil), sideOf(t, 1, 200, 1.5, 0, nil), 0.05, record.VerdictWorse, comparison.BasisRuns, true, true},
-		{"one each", sideOf(t, 1, 100, 1, 0, nil), sideOf(t, 1, 200, 1.5, 0, nil), 0.05, record.VerdictWorse, comparison.BasisBlocks, true, true},
+		{"equal", sideOf(t, 4, 100, 1, 0.01, nil), sideOf(t, 4, 200, 1, 0.01, nil), 0.1, record.VerdictSame, comparison.BasisRuns, false, true, "", nil},
+		{"worse", sideOf(t, 4, 100, 1, 0.01, nil), sideOf(t, 4, 200, 1.3, 0.01, nil), 0.05, record.VerdictWorse, comparison.BasisRuns, false, true, "", nil},
+		{"better", sideOf(t, 4, 100, 1.3, 0.01, nil), sideOf(t, 4, 200, 1, 0.01, nil), 0.05, record.VerdictBetter, comparison.BasisRuns, false, true, "", nil},
+		{"scattered", sideOf(t, 3, 100, 1, 0.1, nil), sideOf(t, 3, 200, 1.15, 0.1, nil), 0.05, record.VerdictInconclusive, comparison.BasisRuns, false, true, "", nil},
+		{"one after", sideOf(t, 4, 100, 1, 0.01, nil), sideOf(t, 1, 200, 1.5, 0, nil), 0.05, record.VerdictWorse, comparison.BasisRuns, true, true, "one_run_of_a_side", []any{"B", "A"}},
+		{"one each", sideOf(t, 1, 100, 1, 0, nil), sideOf(t, 1, 200, 1.5, 0, nil), 0.05, record.VerdictWorse, comparison.BasisBlocks, true, true, "one_run_a_side", nil},
 	} {
 		got, err := comparison.Compare(c.a, c.b, comparison.CompareOptions{MarginRatio: c.margin})
 		must.OK(t, err)
@@ -70,9 +73,10 @@ func TestCompareRunsOfASide(t *testing.T) {
 		if got.Verdict != c.want || got.Basis != c.basis || got.WithinRunOnly != c.within || p50.Certain != c.certain && p50.Verdict == c.want {
 			t.Errorf("%s: %s on %s, within runs only: %v; %+v", c.name, got.Verdict, got.Basis, got.WithinRunOnly, p50)
 		}
-		warned := strings.Contains(note.Codes(got.Warnings), "one_run")
-		if warned != c.within {
-			t.Errorf("%s: warnings %q", c.name, got.Warnings)
+		if c.warned != "" {
+			notetest.Args(t, got.Warnings, c.warned, c.args)
+		} else if codes := note.Codes(got.Warnings); strings.Contains(codes, "one_run") {
+			t.Errorf("%s: warnings %s", c.name, codes)
 		}
 		if len(got.RunsA) != len(c.a) || len(got.RunsB) != len(c.b) || got.A != got.RunsA[0] || (c.basis == comparison.BasisRuns) != (len(p50.ValuesA) == len(c.a)) {
 			t.Errorf("%s: runs %q and %q, values %v", c.name, got.RunsA, got.RunsB, p50.ValuesA)

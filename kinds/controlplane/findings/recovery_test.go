@@ -3,11 +3,10 @@ package findings
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
-	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/internal/note/notetest"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -89,9 +88,10 @@ func TestRecoveryThatNeverCame(t *testing.T) {
 		}
 		switch x.Name {
 		case "recovery_last", "recovery_p99", "balance_time":
-			if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonNotReached || !strings.HasPrefix(note.Codes(x.Warnings), "never_came") {
+			if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonNotReached {
 				t.Errorf("%+v", x)
 			}
+			notetest.Args(t, x.Warnings, "never_came", []any{3, 3})
 		case "recovery_p50", "recovery_first":
 			if x.Verdict != record.VerdictMeasured {
 				t.Errorf("%+v", x)

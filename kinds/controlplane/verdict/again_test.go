@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/internal/note/notetest"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
@@ -108,6 +109,11 @@ func TestATrialIsJudged(t *testing.T) {
 	}
 	if got := note.Codes(out.Validity.Warnings); got != " log_lines_lost stolen_cpu envoys_read_every" {
 		t.Errorf("warnings %q", got)
+	}
+	notetest.Args(t, out.Validity.Warnings, "stolen_cpu", []any{3})
+	notetest.Args(t, out.Validity.Warnings, "envoys_read_every", []any{40})
+	if got := out.Validity.Warnings[0].String(); got != "a thing that could not be read" {
+		t.Errorf("the first warning is %q", got)
 	}
 	c := out.Control
 	if c.Changes != 4 || c.Committed != 4 || c.Wire["cds"].Responses != 12 || c.ScopeConfig["cds"] != 900 || c.Simulator.UserS != 0.5 || c.SimulatorLag.At(0.99) != 900 || c.Installed["debounce_max"] != "10s" {
