@@ -1,0 +1,272 @@
+package pipelines
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// step is one of a composite action.
+type step struct {
+	Name, Shell, Run string
+	Env              map[string]string
+}
+
+// action reads the GitHub Action: its defaults, and its steps that are shell.
+func action(t *testing.T) (defaults map[string]string, steps map[string]step) {
+	t.Helper()
+	var a struct {
+		Inputs map[string]struct{ Default string }
+		Runs   struct{ Steps []step }
+	}
+	data, err := os.ReadFile("../../action.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(data, &a); err != nil {
+		t.Fatal(err)
+	}
+	defaults, steps = map[string]string{}, map[string]step{}
+	for name, input := range a.Inputs {
+		defaults[name] = input.Default
+	}
+	for _, s := range a.Runs.Steps {
+		if s.Run != "" {
+			steps[s.Name] = s
+		}
+	}
+	return defaults, steps
+}
+
+// gitlab reads the GitLab template: the job's variables and script.
+func gitlab(t *testing.T) (variables map[string]string, script string) {
+	t.Helper()
+	data, err := os.ReadFile("../../templates/meshtrial.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, jobs, found := strings.Cut(string(data), "\n---\n")
+	if !found {
+		t.Fatal("the template has no document after its spec")
+	}
+	var template map[string]struct {
+		Variables map[string]string
+		Script    []string
+	}
+	if err := yaml.Unmarshal([]byte(jobs), &template); err != nil {
+		t.Fatal(err)
+	}
+	job, ok := template["$[[ inputs.job ]]"]
+	if !ok || len(job.Script) != 1 {
+		t.Fatalf("%+v", template)
+	}
+	return job.Variables, job.Script[0]
+}
+
+// Both run one script, into which no expression is pasted.
+func TestOneScript(t *testing.T) {
+	_, steps := action(t)
+	variables, script := gitlab(t)
+	if script != steps["Run"].Run {
+		t.Error("the scripts of action.yml and templates/meshtrial.yml differ")
+	}
+	for name, s := range steps {
+		if strings.Contains(s.Run, "${{") || s.Shell != "bash" {
+			t.Errorf("step %s is %s, with what others wrote in it:\n%s", name, s.Shell, s.Run)
+		}
+	}
+	for name := range steps["Run"].Env {
+		if _, ok := variables[name]; !ok {
+			t.Errorf("GitLab's job has no variable %s", name)
+		}
+	}
+	for _, name := range regexp.MustCompile(`MESHTRIAL_[A-Z_]+`).FindAllString(script, -1) {
+		if _, ok := steps["Run"].Env[name]; !ok {
+			t.Errorf("the script uses %s, which no step sets", name)
+		}
+	}
+}
+
+// fake stands for meshtrial: it notes its arguments, does what a run does to files, and ends
+// with the code that a variable has for its command.
+const fake = `#!/bin/sh
+{ printf '%s' "$1"; for a in "$@"; do printf ' <%s>' "$a"; done; echo; } >>"$CALLS"
+command=$1
+out= format=
+while [ $# -gt 0 ]; do
+  case $1 in --out) out=$2 ;; --format) format=$2 ;; esac
+  shift
+done
+case $command in
+run) [ -n "$NO_RUN" ] || mkdir -p "$out"; exit "${RUN_CODE:-0}" ;;
+report) echo "as $format" >"$out"; exit "${REPORT_CODE:-0}" ;;
+compare) echo "compared"; exit "${COMPARE_CODE:-0}" ;;
+esac
+`
+
+// sudo is noted, and has the command carried out.
+const sudo = `#!/bin/sh
+echo "sudo $1" >>"$CALLS"
+[ "$1" != -E ] || shift
+exec "$@"
+`
+
+func TestScript(t *testing.T) {
+	defaults, steps := action(t)
+	_, script := gitlab(t)
+	for _, c := range []struct {
+		name   string
+		inputs map[string]string
+		env    []string
+		before []string // runs of the base branch
+		event  string   // default pull_request
+		code   int
+		calls  []string // prefixes, in order
+		files  []string // below the folder that the pipeline keeps
+		says   string   // in the summary of the job
+		kept   int
+	}{
+		{name: "a run", calls: []string{"run <run> <quick> <--out> <meshtrial/run>", "report", "report", "report"},
+			files: []string{"junit.xml", "report.html", "run", "summary.md"}, says: "as markdown\n"},
+		{name: "an assertion failed", env: []string{"RUN_CODE=3", "REPORT_CODE=3"}, code: 3, calls: []string{"run", "report", "report", "report"},
+			files: []string{"junit.xml", "report.html", "run", "summary.md"}, says: "as markdown\n"},
+		{name: "inconclusive", env: []string{"RUN_CODE=4", "REPORT_CODE=4"}, code: 4, calls: []string{"run", "report", "report", "report"},
+			files: []string{"junit.xml", "report.html", "run", "summary.md"}, says: "as markdown\n"},
+		{name: "wrong usage", env: []string{"RUN_CODE=2", "NO_RUN=1"}, code: 2, calls: []string{"run"}},
+		{name: "no report", env: []string{"REPORT_CODE=1"}, code: 1, calls: []string{"run", "report", "report", "report"},
+			files: []string{"junit.xml", "report.html", "run", "summary.md"}},
+		{name: "worse than the base", before: []string{"a", "b c"}, env: []string{"COMPARE_CODE=3"}, code: 3,
+			inputs: map[string]string{"compare-flags": "--across=machines\n", "margin": "7%"},
+			calls: []string{"run", "report", "report", "report",
+				"compare <compare> <meshtrial-before/a> <meshtrial-before/b c> <--with> <meshtrial/run> <--margin> <7%> <--across=machines>"},
+			files: []string{"compare.txt", "junit.xml", "report.html", "run", "summary.md"}, says: "\n````\ncompared\n````\n"},
+		{name: "failed, and worse", before: []string{"a"}, env: []string{"RUN_CODE=4", "COMPARE_CODE=3"}, code: 4,
+			calls: []string{"run", "report", "report", "report", "compare"}},
+		{name: "of the base itself", event: "push", before: []string{"1", "2", "3", "4", "5"}, calls: []string{"run", "report", "report", "report"}, kept: 5},
+		{name: "of a base that fails", event: "push", env: []string{"RUN_CODE=3"}, code: 3, before: []string{"1"}, calls: []string{"run", "report", "report", "report"}, kept: 1},
+		{name: "as root", inputs: map[string]string{"sudo": "true"}, before: []string{"a"}, calls: []string{"sudo -E", "run", "sudo chown", "report", "report", "report", "compare"}},
+		{name: "what others wrote", inputs: map[string]string{"study": "a $(touch pwned) `touch pwned` \"'; touch pwned", "flags": "--set=a b\n\n--limit=$(touch pwned)\n*"},
+			calls: []string{"run <run> <a $(touch pwned) `touch pwned` \"'; touch pwned> <--out> <meshtrial/run> <--set=a b> <--limit=$(touch pwned)> <*>", "report", "report", "report"}},
+		{name: "a flag for a study", inputs: map[string]string{"study": "--yes"}, code: 2},
+	} {
+		for _, shell := range [][]string{{"bash", "--noprofile", "--norc", "-eo", "pipefail"}, {"sh", "-e"}} {
+			t.Run(c.name+" in "+shell[0], func(t *testing.T) {
+				dir, bin := t.TempDir(), t.TempDir()
+				write := func(path, text string) {
+					t.Helper()
+					if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+						t.Fatal(err)
+					}
+				}
+				write(filepath.Join(bin, "meshtrial"), fake)
+				write(filepath.Join(bin, "sudo"), sudo)
+				write(filepath.Join(bin, "script"), script)
+				for _, run := range c.before {
+					if err := os.MkdirAll(filepath.Join(dir, "meshtrial-before", run), 0o755); err != nil {
+						t.Fatal(err)
+					}
+				}
+				cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], filepath.Join(bin, "script"))...)
+				calls, summary := filepath.Join(bin, "calls"), filepath.Join(bin, "summary")
+				cmd.Dir = dir
+				cmd.Env = append([]string{"PATH=" + bin + ":/usr/bin:/bin", "CALLS=" + calls, "GITHUB_STEP_SUMMARY=" + summary}, c.env...)
+				for name, expression := range steps["Run"].Env {
+					cmd.Env = append(cmd.Env, name+"="+value(t, expression, defaults, c.inputs, cmp.Or(c.event, "pull_request")))
+				}
+				var said bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &said, &said
+				if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+					t.Fatal(err)
+				}
+				if code := cmd.ProcessState.ExitCode(); code != c.code {
+					t.Errorf("exit code %d, want %d\n%s", code, c.code, said.String())
+				}
+				noted, _ := os.ReadFile(calls)
+				lines := strings.Split(strings.TrimSuffix(string(noted), "\n"), "\n")
+				if len(noted) == 0 {
+					lines = nil
+				}
+				if !slices.EqualFunc(lines, c.calls, strings.HasPrefix) {
+					t.Errorf("called\n%s\nwant\n%s", noted, strings.Join(c.calls, "\n"))
+				}
+				if c.files != nil {
+					if got := names(filepath.Join(dir, "meshtrial")); !slices.Equal(got, c.files) {
+						t.Errorf("left %q, want %q", got, c.files)
+					}
+				}
+				if text, _ := os.ReadFile(summary); !strings.Contains(string(text), c.says) {
+					t.Errorf("the summary lacks %q: %s", c.says, text)
+				}
+				if c.kept > 0 {
+					if got := names(filepath.Join(dir, "meshtrial-before")); len(got) != c.kept {
+						t.Errorf("kept %q, want %d", got, c.kept)
+					}
+				}
+				if found, _ := filepath.Glob(filepath.Join(dir, "pwned")); found != nil {
+					t.Error("text of others was run as shell")
+				}
+			})
+		}
+	}
+}
+
+// value is an expression of the action's, for inputs and an event.
+func value(t *testing.T, expression string, defaults, inputs map[string]string, event string) string {
+	t.Helper()
+	expression = strings.TrimSuffix(strings.TrimPrefix(expression, "${{ "), " }}")
+	if name, ok := strings.CutPrefix(expression, "inputs."); ok {
+		if given, ok := inputs[name]; ok {
+			return given
+		}
+		switch name {
+		case "study":
+			return "quick"
+		case "sudo":
+			return "false"
+		}
+		return defaults[name]
+	}
+	if expression == "github.event_name != 'pull_request'" {
+		if event == "pull_request" {
+			return "false"
+		}
+		return "true"
+	}
+	t.Fatalf("the test knows no expression %q", expression)
+	return ""
+}
+
+func names(dir string) []string {
+	entries, _ := os.ReadDir(dir)
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// The program is built from the action's own repository, and put on PATH.
+func TestBuildStep(t *testing.T) {
+	_, steps := action(t)
+	bin, path := t.TempDir(), filepath.Join(t.TempDir(), "path")
+	if err := os.WriteFile(filepath.Join(bin, "make"), []byte("#!/bin/sh\n[ \"$*\" = \"-C /an action build\" ]\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", steps["Build"].Run)
+	cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "GITHUB_ACTION_PATH=/an action", "GITHUB_PATH=" + path}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "/an action/bin\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
