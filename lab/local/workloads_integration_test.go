@@ -28,6 +28,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/lab/rights"
+	_ "github.com/meshtrial/meshtrial/mesh/meshes" // their rights
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -228,7 +229,7 @@ spec:
 }
 
 func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
-	needs := rights.Place(rights.Features(), rights.Places{Journal: journal.Namespace, Run: "meshtrial-check"})
+	needs := rights.Place(rights.Features(), rights.Places{Journal: journal.Namespace, Run: "meshtrial-check", Meshes: map[string]string{"istio": "istio-system"}})
 	c, err := cluster.Open(ctx, cluster.Options{Kubeconfig: l.Kubeconfig(), Images: l.Images(), Needs: needs})
 	must.OK(t, err)
 	if c.Kind() != lab.KindCluster {
@@ -252,8 +253,14 @@ func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
 	// The API server learns of the account and of its rights a moment later.
 	eventually.Succeeds(t, time.Minute, "a user without rights", func() error {
 		_, err := cluster.Open(ctx, cluster.Options{Kubeconfig: guest, Needs: needs})
-		if errs.Code(err) != errs.CodeUsage || !strings.Contains(fmt.Sprint(err), "data plane: create deployments.apps in the run's namespace") || !strings.Contains(fmt.Sprint(err), "every run: create, delete namespaces") {
+		if errs.Code(err) != errs.CodeUsage {
 			return fmt.Errorf("said was: %v", err)
+		}
+		for _, want := range []string{"data plane: create deployments.apps in the run's namespace", "every run: create, delete namespaces",
+			"data plane: patch, create peerauthentications.security.istio.io in the run's namespace"} {
+			if !strings.Contains(fmt.Sprint(err), want) {
+				return fmt.Errorf("said was: %v; want %q", err, want)
+			}
 		}
 		return nil
 	})
