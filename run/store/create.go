@@ -99,6 +99,9 @@ func vacant(path string) (exists bool, err error) {
 	entries, err := os.ReadDir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if target, err := os.Readlink(path); err == nil {
+			return false, errs.WithHint(errs.Usage("run directory %s is a link to %s, which does not exist", path, target), "make that directory, or name another")
+		}
 		return false, nil
 	case err != nil:
 		return false, errs.WithCode(explain(err, path), errs.CodeUsage)

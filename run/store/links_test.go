@@ -207,3 +207,14 @@ func snapshot(t *testing.T, path string) string {
 	}
 	return out.String()
 }
+
+// A link whose target does not exist is no place for a run, and is said before one begins.
+func TestDanglingLinkIsNotVacant(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "run")
+	if err := os.Symlink("nowhere", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := Vacant(link); errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
+		t.Errorf("%v", err)
+	}
+}
