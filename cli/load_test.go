@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/openmetrics/openmetricstest"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -122,11 +125,47 @@ func TestLoadCommand(t *testing.T) {
 	}
 	bad.Store(false)
 
+	metricsOfLoad(t)
+
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	interrupt.Store(&cancel)
 	out, _, code = runLoadCommand(ctx, server.URL, "-d", "1h")
 	if code != errs.CodeInterrupted || !strings.Contains(out, "was interrupted after") {
 		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+// metricsOfLoad has a load's own target read the load's metrics while it waits for the answer.
+func metricsOfLoad(t *testing.T) {
+	t.Helper()
+	var said lockedBuffer
+	page := make(chan []byte, 1)
+	var once sync.Once
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		once.Do(func() {
+			defer close(page)
+			_, url, _ := strings.Cut(said.String(), "metrics at ")
+			resp, err := http.Get(strings.TrimSpace(url))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			text, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			page <- text
+		})
+	}))
+	defer target.Close()
+	var out bytes.Buffer
+	if err := Run(t.Context(), []string{"load", target.URL, "-r", "200", "-d", "300ms", "--metrics", "0"}, &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}); err != nil && errs.Code(err) != errs.CodeInvalid {
+		t.Error(err)
+	}
+	got := openmetricstest.Read(t, <-page)
+	if got["meshtrial_load_sent_total"] < 1 || got["meshtrial_load_in_flight"] < 1 {
+		t.Errorf("while a request is answered: %v", got)
 	}
 }
