@@ -23,7 +23,7 @@ TAGS := notest,grpcnotrace,vtprotobuf,disable_pgv
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 
-.PHONY: build run test verify test-unit node-packages test-web bench bench-scenarios bench-sidecars machines lint staticcheck documents web wasm environment clean help
+.PHONY: build run test verify test-unit node-packages test-web bench bench-scenarios bench-sidecars machines lint staticcheck documents web wasm release environment clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -63,6 +63,9 @@ web: $(NPM_DIR)/node_modules/.package-lock.json ## build the page that reports a
 
 wasm: mesh/istio/wasm/node_modules/.package-lock.json ## build the Wasm filters that parts of sidecars are
 	cd mesh/istio/wasm && npm run build
+
+release: ## archives of the current commit for amd64 and arm64, with SBOMs, notes and checksums, in bin/release
+	$(GO) run ./testing/release bin/release
 
 bench: build ## speed and truth targets, as ratios in one run (wants an idle machine)
 	$(GO) test ./stat -run TestSimulation -count=1 -v

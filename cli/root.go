@@ -73,6 +73,11 @@ func Run(ctx context.Context, args []string, env *Env) error {
 	return root.ExecuteContext(ctx)
 }
 
+// Root is the tree of commands, for documents made from it.
+func Root() *cobra.Command {
+	return newRootCommand(&Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard})
+}
+
 func newRootCommand(env *Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "meshtrial",

@@ -1,0 +1,186 @@
+// Release makes what a release consists of, as `make release` does:
+//
+//	git clone of a commit -> go build for each processor -> archives, SBOMs, notes, checksums
+//
+// Everything is a function of the commit: archives hold no time, user or path of this
+// machine, so that whoever builds the commit with the same Go gets the same bytes. A test
+// of "verify" holds two releases against each other.
+//
+//	release DIR
+//
+// DIR gets, for each processor, an archive with the program, the README, the license if
+// there is one, manual pages and completions, and a list of the modules that the program
+// contains (CycloneDX); then NOTES.md and SHA256SUMS.
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// processors are those that archives are for, as Go calls them.
+var processors = []string{"amd64", "arm64"}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: release DIR")
+	}
+	root, err := output(ctx, ".", "git", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return err
+	}
+	changed, err := output(ctx, root, "git", "status", "--porcelain")
+	if err != nil {
+		return err
+	}
+	if changed != "" {
+		return fmt.Errorf("a release is of a commit, and these files differ from it: commit or stash them\n%s", changed)
+	}
+	return release(ctx, root, args[0])
+}
+
+// release fills dir with the release of the repository's current commit.
+func release(ctx context.Context, repository, dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "meshtrial-release-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	c, err := clone(ctx, repository, filepath.Join(work, "source"))
+	if err != nil {
+		return err
+	}
+	documents := filepath.Join(work, "documents")
+	if err := c.document(documents); err != nil {
+		return err
+	}
+	for _, processor := range processors {
+		program := filepath.Join(work, processor, "meshtrial")
+		if err := c.build(ctx, processor, program); err != nil {
+			return err
+		}
+		info, err := buildinfo.ReadFile(program)
+		if err != nil {
+			return err
+		}
+		name := fmt.Sprintf("meshtrial_%s_linux_%s", info.Main.Version, processor)
+		if err := c.archive(filepath.Join(dir, name+".tar.gz"), name, program, documents); err != nil {
+			return err
+		}
+		if err := writeBill(filepath.Join(dir, name+".cdx.json"), info, c.time); err != nil {
+			return err
+		}
+	}
+	notes, err := c.notes(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "NOTES.md"), []byte(notes), 0o644); err != nil {
+		return err
+	}
+	return writeSums(dir)
+}
+
+// commit is what is released: a clone, of which nobody else changes anything.
+type commit struct {
+	dir  string
+	time time.Time
+}
+
+func clone(ctx context.Context, repository, dir string) (commit, error) {
+	revision, err := output(ctx, repository, "git", "rev-parse", "HEAD")
+	if err != nil {
+		return commit{}, err
+	}
+	for _, args := range [][]string{
+		{"clone", "--quiet", "--shared", "--no-checkout", repository, dir},
+		{"-C", dir, "-c", "advice.detachedHead=false", "checkout", "--quiet", revision},
+	} {
+		if _, err := output(ctx, repository, "git", args...); err != nil {
+			return commit{}, err
+		}
+	}
+	text, err := output(ctx, dir, "git", "show", "--no-patch", "--format=%ct", "HEAD")
+	if err != nil {
+		return commit{}, err
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	return commit{dir, time.Unix(seconds, 0).UTC()}, err
+}
+
+// build builds the program as `make build` does, stamped with the commit.
+func (c commit) build(ctx context.Context, processor, to string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=true", "-ldflags=-s -w", "-o", to, "./cmd/meshtrial")
+	cmd.Dir = c.dir
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+processor, "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off", "PWD="+c.dir)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("go build for %s: %w", processor, err)
+	}
+	return nil
+}
+
+// notes lists the subjects of the commits since the last tag before this commit.
+func (c commit) notes(ctx context.Context) (string, error) {
+	commits, since := "HEAD", "the first commit"
+	if tag, err := output(ctx, c.dir, "git", "describe", "--tags", "--abbrev=0", "HEAD^"); err == nil {
+		commits, since = tag+"..HEAD", tag
+	}
+	subjects, err := output(ctx, c.dir, "git", "log", "--no-merges", "--format=- %s", commits)
+	return fmt.Sprintf("Changes since %s:\n\n%s\n", since, subjects), err
+}
+
+// writeSums writes SHA256SUMS of the files in dir, as sha256sum does.
+func writeSums(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(b), e.Name())
+	}
+	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(sums.String()), 0o644)
+}
+
+// output runs a program in dir and returns what it prints.
+func output(ctx context.Context, dir, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(slices.Insert(args, 0, program), " "), err, exit.Stderr)
+	}
+	return strings.TrimSpace(string(out)), err
+}
