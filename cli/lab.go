@@ -26,7 +26,7 @@ import (
 func newLabCommand(env *Env) *cobra.Command {
 	return parentCommand("lab", "Start and stop a real Kubernetes on this machine, of one node or several", "",
 		newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabEnvCommand(env), newLabLogsCommand(env),
-		newLabNodeCommand(), newComponentsCommand(env))
+		newLabNodeCommand(), newComponentsCommand(env), newLabImageCommand(env))
 }
 
 // newLabInitCommand is what `lab up` starts as the lab's first process.

@@ -1,10 +1,12 @@
 package components
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,7 +34,8 @@ func New(o Options) (*Builder, error) {
 		return nil, err
 	}
 	o.CacheDir = dir
-	return &Builder{cache: cache{dir: dir, recorded: o.Recorded}, options: o, source: embeddedSource(), wheel: pipWheel, archive: apt{}, goUnits: goUnits()}, nil
+	base := cmp.Or(o.BaseDir, os.Getenv("MESHTRIAL_BASE_CACHE"))
+	return &Builder{cache: cache{dir: dir, base: base, recorded: o.Recorded}, options: o, source: embeddedSource(), wheel: pipWheel, archive: apt{}, goUnits: goUnits()}, nil
 }
 
 // CacheDir is the folder of the cache.

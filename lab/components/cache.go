@@ -31,10 +31,12 @@ import (
 //	locks/NAME-KEY.lock   held while it is made
 //
 // An entry never changes. One that was changed is made again: a lookup notices by
-// sizes, modes and links, a use by digests.
+// sizes, modes and links, a use by digests. Entries may also lie in a second folder, which
+// is only read.
 type cache struct {
 	dir      string
-	recorded bool // trust entry.json, do not read files
+	base     string // the second folder; "" for none
+	recorded bool   // trust entry.json, do not read files
 	// did lets tests follow the disk: sync (of a file or a folder), rename.
 	did func(op, path string)
 }
@@ -104,7 +106,15 @@ func (c cache) lookup(r recipe) (entry, bool) {
 }
 
 func (c cache) open(id string) (entry, bool) {
-	e := entry{dir: filepath.Join(c.dir, "entries", id)}
+	e, ok := openEntry(c.dir, id)
+	if !ok && c.base != "" {
+		return openEntry(c.base, id)
+	}
+	return e, ok
+}
+
+func openEntry(cache, id string) (entry, bool) {
+	e := entry{dir: filepath.Join(cache, "entries", id)}
 	b, err := os.ReadFile(e.path("entry.json"))
 	if err != nil || json.Unmarshal(b, &e.manifest) != nil {
 		return entry{}, false
@@ -251,7 +261,7 @@ func (c cache) prune(name string, keep int) error {
 }
 
 // seal writes entry.json for the files in dir, and syncs all to disk. Only the owner
-// may write to them, whatever the umask was.
+// may write to them, whatever the umask was, and none runs with its owner's rights.
 func (c cache) seal(dir string, m manifest) error {
 	var folders []string // the outer before the inner
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -262,7 +272,7 @@ func (c cache) seal(dir string, m manifest) error {
 		if err != nil {
 			return err
 		}
-		mode := info.Mode() &^ 0o022
+		mode := info.Mode() &^ (0o022 | fs.ModeSetuid | fs.ModeSetgid)
 		if d.Type()&fs.ModeSymlink == 0 && mode != info.Mode() {
 			if err := os.Chmod(path, mode); err != nil {
 				return err

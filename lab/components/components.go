@@ -34,6 +34,9 @@ type Options struct {
 	// CacheDir holds everything made. Default: $MESHTRIAL_CACHE, otherwise
 	// meshtrial in the user's cache folder.
 	CacheDir string
+	// BaseDir is a second cache, which is only read. Default: $MESHTRIAL_BASE_CACHE,
+	// otherwise none.
+	BaseDir string
 	// Recorded trusts the cache's own records instead of reading its files, for
 	// callers that run none of them.
 	Recorded bool

@@ -25,6 +25,7 @@ import (
 //	cni/                  CNI plugins
 //	lib/                  libraries the programs in bin need, glibc aside
 //	image/                the files of the proxy's image, with /usr merged
+//	tools/                what a machine without packages lacks to run a lab, likewise
 //	ca-certificates.crt   what update-ca-certificates would make
 //
 // The host's own packages, indexes and caches are neither used nor touched.
@@ -49,7 +50,7 @@ func debianRecipe(a archive, note func(string)) recipe {
 	for _, p := range debianPackages {
 		names = append(names, p.name)
 	}
-	inputs["packages"], inputs["layout"] = names, 1
+	inputs["packages"], inputs["layout"] = names, 2
 	return recipe{name: "debian", inputs: inputs, make: func(ctx context.Context, dir string) ([]Version, error) {
 		work := filepath.Join(dir, "work")
 		if err := os.Mkdir(work, 0o755); err != nil {
@@ -109,15 +110,19 @@ func checkPackages(got []fetched, note func(string)) ([]Version, error) {
 // caches and a package state of our own.
 type apt struct{}
 
+// releaseKeys are the lines of os-release that identify a release.
+var releaseKeys = []string{"ID", "VERSION_ID", "VERSION_CODENAME"}
+
 // identity names this machine's release, whose C library the programs use.
 func (apt) identity() map[string]any {
+	release, _ := os.ReadFile("/etc/os-release") // none is no Debian: findApt says so if packages are needed
+	return identityOf(release)
+}
+
+func identityOf(release []byte) map[string]any {
 	in := map[string]any{"arch": runtime.GOARCH}
-	release, err := os.ReadFile("/etc/os-release")
-	if err != nil {
-		return in // no Debian; findApt says so if packages are needed
-	}
 	for line := range strings.Lines(string(release)) {
-		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && (k == "ID" || k == "VERSION_ID" || k == "VERSION_CODENAME") {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && slices.Contains(releaseKeys, k) {
 			in[k] = strings.Trim(v, `"`)
 		}
 	}
@@ -243,15 +248,18 @@ func (apt) unpack(ctx context.Context, path, dir string) error {
 
 // arrange lays out unpacked packages (root/PACKAGE/...) in dir as the Debian unit.
 func arrange(root, dir string) error {
-	for _, d := range []string{"bin", "lib", "image"} {
+	for _, d := range []string{"bin", "lib", "image", "tools"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
 			return err
 		}
 	}
 	for _, p := range debianPackages {
 		tree := filepath.Join(root, p.name)
-		if p.image {
-			if err := mergeUsr(tree, filepath.Join(dir, "image")); err != nil {
+		for into, wanted := range map[string]bool{"image": p.image, "tools": p.tools} {
+			if !wanted {
+				continue
+			}
+			if err := mergeUsr(tree, filepath.Join(dir, into)); err != nil {
 				return fmt.Errorf("package %s: %w", p.name, err)
 			}
 		}
@@ -292,7 +300,16 @@ func arrange(root, dir string) error {
 	if err := checkLibraries(filepath.Join(dir, "bin"), filepath.Join(dir, "lib"), isGlibc); err != nil {
 		return err
 	}
-	return checkLibraries(filepath.Join(dir, "image"), filepath.Join(dir, "image"), func(string) bool { return false })
+	image := filepath.Join(dir, "image")
+	if err := checkLibraries(image, image, func(string) bool { return false }); err != nil {
+		return err
+	}
+	tools := filepath.Join(dir, "tools")
+	inImage, err := namesBelow(image)
+	if err != nil {
+		return err
+	}
+	return checkLibraries(tools, tools, func(library string) bool { return inImage[library] })
 }
 
 func firstOf(root string, names ...string) string {

@@ -182,16 +182,18 @@ func (b *Builder) assemble(ctx context.Context, m *meter, plans []plan) ([]Image
 	return images, nil
 }
 
-// baseLayer has users, folders and more files that programs expect.
-func baseLayer(more ...content) *layer {
-	return newLayer(append(more,
+func baseLayer(more ...content) *layer { return newLayer(baseContents(more...)...) }
+
+// baseContents are users, folders and more files that programs expect.
+func baseContents(more ...content) []content {
+	return append(more,
 		content{Name: "etc/passwd", Mode: 0o644, Data: "root:x:0:0:root:/:/sbin/nologin\nistio-proxy:x:1337:1337::/home/istio-proxy:/sbin/nologin\n" +
 			"nonroot:x:65532:65532::/:/sbin/nologin\nnobody:x:65534:65534::/:/sbin/nologin\n"},
 		content{Name: "etc/group", Mode: 0o644, Data: "root:x:0:\nistio-proxy:x:1337:\nnonroot:x:65532:\nnogroup:x:65534:\n"},
 		content{Name: "etc/nsswitch.conf", Mode: 0o644, Data: "passwd: files\ngroup: files\nhosts: files dns\n"},
 		content{Name: "tmp", Mode: fs.ModeDir | fs.ModeSticky | 0o777},
 		content{Name: "run", Mode: fs.ModeDir | 0o755},
-	)...)
+	)
 }
 
 // authorities is the bundle of the world's certificate authorities.

@@ -173,6 +173,7 @@ type debianPackage struct {
 	programs []string // that Set.Program finds
 	host     bool     // libraries the host's programs load from the cache
 	image    bool     // unpacked into the proxy's image
+	tools    bool     // unpacked into the image that holds everything
 }
 
 func (p debianPackage) component() string {
@@ -230,4 +231,14 @@ var debianPackages = []debianPackage{
 		purpose: "a library of nft", host: true, image: true},
 	{name: "libtinfo6", version: "6.4-4", sha256: "072d908f38f51090ca28ca5afa3b46b2957dc61fe35094c0b851426859a49a51",
 		purpose: "a library of nft", host: true, image: true},
+	{name: "mount", version: "2.38.1-5+deb12u3", sha256: "456ed2c62f884bc1133b6969d4d1eb2e6d8581076b00b4c8d700151155270a7a",
+		purpose: "mounts volumes, where there is no Debian", tools: true},
+	{name: "libmount1", version: "2.38.1-5+deb12u3", sha256: "f46e2d6b006951825adde9757790b6609d7c66c7700f9b68f3db913eaac323c3",
+		purpose: "a library of mount", tools: true},
+	{name: "libblkid1", version: "2.38.1-5+deb12u3", sha256: "5a083377f29191cafcdf0f91ec124349b4a7895b531556633a136e43c6d53943",
+		purpose: "a library of mount", tools: true},
+	{name: "libselinux1", version: "3.4-1+b6", sha256: "2b07f5287b9105f40158b56e4d70cc1652dac56a408f3507b4ab3d061eed425f",
+		purpose: "a library of mount", tools: true},
+	{name: "libpcre2-8-0", version: "10.42-1+deb12u2", sha256: "d2f7edfcc7689b9e0761c2742cc824ac86a20768bc5e8057818dc6875291fe76",
+		purpose: "a library of mount", tools: true},
 }

@@ -105,7 +105,7 @@ func (c cgroups) lacking() []string {
 func (c cgroups) create(name string, share int) error {
 	for _, h := range c {
 		if h.v2 && len(h.controllers) > 0 {
-			if err := h.delegate(h.mount); err != nil {
+			if err := errors.Join(h.vacate(), h.delegate(h.mount)); err != nil {
 				return err
 			}
 		}
@@ -157,6 +157,33 @@ func (h hierarchy) setShare(dir string, share int) error {
 	}
 	if err := os.WriteFile(filepath.Join(dir, file), []byte(strconv.Itoa(value)), 0); err != nil {
 		return fmt.Errorf("set the lab's share of the CPU: %w", err)
+	}
+	return nil
+}
+
+// hostGroup takes the processes of a container that has a group of its own.
+const hostGroup = "meshtrial-host"
+
+// vacate moves the processes of the group at the mount into a group below it, which stays,
+// unless the group is the machine's root: any other hands controllers on only while it has
+// no processes itself.
+func (h hierarchy) vacate() error {
+	if _, err := os.Stat(filepath.Join(h.mount, "cgroup.type")); errors.Is(err, fs.ErrNotExist) {
+		return nil // only the root has no type
+	}
+	pids, err := os.ReadFile(filepath.Join(h.mount, "cgroup.procs"))
+	if err != nil || len(pids) == 0 {
+		return err
+	}
+	group := filepath.Join(h.mount, hostGroup)
+	if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("create a cgroup: %w", err)
+	}
+	for _, pid := range strings.Fields(string(pids)) {
+		err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(pid), 0o644)
+		if err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
+			return fmt.Errorf("move process %s into the cgroup %s: %w", pid, hostGroup, err)
+		}
 	}
 	return nil
 }

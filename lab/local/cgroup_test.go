@@ -88,6 +88,26 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// A container's own group hands controllers on once its processes are below it; those of
+// the machine's root stay where they are.
+func TestVacate(t *testing.T) {
+	root, own := t.TempDir(), t.TempDir()
+	for _, dir := range []string{root, own} {
+		put(t, filepath.Join(dir, "cgroup.procs"), "1\n17\n")
+	}
+	put(t, filepath.Join(own, "cgroup.type"), "domain\n")
+	groups := cgroups{{mount: root, v2: true, controllers: []string{"cpu"}}, {mount: own, v2: true, controllers: []string{"cpu"}}}
+	for range 2 {
+		must.OK(t, groups.create("/lab", labShare))
+	}
+	if moved, err := os.ReadFile(filepath.Join(own, hostGroup, "cgroup.procs")); err != nil || string(moved) != "17" { // the last that was written
+		t.Errorf("moved %q, %v", moved, err)
+	}
+	if _, err := os.Stat(filepath.Join(root, hostGroup)); err == nil {
+		t.Error("processes of the machine's root were moved")
+	}
+}
+
 func TestRemove(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"lab/kubepods/burstable/pod1/c1", "lab/kubepods/pod2", "lab/system", "other/lab"} {

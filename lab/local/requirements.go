@@ -8,12 +8,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/thread"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/doctor"
@@ -38,7 +39,8 @@ type machine struct {
 	uid         int
 	release     func() string
 	free        func(dir string) (uint64, error) // bytes
-	files       func() uint64                    // limit of open files
+	writable    func(dir string) error
+	files       func() uint64 // limit of open files
 	lookPath    func(string) (string, error)
 	namespaces  func() error                      // can they be made
 	try         func(f feature, dir string) error // in namespaces, on dir's file system
@@ -53,7 +55,7 @@ type machine struct {
 // Nothing it changes outlives the call, apart from modules that the kernel loads.
 func Requirements(ctx context.Context, o Options) []doctor.Line {
 	m := machine{
-		root: "/", nodes: max(o.Nodes, 1), uid: os.Geteuid(), release: kernelRelease, free: freeBytes, files: fileLimit, lookPath: exec.LookPath,
+		root: "/", nodes: max(o.Nodes, 1), uid: os.Geteuid(), release: kernelRelease, free: freeBytes, writable: writable, files: fileLimit, lookPath: exec.LookPath,
 		namespaces: tryNamespaces, try: tryFeature, nodeNetwork: o.nodeNetwork(),
 		ranges: func() error {
 			taken, err := takenRanges()
@@ -105,14 +107,20 @@ func (m machine) check(state, cache string) []doctor.Line {
 		}
 		lines = append(lines, doctor.Line{Name: name, Status: doctor.OK, Detail: detail})
 	}
-	root := error(nil)
+	root, mend := error(nil), "run it as root (sudo -E meshtrial ...), or use a cluster of yours (--lab cluster)"
 	if m.uid != 0 {
 		root = fmt.Errorf("a local lab makes namespaces and mounts, which takes root; this is user %d", m.uid)
+	} else if !m.mayMount() {
+		root, mend = errors.New("user 0 may not mount here (no CAP_SYS_ADMIN), as in most containers"), unprivileged
 	}
-	add("root", "user 0", "run it as root (sudo -E meshtrial ...), or use a cluster of yours (--lab cluster)", root)
+	add("root", "user 0", mend, root)
 	add("kernel", m.release(), "use a newer kernel", m.kernel())
 	groups, err := m.cgroups()
-	add("cgroups", groups, "mount them, for example: mount -t cgroup2 cgroup2 /sys/fs/cgroup", err)
+	mend = "mount them, for example: mount -t cgroup2 cgroup2 /sys/fs/cgroup"
+	if errors.Is(err, unix.EROFS) {
+		mend = unprivileged
+	}
+	add("cgroups", groups, mend, err)
 	if root == nil { // what can only be tried as root
 		m.tryAll(cache, add)
 	}
@@ -123,7 +131,11 @@ func (m machine) check(state, cache string) []doctor.Line {
 	add("masked folders", strings.Join(masked, ", "), "create them", m.folders())
 	for _, folder := range []struct{ name, dir string }{{"state disk", state}, {"cache disk", cache}} {
 		detail, err := m.disk(folder.dir)
-		add(folder.name, detail, "free some space, or set XDG_STATE_HOME and MESHTRIAL_CACHE to folders on another disk", err)
+		mend := "free some space, or set XDG_STATE_HOME and MESHTRIAL_CACHE to folders on another disk"
+		if errors.Is(err, unix.EROFS) {
+			mend = "set XDG_STATE_HOME and MESHTRIAL_CACHE to folders that can be written; in a container, on a volume (docker run -v)"
+		}
+		add(folder.name, detail, mend, err)
 	}
 	lines = append(lines, m.memory(), m.fileLimit())
 	needs, err := m.components()
@@ -182,7 +194,7 @@ func (m machine) cgroups() (string, error) {
 	}
 	if m.uid == 0 {
 		for _, h := range groups {
-			if err := unix.Access(h.mount, unix.W_OK); err != nil {
+			if err := m.writable(h.mount); err != nil {
 				return "", fmt.Errorf("%s cannot be written: %w", h.mount, err)
 			}
 		}
@@ -191,6 +203,25 @@ func (m machine) cgroups() (string, error) {
 		return "v2", nil
 	}
 	return "v1", nil
+}
+
+// unprivileged mends what a container lacks that has not been given its host's rights.
+const unprivileged = "start the container with --privileged, as in docker run --privileged"
+
+// mayMount reports whether this process has the right to mount and to make namespaces,
+// CAP_SYS_ADMIN.
+func (m machine) mayMount() bool {
+	status, err := os.ReadFile(filepath.Join(m.root, "proc/self/status"))
+	if err != nil {
+		return true // what is tried will tell
+	}
+	for line := range strings.Lines(string(status)) {
+		if mask, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			rights, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+			return err != nil || rights&(1<<unix.CAP_SYS_ADMIN) != 0
+		}
+	}
+	return true
 }
 
 func (m machine) folders() error {
@@ -218,6 +249,9 @@ func (m machine) disk(dir string) (string, error) {
 		text := fmt.Sprintf("%.1f GB free below %s", float64(free)/(1<<30), existing)
 		if free < needDisk {
 			return "", fmt.Errorf("%s, %d GB needed", text, needDisk>>30)
+		}
+		if err := m.writable(existing); errors.Is(err, unix.EROFS) {
+			return "", fmt.Errorf("%s cannot be written: %w", existing, err)
 		}
 		return text, nil
 	}
@@ -274,6 +308,8 @@ func freeBytes(dir string) (uint64, error) {
 	return fs.Bavail * uint64(fs.Bsize), nil
 }
 
+func writable(dir string) error { return unix.Access(dir, unix.W_OK) }
+
 func fileLimit() uint64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -282,14 +318,12 @@ func fileLimit() uint64 {
 	return limit.Max
 }
 
-// tryNamespaces starts a program in the namespaces that a lab uses.
+// tryNamespaces makes the namespaces that a lab uses.
 func tryNamespaces() error {
-	cmd := exec.Command("true")
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
-	}
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("start a process in new namespaces: %w", err)
-	}
-	return nil
+	return thread.Apart(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC); err != nil {
+			return fmt.Errorf("make namespaces: %w", err)
+		}
+		return nil
+	})
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/doctor"
@@ -27,6 +29,7 @@ func fitMachine(t *testing.T) machine {
 	return machine{
 		root: root, nodes: 1, uid: 4711, release: func() string { return "6.18.44-test" },
 		free:     func(string) (uint64, error) { return 50 << 30, nil },
+		writable: writable,
 		files:    func() uint64 { return 20000 },
 		lookPath: func(name string) (string, error) { return "/bin/" + name, nil }, namespaces: works, ranges: works,
 		try:        func(feature, string) error { return nil },
@@ -109,6 +112,59 @@ func TestRequirementsRoot(t *testing.T) {
 	err := refuse(m.check("/state", "/cache"))
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "namespaces") || !strings.Contains(err.Error(), "addresses") || errs.Hint(err) == "" {
 		t.Errorf("%v (%s)", err, errs.Hint(err))
+	}
+}
+
+// A container without its host's rights is told how to get them, and one without a volume
+// what to do about that.
+func TestRequirementsContainer(t *testing.T) {
+	m := fitMachine(t)
+	m.uid = 0
+	m.namespaces = func() error { t.Error("namespaces are tried without the right to make them"); return nil }
+	put(t, m.root+"/proc/self/status", "Name:\tmeshtrial\nCapEff:\t00000000a80425fb\n") // docker's
+	m.writable = func(dir string) error {
+		if strings.HasPrefix(dir, "/sys/fs/cgroup") {
+			return unix.EROFS
+		}
+		return nil
+	}
+	failed := failures(m.check("/state", "/cache"))
+	for _, name := range []string{"root", "cgroups"} {
+		if !strings.Contains(failed[name].Mend, "--privileged") {
+			t.Errorf("%s: %+v", name, failed[name])
+		}
+	}
+	if len(failed) != 2 {
+		t.Errorf("%+v", failed)
+	}
+
+	m = fitMachine(t)
+	m.uid = 0
+	put(t, m.root+"/proc/self/status", "CapEff:\t000001ffffffffff\n")
+	if failed := failures(m.check("/state", "/cache")); len(failed) != 0 {
+		t.Errorf("with all rights: %+v", failed)
+	}
+	m.writable = func(dir string) error {
+		if dir == "/state" {
+			return &os.PathError{Op: "access", Path: dir, Err: unix.EROFS}
+		}
+		return nil
+	}
+	failed = failures(m.check("/state", "/cache"))
+	if line := failed["state disk"]; len(failed) != 1 || !strings.Contains(line.Detail, "/state cannot be written") || !strings.Contains(line.Mend, "volume") {
+		t.Errorf("on a root that is only read: %+v", failed)
+	}
+}
+
+func TestTryNamespaces(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces take root")
+	}
+	before, err := os.Readlink("/proc/self/ns/net")
+	must.OK(t, err)
+	must.OK(t, tryNamespaces())
+	if after, err := os.Readlink("/proc/self/ns/net"); err != nil || after != before {
+		t.Errorf("the process is in %s now, before in %s: %v", after, before, err)
 	}
 }
 

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Archive writes an image as an OCI layout in one tar file, as
-// `ctr images import` takes it.
+// Archive writes an image as an OCI layout in one tar file, as `ctr images import` takes
+// it, with the list that `docker load` reads beside it.
 func Archive(w io.Writer, ref string, image v1.Image) error {
 	manifest, err := image.RawManifest()
 	if err != nil {
@@ -80,6 +81,21 @@ func Archive(w io.Writer, ref string, image v1.Image) error {
 	}
 	layers, err := image.Layers()
 	if err != nil {
+		return err
+	}
+	docker := tarball.Descriptor{Config: blob(name), RepoTags: []string{ref}}
+	for _, l := range layers {
+		digest, err := l.Digest()
+		if err != nil {
+			return err
+		}
+		docker.Layers = append(docker.Layers, blob(digest))
+	}
+	list, err := json.Marshal(tarball.Manifest{docker})
+	if err != nil {
+		return err
+	}
+	if err := putBytes("manifest.json", list); err != nil {
 		return err
 	}
 	written := map[v1.Hash]bool{}

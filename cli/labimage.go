@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/components"
+)
+
+func newLabImageCommand(env *Env) *cobra.Command {
+	var out, program string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "image --out FILE",
+		Short: "Write an image that holds everything a lab needs",
+		Long: "Write an archive for `docker load`, `podman load` or `ctr images import`: this program with\n" +
+			"Kubernetes, Istio, Envoy and containerd, as `lab components build` makes them. A container of it\n" +
+			"needs neither compilers nor the network, but --privileged, since a lab makes namespaces and mounts:\n\n" +
+			"  docker run --rm --privileged -v \"$PWD\":/results meshtrial/lab run quick\n\n" +
+			"Results go to /results, the working directory. The volume /meshtrial has what a lab writes: with\n" +
+			"-v meshtrial:/meshtrial the next container's lab starts sooner. The image is for this machine's\n" +
+			"processor.",
+		Example: "  meshtrial lab image --out meshtrial.tar && docker load -i meshtrial.tar",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out == "" {
+				return errs.WithHint(errs.Usage("no file to write the image to"), "--out meshtrial.tar")
+			}
+			if program == "" {
+				self, err := os.Executable()
+				if err != nil {
+					return err
+				}
+				program = self
+			}
+			b, line, err := newBuilder(env)
+			if err != nil {
+				return err
+			}
+			made, err := b.Standalone(cmd.Context(), program, out)
+			line.Clear()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(env.Stdout, struct {
+					Schema string `json:"schema"`
+					components.Standalone
+				}{componentsSchema, made})
+			}
+			fmt.Fprintf(env.Stdout, "%s  %s  %.0f MB, unpacked %.0f MB  %s\n", made.Ref, shorten(made.Digest), float64(made.Size)/1e6, float64(made.Unpacked)/1e6, made.Path)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write")
+	cmd.Flags().StringVar(&program, "program", "", "static meshtrial to put into the image (default: this one)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the whole digest")
+	return cmd
+}

@@ -1,0 +1,164 @@
+package components
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/components/push"
+)
+
+// StandaloneRef is the image that [Builder.Standalone] makes: the program, everything that a lab
+// is made of, and what of Debian these need.
+const StandaloneRef = "docker.io/meshtrial/lab:latest"
+
+// Folders of that image. Results are the user's; scratch has the lab's state and what is
+// added to the cache, on a file system that overlays can lie on.
+const (
+	standaloneCache   = "usr/local/share/meshtrial"
+	standaloneResults = "/results"
+	standaloneScratch = "/meshtrial"
+)
+
+// Standalone is a written image.
+type Standalone struct {
+	Image
+	Unpacked int64 `json:"unpacked_bytes"`
+}
+
+// Standalone writes the archive of [StandaloneRef] to a file, with the components that labs have by
+// default, made if they are missing. The images of a lab's pods are left out: they are
+// assembled from the components when a lab starts. program is a static meshtrial for this
+// machine's processor, as components are.
+func (b *Builder) Standalone(ctx context.Context, program, to string) (Standalone, error) {
+	arch, err := checkStatic(program)
+	if err != nil {
+		return Standalone{}, err
+	}
+	if arch != runtime.GOARCH {
+		return Standalone{}, errs.WithHint(errs.Usage("the program is for %s, and components are built for %s alone", arch, runtime.GOARCH),
+			"make the image on a machine with that processor")
+	}
+	m := newMeter(b.options.Progress)
+	entries, err := b.componentsOf(ctx, m)
+	if err != nil {
+		return Standalone{}, err
+	}
+	p, err := standalonePlan(program, entries)
+	if err != nil {
+		return Standalone{}, err
+	}
+	m.step(StandaloneRef, PhaseAssemble, 0, "")
+	image, err := p.image((*layer).compressed)
+	if err != nil {
+		return Standalone{}, err
+	}
+	return p.save(ctx, image, to)
+}
+
+// save writes the image to a file, which appears when it is complete.
+func (p plan) save(ctx context.Context, image v1.Image, to string) (Standalone, error) {
+	f, err := os.CreateTemp(filepath.Dir(to), ".meshtrial-*")
+	if err != nil {
+		return Standalone{}, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	if err := push.Archive(stopping{ctx, f}, p.ref, image); err != nil {
+		return Standalone{}, err
+	}
+	out := Standalone{Image: Image{Ref: p.ref, Path: to}}
+	digest, err := image.Digest()
+	if err != nil {
+		return Standalone{}, err
+	}
+	out.Digest = digest.String()
+	for _, l := range p.layers {
+		size, err := l.Size()
+		if err != nil {
+			return Standalone{}, err
+		}
+		out.Unpacked += size
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return Standalone{}, err
+	}
+	out.Size = info.Size()
+	if err := f.Chmod(0o644); err != nil {
+		return Standalone{}, err
+	}
+	if err := f.Close(); err != nil {
+		return Standalone{}, err
+	}
+	return out, os.Rename(f.Name(), to)
+}
+
+// standalonePlan has a layer for Debian's files, one for each entry of the cache, and last
+// the program, which changes most often.
+func standalonePlan(program string, entries map[string]entry) (plan, error) {
+	system, err := systemContents(entries["debian"])
+	if err != nil {
+		return plan{}, err
+	}
+	p := plan{ref: StandaloneRef, layers: []*layer{newLayer(system...)}, config: v1.Config{
+		Entrypoint: []string{"/usr/local/bin/meshtrial"}, WorkingDir: standaloneResults,
+		Env: []string{"MESHTRIAL_BASE_CACHE=/" + standaloneCache, "MESHTRIAL_CACHE=" + standaloneScratch + "/cache",
+			"XDG_STATE_HOME=" + standaloneScratch + "/state"},
+		Volumes: map[string]struct{}{standaloneResults: {}, standaloneScratch: {}},
+	}}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		contents, err := entries[name].tree("")
+		if err != nil {
+			return plan{}, err
+		}
+		for i := range contents {
+			contents[i].Name = path.Join(standaloneCache, "entries", filepath.Base(entries[name].dir), contents[i].Name)
+		}
+		p.layers = append(p.layers, newLayer(contents...))
+	}
+	p.layers = append(p.layers, newLayer(content{Name: "usr/local/bin/meshtrial", Mode: 0o755, From: program}))
+	return p, nil
+}
+
+// systemContents are the files of Debian that the host's programs of a lab use, with the
+// folders that a lab mounts its own over.
+func systemContents(debian entry) ([]content, error) {
+	contents := baseContents(debian.authorities(), content{Name: "etc/os-release", Mode: 0o644, Data: debian.release()})
+	for _, dir := range []string{"var/lib", "var/log", "proc", "sys", "dev", strings.TrimPrefix(standaloneResults, "/"), strings.TrimPrefix(standaloneScratch, "/")} {
+		contents = append(contents, content{Name: dir, Mode: fs.ModeDir | 0o755})
+	}
+	for _, tree := range []string{"image", "tools"} {
+		files, err := debian.tree(tree)
+		if err != nil {
+			return nil, err
+		}
+		contents = append(contents, files...)
+	}
+	// Both trees have the same links in the root.
+	slices.SortStableFunc(contents, func(a, b content) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(contents, func(a, b content) bool { return a.Name == b.Name }), nil
+}
+
+// release is an os-release file of the release that the packages are of, by which their
+// entry is found again.
+func (e entry) release() string {
+	var out strings.Builder
+	for _, key := range releaseKeys {
+		if value, ok := e.Inputs[key]; ok {
+			fmt.Fprintf(&out, "%s=%q\n", key, value)
+		}
+	}
+	return out.String()
+}
