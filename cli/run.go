@@ -271,6 +271,7 @@ func showEvent(p *progress, plan *study.Plan, e runner.Event) {
 		}
 	case "step", "timeline":
 		p.Say("  %s", e.Text)
+	case runner.StageQuiet, runner.StageLoud:
 	case runner.StageWait:
 		p.Note("%s", e.Text)
 	case "block":

@@ -87,10 +87,23 @@ type Options struct {
 // StageWait is the stage of an event that says what keeps pods from coming.
 const StageWait = "wait"
 
+// Stages of the events at the edges of what a trial measures. Between them nothing may be
+// done that uses a CPU of the machines under test.
+const (
+	StageQuiet = "quiet"
+	StageLoud  = "loud"
+)
+
+// Quiet tells that a trial begins to measure, and returns what tells of the end.
+func Quiet(tell func(Event)) (end func()) {
+	tell(Event{Stage: StageQuiet})
+	return func() { tell(Event{Stage: StageLoud}) }
+}
+
 // Event is a step of a run, for people.
 type Event struct {
 	// Stage is deploy, trial, step (of a trial), timeline (the same, of a trial
-	// of resilience), block or [StageWait].
+	// of resilience), block, [StageWait], [StageQuiet] or [StageLoud].
 	Stage string
 	Block int // from 0
 	// Trial and Trials count within the block, from 1.

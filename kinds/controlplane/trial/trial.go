@@ -88,6 +88,7 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 	if err := t.connect(ctx); err != nil {
 		return done, t.fleet.asLost(ctx, err)
 	}
+	defer runner.Quiet(t.c.tell)() // also for the disruption after the window
 	if err := t.fleet.asLost(ctx, t.window(ctx)); err != nil {
 		if errors.Is(err, hands.ErrLost) { // and what the others saw is no trial
 			return done, err

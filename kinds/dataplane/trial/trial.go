@@ -182,7 +182,9 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 		return out, nil, err
 	}
 	out.Warmup = warm
+	loud := runner.Quiet(t.d.tell)
 	w, err := t.window(ctx, finished)
+	loud()
 	if err != nil {
 		return out, nil, err
 	}

@@ -32,6 +32,7 @@ type stage struct {
 	study  *study.Study
 	config *rest.Config
 	apply  *lab.Applier
+	tell   func(runner.Event)
 	say    func(format string, args ...any)
 	// seen are the pods of the last trial, for the versions of their sidecars.
 	seen []site.Pod
@@ -59,7 +60,7 @@ func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error)
 	}
 	config := o.Lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
-	s = &stage{Site: at, o: o, study: o.Study, config: config, changes: o.Journal,
+	s = &stage{Site: at, o: o, study: o.Study, config: config, changes: o.Journal, tell: r.Tell,
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "timeline", Text: fmt.Sprintf(format, args...)})
 		}}

@@ -97,7 +97,10 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 		return done, t.clients.asLost(ctx, err)
 	}
 	defer t.clients.stop(ctx)
-	if err := t.play(ctx); err != nil {
+	loud := runner.Quiet(t.tell)
+	err = t.play(ctx)
+	loud()
+	if err != nil {
 		return done, t.clients.asLost(ctx, err)
 	}
 	book, err := t.collect(ctx)
