@@ -1,0 +1,115 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Writers are the directories that processes of this machine have locked, by inode.
+type Writers map[uint64]bool
+
+// ReadWriters asks the kernel without touching the locks: trying one could refuse it to
+// whoever wants it at that moment.
+func ReadWriters() Writers {
+	file, err := os.Open("/proc/locks")
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	return parseLocks(file)
+}
+
+// parseLocks reads lines such as "1: FLOCK  ADVISORY  WRITE 7 fe:00:9977865 0 EOF".
+func parseLocks(r io.Reader) Writers {
+	out := Writers{}
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 || fields[1] != "FLOCK" || fields[3] != "WRITE" {
+			continue
+		}
+		if inode, err := strconv.ParseUint(fields[5][strings.LastIndexByte(fields[5], ':')+1:], 10, 64); err == nil {
+			out[inode] = true
+		}
+	}
+	return out
+}
+
+// Have says whether one of them writes to the run directory at path.
+func (w Writers) Have(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && w[stat.Ino]
+}
+
+// Version changes whenever a run has another trial, other findings, or another header. It
+// reads none of them.
+func Version(path string) string {
+	var out strings.Builder
+	for _, name := range []string{FileHeader, FileTrials, FileFindings} {
+		if info, err := os.Lstat(filepath.Join(path, name)); err == nil {
+			fmt.Fprintf(&out, "%x-%x.", info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return out.String()
+}
+
+// ReadHeader reads what a run says of itself, and no more.
+func ReadHeader(path string) (record.Header, error) { return readHeader(path) }
+
+// CountTrials counts the lines of the trials that ended, whether they can be read or not.
+func CountTrials(path string) (int, error) {
+	file, err := openFile(path, FileTrials)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	n, buffer := 0, make([]byte, 1<<16)
+	for {
+		read, err := file.Read(buffer)
+		n += bytes.Count(buffer[:read], []byte{'\n'})
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// ReadFindings reads the findings that were made of a run when it ended, if they are of all
+// its trials and have at most limit bytes. current is false otherwise.
+func ReadFindings(path string, limit int64) (f record.Findings, current bool, err error) {
+	made, err := os.Lstat(filepath.Join(path, FileFindings))
+	if err != nil {
+		return f, false, nil // none were made
+	}
+	trials, err := os.Lstat(filepath.Join(path, FileTrials))
+	if err != nil || trials.ModTime().After(made.ModTime()) || made.Size() > limit {
+		return f, false, nil
+	}
+	data, err := readFile(path, FileFindings, limit)
+	if err != nil {
+		return f, false, damaged(path, err)
+	}
+	if err := json.Unmarshal(data, &f); err != nil {
+		return f, false, damaged(path, fmt.Errorf("%s: %w", FileFindings, err))
+	}
+	if f.Schema != record.Schema {
+		return f, false, errs.Usage("%s has findings of schema %d, this meshtrial reads %d", path, f.Schema, record.Schema)
+	}
+	return f, true, nil
+}

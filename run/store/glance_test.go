@@ -1,0 +1,64 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+func FuzzParseLocks(f *testing.F) {
+	f.Add("1: FLOCK  ADVISORY  WRITE 7 fe:00:9977865 0 EOF\n2: POSIX ADVISORY WRITE 7 fe:00:12 0 EOF\n2: -> FLOCK ADVISORY WRITE 7 fe:00:13 0 EOF")
+	f.Add("1: FLOCK ADVISORY WRITE 7 : 0 EOF\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if got := parseLocks(strings.NewReader(text)); len(got) > strings.Count(text, "FLOCK") {
+			t.Errorf("%d locks", len(got))
+		}
+	})
+}
+
+// Whoever only looks knows that a run is written to, that it has another trial, and whether
+// its findings are of all its trials.
+func TestGlance(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run")
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := Create(path, record.Header{Schema: record.Schema, RunID: "r"}, []byte("study"), []byte("resolved"))
+	ok(err)
+	if !ReadWriters().Have(path) {
+		t.Error("a run that is open is not known to be written to")
+	}
+	before := Version(path)
+	ok(d.Append(record.Trial{ID: "b000-t00"}))
+	if n, err := CountTrials(path); n != 1 || err != nil {
+		t.Errorf("%d trials, %v", n, err)
+	}
+	if Version(path) == before {
+		t.Error("a trial leaves the version as it was")
+	}
+	if _, current, err := ReadFindings(path, 1<<20); current || err != nil {
+		t.Errorf("findings that are not there: %v, %v", current, err)
+	}
+	ok(d.WriteFindings(record.Findings{Schema: record.Schema, Study: "s"}))
+	if f, current, err := ReadFindings(path, 1<<20); !current || f.Study != "s" || err != nil {
+		t.Errorf("findings: %v, %v", current, err)
+	}
+	if _, current, _ := ReadFindings(path, 10); current {
+		t.Error("findings are read beyond the limit")
+	}
+	ok(os.Chtimes(filepath.Join(path, FileFindings), time.Time{}, time.Now().Add(-time.Hour)))
+	if _, current, _ := ReadFindings(path, 1<<20); current {
+		t.Error("findings from before the last trial count")
+	}
+	ok(d.Close())
+	if ReadWriters().Have(path) {
+		t.Error("a run that is closed is written to")
+	}
+}
