@@ -44,6 +44,15 @@ type Look struct {
 	Margins   []float64
 }
 
+// Settled says that an estimate is no effect, however wide its interval.
+func (l Look) Settled(i int) bool {
+	if i >= len(l.Floors) {
+		return false
+	}
+	call, _ := l.Estimates[i].Call(l.Floors[i], l.Margins[i])
+	return call == NoEffect
+}
+
 // Decide says whether to stop, given what is known now and what was known one
 // block before. The rule must hold for every estimate. One that is no effect (see
 // [Estimate.Call]) is settled too: there is nothing whose share its interval could
@@ -91,10 +100,8 @@ func (s StopRule) widest(l Look) (at int, ratio float64) {
 			return i, math.Inf(1)
 		}
 		width := e.High - e.Low
-		if i < len(l.Floors) {
-			if call, _ := e.Call(l.Floors[i], l.Margins[i]); call == NoEffect {
-				continue
-			}
+		if l.Settled(i) {
+			continue
 		}
 		if width <= s.AbsoluteWidth || width <= s.RelativeWidth*math.Abs(e.Value) {
 			continue

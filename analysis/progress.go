@@ -1,0 +1,75 @@
+package analysis
+
+import (
+	"math"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Progress is how far a run has come.
+type Progress struct {
+	// Blocks are those all of whose trials ended; Done says that the study needs no more.
+	Blocks int
+	Done   bool
+	// Why is what the stop rule says, "" without one; TargetRatio the half width of
+	// intervals that it waits for, as a share of the estimate.
+	Why         string
+	TargetRatio float64
+	// Widths are those of the intervals that the rule is about, by cell.
+	Widths []Widths
+}
+
+// Widths are how a cell's interval narrowed.
+type Widths struct {
+	Cell  record.Cell
+	Label string
+	After []Width
+}
+
+// Width is the half width of an interval after some blocks, as a share of the estimate.
+// Settled ones are wide enough to be no effect: the rule does not wait for them.
+type Width struct {
+	Blocks  int
+	Ratio   float64
+	Settled bool
+}
+
+// mostWidths is after how many numbers of blocks at most intervals are looked at: each costs
+// as much as the findings that the rule is about.
+const mostWidths = 12
+
+// Progress returns how far a run has come, whole or not.
+func (kinds Kinds) Progress(run record.Run) (Progress, error) {
+	o, err := kinds.Observe(run)
+	if err != nil {
+		return Progress{}, err
+	}
+	n, s := o.wholeBlocks(), o.Plan.Study
+	p := Progress{Blocks: n, Done: n >= s.Blocks.Max || n > 0 && o.sated(n)}
+	if s.Stop == nil {
+		return p, nil
+	}
+	stop, why := o.enough(n)
+	p.Why, p.TargetRatio = why, float64(s.Stop.HalfWidth)
+	p.Done = p.Done || stop && n >= s.Blocks.Min
+	at := map[int]int{} // index in Widths, by cell
+	step := max(1, (n+mostWidths-1)/mostWidths)
+	for after := n - (n-2)/step*step; n >= 2 && after <= n; after += step {
+		look, cells := o.look(after)
+		for i, e := range look.Estimates {
+			ratio := (e.High - e.Low) / 2 / math.Abs(e.Value)
+			if !e.Defined() || math.IsNaN(ratio) || math.IsInf(ratio, 0) {
+				continue
+			}
+			w, ok := at[cells[i]]
+			if !ok {
+				w = len(p.Widths)
+				at[cells[i]] = w
+				cell := o.Plan.Cells[cells[i]]
+				p.Widths = append(p.Widths, Widths{Cell: o.Short(cells[i]), Label: o.Plan.Label(cell)})
+			}
+			p.Widths[w].After = append(p.Widths[w].After, Width{Blocks: after, Ratio: ratio, Settled: look.Settled(i)})
+		}
+	}
+	return p, nil
+}
