@@ -34,6 +34,10 @@ type Page struct {
 	// Study is the study file with all defaults, as YAML.
 	Study  string `json:"study"`
 	Footer string `json:"footer"`
+	// Provisional says that estimates can still change; "" if they cannot.
+	Provisional string `json:"provisional,omitempty"`
+	// Live is what pages that are served have; nil in a file.
+	Live *Live `json:"live,omitempty"`
 }
 
 // Fact is an entry of a page's head.
@@ -104,6 +108,12 @@ func (k Kind) page(f record.Findings, beside ...Section) Page {
 		}
 	}
 	return out
+}
+
+// Served is a page as a server hands it out.
+func (p Page) Served(live Live) Page {
+	p.Live, p.Footer = &live, strings.TrimSuffix(p.Footer, selfContained)+servedFrom
+	return p
 }
 
 const selfContained = "Self-contained: this file makes no network requests."

@@ -44,6 +44,11 @@ export interface Page {
      */
     readonly study: string;
     readonly footer: string;
+    /**
+     * Provisional says that estimates can still change; "" if they cannot.
+     */
+    readonly provisional?: string;
+    readonly live?: Live;
 }
 /**
  * Fact is an entry of a page's head.
@@ -652,4 +657,84 @@ export interface Text {
 export interface Listing {
     readonly name: string;
     readonly text: string;
+}
+/**
+ * Live is what a page that is served has beside its report.
+ */
+export interface Live {
+    readonly status?: Status;
+    /**
+     * Links lead to other pages.
+     */
+    readonly links?: readonly Link[];
+    /**
+     * Runs are those of an index, the newest first; any two can be compared.
+     */
+    readonly runs?: readonly ListedRun[];
+    /**
+     * Studies have runs there; each has a trend.
+     */
+    readonly studies?: readonly string[];
+    /**
+     * Across are differences in spite of which runs can be compared.
+     */
+    readonly across?: readonly string[];
+    /**
+     * Startable are the names of studies that a reader may start.
+     */
+    readonly startable?: readonly string[];
+}
+/**
+ * Status is where a run stands.
+ */
+export interface Status {
+    /**
+     * Run is its ID, "" of one that has no directory yet.
+     */
+    readonly run?: string;
+    readonly title: string;
+    /**
+     * Step is the last that a trial under way told.
+     */
+    readonly step?: string;
+    readonly facts?: readonly Fact[];
+    /**
+     * Share of the trials that the study has at most.
+     */
+    readonly share: number;
+    /**
+     * Going says that there is more to come, from this server or another process.
+     */
+    readonly going?: boolean;
+    /**
+     * Stop and Resume are what a reader may ask for.
+     */
+    readonly stop?: boolean;
+    readonly resume?: boolean;
+    /**
+     * Last is the last status that this server sends.
+     */
+    readonly last?: boolean;
+}
+/**
+ * Link leads to another page of the same server, by its query.
+ */
+export interface Link {
+    readonly text: string;
+    readonly query: string;
+}
+/**
+ * ListedRun is a run of an index. ID names it in queries.
+ */
+export interface ListedRun {
+    readonly id: string;
+    readonly name: string;
+    readonly study: string;
+    readonly started: string;
+    readonly state: string;
+    readonly answer: string;
+    /**
+     * it has no answer
+     */
+    readonly bad?: boolean;
 }
