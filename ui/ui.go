@@ -2,9 +2,10 @@
 // end (web/) built into one file (dist/index.html), embedded here.
 //
 // Data goes into the page as JSON in a script element that is never run; the
-// page's content security policy names the one script it may run by its hash
-// and forbids every connection, so the file works offline and cannot be made
-// to call home by what stands in a study.
+// page's content security policy names the one script and the one style it may
+// have by their hashes and forbids every connection, so the file works offline
+// and cannot be made to call home by what stands in a study. A page that is
+// served ([Served]) asks its server for the data, and nobody else.
 package ui
 
 import (
@@ -14,10 +15,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 )
 
 //go:embed dist/index.html
 var built []byte
+
+// policyTag is where the page has its policy, which a server sends as a header.
+var policyTag = regexp.MustCompile(`<meta http-equiv="Content-Security-Policy" content="([^"]+)">`)
+
+// Served returns the page without data, which asks the server that it came from for them, and
+// the content security policy to send with it.
+func Served() (page []byte, policy string) {
+	at := policyTag.FindSubmatchIndex(built)
+	page = slices.Concat(built[:at[0]], built[at[1]:])
+	return page, string(built[at[2]:at[3]]) + "; connect-src 'self'; frame-ancestors 'none'"
+}
 
 // slot is where the page takes its data; web/index.html has it too.
 const slot = `<script type="application/json" id="meshtrial-data">null</script>`

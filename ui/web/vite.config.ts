@@ -10,7 +10,7 @@ function sha256(data: string | Buffer): Buffer {
 
 /**
  * Makes one file of the page: the script and the style go into it, and the
- * content security policy names that one script by its hash and allows no
+ * content security policy names these two by their hashes and allows no
  * connection at all.
  */
 function onePage(): Plugin {
@@ -29,11 +29,12 @@ function onePage(): Plugin {
       }
       const page = bundle['index.html'];
       if (page?.type !== 'asset' || script === '' || style === '') return this.error('the bundle has no page, script or style');
+      style = style.trim();
       script = script.trim().replaceAll('</script', '<\\/script').replaceAll('<!--', '<\\!--');
       const policy = [
         "default-src 'none'",
         `script-src 'sha256-${sha256(script).toString('base64')}'`,
-        "style-src 'unsafe-inline'",
+        `style-src 'sha256-${sha256(style).toString('base64')}'`,
         'img-src data:',
         "base-uri 'none'",
         "form-action 'none'",
@@ -42,7 +43,7 @@ function onePage(): Plugin {
         .replace(/\s*<script type="module"[^>]*><\/script>/, '')
         .replace(/\s*<link rel="stylesheet"[^>]*>/, '')
         .replace('<!-- meshtrial:policy -->', () => `<meta http-equiv="Content-Security-Policy" content="${policy}">`)
-        .replace('<!-- meshtrial:style -->', () => `<style>${style.trim()}</style>`)
+        .replace('<!-- meshtrial:style -->', () => `<style>${style}</style>`)
         .replace('<!-- meshtrial:script -->', () => `<script type="module">${script}</script>`);
       if (html.includes('<!-- meshtrial:') || /<script[^>]*\ssrc=|<link\s/.test(html)) this.error('the page still refers to other files');
       page.source = html;

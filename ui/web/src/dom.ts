@@ -9,7 +9,8 @@ const SVG = 'http://www.w3.org/2000/svg';
 function fill(element: Element, attributes: Attributes, children: readonly Child[]): void {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    element.setAttribute(name, value === true ? '' : visible(String(value)));
+    if (name === 'style') (element as HTMLElement | SVGElement).style.cssText = String(value); // the page's policy forbids the attribute in markup
+    else element.setAttribute(name, value === true ? '' : visible(String(value)));
   }
   append(element, children);
 }

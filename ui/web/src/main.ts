@@ -3,6 +3,7 @@
 import './style.css';
 import { embedded } from './data';
 import { append, h, visible } from './dom';
+import { follow } from './live';
 import { show } from './page';
 
 const root = document.getElementById('app');
@@ -11,8 +12,10 @@ if (root) {
   if (page) {
     document.title = visible(`${page.title} · meshtrial`);
     show(root, page);
+  } else if (location.protocol.startsWith('http')) {
+    follow(root);
   } else {
     append(root, [h('p', { class: 'empty' }, 'This page was built without a report in it.')]);
   }
-  root.setAttribute('data-ready', '');
+  if (page) root.setAttribute('data-ready', '');
 }

@@ -8,19 +8,105 @@ import { append, h, uniqueId, type Child } from './dom';
 
 /** Draws a report into root. */
 export function show(root: HTMLElement, page: Page): void {
-  const all = (page.sections ?? []).map((given) => new Section(given));
-  const selection = new Selection(page);
-  root.replaceChildren();
-  append(root, [
-    h('a', { class: 'skip', href: '#main' }, 'Skip to the charts'),
-    head(page),
-    selection.control(() => {
-      for (const one of all) one.draw(selection);
-    }),
-    h('main', { id: 'main', tabindex: -1 }, all.map((one) => one.element), study(page.study)),
-    h('footer', {}, page.footer),
-  ]);
-  for (const one of all) one.draw(selection);
+  new Report(root).draw(page);
+}
+
+/**
+ * A report in root. Drawn again with a newer document it replaces only what has changed, and
+ * leaves the reader's choices, open details, focus and place on the page as they are.
+ */
+export class Report {
+  private readonly sections = new Map<string, Section>();
+  private readonly main = h('main', { id: 'main', tabindex: -1 });
+  private readonly parts = new Map<string, { readonly text: string; readonly element: Node | null }>();
+  private selection: Selection | undefined;
+
+  constructor(private readonly root: HTMLElement) {
+    root.replaceChildren();
+    append(root, [h('a', { class: 'skip', href: '#main' }, 'Skip to the charts'), this.main]);
+  }
+
+  draw(page: Page): void {
+    keepingPlace(this.root, () => {
+      this.redraw(page);
+    });
+  }
+
+  private redraw(page: Page): void {
+    const { sections, study: yaml, footer } = page;
+    const top = { ...page, sections: null, study: '', footer: '', live: null };
+    this.part('head', top, this.root, this.parts.get('control')?.element ?? this.main, () => head(page));
+    this.part('control', [page.factors, page.cells], this.root, this.main, () => {
+      this.selection = new Selection(page, this.selection);
+      return this.selection.control(() => {
+        for (const one of this.sections.values()) if (this.selection) one.draw(this.selection);
+      });
+    });
+    const selection = this.selection ?? new Selection(page);
+    const gone = new Set(this.sections.keys());
+    let next = this.main.firstChild;
+    for (const given of sections ?? []) {
+      gone.delete(given.name);
+      const old = this.sections.get(given.name);
+      const same = old?.is(given, page.cells) ?? false;
+      const one = old && same ? old : new Section(given, page.cells, old);
+      if (old && !same) {
+        if (next === old.element) next = old.element.nextSibling;
+        old.end();
+      }
+      this.sections.set(given.name, one);
+      if (next === one.element) next = one.element.nextSibling;
+      else this.main.insertBefore(one.element, next);
+      if (one !== old) one.draw(selection);
+    }
+    for (const name of gone) {
+      this.sections.get(name)?.end();
+      this.sections.delete(name);
+    }
+    this.part('study', yaml, this.main, null, () => study(yaml));
+    this.part('footer', footer, this.root, null, () => h('footer', {}, footer));
+  }
+
+  /** Makes a part anew if what it draws has changed, before a sibling or at the end of its parent. */
+  private part(name: string, of: unknown, parent: Node, before: Node | null, make: () => HTMLElement | null): void {
+    const text = JSON.stringify(of);
+    const old = this.parts.get(name);
+    if (old?.text === text) return;
+    const element = make();
+    if (old?.element) parent.removeChild(old.element);
+    if (element) parent.insertBefore(element, before);
+    this.parts.set(name, { text, element });
+  }
+}
+
+const PLACES = 'a[href], button, input, select, summary, [tabindex]';
+
+/** The part of the page that an element is in, by the id of its section. */
+const within = (root: Element, e: Element): Element => e.closest('section') ?? root;
+
+/** Has a change leave open details, focus and scrolling as they are, by the places of elements in their sections. */
+function keepingPlace(root: HTMLElement, change: () => void): void {
+  const list = (selector: string): Map<string, Element> => {
+    const counted = new Map<Element, number>();
+    return new Map([...root.querySelectorAll(selector)].map((e) => {
+      const part = within(root, e);
+      const n = counted.get(part) ?? 0;
+      counted.set(part, n + 1);
+      return [`${part === root ? '' : part.id}/${n}`, e];
+    }));
+  };
+  const open = [...list('details')].filter(([, e]) => e instanceof HTMLDetailsElement && e.open).map(([key]) => key);
+  const focused = [...list(PLACES)].find(([, e]) => e === document.activeElement)?.[0];
+  const anchor = [...root.querySelectorAll('section')].find((e) => e.getBoundingClientRect().bottom > 0);
+  const top = anchor?.getBoundingClientRect().top ?? 0;
+  const scrolled = window.scrollY > 0;
+  change();
+  const details = list('details');
+  for (const key of open) details.get(key)?.setAttribute('open', '');
+  const element = focused === undefined ? undefined : list(PLACES).get(focused);
+  if (element instanceof HTMLElement && element !== document.activeElement) element.focus({ preventScroll: true });
+  const now = anchor && root.querySelector(`#${CSS.escape(anchor.id)}`);
+  if (now && scrolled) window.scrollBy({ top: now.getBoundingClientRect().top - top, behavior: 'instant' });
 }
 
 /** Warnings shown before the rest is folded away. */
@@ -41,6 +127,7 @@ function head(page: Page): HTMLElement {
     more.length > 0 && h('ul', { class: 'answers' }, more.map((answer) => h('li', {}, answer))),
     h('dl', { class: 'facts' }, (page.facts ?? []).map((f) => h('div', {}, h('dt', {}, f.name),
       h('dd', {}, f.text)))),
+    (page.provisional ?? '') !== '' && h('p', { class: 'callout provisional' }, page.provisional),
     page.failed !== undefined && h('p', { class: 'callout bad' }, page.failed),
     warnings.length > 0 && h('div', { class: 'callout' }, h('p', {}, h('strong', {}, 'Keep in mind')),
       list(warnings.slice(0, MOST)),
@@ -62,8 +149,10 @@ export class Selection {
   private readonly hidden = new Map<string, Set<string>>();
   private readonly factors: readonly PageFactor[];
 
-  constructor(private readonly page: Page) {
+  /** Levels that were hidden before stay so. */
+  constructor(private readonly page: Page, before?: Selection) {
     this.factors = (page.factors ?? []).filter((f) => (f.levels ?? []).length > 1);
+    for (const [factor, levels] of before?.hidden ?? []) this.hidden.set(factor, levels);
   }
 
   has(cell: Cell | null | undefined): boolean {
@@ -86,7 +175,7 @@ export class Selection {
     const inputs: HTMLInputElement[] = [];
     const groups = this.factors.map((factor) => h('fieldset', { class: 'chips' }, h('legend', {}, factor.name),
       (factor.levels ?? []).map((level) => {
-      const input = h('input', { type: 'checkbox', checked: true });
+      const input = h('input', { type: 'checkbox', checked: this.shows(factor.factor, level) });
       inputs.push(input);
       input.addEventListener('change', () => {
         const hidden = this.hidden.get(factor.factor) ?? new Set();
@@ -103,7 +192,7 @@ export class Selection {
       this.hidden.clear();
       apply();
     });
-    status.textContent = `${cells.length} of ${cells.length} cells shown`;
+    status.textContent = `${cells.filter((c) => this.has(c)).length} of ${cells.length} cells shown`;
     return h('form', { class: 'filters', 'aria-label': 'Cells shown' }, groups,
       h('div', { class: 'summary' }, status, reset));
   }
@@ -121,9 +210,14 @@ class Section {
   private readonly chosen = new Map<string, string>();
   private drawings: Drawn[] = [];
   private selection: Selection | undefined;
+  private readonly text: string;
 
-  constructor(private readonly given: PageSection) {
+  /** Choices that were made in an older one of the name stay, where they are still there. */
+  constructor(private readonly given: PageSection, cells: Page['cells'], before?: Section) {
     this.charts = given.charts ?? [];
+    this.text = JSON.stringify([given, cells]);
+    const offered = new Set(this.charts.flatMap((c) => (c.options ?? []).map((o) => JSON.stringify([o.switch, o.choice]))));
+    for (const [name, value] of before?.chosen ?? []) if (offered.has(JSON.stringify([name, value]))) this.chosen.set(name, value);
     const first = this.charts.find((c) => c.initial) ?? this.charts[0];
     for (const { switch: name, choice: value } of [...(first?.options ?? []),
       ...this.charts.flatMap((c) => c.options ?? [])]) {
@@ -131,6 +225,17 @@ class Section {
     }
     this.element = section(slug(given.name), given.title, (given.lead ?? '') !== '' &&
       h('p', { class: 'lead' }, given.lead), this.controls(), this.body);
+  }
+
+  /** Whether it draws these values. */
+  is(given: PageSection, cells: Page['cells']): boolean {
+    return this.text === JSON.stringify([given, cells]);
+  }
+
+  /** Takes it away. */
+  end(): void {
+    for (const one of this.drawings) one.end();
+    this.element.remove();
   }
 
   draw(selection: Selection): void {
