@@ -65,6 +65,8 @@ type RunOptions struct {
 	Metrics string `json:"-"`
 	// Event is told each step of the run; see [runner.Options].
 	Event func(*study.Plan, runner.Event) `json:"-"`
+	// Begun is told the run directory before anything is measured. May be nil.
+	Begun func(dir string) `json:"-"`
 	// Kept is called after each trial once it is durable; its error ends the run. May be nil.
 	Kept func(context.Context) error `json:"-"`
 	// Present shows the findings of the run in dir, while the lab is still up.

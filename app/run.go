@@ -168,6 +168,9 @@ func (r *prepared) run(ctx context.Context) (err error) {
 	if r.Event != nil {
 		r.runner.Progress = func(e runner.Event) { r.Event(r.plan, e) }
 	}
+	if r.Begun != nil {
+		r.Begun(r.runner.Out)
+	}
 	outcome, runErr := runner.Run(ctx, r.runner)
 	if lost := context.Cause(ctx); errors.Is(lost, journal.ErrLost) { // nobody interrupted it
 		runErr = errs.WithHint(fmt.Errorf("%w (%v)", lost, runErr),
@@ -215,7 +218,7 @@ func (r *prepared) complete(ctx context.Context) (
 	case r.Resume != "":
 		o.Out, o.Resume = r.Resume, true
 	case o.Out == "":
-		o.Out = filepath.Join("runs", r.Study.Name+"-"+time.Now().UTC().Format("20060102-150405"))
+		o.Out = filepath.Join(RunsFolder, r.Study.Name+"-"+time.Now().UTC().Format("20060102-150405"))
 	}
 	if r.Study.Kind != study.ControlPlane && !trial.SetsControl(r.plan) {
 		return func() error { return nil }, nil, nil
@@ -254,6 +257,9 @@ func (o *RunOptions) unfinished(err, reportErr error, outcome runner.Outcome) er
 	err = fmt.Errorf("the run did not finish (%d trials are kept): %w", outcome.Trials, err)
 	return errs.WithHint(errors.Join(err, reportErr), "%s", hint)
 }
+
+// RunsFolder is where runs are made unless their user says otherwise.
+const RunsFolder = "runs"
 
 // ReportFile is the name of the page in a run directory.
 const ReportFile = "report.html"

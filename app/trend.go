@@ -32,6 +32,11 @@ func Trend(ctx context.Context, o TrendOptions) (comparison.Trend, error) {
 	if err != nil {
 		return comparison.Trend{}, err
 	}
+	return o.of(ctx, dirs)
+}
+
+// of is the trend of the runs in some directories.
+func (o *TrendOptions) of(ctx context.Context, dirs []string) (comparison.Trend, error) {
 	runs, left, err := o.read(ctx, dirs)
 	if err != nil {
 		return comparison.Trend{}, err

@@ -9,7 +9,7 @@ var groups = []struct {
 	commands []func(*Env) *cobra.Command
 }{
 	{"Measure", []func(*Env) *cobra.Command{
-		newRunCommand, newAttachCommand, newRunsCommand, newStudyCommand, newReportCommand, newCompareCommand, newTrendCommand}},
+		newRunCommand, newPageCommand, newAttachCommand, newRunsCommand, newStudyCommand, newReportCommand, newCompareCommand, newTrendCommand}},
 	{"Understand and tune a mesh", []func(*Env) *cobra.Command{
 		newSignalsCommand, newAdviseCommand, newCapacityCommand, newScopeCommand, newProfileCommand,
 		newControlPlaneTestCommand}},

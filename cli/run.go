@@ -32,6 +32,7 @@ type runFlags struct {
 	yes     bool
 	detach  bool
 	results string // of a detached run: where they go
+	page    bool
 	model   string // a capacity model that a tuning begins with
 }
 
@@ -80,6 +81,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.StringArrayVar(&f.Limits, "limit", nil, "judge trials by this bound, `NAME=VALUE` such as unattributed=60%; may be repeated (an unknown name lists them)")
 	flags.BoolVar(&f.json, "json", false, "print the findings as JSON")
 	addMetricsFlag(flags, &f.Metrics, "the run")
+	flags.BoolVar(&f.page, "page", false, "serve a page on this machine that shows the report as it grows; its address goes to standard error")
 	flags.BoolVar(&f.KeepLab, "keep-lab", false, "keep the lab running if this command started it")
 	addNodeFlags(cmd, &f.Nodes, &f.Zones, 0, "nodes of the lab if one must be started (default: as many as the study needs)")
 	f.Meshes = addMeshFlags(flags, mesh.Run).given
@@ -144,6 +146,9 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	if f.detach {
 		return detach(ctx, env, f, p)
 	}
+	if f.page {
+		return runWithPage(ctx, p, f.RunOptions)
+	}
 	return app.Run(ctx, f.RunOptions)
 }
 
@@ -176,7 +181,7 @@ func (f *runFlags) check(flags *pflag.FlagSet) error {
 		if f.results == "" && f.Lab == lab.KindCluster {
 			return errs.WithHint(errs.Usage("--detach needs to know where results go in the cluster"), "--results pvc:NAMESPACE/NAME, a PersistentVolumeClaim")
 		}
-		return refuse(flags, "is for a run that is not detached: `meshtrial runs fetch RUN --to DIR` makes its directory on this machine, and it resumes by itself", "out", "resume", "metrics")
+		return refuse(flags, "is for a run that is not detached: `meshtrial runs fetch RUN --to DIR` makes its directory on this machine, and it resumes by itself", "out", "resume", "metrics", "page")
 	}
 	if f.Resume != "" {
 		if err := refuse(flags, "is for a new run, not for --resume", "out", "model"); err != nil {
@@ -260,12 +265,8 @@ func claimOf(text string) (app.Results, error) {
 func showEvent(p *progress, plan *study.Plan, e runner.Event) {
 	switch e.Stage {
 	case "trial":
-		if e.Record == nil && plan.Study.Tune != nil {
-			p.Say("block %d, trial %d: %s", e.Block+1, e.Trial, e.Cell)
-		} else if e.Record == nil && e.Trials == 0 {
-			p.Say("block %d of at most %d, trial %d of the search: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Cell)
-		} else if e.Record == nil {
-			p.Say("block %d of at most %d, trial %d of %d: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Trials, e.Cell)
+		if e.Record == nil {
+			p.Say("%s", app.TrialWords(plan, e))
 		} else if !e.Record.Validity.Valid && p.width > 0 {
 			p.Note("trial %s (%s) is not valid: %s", e.Record.ID, e.Cell, firstFailure(e.Record.Validity))
 		}

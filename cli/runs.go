@@ -173,7 +173,7 @@ func newRunsFetchCommand(env *Env) *cobra.Command {
 				return err
 			}
 			if to == "" {
-				to = filepath.Join("runs", run.Study+"-"+run.Name)
+				to = filepath.Join(app.RunsFolder, run.Study+"-"+run.Name)
 			}
 			return fetch(cmd.Context(), env, clients, run, to)
 		},

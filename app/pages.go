@@ -1,0 +1,540 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/comparison"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/thread"
+	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/ui/live"
+)
+
+// Pages are documents about runs for [live.Server]: an index of folders, and of each run its
+// report, as far as it has come, comparisons and trends. They are made from run directories
+// when somebody asks, and kept until what they are made of changes. Only runs in the folders
+// that were given can be named, by IDs.
+//
+// Of a run that goes on in this process it is also known when it measures ([Pages.Follow]):
+// nothing is made and nobody is told anything then.
+type Pages struct {
+	dirs []string // runs, and folders of runs
+	// making holds a token: whoever has it makes a document, or measures.
+	making chan struct{}
+
+	mu      sync.Mutex
+	changed chan struct{}
+	paths   map[string]string // of runs, by ID
+	made    map[string]made   // documents, by query
+	entries map[string]entry  // of the index, by path
+	states  map[string]live.State
+	now     *underway
+	last    bool
+	launch  *Launch         // nil: readers start nothing
+	jobs    chan RunOptions // at most one, see asked
+	asked   bool            // a reader's run is to begin, or goes on: that of study asks
+	asks    string
+}
+
+// made is a document, and what it was made of.
+type made struct {
+	version string
+	data    []byte
+}
+
+// entry is a line of the index, and what it was made of.
+type entry struct {
+	version string
+	report.ListedRun
+	started time.Time
+}
+
+// Bounds of what is kept, and of the findings that an index reads for a line.
+const (
+	maxMade     = 16
+	maxStates   = 1024
+	maxFindings = 16 << 20
+	maxDocument = 128 << 20
+)
+
+// margin is that of comparisons and trends on pages; the commands have a flag.
+const margin = 0.05
+
+// NewPages returns the documents of the runs in dirs, each a run or a folder of runs.
+func NewPages(dirs []string) (*Pages, error) {
+	p := newPages(dirs)
+	for _, dir := range dirs {
+		if _, err := folders(dir); err != nil && dir != RunsFolder { // which the first run makes
+			return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "give a run, or a folder of runs")
+		}
+	}
+	return p, nil
+}
+
+func newPages(dirs []string) *Pages {
+	p := &Pages{dirs: dirs, making: make(chan struct{}, 1), changed: make(chan struct{}), paths: map[string]string{},
+		made: map[string]made{}, entries: map[string]entry{}, states: map[string]live.State{}, jobs: make(chan RunOptions, 1)}
+	p.making <- struct{}{}
+	return p
+}
+
+// Changed implements [live.Source].
+func (p *Pages) Changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changed
+}
+
+// tell has readers look again, unless something is measured: then it is done after that. The
+// caller has p.mu.
+func (p *Pages) tell() {
+	if p.now != nil && p.now.quiet {
+		return
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// idOf names a run in queries.
+func idOf(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		path = full
+	}
+	sum := sha256.Sum256([]byte(path))
+	return hex.EncodeToString(sum[:8])
+}
+
+// runs are the paths of all runs there are now.
+func (p *Pages) runs() []string {
+	var out []string
+	for _, dir := range p.dirs {
+		if isRun(dir) {
+			out = append(out, dir)
+		} else if in, err := runsIn(dir); err == nil { // without any yet otherwise
+			out = append(out, in...)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now != nil && p.now.dir != "" && !slices.Contains(out, p.now.dir) {
+		out = append(out, p.now.dir)
+	}
+	p.paths = map[string]string{}
+	for _, path := range out {
+		p.paths[idOf(path)] = path
+	}
+	return out
+}
+
+// place is what a query names.
+type place struct {
+	run     string   // path
+	compare []string // paths, two
+	trend   string   // a study
+	across  []string
+	// index says that it is none of these; begins that of a run without directory yet.
+	index, begins bool
+}
+
+// find reads a query.
+func (p *Pages) find(query url.Values) (place, error) {
+	for name := range query {
+		if !slices.Contains([]string{"run", "compare", "trend", "across"}, name) {
+			return place{}, errs.Usage("there is no page by %q", name)
+		}
+	}
+	at := place{trend: query.Get("trend"), across: query["across"]}
+	if _, err := comparison.ParseAcross(at.across); err != nil {
+		return place{}, err
+	}
+	path := func(id string) (string, error) {
+		p.mu.Lock()
+		known, ok := p.paths[id]
+		p.mu.Unlock()
+		if !ok {
+			p.runs()
+			p.mu.Lock()
+			known, ok = p.paths[id]
+			p.mu.Unlock()
+		}
+		if !ok {
+			return "", errs.WithHint(errs.Usage("this page has no run %q", id), "the index lists its runs")
+		}
+		return known, nil
+	}
+	if id := query.Get("run"); id != "" {
+		var err error
+		at.run, err = path(id)
+		return at, err
+	}
+	if ids := query["compare"]; len(ids) > 0 {
+		if len(ids) != 2 {
+			return at, errs.Usage("two runs are compared, not %d", len(ids))
+		}
+		for _, id := range ids {
+			run, err := path(id)
+			if err != nil {
+				return at, err
+			}
+			at.compare = append(at.compare, run)
+		}
+		return at, nil
+	}
+	if at.trend == "" {
+		p.alone(&at)
+	}
+	return at, nil
+}
+
+// alone finds the page without a query: the only run, or an index.
+func (p *Pages) alone(at *place) {
+	if len(p.dirs) == 1 && isRun(p.dirs[0]) {
+		at.run = p.dirs[0]
+		return
+	}
+	if len(p.dirs) > 0 {
+		at.index = true
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now != nil {
+		at.run = p.now.dir
+	}
+	at.begins = at.run == ""
+}
+
+// State implements [live.Source].
+func (p *Pages) State(query url.Values) (live.State, error) {
+	key := query.Encode()
+	p.mu.Lock()
+	quiet := p.now != nil && p.now.quiet
+	known, ok := p.states[key]
+	p.mu.Unlock()
+	if quiet && ok {
+		return known, nil
+	}
+	at, err := p.find(query)
+	if err != nil {
+		return live.State{}, err
+	}
+	state := live.State{Version: p.version(at)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now != nil && (at.begins || at.index || p.now.dir != "" && at.run == p.now.dir) {
+		status := p.now.status
+		if at.index {
+			status.Title = p.now.study.Name + ": " + status.Title
+		}
+		state.Status = &status
+	} else if p.last {
+		state.Status = &report.Status{Last: true}
+	}
+	if len(p.states) >= maxStates {
+		clear(p.states)
+	}
+	p.states[key] = state
+	return state, nil
+}
+
+// version changes with the document of a place.
+func (p *Pages) version(at place) string {
+	switch {
+	case at.begins:
+		return "begins"
+	case at.run != "":
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if u := p.now; u != nil && at.run == u.dir && !u.ended {
+			return u.shown // changes when the run lets it
+		}
+		return versionOf(at.run, store.ReadWriters())
+	}
+	paths := at.compare
+	if len(paths) == 0 {
+		paths = p.runs()
+	}
+	writers, sum := store.ReadWriters(), sha256.New()
+	for _, path := range paths {
+		fmt.Fprintf(sum, "%q %s\n", path, versionOf(path, writers))
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+func versionOf(path string, writers store.Writers) string {
+	return fmt.Sprintf("%s%v", store.Version(path), writers.Have(path))
+}
+
+// Document implements [live.Source].
+func (p *Pages) Document(ctx context.Context, query url.Values) ([]byte, error) {
+	at, err := p.find(query)
+	if err != nil {
+		return nil, err
+	}
+	key, version := query.Encode(), p.version(at)
+	if data, ok := p.known(key, version); ok {
+		return data, nil
+	}
+	if p.measuresFirst(at) {
+		return json.Marshal(p.beginning())
+	}
+	select {
+	case <-p.making:
+		defer func() { p.making <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if data, ok := p.known(key, version); ok { // somebody else asked for it
+		return data, nil
+	}
+	var data []byte
+	err = thread.Apart(func() error {
+		// Another process may be measuring on this machine.
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19)
+		data, err = p.make(ctx, at)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.keep(key, made{version, data})
+	return data, nil
+}
+
+// measuresFirst says that a run of this process is at its first trial: its first document comes
+// after that.
+func (p *Pages) measuresFirst(at place) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := p.now
+	return u != nil && u.dir != "" && at.run == u.dir && u.holds && u.shown == ""
+}
+
+// known is a document that was made of this version.
+func (p *Pages) known(key, version string) ([]byte, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m, ok := p.made[key]
+	return m.data, ok && m.version == version
+}
+
+func (p *Pages) keep(key string, m made) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.made[key]; !ok && len(p.made) >= maxMade {
+		for other := range p.made { // any
+			delete(p.made, other)
+			break
+		}
+	}
+	p.made[key] = m
+}
+
+// make makes the document of a place.
+func (p *Pages) make(ctx context.Context, at place) ([]byte, error) {
+	page, err := p.page(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(page)
+	if err == nil && len(data) > maxDocument {
+		err = errs.WithHint(errs.Usage("the page would have %d MB", len(data)>>20), "`meshtrial report` writes it to a file")
+	}
+	return data, err
+}
+
+func (p *Pages) page(ctx context.Context, at place) (report.Page, error) {
+	how := comparison.CompareOptions{MarginRatio: margin}
+	var err error
+	if how.Across, err = comparison.ParseAcross(at.across); err != nil {
+		return report.Page{}, err
+	}
+	served := report.Live{Links: []report.Link{{Text: "All runs"}}}
+	var damage []string
+	warn := func(text string) { damage = append(damage, text) }
+	var page report.Page
+	switch {
+	case at.index:
+		return p.index(ctx)
+	case at.begins:
+		return p.beginning(), nil
+	case at.run != "":
+		return p.runPage(ctx, at.run)
+	case at.trend != "":
+		o := TrendOptions{Study: at.trend, How: how, Warn: warn}
+		trend, err := o.of(ctx, p.runs())
+		if err != nil {
+			return page, err
+		}
+		page = kinds.Reports().TrendPage(trend)
+	default:
+		c, err := Compare(ctx, at.compare[:1], at.compare[1:], how, warn)
+		if err != nil {
+			return page, err
+		}
+		page = kinds.Reports().ComparisonPage(c)
+		for i, path := range at.compare {
+			served.Links = append(served.Links, report.Link{Text: "Run " + string(rune('A'+i)), Query: "?run=" + idOf(path)})
+		}
+	}
+	page.Warnings = append(page.Warnings, damage...)
+	return page.Served(served), nil
+}
+
+// runPage is the report of a run as far as it has come.
+func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err error) {
+	run, damage, err := store.Load(ctx, path)
+	if err != nil {
+		return page, err
+	}
+	plan, err := analysis.Plan(run)
+	if err != nil {
+		return page, err
+	}
+	var progress analysis.Progress
+	if len(run.Trials) == 0 {
+		s := plan.Study
+		page = report.Page{Title: s.Name, Question: s.Question, Story: s.Story, Answers: []string{"No trial has ended yet."}, Study: string(run.StudyYAML)}
+	} else {
+		f, err := analyses.All().Analyze(run)
+		if err == nil {
+			page, err = kinds.Reports().Page(f)
+		}
+		if err == nil {
+			progress, err = analyses.All().Progress(run)
+		}
+		if err != nil {
+			return page, err
+		}
+	}
+	page.Warnings = append(page.Warnings, damage...)
+	going := store.ReadWriters().Have(path)
+	status := standing(run, plan, progress, going, time.Now())
+	status.Run = idOf(path)
+	if !progress.Done {
+		page.Provisional = report.Provisional
+		page.Sections = append(report.ProgressSections(progress, plan, run.Trials), page.Sections...)
+	}
+	served := report.Live{Status: &status}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.dirs) > 1 || len(p.dirs) == 1 && p.dirs[0] != path {
+		served.Links = []report.Link{{Text: "All runs"}}
+	}
+	status.Resume = p.launch != nil && !going && !progress.Done && run.Header.Lab == lab.KindLocal
+	if p.now != nil && p.now.dir == path {
+		status.Resume = status.Resume && p.now.ended
+		p.now.status.Facts, p.now.status.Share, p.now.status.Resume = status.Facts, status.Share, status.Resume
+		status = p.now.status
+	}
+	return page.Served(served), nil
+}
+
+// index lists the runs of the folders.
+func (p *Pages) index(ctx context.Context) (report.Page, error) {
+	var all []entry
+	writers := store.ReadWriters()
+	kept := map[string]entry{}
+	for _, path := range p.runs() {
+		if err := ctx.Err(); err != nil {
+			return report.Page{}, err
+		}
+		version := versionOf(path, writers)
+		p.mu.Lock()
+		e, ok := p.entries[path]
+		p.mu.Unlock()
+		if !ok || e.version != version {
+			e = listed(path, writers.Have(path))
+			e.version = version
+		}
+		kept[path] = e
+		all = append(all, e)
+	}
+	slices.SortStableFunc(all, func(a, b entry) int { return b.started.Compare(a.started) })
+	served := report.Live{Across: comparison.AcrossAll}
+	studies := map[string]bool{}
+	for _, e := range all {
+		served.Runs = append(served.Runs, e.ListedRun)
+		if e.Study != "" {
+			studies[e.Study] = true
+		}
+	}
+	served.Studies = slices.Sorted(maps.Keys(studies))
+	p.mu.Lock()
+	p.entries = kept
+	launch := p.launch
+	p.mu.Unlock()
+	if launch != nil {
+		served.Startable = launch.Studies()
+	}
+	counted := "No run yet."
+	if len(all) > 0 {
+		counted = fmt.Sprintf("%s of %s", words.Plural(len(all), "run"), studiesWords(len(studies)))
+	}
+	return report.Page{Title: strings.Join(p.dirs, ", "), Answers: []string{counted}}.Served(served), nil
+}
+
+func studiesWords(n int) string {
+	if n == 1 {
+		return "one study"
+	}
+	return fmt.Sprintf("%d studies", n)
+}
+
+// listed is a run's line in the index.
+func listed(path string, going bool) entry {
+	e := entry{ListedRun: report.ListedRun{ID: idOf(path), Name: filepath.Base(path)}}
+	h, err := store.ReadHeader(path)
+	if err != nil {
+		e.State, e.Answer, e.Bad = "unreadable", err.Error(), true
+		return e
+	}
+	e.Study, e.started, e.Started = h.Study, h.Started, h.Started.Local().Format(time.DateTime)
+	if going {
+		e.State = "in progress"
+	}
+	f, current, err := store.ReadFindings(path, maxFindings)
+	switch {
+	case err != nil:
+		e.State, e.Answer, e.Bad = "unreadable", err.Error(), true
+	case current && !going:
+		e.State = fmt.Sprintf("%s of %s valid", report.Count(f.Validity.Valid), words.Plural(f.Validity.Trials, "trial"))
+		e.Bad = f.Validity.Valid == 0
+		e.Answer = headline(f)
+	default:
+		n, _ := store.CountTrials(path) // none yet
+		e.Answer = words.Plural(n, "trial") + " so far"
+		if !going {
+			e.State = "interrupted"
+		}
+	}
+	return e
+}
+
+// headline is what a run found, in a sentence.
+func headline(f record.Findings) string {
+	page, err := kinds.Reports().Page(f)
+	if err != nil {
+		return err.Error()
+	}
+	return page.Answers[0]
+}

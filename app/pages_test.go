@@ -1,0 +1,354 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/runtest"
+	"github.com/meshtrial/meshtrial/ui/live"
+)
+
+func query(t *testing.T, text string) url.Values {
+	t.Helper()
+	q, err := url.ParseQuery(text)
+	must.OK(t, err)
+	return q
+}
+
+func document(t *testing.T, p *Pages, text string) report.Page {
+	t.Helper()
+	data, err := p.Document(t.Context(), query(t, text))
+	must.OK(t, err)
+	var page report.Page
+	must.OK(t, json.Unmarshal(data, &page))
+	return page
+}
+
+func version(t *testing.T, p *Pages, text string) string {
+	t.Helper()
+	s, err := p.State(query(t, text))
+	must.OK(t, err)
+	return s.Version
+}
+
+// A folder is an index: of runs that ended, were interrupted, are half written or hostile.
+func TestPagesIndex(t *testing.T) {
+	folder := t.TempDir()
+	runtest.Copy(t, "data-plane", filepath.Join(folder, "whole"), "r1", runtest.All)
+	runtest.Copy(t, "resilience", filepath.Join(folder, "half"), "r2", 0)
+	hostile := `"><script>alert(1)<..`
+	must.OK(t, os.CopyFS(filepath.Join(folder, hostile), os.DirFS(runtest.Recorded("control-plane"))))
+	must.OK(t, os.Mkdir(filepath.Join(folder, "broken"), 0o755))
+	must.OK(t, os.WriteFile(filepath.Join(folder, "broken", store.FileHeader), []byte("{"), 0o644))
+	p, err := NewPages([]string{folder})
+	must.OK(t, err)
+	page := document(t, p, "")
+	names := map[string]report.ListedRun{}
+	for _, r := range page.Live.Runs {
+		names[r.Name] = r
+	}
+	if len(names) != 4 || len(page.Live.Studies) != 3 || len(page.Live.Startable) != 0 {
+		t.Fatalf("%+v", page.Live)
+	}
+	if r := names["broken"]; !r.Bad || r.State != "unreadable" {
+		t.Errorf("a broken run: %+v", r)
+	}
+	if r := names["whole"]; r.State != "interrupted" {
+		t.Errorf("a run without findings: %+v", r)
+	}
+	if r := names[hostile]; r.Answer == "" || r.Bad {
+		t.Errorf("a run with a name: %+v", r)
+	}
+	if one := document(t, p, "run="+names[hostile].ID); len(one.Sections) == 0 || one.Live.Links[0].Query != "" {
+		t.Errorf("%+v", one.Live)
+	}
+	before := version(t, p, "")
+	runtest.Copy(t, "data-plane", filepath.Join(folder, "later"), "r3", 3)
+	if version(t, p, "") == before {
+		t.Error("another run leaves the index as it was")
+	}
+	c := document(t, p, "compare="+names["whole"].ID+"&compare="+idOf(filepath.Join(folder, "later")))
+	if len(c.Sections) == 0 || len(c.Live.Links) != 3 {
+		t.Errorf("%d sections, %+v", len(c.Sections), c.Live)
+	}
+	if trend := document(t, p, "trend="+names["whole"].Study); len(trend.Answers) != 1 || len(trend.Sections) == 0 {
+		t.Errorf("%+v", trend)
+	}
+}
+
+// Only runs that the server lists can be named.
+func TestPagesRefuse(t *testing.T) {
+	folder, outside := t.TempDir(), t.TempDir()
+	runtest.Copy(t, "data-plane", filepath.Join(folder, "in"), "r1", 1)
+	runtest.Copy(t, "data-plane", filepath.Join(outside, "out"), "r2", 1)
+	p, err := NewPages([]string{folder})
+	must.OK(t, err)
+	for _, text := range []string{"run=" + idOf(filepath.Join(outside, "out")), "run=" + url.QueryEscape(filepath.Join(folder, "in")), "run=../in", "file=/etc/passwd",
+		"compare=" + idOf(filepath.Join(folder, "in")), "trend=x&across=everything", "compare=a&compare=b&compare=c"} {
+		if _, err := p.State(query(t, text)); errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", text, err)
+		}
+		if _, err := p.Document(t.Context(), query(t, text)); errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := NewPages([]string{filepath.Join(folder, "nowhere")}); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+}
+
+// A run of another process grows from trial to trial: each is in the next document, and
+// estimates are provisional until the last.
+func TestPagesOfAGrowingRun(t *testing.T) {
+	for _, name := range []string{"data-plane", "control-plane", "resilience"} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			all := runtest.Copy(t, name, dir, "r", 0)
+			p, err := NewPages([]string{dir})
+			must.OK(t, err)
+			seen := map[string]bool{}
+			for n := range all + 1 {
+				runtest.Grow(t, name, dir, n)
+				v := version(t, p, "")
+				if seen[v] {
+					t.Errorf("with %d trials the version is an old one", n)
+				}
+				seen[v] = true
+				page := document(t, p, "")
+				if got := page.Live.Status.Facts[0].Text; !strings.HasPrefix(got, words.Plural(n, "trial")) {
+					t.Errorf("%d trials are told as %q", n, got)
+				}
+				if n < all && page.Provisional == "" {
+					t.Errorf("with %d of %d trials nothing is provisional", n, all)
+				}
+			}
+			run, _, err := store.Load(t.Context(), dir)
+			must.OK(t, err)
+			f, err := analyses.All().Analyze(run)
+			must.OK(t, err)
+			if page := document(t, p, ""); page.Title != f.Study || page.Live.Status.Going {
+				t.Errorf("at the end %+v", page.Live.Status)
+			}
+		})
+	}
+}
+
+// follow has pages follow a run that grows by copying a recorded one; each step waits to be
+// let on.
+type follow struct {
+	p    *Pages
+	dir  string
+	next chan func(o *RunOptions)
+	done chan error
+}
+
+func following(t *testing.T, name string) *follow {
+	t.Helper()
+	p, err := NewPages(nil)
+	must.OK(t, err)
+	f := &follow{p: p, dir: filepath.Join(t.TempDir(), "run"), next: make(chan func(*RunOptions)), done: make(chan error, 1)}
+	data, err := os.ReadFile(filepath.Join(runtest.Recorded(name), store.FileStudy))
+	must.OK(t, err)
+	s, err := study.Parse(data, name, nil)
+	must.OK(t, err)
+	runtest.Copy(t, name, f.dir, "r", 0)
+	o := RunOptions{Study: s, Lab: lab.KindLocal, Progress: &recorder{}}
+	go func() {
+		f.done <- p.Follow(t.Context(), &o, func(ctx context.Context, o *RunOptions) error {
+			for {
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case step := <-f.next:
+					if step == nil {
+						return nil
+					}
+					step(o)
+				}
+			}
+		})
+	}()
+	return f
+}
+
+// do has the run do something, and waits until it is done.
+func (f *follow) do(step func(o *RunOptions)) {
+	done := make(chan struct{})
+	f.next <- func(o *RunOptions) { step(o); close(done) }
+	<-done
+}
+
+func (f *follow) status(t *testing.T) report.Status {
+	t.Helper()
+	s, err := f.p.State(url.Values{})
+	must.OK(t, err)
+	status, ok := s.Status.(*report.Status)
+	if !ok {
+		t.Fatalf("no status: %+v", s)
+	}
+	return *status
+}
+
+// A run of this process is shown as it goes on. While it measures nobody is told of anything,
+// and nothing is made before the trial has ended.
+func TestPagesFollowARun(t *testing.T) {
+	f := following(t, "data-plane")
+	plan, err := study.NewPlan(f.p.waitFor(t).study, 1)
+	must.OK(t, err)
+	if page := document(t, f.p, ""); page.Title != plan.Study.Name || !page.Live.Status.Stop {
+		t.Errorf("before it begins: %+v", page.Live.Status)
+	}
+	f.do(func(o *RunOptions) { o.Begun(f.dir) })
+	f.do(func(o *RunOptions) {
+		o.Event(plan, runner.Event{Stage: "trial", Trial: 1, Trials: 6, Cell: "both"})
+	})
+	if s := f.status(t); !strings.Contains(s.Title, "trial 1 of 6: both") {
+		t.Errorf("%+v", s)
+	}
+	f.do(func(o *RunOptions) { o.Event(plan, runner.Event{Stage: runner.StageQuiet}) })
+	changed, before := f.p.Changed(), version(t, f.p, "")
+	runtest.Grow(t, "data-plane", f.dir, 1)
+	f.do(func(o *RunOptions) { o.Event(plan, runner.Event{Stage: "step", Text: "a step"}) })
+	select {
+	case <-changed:
+		t.Error("readers are told of something while the run measures")
+	default:
+	}
+	if version(t, f.p, "") != before {
+		t.Error("the version changes while the run measures")
+	}
+	limited, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := f.p.Document(limited, url.Values{"trend": {"x"}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a document is made while a trial is on: %v", err)
+	}
+	f.do(func(o *RunOptions) { o.Event(plan, runner.Event{Stage: runner.StageLoud}) })
+	<-changed
+	f.do(func(o *RunOptions) {
+		if err := o.Kept(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	if version(t, f.p, "") == before {
+		t.Error("a trial has ended, and the version is as it was")
+	}
+	page := document(t, f.p, "")
+	if page.Live.Status.Facts[0].Text != "1 trial, all valid" || page.Provisional == "" || page.Sections[0].Name != "trials" {
+		t.Errorf("after a trial: %+v, %q", page.Live.Status, page.Sections[0].Name)
+	}
+	f.next <- nil
+	must.OK(t, <-f.done)
+	f.p.End()
+	if s := f.status(t); s.Going || s.Stop || !s.Last {
+		t.Errorf("at the end: %+v", s)
+	}
+	if page := document(t, f.p, ""); page.Live.Status.Going {
+		t.Errorf("at the end: %+v", page.Live.Status)
+	}
+}
+
+// waitFor waits until a run is followed.
+func (p *Pages) waitFor(t *testing.T) *underway {
+	t.Helper()
+	var u *underway
+	eventually.Holds(t, "a run is followed", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		u = p.now
+		return u != nil
+	})
+	return u
+}
+
+// A reader stops a run as Ctrl-C does, and no other run than the one meant.
+func TestPagesStopARun(t *testing.T) {
+	f := following(t, "data-plane")
+	f.p.waitFor(t)
+	f.do(func(o *RunOptions) { o.Begun(f.dir) })
+	if err := f.p.Act(t.Context(), live.Action{Do: "stop", Run: "other"}); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("another run is stopped: %v", err)
+	}
+	must.OK(t, f.p.Act(t.Context(), live.Action{Do: "stop", Run: idOf(f.dir)}))
+	if err := <-f.done; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ends with %v", err)
+	}
+	if s := f.status(t); s.Going || s.Title != "The run was stopped" {
+		t.Errorf("%+v", s)
+	}
+	for _, a := range []live.Action{{Do: "stop"}, {Do: "start", Study: "quick"}, {Do: "resume", Run: idOf(f.dir)}, {Do: "delete"}} {
+		if err := f.p.Act(t.Context(), a); errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+}
+
+// Readers start one run at a time; which studies there are the server says.
+func TestPagesStartARun(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	folder := t.TempDir()
+	interrupted := filepath.Join(folder, "interrupted")
+	runtest.Copy(t, "data-plane", interrupted, "r", 1)
+	p, err := NewPages([]string{folder})
+	must.OK(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	entered, leave := make(chan struct{}), make(chan struct{})
+	launch := Launch{Studies: func() []string { return []string{"quick"} },
+		Study: func(_ context.Context, name string) (*study.Study, []byte, error) {
+			s, source, err := ResumedStudy(interrupted)
+			return s, source, err
+		},
+		Options: RunOptions{Progress: &recorder{}},
+		run: func(ctx context.Context, o RunOptions) error {
+			if o.Resume != "" {
+				return errs.Usage("resumed")
+			}
+			close(entered)
+			<-leave
+			return errs.Usage("started")
+		}}
+	done := make(chan struct{})
+	go func() { p.Work(ctx, launch); close(done) }()
+	eventually.Holds(t, "runs can be started", func() bool {
+		page, err := p.index(ctx)
+		return err == nil && len(page.Live.Startable) == 1
+	})
+	if err := p.Act(ctx, live.Action{Do: "start", Study: "../quick"}); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("a study that is not listed: %v", err)
+	}
+	must.OK(t, p.Act(ctx, live.Action{Do: "start", Study: "quick"}))
+	<-entered
+	for _, a := range []live.Action{{Do: "start", Study: "quick"}, {Do: "resume", Run: idOf(interrupted)}} {
+		if err := p.Act(ctx, a); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "is going on") {
+			t.Errorf("%+v beside another run: %v", a, err)
+		}
+	}
+	close(leave)
+	said := func(what string) {
+		eventually.Holds(t, "the run has ended", func() bool {
+			s, err := p.State(url.Values{})
+			status, ok := s.Status.(*report.Status)
+			return err == nil && ok && strings.HasSuffix(status.Title, "has ended: "+what)
+		})
+	}
+	said("started")
+	eventually.Holds(t, "another run may begin", func() bool { return p.Act(ctx, live.Action{Do: "resume", Run: idOf(interrupted)}) == nil })
+	said("resumed")
+	cancel()
+	<-done
+}

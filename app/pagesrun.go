@@ -1,0 +1,424 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/ui/live"
+)
+
+// underway is a run of this process, from before its directory is there until another begins.
+type underway struct {
+	study  *study.Study
+	dir    string // "" at first
+	status report.Status
+	stop   context.CancelFunc
+	quiet  bool // measures: nobody is told of anything
+	holds  bool // has the token of making: a trial is on
+	ended  bool
+	// shown is the version of the document that readers have. The next is made when a trial has
+	// ended, and not before pause has passed since made.
+	shown string
+	made  time.Time
+	pause time.Duration
+}
+
+// gapShare bounds how much of a run's time is spent on its documents.
+const gapShare = 0.05
+
+// Follow has the pages show a run of this process while work carries it out, and returns its
+// error. A reader who stops the run ends the context of work.
+func (p *Pages) Follow(ctx context.Context, o *RunOptions, work func(context.Context, *RunOptions) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p.mu.Lock()
+	if p.now != nil && !p.now.ended {
+		name := p.now.study.Name
+		p.mu.Unlock()
+		return errGoing(name)
+	}
+	u := &underway{study: o.Study, stop: cancel, status: report.Status{Title: "Getting ready", Going: true, Stop: true}}
+	p.now = u
+	p.tell()
+	p.mu.Unlock()
+
+	followed := *o
+	followed.Progress = pagesProgress{o.Progress, p, u}
+	followed.Begun = func(dir string) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		u.dir, u.status.Run = dir, idOf(dir)
+		p.tell()
+	}
+	followed.Event = func(plan *study.Plan, e runner.Event) {
+		if o.Event != nil {
+			o.Event(plan, e)
+		}
+		p.event(u, plan, e)
+	}
+	followed.Kept = func(ctx context.Context) error {
+		p.gap(ctx, u)
+		if o.Kept != nil {
+			return o.Kept(ctx)
+		}
+		return nil
+	}
+	followed.Present = func(dir string, findings record.Findings) error {
+		p.release(u) // nothing is measured any more
+		p.renew(context.WithoutCancel(ctx), u)
+		return o.Present(dir, findings)
+	}
+	err := work(ctx, &followed)
+	p.ended(u, err)
+	return err
+}
+
+func errGoing(name string) error {
+	return errs.WithHint(errs.Usage("a run of study %s is going on", name), "wait for its end, or stop it first")
+}
+
+// event takes up a step of the run.
+func (p *Pages) event(u *underway, plan *study.Plan, e runner.Event) {
+	if e.Stage == "trial" && e.Record == nil {
+		p.hold(u) // waits for a document that is being made
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case e.Stage == runner.StageQuiet:
+		u.status.Step = "measuring: this page is still until the window ends"
+		p.tell()
+		u.quiet = true
+		return
+	case e.Stage == runner.StageLoud:
+		u.quiet = false
+		u.status.Step = ""
+	case e.Stage == "trial" && e.Record == nil:
+		u.status.Title, u.status.Step = report.UpperFirst(TrialWords(plan, e)), "warming up"
+	case e.Stage == "trial", e.Stage == "block":
+	default:
+		u.status.Step = e.Text
+	}
+	p.tell()
+}
+
+// hold takes the token for the run, so that nothing else is made while a trial is on.
+func (p *Pages) hold(u *underway) {
+	p.mu.Lock()
+	holds := u.holds
+	u.holds = true
+	p.mu.Unlock()
+	if !holds {
+		<-p.making
+	}
+}
+
+// release gives it back.
+func (p *Pages) release(u *underway) {
+	p.mu.Lock()
+	holds := u.holds
+	u.holds = false
+	p.mu.Unlock()
+	if holds {
+		p.making <- struct{}{}
+	}
+}
+
+// gap is the time between two trials: whoever waits for a document gets it, then the run's own
+// is made, unless that would take too much of the run's time.
+func (p *Pages) gap(ctx context.Context, u *underway) {
+	p.release(u)
+	p.hold(u) // behind those who waited
+	p.mu.Lock()
+	postponed := time.Since(u.made) < u.pause
+	p.mu.Unlock()
+	if !postponed {
+		p.renew(ctx, u)
+	}
+}
+
+// renew makes the run's document and tells readers of it.
+func (p *Pages) renew(ctx context.Context, u *underway) {
+	began := time.Now()
+	data, err := p.make(ctx, place{run: u.dir})
+	took := time.Since(began)
+	version := fmt.Sprint(began.UnixNano())
+	if err == nil {
+		p.keep("run="+idOf(u.dir), made{version, data})
+		if len(p.dirs) == 0 {
+			p.keep("", made{version, data})
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		u.status.Step = "the page could not be made: " + err.Error()
+	}
+	u.made, u.pause, u.shown = time.Now(), time.Duration(float64(took)/gapShare), version
+	p.tell()
+}
+
+// ended shows how the run ended.
+func (p *Pages) ended(u *underway, err error) {
+	p.release(u)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u.ended, u.quiet = true, false
+	u.status.Going, u.status.Stop, u.status.Step = false, false, ""
+	switch {
+	case err == nil:
+		u.status.Title = "The run has ended"
+	case errors.Is(err, context.Canceled):
+		u.status.Title = "The run was stopped"
+	default:
+		u.status.Title = "The run has ended: " + err.Error()
+		if hint := errs.Hint(err); hint != "" {
+			u.status.Step = hint
+		}
+	}
+	p.tell()
+}
+
+// End tells readers that nothing more comes.
+func (p *Pages) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = true
+	if p.now != nil {
+		p.now.status.Last = true
+	}
+	p.tell()
+}
+
+// beginning is the page of a run that has no directory yet.
+func (p *Pages) beginning() report.Page {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	page := report.Page{Title: "meshtrial", Answers: []string{"Nothing has been measured yet."}}
+	var served report.Live
+	if p.now != nil {
+		status, s := p.now.status, p.now.study
+		served.Status = &status
+		page.Title, page.Question, page.Story, page.Study = s.Name, s.Question, s.Story, string(s.Marshal())
+	}
+	return page.Served(served)
+}
+
+// pagesProgress shows on the pages what a command is doing, beside where it is shown already.
+type pagesProgress struct {
+	Progress
+	p *Pages
+	u *underway
+}
+
+func (s pagesProgress) step(text string) {
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	s.u.status.Step = text
+	s.p.tell()
+}
+
+func (s pagesProgress) Say(format string, args ...any) {
+	s.Progress.Say(format, args...)
+	s.step(fmt.Sprintf(format, args...))
+}
+
+func (s pagesProgress) Note(format string, args ...any) {
+	s.Progress.Note(format, args...)
+	s.step(fmt.Sprintf(format, args...))
+}
+
+func (s pagesProgress) Component(e components.Event) {
+	s.Progress.Component(e)
+	s.step(fmt.Sprintf("preparing %s", e.Component))
+}
+
+// TrialWords say which trial of a run begins.
+func TrialWords(plan *study.Plan, e runner.Event) string {
+	switch {
+	case plan.Study.Tune != nil:
+		return fmt.Sprintf("block %d, trial %d: %s", e.Block+1, e.Trial, e.Cell)
+	case e.Trials == 0:
+		return fmt.Sprintf("block %d of at most %d, trial %d of the search: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Cell)
+	}
+	return fmt.Sprintf("block %d of at most %d, trial %d of %d: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Trials, e.Cell)
+}
+
+// standing is where a run stands by its records at a moment.
+func standing(run record.Run, plan *study.Plan, progress analysis.Progress, going bool, now time.Time) report.Status {
+	s := report.Status{Going: going}
+	n, most := len(run.Trials), plan.Study.Blocks.Max*plan.BlockSize()
+	if s.Share = 1; !progress.Done {
+		s.Share = min(1, float64(n)/float64(most))
+	}
+	at := fmt.Sprintf("%s of at most %d done", words.Plural(progress.Blocks, "block"), plan.Study.Blocks.Max)
+	switch {
+	case going:
+		s.Title = report.UpperFirst(at)
+	case progress.Done:
+		s.Title = "The run has ended"
+	default:
+		s.Title = "Interrupted, " + at
+	}
+	s.Facts = []report.Fact{{Name: "trials", Text: trialsWords(run.Trials)}}
+	if n > 0 && going {
+		s.Facts = append(s.Facts, report.Fact{Name: "time", Text: timeWords(run.Trials, plan, now)})
+	}
+	if progress.Why != "" && !progress.Done {
+		s.Facts = append(s.Facts, report.Fact{Name: "stop rule", Text: progress.Why})
+	}
+	return s
+}
+
+// trialsWords count trials, and say which checks failed.
+func trialsWords(trials []record.Trial) string {
+	failed, example, invalid := map[string]int{}, map[string]string{}, 0
+	for i := range trials {
+		if trials[i].Validity.Valid {
+			continue
+		}
+		invalid++
+		for _, c := range trials[i].Validity.Checks {
+			if !c.OK {
+				failed[c.Name]++
+				example[c.Name] = c.Detail
+			}
+		}
+	}
+	if invalid == 0 {
+		return words.Plural(len(trials), "trial") + ", all valid"
+	}
+	parts := []string{fmt.Sprintf("%s, %d not valid", words.Plural(len(trials), "trial"), invalid)}
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		parts = append(parts, fmt.Sprintf("%s failed in %d (%s)", report.FactorName(name), failed[name], example[name]))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// timeWords say when a run ends at the latest, going by its trials so far.
+func timeWords(trials []record.Trial, plan *study.Plan, now time.Time) string {
+	var spent time.Duration // without the time between two attempts
+	for i := range trials {
+		spent += trials[i].Ended.Sub(trials[i].Started)
+	}
+	so := "so far " + spent.Round(time.Second).String()
+	limits := plan.Study.Blocks
+	var left time.Duration
+	switch {
+	case !plan.Study.Chooses():
+		left = spent * time.Duration(limits.Max*plan.BlockSize()-len(trials)) / time.Duration(len(trials))
+		if limits.Limit > 0 {
+			left = min(left, max(0, limits.Limit-spent))
+		}
+	case limits.Limit > 0:
+		left = max(0, limits.Limit-spent)
+	default:
+		return so
+	}
+	return fmt.Sprintf("%s; at the latest it ends at about %s", so, now.Add(left).Format("15:04"))
+}
+
+// Launch says which runs readers may start, and how.
+type Launch struct {
+	// Studies are the names of studies that there are; Study reads one.
+	Studies func() []string
+	Study   func(ctx context.Context, name string) (*study.Study, []byte, error)
+	// Options are those of every run. It asks nobody for consent.
+	Options RunOptions
+	run     func(context.Context, RunOptions) error // nil: [Run]
+}
+
+// Work carries out the runs that readers start or resume, one at a time, until ctx ends and
+// with it the last of them. Without it no run can be started.
+func (p *Pages) Work(ctx context.Context, launch Launch) {
+	if launch.run == nil {
+		launch.run = Run
+	}
+	p.mu.Lock()
+	p.launch = &launch
+	p.mu.Unlock()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case o := <-p.jobs:
+			_ = p.Follow(ctx, &o, func(ctx context.Context, o *RunOptions) error { return launch.run(ctx, *o) }) // the pages show it
+			p.mu.Lock()
+			p.asked = false
+			p.mu.Unlock()
+		}
+	}
+}
+
+// Act implements [live.Source].
+func (p *Pages) Act(ctx context.Context, a live.Action) error {
+	switch a.Do {
+	case "stop":
+		return p.stop(a.Run)
+	case "start", "resume":
+		return p.begin(ctx, a)
+	}
+	return errs.Usage("a page cannot %q anything", a.Do)
+}
+
+// stop ends a run as Ctrl-C does.
+func (p *Pages) stop(id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := p.now
+	if u == nil || u.ended || id != "" && (u.dir == "" || id != idOf(u.dir)) {
+		return errs.WithHint(errs.Usage("this run does not go on here"), "stop it where it was started")
+	}
+	u.status.Title, u.status.Stop = "Stopping: what the run changed is put back", false
+	p.tell()
+	u.stop()
+	return nil
+}
+
+// begin starts a study, or resumes a run.
+func (p *Pages) begin(ctx context.Context, a live.Action) (err error) {
+	p.mu.Lock()
+	launch := p.launch
+	p.mu.Unlock()
+	if launch == nil {
+		return errs.WithHint(errs.Usage("this page starts no runs"), "`meshtrial page` does")
+	}
+	o := launch.Options
+	if a.Do == "start" {
+		if !slices.Contains(launch.Studies(), a.Study) {
+			return errs.Usage("there is no study %q", a.Study)
+		}
+		o.Study, o.Source, err = launch.Study(ctx, a.Study)
+	} else {
+		var at place
+		if at, err = p.find(url.Values{"run": {a.Run}}); err == nil {
+			o.Resume = at.run
+			o.Study, o.Source, err = ResumedStudy(at.run)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked {
+		return errGoing(p.asks)
+	}
+	p.asked, p.asks = true, o.Study.Name
+	p.jobs <- o // has room for the only one
+	return nil
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/app"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/studies"
+	"github.com/meshtrial/meshtrial/ui/live"
+)
+
+func newPageCommand(env *Env) *cobra.Command {
+	address := ""
+	cmd := &cobra.Command{
+		Use:   "page [RUNS...]",
+		Short: "Serve a page of runs that go on or are done, and start others",
+		Long: "Serve a page on this machine about the runs in RUNS, each a run directory or a folder of\n" +
+			"runs (default: the folder runs). It lists them, shows the report of each as it grows, compares any\n" +
+			"two, and follows findings over the runs of a study. Studies in the local lab can be\n" +
+			"started, stopped and resumed there. The address, which lets whoever has it in, goes to\n" +
+			"standard error; Ctrl-C ends the page, and in good order a run that it started.\n\n" +
+			"A run of another process is read again after each trial, on this machine's CPUs:\n" +
+			"`meshtrial run --page` waits for the end of the window.",
+		Example: "  meshtrial page\n" +
+			"  meshtrial page runs/quick-...",
+		RunE: func(cmd *cobra.Command, args []string) error { return servePage(cmd.Context(), env, address, args) },
+	}
+	cmd.Flags().StringVar(&address, "listen", anyPort, "`ADDRESS` to listen at, of this machine's loopback")
+	return cmd
+}
+
+// anyPort has pages served on the loopback, at any free port.
+const anyPort = "127.0.0.1:0"
+
+// pollRuns is how often a page looks whether runs of other processes have changed.
+const pollRuns = 2 * time.Second
+
+func servePage(ctx context.Context, env *Env, address string, dirs []string) error {
+	if len(dirs) == 0 {
+		dirs = []string{app.RunsFolder}
+	}
+	pages, err := app.NewPages(dirs)
+	if err != nil {
+		return err
+	}
+	p := newProgress(env.Stderr)
+	defer p.Clear()
+	launch := app.Launch{Studies: startable, Study: func(ctx context.Context, name string) (*study.Study, []byte, error) {
+		return loadStudy(ctx, env, name, nil)
+	},
+		Options: app.RunOptions{Lab: lab.KindLocal, Observe: record.ObservedCgroup, Progress: p,
+			Confirm: func(context.Context, string) error { return errors.New("a page asks nobody for consent") },
+			Present: func(string, record.Findings) error { return nil }}}
+	return serving(ctx, p, pages, address, pollRuns, func(ctx context.Context) error {
+		pages.Work(ctx, launch)
+		return nil
+	})
+}
+
+// startable are the shipped studies, and those in the working folder.
+func startable() []string {
+	files, _ := filepath.Glob("*.yaml") // the pattern is a good one
+	return slices.Concat(studies.Names(), files)
+}
+
+// runWithPage runs a study and serves a page about it until it has ended.
+func runWithPage(ctx context.Context, p *progress, o app.RunOptions) error {
+	pages, _ := app.NewPages(nil)
+	return serving(ctx, p, pages, anyPort, 0, func(ctx context.Context) error {
+		return pages.Follow(ctx, &o, func(ctx context.Context, o *app.RunOptions) error { return app.Run(ctx, *o) })
+	})
+}
+
+// lingerFor is how long pages have to load their last document.
+const lingerFor = 3 * time.Second
+
+// serving serves pages while work goes on.
+func serving(ctx context.Context, p *progress, pages *app.Pages, address string, poll time.Duration, work func(context.Context) error) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return errs.WithCode(err, errs.CodeUsage)
+	}
+	server, entrance := live.New(pages, poll)
+	// It outlives ctx, so that pages show how the work ends.
+	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(alive, l) }()
+	p.Note("page: http://%s%s", l.Addr(), entrance)
+	err = work(ctx)
+	pages.End()
+	server.Linger(lingerFor)
+	stop()
+	return errors.Join(err, <-served)
+}

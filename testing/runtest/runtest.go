@@ -1,0 +1,75 @@
+// Package runtest makes run directories for tests from the recorded runs of kinds/testdata:
+// whole, or as they were after some of their trials.
+package runtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/testing/must"
+)
+
+// Recorded is the path of a recorded run: "data-plane", "control-plane" or "resilience".
+func Recorded(name string) string {
+	_, here, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(here), "..", "..", "kinds", "testdata", name)
+}
+
+// Copy copies a recorded run to a path, with its first trials alone and without findings, as
+// run id. It returns how many trials the recorded run has.
+func Copy(t testing.TB, name, path, id string, trials int) (all int) {
+	t.Helper()
+	must.OK(t, os.CopyFS(path, os.DirFS(Recorded(name))))
+	must.OK(t, os.Remove(filepath.Join(path, store.FileFindings)))
+	data, err := os.ReadFile(filepath.Join(path, store.FileHeader))
+	must.OK(t, err)
+	var header record.Header
+	must.OK(t, json.Unmarshal(data, &header))
+	header.RunID = id
+	data, err = json.Marshal(header)
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(filepath.Join(path, store.FileHeader), data, 0o644))
+	return Grow(t, name, path, trials)
+}
+
+// Grow has a copy have the first trials of its run, and their events.
+func Grow(t testing.TB, name, path string, trials int) (all int) {
+	t.Helper()
+	lines := linesOf(t, name, store.FileTrials)
+	events := linesOf(t, name, store.FileEvents)
+	n := 0
+	for _, line := range lines[:min(trials, len(lines))] {
+		var trial record.Trial
+		must.OK(t, json.Unmarshal(line, &trial))
+		n += trial.EventLines
+	}
+	if len(events) > 0 {
+		must.OK(t, os.WriteFile(filepath.Join(path, store.FileEvents), bytes.Join(events[:n], nil), 0o644))
+	}
+	must.OK(t, os.WriteFile(filepath.Join(path, store.FileTrials), bytes.Join(lines[:min(trials, len(lines))], nil), 0o644))
+	return len(lines)
+}
+
+// All is more trials than any recorded run has.
+const All = 1000
+
+func linesOf(t testing.TB, name, file string) [][]byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(Recorded(name), file))
+	if os.IsNotExist(err) && file == store.FileEvents {
+		return nil
+	}
+	must.OK(t, err)
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	if last := lines[len(lines)-1]; len(last) > 0 {
+		must.OK(t, fmt.Errorf("%s of %s does not end with a line", file, name))
+	}
+	return lines[:len(lines)-1]
+}
