@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func profileFolder(t *testing.T) string {
 }
 
 // watch collects what a page must not do: errors on the console, exceptions,
-// dialogs, and requests beyond the file itself.
+// dialogs, and requests beyond the file itself, or the server.
 func watch(t *testing.T, ctx context.Context, file string) func() []string {
 	t.Helper()
 	listening, stop := context.WithCancel(ctx)
@@ -105,7 +106,7 @@ func watch(t *testing.T, ctx context.Context, file string) func() []string {
 		case *log.EventEntryAdded:
 			add("log %s: %s", e.Entry.Level, e.Entry.Text)
 		case *network.EventRequestWillBeSent:
-			if e.Request.URL != file {
+			if !strings.HasPrefix(e.Request.URL, file) {
 				add("request of %s", e.Request.URL)
 			}
 		case *page.EventJavascriptDialogOpening:

@@ -1,0 +1,166 @@
+package reports
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
+	"github.com/meshtrial/meshtrial/app"
+	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/loopback"
+	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/runtest"
+	"github.com/meshtrial/meshtrial/ui/live"
+)
+
+// serve serves the pages of a folder until the test ends.
+func serve(t *testing.T, folder string) (entrance string) {
+	t.Helper()
+	pages, err := app.NewPages([]string{folder})
+	must.OK(t, err)
+	server, entrance := live.New(pages, 50*time.Millisecond)
+	ctx, stop := context.WithCancel(t.Context())
+	l := loopback.Listen(t)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + l.Addr().String() + entrance
+}
+
+const ready = "#app[data-ready]"
+
+// visit opens an address and waits for its document.
+func visit(t *testing.T, ctx context.Context, address string) {
+	t.Helper()
+	limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	must.OK(t, chromedp.Do(limited, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS(ready))))
+}
+
+// shows waits until an expression holds about the page, which may be on its way to another.
+func shows(t *testing.T, ctx context.Context, what, js string) {
+	t.Helper()
+	eventually.Holds(t, what, func() bool {
+		holds, err := chromedp.Run(ctx, chromedp.Evaluate[bool](js))
+		return err == nil && holds
+	})
+}
+
+// audit demands that a page is legible in both schemes, has names for those who do not see it,
+// and fits on a telephone.
+func audit(t *testing.T, ctx context.Context, name string, charts int) {
+	t.Helper()
+	for _, colours := range []string{"dark", "light"} {
+		scheme(t, ctx, colours)
+		if texts := eval[[]string](t, ctx, faint); len(texts) > 0 {
+			t.Errorf("%s: too faint in the %s: %q", name, colours, texts)
+		}
+		picture(t, ctx, "live-"+name+"-"+colours)
+	}
+	checkCharts(t, ctx, charts)
+	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(360, 740)))
+	if over := eval[float64](t, ctx, `document.documentElement.scrollWidth - window.innerWidth`); over > 0 {
+		t.Errorf("%s: a narrow screen scrolls sideways by %.0f pixels", name, over)
+	}
+	picture(t, ctx, "live-"+name+"-narrow")
+	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(1200, 900)))
+}
+
+// A page of runs: it lists them, shows one as it grows without losing the reader's place, and
+// compares two.
+func TestLivePageInBrowser(t *testing.T) {
+	folder := t.TempDir()
+	const hostile = `"><img src=x onerror=alert(2)>`
+	runtest.Copy(t, "data-plane", filepath.Join(folder, "growing"), "r1", 3)
+	runtest.Copy(t, "data-plane", filepath.Join(folder, "whole"), "r2", runtest.All)
+	runtest.Copy(t, "resilience", filepath.Join(folder, hostile), "r3", runtest.All)
+	ctx := browser(t)
+	entrance := serve(t, folder)
+	complaints := watch(t, ctx, entrance[:strings.LastIndexByte(entrance, '/')])
+	must.OK(t, must.Err(chromedp.Call(ctx, network.Enable, network.EnableParams{})))
+	must.OK(t, must.Err(chromedp.Call(ctx, log.Enable, cdp.Empty{})))
+	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(1200, 900)))
+
+	visit(t, ctx, entrance)
+	base := eval[string](t, ctx, `location.href`)
+	if strings.Contains(base, "token") {
+		t.Errorf("the token stays in the address %s", base)
+	}
+	rows := eval[[]string](t, ctx, `[...document.querySelectorAll('#runs tbody th')].map(e => e.textContent)`)
+	if len(rows) != 3 || !strings.Contains(strings.Join(rows, "\n"), hostile) {
+		t.Errorf("the index lists %q", rows)
+	}
+	audit(t, ctx, "index", 0)
+
+	runOf := `[...document.querySelectorAll('#runs tbody a')].find(a => a.textContent === 'growing').href`
+	visit(t, ctx, eval[string](t, ctx, runOf))
+	shows(t, ctx, "three trials", `document.querySelector('.standing .facts')?.textContent.includes('3 trials') ?? false`)
+	if label := eval[string](t, ctx, `getComputedStyle(document.querySelector('h1'), '::after').content`); label != `"provisional"` {
+		t.Errorf("the headline of a run that goes on is marked %s", label)
+	}
+	audit(t, ctx, "run", 2)
+	eval[bool](t, ctx, `document.querySelector('.filters input').click() ?? true`)
+	eval[bool](t, ctx, `(() => { const d = [...document.querySelectorAll('main details')].at(-2); d.open = true; d.scrollIntoView({behavior: 'instant'}); return true; })()`)
+	place := `Math.round([...document.querySelectorAll('main details')].at(-2).closest('section').getBoundingClientRect().top)`
+	before := eval[int](t, ctx, place)
+	runtest.Grow(t, "data-plane", filepath.Join(folder, "growing"), 6)
+	shows(t, ctx, "six trials", `document.querySelector('.standing .facts').textContent.includes('6 trials')`)
+	if !eval[bool](t, ctx, `[...document.querySelectorAll('main details')].at(-2).open`) {
+		t.Error("details that were open are not any more")
+	}
+	if !eval[bool](t, ctx, `document.querySelector('.filters input').checked === false`) {
+		t.Error("a level that was switched off is shown again")
+	}
+	if after := eval[int](t, ctx, place); after < before-3 || after > before+3 {
+		t.Errorf("what the reader looks at moved from %d to %d", before, after)
+	}
+
+	visit(t, ctx, base)
+	eval[bool](t, ctx, `['growing', 'whole'].forEach(name => document.querySelector('[aria-label="Compare ' + name + '"]').click()) ?? true`)
+	eval[bool](t, ctx, `[...document.querySelectorAll('button')].find(b => b.textContent === 'Compare the two').click() ?? true`)
+	shows(t, ctx, "a comparison", `document.querySelectorAll('#comparison tbody tr').length > 0`)
+	audit(t, ctx, "compare", 0)
+	visit(t, ctx, base)
+	eval[bool](t, ctx, `[...document.querySelectorAll('#trends a')][0].click() ?? true`)
+	shows(t, ctx, "a trend", `document.querySelector('#runs') !== null && document.querySelector('.now nav a') !== null`)
+	audit(t, ctx, "trend", 1)
+	for _, complaint := range complaints() {
+		t.Error(complaint)
+	}
+}
+
+// TestPictureOfALivePage draws docs/page.png, if MESHTRIAL_PICTURE_OF_PAGE is set: the top of the
+// page of a recorded run that goes on.
+func TestPictureOfALivePage(t *testing.T) {
+	if os.Getenv("MESHTRIAL_PICTURE_OF_PAGE") == "" {
+		t.Skip("MESHTRIAL_PICTURE_OF_PAGE is not set")
+	}
+	folder := t.TempDir()
+	path := filepath.Join(folder, "run")
+	runtest.Copy(t, "data-plane", path, "20261130-120000-07d1", 5)
+	lock, _, err := store.Resume(path, nil, 0) // somebody writes to it
+	must.OK(t, err)
+	defer lock.Close()
+	ctx := browser(t)
+	visit(t, ctx, serve(t, folder))
+	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(1060, 900, chromedp.EmulateScale(0.85))))
+	visit(t, ctx, eval[string](t, ctx, `document.querySelector('#runs tbody a').href`))
+	eval[bool](t, ctx, settle)
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(filepath.Join("..", "..", "docs", "page.png"), png, 0o644))
+}
