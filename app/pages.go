@@ -410,12 +410,16 @@ func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err
 	if err != nil {
 		return page, err
 	}
+	going := store.ReadWriters().Have(path)
 	var progress analysis.Progress
 	if len(run.Trials) == 0 {
 		s := plan.Study
 		page = report.Page{Title: s.Name, Question: s.Question, Story: s.Story, Answers: []string{"No trial has ended yet."}, Study: string(run.StudyYAML)}
 	} else {
 		f, err := analyses.All().Analyze(run)
+		if going {
+			f.Stop = "" // it has not ended by anything
+		}
 		if err == nil {
 			page, err = kinds.Reports().Page(f)
 		}
@@ -427,7 +431,6 @@ func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err
 		}
 	}
 	page.Warnings = append(page.Warnings, damage...)
-	going := store.ReadWriters().Have(path)
 	status := standing(run, plan, progress, going, time.Now())
 	status.Run = idOf(path)
 	if !progress.Done {

@@ -185,10 +185,28 @@ func (kinds Kinds) ComparisonPage(c comparison.Comparison) Page {
 	out := Page{Title: c.Study, Answers: []string{comparisonWords(c)}, Warnings: note.Texts(c.Warnings),
 		Facts:    []Fact{{"run A", strings.Join(c.RunsA, ", ")}, {"run B", strings.Join(c.RunsB, ", ")}},
 		Sections: []PageSection{{Name: "comparison", Title: "Comparison", Tables: withRows(kinds.comparisonTable(c))}}}
+	if chart, ok := kinds.changesChart(c); ok {
+		out.Sections[0].Lead = fmt.Sprintf("What changed from A to B, with its 95%% interval. The band is the margin of %s.", marginWords(c.MarginRatio))
+		out.Sections[0].Charts = []Chart{chart}
+	}
 	if c.WithinRunOnly && c.Lacking == "" {
 		out.Answers = append(out.Answers, withinWords(c))
 	}
 	return out
+}
+
+// changesChart draws the changes that decide or are not the same.
+func (kinds Kinds) changesChart(c comparison.Comparison) (Chart, bool) {
+	rows := Intervals{X: Axis{Title: "change, %", Scale: AxisLinear, Zero: true}}
+	for _, change := range c.Changes {
+		if !change.Bounded || !change.Decides && change.Verdict == record.VerdictSame || len(rows.Rows) >= 2*mostChanges {
+			continue
+		}
+		rows.Rows = append(rows.Rows, IntervalRow{Label: kinds.words(change.Name) + ", " + cellWords(change.Cell), Look: Look{Color: "series-1"},
+			Estimate: 100 * change.ChangeRatio, Low: 100 * change.LowRatio, High: 100 * change.HighRatio, Noise: 100 * c.MarginRatio,
+			Hollow: change.Verdict != record.VerdictWorse && change.Verdict != record.VerdictBetter, Text: changeWords(change) + ", " + Verdict(change.Verdict).S})
+	}
+	return Chart{Name: "Changes from A to B", Intervals: &rows}, len(rows.Rows) > 0
 }
 
 // TrendPage draws a trend: its changes, then each finding from run to run.

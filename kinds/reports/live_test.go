@@ -133,7 +133,7 @@ func TestLivePageInBrowser(t *testing.T) {
 	eval[bool](t, ctx, `['growing', 'whole'].forEach(name => document.querySelector('[aria-label="Compare ' + name + '"]').click()) ?? true`)
 	eval[bool](t, ctx, `[...document.querySelectorAll('button')].find(b => b.textContent === 'Compare the two').click() ?? true`)
 	shows(t, ctx, "a comparison", `document.querySelectorAll('#comparison tbody tr').length > 0`)
-	audit(t, ctx, "compare", 0)
+	audit(t, ctx, "compare", 1)
 	visit(t, ctx, base)
 	eval[bool](t, ctx, `[...document.querySelectorAll('#trends a')][0].click() ?? true`)
 	shows(t, ctx, "a trend", `document.querySelector('#runs') !== null && document.querySelector('.now nav a') !== null`)

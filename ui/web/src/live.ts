@@ -16,8 +16,8 @@ export function follow(root: HTMLElement): void {
   const bar = new Bar();
   const list = new List();
   const body = h('div', {});
-  append(root, [bar.element, list.element, body]);
-  const report = new Report(body);
+  append(root, [bar.element, body]);
+  const report = new Report(body, list.element);
   const query = location.search;
   let shown: string | undefined;
   let wanted = '';
@@ -213,13 +213,13 @@ class List {
   private spans(live: Live): HTMLElement | null {
     const all = live.across ?? [];
     if (all.length === 0) return null;
-    return h('fieldset', { class: 'chips' }, h('legend', {}, 'Join runs that differ in'), all.map((name) => {
+    return h('fieldset', { class: 'joined' }, h('legend', {}, 'Join runs that differ in'), all.map((name) => {
       const box = h('input', { type: 'checkbox', checked: this.across.has(name) });
       box.addEventListener('change', () => {
         if (box.checked) this.across.add(name);
         else this.across.delete(name);
       });
-      return h('label', {}, box, h('span', {}, name));
+      return h('label', {}, box, name);
     }));
   }
 

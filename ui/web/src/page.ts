@@ -21,9 +21,10 @@ export class Report {
   private readonly parts = new Map<string, { readonly text: string; readonly element: Node | null }>();
   private selection: Selection | undefined;
 
-  constructor(private readonly root: HTMLElement) {
+  /** What is given as well stands between its head and its sections. */
+  constructor(private readonly root: HTMLElement, private readonly between?: HTMLElement) {
     root.replaceChildren();
-    append(root, [h('a', { class: 'skip', href: '#main' }, 'Skip to the charts'), this.main]);
+    append(root, [h('a', { class: 'skip', href: '#main' }, 'Skip to the charts'), between, this.main]);
   }
 
   draw(page: Page): void {
@@ -35,8 +36,8 @@ export class Report {
   private redraw(page: Page): void {
     const { sections, study: yaml, footer } = page;
     const top = { ...page, sections: null, study: '', footer: '', live: null };
-    this.part('head', top, this.root, this.parts.get('control')?.element ?? this.main, () => head(page));
-    this.part('control', [page.factors, page.cells], this.root, this.main, () => {
+    this.part('head', top, this.root, this.parts.get('control')?.element ?? this.between ?? this.main, () => head(page));
+    this.part('control', [page.factors, page.cells], this.root, this.between ?? this.main, () => {
       this.selection = new Selection(page, this.selection);
       return this.selection.control(() => {
         for (const one of this.sections.values()) if (this.selection) one.draw(this.selection);
@@ -125,8 +126,8 @@ function head(page: Page): HTMLElement {
     page.question !== '' && h('p', { class: 'question' }, page.question),
     h('h1', { class: (headline ?? '').length > 100 ? 'long' : null }, headline ?? page.title),
     more.length > 0 && h('ul', { class: 'answers' }, more.map((answer) => h('li', {}, answer))),
-    h('dl', { class: 'facts' }, (page.facts ?? []).map((f) => h('div', {}, h('dt', {}, f.name),
-      h('dd', {}, f.text)))),
+    (page.facts ?? []).length > 0 && h('dl', { class: 'facts' }, (page.facts ?? []).map((f) => h('div', {},
+      h('dt', {}, f.name), h('dd', {}, f.text)))),
     (page.provisional ?? '') !== '' && h('p', { class: 'callout provisional' }, page.provisional),
     page.failed !== undefined && h('p', { class: 'callout bad' }, page.failed),
     warnings.length > 0 && h('div', { class: 'callout' }, h('p', {}, h('strong', {}, 'Keep in mind')),
