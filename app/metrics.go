@@ -17,9 +17,9 @@ const (
 	phaseBlock  = "block" // between two blocks
 )
 
-// live is what a run's metrics say. It hears of the run from the runner's events alone, so
+// gauges are what a run's metrics say. They hear of the run from the runner's events alone, so
 // that no scrape reaches a pod.
-type live struct {
+type gauges struct {
 	now   func() time.Time
 	study string
 
@@ -39,7 +39,7 @@ func (o *RunOptions) serveMetrics() (*openmetrics.Server, error) {
 	if server == nil {
 		return nil, err
 	}
-	l := &live{now: time.Now, study: o.Study.Name, phase: phaseStart, invalid: map[string]int{}}
+	l := &gauges{now: time.Now, study: o.Study.Name, phase: phaseStart, invalid: map[string]int{}}
 	server.Serve(l.page)
 	o.Progress.Note("metrics at %s", server.URL())
 	tell := o.Event
@@ -53,7 +53,7 @@ func (o *RunOptions) serveMetrics() (*openmetrics.Server, error) {
 }
 
 // hear takes an event of the run.
-func (l *live) hear(plan *study.Plan, e runner.Event) {
+func (l *gauges) hear(plan *study.Plan, e runner.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.plan = plan
@@ -86,7 +86,7 @@ func (l *live) hear(plan *study.Plan, e runner.Event) {
 }
 
 // page adds the metrics as they are now.
-func (l *live) page(page *openmetrics.Page) {
+func (l *gauges) page(page *openmetrics.Page) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	metric := func(name, help string) openmetrics.Metric {
@@ -124,7 +124,7 @@ func (l *live) page(page *openmetrics.Page) {
 // remaining is the longest that the trials still take: as many as there can be, at the pace so
 // far, but no longer than the study's limit; before the first has ended, and in a search, what
 // the plan expects.
-func (l *live) remaining() time.Duration {
+func (l *gauges) remaining() time.Duration {
 	spent := l.now().Sub(l.first)
 	left := l.plan.Estimate().Max - spent
 	if l.ended > 0 && l.at.Trials > 0 {

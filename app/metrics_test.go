@@ -28,7 +28,7 @@ blocks: {min: 2, max: 4, limit: 1h}
 func TestRunMetrics(t *testing.T) {
 	plan := studytest.Plan(t, measuredStudy)
 	now := time.Unix(1e9, 0)
-	l := &live{now: func() time.Time { return now }, study: "measured", phase: phaseStart, invalid: map[string]int{}}
+	l := &gauges{now: func() time.Time { return now }, study: "measured", phase: phaseStart, invalid: map[string]int{}}
 	read := func() map[string]float64 {
 		t.Helper()
 		var page openmetrics.Page
