@@ -237,6 +237,8 @@ var debianPackages = []debianPackage{
 		purpose: "a library of mount", tools: true},
 	{name: "libblkid1", version: "2.38.1-5+deb12u3", sha256: "5a083377f29191cafcdf0f91ec124349b4a7895b531556633a136e43c6d53943",
 		purpose: "a library of mount", tools: true},
+	{name: "libsmartcols1", version: "2.38.1-5+deb12u3", sha256: "84088c6895fc07538fc51624899f3f71835188e0d38ebc3812097ac13da523b0",
+		purpose: "a library of mount", tools: true},
 	{name: "libselinux1", version: "3.4-1+b6", sha256: "2b07f5287b9105f40158b56e4d70cc1652dac56a408f3507b4ab3d061eed425f",
 		purpose: "a library of mount", tools: true},
 	{name: "libpcre2-8-0", version: "10.42-1+deb12u2", sha256: "d2f7edfcc7689b9e0761c2742cc824ac86a20768bc5e8057818dc6875291fe76",
