@@ -157,7 +157,7 @@ func (e entry) release() string {
 	var out strings.Builder
 	for _, key := range releaseKeys {
 		if value, ok := e.Inputs[key]; ok {
-			fmt.Fprintf(&out, "%s=%q\n", key, value)
+			fmt.Fprintf(&out, "%s=\"%s\"\n", key, value)
 		}
 	}
 	return out.String()

@@ -2,6 +2,7 @@ package components
 
 import (
 	"debug/elf"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -108,15 +109,17 @@ func TestStandaloneCacheIsUsed(t *testing.T) {
 	}
 }
 
-func TestRelease(t *testing.T) {
-	e := entry{manifest: manifest{Inputs: map[string]any{"ID": "debian", "VERSION_ID": "12", "VERSION_CODENAME": "bookworm", "arch": "amd64"}}}
-	if got, want := e.release(), "ID=\"debian\"\nVERSION_ID=\"12\"\nVERSION_CODENAME=\"bookworm\"\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	want := map[string]any{"arch": runtime.GOARCH, "ID": "debian", "VERSION_ID": "12", "VERSION_CODENAME": "bookworm"}
-	if got := identityOf([]byte(e.release())); len(got) != len(want) || got["VERSION_ID"] != "12" || got["ID"] != "debian" || got["VERSION_CODENAME"] != "bookworm" {
-		t.Errorf("read again: %v, want %v", got, want)
-	}
+// The image says that it is the release that its packages' entry is keyed by.
+func FuzzRelease(f *testing.F) {
+	f.Add("ID=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\nPRETTY_NAME=\"Debian\"\n")
+	f.Add("ID=\"\nID\n=x\nVERSION_ID=\"\"a\\\"\" \r\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		want := identityOf([]byte(text))
+		e := entry{manifest: manifest{Inputs: want}}
+		if got := identityOf([]byte(e.release())); !maps.Equal(got, want) {
+			t.Errorf("%q is read as %v, and written and read again as %v", text, want, got)
+		}
+	})
 }
 
 func TestStandaloneRefuses(t *testing.T) {

@@ -120,7 +120,7 @@ func clone(ctx context.Context, repository, dir string) (commit, error) {
 		return commit{}, err
 	}
 	for _, args := range [][]string{
-		{"clone", "--quiet", "--shared", "--no-checkout", repository, dir},
+		{"clone", "--quiet", "--shared", "--no-checkout", ".", dir},
 		{"-C", dir, "-c", "advice.detachedHead=false", "checkout", "--quiet", revision},
 	} {
 		if _, err := output(ctx, repository, "git", args...); err != nil {
