@@ -301,15 +301,16 @@ func arrange(root, dir string) error {
 		return err
 	}
 	image := filepath.Join(dir, "image")
-	if err := checkLibraries(image, image, func(string) bool { return false }); err != nil {
-		return err
-	}
-	tools := filepath.Join(dir, "tools")
-	inImage, err := namesBelow(image)
+	return checkLibraries(image, image, func(string) bool { return false })
+}
+
+// checkTools is checkLibraries of the tools, which only an image with everything needs.
+func (e entry) checkTools() error {
+	inImage, err := namesBelow(e.path("image"))
 	if err != nil {
 		return err
 	}
-	return checkLibraries(tools, tools, func(library string) bool { return inImage[library] })
+	return checkLibraries(e.path("tools"), e.path("tools"), func(library string) bool { return inImage[library] })
 }
 
 func firstOf(root string, names ...string) string {

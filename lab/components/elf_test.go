@@ -2,7 +2,9 @@ package components
 
 import (
 	"debug/elf"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,6 +27,29 @@ func TestCheckRuns(t *testing.T) {
 	must.OK(t, os.Mkdir(debian.path("image"), 0o755))
 	if err := checkRuns("/bin/sh", debian); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "/bin/sh needs the library "+needs[0]) {
 		t.Errorf("a program without its libraries: %v", err)
+	}
+}
+
+// A tool's libraries come with the tools, or with what the image has of Debian anyway.
+func TestCheckTools(t *testing.T) {
+	f, err := elf.Open("/bin/sh")
+	if err != nil {
+		t.Skip("no program with libraries to try")
+	}
+	defer f.Close()
+	needs, _ := f.ImportedLibraries()
+	program, err := os.ReadFile("/bin/sh")
+	must.OK(t, err)
+	debian := entry{dir: t.TempDir()}
+	must.OK(t, errors.Join(os.Mkdir(debian.path("image"), 0o755), os.Mkdir(debian.path("tools"), 0o755), os.WriteFile(debian.path("tools/sh"), program, 0o755)))
+	for i, library := range needs {
+		if err := debian.checkTools(); err == nil || !strings.Contains(err.Error(), "needs the library "+library) {
+			t.Errorf("without %s: %v", library, err)
+		}
+		must.OK(t, os.WriteFile(filepath.Join(debian.path([]string{"image", "tools"}[i%2]), library), nil, 0o644))
+	}
+	if err := debian.checkTools(); err != nil {
+		t.Errorf("with all libraries: %v", err)
 	}
 }
 

@@ -135,6 +135,9 @@ func standalonePlan(program string, entries map[string]entry) (plan, error) {
 // systemContents are the files of Debian that the host's programs of a lab use, with the
 // folders that a lab mounts its own over.
 func systemContents(debian entry) ([]content, error) {
+	if err := debian.checkTools(); err != nil {
+		return nil, err
+	}
 	contents := baseContents(debian.authorities(), content{Name: "etc/os-release", Mode: 0o644, Data: debian.release()})
 	for _, dir := range []string{"var/lib", "var/log", "proc", "sys", "dev", strings.TrimPrefix(standaloneResults, "/"), strings.TrimPrefix(standaloneScratch, "/")} {
 		contents = append(contents, content{Name: dir, Mode: fs.ModeDir | 0o755})
