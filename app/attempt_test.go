@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/detached"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // The pod gets all options that matter there, and none that names files of this machine.
@@ -25,9 +26,7 @@ func TestPodArgs(t *testing.T) {
 	o := want
 	o.Kubeconfig, o.Context = "k", "c"
 	args, err := o.podArgs(detached.Spec{Run: "r", Namespace: "n"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var got RunOptions
 	if err := json.Unmarshal([]byte(args[len(args)-1]), &got); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
@@ -44,31 +43,21 @@ func TestTakeUp(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	given := t.TempDir()
 	for _, name := range []string{store.FileStudy, store.FileResolved} {
-		if err := os.WriteFile(filepath.Join(given, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(given, name), []byte(text), 0o644))
 	}
 	f := RunOptions{}
 	if n, err := f.takeUp(given, dir, false); n != 0 || err != nil || f.Out != dir || f.Resume != "" || f.Study == nil || f.Wait != 0 {
 		t.Errorf("nothing there: %d, %v, %+v", n, err, f)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "hist"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(dir, "hist"), 0o755))
 	// Another run may have the cluster.
 	if n, err := f.takeUp(given, dir, true); n != 0 || err != nil || store.Vacant(f.Out) != nil || f.Wait != 24*time.Hour {
 		t.Errorf("half a run: %d, %v, %v, it waits %v", n, err, store.Vacant(f.Out), f.Wait)
 	}
 	d, err := store.Create(dir, record.Header{Kind: "data-plane", RunID: "r", Seed: 1}, []byte(text), []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Append(record.Trial{ID: "b0-t0"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, d.Append(record.Trial{ID: "b0-t0"}))
+	must.OK(t, d.Close())
 	f = RunOptions{}
 	if n, err := f.takeUp(given, dir, false); n != 1 || err != nil || f.Resume != dir || f.Out != "" || f.Study == nil || f.Wait != 24*time.Hour {
 		t.Errorf("a run with a trial: %d, %v, %+v", n, err, f)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/observe/procfs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // labFor leaves the state of a lab that is up for a process that has died, with
@@ -16,26 +17,18 @@ func labFor(t *testing.T) (me, dead procfs.Identity, record string) {
 	t.Helper()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	state := filepath.Join(os.Getenv("XDG_STATE_HOME"), "meshtrial", "lab")
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(state, 0o700))
 	me, err := procfs.Self()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dead = me
 	dead.StartTicks++ // its number is this process's now
 	text, err := json.Marshal(map[string]any{"schema": 1, "id": "0badf6", "phase": "ready", "boot_id": me.Boot, "init_pid": me.PID, "init_start_ticks": me.StartTicks,
 		"network": map[string]string{"host": "10.254.77.1/30", "node": "10.254.77.2/30", "pods": "10.160.0.0/16", "services": "10.96.0.0/16"}, "for_run": dead})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const config = "{apiVersion: v1, kind: Config, clusters: [{name: lab, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: lab, context: {cluster: lab}}], current-context: lab}"
 	record = filepath.Join(state, "lab.json")
 	for path, data := range map[string]string{record: string(text), filepath.Join(state, "kubeconfig"): config} {
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(data), 0o600))
 	}
 	return me, dead, record
 }
@@ -49,9 +42,7 @@ func TestOpenLabOfAKilledRun(t *testing.T) {
 		open := func() lab.Lab {
 			o := RunOptions{Lab: lab.KindLocal, KeepLab: keep, Progress: said}
 			l, err := o.openLab(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return l
 		}
 		if l := open(); l.Stays() != keep {
@@ -65,9 +56,7 @@ func TestOpenLabOfAKilledRun(t *testing.T) {
 			t.Errorf("said %q, want %q", said.notes.String(), want)
 		}
 		data, err := os.ReadFile(record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var noted struct {
 			ForRun *procfs.Identity `json:"for_run"`
 		}
@@ -114,9 +103,7 @@ func TestCloseLab(t *testing.T) {
 func TestMachineRemarksEndTheirLine(t *testing.T) {
 	p := &recorder{}
 	o := RunOptions{Lab: lab.KindLocal, Progress: p}
-	if _, err := o.machineRemarks(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(o.machineRemarks(t.Context())))
 	if p.going {
 		t.Errorf("%q goes on", p.said)
 	}

@@ -35,6 +35,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
 	"github.com/meshtrial/meshtrial/testing/golden"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"sigs.k8s.io/yaml"
 )
 
@@ -151,9 +152,7 @@ func rootClient(t *testing.T, wide ...runtime.Object) dynamic.Interface {
 	lists := map[schema.GroupVersionResource]string{}
 	for kind, version := range rootVersions {
 		gv, err := schema.ParseGroupVersion(version)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		plural, _ := meta.UnsafeGuessKindToResource(gv.WithKind(kind))
 		lists[plural] = kind + "List"
 	}
@@ -169,9 +168,7 @@ func (m theirs) answers(t *testing.T, plans map[string]*study.Plan) map[string]s
 		kind, spec, _ := strings.Cut(text, " ")
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": rootVersions[kind], "kind": kind, "metadata": map[string]any{"namespace": istio.Namespace, "name": "theirs" + strings.Repeat("-too", i)}}}
 		var of map[string]any
-		if err := yaml.Unmarshal([]byte(spec), &of); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, yaml.Unmarshal([]byte(spec), &of))
 		o.Object["spec"] = of
 		wide = append(wide, o)
 	}
@@ -238,16 +235,11 @@ func shippedPlans(t *testing.T) map[string]*study.Plan {
 	plans := map[string]*study.Plan{}
 	for _, name := range studies.Names() {
 		data, err := studies.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		s, err := study.Parse(data, name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if plans[name], err = study.NewPlan(s, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		plans[name], err = study.NewPlan(s, 1)
+		must.OK(t, err)
 	}
 	return plans
 }
@@ -365,9 +357,7 @@ func TestChangesOfShippedStudies(t *testing.T) {
 		o := runner.Options{Study: plan.Study, Lab: clusterAt{config: config}}
 		if plan.Study.Kind == study.ControlPlane || trial.SetsControl(plan) {
 			plane, err := istio.NewControlPlane(t.Context(), config, "", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			o.Control = plane
 		}
 		changes, err := kinds.Of(plan.Study).Trial.Changes(t.Context(), &o, plan)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -16,15 +17,11 @@ func labWith(t *testing.T, nodes int, zones ...string) {
 	t.Helper()
 	_, _, record := labFor(t)
 	if nodes == 0 {
-		if err := os.Remove(record); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(record))
 		return
 	}
 	planned, err := local.PlannedNodes(nodes, zones)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	noted(t, record, "nodes", planned)
 }
 
@@ -32,20 +29,13 @@ func labWith(t *testing.T, nodes int, zones ...string) {
 func noted(t *testing.T, record, name string, value any) {
 	t.Helper()
 	data, err := os.ReadFile(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var state map[string]any
-	if err := json.Unmarshal(data, &state); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(data, &state))
 	state[name] = value
-	if data, err = json.Marshal(state); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(record, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	data, err = json.Marshal(state)
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(record, data, 0o600))
 }
 
 // A run takes the lab that is up, unless the flags ask for another.

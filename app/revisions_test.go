@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A cluster has the revisions that a study moves between, or the run is refused with what
@@ -47,13 +48,9 @@ func TestMissingRevisions(t *testing.T) {
 			}
 			kube, objects := fakecluster.New(all...), rootClient(t)
 			m := &istio.Mesh{}
-			if err := fitsIstio(t, m, kube, objects, "default", plan); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, fitsIstio(t, m, kube, objects, "default", plan))
 			asked, err := kinds.Asks(plan, study.MeshIstio)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			missing, err := missingRevisions(t.Context(), kube, objects, m, asked, tt.kind, plan)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(errs.Hint(err), tt.hint) {

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestLeftoverWarning(t *testing.T) {
@@ -75,17 +76,11 @@ func TestUnfinished(t *testing.T) {
 func TestRunRefuses(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir()) // there is no lab
 	full := t.TempDir()
-	if err := os.WriteFile(filepath.Join(full, "file"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(full, "file"), nil, 0o644))
 	data, err := studies.Read("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, err := study.Parse(data, "quick.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, change := range map[string]func(*RunOptions){
 		"an unknown lab":             func(o *RunOptions) { o.Lab = "moon" },
 		"an unknown source of CPU":   func(o *RunOptions) { o.Observe = "guess" },
