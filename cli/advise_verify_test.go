@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // plantedStudy plants one limit in each cell but the first. It asks for few changes:
@@ -45,9 +46,7 @@ func TestAdvicePlanted(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	var document adviseDocument
-	if err := json.Unmarshal(out, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(out, &document))
 	seen := 0
 	for _, r := range document.Reports {
 		want, ok := plantedRules[r.Cell["variant"]]

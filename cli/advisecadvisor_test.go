@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // throttledPage is a node's cAdvisor of a moment, seconds after it began: istiod's limit
@@ -42,9 +43,7 @@ func TestAdviceOfCAdvisor(t *testing.T) {
 			"slow_readers": advice.NotEnough}},
 	} {
 		recorder, err := signals.OpenRecorder(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		begin := time.Unix(1_700_000_000, 0)
 		for second := 0; second <= 60; second += 10 {
 			at := begin.Add(time.Duration(second) * time.Second)
@@ -56,24 +55,18 @@ func TestAdviceOfCAdvisor(t *testing.T) {
 				page += fmt.Sprintf("%s_count %g\n%s_sum %g\n", metric, of[0]*float64(second), metric,
 					of[0]*of[1]*float64(second))
 			}
-			if err := recorder.AppendPage(at, []byte(page), map[string]string{"app": "istiod",
-				"pod": "istiod-1"}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, recorder.AppendPage(at, []byte(page), map[string]string{"app": "istiod",
+				"pod": "istiod-1"}))
 			if !c.read {
 				continue
 			}
 			node := throttledPage(c.limit != study.LevelNone, c.share, at, second)
-			if err := recorder.AppendPage(at, node, map[string]string{"job": "kubelet",
-				"instance": "node"}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, recorder.AppendPage(at, node, map[string]string{"job": "kubelet",
+				"instance": "node"}))
 		}
 		metrics, err := gather.Metrics(t.Context(), recorder.Source(),
 			signals.Options{Window: time.Minute + time.Millisecond}, begin.Add(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := judgements(&advice.Evidence{Metrics: metrics,
 			Levers: map[string]string{controlplane.FactorIstiodCPU: c.limit, controlplane.FactorIstiodReplicas: "1"}})
 		for rule, want := range c.want {
@@ -85,8 +78,6 @@ func TestAdviceOfCAdvisor(t *testing.T) {
 			missing[0].Name != advice.Throttled.Name) {
 			t.Errorf("%s: missing is %v", name, missing)
 		}
-		if err := recorder.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, recorder.Close())
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // outcomes judges the shipped rules over a run, as the program analyses it, and returns
@@ -23,13 +24,9 @@ import (
 func outcomes(t *testing.T, run record.Run) map[string]map[string]advice.Judgement {
 	t.Helper()
 	findings, err := analyses.All().Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all, err := gather.OfRun(t.Context(), gather.Run{Dir: "run", Record: run, Findings: findings})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	out := map[string]map[string]advice.Judgement{}
 	for _, e := range all {
 		out[e.Cell.Key()] = judgements(e)
@@ -166,9 +163,7 @@ measures: [cpu, pressure, threads]
 func recordedRun(t *testing.T) record.Run {
 	t.Helper()
 	run, _, err := store.Load(t.Context(), "../kinds/testdata/control-plane")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return run
 }
 
@@ -300,9 +295,7 @@ func TestAdviceOfReplicas(t *testing.T) {
 		"all come anew": {[]int{50, 50}, 3, "reconnects"},
 	} {
 		recorder, err := signals.OpenRecorder(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		at := time.Unix(1_700_000_000, 0)
 		for second := range 61 {
 			for i, proxies := range c.proxies {
@@ -312,17 +305,13 @@ func TestAdviceOfReplicas(t *testing.T) {
 					page += fmt.Sprintf("pilot_xds{version=\"1.31\"} %d\n", proxies)
 				}
 				labels := map[string]string{"app": "istiod", "pod": fmt.Sprintf("istiod-%d", i)}
-				if err := recorder.AppendPage(at.Add(time.Duration(second)*time.Second), []byte(page),
-					labels); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, recorder.AppendPage(at.Add(time.Duration(second)*time.Second), []byte(page),
+					labels))
 			}
 		}
 		o := signals.Options{Window: time.Minute + time.Millisecond}
 		metrics, err := gather.Metrics(t.Context(), recorder.Source(), o, at.Add(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		levers := map[string]string{controlplane.FactorIstiodReplicas: fmt.Sprint(len(c.proxies)),
 			controlplane.FactorConnectionAge: "5m"}
 		got := judgements(&advice.Evidence{Metrics: metrics, Levers: levers})
@@ -338,9 +327,7 @@ func TestAdviceOfReplicas(t *testing.T) {
 			t.Errorf("%s: unbalanced is %s, reconnects %s", name, got["unbalanced"].Outcome,
 				got["reconnects"].Outcome)
 		}
-		if err := recorder.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, recorder.Close())
 	}
 }
 
@@ -358,32 +345,24 @@ func TestAdviceOfEarlierRejections(t *testing.T) {
 		"for the first time": {"pilot_total_xds_rejects{type=\"lds\"} 1\n", advice.NotEnough},
 	} {
 		recorder, err := signals.OpenRecorder(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		at := time.Unix(1_700_000_000, 0)
 		for second := range 61 {
 			page := "pilot_services 10\npilot_xds{version=\"1.31\"} 5\n"
 			if name != "for the first time" || second > 30 {
 				page += strings.Replace(c.page, "%d", fmt.Sprint(3+second), 1)
 			}
-			if err := recorder.AppendPage(at.Add(time.Duration(second)*time.Second), []byte(page),
-				map[string]string{"app": "istiod", "pod": "istiod-0"}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, recorder.AppendPage(at.Add(time.Duration(second)*time.Second), []byte(page),
+				map[string]string{"app": "istiod", "pod": "istiod-0"}))
 		}
 		metrics, err := gather.Metrics(t.Context(), recorder.Source(),
 			signals.Options{Window: time.Minute + time.Millisecond}, at.Add(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := judgements(&advice.Evidence{Metrics: metrics})["rejected"]
 		if got.Outcome != c.want || c.want == advice.NotEnough &&
 			(len(got.Missing) != 1 || got.Missing[0].Name != "rejected_before") {
 			t.Errorf("%s: %+v %v", name, got, metrics)
 		}
-		if err := recorder.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, recorder.Close())
 	}
 }

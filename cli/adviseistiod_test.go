@@ -21,6 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // What --istiod names is a file, the image in question, or another image; the program in
@@ -36,34 +37,20 @@ func TestAskImage(t *testing.T) {
 	script := "#!/bin/sh\ncase $1 in\ncollateral) printf '<h2 id=\"envvars\">\\n<tr id=a>\\n<td>PILOT_A</td>\\n<td>String</td>\\n<td></td>\\n<td>a</td>\\n</tr>\\n' >\"$4/pilot.html\" ;;\nversion) echo client version: 9.9 ;;\nesac\n"
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	if err := w.WriteHeader(&tar.Header{Name: inImage, Mode: 0o755, Typeflag: tar.TypeReg,
-		Size: int64(len(script))}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Write([]byte(script)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.WriteHeader(&tar.Header{Name: inImage, Mode: 0o755, Typeflag: tar.TypeReg,
+		Size: int64(len(script))}))
+	must.OK(t, must.Err(w.Write([]byte(script))))
+	must.OK(t, w.Close())
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(b.Bytes())), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	image, err := mutate.AppendLayers(empty.Image, layer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ref := strings.TrimPrefix(server.URL, "http://") + "/istio/pilot:9.9"
 	parsed, err := name.ParseReference(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := remote.Write(parsed, image); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, remote.Write(parsed, image))
 	for _, c := range []struct{ named, image, version, note string }{
 		{"oci://" + ref, "", "", ""},
 		{"image", ref, "9.9", ""},

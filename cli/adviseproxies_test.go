@@ -10,15 +10,14 @@ import (
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Configuration counts of the given trials alone: the mean of clusters that are resolved by DNS,
 // and the listeners of headless Services with the Service's name.
 func TestRecordedProxies(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, store.DirConfigs), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(dir, store.DirConfigs), 0o755))
 	dump := func(dns, endpoints int) []byte {
 		var clusters, listeners []string
 		for i := range dns {
@@ -35,9 +34,7 @@ func TestRecordedProxies(t *testing.T) {
 	}
 	for name, text := range map[string][]byte{"b000-t00-a.json": dump(30, 60), "b000-t00-b.json": dump(10, 0),
 		"b000-t01-a.json": dump(500, 200)} {
-		if err := os.WriteFile(filepath.Join(dir, store.DirConfigs, name), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, store.DirConfigs, name), text, 0o644))
 	}
 	facts, notes := recordedProxies(t.Context(), dir)([]*record.Trial{{ID: "b000-t00"}})
 	if facts[advice.DNSClusters] != 30 || facts[advice.DNSClustersMean] != 20 ||

@@ -25,6 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const ambientStudy = `
@@ -58,9 +59,7 @@ func TestAmbient(t *testing.T) {
 	}
 	leaks := withRules(t)
 	clean, err := leakcheck.Take(leaks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l := m.Up(t, "--ztunnel", dir)
 	if _, said := m.Run(t, "lab", "status"); !strings.Contains(said, l.Images().Meshes["istio"]["ztunnel"]) {
 		t.Errorf("lab status says nothing of ztunnel:\n%s", said)
@@ -104,9 +103,7 @@ func TestAmbient(t *testing.T) {
 	found(t, run, study.Ambient, "cpu_"+record.PartNode+"_per_request", "memory_"+record.PartNode, dataplane.FindingNodesNet, "memory_"+record.PartNodeAgent,
 		"cpu_"+record.PartWaypoint+"_per_request", "memory_"+record.PartWaypoint)
 	status, err := local.GetStatus("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	eventually.Holds(t, "the run is over, and the node's sets have none of its pods", func() bool { return len(probed(t, status.InitPID)) == 0 })
 	captured(t, l, status)
 	inZtunnel(t, l)
@@ -120,9 +117,7 @@ func TestAmbientNodes(t *testing.T) {
 	m, dir := ambientLab(t)
 	leaks := withRules(t)
 	clean, err := leakcheck.Take(leaks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l := m.Up(t, "--ztunnel", dir, "--nodes", "3")
 	file := ambientFile(t, strings.NewReplacer("[none, both, ambient, waypoint]", "[none, ambient], placement: [same-node, other-node]").Replace(ambientStudy))
 	run := ambientRun(t, m, file)
@@ -150,9 +145,7 @@ func TestAmbientNodes(t *testing.T) {
 	}
 	found(t, run, study.Ambient, "cpu_"+record.PartClientNode+"_per_request", "cpu_"+record.PartServerNode+"_per_request", dataplane.FindingNodesNet)
 	status, err := local.GetStatus("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// The pods of a node that is drained go to the others, and it takes pods again afterwards.
 	faultRun(t, m, "node-drained", []int{0, 4}, "timeline.duration=20s", "expect={}")
 	if closed := labtest.Kubectl(t, l, "", "get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}"); strings.TrimSpace(closed) != "" {
@@ -181,9 +174,7 @@ func ambientLab(t *testing.T) (m labtest.Machine, dir string) {
 
 func ambientFile(t *testing.T, text string) string {
 	file := filepath.Join(t.TempDir(), "ambient.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -193,9 +184,7 @@ func ambientRun(t *testing.T, m labtest.Machine, file string) record.Run {
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
 	run, _, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return run
 }
 
@@ -311,9 +300,7 @@ spec:
 // the node agent made in the networks of node and pod, and everything else, is gone.
 func killed(t *testing.T, m labtest.Machine, l *local.Lab, status *local.Status, clean *leakcheck.Snapshot, leaks leakcheck.Options) {
 	captured(t, l, status)
-	if err := unix.Kill(status.InitPID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Kill(status.InitPID, unix.SIGKILL))
 	if code, said := m.Run(t, "lab", "down"); code != 0 {
 		t.Fatal(said)
 	}
@@ -353,9 +340,7 @@ func probed(t *testing.T, pid int) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return addresses
 }
 
@@ -374,9 +359,7 @@ func TestAmbientGraph(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
 	run, _, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	carried := 0
 	for _, trial := range run.Trials {
 		if !study.Ambient(trial.Cell) {

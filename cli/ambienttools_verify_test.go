@@ -14,19 +14,16 @@ import (
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // toolOf is a program of a component, which is made if it is not there.
 func toolOf(t *testing.T, component, name string) components.Program {
 	t.Helper()
 	builder, err := components.New(components.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	set, err := builder.Ensure(t.Context(), component)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	program, ok := set.Program(name)
 	if !ok {
 		t.Fatalf("component %s has no program %s", component, name)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // strictCluster is an API server that refuses some rights, and fails the test
@@ -60,9 +61,7 @@ func strictCluster(t *testing.T, refused ...string) (kubeconfig string, asked fu
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: here, clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}],
  contexts: [{name: here, context: {cluster: c, user: u}}]}`, server.URL)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return path, func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(all) }
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -90,9 +91,7 @@ func TestLeastRights(t *testing.T) {
 	m := labtest.New(t)
 	g := guests{machine: m, lab: m.Up(t, "--audit")}
 	files, err := local.LogFiles(m.State())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	g.audit = files["audit"]
 	for name, test := range map[string]func(*testing.T){"data plane": g.dataPlane, "control plane": g.controlPlane, "resilience": g.resilience, "readers": g.readers, "commands": g.commands, "detached": g.detached} {
 		t.Run(name, test)
@@ -105,13 +104,9 @@ func (g guests) user(t *testing.T, name string) (kubeconfig string) {
 	labtest.Kubectl(t, g.lab, "", "create", "serviceaccount", name)
 	token := strings.TrimSpace(labtest.Kubectl(t, g.lab, "", "create", "token", name, "--duration=2h"))
 	data, err := os.ReadFile(g.lab.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kubeconfig = filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(kubeconfig, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(kubeconfig, data, 0o600))
 	for _, args := range [][]string{{"config", "set-credentials", name, "--token=" + token}, {"config", "set-context", "meshtrial", "--user=" + name}} {
 		labtest.Kubectl(t, g.lab, "", append([]string{"--kubeconfig=" + kubeconfig}, args...)...)
 	}
@@ -189,9 +184,7 @@ func needed(features []rights.Feature) []rights.Feature {
 func (g guests) allow(t *testing.T, name string, features []rights.Feature) {
 	t.Helper()
 	text, err := rights.Manifests(rights.Place(features, g.places("")), rights.Subject{Kind: "ServiceAccount", Namespace: "default", Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	labtest.Kubectl(t, g.lab, string(text), "apply", "-f", "-")
 }
 
@@ -236,9 +229,7 @@ func (g guests) readers(t *testing.T) {
 		}
 	}
 	features, err := rights.Named(rights.Reach, rights.Signals, rights.Scope, rights.Advise)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	g.holds(t, "reader", rights.Place(features, g.places("read")))
 	for _, e := range g.events(t, "reader") {
 		if e.writes() {
@@ -274,9 +265,7 @@ func (g guests) commands(t *testing.T) {
 			t.Errorf("%v: exit code %d\n%s", c.args, code, said)
 		}
 		features, err := rights.Named(c.features...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		g.holds(t, name, rights.Place(features, g.places(c.namespace)))
 	}
 }
@@ -308,9 +297,7 @@ spec:
 // says of itself.
 func (g guests) detached(t *testing.T) {
 	results, err := g.lab.ResultsDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	labtest.Kubectl(t, g.lab, "", "create", "namespace", "team")
 	labtest.Kubectl(t, g.lab, fmt.Sprintf(diskManifests, results), "apply", "-f", "-")
 	file := labtest.Study(t, dataPlaneOfAGuest)
@@ -342,14 +329,10 @@ func (g guests) detached(t *testing.T) {
 	}
 	plan := studytest.Plan(t, dataPlaneOfAGuest)
 	commands, err := rights.Named(rights.Detached, rights.DetachedRuns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	g.holds(t, "launcher", rights.Place(append(rights.Of(plan), commands...), g.places("team")))
 	removes, err := rights.Named(rights.Reach, rights.DetachedRuns, rights.Journal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	g.holds(t, "remover", rights.Place(removes, g.places("team")))
 	own := rights.Feature{Name: "how far it is", Rights: []rights.Right{{Verbs: []string{"get", "patch"}, Resource: "configmaps", Namespace: "team"}}}
 	g.holds(t, "team:meshtrial-"+begun.Run, append(rights.Place(rights.Of(plan), g.places("team")), own))
@@ -399,9 +382,7 @@ func (e event) writes() bool {
 func (g guests) events(t *testing.T, name string) []event {
 	t.Helper()
 	data, err := os.ReadFile(g.audit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !strings.Contains(name, ":") {
 		name = "default:" + name
 	}

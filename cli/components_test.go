@@ -22,6 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestComponentsScripts(t *testing.T) {
@@ -70,9 +71,7 @@ func TestPushRoles(t *testing.T) {
 	var b bytes.Buffer
 	h := elf.Header64{Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
 		Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT)}
-	if err := errors.Join(binary.Write(&b, binary.LittleEndian, h), os.WriteFile(program, b.Bytes(), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(binary.Write(&b, binary.LittleEndian, h), os.WriteFile(program, b.Bytes(), 0o755)))
 	push := func(args ...string) string {
 		t.Helper()
 		var out, said bytes.Buffer

@@ -21,6 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const detachedStudy = `
@@ -53,13 +54,9 @@ func detach(t *testing.T, m labtest.Machine, args ...string) (begun begunRun) {
 func detachedRuns(t *testing.T, m labtest.Machine) []detached.Run {
 	t.Helper()
 	out, err := m.Command(t, "runs", "list", "--json").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var list struct{ Runs []detached.Run }
-	if err := json.Unmarshal(out, &list); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(out, &list))
 	return list.Runs
 }
 
@@ -82,9 +79,7 @@ func TestDetached(t *testing.T) {
 	// The pod is gone without a word. (Its node lives: TestDetachedFaults kills one.)
 	labtest.Kubectl(t, l, "", "-n", begun.Namespace, "delete", "pods", "-l", "meshtrial.dev/part=run", "--grace-period=0", "--force")
 	waitFor(t, "the next pod", func() bool { all := detachedRuns(t, m); return len(all) == 1 && all[0].Attempts == 2 })
-	if err := first.Process.Signal(unix.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, first.Process.Signal(unix.SIGINT))
 	<-firstEnded
 	if code := first.ProcessState.ExitCode(); code != errs.CodeInterrupted || !strings.Contains(firstSaid.String(), "which goes on") {
 		t.Errorf("detached by Ctrl-C: exit code %d\n%s", code, firstSaid)
@@ -178,9 +173,7 @@ func nothingDetached(t *testing.T, l *local.Lab) {
 		return nil
 	})
 	results, err := l.ResultsDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if entries, err := os.ReadDir(results); err != nil || len(entries) > 0 {
 		t.Errorf("left of results: %v, %v", entries, err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Of faultsStudy a block has three trials, and each fault meets another one.
@@ -155,9 +156,7 @@ func (f *faulted) attach(t *testing.T) {
 	cmd := f.m.Command(t, "attach", f.Run)
 	f.attached = &hearing{}
 	cmd.Stdout, cmd.Stderr = f.attached, f.attached
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -189,13 +188,9 @@ var faults = []fault{
 		if len(pids) != 1 {
 			t.Fatalf("API servers: %v", pids)
 		}
-		if err := unix.Kill(pids[0], unix.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, unix.Kill(pids[0], unix.SIGSTOP))
 		time.Sleep(away)
-		if err := unix.Kill(pids[0], unix.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, unix.Kill(pids[0], unix.SIGCONT))
 	}},
 	{"its pod is evicted", true, func(t *testing.T, f *faulted) {
 		name, _ := f.pod(t)
@@ -293,9 +288,7 @@ spec:
 func (f *faulted) begin(t *testing.T) {
 	t.Helper()
 	dir, err := f.l.ResultsDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	labtest.Kubectl(t, f.l, "", "create", "namespace", "team")
 	labtest.Kubectl(t, f.l, fmt.Sprintf(volume, dir), "apply", "-f", "-")
 	args := []string{"run", labtest.Study(t, faultsStudy), "--detach", "--json", "--results", "pvc:team/results"}
@@ -355,9 +348,7 @@ func TestDetachedVolume(t *testing.T) {
 	m, l := labtest.Shared(t)
 	f := &faulted{m: m, l: l}
 	dir, err := l.ResultsDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	node := func(args ...string) error { // where mounts are the node's, which umount reads in /proc/self
 		out, err := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(l.Process()), "--mount", "--pid"}, args...)...).CombinedOutput()
 		if err != nil {
@@ -365,9 +356,7 @@ func TestDetachedVolume(t *testing.T) {
 		}
 		return err
 	}
-	if err := node("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d,uid=%d,gid=%[2]d,mode=700", volumeSize, lab.RolesUser), "tmpfs", dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, node("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d,uid=%d,gid=%[2]d,mode=700", volumeSize, lab.RolesUser), "tmpfs", dir))
 	t.Cleanup(func() {
 		if err := node("umount", "--lazy", dir); err != nil {
 			t.Error(err)
@@ -384,19 +373,13 @@ func TestDetachedVolume(t *testing.T) {
 				t.Fatalf("it holds more than it has: %v", err)
 			}
 			f.hears(t, "no space left for the run directory")
-			if err := os.Remove(filler); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Remove(filler))
 		}},
 		{"the volume refuses", true, func(t *testing.T, f *faulted) {
 			folder := filepath.Join(seen, f.Run, "hist")
-			if err := os.Chmod(folder, 0o500); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chmod(folder, 0o500))
 			f.hears(t, "permission denied")
-			if err := os.Chmod(folder, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chmod(folder, 0o755))
 		}},
 	})
 	f.end(t, 9, false)

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Variables of the environment: the arguments, as JSON, of the program that is
@@ -71,9 +72,7 @@ func TestProgramChild(t *testing.T) {
 		t.Skip("TestProgramKilled runs it")
 	}
 	var args []string
-	if err := json.Unmarshal([]byte(text), &args); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(text), &args))
 	err := Run(t.Context(), args, &Env{Stdin: strings.NewReader(""), Stdout: os.Stdout, Stderr: os.Stderr})
 	if code := errs.Code(err); code != errs.CodeOK && code != errs.CodeInvalid { // figures may be invalid on a busy machine
 		t.Fatal(err)
@@ -166,8 +165,6 @@ func (k *killing) run(t *testing.T, name, file string, n int) (steps []string, k
 	t.Helper()
 	args, err := json.Marshal([]string{"run", file, "--yes", "--mesh-wide", "--lab", "cluster", "--kubeconfig", k.lab.Kubeconfig(), "--image", k.lab.Images().Meshtrial,
 		"--out", filepath.Join(k.dir, fmt.Sprintf("%s-%d", name, n)), "--limit", "unattributed=100%"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return labtest.DiesAt(t.Context(), t, n, "TestProgramChild", programArguments+"="+string(args))
 }

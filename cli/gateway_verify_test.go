@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // routesServed is route-propagation in short, routesAttached attached-routes.
@@ -122,8 +123,6 @@ func analysed(t *testing.T, run record.Run) record.Findings {
 	}
 	run.Header.Rules.Limits = limits
 	f, err := analyses.All().Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return f
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // gatewayCost is the study gateway-cost in short, with the protocols besides.
@@ -35,9 +36,7 @@ func TestGatewayCost(t *testing.T) {
 	m.Up(t)
 	m.Measured(t, "run", file, "--out", out, "--limit", "unattributed=100%")
 	run, _, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	carried, valid := 0, false
 	for _, trial := range run.Trials {
 		for _, c := range trial.Validity.Checks {

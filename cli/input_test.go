@@ -12,22 +12,19 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A pipe that nobody writes to ends at once, one that stays silent ends with
 // the context, and one that is written to is read.
 func TestPipesAsInput(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(path, 0o600))
 	if data, err := readInput(t.Context(), path, 100); err != nil || len(data) != 0 {
 		t.Errorf("nobody writes: %q, %v", data, err)
 	}
 	writer, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer writer.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -39,12 +36,8 @@ func TestPipesAsInput(t *testing.T) {
 		t.Errorf("a study of a silent pipe: %v", err)
 	}
 	in, err := openInput(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := writer.WriteString("secret"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, must.Err(writer.WriteString("secret")))
 	data := make([]byte, 6)
 	if _, err := io.ReadFull(in, data); err != nil || string(data) != "secret" {
 		t.Errorf("%q, %v", data, err)
@@ -57,9 +50,7 @@ func TestPipesAsInput(t *testing.T) {
 func TestInputIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	for size, ok := range map[int]bool{0: true, 100: true, 101: false} {
-		if err := os.WriteFile(path, []byte(strings.Repeat("x", size)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(strings.Repeat("x", size)), 0o600))
 		data, err := readInput(t.Context(), path, 100)
 		if (err == nil) != ok || ok && len(data) != size || !ok && errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%d bytes: %d read, %v", size, len(data), err)

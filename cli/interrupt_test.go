@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // slowlyEnding is the environment variable that makes this test program a
@@ -67,28 +68,19 @@ type slow struct {
 func startSlow(t *testing.T, owes string, wrapped ...string) *slow {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := &slow{t: t, back: filepath.Join(t.TempDir(), "back")}
 	args := append(wrapped, program, s.back)
 	s.cmd = exec.Command(args[0], args[1:]...)
 	s.cmd.Env = append(os.Environ(), slowlyEnding+"="+owes)
-	if s.in, err = s.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
+	s.in, err = s.cmd.StdinPipe()
+	must.OK(t, err)
 	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	stderr, err := s.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.out, s.outEnd, s.stderr, s.errEnd = bufio.NewReader(out), out, bufio.NewReader(stderr), stderr
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.cmd.Start())
 	t.Cleanup(func() { _ = s.cmd.Process.Kill(); _ = s.cmd.Wait() })
 	s.reads(s.out, "at work")
 	return s
@@ -103,9 +95,7 @@ func (s *slow) reads(from *bufio.Reader, want string) {
 
 func (s *slow) signal(signal syscall.Signal) {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(signal); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.cmd.Process.Signal(signal))
 }
 
 func (s *slow) interrupt(by syscall.Signal) {
@@ -233,9 +223,7 @@ func TestOutlivePipesIsNotInherited(t *testing.T) {
 	outlivePipes()
 	cmd := exec.Command("cat", "/proc/self/status")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if ignores(t, out, syscall.SIGPIPE) {
 		t.Error("a child ignores SIGPIPE")
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestLabScripts(t *testing.T) {
@@ -101,9 +102,7 @@ func TestLabMeshes(t *testing.T) {
 func TestStatusOfLinkerd(t *testing.T) {
 	for version, want := range map[string]bool{"edge-1": true, "": false} {
 		var out bytes.Buffer
-		if err := printStatus(&out, &local.Status{State: local.StateRunning, ID: "a", Images: lab.Images{Meshes: map[string]map[string]string{"linkerd": {lab.Status: version}}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, printStatus(&out, &local.Status{State: local.StateRunning, ID: "a", Images: lab.Images{Meshes: map[string]map[string]string{"linkerd": {lab.Status: version}}}}))
 		if got := strings.Contains(out.String(), "linkerd "); got != want || !strings.Contains(out.String(), version) {
 			t.Errorf("version %q:\n%s", version, out.String())
 		}
@@ -117,9 +116,7 @@ func TestStatusOfNodes(t *testing.T) {
 	status := &local.Status{State: local.StateRunning, ID: "a", Nodes: []local.NodeStatus{node("lab-1", "a", local.StateRunning), node("lab-2", "b", local.StateDead)},
 		Components: []local.ComponentStatus{{Name: "etcd", PID: 2}, {Name: "node", Node: "lab-2", LastExit: "was ended by signal SIGKILL"}}}
 	var out bytes.Buffer
-	if err := printStatus(&out, status); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, printStatus(&out, status))
 	for _, want := range []string{`(?m)^NODE +STATE +REGION +ZONE`, `(?m)^lab-1 +running +eu +a `, `(?m)^lab-2 +dead +eu +b `, `(?m)^etcd +up for`, `(?m)^lab-2/node +down +0 +was ended`} {
 		if !regexp.MustCompile(want).Match(out.Bytes()) {
 			t.Errorf("no %s in\n%s", want, out.String())
@@ -144,9 +141,7 @@ func TestStatusNamesTheRun(t *testing.T) {
 	} {
 		c.status.State, c.status.ID = local.StateRunning, "a"
 		var out bytes.Buffer
-		if err := printStatus(&out, &c.status); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, printStatus(&out, &c.status))
 		if !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), "run (") != (name == "of a run under way") {
 			t.Errorf("%s:\n%s", name, out.String())
 		}

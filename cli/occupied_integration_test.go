@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestOneAtATime: what writes to a cluster beside a study's run takes its Lease as
@@ -34,14 +35,10 @@ func TestOneAtATime(t *testing.T) {
 	}
 
 	applier, err := lab.NewApplier(l.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	j, err := journal.Enter(t.Context(), journal.Options{Config: l.RESTConfig(), Open: applier, Wait: 20 * time.Minute, Keep: true,
 		Holder: journal.Holder{Run: "somebody", Study: "theirs", Since: time.Now()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before := state()
 	for _, args := range [][]string{
 		test,

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/meshtrial/meshtrial/lab/doctor"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestRoleScripts(t *testing.T) {
@@ -80,9 +81,7 @@ func TestDoctorLinesArePrinted(t *testing.T) {
 	lines := []doctor.Line{{Name: "cores", Status: doctor.OK, Detail: "8"}, {Name: "root", Status: doctor.OK, Detail: "user 0"},
 		{Name: "disk", Status: doctor.Warning, Detail: "small", Mend: "clean up"}}
 	var out bytes.Buffer
-	if err := printLines(&out, lines); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, printLines(&out, lines))
 	want := "ok       cores  8\nok       root   user 0\nwarning  disk   small\n                mend: clean up\n2 ok, 1 warnings, 0 failures\n"
 	if out.String() != want {
 		t.Errorf("%q", out.String())

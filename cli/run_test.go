@@ -21,6 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/run/verdict"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // What `meshtrial run` refuses before it starts anything. $STATE is where a
@@ -95,18 +96,12 @@ func TestRunWithoutRoot(t *testing.T) {
 		t.Skip("to be another user takes root")
 	}
 	dir, err := os.MkdirTemp("/tmp", "mm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	const nobody = 65534
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "home"), 0o755), os.Chown(filepath.Join(dir, "home"), nobody, nobody)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "home"), 0o755), os.Chown(filepath.Join(dir, "home"), nobody, nobody)))
 	program := filepath.Join(dir, "meshtrial") // what the test program is by that name
-	if err := copyProgram(program); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, copyProgram(program))
 	home := filepath.Join(dir, "home")
 	cmd := exec.Command(program, "run", "quick")
 	cmd.Dir = home

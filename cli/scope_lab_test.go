@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const scopeManifests = `
@@ -90,9 +91,7 @@ func (s scopedShop) read() (scope.Report, map[scope.Owner]scope.OwnerTotal) {
 		t.Fatalf("%v\n%s", err, said.String())
 	}
 	var r scope.Report
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(out.Bytes(), &r))
 	owners, sum := map[scope.Owner]scope.OwnerTotal{}, int64(0)
 	for _, o := range r.Owners {
 		owners[o.Owner], sum = o, sum+o.DumpBytes

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // mineBefore is a Sidecar that somebody wrote, with more than egress hosts.
@@ -33,9 +34,7 @@ func TestApplyGeneratedSidecars(t *testing.T) {
 	}
 	before := spec("scoped", "mine")
 	graph := filepath.Join(t.TempDir(), "graph.yaml")
-	if err := os.WriteFile(graph, []byte("services:\n- name: shop\n  script: [{call: pay}]\n- name: pay\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(graph, []byte("services:\n- name: shop\n  script: [{call: pay}]\n- name: pay\n"), 0o644))
 	run := func(args ...string) (string, string) {
 		t.Helper()
 		var out, said bytes.Buffer
@@ -46,9 +45,7 @@ func TestApplyGeneratedSidecars(t *testing.T) {
 	}
 	out, _ := run("scope", "--lab", "local", "-n", "scoped", "--graph", "scoped="+graph, "--generate", filepath.Join(t.TempDir(), "sidecars"), "--apply", "--json")
 	var r applied
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(out), &r))
 	if r.Applied == nil || len(r.Applied.Objects) != 1 || r.Applied.Objects[0] != "Sidecar scoped/mine" {
 		t.Fatalf("%+v", r.Applied)
 	}

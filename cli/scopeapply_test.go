@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // sidecarCluster has Sidecars, and writes down what a journal is asked for.
@@ -43,9 +44,7 @@ func newSidecarCluster(t *testing.T, existing ...generate.Step) *sidecarCluster 
 			continue
 		}
 		o := (&unstructured.Unstructured{Object: s.Before}).DeepCopy()
-		if _, err := c.Resource(sidecarsOfAPI).Namespace(s.Namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(c.Resource(sidecarsOfAPI).Namespace(s.Namespace).Create(t.Context(), o, metav1.CreateOptions{})))
 	}
 	return c
 }
@@ -90,9 +89,7 @@ func generatedSteps(t *testing.T) []generate.Step {
 	t.Helper()
 	inv, obs := generate.NewInventory(), generate.NewObservations()
 	read := func(text string) {
-		if err := inv.Read(strings.NewReader(text), ""); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, inv.Read(strings.NewReader(text), ""))
 	}
 	read(strings.Replace(meshOfTwo, `"items":[`, `"items":[
  {"kind":"Sidecar","metadata":{"namespace":"istio-system","name":"base"},"spec":{"egress":[{"hosts":["*/*"]}]}},
@@ -100,9 +97,7 @@ func generatedSteps(t *testing.T) []generate.Step {
  {"kind":"Pod","metadata":{"namespace":"shop","name":"idle-0","labels":{"app":"idle"}},"spec":{"containers":[{"name":"istio-proxy"}]}},`, 1))
 	obs.Call(generate.Edge{From: generate.Workload{Namespace: "shop", Name: "cart-0"}, Host: "pay.bank.svc.cluster.local", Count: 5, Sources: generate.Counters})
 	r, err := generate.Generate(inv, obs, generate.Accounts{}, generate.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r.Steps()
 }
 
@@ -110,9 +105,7 @@ func generatedSteps(t *testing.T) []generate.Step {
 func TestApplySidecars(t *testing.T) {
 	steps := generatedSteps(t)
 	c := newSidecarCluster(t, steps...)
-	if err := applySidecars(t.Context(), c, c, steps); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, applySidecars(t.Context(), c, c, steps))
 	if want := []string{"apply shop/idle-0", "apply shop/default", "apply istio-system/base", "remove bank/old", "keep"}; !slices.Equal(c.did, want) {
 		t.Errorf("%q, want %q", c.did, want)
 	}
@@ -191,15 +184,11 @@ func TestApplySidecarsDecided(t *testing.T) {
 // there is nothing to apply to.
 func TestApplyRefused(t *testing.T) {
 	inv := generate.NewInventory()
-	if err := inv.Read(strings.NewReader(meshOfTwo), ""); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, inv.Read(strings.NewReader(meshOfTwo), ""))
 	// A ConfigMap that is not the mesh's says nothing of it.
 	read := func(kind, objects string) {
 		t.Helper()
-		if err := inv.Read(strings.NewReader(objects), kind); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, inv.Read(strings.NewReader(objects), kind))
 	}
 	read("ConfigMap", `{"kind":"ConfigMap","metadata":{"namespace":"istio-system","name":"istio-ca-root-cert"},"data":{"root-cert.pem":"x"}}`)
 	err := (&applyFlags{}).complete(inv)

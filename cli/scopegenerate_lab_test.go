@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // callGraph is a tree of services that call one another, spread over
@@ -96,9 +97,7 @@ func fromEnvironment(t *testing.T, name string, preset int) int {
 func (g callGraph) containers(pod int) (out []string) {
 	for k, i := 0, pod; i < g.services; k, i = k+1, i+g.pods {
 		behaviour, err := json.Marshal(map[string]any{"calls": g.calls(i), "response_bytes": 100})
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		must.OK(g.t, err)
 		name, more := "worker", ""
 		if k > 0 { // others' ports are the first's
 			name = fmt.Sprintf("worker-%d", k)
@@ -217,9 +216,7 @@ func (g callGraph) load(from, to int, rate float64, lasting time.Duration) func(
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+g.lab.Kubeconfig())
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
-	if err := cmd.Start(); err != nil {
-		g.t.Fatal(err)
-	}
+	must.OK(g.t, cmd.Start())
 	return func() (l loaded) {
 		g.t.Helper()
 		err := cmd.Wait()
@@ -250,9 +247,7 @@ func (g callGraph) scope() scope.Report {
 	if err := Run(t.Context(), []string{"scope", "--lab", "local", "--proxies", "0", "--top", "0", "--json"}, env); err != nil {
 		t.Fatalf("%v\n%s", err, said.String())
 	}
-	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(out.Bytes(), &all))
 	var own []scope.Proxy
 	for _, p := range all.Proxies {
 		if strings.HasPrefix(p.Name, "gen-") {
@@ -274,9 +269,7 @@ func (g callGraph) generate(to string, more ...string) generate.Result {
 	if err == nil {
 		err = json.Unmarshal(data, &r)
 	}
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must.OK(g.t, err)
 	return r
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // drained is how long nothing may have changed for listeners to have drained,
@@ -66,9 +67,7 @@ func TestGeneratedSidecars(t *testing.T) {
 func (g callGraph) takeBack() {
 	g.t.Helper()
 	var status app.ClusterStatus
-	if err := json.Unmarshal([]byte(g.run("cluster", "status", "--kubeconfig", g.lab.Kubeconfig(), "--json")), &status); err != nil {
-		g.t.Fatal(err)
-	}
+	must.OK(g.t, json.Unmarshal([]byte(g.run("cluster", "status", "--kubeconfig", g.lab.Kubeconfig(), "--json")), &status))
 	if len(status.Changes) == 0 {
 		g.t.Fatal("nothing was recorded")
 	}
@@ -103,9 +102,8 @@ func (g callGraph) cost() cost {
 		}
 		err := getAdmin(g.t.Context(), dialer.Client(namespace, pod, 15000), "/memory", func(r io.Reader) error { return json.NewDecoder(r).Decode(&answer) })
 		bytes, failed := strconv.ParseInt(answer.Allocated, 10, 64)
-		if err = errors.Join(err, failed); err != nil {
-			g.t.Fatal(err)
-		}
+		err = errors.Join(err, failed)
+		must.OK(g.t, err)
 		c.memory += bytes
 	}
 	const changes = 8
@@ -128,9 +126,7 @@ func (g callGraph) istiod(dialer *lab.Dialer) (pushes, cpu float64) {
 	g.t.Helper()
 	pod := strings.TrimSpace(g.kubectl("", "-n", "istio-system", "get", "pods", "-l", "app=istiod", "-o", "jsonpath={.items[0].metadata.name}"))
 	page, err := observe.Fetch(g.t.Context(), dialer.Client("istio-system", pod, 15014), "http://istiod/metrics")
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must.OK(g.t, err)
 	for _, m := range page {
 		switch m.Name {
 		case "pilot_xds_pushes":

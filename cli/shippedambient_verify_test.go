@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // inShort are the shipped studies of ambient meshes and of gateways: the extreme cells of
@@ -73,14 +74,10 @@ func TestShippedAmbient(t *testing.T) {
 func shortly(t *testing.T, m labtest.Machine, name string, sets []string) record.Run {
 	t.Helper()
 	text, err := studies.Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sets = append(slices.Clone(sets), "blocks.min=1", "blocks.max=1", "baseline={}")
 	parsed, err := study.Parse(text, name, sets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	out := filepath.Join(t.TempDir(), "run")
 	args := []string{"run", name, "--out", out}
 	for _, set := range sets {

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const signalsManifests = `
@@ -97,9 +98,7 @@ func TestSignalsOfALab(t *testing.T) {
 	}
 	nothingLeft()
 	var test app.PushTestReport
-	if err := json.Unmarshal([]byte(out), &test); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(out), &test))
 	// Each time at least clusters and endpoints go to both sidecars; debounce
 	// waits 100 ms at least.
 	if !test.Valid || test.Proxies != 2 || test.Pushes < 4*2*2 || test.Created != 12 || test.Convergence.P99S == nil || *test.Convergence.P99S <= 0 ||
@@ -121,9 +120,7 @@ func TestSignalsOfALab(t *testing.T) {
 		lines = seen.lines()
 		for _, line := range lines[known:] {
 			r = signals.Reading{}
-			if err := json.Unmarshal([]byte(line), &r); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal([]byte(line), &r))
 			for key := range lacks {
 				v, _ := r.Find(key)
 				lacks[key] = fmt.Sprintf("%+v", v)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"k8s.io/klog/v2"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // An API server whose answers break off makes client-go log an error of its own. That goes
@@ -25,15 +27,11 @@ func TestLibrariesAreSilent(t *testing.T) {
 	defer server.Close()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}]}`, server.URL)
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(kubeconfig, []byte(text), 0o600))
 	run := func(main func([]string, io.Writer) error) (raw, said string) {
 		was := os.Stderr
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		os.Stderr = w // where klog writes
 		defer func() { os.Stderr = was }()
 		read := make(chan string)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // The study command, as scripts. "study ARGS..." is "meshtrial study ARGS...";
@@ -64,9 +65,7 @@ func TestStudyFromStandardInput(t *testing.T) {
 	env := &Env{Stdin: strings.NewReader("name: x\nquestion: y\nfactors: {rate: [1, max]}\n"), Stdout: &out, Stderr: &out}
 	cmd := newStudyCommand(env)
 	cmd.SetArgs([]string{"check", "-"})
-	if err := cmd.Execute(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Execute())
 	if want := "-: ok: 2 cells, 2 trials per block, 26s to 4m7s\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}

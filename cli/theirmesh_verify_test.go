@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // theirValues are how somebody else might have installed Istio.
@@ -197,9 +198,7 @@ func listed(t *testing.T, text string) []unstructured.Unstructured {
 	var list struct {
 		Items []map[string]any `json:"items"`
 	}
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(text), &list))
 	var out []unstructured.Unstructured
 	for _, item := range list.Items {
 		out = append(out, unstructured.Unstructured{Object: item})

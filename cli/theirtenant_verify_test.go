@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // tenant is somebody else's application on the mesh: customers whose requests come
@@ -104,9 +105,7 @@ func newTenant(t *testing.T, l *local.Lab) *tenant {
 	spec := load.DefaultSpec("http://ingress.shop.svc.cluster.local/")
 	spec.Rate, spec.Connections, spec.DurationS = rate.Rate(50), 4, 3600
 	started, err := n.customers.Start(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	n.run = started.Run
 	return n
 }
@@ -148,9 +147,7 @@ func (n *tenant) held(t *testing.T) {
 func (n *tenant) progress(t *testing.T) load.Progress {
 	t.Helper()
 	p, err := n.customers.Progress(t.Context(), n.run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
@@ -171,9 +168,7 @@ func secondRevision(t *testing.T, l *local.Lab) {
 			continue
 		}
 		text, err := json.Marshal(o.Object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		made = append(made, copyOf(t, strings.ReplaceAll(string(text), "canary", "stable")))
 		if o.GetKind() == "MutatingWebhookConfiguration" {
 			made = append(made, tagOf(t, o, "prod"))
@@ -190,9 +185,7 @@ func secondRevision(t *testing.T, l *local.Lab) {
 			unstructured.RemoveNestedField(o.Object, "spec", "clusterIPs")
 		}
 		text, err := json.Marshal(made[i].Object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		labtest.Kubectl(t, l, string(text), "apply", "-f", "-")
 	}
 	if len(made) < 10 {
@@ -205,9 +198,7 @@ func secondRevision(t *testing.T, l *local.Lab) {
 func copyOf(t *testing.T, text string) unstructured.Unstructured {
 	t.Helper()
 	var o unstructured.Unstructured
-	if err := json.Unmarshal([]byte(text), &o.Object); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(text), &o.Object))
 	for _, at := range [][]string{{"status"}, {"metadata", "uid"}, {"metadata", "resourceVersion"}, {"metadata", "creationTimestamp"}, {"metadata", "managedFields"}, {"metadata", "generation"}, {"metadata", "ownerReferences"}} {
 		unstructured.RemoveNestedField(o.Object, at...)
 	}
@@ -220,9 +211,7 @@ func copyOf(t *testing.T, text string) unstructured.Unstructured {
 func tagOf(t *testing.T, of unstructured.Unstructured, tag string) unstructured.Unstructured {
 	t.Helper()
 	text, err := json.Marshal(of.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	o := copyOf(t, strings.ReplaceAll(string(text), `"values":["canary"]`, fmt.Sprintf(`"values":[%q]`, tag)))
 	o.SetName("istio-revision-tag-" + tag)
 	labels := o.GetLabels()
@@ -233,9 +222,7 @@ func tagOf(t *testing.T, of unstructured.Unstructured, tag string) unstructured.
 
 func set(t *testing.T, o *unstructured.Unstructured, value any, at ...string) {
 	t.Helper()
-	if err := unstructured.SetNestedField(o.Object, value, at...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unstructured.SetNestedField(o.Object, value, at...))
 }
 
 // scaled has the autoscaler add an istiod again and again until what is done beside

@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Scripts find runs that differ by 3% (standard deviation) from each other.
@@ -47,9 +48,7 @@ func TestRunsTogether(t *testing.T) {
 	for i := range 12 {
 		write(fmt.Sprintf("flat/f%02d", i), simulatedStudy, 400, i != 5, as)
 	}
-	if err := os.WriteFile(filepath.Join(runs, "flat/f07/machine.json"), []byte("nothing"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(runs, "flat/f07/machine.json"), []byte("nothing"), 0o600))
 	for i := range 27 {
 		overhead, change := 400.0, as
 		if i >= 24 {

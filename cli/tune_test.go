@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Scripts find folder run, a recorded run of the control plane of which a capacity
@@ -30,29 +31,19 @@ func TestExpectedBy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "model.json")
 	run := filepath.Join("../kinds/testdata", "control-plane")
 	env := &Env{Stdout: io.Discard, Stderr: io.Discard}
-	if err := Run(t.Context(), []string{"capacity", "fit", run, "-o", file}, env); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Run(t.Context(), []string{"capacity", "fit", run, "-o", file}, env))
 	read := func(sets ...string) *study.Study {
 		s, _, err := loadStudy(t.Context(), env, "tune-chapter-11", sets)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 	m, err := readModel(t.Context(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	expected, err := app.ExpectedBy(m, lab.KindLocal, read())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := read(expected)
 	plan, err := app.CheckedPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(s.Tune.Expected) != 4 {
 		t.Fatalf("%d findings are expected, want 4", len(s.Tune.Expected))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/testing/loopback"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
@@ -30,9 +31,7 @@ func runIn(ctx context.Context, args ...string) (stdout, stderr string, err erro
 func served(t *testing.T, services, endpoints int) (address string) {
 	t.Helper()
 	c, err := xdsserver.Synthetic(services, endpoints)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := xdsserver.New(c)
 	return loopback.Serve(t, s.Serve, s.Close)
 }
@@ -96,9 +95,7 @@ func TestXDSWithoutServerAtTheEnd(t *testing.T) {
 func serverEnds(t *testing.T, after time.Duration) (string, error) {
 	t.Helper()
 	c, err := xdsserver.Synthetic(5, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := xdsserver.New(c)
 	address := loopback.Serve(t, s.Serve, s.Close)
 	stop := time.AfterFunc(after, s.Close)
@@ -132,9 +129,7 @@ func TestRecordServeScope(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %s", err, stderr)
 		}
-		if err := json.Unmarshal([]byte(stdout), &reports[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(stdout), &reports[i]))
 	}
 	if a, b := reports[0], reports[1]; a.WireBytes == 0 || a.WireBytes != b.WireBytes || a.DumpBytes != b.DumpBytes {
 		t.Errorf("%d bytes, then %d; as JSON %d, then %d", a.WireBytes, b.WireBytes, a.DumpBytes, b.DumpBytes)
@@ -154,12 +149,8 @@ func TestRecordServeScope(t *testing.T) {
 	}
 	// A run keeps such files beside dumps.
 	configs := filepath.Join(dir, "run", "configs")
-	if err := os.MkdirAll(configs, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(first, filepath.Join(configs, "b000-t00-sidecar-test-1.xds.gz")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(configs, 0o755))
+	must.OK(t, os.Rename(first, filepath.Join(configs, "b000-t00-sidecar-test-1.xds.gz")))
 	if stdout, _, err := runIn(t.Context(), "scope", "--run", filepath.Join(dir, "run")); err != nil || !strings.Contains(stdout, "b000-t00-sidecar-test-1 ") {
 		t.Errorf("%v: %s", err, stdout)
 	}
@@ -173,9 +164,7 @@ func configurationIn(t *testing.T, path string) xdsserver.Configuration {
 		c, err = xdsserver.Read(r)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 
@@ -183,9 +172,7 @@ func configurationIn(t *testing.T, path string) xdsserver.Configuration {
 func freePort(t *testing.T) string {
 	t.Helper()
 	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return address
 }
 
@@ -209,16 +196,10 @@ func TestRecordRefuses(t *testing.T) {
 	// A file that is cut short.
 	var cut bytes.Buffer
 	z := gzip.NewWriter(&cut)
-	if _, err := z.Write([]byte(`{"meshtrial_configuration":1,"proxy":"a.b","type":"sidecar"}` + "\n{")); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(z.Write([]byte(`{"meshtrial_configuration":1,"proxy":"a.b","type":"sidecar"}`+"\n{"))))
+	must.OK(t, z.Close())
 	file := filepath.Join(t.TempDir(), "cut.xds.gz")
-	if err := os.WriteFile(file, cut.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, cut.Bytes(), 0o644))
 	if err := Run(t.Context(), []string{"scope", "--dump", file}, &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "cut short") {
 		t.Error(err)
 	}
