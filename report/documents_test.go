@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/testing/golden"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const module = "github.com/meshtrial/meshtrial"
@@ -44,9 +45,7 @@ func documentsSchema(t *testing.T) []byte {
 	}
 	types := []reflect.Type{reflect.TypeFor[Page](), reflect.TypeFor[profile.View]()} // a chart refers to the view
 	for dir := range packagesOf(types...) {
-		if err := r.AddGoComments(module+"/report", dir, jsonschema.WithFullComment()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.AddGoComments(module+"/report", dir, jsonschema.WithFullComment()))
 	}
 	all := &jsonschema.Schema{Version: jsonschema.Version, Title: "PageDocument", Description: "What the page is given.", Definitions: jsonschema.Definitions{},
 		AnyOf: []*jsonschema.Schema{{Ref: "#/$defs/Page"}}}
@@ -61,9 +60,7 @@ func documentsSchema(t *testing.T) []byte {
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", " ")
-	if err := encoder.Encode(all); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, encoder.Encode(all))
 	return out.Bytes()
 }
 

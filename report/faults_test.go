@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Of what must not happen it is told in how many trials it did: its fewest and most
@@ -36,9 +37,7 @@ func TestCSVWithoutIntervals(t *testing.T) {
 		Cells: []record.CellSummary{{Valid: 1, CPUPerRequest: map[string]record.CPUPerRequest{
 			"worker": {UserUS: 30, SystemUS: 10, LowUS: 40, HighUS: 40}, "generator": {UserUS: 30, SystemUS: 10, LowUS: 38, HighUS: 43}}}}}
 	var out strings.Builder
-	if err := renderCSV(&out, Kind{Values: RequestValues}, f, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, renderCSV(&out, Kind{Values: RequestValues}, f, Options{}))
 	for _, want := range []string{"s,r,finding,missed,9,,,pairs,", "s,r,finding,highest_rate,,,500,rps,", "s,r,finding,highest_proxies,,,,,", "s,r,finding,highest_connections,16,,64,,",
 		"s,r,cell,cpu_worker,40,,,us/request,", "s,r,cell,cpu_generator,40,38,43,us/request,"} {
 		if !strings.Contains(out.String(), "\n"+want) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Figures and their intervals have as many digits as these deserve.
@@ -18,12 +19,8 @@ func TestFormat(t *testing.T) {
 		Plain, Quantity     string
 	}
 	data, err := os.ReadFile("testdata/format.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &cases); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, json.Unmarshal(data, &cases))
 	for _, c := range cases {
 		s := ScaleFor(c.Unit, c.Largest)
 		if got := s.Value(c.Estimate); got != c.Plain {
