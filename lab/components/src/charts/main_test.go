@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // charts writes a chart and the library it depends on, as a mesh's sources
@@ -27,12 +29,8 @@ func charts(t *testing.T, repository string) string {
 		"parts/templates/_head.tpl":   "{{ define \"parts.head\" }}name: {{ .Values.name }}.{{ .Release.Namespace }}{{ end }}",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return filepath.Join(dir, "main")
 }
@@ -40,9 +38,7 @@ func charts(t *testing.T, repository string) string {
 func ask(t *testing.T, r request) ([]rendered, error) {
 	t.Helper()
 	in, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var out bytes.Buffer
 	if err := run(bytes.NewReader(in), &out); err != nil {
 		return nil, err
@@ -54,9 +50,7 @@ func ask(t *testing.T, r request) ([]rendered, error) {
 func TestRender(t *testing.T) {
 	c := chartRequest{Path: charts(t, "file://../parts"), Release: "r", Namespace: "ns", Values: map[string]any{"name": "given"}, Set: []string{"port=7"}}
 	got, err := ask(t, request{KubeVersion: "1.36.3", Charts: []chartRequest{c}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := "---\nkind: CustomResourceDefinition\n---\nname: given.ns\nport: 7\nkube: v1.36.3\n"
 	if len(got) != 1 || got[0].Manifests != want || got[0].Name != "main" || got[0].Version != "1.2.3" || got[0].AppVersion != "edge-1" {
 		t.Errorf("%+v, want\n%s", got, want)
@@ -66,9 +60,7 @@ func TestRender(t *testing.T) {
 func TestRenderRefused(t *testing.T) {
 	whole, circle := charts(t, "file://../parts"), charts(t, "file://../parts")
 	back := "apiVersion: v2\nname: parts\nversion: 0.1.0\ndependencies: [{name: main, version: 1.2.3, repository: \"file://../main/\"}]\n"
-	if err := os.WriteFile(filepath.Join(circle, "../parts/Chart.yaml"), []byte(back), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(circle, "../parts/Chart.yaml"), []byte(back), 0o644))
 	for _, test := range []struct {
 		name string
 		kube string
