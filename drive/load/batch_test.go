@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // closedLoop returns an event loop with two connections, of which the server
@@ -23,25 +25,17 @@ func closedLoop(t *testing.T) *loop {
 		<-closes
 	})
 	to, err := net.ResolveTCPAddr("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spec := quick("http://" + addr + "/")
 	spec.Connections, spec.Arrival, spec.RequestLog = 2, Uniform, false
 	target, err := spec.parseTarget()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	e := newEdges(1e8)
 	ls, err := newLoops(setup{spec: &spec, target: target, addr: to, deadline: &deadline{}, edges: e,
 		collector: newCollector(1, 1e8, false, e, nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(ls.close)
-	if _, err := ls.connect(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(ls.connect(t.Context())))
 	ls.begin(time.Now())
 	close(closes)
 	l := ls.loops[0]

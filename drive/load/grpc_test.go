@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // connKey is where a request's context has its connection.
@@ -68,9 +70,7 @@ func TestGRPCKinds(t *testing.T) {
 			addr := server.Listener.Addr().String()
 			c := newGRPCCaller(&Spec{KeepAlive: true, TimeoutS: 30}, target{hostPort: addr, path: "/a.B/C"}, &dialer{addr: addr})
 			defer c.close()
-			if err := c.connect(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.connect(t.Context()))
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			out := c.call(ctx, 0)
@@ -81,9 +81,7 @@ func TestGRPCKinds(t *testing.T) {
 	}
 	t.Run("nobody listens", func(t *testing.T) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		addr := l.Addr().String()
 		l.Close()
 		c := newGRPCCaller(&Spec{KeepAlive: true, TimeoutS: 30}, target{hostPort: addr, path: "/a.B/C"}, &dialer{addr: addr})

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/meshtrial/meshtrial/testing/loopback"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // oneStream speaks HTTP/2 to clients that may have one stream at a time. Requests are
@@ -64,9 +65,7 @@ func TestHTTP2WaitsOnTheNext(t *testing.T) {
 	defer c.close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := c.connect(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.connect(ctx))
 	state := func() http2.ClientConnState {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -10,6 +10,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // drawResult draws a result with n intervals.
@@ -76,15 +78,11 @@ func TestLogIsLossless(t *testing.T) {
 		n := rapid.IntRange(0, 4).Draw(t, "intervals")
 		r := drawResult(t, n)
 		var log bytes.Buffer
-		if err := r.WriteLog(&log, 0, n); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.WriteLog(&log, 0, n))
 		count, sums := 0, map[string]*hdrhistogram.Histogram{TagIntended: NewHistogram(), TagSend: NewHistogram()}
 		for theirs := hdrhistogram.NewHistogramLogReader(&log); ; count++ { // as other tools read it
 			h, err := theirs.NextIntervalHistogram()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if h == nil {
 				break
 			}
@@ -108,9 +106,7 @@ func TestMergeAddsUp(t *testing.T) {
 		a := drawResult(t, rapid.IntRange(0, 3).Draw(t, "a"))
 		b := drawResult(t, rapid.IntRange(0, 3).Draw(t, "b"))
 		m, err := Merge(a, b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		wa, wb, got := a.Total(), b.Total(), m.Total()
 		if got.Scheduled != wa.Scheduled+wb.Scheduled || got.Completed != wa.Completed+wb.Completed || !got.Balanced() {
 			t.Fatalf("%+v and %+v became %+v", wa.Account, wb.Account, got.Account)
@@ -185,17 +181,11 @@ func TestJudge(t *testing.T) {
 func TestReportOfARun(t *testing.T) {
 	addr := okServer(t)
 	r, err := Run(context.Background(), quick("http://"+addr+"/"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	data, err := json.Marshal(r.Report())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var doc map[string]any
-	if err := json.Unmarshal(data, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(data, &doc))
 	for _, key := range []string{
 		"schema", "url", "arrival", "rate_rps", "connections", "duration_s", "scheduled", "completed", "failed", "unfinished",
 		"achieved_rps", "latency_intended_us", "latency_send_us", "schedule_lag_us", "cpu_s", "valid", "warnings",

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"pgregory.net/rapid"
 )
 
@@ -167,9 +168,7 @@ func TestScheduleOfRuns(t *testing.T) {
 			spec.Connections, spec.Threads, spec.Rate, spec.Arrival = 4, threads, 2000, arrivals
 			spec.DurationS, spec.IntervalS, spec.DrainS = 0.3, 0.05, 0
 			r, err := Run(context.Background(), spec, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			w := r.Total()
 			s := w.Schedule()
 			if s == nil || s.Process != arrivals || s.Gaps == 0 {
@@ -177,13 +176,9 @@ func TestScheduleOfRuns(t *testing.T) {
 			}
 			back := reread(t, r)
 			first, err := back.Window(0, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			rest, err := back.Window(3, len(back.Intervals))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			first.Gaps.Merge(&rest.Gaps)
 			first.Serial.Merge(&rest.Serial)
 			if first.Gaps.Count != w.Gaps.Count || first.Serial.N != w.Serial.N || math.Abs(first.Gaps.Sum-w.Gaps.Sum) > 1e-6*w.Gaps.Sum {

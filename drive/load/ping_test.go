@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestFramePlace: however a client's bytes are cut, another frame may come
@@ -59,9 +61,7 @@ func TestPingWaits(t *testing.T) {
 	}
 	half := pingFrame[:5]
 	for _, piece := range [][]byte{[]byte(http2.ClientPreface), half} {
-		if _, err := conn.Write(piece); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(conn.Write(piece)))
 		before := sent.writes
 		for range 3 {
 			if dead := look(); dead || sent.writes != before {
@@ -69,9 +69,7 @@ func TestPingWaits(t *testing.T) {
 			}
 		}
 	}
-	if _, err := conn.Write(pingFrame[5:]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(conn.Write(pingFrame[5:])))
 	before := sent.writes
 	if look() || sent.writes != before+1 {
 		t.Errorf("%d PINGs after the frame", sent.writes-before)

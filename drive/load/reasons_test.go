@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"pgregory.net/rapid"
 )
 
@@ -53,9 +54,7 @@ func TestReasons(t *testing.T) {
 			}
 			read := reread(t, r)
 			sum, err := Merge(read, read)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for name, reasons := range map[string]map[string][]string{
 				"read": read.Reasons, "merged": sum.Reasons, "report": r.Report().Reasons, "record": r.Total().Record(spec.Rate).Reasons,
 			} {

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestSpecErrors(t *testing.T) {
@@ -73,9 +74,7 @@ func TestSpecErrors(t *testing.T) {
 
 func TestParseSpec(t *testing.T) {
 	got, err := ParseSpec([]byte(`{"url": "http://h:80/", "rate_rps": "max", "keep_alive": false}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := DefaultSpec("http://h:80/")
 	want.Rate, want.KeepAlive = rate.Max, false
 	if !reflect.DeepEqual(got, want) {
@@ -113,9 +112,7 @@ func FuzzParseSpec(f *testing.F) {
 			return
 		}
 		encoded, err := json.Marshal(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		again, err := ParseSpec(encoded)
 		if err != nil {
 			t.Fatalf("%s: %v", encoded, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"pgregory.net/rapid"
 )
 
@@ -40,16 +41,12 @@ func TestSplitMakesTheWhole(t *testing.T) {
 		}
 		n := rapid.IntRange(1, spec.Connections).Draw(t, "generators")
 		hands, err := spec.Split(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var got []int64
 		connections, planned := 0, int64(0)
 		from, to := int64(3e7), int64(9e8)
 		for i := range hands {
-			if err := hands[i].Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, hands[i].Validate())
 			got = append(got, offsets(hands[i])...)
 			connections += hands[i].Connections
 			planned += hands[i].Planned(from, to)
@@ -75,9 +72,7 @@ func TestSplitOfTheRest(t *testing.T) {
 	spec := DefaultSpec("http://h/")
 	spec.Connections, spec.Threads, spec.MaxConnections, spec.RequestID = 5, 2, 12, "id"
 	hands, err := spec.Split(3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, want := range []Spec{{Connections: 2, Threads: 2, MaxConnections: 5, RequestID: "id-0"}, {Connections: 2, Threads: 2, MaxConnections: 4, RequestID: "id-1"},
 		{Connections: 1, Threads: 1, MaxConnections: 3, RequestID: "id-2"}} {
 		h := hands[i]
@@ -118,9 +113,7 @@ func TestHandsMeasureAsOne(t *testing.T) {
 		spec := quick("http://" + addr + "/")
 		spec.Arrival, spec.DurationS, spec.Connections, spec.Threads, spec.Rate = kind, 0.3, 5, 1, 400
 		hands, err := spec.Split(3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		results := make([]*Result, len(hands))
 		var intended []int64
 		sums := map[string]int64{}
@@ -135,9 +128,7 @@ func TestHandsMeasureAsOne(t *testing.T) {
 			sums["gaps"] += w.Gaps.N
 		}
 		merged, err := Merge(results...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		w := merged.Total()
 		slices.Sort(intended)
 		if want := offsets(spec); !slices.Equal(intended, want) || w.Scheduled != int64(len(want)) || spec.Planned(0, 3e8) != w.Scheduled {
@@ -170,9 +161,7 @@ func TestMergedPercentiles(t *testing.T) {
 			}
 		}
 		merged, err := Merge(results...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := merged.Total(); !got.Intended.Equals(whole) || Summarise(got.Intended) != Summarise(whole) {
 			t.Fatalf("merged %+v, one histogram %+v", Summarise(got.Intended), Summarise(whole))
 		}

@@ -13,19 +13,17 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // stream reads a result as it is written.
 func stream(t testing.TB, r *Result) *Stream {
 	t.Helper()
 	var text bytes.Buffer
-	if err := r.WriteStream(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.WriteStream(&text))
 	s, err := NewStream(&text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -33,9 +31,7 @@ func stream(t testing.TB, r *Result) *Stream {
 func reread(t testing.TB, r *Result) *Result {
 	t.Helper()
 	out, err := stream(t, r).All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return out
 }
 
@@ -50,17 +46,11 @@ func TestMergeStreams(t *testing.T) {
 		}
 		scheduled := make([]int64, len(results))
 		got, err := MergeStreams(context.Background(), streams, func(i int, iv *Interval) { scheduled[i] += iv.Scheduled })
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, err)
 		want, err := Merge(results...)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, err)
 		var gotText, wantText bytes.Buffer
-		if err := errors.Join(got.WriteStream(&gotText), want.WriteStream(&wantText)); err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, errors.Join(got.WriteStream(&gotText), want.WriteStream(&wantText)))
 		if !bytes.Equal(gotText.Bytes(), wantText.Bytes()) {
 			rt.Fatalf("merged as streams:\n%s\nat once:\n%s", &gotText, &wantText)
 		}
@@ -80,9 +70,7 @@ func TestBrokenStreams(t *testing.T) {
 		whole.Intervals = append(whole.Intervals, emptyInterval(&Interval{Index: i}))
 	}
 	var text bytes.Buffer
-	if err := whole.WriteStream(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, whole.WriteStream(&text))
 	lines := strings.SplitAfter(text.String(), "\n")
 	read := func(in io.Reader) error {
 		s, err := NewStream(in)
@@ -92,16 +80,12 @@ func TestBrokenStreams(t *testing.T) {
 		_, err = MergeStreams(t.Context(), []*Stream{stream(t, whole), s}, nil)
 		return err
 	}
-	if err := read(strings.NewReader(text.String())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, read(strings.NewReader(text.String())))
 	broken := errors.New("the line broke")
 	withBuckets := func(buckets string) string {
 		return strings.Replace(lines[1], "[0,0,0,0]", fmt.Sprintf("[%d,0,0,0]", len(buckets)), 1) + buckets
 	}
-	if err := read(strings.NewReader(lines[0] + withBuckets("\x01\x01") + lines[2] + lines[3])); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, read(strings.NewReader(lines[0]+withBuckets("\x01\x01")+lines[2]+lines[3])))
 	for name, in := range map[string]io.Reader{
 		"nothing":           strings.NewReader(""),
 		"half a head":       strings.NewReader(lines[0][:20]),
@@ -142,14 +126,11 @@ func TestRefusedStreamsAreClosed(t *testing.T) {
 		r := &Result{Spec: DefaultSpec("http://h/"), Replicas: 1, Start: time.Unix(0, 0)}
 		r.Spec.IntervalS = float64(i + 1)
 		var text bytes.Buffer
-		if err := r.WriteStream(&text); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.WriteStream(&text))
 		ins[i] = &closes{Reader: &text}
 		var err error
-		if streams[i], err = NewStream(ins[i]); err != nil {
-			t.Fatal(err)
-		}
+		streams[i], err = NewStream(ins[i])
+		must.OK(t, err)
 	}
 	if _, err := MergeStreams(t.Context(), streams, nil); err == nil || !ins[0].closed || !ins[1].closed {
 		t.Errorf("%v; closed %v, %v", err, ins[0].closed, ins[1].closed)
@@ -189,9 +170,7 @@ func TestSlowStreamHoldsQuickOnes(t *testing.T) {
 		r.Intervals = append(r.Intervals, emptyInterval(&Interval{Index: i}))
 	}
 	var text bytes.Buffer
-	if err := r.WriteStream(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.WriteStream(&text))
 	quick := &counted{Reader: bytes.NewReader(text.Bytes())}
 	from, to := io.Pipe()
 	slow := make(chan *Stream, 1)
@@ -203,13 +182,9 @@ func TestSlowStreamHoldsQuickOnes(t *testing.T) {
 		slow <- s
 	}()
 	head := bytes.IndexByte(text.Bytes(), '\n') + 1
-	if _, err := to.Write(text.Bytes()[:head]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(to.Write(text.Bytes()[:head])))
 	fast, err := NewStream(quick)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	seen := make(chan int, 2*intervals)
 	merged := make(chan error, 1)
 	streams := []*Stream{fast, <-slow}
@@ -220,9 +195,7 @@ func TestSlowStreamHoldsQuickOnes(t *testing.T) {
 	rest := text.Bytes()[head:]
 	for range intervals / 2 {
 		line := bytes.IndexByte(rest, '\n') + 1
-		if _, err := to.Write(rest[:line]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(to.Write(rest[:line])))
 		rest = rest[line:]
 	}
 	for range intervals - 10 { // of either stream nearly half; the pipe may hold some
@@ -231,20 +204,14 @@ func TestSlowStreamHoldsQuickOnes(t *testing.T) {
 	if n := quick.n.Load(); n > int64(text.Len())*3/4 {
 		t.Errorf("%d of %d bytes of the quick one were read, when half of the slow one was there", n, text.Len())
 	}
-	if _, err := to.Write(rest); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(to.Write(rest)))
 	to.Close()
-	if err := <-merged; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-merged)
 }
 
 func FuzzStream(f *testing.F) {
 	var text bytes.Buffer
-	if err := drawnOnce(nil).WriteStream(&text); err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, drawnOnce(nil).WriteStream(&text))
 	f.Add(text.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := NewStream(bytes.NewReader(data))

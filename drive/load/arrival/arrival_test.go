@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func all(s Schedule) []Request {
@@ -132,9 +134,7 @@ func wanted(s Shape, until float64) float64 {
 func TestShapes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape := drawShape(t)
-		if err := shape.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, shape.Validate())
 		const duration = 10.0
 		uniform := all(Uniform(shape, duration))
 		if got, want := float64(len(uniform)), wanted(shape, duration); math.Abs(got-want) > 3 {

@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // lab is a control server, a client of it, and a target.
@@ -37,9 +38,7 @@ func TestRunByControl(t *testing.T) {
 	spec := load.DefaultSpec(url)
 	spec.Rate, spec.DurationS, spec.IntervalS, spec.Connections, spec.DrainS = 200, 60, 0.1, 2, 30
 	started, err := c.Start(ctx, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := c.Start(ctx, spec); err == nil || !strings.Contains(err.Error(), "another run") || errs.Hint(err) == "" {
 		t.Errorf("a second run: %v", err)
 	}
@@ -50,19 +49,13 @@ func TestRunByControl(t *testing.T) {
 		t.Errorf("stop after: %+v, %v", s, err)
 	}
 	p, err := c.Progress(ctx, started.Run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	inTime := p.AtNS < 400e6 // else the order came too late, and the run ended at once
 	result, err := c.Result(ctx, started.Run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w := result.Total()
 	stream, err := c.Stream(ctx, started.Run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if again, err := load.MergeStreams(ctx, []*load.Stream{stream}, nil); err != nil || !again.Total().Intended.Equals(w.Intended) || again.Total().Scheduled != w.Scheduled {
 		t.Errorf("as a stream: %+v, %v", again, err)
 	}
@@ -78,9 +71,7 @@ func TestRunByControl(t *testing.T) {
 		t.Error("histograms that nobody asked for")
 	}
 	s, err = c.IntervalsWithLatency(ctx, started.Run, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all := load.NewHistogram()
 	for _, one := range s.Intervals {
 		answers := int64(0)
@@ -96,9 +87,7 @@ func TestRunByControl(t *testing.T) {
 		t.Error("histograms of intervals do not add up to the run's")
 	}
 	again, err := c.Start(ctx, spec) // the place is free again
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := c.Stop(ctx, again.Run); err != nil {
 		t.Error(err)
 	}
@@ -119,13 +108,9 @@ func TestEnd(t *testing.T) {
 	spec := load.DefaultSpec(url)
 	spec.DurationS = 60
 	left, err := c.Start(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	other := NewClient(server.URL, nil)
-	if err := other.End(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, other.End(t.Context()))
 	if s, err := c.Intervals(t.Context(), left.Run, 0); err != nil || !s.Done {
 		t.Errorf("it still runs: %+v, %v", s, err)
 	}
@@ -142,9 +127,7 @@ func TestEndOfARunThatIsBeingStarted(t *testing.T) {
 	s := NewServer(t.Context(), "v")
 	server := httptest.NewServer(s.Handler())
 	defer server.Close()
-	if err := s.reserve(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.reserve())
 	c := NewClient(server.URL, nil)
 	limited, cancel := context.WithTimeout(t.Context(), 3*endEvery)
 	defer cancel()
@@ -187,9 +170,7 @@ func TestBadRequests(t *testing.T) {
 	} {
 		req, _ := http.NewRequest(tt.method, server.URL+tt.path, strings.NewReader(tt.body))
 		resp, err := server.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if resp.StatusCode != tt.status {
 			t.Errorf("%s %s: status %d, want %d", tt.method, tt.path, resp.StatusCode, tt.status)
 		}
@@ -220,9 +201,7 @@ func TestServerEndsRuns(t *testing.T) {
 	spec := load.DefaultSpec(target.URL)
 	spec.DurationS = 60
 	started, err := c.Start(context.Background(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cancel()
 	result, err := c.Result(context.Background(), started.Run)
 	if err != nil || !result.Interrupted || !result.Total().Balanced() {

@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestTimelineByControl: a run that starts at an instant, whose rate changes
@@ -40,9 +41,7 @@ func TestTimelineByControl(t *testing.T) {
 		}
 		if !time.Now().Before(at) && ahead < time.Minute {
 			if startErr == nil {
-				if _, err := c.Result(ctx, started.Run); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, must.Err(c.Result(ctx, started.Run)))
 			}
 			continue
 		}
@@ -72,9 +71,7 @@ func TestTimelineByControl(t *testing.T) {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	h, all, err := allRequests(ctx, c, started.Run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if w := result.Total(); h.StartUnixNS != at.UnixNano() || int64(len(all)) != w.Scheduled || w.Scheduled != 450 || w.Completed != w.Scheduled {
 		t.Errorf("%+v, %d requests in the log, %+v", h, len(all), w.Account)
 	}
@@ -99,14 +96,10 @@ func TestTimelineByControl(t *testing.T) {
 
 	// Whoever does not ask for gzip gets plain lines.
 	req, err := http.NewRequest("GET", server.URL+"/v1/runs/"+started.Run+"/requests", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Accept-Encoding", "identity")
 	resp, err := server.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.Header.Get("Content-Encoding") != "" || strings.Count(string(text), "\n") != 451 {
@@ -115,12 +108,9 @@ func TestTimelineByControl(t *testing.T) {
 
 	spec = load.DefaultSpec(url)
 	spec.DurationS = 0.1
-	if started, err = c.Start(ctx, spec); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Result(ctx, started.Run); err != nil {
-		t.Fatal(err)
-	}
+	started, err = c.Start(ctx, spec)
+	must.OK(t, err)
+	must.OK(t, must.Err(c.Result(ctx, started.Run)))
 	if _, _, err := allRequests(ctx, c, started.Run); err == nil || !strings.Contains(err.Error(), "kept no log") {
 		t.Errorf("a run without a log: %v", err)
 	}
