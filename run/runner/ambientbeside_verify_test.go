@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestShippedAmbientBesideSidecars: where istiod spares sidecars nothing, each change of a
@@ -29,9 +30,7 @@ func TestShippedAmbientBesideSidecars(t *testing.T) {
 		"--set", "proxies=20", "--set", "services=20", "--set", "endpoints=2", "--set", "namespaces=2", "--set", "variant=[sidecars,ambient,every-address,with-ztunnels,with-ztunnels-scoped]")
 	measured(t, code, said)
 	run, _, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	of, warnings := map[string]*record.Control{}, map[string]string{}
 	for _, trial := range run.Trials {
 		variant := trial.Cell[study.FactorVariant]

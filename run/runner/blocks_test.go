@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -28,9 +29,7 @@ func TestBlocks(t *testing.T) {
 	s := studytest.Parse(t, studytest.ThreeCells)
 	pods := &script{}
 	r, events := newRun(t, out, false, s, pods)
-	if err := r.blocks(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.blocks(t.Context()))
 	trials := trialsOf(t, out)
 	if len(trials) != 12 || pods.n != 12 || r.wholeBlocks() != 3 || r.stop != "all 3 blocks done" {
 		t.Errorf("%d trials on disk, %d measured, %d blocks, stopped by %q", len(trials), pods.n, r.wholeBlocks(), r.stop)
@@ -61,9 +60,7 @@ func TestKilledAnywhereThenResumed(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	var order []uint64
 	r, _ := newRun(t, whole, false, s, &script{trial: func(_ int, _ record.Cell, seed uint64) error { order = append(order, seed); return nil }})
-	if err := r.blocks(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.blocks(t.Context()))
 	want := trialsOf(t, whole)
 	for i, trial := range want {
 		seeds[trial.ID] = order[i]
@@ -96,9 +93,7 @@ func TestKilledAnywhereThenResumed(t *testing.T) {
 			if len(*events) == 0 || !strings.Contains((*events)[0].Text, "unfinished last line") {
 				t.Errorf("nothing was said of the half line: %+v", *events)
 			}
-			if err := second.blocks(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, second.blocks(t.Context()))
 			got := trialsOf(t, out)
 			if !slices.Equal(identities(got), identities(want)) {
 				t.Errorf("trials\n%s\nwant\n%s", strings.Join(identities(got), "\n"), strings.Join(identities(want), "\n"))
@@ -151,9 +146,7 @@ func TestLostTrials(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "run")
 		pods := &script{trial: losing(1, 2, 4, 5, 11)}
 		r, _ := newRun(t, out, false, studytest.Parse(t, studytest.ThreeCells), pods)
-		if err := r.blocks(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.blocks(t.Context()))
 		trials := trialsOf(t, out)
 		if len(trials) != 12 || pods.mended != 5 {
 			t.Fatalf("%d trials, %d times reconnected", len(trials), pods.mended)
@@ -271,9 +264,7 @@ func TestLimits(t *testing.T) {
 				asked = append(asked, blocks)
 				return tt.enough > 0 && blocks >= tt.enough, "enough"
 			}
-			if err := r.blocks(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.blocks(t.Context()))
 			if r.wholeBlocks() != tt.blocks || r.stop != tt.stop || len(r.trials) != 4*tt.blocks {
 				t.Errorf("%d blocks, %d trials, stopped by %q", r.wholeBlocks(), len(r.trials), r.stop)
 			}
@@ -313,9 +304,7 @@ func TestBegunBlockIsFinished(t *testing.T) {
 	r.o.Enough = func(*study.Plan, record.Run) (bool, string) { return true, "enough" }
 	c := &clock{time.Unix(1000, 0)}
 	r.now = c.now
-	if err := r.blocks(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.blocks(t.Context()))
 	if r.wholeBlocks() != 3 || pods.n != 3 {
 		t.Errorf("%d whole blocks, %d trials in the second attempt", r.wholeBlocks(), pods.n)
 	}
@@ -331,14 +320,10 @@ func TestMemoryIsWhatIsKept(t *testing.T) {
 		for k := range 3 {
 			trial.Events = append(trial.Events, record.Event{Schema: record.Schema, Change: k, Kind: "no-op", CommittedNS: int64(n*10 + k + 1)})
 		}
-		if err := r.keep(trial); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.keep(trial))
 	}
 	kept, _, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := r.memory(); len(got.Events) != 6 || !reflect.DeepEqual(got.Events, kept.Events) {
 		t.Errorf("in memory %+v\nwas kept %+v", got.Events, kept.Events)
 	}
@@ -349,17 +334,13 @@ func TestResumeWithoutHistogram(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	s := studytest.Parse(t, studytest.ThreeCells)
 	first, _ := newRun(t, out, false, s, &script{})
-	if err := first.blocks(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, first.blocks(t.Context()))
 	first.dir.Close()
 	lost := first.trials[1]
 	if lost.Hist == "" || !lost.Validity.Valid {
 		t.Fatalf("%+v", lost)
 	}
-	if err := os.Remove(filepath.Join(out, lost.Hist)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(out, lost.Hist)))
 	again, events := newRun(t, out, true, s, &script{})
 	if len(again.trials) != len(first.trials) || len(again.hist) != len(first.hist)-1 || !again.done[lost.ID] {
 		t.Errorf("%d trials, %d histograms", len(again.trials), len(again.hist))
@@ -424,9 +405,7 @@ func TestResumeUnderOtherRules(t *testing.T) {
 		}
 		return err
 	}
-	if err := errors.Join(open(false, 0.25), open(true, 0.25)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(open(false, 0.25), open(true, 0.25)))
 	err := open(true, 0.5)
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "with lag 0.25 in place of 0.5") ||
 		!strings.Contains(errs.Hint(err), "report "+out+" --rejudge") || !strings.Contains(errs.Hint(err), "meshtrial v7") {

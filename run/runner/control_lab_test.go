@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // tinyControl is a study of the control plane: 10 Services, 8 proxies.
@@ -72,9 +73,7 @@ func (b *bench) changed(t *testing.T, g *going, count int) {
 	t.Helper()
 	g.await(t, fmt.Sprintf("%d changes", count), func() bool {
 		list, err := b.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{LabelSelector: "meshtrial.dev/churn"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return len(list.Items) >= count
 	})
 }
@@ -89,9 +88,7 @@ func (b *bench) undone(t *testing.T) {
 		t.Errorf("%d simulated nodes are left, %v", len(nodes.Items), err)
 	}
 	istiod, err := b.kube.AppsV1().Deployments("istio-system").Get(t.Context(), "istiod", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for key := range istiod.Annotations {
 		if strings.HasPrefix(key, "meshtrial.dev/") {
 			t.Errorf("istiod still has annotation %s", key)

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Sizes of the trials with faults.
@@ -81,9 +82,7 @@ func (b *bench) testReplicaDies(t *testing.T, replicas int) {
 	dead := ""
 	trial, _ := b.disturbed(t, "replica", fmt.Sprintf(", istiod_replicas: %d", replicas), func() {
 		pods, err := b.kube.CoreV1().Pods("istio-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app=istiod"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		// Those that the study's levers replaced may still be ending.
 		stay := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 		if len(stay) != replicas {
@@ -91,9 +90,7 @@ func (b *bench) testReplicaDies(t *testing.T, replicas int) {
 		}
 		dead = stay[0].Name
 		now := int64(0)
-		if err := b.kube.CoreV1().Pods("istio-system").Delete(t.Context(), dead, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.kube.CoreV1().Pods("istio-system").Delete(t.Context(), dead, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	})
 	if c := says(t, trial, "istiod-lived"); c.OK || !strings.Contains(c.Detail, dead+" (restart 0) ended") || trial.Validity.Valid {
 		t.Errorf("the trial does not say that %s died: %+v", dead, c)
@@ -118,21 +115,15 @@ const apiServerPause = 10 * time.Second
 // slowly holds up only those.
 func (b *bench) testAPIServerStops(t *testing.T) {
 	status, err := local.GetStatus(filepath.Dir(b.lab.Kubeconfig()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pids := labtest.PIDs(status.ID, "kube-apiserver")
 	if len(pids) != 1 {
 		t.Fatalf("API servers of lab %s: %v", status.ID, pids)
 	}
 	trial, events := b.disturbed(t, "paused", ", clients: slow-reader", func() {
-		if err := unix.Kill(pids[0], unix.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, unix.Kill(pids[0], unix.SIGSTOP))
 		time.Sleep(apiServerPause)
-		if err := unix.Kill(pids[0], unix.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, unix.Kill(pids[0], unix.SIGCONT))
 	})
 	if c := says(t, trial, "api-server"); c.OK || trial.Validity.Valid {
 		t.Errorf("the trial does not say that the API server stood still: %+v", c)

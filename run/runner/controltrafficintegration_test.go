@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // slowTold is a study in which a pod that serves requests goes while istiod
@@ -95,13 +96,9 @@ func (b *bench) slowlyTold(t *testing.T) record.Run {
 func (b *bench) installed(t *testing.T) (*appsv1.Deployment, *corev1.ConfigMap) {
 	t.Helper()
 	istiod, err := b.kube.AppsV1().Deployments("istio-system").Get(t.Context(), "istiod", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	config, err := b.kube.CoreV1().ConfigMaps("istio-system").Get(t.Context(), "istio", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return istiod, config
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // theirFilter is an EnvoyFilter that inserts a Lua filter; match goes into its
@@ -77,9 +78,7 @@ baseline: {filters: none}
 blocks: {min: 1, max: 1, limit: 20m}
 `))
 	run, _, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	complete(t, run, 1)
 	refused := map[string]string{"envoyfilter-bad": "the proxy refuses it: ", "envoyfilter-idle": "it changed nothing"}
 	for _, trial := range run.Trials {

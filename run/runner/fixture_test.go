@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/load/loadtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/lab"
@@ -104,9 +105,7 @@ func newRun(t *testing.T, out string, resume bool, s *study.Study, pods Measurer
 			Progress: func(e Event) { *events = append(*events, e) }},
 		started: time.Now(), now: time.Now, pods: pods,
 	}
-	if err := r.open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.open(t.Context()))
 	t.Cleanup(func() { r.dir.Close() })
 	return r, events
 }
@@ -115,9 +114,7 @@ func newRun(t *testing.T, out string, resume bool, s *study.Study, pods Measurer
 func trialsOf(t *testing.T, out string) []record.Trial {
 	t.Helper()
 	loaded, _, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, trial := range loaded.Trials {
 		if trial.Hist != "" && loaded.Hist[trial.ID].Intended == nil {
 			t.Errorf("trial %s has no histograms", trial.ID)
@@ -139,18 +136,10 @@ func identities(trials []record.Trial) []string {
 // stores a trial: its histograms, half of its line, a temporary file.
 func debris(t *testing.T, out, id string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(out, store.DirHist, id+".hlog"), histLog(nil), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(out, ".tmp-123"), []byte("half"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(out, store.DirHist, id+".hlog"), histLog(nil), 0o644))
+	must.OK(t, os.WriteFile(filepath.Join(out, ".tmp-123"), []byte("half"), 0o644))
 	f, err := os.OpenFile(filepath.Join(out, store.FileTrials), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
-	if _, err := fmt.Fprintf(f, `{"schema":1,"id":%q,"blo`, id); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(fmt.Fprintf(f, `{"schema":1,"id":%q,"blo`, id)))
 }

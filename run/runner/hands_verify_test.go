@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Two generators with sidecars send what one sends, and are paid for both.
@@ -92,9 +93,7 @@ blocks: {min: 1, max: 1}
 `), "--out", out)
 	measured(t, code, said)
 	run, _, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	complete(t, run, 1)
 	for _, trial := range run.Trials {
 		if trial.Load == nil || len(trial.Hands) != 2 || trial.Hands[0].Scheduled == 0 || trial.Hands[1].Scheduled == 0 {
@@ -111,9 +110,7 @@ func TestHandLost(t *testing.T) {
 	b.loseHand(t, func(pods []corev1.Pod) {
 		last := slices.MaxFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 		now := int64(0)
-		if err := b.kube.CoreV1().Pods(last.Namespace).Delete(t.Context(), last.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.kube.CoreV1().Pods(last.Namespace).Delete(t.Context(), last.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	})
 	b.gone(t)
 }
@@ -125,9 +122,7 @@ func TestHandsNodeLost(t *testing.T) {
 	dead := ""
 	b.loseHand(t, func(pods []corev1.Pod) {
 		workers, err := b.kube.CoreV1().Pods(pods[0].Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=server-plain"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		nodes := map[string]bool{}
 		for _, p := range pods {
 			if nodes[p.Spec.NodeName] = true; !slices.ContainsFunc(workers.Items, func(w corev1.Pod) bool { return w.Spec.NodeName == p.Spec.NodeName }) {
@@ -162,9 +157,7 @@ blocks: {min: 6, max: 6, limit: 20m, redeploy: 3}
 	g := b.start(t, out, file, "--out", out)
 	g.trials(t, 4)
 	pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=client-plain"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(pods.Items) != 3 {
 		t.Fatalf("%d load pods", len(pods.Items))
 	}
@@ -172,9 +165,7 @@ blocks: {min: 6, max: 6, limit: 20m, redeploy: 3}
 	code, output := g.end(t)
 	measured(t, code, output)
 	run, _, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	complete(t, run, 6)
 	checkHands(t, run)
 	if n := run.Trials[len(run.Trials)-1].Deployment; n != 2 {

@@ -21,6 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestRuns runs studies through the program, on one lab; those that mostly wait
@@ -31,10 +32,8 @@ func TestRuns(t *testing.T) {
 	t.Run("interrupted, killed, resumed", b.testInterruptions)
 	const foreign = "meshtrial-foreign"
 	namespaces := b.kube.CoreV1().Namespaces()
-	if _, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: foreign, Labels: map[string]string{"meshtrial.dev/run": "foreign"}}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, must.Err(namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: foreign, Labels: map[string]string{"meshtrial.dev/run": "foreign"}}}, metav1.CreateOptions{})))
 	t.Run("side by side", func(t *testing.T) {
 		t.Run("through shared proxies", func(t *testing.T) {
 			t.Parallel()
@@ -116,9 +115,7 @@ seed: 11
 		g.trials(t, count)
 		code, text = g.end(t, signal)
 		kept, err := os.ReadFile(trials)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return text, kept, code
 	}
 	text, first, code := attempt(2, os.Interrupt, file, "--out", out)
@@ -139,16 +136,12 @@ seed: 11
 	code, text = b.meshtrial(t, "run", "--resume", out)
 	measured(t, code, text)
 	whole, err := os.ReadFile(trials)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if kept := second[:bytes.LastIndexByte(second, '\n')+1]; !bytes.HasPrefix(whole, kept) {
 		t.Error("a completed trial was lost or changed")
 	}
 	run, _, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plan := complete(t, run, blocks)
 	for i, trial := range run.Trials {
 		if want := study.TrialID(i/plan.BlockSize(), i%plan.BlockSize()); trial.ID != want || trial.Hist == "" {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // remains lists what runs have in the cluster beside what they changed of
@@ -24,9 +25,7 @@ import (
 func (b *bench) remains(t *testing.T) (out []string) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(b.lab.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const rbac = "rbac.authorization.k8s.io"
 	for _, of := range []struct {
 		group, resource string
@@ -37,9 +36,7 @@ func (b *bench) remains(t *testing.T) (out []string) {
 		{"", "namespaces", "meshtrial.dev/population"}, {"", "nodes", "meshtrial.dev/population"}, {"", "pods", "meshtrial.dev/population"},
 	} {
 		list, err := client.Resource(schema.GroupVersionResource{Group: of.group, Version: "v1", Resource: of.resource}).List(t.Context(), metav1.ListOptions{LabelSelector: of.label})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, o := range list.Items {
 			out = append(out, fmt.Sprintf("%s %s", of.resource, strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")))
 		}
@@ -53,9 +50,7 @@ func (b *bench) oldEnough(t *testing.T, g *going) {
 	t.Helper()
 	g.await(t, "its roles are a minute old", func() bool {
 		pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: site.RunLabel})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		young := 0
 		for _, pod := range pods.Items {
 			for _, c := range pod.Status.ContainerStatuses {

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // noPods is a policy of a cluster whose owner lets no run have pods of an app.
@@ -42,14 +43,10 @@ spec: {policyName: no-APP, validationActions: [Deny]}
 func TestRefusedPods(t *testing.T) {
 	b := newBench(t)
 	applier, err := lab.NewApplier(b.lab.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, app := range []string{"client", "observe"} {
 		t.Run(app, func(t *testing.T) {
-			if err := applier.Apply(t.Context(), noPods(app)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, applier.Apply(t.Context(), noPods(app)))
 			defer func() {
 				ctx, cancel := ending.Within(t.Context(), time.Minute)
 				defer cancel()

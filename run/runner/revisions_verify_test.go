@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // theIstio are the lab's objects of Istio.
@@ -79,9 +80,7 @@ func TestShippedCanaryUpgrade(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(evidence, &e)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var seen []string
 	for _, look := range e.Revisions {
 		on := map[string]int{}

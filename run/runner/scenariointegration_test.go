@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const shortScenario = `
@@ -82,13 +83,9 @@ func TestScenario(t *testing.T) {
 	}
 	verifySteps(t, run.Events, trial)
 	s, err := study.Parse(run.StudyYAML, "resolved.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	book, err := findings.BookOf(&run, s, trial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	account := book.Account()
 	if !account.Reconciled || account.Requests != trial.Scenario.Scheduled || account.Requests < 1000 {
 		t.Errorf("%d requests, %d scheduled, reconciled: %v, %v", account.Requests, trial.Scenario.Scheduled, account.Reconciled, account.Unreconciled)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const awayScenario = `
@@ -48,9 +49,7 @@ func TestScenarioKilled(t *testing.T) {
 	g.end(t, os.Kill)
 	istiod := func() int32 {
 		d, err := b.kube.AppsV1().Deployments("istio-system").Get(t.Context(), "istiod", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return *d.Spec.Replicas
 	}
 	if istiod() != 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // roughScenario has every step that acts on processes and packets, with
@@ -79,9 +80,7 @@ func TestScenarioSteps(t *testing.T) {
 		}
 	}
 	s, err := study.Parse(run.StudyYAML, "resolved.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	events := map[string]record.Event{}
 	for _, e := range run.Events {
 		events[e.Step+" "+e.Op] = e
@@ -100,9 +99,7 @@ func TestScenarioSteps(t *testing.T) {
 		t.Logf("%s, %.2f ms late: %s", o.Name, float64(begin.SentNS-begin.PlannedNS)/1e6, begin.Proof)
 	}
 	found, err := analyses.All().Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, a := range found.Cells[0].Scenario.Trials[0].Assertions {
 		switch a.Outcome {
 		case record.VerdictFail:
@@ -112,9 +109,7 @@ func TestScenarioSteps(t *testing.T) {
 		}
 	}
 	book, err := findings.BookOf(&run, s, trial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	account := book.Account()
 	if n := account.Classes[ledger.ClassUnreconciled] + account.Orphans; int64(len(account.Unreconciled)) != n {
 		t.Errorf("%d requests are not reconciled, %d are named", n, len(account.Unreconciled))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -85,9 +86,7 @@ func TestSearch(t *testing.T) {
 		first.dir.Close()
 		r, _ := newRun(t, out, true, s, &script{})
 		r.o.Next = climbNext
-		if err := r.blocks(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.blocks(t.Context()))
 		trials := trialsOf(t, out)
 		if got := measuredCells(trials, 0); !slices.Equal(got, want) {
 			t.Fatalf("stopped at %d: measured %v, want %v", n, got, want)
@@ -116,9 +115,7 @@ func TestSearchSure(t *testing.T) {
 			}
 			return climbNext(plan, run, block)
 		}
-		if err := r.blocks(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.blocks(t.Context()))
 		if r.stop != "every search has its answer after 3 blocks" || r.wholeBlocks() != 3 {
 			t.Errorf("ended by %q after %d blocks", r.stop, r.wholeBlocks())
 		}
@@ -129,9 +126,7 @@ func TestSearchSure(t *testing.T) {
 // A study that searches measures everything where nobody says what is next.
 func TestSearchWithoutNext(t *testing.T) {
 	r, _ := newRun(t, filepath.Join(t.TempDir(), "run"), false, studytest.Parse(t, climbing), &script{})
-	if err := r.blocks(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.blocks(t.Context()))
 	if len(r.trials) != 18 {
 		t.Errorf("%d trials of 18", len(r.trials))
 	}
@@ -150,9 +145,7 @@ func TestSearchLimit(t *testing.T) {
 		clock = clock.Add(8 * time.Second)
 		return nil
 	}}
-	if err := r.blocks(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.blocks(t.Context()))
 	if len(r.trials) != 3 || r.stop != "time limit of 25s after 0 blocks" {
 		t.Errorf("%d trials in 25 s, ended by %q", len(r.trials), r.stop)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // testShared measures requests that pass a proxy of the node and a waypoint that
@@ -35,9 +36,7 @@ money: {rps: 1000000, core_month: 40, currency: USD}
 blocks: {min: 3, max: 3, limit: 20m, redeploy: 0}
 ` + strings.TrimPrefix(short, "\n")
 	s, err := study.Parse([]byte(text), "shared.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kind := kinds.Of(s)
 	// One run at a time, as those of the program, and beside tests that use the
 	// machine.
@@ -47,15 +46,11 @@ blocks: {min: 3, max: 3, limit: 20m, redeploy: 0}
 		adapter = &sharedMesh{images: b.lab.Images()}
 		options := runner.Options{Study: s, Source: []byte(text), Kind: kind.Trial, Lab: b.lab, Mesh: adapter, Out: out,
 			Journal: changes, Rules: verdict.Limits{"unattributed": 1}.Rules(kind.Limits)}
-		if _, err := runner.Run(t.Context(), options); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(runner.Run(t.Context(), options)))
 		return ""
 	})
 	run, _, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	way := record.Way{record.PartNode, record.PartWaypoint} // the lab has one node
 	carried := 0
 	for _, trial := range run.Trials {
@@ -107,9 +102,7 @@ func sharedJudgedAgain(t *testing.T, run record.Run, adapter mesh.Mesh) {
 			return adapter.Verify(e)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, trial := range run.Trials {
 		if got := again.Trials[i].Validity.Valid; got != trial.Validity.Valid {
 			t.Errorf("trial %s: valid %v, judged again %v", trial.ID, trial.Validity.Valid, got)
@@ -125,9 +118,7 @@ func sharedJudgedAgain(t *testing.T, run record.Run, adapter mesh.Mesh) {
 func sharedReported(t *testing.T, run record.Run) {
 	t.Helper()
 	f, err := analyses.All().Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	have := map[string]bool{}
 	for _, x := range f.Findings {
 		have[x.Name] = true
@@ -143,9 +134,7 @@ func sharedReported(t *testing.T, run record.Run) {
 		t.Error("no price")
 	}
 	var page bytes.Buffer
-	if err := kinds.Reports().Render(&page, f, "text", report.Options{Width: 200}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, kinds.Reports().Render(&page, f, "text", report.Options{Width: 200}))
 	for _, words := range []string{"node proxy", "waypoint", "node's proxy with a waypoint"} {
 		if !strings.Contains(page.String(), words) {
 			t.Errorf("the report says nothing of %q:\n%s", words, &page)

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // brief are overrides with which a study that comes with the program is over
@@ -119,9 +120,7 @@ func TestShippedProfiles(t *testing.T) {
 	_, out := b.attempt(t, "sidecar-cpu", "--set", "blocks.min=1", "--set", "blocks.max=1", "--set", "blocks.limit=20m", "--set", "warmup.max=500ms", "--set", "window=1s",
 		"--set", "variant=[baseline,none-both]", "--set", "concurrency=1", "--set", "rate=500")
 	run, _, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	parts := map[string]bool{}
 	for _, trial := range run.Trials {
 		for _, p := range trial.Profiles {
@@ -235,9 +234,7 @@ func TestShippedIdleSidecars(t *testing.T) {
 func TestShippedSimulatedAgainstReal(t *testing.T) {
 	b := newBench(t)
 	text, err := studies.Read("simulated-against-real")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	loose := strings.NewReplacer("relative.low >= -0.1", "relative.high >= -0.1", "relative.high <= 0.1", "relative.low <= 0.1").Replace(string(text))
 	file := b.file(t, "simulated-against-real", loose)
 	_, out := b.attempt(t, file, "--set", "blocks.min=4", "--set", "blocks.max=4")

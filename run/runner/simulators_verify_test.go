@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/verdict"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Eight proxies in one pod, or in three, have the same changes, each once.
@@ -39,17 +40,13 @@ func TestSimulatorLost(t *testing.T) {
 	g := b.start(t, out, b.simulatorStudy(t, "lost-simulator", changes, ", simulators: 3}\nblocks: {min: 1, max: 1}\n"), "--out", out)
 	b.changed(t, g, changes/4)
 	pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + site.RoleXDS})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(pods.Items) != 3 {
 		t.Fatalf("%d pods of simulated proxies", len(pods.Items))
 	}
 	lost := slices.MaxFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	now := int64(0)
-	if err := b.kube.CoreV1().Pods(lost.Namespace).Delete(t.Context(), lost.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.kube.CoreV1().Pods(lost.Namespace).Delete(t.Context(), lost.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	g.end(t)
 	run := b.verifyControl(t, out, 1, changes)
 	checkSimulators(t, run)

@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestRunStandsStill: a run's process stands still for longer than its Lease lasts. If its
@@ -28,9 +29,7 @@ import (
 func TestRunStandsStill(t *testing.T) {
 	b := newBench(t)
 	status, err := local.GetStatus(filepath.Dir(b.lab.Kubeconfig()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range []struct {
 		name  string
 		lab   bool // stands still too
@@ -60,16 +59,12 @@ blocks: {min: 6, max: 6, limit: 20m, redeploy: 0}
 			code, said := g.end(t)
 			measured(t, code, said)
 			log, err := os.ReadFile(filepath.Join(out, store.FileLog))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if anew := strings.Contains(string(log), "deploying anew"); anew != c.again || slices.Equal(before, after) == c.again {
 				t.Errorf("deployed anew: %v; pods before and after:\n%q\n%q\n%s", anew, before, after, log)
 			}
 			run, _, err := store.Load(t.Context(), out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			complete(t, run, 6)
 			if lost := lostTrials(run); len(lost) > c.lost {
 				t.Errorf("%d trials were lost: %q", len(lost), lost)
@@ -100,9 +95,7 @@ func lostTrials(run record.Run) (out []string) {
 func (b *bench) runPods(t *testing.T) (out []string) {
 	t.Helper()
 	pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: site.RunLabel})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, pod := range pods.Items {
 		if pod.DeletionTimestamp != nil {
 			continue

@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -29,9 +30,7 @@ func TestLabGoesWhileSomebodyWaits(t *testing.T) {
 			return false
 		}
 		kube, err := dynamic.NewForConfig(l.RESTConfig())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		holder, err := journal.At(t.Context(), kube)
 		return err == nil && holder != nil
 	}
