@@ -515,7 +515,8 @@ func listed(path string, going bool) entry {
 	if going {
 		e.State = "in progress"
 	}
-	f, current, err := store.ReadFindings(path, maxFindings)
+	n, _ := store.CountTrials(path) // none yet
+	f, current, err := store.ReadFindings(path, n, maxFindings)
 	switch {
 	case err != nil:
 		e.State, e.Answer, e.Bad = "unreadable", err.Error(), true
@@ -524,7 +525,6 @@ func listed(path string, going bool) entry {
 		e.Bad = f.Validity.Valid == 0
 		e.Answer = headline(f)
 	default:
-		n, _ := store.CountTrials(path) // none yet
 		e.Answer = words.Plural(n, "trial") + " so far"
 		if !going {
 			e.State = "interrupted"

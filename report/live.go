@@ -195,11 +195,16 @@ func (kinds Kinds) ComparisonPage(c comparison.Comparison) Page {
 	return out
 }
 
-// changesChart draws the changes that decide or are not the same.
+// changesChart draws the changes that decide, or are for better or worse; those that are not
+// the same where there is none such.
 func (kinds Kinds) changesChart(c comparison.Comparison) (Chart, bool) {
 	rows := Intervals{X: Axis{Title: "change, %", Scale: AxisLinear, Zero: true}}
+	tells := func(change comparison.Change) bool {
+		return change.Decides || change.Verdict == record.VerdictWorse || change.Verdict == record.VerdictBetter
+	}
+	any := slices.ContainsFunc(c.Changes, tells)
 	for _, change := range c.Changes {
-		if !change.Bounded || !change.Decides && change.Verdict == record.VerdictSame || len(rows.Rows) >= 2*mostChanges {
+		if !change.Bounded || any && !tells(change) || change.Verdict == record.VerdictSame && !change.Decides || len(rows.Rows) >= mostChanges {
 			continue
 		}
 		rows.Rows = append(rows.Rows, IntervalRow{Label: kinds.words(change.Name) + ", " + cellWords(change.Cell), Look: Look{Color: "series-1"},

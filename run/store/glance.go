@@ -90,15 +90,11 @@ func CountTrials(path string) (int, error) {
 	}
 }
 
-// ReadFindings reads the findings that were made of a run when it ended, if they are of all
-// its trials and have at most limit bytes. current is false otherwise.
-func ReadFindings(path string, limit int64) (f record.Findings, current bool, err error) {
+// ReadFindings reads the findings that were made of a run when it ended, if they are of so
+// many trials and have at most limit bytes. current is false otherwise.
+func ReadFindings(path string, trials int, limit int64) (f record.Findings, current bool, err error) {
 	made, err := os.Lstat(filepath.Join(path, FileFindings))
-	if err != nil {
-		return f, false, nil // none were made
-	}
-	trials, err := os.Lstat(filepath.Join(path, FileTrials))
-	if err != nil || trials.ModTime().After(made.ModTime()) || made.Size() > limit {
+	if err != nil || made.Size() > limit {
 		return f, false, nil
 	}
 	data, err := readFile(path, FileFindings, limit)
@@ -111,5 +107,5 @@ func ReadFindings(path string, limit int64) (f record.Findings, current bool, er
 	if f.Schema != record.Schema {
 		return f, false, errs.Usage("%s has findings of schema %d, this meshtrial reads %d", path, f.Schema, record.Schema)
 	}
-	return f, true, nil
+	return f, f.Validity.Trials == trials, nil
 }

@@ -1,11 +1,9 @@
 package store
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -43,18 +41,17 @@ func TestGlance(t *testing.T) {
 	if Version(path) == before {
 		t.Error("a trial leaves the version as it was")
 	}
-	if _, current, err := ReadFindings(path, 1<<20); current || err != nil {
+	if _, current, err := ReadFindings(path, 1, 1<<20); current || err != nil {
 		t.Errorf("findings that are not there: %v, %v", current, err)
 	}
-	ok(d.WriteFindings(record.Findings{Schema: record.Schema, Study: "s"}))
-	if f, current, err := ReadFindings(path, 1<<20); !current || f.Study != "s" || err != nil {
+	ok(d.WriteFindings(record.Findings{Schema: record.Schema, Study: "s", Validity: record.ValiditySummary{Trials: 1}}))
+	if f, current, err := ReadFindings(path, 1, 1<<20); !current || f.Study != "s" || err != nil {
 		t.Errorf("findings: %v, %v", current, err)
 	}
-	if _, current, _ := ReadFindings(path, 10); current {
+	if _, current, _ := ReadFindings(path, 1, 10); current {
 		t.Error("findings are read beyond the limit")
 	}
-	ok(os.Chtimes(filepath.Join(path, FileFindings), time.Time{}, time.Now().Add(-time.Hour)))
-	if _, current, _ := ReadFindings(path, 1<<20); current {
+	if _, current, _ := ReadFindings(path, 2, 1<<20); current {
 		t.Error("findings from before the last trial count")
 	}
 	ok(d.Close())
