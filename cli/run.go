@@ -272,7 +272,7 @@ func showEvent(p *progress, plan *study.Plan, e runner.Event) {
 		}
 	case "step", "timeline":
 		p.Say("  %s", e.Text)
-	case runner.StageQuiet, runner.StageLoud:
+	case runner.StageWarming, runner.StageQuiet, runner.StageLoud:
 	case runner.StageWait:
 		p.Note("%s", e.Text)
 	case "block":

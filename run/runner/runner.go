@@ -94,6 +94,9 @@ const (
 	StageLoud  = "loud"
 )
 
+// StageWarming is the stage of events that tell how a trial's load goes before its window.
+const StageWarming = "warming"
+
 // Quiet tells that a trial begins to measure, and returns what tells of the end.
 func Quiet(tell func(Event)) (end func()) {
 	tell(Event{Stage: StageQuiet})
@@ -103,7 +106,8 @@ func Quiet(tell func(Event)) (end func()) {
 // Event is a step of a run, for people.
 type Event struct {
 	// Stage is deploy, trial, step (of a trial), timeline (the same, of a trial
-	// of resilience), block, [StageWait], [StageQuiet] or [StageLoud].
+	// of resilience), block, [StageWait], [StageWarming], [StageQuiet]
+	// or [StageLoud].
 	Stage string
 	Block int // from 0
 	// Trial and Trials count within the block, from 1.
@@ -205,7 +209,7 @@ func (r *run) tell(e Event) {
 			}
 		}
 	}
-	if line != "" && e.Stage != "step" && r.dir != nil {
+	if line != "" && e.Stage != "step" && e.Stage != StageWarming && r.dir != nil {
 		fmt.Fprintf(r.dir.Log(), "%s %s\n", time.Now().UTC().Format("15:04:05.000"), line)
 	}
 	r.o.Progress(e)

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/stat"
 )
 
@@ -19,6 +20,7 @@ import (
 func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 	s := t.o.Study
 	begin := time.Now()
+	told := begin
 	var latency, cpu []float64
 	share, err := t.watchCPU(ctx)
 	if err != nil {
@@ -49,6 +51,10 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 			cpu = append(cpu, used)
 		}
 		elapsed := time.Since(begin)
+		if time.Since(told) >= tellEvery && len(latency) > 0 {
+			told = time.Now()
+			t.d.tell(runner.Event{Stage: runner.StageWarming, Text: warmingWords(elapsed, latency[len(latency)-1], used)})
+		}
 		warm := record.Warmup{Seconds: elapsed.Seconds()}
 		if elapsed < s.Warmup.Min {
 			continue
@@ -66,6 +72,22 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 		}
 		return warm, len(latency), nil
 	}
+}
+
+// tellEvery is the shortest interval between two reports of a warm-up's progress.
+const tellEvery = time.Second
+
+// warmingWords describes a warm-up's progress: the last interval's median, in nanoseconds, and
+// the CPUs used; NaN for what is unknown.
+func warmingWords(elapsed time.Duration, medianNS, cpus float64) string {
+	out := fmt.Sprintf("warming up for %.0f s", elapsed.Seconds())
+	if !math.IsNaN(medianNS) {
+		out += fmt.Sprintf(": p50 %v", time.Duration(medianNS).Round(time.Microsecond))
+	}
+	if !math.IsNaN(cpus) {
+		out += fmt.Sprintf(", %.1f CPUs", cpus)
+	}
+	return out
 }
 
 // watchCPU returns a function for how much CPU the trial's parts on the server's node have

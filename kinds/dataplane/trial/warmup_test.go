@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
@@ -47,5 +48,20 @@ func TestDetectSteady(t *testing.T) {
 	}
 	if got := detectSteady(flat, rising); got.OK || !strings.HasPrefix(got.Why, "CPU still ") {
 		t.Errorf("CPU rises: %+v", got)
+	}
+}
+
+func TestWarmingWords(t *testing.T) {
+	for _, c := range []struct {
+		median, cpus float64
+		want         string
+	}{
+		{412_345, 1.26, "warming up for 3 s: p50 412µs, 1.3 CPUs"},
+		{412_345, math.NaN(), "warming up for 3 s: p50 412µs"},
+		{math.NaN(), math.NaN(), "warming up for 3 s"},
+	} {
+		if got := warmingWords(3200*time.Millisecond, c.median, c.cpus); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }
