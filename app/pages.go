@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -42,6 +43,7 @@ type Pages struct {
 	making chan struct{}
 
 	mu      sync.Mutex
+	giveWay context.CancelCauseFunc // ends the document that is being made
 	changed chan struct{}
 	paths   map[string]string // of runs, by ID
 	made    map[string]made   // documents, by query
@@ -70,7 +72,7 @@ type entry struct {
 
 // Bounds of what is kept, and of the findings that an index reads for a line.
 const (
-	maxMade     = 16
+	maxMade     = 64 << 20 // bytes of documents; the last is kept in any case
 	maxStates   = 1024
 	maxFindings = 16 << 20
 	maxDocument = 128 << 20
@@ -303,6 +305,11 @@ func (p *Pages) Document(ctx context.Context, query url.Values) ([]byte, error) 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p.mu.Lock()
+	p.giveWay = cancel
+	p.mu.Unlock()
 	if data, ok := p.known(key, version); ok { // somebody else asked for it
 		return data, nil
 	}
@@ -314,11 +321,17 @@ func (p *Pages) Document(ctx context.Context, query url.Values) ([]byte, error) 
 		return err
 	})
 	if err != nil {
+		if gave := context.Cause(ctx); errors.Is(gave, errGaveWay) {
+			err = gave
+		}
 		return nil, err
 	}
 	p.keep(key, made{version, data})
 	return data, nil
 }
+
+// errGaveWay is the error of a document that took too long when a trial was to begin.
+var errGaveWay = errs.WithHint(errors.New("the page was not made: a trial begins"), "it is tried again after the trial; fewer runs take less time")
 
 // measuresFirst says that a run of this process is at its first trial: its first document comes
 // after that.
@@ -340,10 +353,11 @@ func (p *Pages) known(key, version string) ([]byte, bool) {
 func (p *Pages) keep(key string, m made) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ok := p.made[key]; !ok && len(p.made) >= maxMade {
-		for other := range p.made { // any
+	size := len(m.data)
+	for other, kept := range p.made { // in any order
+		if size += len(kept.data); other == key || size > maxMade {
+			size -= len(kept.data)
 			delete(p.made, other)
-			break
 		}
 	}
 	p.made[key] = m

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -263,6 +265,40 @@ func TestPagesFollowARun(t *testing.T) {
 	}
 }
 
+// A trial does not wait for ever for a document that somebody asked for before it.
+func TestPagesGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPages(nil)
+		<-p.making // a document is being made
+		ctx, cancel := context.WithCancelCause(t.Context())
+		p.giveWay = cancel
+		go func() {
+			<-ctx.Done()
+			p.making <- struct{}{}
+		}()
+		u := &underway{}
+		began := time.Now()
+		p.hold(u)
+		if took := time.Since(began); took != maxWait || !errors.Is(context.Cause(ctx), errGaveWay) {
+			t.Errorf("waited %v, %v", took, context.Cause(ctx))
+		}
+		p.release(u)
+		<-p.making
+	})
+}
+
+// Documents that were made are kept within bounds, the last in any case.
+func TestPagesKeepLittle(t *testing.T) {
+	p := newPages(nil)
+	for i := range 10 {
+		p.keep(strings.Repeat("k", i+1), made{"v", make([]byte, maxMade/3)})
+	}
+	p.keep("k", made{"w", make([]byte, maxMade+1)})
+	if _, ok := p.known("k", "w"); !ok || len(p.made) != 1 {
+		t.Errorf("%d documents are kept", len(p.made))
+	}
+}
+
 // waitFor waits until a run is followed.
 func (p *Pages) waitFor(t *testing.T) *underway {
 	t.Helper()
@@ -351,4 +387,21 @@ func TestPagesStartARun(t *testing.T) {
 	said("resumed")
 	cancel()
 	<-done
+}
+
+// Of a large run only bounded files are read, and a file that grows beyond its bounds ends the
+// page with an error that says so.
+func TestPagesOfALargeRun(t *testing.T) {
+	folder := t.TempDir()
+	dir := filepath.Join(folder, "large")
+	runtest.Copy(t, "data-plane", dir, "r", 1)
+	must.OK(t, os.Truncate(filepath.Join(dir, store.FileHeader), 5<<30)) // sparse
+	p, err := NewPages([]string{folder})
+	must.OK(t, err)
+	if page := document(t, p, ""); len(page.Live.Runs) != 1 || !page.Live.Runs[0].Bad {
+		t.Errorf("%+v", page.Live)
+	}
+	if _, err := p.Document(t.Context(), url.Values{"run": {idOf(dir)}}); err == nil || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("a header of 5 GB: %v", err)
+	}
 }

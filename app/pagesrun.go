@@ -116,15 +116,29 @@ func (p *Pages) event(u *underway, plan *study.Plan, e runner.Event) {
 	p.tell()
 }
 
+// maxWait is how long a trial waits for a document that is being made.
+const maxWait = 5 * time.Second
+
 // hold takes the token for the run, so that nothing else is made while a trial is on.
 func (p *Pages) hold(u *underway) {
 	p.mu.Lock()
 	holds := u.holds
 	u.holds = true
 	p.mu.Unlock()
-	if !holds {
-		<-p.making
+	if holds {
+		return
 	}
+	patience := time.NewTimer(maxWait)
+	defer patience.Stop()
+	select {
+	case <-p.making:
+		return
+	case <-patience.C:
+	}
+	p.mu.Lock()
+	p.giveWay(errGaveWay)
+	p.mu.Unlock()
+	<-p.making
 }
 
 // release gives it back.

@@ -98,7 +98,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // Linger returns when no page is open any more, or after a limit. Pages that are told of a last
 // status load their last document and go.
 func (s *Server) Linger(limit time.Duration) {
-	ticker := time.NewTicker(limit / 100)
+	ticker := time.NewTicker(min(limit, 20*time.Millisecond))
 	defer ticker.Stop()
 	for end := time.Now().Add(limit); s.readers.Load() > 0 && time.Now().Before(end); {
 		<-ticker.C

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/loopback"
@@ -230,7 +231,7 @@ func TestLinger(t *testing.T) {
 	next, end := events(t, browser, base+"events")
 	next()
 	lingered := make(chan struct{})
-	go func() { server.Linger(100 * writeTimeout); close(lingered) }()
+	go func() { server.Linger(time.Hour); close(lingered) }()
 	end()
 	<-lingered
 	if n := server.readers.Load(); n != 0 {

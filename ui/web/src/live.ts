@@ -11,6 +11,9 @@ interface State {
   readonly status?: Status | null;
 }
 
+/** Milliseconds after which the page says that it waits. */
+const SLOW = 1000;
+
 /** Draws what the page's address names, and keeps it up to date. */
 export function follow(root: HTMLElement): void {
   const bar = new Bar();
@@ -26,6 +29,9 @@ export function follow(root: HTMLElement): void {
   const reload = async (): Promise<void> => {
     while (shown !== wanted) {
       const version = wanted;
+      const slow = setTimeout(() => {
+        bar.waits();
+      }, SLOW);
       try {
         const page = await ask<Page>(`page.json${query}`);
         document.title = visible(`${page.title} · meshtrial`);
@@ -37,6 +43,8 @@ export function follow(root: HTMLElement): void {
       } catch (error) {
         bar.problem(error);
         break;
+      } finally {
+        clearTimeout(slow);
       }
       root.setAttribute('data-ready', version);
     }
@@ -96,6 +104,7 @@ class Bar {
   private ofDocument: Status | null = null;
   private ofServer: Status | null = null;
   private trouble: Child = null;
+  private waiting = false;
   private drawn = '';
 
   document(live: Live | null): void {
@@ -103,6 +112,7 @@ class Bar {
     this.index = (live?.across ?? []).length > 0;
     this.ofDocument = live?.status ?? null;
     this.trouble = null;
+    this.waiting = false;
     this.draw();
   }
 
@@ -117,14 +127,20 @@ class Bar {
     this.draw();
   }
 
+  waits(): void {
+    this.waiting = true;
+    this.draw();
+  }
+
   problem(error: unknown): void {
+    this.waiting = false;
     this.trouble = error instanceof Problem ? [error.message, error.hint !== '' && h('span', { class: 'note' }, error.hint)] : String(error);
     this.draw();
   }
 
   private draw(): void {
     const status = this.ofServer && this.ofServer.title !== '' ? this.ofServer : this.ofDocument;
-    const text = JSON.stringify([status, this.links, this.index]) + (this.trouble === null ? '' : String(Date.now()));
+    const text = JSON.stringify([status, this.links, this.index, this.waiting]) + (this.trouble === null ? '' : String(Date.now()));
     if (text === this.drawn) return;
     this.drawn = text;
     const focused = this.element.contains(document.activeElement) ? document.activeElement?.textContent : null;
@@ -132,6 +148,7 @@ class Bar {
     append(this.element, [
       this.links.length > 0 && h('nav', { 'aria-label': 'Other pages' }, this.links.map((l) => h('a', { href: address(l.query) }, l.text))),
       status && this.status(status),
+      this.waiting && h('p', { class: 'note', role: 'status' }, 'Waiting for the server: it reads the runs, or first lets a trial end.'),
       this.trouble !== null && h('p', { class: 'callout bad', role: 'alert' }, this.trouble),
     ]);
     for (const e of this.element.querySelectorAll<HTMLElement>('a, button')) if (focused !== null && e.textContent === focused) e.focus();

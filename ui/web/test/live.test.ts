@@ -130,6 +130,27 @@ test('it asks the server to stop, and says what it answers', async () => {
   expect(server.asked.at(-1)).toBe('act {"do":"stop","run":"abc"}');
 });
 
+test('it says that it waits for a document', async () => {
+  const server = new Server();
+  let answer: () => void = () => undefined;
+  vi.stubGlobal('fetch', () => new Promise((done) => {
+    answer = () => {
+      done({ ok: true, json: () => Promise.resolve(page('empty')) });
+    };
+  }));
+  vi.useFakeTimers();
+  follow(root);
+  server.events.onmessage?.({ data: '{"version":"1"}' });
+  expect(root.querySelector('.now .note')).toBeNull();
+  vi.advanceTimersByTime(1100);
+  expect(root.querySelector('.now .note')?.textContent).toContain('Waiting');
+  vi.useRealTimers();
+  answer();
+  await vi.waitFor(() => {
+    expect(root.querySelector('.now .note')).toBeNull();
+  });
+});
+
 test('names of runs and studies stay text', async () => {
   const server = new Server();
   const name = '"><img src=x onerror=alert(1)>';
