@@ -74,15 +74,17 @@ type Server struct {
 	secret  [sha256.Size]byte // of the cookie
 	prefix  string
 	readers atomic.Int64
-	page    []byte
-	policy  string
+	// patience is writeTimeout, but in tests.
+	patience time.Duration
+	page     []byte
+	policy   string
 }
 
 // New returns a server, and the path and query of the address that lets a browser in. poll is
 // how often states are looked at that change without their source being told; 0 for never.
 func New(source Source, poll time.Duration) (s *Server, entrance string) {
 	token, secret := rand.Text(), rand.Text()
-	s = &Server{source: source, poll: poll, token: sha256.Sum256([]byte(token)), secret: sha256.Sum256([]byte(secret)),
+	s = &Server{source: source, poll: poll, patience: writeTimeout, token: sha256.Sum256([]byte(token)), secret: sha256.Sum256([]byte(secret)),
 		prefix: "/" + rand.Text() + "/"}
 	// Cookies know no ports. The path keeps this one from other servers on the loopback.
 	s.cookie = http.Cookie{Name: "meshtrial", Value: secret, Path: s.prefix, HttpOnly: true, SameSite: http.SameSiteLaxMode}
@@ -222,7 +224,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		}
 		if string(data) != sent {
 			sent = string(data)
-			if out.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
+			if out.SetWriteDeadline(time.Now().Add(s.patience)) != nil {
 				return
 			}
 			if _, err := fmt.Fprintf(w, "data: %s\n\n", data); err != nil || out.Flush() != nil {

@@ -3,6 +3,7 @@ package live
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -222,6 +223,24 @@ func TestEvents(t *testing.T) {
 	answer.Body.Close()
 	if answer.StatusCode != 500 {
 		t.Errorf("events of nothing: %d", answer.StatusCode)
+	}
+}
+
+// A reader that does not read is dropped, and may come again.
+func TestSlowReader(t *testing.T) {
+	s, server, base, _, browser := served(t)
+	server.patience = 20 * time.Millisecond
+	_, end := events(t, browser, base+"events")
+	defer end()
+	large := strings.Repeat("x", 1<<20)
+	eventually.Holds(t, "the reader is dropped", func() bool {
+		s.change(large + rand.Text())
+		return server.readers.Load() == 0
+	})
+	s.change("small")
+	next, _ := events(t, browser, base+"events")
+	if got := next(); got.Version != "small" {
+		t.Errorf("begins again with %.20q", got.Version)
 	}
 }
 
