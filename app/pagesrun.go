@@ -103,6 +103,7 @@ func (p *Pages) event(u *underway, plan *study.Plan, e runner.Event) {
 		u.status.Step = "measuring: this page is still until the window ends"
 		p.tell()
 		u.quiet = true
+		clear(p.states) // readers are told this one
 		return
 	case e.Stage == runner.StageLoud:
 		u.quiet = false

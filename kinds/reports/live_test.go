@@ -2,8 +2,10 @@ package reports
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +16,9 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/meshtrial/meshtrial/app"
+	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/loopback"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -22,12 +26,12 @@ import (
 	"github.com/meshtrial/meshtrial/ui/live"
 )
 
-// serve serves the pages of a folder until the test ends.
-func serve(t *testing.T, folder string) (entrance string) {
+// serve serves pages until the test ends.
+func serve(t *testing.T, dirs ...string) (pages *app.Pages, server *live.Server, entrance string) {
 	t.Helper()
-	pages, err := app.NewPages([]string{folder})
+	pages, err := app.NewPages(dirs)
 	must.OK(t, err)
-	server, entrance := live.New(pages, 50*time.Millisecond)
+	server, entrance = live.New(pages, 50*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	l := loopback.Listen(t)
 	done := make(chan error, 1)
@@ -38,7 +42,17 @@ func serve(t *testing.T, folder string) (entrance string) {
 			t.Error(err)
 		}
 	})
-	return "http://" + l.Addr().String() + entrance
+	return pages, server, "http://" + l.Addr().String() + entrance
+}
+
+// watchServer is [watch] of the pages of a server.
+func watchServer(t *testing.T, ctx context.Context, entrance string) (complaints func() []string) {
+	t.Helper()
+	complaints = watch(t, ctx, entrance[:strings.LastIndexByte(entrance, '/')])
+	must.OK(t, must.Err(chromedp.Call(ctx, network.Enable, network.EnableParams{})))
+	must.OK(t, must.Err(chromedp.Call(ctx, log.Enable, cdp.Empty{})))
+	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(1200, 900)))
+	return complaints
 }
 
 const ready = "#app[data-ready]"
@@ -89,12 +103,8 @@ func TestLivePageInBrowser(t *testing.T) {
 	runtest.Copy(t, "data-plane", filepath.Join(folder, "whole"), "r2", runtest.All)
 	runtest.Copy(t, "resilience", filepath.Join(folder, hostile), "r3", runtest.All)
 	ctx := browser(t)
-	entrance := serve(t, folder)
-	complaints := watch(t, ctx, entrance[:strings.LastIndexByte(entrance, '/')])
-	must.OK(t, must.Err(chromedp.Call(ctx, network.Enable, network.EnableParams{})))
-	must.OK(t, must.Err(chromedp.Call(ctx, log.Enable, cdp.Empty{})))
-	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(1200, 900)))
-
+	_, _, entrance := serve(t, folder)
+	complaints := watchServer(t, ctx, entrance)
 	visit(t, ctx, entrance)
 	base := eval[string](t, ctx, `location.href`)
 	if strings.Contains(base, "token") {
@@ -143,6 +153,68 @@ func TestLivePageInBrowser(t *testing.T) {
 	}
 }
 
+// A run of this process in a browser: each trial, its end, and the button that stops it.
+func TestFollowedRunInBrowser(t *testing.T) {
+	ctx := browser(t)
+	pages, server, entrance := serve(t)
+	complaints := watchServer(t, ctx, entrance)
+	dir := filepath.Join(t.TempDir(), "run")
+	runtest.Copy(t, "data-plane", dir, "r", 0)
+	s, _, err := app.ResumedStudy(dir)
+	must.OK(t, err)
+	plan, err := study.NewPlan(s, 5)
+	must.OK(t, err)
+
+	steps, done := make(chan func(*app.RunOptions)), make(chan error, 1)
+	go func() {
+		done <- pages.Follow(t.Context(), &app.RunOptions{Study: s}, func(ctx context.Context, o *app.RunOptions) error {
+			for {
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case step := <-steps:
+					step(o)
+				}
+			}
+		})
+	}()
+	event := func(e runner.Event) {
+		steps <- func(o *app.RunOptions) { o.Event(plan, e) }
+	}
+	title := func(text string) string {
+		return `document.querySelector('.standing')?.textContent.includes(` + strconv.Quote(text) + `) ?? false`
+	}
+	visit(t, ctx, entrance)
+	shows(t, ctx, "a run that gets ready", title("Getting ready"))
+	steps <- func(o *app.RunOptions) { o.Begun(dir) }
+	event(runner.Event{Stage: "trial", Trial: 1, Trials: 3, Cell: "both"})
+	shows(t, ctx, "the first trial", title("trial 1 of 3: both"))
+	event(runner.Event{Stage: runner.StageQuiet})
+	shows(t, ctx, "a window", title("until the window ends"))
+	runtest.Grow(t, "data-plane", dir, 1)
+	event(runner.Event{Stage: runner.StageLoud})
+	steps <- func(o *app.RunOptions) {
+		if err := o.Kept(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	shows(t, ctx, "a report", `document.querySelectorAll('#trials tbody tr').length === 1 && document.querySelector('h1') !== null`)
+	audit(t, ctx, "followed", 1)
+	eval[bool](t, ctx, `[...document.querySelectorAll('button')].find(b => b.textContent === 'Stop the run').click() ?? true`)
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("the run ends with %v", err)
+	}
+	shows(t, ctx, "the end", title("The run was stopped"))
+	pages.End()
+	server.Linger(time.Hour) // until the page has its last document
+	if n := eval[int](t, ctx, `document.querySelectorAll('.standing button, [role=alert]').length`); n > 0 {
+		t.Errorf("at the end there are %d buttons or alerts", n)
+	}
+	for _, complaint := range complaints() {
+		t.Error(complaint)
+	}
+}
+
 // TestPictureOfALivePage draws docs/page.png, if MESHTRIAL_PICTURE_OF_PAGE is set: the top of the
 // page of a recorded run that goes on.
 func TestPictureOfALivePage(t *testing.T) {
@@ -156,7 +228,8 @@ func TestPictureOfALivePage(t *testing.T) {
 	must.OK(t, err)
 	defer lock.Close()
 	ctx := browser(t)
-	visit(t, ctx, serve(t, folder))
+	_, _, entrance := serve(t, folder)
+	visit(t, ctx, entrance)
 	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(1060, 900, chromedp.EmulateScale(0.85))))
 	visit(t, ctx, eval[string](t, ctx, `document.querySelector('#runs tbody a').href`))
 	eval[bool](t, ctx, settle)
