@@ -91,6 +91,9 @@ func serving(ctx context.Context, p *progress, pages *app.Pages, address string,
 		return errs.WithCode(err, errs.CodeUsage)
 	}
 	server, entrance := live.New(pages, poll)
+	if err := server.Check(l); err != nil {
+		return errors.Join(err, l.Close())
+	}
 	// It outlives ctx, so that pages show how the work ends.
 	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)

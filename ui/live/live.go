@@ -92,9 +92,17 @@ func New(source Source, poll time.Duration) (s *Server, entrance string) {
 	return s, "/?token=" + token
 }
 
-// Serve answers on l, a listener on the loopback, until ctx ends.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	return jsonhttp.Server{Name: "page", Handler: s.handler(), MaxRequest: maxRequest}.Serve(ctx, l)
+// Serve answers on l until ctx ends.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error { return s.http().Serve(ctx, l) }
+
+// Check refuses a listener that others than this machine can reach.
+func (s *Server) Check(l net.Listener) error {
+	_, err := s.http().HTTP(l)
+	return err
+}
+
+func (s *Server) http() jsonhttp.Server {
+	return jsonhttp.Server{Name: "page", Handler: s.handler(), MaxRequest: maxRequest}
 }
 
 // Linger returns when no page is open any more, or after a limit. Pages that are told of a last
