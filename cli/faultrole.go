@@ -18,7 +18,7 @@ func newFaultCommand(env *Env) *cobra.Command {
 		Short: "Kill and pause processes, disturb packets of pods on this node, on command",
 		Long: "fault is the role that a study of resilience runs on each node (a DaemonSet)\n" +
 			"if one of its steps needs it. It kills and pauses processes of a\n" +
-			"container, has the kernel kill one for want of memory, and cuts, loses, delays\n" +
+			"container, has the kernel kill one for lack of memory, and cuts, loses, delays\n" +
 			"or slows packets between a pod and others, each for a time that its client has\n" +
 			"to extend, and undoes all of it when it ends. It needs the node's PID namespace (hostPID), root, CAP_KILL,\n" +
 			"CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_SYS_PTRACE. Its control server stays on\n" +

@@ -127,6 +127,9 @@ func computing(ctx context.Context, what func() error) error {
 	go func() { done <- what() }()
 	select {
 	case err := <-done:
+		if err == nil && ctx.Err() != nil { // both came at once
+			return context.Cause(ctx)
+		}
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -162,9 +162,9 @@ func deploys(p *study.Plan, cells []plannedCell) (text, time string) {
 		switch n := p.Study.Blocks.Redeploy; n {
 		case 0:
 		case 1:
-			text += ", made anew for each block"
+			text += ", recreated for each block"
 		default:
-			text += fmt.Sprintf(", made anew every %d blocks", n)
+			text += fmt.Sprintf(", recreated every %d blocks", n)
 		}
 		return text, "without starting pods"
 	case study.ControlPlane:
@@ -176,7 +176,7 @@ func deploys(p *study.Plan, cells []plannedCell) (text, time string) {
 		if real > 0 {
 			text += ", " + words.Plural(real, "real pod")
 			if p.Study.Measured(controlplane.MeasureSidecars) {
-				text += " made anew for each trial"
+				text += " recreated for each trial"
 			}
 		}
 		if controlplane.Of(p.Study).Soak {

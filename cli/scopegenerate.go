@@ -149,7 +149,10 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 	var files generatedFiles
 	if err := computing(ctx, func() (err error) {
 		if result, err = generate.Generate(o.inv, o.obs, o.scale.Accounts(), options); err == nil {
-			files = generatedFiles{sidecars: result.Manifests(), diff: result.Diff()}
+			files.sidecars = result.Manifests()
+			if f.generate.to != "-" {
+				files.diff = result.Diff()
+			}
 		}
 		return err
 	}); err != nil {

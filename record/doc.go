@@ -15,4 +15,4 @@ package record
 // Schema is the version of every document of a run directory. A change of meaning, a
 // rename and a field that readers cannot do without raise it: package store refuses
 // documents of other versions.
-const Schema = 4
+const Schema = 5

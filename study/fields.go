@@ -69,7 +69,7 @@ func root(s *Study) Object {
 		{Name: "stop", Doc: "Ends the run before blocks.max once an interval is narrow enough; none for no such rule.", Value: stopValue{&s.Stop}},
 		{Name: "margin", Doc: "Largest difference from the baseline, as a share of its value, that does not matter: no effect is claimed where a whole interval lies within it. In a soak, the growth per hour that does not matter.", Value: Percent(&s.Margin, 0, 10)},
 		{Name: "seed", Doc: "Orders the blocks and spreads arrivals. 0: chosen when the run starts, and recorded.", Value: Seed(&s.Seed)},
-		{Name: "measures", Doc: "What to record; if left out, everything except signals, which scrapes istiod within the window, sidecars, for which a study of the control plane makes its real pods anew in each trial, and profile, which takes extra time.",
+		{Name: "measures", Doc: "What to record; if left out, everything except signals, which scrapes istiod within the window, sidecars, for which a study of the control plane recreates its real pods in each trial, and profile, which takes extra time.",
 			Value: ListValue[string]{To: &s.Measures, Least: 1, Flow: true, Element: func(m *string) Value { return measureValue{m} }}},
 		{Name: "search", Doc: "Finds the highest level of a factor at which a finding meets a bound; levels increase, and those above one that breaks the bound need not be measured.",
 			Value: ListValue[Search]{To: &s.Search, Element: search}},

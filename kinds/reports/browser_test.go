@@ -106,7 +106,8 @@ func watch(t *testing.T, ctx context.Context, file string) func() []string {
 		case *log.EventEntryAdded:
 			add("log %s: %s", e.Entry.Level, e.Entry.Text)
 		case *network.EventRequestWillBeSent:
-			if !strings.HasPrefix(e.Request.URL, file) {
+			served := strings.HasPrefix(file, "http") && strings.HasPrefix(e.Request.URL, strings.TrimSuffix(file, "/")+"/")
+			if e.Request.URL != file && !served {
 				add("request of %s", e.Request.URL)
 			}
 		case *page.EventJavascriptDialogOpening:

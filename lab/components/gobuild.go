@@ -90,7 +90,7 @@ func (u goUnit) flags() []string {
 
 // target is how the programs' code is compiled, whatever the user's settings are.
 func target() []string {
-	return []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + runtime.GOARCH, "GOAMD64=v1", "GOARM64=v8.0"}
+	return []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + runtime.GOARCH, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off"}
 }
 
 // toolchain runs the go command in a copy of the module src.

@@ -575,6 +575,24 @@ func TestRenewedAfterStandstill(t *testing.T) {
 	}
 }
 
+// A renewal that an API server carried out after it was given up makes the next one conflict
+// with a Lease that is still this run's: that one renews it all the same.
+func TestRenewedAfterLateRenewal(t *testing.T) {
+	f := newFakeJournal()
+	l := f.lease
+	created, err := l.api.Create(t.Context(), l.object, metav1.CreateOptions{})
+	must.OK(t, err)
+	l.object = created
+	late := created.DeepCopy()
+	must.OK(t, unstructured.SetNestedField(late.Object, "2026-01-01T00:00:00.000000Z", "spec", "renewTime"))
+	must.OK(t, must.Err(l.api.Update(t.Context(), late, metav1.UpdateOptions{})))
+	f.slept = 30 * time.Second
+	must.OK(t, l.renew(t.Context()))
+	if age := l.age(); age != 0 {
+		t.Errorf("renewed %v ago", age)
+	}
+}
+
 // TestOriginal: an object without what this journal has changed of it, and with what
 // somebody else has; the cluster stays as it is.
 func TestOriginal(t *testing.T) {

@@ -245,6 +245,17 @@ func (l *lease) lose(err error) {
 func (l *lease) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
+	err := l.update(ctx)
+	if apierrors.IsConflict(err) {
+		// Somebody labelled it, or an earlier renewal landed after its time was up.
+		err = l.update(ctx)
+	}
+	return err
+}
+
+// update writes the Lease's time once. After a conflict with a writer that left the Lease to
+// this run, the next update is based on what that writer wrote.
+func (l *lease) update(ctx context.Context) error {
 	began := l.now()
 	l.mu.Lock()
 	next := l.object.DeepCopy()
@@ -264,7 +275,7 @@ func (l *lease) renew(ctx context.Context) error {
 			return fmt.Errorf("%w to %s", ErrLost, holderOf(found))
 		}
 		l.mu.Lock()
-		l.object = found // somebody labelled it: retried shortly
+		l.object = found
 		l.mu.Unlock()
 		return err
 	}

@@ -58,7 +58,7 @@ func (r *run) machine(ctx context.Context, at *site.Site, pods []site.Pod) (firs
 }
 
 // sameBuild refuses observers of another version of the program: they may not understand what
-// this one asks. Those that do not answer are no matter here.
+// this one asks. Observers that do not answer are skipped: later requests report them.
 func sameBuild(ctx context.Context, kind string, at *site.Site, build string) error {
 	if build == "" {
 		return nil

@@ -28,6 +28,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/meshtrial/meshtrial/lab/components"
 )
 
 func main() {
@@ -47,20 +49,21 @@ func main() {
 type options struct {
 	program, cache string        // files that every machine gets
 	out            string        // folder for transcripts
-	work           string        // folder for disks, some 4 GB each; "" for a temporary one
+	keep           string        // folder in which disks stay, some 4 GB each
+	work           string        // folder for disks
 	limit          time.Duration // for one machine
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error) {
-	cache, err := os.UserCacheDir()
+	cache, err := components.CacheDir("")
 	if err != nil {
 		return false, err
 	}
-	o := options{cache: filepath.Join(cache, "meshtrial", "entries")}
+	o := options{cache: filepath.Join(cache, "entries")}
 	flags := flag.NewFlagSet("machines", flag.ContinueOnError)
 	flags.StringVar(&o.program, "program", "bin/meshtrial", "the program")
 	flags.StringVar(&o.out, "out", "bin/machines", "folder for transcripts")
-	flags.StringVar(&o.work, "keep", "", "folder in which disks stay (default: a temporary one)")
+	flags.StringVar(&o.keep, "keep", "", "folder in which disks stay (default: a temporary one)")
 	flags.DurationVar(&o.limit, "limit", 90*time.Minute, "time for one machine")
 	if err := flags.Parse(args); err != nil {
 		return false, err
@@ -75,7 +78,7 @@ func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error)
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return false, err
 	}
-	if o.work == "" {
+	if o.work = o.keep; o.work == "" {
 		if o.work, err = os.MkdirTemp("", "machines"); err != nil {
 			return false, err
 		}
@@ -138,8 +141,14 @@ func (o options) try(ctx context.Context, m machine, out io.Writer) (result, err
 	}
 	fmt.Fprintf(out, "%-12s disk made in %.0f s\n", m.name, time.Since(began).Seconds())
 	transcript := filepath.Join(o.out, m.name+".txt")
-	if err := o.boot(ctx, m, disk, transcript); err != nil {
+	err = o.boot(ctx, m, disk, transcript)
+	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return result{}, err
+	}
+	if o.keep == "" {
+		if err := errors.Join(os.Remove(disk), os.RemoveAll(filepath.Join(o.work, m.name))); err != nil {
+			return result{}, err
+		}
 	}
 	text, err := os.ReadFile(transcript)
 	if err != nil {

@@ -239,3 +239,11 @@ func TestSoaksCompared(t *testing.T) {
 		}
 	}
 }
+
+// Trials with other levels of these factors run on other machines by the study's own intent:
+// they are not held against each other's machines.
+func TestFactorsThatPlacePods(t *testing.T) {
+	if got := Kind().Places; !slices.Equal(got, []string{controlplane.FactorSimulators, controlplane.FactorRealPods, controlplane.FactorIstiodReplicas}) {
+		t.Errorf("%q", got)
+	}
+}

@@ -92,7 +92,7 @@ func TestZtunnelsThatMissChanges(t *testing.T) {
 			}
 		}
 		bound := kept(o, study.TuneBound{Finding: name, Limit: 10e6, Unit: "us"}, spoilt, base)
-		if (bound.Verdict == record.TunedBroken) != lost || lost && (!bound.Says.Is(noteLostShare) || bound.Says.Args[1] != "ztunnels") {
+		if (bound.Verdict == record.TunedBroken) != lost || bound.Says.Is(noteLostShare) != lost || lost && bound.Says.Args[1] != "ztunnels" {
 			t.Errorf("%s within a bound: %+v", name, bound)
 		}
 		if came, now := tuningValue(o, name, o.Valid(base)[0]), tuningValue(o, name, o.Valid(spoilt)[0]); (now > 5*came) != lost {

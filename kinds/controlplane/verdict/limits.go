@@ -12,11 +12,11 @@ var (
 	simulatorLag = verdict.Limit{Name: "simulator-lag", Default: 0.1, Unit: "ratio",
 		Doc: "how much of the convergence the simulated sidecars' own lateness may be, at the median and at the 99th percentile"}
 	simulatorLagLeast = verdict.Limit{Name: "simulator-lag-least", Default: 1000, Unit: "us",
-		Doc: "the least that it may be in any case: the resolution of convergence times"}
+		Doc: "lateness that is accepted however short the convergence: the resolution of its times"}
 	simulatorLagMost = verdict.Limit{Name: "simulator-lag-most", Default: 100_000, Unit: "us",
-		Doc: "the most that it may be in any case: istiod's wait for more changes"}
+		Doc: "lateness above which the share of the convergence no longer counts, except simulator-lag-tiny: istiod's wait for more changes"}
 	simulatorLagTiny = verdict.Limit{Name: "simulator-lag-tiny", Default: 0.02, Unit: "ratio",
-		Doc: "share of the convergence that it may be, whatever the maximum"}
+		Doc: "share of the convergence that is accepted even beyond simulator-lag-most"}
 	driverSchedule = verdict.Limit{Name: "driver-schedule", Default: 0.1, Unit: "ratio",
 		Doc: "how far the duration of the changes may be from the planned one, as a share of it: their rate is off as much"}
 	driverMoved = verdict.Limit{Name: "driver-schedule-moved", Default: 0.5, Unit: "ratio",
@@ -42,7 +42,7 @@ var (
 	pushesEdgeShare = verdict.Limit{Name: "pushes-share", Default: 0.01, Unit: "ratio",
 		Doc: "the same as a share of the pushes, if that is more"}
 	pushesReal = verdict.Limit{Name: "pushes-real", Default: 2,
-		Doc: "how many times as many pushes each real sidecar may have received as a simulated one"}
+		Doc: "ratio of the pushes to a real sidecar to those to a simulated one"}
 	trafficLog = verdict.Limit{Name: "traffic-log", Default: 0.001, Unit: "ratio",
 		Doc: "share of the attempts by which the caller's log and its counter may differ"}
 	trafficLogLeast = verdict.Limit{Name: "traffic-log-least", Default: 2,

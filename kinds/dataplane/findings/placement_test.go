@@ -143,3 +143,11 @@ func TestMachinesAreNotPooled(t *testing.T) {
 		t.Errorf("warnings %q", f.Warnings)
 	}
 }
+
+// Trials with other levels of these factors run on other machines by the study's own intent:
+// they are not held against each other's machines.
+func TestFactorsThatPlacePods(t *testing.T) {
+	if got := Kind().Places; !slices.Equal(got, []string{dataplane.FactorPlacement, study.FactorGenerators}) {
+		t.Errorf("%q", got)
+	}
+}

@@ -230,7 +230,7 @@ func killAll(target, kind string, all []victim) *execution {
 
 func hasEnded(state string) bool { return state == node.Gone || state == "Z" }
 
-// starveAll has the kernel end processes for want of memory; Kubernetes starts them again.
+// starveAll has the kernel end processes for lack of memory; Kubernetes starts them again.
 func starveAll(target, kind string, all []victim) *execution {
 	counted := make([]string, len(all))
 	return &execution{
