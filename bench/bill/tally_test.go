@@ -36,8 +36,8 @@ func TestWhy(t *testing.T) {
 			p.Verdict = record.VerdictInconclusive
 			l.Prices[partNothing] = p
 		}},
-		{"no valid trial", "want of valid trials", func(l *line) { l.Prices[partNothing] = record.Priced{Verdict: record.VerdictInvalid} }},
-		{"not measured", "want of valid trials", func(l *line) { delete(l.Prices, partPlanted) }},
+		{"no valid trial", "lack of valid trials", func(l *line) { l.Prices[partNothing] = record.Priced{Verdict: record.VerdictInvalid} }},
+		{"not measured", "lack of valid trials", func(l *line) { delete(l.Prices, partPlanted) }},
 	} {
 		l := good()
 		c.spoil(&l)

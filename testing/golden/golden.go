@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/testing/module"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -89,16 +90,11 @@ func command(t testing.TB) string {
 
 // testedPackage is the folder of the package under test, from the module's.
 func testedPackage(t testing.TB) string {
+	root, err := module.Root()
+	must.OK(t, err)
 	dir, err := os.Getwd()
 	must.OK(t, err)
-	for root := dir; ; root = filepath.Dir(root) {
-		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-			rel, err := filepath.Rel(root, dir)
-			must.OK(t, err)
-			return "./" + filepath.ToSlash(rel)
-		}
-		if root == filepath.Dir(root) {
-			t.Fatalf("%s lies in no module", dir)
-		}
-	}
+	rel, err := filepath.Rel(root, dir)
+	must.OK(t, err)
+	return "./" + filepath.ToSlash(rel)
 }

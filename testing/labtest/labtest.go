@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/module"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -66,7 +67,9 @@ func packageName(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
 	must.OK(t, err)
-	name, err := filepath.Rel(repository(t), dir)
+	root, err := module.Root()
+	must.OK(t, err)
+	name, err := filepath.Rel(root, dir)
 	must.OK(t, err)
 	return filepath.ToSlash(name)
 }
@@ -167,21 +170,4 @@ func Kubectl(t *testing.T, l *local.Lab, input string, args ...string) string {
 		t.Fatalf("kubectl %v: %v\n%s", args, err, out)
 	}
 	return string(out)
-}
-
-// repository is the folder of go.mod, at or above the test's own.
-func repository(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	must.OK(t, err)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		above := filepath.Dir(dir)
-		if above == dir {
-			t.Fatal("no go.mod at or above the test's folder")
-		}
-		dir = above
-	}
 }

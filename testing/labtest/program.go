@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/testing/module"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // programVariable names a program that is known to be current.
@@ -29,7 +32,8 @@ func Program(t *testing.T) string {
 	if os.Geteuid() != 0 {
 		t.Skip("a local lab takes root")
 	}
-	root := repository(t)
+	root, err := module.Root()
+	must.OK(t, err)
 	built.once.Do(func() {
 		if built.path = os.Getenv(programVariable); built.path == "" {
 			built.path, built.err = build(root)

@@ -8,18 +8,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/testing/module"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Recorded is the path of a recorded run: "data-plane", "control-plane" or "resilience".
 func Recorded(name string) string {
-	_, here, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(here), "..", "..", "kinds", "testdata", name)
+	root, err := module.Root()
+	if err != nil {
+		panic(err) // tests run in their package's folder
+	}
+	return filepath.Join(root, "kinds", "testdata", name)
 }
 
 // Copy copies a recorded run to a path, with its first trials alone and without findings, as
