@@ -10,7 +10,8 @@
 //
 // DIR gets, for each processor, an archive with the program, the README, the license if
 // there is one, manual pages and completions, and a list of the modules that the program
-// contains (CycloneDX); then NOTES.md and SHA256SUMS.
+// contains (CycloneDX); then NOTES.md and SHA256SUMS. An earlier release there is replaced;
+// a folder with other files is refused.
 package main
 
 import (
@@ -19,6 +20,7 @@ import (
 	"debug/buildinfo"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -59,15 +61,22 @@ func run(ctx context.Context, args []string) error {
 	return release(ctx, root, args[0])
 }
 
-// release fills dir with the release of the repository's current commit.
+// release makes dir the release of the repository's current commit, in place of an earlier one.
 func release(ctx context.Context, repository, dir string) error {
-	dir, err := filepath.Abs(dir)
+	to, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+	if err := checkReplaceable(to); err != nil {
 		return err
 	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	if dir, err = os.MkdirTemp(filepath.Dir(to), ".release-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
 	work, err := os.MkdirTemp("", "meshtrial-release-")
 	if err != nil {
 		return err
@@ -105,7 +114,28 @@ func release(ctx context.Context, repository, dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "NOTES.md"), []byte(notes), 0o644); err != nil {
 		return err
 	}
-	return writeSums(dir)
+	if err := errors.Join(writeSums(dir), os.Chmod(dir, 0o755)); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	return os.Rename(dir, to)
+}
+
+// checkReplaceable refuses a folder whose files are not a release's.
+func checkReplaceable(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == sumsFile }) {
+		return fmt.Errorf("%s has files but no %s, so it is no release to replace: name another folder, or empty it", dir, sumsFile)
+	}
+	return nil
 }
 
 // commit is what is released: a clone, of which nobody else changes anything.
@@ -157,7 +187,10 @@ func (c commit) notes(ctx context.Context) (string, error) {
 	return fmt.Sprintf("Changes since %s:\n\n%s\n", since, subjects), err
 }
 
-// writeSums writes SHA256SUMS of the files in dir, as sha256sum does.
+// sumsFile is written last: a folder that has it is a release.
+const sumsFile = "SHA256SUMS"
+
+// writeSums writes the digests of the files in dir, as sha256sum does.
 func writeSums(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -171,7 +204,7 @@ func writeSums(dir string) error {
 		}
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(b), e.Name())
 	}
-	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(sums.String()), 0o644)
+	return os.WriteFile(filepath.Join(dir, sumsFile), []byte(sums.String()), 0o644)
 }
 
 // output runs a program in dir and returns what it prints.

@@ -152,3 +152,28 @@ func TestSums(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// Only a release is replaced, and only when the next one is complete.
+func TestReleaseReplaces(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "dir")
+	must.OK(t, os.Mkdir(dir, 0o755))
+	must.OK(t, checkReplaceable(dir))
+	must.OK(t, checkReplaceable(filepath.Join(parent, "new")))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "mine"), nil, 0o644))
+	if err := checkReplaceable(filepath.Join(dir, "mine")); err == nil {
+		t.Error("a file counts as a release")
+	}
+	if err := release(t.Context(), t.TempDir(), dir); err == nil || !strings.Contains(err.Error(), sumsFile) {
+		t.Errorf("a folder of files: %v", err)
+	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, sumsFile), nil, 0o644))
+	if err := release(t.Context(), t.TempDir(), dir); err == nil || strings.Contains(err.Error(), sumsFile) {
+		t.Errorf("no repository to release: %v", err)
+	}
+	for folder, want := range map[string]int{dir: 2, parent: 1} {
+		if entries, err := os.ReadDir(folder); err != nil || len(entries) != want {
+			t.Errorf("%s has %v, %v", folder, entries, err)
+		}
+	}
+}
