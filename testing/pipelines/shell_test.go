@@ -47,35 +47,107 @@ func action(t *testing.T) (defaults map[string]string, steps map[string]step) {
 	return defaults, steps
 }
 
-// gitlab reads the GitLab template: the job's variables and script.
-func gitlab(t *testing.T) (variables map[string]string, script string) {
+// job is that of the GitLab template.
+type job struct {
+	Stage, Image any
+	Variables    map[string]any
+	Rules        []struct {
+		If        string
+		Variables map[string]string
+	}
+	Cache struct {
+		Key    any
+		Policy string
+	}
+	Script []string
+}
+
+// gitlab reads the GitLab template as GitLab does: it replaces inputs in the text, and
+// parses that. Inputs have their defaults; those that have none, and all if all is set,
+// are given.
+func gitlab(t *testing.T, given string, all bool) job {
 	t.Helper()
 	data, err := os.ReadFile("../../templates/meshtrial.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, jobs, found := strings.Cut(string(data), "\n---\n")
+	head, jobs, found := strings.Cut(string(data), "\n---\n")
 	if !found {
 		t.Fatal("the template has no document after its spec")
 	}
-	var template map[string]struct {
-		Variables map[string]string
-		Script    []string
+	var header struct {
+		Spec struct {
+			Inputs map[string]struct{ Default string }
+		}
 	}
-	if err := yaml.Unmarshal([]byte(jobs), &template); err != nil {
+	if err := yaml.Unmarshal([]byte(head), &header); err != nil {
 		t.Fatal(err)
 	}
-	job, ok := template["$[[ inputs.job ]]"]
-	if !ok || len(job.Script) != 1 {
-		t.Fatalf("%+v", template)
+	name := ""
+	for input, declared := range header.Spec.Inputs {
+		value := declared.Default
+		if all || value == "" {
+			value = given
+		}
+		if input == "job" {
+			name = value
+		}
+		jobs = strings.ReplaceAll(jobs, "$[[ inputs."+input+" ]]", value)
 	}
-	return job.Variables, job.Script[0]
+	if strings.Contains(jobs, "$[[") {
+		t.Fatalf("the template uses an input that it does not declare:\n%s", jobs)
+	}
+	var parsed map[string]job
+	if err := yaml.Unmarshal([]byte(jobs), &parsed); err != nil {
+		t.Fatalf("%v in\n%s", err, jobs)
+	}
+	j, ok := parsed[name]
+	if !ok || len(j.Script) != 1 {
+		t.Fatalf("%+v", parsed)
+	}
+	return j
+}
+
+// Whatever an input holds, it is one string where it is used.
+func TestGitLabInputs(t *testing.T) {
+	for _, value := range []string{"true", "5", "1e3", "null", "a: b # c", "[a", "{a", "*a", "&a b", "- a", "? a", "!a b", "%a", "@a", "`a`", "'a", "| a"} {
+		j := gitlab(t, value, true)
+		if j.Stage != value || j.Image != value || j.Variables["MESHTRIAL_STUDY"] != value || j.Variables["MESHTRIAL_MARGIN"] != value || j.Cache.Key != value+"-before" {
+			t.Errorf("%q became %+v", value, j)
+		}
+	}
+	for name, value := range gitlab(t, "quick", false).Variables {
+		if _, ok := value.(string); !ok {
+			t.Errorf("variable %s is %#v", name, value)
+		}
+	}
+}
+
+// The default branch keeps its run for others; merge requests read what it kept.
+func TestGitLabKeeps(t *testing.T) {
+	j := gitlab(t, "quick", false)
+	if j.Variables["MESHTRIAL_KEEP"] != "false" || j.Variables["MESHTRIAL_CACHE_POLICY"] != "pull" || j.Cache.Policy != "$MESHTRIAL_CACHE_POLICY" {
+		t.Errorf("without a rule it has %v", j.Variables)
+	}
+	for _, r := range j.Rules {
+		base := r.If == "$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH"
+		if keeps := r.Variables["MESHTRIAL_KEEP"] == "true"; keeps != base {
+			t.Errorf("keeps if %s: %t", r.If, keeps)
+		}
+		if saves := r.Variables["MESHTRIAL_CACHE_POLICY"] == "pull-push"; saves != base {
+			t.Errorf("writes the cache if %s: %t", r.If, saves)
+		}
+	}
+	if len(j.Rules) != 2 {
+		t.Errorf("%d rules", len(j.Rules))
+	}
 }
 
 // Both run one script, into which no expression is pasted.
 func TestOneScript(t *testing.T) {
 	_, steps := action(t)
-	variables, script := gitlab(t)
+	gitlab := gitlab(t, "quick", false)
+	script := gitlab.Script[0]
 	if script != steps["Run"].Run {
 		t.Error("the scripts of action.yml and templates/meshtrial.yml differ")
 	}
@@ -85,7 +157,7 @@ func TestOneScript(t *testing.T) {
 		}
 	}
 	for name := range steps["Run"].Env {
-		if _, ok := variables[name]; !ok {
+		if _, ok := gitlab.Variables[name]; !ok {
 			t.Errorf("GitLab's job has no variable %s", name)
 		}
 	}
@@ -122,7 +194,7 @@ exec "$@"
 
 func TestScript(t *testing.T) {
 	defaults, steps := action(t)
-	_, script := gitlab(t)
+	script := gitlab(t, "quick", false).Script[0]
 	for _, c := range []struct {
 		name   string
 		inputs map[string]string
