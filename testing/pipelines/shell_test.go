@@ -3,12 +3,14 @@ package pipelines
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,11 +19,12 @@ import (
 
 // step is one of a composite action.
 type step struct {
-	Name, Shell, Run string
-	Env              map[string]string
+	Name, If, Uses, Shell, Run string
+	Env, With                  map[string]string
 }
 
-// action reads the GitHub Action: its defaults, and its steps that are shell.
+// action reads the GitHub Action: its defaults, and its steps by name or, without one, by
+// the action that they use.
 func action(t *testing.T) (defaults map[string]string, steps map[string]step) {
 	t.Helper()
 	var a struct {
@@ -40,9 +43,7 @@ func action(t *testing.T) (defaults map[string]string, steps map[string]step) {
 		defaults[name] = input.Default
 	}
 	for _, s := range a.Runs.Steps {
-		if s.Run != "" {
-			steps[s.Name] = s
-		}
+		steps[cmp.Or(s.Name, s.Uses)] = s
 	}
 	return defaults, steps
 }
@@ -152,7 +153,7 @@ func TestOneScript(t *testing.T) {
 		t.Error("the scripts of action.yml and templates/meshtrial.yml differ")
 	}
 	for name, s := range steps {
-		if strings.Contains(s.Run, "${{") || s.Shell != "bash" {
+		if s.Run != "" && (strings.Contains(s.Run, "${{") || s.Shell != "bash") {
 			t.Errorf("step %s is %s, with what others wrote in it:\n%s", name, s.Shell, s.Run)
 		}
 	}
@@ -224,6 +225,10 @@ func TestScript(t *testing.T) {
 		{name: "failed, and worse", before: []string{"a"}, env: []string{"RUN_CODE=4", "COMPARE_CODE=3"}, code: 4,
 			calls: []string{"run", "report", "report", "report", "compare"}},
 		{name: "of the base itself", event: "push", before: []string{"1", "2", "3", "4", "5"}, calls: []string{"run", "report", "report", "report"}, kept: 5},
+		{name: "each night", event: "schedule", before: []string{"1"}, calls: []string{"run", "report", "report", "report"}, kept: 2},
+		{name: "by hand", event: "workflow_dispatch", before: []string{"1"}, calls: []string{"run", "report", "report", "report"}, kept: 2},
+		{name: "of a stranger with the base's rights", event: "pull_request_target", before: []string{"1"}, calls: []string{"run", "report", "report", "report", "compare"}, kept: 1},
+		{name: "before a merge", event: "merge_group", before: []string{"1"}, calls: []string{"run", "report", "report", "report", "compare"}, kept: 1},
 		{name: "of a base that fails", event: "push", env: []string{"RUN_CODE=3"}, code: 3, before: []string{"1"}, calls: []string{"run", "report", "report", "report"}, kept: 1},
 		{name: "as root", inputs: map[string]string{"sudo": "true"}, before: []string{"a"}, calls: []string{"sudo -E", "run", "sudo chown", "report", "report", "report", "compare"}},
 		{name: "what others wrote", inputs: map[string]string{"study": "a $(touch pwned) `touch pwned` \"'; touch pwned", "flags": "--set=a b\n\n--limit=$(touch pwned)\n*"},
@@ -291,6 +296,8 @@ func TestScript(t *testing.T) {
 	}
 }
 
+var events = regexp.MustCompile(`^contains\(fromJSON\('(\[.*\])'\), github\.event_name\)$`)
+
 // value is an expression of the action's, for inputs and an event.
 func value(t *testing.T, expression string, defaults, inputs map[string]string, event string) string {
 	t.Helper()
@@ -307,14 +314,42 @@ func value(t *testing.T, expression string, defaults, inputs map[string]string, 
 		}
 		return defaults[name]
 	}
-	if expression == "github.event_name != 'pull_request'" {
-		if event == "pull_request" {
-			return "false"
+	if of := events.FindStringSubmatch(expression); of != nil {
+		var list []string
+		if err := json.Unmarshal([]byte(of[1]), &list); err != nil {
+			t.Fatal(err)
 		}
-		return "true"
+		return strconv.FormatBool(slices.Contains(list, event))
 	}
 	t.Fatalf("the test knows no expression %q", expression)
 	return ""
+}
+
+// A run is restored where the same study, job and branch kept it, and saved when it was kept.
+func TestCacheKeys(t *testing.T) {
+	_, steps := action(t)
+	restore, run, save := steps["actions/cache/restore@v4"], steps["Run"], steps["actions/cache/save@v4"]
+	if run.Env["MESHTRIAL_KEEP"] != "${{ "+save.If+" }}" {
+		t.Errorf("runs are saved if %s, and kept if %s", save.If, run.Env["MESHTRIAL_KEEP"])
+	}
+	type job struct{ study, artifact, branch string }
+	key := func(key string, j job) string {
+		out := strings.NewReplacer("${{ inputs.study }}", j.study, "${{ inputs.artifact }}", j.artifact, "${{ github.run_id }}", "17",
+			"${{ github.ref_name }}", j.branch, "${{ github.base_ref || github.ref_name }}", j.branch).Replace(key)
+		if strings.Contains(out, "${{") {
+			t.Fatalf("the test does not know all of %s", key)
+		}
+		return out
+	}
+	base := job{"quick", "meshtrial", "main"}
+	for _, other := range []job{base, {"quick", "meshtrial", "main-2"}, {"quick", "meshtrial", "main/2"}, {"quick", "other", "main"}, {"slow", "meshtrial", "main"}} {
+		if found := strings.HasPrefix(key(save.With["key"], other), key(restore.With["restore-keys"], base)); found != (other == base) {
+			t.Errorf("%v finds the runs of %v: %t", base, other, found)
+		}
+	}
+	if !strings.HasPrefix(restore.With["key"], restore.With["restore-keys"]) || restore.With["path"] != save.With["path"] {
+		t.Errorf("%v is restored, %v saved", restore.With, save.With)
+	}
 }
 
 func names(dir string) []string {
