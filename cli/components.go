@@ -259,7 +259,7 @@ func pushRoles(ctx context.Context, env *Env, f imagesFlags) error {
 	line := newProgress(env.Stderr)
 	defer line.Clear()
 	line.Say("packing %s", f.program)
-	image, err := components.RolesImage(f.program)
+	image, err := components.RolesImage(ctx, f.program)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func newLabImageCommand(env *Env) *cobra.Command {
-	var out, program string
+	var out string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "image --out FILE",
@@ -29,12 +29,9 @@ func newLabImageCommand(env *Env) *cobra.Command {
 			if out == "" {
 				return errs.WithHint(errs.Usage("no file to write the image to"), "--out meshtrial.tar")
 			}
-			if program == "" {
-				self, err := os.Executable()
-				if err != nil {
-					return err
-				}
-				program = self
+			program, err := os.Executable()
+			if err != nil {
+				return err
 			}
 			b, line, err := newBuilder(env)
 			if err != nil {
@@ -56,7 +53,6 @@ func newLabImageCommand(env *Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write")
-	cmd.Flags().StringVar(&program, "program", "", "static meshtrial to put into the image (default: this one)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the whole digest")
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -289,17 +290,17 @@ func saveImage(ctx context.Context, dir, ref string, image v1.Image) error {
 	return os.WriteFile(filepath.Join(dir, "image.json"), b, 0o644)
 }
 
-// stopping is a file that can be written until ctx is done.
+// stopping can be written to until ctx is done.
 type stopping struct {
 	ctx context.Context
-	*os.File
+	io.Writer
 }
 
 func (s stopping) Write(b []byte) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return s.File.Write(b)
+	return s.Writer.Write(b)
 }
 
 // image ensures the entry of r and reads it.
@@ -338,7 +339,7 @@ func (b *Builder) image(ctx context.Context, m *meter, r recipe) (Image, error) 
 func rolesPlan(program string) (plan, error) {
 	arch, err := checkStatic(program)
 	if err != nil {
-		return plan{}, err
+		return plan{}, fmt.Errorf("the roles' image: %w", err)
 	}
 	_, sum, err := sumFile(program, false)
 	if err != nil {
@@ -351,25 +352,25 @@ func rolesPlan(program string) (plan, error) {
 
 // RolesImage is the image of the roles for a registry, with compressed layers. The
 // program must be static; its architecture is the image's.
-func RolesImage(program string) (v1.Image, error) {
+func RolesImage(ctx context.Context, program string) (v1.Image, error) {
 	p, err := rolesPlan(program)
 	if err != nil {
 		return nil, err
 	}
-	return p.image((*layer).compressed)
+	return p.image(compressed(ctx))
 }
 
-// checkStatic refuses a dynamically linked program, which the image could not run
+// checkStatic refuses a dynamically linked program, which an image could not run
 // without a libc. It returns the program's architecture.
 func checkStatic(path string) (arch string, err error) {
 	f, err := elf.Open(path)
 	if err != nil {
-		return "", errs.Usage("the program for the roles' image, %s: %v", path, err)
+		return "", errs.Usage("the program %s: %v", path, err)
 	}
 	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return "", errs.WithHint(errs.Usage("the program for the roles' image, %s, is linked dynamically, and the image holds no libraries", path),
+			return "", errs.WithHint(errs.Usage("the program %s is linked dynamically, and the image has no libraries for it", path),
 				"build it with CGO_ENABLED=0, as `make build` does")
 		}
 	}
@@ -378,5 +379,5 @@ func checkStatic(path string) (arch string, err error) {
 			return arch, nil
 		}
 	}
-	return "", errs.Usage("the program for the roles' image, %s, is for an unsupported processor: %v", path, f.Machine)
+	return "", errs.Usage("the program %s is for an unsupported processor: %v", path, f.Machine)
 }

@@ -274,9 +274,9 @@ func TestRolesImage(t *testing.T) {
 	text := strings.Repeat("roles ", 10_000)
 	for machine, arch := range map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"} {
 		program := staticProgram(t, machine, text)
-		made, err := RolesImage(program)
+		made, err := RolesImage(t.Context(), program)
 		must.OK(t, err)
-		again, err := RolesImage(program)
+		again, err := RolesImage(t.Context(), program)
 		if err != nil || digestOf(again) != digestOf(made) {
 			t.Errorf("made twice it is %s and %s, %v", digestOf(made), digestOf(again), err)
 		}
@@ -323,7 +323,7 @@ func TestRolesArchive(t *testing.T) {
 	}
 	_, archived := extract(t, images[0].Path)
 	checkImage(t, archived)
-	pushed, err := RolesImage(program)
+	pushed, err := RolesImage(t.Context(), program)
 	must.OK(t, err)
 	one, err1 := archived.ConfigFile()
 	other, err2 := pushed.ConfigFile()

@@ -3,6 +3,7 @@ package components
 import (
 	"archive/tar"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -137,6 +138,18 @@ func (c content) write(t *tar.Writer) error {
 	return nil
 }
 
+// size is that of the file, unpacked.
+func (c content) size() (int64, error) {
+	if c.From == "" {
+		return int64(len(c.Data)), nil
+	}
+	info, err := os.Stat(c.From)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
 type counter int64
 
 func (n *counter) Write(b []byte) (int, error) { *n += counter(len(b)); return len(b), nil }
@@ -162,10 +175,13 @@ func (l *layer) Size() (int64, error) { err := l.measure(); return l.size, err }
 // asIs is the uncompressed layer.
 func (l *layer) asIs() (v1.Layer, error) { return l, nil }
 
-// compressed is the layer for a registry; some registries accept no other. It is
-// compressed once and kept in memory.
-func (l *layer) compressed() (v1.Layer, error) {
-	return tarball.LayerFromOpener(l.Uncompressed, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
+// compressed makes layers for a registry; some registries accept no others. Each is
+// compressed once, until ctx is done, and kept in memory.
+func compressed(ctx context.Context) func(*layer) (v1.Layer, error) {
+	return func(l *layer) (v1.Layer, error) {
+		open := func() (io.ReadCloser, error) { return l.open(ctx), nil }
+		return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
+	}
 }
 
 // MediaType implements [v1.Layer].
@@ -176,7 +192,12 @@ func (l *layer) Compressed() (io.ReadCloser, error) { return l.Uncompressed() }
 
 // Uncompressed implements [v1.Layer].
 func (l *layer) Uncompressed() (io.ReadCloser, error) {
+	return l.open(context.Background()), nil
+}
+
+// open returns the archive, of which nothing can be read once ctx is done.
+func (l *layer) open(ctx context.Context) io.ReadCloser {
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(l.write(w)) }() // ends when r is read or closed
-	return r, nil
+	go func() { w.CloseWithError(l.write(stopping{ctx, w})) }() // ends when r is read or closed
+	return r
 }

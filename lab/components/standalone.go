@@ -3,13 +3,13 @@ package components
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -39,16 +39,14 @@ type Standalone struct {
 
 // Standalone writes the archive of [StandaloneRef] to a file, with the components that labs have by
 // default, made if they are missing. The images of a lab's pods are left out: they are
-// assembled from the components when a lab starts. program is a static meshtrial for this
-// machine's processor, as components are.
+// assembled from the components when a lab starts. program is the running one, which has the
+// pins by which a lab looks for its components.
 func (b *Builder) Standalone(ctx context.Context, program, to string) (Standalone, error) {
-	arch, err := checkStatic(program)
-	if err != nil {
-		return Standalone{}, err
+	if _, err := checkStatic(program); err != nil {
+		return Standalone{}, fmt.Errorf("the image of a lab: %w", err)
 	}
-	if arch != runtime.GOARCH {
-		return Standalone{}, errs.WithHint(errs.Usage("the program is for %s, and components are built for %s alone", arch, runtime.GOARCH),
-			"make the image on a machine with that processor")
+	if err := checkOut(to); err != nil {
+		return Standalone{}, err
 	}
 	m := newMeter(b.options.Progress)
 	entries, err := b.componentsOf(ctx, m)
@@ -60,11 +58,24 @@ func (b *Builder) Standalone(ctx context.Context, program, to string) (Standalon
 		return Standalone{}, err
 	}
 	m.step(StandaloneRef, PhaseAssemble, 0, "")
-	image, err := p.image((*layer).compressed)
+	image, err := p.image(compressed(ctx))
 	if err != nil {
 		return Standalone{}, err
 	}
 	return p.save(ctx, image, to)
+}
+
+// checkOut refuses a path where no file can be made, before anything is made for it.
+func checkOut(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return errs.Usage("%s is a folder: name a file", path)
+	}
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, ".meshtrial-*")
+	if err != nil {
+		return errs.Usage("no file can be made in %s: %v", dir, errors.Unwrap(err))
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // save writes the image to a file, which appears when it is complete.
@@ -85,11 +96,13 @@ func (p plan) save(ctx context.Context, image v1.Image, to string) (Standalone, 
 	}
 	out.Digest = digest.String()
 	for _, l := range p.layers {
-		size, err := l.Size()
-		if err != nil {
-			return Standalone{}, err
+		for _, c := range l.contents {
+			size, err := c.size()
+			if err != nil {
+				return Standalone{}, err
+			}
+			out.Unpacked += size
 		}
-		out.Unpacked += size
 	}
 	info, err := f.Stat()
 	if err != nil {

@@ -1,11 +1,12 @@
 package components
 
 import (
+	"context"
 	"debug/elf"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func standalone(t *testing.T, entries map[string]entry, program string) Standalo
 	t.Helper()
 	p, err := standalonePlan(program, entries)
 	must.OK(t, err)
-	image, err := p.image((*layer).compressed)
+	image, err := p.image(compressed(t.Context()))
 	must.OK(t, err)
 	out, err := p.save(t.Context(), image, filepath.Join(t.TempDir(), "image.tar"))
 	must.OK(t, err)
@@ -122,14 +123,28 @@ func FuzzRelease(f *testing.F) {
 	})
 }
 
+// What cannot be written, or is no longer wanted, is noticed before the work is done.
 func TestStandaloneRefuses(t *testing.T) {
-	b := &Builder{cache: cache{dir: t.TempDir()}}
-	to := filepath.Join(t.TempDir(), "image.tar")
-	other := map[string]elf.Machine{"amd64": elf.EM_AARCH64, "arm64": elf.EM_X86_64}[runtime.GOARCH]
-	if _, err := b.Standalone(t.Context(), staticProgram(t, other, "x"), to); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "built for "+runtime.GOARCH) {
-		t.Errorf("another processor's program: %v", err)
+	b, dir := &Builder{cache: cache{dir: filepath.Join(t.TempDir(), "cache")}}, t.TempDir()
+	program := staticProgram(t, elf.EM_X86_64, "program")
+	for _, to := range []string{dir, filepath.Join(dir, "missing", "image.tar")} {
+		if _, err := b.Standalone(t.Context(), program, to); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), to[:len(dir)]) {
+			t.Errorf("to %s: %v", to, err)
+		}
 	}
-	if exists(to) {
-		t.Error("it was written")
+	if exists(b.cache.dir) {
+		t.Error("components were made first")
+	}
+	if _, err := b.Standalone(t.Context(), filepath.Join(dir, "none"), filepath.Join(dir, "image.tar")); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "image of a lab") {
+		t.Errorf("no program: %v", err)
+	}
+	must.OK(t, checkOut(filepath.Join(dir, "image.tar")))
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := compressed(ctx)(newLayer(content{Name: "a", Mode: 0o644, Data: "a"})); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
 	}
 }
