@@ -1,7 +1,6 @@
 package components
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -34,7 +33,12 @@ func New(o Options) (*Builder, error) {
 		return nil, err
 	}
 	o.CacheDir = dir
-	base := cmp.Or(o.BaseDir, os.Getenv("MESHTRIAL_BASE_CACHE"))
+	base := os.Getenv(baseCacheVariable)
+	if base != "" {
+		if base, err = trustedCache(base, baseCacheVariable); err != nil {
+			return nil, err
+		}
+	}
 	return &Builder{cache: cache{dir: dir, base: base, recorded: o.Recorded}, options: o, source: embeddedSource(), wheel: pipWheel, archive: apt{}, goUnits: goUnits()}, nil
 }
 

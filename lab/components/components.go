@@ -32,11 +32,9 @@ const (
 // Options of a [Builder]. Users get the zero value.
 type Options struct {
 	// CacheDir holds everything made. Default: $MESHTRIAL_CACHE, otherwise
-	// meshtrial in the user's cache folder.
+	// meshtrial in the user's cache folder. $MESHTRIAL_BASE_CACHE is a second cache,
+	// which is only read.
 	CacheDir string
-	// BaseDir is a second cache, which is only read. Default: $MESHTRIAL_BASE_CACHE,
-	// otherwise none.
-	BaseDir string
 	// Recorded trusts the cache's own records instead of reading its files, for
 	// callers that run none of them.
 	Recorded bool
@@ -105,8 +103,8 @@ type Version struct {
 	Source  string `json:"source"`           // module, wheel or package it comes from
 	Digest  string `json:"digest"`           // h1:... for modules, sha256:... otherwise
 	Binary  string `json:"binary,omitempty"` // sha256:... of the program, if it is one
-	// Compiler is the Go that built it here: by the same sources and flags another one
-	// makes another program.
+	// Compiler is the Go that built it here: another compiler makes a different program
+	// from the same sources and flags.
 	Compiler string `json:"compiler,omitempty"`
 	Lacks    string `json:"lacks,omitempty"` // what the official one has beyond it
 }

@@ -115,7 +115,7 @@ var releaseKeys = []string{"ID", "VERSION_ID", "VERSION_CODENAME"}
 
 // identity names this machine's release, whose C library the programs use.
 func (apt) identity() map[string]any {
-	release, _ := os.ReadFile("/etc/os-release") // none is no Debian: findApt says so if packages are needed
+	release, _ := os.ReadFile("/etc/os-release") // without it this is not Debian, which findApt reports when packages are needed
 	return identityOf(release)
 }
 

@@ -329,8 +329,10 @@ func (b *Builder) image(ctx context.Context, m *meter, r recipe) (Image, error) 
 	if !ok {
 		m.finish(image.Ref)
 	}
-	now := time.Now()
-	_ = os.Chtimes(e.dir, now, now) // for prune; an entry made is as new as one used
+	if filepath.Dir(e.dir) == filepath.Join(b.cache.dir, "entries") {
+		now := time.Now()
+		_ = os.Chtimes(e.dir, now, now) // for prune; an entry made is as new as one used
+	}
 	return image, nil
 }
 

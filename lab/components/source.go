@@ -24,7 +24,7 @@ var sourceArchive []byte
 func embeddedSource() fs.FS {
 	files, err := txtar.FS(txtar.Parse(sourceArchive))
 	if err != nil {
-		panic(fmt.Sprintf("components: src.txtar: %v", err)) // TestDocumentSource reads it
+		panic(fmt.Sprintf("components: src.txtar: %v", err)) // TestSourceArchiveIsCurrent reads it
 	}
 	return files
 }
@@ -34,7 +34,7 @@ func embeddedSource() fs.FS {
 // that a folder that others may write to is refused.
 func CacheDir(given string) (string, error) {
 	if given == "" {
-		given = os.Getenv("MESHTRIAL_CACHE")
+		given = os.Getenv(cacheVariable)
 	}
 	if given == "" {
 		user, err := os.UserCacheDir()
@@ -43,13 +43,24 @@ func CacheDir(given string) (string, error) {
 		}
 		given = filepath.Join(user, "meshtrial")
 	}
-	dir, err := trusted.Folder(given)
+	return trustedCache(given, cacheVariable)
+}
+
+// Variables of the environment that name caches.
+const (
+	cacheVariable     = "MESHTRIAL_CACHE"
+	baseCacheVariable = "MESHTRIAL_BASE_CACHE"
+)
+
+// trustedCache resolves the links of a cache's path; variable is what names another.
+func trustedCache(path, variable string) (string, error) {
+	dir, err := trusted.Folder(path)
 	if err != nil {
 		hint := errs.Hint(err)
 		if hint == "" {
-			hint = "set MESHTRIAL_CACHE"
+			hint = "set " + variable
 		} else {
-			hint += "; MESHTRIAL_CACHE names another folder"
+			hint += "; " + variable + " names another folder"
 		}
 		return "", errs.WithHint(fmt.Errorf("cache of components: %w", err), "%s", hint)
 	}

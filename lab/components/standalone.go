@@ -127,7 +127,7 @@ func standalonePlan(program string, entries map[string]entry) (plan, error) {
 	}
 	p := plan{ref: StandaloneRef, layers: []*layer{newLayer(system...)}, config: v1.Config{
 		Entrypoint: []string{"/usr/local/bin/meshtrial"}, WorkingDir: standaloneResults,
-		Env: []string{"MESHTRIAL_BASE_CACHE=/" + standaloneCache, "MESHTRIAL_CACHE=" + standaloneScratch + "/cache",
+		Env: []string{baseCacheVariable + "=/" + standaloneCache, cacheVariable + "=" + standaloneScratch + "/cache",
 			"XDG_STATE_HOME=" + standaloneScratch + "/state"},
 		Volumes: map[string]struct{}{standaloneResults: {}, standaloneScratch: {}},
 	}}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -87,7 +88,7 @@ func TestStandaloneCacheIsUsed(t *testing.T) {
 	base := t.TempDir()
 	b := &Builder{cache: cache{dir: base}, archive: fakeArchive{}, source: fakeSource(helloProgram)}
 	must.OK(t, must.Err(b.Ensure(t.Context(), "containerd")))
-	t.Setenv("MESHTRIAL_BASE_CACHE", base)
+	t.Setenv(baseCacheVariable, base)
 	other, err := New(Options{CacheDir: filepath.Join(t.TempDir(), "cache")})
 	must.OK(t, err)
 	other.archive = fakeArchive{missing: "containerd"}
@@ -107,6 +108,34 @@ func TestStandaloneCacheIsUsed(t *testing.T) {
 	must.OK(t, err)
 	if p, _ := set.Program("containerd"); !strings.HasPrefix(p.Path, other.CacheDir()) {
 		t.Errorf("containerd is at %s", p.Path)
+	}
+}
+
+// The base cache is judged as the cache is, and nothing in it changes.
+func TestBaseCache(t *testing.T) {
+	base, own := t.TempDir(), filepath.Join(t.TempDir(), "cache")
+	link := filepath.Join(t.TempDir(), "link")
+	must.OK(t, os.Symlink(base, link))
+	t.Setenv(baseCacheVariable, link)
+	b, err := New(Options{CacheDir: own})
+	if err != nil || b.cache.base != base {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	program := staticProgram(t, elf.EM_X86_64, "program")
+	made, err := (&Builder{cache: cache{dir: base}}).RolesArchive(t.Context(), program)
+	must.OK(t, err)
+	entry, old := filepath.Dir(made[0].Path), time.Unix(1e9, 0)
+	must.OK(t, os.Chtimes(entry, old, old))
+	found, err := b.RolesArchive(t.Context(), program)
+	must.OK(t, err)
+	info, err := os.Stat(entry)
+	must.OK(t, err)
+	if found[0].Path != made[0].Path || !info.ModTime().Equal(old) {
+		t.Errorf("%s was used at %s", found[0].Path, info.ModTime())
+	}
+	must.OK(t, os.Chmod(base, 0o777))
+	if _, err := New(Options{CacheDir: own}); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), baseCacheVariable) {
+		t.Errorf("everybody may write to it: %v", err)
 	}
 }
 
