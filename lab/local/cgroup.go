@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
@@ -105,7 +106,10 @@ func (c cgroups) lacking() []string {
 func (c cgroups) create(name string, share int) error {
 	for _, h := range c {
 		if h.v2 && len(h.controllers) > 0 {
-			if err := errors.Join(h.vacate(), h.delegate(h.mount)); err != nil {
+			if err := h.vacate(moveProcess); err != nil {
+				return err
+			}
+			if err := h.delegate(h.mount); err != nil {
 				return err
 			}
 		}
@@ -166,26 +170,35 @@ const hostGroup = "meshtrial-host"
 
 // vacate moves the processes of the group at the mount into a group below it, which stays,
 // unless the group is the machine's root: any other hands controllers on only while it has
-// no processes itself.
-func (h hierarchy) vacate() error {
+// no processes itself. Those that are moved can start others meanwhile.
+func (h hierarchy) vacate(move func(pid, group string) error) error {
 	if _, err := os.Stat(filepath.Join(h.mount, "cgroup.type")); errors.Is(err, fs.ErrNotExist) {
 		return nil // only the root has no type
 	}
-	pids, err := os.ReadFile(filepath.Join(h.mount, "cgroup.procs"))
-	if err != nil || len(pids) == 0 {
-		return err
-	}
 	group := filepath.Join(h.mount, hostGroup)
-	if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("create a cgroup: %w", err)
-	}
-	for _, pid := range strings.Fields(string(pids)) {
-		err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(pid), 0o644)
-		if err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
-			return fmt.Errorf("move process %s into the cgroup %s: %w", pid, hostGroup, err)
+	for range 10 {
+		pids, err := os.ReadFile(filepath.Join(h.mount, "cgroup.procs"))
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("create a cgroup: %w", err)
+		}
+		for _, pid := range strings.Fields(string(pids)) {
+			if pid == "0" {
+				return errs.WithHint(fmt.Errorf("the cgroup %s has processes from outside this container", h.mount),
+					"start the container with --cgroupns=private")
+			}
+			if err := move(pid, group); err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
+				return fmt.Errorf("move process %s into the cgroup %s: %w", pid, hostGroup, err)
+			}
 		}
 	}
-	return nil
+	return fmt.Errorf("move all processes into the cgroup %s: new ones keep appearing in %s", hostGroup, h.mount)
+}
+
+func moveProcess(pid, group string) error {
+	return os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(pid), 0)
 }
 
 // delegate enables the controllers of a unified group for its children: those that a

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -88,23 +91,51 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// A container's own group hands controllers on once its processes are below it; those of
-// the machine's root stay where they are.
+// A container's own group hands controllers on once all of its processes are below it; those
+// of the machine's root stay where they are.
 func TestVacate(t *testing.T) {
-	root, own := t.TempDir(), t.TempDir()
-	for _, dir := range []string{root, own} {
-		put(t, filepath.Join(dir, "cgroup.procs"), "1\n17\n")
-	}
-	put(t, filepath.Join(own, "cgroup.type"), "domain\n")
-	groups := cgroups{{mount: root, v2: true, controllers: []string{"cpu"}}, {mount: own, v2: true, controllers: []string{"cpu"}}}
-	for range 2 {
-		must.OK(t, groups.create("/lab", labShare))
-	}
-	if moved, err := os.ReadFile(filepath.Join(own, hostGroup, "cgroup.procs")); err != nil || string(moved) != "17" { // the last that was written
-		t.Errorf("moved %q, %v", moved, err)
-	}
-	if _, err := os.Stat(filepath.Join(root, hostGroup)); err == nil {
-		t.Error("processes of the machine's root were moved")
+	for _, c := range []struct {
+		name   string
+		root   bool
+		procs  map[string]string // what the group has after a process was moved; "" is first
+		failed map[string]error
+		moved  []string
+		want   string // part of the error, or of its hint
+	}{
+		{name: "empty"},
+		{name: "the root", root: true, procs: map[string]string{"": "1\n17\n"}},
+		{name: "two", procs: map[string]string{"": "1\n17\n", "1": "17\n", "17": ""}, moved: []string{"1", "17"}},
+		{name: "one begins meanwhile", procs: map[string]string{"": "1\n17\n", "17": "18\n", "18": ""}, moved: []string{"1", "17", "18"}},
+		{name: "one ends meanwhile", procs: map[string]string{"": "1\n17\n", "1": ""}, failed: map[string]error{"17": unix.ESRCH}, moved: []string{"1", "17"}},
+		{name: "not allowed", procs: map[string]string{"": "1\n17\n"}, failed: map[string]error{"1": unix.EBUSY}, moved: []string{"1"}, want: "busy"},
+		{name: "of the host", procs: map[string]string{"": "0\n17\n"}, want: "--cgroupns=private"},
+		{name: "without end", procs: map[string]string{"": "1\n"}, moved: slices.Repeat([]string{"1"}, 10), want: "keep appearing"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := hierarchy{mount: t.TempDir(), v2: true}
+			procs := filepath.Join(h.mount, "cgroup.procs")
+			put(t, procs, c.procs[""])
+			if !c.root {
+				put(t, filepath.Join(h.mount, "cgroup.type"), "domain\n")
+			}
+			var moved []string
+			err := h.vacate(func(pid, group string) error {
+				if group != filepath.Join(h.mount, hostGroup) {
+					t.Errorf("moved to %s", group)
+				}
+				moved = append(moved, pid)
+				if left, changed := c.procs[pid]; changed {
+					put(t, procs, left)
+				}
+				return c.failed[pid]
+			})
+			if !slices.Equal(moved, c.moved) || (err == nil) != (c.want == "") {
+				t.Errorf("moved %q, want %q; %v", moved, c.moved, err)
+			}
+			if err != nil && !strings.Contains(err.Error()+errs.Hint(err), c.want) {
+				t.Errorf("%v (%s), want %q", err, errs.Hint(err), c.want)
+			}
+		})
 	}
 }
 
