@@ -18,7 +18,8 @@ func newLabImageCommand(env *Env) *cobra.Command {
 		Short: "Write an image that holds everything a lab needs",
 		Long: "Write an archive for `docker load`, `podman load` or `ctr images import`: this program with\n" +
 			"Kubernetes, Istio, Envoy and containerd, as `lab components build` makes them. A container of it\n" +
-			"needs neither compilers nor the network, but --privileged, since a lab makes namespaces and mounts:\n\n" +
+			"needs neither compilers nor the network, but --privileged, since a lab makes namespaces and mounts\n" +
+			"(not tried yet):\n\n" +
 			"  docker run --rm --privileged -v \"$PWD\":/results meshtrial/lab run quick\n\n" +
 			"Results go to /results, the working directory. The volume /meshtrial has what a lab writes: with\n" +
 			"-v meshtrial:/meshtrial the next container's lab starts sooner. The image is for this machine's\n" +
