@@ -113,13 +113,24 @@ func (o *Observations) whyEnded() string {
 	if n > 0 && o.sated(n) {
 		return o.Plan.Study.ChoicesDone(n) + open
 	}
-	if elapsed, longest := o.elapsed(); limits.Limit > 0 && elapsed+longest > limits.Limit {
+	if o.limited(n) {
 		return limits.LimitReached(n) + open
 	}
 	if o.Plan.Study.Tune != nil { // which counts trials
 		return "interrupted after " + study.BlockWords(n)
 	}
 	return fmt.Sprintf("interrupted after %d of at most %s", n, study.BlockWords(limits.Max)) + open
+}
+
+// limited says whether the study's time limit leaves no room for a block after the first n, or
+// for a study that searches, for a trial. A block that has begun is not cut short.
+func (o *Observations) limited(n int) bool {
+	s := o.Plan.Study
+	if s.Blocks.Limit <= 0 || !s.Chooses() && slices.Contains(o.Blocks, n) {
+		return false
+	}
+	elapsed, longest := o.elapsed()
+	return elapsed+longest > s.Blocks.Limit
 }
 
 // elapsed is the time from the first trial's start to the last one's end, and

@@ -8,9 +8,11 @@ import (
 
 // Progress is how far a run has come.
 type Progress struct {
-	// Blocks are those all of whose trials ended; Done says that the study needs no more.
-	Blocks int
-	Done   bool
+	// Blocks are those all of whose trials ended; Done says that the study needs no more,
+	// Limited that its time limit leaves none: a run that does not go on has ended by it.
+	Blocks  int
+	Done    bool
+	Limited bool
 	// Why is what the stop rule says, "" without one; TargetRatio the half width of
 	// intervals that it waits for, as a share of the estimate.
 	Why         string
@@ -18,6 +20,9 @@ type Progress struct {
 	// Widths are those of the intervals that the rule is about, by cell.
 	Widths []Widths
 }
+
+// Ended says that nothing more comes of a run, which goes on or not.
+func (p Progress) Ended(going bool) bool { return p.Done || p.Limited && !going }
 
 // Widths are how a cell's interval narrowed.
 type Widths struct {
@@ -45,7 +50,7 @@ func (kinds Kinds) Progress(run record.Run) (Progress, error) {
 		return Progress{}, err
 	}
 	n, s := o.wholeBlocks(), o.Plan.Study
-	p := Progress{Blocks: n, Done: n >= s.Blocks.Max || n > 0 && o.sated(n)}
+	p := Progress{Blocks: n, Done: n >= s.Blocks.Max || n > 0 && o.sated(n), Limited: o.limited(n)}
 	if s.Stop == nil {
 		return p, nil
 	}

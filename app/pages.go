@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/url"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -363,13 +364,18 @@ func (p *Pages) keep(key string, m made) {
 	p.made[key] = m
 }
 
-// make makes the document of a place.
-func (p *Pages) make(ctx context.Context, at place) ([]byte, error) {
+// make makes the document of a place. A panic is an error: a run of this process goes on.
+func (p *Pages) make(ctx context.Context, at place) (data []byte, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			data, err = nil, errs.WithHint(fmt.Errorf("meshtrial failed to make the page: %v", fault), "report this as a bug, with: %s", debug.Stack())
+		}
+	}()
 	page, err := p.page(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	data, err := json.Marshal(page)
+	data, err = json.Marshal(page)
 	if err == nil && len(data) > maxDocument {
 		err = errs.WithHint(errs.Usage("the page would have %d MB", len(data)>>20), "`meshtrial report` writes it to a file")
 	}
@@ -445,10 +451,14 @@ func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err
 		}
 	}
 	page.Warnings = append(page.Warnings, damage...)
+	ended := progress.Ended(going)
 	status := standing(run, plan, progress, going, time.Now())
 	status.Run = idOf(path)
-	if !progress.Done {
-		page.Provisional = report.Provisional
+	if !ended {
+		page.Provisional = report.Interrupted
+		if going {
+			page.Provisional = report.Provisional
+		}
 		page.Sections = append(report.ProgressSections(progress, plan, run.Trials), page.Sections...)
 	}
 	served := report.Live{Status: &status}
@@ -457,7 +467,7 @@ func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err
 	if len(p.dirs) > 1 || len(p.dirs) == 1 && p.dirs[0] != path {
 		served.Links = []report.Link{{Text: "All runs"}}
 	}
-	status.Resume = p.launch != nil && !going && !progress.Done && run.Header.Lab == lab.KindLocal
+	status.Resume = p.launch != nil && !going && !ended && run.Header.Lab == lab.KindLocal
 	if p.now != nil && p.now.dir == path {
 		status.Resume = status.Resume && p.now.ended
 		p.now.status.Facts, p.now.status.Share, p.now.status.Resume = status.Facts, status.Share, status.Resume
@@ -552,6 +562,9 @@ func headline(f record.Findings) string {
 	page, err := kinds.Reports().Page(f)
 	if err != nil {
 		return err.Error()
+	}
+	if len(page.Answers) == 0 {
+		return "No answer."
 	}
 	return page.Answers[0]
 }

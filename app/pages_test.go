@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/store"
@@ -136,8 +137,8 @@ func TestPagesOfAGrowingRun(t *testing.T) {
 				if got := page.Live.Status.Facts[0].Text; !strings.HasPrefix(got, words.Plural(n, "trial")) {
 					t.Errorf("%d trials are told as %q", n, got)
 				}
-				if n < all && page.Provisional == "" {
-					t.Errorf("with %d of %d trials nothing is provisional", n, all)
+				if want := map[bool]string{true: report.Interrupted}[n < all]; page.Provisional != want {
+					t.Errorf("with %d of %d trials the page is marked %q", n, all, page.Provisional)
 				}
 			}
 			run, _, err := store.Load(t.Context(), dir)
@@ -148,6 +149,27 @@ func TestPagesOfAGrowingRun(t *testing.T) {
 				t.Errorf("at the end %+v", page.Live.Status)
 			}
 		})
+	}
+}
+
+// A run that its time limit ended is not interrupted.
+func TestPagesOfALimitedRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	runtest.Copy(t, "data-plane", dir, "r", 3) // of six: one block
+	for _, name := range []string{store.FileStudy, store.FileResolved} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		must.OK(t, err)
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(strings.Replace(string(data), "limit: 20m", "limit: 1s", 1)), 0o644))
+	}
+	p, err := NewPages([]string{dir})
+	must.OK(t, err)
+	page := document(t, p, "")
+	if s := page.Live.Status; page.Provisional != "" || s.Share != 1 || s.Title != "The run has ended" {
+		t.Errorf("after its limit: %q, %+v", page.Provisional, s)
+	}
+	runtest.Grow(t, "data-plane", dir, 4) // whose second block has begun
+	if page := document(t, p, ""); page.Provisional != report.Interrupted {
+		t.Errorf("in the midst of a block: %q", page.Provisional)
 	}
 }
 
@@ -285,6 +307,20 @@ func TestPagesGiveWay(t *testing.T) {
 		p.release(u)
 		<-p.making
 	})
+}
+
+// A fault in making a document is an error, and leaves the process and its run alone.
+func TestPagesOutliveAPanic(t *testing.T) {
+	p := newPages([]string{t.TempDir()})
+	p.launch = &Launch{Studies: func() []string { panic("no studies") }}
+	for range 2 { // the second finds everything as it was
+		if _, err := p.Document(t.Context(), url.Values{}); err == nil || !strings.Contains(err.Error(), "no studies") {
+			t.Errorf("%v", err)
+		}
+	}
+	if got := headline(record.Findings{}); got == "" {
+		t.Error("findings without an answer have no headline")
+	}
 }
 
 // Documents that were made are kept within bounds, the last in any case.

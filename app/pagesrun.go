@@ -277,14 +277,15 @@ func TrialWords(plan *study.Plan, e runner.Event) string {
 func standing(run record.Run, plan *study.Plan, progress analysis.Progress, going bool, now time.Time) report.Status {
 	s := report.Status{Going: going}
 	n, most := len(run.Trials), plan.Study.Blocks.Max*plan.BlockSize()
-	if s.Share = 1; !progress.Done {
+	ended := progress.Ended(going)
+	if s.Share = 1; !ended {
 		s.Share = min(1, float64(n)/float64(most))
 	}
 	at := fmt.Sprintf("%s of at most %d done", words.Plural(progress.Blocks, "block"), plan.Study.Blocks.Max)
 	switch {
 	case going:
 		s.Title = report.UpperFirst(at)
-	case progress.Done:
+	case ended:
 		s.Title = "The run has ended"
 	default:
 		s.Title = "Interrupted, " + at
@@ -293,7 +294,7 @@ func standing(run record.Run, plan *study.Plan, progress analysis.Progress, goin
 	if n > 0 && going {
 		s.Facts = append(s.Facts, report.Fact{Name: "time", Text: timeWords(run.Trials, plan, now)})
 	}
-	if progress.Why != "" && !progress.Done {
+	if progress.Why != "" && !ended {
 		s.Facts = append(s.Facts, report.Fact{Name: "stop rule", Text: progress.Why})
 	}
 	return s

@@ -67,8 +67,11 @@ type ListedRun struct {
 	Bad     bool   `json:"bad,omitempty"` // it has no answer
 }
 
-// Provisional is what a page says whose run has not ended.
-const Provisional = "Provisional: the run has not ended, and every estimate can still change."
+// What a page says whose run goes on, and whose run was interrupted.
+const (
+	Provisional = "Provisional: the run has not ended, and every estimate can still change."
+	Interrupted = "Provisional: the run was interrupted; resuming it can change every estimate."
+)
 
 // ProgressSections are sections of a page whose run has not ended: how intervals narrow, and
 // the last trials.
