@@ -170,6 +170,11 @@ func (s *Server) showPage(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) document(w http.ResponseWriter, r *http.Request) {
+	// It may wait for the end of a trial, longer than requests may take to come in.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
+		jsonhttp.Fail(w, err)
+		return
+	}
 	document, err := s.source.Document(r.Context(), r.URL.Query())
 	if err != nil {
 		jsonhttp.Fail(w, err)
