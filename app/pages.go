@@ -162,7 +162,7 @@ type place struct {
 func (p *Pages) find(query url.Values) (place, error) {
 	for name := range query {
 		if !slices.Contains([]string{"run", "compare", "trend", "across"}, name) {
-			return place{}, errs.Usage("there is no page by %q", name)
+			return place{}, errs.Usage("unknown parameter %q", name)
 		}
 	}
 	at := place{trend: query.Get("trend"), across: query["across"]}

@@ -397,7 +397,7 @@ func (p *Pages) stop(id string) error {
 	defer p.mu.Unlock()
 	u := p.now
 	if u == nil || u.ended || id != "" && (u.dir == "" || id != idOf(u.dir)) {
-		return errs.WithHint(errs.Usage("this run does not go on here"), "stop it where it was started")
+		return errs.WithHint(errs.Usage("this server is not running that run"), "stop it where it was started")
 	}
 	u.status.Title, u.status.Stop = "Stopping: what the run changed is put back", false
 	p.tell()

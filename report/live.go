@@ -36,7 +36,7 @@ type Status struct {
 	// Run is its ID, "" of one that has no directory yet.
 	Run   string `json:"run,omitempty"`
 	Title string `json:"title"`
-	// Step is the last that a trial under way told.
+	// Step is the latest step that the current trial reported.
 	Step  string `json:"step,omitempty"`
 	Facts []Fact `json:"facts,omitempty"`
 	// Share of the trials that the study has at most.

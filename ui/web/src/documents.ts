@@ -694,7 +694,7 @@ export interface Status {
     readonly run?: string;
     readonly title: string;
     /**
-     * Step is the last that a trial under way told.
+     * Step is the latest step that the current trial reported.
      */
     readonly step?: string;
     readonly facts?: readonly Fact[];

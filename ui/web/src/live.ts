@@ -14,6 +14,9 @@ interface State {
 /** Milliseconds after which the page says that it waits. */
 const SLOW = 1000;
 
+/** Milliseconds after which a document that could not be had is asked for again. */
+const RETRY = 5000;
+
 /** Draws what the page's address names, and keeps it up to date. */
 export function follow(root: HTMLElement): void {
   const bar = new Bar();
@@ -25,6 +28,9 @@ export function follow(root: HTMLElement): void {
   let shown: string | undefined;
   let wanted = '';
   let loading: Promise<void> | undefined;
+  let retry: ReturnType<typeof setTimeout> | undefined;
+  let source: EventSource | undefined;
+  let last = false;
 
   const reload = async (): Promise<void> => {
     while (shown !== wanted) {
@@ -42,6 +48,12 @@ export function follow(root: HTMLElement): void {
         shown = version;
       } catch (error) {
         bar.problem(error);
+        if (!last) {
+          retry ??= setTimeout(() => {
+            retry = undefined;
+            if (source?.readyState !== EventSource.CLOSED) void load();
+          }, RETRY);
+        }
         break;
       } finally {
         clearTimeout(slow);
@@ -56,28 +68,35 @@ export function follow(root: HTMLElement): void {
     return loading;
   };
 
-  let source: EventSource | undefined;
-  let last = false;
+  // A browser keeps few connections to a server: a page that nobody looks at gives its up, unless
+  // its run goes on, whose end it is to show.
+  const spare = (): void => {
+    if (document.hidden && !bar.going) source?.close();
+  };
   const connect = (): void => {
-    // A browser keeps few connections to a server: a page that nobody looks at gives its up.
-    source?.close();
-    if (document.hidden || last) return;
     const events = new EventSource(`events${query}`);
     source = events;
     events.onmessage = (event: MessageEvent<string>) => {
       const state = JSON.parse(event.data) as State;
       last = state.status?.last === true;
       bar.connected(state.status ?? null);
+      list.element.toggleAttribute('inert', last);
       wanted = state.version;
       void load().then(() => {
         if (last) events.close();
+        else spare();
       });
     };
     events.onerror = () => {
-      bar.lost();
+      const over = events.readyState === EventSource.CLOSED;
+      list.element.toggleAttribute('inert', over);
+      bar.lost(over);
     };
   };
-  document.addEventListener('visibilitychange', connect);
+  document.addEventListener('visibilitychange', () => {
+    spare();
+    if (!document.hidden && !last && source?.readyState === EventSource.CLOSED) connect();
+  });
   connect();
 }
 
@@ -105,6 +124,7 @@ class Bar {
   private ofServer: Status | null = null;
   private trouble: Child = null;
   private waiting = false;
+  private over = false; // for all that the page knows
   private drawn = '';
 
   document(live: Live | null): void {
@@ -118,13 +138,27 @@ class Bar {
 
   connected(status: Status | null): void {
     this.ofServer = status;
+    this.over = status?.last === true;
     this.trouble = null;
     this.draw();
   }
 
-  lost(): void {
-    this.trouble = 'The connection is lost: this is the last that was heard. The page goes on by itself once the server is there again.';
+  /** The connection is lost, and over if the browser does not reconnect. */
+  lost(over: boolean): void {
+    this.over = over;
+    this.waiting = false;
+    this.trouble = over ? "The server has ended or refuses this page; the report is in the run's directory (report.html)."
+      : 'Connection lost. This page shows the last update and reconnects when the server is back.';
     this.draw();
+  }
+
+  /** Whether there is more to come of the run. */
+  get going(): boolean {
+    return this.status?.going === true && !this.over;
+  }
+
+  private get status(): Status | null {
+    return this.ofServer && this.ofServer.title !== '' ? this.ofServer : this.ofDocument;
   }
 
   waits(): void {
@@ -139,34 +173,35 @@ class Bar {
   }
 
   private draw(): void {
-    const status = this.ofServer && this.ofServer.title !== '' ? this.ofServer : this.ofDocument;
-    const text = JSON.stringify([status, this.links, this.index, this.waiting]) + (this.trouble === null ? '' : String(Date.now()));
+    const status = this.status;
+    const text = JSON.stringify([status, this.links, this.index, this.waiting, this.over]) + (this.trouble === null ? '' : String(Date.now()));
     if (text === this.drawn) return;
     this.drawn = text;
     const focused = this.element.contains(document.activeElement) ? document.activeElement?.textContent : null;
     this.element.replaceChildren();
     append(this.element, [
       this.links.length > 0 && h('nav', { 'aria-label': 'Other pages' }, this.links.map((l) => h('a', { href: address(l.query) }, l.text))),
-      status && this.status(status),
+      status && this.standing(status),
+      this.ofServer?.last === true && h('p', { class: 'note', role: 'status' }, 'The server has ended.'),
       this.waiting && h('p', { class: 'note', role: 'status' }, 'Waiting for the server: it reads the runs, or first lets a trial end.'),
       this.trouble !== null && h('p', { class: 'callout bad', role: 'alert' }, this.trouble),
     ]);
     for (const e of this.element.querySelectorAll<HTMLElement>('a, button')) if (focused !== null && e.textContent === focused) e.focus();
   }
 
-  private status(status: Status): HTMLElement {
+  private standing(status: Status): HTMLElement {
     const act = (text: string, what: string): HTMLElement => button(text, () => {
       ask('act', { do: what, run: status.run ?? '' }).catch((error: unknown) => {
         this.problem(error);
       });
     });
-    const going = status.going === true && status.last !== true;
+    const going = this.going;
     return h('div', { class: going ? 'standing going' : 'standing' },
       h('p', { class: 'title', role: 'status' }, status.title),
       going && h('progress', { max: 1, value: status.share, 'aria-label': 'Share of the trials that the study has at most' }),
       (status.step ?? '') !== '' && h('p', { class: 'step' }, status.step),
       (status.facts ?? []).length > 0 && h('dl', { class: 'facts' }, (status.facts ?? []).map((f) => h('div', {}, h('dt', {}, f.name), h('dd', {}, f.text)))),
-      h('p', { class: 'acts' }, status.stop && act('Stop the run', 'stop'), status.resume && act('Resume the run', 'resume'),
+      h('p', { class: 'acts' }, !this.over && status.stop && act('Stop the run', 'stop'), !this.over && status.resume && act('Resume the run', 'resume'),
         this.index && (status.run ?? '') !== '' && h('a', { href: `?run=${encodeURIComponent(status.run ?? '')}` }, 'Look at this run')));
   }
 }

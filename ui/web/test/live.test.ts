@@ -60,22 +60,25 @@ class Server {
   documents: Page = page('empty');
   refuse = '';
   readonly asked: string[] = [];
-  events: { onmessage?: (e: { data: string }) => void; onerror?: () => void; closed?: boolean } = {};
+  events: { onmessage?: (e: { data: string }) => void; onerror?: () => void; readyState: number } = { readyState: 0 };
+  connections = 0;
 
   constructor() {
     // eslint-disable-next-line @typescript-eslint/no-this-alias
     const server = this;
     vi.stubGlobal('EventSource', class {
+      static readonly CLOSED = 2;
       onmessage?: (e: { data: string }) => void;
       onerror?: () => void;
-      closed = false;
+      readyState = 1;
 
       constructor() {
         server.events = this;
+        server.connections++;
       }
 
       close(): void {
-        this.closed = true;
+        this.readyState = 2;
       }
     });
     vi.stubGlobal('fetch', (path: string, init?: { body?: string }) => {
@@ -110,22 +113,83 @@ test('it draws the document whenever its version changes, and the status at once
   await server.send('2', going);
   expect(root.querySelector('#latency .lead')?.textContent).toBe('It has changed.');
   server.events.onerror?.();
-  expect(root.querySelector('[role=alert]')?.textContent).toContain('connection is lost');
+  expect(root.querySelector('[role=alert]')?.textContent).toContain('Connection lost');
   await server.send('3', { ...going, going: false, stop: false, last: true, title: 'The run has ended' });
   expect(root.querySelector('[role=alert], progress, .standing button')).toBeNull();
   await vi.waitFor(() => {
-    expect(server.events.closed).toBe(true);
+    expect(server.events.readyState).toBe(2);
   });
+});
+
+test('it asks again for a document that it did not get', async () => {
+  const server = new Server();
+  server.refuse = 'a trial begins';
+  vi.useFakeTimers();
+  try {
+    follow(root);
+    await server.send('1', going);
+    expect(root.querySelector('[role=alert]')?.textContent).toContain('a trial begins');
+    server.refuse = '';
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(root.getAttribute('data-ready')).toBe('1');
+    expect(root.querySelector('[role=alert]')).toBeNull();
+  } finally {
+    vi.useRealTimers();
+  }
+  expect(server.asked).toHaveLength(2);
+});
+
+test('a hidden page stays connected until its run has ended', async () => {
+  const server = new Server();
+  let hidden = false;
+  vi.spyOn(document, 'hidden', 'get').mockImplementation(() => hidden);
+  const show = (yes: boolean): void => {
+    hidden = !yes;
+    document.dispatchEvent(new Event('visibilitychange'));
+  };
+  follow(root);
+  await server.send('1', going);
+  show(false);
+  expect(server.events.readyState).toBe(1);
+  show(true);
+  expect(server.connections).toBe(1);
+  show(false);
+  await server.send('2', { ...going, going: false, stop: false });
+  await vi.waitFor(() => {
+    expect(server.events.readyState).toBe(2);
+  });
+  show(true);
+  expect(server.connections).toBe(2);
+  vi.restoreAllMocks();
+});
+
+test('without its server it offers nothing', async () => {
+  const server = new Server();
+  server.documents = { ...page('empty'), live: { status: going, startable: ['quick'] } };
+  follow(root);
+  await server.send('1');
+  expect(root.querySelectorAll('progress, .standing button')).toHaveLength(2);
+  server.events.readyState = 2;
+  server.events.onerror?.();
+  expect(root.querySelector('[role=alert]')?.textContent).toContain('The server has ended or refuses this page');
+  expect(root.querySelector('progress, .standing button')).toBeNull();
+  await server.send('2');
+  expect(root.querySelectorAll('progress, .standing button')).toHaveLength(2);
+  expect(root.querySelector('.list')?.hasAttribute('inert')).toBe(false);
+  await server.send('2', { title: '', share: 0, last: true });
+  expect(root.querySelector('progress, .standing button, [role=alert]')).toBeNull();
+  expect(root.querySelector('.now')?.textContent).toContain('The server has ended.');
+  expect(root.querySelector('.list')?.hasAttribute('inert')).toBe(true);
 });
 
 test('it asks the server to stop, and says what it answers', async () => {
   const server = new Server();
   follow(root);
   await server.send('1', going);
-  server.refuse = 'this run does not go on here';
+  server.refuse = 'this server is not running that run';
   root.querySelector<HTMLButtonElement>('.acts button')?.click();
   await vi.waitFor(() => {
-    expect(root.querySelector('[role=alert]')?.textContent).toContain('does not go on herea hint');
+    expect(root.querySelector('[role=alert]')?.textContent).toContain('not running that runa hint');
   });
   expect(server.asked.at(-1)).toBe('act {"do":"stop","run":"abc"}');
 });
