@@ -121,20 +121,24 @@ func (l *gauges) page(page *openmetrics.Page) {
 	page.Gauge(left, l.remaining().Seconds(), of...)
 }
 
-// remaining is the longest that the trials still take: as many as there can be, at the pace so
-// far, but no longer than the study's limit; before the first has ended, and in a search, what
-// the plan expects.
 func (l *gauges) remaining() time.Duration {
-	spent := l.now().Sub(l.first)
-	left := l.plan.Estimate().Max - spent
-	if l.ended > 0 && l.at.Trials > 0 {
-		trials := l.plan.Study.Blocks.Max*l.at.Trials - l.at.Block*l.at.Trials - l.at.Trial
-		left = time.Duration(trials) * spent / time.Duration(l.ended)
-		if l.at.Record == nil { // this one
-			left += spent / time.Duration(l.ended)
-		}
+	trials := (l.plan.Study.Blocks.Max-l.at.Block)*l.at.Trials - l.at.Trial
+	if l.at.Record == nil { // this one
+		trials++
 	}
-	if limit := l.plan.Study.Blocks.Limit; limit > 0 {
+	return longestLeft(l.plan, l.now().Sub(l.first), l.ended, trials)
+}
+
+// longestLeft is the longest that a run still takes which has ended trials since it was started
+// or resumed, and spent that time: as many trials as there can be, at that pace, but no longer
+// than the study's limit, which begins anew when a run is resumed. Before the first has ended,
+// and in a search, it is what the plan expects.
+func longestLeft(plan *study.Plan, spent time.Duration, ended, trials int) time.Duration {
+	left := plan.Estimate().Max - spent
+	if ended > 0 && !plan.Study.Chooses() {
+		left = time.Duration(trials) * spent / time.Duration(ended)
+	}
+	if limit := plan.Study.Blocks.Limit; limit > 0 {
 		left = min(left, limit-spent)
 	}
 	return max(left, 0)

@@ -138,14 +138,18 @@ func (p *Pages) runs() []string {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.now != nil && p.now.dir != "" && !slices.Contains(out, p.now.dir) {
+	if p.now != nil && p.now.dir != "" {
 		out = append(out, p.now.dir)
 	}
 	p.paths = map[string]string{}
-	for _, path := range out {
-		p.paths[idOf(path)] = path
-	}
-	return out
+	return slices.DeleteFunc(out, func(path string) bool {
+		id := idOf(path)
+		_, ok := p.paths[id]
+		if !ok {
+			p.paths[id] = path
+		}
+		return ok
+	})
 }
 
 // place is what a query names.
@@ -452,7 +456,13 @@ func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err
 	}
 	page.Warnings = append(page.Warnings, damage...)
 	ended := progress.Ended(going)
-	status := standing(run, plan, progress, going, time.Now())
+	var began time.Time
+	p.mu.Lock()
+	if p.now != nil && p.now.dir == path {
+		began = p.now.began
+	}
+	p.mu.Unlock()
+	status := standing(run, plan, progress, going, began, time.Now())
 	status.Run = idOf(path)
 	if !ended {
 		page.Provisional = report.Interrupted

@@ -24,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/runtest"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 	"github.com/meshtrial/meshtrial/ui/live"
 )
 
@@ -170,6 +171,32 @@ func TestPagesOfALimitedRun(t *testing.T) {
 	runtest.Grow(t, "data-plane", dir, 4) // whose second block has begun
 	if page := document(t, p, ""); page.Provisional != report.Interrupted {
 		t.Errorf("in the midst of a block: %q", page.Provisional)
+	}
+}
+
+// The end of a resumed run is foreseen by what it did since then, and its limit begins anew.
+func TestTimeWords(t *testing.T) {
+	plan := studytest.Plan(t, measuredStudy) // three trials a block, 1h for at most 12
+	start := time.Date(2024, 1, 1, 8, 0, 0, 0, time.UTC)
+	var trials []record.Trial
+	for _, after := range []time.Duration{0, 10 * time.Minute, 20 * time.Minute, 5 * time.Hour, 5*time.Hour + 2*time.Minute} {
+		trials = append(trials, record.Trial{Started: start.Add(after), Ended: start.Add(after + time.Minute)})
+	}
+	now := start.Add(5*time.Hour + 4*time.Minute)
+	for name, c := range map[string]struct {
+		trials int
+		began  time.Time
+		now    time.Time
+		want   string
+	}{
+		"resumed, by a pause":     {5, time.Time{}, now, "so far 5m0s; it ends at about 13:18 at the latest"},
+		"resumed, by its process": {5, start.Add(5 * time.Hour), now, "so far 5m0s; it ends at about 13:18 at the latest"},
+		"nothing ended since":     {3, start.Add(5 * time.Hour), now, "so far 3m0s"},
+		"limited":                 {2, start, start.Add(20 * time.Minute), "so far 2m0s; it ends at about 09:00 at the latest"},
+	} {
+		if got := timeWords(trials[:c.trials], plan, c.began, c.now); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
 
@@ -389,6 +416,9 @@ func TestPagesStartARun(t *testing.T) {
 		run: func(ctx context.Context, o RunOptions) error {
 			if o.Resume != "" {
 				return errs.Usage("resumed")
+			}
+			if filepath.Dir(o.Out) != folder {
+				t.Errorf("the run is made at %s", o.Out)
 			}
 			close(entered)
 			<-leave

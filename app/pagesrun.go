@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ type underway struct {
 	quiet  bool // measures: nobody is told of anything
 	holds  bool // has the token of making: a trial is on
 	ended  bool
+	began  time.Time // its first trial in this process
 	// shown is the version of the document that readers have. The next is made when a trial has
 	// ended, and not before pause has passed since made.
 	shown string
@@ -110,6 +112,9 @@ func (p *Pages) event(u *underway, plan *study.Plan, e runner.Event) {
 		u.status.Step = ""
 	case e.Stage == "trial" && e.Record == nil:
 		u.status.Title, u.status.Step = report.UpperFirst(TrialWords(plan, e)), "warming up"
+		if u.began.IsZero() {
+			u.began = time.Now()
+		}
 	case e.Stage == "trial", e.Stage == "block":
 	default:
 		u.status.Step = e.Text
@@ -273,8 +278,9 @@ func TrialWords(plan *study.Plan, e runner.Event) string {
 	return fmt.Sprintf("block %d of at most %d, trial %d of %d: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Trials, e.Cell)
 }
 
-// standing is where a run stands by its records at a moment.
-func standing(run record.Run, plan *study.Plan, progress analysis.Progress, going bool, now time.Time) report.Status {
+// standing is where a run stands by its records at a moment. It was started or resumed at began,
+// if that is known.
+func standing(run record.Run, plan *study.Plan, progress analysis.Progress, going bool, began, now time.Time) report.Status {
 	s := report.Status{Going: going}
 	n, most := len(run.Trials), plan.Study.Blocks.Max*plan.BlockSize()
 	ended := progress.Ended(going)
@@ -292,7 +298,7 @@ func standing(run record.Run, plan *study.Plan, progress analysis.Progress, goin
 	}
 	s.Facts = []report.Fact{{Name: "trials", Text: trialsWords(run.Trials)}}
 	if n > 0 && going {
-		s.Facts = append(s.Facts, report.Fact{Name: "time", Text: timeWords(run.Trials, plan, now)})
+		s.Facts = append(s.Facts, report.Fact{Name: "time", Text: timeWords(run.Trials, plan, began, now)})
 	}
 	if progress.Why != "" && !ended {
 		s.Facts = append(s.Facts, report.Fact{Name: "stop rule", Text: progress.Why})
@@ -325,27 +331,35 @@ func trialsWords(trials []record.Trial) string {
 	return strings.Join(parts, "; ")
 }
 
-// timeWords say when a run ends at the latest, going by its trials so far.
-func timeWords(trials []record.Trial, plan *study.Plan, now time.Time) string {
-	var spent time.Duration // without the time between two attempts
+// pauseOfRuns is the time between two trials from which on the run was resumed between them.
+const pauseOfRuns = 5 * time.Minute
+
+// timeWords say how long a run's trials took, and when it ends at the latest, going by those
+// since it was started or resumed. That is at began; if nobody knows (zero), at the first trial
+// after a long pause.
+func timeWords(trials []record.Trial, plan *study.Plan, began, now time.Time) string {
+	var spent time.Duration
+	ended := 0
 	for i := range trials {
-		spent += trials[i].Ended.Sub(trials[i].Started)
+		t := &trials[i]
+		spent += t.Ended.Sub(t.Started)
+		if ended++; began.IsZero() && (i == 0 || t.Started.Sub(trials[i-1].Ended) > pauseOfRuns) {
+			ended = 1
+		}
+	}
+	if began.IsZero() {
+		began = trials[len(trials)-ended].Started
+	} else {
+		for ended = 0; ended < len(trials) && !trials[len(trials)-1-ended].Started.Before(began); {
+			ended++
+		}
 	}
 	so := "so far " + spent.Round(time.Second).String()
-	limits := plan.Study.Blocks
-	var left time.Duration
-	switch {
-	case !plan.Study.Chooses():
-		left = spent * time.Duration(limits.Max*plan.BlockSize()-len(trials)) / time.Duration(len(trials))
-		if limits.Limit > 0 {
-			left = min(left, max(0, limits.Limit-spent))
-		}
-	case limits.Limit > 0:
-		left = max(0, limits.Limit-spent)
-	default:
+	if ended == 0 {
 		return so
 	}
-	return fmt.Sprintf("%s; at the latest it ends at about %s", so, now.Add(left).Format("15:04"))
+	left := longestLeft(plan, now.Sub(began), ended, plan.Study.Blocks.Max*plan.BlockSize()-len(trials))
+	return fmt.Sprintf("%s; it ends at about %s at the latest", so, now.Add(left).Format("15:04"))
 }
 
 // Launch says which runs readers may start, and how.
@@ -418,7 +432,9 @@ func (p *Pages) begin(ctx context.Context, a live.Action) (err error) {
 		if !slices.Contains(launch.Studies(), a.Study) {
 			return errs.Usage("there is no study %q", a.Study)
 		}
-		o.Study, o.Source, err = launch.Study(ctx, a.Study)
+		if o.Study, o.Source, err = launch.Study(ctx, a.Study); err == nil {
+			o.Out = newRunIn(p.folder(), o.Study)
+		}
 	} else {
 		var at place
 		if at, err = p.find(url.Values{"run": {a.Run}}); err == nil {
@@ -437,4 +453,15 @@ func (p *Pages) begin(ctx context.Context, a live.Action) (err error) {
 	p.asked, p.asks = true, o.Study.Name
 	p.jobs <- o // has room for the only one
 	return nil
+}
+
+// folder is where runs are made that readers start: the first folder of runs, or that of the
+// first run.
+func (p *Pages) folder() string {
+	for _, dir := range p.dirs {
+		if !isRun(dir) {
+			return dir
+		}
+	}
+	return filepath.Dir(filepath.Clean(p.dirs[0]))
 }

@@ -218,7 +218,7 @@ func (r *prepared) complete(ctx context.Context) (
 	case r.Resume != "":
 		o.Out, o.Resume = r.Resume, true
 	case o.Out == "":
-		o.Out = filepath.Join(RunsFolder, r.Study.Name+"-"+time.Now().UTC().Format("20060102-150405"))
+		o.Out = newRunIn(RunsFolder, r.Study)
 	}
 	if r.Study.Kind != study.ControlPlane && !trial.SetsControl(r.plan) {
 		return func() error { return nil }, nil, nil
@@ -260,6 +260,11 @@ func (o *RunOptions) unfinished(err, reportErr error, outcome runner.Outcome) er
 
 // RunsFolder is where runs are made unless their user says otherwise.
 const RunsFolder = "runs"
+
+// newRunIn is the path of a run of a study that begins now.
+func newRunIn(folder string, s *study.Study) string {
+	return filepath.Join(folder, s.Name+"-"+time.Now().UTC().Format("20060102-150405"))
+}
 
 // ReportFile is the name of the page in a run directory.
 const ReportFile = "report.html"
