@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
 	"path/filepath"
@@ -126,15 +127,18 @@ func idOf(path string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// runs are the paths of all runs there are now.
-func (p *Pages) runs() []string {
-	var out []string
+// runs are the paths of all runs there are now, with warnings of folders that cannot be read.
+func (p *Pages) runs() (out, damage []string) {
 	for _, dir := range p.dirs {
 		if isRun(dir) {
 			out = append(out, dir)
-		} else if in, err := runsIn(dir); err == nil { // without any yet otherwise
-			out = append(out, in...)
+			continue
 		}
+		in, err := runsBelow(dir, func(text string) { damage = append(damage, text) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // the first run makes it
+			damage = append(damage, err.Error())
+		}
+		out = append(out, in...)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +153,7 @@ func (p *Pages) runs() []string {
 			p.paths[id] = path
 		}
 		return ok
-	})
+	}), damage
 }
 
 // place is what a query names.
@@ -230,6 +234,15 @@ func (p *Pages) alone(at *place) {
 	at.begins = at.run == ""
 }
 
+// forget leaves a run that ended here to another process that goes on with it.
+func (p *Pages) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if u := p.now; len(p.dirs) > 0 && u != nil && u.ended && u.dir != "" && store.ReadWriters().Have(u.dir) {
+		p.now = nil
+	}
+}
+
 // State implements [live.Source].
 func (p *Pages) State(query url.Values) (live.State, error) {
 	key := query.Encode()
@@ -240,6 +253,7 @@ func (p *Pages) State(query url.Values) (live.State, error) {
 	if quiet && ok {
 		return known, nil
 	}
+	p.forget()
 	at, err := p.find(query)
 	if err != nil {
 		return live.State{}, err
@@ -278,7 +292,7 @@ func (p *Pages) version(at place) string {
 	}
 	paths := at.compare
 	if len(paths) == 0 {
-		paths = p.runs()
+		paths, _ = p.runs()
 	}
 	writers, sum := store.ReadWriters(), sha256.New()
 	for _, path := range paths {
@@ -396,6 +410,7 @@ func (p *Pages) page(ctx context.Context, at place) (report.Page, error) {
 	var damage []string
 	warn := func(text string) { damage = append(damage, text) }
 	var page report.Page
+	var of []string // runs
 	switch {
 	case at.index:
 		return p.index(ctx)
@@ -405,7 +420,8 @@ func (p *Pages) page(ctx context.Context, at place) (report.Page, error) {
 		return p.runPage(ctx, at.run)
 	case at.trend != "":
 		o := TrendOptions{Study: at.trend, How: how, Warn: warn}
-		trend, err := o.of(ctx, p.runs())
+		of, damage = p.runs()
+		trend, err := o.of(ctx, of)
 		if err != nil {
 			return page, err
 		}
@@ -415,9 +431,18 @@ func (p *Pages) page(ctx context.Context, at place) (report.Page, error) {
 		if err != nil {
 			return page, err
 		}
-		page = kinds.Reports().ComparisonPage(c)
+		page, of = kinds.Reports().ComparisonPage(c), at.compare
 		for i, path := range at.compare {
 			served.Links = append(served.Links, report.Link{Text: "Run " + string(rune('A'+i)), Query: "?run=" + idOf(path)})
+		}
+	}
+	writers := store.ReadWriters()
+	for _, path := range of {
+		if !writers.Have(path) {
+			continue
+		}
+		if h, err := store.ReadHeader(path); err == nil && (at.trend == "" || h.Study == at.trend) {
+			page.Provisional = report.Unfinished
 		}
 	}
 	page.Warnings = append(page.Warnings, damage...)
@@ -434,6 +459,7 @@ func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err
 	if err != nil {
 		return page, err
 	}
+	p.forget()
 	going := store.ReadWriters().Have(path)
 	var progress analysis.Progress
 	if len(run.Trials) == 0 {
@@ -491,7 +517,8 @@ func (p *Pages) index(ctx context.Context) (report.Page, error) {
 	var all []entry
 	writers := store.ReadWriters()
 	kept := map[string]entry{}
-	for _, path := range p.runs() {
+	paths, damage := p.runs()
+	for _, path := range paths {
 		if err := ctx.Err(); err != nil {
 			return report.Page{}, err
 		}
@@ -527,7 +554,7 @@ func (p *Pages) index(ctx context.Context) (report.Page, error) {
 	if len(all) > 0 {
 		counted = fmt.Sprintf("%s of %s", words.Plural(len(all), "run"), studiesWords(len(studies)))
 	}
-	return report.Page{Title: strings.Join(p.dirs, ", "), Answers: []string{counted}}.Served(served), nil
+	return report.Page{Title: strings.Join(p.dirs, ", "), Answers: []string{counted}, Warnings: damage}.Served(served), nil
 }
 
 func studiesWords(n int) string {

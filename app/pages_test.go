@@ -12,8 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/thread"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
@@ -347,6 +350,57 @@ func TestPagesOutliveAPanic(t *testing.T) {
 	}
 	if got := headline(record.Findings{}); got == "" {
 		t.Error("findings without an answer have no headline")
+	}
+}
+
+// A run that was stopped here and is resumed by another process goes on, and what it is compared
+// with is provisional.
+func TestPagesOfARunResumedElsewhere(t *testing.T) {
+	folder := t.TempDir()
+	dir, other := filepath.Join(folder, "stopped"), filepath.Join(folder, "other")
+	runtest.Copy(t, "data-plane", dir, "r1", 4)
+	runtest.Copy(t, "data-plane", other, "r2", runtest.All)
+	p := newPages([]string{folder})
+	p.now = &underway{dir: dir, ended: true, status: report.Status{Title: "The run was stopped"}}
+	id := "run=" + idOf(dir)
+	if page := document(t, p, id); page.Live.Status.Title != "The run was stopped" || page.Provisional != report.Interrupted {
+		t.Errorf("%+v, %q", page.Live.Status, page.Provisional)
+	}
+	compared := "compare=" + idOf(dir) + "&compare=" + idOf(other)
+	if page := document(t, p, compared); page.Provisional != "" {
+		t.Errorf("compared: %q", page.Provisional)
+	}
+	d, _, err := store.Resume(dir, nil, 0)
+	must.OK(t, err)
+	t.Cleanup(func() { d.Close() })
+	if page := document(t, p, id); !page.Live.Status.Going || page.Provisional != report.Provisional {
+		t.Errorf("resumed: %+v, %q", page.Live.Status, page.Provisional)
+	}
+	if s, err := p.State(query(t, id)); err != nil || s.Status != nil {
+		t.Errorf("resumed: %+v, %v", s, err)
+	}
+	for _, text := range []string{compared, "trend=recorded-data-plane"} {
+		if page := document(t, p, text); page.Provisional != report.Unfinished {
+			t.Errorf("%s with a run that goes on: %q", text, page.Provisional)
+		}
+	}
+}
+
+// A folder that cannot be read hides no run beside it.
+func TestPagesBesideAnUnreadableFolder(t *testing.T) {
+	folder := t.TempDir()
+	runtest.Copy(t, "data-plane", filepath.Join(folder, "run"), "r", 1)
+	closed := filepath.Join(folder, "closed")
+	must.OK(t, os.Mkdir(closed, 0))
+	must.OK(t, os.Chmod(filepath.Dir(folder), 0o755))
+	var runs, damage []string
+	must.OK(t, thread.Apart(func() error {
+		_, _ = unix.SetfsuidRetUid(65534) // root could read it
+		runs, damage = newPages([]string{folder, filepath.Join(folder, "later")}).runs()
+		return nil
+	}))
+	if len(runs) != 1 || len(damage) != 1 || !strings.Contains(damage[0], closed) {
+		t.Errorf("%q, with warnings %q", runs, damage)
 	}
 }
 

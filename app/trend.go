@@ -28,7 +28,7 @@ type TrendOptions struct {
 // Trend finds where the level of a finding changes over the runs in a folder. It names the runs
 // that it cannot read.
 func Trend(ctx context.Context, o TrendOptions) (comparison.Trend, error) {
-	dirs, err := runsIn(o.Dir)
+	dirs, err := runsIn(o.Dir, o.Warn)
 	if err != nil {
 		return comparison.Trend{}, err
 	}
@@ -110,17 +110,29 @@ func trendHint(err error, runs []*analysis.RunFigures, name string) error {
 // runFiles are files of which one shows that a folder is a run, whole or not.
 var runFiles = []string{store.FileHeader, store.FileTrials, store.FileResolved}
 
-// runsIn lists the run directories in a folder, and in those folders in it that
-// are none themselves.
-func runsIn(dir string) ([]string, error) {
+// runsIn is runsBelow of a folder that must have runs.
+func runsIn(dir string, warn func(text string)) ([]string, error) {
 	if isRun(dir) {
 		return nil, errs.WithHint(errs.Usage("%s is a run, not a folder of runs", dir),
 			"give the folder that the runs are in: %s", filepath.Dir(filepath.Clean(dir)))
 	}
+	out, err := runsBelow(dir, warn)
+	if err != nil {
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "give the folder that the runs are in")
+	}
+	if len(out) == 0 {
+		return nil, errs.WithHint(errs.Usage("there is no run in %s", dir), "give the folder that the runs are in")
+	}
+	return out, nil
+}
+
+// runsBelow lists the run directories in a folder, and in those folders in it that are none
+// themselves. It warns of those that cannot be read, and leaves them out.
+func runsBelow(dir string, warn func(text string)) ([]string, error) {
 	var out []string
 	below, err := folders(dir)
 	if err != nil {
-		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "give the folder that the runs are in")
+		return nil, err
 	}
 	for _, sub := range below {
 		if isRun(sub) {
@@ -129,12 +141,10 @@ func runsIn(dir string) ([]string, error) {
 		}
 		deeper, err := folders(sub)
 		if err != nil {
-			return nil, err
+			warn("left out: " + err.Error())
+			continue
 		}
 		out = append(out, slices.DeleteFunc(deeper, func(d string) bool { return !isRun(d) })...)
-	}
-	if len(out) == 0 {
-		return nil, errs.WithHint(errs.Usage("there is no run in %s", dir), "give the folder that the runs are in")
 	}
 	return out, nil
 }

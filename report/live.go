@@ -71,6 +71,8 @@ type ListedRun struct {
 const (
 	Provisional = "Provisional: the run has not ended, and every estimate can still change."
 	Interrupted = "Provisional: the run was interrupted; resuming it can change every estimate."
+	// Unfinished is that of a comparison or a trend.
+	Unfinished = "Provisional: a run among these has not ended, and can still change every estimate."
 )
 
 // ProgressSections are sections of a page whose run has not ended: how intervals narrow, and
