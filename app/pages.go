@@ -46,9 +46,10 @@ type Pages struct {
 
 	mu      sync.Mutex
 	giveWay context.CancelCauseFunc // ends the document that is being made
+	refuses bool                    // a trial waits no longer: no document is begun
 	changed chan struct{}
 	paths   map[string]string // of runs, by ID
-	made    map[string]made   // documents, by query
+	made    map[string]made   // documents, by place
 	entries map[string]entry  // of the index, by path
 	states  map[string]live.State
 	now     *underway
@@ -164,6 +165,20 @@ type place struct {
 	across  []string
 	// index says that it is none of these; begins that of a run without directory yet.
 	index, begins bool
+}
+
+// key is the same for all queries that name a place.
+func (at place) key() string {
+	query := url.Values{}
+	if at.run != "" {
+		return idOf(at.run)
+	}
+	for _, path := range at.compare {
+		query.Add("compare", idOf(path))
+	}
+	query.Set("trend", at.trend)
+	query["across"] = at.across
+	return query.Encode()
 }
 
 // find reads a query.
@@ -285,7 +300,7 @@ func (p *Pages) version(at place) string {
 	case at.run != "":
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if u := p.now; u != nil && at.run == u.dir && !u.ended {
+		if u := p.now; u != nil && at.run == u.dir && (!u.ended || u.files != "" && u.files == versionOf(u.dir, nil)) {
 			return u.shown // changes when the run lets it
 		}
 		return versionOf(at.run, store.ReadWriters())
@@ -311,7 +326,7 @@ func (p *Pages) Document(ctx context.Context, query url.Values) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	key, version := query.Encode(), p.version(at)
+	key, version := at.key(), p.version(at)
 	if data, ok := p.known(key, version); ok {
 		return data, nil
 	}
@@ -328,7 +343,11 @@ func (p *Pages) Document(ctx context.Context, query url.Values) ([]byte, error) 
 	defer cancel(nil)
 	p.mu.Lock()
 	p.giveWay = cancel
+	refuses := p.refuses
 	p.mu.Unlock()
+	if refuses {
+		return nil, errGaveWay
+	}
 	if data, ok := p.known(key, version); ok { // somebody else asked for it
 		return data, nil
 	}
@@ -503,11 +522,12 @@ func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err
 	if len(p.dirs) > 1 || len(p.dirs) == 1 && p.dirs[0] != path {
 		served.Links = []report.Link{{Text: "All runs"}}
 	}
-	status.Resume = p.launch != nil && !going && !ended && run.Header.Lab == lab.KindLocal
-	if p.now != nil && p.now.dir == path {
-		status.Resume = status.Resume && p.now.ended
-		p.now.status.Facts, p.now.status.Share, p.now.status.Resume = status.Facts, status.Share, status.Resume
-		status = p.now.status
+	resumable := p.launch != nil && !ended && run.Header.Lab == lab.KindLocal
+	status.Resume = resumable && !going
+	if u := p.now; u != nil && u.dir == path {
+		u.resumable = resumable
+		u.status.Facts, u.status.Share, u.status.Resume = status.Facts, status.Share, resumable && u.ended
+		status = u.status
 	}
 	return page.Served(served), nil
 }

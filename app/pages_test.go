@@ -222,7 +222,7 @@ func following(t *testing.T, name string) *follow {
 	s, err := study.Parse(data, name, nil)
 	must.OK(t, err)
 	runtest.Copy(t, name, f.dir, "r", 0)
-	o := RunOptions{Study: s, Lab: lab.KindLocal, Progress: &recorder{}}
+	o := RunOptions{Study: s, Lab: lab.KindLocal, Progress: &recorder{}, Present: func(string, record.Findings) error { return nil }}
 	go func() {
 		f.done <- p.Follow(t.Context(), &o, func(ctx context.Context, o *RunOptions) error {
 			for {
@@ -306,14 +306,29 @@ func TestPagesFollowARun(t *testing.T) {
 	if page.Live.Status.Facts[0].Text != "1 trial, all valid" || page.Provisional == "" || page.Sections[0].Name != "trials" {
 		t.Errorf("after a trial: %+v, %q", page.Live.Status, page.Sections[0].Name)
 	}
+	runtest.Grow(t, "data-plane", f.dir, 6)
+	f.do(func(o *RunOptions) {
+		if err := o.Present(f.dir, record.Findings{}); err != nil {
+			t.Error(err)
+		}
+	})
+	final := version(t, f.p, "")
 	f.next <- nil
 	must.OK(t, <-f.done)
 	f.p.End()
+	if version(t, f.p, "") != final || version(t, f.p, "run="+idOf(f.dir)) != final {
+		t.Error("the last document is made again at the end")
+	}
+	byID, err := f.p.Document(t.Context(), query(t, "run="+idOf(f.dir)))
+	must.OK(t, err)
+	if _, kept := f.p.known(place{run: f.dir}.key(), final); !kept || !strings.Contains(string(byID), "6 trials, all valid") {
+		t.Errorf("the last document is not kept, or not the last: %s", byID)
+	}
 	if s := f.status(t); s.Going || s.Stop || !s.Last {
 		t.Errorf("at the end: %+v", s)
 	}
-	if page := document(t, f.p, ""); page.Live.Status.Going {
-		t.Errorf("at the end: %+v", page.Live.Status)
+	if page := document(t, f.p, ""); page.Provisional != "" {
+		t.Errorf("at the end: %q", page.Provisional)
 	}
 }
 
@@ -328,14 +343,28 @@ func TestPagesGiveWay(t *testing.T) {
 			<-ctx.Done()
 			p.making <- struct{}{}
 		}()
+		waited := make(chan error, 1)
+		go func() {
+			_, err := p.Document(t.Context(), url.Values{})
+			waited <- err
+		}()
+		synctest.Wait()
 		u := &underway{}
 		began := time.Now()
-		p.hold(u)
+		p.hold(t.Context(), u)
 		if took := time.Since(began); took != maxWait || !errors.Is(context.Cause(ctx), errGaveWay) {
 			t.Errorf("waited %v, %v", took, context.Cause(ctx))
 		}
+		if err := <-waited; !errors.Is(err, errGaveWay) {
+			t.Errorf("the document that waited before the trial: %v", err)
+		}
 		p.release(u)
 		<-p.making
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		if p.hold(stopped, u); u.holds {
+			t.Error("a run that was stopped holds what it did not get")
+		}
 	})
 }
 

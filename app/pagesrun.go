@@ -32,9 +32,12 @@ type underway struct {
 	holds  bool // has the token of making: a trial is on
 	ended  bool
 	began  time.Time // its first trial in this process
+	// resumable says that readers could resume it if it ended as it is.
+	resumable bool
 	// shown is the version of the document that readers have. The next is made when a trial has
-	// ended, and not before pause has passed since made.
+	// ended, and not before pause has passed since made. The last is made of files.
 	shown string
+	files string
 	made  time.Time
 	pause time.Duration
 }
@@ -70,7 +73,7 @@ func (p *Pages) Follow(ctx context.Context, o *RunOptions, work func(context.Con
 		if o.Event != nil {
 			o.Event(plan, e)
 		}
-		p.event(u, plan, e)
+		p.event(ctx, u, plan, e)
 	}
 	followed.Kept = func(ctx context.Context) error {
 		p.gap(ctx, u)
@@ -81,7 +84,11 @@ func (p *Pages) Follow(ctx context.Context, o *RunOptions, work func(context.Con
 	}
 	followed.Present = func(dir string, findings record.Findings) error {
 		p.release(u) // nothing is measured any more
+		files := versionOf(dir, nil)
 		p.renew(context.WithoutCancel(ctx), u)
+		p.mu.Lock()
+		u.files = files
+		p.mu.Unlock()
 		return o.Present(dir, findings)
 	}
 	err := work(ctx, &followed)
@@ -94,9 +101,9 @@ func errGoing(name string) error {
 }
 
 // event takes up a step of the run.
-func (p *Pages) event(u *underway, plan *study.Plan, e runner.Event) {
+func (p *Pages) event(ctx context.Context, u *underway, plan *study.Plan, e runner.Event) {
 	if e.Stage == "trial" && e.Record == nil {
-		p.hold(u) // waits for a document that is being made
+		p.hold(ctx, u) // waits for a document that is being made
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +133,7 @@ func (p *Pages) event(u *underway, plan *study.Plan, e runner.Event) {
 const maxWait = 5 * time.Second
 
 // hold takes the token for the run, so that nothing else is made while a trial is on.
-func (p *Pages) hold(u *underway) {
+func (p *Pages) hold(ctx context.Context, u *underway) {
 	p.mu.Lock()
 	holds := u.holds
 	u.holds = true
@@ -134,17 +141,36 @@ func (p *Pages) hold(u *underway) {
 	if holds {
 		return
 	}
+	taken := p.take(ctx)
+	p.mu.Lock()
+	p.refuses, u.holds = false, taken
+	p.mu.Unlock()
+}
+
+// take waits for the token until ctx ends. After maxWait the document that is being made gives
+// way, and those that wait for the token are refused.
+func (p *Pages) take(ctx context.Context) (taken bool) {
 	patience := time.NewTimer(maxWait)
 	defer patience.Stop()
 	select {
 	case <-p.making:
-		return
+		return true
+	case <-ctx.Done():
+		return false
 	case <-patience.C:
 	}
 	p.mu.Lock()
-	p.giveWay(errGaveWay)
+	p.refuses = true
+	if p.giveWay != nil {
+		p.giveWay(errGaveWay)
+	}
 	p.mu.Unlock()
-	<-p.making
+	select {
+	case <-p.making:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // release gives it back.
@@ -162,7 +188,7 @@ func (p *Pages) release(u *underway) {
 // is made, unless that would take too much of the run's time.
 func (p *Pages) gap(ctx context.Context, u *underway) {
 	p.release(u)
-	p.hold(u) // behind those who waited
+	p.hold(ctx, u) // behind those who waited
 	p.mu.Lock()
 	postponed := time.Since(u.made) < u.pause
 	p.mu.Unlock()
@@ -174,14 +200,12 @@ func (p *Pages) gap(ctx context.Context, u *underway) {
 // renew makes the run's document and tells readers of it.
 func (p *Pages) renew(ctx context.Context, u *underway) {
 	began := time.Now()
-	data, err := p.make(ctx, place{run: u.dir})
+	at := place{run: u.dir}
+	data, err := p.make(ctx, at)
 	took := time.Since(began)
 	version := fmt.Sprint(began.UnixNano())
 	if err == nil {
-		p.keep("run="+idOf(u.dir), made{version, data})
-		if len(p.dirs) == 0 {
-			p.keep("", made{version, data})
-		}
+		p.keep(at.key(), made{version, data})
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,7 +222,7 @@ func (p *Pages) ended(u *underway, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	u.ended, u.quiet = true, false
-	u.status.Going, u.status.Stop, u.status.Step = false, false, ""
+	u.status.Going, u.status.Stop, u.status.Resume, u.status.Step = false, false, u.resumable, ""
 	switch {
 	case err == nil:
 		u.status.Title = "The run has ended"
