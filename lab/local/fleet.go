@@ -261,7 +261,7 @@ func (n *node) runMember(life context.Context, api <-chan struct{}) error {
 	}
 	go n.sup.reap(context.Background())
 	go n.serveStatus()
-	ctx, cancel := context.WithTimeoutCause(life, startLimit, errors.New("the node did not come up within five minutes"))
+	ctx, cancel := context.WithTimeoutCause(life, startLimit, errStartLimit)
 	defer cancel()
 	if err := n.startContainerd(ctx, life); err != nil {
 		return err

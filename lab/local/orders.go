@@ -196,7 +196,7 @@ func (f *fleet) obey(life context.Context, o order) error {
 	case doKill:
 		err = m.kill()
 	case doStart:
-		ctx, cancel := context.WithTimeoutCause(life, startLimit, errors.New("it did not come up within five minutes"))
+		ctx, cancel := context.WithTimeoutCause(life, startLimit, errStartLimit)
 		defer cancel()
 		err = m.start(ctx)
 	default:
