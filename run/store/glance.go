@@ -8,16 +8,31 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Writers are the directories that processes of this machine have locked, by inode.
-type Writers map[uint64]bool
+// Writers are the directories that processes of this machine have locked.
+type Writers map[inode]bool
+
+// inode is a file on a device. Those of file systems without one, whose major number is 0 and
+// whose minor number the kernel's tables give differently, have the minor number 0.
+type inode struct {
+	major, minor uint32
+	number       uint64
+}
+
+func inodeOf(major, minor uint32, number uint64) inode {
+	if major == 0 {
+		minor = 0
+	}
+	return inode{major, minor, number}
+}
 
 // ReadWriters asks the kernel without touching the locks: trying one could refuse it to
 // whoever wants it at that moment.
@@ -38,8 +53,10 @@ func parseLocks(r io.Reader) Writers {
 		if len(fields) < 6 || fields[1] != "FLOCK" || fields[3] != "WRITE" {
 			continue
 		}
-		if inode, err := strconv.ParseUint(fields[5][strings.LastIndexByte(fields[5], ':')+1:], 10, 64); err == nil {
-			out[inode] = true
+		var major, minor uint32
+		var number uint64
+		if n, err := fmt.Sscanf(fields[5], "%x:%x:%d", &major, &minor, &number); n == 3 && err == nil {
+			out[inodeOf(major, minor, number)] = true
 		}
 	}
 	return out
@@ -52,7 +69,7 @@ func (w Writers) Have(path string) bool {
 		return false
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && w[stat.Ino]
+	return ok && w[inodeOf(unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino)]
 }
 
 // Version changes whenever a run has another trial, other findings, or another header. It
