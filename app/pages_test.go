@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -141,6 +142,11 @@ func TestPagesOfAGrowingRun(t *testing.T) {
 				if got := page.Live.Status.Facts[0].Text; !strings.HasPrefix(got, words.Plural(n, "trial")) {
 					t.Errorf("%d trials are told as %q", n, got)
 				}
+				for _, s := range page.Sections {
+					if s.Name == "trials" && !hasValues(s.Tables[0]) {
+						t.Errorf("of the last trials there are empty columns: %+v", s.Tables[0])
+					}
+				}
 				if want := map[bool]string{true: report.Interrupted}[n < all]; page.Provisional != want {
 					t.Errorf("with %d of %d trials the page is marked %q", n, all, page.Provisional)
 				}
@@ -154,6 +160,16 @@ func TestPagesOfAGrowingRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hasValues says whether each column of a table has a value.
+func hasValues(t report.Table) bool {
+	for c := range t.Columns {
+		if !slices.ContainsFunc(t.Rows, func(row []report.Text) bool { return row[c] != report.Dash && row[c].S != "" }) {
+			return false
+		}
+	}
+	return true
 }
 
 // A run that its time limit ended is not interrupted.

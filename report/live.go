@@ -135,7 +135,10 @@ func lastTrials(plan *study.Plan, trials []record.Trial) Table {
 		if !one.Validity.Valid {
 			valid = Text{S: strings.Join(failures(one), "; "), Style: StyleBad}
 		}
-		row := []Text{{S: one.ID}, {S: plan.Label(one.Cell)}, valid, {S: Fixed(one.Warmup.Seconds, 1) + " s"}, Dash, Dash, Dash, {S: cpusUsed(one)}}
+		row := []Text{{S: one.ID}, {S: plan.Label(one.Cell)}, valid, Dash, Dash, Dash, Dash, {S: cpusUsed(one)}}
+		if s := one.Warmup.Seconds; s > 0 {
+			row[3] = Text{S: Fixed(s, 1) + " s"}
+		}
 		if l := one.Load; l != nil {
 			row[4] = Text{S: Fixed(l.AchievedRPS, 0)}
 			for at, q := range map[int]record.Quantile{5: 0.5, 6: 0.99} {
@@ -145,6 +148,20 @@ func lastTrials(plan *study.Plan, trials []record.Trial) Table {
 			}
 		}
 		t.Rows = append(t.Rows, row)
+	}
+	return withoutEmpty(t)
+}
+
+// withoutEmpty leaves out the columns in which no row has a value.
+func withoutEmpty(t Table) Table {
+	for c := len(t.Columns) - 1; c >= 0; c-- {
+		if slices.ContainsFunc(t.Rows, func(row []Text) bool { return row[c] != Dash && row[c].S != "" }) {
+			continue
+		}
+		t.Columns = slices.Delete(t.Columns, c, c+1)
+		for i, row := range t.Rows {
+			t.Rows[i] = slices.Delete(row, c, c+1)
+		}
 	}
 	return t
 }

@@ -23,6 +23,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -74,10 +75,21 @@ type Server struct {
 	secret  [sha256.Size]byte // of the cookie
 	prefix  string
 	readers atomic.Int64
+
+	mu     sync.Mutex
+	states map[string]known // by query, while polling
+
 	// patience is writeTimeout, but in tests.
 	patience time.Duration
 	page     []byte
 	policy   string
+}
+
+// known is a state that readers share for a while, unless its source is told.
+type known struct {
+	State
+	at      time.Time
+	changed <-chan struct{}
 }
 
 // New returns a server, and the path and query of the address that lets a browser in. poll is
@@ -85,7 +97,7 @@ type Server struct {
 func New(source Source, poll time.Duration) (s *Server, entrance string) {
 	token, secret := rand.Text(), rand.Text()
 	s = &Server{source: source, poll: poll, patience: writeTimeout, token: sha256.Sum256([]byte(token)), secret: sha256.Sum256([]byte(secret)),
-		prefix: "/" + rand.Text() + "/"}
+		prefix: "/" + rand.Text() + "/", states: map[string]known{}}
 	// Cookies know no ports. The path keeps this one from other servers on the loopback.
 	s.cookie = http.Cookie{Name: "meshtrial", Value: secret, Path: s.prefix, HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	s.page, s.policy = ui.Served()
@@ -201,6 +213,29 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	jsonhttp.Answer(w, struct{}{})
 }
 
+// state is that of a query. Those who poll it share what one of them was told in the last half of
+// a poll: not the whole, so that one alone is told at each poll.
+func (s *Server) state(query url.Values, changed <-chan struct{}) (State, error) {
+	if s.poll == 0 {
+		return s.source.State(query)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := query.Encode()
+	if k, ok := s.states[key]; ok && k.changed == changed && time.Since(k.at) < s.poll/2 {
+		return k.State, nil
+	}
+	state, err := s.source.State(query)
+	if err != nil {
+		return state, err
+	}
+	if len(s.states) > maxReaders { // of readers that have gone, too
+		clear(s.states)
+	}
+	s.states[key] = known{state, time.Now(), changed}
+	return state, nil
+}
+
 // events tells a reader of each state of its document, until one of the two goes.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if s.readers.Add(1) > maxReaders {
@@ -224,7 +259,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	sent := ""
 	for {
 		changed := s.source.Changed()
-		state, err := s.source.State(r.URL.Query())
+		state, err := s.state(r.URL.Query(), changed)
 		if err != nil {
 			if sent == "" {
 				jsonhttp.Fail(w, err)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/meshtrial/meshtrial/testing/eventually"
@@ -26,6 +27,7 @@ type source struct {
 	mu      sync.Mutex
 	version string
 	changed chan struct{}
+	asked   int // for states
 	acts    []Action
 	refuse  error
 }
@@ -33,6 +35,7 @@ type source struct {
 func (s *source) State(q url.Values) (State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.asked++
 	if q.Get("run") == "none" {
 		return State{}, errors.New("there is no such run")
 	}
@@ -224,6 +227,35 @@ func TestEvents(t *testing.T) {
 	if answer.StatusCode != 500 {
 		t.Errorf("events of nothing: %d", answer.StatusCode)
 	}
+}
+
+// However many readers poll a state, its source is asked once in a while.
+func TestReadersShareAState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{version: "1", changed: make(chan struct{})}
+		server, _ := New(s, 2*time.Second)
+		state := func(query string) string {
+			got, err := server.state(url.Values{"run": {query}}, s.Changed())
+			must.OK(t, err)
+			return got.Version
+		}
+		for range 20 {
+			state("a")
+			state("b")
+			time.Sleep(100 * time.Millisecond) // of the bubble's own time
+		}
+		if s.asked != 4 {
+			t.Errorf("asked %d times in one poll for two states", s.asked)
+		}
+		s.version = "2" // of which nobody was told
+		if got := state("a"); got != "2" {
+			t.Errorf("at the next poll it is %q", got)
+		}
+		s.change("3")
+		if got := state("a"); got != "3" {
+			t.Errorf("after its source was told it is %q", got)
+		}
+	})
 }
 
 // A reader that does not read is dropped, and may come again.
