@@ -21,8 +21,8 @@ func TestParse(t *testing.T) {
 		passed     bool
 	}{
 		"empty": {"", nil, false},
-		"all well": {"Debian\n@@ begin doctor\r\nok\r\n@@ end 0 8\r\n@@ begin run dataplane\n@@ end 4 90\n@@ begin nothing left\n@@ end 0 0\n",
-			[]step{{"doctor", 0, 8, true}, {"run dataplane", 4, 90, true}, {"nothing left", 0, 0, true}}, true},
+		"all well": {"Debian\n@@ begin doctor\r\nok\r\n@@ end 0 8\r\n@@ begin run dataplane\n@@ end 4 90\n@@ begin report\n@@ end 4 1\n@@ begin nothing left\n@@ end 0 0\n",
+			[]step{{"doctor", 0, 8, true}, {"run dataplane", 4, 90, true}, {"report", 4, 1, true}, {"nothing left", 0, 0, true}}, true},
 		"no answer from doctor": {"@@ begin doctor\n@@ end 4 8\n@@ begin nothing left\n@@ end 0 0\n",
 			[]step{{"doctor", 4, 8, true}, {"nothing left", 0, 0, true}}, false},
 		"something left": {"@@ begin nothing left\n> veth1\n@@ end 1 0\n", []step{{"nothing left", 1, 0, true}}, false},
