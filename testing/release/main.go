@@ -1,6 +1,6 @@
 // Release makes what a release consists of, as `make release` does:
 //
-//	git clone of a commit -> go build for each processor -> archives, SBOMs, notes, checksums
+//	git clone of a commit -> make build for each processor -> archives, SBOMs, notes, checksums
 //
 // Everything is a function of the commit: archives hold no time, user or path of this
 // machine, so that whoever builds the commit with the same Go gets the same bytes. A test
@@ -165,14 +165,14 @@ func clone(ctx context.Context, repository, dir string) (commit, error) {
 	return commit{dir, time.Unix(seconds, 0).UTC()}, err
 }
 
-// build builds the program as `make build` does, stamped with the commit.
+// build builds the program by `make build`, stamped with the commit.
 func (c commit) build(ctx context.Context, processor, to string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=true", "-ldflags=-s -w", "-o", to, "./cmd/meshtrial")
+	cmd := exec.CommandContext(ctx, "make", "--no-print-directory", "build", "BIN="+to)
 	cmd.Dir = c.dir
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+processor, "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off", "PWD="+c.dir)
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+processor, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off", "PWD="+c.dir)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("go build for %s: %w", processor, err)
+		return fmt.Errorf("make build for %s: %w", processor, err)
 	}
 	return nil
 }
