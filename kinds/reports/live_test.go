@@ -3,6 +3,7 @@ package reports
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -33,16 +34,8 @@ func serve(t *testing.T, dirs ...string) (pages *app.Pages, server *live.Server,
 	must.OK(t, err)
 	server, entrance = live.New(pages, 50*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
-	l := loopback.Listen(t)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ctx, l) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return pages, server, "http://" + l.Addr().String() + entrance
+	address := loopback.Serve(t, func(l net.Listener) error { return server.Serve(ctx, l) }, stop)
+	return pages, server, "http://" + address + entrance
 }
 
 // watchServer is [watch] of the pages of a server.

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 )
 
 // boot runs a machine until it turns itself off. Its console is beside the transcript.
@@ -34,7 +33,7 @@ func (o options) boot(ctx context.Context, m machine, disk, transcript string) e
 		"-serial", "file:"+transcript+".console", "-serial", "file:"+transcript)
 }
 
-// only is the one file of a pattern below root.
+// only is the single file below root that matches a pattern.
 func only(root, pattern string) (string, error) {
 	found, err := filepath.Glob(filepath.Join(root, pattern))
 	if err != nil || len(found) != 1 {
@@ -43,7 +42,7 @@ func only(root, pattern string) (string, error) {
 	return found[0], nil
 }
 
-// step is what the guest's script says of one step.
+// step is the outcome of one step of the guest's script.
 type step struct {
 	name    string
 	code    int // exit code
@@ -51,8 +50,7 @@ type step struct {
 	ended   bool
 }
 
-// passed: a run and its report may be without an answer (4), nothing else may end otherwise
-// than well.
+// passed: a run and its report may lack an answer (4); every other step must succeed.
 func (s step) passed() bool {
 	return s.ended && (s.code == 0 || s.code == 4 && (strings.HasPrefix(s.name, "run ") || s.name == "report"))
 }
@@ -64,11 +62,10 @@ func (s step) String() string {
 	return fmt.Sprintf("%-18s exit code %d after %d s", s.name, s.code, s.seconds)
 }
 
-// result is what a machine came to.
+// result is the outcome of a machine.
 type result struct {
 	machine string
 	steps   []step
-	took    time.Duration
 }
 
 // lastStep is the script's last one: a transcript without it is of a machine that hung.

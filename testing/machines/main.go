@@ -1,6 +1,6 @@
-// Machines tries the program on machines as users have them: Debian root file systems that
-// mmdebstrap makes and qemu boots, with the distribution's own kernel and systemd. Each has
-// the program and a filled cache, and nothing else of ours: no Go, no network.
+// Machines runs the program on machines like those of users: Debian root file systems, made by
+// mmdebstrap and booted by qemu, with the distribution's own kernel and systemd. Each has the
+// program and a filled cache, and nothing else of ours: no Go, no network.
 //
 //	machines [--limit 90m] [--keep DIR] [NAME...]
 //
@@ -8,7 +8,7 @@
 // afterwards its links, mounts, rules, processes and cgroups are compared with those before.
 // It prints a line a step and a table in the end, leaves the transcripts in bin/machines,
 // and exits with 1 if a step failed. An emulated CPU is some 15 times slower than a real
-// one: runs that are carried through pass here, whatever their trials are worth.
+// one: a run that completes passes, even if none of its trials is valid.
 //
 // It needs root, mmdebstrap, qemu-system-x86_64 and mke2fs, and takes packages from the
 // repositories that this machine's apt has.
@@ -117,7 +117,7 @@ func choose(names []string) ([]machine, error) {
 	return out, nil
 }
 
-// wanted says what is missing on this machine.
+// wanted reports what this machine lacks.
 func wanted() error {
 	if os.Geteuid() != 0 {
 		return errors.New("making root file systems takes root")
@@ -130,7 +130,7 @@ func wanted() error {
 	return nil
 }
 
-// try makes a machine, boots it and reads what its steps came to.
+// try makes a machine, boots it and reads the outcome of its steps.
 func (o options) try(ctx context.Context, m machine, out io.Writer) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
@@ -154,7 +154,7 @@ func (o options) try(ctx context.Context, m machine, out io.Writer) (result, err
 	if err != nil {
 		return result{}, err
 	}
-	r := result{machine: m.name, steps: parse(string(text)), took: time.Since(began)}
+	r := result{machine: m.name, steps: parse(string(text))}
 	for _, s := range r.steps {
 		fmt.Fprintf(out, "%-12s %s\n", m.name, s)
 	}

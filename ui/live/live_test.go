@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -75,19 +76,11 @@ func served(t *testing.T) (s *source, server *Server, base, entrance string, bro
 	s = &source{version: "1", changed: make(chan struct{})}
 	server, entrance = New(s, 0)
 	ctx, stop := context.WithCancel(t.Context())
-	l := loopback.Listen(t)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ctx, l) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	address := loopback.Serve(t, func(l net.Listener) error { return server.Serve(ctx, l) }, stop)
 	jar, err := cookiejar.New(nil)
 	must.OK(t, err)
 	browser = &http.Client{Jar: jar}
-	base = "http://" + l.Addr().String()
+	base = "http://" + address
 	answer, err := browser.Get(base + entrance)
 	must.OK(t, err)
 	body, _ := io.ReadAll(answer.Body)
