@@ -8,20 +8,20 @@ import (
 
 // Progress is how far a run has come.
 type Progress struct {
-	// Blocks are those all of whose trials ended; Done says that the study needs no more,
-	// Limited that its time limit leaves none: a run that does not go on has ended by it.
+	// Blocks counts the complete ones. Done: the study needs no more; Limited: its time limit
+	// leaves no room for another, so a run that has stopped ended by it.
 	Blocks  int
 	Done    bool
 	Limited bool
-	// Why is what the stop rule says, "" without one; TargetRatio the half width of
-	// intervals that it waits for, as a share of the estimate.
+	// Why is the stop rule's reason, "" without a rule; TargetRatio is the half width that it
+	// waits for, as a share of the estimate.
 	Why         string
 	TargetRatio float64
-	// Widths are those of the intervals that the rule is about, by cell.
+	// Widths are those of the intervals under the rule, by cell.
 	Widths []Widths
 }
 
-// Ended says that nothing more comes of a run, which goes on or not.
+// Ended reports whether a run is over; going: a process is still writing it.
 func (p Progress) Ended(going bool) bool { return p.Done || p.Limited && !going }
 
 // Widths are how a cell's interval narrowed.
@@ -32,15 +32,15 @@ type Widths struct {
 }
 
 // Width is the half width of an interval after some blocks, as a share of the estimate.
-// Settled ones are wide enough to be no effect: the rule does not wait for them.
+// Settled: it lies within the margin, so the rule does not wait for it.
 type Width struct {
 	Blocks  int
 	Ratio   float64
 	Settled bool
 }
 
-// mostWidths is after how many numbers of blocks at most intervals are looked at: each costs
-// as much as the findings that the rule is about.
+// mostWidths bounds the numbers of blocks at which intervals are estimated: each costs as much as
+// the findings under the rule.
 const mostWidths = 12
 
 // Progress returns how far a run has come, whole or not.

@@ -17,8 +17,8 @@ const (
 	phaseBlock  = "block" // between two blocks
 )
 
-// gauges are what a run's metrics say. They hear of the run from the runner's events alone, so
-// that no scrape reaches a pod.
+// gauges collects the metrics of a run from the runner's events alone, so that a scrape reaches
+// no pod.
 type gauges struct {
 	now   func() time.Time
 	study string
@@ -39,12 +39,12 @@ func (o *RunOptions) serveMetrics() (*openmetrics.Server, error) {
 	if server == nil {
 		return nil, err
 	}
-	l := &gauges{now: time.Now, study: o.Study.Name, phase: phaseStart, invalid: map[string]int{}}
-	server.Serve(l.page)
+	g := &gauges{now: time.Now, study: o.Study.Name, phase: phaseStart, invalid: map[string]int{}}
+	server.Serve(g.page)
 	o.Progress.Note("metrics at %s", server.URL())
 	tell := o.Event
 	o.Event = func(plan *study.Plan, e runner.Event) {
-		l.hear(plan, e)
+		g.hear(plan, e)
 		if tell != nil {
 			tell(plan, e)
 		}
@@ -52,87 +52,87 @@ func (o *RunOptions) serveMetrics() (*openmetrics.Server, error) {
 	return server, nil
 }
 
-// hear takes an event of the run.
-func (l *gauges) hear(plan *study.Plan, e runner.Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.plan = plan
+// hear records an event of the run.
+func (g *gauges) hear(plan *study.Plan, e runner.Event) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.plan = plan
 	switch e.Stage {
 	case "deploy":
-		if l.first.IsZero() { // later ones are of trials
-			l.phase = phaseDeploy
+		if g.first.IsZero() { // later ones are of trials
+			g.phase = phaseDeploy
 		}
 	case "block":
-		l.phase = phaseBlock
+		g.phase = phaseBlock
 	case "trial":
-		l.phase, l.at = phaseTrial, e
+		g.phase, g.at = phaseTrial, e
 		if e.Record == nil {
-			if l.first.IsZero() {
-				l.first = l.now()
+			if g.first.IsZero() {
+				g.first = g.now()
 			}
 			return
 		}
-		l.ended++
+		g.ended++
 		if e.Record.Validity.Valid {
-			l.valid++
+			g.valid++
 			return
 		}
 		for _, c := range e.Record.Validity.Checks {
 			if !c.OK {
-				l.invalid[c.Name]++
+				g.invalid[c.Name]++
 			}
 		}
 	}
 }
 
-// page adds the metrics as they are now.
-func (l *gauges) page(page *openmetrics.Page) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// page adds the current values.
+func (g *gauges) page(page *openmetrics.Page) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	metric := func(name, help string) openmetrics.Metric {
 		return openmetrics.Metric{Name: "meshtrial_run_" + name, Help: help}
 	}
-	of := []string{"study", l.study}
+	of := []string{"study", g.study}
 	phase := metric("phase", "1 for what the run is doing, otherwise 0.")
 	for _, name := range []string{phaseStart, phaseDeploy, phaseTrial, phaseBlock} {
 		is := 0.0
-		if name == l.phase {
+		if name == g.phase {
 			is = 1
 		}
 		page.Gauge(phase, is, append(of, "phase", name)...)
 	}
-	trials := metric("trials", "Trials that have ended, by whether they are valid. Those before a resumption are not counted.")
-	page.Counter(trials, float64(l.valid), append(of, "valid", "true")...)
-	page.Counter(trials, float64(l.ended-l.valid), append(of, "valid", "false")...)
-	for check, n := range l.invalid {
+	trials := metric("trials", "Trials ended since the run was started or resumed, by validity.")
+	page.Counter(trials, float64(g.valid), append(of, "valid", "true")...)
+	page.Counter(trials, float64(g.ended-g.valid), append(of, "valid", "false")...)
+	for check, n := range g.invalid {
 		page.Counter(metric("failed_checks", "Trials that are not valid, by each check that failed."), float64(n), append(of, "check", check)...)
 	}
-	if l.first.IsZero() {
+	if g.first.IsZero() {
 		return
 	}
-	page.Gauge(metric("block", "Number of the block, from 1."), float64(l.at.Block+1), of...)
-	page.Gauge(metric("blocks_max", "The most blocks that the run has."), float64(l.plan.Study.Blocks.Max), of...)
-	page.Gauge(metric("trial", "Number of the trial in its block, from 1."), float64(l.at.Trial), of...)
-	if l.at.Trials > 0 {
-		page.Gauge(metric("block_trials", "Trials in a block."), float64(l.at.Trials), of...)
+	page.Gauge(metric("block", "Number of the block, from 1."), float64(g.at.Block+1), of...)
+	page.Gauge(metric("blocks_max", "Maximum number of blocks."), float64(g.plan.Study.Blocks.Max), of...)
+	page.Gauge(metric("trial", "Number of the trial in its block, from 1."), float64(g.at.Trial), of...)
+	if g.at.Trials > 0 {
+		page.Gauge(metric("block_trials", "Trials in a block."), float64(g.at.Trials), of...)
 	}
-	left := metric("remaining", "The longest that the run still takes. A stop rule may end it sooner.")
+	left := metric("remaining", "Upper estimate of the remaining time. A stop rule may end the run sooner.")
 	left.Unit = "seconds"
-	page.Gauge(left, l.remaining().Seconds(), of...)
+	page.Gauge(left, g.remaining().Seconds(), of...)
 }
 
-func (l *gauges) remaining() time.Duration {
-	trials := (l.plan.Study.Blocks.Max-l.at.Block)*l.at.Trials - l.at.Trial
-	if l.at.Record == nil { // this one
+func (g *gauges) remaining() time.Duration {
+	trials := (g.plan.Study.Blocks.Max-g.at.Block)*g.at.Trials - g.at.Trial
+	if g.at.Record == nil { // this one
 		trials++
 	}
-	return longestLeft(l.plan, l.now().Sub(l.first), l.ended, trials)
+	return longestLeft(g.plan, g.now().Sub(g.first), g.ended, trials)
 }
 
-// longestLeft is the longest that a run still takes which has ended trials since it was started
-// or resumed, and spent that time: as many trials as there can be, at that pace, but no longer
-// than the study's limit, which begins anew when a run is resumed. Before the first has ended,
-// and in a search, it is what the plan expects.
+// longestLeft is an upper estimate of a run's remaining time: trials more at the pace of the ended
+// ones, which took spent since the run was started or resumed, within the study's limit, which
+// starts over on a resume. Before the first trial has ended, and in a search, it is the plan's
+// estimate.
 func longestLeft(plan *study.Plan, spent time.Duration, ended, trials int) time.Duration {
 	left := plan.Estimate().Max - spent
 	if ended > 0 && !plan.Study.Chooses() {

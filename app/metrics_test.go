@@ -63,7 +63,7 @@ func TestRunMetrics(t *testing.T) {
 	l.hear(plan, start)
 	check(map[string]float64{`phase{phase="trial"}`: 1, "block": 1, "blocks_max": 4, "trial": 1, "block_trials": 3,
 		"remaining_seconds": plan.Estimate().Max.Seconds()})
-	l.hear(plan, runner.Event{Stage: "deploy", Text: "deployment 2: all pods made anew"})
+	l.hear(plan, runner.Event{Stage: "deploy", Text: "deployment 2: all pods recreated"})
 	now = now.Add(10 * time.Second)
 	end := start
 	end.Record = &record.Trial{Validity: record.Validity{Valid: true}}
@@ -86,7 +86,7 @@ func TestRunMetrics(t *testing.T) {
 	check(map[string]float64{`phase{phase="block"}`: 1, `phase{phase="trial"}`: 0})
 }
 
-// A run serves its metrics from before its lab is opened, beside whoever hears its events.
+// A run serves metrics before its lab is opened, and passes its events on.
 func TestRunServesMetrics(t *testing.T) {
 	heard := 0
 	said := &recorder{}

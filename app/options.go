@@ -65,7 +65,7 @@ type RunOptions struct {
 	Metrics string `json:"-"`
 	// Event is told each step of the run; see [runner.Options].
 	Event func(*study.Plan, runner.Event) `json:"-"`
-	// Begun is told the run directory before anything is measured. May be nil.
+	// Begun is called with the run directory before the first measurement. May be nil.
 	Begun func(dir string) `json:"-"`
 	// Kept is called after each trial once it is durable; its error ends the run. May be nil.
 	Kept func(context.Context) error `json:"-"`

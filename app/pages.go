@@ -33,20 +33,19 @@ import (
 )
 
 // Pages are documents about runs for [live.Server]: an index of folders, and of each run its
-// report, as far as it has come, comparisons and trends. They are made from run directories
-// when somebody asks, and kept until what they are made of changes. Only runs in the folders
-// that were given can be named, by IDs.
+// report so far, comparisons and trends. They are rendered from run directories on request, and
+// cached until those change. Queries name runs by ID, and only runs in the given folders.
 //
-// Of a run that goes on in this process it is also known when it measures ([Pages.Follow]):
-// nothing is made and nobody is told anything then.
+// While a run of this process measures ([Pages.Follow]), nothing is rendered and no event is
+// sent.
 type Pages struct {
 	dirs []string // runs, and folders of runs
-	// making holds a token: whoever has it makes a document, or measures.
+	// making holds one token, taken to render a document and for the length of a trial.
 	making chan struct{}
 
 	mu      sync.Mutex
-	giveWay context.CancelCauseFunc // ends the document that is being made
-	refuses bool                    // a trial waits no longer: no document is begun
+	giveWay context.CancelCauseFunc // cancels the document being rendered
+	refuses bool                    // a trial has waited long enough: waiting requests fail
 	changed chan struct{}
 	paths   map[string]string // of runs, by ID
 	made    map[string]made   // documents, by place
@@ -56,24 +55,24 @@ type Pages struct {
 	last    bool
 	launch  *Launch         // nil: readers start nothing
 	jobs    chan RunOptions // at most one, see asked
-	asked   bool            // a reader's run is to begin, or goes on: that of study asks
+	asked   bool            // a run that a reader asked for is queued or running, of study asks
 	asks    string
 }
 
-// made is a document, and what it was made of.
+// made is a document, and the version of its source.
 type made struct {
 	version string
 	data    []byte
 }
 
-// entry is a line of the index, and what it was made of.
+// entry is a line of the index, and the version of its source.
 type entry struct {
 	version string
 	report.ListedRun
 	started time.Time
 }
 
-// Bounds of what is kept, and of the findings that an index reads for a line.
+// Limits of the caches, and of the findings that the index reads for a line.
 const (
 	maxMade     = 64 << 20 // bytes of documents; the last is kept in any case
 	maxStates   = 1024
@@ -109,8 +108,8 @@ func (p *Pages) Changed() <-chan struct{} {
 	return p.changed
 }
 
-// tell has readers look again, unless something is measured: then it is done after that. The
-// caller has p.mu.
+// tell has readers look again; during a window it does nothing, since the window's end tells them.
+// The caller holds p.mu.
 func (p *Pages) tell() {
 	if p.now != nil && p.now.quiet {
 		return
@@ -128,7 +127,7 @@ func idOf(path string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// runs are the paths of all runs there are now, with warnings of folders that cannot be read.
+// runs lists the paths of all runs, with a warning for each folder that cannot be read.
 func (p *Pages) runs() (out, damage []string) {
 	for _, dir := range p.dirs {
 		if isRun(dir) {
@@ -163,7 +162,7 @@ type place struct {
 	compare []string // paths, two
 	trend   string   // a study
 	across  []string
-	// index says that it is none of these; begins that of a run without directory yet.
+	// index: none of these; begins: a run that has no directory yet.
 	index, begins bool
 }
 
@@ -249,7 +248,7 @@ func (p *Pages) alone(at *place) {
 	at.begins = at.run == ""
 }
 
-// forget leaves a run that ended here to another process that goes on with it.
+// forget drops a run that ended here once another process resumes it.
 func (p *Pages) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -292,7 +291,7 @@ func (p *Pages) State(query url.Values) (live.State, error) {
 	return state, nil
 }
 
-// version changes with the document of a place.
+// version identifies the state of what a place is rendered from.
 func (p *Pages) version(at place) string {
 	switch {
 	case at.begins:
@@ -348,7 +347,7 @@ func (p *Pages) Document(ctx context.Context, query url.Values) ([]byte, error) 
 	if refuses {
 		return nil, errGaveWay
 	}
-	if data, ok := p.known(key, version); ok { // somebody else asked for it
+	if data, ok := p.known(key, version); ok { // rendered while this request waited
 		return data, nil
 	}
 	var data []byte
@@ -368,11 +367,11 @@ func (p *Pages) Document(ctx context.Context, query url.Values) ([]byte, error) 
 	return data, nil
 }
 
-// errGaveWay is the error of a document that took too long when a trial was to begin.
-var errGaveWay = errs.WithHint(errors.New("the page was not made: a trial begins"), "it is tried again after the trial; fewer runs take less time")
+// errGaveWay is the error of a document that was canceled because a trial was due.
+var errGaveWay = errs.WithHint(errors.New("the page gave way to a trial"), "it is retried after the trial; fewer runs take less time")
 
-// measuresFirst says that a run of this process is at its first trial: its first document comes
-// after that.
+// measuresFirst reports whether the place is a run of this process in its first trial, before its
+// first document.
 func (p *Pages) measuresFirst(at place) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -380,7 +379,7 @@ func (p *Pages) measuresFirst(at place) bool {
 	return u != nil && u.dir != "" && at.run == u.dir && u.holds && u.shown == ""
 }
 
-// known is a document that was made of this version.
+// known returns the cached document of a version.
 func (p *Pages) known(key, version string) ([]byte, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -401,11 +400,12 @@ func (p *Pages) keep(key string, m made) {
 	p.made[key] = m
 }
 
-// make makes the document of a place. A panic is an error: a run of this process goes on.
+// make renders the document of a place. A panic becomes an error, so that a run of this process
+// continues.
 func (p *Pages) make(ctx context.Context, at place) (data []byte, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			data, err = nil, errs.WithHint(fmt.Errorf("meshtrial failed to make the page: %v", fault), "report this as a bug, with: %s", debug.Stack())
+			data, err = nil, errs.WithHint(fmt.Errorf("the page could not be rendered: %v", fault), "report this as a bug, with: %s", debug.Stack())
 		}
 	}()
 	page, err := p.page(ctx, at)
@@ -468,7 +468,7 @@ func (p *Pages) page(ctx context.Context, at place) (report.Page, error) {
 	return page.Served(served), nil
 }
 
-// runPage is the report of a run as far as it has come.
+// runPage is the report of a run so far.
 func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err error) {
 	run, damage, err := store.Load(ctx, path)
 	if err != nil {
@@ -487,7 +487,7 @@ func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err
 	} else {
 		f, err := analyses.All().Analyze(run)
 		if going {
-			f.Stop = "" // it has not ended by anything
+			f.Stop = "" // nothing has ended it
 		}
 		if err == nil {
 			page, err = kinds.Reports().Page(f)

@@ -140,7 +140,7 @@ func TestPagesOfAGrowingRun(t *testing.T) {
 				seen[v] = true
 				page := document(t, p, "")
 				if got := page.Live.Status.Facts[0].Text; !strings.HasPrefix(got, words.Plural(n, "trial")) {
-					t.Errorf("%d trials are told as %q", n, got)
+					t.Errorf("%d trials are reported as %q", n, got)
 				}
 				for _, s := range page.Sections {
 					if s.Name == "trials" && !hasValues(s.Tables[0]) {
@@ -193,7 +193,7 @@ func TestPagesOfALimitedRun(t *testing.T) {
 	}
 }
 
-// The end of a resumed run is foreseen by what it did since then, and its limit begins anew.
+// The remaining time of a resumed run is estimated from its trials since, and its limit starts over.
 func TestTimeWords(t *testing.T) {
 	plan := studytest.Plan(t, measuredStudy) // three trials a block, 1h for at most 12
 	start := time.Date(2024, 1, 1, 8, 0, 0, 0, time.UTC)
@@ -275,7 +275,7 @@ func (f *follow) status(t *testing.T) report.Status {
 	return *status
 }
 
-// A run of this process is shown as it goes on. While it measures nobody is told of anything,
+// A run of this process is shown while it runs. During a window no event is sent,
 // and nothing is made before the trial has ended.
 func TestPagesFollowARun(t *testing.T) {
 	f := following(t, "data-plane")

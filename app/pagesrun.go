@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/analysis"
@@ -22,31 +20,31 @@ import (
 	"github.com/meshtrial/meshtrial/ui/live"
 )
 
-// underway is a run of this process, from before its directory is there until another begins.
+// underway is the latest run of this process, known before its directory exists.
 type underway struct {
 	study  *study.Study
 	dir    string // "" at first
 	status report.Status
 	stop   context.CancelFunc
-	quiet  bool // measures: nobody is told of anything
-	holds  bool // has the token of making: a trial is on
+	quiet  bool // in a window: no event is sent
+	holds  bool // has the token of making, for a trial
 	ended  bool
 	began  time.Time // its first trial in this process
-	// resumable says that readers could resume it if it ended as it is.
+	// resumable: a reader could resume it if it ended now.
 	resumable bool
-	// shown is the version of the document that readers have. The next is made when a trial has
-	// ended, and not before pause has passed since made. The last is made of files.
+	// shown is the version of the document that readers have. The next one is rendered after a
+	// trial, at least pause after made; the last one from the version files.
 	shown string
 	files string
 	made  time.Time
 	pause time.Duration
 }
 
-// gapShare bounds how much of a run's time is spent on its documents.
+// gapShare is the largest share of a run's time that is spent on its documents.
 const gapShare = 0.05
 
-// Follow has the pages show a run of this process while work carries it out, and returns its
-// error. A reader who stops the run ends the context of work.
+// Follow shows a run of this process while work carries it out, and returns the error of work. A
+// reader who stops the run cancels the context of work.
 func (p *Pages) Follow(ctx context.Context, o *RunOptions, work func(context.Context, *RunOptions) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -100,19 +98,19 @@ func errGoing(name string) error {
 	return errs.WithHint(errs.Usage("a run of study %s is going on", name), "wait for its end, or stop it first")
 }
 
-// event takes up a step of the run.
+// event records a step of the run.
 func (p *Pages) event(ctx context.Context, u *underway, plan *study.Plan, e runner.Event) {
 	if e.Stage == "trial" && e.Record == nil {
-		p.hold(ctx, u) // waits for a document that is being made
+		p.hold(ctx, u) // waits for a document being rendered
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case e.Stage == runner.StageQuiet:
-		u.status.Step = "measuring: this page is still until the window ends"
+		u.status.Step = "measuring: no updates until the window ends"
 		p.tell()
 		u.quiet = true
-		clear(p.states) // readers are told this one
+		clear(p.states) // so that readers get this one
 		return
 	case e.Stage == runner.StageLoud:
 		u.quiet = false
@@ -129,10 +127,10 @@ func (p *Pages) event(ctx context.Context, u *underway, plan *study.Plan, e runn
 	p.tell()
 }
 
-// maxWait is how long a trial waits for a document that is being made.
+// maxWait is how long a trial waits for a document being rendered.
 const maxWait = 5 * time.Second
 
-// hold takes the token for the run, so that nothing else is made while a trial is on.
+// hold takes the token for the run, so that nothing else is rendered during a trial.
 func (p *Pages) hold(ctx context.Context, u *underway) {
 	p.mu.Lock()
 	holds := u.holds
@@ -147,8 +145,8 @@ func (p *Pages) hold(ctx context.Context, u *underway) {
 	p.mu.Unlock()
 }
 
-// take waits for the token until ctx ends. After maxWait the document that is being made gives
-// way, and those that wait for the token are refused.
+// take waits for the token until ctx ends. After maxWait it cancels the document being rendered,
+// and requests that wait for the token fail.
 func (p *Pages) take(ctx context.Context) (taken bool) {
 	patience := time.NewTimer(maxWait)
 	defer patience.Stop()
@@ -173,7 +171,7 @@ func (p *Pages) take(ctx context.Context) (taken bool) {
 	}
 }
 
-// release gives it back.
+// release returns the token.
 func (p *Pages) release(u *underway) {
 	p.mu.Lock()
 	holds := u.holds
@@ -184,11 +182,11 @@ func (p *Pages) release(u *underway) {
 	}
 }
 
-// gap is the time between two trials: whoever waits for a document gets it, then the run's own
-// is made, unless that would take too much of the run's time.
+// gap is the time between two trials: waiting requests are served, then the run's own document is
+// rendered, unless that would exceed gapShare.
 func (p *Pages) gap(ctx context.Context, u *underway) {
 	p.release(u)
-	p.hold(ctx, u) // behind those who waited
+	p.hold(ctx, u) // after the requests that waited
 	p.mu.Lock()
 	postponed := time.Since(u.made) < u.pause
 	p.mu.Unlock()
@@ -197,7 +195,7 @@ func (p *Pages) gap(ctx context.Context, u *underway) {
 	}
 }
 
-// renew makes the run's document and tells readers of it.
+// renew renders the run's document and tells readers.
 func (p *Pages) renew(ctx context.Context, u *underway) {
 	began := time.Now()
 	at := place{run: u.dir}
@@ -210,13 +208,13 @@ func (p *Pages) renew(ctx context.Context, u *underway) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		u.status.Step = "the page could not be made: " + err.Error()
+		u.status.Step = "the page could not be rendered: " + err.Error()
 	}
 	u.made, u.pause, u.shown = time.Now(), time.Duration(float64(took)/gapShare), version
 	p.tell()
 }
 
-// ended shows how the run ended.
+// ended records how the run ended.
 func (p *Pages) ended(u *underway, err error) {
 	p.release(u)
 	p.mu.Lock()
@@ -237,7 +235,7 @@ func (p *Pages) ended(u *underway, err error) {
 	p.tell()
 }
 
-// End tells readers that nothing more comes.
+// End tells readers that the server is about to stop.
 func (p *Pages) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -262,7 +260,7 @@ func (p *Pages) beginning() report.Page {
 	return page.Served(served)
 }
 
-// pagesProgress shows on the pages what a command is doing, beside where it is shown already.
+// pagesProgress passes a command's progress on, and shows it on the pages too.
 type pagesProgress struct {
 	Progress
 	p *Pages
@@ -291,7 +289,7 @@ func (s pagesProgress) Component(e components.Event) {
 	s.step(fmt.Sprintf("preparing %s", e.Component))
 }
 
-// TrialWords say which trial of a run begins.
+// TrialWords says which trial of a run begins.
 func TrialWords(plan *study.Plan, e runner.Event) string {
 	switch {
 	case plan.Study.Tune != nil:
@@ -302,8 +300,8 @@ func TrialWords(plan *study.Plan, e runner.Event) string {
 	return fmt.Sprintf("block %d of at most %d, trial %d of %d: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Trials, e.Cell)
 }
 
-// standing is where a run stands by its records at a moment. It was started or resumed at began,
-// if that is known.
+// standing is the status of a run by its records at a moment. began is when it was started or
+// resumed, zero if unknown.
 func standing(run record.Run, plan *study.Plan, progress analysis.Progress, going bool, began, now time.Time) report.Status {
 	s := report.Status{Going: going}
 	n, most := len(run.Trials), plan.Study.Blocks.Max*plan.BlockSize()
@@ -330,37 +328,26 @@ func standing(run record.Run, plan *study.Plan, progress analysis.Progress, goin
 	return s
 }
 
-// trialsWords count trials, and say which checks failed.
+// trialsWords counts trials; the report below says which checks failed.
 func trialsWords(trials []record.Trial) string {
-	failed, example, invalid := map[string]int{}, map[string]string{}, 0
+	invalid := 0
 	for i := range trials {
-		if trials[i].Validity.Valid {
-			continue
-		}
-		invalid++
-		for _, c := range trials[i].Validity.Checks {
-			if !c.OK {
-				failed[c.Name]++
-				example[c.Name] = c.Detail
-			}
+		if !trials[i].Validity.Valid {
+			invalid++
 		}
 	}
 	if invalid == 0 {
 		return words.Plural(len(trials), "trial") + ", all valid"
 	}
-	parts := []string{fmt.Sprintf("%s, %d not valid", words.Plural(len(trials), "trial"), invalid)}
-	for _, name := range slices.Sorted(maps.Keys(failed)) {
-		parts = append(parts, fmt.Sprintf("%s failed in %d (%s)", report.FactorName(name), failed[name], example[name]))
-	}
-	return strings.Join(parts, "; ")
+	return fmt.Sprintf("%s, %d not valid", words.Plural(len(trials), "trial"), invalid)
 }
 
-// pauseOfRuns is the time between two trials from which on the run was resumed between them.
+// pauseOfRuns is the shortest gap between two trials that counts as a resume.
 const pauseOfRuns = 5 * time.Minute
 
-// timeWords say how long a run's trials took, and when it ends at the latest, going by those
-// since it was started or resumed. That is at began; if nobody knows (zero), at the first trial
-// after a long pause.
+// timeWords says how long a run's trials took and when it ends at the latest, judging by the
+// trials since it was started or resumed: at began or, if that is zero, at the first trial after
+// a long pause.
 func timeWords(trials []record.Trial, plan *study.Plan, began, now time.Time) string {
 	var spent time.Duration
 	ended := 0
@@ -386,18 +373,18 @@ func timeWords(trials []record.Trial, plan *study.Plan, began, now time.Time) st
 	return fmt.Sprintf("%s; it ends at about %s at the latest", so, now.Add(left).Format("15:04"))
 }
 
-// Launch says which runs readers may start, and how.
+// Launch is which runs readers may start, and how.
 type Launch struct {
-	// Studies are the names of studies that there are; Study reads one.
+	// Studies returns the names of the available studies; Study reads one.
 	Studies func() []string
 	Study   func(ctx context.Context, name string) (*study.Study, []byte, error)
-	// Options are those of every run. It asks nobody for consent.
+	// Options are those of every run. Nobody is asked for consent.
 	Options RunOptions
 	run     func(context.Context, RunOptions) error // nil: [Run]
 }
 
-// Work carries out the runs that readers start or resume, one at a time, until ctx ends and
-// with it the last of them. Without it no run can be started.
+// Work carries out the runs that readers start or resume, one at a time, until ctx ends and the
+// last of them has. Without it no run can be started.
 func (p *Pages) Work(ctx context.Context, launch Launch) {
 	if launch.run == nil {
 		launch.run = Run
@@ -437,7 +424,7 @@ func (p *Pages) stop(id string) error {
 	if u == nil || u.ended || id != "" && (u.dir == "" || id != idOf(u.dir)) {
 		return errs.WithHint(errs.Usage("this server is not running that run"), "stop it where it was started")
 	}
-	u.status.Title, u.status.Stop = "Stopping: what the run changed is put back", false
+	u.status.Title, u.status.Stop = "Stopping: reverting what the run changed", false
 	p.tell()
 	u.stop()
 	return nil
@@ -479,8 +466,7 @@ func (p *Pages) begin(ctx context.Context, a live.Action) (err error) {
 	return nil
 }
 
-// folder is where runs are made that readers start: the first folder of runs, or that of the
-// first run.
+// folder is where runs started by readers go: the first folder of runs, or the first run's parent.
 func (p *Pages) folder() string {
 	for _, dir := range p.dirs {
 		if !isRun(dir) {

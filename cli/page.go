@@ -23,7 +23,7 @@ func newPageCommand(env *Env) *cobra.Command {
 	address := ""
 	cmd := &cobra.Command{
 		Use:   "page [RUNS...]",
-		Short: "Serve a page of runs that go on or are done, and start others",
+		Short: "Serve a page of runs, finished or in progress, and start others",
 		Long: "Serve a page on this machine about the runs in RUNS, each a run directory or a folder of\n" +
 			"runs (default: the folder runs). It lists them, shows the report of each as it grows, compares any\n" +
 			"two, and follows findings over the runs of a study. Studies in the local lab can be\n" +
@@ -39,10 +39,10 @@ func newPageCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// anyPort has pages served on the loopback, at any free port.
+// anyPort is any free port of the loopback.
 const anyPort = "127.0.0.1:0"
 
-// pollRuns is how often a page looks whether runs of other processes have changed.
+// pollRuns is how often a page looks for changes by other processes.
 const pollRuns = 2 * time.Second
 
 func servePage(ctx context.Context, env *Env, address string, dirs []string) error {
@@ -81,7 +81,7 @@ func runWithPage(ctx context.Context, p *progress, o app.RunOptions) error {
 	})
 }
 
-// lingerFor is how long pages have to load their last document.
+// lingerFor is the time that open pages get to load their last document.
 const lingerFor = 3 * time.Second
 
 // serving serves pages while work goes on.
@@ -94,7 +94,7 @@ func serving(ctx context.Context, p *progress, pages *app.Pages, address string,
 	if err := server.Check(l); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	// It outlives ctx, so that pages show how the work ends.
+	// The server outlives ctx, so that pages show how the work ends.
 	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(alive, l) }()

@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Live is what a page that is served has beside its report.
+// Live is what a served page has beside its report.
 type Live struct {
 	// Status is where the page's run stands.
 	Status *Status `json:"status,omitempty"`
@@ -25,7 +25,7 @@ type Live struct {
 	Runs []ListedRun `json:"runs,omitempty"`
 	// Studies have runs there; each has a trend.
 	Studies []string `json:"studies,omitempty"`
-	// Across are differences in spite of which runs can be compared.
+	// Across are the differences that a comparison may ignore.
 	Across []string `json:"across,omitempty"`
 	// Startable are the names of studies that a reader may start.
 	Startable []string `json:"startable,omitempty"`
@@ -39,14 +39,14 @@ type Status struct {
 	// Step is the latest step that the current trial reported.
 	Step  string `json:"step,omitempty"`
 	Facts []Fact `json:"facts,omitempty"`
-	// Share of the trials that the study has at most.
+	// Share of the most trials that the study may have.
 	Share float64 `json:"share"`
-	// Going says that there is more to come, from this server or another process.
+	// Going: more is to come, from this server or another process.
 	Going bool `json:"going,omitempty"`
-	// Stop and Resume are what a reader may ask for.
+	// Stop and Resume: the reader may ask for it.
 	Stop   bool `json:"stop,omitempty"`
 	Resume bool `json:"resume,omitempty"`
-	// Last is the last status that this server sends.
+	// Last: this is the last status that this server sends.
 	Last bool `json:"last,omitempty"`
 }
 
@@ -67,16 +67,16 @@ type ListedRun struct {
 	Bad     bool   `json:"bad,omitempty"` // it has no answer
 }
 
-// What a page says whose run goes on, and whose run was interrupted.
+// Marks of pages whose figures can still change.
 const (
 	Provisional = "Provisional: the run has not ended, and every estimate can still change."
 	Interrupted = "Provisional: the run was interrupted; resuming it can change every estimate."
-	// Unfinished is that of a comparison or a trend.
+	// Unfinished is for comparisons and trends.
 	Unfinished = "Provisional: a run among these has not ended, and can still change every estimate."
 )
 
-// ProgressSections are sections of a page whose run has not ended: how intervals narrow, and
-// the last trials.
+// ProgressSections are the sections of a run that has not ended: how intervals narrow, and the last
+// trials.
 func ProgressSections(p analysis.Progress, plan *study.Plan, trials []record.Trial) []PageSection {
 	var out []PageSection
 	if chart, ok := narrowing(p); ok {
@@ -90,7 +90,7 @@ func ProgressSections(p analysis.Progress, plan *study.Plan, trials []record.Tri
 	return out
 }
 
-// narrowing draws the widths of intervals by the number of blocks.
+// narrowing draws the widths of intervals against the number of blocks.
 func narrowing(p analysis.Progress) (Chart, bool) {
 	lines := Lines{X: Axis{Title: "blocks", Scale: AxisLinear}, Y: Axis{Title: "half width, % of the estimate", Scale: AxisLog}, Markers: true}
 	blocks := map[int]bool{}
@@ -217,8 +217,8 @@ func (kinds Kinds) ComparisonPage(c comparison.Comparison) Page {
 	return out
 }
 
-// changesChart draws the changes that decide, or are for better or worse; those that are not
-// the same where there is none such.
+// changesChart draws the changes that decide or have a direction or, if there are none, those that
+// are not "the same".
 func (kinds Kinds) changesChart(c comparison.Comparison) (Chart, bool) {
 	rows := Intervals{X: Axis{Title: "change, %", Scale: AxisLinear, Zero: true}}
 	tells := func(change comparison.Change) bool {

@@ -94,10 +94,10 @@ const (
 	StageLoud  = "loud"
 )
 
-// StageWarming is the stage of events that tell how a trial's load goes before its window.
+// StageWarming is the stage of events about a trial's warm-up.
 const StageWarming = "warming"
 
-// Quiet tells that a trial begins to measure, and returns what tells of the end.
+// Quiet reports that a trial starts to measure; the function that it returns reports the end.
 func Quiet(tell func(Event)) (end func()) {
 	tell(Event{Stage: StageQuiet})
 	return func() { tell(Event{Stage: StageLoud}) }

@@ -17,11 +17,11 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Writers are the directories that processes of this machine have locked.
+// Writers are the directories locked by processes of this machine.
 type Writers map[inode]bool
 
-// inode is a file on a device. Those of file systems without one, whose major number is 0 and
-// whose minor number the kernel's tables give differently, have the minor number 0.
+// inode identifies a file. File systems without a device (major number 0) get the minor number 0,
+// since /proc/locks and stat disagree on it.
 type inode struct {
 	major, minor uint32
 	number       uint64
@@ -34,8 +34,7 @@ func inodeOf(major, minor uint32, number uint64) inode {
 	return inode{major, minor, number}
 }
 
-// ReadWriters asks the kernel without touching the locks: trying one could refuse it to
-// whoever wants it at that moment.
+// ReadWriters reads /proc/locks: trying a lock could deny it to whoever wants it at that moment.
 func ReadWriters() Writers {
 	file, err := os.Open("/proc/locks")
 	if err != nil {
@@ -62,7 +61,7 @@ func parseLocks(r io.Reader) Writers {
 	return out
 }
 
-// Have says whether one of them writes to the run directory at path.
+// Have reports whether one of them writes to the run directory at path.
 func (w Writers) Have(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -72,8 +71,7 @@ func (w Writers) Have(path string) bool {
 	return ok && w[inodeOf(unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino)]
 }
 
-// Version changes whenever a run has another trial, other findings, or another header. It
-// reads none of them.
+// Version changes with a run's trials, findings or header. It reads none of them.
 func Version(path string) string {
 	var out strings.Builder
 	for _, name := range []string{FileHeader, FileTrials, FileFindings} {
@@ -84,10 +82,10 @@ func Version(path string) string {
 	return out.String()
 }
 
-// ReadHeader reads what a run says of itself, and no more.
+// ReadHeader reads a run's header alone.
 func ReadHeader(path string) (record.Header, error) { return readHeader(path) }
 
-// CountTrials counts the lines of the trials that ended, whether they can be read or not.
+// CountTrials counts the lines of ended trials, readable or not.
 func CountTrials(path string) (int, error) {
 	file, err := openFile(path, FileTrials)
 	if err != nil {
@@ -107,8 +105,8 @@ func CountTrials(path string) (int, error) {
 	}
 }
 
-// ReadFindings reads the findings that were made of a run when it ended, if they are of so
-// many trials and have at most limit bytes. current is false otherwise.
+// ReadFindings reads the findings written when a run ended, if they are of so many trials and at
+// most limit bytes. Otherwise current is false.
 func ReadFindings(path string, trials int, limit int64) (f record.Findings, current bool, err error) {
 	made, err := os.Lstat(filepath.Join(path, FileFindings))
 	if err != nil || made.Size() > limit {

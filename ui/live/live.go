@@ -6,10 +6,10 @@
 //	GET  events?QUERY    server-sent events: its version and status, whenever they change
 //	POST act             what a reader asks for
 //
-// Pages re-read their document when its version has changed. Nothing is kept for a reader: one
-// that comes late, or was too slow and was dropped, begins with what is there. Whoever has no
-// cookie, calls the server by another name than a loopback address, or comes from a page of
-// another site is refused.
+// Pages fetch their document again when its version has changed. No state is kept per reader: a
+// late one, or one that was too slow and was dropped, starts from the current state. Requests
+// without the cookie, with a Host other than a loopback address, or from another site's page are
+// refused.
 package live
 
 import (
@@ -36,7 +36,7 @@ import (
 type Source interface {
 	// State is cheap. It fails for a query that names nothing.
 	State(query url.Values) (State, error)
-	// Document is the JSON of the document that a query names.
+	// Document returns the document that a query names, as JSON.
 	Document(ctx context.Context, query url.Values) ([]byte, error)
 	// Act does what a reader asks for.
 	Act(ctx context.Context, a Action) error
@@ -44,11 +44,11 @@ type Source interface {
 	Changed() <-chan struct{}
 }
 
-// State is what a document is at the moment.
+// State is the current state of a document.
 type State struct {
 	// Version changes with the document.
 	Version string `json:"version"`
-	// Status goes with every event; nil if the document has it all.
+	// Status is sent with every event; nil if the document says it all.
 	Status any `json:"status,omitempty"`
 }
 
@@ -59,7 +59,7 @@ type Action struct {
 	Study string `json:"study,omitempty"` // to start
 }
 
-// Limits of what is kept for readers and taken from them.
+// Limits of readers and their requests.
 const (
 	maxReaders   = 64
 	maxRequest   = 16 << 10
@@ -76,16 +76,16 @@ type Server struct {
 	prefix  string
 	readers atomic.Int64
 
+	page   []byte
+	policy string
+	// patience is writeTimeout, except in tests.
+	patience time.Duration
+
 	mu     sync.Mutex
 	states map[string]known // by query, while polling
-
-	// patience is writeTimeout, but in tests.
-	patience time.Duration
-	page     []byte
-	policy   string
 }
 
-// known is a state that readers share for a while, unless its source is told.
+// known is a state that readers share for half a poll, or until its source changes.
 type known struct {
 	State
 	at      time.Time
@@ -93,7 +93,7 @@ type known struct {
 }
 
 // New returns a server, and the path and query of the address that lets a browser in. poll is
-// how often states are looked at that change without their source being told; 0 for never.
+// how often to look for changes that the source is not told of; 0 for never.
 func New(source Source, poll time.Duration) (s *Server, entrance string) {
 	token, secret := rand.Text(), rand.Text()
 	s = &Server{source: source, poll: poll, patience: writeTimeout, token: sha256.Sum256([]byte(token)), secret: sha256.Sum256([]byte(secret)),
@@ -117,8 +117,8 @@ func (s *Server) http() jsonhttp.Server {
 	return jsonhttp.Server{Name: "page", Handler: s.handler(), MaxRequest: maxRequest}
 }
 
-// Linger returns when no page is open any more, or after a limit. Pages that are told of a last
-// status load their last document and go.
+// Linger returns when no page is open any more, or after a limit. Pages close after a last status,
+// once they have its document.
 func (s *Server) Linger(limit time.Duration) {
 	ticker := time.NewTicker(min(limit, 20*time.Millisecond))
 	defer ticker.Stop()
@@ -182,11 +182,6 @@ func (s *Server) showPage(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) document(w http.ResponseWriter, r *http.Request) {
-	// It may wait for the end of a trial, longer than requests may take to come in.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
-		jsonhttp.Fail(w, err)
-		return
-	}
 	document, err := s.source.Document(r.Context(), r.URL.Query())
 	if err != nil {
 		jsonhttp.Fail(w, err)
@@ -197,7 +192,7 @@ func (s *Server) document(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) act(w http.ResponseWriter, r *http.Request) {
-	// Browsers name the origin of each POST. One that names none is no page of ours.
+	// Browsers send the origin with each POST. A request without one is not from our page.
 	if origin := r.Header.Get("Origin"); origin != "http://"+r.Host {
 		jsonhttp.Refuse(w, http.StatusForbidden, errors.New("the request comes from a page of another site"))
 		return
@@ -213,8 +208,8 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	jsonhttp.Answer(w, struct{}{})
 }
 
-// state is that of a query. Those who poll it share what one of them was told in the last half of
-// a poll: not the whole, so that one alone is told at each poll.
+// state is that of a query. Readers that poll share an answer that is at most half a poll old, so
+// that a single reader gets a new one at each poll.
 func (s *Server) state(query url.Values, changed <-chan struct{}) (State, error) {
 	if s.poll == 0 {
 		return s.source.State(query)
@@ -229,14 +224,14 @@ func (s *Server) state(query url.Values, changed <-chan struct{}) (State, error)
 	if err != nil {
 		return state, err
 	}
-	if len(s.states) > maxReaders { // of readers that have gone, too
+	if len(s.states) > maxReaders { // also those of readers that are gone
 		clear(s.states)
 	}
 	s.states[key] = known{state, time.Now(), changed}
 	return state, nil
 }
 
-// events tells a reader of each state of its document, until one of the two goes.
+// events sends a reader each state of its document, until reader or server ends.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if s.readers.Add(1) > maxReaders {
 		s.readers.Add(-1)
@@ -245,10 +240,6 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.readers.Add(-1)
 	out := http.NewResponseController(w)
-	if err := out.SetReadDeadline(time.Time{}); err != nil {
-		jsonhttp.Fail(w, err)
-		return
-	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	var tick <-chan time.Time
 	if s.poll > 0 {

@@ -659,7 +659,7 @@ export interface Listing {
     readonly text: string;
 }
 /**
- * Live is what a page that is served has beside its report.
+ * Live is what a served page has beside its report.
  */
 export interface Live {
     readonly status?: Status;
@@ -676,7 +676,7 @@ export interface Live {
      */
     readonly studies?: readonly string[];
     /**
-     * Across are differences in spite of which runs can be compared.
+     * Across are the differences that a comparison may ignore.
      */
     readonly across?: readonly string[];
     /**
@@ -699,20 +699,20 @@ export interface Status {
     readonly step?: string;
     readonly facts?: readonly Fact[];
     /**
-     * Share of the trials that the study has at most.
+     * Share of the most trials that the study may have.
      */
     readonly share: number;
     /**
-     * Going says that there is more to come, from this server or another process.
+     * Going: more is to come, from this server or another process.
      */
     readonly going?: boolean;
     /**
-     * Stop and Resume are what a reader may ask for.
+     * Stop and Resume: the reader may ask for it.
      */
     readonly stop?: boolean;
     readonly resume?: boolean;
     /**
-     * Last is the last status that this server sends.
+     * Last: this is the last status that this server sends.
      */
     readonly last?: boolean;
 }
