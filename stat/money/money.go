@@ -1,16 +1,15 @@
-// Package money says what the proxies of a stated mesh cost: cores and memory
-// in currency per month. It is pure arithmetic on intervals. What a proxy uses
-// goes in as measured, with its interval ([Use]); what the mesh is like and
-// what a core costs is stated ([Mesh]); a [Bill] comes out, each of its lines
-// with the interval that follows.
+// Package money computes the cost of the proxies of a stated mesh: cores and memory in
+// currency per month. It is pure arithmetic on intervals. The inputs are the measured
+// resource use of a proxy, with its interval ([Use]), and the stated size and prices of
+// the mesh ([Mesh]). The output is a [Bill], each of its lines with the resulting
+// interval.
 //
 //	CPU time per request, idle cores, bytes  +  requests, hops, proxies  ->  cores, bytes
 //	cores, bytes                           +  prices                   ->  money per month
 //
-// Everything is linear in what was measured. So the price of a difference is
-// the difference of the prices, and whoever has a paired difference, which is
-// surer than the two values it is of, gives that to [Mesh.Price] and has what
-// the difference saves or costs.
+// Everything is linear in the measured values, so the price of a difference is the
+// difference of the prices. A paired difference is more precise than its two values: pass
+// it to [Mesh.Price] to get what the difference saves or costs.
 package money
 
 import "math"
@@ -22,78 +21,76 @@ type Value struct {
 	High     float64 `json:"high"`
 }
 
-// Exact is a value that is stated rather than measured.
+// Exact returns a value that is stated rather than measured.
 func Exact(v float64) Value { return Value{v, v, v} }
 
-// Times multiplies by a number that is known.
+// Times multiplies a value by an exact number.
 func (v Value) Times(factor float64) Value {
 	low, high := v.Low*factor, v.High*factor
 	return Value{v.Estimate * factor, math.Min(low, high), math.Max(low, high)}
 }
 
-// Plus adds. The ends are added too, as if what makes one too high made the
-// other so: that holds of values measured in the same trials, and makes the
-// interval of others too wide, never too narrow.
+// Plus adds two values and the ends of their intervals, as if their errors were fully
+// correlated. That is right for values measured in the same trials. It makes the interval
+// of other sums too wide, never too narrow.
 func (v Value) Plus(w Value) Value {
 	return Value{v.Estimate + w.Estimate, v.Low + w.Low, v.High + w.High}
 }
 
-// Mesh is what is paid for: a stated mesh and its prices. Study files bound each field
+// Mesh describes the mesh to pay for and its prices. Study files bound each field
 // (study/money.go).
 type Mesh struct {
-	// RPS are the requests per second that enter the mesh, all services
-	// together.
+	// RPS is the number of requests per second that enter the mesh, over all services.
 	RPS float64 `json:"rps"`
-	// Hops are the calls between services that each of them takes; 1 if each
-	// is counted where it is served.
+	// Hops is the number of calls between services per request; 1 if requests are counted
+	// where they are served.
 	Hops float64 `json:"hops"`
-	// ProxiesPerHop is how many proxies a call passes: 2 with sidecars at
-	// both ends. It matters to figures that are of one proxy.
+	// ProxiesPerHop is the number of proxies that a call passes: 2 with sidecars at both
+	// ends. It applies to figures of a single proxy.
 	ProxiesPerHop float64 `json:"proxies_per_hop"`
-	// Proxies is how many there are in all, busy or not: what each uses when
-	// idle, and its memory, is paid for as often. 0: neither is counted.
+	// Proxies is the total number of proxies, busy or not. It multiplies the idle use and
+	// memory of a proxy; 0 leaves both out.
 	Proxies float64 `json:"proxies"`
-	// Utilisation is the share of the cores paid for that is in use: at 0.5
-	// twice as many are bought as are used. 1 is the cores in use alone.
+	// Utilisation is the share of the paid cores that is in use: at 0.5 twice as many are
+	// bought as are used. At 1 only cores in use are paid for.
 	Utilisation float64 `json:"utilisation"`
-	CoreMonth   float64 `json:"core_month"` // price of a core, a month
-	GBMonth     float64 `json:"gb_month"`   // price of 10^9 bytes of memory, a month
+	CoreMonth   float64 `json:"core_month"` // price of a core per month
+	GBMonth     float64 `json:"gb_month"`   // price of 10^9 bytes of memory per month
 	Currency    string  `json:"currency"`   // "USD"
 }
 
-// Published is the mesh of a published estimate: a million requests per second,
-// two proxies per hop, 40 USD per core-month. With 0.6 CPU-seconds for a
-// thousand requests a proxy it is 1,200 cores and 48,000 USD per month.
+// Published returns the mesh of a published estimate: a million requests per second, two
+// proxies per hop, 40 USD per core-month. At 0.6 CPU-seconds per thousand requests and
+// proxy it needs 1,200 cores and costs 48,000 USD per month.
 func Published() Mesh {
 	return Mesh{RPS: 1e6, Hops: 1, ProxiesPerHop: 2, Utilisation: 1, CoreMonth: 40, Currency: "USD"}
 }
 
-// Use is what proxies take. Differences of uses are uses too, and may be
+// Use is the resource use of proxies. Differences of uses are uses too, and may be
 // negative.
 type Use struct {
-	// CPUPerHop is the CPU time that all proxies of one hop spend on one
-	// request, in seconds; [Mesh.PerHop] makes it from that of one proxy.
+	// CPUPerHop is the CPU time that all proxies of one hop spend on one request, in
+	// seconds; [Mesh.PerHop] computes it from that of one proxy.
 	CPUPerHop Value `json:"cpu_per_hop_s"`
-	// IdleCores is what one proxy uses without requests, in cores.
+	// IdleCores is the number of cores that one proxy uses without requests.
 	IdleCores Value `json:"idle_cores"`
-	// MemoryBytes of one proxy.
+	// MemoryBytes is the memory of one proxy.
 	MemoryBytes Value `json:"memory_bytes"`
 }
 
-// PerHop is the CPU time of a hop's proxies, from that of one proxy.
+// PerHop returns the CPU time of a hop's proxies, given that of one proxy.
 func (m Mesh) PerHop(perProxy Value) Value { return perProxy.Times(m.ProxiesPerHop) }
 
-// Bill is what proxies need and cost. Money is a month's, in the mesh's
-// currency.
+// Bill lists what proxies need and cost. Money is per month, in the mesh's currency.
 type Bill struct {
-	Cores       Value `json:"cores"` // in use; what is paid for is this over the utilisation
+	Cores       Value `json:"cores"` // in use; divide by the utilisation for the cores paid for
 	MemoryBytes Value `json:"memory_bytes"`
 	CPU         Value `json:"cpu"`
 	Memory      Value `json:"memory"`
 	Total       Value `json:"total"`
 }
 
-// Price is what a mesh of proxies with such a use costs.
+// Price returns the cost of a mesh whose proxies have the given use.
 func (m Mesh) Price(u Use) Bill {
 	b := Bill{
 		Cores:       u.CPUPerHop.Times(m.RPS * m.Hops).Plus(u.IdleCores.Times(m.Proxies)),
@@ -105,11 +102,10 @@ func (m Mesh) Price(u Use) Bill {
 	return b
 }
 
-// RateOfOne is the requests per second that one proxy of the mesh sees, if they
-// spread evenly; 0 if the mesh does not say how many proxies it has. Where a
-// proxy was measured at another rate, what it uses when idle weighs
-// differently on each request: then CPUPerHop wants the slope alone and
-// IdleCores what is there anyway.
+// RateOfOne returns the requests per second that one proxy of the mesh sees if load is
+// even; 0 if the mesh does not state its number of proxies. If the proxy was measured at
+// another rate, its idle use has a different share in each request. CPUPerHop should then
+// be the slope alone, and IdleCores the idle use.
 func (m Mesh) RateOfOne() float64 {
 	if m.Proxies == 0 {
 		return 0

@@ -11,8 +11,8 @@ func near(a, b float64) bool {
 	return math.Abs(a-b) <= 1e-9*math.Max(1, math.Max(math.Abs(a), math.Abs(b)))
 }
 
-// The published estimate: 0.6 vCPU for 1,000 requests per second, two proxies a
-// hop, a million requests per second, 40 USD per core-month.
+// The published estimate: 0.6 vCPU for 1,000 requests per second, two proxies
+// per hop, a million requests per second, 40 USD per core-month.
 func TestPublishedEstimate(t *testing.T) {
 	m := Published()
 	b := m.Price(Use{CPUPerHop: m.PerHop(Exact(0.6 / 1000))})
@@ -54,8 +54,8 @@ func values(limit float64) *rapid.Generator[Value] {
 	})
 }
 
-// The price is linear, so that the price of a difference is the difference of
-// prices, and intervals stay around their estimates, whatever the signs.
+// The price is linear, so the price of a difference is the difference of
+// prices, and intervals contain their estimates, whatever the signs.
 func TestPriceIsLinear(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Float64Range(0.1, 1000)
