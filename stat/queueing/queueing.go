@@ -1,5 +1,5 @@
-// Package queueing simulates a queue on given arrivals and service times. Tests hold
-// analysis against it. It is pure.
+// Package queueing simulates a queue with given arrivals and service times. Tests
+// compare analysis with it. It is pure.
 //
 // Times are plain numbers in any one unit; rates are per that unit.
 //
@@ -13,9 +13,9 @@ import (
 )
 
 // Sojourns returns the time in system of each of a sequence of requests at a
-// queue with the given number of servers, first come first served: requests
-// arrive at ascending times and take the given service times. With one server
-// it is Lindley's recursion; with infinitely many (0) it is the service time.
+// first-come-first-served queue with the given number of servers. Arrival times
+// ascend. With one server it is Lindley's recursion; with infinitely many (0) it is
+// the service time.
 func Sojourns(arrivals, services []float64, servers int) []float64 {
 	out := make([]float64, len(arrivals))
 	if servers <= 0 {

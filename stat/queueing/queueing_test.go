@@ -33,7 +33,7 @@ func poisson(r *rand.Rand, n int, rate float64) []float64 {
 }
 
 // The time in an M/M/1 queue is exponential with rate mu - lambda; the mean wait of M/D/1 is
-// that of Pollaczek and Khinchine (Kleinrock, "Queueing Systems" volume 1).
+// Pollaczek and Khinchine's (Kleinrock, "Queueing Systems" volume 1).
 func TestSojournsAgainstFormulas(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	const n, lambda, mu = 400_000, 0.6, 1.0
@@ -54,8 +54,8 @@ func TestSojournsAgainstFormulas(t *testing.T) {
 	}
 }
 
-// TestSojournsProperties: more servers never make anyone wait longer in total,
-// enough servers make nobody wait, and no one leaves before being served.
+// TestSojournsProperties checks that more servers never increase the total wait, that with
+// enough servers nothing waits, and that no request leaves before being served.
 func TestSojournsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gaps := rapid.SliceOfN(rapid.Float64Range(0, 2), 1, 50).Draw(t, "gaps")
