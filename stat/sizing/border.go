@@ -6,8 +6,8 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// An Axis is something of a mesh along which the border between two ways is looked
-// for. Of ways that are bent a difference may fall along it and rise again.
+// An Axis is a property of a mesh along which to look for the border between two ways. If
+// the ways are not linear, their difference may fall along it and rise again.
 type Axis struct {
 	Name      string
 	Low, High float64
@@ -21,75 +21,73 @@ const (
 	AlongL7   = "share of requests that need L7"
 )
 
-// Rate is along the requests per second that each pod sends, on the mean.
+// Rate returns the axis of the mean requests per second that each pod sends.
 func Rate(high float64) Axis {
 	return Axis{AlongRate, 0, high, func(m Mesh, x float64) Mesh { m.RPS = x * m.Pods; return m }}
 }
 
-// PodsOnNode is along how many pods share a node, their number being as stated.
+// PodsOnNode returns the axis of pods per node, for the stated number of pods.
 func PodsOnNode(high float64) Axis {
 	return Axis{AlongPods, 1, high, func(m Mesh, x float64) Mesh { m.Nodes = m.Pods / x; return m }}
 }
 
-// L7 is along the share of requests that go through waypoints.
+// L7 returns the axis of the share of requests that go through waypoints.
 func L7(high float64) Axis {
 	return Axis{AlongL7, 0, high, func(m Mesh, x float64) Mesh { m.L7 = x; return m }}
 }
 
-// Outcome is what can be said of a border.
+// Outcome classifies a border.
 type Outcome string
 
-// Outcomes.
 const (
 	// Lies: the order changes, between From and To.
 	Lies Outcome = "lies"
-	// None: the order is the same all along the axis.
+	// None: the order is the same along the whole axis.
 	None Outcome = "none"
-	// Between: the order is the same at both ends of the axis, and another somewhere
+	// Between: the order is the same at both ends of the axis, and reversed somewhere
 	// between From and To.
 	Between Outcome = "between"
-	// Beyond: one order is known to hold from one end of the axis as far as From; from
-	// there to the other end the interval includes zero.
+	// Beyond: the order is known from one end of the axis to From. From there to the other
+	// end the interval includes zero.
 	Beyond Outcome = "beyond"
-	// Unknown: neither end has an order.
+	// Unknown: the order is known at neither end.
 	Unknown Outcome = "unknown"
 )
 
-// Border is where along an axis the difference of two ways changes its sign.
+// Border is the place on an axis where the difference of two ways changes sign.
 type Border struct {
 	Outcome Outcome
-	// First and Last are the signs at the axis' low and high end; 0 where it cannot
-	// be said.
+	// First and Last are the signs at the axis' low and high end; 0 if unknown.
 	First, Last int
-	// At is where the mean difference is zero, one such place if there are several; NaN if
-	// its sign is the same at both ends of the axis. From is where the order of the low end
-	// is no longer known, and To from where on that of the high end is; of Beyond From
-	// alone, the end of what can be said.
+	// At is where the mean difference is zero, or one such place if there are several; NaN
+	// if its sign is the same at both ends. The order of the low end holds up to From, and
+	// that of the high end from To. For Beyond only From is set: the end of the known
+	// order.
 	At, From, To float64
 }
 
-// steps is how many places of an axis are looked at, before the borders between
-// them are halved.
+// steps is the number of places to evaluate on an axis before the borders between them are
+// bisected.
 const steps = 500
 
-// Border finds where on the axis a and b change places; difference is what a takes
-// more than b there.
+// Border finds the places on the axis where a and b change order. The difference is a's use
+// minus b's.
 func (x Axis) Border(a, b Way, m Mesh) Border {
 	difference := func(at float64) stat.Estimate { return Compare(a, b, x.Set(m, at)) }
 	sign := func(at float64) int { return Sign(difference(at)) }
 	place := func(i int) float64 { return x.Low + (x.High-x.Low)*float64(i)/steps }
 	out := Border{First: sign(x.Low), Last: sign(x.High), At: x.zero(func(at float64) float64 { return difference(at).Value }), From: math.NaN(), To: math.NaN()}
-	left, right := 0, steps // the ends of what has the order of either end
+	left, right := 0, steps // last places with the order of the low and the high end
 	for left < steps && sign(place(left+1)) == out.First {
 		left++
 	}
 	for right > 0 && sign(place(right-1)) == out.Last {
 		right--
 	}
-	known := func(i int) float64 { // from there on the order of the low end is lost
+	known := func(i int) float64 { // the order of the low end is lost from there
 		return halve(place(i), place(i+1), func(at float64) bool { return sign(at) == out.First })
 	}
-	again := func(i int) float64 { // from there on it is that of the high end
+	again := func(i int) float64 { // the order of the high end holds from there
 		return halve(place(i-1), place(i), func(at float64) bool { return sign(at) != out.Last })
 	}
 	switch {
@@ -106,7 +104,7 @@ func (x Axis) Border(a, b Way, m Mesh) Border {
 				return out
 			}
 		}
-		out.Outcome, out.First, out.Last = Unknown, 0, 0 // so wide in between that it says nothing there
+		out.Outcome, out.First, out.Last = Unknown, 0, 0 // the interval in between is too wide to tell
 	case out.Last == 0:
 		out.Outcome, out.From = Beyond, known(left)
 	case out.First == 0:
@@ -117,8 +115,8 @@ func (x Axis) Border(a, b Way, m Mesh) Border {
 	return out
 }
 
-// zero is where a function is zero whose signs at the ends of the axis differ; NaN if
-// they do not.
+// zero returns a zero of a function whose signs at the ends of the axis differ; NaN if they
+// are the same.
 func (x Axis) zero(value func(at float64) float64) float64 {
 	low, high := value(x.Low), value(x.High)
 	if !stat.Finite(low) || !stat.Finite(high) || low*high > 0 || low == high {
@@ -127,7 +125,7 @@ func (x Axis) zero(value func(at float64) float64) float64 {
 	return halve(x.Low, x.High, func(at float64) bool { return value(at)*low > 0 })
 }
 
-// halve is the end of where something holds: at low it does, at high it does not.
+// halve bisects for the place where holds, true at low and false at high, changes.
 func halve(low, high float64, holds func(at float64) bool) float64 {
 	for range 60 {
 		if mid := (low + high) / 2; holds(mid) {

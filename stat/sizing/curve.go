@@ -6,33 +6,33 @@ import (
 	"slices"
 )
 
-// Knot is what one proxy takes while it carries some requests per second.
+// Knot is the use of one proxy at a number of requests per second.
 type Knot struct{ Rate, Use float64 }
 
-// Curve is what one proxy takes by the requests per second that it carries: straight
-// from one measured rate to the next, and beyond the outermost rates as between the
-// two next to them. It need not be one line: the first requests of a second wake a
-// proxy up and cost more than later ones. Rates rise; a curve of one knot is level. A
-// nil curve is that of no proxy, and takes nothing.
+// Curve is the use of one proxy by the requests per second that it carries. It is linear
+// between measured rates, and extrapolates linearly beyond the outermost ones. It need
+// not be a single line: the first requests of a second wake the proxy up and cost more
+// than later ones. Rates ascend; a curve of one knot is constant. A nil curve means no
+// proxy, and has no use.
 type Curve []Knot
 
-// Unmeasured is the curve of a proxy of which nothing was measured.
+// Unmeasured returns the curve of a proxy without measurements.
 func Unmeasured() Curve { return Curve{{math.NaN(), math.NaN()}} }
 
-// Level is the curve of what takes as much whatever it carries.
+// Level returns the curve of a use that does not depend on load.
 func Level(use float64) Curve { return Curve{{0, use}} }
 
-// apart is how much farther than the rate before one must lie to be another one: of
-// two that a full server brought close together, the difference is noise.
+// apart is the minimum ratio of two rates that count as different. If a saturated server
+// brought two rates close together, their difference is noise.
 const apart = 1.25
 
-// CurveOf makes a curve of what was measured at each rate, in any order. Rates that
-// hardly differ count as one, the mean of them. Where all are such, the curve is the line
-// through the lowest and the highest, and how much it errs the blocks say.
+// CurveOf makes a curve of what was measured at each rate, in any order. It averages
+// rates that hardly differ. If all do, the curve is the line through the lowest and the
+// highest, and the scatter between blocks shows its error.
 func CurveOf(knots []Knot) Curve {
 	knots = slices.SortedFunc(slices.Values(knots), func(a, b Knot) int { return cmp.Compare(a.Rate, b.Rate) })
 	var out Curve
-	count := 0.0 // knots that the last one is the mean of
+	count := 0.0 // number of knots averaged in the last one
 	for _, k := range knots {
 		last := len(out) - 1
 		if last < 0 || k.Rate > apart*out[last].Rate {
@@ -49,7 +49,7 @@ func CurveOf(knots []Knot) Curve {
 	return out
 }
 
-// At is what the proxy takes at a rate.
+// At returns the use of the proxy at a rate.
 func (c Curve) At(rate float64) float64 {
 	switch len(c) {
 	case 0:
@@ -61,16 +61,16 @@ func (c Curve) At(rate float64) float64 {
 	return from.Use + (to.Use-from.Use)*(rate-from.Rate)/(to.Rate-from.Rate)
 }
 
-// Each is what a request per second takes that is one more at a rate.
+// Each returns the marginal use of a request per second at a rate.
 func (c Curve) Each(rate float64) float64 {
 	if len(c) < 2 {
-		return c.At(rate) * 0 // NaN of what is not known
+		return c.At(rate) * 0 // NaN if unknown
 	}
 	from, to := c.piece(rate)
 	return (to.Use - from.Use) / (to.Rate - from.Rate)
 }
 
-// piece is between which knots, or next to which, a rate lies.
+// piece returns the knots on either side of a rate, or the two closest to it.
 func (c Curve) piece(rate float64) (from, to Knot) {
 	i := 1
 	for i < len(c)-1 && c[i].Rate <= rate {
@@ -79,8 +79,7 @@ func (c Curve) piece(rate float64) (from, to Knot) {
 	return c[i-1], c[i]
 }
 
-// plus is what two proxies take together that carry the same, each of which is worth so
-// much.
+// plus returns the weighted sum of the use of two proxies that carry the same rate.
 func (c Curve) plus(worth float64, other Curve, otherWorth float64) Curve {
 	if c == nil && other == nil {
 		return nil
@@ -90,7 +89,7 @@ func (c Curve) plus(worth float64, other Curve, otherWorth float64) Curve {
 		rates = append(rates, k.Rate)
 	}
 	slices.Sort(rates)
-	// Of two that differ by how they were rounded, the use at both tells no slope.
+	// Rates that differ only by rounding give no meaningful slope.
 	rates = slices.CompactFunc(rates, func(a, b float64) bool {
 		return math.Abs(a-b) <= 1e-9*max(a, b) || math.IsNaN(a) && math.IsNaN(b)
 	})

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A curve goes through what was measured, straight in between, and on as it came beyond.
+// A curve passes through the measured points, is linear in between, and extrapolates beyond them.
 func TestCurve(t *testing.T) {
 	c := CurveOf([]Knot{{1000, 0.4}, {20, 0.02}, {200, 0.11}, {210, 0.13}})
 	for rate, want := range map[float64]float64{20: 0.02, 205: 0.12, 1000: 0.4, 112.5: 0.07, 0: 0.02 - 20*0.1/185, 1795: 0.68} {
@@ -31,8 +31,8 @@ func TestCurve(t *testing.T) {
 	}
 }
 
-// Of bent curves a mesh takes what was measured at the rates that its proxies carry, and
-// what a request adds is the rest of that beyond what they take without any.
+// With nonlinear curves a mesh has the use measured at the rates of its proxies, and a request
+// adds its part of the use beyond that without requests.
 func TestBentWay(t *testing.T) {
 	sidecar := Proxy{Curve: CurveOf([]Knot{{0, 0.003}, {100, 0.08}, {1000, 0.35}}), Passes: 2}
 	w := Way{Plain: []Share{{Pod: sidecar, Agent: 0.001}}}
@@ -42,7 +42,7 @@ func TestBentWay(t *testing.T) {
 	m.RPS = 0
 	near(t, "idle", w.At(m)[0], 1000*0.003+50*0.001)
 	near(t, "each of the first", w.Plain[0].Each(m), 2*(0.08-0.003)/100)
-	// Of a waypoint that nobody has, requests take no more than of one that is as busy as can be.
+	// With no waypoints, requests cost the marginal use of the busiest one.
 	through := Way{Plain: []Share{{Waypoint: Proxy{Curve: sidecar.Curve, Passes: 1}}}}
 	m.RPS, m.L7 = 3000, 1
 	near(t, "no waypoint", through.At(m)[0], 3000*0.27/900)
@@ -51,8 +51,7 @@ func TestBentWay(t *testing.T) {
 	near(t, "a waypoint", through.At(m)[0], 0.35+2000*0.27/900)
 }
 
-// Rates that differ by how they were rounded are one: from the noise of the last digit at
-// both no slope follows.
+// Rates that differ only by rounding are one: the noise in the last digit of both gives no slope.
 func TestPlusOfRoundedRates(t *testing.T) {
 	cpu := Curve{{100, 0.1}, {1000, 0.4}}
 	memory := Curve{{math.Nextafter(100, 0), 0.2}, {math.Nextafter(1000, 2000), 0.7}}
@@ -61,8 +60,8 @@ func TestPlusOfRoundedRates(t *testing.T) {
 	}
 }
 
-// Through any knots a curve passes each of them that no other is close to, and what two
-// take together is the sum at every rate.
+// A curve passes through every knot that has no close neighbour, and the combined use of two is
+// the sum at every rate.
 func TestCurveProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) (c Curve, knots []Knot) {

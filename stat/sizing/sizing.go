@@ -1,19 +1,17 @@
-// Package sizing says which way of carrying requests costs a stated mesh less,
-// sidecars in its pods, proxies on its nodes, or those and waypoints, and where the
-// border between two ways lies. It is pure arithmetic on what each block of a run
-// measured.
+// Package sizing determines which way of carrying requests costs a stated mesh less: sidecars in
+// its pods, proxies on its nodes, or the latter with waypoints. It also finds the border between
+// two ways. It is pure arithmetic on what each block of a run measured.
 //
-//	use at several rates, in a block   ->  what one proxy takes, by what it carries  ([Curve])
-//	curves, a stated mesh              ->  what its proxies take, a value a block     ([Way.At])
-//	curves of two things, their prices ->  what each proxy costs                      ([Together])
-//	differences inside blocks          ->  which way takes less, with an interval   ([Compare])
-//	the same along pods, rates, L7     ->  where that changes                       ([Axis.Border])
+//	use at several rates, in a block   ->  use of one proxy by its load            ([Curve])
+//	curves, a stated mesh              ->  use of its proxies, one value per block ([Way.At])
+//	curves of two uses, their prices   ->  cost of each proxy                      ([Together])
+//	differences inside blocks          ->  which way uses less, with an interval   ([Compare])
+//	the same along pods, rates, L7     ->  where that changes                      ([Axis.Border])
 //
-// Nothing is lost between a measured interval and that of a stated mesh: each block
-// gives the mesh a value of its own, and how far these are apart is what is not known.
-// Along an axis the difference of two ways has an interval at every place; the border
-// lies where that includes zero. Where the ways are lines that is Fieller's set for the
-// place at which a line is zero.
+// Intervals carry over to the stated mesh without loss: each block gives the mesh a value, and the
+// scatter of these values is the uncertainty. Along an axis the difference of two ways has an
+// interval at every place; the border lies where that includes zero. If the ways are linear, that
+// is Fieller's set for the place at which a line is zero.
 package sizing
 
 import (
@@ -26,28 +24,28 @@ import (
 type Mesh struct {
 	Pods  float64 `json:"pods"`
 	Nodes float64 `json:"nodes"`
-	// RPS are the requests per second between its pods, all together.
+	// RPS is the total number of requests per second between its pods.
 	RPS float64 `json:"rps"`
-	// L7 is the share of requests that need more than a proxy on the node does:
-	// routing, retries or policy by what is in them.
+	// L7 is the share of requests that need more than a node proxy can do: routing, retries or
+	// policy based on their content.
 	L7 float64 `json:"l7"`
-	// Waypoints are the proxies of waypoints, all together, where there are any.
+	// Waypoints is the total number of waypoint proxies, if the way has any.
 	Waypoints float64 `json:"waypoints"`
 }
 
-// Default is the mesh of a study that states no more than that it wants one.
+// Default returns the mesh of a study that states none of its values.
 func Default() Mesh { return Mesh{Pods: 1000, Nodes: 50, RPS: 20_000, L7: 0.2, Waypoints: 10} }
 
-// Proxy is what one proxy takes.
+// Proxy describes the use of one kind of proxy.
 type Proxy struct {
 	Curve Curve
-	// Passes is how often a request passes one of its kind.
+	// Passes is the number of proxies of this kind that a request passes.
 	Passes float64
 }
 
-// all is what so many proxies take together that share requests per second. Without
-// any, it is what the requests would add to ones as busy as can be: ever fewer proxies
-// take ever less, and none no more than one.
+// all returns the total use of count proxies that share rps requests per second. For zero proxies
+// it is the limit of ever fewer, ever busier ones: the marginal cost of the requests at the
+// highest rates.
 func (p Proxy) all(rps, count float64) float64 {
 	if count == 0 {
 		return p.Passes * rps * p.Curve.Each(math.Inf(1))
@@ -55,7 +53,7 @@ func (p Proxy) all(rps, count float64) float64 {
 	return count * p.Curve.At(p.Passes*rps/count)
 }
 
-// each is what a request adds to them on the mean.
+// each returns the mean use that a request adds to count such proxies.
 func (p Proxy) each(rps, count float64) float64 {
 	if count == 0 {
 		return p.Passes * p.Curve.Each(math.Inf(1))
@@ -67,38 +65,36 @@ func (p Proxy) each(rps, count float64) float64 {
 	return p.Passes * (p.Curve.At(at) - p.Curve.At(0)) / at
 }
 
-// Share is what a way of carrying takes, of CPU (cores) or memory (bytes), by what
-// takes it.
+// Share is the use of CPU (cores) or memory (bytes) of a way, by component.
 type Share struct {
 	Pod, Node, Waypoint Proxy
-	// Agent is what a node takes beside its proxy, whatever it carries.
+	// Agent is what a node uses in addition to its proxy, regardless of load.
 	Agent float64
 }
 
-// at is what the way takes in a mesh, of whose requests so many per second pass
-// waypoints.
+// at returns the use of the way in a mesh where through requests per second pass waypoints.
 func (s Share) at(m Mesh, through float64) float64 {
 	return s.Pod.all(m.RPS, m.Pods) + s.Node.all(m.RPS, m.Nodes) + s.Agent*m.Nodes + s.Waypoint.all(through, m.Waypoints)
 }
 
-// Each is what a request adds at all proxies that it passes, on the mean of a mesh's
-// requests; a waypoint is as busy as the mesh's share of L7 makes it.
+// Each returns the mean use that a request of the mesh adds at all proxies that it passes. The
+// mesh's share of L7 determines the load of a waypoint.
 func (s Share) Each(m Mesh) float64 {
 	return s.Pod.each(m.RPS, m.Pods) + s.Node.each(m.RPS, m.Nodes) + s.Waypoint.each(m.RPS*m.L7, m.Waypoints)
 }
 
-// Way is a way of carrying requests, by what every block measured; NaN in a share
-// says that a block did not.
+// Way is a way of carrying requests, as measured by every block. A share is NaN if a block did not
+// measure it.
 type Way struct {
 	Name string
-	// Plain are the shares where requests pass no waypoint.
+	// Plain holds the shares when requests pass no waypoint.
 	Plain []Share
-	// Through are those where all of them do; nil if the way has no waypoints. A
+	// Through holds the shares when all requests pass one; nil if the way has no waypoints. A
 	// mesh's share of L7 goes through, the rest does not.
 	Through []Share
 }
 
-// At is what the way takes in a mesh, a value a block.
+// At returns the use of the way in a mesh, one value per block.
 func (w Way) At(m Mesh) []float64 {
 	out := make([]float64, len(w.Plain))
 	for i, s := range w.Plain {
@@ -114,7 +110,7 @@ func (w Way) At(m Mesh) []float64 {
 	return out
 }
 
-// Together is what a way takes of two things, each of which is worth so much: its price.
+// Together returns the weighted sum of two uses of a way, such as its price.
 func Together(a Way, eachA float64, b Way, eachB float64) Way {
 	proxy := func(x, y Proxy) Proxy {
 		return Proxy{Curve: x.Curve.plus(eachA, y.Curve, eachB), Passes: max(x.Passes, y.Passes)}
@@ -133,7 +129,7 @@ func Together(a Way, eachA float64, b Way, eachB float64) Way {
 	return Way{Name: a.Name, Plain: sum(a.Plain, b.Plain), Through: sum(a.Through, b.Through)}
 }
 
-// Compare is what a takes more than b in a mesh, by differences inside blocks.
+// Compare estimates a's use minus b's in a mesh, from differences inside blocks.
 func Compare(a, b Way, m Mesh) stat.Estimate {
 	x, y := a.At(m), b.At(m)
 	pairs := make([]stat.Pair, len(x))
@@ -143,8 +139,8 @@ func Compare(a, b Way, m Mesh) stat.Estimate {
 	return stat.Difference(pairs, stat.Options{})
 }
 
-// Sign says on which side of zero a difference lies, 1 or -1; 0 where its interval
-// includes zero, or there is none.
+// Sign returns the sign of a difference, 1 or -1; 0 if its interval includes zero or there is
+// none.
 func Sign(e stat.Estimate) int {
 	switch {
 	case !e.Defined():

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ways are made of shares that all blocks agree on, but for noise that has the mean
-// zero, and that each way has in an order of its own.
+// ways makes ways of shares on which all blocks agree except for noise of mean zero, in a
+// different order for each way.
 func ways(shares map[string]Share, noise ...float64) map[string]Way {
 	out := map[string]Way{}
 	for name, s := range shares {
@@ -24,12 +24,12 @@ func ways(shares map[string]Share, noise ...float64) map[string]Way {
 	return out
 }
 
-// proxy is one that a request passes once, whose use is a line.
+// proxy returns a proxy that a request passes once, with linear use.
 func proxy(idle, each float64) Proxy {
 	return Proxy{Curve: Curve{{0, idle}, {1, idle + each}}, Passes: 1}
 }
 
-// plus is a proxy that takes more, whatever it carries.
+// plus returns a proxy that uses more, regardless of load.
 func plus(p Proxy, use float64) Proxy {
 	if p.Curve == nil {
 		return Proxy{Curve: Level(use)}
@@ -39,7 +39,7 @@ func plus(p Proxy, use float64) Proxy {
 
 var noise = []float64{-1e-4, 2e-4, -1e-4, 0, 0}
 
-// One sidecar a pod of 5 mCPU and 400 us a request, against 40 mCPU a node and 150 us.
+// One sidecar per pod at 5 mCPU and 400 us per request, against 40 mCPU per node and 150 us.
 var measured = map[string]Share{"sidecars": {Pod: proxy(0.005, 400e-6)}, "ambient": {Node: proxy(0.04, 150e-6)}}
 
 func TestWhatAMeshTakes(t *testing.T) {
@@ -54,8 +54,8 @@ func TestWhatAMeshTakes(t *testing.T) {
 	}
 }
 
-// What two things cost together is the sum of what each costs, in every block and in any mesh,
-// requests through waypoints included; a block that lacks one of them has no price.
+// The cost of two things together is the sum of their costs, in every block and any mesh,
+// including requests through waypoints. A block that lacks one of them has no price.
 func TestTogether(t *testing.T) {
 	bent := Proxy{Curve: CurveOf([]Knot{{20, 0.02}, {200, 0.06}, {1000, 0.1}}), Passes: 1}
 	cpu := Way{Plain: []Share{{Pod: bent, Node: proxy(0.04, 400e-6), Agent: 0.001}, {Node: Proxy{Curve: Unmeasured(), Passes: 1}}},
@@ -76,28 +76,28 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// A fifth of the requests through waypoints: four fifths of the one price and a fifth of
-// the other, and the waypoints themselves.
+// A fifth of the requests go through waypoints: four fifths of one price and a fifth of the
+// other, plus the waypoints themselves.
 func TestMixed(t *testing.T) {
 	w := Way{Plain: []Share{{Node: proxy(0.04, 100e-6)}}, Through: []Share{{Node: proxy(0.05, 200e-6), Waypoint: proxy(0.03, 400e-6)}}}
 	got := w.At(Mesh{Pods: 100, Nodes: 10, RPS: 1000, L7: 0.2, Waypoints: 4})[0]
 	near(t, "mixed", got, 10*(0.8*0.04+0.2*0.05)+4*0.03+0.8*0.1+0.2*0.6)
-	// Without a waypoint there is none that takes anything without requests.
+	// Without waypoints there is no idle use of them.
 	got = w.At(Mesh{Pods: 100, Nodes: 10, RPS: 1000, L7: 0.2})[0]
 	near(t, "no waypoint", got, 10*(0.8*0.04+0.2*0.05)+0.8*0.1+0.2*0.6)
 }
 
-// Borders lie where arithmetic has them.
+// Borders lie where arithmetic puts them.
 func TestBorders(t *testing.T) {
 	w := ways(measured, noise...)
 	few := Mesh{Pods: 100, Nodes: 50, RPS: 1000}
-	// 100 x 0.005 + x*100*400e-6 = 50 x 0.04 + x*100*150e-6 at 60 a second of each pod.
+	// 100 x 0.005 + x*100*400e-6 = 50 x 0.04 + x*100*150e-6 at 60 per second and pod.
 	b := Rate(200).Border(w["sidecars"], w["ambient"], few)
 	if b.Outcome != Lies || b.First != -1 || b.Last != 1 || !(b.From < b.At && b.At < b.To) {
 		t.Errorf("%+v", b)
 	}
 	near(t, "rate", b.At, 60)
-	// 0.5 + 0.4 = 100/x*0.04 + 0.15 at 100*0.04/0.75 pods a node.
+	// 0.5 + 0.4 = 100/x*0.04 + 0.15 at 100*0.04/0.75 pods per node.
 	b = PodsOnNode(110).Border(w["sidecars"], w["ambient"], few)
 	near(t, "pods", b.At, 4/0.75)
 	if b.Outcome != Lies || b.First != -1 || b.Last != 1 {
@@ -120,8 +120,8 @@ func TestBorders(t *testing.T) {
 	}
 }
 
-// Of two ways one may take less at both ends of an axis and more in between, where the
-// first requests of a second take most.
+// One of two ways may use less at both ends of an axis and more in between, if the first
+// requests of a second cost most.
 func TestBordersOfBentWays(t *testing.T) {
 	bent := ways(map[string]Share{"bent": {Pod: Proxy{Curve: CurveOf([]Knot{{0, 0.002}, {20, 0.04}, {200, 0.06}}), Passes: 1}}}, noise...)["bent"]
 	line := ways(map[string]Share{"straight": {Pod: proxy(0.01, 500e-6)}}, noise...)["straight"]
@@ -139,7 +139,7 @@ func TestBordersOfBentWays(t *testing.T) {
 	}
 }
 
-// Where the blocks do not agree, nothing is said, and as far as they agree it is.
+// If the blocks disagree, the result is unknown; as far as they agree, it is known.
 func TestBordersThatAreNotKnown(t *testing.T) {
 	wide := ways(measured, -0.5, 0.5, -0.4, 0.4, 0)
 	if b := Rate(200).Border(wide["sidecars"], ways(measured, noise...)["ambient"], Mesh{Pods: 100, Nodes: 50}); b.Outcome != Unknown {
@@ -149,7 +149,7 @@ func TestBordersThatAreNotKnown(t *testing.T) {
 	if b := Rate(200).Border(one["sidecars"], one["ambient"], Mesh{Pods: 100, Nodes: 50}); b.Outcome != Unknown {
 		t.Errorf("one block: %+v", b)
 	}
-	// What is not known of a sidecar weighs as much as its pods; requests tell.
+	// The uncertainty of a sidecar counts for all of its pods; requests decide.
 	some := ways(measured, -0.01, 0.01, -0.008, 0.008, 0)
 	b := Rate(200).Border(some["sidecars"], ways(measured, noise...)["ambient"], Mesh{Pods: 100, Nodes: 30})
 	if b.Outcome != Beyond || b.First != 0 || b.Last != 1 || !(b.From > b.At) {
@@ -165,7 +165,7 @@ func TestBordersThatAreNotKnown(t *testing.T) {
 	}
 }
 
-// The interval at either end of a border touches zero, the signs beside it differ, and
+// The interval at either end of a border touches zero, the signs next to it differ, and
 // swapping the ways moves nothing.
 func TestBorderProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
