@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Belief is what trials say of all cells of a grid.
+// Belief is the posterior over all cells of a grid, given trials.
 type Belief struct {
 	problem *Problem
 	trials  []Trial
-	// measures are by measure; nil where no trial has a value.
+	// measures holds an outlook per measure; nil if no trial has a value.
 	measures []*outlook
-	// goal is the objective of each cell: the mean of the measures' logarithms by
-	// their weights, with what any two cells have to do with each other.
+	// goal is the objective of each cell: the weighted mean of the measures' logarithms.
+	// goalCov is the covariance of any two cells.
 	goal    []float64
 	goalCov matrix
 }
 
-// outlook is what is believed of one measure, on its scale.
+// outlook is the posterior of one measure, on its scale.
 type outlook struct {
 	scale scale
 	mean  []float64
@@ -25,16 +25,16 @@ type outlook struct {
 	noise float64
 }
 
-// scale turns values into what is modelled: their logarithm, or, of measures that may
-// lie at zero or below, their ratio to what is usual in the cell in use.
+// scale transforms values for the model: to their logarithm, or, for measures that may be
+// zero or negative, to their ratio to the usual value of the cell in use.
 type scale struct {
 	log   bool
 	usual float64
 }
 
-// least is the smallest part of what is usual that counts as something of a signed
-// measure: a net cost of a hundredth is as good as none. A hundredth of the pushes is what
-// some settings are about.
+// least is the smallest share of the usual value that is modelled on a logarithmic scale
+// for a signed measure: a net cost of a hundredth is as good as none. Unsigned measures
+// have no such limit, because some settings cut pushes to a hundredth.
 const least = 0.01
 
 func scaleOf(p *Problem, trials []Trial, measure int) scale {
@@ -87,7 +87,7 @@ func (s scale) back(y float64) float64 {
 	return y * s.usual
 }
 
-// Believe makes a belief of trials.
+// Believe fits a belief to trials.
 func (p *Problem) Believe(trials []Trial) *Belief {
 	n := len(p.Space.Cells)
 	b := &Belief{problem: p, trials: trials, goal: make([]float64, n), goalCov: newMatrix(n, n)}
@@ -112,8 +112,8 @@ func (p *Problem) Believe(trials []Trial) *Belief {
 	return b
 }
 
-// outlook fits the model of a measure; nil if nothing is known of it, neither measured
-// nor expected, and trials were made.
+// outlook fits the model of a measure. It returns nil if some trials are valid but none
+// has a value of the measure.
 func (p *Problem) outlook(trials []Trial, measure int) *outlook {
 	var cells, blocks []int
 	var values []float64
@@ -132,8 +132,8 @@ func (p *Problem) outlook(trials []Trial, measure int) *outlook {
 	return o
 }
 
-// expected is what is expected of each cell beforehand on a measure's scale; nil where
-// that is not known of every cell.
+// expected returns the expected value of each cell on a measure's scale; nil unless every
+// cell has one.
 func (p *Problem) expected(measure int, s scale) []float64 {
 	given := p.Measures[measure].Expected
 	if given == nil || slices.ContainsFunc(given, func(v float64) bool { return math.IsNaN(v) || s.log && v <= 0 }) {
@@ -146,9 +146,9 @@ func (p *Problem) expected(measure int, s scale) []float64 {
 	return out
 }
 
-// lacking names an objective or a bounded measure that no trial has a value of, though
-// there are trials that may be believed, or an objective that is zero in all of them and
-// cannot become less; "" if there is none.
+// lacking names an objective or a bounded measure without a value in any trial, although
+// some trials are valid, or an objective that is zero in all of them and cannot decrease;
+// "" if there is none.
 func (b *Belief) lacking() (name, why string) {
 	for i, m := range b.problem.Measures {
 		bounded := slices.ContainsFunc(b.problem.Bounds, func(x Bound) bool { return x.Measure == i })
@@ -163,16 +163,16 @@ func (b *Belief) lacking() (name, why string) {
 	return "", ""
 }
 
-// Estimate is a value with the interval that holds it by 95%.
+// Estimate is a value with its 95% interval.
 type Estimate struct{ Value, Low, High float64 }
 
-// mostLog bounds logarithms of ratios: beyond is as good as no bound, and still a number.
+// mostLog bounds logarithms of ratios: effectively unbounded, but finite.
 const mostLog = 30
 
-// reach95 is how many standard deviations to either side that is.
+// reach95 is the half-width of a 95% interval in standard deviations.
 const reach95 = 1.959964
 
-// Of is what is believed of a measure in a cell; false if nothing is.
+// Of estimates a measure in a cell; false if nothing is known.
 func (b *Belief) Of(measure, cell int) (Estimate, bool) {
 	o := b.measures[measure]
 	if o == nil {
@@ -182,8 +182,7 @@ func (b *Belief) Of(measure, cell int) (Estimate, bool) {
 	return Estimate{o.scale.back(mean), o.scale.back(mean - reach95*sd), o.scale.back(mean + reach95*sd)}, true
 }
 
-// Goal is the objective of a cell against that of the cell in use, as a share: -0.4 for
-// 40% less.
+// Goal estimates the objective of a cell relative to the cell in use: -0.4 for 40% less.
 func (b *Belief) Goal(cell int) Estimate {
 	base := b.problem.Space.Base
 	mean, sd := b.goal[cell]-b.goal[base], b.apart(cell, base)
@@ -191,13 +190,13 @@ func (b *Belief) Goal(cell int) Estimate {
 	return Estimate{share(mean), share(mean - reach95*sd), share(mean + reach95*sd)}
 }
 
-// apart is the standard deviation of the difference of two cells' objectives.
+// apart returns the standard deviation of the difference of two cells' objectives.
 func (b *Belief) apart(i, j int) float64 {
 	return math.Sqrt(math.Max(0, b.goalCov[i][i]+b.goalCov[j][j]-2*b.goalCov[i][j]))
 }
 
-// Noise is by how much trials of one cell scatter in a measure, as a share; NaN where
-// nothing is measured.
+// Noise returns the scatter of a measure between trials of one cell, as a share; NaN if
+// nothing was measured.
 func (b *Belief) Noise(measure int) float64 {
 	if o := b.measures[measure]; o != nil {
 		return math.Sqrt(o.noise)
@@ -205,8 +204,8 @@ func (b *Belief) Noise(measure int) float64 {
 	return math.NaN()
 }
 
-// Allowed is the probability that a cell meets all constraints. The cell in use meets
-// those that are relative to it.
+// Allowed returns the probability that a cell meets all constraints. The cell in use meets
+// relative constraints by definition.
 func (b *Belief) Allowed(cell int) float64 {
 	product := 1.0
 	for _, bound := range b.problem.Bounds {
@@ -255,13 +254,13 @@ func (b *Belief) meets(bound Bound, cell int) float64 {
 	return below(-mean / sd)
 }
 
-// Certain is the probability of meeting all constraints from which on a cell may be
+// Certain is the minimum probability of meeting all constraints for a cell to be
 // recommended.
 const Certain = 0.75
 
-// Best is the cell to be recommended: of those that were tried and meet the
-// constraints, as far as is known, the one with the lowest objective; false if none
-// meets them, with the one that comes nearest.
+// Best returns the cell to recommend: among tried cells that meet the constraints with
+// sufficient probability, the one with the lowest objective. If none does, it returns the
+// closest and false.
 func (b *Belief) Best() (cell int, ok bool) {
 	cell, nearest := -1, -1
 	for c := range b.goal {
@@ -284,8 +283,8 @@ func (b *Belief) Best() (cell int, ok bool) {
 	return b.problem.Space.Base, false
 }
 
-// learn takes it that a cell was tried and had what was expected of it: what is
-// believed stays, and is surer.
+// learn assumes that a trial of the cell yields the expected values: the means stay, and
+// the uncertainty shrinks.
 func (b *Belief) learn(cell int) {
 	update := func(cov matrix, noise float64) {
 		column := append([]float64(nil), cov[cell]...)

@@ -9,34 +9,33 @@ import (
 	"strings"
 )
 
-// Choice is a cell that a block is to try, and why.
+// Choice is a cell for a block to try, and the reason.
 type Choice struct {
 	Cell int
 	Why  string
 }
 
-// Decision is what a search does next.
+// Decision is the next step of a search.
 type Decision struct {
-	// Cells are what the next block tries, each once, the cell in use first; none
-	// when the search is over, and Stop says why.
+	// Cells lists what the next block tries, each once, the cell in use first. It is empty when the
+	// search is over, and Stop says why.
 	Cells []Choice
 	Stop  string
-	// Lacking is an objective or a bounded measure of which trials say nothing, which
-	// ended the search; "" if there is none.
+	// Lacking is an objective or a bounded measure without information in any trial, which ended
+	// the search; "" if there is none.
 	Lacking string
-	// Best is the best cell so far, and Met says that it meets the constraints as far as
-	// is known. Spare is as good, and moves the fewest levers of those that were tried: it
-	// is what a search recommends that ends here.
+	// Best is the best cell so far, and Met reports whether it meets the constraints with
+	// sufficient probability. Spare is as good and moves the fewest levers among the tried cells. A
+	// search that ends here recommends Spare.
 	Best, Spare int
 	Met         bool
-	// Gain is by how much the logarithm of the objective of the most promising cell is
-	// expected to lie below that of the best, and Doubt the probability that any cell is better by more
-	// than the rules ask.
+	// Gain is the expected decrease of the log objective from the best to the most promising cell.
+	// Doubt is the probability that any cell is better by more than the rules ask.
 	Gain, Doubt float64
 }
 
-// Next decides what a search does after some trials, in the order in which they were
-// made. It is the same for the same problem and trials.
+// Next decides the next step of a search, given its trials in order. The same problem and trials
+// give the same decision.
 func (p *Problem) Next(trials []Trial) Decision {
 	b := p.Believe(trials)
 	d := Decision{}
@@ -47,7 +46,7 @@ func (p *Problem) Next(trials []Trial) Decision {
 	if d.Spare = d.Best; d.Met {
 		d.Spare = b.spare(d.Best)
 	}
-	left := p.Rules.Trials - len(trials) // believed or not
+	left := p.Rules.Trials - len(trials) // valid or not
 	gains := b.gains(d.Best)
 	d.Gain = slices.Max(gains)
 	d.Doubt = b.doubt(d.Best, p.Rules)
@@ -70,7 +69,7 @@ func (p *Problem) Next(trials []Trial) Decision {
 		b.learn(d.Best)
 	}
 	again := len(d.Cells)
-	if d.Stop != "" { // what is left to find out is which of its levers the best needs
+	if d.Stop != "" { // it remains to find out which of its levers the best needs
 		d.Cells, d.Stop = d.Cells[:min(again, room-1)], ""
 		d.Cells = append(d.Cells, spares[:min(len(spares), room-len(d.Cells))]...)
 		return d
@@ -97,10 +96,10 @@ func (p *Problem) Next(trials []Trial) Decision {
 	return d
 }
 
-// leastBlocks is how many blocks it takes to know how much trials scatter.
+// leastBlocks is the number of blocks needed to estimate the scatter of trials.
 const leastBlocks = 2
 
-// over says why a search ends; "" if it goes on.
+// over returns the reason why a search ends; "" if it continues.
 func (p *Problem) over(b *Belief, d Decision, left int) string {
 	looked := blocksOf(b.trials)
 	switch {
@@ -110,7 +109,7 @@ func (p *Problem) over(b *Belief, d Decision, left int) string {
 		return fmt.Sprintf("%d of %d trials are made, and one more would have nothing to be compared with", p.Rules.Trials-left, p.Rules.Trials)
 	case looked < leastBlocks:
 		return ""
-	case !d.Met: // there is nothing yet to be better than
+	case !d.Met: // there is nothing yet to improve on
 		return ""
 	case d.Doubt < p.Rules.Doubt:
 		return fmt.Sprintf("something better by more than %.3g%% is there with a probability of %.2g%%, less than %.3g%%", 100*p.Rules.Better, 100*d.Doubt, 100*p.Rules.Doubt)
@@ -128,9 +127,8 @@ func blocksOf(trials []Trial) int {
 	return len(seen)
 }
 
-// gains are by how much each cell is expected to improve on the best, times the
-// probability that it meets the constraints. Where even the best does not meet them, a
-// cell's gain is that probability.
+// gains returns each cell's expected improvement on the best, times the probability that it meets
+// the constraints. If even the best does not meet them, a cell's gain is that probability.
 func (b *Belief) gains(best int) []float64 {
 	out := make([]float64, len(b.goal))
 	met := b.meetable(best)
@@ -150,11 +148,11 @@ func (b *Belief) gains(best int) []float64 {
 	return out
 }
 
-// meetable says that the best meets the constraints as far as is known, or that nothing
-// is known yet, so that cells are chosen by what they may improve.
+// meetable reports whether the best meets the constraints with sufficient probability, or nothing
+// is known yet, so that cells are chosen by their expected improvement.
 func (b *Belief) meetable(best int) bool { return len(b.trials) == 0 || b.Allowed(best) >= Certain }
 
-// improvement is the mean of what a difference is above zero, for a normal one.
+// improvement returns the mean of the positive part of a normal difference.
 func improvement(mean, sd float64) float64 {
 	if sd < 1e-9 {
 		return math.Max(0, mean)
@@ -163,7 +161,7 @@ func improvement(mean, sd float64) float64 {
 	return mean*below(z) + sd*density(z)
 }
 
-// promising is the cell with the highest gain that is not chosen yet.
+// promising returns the cell with the highest gain that is not chosen yet.
 func (b *Belief) promising(best int, chosen []Choice) (cell int, gain float64, ok bool) {
 	cell = -1
 	for c, g := range b.gains(best) {
@@ -174,11 +172,11 @@ func (b *Belief) promising(best int, chosen []Choice) (cell int, gain float64, o
 	return cell, gain, cell >= 0
 }
 
-// draws is how often the objectives of all cells are drawn for a doubt.
+// draws is the number of samples of all cells' objectives per doubt.
 const draws = 400
 
-// doubt is the probability that some cell that meets the constraints is better than the
-// best by more than the rules' share.
+// doubt returns the probability that some cell that meets the constraints is better than the best
+// by more than the rules' share.
 func (b *Belief) doubt(best int, r Rules) float64 {
 	n := len(b.goal)
 	lower, ok := jittered(b.goalCov)
@@ -212,8 +210,8 @@ func (b *Belief) doubt(best int, r Rules) float64 {
 	return float64(times) / draws
 }
 
-// jittered is the factor of a covariance that is singular but for rounding, as that of
-// cells that are as good as the same.
+// jittered factors a covariance that is singular up to rounding, such as that of nearly identical
+// cells.
 func jittered(cov matrix) (lower matrix, ok bool) {
 	for jitter := 1e-8; jitter < 1e-2 && !ok; jitter *= 10 {
 		m := cov.clone()
@@ -225,11 +223,11 @@ func jittered(cov matrix) (lower matrix, ok bool) {
 	return lower, ok
 }
 
-// worth is the share of the objective that setting levers otherwise must bring to be
-// recommended: each is a change to make, to watch and to remember.
+// worth is the share of the objective that changing levers must gain to be recommended: each is a
+// change to make, to watch and to remember.
 const worth = 0.02
 
-// moved is how many levers a cell has otherwise than the one in use.
+// moved returns the number of levers that differ from the cell in use.
 func (s *Space) moved(cell int) int {
 	n := 0
 	for k, level := range s.Cells[cell] {
@@ -240,7 +238,7 @@ func (s *Space) moved(cell int) int {
 	return n
 }
 
-// between says that a cell has each lever as one of the best has it, or as the one in use.
+// between reports whether each lever of a cell is as in the best or as in the cell in use.
 func (s *Space) between(cell, best int) bool {
 	for k, level := range s.Cells[cell] {
 		if level != s.Cells[best][k] && level != s.Cells[s.Base][k] {
@@ -250,14 +248,14 @@ func (s *Space) between(cell, best int) bool {
 	return true
 }
 
-// asGood says that a cell's objective is not above the best's by what is worth a lever, with
-// so many standard deviations of what is known in its favour.
+// asGood reports whether a cell's objective exceeds the best's by at most worth, after favour
+// standard deviations of their difference in the cell's favour.
 func (b *Belief) asGood(cell, best int, favour float64) bool {
 	return b.goal[cell]-b.goal[best]-favour*b.apart(cell, best) <= math.Log1p(worth)
 }
 
-// spare is the cell to be recommended in place of the best: of those that were tried,
-// meet the constraints and are as good, the one that moves the fewest levers.
+// spare returns the cell to recommend in place of the best: among tried cells that meet the
+// constraints and are as good, the one that moves the fewest levers.
 func (b *Belief) spare(best int) int {
 	space, out := &b.problem.Space, best
 	for c := range b.goal {
@@ -271,9 +269,9 @@ func (b *Belief) spare(best int) int {
 	return out
 }
 
-// spares are cells to try before the best is recommended: each leaves levers of it as in
-// use, fewer moved ones than in any that was tried and is as good, and may well
-// be as good and meet the constraints. Those with the fewest come first.
+// spares returns cells to try before recommending the best. Each keeps some of the best's levers as
+// in use, moves fewer than any tried cell that is as good, and may well be as good and meet the
+// constraints. Those that move the fewest come first.
 func (b *Belief) spares(best int) []Choice {
 	space := &b.problem.Space
 	most := space.moved(b.spare(best))

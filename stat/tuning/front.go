@@ -2,9 +2,9 @@ package tuning
 
 import "math"
 
-// Front are the rows that no other one beats: none is as good in every column and
-// better in one. Less is better; a row that lacks a column, which is then not a number,
-// is on no front. Rows that are the same are all on it.
+// Front reports which rows are Pareto-optimal: no other row is as good in every column
+// and better in one. Less is better. A row with a NaN column is not on the front.
+// Identical rows are all on it.
 func Front(rows [][]float64) []bool {
 	out := make([]bool, len(rows))
 	for i, row := range rows {

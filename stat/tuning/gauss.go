@@ -2,12 +2,12 @@ package tuning
 
 import "math"
 
-// shape are the parameters of a Gaussian process over a grid, as logarithms: what each
-// lever does by itself, what levers do together, how far along a line of levels they
-// are alike, how much blocks differ and how much trials scatter.
+// shape holds the parameters of a Gaussian process over a grid, as logarithms: the
+// effect of each lever, of levers together, the distance over which levels on a line
+// resemble each other, the variation of blocks and of trials.
 type shape []float64
 
-// The parameters after those of the levers.
+// Indexes of the parameters after those of the levers.
 const (
 	shapeTogether = iota
 	shapeReach
@@ -16,9 +16,9 @@ const (
 	shapeOthers
 )
 
-// expected is what is thought of each parameter before anything is measured: the
-// median and the spread of its logarithm. A lever usually changes a measure by a half,
-// and some do by a factor of ten; trials scatter by some percent.
+// expected returns the prior of each parameter: the median and the spread of its
+// logarithm. A lever usually changes a measure by a half, and some do by a factor of
+// ten; trials scatter by a few percent.
 func expected(levers int) (median, spread shape) {
 	for range levers {
 		median, spread = append(median, math.Log(0.4)), append(spread, 1.2)
@@ -29,23 +29,23 @@ func expected(levers int) (median, spread shape) {
 
 func (s shape) at(levers, which int) float64 { return math.Exp(s[levers+which]) }
 
-// constant is the variance of the level of a measure, around the mean of its trials.
+// constant is the variance of the level of a measure around the mean of its trials.
 const constant = 1.0
 
-// process is a measure's model: a Gaussian process with what it was fitted to.
+// process is a measure's model: a Gaussian process with the data that it was fitted to.
 type process struct {
 	space *Space
 	shape shape
-	// known is what is expected of each cell beforehand, apart how far that is from its
-	// mean over all cells; nil: nothing is expected.
+	// known is the expected value of each cell beforehand, apart its distance from the
+	// mean over all cells; nil if there is none.
 	known, apart []float64
-	// cells, blocks and values are the trials', the values less their mean and less
-	// what was expected.
+	// cells, blocks and values are those of the trials. values are centred and less the
+	// expected values.
 	cells, blocks []int
 	values        []float64
 	mean          float64
-	// alike has how alike levels are, by lever and pair, for one reach; power and joint
-	// are the variances of what levers do alone and together.
+	// alike holds the similarity of levels, by lever and pair, for one reach. power and
+	// joint are the variances of the effects of single levers and of all together.
 	alike        []matrix
 	reach, joint float64
 	power        []float64
@@ -54,7 +54,7 @@ type process struct {
 	weights []float64
 }
 
-// fit makes a process of trials: of all shapes the likeliest.
+// fit fits a process to trials, with the likeliest shape.
 func fit(space *Space, cells, blocks []int, values, known []float64) *process {
 	p := &process{space: space, known: known, cells: cells, blocks: blocks}
 	for _, v := range known {
@@ -84,11 +84,11 @@ func fit(space *Space, cells, blocks []int, values, known []float64) *process {
 			}
 		}
 	}
-	p.likelihood(p.shape, median, spread) // leaves its factors
+	p.likelihood(p.shape, median, spread) // sets the factors of the best shape
 	return p
 }
 
-// before is what is expected of a cell beforehand.
+// before returns the expected value of a cell beforehand.
 func (p *process) before(cell int) float64 {
 	if p.known == nil {
 		return 0
@@ -96,7 +96,7 @@ func (p *process) before(cell int) float64 {
 	return p.known[cell]
 }
 
-// prepare makes the tables of how alike levels are, and the variances of a shape.
+// prepare computes the similarities of levels and the variances of a shape.
 func (p *process) prepare(s shape) {
 	levers := p.space.Levers
 	p.power = p.power[:0]
@@ -131,7 +131,7 @@ func absentAs(level, n int) int {
 	return level
 }
 
-// covariance of what two cells have, by the shape that is prepared.
+// covariance returns the covariance of two cells for the prepared shape.
 func (p *process) covariance(a, b int) float64 {
 	sum, product := constant, 1.0
 	for k, table := range p.alike {
@@ -153,8 +153,8 @@ func (p *process) covariance(a, b int) float64 {
 	return sum + p.joint*product
 }
 
-// slope is the variance of how far what is expected beforehand goes: usually not twice
-// as far as it says, and sometimes the other way.
+// slope is the prior variance of the factor on the expected values: usually less than
+// twice what they predict, and sometimes the opposite.
 const slope = 0.5
 
 func average(values []float64) (mean float64) {
@@ -164,8 +164,8 @@ func average(values []float64) (mean float64) {
 	return mean
 }
 
-// likelihood is the logarithm of how likely the trials and a shape are together, up to
-// a constant. It leaves the shape's factors in the process.
+// likelihood returns the joint log likelihood of the trials and a shape, up to a
+// constant. It leaves the shape's factors in the process.
 func (p *process) likelihood(s, median, spread shape) float64 {
 	p.prepare(s)
 	n, levers := len(p.cells), len(p.space.Levers)
@@ -180,7 +180,7 @@ func (p *process) likelihood(s, median, spread shape) float64 {
 			if i == j {
 				v += noise + 1e-9
 			}
-			k[i][j] = v // factors are of the lower half
+			k[i][j] = v // factor reads the lower half
 		}
 	}
 	lower, ok := k.factor()
@@ -198,13 +198,12 @@ func (p *process) likelihood(s, median, spread shape) float64 {
 	return l
 }
 
-// noise is the variance of a trial around its cell and block.
+// noise returns the variance of a trial around its cell and block.
 func (p *process) noise() float64 {
 	return math.Exp(2 * p.shape[len(p.space.Levers)+shapeNoise])
 }
 
-// posterior is what the process says of all cells: their means, and what any two have
-// to do with each other.
+// posterior returns the means of all cells and their covariance.
 func (p *process) posterior() (mean []float64, cov matrix) {
 	p.prepare(p.shape)
 	n, cells := len(p.cells), len(p.space.Cells)

@@ -8,9 +8,9 @@ const (
 	MostStep  = 0.30
 )
 
-// Ladder is the way from one setting to another, without the first, in steps of 10 to
-// 30%: each is the one before times the same factor. Where both are whole, as replicas
-// are, so are the steps: none is more than 30% or one.
+// Ladder returns the steps from one setting to another, without the first. Steps are
+// 10 to 30%, all by the same factor. If whole is set, as for replicas, steps are whole
+// numbers, of at most 30% or one.
 func Ladder(from, to float64, whole bool) []float64 {
 	if !(from > 0 && to > 0) || from == to {
 		return []float64{to}

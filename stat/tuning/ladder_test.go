@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Each step of a ladder changes the setting by 30% at most, and none but the only one by
-// less than 10%; whole settings change by one where that is more.
+// Each step of a ladder changes the setting by at most 30% and, unless it is the only
+// one, by at least 10%; whole settings change by one if that is more.
 func TestLadder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		from, to := rapid.Float64Range(1e-3, 1e4).Draw(r, "from"), rapid.Float64Range(1e-3, 1e4).Draw(r, "to")
@@ -49,7 +49,7 @@ func TestLadder(t *testing.T) {
 	}
 }
 
-// Nothing on a front is beaten, and whatever is not on it is, or lacks a value.
+// No row beats one on a front, and any other row is beaten or lacks a value.
 func TestFront(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		rows := rapid.SliceOfN(rapid.SliceOfN(rapid.SampledFrom([]float64{1, 2, 3, math.NaN()}), 3, 3), 1, 12).Draw(r, "rows")
@@ -75,7 +75,7 @@ func TestFront(t *testing.T) {
 	})
 }
 
-// A factor times its transpose is the matrix, and what it solves is solved.
+// A factor times its transpose is the matrix, and solving with it works.
 func TestFactor(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(r, "n")
@@ -85,7 +85,7 @@ func TestFactor(t *testing.T) {
 				a[i][j] = rapid.Float64Range(-1, 1).Draw(r, "a")
 			}
 		}
-		m := newMatrix(n, n) // a times its transpose, and something on the diagonal
+		m := newMatrix(n, n) // a times its transpose, plus a positive diagonal
 		for i := range m {
 			for j := range m {
 				m[i][j] = dot(a[i], a[j])

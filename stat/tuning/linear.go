@@ -2,10 +2,10 @@ package tuning
 
 import "math"
 
-// Linear algebra as far as a search needs it. (gonum's brings all of LAPACK into the
-// program, half a megabyte of every pod's image, for one decomposition.)
+// Linear algebra for the search. (gonum's pulls all of LAPACK into the program, half
+// a megabyte of every pod's image, for one decomposition.)
 
-// matrix is one by rows; symmetric ones have both halves.
+// matrix is stored by rows; symmetric ones have both halves.
 type matrix [][]float64
 
 func newMatrix(rows, columns int) matrix {
@@ -25,8 +25,8 @@ func (m matrix) clone() matrix {
 	return out
 }
 
-// factor is the lower triangle whose product with its transpose is a symmetric matrix
-// (Cholesky); false if that is not positive definite.
+// factor returns the lower triangle whose product with its transpose is a symmetric
+// matrix (Cholesky); false if the matrix is not positive definite.
 func (m matrix) factor() (lower matrix, ok bool) {
 	n := len(m)
 	lower = newMatrix(n, n)
@@ -49,7 +49,7 @@ func (m matrix) factor() (lower matrix, ok bool) {
 	return lower, true
 }
 
-// forward solves a lower triangle times x equals b, for x in place of b.
+// forward solves lower * x = b for x, in place of b.
 func (m matrix) forward(b []float64) {
 	for i := range m {
 		sum := b[i]
@@ -60,7 +60,7 @@ func (m matrix) forward(b []float64) {
 	}
 }
 
-// backward solves the triangle's transpose times x equals b, for x in place of b.
+// backward solves transpose(lower) * x = b for x, in place of b.
 func (m matrix) backward(b []float64) {
 	for i := len(m) - 1; i >= 0; i-- {
 		sum := b[i]
@@ -71,7 +71,7 @@ func (m matrix) backward(b []float64) {
 	}
 }
 
-// logDeterminant is that of the matrix whose factor this is.
+// logDeterminant returns the log determinant of the matrix whose factor this is.
 func (m matrix) logDeterminant() (sum float64) {
 	for i := range m {
 		sum += 2 * math.Log(m[i][i])
@@ -86,8 +86,8 @@ func dot(a, b []float64) (sum float64) {
 	return sum
 }
 
-// below is the probability that a standard normal value lies below z.
+// below returns the probability that a standard normal value lies below z.
 func below(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 
-// density is that of a standard normal value.
+// density returns the standard normal density at z.
 func density(z float64) float64 { return math.Exp(-z*z/2) / math.Sqrt(2*math.Pi) }

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawnWorld is a world with levers, effects and constraints of any kind.
+// drawnWorld draws a world with levers, effects and constraints of any kind.
 func drawnWorld(r *rapid.T) world {
 	w := world{name: "drawn"}
 	for i, n := range rapid.SliceOfN(rapid.IntRange(2, 4), 1, 4).Draw(r, "levels") {
@@ -35,7 +35,7 @@ func drawnWorld(r *rapid.T) world {
 	return w
 }
 
-// synthesized are two measures that each lever changes by some factor.
+// synthesized returns two measures that each lever changes by some factor.
 func synthesized(s Space, seed uint64) [][]float64 {
 	out := make([][]float64, 2)
 	for m := range out {
@@ -50,14 +50,14 @@ func synthesized(s Space, seed uint64) [][]float64 {
 	return out
 }
 
-// A search tries cells of the grid only, each once in a block and the one in use in all;
-// takes no more trials than it may; ends; says the same of the same trials; and
-// recommends a cell that it has tried.
+// A search tries only cells of the grid, each once per block and the one in use in all
+// blocks; takes no more trials than allowed; ends; decides the same for the same trials;
+// and recommends a cell that it has tried.
 func TestNextKeepsToTheRules(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawnWorld(r)
 		p := w.problem(rapid.IntRange(1, 20).Draw(r, "trials"), rapid.Uint64().Draw(r, "seed"), false)
-		lost := rapid.IntRange(1, 6).Draw(r, "lost") // every so many trials may not be believed
+		lost := rapid.IntRange(1, 6).Draw(r, "lost") // every lost-th trial is invalid
 		var trials []Trial
 		for block := 0; ; block++ {
 			if block > 30 {
@@ -98,7 +98,7 @@ func TestNextKeepsToTheRules(t *testing.T) {
 	})
 }
 
-// Of a cell that certainly breaks a constraint a search does not say that it meets it.
+// A search does not claim that a cell that certainly violates a constraint meets it.
 func TestBestMeetsConstraints(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawnWorld(r)
@@ -111,8 +111,8 @@ func TestBestMeetsConstraints(t *testing.T) {
 	})
 }
 
-// Of levers that do nothing none is recommended, however many were tried together
-// with one that does something.
+// Levers without effect are not recommended, however many were tried together with one
+// that has an effect.
 func TestLeversThatDoNothingStay(t *testing.T) {
 	w := world{name: "one lever", weight: []float64{1}}
 	w.space = grid([]int{0, 0, 0, 0}, named("one", 2), ordered("longer", 1, 10, 25, 50), named("other", 2), named("more", 3))
@@ -128,11 +128,11 @@ func TestLeversThatDoNothingStay(t *testing.T) {
 	}
 }
 
-// Cells whose trials are never believed are given up.
+// Cells whose trials are never valid are abandoned.
 func TestHopelessCellsAreLeft(t *testing.T) {
 	w := flat(0)
 	p := w.problem(200, 1, false)
-	p.Rules.Better, p.Rules.Doubt, p.Rules.Gain = 0.0001, 0, 0 // it would go on for ever
+	p.Rules.Better, p.Rules.Doubt, p.Rules.Gain = 0.0001, 0, 0 // it would never end
 	var trials []Trial
 	counts := map[int]int{}
 	for block := range 12 {
@@ -153,7 +153,7 @@ func TestHopelessCellsAreLeft(t *testing.T) {
 	}
 }
 
-// Where no trial has what is asked for, a search says so after its first block.
+// If no trial has the objective, a search says so after its first block.
 func TestNothingToGoBy(t *testing.T) {
 	w := synthetic("levers", 1, 0)
 	for name, lacking := range map[string]int{"objective": 0, "constraint": 1} {
@@ -172,8 +172,8 @@ func TestNothingToGoBy(t *testing.T) {
 	}
 }
 
-// A model that knows the grid saves trials; one that has everything the wrong way round
-// is overruled by them.
+// A model that knows the grid saves trials; trials overrule one that has everything the
+// wrong way round.
 func TestExpectations(t *testing.T) {
 	with, without := 0, 0
 	for seed := range uint64(5) {
@@ -202,8 +202,8 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
-// What is believed of a cell covers its true value, also of cells that were not tried,
-// and scatter is told for what it is.
+// The belief about a cell covers its true value, also for untried cells, and the scatter
+// is estimated correctly.
 func TestBeliefCovers(t *testing.T) {
 	const noise = 0.05
 	inside, all, scatter := 0, 0, 0.0
@@ -231,7 +231,7 @@ func TestBeliefCovers(t *testing.T) {
 	}
 }
 
-// Values at zero and below have a scale too.
+// Values at and below zero have a scale too.
 func TestScaleOfNetCosts(t *testing.T) {
 	w := flat(0)
 	p := w.problem(10, 1, false)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A measure that is cut two hundred times over is told as that, and what is left of it
-// is still told apart.
+// A measure that is cut two hundred times over is estimated as such, and what is left
+// can still be distinguished.
 func TestDeepCuts(t *testing.T) {
 	pushes := []float64{6000, 3000, 40, 20}
 	var trials []Trial
@@ -23,7 +23,7 @@ func TestDeepCuts(t *testing.T) {
 		if !signed && (math.Abs(goal+0.9967) > 0.001 || math.Abs(b.goal[2]-b.goal[3]-math.Log(2)) > 0.1) {
 			t.Errorf("6,000 pushes become 40 and 20: told as %.4f, and %.2f apart", goal, b.goal[2]-b.goal[3])
 		}
-		if signed && b.measures[0].scale.log { // noise around nothing
+		if signed && b.measures[0].scale.log { // noise around zero
 			t.Error("a net use that is next to nothing is modelled by its logarithm")
 		}
 	}

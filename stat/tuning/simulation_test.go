@@ -17,13 +17,13 @@ type world struct {
 	name  string
 	space Space
 	truth [][]float64 // by measure and cell
-	// known is what a simulation says of the first measures, which may be wrong.
+	// known is a simulation's prediction of the first measures, which may be wrong.
 	known  [][]float64
 	weight []float64
 	bounds []Bound
 }
 
-// grid is every combination of levels; levels without an order have no values.
+// grid returns every combination of levels; levels without an order have no values.
 func grid(base []int, levers ...Lever) Space {
 	s := Space{Levers: levers, Cells: []Point{{}}}
 	for _, l := range levers {
@@ -47,7 +47,7 @@ func grid(base []int, levers ...Lever) Space {
 	return s
 }
 
-// sizes are the numbers of levels of the levers of these tests.
+// sizes holds the numbers of levels of these tests' levers.
 var sizes = map[string]int{}
 
 func ordered(name string, values ...float64) Lever {
@@ -60,9 +60,9 @@ func named(name string, n int) Lever {
 	return Lever{Name: name}
 }
 
-// pipeline is the world of istiod's push pipeline, as advise/capacity/push simulates it: the
-// levers that it knows, at a mesh that a seed chooses. known is the same with other
-// costs, as a model that was fitted to another machine has them.
+// pipeline returns the world of istiod's push pipeline, as advise/capacity/push simulates
+// it: its levers, at a mesh that a seed chooses. known is the same with other costs, like a
+// model that was fitted to another machine.
 func pipeline(t testing.TB, seed uint64) world {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -98,9 +98,9 @@ func pipeline(t testing.TB, seed uint64) world {
 	return w
 }
 
-// synthetic is a world of five levers, two of them of names: each has an effect of its
-// own, steep or flat, some have an optimum in the middle, and pairs work together as
-// strongly as asked for.
+// synthetic returns a world of five levers, two of them of names. Each has its own effect,
+// steep or flat, some have an optimum in the middle, and pairs interact as strongly as
+// together says.
 func synthetic(name string, seed uint64, together float64) world {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	w := world{name: name, weight: []float64{1, 0}}
@@ -144,8 +144,7 @@ func synthetic(name string, seed uint64, together float64) world {
 	return w
 }
 
-// valley is a world in which two levers must move together, and either by itself does
-// harm.
+// valley returns a world in which two levers must move together, and either alone does harm.
 func valley(seed uint64) world {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	w := world{name: "valley", weight: []float64{1}}
@@ -159,7 +158,7 @@ func valley(seed uint64) world {
 	return w
 }
 
-// flat is a world in which no lever does anything.
+// flat returns a world in which no lever has an effect.
 func flat(uint64) world {
 	w := world{name: "flat", weight: []float64{1}}
 	w.space = grid([]int{0, 0, 0}, ordered("f1", 1, 2, 4, 8), ordered("f2", 1, 2, 4, 8), named("f3", 4))
@@ -170,7 +169,7 @@ func flat(uint64) world {
 	return w
 }
 
-// tuned is what became of a search in a world.
+// tuned is the result of a search in a world.
 type tuned struct {
 	best, trials int
 	met          bool
@@ -178,7 +177,7 @@ type tuned struct {
 	tried        []Trial
 }
 
-// problem of a world, with so many trials.
+// problem returns the problem of a world with a number of trials.
 func (w world) problem(trials int, seed uint64, model bool) *Problem {
 	p := &Problem{Space: w.space, Bounds: w.bounds, Rules: Rules{Trials: trials, Better: 0.05, Doubt: 0.1, Gain: 0.005, Seed: seed}}
 	for i := range w.truth {
@@ -191,7 +190,7 @@ func (w world) problem(trials int, seed uint64, model bool) *Problem {
 	return p
 }
 
-// tune searches a world whose trials scatter by a share, and whose blocks by half of
+// tune searches a world whose trials scatter by a share, and whose blocks scatter by half of
 // it.
 func (w world) tune(t testing.TB, p *Problem, noise float64, seed uint64) tuned {
 	t.Helper()
@@ -217,7 +216,7 @@ func (w world) tune(t testing.TB, p *Problem, noise float64, seed uint64) tuned 
 	}
 }
 
-// goal is the true objective of a cell, as the ratio to another's.
+// ratio returns the true objective of cell a relative to cell b's.
 func (w world) ratio(a, b int) float64 {
 	sum, whole := 0.0, 0.0
 	for i, v := range w.truth {
@@ -227,7 +226,7 @@ func (w world) ratio(a, b int) float64 {
 	return math.Exp(sum / whole)
 }
 
-// allowed says that a cell truly meets the bounds, but for a share.
+// allowed reports whether a cell truly meets the bounds, with some slack.
 func (w world) allowed(c int, slack float64) bool {
 	for _, b := range w.bounds {
 		limit := b.Limit
@@ -241,8 +240,8 @@ func (w world) allowed(c int, slack float64) bool {
 	return true
 }
 
-// best is the true optimum of the cells that meet the bounds by what trials scatter:
-// whether one that is closer does, no trial tells.
+// best returns the true optimum of the cells that meet the bounds by a margin of the scatter
+// of trials: no trial can tell whether a closer one does.
 func (w world) best(noise float64) int {
 	best := w.space.Base
 	for c := range w.space.Cells {
@@ -253,8 +252,8 @@ func (w world) best(noise float64) int {
 	return best
 }
 
-// exhaustive is the cell that somebody chooses who tries every cell once: the one with
-// the lowest objective of those whose trial meets the bounds.
+// exhaustive returns the cell chosen after trying every cell once: the one with the lowest
+// objective among those whose trial meets the bounds.
 func (w world) exhaustive(noise float64, seed uint64) int {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	seen := world{space: w.space, weight: w.weight, bounds: w.bounds}
@@ -268,8 +267,8 @@ func (w world) exhaustive(noise float64, seed uint64) int {
 	return seen.best(0)
 }
 
-// simulations is how often each world is tuned: few in a test, as many as the
-// environment says in a benchmark.
+// simulations returns how often to tune each world: few in a test, the number in the
+// environment in a benchmark.
 func simulations(t testing.TB, few int) int {
 	text := os.Getenv("MESHTRIAL_SIMULATIONS")
 	if text == "" {
@@ -282,10 +281,10 @@ func simulations(t testing.TB, few int) int {
 	return n
 }
 
-// A search comes within 10% of the best cell of its grid with a quarter of the trials
-// that trying each cell once takes, in at least 90% of the seeds of each world. What it
-// recommends may exceed a constraint by what trials scatter twice over, and no more.
-// Beside it stands in how many seeds the whole grid comes as near.
+// A search comes within 10% of the best cell of its grid with a quarter of the trials that
+// trying each cell once takes, in at least 90% of the seeds of each world. Its
+// recommendation may exceed a constraint by at most twice the scatter of trials. The table
+// also has the share of seeds in which the whole grid comes as near.
 func TestSimulationTuning(t *testing.T) {
 	n := simulations(t, 10)
 	worlds := []struct {
