@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// MinSegment is how many values a level needs on either side of a change.
+	// MinSegment is the number of values that a level needs on either side of a
+	// change.
 	MinSegment = 3
-	// clipAt is how many robust standard deviations from the median a value
-	// counts at most, so that one that is far off is no level of its own.
+	// clipAt limits a value's distance from the median, in robust standard
+	// deviations, so that a single outlier does not form a level.
 	clipAt = 2.5
-	// fewestOrders is how many orders of the values a change is held against at
-	// least, mostOrders at most; in between it is as many as make the least p-value
-	// that they can give a fifth of the rate that it must not exceed.
+	// fewestOrders and mostOrders bound the number of permutations per test. In
+	// between, the smallest possible p-value is a fifth of the error rate.
 	fewestOrders, mostOrders = 9999, 399_999
 )
 
-// ordersFor is how many orders it takes to find a change at a rate.
+// ordersFor returns the number of permutations needed to find a change at a rate.
 func ordersFor(rate float64) int {
 	if !(rate > 0) {
 		return fewestOrders
@@ -26,10 +26,10 @@ func ordersFor(rate float64) int {
 	return int(min(max(5/rate, fewestOrders), mostOrders))
 }
 
-// LeastSteps is how many of n values must lie after a change, at least, for it
-// to be found at an error rate, the series' share of that of all: of all orders,
-// n over that many, only two set a clear change apart as much. It is [MinSegment]
-// or more; 0 if no change in n values can be found.
+// LeastSteps returns how many of n values must follow a change before it can be found
+// at an error rate, which is the series' share of the total rate. Of the n over k
+// ways to place k values, only two separate a clear change as well. The result is at
+// least [MinSegment], or 0 if no change in n values can be found.
 func LeastSteps(n int, rate float64) int {
 	for k := MinSegment; 2*k <= n; k++ {
 		if p := max(2/binomial(n, k), 1/float64(ordersFor(rate*oneStep)+1)); p/oneStep <= rate {
@@ -39,7 +39,7 @@ func LeastSteps(n int, rate float64) int {
 	return 0
 }
 
-// binomial is n over k.
+// binomial returns the binomial coefficient, n over k.
 func binomial(n, k int) float64 {
 	out := 1.0
 	for i := 1; i <= k; i++ {
@@ -48,8 +48,8 @@ func binomial(n, k int) float64 {
 	return out
 }
 
-// AboveAll are values of which those that are infinite, as a percentile that is
-// never reached is, lie far above all others; NaN stays.
+// AboveAll replaces +Inf, such as a percentile that is never reached, by a value far
+// above all others. NaN stays.
 func AboveAll(values []float64) []float64 {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, v := range values {
@@ -70,37 +70,36 @@ func AboveAll(values []float64) []float64 {
 	return out
 }
 
-// A Step is a place in a series of values where their level changes.
+// A Step is a position in a series where the level of its values changes.
 type Step struct {
-	// At is the place of the first value of the new level.
+	// At is the index of the first value of the new level.
 	At int
-	// P is the share of the orders of the same values in which some place sets
-	// them apart as much.
+	// P is the p-value: the share of permutations of the same values that some
+	// position separates as well.
 	P float64
 }
 
-// Steps finds where levels change in series that were measured together, such
-// as figures of the same runs, in the order of time; NaN is a value that is
-// missing. Chance makes it find any step, in all series together, with a
-// probability of at most alpha, if the runs between steps could as well have
-// come in another order; a slow drift is no such world, and looks like steps.
+// Steps finds level changes in series that were measured together, such as figures of
+// the same runs, in order of time. NaN marks a missing value. The probability that
+// chance alone produces any step, in all series together, is at most alpha, provided
+// the runs between steps are exchangeable. Slow drift violates that and looks like
+// steps.
 //
-// Of each series it takes logarithms, if all values lie above zero, clips what is
+// For each series it takes logarithms if all values are positive, and clips values
 // more than two and a half robust standard deviations from the median (Huber, "Robust
-// estimation of a location parameter", 1964), and finds the place that sets the
-// values before and after it farthest apart, for its standard error (the CUSUM
-// of Page, Biometrika 1955, standardised). How often orders of the same values do
-// that as well is its p-value (Antoch and Huskova, "Permutation tests in change
-// point analysis", Statistics & Probability Letters 2001). A fifth of the error
-// rate looks for a level that comes and goes, by the two places that set the
-// values between them farthest apart from the others (as circular binary
-// segmentation of Olshen et al., Biostatistics 2004). Series share alpha by
-// [Holm], with weights. Where there is a step, the parts are searched likewise,
-// and share the error rate (as E-divisive of Matteson and James, JASA 2014, and
-// Hunter of Fleming et al., ICPE 2023, do without sharing it). The orders come
-// from a fixed seed: the same series give the same steps.
-// What is infinite counts as missing: see [AboveAll]. What could be found at all
-// [LeastSteps] says.
+// estimation of a location parameter", 1964). It then finds the position that
+// separates the values before and after it the most, relative to the standard error
+// (the CUSUM of Page, Biometrika 1955, standardised). The p-value is the share of
+// permutations that separate as well (Antoch and Huskova, "Permutation tests in
+// change point analysis", Statistics & Probability Letters 2001). A fifth of the
+// error rate is spent on levels that come and go, by the two positions that separate
+// the values between them from the rest the most (as in circular binary segmentation
+// of Olshen et al., Biostatistics 2004). Series share alpha by [Holm], with weights.
+// The segments on either side of a step are searched the same way and share the error
+// rate (E-divisive of Matteson and James, JASA 2014, and Hunter of Fleming et al.,
+// ICPE 2023, search them without sharing it). The permutations come from a fixed
+// seed: the same series give the same steps. Infinite values count as missing; see
+// [AboveAll]. See [LeastSteps] for what can be found.
 func Steps(series [][]float64, weights []float64, alpha float64) [][]Step {
 	out := make([][]Step, len(series))
 	places, first, p := make([][]int, len(series)), make([]division, len(series)), make([]float64, len(series))
@@ -137,15 +136,15 @@ func pick(values []float64, places []int) []float64 {
 	return out
 }
 
-// A division is what divides values best: a place, or two of which those between
-// them are set apart from the others.
+// A division splits values best: at one position, or at two that separate the values
+// between them from the rest.
 type division struct {
 	places []int
 	p      float64
 }
 
-// with lists the steps of a division of values that begin at a place, and those
-// inside its segments, which share an error rate.
+// with lists the steps of a division of values that begin at index begin, and the
+// steps inside its segments, which share an error rate.
 func (d division) with(values []float64, begin int, rate float64) []Step {
 	var out []Step
 	from := 0
@@ -166,12 +165,13 @@ func (d division) with(values []float64, begin int, rate float64) []Step {
 	return out
 }
 
-// oneStep is the share of the error rate that looks for one step; the rest looks
-// for a level that comes and goes, which no single place sets apart.
+// oneStep is the share of the error rate spent on single steps. The rest is spent on
+// levels that come and go, which no single position separates.
 const oneStep = 0.8
 
-// divided is the best division of values, with its p-value, or 1 where that is
-// above alpha for certain, among as many orders as find a change at a rate.
+// divided returns the best division of values with its p-value, which is 1 if it
+// certainly exceeds alpha. It tries as many permutations as finding a change at rate
+// needs.
 func divided(values []float64, alpha, rate float64) division {
 	if len(values) < 2*MinSegment {
 		return division{p: 1}
@@ -187,8 +187,7 @@ func divided(values []float64, alpha, rate float64) division {
 	return d
 }
 
-// shuffled holds how far the best division sets scores apart against other
-// orders of them.
+// shuffled compares the best division of scores with those of their permutations.
 func shuffled(scores []float64, alpha float64, orders int, best func([]float64) ([]int, float64)) division {
 	places, observed := best(scores)
 	if !(observed > 0) {
@@ -196,7 +195,7 @@ func shuffled(scores []float64, alpha float64, orders int, best func([]float64) 
 	}
 	scores = slices.Clone(scores)
 	r := rand.New(rand.NewPCG(uint64(len(scores)), 2023))
-	observed *= 1 - 1e-9 // the same values in another order may differ by rounding
+	observed *= 1 - 1e-9 // permuted sums may differ by rounding
 	as := 1
 	for range orders {
 		for i := len(scores) - 1; i > 0; i-- {
@@ -212,8 +211,8 @@ func shuffled(scores []float64, alpha float64, orders int, best func([]float64) 
 	return division{places, float64(as) / float64(orders+1)}
 }
 
-// inverses are, for each place that may divide n values of unit variance, one
-// over the variance of the sum before it.
+// inverses returns, for each position that may divide n values of unit variance, the
+// inverse of the variance of the sum before it.
 func inverses(n int) []float64 {
 	out := make([]float64, n)
 	for i := MinSegment; i <= n-MinSegment; i++ {
@@ -222,9 +221,8 @@ func inverses(n int) []float64 {
 	return out
 }
 
-// divide finds the place that sets scores with mean 0 before and after it
-// farthest apart, and the square of by how many standard errors, of unit
-// variance, that is.
+// divide finds the position that separates scores of mean 0 the most. apart is the
+// squared separation in standard errors, for unit variance.
 func divide(scores, inverse []float64) (places []int, apart float64) {
 	var sum float64
 	at := 0
@@ -237,8 +235,8 @@ func divide(scores, inverse []float64) (places []int, apart float64) {
 	return []int{at}, apart
 }
 
-// setApart finds the two places of which the scores between them are farthest
-// from the others, likewise. It writes to sums.
+// setApart finds the two positions that separate the scores between them from the
+// rest the most; see divide. It writes to sums.
 func setApart(scores, inverse, sums []float64) (places []int, apart float64) {
 	n := len(scores)
 	for i, v := range scores {
@@ -256,8 +254,8 @@ func setApart(scores, inverse, sums []float64) (places []int, apart float64) {
 	return []int{from, to}, apart
 }
 
-// clipped are the values' logarithms, or values, in robust standard deviations
-// from their median, clipped, with mean 0.
+// clipped returns the values' logarithms, or the values, as robust standard
+// deviations from their median, clipped and centred to mean 0.
 func clipped(values []float64) []float64 {
 	x := logarithms(values)
 	if x == nil {
@@ -277,9 +275,9 @@ func clipped(values []float64) []float64 {
 	return x
 }
 
-// robust is the median of values, and 1.4826 times their median absolute
-// deviation from it, which is the standard deviation of normal ones; if more
-// than half are the same, their mean absolute deviation.
+// robust returns the median of values and 1.4826 times their median absolute
+// deviation, which is the standard deviation if they are normal. If more than half
+// are equal, it uses the mean absolute deviation.
 func robust(x []float64) (median, scale float64) {
 	median = Median(x)
 	dev := make([]float64, len(x))

@@ -2,29 +2,29 @@ package stat
 
 import "math"
 
-// Components are standard deviations of a measure in a cell that every block
-// measures twice, in two deployments of the same configuration, as shares of its
-// value. NaN where the blocks cannot tell.
+// Components holds the standard deviations of a measure in a cell that every
+// block measures twice, in two deployments of the same configuration, as shares
+// of its value. NaN where the blocks cannot tell.
 type Components struct {
-	// Blocks is what both deployments of a block share and another block does not
-	// have: a machine's drift. It cancels in differences inside a block.
+	// Blocks is the variation between blocks that both deployments of a block
+	// share, such as machine drift. It cancels in differences inside a block.
 	Blocks float64
 	// Deployments is what a deployment keeps for all of its blocks, Trials what
-	// differs from one trial to the next. Where each block has deployments of its
-	// own nothing tells them apart, and Deployments is both together.
+	// varies from trial to trial. If each block has its own deployments, the two
+	// cannot be separated, and Deployments holds both together.
 	Deployments, Trials float64
 }
 
-// VarianceComponents takes the blocks of each pair of deployments, of which Base
-// is one trial and Test the other, and takes logarithms of the values: pairs that
-// are not above zero are left out. The components are those of the nested random
-// effects model block + deployment + trial, by equating mean squares with their
+// VarianceComponents estimates the components from the blocks of each pair of
+// deployments: Base is a trial of one, Test a trial of the other. It uses
+// logarithms and leaves out pairs that are not positive. The model is nested
+// random effects, block + deployment + trial, with mean squares equated to their
 // expectations (analysis of variance; Searle, Casella and McCulloch, "Variance
-// Components", 1992, chapter 4); one that comes out below zero is zero.
+// Components", 1992, chapter 4). A negative component counts as zero.
 func VarianceComponents(units [][]Pair) Components {
 	var differences, means []float64
-	var within float64 // squares of differences about their unit's mean
-	spare := 0         // degrees of freedom of that
+	var within float64 // sum of squared deviations from the unit's mean
+	spare := 0         // its degrees of freedom
 	for _, blocks := range units {
 		var own []float64
 		for _, p := range blocks {
@@ -48,7 +48,7 @@ func VarianceComponents(units [][]Pair) Components {
 	if len(differences) < 2 {
 		return c
 	}
-	var square float64 // about zero: identical deployments differ by nothing on average
+	var square float64 // about zero: identical deployments do not differ on average
 	for _, d := range differences {
 		square += d * d
 	}

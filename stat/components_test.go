@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// In simulated runs the components come out as they were put in.
+// Simulated runs return the components that were put in.
 func TestVarianceComponents(t *testing.T) {
 	for _, c := range []struct{ block, deployment, trial float64 }{{0.1, 0, 0.02}, {0, 0.05, 0.03}, {0.05, 0.03, 0.05}} {
 		r := rand.New(rand.NewPCG(1, 2))

@@ -1,15 +1,14 @@
-// Package stat turns numbers measured in blocks into estimates that say how
-// sure they are. It is pure: no clock, no context, no I/O, no randomness but
-// from fixed seeds, so the same input gives the same answer on any
-// machine.
+// Package stat turns numbers measured in blocks into estimates with their uncertainty. It
+// is pure: no clock, no context, no I/O, and no randomness except from fixed seeds, so
+// the same input gives the same answer on any machine.
 //
-// Data passes through it like this:
+// Data flow:
 //
 //	histograms of trials  -> Counts -> quantiles         histogram.go
 //	one number per trial    -> Pair (baseline, test)       pair.go
 //	pairs of all blocks   -> Estimate with interval      estimate.go, pair.go, unpaired.go
 //	histograms of blocks  -> Estimate of a quantile       pooled.go
-//	values of blocks      -> Estimate of what is typical typical.go
+//	values of blocks      -> Estimate of a typical block typical.go
 //	doubled baseline      -> Floor (A/A noise floor)     floor.go
 //	Estimate + Floor      -> Call; + margin -> Verdict   verdict.go
 //	values of runs        -> Estimate of a change          runs.go
@@ -23,12 +22,12 @@
 //
 // # What is resampled
 //
-// The independent unit is the block, not the request. Requests of one trial
-// share its warm caches, its connections, its neighbours on the machine: ten
-// thousand of them are far fewer than ten thousand independent facts, and two
-// trials of the same cell differ by more than their requests' scatter says.
-// So a difference is taken inside a block, where drift cancels, and its
-// uncertainty comes from how that difference varies from block to block.
+// The independent unit is the block, not the request. Requests of one trial share warm
+// caches, connections and neighbours on the machine. Ten thousand of them carry far less
+// information than ten thousand independent observations, and two trials of the same cell
+// differ by more than the scatter of their requests suggests. So a difference is taken
+// inside a block, where drift cancels, and its uncertainty comes from how that difference
+// varies from block to block.
 //
 // # Why Student's t on block differences
 //
@@ -44,33 +43,32 @@
 // and drift, is the evidence: `go test ./stat -run Simulation -v` prints
 // coverage of each method by number of blocks.
 //
-// # What is told by itself
+// # Values without a comparison
 //
-// A plain value is the median of blocks ([Typical]). With one block in twenty ten
-// times as slow, Student's interval of 5, 9 and 18 blocks covers the mean of all
-// such blocks in 22, 38 and 60% of runs, and is 1.2, 0.9 and 0.7 times its value
-// wide either way; that of the median covers the median in 95% with 1.1, 0.3 and
-// 0.03. Correlation from block to block cannot be made good with a factor that is
-// estimated from the blocks themselves: with 0.9 from trial to trial it brings
-// coverage of the level at all times from 70 to 85%, at twice to eight times the
-// width, so that the claim is of the run's own time instead.
+// A plain value is the median of blocks ([Typical]). If one block in twenty is ten times
+// as slow, Student's interval of 5, 9 and 18 blocks covers the mean of all such blocks in
+// 22, 38 and 60% of runs, and its half-width is 1.2, 0.9 and 0.7 times the value. The
+// median's interval covers the median in 95%, with 1.1, 0.3 and 0.03. A factor estimated
+// from the blocks themselves cannot correct for correlation between blocks: at 0.9 from
+// trial to trial it raises coverage of the long-term level from 70 to 85%, at two to
+// eight times the width. So the claim is limited to the run's own time.
 //
 // # Quantiles
 //
-// Quantiles of latency are of the requests of all blocks together, with
-// intervals from leaving blocks out: see [PooledQuantile]. The mean of trials'
-// quantiles is biased where few requests lie beyond one: in a queue at a
-// utilisation of 0.65 the interval of that mean covers the true p99.9 in half of
-// the runs, and p99 in 80 to 90%. `go test ./stat -run SimulationPooled -v` prints
-// both beside each other. Requests that failed lie beyond every quantile.
+// Quantiles of latency pool the requests of all blocks, with intervals from leaving
+// blocks out: see [PooledQuantile]. The mean of trials' quantiles is biased where few
+// requests lie beyond the quantile. In a queue at a utilisation of 0.65 the interval of
+// that mean covers the true p99.9 in half of the runs, and p99 in 80 to 90%.
+// `go test ./stat -run SimulationPooled -v` prints both. Failed requests lie beyond every
+// quantile.
 //
 // # Runs
 //
-// Between runs the independent unit is the run, for the same reason: all blocks of a
-// run share what that run happened to have. [BetweenRuns] takes one value a run.
-// `go test ./stat -run SimulationCompare -v` prints how often equals come out
-// different by runs, and by blocks of one run a side; SimulationTrend what [Steps]
-// finds.
+// Between runs the independent unit is the run, for the same reason: all blocks of a run
+// share the conditions of that run. [BetweenRuns] takes one value per run.
+// `go test ./stat -run SimulationCompare -v` prints how often identical configurations appear
+// different, by runs and by blocks of one run per side; SimulationTrend prints what
+// [Steps] finds.
 //
 // Sources: Student, "The probable error of a mean", Biometrika 1908; Hall,
 // "Theoretical comparison of bootstrap confidence intervals", Annals of

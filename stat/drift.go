@@ -2,22 +2,22 @@ package stat
 
 import "math"
 
-// Drift is how far a series moves from its first half to its second.
+// Drift describes how far a series moves from its first half to its second.
 type Drift struct {
 	First, Second float64 // means of the halves
-	// SE is the standard error of their difference.
+	// SE is the standard error of the difference of the halves.
 	SE float64
-	N  int // values
+	N  int // number of values
 }
 
-// DriftOf compares the halves of a series whose values are of equal stretches of
-// time; the middle one of an odd number is left out, and so are values that are no
-// numbers. ok is false with fewer than two values in a half.
+// DriftOf compares the halves of a series of equally long intervals. It leaves out
+// values that are not finite, and the middle one of an odd number. ok is false
+// with fewer than two values in a half.
 //
-// The error comes from the scatter within the halves or from that of successive
-// differences (von Neumann), whichever is larger: values that go up and down
-// together make the first, and noise the second. Of a series that drifts the first
-// has some of the drift in it, which only makes the judgement milder.
+// The error comes from the scatter within the halves or from successive
+// differences (von Neumann), whichever is larger: correlated fluctuations increase
+// the first, noise the second. In a drifting series the first includes some of the
+// drift, which only makes the judgement more lenient.
 func DriftOf(series []float64) (d Drift, ok bool) {
 	var x []float64
 	for _, v := range series {
@@ -39,8 +39,8 @@ func DriftOf(series []float64) (d Drift, ok bool) {
 	return d, true
 }
 
-// successive is the variance of a series by its successive differences, which a
-// trend hardly enters (von Neumann, Annals of Mathematical Statistics 1941).
+// successive estimates the variance of a series from successive differences, which
+// a trend hardly affects (von Neumann, Annals of Mathematical Statistics 1941).
 func successive(x []float64) float64 {
 	var sum float64
 	for i := 1; i < len(x); i++ {
@@ -49,11 +49,11 @@ func successive(x []float64) float64 {
 	return sum / float64(2*(len(x)-1))
 }
 
-// Change is how far the second half lies above the first.
+// Change returns the mean of the second half less that of the first.
 func (d Drift) Change() float64 { return d.Second - d.First }
 
-// Beyond is how much of a change, away from what is expected of it, noise does not
-// explain: the change less two standard errors, and 0 if it is less than those.
+// Beyond returns the part of a change, relative to the expected change, that noise
+// does not explain: the deviation less two standard errors, at least 0.
 func (d Drift) Beyond(expected float64) float64 {
 	return math.Max(0, math.Abs(d.Change()-expected)-2*d.SE)
 }

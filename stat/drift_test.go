@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Of noise alone a drift beyond two standard errors is seen about as seldom as
-// they say, of few values somewhat more often; a drift that is there is seen.
+// With noise alone, a drift beyond two standard errors is about as rare as that
+// suggests, somewhat more frequent with few values. A real drift is found.
 func TestDriftOf(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 9))
 	for _, n := range []int{8, 9, 20} {
@@ -39,7 +39,7 @@ func TestDriftOf(t *testing.T) {
 	}
 }
 
-// Values that go up and down together are not taken for certain.
+// Correlated values do not give false certainty.
 func TestDriftOfWaves(t *testing.T) {
 	calm, waves := []float64{}, []float64{}
 	for i := range 20 {

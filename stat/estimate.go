@@ -9,20 +9,20 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 )
 
-// DefaultLevel is the confidence level of intervals that name none.
+// DefaultLevel is the confidence level used if options name none.
 const DefaultLevel = 0.95
 
-// Options say how an estimate is made. The zero value is ready to use.
+// Options configures an estimate. The zero value is ready to use.
 type Options struct {
 	// Level is the confidence level, 0.95 if 0.
 	Level float64
 	// Resolution is the step in which values are read, in their unit: that of a counter or
-	// of a histogram's buckets; 0 for counts, which are exact. Blocks that agree to the
-	// step share its rounding, so however many there are, the standard error is at least
-	// that of a value anywhere in a step: its width by the root of 12.
+	// of a histogram's buckets; 0 for exact counts. Blocks that agree to the step share
+	// its rounding error, so no number of blocks reduces the standard error below that of
+	// a uniform value within a step: the width divided by the square root of 12.
 	Resolution float64
-	// Say puts a value in words for warnings, with its unit; three digits
-	// without any if nil.
+	// Say formats a value with its unit for warnings. If nil, values have three digits and
+	// no unit.
 	Say func(float64) string
 }
 
@@ -33,7 +33,7 @@ func (o Options) level() float64 {
 	return o.Level
 }
 
-// rounding is the standard error that reading values in steps leaves.
+// rounding returns the standard error due to reading values in steps.
 func (o Options) rounding() float64 {
 	if !(o.Resolution > 0) { // exact, or a share of nothing
 		return 0
@@ -41,12 +41,13 @@ func (o Options) rounding() float64 {
 	return o.Resolution / math.Sqrt(12)
 }
 
-// variance is a mean's, by the scatter of its values and by their steps.
+// variance returns the variance of a mean: that of its scatter or of rounding, whichever
+// is larger.
 func (o Options) variance(scatter float64) float64 {
 	return math.Max(scatter, o.rounding()*o.rounding())
 }
 
-// differing are the options for a difference of two values that have these weights in it.
+// differing returns the options for a difference in which two values have these weights.
 func (o Options) differing(a, b float64) Options {
 	if o.Resolution > 0 {
 		o.Resolution *= math.Hypot(a, b)
@@ -61,25 +62,25 @@ func (o Options) say(v float64) string {
 	return o.Say(v)
 }
 
-// An Estimate is a number with the interval that says how sure it is. Its
-// unit is that of the values it was made from.
+// An Estimate is a number with an interval. Its unit is that of the values it was made
+// from.
 type Estimate struct {
 	Value float64
-	// Low and High bound the interval. With fewer than two blocks nothing is
-	// known about the spread between blocks: they are -Inf and +Inf.
+	// Low and High bound the interval. With fewer than two blocks the spread between
+	// blocks is unknown, and they are -Inf and +Inf.
 	Low, High float64
 	// Level is the interval's confidence level, such as 0.95.
 	Level float64
-	// Blocks is how many blocks the estimate rests on.
+	// Blocks is the number of blocks that the estimate rests on.
 	Blocks int
-	// SE is the standard error of the value; of a [RelativeDifference] that
-	// of log(1 + value). NaN if unknown.
+	// SE is the standard error of the value; for a [RelativeDifference], that of
+	// log(1 + value). NaN if unknown.
 	SE float64
 	// DF is the degrees of freedom of SE.
 	DF float64
-	// Method names how the interval was made, for people.
+	// Method names the method of the interval, for people.
 	Method string
-	// Warnings say what limits trust in the number. They travel with it.
+	// Warnings list what limits trust in the number. They travel with it.
 	Warnings []note.Note
 }
 
@@ -94,11 +95,9 @@ func (e Estimate) Defined() bool {
 
 func (e *Estimate) warn(k *note.Kind, args ...any) { e.Warnings = append(e.Warnings, k.Of(args...)) }
 
-// Mean estimates the mean over blocks from one value per block, with Student's
-// t interval. Values that are not finite are left out, with a warning.
-//
-// Values from few blocks are few facts: the interval is wide then, as it
-// should be.
+// Mean estimates the mean over blocks from one value per block, with Student's t interval.
+// It leaves out values that are not finite, with a warning. The interval of few blocks is
+// wide, as it should be.
 func Mean(values []float64, o Options) Estimate {
 	x, lost := keepFinite(values)
 	e := meanOf(x, o)
@@ -129,7 +128,7 @@ func meanOf(x []float64, o Options) Estimate {
 	e.SE = math.Max(sd/math.Sqrt(float64(len(x))), o.rounding())
 	half := tQuantile(1-(1-e.Level)/2, e.DF) * e.SE
 	e.Low, e.High = mean-half, mean+half
-	if sd > 0 && len(x) < 4 { // of values that are all the same, Low == High says it
+	if sd > 0 && len(x) < 4 { // if all values are the same, Low == High shows it
 		e.warn(noteFewBlocks, len(x))
 	}
 	if i, far := outlier(x); far {
@@ -138,9 +137,9 @@ func meanOf(x []float64, o Options) Estimate {
 	return e
 }
 
-// outlier finds the value farthest from the median and reports whether it
-// lies farther than 6 normal-consistent median absolute deviations, which
-// fewer than 1 in 10^8 normal values do; it takes 6 values to tell.
+// outlier finds the value farthest from the median and reports whether it lies more than 6
+// normal-consistent median absolute deviations away, as fewer than 1 in 10^8 normal values
+// do. It needs at least 6 values.
 func outlier(x []float64) (int, bool) {
 	if len(x) < 6 {
 		return 0, false
@@ -162,8 +161,8 @@ func tQuantile(p, df float64) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(p)
 }
 
-// meanStdDev is the mean and sample standard deviation of at least two
-// values; exactly 0 deviation if all are equal.
+// meanStdDev returns the mean and sample standard deviation of at least two values. The
+// deviation is exactly 0 if all are equal.
 func meanStdDev(x []float64) (mean, sd float64) {
 	equal := true
 	for _, v := range x[1:] {
@@ -187,5 +186,5 @@ func keepFinite(values []float64) (kept []float64, lost int) {
 	return kept, lost
 }
 
-// Finite says that a value is a number, and not an infinite one.
+// Finite reports whether a value is neither NaN nor infinite.
 func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -7,15 +7,15 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// DefaultRate is the false discovery rate of a [Family] that names none.
+// DefaultRate is the false discovery rate used if a [Family] names none.
 const DefaultRate = 1 - DefaultLevel
 
-// P is the p-value of an estimate for a true value of zero, two-sided: 1 minus
-// the level at which its interval would just reach zero. Of Student's interval it
-// is that of the t test; of an interval that is wider on one side, as those of
-// quantiles in the far tail are, the side towards zero counts. So it is below
-// 1 - Level where the interval excludes zero, and only there. 1 if there is no
-// interval, 0 if it has no width and is not zero.
+// P returns the two-sided p-value of an estimate for a true value of zero: 1
+// minus the level at which its interval would just reach zero. For Student's
+// interval that is the p-value of the t test. For an asymmetric interval, such as
+// those of quantiles in the far tail, the side towards zero counts. So P is below
+// 1 - Level exactly where the interval excludes zero. It is 1 if there is no
+// interval, and 0 if the interval has no width and the value is not zero.
 func (e Estimate) P() float64 {
 	if !e.Defined() || e.Value == 0 {
 		return 1
@@ -31,7 +31,8 @@ func (e Estimate) P() float64 {
 	return math.Min(1, 2*distuv.StudentsT{Mu: 0, Sigma: 1, Nu: e.DF}.CDF(-t))
 }
 
-// towardsZero is how far the interval reaches from the value on the side of zero.
+// towardsZero returns the distance from the value to the end of the interval on
+// the side of zero.
 func (e Estimate) towardsZero() float64 {
 	if e.Value < 0 {
 		return e.High - e.Value
@@ -39,26 +40,26 @@ func (e Estimate) towardsZero() float64 {
 	return e.Value - e.Low
 }
 
-// critical is how many standard errors Student's interval reaches either way.
+// critical returns the half-width of Student's interval in standard errors.
 func (e Estimate) critical() float64 { return tQuantile(1-(1-e.Level)/2, e.DF) }
 
-// A Family are the p-values of differences that share one error rate, 1 for those
-// that are not called real for another reason.
+// A Family holds the p-values of differences that share one error rate. A
+// difference that is not real for another reason has 1.
 //
-// With twenty differences of nothing, each called real at a risk of its own of
-// 5%, most runs would call something real. So the differences of a family are
-// called by their false discovery rate (Benjamini and Hochberg, "Controlling the
-// false discovery rate", J. Royal Statistical Society B 1995): of those called
-// real 5% at most are none, on average over runs; where none is real, at most 5%
-// of runs call any. That holds for differences that are independent or go up and
-// down together (Benjamini and Yekutieli, Annals of Statistics 2001), as those of
-// one trial's percentiles and those to one baseline do. Bounding the risk of a
-// single false call among real ones as well (Holm) would take, of the 144
-// differences of a large study, intervals three times as wide.
+// With twenty null differences, each tested at its own risk of 5%, most runs
+// would call something real. So a family is tested by its false discovery rate
+// (Benjamini and Hochberg, "Controlling the false discovery rate", J. Royal
+// Statistical Society B 1995): on average over runs, at most 5% of the
+// differences called real are null, and where all are null, at most 5% of runs
+// call any real. That holds for differences that are independent or positively
+// dependent (Benjamini and Yekutieli, Annals of Statistics 2001), as those of one
+// trial's percentiles and those to one baseline are. To bound the risk of even
+// one false call among real ones (Holm), intervals would have to be three times
+// as wide for the 144 differences of a large study.
 type Family []float64
 
-// Limit is the p-value up to which differences are called real, and how many are;
-// 0 and none if none is.
+// Limit returns the p-value up to which differences are called real, and their
+// number; both are 0 if none is.
 func (f Family) Limit(rate float64) (limit float64, found int) {
 	p := slices.Sorted(slices.Values(f))
 	for i, v := range p {
@@ -69,8 +70,9 @@ func (f Family) Limit(rate float64) (limit float64, found int) {
 	return limit, found
 }
 
-// Level is the confidence level of the interval that must exclude zero for a
-// difference of the family to be called real: of one that is, or of one more.
+// Level returns the confidence level of the interval that must exclude zero for a
+// difference of the family to be called real: for one that is called, or for one
+// more.
 func (f Family) Level(rate float64, called bool) float64 {
 	_, found := f.Limit(rate)
 	if !called {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The p-value and the interval say the same.
+// The p-value and the interval agree.
 func TestP(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := rapid.SliceOfN(rapid.Float64Range(-1, 2), 2, 12).Draw(t, "x")
@@ -38,7 +38,7 @@ func TestP(t *testing.T) {
 	}
 }
 
-// Benjamini and Hochberg's own example of 15 p-values: four are found at 5%, where
+// In Benjamini and Hochberg's own example of 15 p-values, four are found at 5%;
 // Bonferroni finds three.
 func TestFamily(t *testing.T) {
 	f := Family{0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1}

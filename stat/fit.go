@@ -8,17 +8,16 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 )
 
-// A FitPoint is one trial of a line: where it lies (the rate that came about,
-// say), what was measured there (CPU), at which level (the rate that was set), and
-// in which unit: a block, or all blocks of one deployment.
+// A FitPoint is one trial of a line: its position (such as the achieved rate), the measured value
+// (such as CPU), its level (such as the configured rate), and its unit: a block, or all blocks of
+// one deployment.
 type FitPoint struct {
 	X, Y  float64
 	Level float64
 	Unit  int
 }
 
-// A Line is y = Intercept + Slope * x: idle cost and cost of each further
-// unit.
+// A Line is y = Intercept + Slope * x: the idle cost and the cost of each further unit.
 type Line struct {
 	Intercept, Slope Estimate
 	// Residual is the largest mean deviation from the line at any level, as a
@@ -27,13 +26,12 @@ type Line struct {
 	Warnings []note.Note
 }
 
-// LinearFit fits a line inside each unit by least squares and estimates
-// intercept and slope from the units' lines with Student's t: machine drift
-// moves whole blocks, and what pods happen to have whole deployments, so that the
-// points of a unit are not independent facts but its line is one. Points weigh 1/weight(x)^2, weight being the size of
-// their noise at x; nil weighs all alike. For CPU against rate noise grows
-// with the rate. Units with fewer than two distinct x are left out. A fit is poor
-// where units agree that the points of some level lie off the line.
+// LinearFit fits a line inside each unit by least squares and estimates intercept and slope from
+// the units' lines with Student's t. Machine drift moves whole blocks, and properties of pods move
+// whole deployments, so the points of a unit are not independent, but the units' lines are. A
+// point's weight is 1/weight(x)^2, where weight(x) is the size of its noise at x; nil weighs all
+// the same. For CPU against rate, noise grows with the rate. Units with fewer than two distinct x
+// are left out. A fit is poor where units agree that the points of some level lie off the line.
 func LinearFit(points []FitPoint, weight func(x float64) float64, o Options) Line {
 	byUnit := unitPoints(points)
 	var a, b []float64
@@ -66,14 +64,13 @@ func LinearFit(points []FitPoint, weight func(x float64) float64, o Options) Lin
 	return line
 }
 
-// A UnitLine is the line of one unit; NaN of one with fewer than two distinct x.
+// A UnitLine is the line of one unit; NaN if it has fewer than two distinct x.
 type UnitLine struct {
 	Unit             int
 	Intercept, Slope float64
 }
 
-// UnitLines are the lines that [LinearFit] makes of each unit's points, for those who
-// have more to do with them than to know their means.
+// UnitLines returns the lines that [LinearFit] averages.
 func UnitLines(points []FitPoint, weight func(x float64) float64) []UnitLine {
 	byUnit := unitPoints(points)
 	var out []UnitLine
@@ -94,8 +91,8 @@ func unitPoints(points []FitPoint) map[int][]FitPoint {
 	return out
 }
 
-// varied says that points lie at different x: at two levels, where they are of any, and
-// farther apart than arithmetic leaves one and the same x from its own mean.
+// varied reports whether points lie at different x: at two levels, if they have levels, and farther
+// apart than rounding error explains.
 func varied(points []FitPoint) bool {
 	if len(points) == 0 {
 		return false
@@ -108,8 +105,7 @@ func varied(points []FitPoint) bool {
 	return level && high-low > 1e-9*math.Max(math.Abs(low), math.Abs(high))
 }
 
-// leastSquares is the weighted straight line through points, NaN if x does
-// not vary.
+// leastSquares returns the weighted straight line through points, NaN if x does not vary.
 func leastSquares(points []FitPoint, weight func(float64) float64) (intercept, slope float64) {
 	if !varied(points) {
 		return math.NaN(), math.NaN()

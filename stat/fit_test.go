@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A unit that lacks a rate has no line, whatever arithmetic leaves of one x, and whatever
-// two trials of one rate differ by.
+// A unit with a single rate has no line, regardless of rounding error in x and of the
+// difference between two trials of one rate.
 func TestUnitLinesOfOneRate(t *testing.T) {
 	weight := func(x float64) float64 { return x }
 	for name, points := range map[string][]FitPoint{

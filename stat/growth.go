@@ -6,23 +6,23 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 )
 
-// Warm is the part of a series at its begin in which caches fill and a process takes
-// the memory that it will keep: it tells nothing of how things go on.
+// Warm is the share of a series at its start in which caches fill and a process allocates
+// its working memory. It says nothing about later growth.
 const Warm = 1.0 / 3
 
-// A Growth is how a series rises once its beginning is left out.
+// A Growth describes how a series rises after its start is left out.
 type Growth struct {
-	// Slope is that of what is kept, from From on.
+	// Slope is the slope from From on.
 	Slope Estimate
 	From  float64
-	// Early and Late are those of the halves of what is kept.
+	// Early and Late are the slopes of the two halves from From on.
 	Early, Late Estimate
-	// Length is from the first value to the last one, those left out included.
+	// Length is the length of the whole series, including what is left out.
 	Length float64
 }
 
-// GrowthOf leaves out the first [Warm] of a series, by time, and estimates the slope
-// of the rest (see [Slope]) and of both its halves.
+// GrowthOf leaves out the first [Warm] of a series, by time, and estimates the slope of
+// the rest (see [Slope]) and of each of its halves.
 func GrowthOf(points []SeriesPoint, o Options) Growth {
 	if len(points) == 0 {
 		none := Slope(nil, o)
@@ -47,12 +47,12 @@ func GrowthOf(points []SeriesPoint, o Options) Growth {
 	return g
 }
 
-// Call weighs a growth against the rise per unit of X that does not matter (0 or more).
-// There are three answers. It does not grow by more than the margin if the whole
-// interval lies below it: that is a claim, and needs evidence as any other. It grows if
-// the whole interval lies above zero, that of the later half by itself does too, and
-// that half does not rise less than the one before it (see [Steadily]): what fills up and
-// then stays is no growth, and what has not come to rest yet may be either. Everything
+// Call compares a growth with the rise per unit of X that does not matter (0 or more).
+// There are three answers. It does not grow by more than the margin if the whole interval
+// lies below it: that is a claim, and needs evidence like any other. It grows if the
+// whole interval lies above zero, the interval of the later half does too, and the later
+// half does not rise less than the earlier one (see [Steadily]): a series that fills up
+// and then stays does not grow, and one that is still settling may do either. Everything
 // else is inconclusive.
 func (g Growth) Call(margin float64) (Call, *note.Kind) {
 	switch {
@@ -70,21 +70,20 @@ func (g Growth) Call(margin float64) (Call, *note.Kind) {
 	return Real, nil
 }
 
-// Steadily is how fast the later half of what is kept rises at least, as a share of the
-// earlier one, where something grows and does not fill up. A cache that has a third of
-// the whole length for its time constant rises by 0.37 of it there, and one that has
-// two thirds by 0.61.
+// Steadily is the minimum slope of the later half relative to the earlier one for a
+// series that grows rather than fills up. For a cache whose time constant is a third of
+// the whole length the ratio is 0.37; for two thirds it is 0.61.
 const Steadily = 0.75
 
-// slows says that the later half rises less than the earlier one.
+// slows reports whether the later half rises less than the earlier one.
 func (g Growth) slows() bool {
 	return g.Early.Defined() && g.Late.Defined() && (mover(g.Early, g.Late).High < 0 || g.Late.Value < Steadily*g.Early.Value)
 }
 
-// Needs is how long a series would have to be, at the same spread, for an answer.
-// Both ends of an interval of a slope come nearer as the length to the power of 3/2:
-// there are more values, and they lie further apart. What rises ever less is asked for
-// twice the length. It is infinite where no interval is known.
+// Needs returns how long a series would have to be, at the same spread, for an answer.
+// The interval of a slope shrinks as the length to the power of 3/2, because there are
+// more values and they lie further apart. If the slope decreases, it returns twice the
+// length. It is infinite if there is no interval.
 func (g Growth) Needs(margin float64) float64 {
 	call, why := g.Call(margin)
 	switch {

@@ -7,23 +7,23 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Counts is a distribution as counts by value: a trial's latencies, and how
-// many requests had none because they failed. It is immutable; the zero value is
+// Counts is a distribution as counts by value: a trial's latencies, and the
+// number of failed requests, which have none. It is immutable; the zero value is
 // an empty distribution.
 type Counts struct {
 	values []float64 // ascending
-	upto   []int64   // how many are at values[i] or below
-	lost   int64     // beyond all values
+	upto   []int64   // number of values at values[i] or below
+	lost   int64     // number beyond all values
 }
 
-// WithLost adds n requests that failed or did not end: their latency is
-// infinite, so that they lie beyond every quantile that is a number.
+// WithLost adds n requests that failed or did not end. Their latency is
+// infinite, so they lie beyond every finite quantile.
 func (c Counts) WithLost(n int64) Counts {
 	c.lost += max(0, n)
 	return c
 }
 
-// FromHistogram takes the counts of an HdrHistogram, each at the middle of
+// FromHistogram converts the counts of an HdrHistogram, each at the middle of
 // its bucket, multiplied by unit: 1e-3 turns nanoseconds into microseconds. A
 // nil histogram is empty.
 func FromHistogram(h *hdrhistogram.Histogram, unit float64) Counts {
@@ -44,8 +44,7 @@ func FromHistogram(h *hdrhistogram.Histogram, unit float64) Counts {
 	return c
 }
 
-// FromSamples takes the counts of plain values. Values that are not finite
-// are left out.
+// FromSamples counts plain values. It leaves out values that are not finite.
 func FromSamples(samples []float64) Counts {
 	s, _ := keepFinite(samples)
 	sort.Float64s(s)
@@ -61,7 +60,7 @@ func FromSamples(samples []float64) Counts {
 	return c
 }
 
-// Merge returns the distribution of all of them together.
+// Merge returns the combined distribution of the parts.
 func Merge(parts ...Counts) Counts {
 	switch len(parts) {
 	case 0:
@@ -75,7 +74,6 @@ func Merge(parts ...Counts) Counts {
 	return merged(Merge(parts[:half]...), Merge(parts[half:]...))
 }
 
-// merged is the distribution of two together.
 func merged(a, b Counts) Counts {
 	c := Counts{
 		values: make([]float64, 0, len(a.values)+len(b.values)), upto: make([]int64, 0, len(a.values)+len(b.values)),
@@ -111,13 +109,13 @@ func (c Counts) count(i int) int64 {
 	return c.upto[i] - c.upto[i-1]
 }
 
-// Total returns how many values were counted, with those of failed requests.
+// Total returns the number of values, including failed requests.
 func (c Counts) Total() int64 { return c.finite() + c.lost }
 
-// Lost returns how many requests have no latency because they failed.
+// Lost returns the number of requests that have no latency because they failed.
 func (c Counts) Lost() int64 { return c.lost }
 
-// finite is how many values are numbers.
+// finite returns the number of finite values.
 func (c Counts) finite() int64 {
 	if len(c.upto) == 0 {
 		return 0
@@ -125,7 +123,7 @@ func (c Counts) finite() int64 {
 	return c.upto[len(c.upto)-1]
 }
 
-// below is how many are at v or below.
+// below returns the number of values at v or below.
 func (c Counts) below(v float64) int64 {
 	i := sort.Search(len(c.values), func(i int) bool { return c.values[i] > v })
 	if i == 0 {
@@ -134,7 +132,7 @@ func (c Counts) below(v float64) int64 {
 	return c.upto[i-1]
 }
 
-// Mean returns the mean of the values that are numbers, NaN if there are none.
+// Mean returns the mean of the finite values, NaN if there are none.
 func (c Counts) Mean() float64 {
 	if c.finite() == 0 {
 		return math.NaN()
@@ -146,11 +144,10 @@ func (c Counts) Mean() float64 {
 	return sum / float64(c.finite())
 }
 
-// Quantile returns the q-quantile, q from 0 to 1, NaN if empty, +Inf if it lies
-// among failed requests. It is the
-// approximately median-unbiased estimate whatever the distribution (type 8 of
-// Hyndman and Fan, "Sample quantiles in statistical packages", American
-// Statistician 1996).
+// Quantile returns the q-quantile, q from 0 to 1; NaN if empty, +Inf if it lies
+// among failed requests. It is approximately median-unbiased for any
+// distribution (type 8 of Hyndman and Fan, "Sample quantiles in statistical
+// packages", American Statistician 1996).
 func (c Counts) Quantile(q float64) float64 {
 	n := float64(c.Total())
 	if n == 0 || math.IsNaN(q) {
@@ -159,17 +156,17 @@ func (c Counts) Quantile(q float64) float64 {
 	return c.between(rankOf(q, n))
 }
 
-// rankOf is the place of the q-quantile among n ordered values, from 1.
+// rankOf returns the rank of the q-quantile among n ordered values, from 1.
 func rankOf(q, n float64) float64 { return q*(n+1.0/3) + 1.0/3 }
 
-// between returns the value at a place between ranks, by a straight line.
+// between returns the value at a fractional rank by linear interpolation.
 func (c Counts) between(place float64) float64 {
 	low := math.Floor(place)
 	a, b := c.at(int64(low)), c.at(int64(low)+1)
 	return line(a, b, place-low)
 }
 
-// line is the value at a share of the way from a to b.
+// line interpolates linearly: the value at a share of the way from a to b.
 func line(a, b, share float64) float64 {
 	if share == 0 || a == b {
 		return a
@@ -177,8 +174,8 @@ func line(a, b, share float64) float64 {
 	return a + (b-a)*share
 }
 
-// at returns the value of the given rank, from 1; ranks beyond either end
-// give the end.
+// at returns the value of the given rank, from 1. Ranks beyond either end give
+// the end.
 func (c Counts) at(rank int64) float64 {
 	i := sort.Search(len(c.upto), func(i int) bool { return c.upto[i] >= rank })
 	if i == len(c.values) && c.lost > 0 {
@@ -190,10 +187,10 @@ func (c Counts) at(rank int64) float64 {
 // A Point is a point of a curve.
 type Point struct{ X, Y float64 }
 
-// PercentileCurve returns the percentile curve: X the percentile from 0 to
-// 100, Y the value. Points lie dense in the tail, where latency lives: with
-// steps points for each halving of the distance to 100%, as HdrHistogram's
-// plots do, up to the percentile that one value in Total stands for.
+// PercentileCurve returns the percentile curve: X is the percentile from 0 to
+// 100, Y the value. Points are dense in the tail, where latency matters: steps
+// points for each halving of the distance to 100%, as in HdrHistogram's plots,
+// up to the percentile of one value in Total.
 func (c Counts) PercentileCurve(steps int) []Point {
 	total := float64(c.Total())
 	if total == 0 || steps < 1 {
@@ -208,7 +205,7 @@ func (c Counts) PercentileCurve(steps int) []Point {
 				break
 			}
 			if math.IsInf(v, 1) {
-				return curve // from here on requests failed
+				return curve // failed requests from here on
 			}
 			curve = append(curve, Point{q * 100, v})
 		}
@@ -219,9 +216,9 @@ func (c Counts) PercentileCurve(steps int) []Point {
 	return append(curve, Point{100, c.values[len(c.values)-1]})
 }
 
-// CDF returns the cumulative distribution: X the value, Y the share of values
-// at X or below, thinned to at most about max points evenly spaced in Y, both
-// ends kept. Failed requests are at no value: it ends below 1 then.
+// CDF returns the cumulative distribution: X is the value, Y the share of values
+// at X or below, thinned to about max points evenly spaced in Y, with both ends
+// kept. Failed requests have no value, so the curve then ends below 1.
 func (c Counts) CDF(max int) []Point {
 	total := float64(c.Total())
 	if total == 0 || max < 2 {

@@ -2,7 +2,7 @@ package stat
 
 import "sort"
 
-// mean is the arithmetic mean of at least one value.
+// mean returns the arithmetic mean of at least one value.
 func mean(x []float64) float64 {
 	var sum float64
 	for _, v := range x {
@@ -11,8 +11,8 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// Median is the middle value, or the mean of the two middle ones, of at least
-// one value. It leaves x as it is.
+// Median returns the middle value, or the mean of the two middle ones, of at
+// least one value. It does not modify x.
 func Median(x []float64) float64 {
 	s := append([]float64(nil), x...)
 	sort.Float64s(s)
@@ -20,7 +20,7 @@ func Median(x []float64) float64 {
 	return (s[(n-1)/2] + s[n/2]) / 2
 }
 
-// MedianOf is the median of a number that each of at least one value has.
+// MedianOf returns the median of a number that each of at least one item has.
 func MedianOf[T any](all []T, number func(T) float64) float64 {
 	values := make([]float64, len(all))
 	for i, v := range all {

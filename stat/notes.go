@@ -21,7 +21,7 @@ var (
 	noteRatioOpen      = note.Define("ratio_unbounded", "the reference value is indistinguishable from zero: the ratio is unbounded")
 	noteRatioZero      = note.Define("ratio_of_zero", "no ratio: a value is indistinguishable from zero")
 
-	// PoorFit is of a line that its points lie off.
+	// PoorFit says that the points lie off the line.
 	PoorFit = note.Define("poor_fit", "poor linear fit: do not rely on idle cost and slope")
 
 	noteLostWindows  = note.Define("lost_windows", "%d of %d windows gave no number")

@@ -9,10 +9,10 @@ type Pair struct {
 	Base, Test float64
 }
 
-// Difference estimates test minus baseline, in the unit of the values: the
-// mean over blocks of the difference inside each block, with Student's t
-// interval on those differences. Drift from block to block cancels. Pairs with
-// a number missing are left out, with a warning.
+// Difference estimates test minus baseline, in the unit of the values: the mean
+// over blocks of the difference inside each block, with Student's t interval on
+// those differences. Drift from block to block cancels. It leaves out pairs
+// with a missing number, with a warning.
 func Difference(pairs []Pair, o Options) Estimate {
 	d := make([]float64, len(pairs))
 	for i, p := range pairs {
@@ -26,12 +26,12 @@ func Difference(pairs []Pair, o Options) Estimate {
 // RelativeDifference estimates test/baseline - 1, a plain fraction: the
 // geometric mean over blocks of the ratio inside each block, with Student's t
 // interval on the logarithms. Noise of latency and CPU is multiplicative, so
-// logarithms of ratios vary evenly, and swapping the two sides inverts the
-// answer (Fleming and Wallace, "How not to lie with statistics", CACM 1986).
-// Pairs with a number missing or not above zero are left out, with a warning.
+// log ratios have even scatter, and swapping the two sides inverts the answer
+// (Fleming and Wallace, "How not to lie with statistics", CACM 1986). It leaves
+// out pairs with a number that is missing or not positive, with a warning.
 func RelativeDifference(pairs []Pair, o Options) Estimate {
 	r := make([]float64, len(pairs))
-	var base, test float64 // a step's share of the smallest value on either side
+	var base, test float64 // a step relative to the smallest value of either side
 	for i, p := range pairs {
 		if r[i] = logRatio(p); Finite(r[i]) {
 			base, test = math.Max(base, 1/p.Base), math.Max(test, 1/p.Test)
@@ -43,7 +43,7 @@ func RelativeDifference(pairs []Pair, o Options) Estimate {
 	return e
 }
 
-// logRatio is NaN where no ratio exists.
+// logRatio returns log(test/baseline), NaN if there is no ratio.
 func logRatio(p Pair) float64 {
 	if p.Base > 0 && p.Test > 0 {
 		return math.Log(p.Test / p.Base)

@@ -8,41 +8,39 @@ import (
 	gonum "gonum.org/v1/gonum/stat"
 )
 
-// MinBeyond is how many requests must lie beyond a quantile for it to be
-// estimated at all. Requests that queue are late together: of ten that lie
-// beyond, many are of one burst, and intervals then cover 84% in simulation; of
-// thirty they cover 91% and more.
+// MinBeyond is the number of requests that must lie beyond a quantile before it is
+// estimated. Requests in a queue are late together: of ten that lie beyond, many are of one
+// burst, and intervals then cover 84% in simulation. With thirty they cover 91% and more.
 const MinBeyond = 30
 
-// Takes is how many requests leave [MinBeyond] of them beyond a quantile, from 0 to 1.
+// Takes returns the number of requests that leaves [MinBeyond] of them beyond a quantile,
+// from 0 to 1.
 func Takes(q float64) int64 {
 	return int64(math.Ceil(MinBeyond/math.Min(q, 1-q) - 1e-6)) // 1-0.9 is less than 0.1
 }
 
-// FarTail is the quantile from which on differences have the widest of three
-// intervals: see [PooledDifference].
+// FarTail is the quantile from which differences have the widest of three intervals: see
+// [PooledDifference].
 const FarTail = 0.9
 
-// PooledQuantile estimates the q-quantile (0 < q < 1) of the requests of all
-// units together, a unit being what varies by itself: a block, or all blocks of
-// one deployment.
+// PooledQuantile estimates the q-quantile (0 < q < 1) of the requests of all units
+// together. A unit is what varies independently: a block, or all blocks of one deployment.
 //
-// The mean of units' own quantiles is another number: in the tail a unit's
-// quantile rests on few requests and is biased, and more units do not help.
+// The mean of the units' own quantiles is a different number: in the tail a unit's quantile
+// rests on few requests and is biased, and more units do not help.
 //
-// Its interval holds two, both with Student's t over units. One comes from
-// leaving out each unit in turn (the jackknife: Efron and Tibshirani, chapter
-// 11), on logarithms: latencies lie above zero and their scatter grows with
-// them. The other turns the question round, as Woodruff did ("Confidence
-// intervals for medians and other position measures", J. American Statistical
-// Association 1952): how much does the share of requests beyond the quantile
-// vary from unit to unit, and which quantiles do its bounds stand for? In long
-// tails that reaches farther up than down, where a jackknife is too sure of
+// Its interval contains two, both with Student's t over units. One comes from leaving out
+// each unit in turn (the jackknife: Efron and Tibshirani, chapter 11), on logarithms:
+// latencies are positive and their scatter grows with them. The other inverts the question,
+// as Woodruff did ("Confidence intervals for medians and other position measures", J.
+// American Statistical Association 1952): how much does the share of requests beyond the
+// quantile vary from unit to unit, and which quantiles correspond to its bounds? In long
+// tails it reaches farther up than down, where a jackknife underestimates the effect of
 // bursts that the run did not see. It ends at the largest latency seen.
 //
-// It is refused with fewer than [MinBeyond] requests beyond it: NaN, and a
-// warning. It is +Inf where it lies among requests that failed
-// ([Counts.WithLost]), and so is the upper bound where it might.
+// With fewer than [MinBeyond] requests beyond the quantile the estimate is NaN, with a
+// warning. It is +Inf if it lies among failed requests ([Counts.WithLost]), and so is the
+// upper bound if it might.
 func PooledQuantile(units []Counts, q float64, o Options) Estimate {
 	p := newPool(units)
 	e := p.begin(q, o)
@@ -66,19 +64,20 @@ type QuantileBlock struct {
 	Test Counts
 }
 
-// PooledDifference estimates how much higher the q-quantile of the tested
-// cell's pooled requests is than that of the baseline's, in the unit of the
-// counts and as a fraction of the baseline's. Units are left out on both sides
-// together, so that drift from one to the next cancels. In the far tail the
-// interval of the difference also holds what the position intervals of both
-// sides (see [PooledQuantile]) give it, by recovering variances (Zou and Donner,
-// "Construction of confidence limits about effect measures", Statistics in
-// Medicine 2008) with the sides' correlation from leaving units out; and it
-// holds Student's on the differences of the units' own quantiles. Of two
-// trials in twelve that are ten times as slow either alone holds the p99, so that
-// leaving one out shows nothing, and such trials would be called an effect in every
-// fifth run. With fewer than six units the others are as wide. The difference's SE is
-// then that of which Student's interval reaches as far on the side of zero.
+// PooledDifference estimates how much higher the q-quantile of the tested cell's pooled
+// requests is than the baseline's, in the unit of the counts and as a fraction of the
+// baseline's. Units are left out on both sides together, so that drift between them
+// cancels.
+//
+// In the far tail the interval of the difference also contains two others. One combines the
+// position intervals of both sides (see [PooledQuantile]) by recovering variances (Zou and
+// Donner, "Construction of confidence limits about effect measures", Statistics in Medicine
+// 2008), with the correlation of the sides from leaving units out. The other is Student's
+// on the differences of the units' own quantiles. If two trials in twelve are ten times as
+// slow, either alone determines the p99, so leaving one out changes nothing, and every
+// fifth run would call such trials an effect. With fewer than six units it adds
+// nothing to the others. The difference's SE is then the one whose Student's interval reaches as far on
+// the side of zero.
 func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, relative Estimate) {
 	var bases, tests []Counts
 	lost := 0
@@ -120,14 +119,14 @@ func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, 
 	})
 	relative.Value, relative.Low, relative.High = math.Expm1(relative.Value), math.Expm1(relative.Low), math.Expm1(relative.High)
 	if b := base.quantile(q, none); q >= FarTail && difference.Defined() && relative.Defined() && b > 0 {
-		// What widens the one widens the other.
+		// What widens one widens the other.
 		relative.Low, relative.High = math.Min(relative.Low, difference.Low/b), math.Max(relative.High, difference.High/b)
 	}
 	return difference, relative
 }
 
-// unitsApart is Student's interval on how much the units' own quantiles differ; of
-// few units, or where some has none, it holds nothing that the others do not.
+// unitsApart returns Student's interval for the differences of the units' own quantiles.
+// With few units, or if one has no quantile, it adds nothing to the others.
 func unitsApart(bases, tests []Counts, q, level float64) (low, high float64) {
 	d := make([]float64, len(bases))
 	for i := range d {
@@ -140,8 +139,8 @@ func unitsApart(bases, tests []Counts, q, level float64) (low, high float64) {
 	return e.Low, e.High
 }
 
-// recovered is the interval of the difference of two pooled quantiles, from
-// those of both and their correlation.
+// recovered returns the interval of the difference of two pooled quantiles, from the
+// intervals of both and their correlation.
 func recovered(base, test pool, q, level float64) (low, high float64) {
 	b, t := base.quantile(q, none), test.quantile(q, none)
 	baseLow, baseHigh := base.position(q, level)
@@ -158,8 +157,8 @@ func recovered(base, test pool, q, level float64) (low, high float64) {
 	return t - b - reach(t-testLow, baseHigh-b), t - b + reach(testHigh-t, b-baseLow)
 }
 
-// position is the interval of the pooled q-quantile by Woodruff's method, within
-// what was seen; of two units or more.
+// position returns the interval of the pooled q-quantile of two or more units by Woodruff's
+// method, within the values seen.
 func (p pool) position(q, level float64) (low, high float64) {
 	v := p.quantile(q, none)
 	n, total := float64(len(p.units)), float64(p.all.Total())
@@ -173,12 +172,12 @@ func (p pool) position(q, level float64) (low, high float64) {
 	return p.all.Quantile(math.Max(0, q-reach)), p.all.Quantile(math.Min(1, q+reach))
 }
 
-// PseudoQuantiles gives each unit a value for the q-quantile of all units'
-// pooled requests (Tukey's pseudo-values, about the pooled quantile): their mean
-// is the pooled quantile, and their scatter the jackknife's, so that sums and
-// differences of quantiles can be estimated from them as from any values of
-// blocks, but in the far tail, where the jackknife alone is too sure of itself
-// ([PooledDifference]). NaN for a unit without requests, and for all if too few lie beyond.
+// PseudoQuantiles gives each unit a value for the q-quantile of all units' pooled requests
+// (Tukey's pseudo-values, about the pooled quantile). Their mean is the pooled quantile,
+// and their scatter the jackknife's, so sums and differences of quantiles can be estimated
+// from them like any values of blocks. The exception is the far tail, where the jackknife
+// alone is too narrow ([PooledDifference]). NaN for a unit without requests, and for all
+// units if too few requests lie beyond.
 func PseudoQuantiles(units []Counts, q float64) []float64 {
 	out := make([]float64, len(units))
 	for i := range out {
@@ -205,7 +204,7 @@ func PseudoQuantiles(units []Counts, q float64) []float64 {
 	return out
 }
 
-// pool is a distribution that is the sum of others.
+// pool is the sum of several distributions.
 type pool struct {
 	units []Counts
 	all   Counts
@@ -222,8 +221,8 @@ func newPool(units []Counts) pool {
 	return p
 }
 
-// begin is an estimate of the pooled q-quantile without an interval yet; NaN if
-// it is refused.
+// begin returns an estimate of the pooled q-quantile without an interval yet; NaN if too
+// few requests lie beyond.
 func (p pool) begin(q float64, o Options) Estimate {
 	e := Estimate{Value: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), SE: math.NaN(), Level: o.level(), Blocks: len(p.units)}
 	beyond := math.Min(q, 1-q) * float64(p.all.Total())
@@ -246,7 +245,7 @@ func (p pool) begin(q float64, o Options) Estimate {
 // none leaves nothing out.
 const none = -1
 
-// quantile is the q-quantile of all units but one.
+// quantile returns the q-quantile of all units but one.
 func (p pool) quantile(q float64, out int) float64 {
 	if out == none {
 		return p.all.Quantile(q)
@@ -259,21 +258,20 @@ func (p pool) quantile(q float64, out int) float64 {
 	return line(a, b, place-low)
 }
 
-// at is the value of a rank, from 1, among all units' values without those of
-// one.
+// at returns the value of a rank, from 1, among the values of all units but one.
 func (p pool) at(rank int64, without Counts) float64 {
 	rank = max(1, min(rank, p.all.Total()-without.Total()))
 	i := sort.Search(len(p.all.values), func(i int) bool {
 		return p.all.upto[i]-without.below(p.all.values[i]) >= rank
 	})
 	if i == len(p.all.values) {
-		return math.Inf(1) // among those that failed
+		return math.Inf(1) // among failed requests
 	}
 	return p.all.values[i]
 }
 
-// jackknife completes an estimate of n units from its value and those without
-// one of them: at(none), at(0), and so on.
+// jackknife completes an estimate of n units from its value and those with one of them left
+// out: at(none), at(0), and so on.
 func (e *Estimate) jackknife(n int, o Options, at func(out int) float64) {
 	e.Value = at(none)
 	if n < 2 {
@@ -310,7 +308,7 @@ func (e *Estimate) jackknife(n int, o Options, at func(out int) float64) {
 	}
 }
 
-// quantileName gives 0.999 as "p99.9".
+// quantileName formats 0.999 as "p99.9".
 func quantileName(q float64) string {
 	return fmt.Sprintf("p%g", math.Round(q*1e7)/1e5)
 }

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// A queue is a simulated server: Poisson arrivals, one at a time, service times
-// that are gamma distributed, and a level that differs from trial to trial.
+// A queue is a simulated server: Poisson arrivals, one at a time, gamma-distributed
+// service times, and a level that varies from trial to trial.
 type queue struct {
 	name        string
 	utilisation float64
-	requests    int     // a trial's
+	requests    int     // per trial
 	trial       float64 // standard deviation of a trial's service times, a fraction
-	drift       float64 // and of what all trials of a block have in common
+	drift       float64 // and of the common part of all trials of a block
 }
 
 var queues = []queue{
@@ -26,14 +26,14 @@ var queues = []queue{
 	{"utilisation 0.65, 10% between blocks", 0.65, 1500, 0.02, 0.1},
 }
 
-// counts is the latency of a trial's requests, factor times as slow to serve,
-// to a thousandth as a histogram has it.
+// counts returns the latencies of a trial's requests, factor times as slow to serve,
+// to a thousandth like a histogram.
 func (w queue) counts(r *rand.Rand, factor float64) Counts {
 
 	return FromSamples(w.samples(r, w.requests, factor*(1+w.trial*r.NormFloat64())))
 }
 
-// samples are latencies by Lindley's recursion, from a queue in its steady
+// samples returns latencies by Lindley's recursion, from a queue in its steady
 // state.
 func (w queue) samples(r *rand.Rand, n int, level float64) []float64 {
 	const settle = 300
@@ -49,12 +49,12 @@ func (w queue) samples(r *rand.Rand, n int, level float64) []float64 {
 	return out
 }
 
-// block is what all trials of a block have in common.
+// block draws the common part of all trials of a block.
 func (w queue) block(r *rand.Rand) float64 {
 	return 1 + w.drift*math.Max(-2.5, math.Min(2.5, r.NormFloat64()))
 }
 
-// truth are the quantiles of all requests of very many trials.
+// truth returns the quantiles of all requests of very many trials.
 func (w queue) truth(quantiles []float64, factor float64) []float64 {
 	r := rand.New(rand.NewPCG(31, 31))
 	var all []float64
@@ -69,12 +69,12 @@ func (w queue) truth(quantiles []float64, factor float64) []float64 {
 	return out
 }
 
-// TestSimulationPooled: intervals of pooled quantiles and of their differences
-// cover the truth in 92 to 98% of runs of queues, whose tails are long and whose
-// requests wait for each other. The mean of trials' quantiles stands beside, to
-// show why it is not used, and so does p99.9, which is told and not required; nor is
-// p99 where the level of blocks scatters so much that the server is at times nearly
-// saturated.
+// TestSimulationPooled checks that intervals of pooled quantiles and of their
+// differences cover the truth in 92 to 98% of runs of queues, whose tails are long
+// and whose requests wait for each other. The table also has the mean of trials'
+// quantiles, to show why it is not used, and p99.9, which is not required to pass.
+// Neither is p99 if the level of blocks scatters so much that the server is at times
+// nearly saturated.
 func TestSimulationPooled(t *testing.T) {
 	runs := simulationRuns(t, 80)
 	r := rand.New(rand.NewPCG(32, 32))
@@ -115,13 +115,13 @@ func TestSimulationPooled(t *testing.T) {
 			line := fmt.Sprintf("%-36s %2d blocks", w.name, blocks)
 			for i, q := range quantiles {
 				if made[i] < runs {
-					continue // refused: too few requests beyond it
+					continue // too few requests beyond it
 				}
 				share := func(n [4]int) float64 { return float64(n[i]) / float64(runs) }
 				line += fmt.Sprintf(" | %-5s %.1f, difference %.1f, ratio %.1f (mean of quantiles %.1f)", quantileName(q),
 					share(plain)*100, share(difference)*100, share(relative)*100, share(means)*100)
 				if q > 0.99 || q > 0.9 && w.drift > 0 {
-					continue // of the busiest blocks of all, of which a run has few
+					continue // of the very busiest blocks, of which a run has few
 				}
 				for what, n := range map[string][4]int{"plain": plain, "difference": difference} {
 					if c := share(n); c < 0.92-slack(runs) || c > 0.98+slack(runs) {
@@ -188,7 +188,7 @@ func TestPooled(t *testing.T) {
 	}
 }
 
-// Failed requests lie beyond every quantile that is a number.
+// Failed requests lie beyond every finite quantile.
 func TestPooledWithFailures(t *testing.T) {
 	some := make([]float64, 10_000)
 	for i := range some {

@@ -37,9 +37,9 @@ func same(t *rapid.T, what string, got, want Estimate) {
 	}
 }
 
-// TestDifferenceProperties: a shift of the tested cell shifts the answer, a
-// unit scales it, the order of blocks and what drifts alike do not matter, and
-// swapping the sides turns it around.
+// TestDifferenceProperties checks that a shift of the tested cell shifts the answer, a
+// unit scales it, the order of blocks and common drift do not matter, and swapping the
+// sides negates it.
 func TestDifferenceProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pairs := drawPairs(t, 2)
@@ -75,8 +75,8 @@ func TestDifferenceProperties(t *testing.T) {
 	})
 }
 
-// TestRelativeDifferenceProperties: units and drift of whole blocks cancel,
-// and swapping the sides inverts the ratio.
+// TestRelativeDifferenceProperties checks that units and drift of whole blocks cancel, and
+// that swapping the sides inverts the ratio.
 func TestRelativeDifferenceProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pairs := drawPairs(t, 2)
@@ -94,8 +94,8 @@ func TestRelativeDifferenceProperties(t *testing.T) {
 	})
 }
 
-// TestDegenerate: whatever the input, nothing panics, no interval claims what
-// is not known, and a warning says what is missing.
+// TestDegenerate checks that for any input nothing panics, no interval claims more than is
+// known, and a warning names what is missing.
 func TestDegenerate(t *testing.T) {
 	odd := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{
 		0, -1, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, math.SmallestNonzeroFloat64, 1, 1, 1,
@@ -159,8 +159,7 @@ func TestMeanKnown(t *testing.T) {
 	}
 }
 
-// TestQuantile: against sorted samples, and an HdrHistogram within its
-// precision.
+// TestQuantile compares with sorted samples, and an HdrHistogram within its precision.
 func TestQuantile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := rapid.SliceOfN(rapid.Int64Range(1, 10_000_000), 1, 200).Draw(t, "samples")
@@ -203,7 +202,7 @@ func TestQuantile(t *testing.T) {
 	})
 }
 
-// TestFloor: what a floor is made of, from one block on.
+// TestFloor checks the parts of a floor, from one block on.
 func TestFloor(t *testing.T) {
 	one := NoiseFloor([]Pair{{10, 11}}, Options{})
 	if !near(one.Value, 12.7062*math.Sqrt(0.75), 1e-4) {
@@ -212,7 +211,7 @@ func TestFloor(t *testing.T) {
 	if none := NoiseFloor(nil, Options{}); !math.IsNaN(none.Value) {
 		t.Errorf("no blocks: %+v", none)
 	}
-	// A leftover that always costs the second baseline 3 is no chance.
+	// A remnant that always costs the second baseline 3 is not chance.
 	var biased []Pair
 	for i := range 30 {
 		biased = append(biased, Pair{100, 103 + 0.1*float64(i%3)})
@@ -228,7 +227,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// TestVerdicts is the whole decision table.
+// TestVerdicts checks the whole decision table.
 func TestVerdicts(t *testing.T) {
 	e := func(low, value, high float64) Estimate { return Estimate{Value: value, Low: low, High: high} }
 	for _, c := range []struct {
@@ -263,7 +262,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestStopRule: minimum, confirmation, limit, and what settles an estimate.
+// TestStopRule checks the minimum, confirmation, limit, and what settles an estimate.
 func TestStopRule(t *testing.T) {
 	rule := StopRule{RelativeWidth: 0.1, AbsoluteWidth: 0.5, MinBlocks: 4, MaxBlocks: 8}
 	narrow, wide := Estimate{Value: 100, Low: 98, High: 102}, Estimate{Value: 100, Low: 80, High: 120}
@@ -295,7 +294,7 @@ func TestStopRule(t *testing.T) {
 	}
 }
 
-// TestLinearFit finds a known line, and says when there is none.
+// TestLinearFit finds a known line, and reports when there is none.
 func TestLinearFit(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	var straight, bent []FitPoint
@@ -317,8 +316,8 @@ func TestLinearFit(t *testing.T) {
 	}
 }
 
-// A difference below the step in which values are read is no evidence, from however many
-// blocks that agree to the step: neither of means nor of quantiles. Counts are exact.
+// A difference below the step in which values are read is no evidence, however many blocks
+// agree to the step, neither for means nor for quantiles. Counts are exact.
 func TestDifferenceBelowTheResolution(t *testing.T) {
 	for _, n := range []int{2, 3, 5, 30, 1000} {
 		for _, apart := range []float64{0, 0.5, 1, 6, 100} { // steps
@@ -347,12 +346,12 @@ func TestDifferenceBelowTheResolution(t *testing.T) {
 	}
 }
 
-// Where values scatter by more than a step, reading them in steps changes nothing that the
-// interval has to cover: it covers the truth as often, in few blocks and in many.
+// If values scatter by more than a step, reading them in steps does not matter to the
+// interval: it covers the truth as often, in few blocks and in many.
 func TestSimulationResolution(t *testing.T) {
 	runs := simulationRuns(t, 4000)
 	for _, blocks := range []int{2, 4, 8, 30} {
-		for _, steps := range []float64{0.1, 0.5, 1, 3} { // that values scatter by
+		for _, steps := range []float64{0.1, 0.5, 1, 3} { // scatter of the values
 			random, covered := rand.New(rand.NewPCG(1, uint64(blocks))), 0
 			for range runs {
 				truth := 10 * random.Float64()

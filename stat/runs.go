@@ -6,19 +6,19 @@ import (
 )
 
 // BetweenRuns estimates how much larger the values of runs b are than those of
-// runs a, as a fraction of a, from one value a run: the run is what varies on
-// its own, its blocks share whatever that run happened to have. Where all
-// values lie above zero it is the ratio of geometric means less 1, with Welch's
-// interval on logarithms (see [RelativeDifference] for why logarithms);
-// otherwise mean(b)/mean(a) - 1 with Fieller's interval (see [UnpairedRatio]).
+// runs a, as a fraction of a, from one value per run. The run is what varies
+// independently; its blocks share the conditions of that run. If all values are
+// positive it is the ratio of geometric means less 1, with Welch's interval on
+// logarithms (see [RelativeDifference] for why logarithms); otherwise
+// mean(b)/mean(a) - 1 with Fieller's interval (see [UnpairedRatio]).
 //
-// Of a side with one run the scatter from run to run is unknown; it is taken to
-// be the other side's then, as in a t-test with equal variances. With one run on
-// each side there is no interval.
+// If a side has one run, its scatter is unknown and the other side's is used, as
+// in a t-test with equal variances. With one run on each side there is no
+// interval.
 func BetweenRuns(a, b []float64, o Options) Estimate {
 	if x, y := logarithms(a), logarithms(b); x != nil && y != nil {
 		if all := slices.Concat(a, b); len(all) > 0 {
-			o.Resolution /= slices.Min(all) // a step's share of the smallest value
+			o.Resolution /= slices.Min(all) // a step relative to the smallest value
 		}
 		e := newRunSamples(x, y, o).difference()
 		e.Value, e.Low, e.High = math.Expm1(e.Value), math.Expm1(e.Low), math.Expm1(e.High)
@@ -30,7 +30,7 @@ func BetweenRuns(a, b []float64, o Options) Estimate {
 	return e
 }
 
-// BetweenRunsDifference is the mean of runs b minus that of runs a, with
+// BetweenRunsDifference estimates the mean of runs b minus that of runs a, with
 // Welch's interval from run to run; see [BetweenRuns] for sides of one run.
 func BetweenRunsDifference(a, b []float64, o Options) Estimate {
 	e := newRunSamples(a, b, o).difference()
@@ -38,8 +38,8 @@ func BetweenRunsDifference(a, b []float64, o Options) Estimate {
 	return e
 }
 
-// newRunSamples is newTwoSamples with a side's one value given the other
-// side's variance.
+// newRunSamples is newTwoSamples, except that a side with one value gets the
+// other side's variance.
 func newRunSamples(a, b []float64, o Options) twoSamples {
 	s := newTwoSamples(a, b, o)
 	s.Warnings = nil
@@ -59,7 +59,8 @@ func newRunSamples(a, b []float64, o Options) twoSamples {
 	return s
 }
 
-// logarithms are those of values above zero; nil if one is not.
+// logarithms returns the logarithms of positive values; nil if one is not
+// positive.
 func logarithms(x []float64) []float64 {
 	out := make([]float64, len(x))
 	for i, v := range x {

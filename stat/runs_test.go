@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Welch's interval on logarithms, by hand: ln of 100, 110 and 121, against the
-// double of each, has a difference of ln 2, a standard error of
-// ln(1.1) sqrt(2/3), and 4 degrees of freedom, whose t is 2.776445.
+// Welch's interval on logarithms, by hand: ln of 100, 110 and 121, against twice
+// each, has a difference of ln 2, a standard error of ln(1.1) sqrt(2/3), and 4
+// degrees of freedom, whose t is 2.776445.
 func TestBetweenRuns(t *testing.T) {
 	a, b := []float64{100, 110, 121}, []float64{200, 220, 242}
 	half := 2.776445 * math.Log(1.1) * math.Sqrt(2.0/3)
@@ -45,7 +45,7 @@ func TestBetweenRuns(t *testing.T) {
 	}
 }
 
-// The sides' order inverts the ratio, and the unit does not matter.
+// Swapping the sides inverts the ratio, and the unit does not matter.
 func TestBetweenRunsIsEven(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.Float64Range(1, 1000)
@@ -67,8 +67,8 @@ func TestBetweenRunsIsEven(t *testing.T) {
 	})
 }
 
-// The p-value is where the interval begins to hold: of one-sided normal theory
-// here, by Student's own distribution.
+// The p-value is where the interval begins to hold: here from one-sided normal
+// theory, by Student's own distribution.
 func TestPValue(t *testing.T) {
 	values := []float64{1, 2, 3, 4, 5}
 	holds := func(level float64) bool { return Mean(values, Options{Level: level}).Low > 0 }
@@ -113,7 +113,7 @@ func TestHolm(t *testing.T) {
 	}
 }
 
-// Chance makes any of six claims stand in 5% of families at most, whatever share
+// Chance makes any of six claims stand in at most 5% of families, whatever share
 // of them is true.
 func TestHolmKeepsTheRate(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 31))
@@ -140,7 +140,8 @@ func TestHolmKeepsTheRate(t *testing.T) {
 	}
 }
 
-// series is values of a level with noise of 3%, times effect from a place on.
+// series returns values of a level with noise of 3%, multiplied by effect from an
+// index on.
 func series(r *rand.Rand, n, at int, effect float64) []float64 {
 	out := make([]float64, n)
 	for i := range out {
@@ -169,7 +170,7 @@ func TestSteps(t *testing.T) {
 		gaps[i] = math.NaN()
 	}
 	far := series(r, 30, 30, 1)
-	far[11], far[29] = 300, 1000 // two that went astray are no level
+	far[11], far[29] = 300, 1000 // two outliers are not a level
 	counts := make([]float64, 30)
 	for i := range counts {
 		if counts[i] = 7; i >= 12 {
@@ -199,7 +200,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// What a series is measured in changes nothing, nor whether time runs back.
+// Neither the unit of a series nor the direction of time matters.
 func TestStepsAreEven(t *testing.T) {
 	r := rand.New(rand.NewPCG(33, 33))
 	for _, at := range []int{5, 12, 20} {

@@ -2,16 +2,16 @@ package stat
 
 import "math"
 
-// Serial sums up pairs of successive values of a series, in a fixed amount of
-// memory; those of several stretches add up. The zero value is empty.
+// Serial accumulates pairs of successive values of a series in constant memory.
+// Those of several stretches can be merged. The zero value is empty.
 type Serial struct {
 	N      int64   // pairs
-	X, Y   float64 // sums of the earlier and of the later values
+	X, Y   float64 // sums of the earlier and the later values
 	XX, YY float64 // of their squares
 	XY     float64 // of their products
 }
 
-// Add notes two successive values.
+// Add adds two successive values.
 func (s *Serial) Add(x, y float64) {
 	s.N++
 	s.X, s.Y = s.X+x, s.Y+y
@@ -25,26 +25,26 @@ func (s *Serial) Merge(o *Serial) {
 	s.XX, s.YY, s.XY = s.XX+o.XX, s.YY+o.YY, s.XY+o.XY
 }
 
-// Correlation is the autocorrelation at lag 1: Pearson's of the pairs, from -1
-// to 1; NaN of fewer than three pairs, or where the values are all alike.
+// Correlation returns the autocorrelation at lag 1: Pearson's of the pairs,
+// from -1 to 1; NaN with fewer than three pairs, or if all values are equal.
 func (s *Serial) Correlation() float64 {
 	if s.N < 3 {
 		return math.NaN()
 	}
 	n := float64(s.N)
 	vx, vy := s.XX-s.X*s.X/n, s.YY-s.Y*s.Y/n
-	// What is left of sums whose digits cancelled is no variance.
+	// Cancellation of the sums' digits leaves no meaningful variance.
 	if least := 1e-12 * (s.XX + s.YY); !(vx > least && vy > least) {
 		return math.NaN()
 	}
 	return math.Max(-1, math.Min(1, (s.XY-s.X*s.Y/n)/math.Sqrt(vx*vy)))
 }
 
-// EffectiveSize is how many independent values tell as much of the mean as n
-// successive ones of a first-order autoregressive series, whose neighbours
-// correlate by rho: n(1-rho)/(1+rho). It is at least 1, and n where rho is
-// negative or not known: values that avoid each other tell more, but that is no
-// reason to be surer.
+// EffectiveSize returns the number of independent values that carry as much
+// information about the mean as n successive ones of a first-order
+// autoregressive series with correlation rho: n(1-rho)/(1+rho). It is at least
+// 1, and n if rho is negative or unknown: negative correlation carries more
+// information, but the interval stays conservative.
 func EffectiveSize(n int64, rho float64) float64 {
 	if !(rho > 0) || n == 0 {
 		return float64(n)

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSerialAR1: of an autoregressive series with known coefficient, the
-// autocorrelation is that coefficient and the effective size is what the scatter
-// of means says: the variance of one value over that of the mean.
+// TestSerialAR1 checks that for an autoregressive series with known coefficient,
+// the autocorrelation is that coefficient and the effective size matches the
+// scatter of means: the variance of one value over that of the mean.
 func TestSerialAR1(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 3))
 	for _, phi := range []float64{-0.3, 0, 0.3, 0.8, 0.95} {
@@ -33,7 +33,7 @@ func TestSerialAR1(t *testing.T) {
 		}
 		want := sd * sd / (square / runs)
 		if phi < 0 {
-			want = n // no more than there are
+			want = n // at most the number of values
 		}
 		if got := EffectiveSize(n, rho); math.Abs(got/want-1) > 0.25 {
 			t.Errorf("phi %v: %.0f effective values, means scatter as %.0f would", phi, got, want)

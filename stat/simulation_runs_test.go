@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// A runWorld is a simulated lab in which runs of the same thing differ: each run
-// has an effect of its own on whatever sidecars cost, each block other pods, and
-// trials inside a run resemble their neighbours, drift, or go astray.
+// A runWorld is a simulated lab in which runs of the same thing differ. Each run
+// changes the cost of sidecars, each block has other pods, and trials within a run
+// correlate, drift, or are outliers.
 type runWorld struct {
 	name   string
 	run    float64 // standard deviation from run to run, a fraction
-	pod    float64 // from deployment to deployment, a block each
+	pod    float64 // from deployment to deployment, one per block
 	drift  float64 // growth of the machine's level from block to block
-	ar     float64 // correlation of a trial's noise with that of the block before
-	far    float64 // what a trial that goes astray is multiplied by, 0 for none
-	astray float64 // share of trials that do
+	ar     float64 // correlation of a trial's noise with that of the previous block
+	far    float64 // factor of an outlier, 0 for none
+	astray float64 // share of trials that are outliers
 }
 
 var runWorlds = []runWorld{
@@ -38,7 +38,7 @@ const (
 	trialNoise = 0.03
 )
 
-// simulate makes a run's blocks of all figures, each what a cell of 500 adds to a
+// simulate returns a run's blocks of all figures: what a cell of 500 adds to a
 // baseline of 100, times effect.
 func (w runWorld) simulate(r *rand.Rand, effect float64) [][]float64 {
 	shared := func(common float64) float64 {
@@ -73,7 +73,7 @@ func (w runWorld) simulate(r *rand.Rand, effect float64) [][]float64 {
 	return out
 }
 
-// side is the value of each run of a side, by figure.
+// side returns the value of each run of a side, by figure.
 func (w runWorld) side(r *rand.Rand, runs int, effect float64) [][]float64 {
 	out := make([][]float64, runFigures)
 	for range runs {
@@ -84,8 +84,7 @@ func (w runWorld) side(r *rand.Rand, runs int, effect float64) [][]float64 {
 	return out
 }
 
-// together judges figures at one error rate: whether any is found beyond the
-// margin.
+// together judges figures at one error rate: whether any exceeds the margin.
 func together(a, b [][]float64, margin float64, estimate func(a, b []float64, o Options) Estimate) bool {
 	p, weights := make([]float64, len(a)), make([]float64, len(a))
 	for f := range a {
@@ -103,11 +102,11 @@ func together(a, b [][]float64, margin float64, estimate func(a, b []float64, o 
 	return false
 }
 
-// TestSimulationCompare: comparisons of equals with several runs a side come out
-// better or worse in at most 5%, whatever runs, pods, drift and stray trials do, at
-// a margin of nothing;
-// beside it, what blocks of one run a side say of the same worlds, and how often
-// a change of 10% and of 20% in all figures is found beyond a margin of 5%.
+// TestSimulationCompare checks that comparisons of equals with several runs per
+// side come out better or worse in at most 5%, for any runs, pods, drift and
+// outliers, at a margin of zero. The table also has the results from blocks of one
+// run per side in the same worlds, and how often a change of 10% and of 20% in all
+// figures is found beyond a margin of 5%.
 func TestSimulationCompare(t *testing.T) {
 	runs := simulationRuns(t, 100)
 	r := rand.New(rand.NewPCG(21, 21))
@@ -132,7 +131,7 @@ func TestSimulationCompare(t *testing.T) {
 		for _, n := range [][2]int{{2, 2}, {3, 3}, {5, 5}, {5, 1}} {
 			equal := share(n[0], n[1], 1, 0, false)
 			line += fmt.Sprintf(" %4.1f%%", 100*equal)
-			if n[1] > 1 && equal > 0.05+slack(runs) { // one run that went astray is no side
+			if n[1] > 1 && equal > 0.05+slack(runs) { // a single outlier run does not make a side
 				t.Errorf("%s, %v runs a side: found a change in %.1f%% of equals", w.name, n, 100*equal)
 			}
 		}
@@ -150,9 +149,9 @@ func TestSimulationCompare(t *testing.T) {
 	}
 }
 
-// TestSimulationBetweenRuns: intervals from run to run cover the change in 93% of
-// comparisons or more, with equal and unequal scatter on the two sides; the
-// logarithms that are used, and Fieller's interval on plain values beside them.
+// TestSimulationBetweenRuns checks that intervals from run to run cover the change
+// in 93% of comparisons or more, with equal and unequal scatter on the two sides.
+// It shows the logarithms that are used next to Fieller's interval on plain values.
 func TestSimulationBetweenRuns(t *testing.T) {
 	runs := simulationRuns(t, 2000)
 	r := rand.New(rand.NewPCG(22, 22))
@@ -182,7 +181,8 @@ func TestSimulationBetweenRuns(t *testing.T) {
 	}
 }
 
-// trend simulates figures of runs over time, the level times effect from a run on.
+// trend simulates figures of runs over time, with the level times effect from a run
+// on.
 func (w runWorld) trend(r *rand.Rand, runs, at int, effect float64) [][]float64 {
 	out := make([][]float64, runFigures)
 	for run := range runs {
@@ -201,9 +201,9 @@ func (w runWorld) trend(r *rand.Rand, runs, at int, effect float64) [][]float64 
 	return out
 }
 
-// TestSimulationTrend: 40 runs without a change show none in at least 95% of
-// trends, though runs go astray; a step of 10% in run 25 is found with three runs
-// after it, at most three runs beside its place, and its size is covered.
+// TestSimulationTrend checks that 40 runs without a change show none in at least
+// 95% of trends, despite outliers. A step of 10% in run 25 is found with three runs
+// after it, at most three runs from its place, and its size is covered.
 func TestSimulationTrend(t *testing.T) {
 	full := simulationRuns(t, 100)
 	r := rand.New(rand.NewPCG(23, 23))

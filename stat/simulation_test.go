@@ -13,11 +13,11 @@ import (
 )
 
 // A machine is a simulated lab: latency quantiles of trials on a machine that
-// drifts between blocks and inside them, whose trials differ by more than
-// their requests' scatter, with a heavy tail of requests.
+// drifts between and within blocks. Trials differ by more than their requests'
+// scatter, and requests have a heavy tail.
 type machine struct {
 	name     string
-	requests float64                       // a trial's requests, as if independent
+	requests float64                       // per trial, as if independent
 	trial    float64                       // standard deviation of a trial's level, a fraction
 	noise    func(r *rand.Rand) float64    // mean 0, variance 1
 	drift    func(*rand.Rand, int) float64 // level of a block, mean 1
@@ -26,7 +26,7 @@ type machine struct {
 
 func normalNoise(r *rand.Rand) float64 { return r.NormFloat64() }
 
-// heavyNoise is Student's t with 4 degrees of freedom: kurtosis infinite.
+// heavyNoise is Student's t with 4 degrees of freedom: infinite kurtosis.
 func heavyNoise(r *rand.Rand) float64 {
 	t := distuv.StudentsT{Sigma: 1, Nu: 4, Src: r}.Rand() / math.Sqrt2
 	return math.Max(-8, math.Min(8, t))
@@ -49,8 +49,8 @@ var machines = []machine{
 	{"correlated requests", 400, 0.03, heavyNoise, blockDrift, 0},
 }
 
-// latency is the inverse distribution of a request's latency: lognormal with
-// a Pareto tail above p98, mean finite, variance barely.
+// latency is the inverse distribution of a request's latency: lognormal with a
+// Pareto tail above p98, with a finite mean and a barely finite variance.
 func latency(u float64) float64 {
 	if u > 0.98 {
 		return latency(0.98) * math.Pow((1-u)/0.02, -1/2.5)
@@ -106,8 +106,8 @@ func (m machine) meanLevel(blocks int) float64 {
 	return 1 + 0.02*float64(blocks-1)/2
 }
 
-// simulationRuns is how many runs a cell of a table is simulated: full, a tenth
-// in a short test, or what MESHTRIAL_SIMULATIONS says.
+// simulationRuns returns the number of simulated runs per cell of a table:
+// full, a tenth in a short test, or the value of MESHTRIAL_SIMULATIONS.
 func simulationRuns(t *testing.T, full int) int {
 	if n, err := strconv.Atoi(os.Getenv("MESHTRIAL_SIMULATIONS")); err == nil {
 		return n
@@ -118,7 +118,7 @@ func simulationRuns(t *testing.T, full int) int {
 	return full
 }
 
-// slack says by how much a share may miss its target by chance alone in the
+// slack returns by how much a share may miss its target by chance alone in the
 // shorter test: nothing in the full one.
 func slack(runs int) float64 {
 	if runs >= 1000 {
@@ -136,9 +136,10 @@ var measuresSimulated = []struct {
 
 var blockCounts = []int{4, 6, 8, 30}
 
-// TestSimulationCoverage: 95% intervals cover the truth in 93 to 97% of runs,
-// for every quantity, number of blocks and kind of noise. The naive
-// percentile bootstrap over blocks stands beside, to show why it is not used.
+// TestSimulationCoverage checks that 95% intervals cover the truth in 93 to 97%
+// of runs, for every quantity, number of blocks and kind of noise. The table
+// also has the naive percentile bootstrap over blocks, to show why it is not
+// used.
 func TestSimulationCoverage(t *testing.T) {
 	runs := simulationRuns(t, 2000)
 	r := rand.New(rand.NewPCG(7, 7))
@@ -171,9 +172,9 @@ func TestSimulationCoverage(t *testing.T) {
 	}
 }
 
-// check wants coverage of 93 to 97%. Where a steep trend makes the differences
+// check requires coverage of 93 to 97%. If a steep trend makes the differences
 // themselves grow from block to block, their trend counts as scatter and the
-// interval is wider than it need be: no upper bound then.
+// interval is wider than necessary: there is no upper bound then.
 func check(t *testing.T, coverage float64, runs int, upper bool, what ...any) {
 	t.Helper()
 	s := slack(runs)
@@ -182,11 +183,12 @@ func check(t *testing.T, coverage float64, runs int, upper bool, what ...any) {
 	}
 }
 
-// TestSimulationCalls: A/A is called a difference in at most 5% of runs
-// whatever the noise and the number of blocks, and a 5% shift of a median or
+// TestSimulationCalls checks that A/A is called a difference in at most 5% of
+// runs for any noise and number of blocks, and that a 5% shift of a median or
 // of CPU per request is found in at least 80% with 8 blocks at 3% trial noise.
 // The table shows both for every quantity: a p99.9 of 6,000 requests scatters
-// by 15%, and 5% of it is not found, as the minimum detectable effect says.
+// by 15%, and a 5% shift is not found, as the minimum detectable effect
+// predicts.
 func TestSimulationCalls(t *testing.T) {
 	runs := simulationRuns(t, 1000)
 	r := rand.New(rand.NewPCG(8, 8))
@@ -211,7 +213,7 @@ func TestSimulationCalls(t *testing.T) {
 	}
 }
 
-// found is the share of runs that call a shift real.
+// found returns the share of runs that call a shift real.
 func (m machine) found(r *rand.Rand, runs, blocks int, q, shift float64) float64 {
 	found := 0
 	for range runs {
@@ -224,8 +226,8 @@ func (m machine) found(r *rand.Rand, runs, blocks int, q, shift float64) float64
 	return float64(found) / float64(runs)
 }
 
-// TestSimulationMinimumDetectable: an effect of the size that a run names is
-// found in about 80% of such runs.
+// TestSimulationMinimumDetectable checks that an effect of the minimum
+// detectable size of a run is found in about 80% of such runs.
 func TestSimulationMinimumDetectable(t *testing.T) {
 	runs := simulationRuns(t, 1000)
 	r := rand.New(rand.NewPCG(10, 10))
@@ -236,18 +238,18 @@ func TestSimulationMinimumDetectable(t *testing.T) {
 			pairs, aa := m.run(r, blocks, 0.5, 1, 0)
 			sum += MinimumDetectable(Difference(pairs, Options{}), NoiseFloor(aa, Options{}), 0.8)
 		}
-		mde := sum / float64(runs) / population(0.5) // a share of the baseline
+		mde := sum / float64(runs) / population(0.5) // as a share of the baseline
 		power := m.found(r, runs, blocks, 0.5, mde)
 		t.Logf("%d blocks: minimum detectable effect %.1f%%, found in %.1f%%", blocks, mde*100, power*100)
-		// A run of few blocks that happens to scatter little names too little.
+		// A run of few blocks that happens to scatter little underestimates it.
 		if power < 0.70-slack(runs) || power > 0.92+slack(runs) {
 			t.Errorf("%d blocks: effect of %.3f found in %.1f%%, want about 80", blocks, mde, power*100)
 		}
 	}
 }
 
-// TestSimulationStopping: stopping as soon as intervals are narrow favours
-// lucky runs; asking twice and for a minimum of blocks keeps coverage.
+// TestSimulationStopping shows that stopping as soon as intervals are narrow
+// favours lucky runs, and that two looks and a minimum of blocks keep coverage.
 func TestSimulationStopping(t *testing.T) {
 	runs := simulationRuns(t, 4000)
 	r := rand.New(rand.NewPCG(9, 9))
@@ -289,8 +291,8 @@ func (m machine) sequential(r *rand.Rand, rule StopRule) Estimate {
 	}
 }
 
-// TestSimulationNaive: what this package does not do. The percentile bootstrap
-// over few blocks covers far less than 95%, as its range must.
+// TestSimulationNaive shows what this package does not do: the percentile
+// bootstrap over few blocks covers far less than 95%, as its range must.
 func TestSimulationNaive(t *testing.T) {
 	runs := simulationRuns(t, 1000)
 	r := rand.New(rand.NewPCG(11, 11))
@@ -330,7 +332,8 @@ func percentileBootstrap(r *rand.Rand, x []float64) (low, high float64) {
 	return sortedQuantile(means, 0.025), sortedQuantile(means, 0.975)
 }
 
-// TestSimulationUnpaired: the change between two runs is covered too.
+// TestSimulationUnpaired checks that the change between two runs is covered
+// too.
 func TestSimulationUnpaired(t *testing.T) {
 	runs := simulationRuns(t, 2000)
 	r := rand.New(rand.NewPCG(15, 15))
@@ -360,7 +363,8 @@ func TestSimulationUnpaired(t *testing.T) {
 	}
 }
 
-// sortedQuantile is the type 7 quantile of ascending values, NaN if none.
+// sortedQuantile returns the type 7 quantile of ascending values, NaN if there
+// are none.
 func sortedQuantile(s []float64, p float64) float64 {
 	if len(s) == 0 {
 		return math.NaN()

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// A SeriesPoint is a value of a series and when it was measured.
+// A SeriesPoint is a value of a series and the time at which it was measured.
 type SeriesPoint struct{ X, Y float64 }
 
-// How a slope is made.
+// Limits of a slope's values.
 const (
-	slopeLeast = 6   // fewer values have no interval
-	slopeMost  = 300 // more are merged, neighbours with neighbours
+	slopeLeast = 6   // fewer values give no interval
+	slopeMost  = 300 // more are merged with their neighbours
 )
 
 // Slope estimates how fast a series rises, in units of Y per unit of X: the median of
-// the slopes between all pairs of values (Theil and Sen), which a third of the values
-// may lie astray without moving much. The interval is that of Kendall's rank
-// correlation (Sen, "Estimates of the regression coefficient based on Kendall's tau",
-// JASA 1968). Successive values of one process resemble each other, and then tell less
-// than their number: the variance is that of [EffectiveSize] values, as Hamed and Rao
-// do ("A modified Mann-Kendall trend test for autocorrelated data", Journal of
-// Hydrology 1998), with Student's quantile on the degrees of freedom that leaves.
-// Values that are no numbers are left out, with a warning.
+// the slopes between all pairs of values (Theil and Sen), which is robust to outliers
+// in up to a third of the values. The interval is that of Kendall's rank correlation
+// (Sen, "Estimates of the regression coefficient based on Kendall's tau", JASA 1968).
+// Successive values of one process correlate, and then carry less information than
+// their number suggests. So the variance is that of [EffectiveSize] values, as in
+// Hamed and Rao ("A modified Mann-Kendall trend test for autocorrelated data", Journal
+// of Hydrology 1998), with Student's quantile for the remaining degrees of freedom.
+// Values that are not finite are left out, with a warning.
 func Slope(points []SeriesPoint, o Options) Estimate {
 	kept := slices.DeleteFunc(slices.Clone(points), func(p SeriesPoint) bool { return !Finite(p.X) || !Finite(p.Y) })
 	e := Estimate{Value: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), SE: math.NaN(), Level: o.level(), Blocks: len(kept),
@@ -45,7 +45,7 @@ func Slope(points []SeriesPoint, o Options) Estimate {
 	effective := effectiveOf(residuals(merged, e.Value))
 	e.DF = math.Max(1, effective-2)
 	reach := tQuantile(1-(1-e.Level)/2, e.DF) * math.Sqrt(n*(n-1)*(2*n+5)/18*n/effective)
-	low, high := (pairs-reach)/2-1, (pairs+reach)/2 // places among the slopes, from 0
+	low, high := (pairs-reach)/2-1, (pairs+reach)/2 // indexes of slopes, from 0
 	if low < 0 || high > pairs-1 {
 		e.warn(noteAlikeWindows, effective)
 		return e
@@ -55,8 +55,8 @@ func Slope(points []SeriesPoint, o Options) Estimate {
 	return e
 }
 
-// merge makes at most slopeMost points of many: of neighbours the median, which is
-// what they resemble each other in.
+// merge reduces points to at most slopeMost by taking the median of neighbours, which
+// preserves their correlation.
 func merge(points []SeriesPoint) []SeriesPoint {
 	each := (len(points) + slopeMost - 1) / slopeMost
 	if each < 2 {
@@ -73,7 +73,7 @@ func merge(points []SeriesPoint) []SeriesPoint {
 	return out
 }
 
-// pairSlopes are the slopes between all pairs of points, ascending.
+// pairSlopes returns the slopes between all pairs of points, ascending.
 func pairSlopes(points []SeriesPoint) []float64 {
 	var out []float64
 	for i, a := range points {
@@ -87,8 +87,7 @@ func pairSlopes(points []SeriesPoint) []float64 {
 	return out
 }
 
-// between is what stands at a place among ascending values, on the straight line
-// between two of them.
+// between interpolates linearly between ascending values at a fractional index.
 func between(sorted []float64, place float64) float64 {
 	i := int(place)
 	if i+1 >= len(sorted) {
@@ -97,7 +96,7 @@ func between(sorted []float64, place float64) float64 {
 	return line(sorted[i], sorted[i+1], place-float64(i))
 }
 
-// residuals are what is left of a series without its slope.
+// residuals returns a series less its slope.
 func residuals(points []SeriesPoint, slope float64) []float64 {
 	out := make([]float64, len(points))
 	for i, p := range points {
@@ -106,14 +105,14 @@ func residuals(points []SeriesPoint, slope float64) []float64 {
 	return out
 }
 
-// effectiveOf is how many independent values tell as much of a slope as these: the
-// fewer by two accounts of how their ranks resemble each other, as a value that went
-// astray hides that of the values themselves. One takes the series for a first-order
-// autoregressive one, whose correlation at lag 1 a fitted slope makes look smaller
-// than it is (by (2+4r)/n: Marriott and Pope, Biometrika 1954). The other adds up the
-// correlations for as long as two successive ones come to more than nothing (Geyer,
-// "Practical Markov chain Monte Carlo", Statistical Science 1992), and so sees waves
-// that are longer than two values.
+// effectiveOf returns the number of independent values that carry as much information
+// about a slope as these: the smaller of two estimates. Both use ranks, because an
+// outlier hides the correlation of plain values. One assumes a first-order
+// autoregressive series and corrects its lag-1 correlation for the bias of a fitted
+// slope (by (2+4r)/n: Marriott and Pope, Biometrika 1954). The other adds up
+// correlations for as long as two successive ones have a positive sum (Geyer,
+// "Practical Markov chain Monte Carlo", Statistical Science 1992), and so detects
+// waves longer than two values.
 func effectiveOf(x []float64) float64 {
 	n := len(x)
 	r := ranks(x)
@@ -134,7 +133,8 @@ func effectiveOf(x []float64) float64 {
 	return math.Min(EffectiveSize(int64(n), first), math.Max(1, float64(n)/math.Max(1, sum)))
 }
 
-// autocorrelation of a series at a lag, over the variance of all of it.
+// autocorrelation returns the autocovariance of a series at a lag, over the variance
+// of the whole series.
 func autocorrelation(x []float64, lag int) float64 {
 	m := mean(x)
 	var sum, square float64
@@ -147,7 +147,7 @@ func autocorrelation(x []float64, lag int) float64 {
 	return sum / square
 }
 
-// ranks of values; equal ones share theirs.
+// ranks returns the ranks of values; equal values share theirs.
 func ranks(x []float64) []float64 {
 	sorted := slices.Sorted(slices.Values(x))
 	out := make([]float64, len(x))

@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// A seriesWorld makes the values of a soak, minute by minute, around 200: noise that
-// keeps its level.
+// A seriesWorld generates the values of a soak, minute by minute, around 200: noise
+// at a constant level.
 type seriesWorld struct {
 	name string
 	of   func(r *rand.Rand, n int) []float64
-	hard bool // two hours of it tell little
+	hard bool // two hours of it carry little information
 }
 
-// ar is a first-order autoregressive series of standard deviation 4.
+// ar returns a first-order autoregressive series of standard deviation 4.
 func ar(rho float64) func(r *rand.Rand, n int) []float64 {
 	return func(r *rand.Rand, n int) []float64 {
 		x, out := r.NormFloat64(), make([]float64, n)
@@ -27,8 +27,8 @@ func ar(rho float64) func(r *rand.Rand, n int) []float64 {
 	}
 }
 
-// sawtooth is a heap that grows by a half and is collected, every so many values, and
-// noise.
+// sawtooth returns a heap that grows by a half and is collected once per period of
+// values, plus noise.
 func sawtooth(period float64) func(r *rand.Rand, n int) []float64 {
 	return func(r *rand.Rand, n int) []float64 {
 		phase, out := r.Float64(), make([]float64, n)
@@ -55,7 +55,7 @@ var seriesWorlds = []seriesWorld{
 	{"sawtooth of 2.7 windows", sawtooth(2.7), false}, {"sawtooth of 7 windows", sawtooth(7), true}, {"one in 20 astray", stray, false},
 }
 
-// hourly puts values at minutes, in hours, over a slope.
+// hourly turns values at minutes into points in hours, plus a slope.
 func hourly(x []float64, slope float64) []SeriesPoint {
 	out := make([]SeriesPoint, len(x))
 	for i, v := range x {
@@ -64,7 +64,7 @@ func hourly(x []float64, slope float64) []SeriesPoint {
 	return out
 }
 
-// The interval of a slope has the true one in it as often as it says, or more often.
+// The interval of a slope covers the true slope at least as often as it claims.
 func TestSimulationSlope(t *testing.T) {
 	const runs = 200
 	for _, w := range seriesWorlds {
@@ -91,8 +91,8 @@ func TestSimulationSlope(t *testing.T) {
 	}
 }
 
-// calls counts what growths of simulated soaks of two hours are called, at a margin
-// of 10 an hour. plant is what is added to a value, by its minute.
+// calls counts the calls of growths of simulated two-hour soaks, at a margin of 10
+// per hour. plant is added to a value, by its minute.
 func (w seriesWorld) calls(runs int, plant func(minute float64) float64) map[Call]int {
 	r, out := rand.New(rand.NewPCG(3, 3)), map[Call]int{}
 	for range runs {
@@ -106,7 +106,7 @@ func (w seriesWorld) calls(runs int, plant func(minute float64) float64) map[Cal
 	return out
 }
 
-// Planted leaks are found, what keeps its level or fills up is none.
+// Planted leaks are found; series that keep their level or fill up are not leaks.
 func TestSimulationGrowth(t *testing.T) {
 	const runs = 80
 	for _, w := range seriesWorlds {
@@ -114,7 +114,7 @@ func TestSimulationGrowth(t *testing.T) {
 		for _, c := range []struct {
 			name        string
 			plant       func(minute float64) float64
-			least, most int // percent called growth, in worlds that are no worse than AR(1) 0.3
+			least, most int // percent called growth, in worlds no worse than AR(1) 0.3
 		}{
 			{"nothing", func(float64) float64 { return 0 }, 0, 4},
 			{"a leak of 40 an hour", func(m float64) float64 { return 40 * m / 60 }, 85, 100},
@@ -140,12 +140,13 @@ func TestSimulationGrowth(t *testing.T) {
 	}
 }
 
-// fills is a cache that fills up to a size, and takes so many minutes for 63% of it.
+// fills returns a cache that fills up to a size and takes minutes for 63% of it.
 func fills(size, minutes float64) func(float64) float64 {
 	return func(m float64) float64 { return size * (1 - math.Exp(-m/minutes)) }
 }
 
-// What is inconclusive says how long it would take, and that long it is not.
+// An inconclusive growth says how long an answer would take, and after that it is
+// conclusive.
 func TestGrowthNeeds(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	short := GrowthOf(hourly(ar(0.3)(r, 30), 3), Options{})

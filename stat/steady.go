@@ -5,20 +5,20 @@ import (
 	"math"
 )
 
-// A Warmup finds out when a trial has reached its steady state. The zero
-// value is ready to use.
+// A Warmup detects when a trial has reached its steady state. The zero value is
+// ready to use.
 type Warmup struct {
-	// Tolerance is the drift between the two halves of the steady part that
-	// is always put up with, as a share of the level; 0.05 if 0.
+	// Tolerance is the drift between the two halves of the steady part that is
+	// always accepted, as a share of the level; 0.05 if 0.
 	Tolerance float64
-	// Keep is how many steady intervals are asked for, 4 if 0.
+	// Keep is the number of steady intervals required, 4 if 0.
 	Keep int
-	// Names say which series is which, for people, as latency and CPU; a
-	// series without one is called by its number.
+	// Names are the names of the series for people, such as latency and CPU. A
+	// series without one is named by its number.
 	Names []string
 }
 
-// Steady says from where on a series is steady.
+// Steady says where the steady part of a series starts.
 type Steady struct {
 	OK bool
 	// Index is the first steady interval; meaningless unless OK.
@@ -26,18 +26,18 @@ type Steady struct {
 	Why   string
 }
 
-// Detect looks at one or more series of the same trial (latency and CPU for
-// one), a value an interval, and says from which interval on all of them are
-// steady. It is called anew as intervals arrive.
+// Detect examines one or more series of the same trial (such as latency and
+// CPU), one value per interval, and returns the interval from which all of them
+// are steady. Call it again as intervals arrive.
 //
 // Each series is cut where the standard error of the mean of the rest is
-// least (MSER: White, "An effective truncation heuristic for bias reduction in
-// simulation output", Simulation 1997), which drops a start that pulls the
-// mean away. The cut leaves at least half of the series, as White asks, and at
-// least Keep intervals. Then the rest must keep its level: its halves
-// must agree within the tolerance or within their own scatter, so that a trend
-// keeps a trial waiting and noise alone does not.
-// Intervals without a number (NaN) count as not steady yet.
+// smallest (MSER: White, "An effective truncation heuristic for bias reduction
+// in simulation output", Simulation 1997), which drops a start that biases the
+// mean. The cut leaves at least half of the series, as White requires, and at
+// least Keep intervals. The rest must then keep its level: its halves must
+// agree within the tolerance or within their own scatter, so that a trend
+// delays a trial and noise alone does not. Intervals without a number (NaN)
+// count as not steady yet.
 func (w Warmup) Detect(series ...[]float64) Steady {
 	if len(series) == 0 {
 		return Steady{Why: "no series"}
@@ -53,8 +53,8 @@ func (w Warmup) Detect(series ...[]float64) Steady {
 	if n < keep {
 		return Steady{Why: fmt.Sprintf("%d of at least %d intervals", n, keep)}
 	}
-	// The latest cut of any series holds for all, so that one window serves
-	// latency and CPU alike.
+	// The latest cut of any series applies to all, so that latency and CPU have
+	// the same window.
 	cut := 0
 	for _, s := range series {
 		cut = max(cut, truncation(s[:n], keep))
@@ -105,9 +105,9 @@ func truncation(x []float64, keep int) int {
 // level reports whether x keeps its level: its mean is known to a tenth, and
 // its halves agree within the tolerance or within 2 standard errors. The
 // scatter is taken from successive differences (von Neumann, Annals of
-// Mathematical Statistics 1941), which a trend hardly enters. The demand on
-// the mean, which a step near the end fails, ends with 4*keep values: a
-// series that scatters so much that it cannot be met is still a level.
+// Mathematical Statistics 1941), which a trend hardly affects. The requirement
+// on the mean, which a step near the end violates, is dropped after 4*keep
+// values: a series with too much scatter to meet it is still a level.
 func (w Warmup) level(x []float64, keep int) (ok bool, why string) {
 	n, half := len(x), len(x)/2
 	level, sd := meanStdDev(x)
@@ -122,8 +122,8 @@ func (w Warmup) level(x []float64, keep int) (ok bool, why string) {
 	return true, ""
 }
 
-// unseen is how much of its level a series may drift from one half to the other
-// without being told: the tolerance, or the scatter of its halves.
+// unseen returns the share of its level by which a series may drift from one
+// half to the other undetected: the tolerance, or the scatter of its halves.
 func (w Warmup) unseen(x []float64) float64 {
 	tolerance := w.Tolerance
 	if tolerance <= 0 {

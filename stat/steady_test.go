@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// online feeds a series interval by interval and returns at which length the
-// detector was content, and with which cut; 0 if never.
+// online feeds a series interval by interval and returns the length at which
+// the detector was satisfied, and the cut; 0 if never.
 func online(w Warmup, series ...[]float64) (length, index int) {
 	for n := 1; n <= len(series[0]); n++ {
 		part := make([][]float64, len(series))
@@ -22,7 +22,7 @@ func online(w Warmup, series ...[]float64) (length, index int) {
 	return 0, 0
 }
 
-// TestWarmupStationary: noise alone keeps no trial waiting.
+// TestWarmupStationary checks that noise alone does not delay a trial.
 func TestWarmupStationary(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for _, noise := range []float64{0.005, 0.05, 0.3} {
@@ -48,8 +48,8 @@ func TestWarmupStationary(t *testing.T) {
 	}
 }
 
-// TestWarmupSettling: a start that costs more is waited for, whatever its
-// shape, and left out.
+// TestWarmupSettling checks that the detector waits for a start that costs
+// more, whatever its shape, and leaves it out.
 func TestWarmupSettling(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	shapes := map[string]func(i int) float64{
@@ -67,7 +67,7 @@ func TestWarmupSettling(t *testing.T) {
 				x[i] = shape(i) * math.Exp(0.03*r.NormFloat64())
 				flat[i] = math.Exp(0.03 * r.NormFloat64())
 			}
-			n, _ := online(Warmup{}, flat, x) // either series may hold it up
+			n, _ := online(Warmup{}, flat, x) // either series may delay it
 			if n == 0 {
 				never++
 				continue
@@ -85,7 +85,7 @@ func TestWarmupSettling(t *testing.T) {
 	}
 }
 
-// TestWarmupTrend: a series that keeps rising is never called steady.
+// TestWarmupTrend checks that a series that keeps rising is never steady.
 func TestWarmupTrend(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	called := 0
@@ -107,7 +107,8 @@ func TestWarmupTrend(t *testing.T) {
 	}
 }
 
-// TestWarmupNames: the series that keeps a trial waiting is called by its name.
+// TestWarmupNames checks that the series that delays a trial is reported by its
+// name.
 func TestWarmupNames(t *testing.T) {
 	flat, rising := make([]float64, 8), make([]float64, 8)
 	for i := range flat {

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// StepSize estimates by how much the level after a step is larger than that
-// before it, as a fraction of that, as [BetweenRuns] does, but with Student's
-// interval of one variance: that orders of the values tell of a step takes it that
-// runs scatter alike before and after it, and three runs by themselves know little
-// of how they scatter. Values farther than four robust standard deviations from
-// the median of their side count as if they were that far. The interval takes the
-// place of the step as given.
+// StepSize estimates how much larger the level after a step is than the level
+// before it, as a fraction of the latter. It works like [BetweenRuns], but with
+// Student's interval of one variance: the permutation test for steps assumes that
+// runs scatter equally before and after a step, and three runs alone are too few
+// to estimate their scatter. Values farther than four robust standard deviations
+// from the median of their side count as if they were at that distance. The
+// interval takes the position of the step as given.
 func StepSize(before, after []float64, o Options) Estimate {
 	x, y := logarithms(before), logarithms(after)
 	if x == nil || y == nil {
@@ -35,8 +35,8 @@ func StepDifference(before, after []float64, o Options) Estimate {
 	return e
 }
 
-// drawnIn are the values of two sides, with those that are far from the median of
-// their side drawn in.
+// drawnIn returns the values of two sides, with outliers of each side drawn in
+// towards its median.
 func drawnIn(before, after []float64) (x, y []float64) {
 	x, y = slices.Clone(before), slices.Clone(after)
 	if len(x) == 0 || len(y) == 0 {
@@ -59,7 +59,7 @@ func drawnIn(before, after []float64) (x, y []float64) {
 	return x, y
 }
 
-// oneVariance is newTwoSamples with one variance for both sides.
+// oneVariance is newTwoSamples with a common variance for both sides.
 func oneVariance(x, y []float64, o Options) twoSamples {
 	s := newTwoSamples(x, y, o)
 	s.Warnings = nil

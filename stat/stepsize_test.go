@@ -18,8 +18,8 @@ func TestLeastSteps(t *testing.T) {
 	}
 }
 
-// What LeastSteps promises a clear step keeps, among very many series too, and
-// with one value fewer it is not found.
+// A clear step is found with the number of values that LeastSteps returns, even
+// among very many series, and not with one value fewer.
 func TestStepsFindWhatTheyCan(t *testing.T) {
 	const n, series = 24, 150
 	weights := make([]float64, series)
@@ -72,7 +72,7 @@ func TestAboveAll(t *testing.T) {
 	}
 }
 
-// The ratio of two medians is covered in some 95%, whatever goes astray.
+// The interval covers the ratio of two medians in some 95%, despite outliers.
 func TestSimulationTypicalRatio(t *testing.T) {
 	runs := simulationRuns(t, 2000)
 	r := rand.New(rand.NewPCG(24, 24))

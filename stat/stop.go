@@ -5,25 +5,25 @@ import (
 	"math"
 )
 
-// A StopRule says when a run has measured enough.
+// A StopRule decides when a run has measured enough.
 //
-// Stopping at the first narrow interval favours runs whose scatter happened to
-// look small, and their intervals cover less than they say: 92% for 95% in
+// Stopping at the first narrow interval favours runs whose scatter happened to be
+// small, and their intervals cover less than they claim: 92% instead of 95% in
 // simulation (the bias of sequential fixed-width intervals: Chow and Robbins,
-// Annals of Mathematical Statistics 1965). So a minimum of blocks is measured
-// first, and the interval must be narrow at two looks in a row; that brings
-// coverage back to 93 to 95% (TestSimulationStopping).
+// Annals of Mathematical Statistics 1965). So a run first measures a minimum of
+// blocks, and the interval must then be narrow at two looks in a row. That
+// restores coverage to 93 to 95% (TestSimulationStopping).
 type StopRule struct {
-	// RelativeWidth is the width of the interval, high minus low, as a share
-	// of the value, at which it is narrow enough; 0 for never.
+	// RelativeWidth is the width of the interval, high minus low, as a share of
+	// the value, at which it is narrow enough; 0 for never.
 	RelativeWidth float64
-	// AbsoluteWidth is a width that is narrow enough whatever the value, in
-	// the unit of the estimate: without it an effect of nearly nothing would
-	// be measured for ever. 0 for none.
+	// AbsoluteWidth is a width that is narrow enough for any value, in the unit of
+	// the estimate. Without it a run would never finish measuring an effect near
+	// zero. 0 for none.
 	AbsoluteWidth float64
-	// MinBlocks are measured in any case, 5 if 0.
+	// MinBlocks is the minimum number of blocks, 5 if 0.
 	MinBlocks int
-	// MaxBlocks ends the run whatever the interval; 0 for no limit.
+	// MaxBlocks ends the run regardless of the interval; 0 for no limit.
 	MaxBlocks int
 }
 
@@ -31,12 +31,12 @@ type StopRule struct {
 type Decision struct {
 	Stop bool
 	Why  string
-	// Widest is the index of the estimate that holds the run up, or -1.
+	// Widest is the index of the estimate that keeps the run going, or -1.
 	Widest int
 }
 
-// A Look is what is known after a number of completed blocks: the estimates
-// that must be narrow, and their noise floors and margins by index, if any.
+// A Look is the state after a number of completed blocks: the estimates that must
+// be narrow, and their noise floors and margins by index, if any.
 type Look struct {
 	Blocks    int
 	Estimates []Estimate
@@ -44,7 +44,7 @@ type Look struct {
 	Margins   []float64
 }
 
-// Settled says that an estimate is no effect, however wide its interval.
+// Settled reports whether an estimate is no effect, however wide its interval.
 func (l Look) Settled(i int) bool {
 	if i >= len(l.Floors) {
 		return false
@@ -53,10 +53,10 @@ func (l Look) Settled(i int) bool {
 	return call == NoEffect
 }
 
-// Decide says whether to stop, given what is known now and what was known one
-// block before. The rule must hold for every estimate. One that is no effect (see
-// [Estimate.Call]) is settled too: there is nothing whose share its interval could
-// be.
+// Decide decides whether to stop, given the current look and the one a block
+// earlier. The rule must hold for every estimate. One that is no effect (see
+// [Estimate.Call]) is settled too, because its interval has no meaningful relative
+// width.
 func (s StopRule) Decide(now, before Look) Decision {
 	least := s.MinBlocks
 	if least <= 0 {
@@ -91,8 +91,7 @@ func (s StopRule) atLimit(at int, ratio float64) string {
 	return fmt.Sprintf("limit of %d blocks, the widest interval is still %.0f%% of its value", s.MaxBlocks, ratio*100)
 }
 
-// widest returns the unsettled estimate with the relatively widest interval,
-// or -1.
+// widest returns the unsettled estimate with the largest relative width, or -1.
 func (s StopRule) widest(l Look) (at int, ratio float64) {
 	at = -1
 	for i, e := range l.Estimates {

@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// PValue is the smallest error rate at which a claim holds, where holds says
-// whether it does by intervals of a confidence level. As intervals are nested, it
-// holds at every lower level too, if one rule judges them at all levels, to which
-// the caller must see. Claims that do not hold at the lowest
-// level that is asked for have 1.
+// PValue returns the smallest error rate at which a claim holds, where holds
+// reports whether it does with intervals of a confidence level. Because intervals
+// are nested, it also holds at every lower level. The caller must ensure that one
+// rule judges all levels. A claim that does not hold at the lowest level has 1.
 func PValue(lowest float64, holds func(level float64) bool) float64 {
 	if !holds(lowest) {
 		return 1
 	}
-	low, high := 0.0, 1-lowest // does not hold, or nobody asked; holds
+	low, high := 0.0, 1-lowest // low does not hold or is untested; high holds
 	for range 40 {
 		middle := (low + high) / 2
 		if holds(1 - middle) {
@@ -26,13 +25,13 @@ func PValue(lowest float64, holds func(level float64) bool) float64 {
 	return high
 }
 
-// Holm shares an error rate among claims of which each may be false: it
-// returns the rate at which each is judged, so that those with p at or below
-// theirs stand, and chance makes any false one stand with a probability of at
-// most alpha, however the claims depend on each other. Weights (0 or more) say
-// how the rate is shared; what a claim that stands had passes on to the others
-// (Holm, "A simple sequentially rejective multiple test procedure",
-// Scandinavian Journal of Statistics 1979, with weights as in its section 4).
+// Holm shares an error rate among claims, any of which may be false. It returns
+// the rate at which each is judged: claims with p at or below their rate stand.
+// The probability that chance lets any false claim stand is at most alpha, for
+// any dependence between the claims. Weights (0 or more) set how the rate is
+// shared; a claim that stands passes its share on to the others (Holm, "A simple
+// sequentially rejective multiple test procedure", Scandinavian Journal of
+// Statistics 1979, with weights as in its section 4).
 func Holm(p, weights []float64, alpha float64) []float64 {
 	order := make([]int, 0, len(p))
 	var rest float64

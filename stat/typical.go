@@ -7,21 +7,21 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Typical estimates what a block typically gives: the median over blocks of one
-// value per block, for what is told by itself and compared with nothing. Values
-// that are not finite are left out, with a warning.
+// Typical estimates the typical value of a block: the median over blocks of one
+// value per block. It is meant for values that are reported without a comparison.
+// Values that are not finite are left out, with a warning.
 //
-// A mean over blocks claims what few blocks cannot show. Where one trial in twenty
-// takes ten times as long, or a neighbour works a tenth of the time, most short
-// runs see none or too many of those, and an interval of the mean covers the mean
-// of all such runs in 20 to 60% of them. The median is moved little by them, and
-// its interval covers it in 94 to 96% whatever the distribution, normal or not
-// (TestSimulationTypical): how many values lie below the true median is binomial,
-// so that two of the values themselves bound it; between those of two levels it is
-// interpolated (Hettmansperger and Sheather, "Confidence intervals based on
-// interpolated order statistics", Statistics & Probability Letters 1986). Fewer
-// than six values bound it at less than 95%: the interval is then their range,
-// widened about the median as Student's interval would be.
+// An interval of the mean claims more than few blocks can show. If one trial in
+// twenty takes ten times as long, or a neighbour is active a tenth of the time,
+// most short runs see none or too many of those, and an interval of the mean
+// covers the long-term mean in 20 to 60% of them. The median hardly moves, and its
+// interval covers it in 94 to 96% for any distribution, normal or not
+// (TestSimulationTypical). The number of values below the true median is binomial,
+// so two of the values bound it; between two levels it is interpolated
+// (Hettmansperger and Sheather, "Confidence intervals based on interpolated order
+// statistics", Statistics & Probability Letters 1986). Fewer than six values bound
+// it at less than 95%. The interval is then their range, widened about the median
+// as Student's interval would be.
 func Typical(values []float64, o Options) Estimate {
 	x, lost := keepFinite(values)
 	slices.Sort(x)
@@ -44,13 +44,13 @@ func Typical(values []float64, o Options) Estimate {
 	}
 	e.Value, e.DF = Median(x), float64(n-1)
 	if e.Low, e.High = medianBounds(x, e.Level); n == 2 {
-		m := meanOf(x, o) // the same figure and interval, to the last digit
+		m := meanOf(x, o) // identical to the last digit
 		e.Value, e.Low, e.High = m.Value, m.Low, m.High
 	}
 	half := tQuantile(1-(1-e.Level)/2, e.DF) * o.rounding()
 	e.Low, e.High = math.Min(e.Low, e.Value-half), math.Max(e.High, e.Value+half)
 	e.SE = (e.High - e.Low) / 2 / tQuantile(1-(1-e.Level)/2, e.DF)
-	if x[0] < x[n-1] && n < 4 { // of values that are all the same, Low == High says it
+	if x[0] < x[n-1] && n < 4 { // if all values are the same, Low == High shows it
 		e.warn(noteFewBlocks, n)
 	}
 	if i, far := outlier(x); far {
@@ -59,17 +59,18 @@ func Typical(values []float64, o Options) Estimate {
 	return e
 }
 
-// medianBounds is the interval of the median of at least two ascending values.
+// medianBounds returns the interval of the median of at least two ascending
+// values.
 func medianBounds(x []float64, level float64) (low, high float64) {
 	n := len(x)
 	b := distuv.Binomial{N: float64(n), P: 0.5}
-	// covers is how often the d-th value from either end bounds the median.
+	// covers returns how often the d-th value from either end bounds the median.
 	covers := func(d int) float64 { return 1 - 2*b.CDF(float64(d-1)) }
 	if covers(1) < level {
 		m := Median(x)
 		wider := tQuantile(1-(1-level)/2, float64(n-1)) / tQuantile(1-(1-covers(1))/2, float64(n-1))
 		if n == 3 {
-			wider *= 1.2 // the median of three scatters more than their mean
+			wider *= 1.2 // the median of three scatters more than the mean
 		}
 		return m - (m-x[0])*wider, m + (x[n-1]-m)*wider
 	}

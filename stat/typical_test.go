@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSimulationTypical: the interval of what is typical covers the median of all
-// blocks in 92 to 98% of runs, whatever their distribution. The width stands beside
-// that of Student's interval, which is of another figure where outliers make the
-// mean one.
+// TestSimulationTypical checks that the interval of the typical value covers the
+// median of all blocks in 92 to 98% of runs, for any distribution. The table
+// compares its width with that of Student's interval, which is for a different
+// figure if outliers dominate the mean.
 func TestSimulationTypical(t *testing.T) {
 	runs := simulationRuns(t, 4000)
 	r := rand.New(rand.NewPCG(51, 51))

@@ -2,11 +2,11 @@ package stat
 
 import "math"
 
-// TypicalRatio estimates Typical(b)/Typical(a) - 1 for blocks that do not belong
-// together: by how much the median of b is larger, as a fraction of that of a. Its
-// interval is made of both medians' own, on logarithms (MOVER: Zou and Donner,
-// "Construction of confidence limits about effect measures: a general approach",
-// Statistics in Medicine 2008). It is unbounded where either reaches down to zero.
+// TypicalRatio estimates Typical(b)/Typical(a) - 1 for unpaired blocks: how much larger
+// the median of b is, as a fraction of that of a. It combines the intervals of both
+// medians on logarithms (MOVER: Zou and Donner, "Construction of confidence limits about
+// effect measures: a general approach", Statistics in Medicine 2008). It is unbounded if
+// either reaches down to zero.
 func TypicalRatio(a, b []float64, o Options) Estimate {
 	x, y := Typical(a, o), Typical(b, o)
 	if !(x.Low > 0 && y.Low > 0) {
@@ -22,21 +22,21 @@ func TypicalRatio(a, b []float64, o Options) Estimate {
 	return e
 }
 
-// TypicalDifference is the median of b minus that of a, with an interval made
-// likewise.
+// TypicalDifference estimates the median of b minus that of a, with an interval combined
+// in the same way.
 func TypicalDifference(a, b []float64, o Options) Estimate {
 	return mover(Typical(a, o), Typical(b, o))
 }
 
-// Apart is the second of two estimates less the first, which know nothing of each other,
-// with an interval made of both of theirs.
+// Apart returns y minus x for independent estimates, with an interval combined from
+// both.
 func Apart(x, y Estimate) Estimate {
 	e := mover(x, y)
 	e.Method = "both intervals together (MOVER)"
 	return e
 }
 
-// mover is y - x, with an interval made of theirs.
+// mover returns y - x, with an interval combined from both.
 func mover(x, y Estimate) Estimate {
 	e := Estimate{Value: y.Value - x.Value, Level: x.Level}
 	e.Low = e.Value - math.Hypot(y.Value-y.Low, x.High-x.Value)

@@ -2,30 +2,28 @@ package stat
 
 import "math"
 
-// Unpaired estimates the mean of b minus the mean of a for blocks that do not
-// belong together, such as those of two runs, with Welch's interval (unequal
-// variances; degrees of freedom after Satterthwaite). It is less sharp than a
-// paired difference.
+// Unpaired estimates the mean of b minus the mean of a for unpaired blocks,
+// such as those of two runs, with Welch's interval (unequal variances; degrees
+// of freedom after Satterthwaite). It is less precise than a paired difference.
 func Unpaired(a, b []float64, o Options) Estimate {
 	e := newTwoSamples(a, b, o).difference()
 	e.Method = "Welch's t on blocks of two runs"
 	return e
 }
 
-// UnpairedRatio estimates mean(b)/mean(a) - 1 for blocks that do not belong
-// together: how much larger b is, as a fraction of a. The interval is
-// Fieller's ("Some problems in interval estimation", J. Royal Statistical
-// Society B 1954), which takes the uncertainty of both means into account; the
-// degrees of freedom are Welch's. It is unbounded, with a warning, where the
-// mean of a may be zero, as no ratio to nothing exists. A negative mean of a
-// gives no ratio either.
+// UnpairedRatio estimates mean(b)/mean(a) - 1 for unpaired blocks: how much
+// larger b is, as a fraction of a. The interval is Fieller's ("Some problems in
+// interval estimation", J. Royal Statistical Society B 1954), which takes the
+// uncertainty of both means into account; the degrees of freedom are Welch's.
+// It is unbounded, with a warning, if the mean of a may be zero, as a ratio to
+// zero does not exist. A negative mean of a gives no ratio either.
 func UnpairedRatio(a, b []float64, o Options) Estimate {
 	e := newTwoSamples(a, b, o).ratio()
 	e.Method = "Fieller's interval on blocks of two runs"
 	return e
 }
 
-// difference is the mean of b minus the mean of a.
+// difference returns the mean of b minus the mean of a.
 func (s twoSamples) difference() Estimate {
 	e := s.Estimate
 	if !Finite(e.SE) {
@@ -43,7 +41,7 @@ func (s twoSamples) difference() Estimate {
 	return e
 }
 
-// ratio is mean(b)/mean(a) - 1.
+// ratio returns mean(b)/mean(a) - 1.
 func (s twoSamples) ratio() Estimate {
 	e := s.Estimate
 	if len(s.a) == 0 || len(s.b) == 0 {
@@ -74,9 +72,9 @@ func (s twoSamples) ratio() Estimate {
 	return e
 }
 
-// twoSamples is what an unpaired estimate is made from: means, variances of
-// the means, and an estimate without a value yet. Its SE is NaN unless both
-// sides have two blocks.
+// twoSamples holds the inputs of an unpaired estimate: means, variances of the
+// means, and an estimate without a value yet. Its SE is NaN unless both sides
+// have two blocks.
 type twoSamples struct {
 	Estimate
 	a, b         []float64

@@ -7,29 +7,29 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 )
 
-// A Call says what an estimate of a difference amounts to.
+// A Call classifies the estimate of a difference.
 type Call string
 
-// Calls, in the words of a finding's verdict.
+// The words are those of a finding's verdict.
 const (
 	// Real: the interval excludes zero and the value exceeds the floor.
 	Real Call = "real"
 	// NoEffect: the whole interval lies within the margin.
 	NoEffect Call = "no_effect"
-	// Inconclusive: too uncertain to be called something or nothing.
+	// Inconclusive: too uncertain for either.
 	Inconclusive Call = "inconclusive"
 )
 
-// Call weighs the estimate of a difference against the noise floor and the
+// Call compares the estimate of a difference with the noise floor and with the
 // margin within which differences do not matter (0 or more, in the estimate's
-// unit; 0 for none), and says why. There are three answers. A
-// difference is real if its interval excludes zero and its size exceeds the
-// floor. There is no effect if the whole interval lies within the margin: that
-// is a claim, and needs evidence as any other (see [Judge]). Everything else is
-// inconclusive, however small the value.
+// unit; 0 for none), and explains the result. A difference is real if its
+// interval excludes zero and its size exceeds the floor. There is no effect if
+// the whole interval lies within the margin: that is a claim, and needs
+// evidence like any other (see [Judge]). Everything else is inconclusive,
+// however small the value.
 func (e Estimate) Call(f Floor, margin float64) (Call, note.Note) { return e.CallIn(f, margin, digits) }
 
-// CallIn is Call with values put in words by say, which knows their unit.
+// CallIn is Call with values formatted by say, which knows their unit.
 func (e Estimate) CallIn(f Floor, margin float64, say func(float64) string) (Call, note.Note) {
 	if !e.Defined() {
 		return Inconclusive, noteNoInterval.Of()
@@ -50,7 +50,8 @@ func (e Estimate) CallIn(f Floor, margin float64, say func(float64) string) (Cal
 	return Inconclusive, IncludesZero.Of(nil)
 }
 
-// A Verdict says how a new value compares with an old one against a margin.
+// A Verdict is the result of comparing a new value with an old one against a
+// margin.
 type Verdict string
 
 // Verdicts of [Judge].
@@ -61,21 +62,21 @@ const (
 	Undetermined Verdict = "inconclusive"
 )
 
-// Judge weighs the estimate of a change, new minus old, against the margin
-// that the caller does not care about (0 or more, in the estimate's unit),
-// where lower is better:
+// Judge compares the estimate of a change, new minus old, with the largest
+// change that the caller does not care about (0 or more, in the estimate's
+// unit), where lower is better:
 //
 //	same          the whole interval lies within the margin either way
 //	worse         the whole interval lies above +margin
 //	better        the whole interval lies below -margin
 //	inconclusive  the interval straddles a margin
 //
-// "Same" is a claim that needs evidence, not a failure to find a difference:
-// it is the two one-sided tests of Schuirmann, "A comparison of the two
-// one-sided tests procedure and the power approach", J. Pharmacokinetics and
-// Biopharmaceutics 1987. Those would allow a 90% interval at a 5% risk; the
-// printed interval is used, which is stricter, so that what a reader sees and
-// the verdict never disagree. Negate the estimate first where higher is
+// "Same" is a claim that needs evidence, not a failure to find a difference: it
+// is the two one-sided tests of Schuirmann, "A comparison of the two one-sided
+// tests procedure and the power approach", J. Pharmacokinetics and
+// Biopharmaceutics 1987. Those would allow a 90% interval at a 5% risk. Judge
+// uses the printed interval, which is stricter, so that the verdict never
+// contradicts what the reader sees. Negate the estimate first where higher is
 // better.
 func Judge(e Estimate, margin float64) (Verdict, string) {
 	margin = math.Abs(margin)
@@ -94,7 +95,7 @@ func Judge(e Estimate, margin float64) (Verdict, string) {
 	return Undetermined, "the interval is wider than the margin: more blocks are needed"
 }
 
-// digits writes a value with three significant digits, never as a power of
+// digits formats a value with three significant digits, never as a power of
 // ten.
 func digits(v float64) string {
 	if math.Abs(v) >= 1000 {
