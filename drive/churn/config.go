@@ -17,14 +17,14 @@ const (
 	telemetry  = "telemetry.istio.io/v1"
 )
 
-// Label is on every object that changes create, with the trial as value.
-// changeAnnotation says which change wrote the object last.
+// Label is on every object that changes create, with the trial as value. changeAnnotation
+// names the change that wrote the object last.
 const (
 	Label            = "meshtrial.dev/churn"
 	changeAnnotation = "meshtrial.dev/change"
 )
 
-// object returns an object of the plan's own.
+// object returns an object that belongs to the plan.
 func (b *builder) object(apiVersion, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	return population.Object{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name,
 		Labels: map[string]string{Label: b.spec.Trial, population.PartOf: "meshtrial"}, Spec: spec}.Unstructured()
@@ -40,7 +40,7 @@ func servicePorts(port int64) map[string]any {
 	return map[string]any{"ports": []any{map[string]any{"name": "http", "port": port, "targetPort": int64(population.TargetPort), "protocol": "TCP"}}}
 }
 
-// put adds a change that creates an object, or gives it another spec.
+// put adds a change that creates an object or replaces its spec.
 func (b *builder) put(first bool, o *unstructured.Unstructured, scope Scope, markers ...record.Marker) {
 	if !first {
 		b.patch(o, "update", map[string]any{"spec": o.Object["spec"]}, scope, markers...)
@@ -71,7 +71,8 @@ func annotated(patch map[string]any, index int) map[string]any {
 	return patch
 }
 
-// visible is the scope of a change of a host in a namespace: every proxy that can see it.
+// visible returns the scope of a change of a host in a namespace: every proxy that can
+// see it.
 func visible(owner string) Scope { return Scope{Sidecars: true, Gateways: true, Owner: owner} }
 
 func cds(name string) record.Marker { return record.Marker{Type: "cds", Resource: name, Text: name} }
@@ -81,8 +82,8 @@ func wds(namespace, host string) record.Marker {
 	return record.Marker{Type: "wds", Resource: namespace + "/" + host, Text: host}
 }
 
-// service creates a Service that selects nothing, or changes its port: its cluster
-// is named after both.
+// service creates a Service that selects nothing, or changes its port. The name of its
+// cluster contains both.
 func (b *builder) service(_ string, n int) {
 	name, namespace, first := b.slot(n)
 	port := int64(population.ServicePort)
@@ -136,8 +137,8 @@ func (b *builder) virtualService(_ string, n int) {
 	}), Scope{Sidecars: true, Owner: namespace}, record.Marker{Type: "rds", Resource: strconv.Itoa(population.ServicePort), Text: host})
 }
 
-// target returns a Service for change n: one of the population, or one of the plan's
-// own if the population has none.
+// target returns a Service for change n: one of the population, or one of the plan's own
+// if the population has none.
 func (b *builder) target(n int) population.Service {
 	if b.spec.Population.Services > 0 {
 		return b.spec.Population.Service(n % b.spec.Population.Services)
@@ -184,14 +185,14 @@ func (b *builder) serviceEntry(_ string, n int) {
 	}), visible(namespace), cds("outbound|80||"+host), wds(namespace, host))
 }
 
-// one names the object of a kind of which a namespace can have only one: changes go
-// to the namespaces in turn, and update what an earlier change created.
+// one names the object of a kind that a namespace can have only once. Changes go to the
+// namespaces in turn, and update what an earlier change created.
 func (b *builder) one(n int) (name, namespace string, first bool) {
 	return "mm-" + b.spec.Trial, b.namespace(n), n < len(b.spec.Namespaces)
 }
 
-// sidecarPort is the port of a Service of the plan's own. A listener on a port of
-// other Services would hide them.
+// sidecarPort is the port of a Service of the plan's own. On a port of other Services,
+// the listener would hide them.
 const sidecarPort = 7080
 
 // sidecar gives the sidecars of a namespace an egress listener on a new address. They
@@ -237,9 +238,9 @@ func (b *builder) telemetry(_ string, n int) {
 	}}}), Scope{Sidecars: true, Namespaces: []string{namespace}}, inbound(text))
 }
 
-// namespaceLabels labels a namespace. Where istiod selects namespaces by a label,
-// each change selects a namespace of the plan's own with one Service. Elsewhere the
-// label has no effect.
+// namespaceLabels labels a namespace. If istiod selects namespaces by a label, each
+// change selects one of the plan's own namespaces, with one Service. Otherwise the label
+// has no effect.
 func (b *builder) namespaceLabels(_ string, n int) {
 	key, value, in := b.spec.selector()
 	if key == "" {
@@ -252,7 +253,7 @@ func (b *builder) namespaceLabels(_ string, n int) {
 		return
 	}
 	text := b.text()
-	// Labelled as population, so that whoever cleans up after a dead run finds it.
+	// Labelled as population, so that a cleanup after a dead run finds it.
 	namespace := b.object(core, "Namespace", "", text, nil)
 	namespace.SetLabels(map[string]string{Label: b.spec.Trial, population.PartOf: "meshtrial", population.Label: population.LabelValue})
 	patch := labelPatch(key, value)
@@ -271,13 +272,13 @@ func labelPatch(key string, value any) map[string]any {
 	return map[string]any{"metadata": map[string]any{"labels": map[string]any{key: value}}}
 }
 
-// restore adds a patch that reverts a change of an object that is not the plan's own.
+// restore adds a patch that reverts a change to an object that the plan does not own.
 func (b *builder) restore(o *unstructured.Unstructured, patch map[string]any) {
 	b.plan.restore = append(b.plan.restore, write{o, patch})
 }
 
-// noOp writes an annotation without meaning, to a Service and to a VirtualService in
-// turn.
+// noOp writes an annotation without meaning, alternately to a Service and a
+// VirtualService.
 func (b *builder) noOp(_ string, n int) {
 	if n%2 == 1 {
 		o := b.object(networking, "VirtualService", b.spec.Namespaces[0], "mm-"+b.spec.Trial+"-noop", map[string]any{

@@ -23,21 +23,21 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Announce tells the simulated sidecars which markers to look for, and returns when
-// all of them know.
+// Announce tells the simulated sidecars which markers to look for, and returns when all
+// of them know.
 type Announce func(ctx context.Context, markers []record.Marker) error
 
 const (
 	// inFlight limits the concurrent requests to the API server.
 	inFlight = 64
-	// requestTimeout bounds each of them.
+	// requestTimeout limits each of them.
 	requestTimeout = 60 * time.Second
-	// lead is how long before its time a change is prepared, and its markers
-	// announced if that was not possible at the start.
+	// lead is how long before its time a change is prepared. Markers that could not be
+	// announced at the start are announced then.
 	lead = 300 * time.Millisecond
 	// settle limits how long the controllers take for a change.
 	settle = 60 * time.Second
-	// maxErrors is how many failed deletions an error names.
+	// maxErrors limits the failed deletions that an error names.
 	maxErrors = 3
 )
 
@@ -72,8 +72,8 @@ func NewDriver(config *rest.Config, plan *Plan) (*Driver, error) {
 }
 
 // Prepare creates what the changes need: Services to route to, EndpointSlices to
-// change, and the driver's own watches, which Cleanup ends. Call it before the mesh is
-// left to settle.
+// change, and the driver's own watches, which Cleanup ends. Call it before the mesh
+// settles.
 func (d *Driver) Prepare(ctx context.Context) error {
 	if d.watch != nil {
 		return errors.New("churn: a plan is prepared once")
@@ -97,11 +97,11 @@ func (d *Driver) Prepare(ctx context.Context) error {
 
 // Drive sends every change at start plus its offset. It returns an event for each, in
 // order, when the last was answered and the controllers have followed changes of
-// endpoints. Markers are announced before: unique ones at once, the others shortly
-// before their change. A change that the API server rejects has an error in its event;
-// an error of Drive means that not all changes were sent, because the context ended or
-// the first announcement failed. Events are complete even then. start should leave time
-// for the announcement.
+// endpoints. Markers are announced first: unique ones immediately, the others shortly
+// before their change. If the API server rejects a change, its event has an error; an
+// error of Drive means that not all changes were sent, because the context ended or the
+// first announcement failed. Events are complete even then. start should leave time for
+// the announcement.
 func (d *Driver) Drive(ctx context.Context, start time.Time, announce Announce) ([]record.Event, error) {
 	events := d.events(start)
 	if d.watch == nil {
@@ -132,7 +132,7 @@ func (d *Driver) Drive(ctx context.Context, start time.Time, announce Announce) 
 		go func() {
 			defer wait.Done()
 			defer close(done)
-			for _, ch := range earlier { // keep the order, however long the server takes
+			for _, ch := range earlier { // keep the order, even if the server is slow
 				select {
 				case <-ch:
 				case <-ctx.Done():
@@ -165,8 +165,8 @@ func (d *Driver) events(start time.Time) []record.Event {
 	return out
 }
 
-// early returns the markers that can be announced before the first change: those of
-// one change only.
+// early returns the markers that can be announced before the first change: those that
+// belong to one change only.
 func (p *Plan) early() []record.Marker {
 	var out []record.Marker
 	for _, c := range p.Changes {
@@ -177,8 +177,8 @@ func (p *Plan) early() []record.Marker {
 	return out
 }
 
-// repeats reports whether an earlier change may have had the same markers: those of
-// an endpoint that comes and goes.
+// repeats reports whether an earlier change may have had the same markers: those of an
+// endpoint that comes and goes.
 func (c *Change) repeats() bool { return c.Kind == KindEndpointsFlap }
 
 // one executes a change and fills in its event.
@@ -240,8 +240,8 @@ func (d *Driver) write(ctx context.Context, w write) error {
 	return err
 }
 
-// Cleanup deletes what the changes created and reverts what they did to the population,
-// as far as possible, and returns what failed.
+// Cleanup deletes what the changes created and reverts what they did to the population.
+// It continues after failures and returns them.
 func (d *Driver) Cleanup(ctx context.Context) error {
 	if d.watch != nil {
 		d.watch.stop()
@@ -283,7 +283,7 @@ func (p *Plan) written() (out []*unstructured.Unstructured) {
 	return out
 }
 
-// remove deletes objects of the plan's own, each once. A missing one is no error.
+// remove deletes the plan's own objects, each once. A missing one is no error.
 func (d *Driver) remove(ctx context.Context, objects []*unstructured.Unstructured) error {
 	seen := map[string]bool{}
 	var mu sync.Mutex
@@ -316,5 +316,5 @@ func (d *Driver) remove(ctx context.Context, objects []*unstructured.Unstructure
 	return errors.Join(all...)
 }
 
-// until waits for a moment.
+// until waits until a given time.
 func until(ctx context.Context, at time.Time) error { return wake.Pause(ctx, time.Until(at)) }

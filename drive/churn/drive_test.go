@@ -20,12 +20,12 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// server stands for an API server of which only the answers' times and codes
-// matter: it takes Services, and tells one watch of them.
+// server imitates an API server of which only the times and codes of responses
+// matter: it accepts Services, and reports them to one watch.
 type server struct {
 	*httptest.Server
 	mu      sync.Mutex
-	names   []string // in the order of the requests
+	names   []string // in order of requests
 	answer  func(n int, w http.ResponseWriter) bool
 	told    chan []byte
 	deleted int
@@ -92,7 +92,7 @@ func services(t *testing.T, count int, rps float64) *Plan {
 	return p
 }
 
-// run carries a plan out against a server.
+// run executes a plan against a server.
 func run(t *testing.T, ctx context.Context, s *server, p *Plan) ([]record.Event, []record.Marker, error) {
 	d, err := NewDriver(&rest.Config{Host: s.URL}, p)
 	must.OK(t, err)
@@ -114,8 +114,8 @@ func run(t *testing.T, ctx context.Context, s *server, p *Plan) ([]record.Event,
 	return events, announced, err
 }
 
-// TestOpenLoop lets the server take its time for one change, and refuse
-// another: the others leave as planned, and each is accounted for.
+// TestOpenLoop makes the server delay one change and reject another: the others
+// are sent as planned, and each is accounted for.
 func TestOpenLoop(t *testing.T) {
 	release := make(chan struct{})
 	s := newServer(t, func(n int, w http.ResponseWriter) bool {
@@ -155,8 +155,9 @@ func TestOpenLoop(t *testing.T) {
 	if refused != 1 {
 		t.Errorf("%d changes were refused", refused)
 	}
-	// The change that waited was answered after others had left: it is not the
-	// second that was planned where a busy machine lets many leave at once.
+	// The delayed change was answered after others had been sent. It is not
+	// necessarily the second planned one: on a busy machine many are sent at
+	// once.
 	held := slices.IndexFunc(events, func(e record.Event) bool { return strings.HasSuffix(e.Object, s.names[1]) })
 	if held < 0 {
 		t.Fatalf("no event of %s: %+v", s.names[1], events)
@@ -175,7 +176,7 @@ func TestOpenLoop(t *testing.T) {
 	}
 }
 
-// TestLostAnswer breaks a connection after the server took the change: the
+// TestLostAnswer breaks a connection after the server accepted the change: the
 // watch shows that it was committed.
 func TestLostAnswer(t *testing.T) {
 	var s *server
@@ -196,7 +197,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestCancelled ends a run in its middle.
+// TestCancelled cancels a run halfway.
 func TestCancelled(t *testing.T) {
 	var events []record.Event
 	for limit := 400 * time.Millisecond; ; limit *= 4 {
@@ -208,7 +209,7 @@ func TestCancelled(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		if events[0].CommittedNS != 0 || limit > 20*time.Second {
-			break // else a busy machine did not come to the first
+			break // otherwise the machine was too busy to reach the first change
 		}
 	}
 	if events[0].Error != "" || events[0].CommittedNS == 0 {
@@ -220,7 +221,7 @@ func TestCancelled(t *testing.T) {
 }
 
 // TestGroupsKeepTheirOrder sends the three objects of a repetition one after
-// the other, though all are planned for the same moment.
+// the other, though all are planned for the same time.
 func TestGroupsKeepTheirOrder(t *testing.T) {
 	s := newServer(t, func(n int, _ http.ResponseWriter) bool {
 		time.Sleep(20 * time.Millisecond)

@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Changes of the pods of a Service.
+// Changes to the pods of a Service.
 const (
 	podScaleUp   = "scale-up"
 	podScaleDown = "scale-down"
@@ -22,12 +22,12 @@ const (
 	podLabel     = "label"
 )
 
-// maxTargets is how many Services have their endpoints changed in turn, so that a
-// change is complete long before the same endpoint changes again.
+// maxTargets is the number of Services whose endpoints change in turn, so that a change is
+// complete long before the same endpoint changes again.
 const maxTargets = 64
 
-// endpoints adds a change of endpoints. Through the cluster's controllers, its markers are
-// addresses that the cluster assigns.
+// endpoints adds a change of endpoints. If the cluster's controllers make it, its markers
+// are addresses that the cluster assigns.
 func (b *builder) endpoints(kind string, n int) {
 	if b.spec.Endpoints == EndpointsDirect {
 		b.endpointsDirect(kind, n)
@@ -55,14 +55,15 @@ func (b *builder) endpoints(kind string, n int) {
 	b.append(c)
 }
 
-// classes of kinds that may change the endpoints of the same Service. An unready pod,
-// for example, would affect which pod a scale-down removes.
+// classes groups kinds that may change the endpoints of the same Service. Different
+// classes use different Services: an unready pod, for example, would affect which pod a
+// scale-down removes.
 var classes = map[string]int{KindEndpointsReplace: 0, KindRollingRestart: 0, KindPodLabels: 0, KindEndpointsFlap: 1, KindEndpointsScale: 2}
 
 const classCount = 3
 
-// endpointsOf returns the Service whose endpoints change n of a kind changes, and 1 if
-// it is the second change of a pair, which reverts the first.
+// endpointsOf returns the Service whose endpoints change n of a kind changes, and 1 if it
+// is the second change of a pair, which reverts the first.
 func (b *builder) endpointsOf(kind string, n int) (service int, again int) {
 	first, step := 0, 1
 	if b.spec.Trace != nil || b.spec.Kind == KindMixed {
@@ -72,9 +73,8 @@ func (b *builder) endpointsOf(kind string, n int) (service int, again int) {
 	return first + n%count*step, n / count % 2
 }
 
-// podLabels gives a pod another canonical revision, which appears in the metadata of
-// its endpoint.
-// See istio.io/istio/pilot/pkg/networking/util, AppendLbEndpointMetadata.
+// podLabels gives a pod another canonical revision, which appears in the metadata of its
+// endpoint. See istio.io/istio/pilot/pkg/networking/util, AppendLbEndpointMetadata.
 func (b *builder) podLabels(_ string, n int) {
 	target, _ := b.endpointsOf(KindPodLabels, n)
 	service := b.spec.Population.Service(target)
@@ -82,18 +82,19 @@ func (b *builder) podLabels(_ string, n int) {
 		pods: &podChange{service: service, op: podLabel, text: b.text()}}, eds(service, b.text(), false), workload(b.text(), false))
 }
 
-// eds marks an address or other text that a Service's endpoints have, or no longer have.
+// eds marks an address or other text that appears in or disappears from a Service's
+// endpoints.
 func eds(s population.Service, text string, gone bool) record.Marker {
 	return record.Marker{Type: "eds", Resource: s.Cluster(""), Text: text, Gone: gone}
 }
 
-// workload marks the same in the workloads of ztunnels. Which resource that is depends
-// on who created it.
+// workload marks the same in the workloads of ztunnels. The name of the resource depends
+// on its creator.
 func workload(text string, gone bool) record.Marker {
 	return record.Marker{Type: "wds", Text: text, Gone: gone}
 }
 
-// directSlice is an EndpointSlice of the plan's own, in addition to those of the
+// directSlice is one of the plan's own EndpointSlices, in addition to those of the
 // controllers. Its addresses do not exist.
 type directSlice struct {
 	service   population.Service
@@ -106,10 +107,10 @@ type directEndpoint struct {
 	ready   bool
 }
 
-// directEndpoints is how many addresses a slice has at first.
+// directEndpoints is the initial number of addresses of a slice.
 const directEndpoints = 2
 
-// slice returns the slice of a Service, and prepares a new one.
+// slice returns the slice of a Service, preparing a new one if needed.
 func (b *builder) slice(target int) *directSlice {
 	if d := b.direct[target]; d != nil {
 		return d
@@ -140,8 +141,8 @@ func (d *directSlice) list() []any {
 	return out
 }
 
-// address returns a new address of a range that is never routed, distinct from those
-// of simulated pods and, most likely, of other trials.
+// address returns a new address from a range that is never routed. It differs from those
+// of simulated pods and, most likely, from those of other trials.
 func (b *builder) address() string {
 	h := fnv.New32a()
 	h.Write([]byte(b.spec.Trial))
@@ -150,7 +151,7 @@ func (b *builder) address() string {
 	return fmt.Sprintf("%d.%d.%d.%d", 241+h.Sum32()%14, 100+i/(156*156)%156, 100+i/156%156, 100+i%156)
 }
 
-// endpointsDirect adds a change of an EndpointSlice of the plan's own.
+// endpointsDirect adds a change to one of the plan's own EndpointSlices.
 func (b *builder) endpointsDirect(kind string, n int) {
 	target, again := b.endpointsOf(kind, n)
 	d := b.slice(target)

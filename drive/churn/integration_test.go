@@ -80,11 +80,10 @@ func realEnvoys(t *testing.T, ctx context.Context, config *rest.Config) []envoy 
 	return out
 }
 
-// dump is what a proxy has in force: the text of each resource, by type and name.
+// dump is the configuration of a proxy: the text of each resource, by type and name.
 type dump map[string]map[string]string
 
-// dump asks an Envoy for its configuration.
-// See envoy/admin/v3/config_dump.proto.
+// dump reads the configuration of an Envoy. See envoy/admin/v3/config_dump.proto.
 func (e envoy) dump() (dump, error) {
 	client := e.dialer.Client(e.identity.Namespace, e.identity.Name, 15000)
 	client.Timeout = 30 * time.Second
@@ -146,7 +145,7 @@ func (e envoy) dump() (dump, error) {
 	return out, nil
 }
 
-// has tells whether some resource that a marker means holds its text.
+// has reports whether a resource that a marker may mean holds its text.
 func (d dump) has(m record.Marker) bool {
 	for name, text := range d[m.Type] {
 		if (m.Resource == "" || m.Resource == name) && whole(text, m.Text) {
@@ -156,7 +155,7 @@ func (d dump) has(m record.Marker) bool {
 	return false
 }
 
-// whole tells whether text holds a word that no letter or digit follows.
+// whole reports whether text contains a word that no letter or digit follows.
 func whole(text, word string) bool {
 	for {
 		i := strings.Index(text, word)
@@ -172,8 +171,7 @@ func whole(text, word string) bool {
 
 var sizes = population.Sizes{Namespaces: 2, Services: 4, EndpointsPerService: 2, Proxies: 10, Gateways: 1}
 
-// TestKinds carries out each kind of change and looks for its markers in real
-// Envoys.
+// TestKinds executes each kind of change and looks for its markers in real Envoys.
 func TestKinds(t *testing.T) {
 	config := labtest.Start(t).RESTConfig()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
@@ -186,7 +184,7 @@ func TestKinds(t *testing.T) {
 				continue
 			}
 			if kind == churn.KindGatewayRoute || kind == churn.KindHTTPRoute {
-				continue // there is no real gateway here: TestGatewayRoutes of package cli has one
+				continue // there is no real gateway here; see TestGatewayRoutes of package cli
 			}
 			t.Run(kind+" "+endpoints, func(t *testing.T) {
 				spec := churn.Spec{Trial: fmt.Sprintf("it-%s-%d", endpoints[:1], i), Kind: kind, Arrival: churn.ArrivalUniform,
@@ -209,8 +207,9 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// settled waits until the population is whole and the proxies have what was prepared, and
-// returns what they then have: all endpoints, and a Service that was made last.
+// settled waits until the population is complete and the proxies have everything that was
+// prepared. It returns their configuration, with all endpoints and a Service created
+// last.
 func settled(t *testing.T, ctx context.Context, config *rest.Config, trial string, envoys []envoy) []dump {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(config)
@@ -233,7 +232,7 @@ func settled(t *testing.T, ctx context.Context, config *rest.Config, trial strin
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "after-" + trial, Namespace: population.Namespace(0)},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: population.ServicePort}}}}
 	must.OK(t, must.Err(kube.CoreV1().Services(service.Namespace).Create(ctx, service, metav1.CreateOptions{})))
-	t.Cleanup(func() { // before the namespace's end, for the sake of the next
+	t.Cleanup(func() { // before the namespace is deleted, for the next test
 		_ = kube.CoreV1().Services(service.Namespace).Delete(context.Background(), service.Name, metav1.DeleteOptions{})
 	})
 	out := make([]dump, len(envoys))
@@ -257,8 +256,8 @@ func settled(t *testing.T, ctx context.Context, config *rest.Config, trial strin
 	return out
 }
 
-// drive carries out a plan and checks its events, and that every proxy that
-// needs a change ends up with what its last markers say.
+// drive executes a plan, checks its events, and checks that every proxy that needs a
+// change ends up with what its last markers say.
 func drive(t *testing.T, ctx context.Context, config *rest.Config, spec churn.Spec, envoys []envoy) {
 	plan, err := churn.NewPlan(spec)
 	must.OK(t, err)

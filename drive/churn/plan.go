@@ -11,7 +11,6 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// defaultBurst is the default of BurstSize.
 const defaultBurst = 10
 
 // NewPlan returns the plan of a spec. The same spec gives the same plan.
@@ -106,12 +105,12 @@ type builder struct {
 	// slots counts the changes of each kind so far.
 	slots    map[string]int
 	direct   map[int]*directSlice
-	based    bool // the Service of target is prepared
-	realMade bool // the real gateway is prepared
+	based    bool // the Service of target has been prepared
+	realMade bool // the real gateway has been prepared
 }
 
-// mixture has the kinds of mixed changes, with weights: endpoints change more often
-// than configuration.
+// mixture lists the kinds of mixed changes with their weights: endpoints change more
+// often than configuration.
 var mixture = []struct {
 	kind   string
 	weight int
@@ -184,17 +183,17 @@ func (b *builder) add(kind string) error {
 	return nil
 }
 
-// text is the unique text of the next change. It ends with digits, as many in all
-// changes, so that none is a prefix of another.
+// text returns the unique text of the next change. It ends with the same number of
+// digits in all changes, so that none is a prefix of another.
 func (b *builder) text() string { return fmt.Sprintf("mm-%s-%05d", b.spec.Trial, b.index()) }
 
-// index is the index of the next change.
+// index returns the index of the next change.
 func (b *builder) index() int { return len(b.plan.Changes) }
 
-// number is the unique port of the next change.
+// number returns the unique port of the next change.
 func (b *builder) number() int64 { return int64(10_000 + b.index()) }
 
-// namespace is where change n of a kind creates its object.
+// namespace returns the namespace in which change n of a kind creates its object.
 func (b *builder) namespace(n int) string { return b.spec.Namespaces[n%len(b.spec.Namespaces)] }
 
 // slot names the object of change n of a kind, and reports whether the change creates

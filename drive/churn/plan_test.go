@@ -36,14 +36,14 @@ func drawSpec(t *rapid.T) Spec {
 	return s
 }
 
-// TestPlan checks what every plan promises.
+// TestPlan checks the properties of every plan.
 func TestPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpec(t)
 		p, err := NewPlan(s)
 		must.OK(t, err)
 		groups, last := 0, int64(0)
-		made := map[string]int{} // objects, by the change that makes them
+		made := map[string]int{} // objects, by the change that creates them
 		for _, o := range p.prepare {
 			made[population.Key(o)] = -1
 		}
@@ -92,8 +92,8 @@ func TestPlan(t *testing.T) {
 	})
 }
 
-// unique checks that no marker announced at the start could be taken for
-// another change's: no text is found, as a whole word, in another one.
+// unique checks that no marker announced at the start could match another change: no
+// text occurs as a whole word in another one.
 func unique(t *rapid.T, p *Plan) {
 	owner := map[record.Marker]int{}
 	for i := range p.Changes {
@@ -209,7 +209,7 @@ func TestNeeds(t *testing.T) {
 		p, err := NewPlan(Spec{Trial: "t", Kind: kind, Arrival: ArrivalUniform, Shape: rate(1), Count: 2,
 			Population: population.Sizes{Namespaces: 2, Services: 2, EndpointsPerService: 1}})
 		must.OK(t, err)
-		return p.Changes[1] // in namespace mm-1, of kinds that are in turn
+		return p.Changes[1] // in namespace mm-1, of kinds that use namespaces in turn
 	}
 	for _, test := range []struct {
 		kind       string
@@ -244,8 +244,8 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// TestEndpointsThereAndBack follows the addresses of direct changes: at each
-// moment a marker says what its patch does.
+// TestEndpointsThereAndBack tracks the addresses of direct changes: every marker
+// matches its patch.
 func TestEndpointsThereAndBack(t *testing.T) {
 	for _, kind := range []string{KindEndpointsScale, KindEndpointsReplace, KindEndpointsFlap, KindRollingRestart} {
 		p, err := NewPlan(Spec{Trial: "t", Kind: kind, Arrival: ArrivalUniform, Shape: rate(1), Count: 12, Endpoints: EndpointsDirect,
@@ -293,8 +293,8 @@ func readyIn(endpoints any) map[string]bool {
 	return out
 }
 
-// What ztunnels are told of a change shows under other names than sidecars', and where
-// a change is none of theirs nothing does.
+// Ztunnels see a change under other names than sidecars, and see nothing of a change
+// that does not concern them.
 func TestMarkersForZtunnels(t *testing.T) {
 	for kind, want := range map[string][]record.Marker{
 		KindService:             {{Type: "wds", Resource: "mm-0/mm-t-00000.mm-0.svc.cluster.local", Text: "mm-t-00000.mm-0.svc.cluster.local"}},

@@ -76,13 +76,13 @@ func fail(e *record.Event, what string, err error) {
 	}
 }
 
-// podSight is what a change of pods must cause in the endpoints of its Service, and
-// what was observed of that. A watch writes shown, left and committed until its waiter
-// has finished or is forgotten.
+// podSight holds what a change of pods must cause in the endpoints of its Service, and
+// what was observed. A watch writes shown, left and committed until its waiter has
+// finished or is forgotten.
 type podSight struct {
 	change    *Change
 	gone      map[string]bool // addresses that must disappear
-	fresh     int             // how many addresses must appear
+	fresh     int             // number of addresses that must appear
 	returning string          // address that must become ready again; "" for none
 	old       map[string]bool // addresses that were ready before
 
@@ -136,7 +136,7 @@ func (s *podSight) markers(ip string, gone bool) []record.Marker {
 	return out
 }
 
-// look notes which addresses are ready, and reports whether the change is complete.
+// look records which addresses are ready, and reports whether the change is complete.
 func (s *podSight) look(now map[string]bool, at int64) bool {
 	came := 0
 	for ip := range now {
@@ -148,7 +148,7 @@ func (s *podSight) look(now map[string]bool, at int64) bool {
 			s.shown[ip] = true
 			select {
 			case s.ready <- ip:
-			default: // the pod's own watch has them all too
+			default: // the watch of pods reports all of them too
 			}
 		}
 	}
@@ -160,8 +160,8 @@ func (s *podSight) look(now map[string]bool, at int64) bool {
 	return true
 }
 
-// departures notes in left when addresses that must disappear were no longer ready. An
-// address that is back, because a new pod has it, has not disappeared.
+// departures records in left when addresses that must disappear were no longer ready.
+// An address that a new pod has taken over has not disappeared.
 func departures(gone, ready map[string]bool, left map[string]int64, at int64) {
 	for ip := range gone {
 		if ready[ip] {
@@ -172,8 +172,8 @@ func departures(gone, ready map[string]bool, left map[string]int64, at int64) {
 	}
 }
 
-// follow announces addresses as they appear, from whichever watch is first, until the
-// change is complete and all new addresses are announced.
+// follow announces addresses as they appear, from the watch that shows them first,
+// until the change is complete and all new addresses are announced.
 func (s *podSight) follow(ctx context.Context, e *record.Event, waiter *waiter, announce Announce) {
 	limit := time.NewTimer(settle)
 	defer limit.Stop()
@@ -202,7 +202,7 @@ func (s *podSight) follow(ctx context.Context, e *record.Event, waiter *waiter, 
 	}
 }
 
-// came announces a new address, unless that was done.
+// came announces a new address unless it was announced before.
 func (s *podSight) came(ctx context.Context, e *record.Event, ip string, announce Announce) error {
 	if s.fresh == 0 || s.old[ip] || s.gone[ip] || s.announced[ip] {
 		return nil
@@ -248,7 +248,7 @@ func (d *Driver) victims(ctx context.Context, p *podChange) ([]*corev1.Pod, erro
 	switch p.op {
 	case podRestart:
 		return pods, nil
-	case podScaleDown: // the one that came last
+	case podScaleDown: // the newest
 		pod := pods[len(pods)-1]
 		return pods[len(pods)-1:], d.patchPod(ctx, pod, map[string]any{"metadata": map[string]any{"annotations": map[string]any{deletionCost: "-1000"}}}, "")
 	}

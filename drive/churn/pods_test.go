@@ -18,9 +18,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestScaleUpIsSeen scales a Service up where the two watches, which nothing
-// keeps in step, tell of the new pod in either order, or only one of them
-// tells before the change is over.
+// TestScaleUpIsSeen scales a Service up. The two watches are not synchronised:
+// either may report the new pod first, or only one may report it before the
+// change is over.
 func TestScaleUpIsSeen(t *testing.T) {
 	const address = "240.0.0.9"
 	labels := map[string]string{population.Label: population.LabelValue, population.AppLabel: "svc-0", discoveryv1.LabelServiceName: "svc-0"}

@@ -15,7 +15,7 @@ const gatewayClass = "istio"
 // GatewayPort is the port of a real gateway's Service.
 const GatewayPort = 80
 
-// gatewayName names the Gateway that a plan's routes are attached to.
+// gatewayName names the Gateway to which a plan's routes are attached.
 func (s Spec) gatewayName() string { return "mm-" + s.Trial + "-gateway" }
 
 // RealGateway names that Gateway of the Gateway API.
@@ -26,7 +26,7 @@ func (p *Plan) RealGateway() (namespace, name string) {
 // GatewayHost is a host that the real gateway serves before the first change.
 func (p *Plan) GatewayHost() string { return p.Spec.gatewayName() + "." + population.Domain }
 
-// realRoute gives the gateway a route to a new host, or gives a route another host.
+// realRoute gives the gateway a route to a new host, or changes the host of a route.
 func (b *builder) realRoute(kind string, n int) {
 	if !b.realMade {
 		b.realMade = true
@@ -54,8 +54,8 @@ func (b *builder) realGateway(kind string) {
 }
 
 // gatewayAddresses names the Services of the existing gateways, the real one and the
-// simulated ones: without addresses istiod deploys another gateway.
-// See istio.io/docs, Kubernetes Gateway API, manual deployment.
+// simulated ones. Without addresses istiod would deploy another gateway. See
+// istio.io/docs, Kubernetes Gateway API, manual deployment.
 func (b *builder) gatewayAddresses() []any {
 	services := []population.Service{b.spec.Gateway.Service}
 	if b.spec.Population.Gateways > 0 {

@@ -16,9 +16,9 @@ func realSpec(kind string) Spec {
 		Gateway:    &Gateway{Service: population.Service{Namespace: population.GatewayNamespace, Name: "edge"}, Backend: population.Service{Namespace: population.GatewayNamespace, Name: "behind"}}}
 }
 
-// Each route has a host of its own, which its marker shows to gateways alone and by
-// which a request asks for it, and leads to the pod behind the gateway; the resource
-// that they are attached to is there before, with one route.
+// Each route has its own host, which its marker shows only to gateways and which requests
+// ask for, and leads to the pod behind the gateway. The resource to which routes are
+// attached exists before them, with one route.
 func TestEdgeRoutes(t *testing.T) {
 	for kind, want := range map[string]struct{ apiVersion, object string }{
 		KindGatewayRoute: {"networking.istio.io/v1", "VirtualService"},
@@ -51,8 +51,8 @@ func TestEdgeRoutes(t *testing.T) {
 	}
 }
 
-// The Gateways of changes select the gateways of the population and of the study: others'
-// ingress gateways open no port for them, and take up no route.
+// The Gateways of changes select the gateways of the population and of the study. Other
+// ingress gateways open no port for them and get no route.
 func TestGatewaysSelectOurOwn(t *testing.T) {
 	for _, kind := range []string{KindPublished, KindGateway, KindGatewayRoute} {
 		p, err := NewPlan(realSpec(kind))
@@ -74,8 +74,8 @@ func TestGatewaysSelectOurOwn(t *testing.T) {
 	}
 }
 
-// The Gateway of the Gateway API names the gateways that there are: without them istiod
-// would make another.
+// The Gateway of the Gateway API names the existing gateways: without them istiod would
+// create another.
 func TestEdgeAddresses(t *testing.T) {
 	for gateways, want := range map[int]string{1: "edge.mm-gateways.svc.cluster.local gateway.mm-gateways.svc.cluster.local", 0: "edge.mm-gateways.svc.cluster.local"} {
 		s := realSpec(KindHTTPRoute)

@@ -12,7 +12,7 @@ type Scope struct {
 	Sidecars bool `json:"sidecars,omitempty"`
 	Gateways bool `json:"gateways,omitempty"`
 	Ztunnels bool `json:"ztunnels,omitempty"` // all of them: each holds the whole mesh
-	// Namespaces whose proxies need it; nil: all.
+	// Namespaces are the namespaces whose proxies need it; nil: all.
 	Namespaces []string `json:"namespaces"`
 	// Owner is the namespace of the Service or host, which egress hosts of a
 	// Sidecar and exportTo may hide from a proxy; "" for policies of the proxy
@@ -20,7 +20,7 @@ type Scope struct {
 	Owner string `json:"owner,omitempty"`
 }
 
-// Visibility is what proxies can see. The zero value hides nothing.
+// Visibility describes what proxies can see. The zero value hides nothing.
 type Visibility struct {
 	// EgressHosts returns the egress hosts ("./*", "istio-system/*") of the Sidecar
 	// resource that applies to a sidecar; nil for none. Only their namespaces

@@ -38,7 +38,8 @@ const (
 	KindMixed               = "mixed"
 )
 
-// kinds has each kind of change and how the n-th of a plan is made; mixed is none of its own.
+// kinds maps each kind of change to the function that adds the n-th one of a plan. mixed has
+// none.
 var kinds = []struct {
 	name string
 	add  func(b *builder, kind string, n int)
@@ -67,62 +68,62 @@ const (
 	ArrivalBurst   = "burst"
 )
 
-// Ways by which endpoints change.
+// Ways in which endpoints change.
 const (
 	EndpointsControllers = "controllers" // Deployments and pods, as users do
-	EndpointsDirect      = "direct"      // EndpointSlices of the driver's own
+	EndpointsDirect      = "direct"      // the driver's own EndpointSlices
 )
 
-// Spec describes what changes, when and how often.
+// Spec describes the changes, their times and their number.
 type Spec struct {
 	// Trial is part of names and markers: at most 20 lower-case letters, digits
 	// and dashes.
 	Trial string
 	Kind  string
-	// Arrival of changes at the rate of Shape, in changes per second. Except for
-	// poisson, the first is at 0.
+	// Arrival is the arrival process of changes, at the rate of Shape in changes per second.
+	// Except for poisson, the first change is at 0.
 	Arrival string
 	Shape   arrival.Shape
-	// BurstSize is how many changes come together; 0: 10.
+	// BurstSize is the number of changes that come together; 0: 10.
 	BurstSize int
-	// Count is the number of changes (of the published kind: repetitions); 0: as
-	// many as fit in DurationS.
+	// Count is the number of changes (of the published kind: repetitions); 0: as many as fit
+	// in DurationS.
 	Count int
 	// DurationS ends the schedule, in seconds; 0: only Count ends it.
 	DurationS float64
-	// Trace replaces the schedule by offsets and kinds of each change.
+	// Trace replaces the schedule with recorded offsets and kinds.
 	Trace *Trace
 	Seed  uint64
-	// Objects is how many objects are changed in turn: the first changes create
-	// them, later ones update them. 0: each change creates one.
+	// Objects is the number of objects changed in turn: the first changes create them, later
+	// ones update them. 0: each change creates one.
 	Objects int
 	// Endpoints is EndpointsControllers (the default) or EndpointsDirect.
 	Endpoints string
-	// DiscoverySelector is the label by which istiod selects namespaces, as
-	// key=value or key!=value; "" if it does not.
+	// DiscoverySelector is the label by which istiod selects namespaces, as key=value or
+	// key!=value; "" for none.
 	DiscoverySelector string
-	// Population is what the changes refer to and also change.
+	// Population is the population to which the changes refer and which some of them change.
 	Population population.Sizes
-	// Namespaces are where changes create objects, in turn; nil: those of the
-	// population.
+	// Namespaces are the namespaces in which changes create objects, in turn; nil: those of
+	// the population.
 	Namespaces []string
-	// On replaces the population's Services as the one whose endpoints change
-	// (endpoints-scale, endpoints-replace, rolling-restart through the
-	// controllers). It has a Deployment of its name, whose pods and EndpointSlices
-	// have population.AppLabel with that name and population.PartOf.
+	// On is the Service whose endpoints change instead of the population's (endpoints-scale,
+	// endpoints-replace, rolling-restart through the controllers). It has a Deployment of the
+	// same name, whose pods and EndpointSlices have population.AppLabel with that name and
+	// population.PartOf.
 	On *population.Service
-	// Gateway gets the routes of gateway-route and httproute.
+	// Gateway is the gateway for the routes of gateway-route and httproute.
 	Gateway *Gateway
 }
 
 // Gateway is a real gateway.
 type Gateway struct {
-	// Service is the gateway's own, with port 80. Backend is the one that its routes
-	// lead to. Both are in one namespace, with the routes and the Gateway resource.
+	// Service is the gateway's own, with port 80. Backend is the Service to which its routes
+	// lead. Both are in one namespace, with the routes and the Gateway resource.
 	Service, Backend population.Service
 }
 
-// MaxChanges limits a plan: a change may need a port of its own.
+// MaxChanges limits a plan: each change may need its own port.
 const MaxChanges = 40_000
 
 var trialName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$`)
@@ -185,10 +186,10 @@ func (s Spec) Validate() error {
 	return nil
 }
 
-// watched is the selector of pods and EndpointSlices that changes may affect.
+// watched returns the selector of pods and EndpointSlices that changes may affect.
 func (s Spec) watched() string {
 	if s.On != nil {
-		return population.PartOf + "=meshtrial" // the population's have it too
+		return population.PartOf + "=meshtrial" // the population's objects have it too
 	}
 	return population.Label + "=" + population.LabelValue
 }
@@ -202,13 +203,13 @@ func (s Spec) selector() (key, value string, in bool) {
 	return key, value, true
 }
 
-// Plan is all changes of a trial, in the order of their times.
+// Plan holds all changes of a trial, in order of time.
 type Plan struct {
 	Spec    Spec
 	Changes []Change
 	// prepare are objects that must exist before the first change.
 	prepare []*unstructured.Unstructured
-	// restore reverts what changes do to objects of the population.
+	// restore reverts changes to objects of the population.
 	restore []write
 }
 
@@ -218,15 +219,15 @@ type Change struct {
 	// Group counts repetitions: three changes of the published kind are one.
 	Group    int
 	OffsetNS int64  // planned, since the start
-	Kind     string // one of Kinds, but mixed
+	Kind     string // one of Kinds, except mixed
 	Op       string // create, update, delete, patch, scale
 	Object   string // Kind/namespace/name
-	// Markers identify its effect. For endpoints through the controllers they are
-	// known only as it happens; Late is set then.
+	// Markers identify its effect. For endpoints through the controllers they are known only
+	// during the change; Late is set then.
 	Markers []record.Marker
 	Late    bool
 	Scope   Scope
-	// Host is what a real gateway serves from then on; "" for other changes.
+	// Host is the host that a real gateway serves from then on; "" for other changes.
 	Host string
 
 	// writes are sent one after the other.
@@ -255,10 +256,10 @@ type Trace struct {
 	Changes []TraceChange
 }
 
-// TraceChange is one of them.
+// TraceChange is a change of a trace.
 type TraceChange struct {
 	OffsetNS int64  // since the start
-	Kind     string // one of Kinds, but mixed
+	Kind     string // one of Kinds, except mixed
 }
 
 // Validate checks the trace.

@@ -29,9 +29,9 @@ type watcher struct {
 	done   sync.WaitGroup // the informers
 
 	mu sync.Mutex
-	// seen has the writes of each change that the watch showed, by index and object.
+	// seen holds the observed writes of each change, by index and object.
 	seen map[int]map[string][]int64
-	// pods and slices of the population's Services.
+	// pods and slices are those of the population's Services.
 	pods    map[string]map[string]*corev1.Pod // by Service, name
 	slices  map[string]map[string][]string    // ready addresses by Service, name of the slice
 	waiters map[string][]*waiter
@@ -141,7 +141,7 @@ func (w *watcher) object(o any) {
 // watchLag limits how far the driver's own watch may be behind the answers.
 const watchLag = 2 * time.Second
 
-// follow waits until the watch has shown every committed change of the plan's own
+// follow waits until the watch has shown every committed change to the plan's own
 // objects, or watchLag is over.
 func (w *watcher) follow(ctx context.Context, plan *Plan, events []record.Event) {
 	shown := func() bool {
@@ -161,12 +161,13 @@ func (w *watcher) follow(ctx context.Context, plan *Plan, events []record.Event)
 	}
 }
 
-// own reports whether a change writes objects of the plan's own.
+// own reports whether a change writes the plan's own objects.
 func (c *Change) own() bool { return len(c.writes) > 0 && c.writes[0].object.GetLabels()[Label] != "" }
 
-// fill sets when the watch showed the changes. A change whose last write the watch
-// showed before the answer arrived was committed by then: on a busy machine answers are
-// late. So was one whose answer was lost, but not one that the API server rejected.
+// fill sets when the watch showed the changes. If the watch showed a change's last write
+// before the answer arrived, the change was committed by then: on a busy machine answers
+// are late. So was a change whose answer was lost, but not one that the API server
+// rejected.
 func (w *watcher) fill(plan *Plan, events []record.Event, refused map[int]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,7 +189,7 @@ func (w *watcher) fill(plan *Plan, events []record.Event, refused map[int]bool) 
 }
 
 // last returns when the last write of a change was seen, in nanoseconds since 1970; 0 if
-// it was not. A change writes its objects in order, so the earlier writes are done.
+// it was not seen. A change writes its objects in order, so the earlier writes are done.
 func last(c *Change, seen map[string][]int64) int64 {
 	if len(c.writes) == 0 {
 		return 0
@@ -205,8 +206,8 @@ func last(c *Change, seen map[string][]int64) int64 {
 	return 0
 }
 
-// isRefusal reports whether the API server rejected a write. After its internal errors
-// (a timeout, a storage that did not answer), as after a lost answer, the write may have
+// isRefusal reports whether the API server rejected a write. After internal errors (a
+// timeout, a storage that did not answer), as after a lost answer, the write may have
 // been committed.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus

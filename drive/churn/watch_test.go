@@ -14,9 +14,9 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// TestFill has a change of two writes to one object after one to another, of
-// which the driver had no good answer or one at 25, and what a watch may have
-// shown of it.
+// TestFill has one change that writes one object after another, for which the
+// driver got no valid answer or one at 25, and the possible observations of a
+// watch.
 func TestFill(t *testing.T) {
 	object := func(name string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{}
@@ -31,9 +31,9 @@ func TestFill(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		seen                map[string][]int64
-		answered            int64 // what the driver noted
+		answered            int64 // as recorded by the driver
 		refused             bool
-		committed, answerAt int64 // what counts
+		committed, answerAt int64 // expected
 		watched             int64
 	}{
 		"nothing":                       {nil, 0, false, 0, 0, 0},
@@ -81,7 +81,8 @@ func TestIsRefusal(t *testing.T) {
 	}
 }
 
-// An address has gone when it is ready no longer, and not while it is back.
+// An address has disappeared once it is no longer ready, but not while it is
+// back.
 func TestDepartures(t *testing.T) {
 	gone, left := map[string]bool{"a": true, "b": true}, map[string]int64{}
 	for _, step := range []struct {
