@@ -16,7 +16,7 @@ import (
 
 // Executor prepares occurrences.
 type Executor interface {
-	// Ready looks up and prepares whatever an occurrence needs, ahead of its
+	// Ready looks up and prepares everything an occurrence needs, ahead of its
 	// time and without visible effect.
 	Ready(ctx context.Context, o fault.Occurrence) (Execution, error)
 }
@@ -24,15 +24,15 @@ type Executor interface {
 // Execution executes one occurrence. Begin and End are called at most once, End
 // only after Begin, even if Begin failed.
 type Execution interface {
-	// Target names what is acted upon, down to the pod where it is one.
+	// Target names the object acted on, down to the pod if it is one.
 	Target() string
-	// Begin acts and returns when the action is in force, according to the
-	// answer to the action itself.
+	// Begin acts and returns when the answer to the action says that it is in
+	// force.
 	Begin(ctx context.Context) error
-	// Prove waits until the effect is visible in another way than through
-	// Begin's answer, and describes what showed it.
+	// Prove waits until the effect is visible by other means than Begin's
+	// answer, and describes the evidence.
 	Prove(ctx context.Context) (string, error)
-	// End reverts it.
+	// End reverts the occurrence.
 	End(ctx context.Context) error
 }
 
@@ -46,7 +46,7 @@ const (
 )
 
 // EventKind is the kind of events. Their operation is the kind of the action,
-// with OpEnd before it where the action ends.
+// prefixed with OpEnd when the action ends.
 const (
 	EventKind = "step"
 	OpEnd     = "end "
@@ -58,7 +58,7 @@ type Sense func(ctx context.Context, expr string) (bool, error)
 // Driver executes timelines.
 type Driver struct {
 	Executor Executor
-	Sense    Sense // nil where conditions cannot be evaluated
+	Sense    Sense // nil if conditions cannot be evaluated
 	// Emit receives the event of each begin and end as soon as its proof is
 	// known, one at a time.
 	Emit func(record.Event)
@@ -72,7 +72,7 @@ type timeline struct {
 
 	mu       sync.Mutex
 	standing []*occurrence // begun and not ended, in the order of their begin
-	failed   []error       // of ends before the timeline's
+	failed   []error       // errors of ends before the timeline's
 	count    int
 }
 
@@ -83,9 +83,9 @@ type occurrence struct {
 }
 
 // Run executes the occurrences of a timeline that begins at start, and returns
-// once its duration is over and everything is reverted. The error joins what
-// could not be reverted and why Run ended early; failures of single steps are
-// in their events.
+// once its duration is over and everything is reverted. The error joins failures
+// to revert and the reason why Run ended early; failures of single steps are in
+// their events.
 func (d Driver) Run(ctx context.Context, start time.Time, plan *fault.Timeline) error {
 	timer, err := wake.New()
 	if err != nil {
@@ -106,8 +106,8 @@ func (d Driver) Run(ctx context.Context, start time.Time, plan *fault.Timeline) 
 	return errors.Join(err, errors.Join(t.failed...), t.revertAll(ctx))
 }
 
-// execute takes one occurrence from its preparation to its end. until ends
-// with the timeline; proofs and ends may take a little longer.
+// execute takes one occurrence from preparation to end. until ends with the
+// timeline; proofs and ends may take a little longer.
 func (t *timeline) execute(ctx, until context.Context, o *occurrence) {
 	planned := t.start.Add(o.Begin)
 	event := func(target string) record.Event {
@@ -151,9 +151,9 @@ func (t *timeline) execute(ctx, until context.Context, o *occurrence) {
 	}
 }
 
-// outlasting returns a context for an end that is under way. Nobody tries that
-// again, so cancelling the run does not interrupt it. It lasts RevertTime longer
-// than until.
+// outlasting returns a context for an end that is under way. Cancelling the run
+// does not interrupt it, because nothing would retry the end. It lasts
+// RevertTime longer than until.
 func outlasting(ctx, until context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(until, func() {
@@ -182,7 +182,7 @@ func (t *timeline) act(ctx context.Context, e record.Event, do func(context.Cont
 	t.emit(e, err)
 }
 
-// end reverts an occurrence, unless that has been done.
+// end reverts an occurrence, unless already reverted.
 func (t *timeline) end(ctx context.Context, o *occurrence, planned time.Time) error {
 	t.mu.Lock()
 	i := slices.Index(t.standing, o)

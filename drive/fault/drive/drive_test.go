@@ -22,7 +22,7 @@ type recorder struct {
 	did  []string
 	fail map[string]error  // by "begin NAME", "prove NAME", "ready NAME", "end NAME"
 	slow time.Duration     // of proofs
-	then map[string]func() // called after it, by the same
+	then map[string]func() // called after it, by the same key
 }
 
 func (r *recorder) note(what string) error {
@@ -78,8 +78,8 @@ func run(t *testing.T, ctx context.Context, r *recorder, line fault.Timeline, se
 	return events, start, err
 }
 
-// A busy machine executes steps late, and so in another order than planned: then
-// the test repeats the timeline. Steps that were on time keep the planned order.
+// On a busy machine steps run late, and so in another order than planned; the test then
+// repeats the timeline. Steps that were on time keep the planned order.
 func TestRunOnTime(t *testing.T) {
 	leakcheck.Goroutines(t)
 	const attempts = 20
@@ -111,8 +111,8 @@ func stoodStill(ctx context.Context) time.Duration {
 	return longest
 }
 
-// stepsOnTime executes a timeline and returns what was not as planned, and how late the
-// latest step was.
+// stepsOnTime executes a timeline. It returns the deviations from the plan, and the
+// lateness of the latest step.
 func stepsOnTime(t *testing.T) (wrong []string, late time.Duration) {
 	t.Helper()
 	is := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -121,8 +121,8 @@ func stepsOnTime(t *testing.T) (wrong []string, late time.Duration) {
 		step("stays", 60*ms, 0), step("short", 120*ms, 90*ms), step("last", 400*ms, 0),
 	}}, nil)
 	must.OK(t, err)
-	// short begins while stays is being proven, and ends after its own proof, which
-	// takes longer than it lasts.
+	// short begins while stays is being proved. It ends after its own proof, which takes
+	// longer than its duration.
 	want := "begin stays, begin short, prove stays, prove short, end short, begin last, prove last, end last, end stays"
 	if got := strings.Join(r.did, ", "); got != want {
 		is("did %s", got)
@@ -142,7 +142,7 @@ func stepsOnTime(t *testing.T) (wrong []string, late time.Duration) {
 		if after < 0 {
 			t.Errorf("%s %s began %v early", e.Op, e.Step, -after)
 		}
-		if e.Op == "remove" { // the end of short has to wait for its proof
+		if e.Op == "remove" { // the end of short must wait for its proof
 			late = max(late, after, time.Duration(e.WatchedNS-e.CommittedNS)-r.slow)
 		}
 	}
@@ -176,8 +176,8 @@ func TestStepErrors(t *testing.T) {
 	}
 }
 
-// A step that was not reverted is in the error of the run, whether it was to end with the
-// timeline or earlier.
+// A step that was not reverted is in the error of the run, whether it should have ended
+// with the timeline or earlier.
 func TestRevertErrors(t *testing.T) {
 	broken := errors.New("out of order")
 	r := &recorder{fail: map[string]error{"end a": broken, "end b": broken}}
@@ -203,7 +203,8 @@ func TestRevertErrors(t *testing.T) {
 	}
 }
 
-// Cancelling the run does not interrupt an end that is under way: nobody tries it again.
+// Cancelling the run does not interrupt an end in progress, because nothing would retry
+// it.
 func TestCancelDuringEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -215,7 +216,7 @@ func TestCancelDuringEnd(t *testing.T) {
 }
 
 func TestConditions(t *testing.T) {
-	var asked time.Time // by the step that waits for later
+	var asked time.Time // set by the step that waits for later
 	holds := func(_ context.Context, expr string) (bool, error) {
 		switch expr {
 		case "later":
@@ -268,7 +269,7 @@ func TestConditions(t *testing.T) {
 func TestCancelReverts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r := &recorder{then: map[string]func(){"prove b": cancel}} // both stand
+	r := &recorder{then: map[string]func(){"prove b": cancel}} // both are in force
 	events, _, err := run(t, ctx, r, fault.Timeline{Duration: time.Hour, Steps: []fault.Step{step("a", 10*ms, 0), step("b", 500*ms, time.Hour-time.Second), step("c", time.Minute, 0)}}, nil)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
