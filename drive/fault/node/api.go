@@ -87,7 +87,7 @@ type ProcessesAnswer struct {
 	Processes []Process `json:"processes"`
 }
 
-// PrepareRequest has the node find a pod ahead of a fault, which then begins some
+// PrepareRequest makes the node find a pod ahead of a fault, which then begins some
 // milliseconds sooner.
 type PrepareRequest struct {
 	PodUID string `json:"pod_uid"`
@@ -125,14 +125,14 @@ type ExtendRequest struct {
 	LeaseMS int64    `json:"lease_ms"`
 }
 
-// Fault is a fault in force, or what was done.
+// Fault is a fault in force, or a record of what was done.
 type Fault struct {
 	Schema int    `json:"schema"`
-	ID     string `json:"id,omitempty"` // "" for what does not stay in force: SignalKill, SignalOOM
+	ID     string `json:"id,omitempty"` // "" if it does not stay in force: SignalKill, SignalOOM
 	PodUID string `json:"pod_uid"`
 	What   string `json:"what"` // for people
-	// BeganNS is when it took effect and ExpiresNS when it ends by itself, by
-	// the node's clock. They are informative: leases use the monotonic clock.
+	// BeganNS is when it took effect and ExpiresNS when it expires, by the node's clock.
+	// They are informative: leases use the monotonic clock.
 	BeganNS   int64     `json:"began_unix_ns"`
 	ExpiresNS int64     `json:"expires_unix_ns,omitempty"`
 	Processes []Process `json:"processes,omitempty"` // before the signal
@@ -140,7 +140,7 @@ type Fault struct {
 	Memory    *Memory   `json:"memory,omitempty"` // SignalOOM
 }
 
-// Memory is how a container ran out of memory.
+// Memory describes how a container ran out of memory.
 type Memory struct {
 	UsedBytes  int64 `json:"used_bytes"`  // before
 	LimitBytes int64 `json:"limit_bytes"` // the last limit, which was too low

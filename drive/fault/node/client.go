@@ -27,7 +27,7 @@ func (c Client) Processes(ctx context.Context, container Container) ([]Process, 
 	return out.Processes, err
 }
 
-// Prepare has the node find a pod ahead of a fault, which then begins some milliseconds
+// Prepare makes the node find a pod ahead of a fault, which then begins some milliseconds
 // sooner. It fails if the pod cannot be acted upon.
 func (c Client) Prepare(ctx context.Context, podUID string) error {
 	_, err := jsonhttp.Ask[PrepareRequest](ctx, c.json(), http.MethodPost, "/v1/prepare", PrepareRequest{PodUID: podUID})
@@ -76,7 +76,7 @@ func (c Client) Undo(ctx context.Context, id string) (Fault, error) {
 	return jsonhttp.Ask[Fault](ctx, c.json(), http.MethodDelete, "/v1/faults/"+url.PathEscape(id), nil)
 }
 
-// Offers has the node try its abilities.
+// Offers makes the node try its abilities.
 func (c Client) Offers(ctx context.Context) ([]Offer, error) {
 	out, err := jsonhttp.Ask[OffersAnswer](ctx, c.json(), http.MethodGet, "/v1/offers", nil)
 	return out.Offers, err

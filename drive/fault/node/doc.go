@@ -9,12 +9,12 @@
 //	                                 -> memory limit -> the kernel's own SIGKILL
 //	NetworkRequest -> /proc/PID/ns/net -> nf_tables  -> drop, or a queue to user space
 //
-// A fault in force is a lease: it ends by itself at an instant that the client has to
-// extend, so that nothing outlives a dead runner. It also ends with the server. A killed
-// server leaves marks in the network namespaces of the affected pods (see mark.go). They
-// tell the next server on the node what to repair, and vanish with the pod.
+// A fault in force is a lease: it expires at an instant that the client has to extend, so
+// that nothing outlives a dead runner. It also ends with the server. A killed server leaves
+// marks in the network namespaces of the affected pods (see mark.go). They tell the next
+// server on the node what to repair, and vanish with the pod.
 //
 // Packets are delayed and throttled in user space, by a netfilter queue: many kernels lack
-// netem, and it works only on packets that leave an interface. [Client.Offers] says what a
-// node's kernel can do, by trying it in a scratch namespace.
+// netem, and it works only on packets that leave an interface. [Client.Offers] reports what
+// a node's kernel can do, by trying it in a scratch namespace.
 package node

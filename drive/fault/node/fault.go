@@ -206,7 +206,8 @@ func (r NetworkRequest) describe(peers []netip.Addr) string {
 	return fmt.Sprintf("%s %s %d peers", what, way, len(peers))
 }
 
-// disturbance is the rules that disturb packets in a namespace, some with a queue.
+// disturbance holds the rules that disturb packets in a namespace, and their queue if
+// any.
 type disturbance struct {
 	rules *rules
 	queue *queue
@@ -231,7 +232,7 @@ func disturb(ns *namespace, name string, peers []netip.Addr, r NetworkRequest) (
 	return d, nil
 }
 
-// end removes everything, after it released held packets.
+// end releases held packets and removes everything.
 func (d *disturbance) end() error {
 	if d.queue == nil {
 		return d.rules.remove()

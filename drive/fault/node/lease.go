@@ -30,12 +30,12 @@ func (f *standing) lease(now time.Time, lease time.Duration) {
 	f.ExpiresNS = f.until.UnixNano()
 }
 
-// lapsed returns whether leases are over at now.
+// lapsed reports whether leases are over at now.
 func lapsed(now time.Time) func(*standing) bool {
 	return func(f *standing) bool { return !now.Before(f.until) }
 }
 
-// extend sets the rest of leases, of all or none.
+// extend sets the rest of leases: all of them, or none on error.
 func (s *Server) extend(in ExtendRequest) (FaultsAnswer, error) {
 	if err := validateLease(in.LeaseMS); err != nil {
 		return FaultsAnswer{}, err

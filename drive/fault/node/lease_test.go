@@ -14,13 +14,13 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A lease that is renewed between its end's being seen and the fault's being
-// taken away goes on: whoever renewed it was told so.
+// A lease that is renewed after it was seen to have ended but before the fault
+// is removed continues: its owner was told that it does.
 func TestRenewedWhileItEnds(t *testing.T) {
 	s := newServer(t)
 	ended := false
 	f := &standing{Fault: Fault{ID: "1"}, end: func() error { ended = true; return nil }}
-	f.count = func() (Packets, error) { // what undo asks for before it takes the fault
+	f.count = func() (Packets, error) { // what undo calls before it removes the fault
 		if _, err := s.extend(ExtendRequest{IDs: []string{"1"}, LeaseMS: 60_000}); err != nil {
 			t.Error(err)
 		}
@@ -38,9 +38,9 @@ func TestRenewedWhileItEnds(t *testing.T) {
 	}
 }
 
-// The time of day decides nothing: a clock that is set back an hour would keep
-// a process stopped for an hour, one set forward would end a fault in the
-// middle of a trial.
+// The time of day does not matter. Otherwise a clock that is set back an hour
+// would keep a process stopped for an hour, and one set forward would end a
+// fault in the middle of a trial.
 func TestLeasesGoByTheMonotonicClock(t *testing.T) {
 	s := newServer(t)
 	now := time.Now()
@@ -63,7 +63,8 @@ func TestLeasesGoByTheMonotonicClock(t *testing.T) {
 	}
 }
 
-// What a lease gives stands for just so long, counted anew when it is extended.
+// A fault lasts exactly as long as its lease, counted again when it is
+// extended.
 func TestExpire(t *testing.T) {
 	s := newServer(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -86,8 +87,8 @@ func TestExpire(t *testing.T) {
 	})
 }
 
-// A role that hears nothing of the runner undoes all of what it did, however
-// long the leases of that are, and ends.
+// A role that hears nothing from the runner reverts everything that it did,
+// however long the leases are, and ends.
 func TestAlone(t *testing.T) {
 	pod := newPod(t)
 	container, cmd := pod.run(t, "app", "meshtrial")
@@ -102,7 +103,7 @@ func TestAlone(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	client := Client{HTTPClient: &http.Client{Transport: transport}, BaseURL: "http://" + s.Address(), Token: testToken}
 	if _, err := client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: 600_000}); err != nil {
-		t.Fatal(err) // it looked whether the process stopped
+		t.Fatal(err) // it checked whether the process stopped
 	}
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -11,7 +11,7 @@ const prefix = "meshtrial-"
 
 // mark is the name of a table that this role creates in a pod's network namespace. A
 // disturbance of packets is such a table with its rules. For a stopped process the table is
-// empty: its name says what to repair. Tables vanish with the pod, need no volume, and a
+// empty: its name says what to repair. Tables vanish with the pod and need no volume, and a
 // new server finds them without knowing the previous one.
 type mark struct {
 	Owner Process // the server that made it: PID and StartTicks

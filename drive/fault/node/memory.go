@@ -137,7 +137,7 @@ func (g memoryGroup) bound(limit string) error {
 }
 
 // squeeze lowers the limit as far as possible, and returns it. Version 2 accepts any limit,
-// reclaims what it can, and kills immediately. Version 1 reclaims too, and rejects a limit
+// reclaims what it can, and kills immediately. Version 1 reclaims too, but rejects a limit
 // below what is left; a limit of exactly that makes the next allocation fail.
 func (g memoryGroup) squeeze() (int64, error) {
 	err := g.bound("0")

@@ -140,7 +140,7 @@ func (p processes) sharer(ns *namespace, match func(string) bool) (int, error) {
 	return 0, nil
 }
 
-// namespaces opens every network namespace of a process of the node. The caller closes
+// namespaces opens the network namespaces of all processes of the node. The caller closes
 // them.
 func (p processes) namespaces() ([]*namespace, error) {
 	pids, err := p.pids()

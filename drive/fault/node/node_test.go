@@ -28,7 +28,7 @@ import (
 
 const (
 	testToken = "a token of a test"
-	// What the test binary does when this is set: nothing, or serve.
+	// What the test binary does if this is set: nothing, or serve.
 	testRole = "MESHTRIAL_TEST_NODE"
 )
 
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, syscall.SIGTERM)
 		<-ended
-	case "hungry": // for memory, and keeps some
+	case "hungry": // allocates memory and keeps some
 		for kept := [][]byte{}; ; time.Sleep(time.Millisecond) {
 			if len(kept) == 32 {
 				kept = kept[16:]
@@ -66,13 +66,13 @@ type testPod struct {
 
 var podCount = 0
 
-// newPod makes a pod's cgroup in the first hierarchy there is.
+// newPod creates a pod's cgroup in the first existing hierarchy.
 func newPod(t *testing.T) testPod {
 	t.Helper()
 	return newPodIn(t, "/sys/fs/cgroup/pids", "/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup")
 }
 
-// newPodIn makes a pod's cgroup in the first of these that are hierarchies.
+// newPodIn creates a pod's cgroup in the first of these roots that is a hierarchy.
 func newPodIn(t *testing.T, roots ...string) testPod {
 	t.Helper()
 	asRoot(t)
@@ -94,7 +94,7 @@ func newPodIn(t *testing.T, roots ...string) testPod {
 	return p
 }
 
-// removeDir removes a cgroup once the kernel has let go of its processes.
+// removeDir removes a cgroup once the kernel has released its processes.
 func removeDir(t *testing.T, path string) {
 	var err error
 	for range 3000 {
@@ -106,8 +106,8 @@ func removeDir(t *testing.T, path string) {
 	t.Error(err)
 }
 
-// run starts an idle process of a given name in a container of the pod, in a
-// network namespace of its own.
+// run starts an idle process with a given name in a container of the pod, in a new
+// network namespace.
 func (p testPod) run(t *testing.T, container, name string) (Container, *exec.Cmd) {
 	t.Helper()
 	return p.runAs(t, container, name, "idle")
@@ -146,7 +146,7 @@ func start(t *testing.T, name, role string) *exec.Cmd {
 	return cmd
 }
 
-// state is a process's letter in /proc.
+// state returns the letter of a process's state in /proc.
 func state(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	now, err := processes{"/proc"}.stat(cmd.Process.Pid)
@@ -192,7 +192,7 @@ func status(err error) int {
 	return 0
 }
 
-// tables lists ours in a process's network namespace.
+// tables lists our tables in a process's network namespace.
 func tables(t *testing.T, cmd *exec.Cmd) []mark {
 	t.Helper()
 	ns, err := openNamespace(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid))
@@ -226,7 +226,7 @@ func TestOnlyTheContainersProcessesAreStopped(t *testing.T) {
 		t.Errorf("%+v, %v", now, err)
 	}
 	for _, cmd := range []*exec.Cmd{agent, other, stranger} {
-		// D: it waits for its disk.
+		// D: waiting for disk
 		if s := state(t, cmd); s != "S" && s != "R" && s != "D" {
 			t.Errorf("process %d is in state %s", cmd.Process.Pid, s)
 		}
@@ -285,8 +285,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// A process that may have no more memory is killed by the kernel, which counts that; the
-// limit that its container had is there again, for what outlives it.
+// If a process may have no more memory, the kernel kills it and counts the kill. The
+// container's former limit is then restored for the surviving processes.
 func TestOOM(t *testing.T) {
 	asRoot(t)
 	pod := newPodIn(t, "/sys/fs/cgroup/memory", "/sys/fs/cgroup")
@@ -329,8 +329,8 @@ func TestLeasesEnd(t *testing.T) {
 	pod := newPod(t)
 	container, worker := pod.run(t, "worker", "meshtrial")
 	client, end := serve(t)
-	// A lease is kept four times in its length; where this process itself stood
-	// still for most of one, that it ended is as it should be, and shows nothing.
+	// A lease is renewed four times within its length. If this process itself stalled
+	// for most of a lease, the lease rightly ended, and the attempt proves nothing.
 	const length = 400 * time.Millisecond
 	var f Fault
 	for attempt := 1; ; attempt++ {
@@ -354,7 +354,7 @@ func TestLeasesEnd(t *testing.T) {
 	if _, err := client.Extend(t.Context(), time.Second, f.ID); status(err) != http.StatusNotFound {
 		t.Errorf("an ended lease: %v", err)
 	}
-	// The end of the server ends what stands.
+	// The end of the server ends active faults.
 	must.OK(t, must.Err(client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: 60_000})))
 	if err := end(); err != nil {
 		t.Error(err)
@@ -367,7 +367,7 @@ func TestLeasesEnd(t *testing.T) {
 	}
 }
 
-// standsStill waits and returns the longest time in which nothing ran here.
+// standsStill waits and returns the longest time for which this process did not run.
 func standsStill(wait time.Duration) time.Duration {
 	longest, last := time.Duration(0), time.Now()
 	for end := last.Add(wait); last.Before(end); {
@@ -381,8 +381,8 @@ func standsStill(wait time.Duration) time.Duration {
 // Addresses of a pod and two others, on a link between namespaces.
 const podIP, peerIP, otherIP = "198.51.100.1", "198.51.100.2", "198.51.100.3"
 
-// connect gives a process's network namespace a link to another one that has
-// the two other addresses, and returns that. In the first somebody listens.
+// connect links a process's network namespace to a new one with the two other addresses,
+// and returns the latter. A server listens in the former.
 func connect(t *testing.T, cmd *exec.Cmd) *namespace {
 	t.Helper()
 	pod, err := openNamespace(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid))
@@ -439,20 +439,20 @@ func listen(t *testing.T, ns *namespace) {
 	t.Cleanup(func() { l.Close(); <-done })
 }
 
-// dial opens a connection from an address, for as long as a machine that
-// stands still for a while may need, and says how long that took.
+// dial opens a connection from an address, allowing time for a machine that stalls for a
+// while, and returns how long it took.
 func dial(ns *namespace, from string) (took time.Duration, err error) {
 	return dialFor(ns, from, 30*time.Second)
 }
 
-// cutOff says whether no connection can be made from an address.
+// cutOff reports whether no connection can be made from an address.
 func cutOff(ns *namespace, from string) bool {
 	_, err := dialFor(ns, from, 500*time.Millisecond)
 	return err != nil
 }
 
-// dialUntil dials again and again until that takes no longer than most, and
-// returns the shortest time: a busy machine makes it longer, never shorter.
+// dialUntil dials repeatedly until a connection takes at most most, and returns the
+// shortest time: a busy machine makes it longer, never shorter.
 func dialUntil(ns *namespace, from string, most time.Duration) (shortest time.Duration, err error) {
 	for range 100 {
 		took, err := dial(ns, from)
@@ -527,7 +527,7 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A lease, and the end of the server.
+	// A lease expires, and the server ends.
 	must.OK(t, must.Err(client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peerIP}, Direction: In, Cut: true, LeaseMS: 100})))
 	eventually.Holds(t, "the end of the lease", func() bool { return len(tables(t, worker)) == 0 })
 	for _, r := range []NetworkRequest{{Lose: 0.5}, {DelayNS: 1e6, RateBits: 1e6}} {
@@ -569,7 +569,7 @@ func TestKilledServerIsPutRight(t *testing.T) {
 	if len(before) != 3 || !slices.ContainsFunc(before, func(m mark) bool { return m.Stopped.PID == worker.Process.Pid }) {
 		t.Fatalf("marks %v", before)
 	}
-	// Another server leaves alone what one at work has done.
+	// Another server does not touch what a running one has done.
 	newServer(t)
 	if found := tables(t, worker); len(found) != 3 || state(t, worker) != "T" {
 		t.Fatalf("marks %v, state %s", found, state(t, worker))

@@ -8,10 +8,11 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// cgroups are those of the machine: its first process may be nobody's to look at.
+// cgroups is the machine's: the test may lack the right to look at its first
+// process.
 const cgroups = "/sys/fs/cgroup"
 
-// asRoot skips a test that the caller has no rights for.
+// asRoot skips a test for which the caller lacks privileges.
 func asRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {

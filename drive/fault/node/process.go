@@ -56,7 +56,7 @@ func (p processes) path(pid int, file string) string {
 	return filepath.Join(p.root, strconv.Itoa(pid), file)
 }
 
-// in lists the PIDs of the processes in a cgroup whose name matches, rising.
+// in lists the PIDs of the processes in a cgroup whose name matches, ascending.
 func (p processes) in(match func(string) bool) ([]int, error) {
 	all, err := p.pids()
 	if err != nil {
@@ -142,7 +142,7 @@ func (p processes) look(all []Process) []Process {
 	return out
 }
 
-// signal sends a signal to those processes that still exist, and returns these.
+// signal sends a signal to the processes that still exist, and returns them.
 func (p processes) signal(all []Process, signal unix.Signal) ([]Process, error) {
 	var reached []Process
 	var failed []error
@@ -161,7 +161,7 @@ func (p processes) signal(all []Process, signal unix.Signal) ([]Process, error) 
 func ended(err error) bool { return errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrNotExist) }
 
 func (p processes) signalOne(one Process, signal unix.Signal) error {
-	// The descriptor refers to whatever has the PID now, and never to another.
+	// The descriptor refers to the process that has the PID now, and never to another.
 	fd, err := unix.PidfdOpen(one.PID, 0)
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A line lets packets go in the order in which they came, none earlier than
-// its delay, and never more than its rate.
+// A line releases packets in order of arrival, none earlier than its delay, and never exceeds its
+// rate.
 func TestLink(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := link{delay: time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "delay")), rate: rapid.SampledFrom([]int64{0, MinRateBits, 1e6, 1e9}).Draw(t, "rate")}
@@ -77,7 +77,7 @@ func FuzzParseMark(f *testing.F) {
 	})
 }
 
-// packetMessage is what the kernel sends of a packet.
+// packetMessage returns the kernel's message about a packet.
 func packetMessage(id uint32, payload, length int) []byte {
 	attribute := func(out []byte, kind uint16, data []byte) []byte {
 		out = binary.NativeEndian.AppendUint16(out, uint16(4+len(data)))
@@ -160,7 +160,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A node's proxy is a kind of its own, which steps can kill and pause.
+// A node's proxy is a separate kind, which steps can kill and pause.
 func TestNodeProxyIsAKind(t *testing.T) {
 	if got := (processes{root: t.TempDir()}).kind(1, "ztunnel"); got != KindNode {
 		t.Errorf("ztunnel is %q", got)
@@ -172,7 +172,8 @@ func TestNodeProxyIsAKind(t *testing.T) {
 	}
 }
 
-// A container's memory is bounded in the hierarchy for that, of either version; beside version 1 there may be one of version 2 that bounds nothing.
+// A container's memory is limited in the memory hierarchy of either version. Next to version 1
+// there may be a version 2 hierarchy that limits nothing.
 func TestMemoryGroup(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"
 	for name, c := range map[string]struct {
@@ -207,7 +208,7 @@ func TestMemoryGroup(t *testing.T) {
 	}
 }
 
-// The kernel's count is that of its kills, and where there is none it says so.
+// The kernel's count is the number of its kills. If there is no count, that is an error.
 func TestKillsOfGroup(t *testing.T) {
 	g := memoryGroup{t.TempDir(), false}
 	for text, want := range map[string]int64{"oom_kill_disable 0\nunder_oom 0\noom_kill 3\n": 3, "oom_kill_disable 0\nunder_oom 0\n": -1} {

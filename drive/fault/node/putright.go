@@ -24,7 +24,7 @@ func (s *Server) putRight() error {
 	for _, ns := range all {
 		found, err := marks(ns)
 		if err != nil {
-			// Without packet filters in its kernel a node has no marks.
+			// If its kernel has no packet filters, the node has no marks.
 			if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.EPROTONOSUPPORT) && !errors.Is(err, unix.EINVAL) {
 				failed = append(failed, err)
 			}
@@ -47,7 +47,7 @@ func (s *Server) putRightOne(ns *namespace, m mark) error {
 	if m.Stopped.PID != 0 {
 		reached, err := s.processes.signal([]Process{m.Stopped}, unix.SIGCONT)
 		if err != nil {
-			return err // the mark stays for the next try
+			return err // the mark stays for the next attempt
 		}
 		s.options.Log.Warn("an earlier server left a process stopped", "pid", m.Stopped.PID, "continued", len(reached) > 0)
 	} else {

@@ -32,7 +32,7 @@ const (
 
 	commandBind   = 1
 	modePacket    = 2
-	flagGSO       = 4 // leave packets that the network card would split whole
+	flagGSO       = 4 // keep packets whole that the network card would split
 	packetHeader  = 1 // identity u32, protocol u16, hook u8
 	verdictHeader = 2 // verdict u32, identity u32
 	packetPayload = 10
@@ -46,15 +46,15 @@ const (
 	// maxQueued limits the packets that the kernel holds for a queue; more
 	// are dropped.
 	maxQueued = 1 << 16
-	// copied is how much of each packet is copied to us: nothing is read but
-	// its length, and 0 means all.
+	// copied is how much of each packet is copied to user space: only the length of a packet
+	// is needed, but 0 would copy all of it.
 	copied = 20
-	// queueBuffer is of the socket, some 200 bytes a packet.
+	// queueBuffer is the size of the socket's buffer; a packet takes some 200 bytes.
 	queueBuffer = 8 << 20
-	// queueNumbers is where a free number is looked for, and how many are
-	// tried. A pod's own programs may have queues too.
+	// queueNumbers is the first queue number to try, queueTries how many to try. A pod's own
+	// programs may have queues too.
 	queueNumbers, queueTries = 0x6d00, 64
-	// drainTime is how long the packets of a queue may take to be let go.
+	// drainTime limits how long the packets of a queue may take to be released.
 	drainTime = 2 * time.Second
 )
 
@@ -74,7 +74,7 @@ type queue struct {
 	delayed, dropped atomic.Int64 // packets
 }
 
-// heldPacket waits for its release. The last one is no packet.
+// heldPacket waits for its release. The last one is a sentinel without a packet.
 type heldPacket struct {
 	id   uint32
 	due  time.Time
@@ -154,7 +154,7 @@ func (q *queue) read() {
 	for {
 		messages, err := q.conn.Receive()
 		now := time.Now()
-		if errors.Is(err, unix.ENOENT) { // of a verdict: that packet is gone, with a hook of somebody else's
+		if errors.Is(err, unix.ENOENT) { // of a verdict: its packet was dropped when another program removed a hook
 			continue
 		}
 		if err != nil {
@@ -215,7 +215,7 @@ func parsePacket(data []byte) (id uint32, bytes int, err error) {
 func (q *queue) releaseDue(ctx context.Context) {
 	next := <-q.held
 	for !next.last {
-		_ = q.timer.Until(ctx, next.due) // cancelled: it leaves at once
+		_ = q.timer.Until(ctx, next.due) // if cancelled, it is released immediately
 		now := time.Now()
 		if ctx.Err() != nil {
 			now = now.Add(time.Hour)
@@ -259,7 +259,7 @@ func (q *queue) err() error {
 	return nil
 }
 
-// end releases all packets and closes the queue. No rule may send it packets any longer.
+// end releases all packets and closes the queue. Rules must no longer send it packets.
 func (q *queue) end() error {
 	q.release()
 	// The kernel acknowledges this after the last packet in the socket.

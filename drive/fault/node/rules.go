@@ -44,7 +44,7 @@ type act struct {
 // of others (-300).
 var priority = nftables.ChainPriorityRef(-310)
 
-// numgenModulus is how finely a share of packets is drawn.
+// numgenModulus is the resolution of a share of packets.
 const numgenModulus = 1 << 30
 
 func (n *namespace) nft() (*nftables.Conn, error) {
@@ -55,8 +55,8 @@ func (n *namespace) nft() (*nftables.Conn, error) {
 func install(ns *namespace, name string, peers []netip.Addr, direction string, a act) (*rules, error) {
 	var failed error
 	all := forms(a)
-	// An expression that the kernel rejected once is not tried again: it would
-	// search for a module, which takes 10 ms.
+	// Do not retry an expression that the kernel has rejected: the kernel would search for a
+	// module, which takes 10 ms.
 	first := 0
 	if a.queued {
 		first = int(queueForm.Load())

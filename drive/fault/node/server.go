@@ -23,22 +23,22 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
-// maxRequestBytes limits what a request may cost.
+// maxRequestBytes limits the size of a request's body.
 const maxRequestBytes = 1 << 20
 
-// Options say how a server works.
+// Options configures a server.
 type Options struct {
 	Control  string // loopback address to listen on
 	Token    string // that callers must send; never empty
 	ProcRoot string // default /proc; with the node's PIDs
 	// Cgroups is where the node's cgroups are mounted; default: /sys/fs/cgroup of the
-	// node's first process, since a container may see a part, or read-only.
+	// node's first process, because a container may see only a part, or see it read-only.
 	Cgroups string
 	// Node has the node's own addresses, which are never disturbed: the kubelet's
 	// probes use them.
 	Node  []netip.Addr
 	Log   *slog.Logger
-	Alive *jsonhttp.Alive // notified of requests with the token; nil: nothing is
+	Alive *jsonhttp.Alive // notified of requests with the token; nil: no notifications
 }
 
 // Server is the fault role of one node.
