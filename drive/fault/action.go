@@ -1,17 +1,17 @@
 package fault
 
-// Action is what a step does. Each kind of action is a type of this package, in
-// a file of its own, which holds everything about it but its effect: that is
-// behind the [Performer] of the trial.
+// Action is what a step does. Each kind of action is a type of this package in its
+// own file, which holds everything about it except its effect: the trial's
+// [Performer] provides that.
 type Action interface {
 	// Kind is its name in studies and records.
 	Kind() string
-	// Fields are those of the study's mapping, which point into the action.
+	// Fields describe the study's mapping; they point into the action.
 	Fields() []Field
 	// Settle fills in defaults.
 	Settle()
-	// Check finds problems of the action itself. step is the step's name,
-	// service an example for hints.
+	// Check finds problems of the action itself. step is the step's name, service an
+	// example for hints.
 	Check(step, service string) []Problem
 	// Services returns the services that it names.
 	Services() []Reference
@@ -22,7 +22,7 @@ type Action interface {
 	Holds() string
 	// Reversible reports whether the action can be reverted while the trial goes on.
 	Reversible() bool
-	// Needs returns what nodes must be able to do, as Need constants.
+	// Needs returns the abilities that it needs of nodes, as Need constants.
 	Needs() []string
 	// Expect applies the action to the arithmetic's state. It returns false if
 	// the arithmetic does not model its effect.
@@ -93,8 +93,8 @@ const All = 0
 // LoadService names the clients in steps.
 const LoadService = "clients"
 
-// usual has the methods that most actions share: nothing to fill in, nothing to
-// check beyond the bounds of fields, reversible, no needs.
+// usual provides the methods that most actions share: no defaults, no checks beyond
+// the bounds of fields, reversible, no needs.
 type usual struct{}
 
 func (usual) Settle()                        {}

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/graph"
 )
 
-// performer notes which of its methods was called, by the kind's name.
+// performer records which of its methods was called, by the kind's name.
 type performer struct{ called string }
 
 var errPerformed = errors.New("performed")
@@ -29,8 +29,9 @@ func (p *performer) Revision(*fault.Revision) error         { return p.note("rev
 func (p *performer) Move(*fault.Move) error                 { return p.note("move") }
 func (p *performer) Drain(*fault.Drain) error               { return p.note("drain") }
 
-// TestKinds: each kind is told by its name alone, makes new actions that call
-// the performer's method for it, and has fields that point into the action.
+// TestKinds checks that each kind has a unique name, creates new actions that
+// call the performer's method for it, and has fields that point into the
+// action.
 func TestKinds(t *testing.T) {
 	names := map[string]bool{}
 	for _, k := range fault.Kinds() {
@@ -69,7 +70,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestExpect: what arithmetic knows of actions.
+// TestExpect checks the modelled effects of actions.
 func TestExpect(t *testing.T) {
 	notReady, half := false, 0.5
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ type Behaviour struct {
 	ServiceTime   *graph.ServiceTime
 	ResponseBytes *int64
 	Concurrency   *int           // requests served at once; 0 for no bound
-	Queue         *int           // requests that may wait for that
+	Queue         *int           // requests that may wait for a free place
 	CPU           *time.Duration // CPU time spent on each request
 	Memory        *int64         // bytes held
 	// Failures replace those in force; empty but not nil removes them.

@@ -6,7 +6,7 @@ const (
 	DoExpire = "expire"
 )
 
-// Certificates has workload certificates replaced, or lets them expire.
+// Certificates replaces workload certificates, or lets them expire.
 type Certificates struct {
 	usual
 	Service string
@@ -31,6 +31,7 @@ func (a *Certificates) Target() string { return a.Holds() }
 func (a *Certificates) Holds() string  { return "certificates of " + a.Service }
 func (*Certificates) Reversible() bool { return false }
 
-// Expect returns false: what proxies do without a certificate is not modelled.
+// Expect returns false: the behaviour of proxies without a certificate is not
+// modelled.
 func (*Certificates) Expect(*Standing) bool       { return false }
 func (a *Certificates) Perform(p Performer) error { return p.Certificates(a) }

@@ -13,15 +13,15 @@ type Config struct {
 	usual
 	Apply  []map[string]any // complete objects, which replace existing ones
 	Delete []ObjectRef
-	// Rejected means that proxies are expected to reject the change: that they
-	// did is then its proof.
+	// Rejected means that proxies are expected to reject the change: the
+	// rejection then proves that the step took effect.
 	Rejected bool
 }
 
 // ObjectRef names an object.
 type ObjectRef struct{ APIVersion, Kind, Namespace, Name string }
 
-// Fields are those of its mapping in a study.
+// Fields describe its mapping in a study.
 func (r *ObjectRef) Fields() []Field {
 	return []Field{
 		{Name: "apiVersion", Required: true, Doc: "As in its manifest.", Value: Text{To: &r.APIVersion}},
@@ -85,6 +85,6 @@ func (a *Config) ConfiguresProxies() bool {
 	return a.Rejected || slices.ContainsFunc(a.Apply, OfMesh) || slices.ContainsFunc(a.Delete, func(r ObjectRef) bool { return study.ConfiguresProxies(r.APIVersion) })
 }
 
-// Expect returns false: what an object does is not modelled.
+// Expect returns false: the effect of an object is not modelled.
 func (*Config) Expect(*Standing) bool       { return false }
 func (a *Config) Perform(p Performer) error { return p.Config(a) }

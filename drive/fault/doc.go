@@ -4,8 +4,8 @@
 //
 // A study gives a [Timeline]. [Timeline.Check] finds contradictions and
 // [Timeline.Plan] unrolls repeated steps into [Occurrence]s in order of time;
-// both only compute. Package drive/fault/drive executes the plan: it begins each
-// occurrence on time, has its effect proved, reverts it, and returns what
-// happened when as [record.Event]s. The trial provides a [Performer], which
-// knows what each action does to a cluster.
+// both are pure. Package drive/fault/drive executes the plan: it begins each
+// occurrence on time, proves its effect, reverts it, and returns what happened
+// and when as [record.Event]s. The trial provides a [Performer], which knows how
+// each action affects a cluster.
 package fault

@@ -31,7 +31,8 @@ func (a *Drain) Services() []Reference { return []Reference{{Field: "service", S
 func (a *Drain) Target() string        { return a.Holds() }
 func (a *Drain) Holds() string         { return "nodes of " + a.Service }
 
-// Expect returns false: which pods a node has, and how soon others serve, is not modelled.
+// Expect returns false: neither the pods of a node nor the time until others serve is
+// modelled.
 func (*Drain) Expect(*Standing) bool       { return false }
 func (a *Drain) Perform(p Performer) error { return p.Drain(a) }
 

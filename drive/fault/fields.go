@@ -10,31 +10,31 @@ type Field struct {
 	Value     Value
 }
 
-// Value says where a field's value goes and what it accepts: one of the types
-// below.
+// Value is the destination of a field's value and the values that it accepts:
+// one of the types below.
 type Value interface{ value() }
 
 type (
-	// Text is a text, one of some words if those are given.
+	// Text is a text; one of the given words if there are any.
 	Text struct {
 		To    *string
 		OneOf []string
 	}
-	// Version is a version of a program, as 1.39.0.
+	// Version is the version of a program, such as 1.39.0.
 	Version struct{ To *string }
-	// Namespace is that of an object.
+	// Namespace is the namespace of an object.
 	Namespace struct{ To *string }
 	// Service names a service of the graph.
 	Service struct {
 		To      *string
 		Clients bool // or [LoadService], to say so in hints
 	}
-	// Count is a whole number from 1 to Most, left out for 0.
+	// Count is a whole number from 1 to Most; 0 omits it.
 	Count struct {
 		To   *int
 		Most int64
 	}
-	// Flag is true or left out.
+	// Flag is true or omitted.
 	Flag struct{ To *bool }
 	// Share is from 0% to 100%.
 	Share struct{ To *float64 }
@@ -54,7 +54,7 @@ type (
 	Manifests struct{ To *[]map[string]any }
 	// Objects name objects of the Kubernetes API.
 	Objects struct{ To *[]ObjectRef }
-	// Behaviours is what changes of a worker's behaviour.
+	// Behaviours is a change to a worker's behaviour.
 	Behaviours struct{ To *Behaviour }
 )
 

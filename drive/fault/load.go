@@ -9,7 +9,7 @@ import (
 // Load changes the clients' rate.
 type Load struct {
 	usual
-	Rate float64 // requests per second in all
+	Rate float64 // requests per second over all clients
 	// Announced is how long before the step Service is scaled to Replicas; 0
 	// does not announce the load.
 	Announced time.Duration

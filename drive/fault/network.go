@@ -59,7 +59,7 @@ func (a *Network) Needs() []string {
 	return out
 }
 
-// Expect knows a cut alone: loss, delay and rate are not modelled.
+// Expect models a cut only, not loss, delay or rate.
 func (a *Network) Expect(n *Standing) bool {
 	if a.Cut {
 		n.breaks(a.To, a.Pick)

@@ -88,10 +88,10 @@ func (t *Timeline) Check() []Problem {
 	return out
 }
 
-// overlaps finds occurrences that act on the same target at the same time, so
-// that the end of one would revert the other. An occurrence that stays in force
-// (End is 0) overlaps nothing later: that adds to it. When one waits for a
-// condition, its time is not known.
+// overlaps finds occurrences that act on the same target at the same time, so that the end
+// of one would revert the other. An occurrence that stays in force (End is 0) overlaps
+// nothing later: a later one adds to it. When one waits for a condition, its time is
+// unknown.
 func overlaps(all []Occurrence) []Problem {
 	var out []Problem
 	for i, a := range all {
@@ -105,9 +105,8 @@ func overlaps(all []Occurrence) []Problem {
 	return out
 }
 
-// overtaken finds moves of the namespace that begin while the previous one may still be
-// unproved: its pods would follow the later move. When one waits for a condition, its time
-// is not known.
+// overtaken finds moves of the namespace that begin before the previous one is proved: its
+// pods would follow the later move. When one waits for a condition, its time is unknown.
 func overtaken(all []Occurrence) []Problem {
 	var out []Problem
 	var last *Occurrence

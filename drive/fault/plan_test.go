@@ -75,8 +75,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// Whatever passes the check unrolls to its turns, in order of time and within
-// the timeline.
+// Any timeline that passes the check unrolls to its turns, in order of time and
+// within the timeline.
 func TestPlanOfAnyTimeline(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := fault.Timeline{Duration: time.Duration(rapid.IntRange(1, 100).Draw(t, "duration")) * time.Second}

@@ -6,7 +6,7 @@ import "fmt"
 const (
 	OfControlPlane = "istiod" // the control plane of any mesh
 	OfProxy        = "envoy"  // the sidecar's proxy
-	OfAgent        = "agent"  // what starts the proxy and fetches its certificates
+	OfAgent        = "agent"  // starts the proxy and fetches its certificates
 	OfWorker       = "worker"
 	OfZtunnel      = "ztunnel"  // node proxies, which pods share
 	OfWaypoint     = "waypoint" // the proxy in front of Services
@@ -14,9 +14,9 @@ const (
 
 // Values of [Process].Do.
 const (
-	DoKill  = "kill"  // SIGKILL; Kubernetes starts it again
+	DoKill  = "kill"  // SIGKILL; Kubernetes restarts the container
 	DoPause = "pause" // SIGSTOP, and SIGCONT at the end
-	DoOOM   = "oom"   // the kernel's OOM killer; Kubernetes starts it again
+	DoOOM   = "oom"   // the kernel's OOM killer; Kubernetes restarts the container
 )
 
 // Process kills or pauses processes.
@@ -80,8 +80,8 @@ func (a *Process) Needs() []string {
 	return []string{NeedProcess}
 }
 
-// Expect returns false for a kill, whose recovery time is not modelled, and for proxies that
-// services share.
+// Expect returns false for a kill, because recovery time is not modelled, and for proxies
+// that services share.
 func (a *Process) Expect(n *Standing) bool {
 	if a.Do != DoPause || a.Of == OfZtunnel || a.Of == OfWaypoint {
 		return false

@@ -1,6 +1,6 @@
 package fault
 
-// Replicas are removed from a service or added to it.
+// Replicas counts replicas to remove from a service or to add to it.
 type Replicas struct {
 	usual
 	Service string

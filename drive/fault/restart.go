@@ -11,8 +11,8 @@ type Restart struct {
 	usual
 	Service string
 	Of      string // OfZtunnel or OfWaypoint, in place of a service
-	// Proxy is the version of Envoy that the new pods' sidecars have; "" for
-	// the same as before.
+	// Proxy is the Envoy version of the new pods' sidecars; "" keeps the current
+	// version.
 	Proxy string
 }
 
@@ -56,6 +56,6 @@ func (a *Restart) Holds() string {
 
 func (*Restart) Reversible() bool { return false }
 
-// Expect returns false: how long it takes to replace pods is not modelled.
+// Expect returns false: the time to replace pods is not modelled.
 func (*Restart) Expect(*Standing) bool       { return false }
 func (a *Restart) Perform(p Performer) error { return p.Restart(a) }

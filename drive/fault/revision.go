@@ -7,16 +7,16 @@ import (
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 )
 
-// Installed is what steps call the revision that a trial's pods begin with.
+// Installed is what steps call the revision with which a trial's pods start.
 const Installed = "installed"
 
 // revisionName matches a revision that Istio can name objects after.
 var revisionName = lazyregexp.New(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-// longestRevision is what the name of Service istiod-REVISION leaves for the revision.
+// longestRevision is the length up to which istiod-REVISION is a valid name of a Service.
 const longestRevision = 63 - len("istiod-")
 
-// Revision starts a control plane of another revision beside the existing one.
+// Revision starts a control plane of another revision alongside the existing one.
 type Revision struct {
 	usual
 	Name string
@@ -71,7 +71,7 @@ func (a *Move) Target() string                 { return "the namespace to " + a.
 func (*Move) Holds() string                    { return "revision of the namespace" }
 func (*Move) Reversible() bool                 { return false }
 
-// Expect returns false: how long it takes to replace pods is not modelled.
+// Expect returns false: the time to replace pods is not modelled.
 func (*Move) Expect(*Standing) bool       { return false }
 func (a *Move) Perform(p Performer) error { return p.Move(a) }
 
@@ -86,8 +86,8 @@ func checkRevision(step, field, name string) []Problem {
 	return nil
 }
 
-// Revisions returns the revisions that steps bring up, and those that they move the
-// namespace to, each once and without [Installed].
+// Revisions returns the revisions that steps start, and those to which steps move the
+// namespace, each once and without [Installed].
 func (t *Timeline) Revisions() (up, to []string) {
 	add := func(names *[]string, name string) {
 		if !slices.Contains(*names, name) {

@@ -9,7 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault"
 )
 
-// A revision has a name that objects can have, and nobody brings up the one that is there.
+// A revision's name must be valid in object names, and the existing revision cannot be
+// started.
 func TestCheckRevision(t *testing.T) {
 	for _, tt := range []struct {
 		action fault.Action
@@ -32,13 +33,13 @@ func TestCheckRevision(t *testing.T) {
 	}
 }
 
-// A move that the next one would overtake before it must have been proved is refused, where
-// the later one says when it begins.
+// A move that the next one could overtake before it is proved is rejected; the problem is
+// at the start of the later one.
 func TestMovesOverlap(t *testing.T) {
 	for name, c := range map[string]struct {
 		steps []fault.Step
 		step  int
-		field string // "": nothing is wrong
+		field string // "": no problem
 	}{
 		"far apart":     {[]fault.Step{{At: 10 * time.Second}, {At: 40 * time.Second}}, 0, ""},
 		"too near":      {[]fault.Step{{At: 10 * time.Second}, {At: 39 * time.Second}}, 1, "at"},

@@ -6,8 +6,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/graph"
 )
 
-// Standing is the state of the services after some steps, as the arithmetic
-// sees it.
+// Standing is the modelled state of the services after some steps.
 type Standing struct {
 	Removed map[string]int     // replicas
 	Broken  map[string]float64 // share of a service's endpoints that cannot answer
@@ -17,7 +16,7 @@ type Standing struct {
 	Graph   graph.Graph
 }
 
-// Some are replicas of a service with a behaviour of their own.
+// Some are replicas of a service that share a different behaviour.
 type Some struct {
 	Count int
 	Set   Behaviour
@@ -28,7 +27,7 @@ func NewStanding(g graph.Graph, rate float64) Standing {
 	return Standing{Removed: map[string]int{}, Broken: map[string]float64{}, Failing: map[string]float64{}, Some: map[string][]Some{}, Rate: rate, Graph: g}
 }
 
-// part returns which share of a service's replicas pick of them are.
+// part returns the share that pick replicas have of a service.
 func (n *Standing) part(service string, pick int) float64 {
 	one, _ := n.Graph.Service(service)
 	left := one.Replicas - n.Removed[service]

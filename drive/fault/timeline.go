@@ -2,7 +2,7 @@ package fault
 
 import "time"
 
-// Timeline is what happens in a trial. Its times count from when the load begins.
+// Timeline lists the steps of a trial. Times count from when the load begins.
 type Timeline struct {
 	Duration time.Duration // of the trial; nothing begins later
 	Steps    []Step
@@ -32,7 +32,7 @@ type Occurrence struct {
 	Turn  int    // from 0
 	Name  string // the step's, with "#2" for its second turn and so on
 	Begin time.Duration
-	// End is when it is reverted; 0: at the end of the trial.
+	// End is when it is reverted; 0 means at the end of the trial.
 	End time.Duration
 	// When delays Begin until it holds; End moves with it.
 	When string
@@ -40,7 +40,7 @@ type Occurrence struct {
 	Action
 }
 
-// Kind is that of the step's action; "" if it has none.
+// Kind returns the kind of the step's action; "" if it has none.
 func (s *Step) Kind() string {
 	if s.Action == nil {
 		return ""
