@@ -9,8 +9,8 @@ import (
 type Capacity struct {
 	Service  string `json:"service"`
 	Replicas int    `json:"replicas"` // remaining
-	// Bounded says that there is a bound. None is known where concurrency has
-	// no limit or requests take no time.
+	// Bounded says that there is a bound. There is none if concurrency is
+	// unlimited or requests take no time.
 	Bounded bool `json:"bounded"`
 	// MaxRPS is replicas times concurrency over the mean hold. The hold is a
 	// lower bound, so this is an upper one.

@@ -15,7 +15,7 @@ import (
 // Problem is a problem of a graph.
 type Problem struct {
 	// Path names the field: "services.front.calls[0].to", or "services[3].name"
-	// where the name itself is wrong.
+	// if the name itself is wrong.
 	Path string
 	Msg  string
 	Hint string // "" if the message says what to do
@@ -55,7 +55,7 @@ func (p Problems) Err() error {
 // name is what Kubernetes allows for a Service (RFC 1035 label).
 var name = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// Check finds the problems of a graph that has its defaults.
+// Check finds the problems of a graph with defaults filled in.
 func (g Graph) Check() Problems {
 	c := &checker{graph: g, index: make(map[string]int, len(g.Services))}
 	switch n := len(g.Services); {
@@ -230,7 +230,7 @@ func (c *checker) serviceTime(at string, t ServiceTime) {
 }
 
 // cycles finds calls that lead back to their origin. Every call that closes a
-// cycle is a problem of its own.
+// cycle is a separate problem.
 func (c *checker) cycles() {
 	const fresh, open, done = 0, 1, 2
 	state := make([]int, len(c.graph.Services))
@@ -274,7 +274,7 @@ func (c *checker) cycles() {
 // visits rejects graphs in which one request causes too many others.
 func (c *checker) visits() {
 	order := c.graph.order()
-	below := make([]float64, len(c.graph.Services)) // requests that one to the service causes, itself included
+	below := make([]float64, len(c.graph.Services)) // requests that one to the service causes, including itself
 	for i := len(order) - 1; i >= 0; i-- {
 		s := c.graph.Services[order[i]]
 		below[order[i]] = 1

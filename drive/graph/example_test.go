@@ -7,9 +7,9 @@ import (
 	"github.com/meshtrial/meshtrial/drive/graph"
 )
 
-// A shop's front calls its cart for every request, and the cart its stock
-// twice for every other one. What does each service see of 100 requests a
-// second, and which one is full first?
+// A shop's front calls its cart for every request, and the cart calls its stock
+// twice for every other one. What load does each service see at 100 requests
+// per second, and which one saturates first?
 func Example() {
 	shop := graph.Graph{Services: []graph.Service{
 		{Name: "front", Calls: []graph.Call{{To: "cart"}}},
@@ -37,7 +37,7 @@ func Example() {
 	// with one replica of stock gone: 150% used, 33% not served
 }
 
-// Retries multiply where each layer makes its own.
+// Retries multiply if each layer retries.
 func ExampleAmplification() {
 	once := graph.Amplification(0.5, 2)
 	fmt.Printf("half of all attempts fail, two retries: %.2f attempts per request\n", once)

@@ -11,10 +11,10 @@ import (
 // Load is the load on a graph.
 type Load struct {
 	Entry string
-	RPS   float64 // requests per second at the entry, before any retry
-	// FailureShare is the share of attempts, 0 to 1, that fail independently
-	// on every call, the client's included. Retries is how often the mesh
-	// retries one; workers retry in addition, as their calls say.
+	RPS   float64 // requests per second at the entry, before retries
+	// FailureShare is the share of attempts, 0 to 1, that fail independently on every call,
+	// including the client's. Retries is how often the mesh retries one; workers retry in
+	// addition, as their calls specify.
 	FailureShare float64
 	Retries      int
 }
@@ -67,7 +67,7 @@ func Amplification(share float64, retries int) float64 {
 	return sum
 }
 
-// attempts returns how many attempts reach the callee per call: the mesh retries
+// attempts returns the number of attempts per call that reach the callee: the mesh retries
 // within each attempt of the worker.
 func (l Load) attempts(retries int) float64 {
 	return Amplification(l.FailureShare, l.Retries) * Amplification(math.Pow(l.FailureShare, float64(l.Retries+1)), retries)
@@ -113,7 +113,7 @@ func (g Graph) Flow(load Load) (Flow, error) {
 	return f, nil
 }
 
-// hold computes a service's hold from those of its callees.
+// hold computes a service's hold from the holds of its callees.
 func (f *Flow) hold(i int) {
 	s := f.graph.Services[i]
 	calls := 0.0

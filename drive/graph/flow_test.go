@@ -27,7 +27,7 @@ func ms(n int) graph.ServiceTime {
 	return graph.ServiceTime{Distribution: graph.Fixed, Mean: time.Duration(n) * time.Millisecond}
 }
 
-// TestFlow: rates and times of a graph, by hand.
+// TestFlow checks rates and times of a graph against values computed by hand.
 func TestFlow(t *testing.T) {
 	g := graph.Graph{Services: []graph.Service{
 		{Name: "front", ServiceTime: ms(1), Calls: []graph.Call{{To: "a", Times: 2}, {To: "b", Probability: 0.5}}},
@@ -57,7 +57,7 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// TestRetries: amplification of one call and along a chain.
+// TestRetries checks the amplification of one call and along a chain.
 func TestRetries(t *testing.T) {
 	for _, test := range []struct {
 		share   float64
@@ -70,7 +70,7 @@ func TestRetries(t *testing.T) {
 	}
 	g := chain()
 	g.Services[0].Calls[0].Retries = 1
-	// Everything fails: the mesh tries three times on every call, front twice.
+	// Everything fails: the mesh tries every call three times, front twice.
 	f := flow(t, g, graph.Load{Entry: "front", RPS: 10, FailureShare: 1, Retries: 2})
 	if front, bar := f.Services[0].RPS, f.Services[1].RPS; !near(front, 30) || !near(bar, 180) || !near(f.Edges[0].Calls, 30) || !near(f.Edges[0].Attempts, 180) {
 		t.Errorf("front %v, bar %v, %+v", front, bar, f.Edges)
@@ -90,8 +90,8 @@ func TestFlowRefuses(t *testing.T) {
 	}
 }
 
-// TestCapacity: the published ten servers: 100 ms each, 100 requests per second
-// from 10 clients, one server less every 10 s.
+// TestCapacity checks the published ten servers: 100 ms each, 100 requests per
+// second from 10 clients, one server less every 10 s.
 func TestCapacity(t *testing.T) {
 	g := chain()
 	g.Services[1].Concurrency = 1

@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Spec says how large a generated graph is.
+// Spec sets the size of a generated graph.
 type Spec struct {
 	Services int    `json:"services"`
 	Depth    int    `json:"depth"`   // services on a request's longest path, the entry included
@@ -31,8 +31,8 @@ func Generate(spec Spec) (Graph, error) {
 		return Graph{}, err
 	}
 	r := rand.New(rand.NewPCG(spec.Seed, 0x67726170))
-	// Grow layers one service at a time; one layer at least has room, since
-	// not all can be full.
+	// Grow layers one service at a time. At least one layer has room, because not
+	// all can be full.
 	for left := spec.Services - spec.Depth; left > 0; left-- {
 		var room []int
 		for k := 1; k < spec.Depth; k++ {
@@ -99,7 +99,7 @@ func (g Graph) cross(spec Spec, sizes []int, r *rand.Rand, call func(from, to in
 			visits[index[c.To]] += visits[i]
 		}
 	}
-	below := make([]int, len(g.Services)) // requests that one to the service causes, itself included
+	below := make([]int, len(g.Services)) // requests that one to the service causes, including itself
 	recount := func() {
 		for i := len(g.Services) - 1; i >= 0; i-- {
 			below[i] = 1
@@ -127,7 +127,7 @@ func (g Graph) cross(spec Spec, sizes []int, r *rand.Rand, call func(from, to in
 	}
 }
 
-// spread adds visits to a service and to all that it calls.
+// spread adds visits to a service and to everything it calls.
 func (g Graph) spread(index map[string]int, visits []int, to, more int) {
 	added := make([]int, len(g.Services))
 	added[to] = more

@@ -105,8 +105,8 @@ func TestGenerateRefuses(t *testing.T) {
 	}
 }
 
-// TestLayout: every service has a place of its own, right of all its callers,
-// and lines lead through every layer they pass.
+// TestLayout checks that every service has its own place, to the right of all
+// its callers, and that lines pass through every layer between their ends.
 func TestLayout(t *testing.T) {
 	check := func(t interface{ Fatalf(string, ...any) }, g graph.Graph) graph.Layout {
 		l := g.Layout()

@@ -77,7 +77,7 @@ type Call struct {
 	RequestBytes int64         `json:"request_bytes,omitempty"`
 	Timeout      time.Duration `json:"timeout_ns,omitempty"` // of each attempt; 0: the worker's default
 	Retries      int           `json:"retries,omitempty"`    // by the worker, in addition to the mesh's
-	Probability  float64       `json:"probability"`          // above 0 and up to 1, that the call is made
+	Probability  float64       `json:"probability"`          // above 0 and up to 1
 	Times        int           `json:"times"`                // requests it makes
 }
 

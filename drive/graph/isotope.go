@@ -25,7 +25,7 @@ type Isotope struct {
 	Entries []string
 }
 
-// isotopeFields are those that defaults and services share.
+// isotopeFields are the fields that defaults and services share.
 type isotopeFields struct {
 	Type         string          `json:"type"` // http or grpc
 	Replicas     int             `json:"numReplicas"`
@@ -91,7 +91,7 @@ func ReadIsotope(data []byte) (Isotope, error) {
 	var out Isotope
 	for i, raw := range file.Services {
 		in := isotopeService{isotopeFields: file.Defaults}
-		in.Script = nil // decoding would overwrite that of the defaults
+		in.Script = nil // decoding would overwrite the script of the defaults
 		if err := json.Unmarshal(raw, &in); err != nil {
 			return Isotope{}, errs.Usage("services[%d]: %w", i, err)
 		}

@@ -100,7 +100,8 @@ func TestIsotopeProblems(t *testing.T) {
 	}
 }
 
-// FuzzReadIsotope: whatever the text, it is a graph that passes its check or a usage error.
+// FuzzReadIsotope checks that any text gives a graph that passes its check, or a usage
+// error.
 func FuzzReadIsotope(f *testing.F) {
 	f.Add([]byte(isotopeFile))
 	f.Add([]byte("services: [{name: a, script: [[{call: b}, {sleep: 1s}]]}, {name: b}]"))

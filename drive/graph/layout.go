@@ -32,10 +32,10 @@ type Line struct {
 	Via  [][2]float64 `json:"via,omitempty"`
 }
 
-// sweeps is how often layers are reordered after their neighbours.
+// sweeps is how often layers are reordered by their neighbours.
 const sweeps = 8
 
-// maxPassed is how many layers lines may pass in all.
+// maxPassed limits the number of layers that lines pass in total.
 const maxPassed = 20_000
 
 // Layout places the services of a graph that passed its check. A service's layer
