@@ -23,7 +23,7 @@ func all(s Schedule) []Request {
 
 func constant(rate float64) Shape { return Shape{Kind: Constant, RateRPS: rate} }
 
-// repeating is the whole of what hands get.
+// repeating returns the schedule that hands divide.
 func repeating(rateRPS, periodS, durationS float64, seed uint64) Schedule {
 	return RepeatingOf(Hand{Of: 1}, rateRPS, periodS, durationS, seed)
 }
@@ -102,8 +102,8 @@ func drawShape(t *rapid.T) Shape {
 	return s
 }
 
-// wanted integrates the shape's rate numerically: the oracle for how many
-// requests there should be before a time.
+// wanted integrates the shape's rate numerically: the oracle for the number of
+// requests before a time.
 func wanted(s Shape, until float64) float64 {
 	rateAt := func(x float64) float64 {
 		switch s.Kind {
@@ -171,14 +171,14 @@ func TestShapeErrors(t *testing.T) {
 	}
 }
 
-// TestAnnouncedSale: steps known ahead give exactly what they say: 100 rps,
-// 1,000 from second 20 on for ten seconds, then 100 again.
+// TestAnnouncedSale checks that steps known in advance give exactly the stated
+// rates: 100 rps, 1,000 from second 20 on for ten seconds, then 100 again.
 func TestAnnouncedSale(t *testing.T) {
 	sale := Shape{Kind: Steps, Steps: []Step{{100, 20}, {1000, 10}, {100, 30}}}
 	if n := sale.Expected(60); n != 2000+10_000+3000 {
 		t.Errorf("%v requests expected", n)
 	}
-	changed := Uniform(constant(100), 60) // the same, made of changes
+	changed := Uniform(constant(100), 60) // the same, made by changes
 	changed.Change(20e9, 1000)
 	changed.Change(30e9, 100)
 	again := all(changed)
@@ -200,8 +200,8 @@ func TestAnnouncedSale(t *testing.T) {
 	}
 }
 
-// Every stretch of a period's length has the arrivals of the first, turned
-// round, and within it they are a Poisson process.
+// Every window of a period's length has the arrivals of the first, rotated, and
+// within it they are a Poisson process.
 func TestRepeating(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const unit = int64(1e6)
@@ -238,7 +238,7 @@ func TestRepeating(t *testing.T) {
 		t.Error("the first period is not the Poisson schedule of its seed")
 	}
 	var gaps []float64
-	for seed := range uint64(200) { // across where it begins anew, too
+	for seed := range uint64(200) { // also across the start of a repetition
 		s := all(repeating(1000, 0.8, 2, seed))
 		for i := 1; i < len(s); i++ {
 			if s[i].Offset > 4e8 && s[i].Offset < 12e8 {
@@ -251,7 +251,7 @@ func TestRepeating(t *testing.T) {
 	}
 }
 
-// At a rate that leaves whole periods empty schedules end, too.
+// Schedules end even at a rate that leaves whole periods empty.
 func TestRepeatingRarely(t *testing.T) {
 	for seed := range uint64(500) {
 		for _, count := range []float64{1e-9, 0.05, 0.5, 1, 2} {

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// gapBins is how many bins a distribution of gaps has. They hold equal shares of exponential
-// gaps, so that a distance read at their edges is at most 1/64 too small.
+// gapBins is the number of bins of a gap distribution. Each holds an equal share of
+// exponential gaps, so that a distance read at their edges is at most 1/64 too small.
 const gapBins = 64
 
 // gapEdges are the upper edges of all bins but the last, in mean gaps.
@@ -65,7 +65,7 @@ func (g *Gaps) Check() error {
 	return nil
 }
 
-// RateRatio is the actual rate as a share of the intended one; 0 without gaps.
+// RateRatio returns the actual rate as a share of the intended one; 0 without gaps.
 func (g *Gaps) RateRatio() float64 {
 	if g.Sum == 0 {
 		return 0
@@ -73,8 +73,8 @@ func (g *Gaps) RateRatio() float64 {
 	return float64(g.N) / g.Sum
 }
 
-// MeanOff is the mean absolute deviation of gaps as a share of the mean gap: 0 for evenly
-// spaced requests, 0.74 for a Poisson process.
+// MeanOff returns the mean absolute deviation of gaps as a share of the mean gap: 0 for
+// evenly spaced requests, 0.74 for a Poisson process.
 func (g *Gaps) MeanOff() float64 {
 	if g.N == 0 {
 		return 0
@@ -82,8 +82,8 @@ func (g *Gaps) MeanOff() float64 {
 	return g.Off / float64(g.N)
 }
 
-// Distance is the Kolmogorov–Smirnov distance from a Poisson process, at the bins' edges.
-// The gaps are between every order-th request of the process, so they have an Erlang
+// Distance returns the Kolmogorov–Smirnov distance from a Poisson process, at the bins'
+// edges. The gaps are between every order-th request of the process, so they have an Erlang
 // distribution; order is 1 for all requests.
 func (g *Gaps) Distance(order int) float64 {
 	if g.N == 0 {
@@ -97,8 +97,8 @@ func (g *Gaps) Distance(order int) float64 {
 	return worst
 }
 
-// erlang is the probability that the sum of order exponential gaps is at most v times its
-// mean.
+// erlang returns the probability that the sum of order exponential gaps is at most v times
+// its mean.
 func erlang(order int, v float64) float64 {
 	x := v * float64(order)
 	term := math.Exp(-x)
@@ -110,10 +110,10 @@ func erlang(order int, v float64) float64 {
 	return 1 - rest
 }
 
-// ByChance is the probability of a distance of at least d for n gaps of the exact process:
-// Kolmogorov's limit with Stephens' correction for small n ("Use of the Kolmogorov-Smirnov,
-// Cramér-von Mises and related statistics without extensive tables", JRSS B 1970). With many
-// gaps it is tiny for any imperfection; the distance itself matters.
+// ByChance returns the probability of a distance of at least d for n gaps of the exact
+// process: Kolmogorov's limit with Stephens' correction for small n ("Use of the
+// Kolmogorov-Smirnov, Cramér-von Mises and related statistics without extensive tables",
+// JRSS B 1970). With many gaps it is tiny for any imperfection; the distance itself matters.
 func ByChance(d float64, n int64) float64 {
 	root := math.Sqrt(float64(n))
 	x := d * (root + 0.12 + 0.11/root)
@@ -130,25 +130,26 @@ func ByChance(d float64, n int64) float64 {
 
 // Bounds of the deviation from the intended process. With many gaps a test of fit rejects
 // the smallest imperfection of timers, so these bound its size, beyond chance. Beyond the
-// first two, arrivals are not those intended; beyond the odd ones, enough requests were sent
+// first two, arrivals are not those intended. Beyond the odd ones, enough requests were sent
 // in clumps for a warning. On two CPUs kept busy by other programs, median latencies of
 // windows were normal up to a distance of 0.05 beyond chance, 18% higher from there to 0.1,
 // and at least 40% higher beyond.
 const (
-	MaxDistance = 0.1  // of Poisson arrivals, Kolmogorov and Smirnov's distance
-	MaxUneven   = 0.5  // of even gaps, the mean deviation as a share of the gap; 0.74 if they are exponential
-	MaxRateOff  = 0.02 // of the rate, as a share of it
+	MaxDistance = 0.1  // Kolmogorov–Smirnov distance from Poisson arrivals
+	MaxUneven   = 0.5  // mean deviation of even gaps as a share of the gap; 0.74 if they are exponential
+	MaxRateOff  = 0.02 // deviation of the rate, as a share of it
 	OddDistance = 0.05
 	OddUneven   = 0.2
 )
 
-// ChanceDistance is the 95th percentile of the distance for n gaps of the exact process.
+// ChanceDistance returns the 95th percentile of the distance for n gaps of the exact
+// process.
 func ChanceDistance(n int64) float64 { return 1.36 / math.Sqrt(float64(max(n, 1))) }
 
-// ChanceRate is how many standard errors a rate may deviate by chance.
+// ChanceRate is the number of standard errors by which a rate may deviate by chance.
 const ChanceRate = 3
 
-// Serialised is the distance from Poisson that sending alone causes: of two requests due
-// closer together than it takes to send one (sendS, in seconds), the second is late. rate is
-// the thread's, in requests per second.
+// Serialised returns the distance from Poisson that sending alone causes: of two requests
+// due closer together than it takes to send one (sendS, in seconds), the second is late.
+// rate is the thread's, in requests per second.
 func Serialised(sendS, rate float64) float64 { return -math.Expm1(-sendS * max(rate, 0)) }

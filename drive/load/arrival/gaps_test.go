@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// gapsOf are those of a schedule of a constant rate, acted on with delays, a
-// request of every so-maniest.
+// gapsOf returns the gaps of a schedule of constant rate, acted on with delays, for
+// every every-th request.
 func gapsOf(requests []Request, rate float64, every int, act func(at float64) float64) *Gaps {
 	var g Gaps
 	last := math.NaN()
@@ -25,8 +25,8 @@ func gapsOf(requests []Request, rate float64, every int, act func(at float64) fl
 
 func kept(at float64) float64 { return at }
 
-// A process passes as what it is and no other does, whatever seed, rate and
-// threads.
+// Each process is recognised and no other is mistaken for it, for any seed, rate
+// and number of threads.
 func TestGapsTellProcesses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rapid.Float64Range(50, 5000).Draw(t, "rate")
@@ -53,13 +53,13 @@ func TestGapsTellProcesses(t *testing.T) {
 		if g.MeanOff() > 1e-3 || math.Abs(g.RateRatio()-1) > 1e-3 {
 			t.Errorf("even gaps are off by %v, their rate %v", g.MeanOff(), g.RateRatio())
 		}
-		// A timer that fires once in the time of a mean gap makes clumps.
+		// A timer that fires once per mean gap makes clumps.
 		tick := 1e9 / rate
 		g = gapsOf(poisson, rate, 1, func(at float64) float64 { return math.Ceil(at/tick) * tick })
 		if d := g.Distance(1); d < bound(g) {
 			t.Errorf("clumps pass as Poisson: %.3f", d)
 		}
-		// A generator at four fifths of its speed keeps the shape and not the rate.
+		// A generator at four fifths of its speed keeps the shape but not the rate.
 		g = gapsOf(poisson, rate, every, func(at float64) float64 { return at * 1.25 })
 		if off := g.RateRatio() - 1; off > -MaxRateOff-ChanceRate/math.Sqrt(float64(g.N*int64(every))) {
 			t.Errorf("four fifths of the rate pass: %.3f", off)
@@ -67,8 +67,8 @@ func TestGapsTellProcesses(t *testing.T) {
 	})
 }
 
-// Timers of a millisecond show at a thousand requests a second; those of 50 us
-// do not, of however many gaps.
+// Timers of a millisecond show at a thousand requests per second; timers of 50 us
+// do not, even with many gaps.
 func TestGapsOfTimers(t *testing.T) {
 	requests := all(Poisson(constant(1000), 200, 7))
 	for tick, fits := range map[float64]bool{50e3: true, 1e6: false} {
@@ -82,7 +82,7 @@ func TestGapsOfTimers(t *testing.T) {
 	}
 }
 
-// Gaps of stretches add up to those of the whole.
+// The gaps of periods add up to those of the whole.
 func TestGapsMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var whole, sum Gaps
@@ -108,7 +108,7 @@ func TestGapsMerge(t *testing.T) {
 }
 
 // ByChance is the share of samples of the process itself that are at least as far
-// off; bins see a little less of it, which errs on the safe side.
+// off. Bins see slightly less of the distance, which is conservative.
 func TestByChance(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	const samples, n = 2000, 400
@@ -125,7 +125,7 @@ func TestByChance(t *testing.T) {
 	if share := float64(below) / samples; share > 0.06 || share < 0.02 {
 		t.Errorf("%.3f of samples of the process have p < 0.05", share)
 	}
-	// Kolmogorov's table: 5% at 1.358, 1% at 1.628, of many.
+	// Kolmogorov's table: 5% at 1.358, 1% at 1.628, for large n.
 	for x, want := range map[float64]float64{1.358: 0.05, 1.628: 0.01} {
 		if p := ByChance(x/1000, 1_000_000); math.Abs(p-want) > 0.001 {
 			t.Errorf("p at %v is %.4f, want %v", x, p, want)
@@ -133,7 +133,7 @@ func TestByChance(t *testing.T) {
 	}
 }
 
-// Gaps that no generator wrote are refused.
+// Gaps that no generator could have written are rejected.
 func TestDamagedGaps(t *testing.T) {
 	good := Gaps{Count: [gapBins]int64{1, 0, 2}, N: 3, Sum: 2.5, Off: 1}
 	if err := good.Check(); err != nil {

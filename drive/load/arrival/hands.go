@@ -9,7 +9,7 @@ import (
 // Hand is one of Of generators that divide the requests of one schedule.
 type Hand struct{ Index, Of int }
 
-// dealStream separates the random numbers of dealers from others of the same seed.
+// dealStream separates the random numbers of dealers from others with the same seed.
 const dealStream = 0x68616e6473
 
 // dealer decides for each arrival of a process, in order, whether it belongs to a hand.
@@ -77,7 +77,7 @@ func RepeatingOf(h Hand, rateRPS, periodS, durationS float64, seed uint64) Sched
 	})
 }
 
-// BurstOf returns a hand's share of [Burst]: of each group, the requests from..to-1.
+// BurstOf returns a hand's share of [Burst]: requests from..to-1 of each group.
 func BurstOf(from, to int, shape Shape, durationS float64, size int) Schedule {
 	k := from - 1
 	return newTimed(shape, durationS, func() float64 {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// together are the requests of several schedules in the order of their times.
+// together returns the requests of several schedules in order of time.
 func together(schedules []Schedule) []Request {
 	var out []Request
 	for _, s := range schedules {
@@ -21,7 +21,7 @@ func together(schedules []Schedule) []Request {
 	return out
 }
 
-// Whatever is dealt out, all hands together have the schedule, each request once.
+// For any schedule, all hands together have each request exactly once.
 func TestHandsMakeTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape, seed := drawShape(t), rapid.Uint64().Draw(t, "seed")
@@ -60,8 +60,8 @@ func TestHandsMakeTheWhole(t *testing.T) {
 	})
 }
 
-// A hand's share of a Poisson process is one, of its part of the rate, and does not
-// depend on what the others get.
+// A hand's share of a Poisson process is a Poisson process at its part of the rate,
+// and does not depend on the shares of the others.
 func TestAHandIsAPoissonProcess(t *testing.T) {
 	const rate, duration, of = 4000.0, 100.0, 4
 	for i := range of {

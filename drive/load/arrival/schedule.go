@@ -21,9 +21,9 @@ type Schedule interface {
 	// Change replaces the planned rate by rateRPS, which may be 0, from offset at
 	// on.
 	Change(at int64, rateRPS float64)
-	// Again returns the new time of a request that Next has returned, after a
-	// change; false if it is beyond the schedule's duration. The request must not
-	// be before at of the last change.
+	// Again returns the new time of a request that Next has returned, after a change; false if
+	// it is beyond the schedule's duration. The request must not be earlier than at of the
+	// last change.
 	Again(Request) (Request, bool)
 }
 
@@ -36,10 +36,10 @@ type process func() float64
 type timed struct {
 	next     process
 	segments []segment
-	i        int // of the segment that the next request may lie in
+	i        int // of the segment that may contain the next request
 	end      int64
 	count    float64 // of a request beyond the end
-	held     bool    // there is one; a change may move it before the end
+	held     bool    // the request exists; a change may move it before the end
 }
 
 // Next implements [Schedule].
@@ -52,7 +52,7 @@ func (t *timed) Next() (Request, bool) {
 	return req, ok
 }
 
-// place returns the request of a count, from segment *i on.
+// place returns the request with the given count, from segment *i on.
 func (t *timed) place(i *int, count float64) (Request, bool) {
 	for {
 		seg := &t.segments[*i]
@@ -90,7 +90,8 @@ func Poisson(shape Shape, durationS float64, seed uint64) Schedule {
 	return PoissonOf(Hand{Of: 1}, shape, durationS, seed)
 }
 
-// poissonStream separates the random numbers of Poisson schedules from others of a seed.
+// poissonStream separates the random numbers of Poisson schedules from others with the same
+// seed.
 const poissonStream = 0x6d6573686d61726b
 
 // Uniform returns evenly spaced requests, the first at 0: request k is due when the shape's

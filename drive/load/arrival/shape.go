@@ -23,11 +23,11 @@ type Shape struct {
 	FromRPS float64 `json:"from_rps,omitempty"`
 	ToRPS   float64 `json:"to_rps,omitempty"`
 	OverS   float64 `json:"over_s,omitempty"`
-	// Steps follow one another; the last one's rate stays.
+	// Steps follow one another; the last one's rate continues.
 	Steps []Step `json:"steps,omitempty"`
 }
 
-// Step is a rate held for a time.
+// Step is a rate held for a period.
 type Step struct {
 	RateRPS   float64 `json:"rate_rps"`
 	DurationS float64 `json:"duration_s"`
