@@ -99,9 +99,9 @@ func (c *Client) Stream(ctx context.Context, run string) (*load.Stream, error) {
 	}
 }
 
-// SetRate sets the rate of a run from a time on, by the role's wall clock; the zero
-// time means at once. It returns the change as applied. If the time has passed or the
-// run has ended, nothing changes and the error wraps [load.ErrLate].
+// SetRate sets the rate of a run from a time on, by the role's wall clock; the zero time
+// means immediately. It returns the change as applied. If the time has passed or the run has
+// ended, nothing changes and the error wraps [load.ErrLate].
 func (c *Client) SetRate(ctx context.Context, run string, rps float64, at time.Time) (load.RateChange, error) {
 	in := Rate{RPS: rps}
 	if !at.IsZero() {

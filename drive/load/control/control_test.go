@@ -50,7 +50,7 @@ func TestRunByControl(t *testing.T) {
 	}
 	p, err := c.Progress(ctx, started.Run)
 	must.OK(t, err)
-	inTime := p.AtNS < 400e6 // else the order came too late, and the run ended at once
+	inTime := p.AtNS < 400e6 // otherwise the order came too late, and the run ended immediately
 	result, err := c.Result(ctx, started.Run)
 	must.OK(t, err)
 	w := result.Total()
@@ -99,7 +99,7 @@ func TestRunByControl(t *testing.T) {
 	}
 }
 
-// Whoever comes to a role ends what another has left there, and then begins a run.
+// A client of a role can end a run that another client left, and then start one.
 func TestEnd(t *testing.T) {
 	c, server, url := lab(t)
 	if err := c.End(t.Context()); err != nil {
@@ -122,7 +122,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// A run whose start nobody waits for any more is ended all the same, once it has begun.
+// A run whose start nobody waits for any more still ends, once it has begun.
 func TestEndOfARunThatIsBeingStarted(t *testing.T) {
 	s := NewServer(t.Context(), "v")
 	server := httptest.NewServer(s.Handler())
@@ -184,7 +184,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// A page that a user's browser shows must not start load from this machine.
+// A page in a user's browser must not start load from this machine.
 func TestPagesOfOthersAreRefused(t *testing.T) {
 	_, server, _ := lab(t)
 	jsonhttptest.RefusesStrangers(t, server.URL, "/v1/start")

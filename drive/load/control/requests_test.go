@@ -15,16 +15,16 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestTimelineByControl: a run that starts at an instant, whose rate changes
-// on the way, and whose log tells of every request.
+// TestTimelineByControl runs a load that starts at a given instant, whose rate
+// changes during the run, and whose log has every request.
 func TestTimelineByControl(t *testing.T) {
 	c, server, url := lab(t)
 	ctx := context.Background()
 	spec := load.DefaultSpec(url)
 	spec.Rate, spec.Arrival, spec.DurationS, spec.IntervalS = 100, load.Uniform, 0.9, 0.1
 	spec.RequestLog, spec.RequestID, spec.DrainS = true, "mm-1", 30
-	// What has to be done before the run begins is, with more time where the
-	// machine was too slow.
+	// Everything required before the run begins is done in time; if the machine
+	// was too slow, retry with more time.
 	var at time.Time
 	var started Started
 	for ahead := time.Second; ; ahead *= 2 {
@@ -94,7 +94,7 @@ func TestTimelineByControl(t *testing.T) {
 		t.Errorf("a change after the end: %v", err)
 	}
 
-	// Whoever does not ask for gzip gets plain lines.
+	// A client that does not accept gzip gets plain lines.
 	req, err := http.NewRequest("GET", server.URL+"/v1/runs/"+started.Run+"/requests", nil)
 	must.OK(t, err)
 	req.Header.Set("Accept-Encoding", "identity")

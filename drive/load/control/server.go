@@ -135,7 +135,7 @@ func (s *Server) find(r *http.Request) (*run, error) {
 	return s.run, nil
 }
 
-// with answers about the run that a request names.
+// with answers requests about the run that they name.
 func with[In, Out any](s *Server, do func(*http.Request, *run, In) (Out, error)) func(*http.Request, In) (Out, error) {
 	return func(r *http.Request, in In) (out Out, err error) {
 		run, err := s.find(r)
@@ -177,8 +177,8 @@ func (s *Server) stop(r *http.Request, in jsonhttp.None) (Status, error) {
 	})(r, in)
 }
 
-// stopAny stops the run in progress and reports whether none is left: a run that is being
-// started can only be stopped once it has started.
+// stopAny stops the run in progress and reports whether none is left: a run that is
+// starting can only be stopped once it has started.
 func (s *Server) stopAny() Status {
 	s.mu.Lock()
 	run, busy := s.run, s.busy
@@ -203,7 +203,7 @@ func rate(_ *http.Request, run *run, in Rate) (load.RateChange, error) {
 	return made, err
 }
 
-// ended returns the result of the run that a request names, for whose end it waits.
+// ended waits for the end of the run that a request names and returns its result.
 func (s *Server) ended(r *http.Request, wait time.Duration) (*load.Result, error) {
 	run, err := s.find(r)
 	if err != nil {
@@ -234,7 +234,7 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_ = result.WriteStream(w) // the client notices a broken answer
+	_ = result.WriteStream(w) // the client notices a truncated response
 }
 
 // requests sends the request log of an ended run.
@@ -249,7 +249,7 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		_ = result.Requests.Write(w) // the client has gone; it will ask again
+		_ = result.Requests.Write(w) // the client has gone and will ask again
 		return
 	}
 	w.Header().Set("Content-Encoding", "gzip")

@@ -6,7 +6,8 @@ import "github.com/meshtrial/meshtrial/drive/load"
 type Started struct {
 	Run         string `json:"run"`           // its name in later calls
 	StartUnixNS int64  `json:"start_unix_ns"` // wall clock of the role at offset 0
-	// SteppedNS is the total step of that clock by then since the role's process started.
+	// SteppedNS is the total step of that clock from the start of the role's process
+	// until then.
 	SteppedNS int64 `json:"stepped_ns,omitempty"`
 }
 
@@ -16,14 +17,14 @@ type Status struct {
 	StartUnixNS int64  `json:"start_unix_ns"`
 	Done        bool   `json:"done"`
 	Error       string `json:"error,omitempty"` // why it ended without a result
-	// Intervals are the finished ones from the requested index on.
+	// Intervals are the finished intervals from the requested index on.
 	Intervals []load.Summary `json:"intervals"`
 }
 
-// Rate is a request for another rate from a time on.
+// Rate is a request for a new rate from a time on.
 type Rate struct {
 	RPS float64 `json:"rate_rps"` // of all generators together if they share it
-	// AtUnixNS is the time by the wall clock of the role; 0: at once.
+	// AtUnixNS is the time by the wall clock of the role; 0: immediately.
 	AtUnixNS int64 `json:"at_unix_ns,omitempty"`
 }
 
