@@ -8,8 +8,8 @@ import (
 // MaxHead limits a response's status line and headers, in bytes.
 const MaxHead = 64 << 10
 
-// Errors of responses that break the rules. They are values, made once, so
-// that a server that answers nonsense costs no allocation.
+// Errors of invalid responses. They are preallocated, so that a server that
+// sends nonsense causes no allocation.
 var (
 	ErrHeadTooLarge  = errors.New("http1: response headers larger than 64 KiB")
 	ErrStatusLine    = errors.New("http1: malformed status line")
@@ -24,18 +24,18 @@ var (
 // errShort is returned while the head is incomplete.
 var errShort = errors.New("http1: short")
 
-// Body lengths of a head that are no number.
+// Special body lengths of a head.
 const (
 	untilClose = -1
 	chunked    = -2
 )
 
-// head is what matters of a status line and headers.
+// head holds the relevant parts of a status line and headers.
 type head struct {
 	status int
-	length int64 // of the body, or untilClose or chunked, before the method is considered
+	length int64 // of the body, or untilClose or chunked, not considering the method
 	close  bool  // the connection ends after this response
-	size   int   // bytes of the head itself; of a malformed one, those before the line at fault
+	size   int   // bytes of the head itself; if malformed, those before the offending line
 }
 
 // parseHead parses the head at the start of b; it returns errShort if b holds
@@ -75,7 +75,7 @@ func parseHead(b []byte) (head, error) {
 	switch { // RFC 9112, 6.1 and 6.3
 	case f.encoded && (!keepAliveByDefault || !f.chunked && f.hasLength):
 		h.size = 0
-		return h, ErrTransfer // HTTP/1.0 has none, and two ends contradict each other
+		return h, ErrTransfer // HTTP/1.0 has no transfer encodings, and Content-Length contradicts them
 	case f.chunked:
 		h.length = chunked // overrides Content-Length
 	case f.encoded: // until the connection ends
@@ -99,7 +99,7 @@ func cutLine(b []byte) (line, rest []byte, ok bool) {
 	return line, b[i+1:], true
 }
 
-// statusLine parses "HTTP/1.1 200 OK"; http11 tells 1.1 from 1.0.
+// statusLine parses "HTTP/1.1 200 OK"; http11 distinguishes 1.1 from 1.0.
 func (h *head) statusLine(line []byte) (http11 bool, err error) {
 	if len(line) < 12 || string(line[:5]) != "HTTP/" || line[8] != ' ' {
 		return false, ErrStatusLine
@@ -131,7 +131,7 @@ type fields struct {
 	chunked                     bool // the last of them is chunked
 }
 
-// line takes one header line.
+// line parses one header line.
 func (f *fields) line(line []byte) error {
 	colon := bytes.IndexByte(line, ':')
 	if colon <= 0 {
@@ -169,8 +169,8 @@ func (f *fields) line(line []byte) error {
 	return nil
 }
 
-// transfer takes the transfer encodings of one line. Which they are does not
-// matter here; chunked says where the body ends, so nothing may follow it.
+// transfer parses the transfer encodings of one line. Only chunked matters
+// here: it determines where the body ends, so nothing may follow it.
 func (f *fields) transfer(value []byte) error {
 	for len(value) > 0 {
 		var item []byte

@@ -8,11 +8,11 @@ import (
 // Header is one header line.
 type Header struct{ Name, Value string }
 
-// Request is what all requests of a [Template] have in common.
+// Request holds what all requests of a [Template] have in common.
 type Request struct {
 	Method  string
-	Path    string // as in a request line
-	Host    string // of the Host header, unless Headers has one
+	Path    string // as in the request line
+	Host    string // value of the Host header, unless Headers has one
 	Headers []Header
 	Payload []byte // must not be changed
 	Close   bool   // ask to close the connection after the response
@@ -59,7 +59,7 @@ func NewTemplate(r Request) *Template {
 // Append appends a request to dst.
 func (t *Template) Append(dst []byte) []byte { return t.AppendRest(t.AppendHead(dst)) }
 
-// AppendHead appends what comes before header lines of a single request.
+// AppendHead appends what precedes the header lines specific to a request.
 func (t *Template) AppendHead(dst []byte) []byte { return append(dst, t.head...) }
 
 // AppendRest appends what follows them; see [Template.Append].
@@ -73,7 +73,7 @@ func (t *Template) AppendRest(dst []byte) []byte {
 	return append(dst, t.payload...)
 }
 
-// equalFold compares ASCII without regard to case; lower is in lower case.
+// equalFold compares ASCII case-insensitively; lower is in lower case.
 func equalFold[T string | []byte](s T, lower string) bool {
 	if len(s) != len(lower) {
 		return false

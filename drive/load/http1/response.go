@@ -2,10 +2,10 @@ package http1
 
 import "bytes"
 
-// Cache remembers the last head that was parsed, since a server's responses
-// have the same head for a second at a time (until its Date changes).
-// Parsing is a function of the bytes alone, so equal bytes give an equal
-// head. Parsers of one goroutine share a Cache. The zero value is ready.
+// Cache remembers the last head that was parsed, because a server's responses
+// have the same head for up to a second (until its Date changes). Parsing is a
+// function of the bytes alone, so equal bytes give an equal head. Parsers of
+// one goroutine share a Cache. The zero value is ready to use.
 type Cache struct {
 	bytes []byte
 	head  head
@@ -44,7 +44,7 @@ const (
 type Parser struct {
 	cache     *Cache
 	remaining int64
-	fault     int   // where in the bytes last fed the line at fault begins
+	fault     int   // start of the offending line in the bytes last fed
 	line      int32 // bytes of the current line so far
 	digits    int32 // of the chunk's size
 	status    int16
@@ -52,7 +52,7 @@ type Parser struct {
 	noBody    bool // the request was a HEAD
 	close     bool
 	cr        bool // the last byte of a line was a CR
-	colon     bool // a trailer's name is over
+	colon     bool // a trailer's name has ended
 }
 
 // NewParser returns a parser; noBody means that requests are HEAD, whose
@@ -66,7 +66,7 @@ func (p *Parser) Reset() {
 	*p = Parser{cache: p.cache, noBody: p.noBody}
 }
 
-// Status is the response's status code, once its head has been parsed.
+// Status returns the response's status code, once its head has been parsed.
 func (p *Parser) Status() int { return int(p.status) }
 
 // Close reports whether the connection cannot be used after this response.
@@ -75,10 +75,9 @@ func (p *Parser) Close() bool { return p.close }
 // Started reports whether anything of the response has been consumed.
 func (p *Parser) Started() bool { return p.phase != inHead }
 
-// Feed consumes bytes of the response from the start of b. It returns how
-// many it took and whether the response is complete. Bytes not taken must be
-// fed again, with more after them. After an error the connection is of no
-// use.
+// Feed consumes bytes of the response from the start of b. It returns the
+// number consumed and whether the response is complete. Unconsumed bytes must
+// be fed again, followed by more. After an error the connection is unusable.
 func (p *Parser) Feed(b []byte) (n int, done bool, err error) {
 	for p.phase == inHead {
 		h, err := p.cache.parse(b[n:])
@@ -104,7 +103,7 @@ func (p *Parser) Feed(b []byte) (n int, done bool, err error) {
 		}
 		p.begin(h)
 	}
-	if p.phase == inBody { // by far the most frequent
+	if p.phase == inBody { // the most frequent case by far
 		take := min(p.remaining, int64(len(b)-n))
 		p.remaining -= take
 		n += int(take)
@@ -119,8 +118,8 @@ func (p *Parser) Feed(b []byte) (n int, done bool, err error) {
 	return n, p.phase == atEnd, err
 }
 
-// Fault returns the line for which Feed refused b, without its end, as far as
-// b has it. Of chunk framing it begins where the line does, or b.
+// Fault returns the line for which Feed rejected b, without its end, as far as
+// b contains it. For chunk framing it starts at the start of the line or of b.
 func (p *Parser) Fault(b []byte, n int) []byte {
 	at := p.fault
 	if p.phase != inHead {
@@ -152,8 +151,8 @@ func (p *Parser) begin(h head) {
 	}
 }
 
-// EOF tells the parser that the connection has ended; it returns whether
-// that completes the response.
+// EOF tells the parser that the connection has ended, and reports whether that
+// completes the response.
 func (p *Parser) EOF() bool {
 	if p.phase == inRest {
 		p.phase = atEnd
@@ -184,7 +183,7 @@ func (p *Parser) feedOther(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// chunkByte takes one byte of a chunk's framing.
+// chunkByte parses one byte of a chunk's framing.
 func (p *Parser) chunkByte(c byte) error {
 	switch p.phase {
 	case inChunkSize:
@@ -211,7 +210,7 @@ func (p *Parser) chunkByte(c byte) error {
 			return nil
 		}
 		if c == '\n' || p.cr || p.line == 1024 {
-			return ErrChunk // a CR not before LF, or an absurd extension
+			return ErrChunk // a CR not before LF, or an overlong extension
 		}
 		p.cr = c == '\r'
 		p.line++

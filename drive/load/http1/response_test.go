@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// outcome is what a parser made of a stream of bytes.
+// outcome is the result of parsing a stream of bytes.
 type outcome struct {
 	used   int
 	status int
@@ -109,7 +109,7 @@ func TestParser(t *testing.T) {
 	}
 }
 
-// TestFault: the line at fault is found wherever it is.
+// TestFault checks that the offending line is found wherever it is.
 func TestFault(t *testing.T) {
 	for stream, want := range map[string]string{
 		"SSH-2.0-OpenSSH\r\n":                                                    "SSH-2.0-OpenSSH",
@@ -127,7 +127,8 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestCutsDoNotMatter: however a response arrives, it parses alike.
+// TestCutsDoNotMatter checks that a response parses the same however it
+// arrives.
 func TestCutsDoNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stream := []byte(response(t))
@@ -170,7 +171,7 @@ func response(t *rapid.T) string {
 	return out + "0\r\n\r\n"
 }
 
-// oracle is what net/http makes of the same bytes.
+// oracle returns net/http's reading of the same bytes.
 func oracle(stream []byte, noBody bool) (status int, used int, closes bool, err error) {
 	method := "GET"
 	if noBody {
@@ -191,9 +192,9 @@ func oracle(stream []byte, noBody bool) (status int, used int, closes bool, err 
 	}
 }
 
-// FuzzParser compares the parser with net/http: what ours calls a complete
-// response, net/http reads with the same status, length and closing. Bytes
-// in one piece and bytes one at a time must give the same.
+// FuzzParser compares the parser with net/http: a response that the parser
+// calls complete, net/http reads with the same status, length and closing.
+// Bytes in one piece and bytes one at a time must give the same result.
 func FuzzParser(f *testing.F) {
 	for _, seed := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
@@ -224,7 +225,7 @@ func FuzzParser(f *testing.F) {
 		}
 		status, used, closes, err := oracle(stream, noBody)
 		if err != nil && (strings.Contains(err.Error(), "unsupported transfer encoding") || strings.Contains(err.Error(), "too many transfer encodings")) {
-			return // it knows chunked alone
+			return // it knows only chunked
 		}
 		if err != nil {
 			t.Fatalf("we accept what net/http does not: %v", err)
@@ -232,8 +233,8 @@ func FuzzParser(f *testing.F) {
 		if status != whole.status || closes != whole.close {
 			t.Fatalf("net/http: status %d, close %v; ours: %+v", status, closes, whole)
 		}
-		// net/http does not read what follows the last chunk's line when
-		// there are no trailers to keep, so lengths differ by up to a CR LF.
+		// net/http does not read what follows the last chunk's line when there
+		// are no trailers to keep, so lengths differ by up to a CR LF.
 		if d := whole.used - used; d < 0 || d > 2 {
 			t.Fatalf("net/http read %d bytes, we %d", used, whole.used)
 		}
